@@ -1,0 +1,187 @@
+// Client: everything that a person can do with jobs, whichever way they came in. The terminal, the HTTP API and the pages
+// speak this one interface. It has two implementations: in process over the store (`jobman.ts`), and HTTP (later).
+
+import type { Event } from '../core/decision.ts';
+import type { Desired, Evidence } from '../core/job.ts';
+import type { Phase } from '../core/phase.ts';
+import type { BackendName, JobSpec, Reason, WorkerId } from '../core/spec.ts';
+import type { Duration, Instant } from '../core/time.ts';
+
+/** A word of the owner about a job. What each does is told in docs/commands.md and decided in core/ask.ts. */
+export type Verb = 'start' | 'stop' | 'resume' | 'rerun' | 'cancel' | 'delete';
+
+/** Up to six digits are an id (`1` is `000001`), anything else a name. */
+export type Ref = string;
+
+export interface ListQuery {
+  readonly owner?: string;
+  readonly phases?: readonly Phase[];
+  readonly tag?: string;
+  /** A name, or a glob of it (`llama-*`). */
+  readonly name?: string;
+  /** Settled jobs too, all of them; otherwise the 50 that settled last. */
+  readonly all?: boolean;
+}
+
+/** One row of a list, made by app/views.ts for the table, the JSON and the page alike. */
+export interface JobRow {
+  readonly id: string;
+  readonly name: string;
+  readonly user: string;
+  readonly backend: BackendName;
+  /** `v4-8`, or `this machine`. */
+  readonly accelerator: string;
+  readonly pricing: string | null;
+  readonly zone: string | null;
+  readonly host0: string | null;
+  readonly phase: Phase;
+  /** The phase as shown, which tells what a stopped job still holds: `stopped, holds v4-8`. */
+  readonly status: string;
+  /** One phrase: why it is in this phase. */
+  readonly reason: string;
+  readonly desired: Desired;
+  readonly stage: number;
+  readonly attempt: number;
+  readonly tags: readonly string[];
+  readonly createdAt: Instant;
+  /** Since when it has been in this phase. */
+  readonly since: Instant;
+  /** Dollars an hour of what it holds now, an estimate; null when it holds nothing or no price is known. */
+  readonly pricePerHour: number | null;
+}
+
+export interface JobList {
+  readonly rows: readonly JobRow[];
+  /** Settled jobs that match and are not shown. */
+  readonly more: number;
+  /** What did not answer, as sentences. */
+  readonly notes: readonly string[];
+}
+
+export interface AttemptView {
+  readonly attempt: number;
+  readonly stage: number;
+  readonly how: 'fresh' | 'resume' | 'rerun';
+  readonly allocation: number;
+  readonly workers: readonly WorkerId[];
+  readonly created: Instant;
+  readonly started: Instant | null;
+  readonly ended: Instant | null;
+  readonly reason: Reason | null;
+  readonly evidence: Evidence | null;
+}
+
+export interface AllocationView {
+  readonly allocation: number;
+  readonly name: string;
+  readonly ownership: 'owned' | 'standing';
+  readonly state: string;
+  readonly requested: Instant | null;
+  readonly ready: Instant | null;
+  readonly released: Instant | null;
+  readonly gone: Instant | null;
+  readonly workers: readonly { readonly worker: number; readonly internalIp: string | null; readonly externalIp: string | null }[];
+}
+
+export interface WorkerView {
+  readonly worker: WorkerId;
+  readonly host: string | null;
+  readonly state: string;
+  readonly logAgeMs: Duration | null;
+  readonly lastLine: string | null;
+}
+
+/** What `show --json` prints. */
+export interface JobView extends JobRow {
+  readonly why: Why;
+  readonly attempts: readonly AttemptView[];
+  readonly allocations: readonly AllocationView[];
+  readonly workers: readonly WorkerView[];
+  readonly spec: JobSpec;
+  readonly folder: string;
+}
+
+/** Why a job is in its phase: a sentence, the evidence with its time, the rule in force, and what comes next and when. */
+export interface Why {
+  readonly id: string;
+  readonly sentence: string;
+  readonly because: string | null;
+  readonly rule: string | null;
+  readonly next: string;
+  readonly nextAt: Instant | null;
+}
+
+export interface AskOptions {
+  readonly by: string;
+  /** With stop: let the capacity go too. */
+  readonly release?: boolean;
+  /** With delete: take it off the list now and leave a recorded stray. */
+  readonly force?: boolean;
+}
+
+/** One answer a job, so that several ids in one command each get their own. */
+export interface AskAnswer {
+  readonly id: string;
+  readonly ok: boolean;
+  /** What happened, to which job, what to do next; says what is still held and what it costs an hour. */
+  readonly message: string;
+  /** The exit code this answer alone would give. */
+  readonly code: number;
+}
+
+export interface LogQuery {
+  readonly worker?: WorkerId;
+  /** A setup step's log instead of the command's; `job` and `tpu` name the job's own logs. */
+  readonly step?: string;
+  readonly attempt?: number;
+}
+
+/** One log file of a job, for readers that page and follow by byte offset. */
+export interface LogFile {
+  readonly path: string;
+  readonly worker: WorkerId | null;
+  readonly attempt: number | null;
+  readonly bytes: number;
+}
+
+/** What `create --dry-run` says: what would be asked, under which rules, at what price. Nothing is stored. */
+export interface Plan {
+  readonly name: string;
+  readonly backend: BackendName;
+  readonly asks: readonly string[];
+  readonly steps: readonly string[];
+  readonly command: string;
+  readonly rules: readonly string[];
+  readonly limits: readonly string[];
+  readonly pricePerHour: number | null;
+}
+
+export interface CreateRequest {
+  readonly spec: JobSpec;
+  /** The manifest's text as written, for the snapshot. */
+  readonly manifest: string;
+  readonly owner: string;
+}
+
+/**
+ * Every method throws JobmanError (app/errors.ts) with a sentence and an exit code; reads write nothing.
+ * `resolve`-like errors: not found (3), a name that matches two (4).
+ */
+export interface Client {
+  create(request: CreateRequest): Promise<{ readonly id: string; readonly row: JobRow }>;
+  plan(spec: JobSpec): Promise<Plan>;
+  list(query: ListQuery): Promise<JobList>;
+  show(ref: Ref): Promise<JobView>;
+  why(ref: Ref): Promise<Why>;
+  /** Events after that number (0 for all), oldest first. */
+  events(ref: Ref, after: number): Promise<readonly { readonly seq: number; readonly event: Event }[]>;
+  ask(ref: Ref, verb: Verb, options: AskOptions): Promise<AskAnswer>;
+  logs(ref: Ref, query: LogQuery): Promise<readonly LogFile[]>;
+  /** Removes the files of settled jobs: one, or all of this owner when `ref` is null. Answers one line a job. */
+  clean(ref: Ref | null, by: string): Promise<readonly AskAnswer[]>;
+  /** Grows with every change of any job; cheap enough to ask four times a second. */
+  changes(): Promise<number>;
+  /** Tells the controller that something is to be done now; starts one when none is there. Returns what to tell the user, if anything. */
+  wake(): Promise<string | null>;
+  close(): Promise<void>;
+}

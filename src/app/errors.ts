@@ -1,0 +1,30 @@
+// All words to people about what went wrong start here: one class, one table of exit codes.
+// A message reads: what happened, to which job, what you can do.
+
+/** Exit codes of every command. */
+export const exitCode = {
+  ok: 0,
+  /** The operation failed. */
+  failed: 1,
+  /** The command line or the manifest is wrong; nothing was changed. */
+  usage: 2,
+  notFound: 3,
+  conflict: 4,
+  /** A backend or the store could not be reached or used. */
+  unreachable: 5,
+  interrupted: 130,
+} as const;
+
+/** An expected failure, with the sentence a person reads and the exit code it ends in. Anything else thrown is our own bug. */
+export class JobmanError extends Error {
+  readonly code: number;
+  /** Further lines for the person: places in a file, a did-you-mean, the cloud's raw words. */
+  readonly lines: readonly string[];
+
+  constructor(message: string, code: number, lines: readonly string[] = [], options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'JobmanError';
+    this.code = code;
+    this.lines = lines;
+  }
+}

@@ -1,0 +1,232 @@
+// The doors between what jobman decides and the outside. Each has a real implementation and one in the simulator.
+// A contract sentence stands above every method: may it block, is it safe to repeat, what means "nothing to do".
+
+import type { Action, Event } from '../core/decision.ts';
+import type { Allocation, Attempt, CloudError, Job } from '../core/job.ts';
+import type { AllocationSeen, Fact, Outcome, OutcomeResult, WorkerSeen } from '../core/observation.ts';
+import type { BackendName, JobSpec, SetupStep, WorkerId } from '../core/spec.ts';
+import type { Duration, Instant } from '../core/time.ts';
+
+// ---------------------------------------------------------------------------------------------- time
+
+export interface Clock {
+  now(): Instant;
+  /** Calls back once, no earlier than `at`; the returned function calls it off. Never keeps the process alive by itself. */
+  at(at: Instant, call: () => void): () => void;
+}
+
+// ---------------------------------------------------------------------------------------------- store
+
+/** A job with the version that a commit must expect. */
+export interface Stored {
+  readonly job: Job;
+  readonly revision: number;
+}
+
+export interface NewJob {
+  readonly owner: string;
+  readonly spec: JobSpec;
+  /** The manifest as it was written, kept as the job's snapshot. */
+  readonly manifest: string;
+  readonly at: Instant;
+}
+
+/** One line of history as stored: numbered within its job from 1, without gaps. */
+export interface StoredEvent {
+  readonly seq: number;
+  readonly event: Event;
+}
+
+export interface Commit {
+  readonly job: Job;
+  /** The revision that was loaded; the commit is dropped when another one stands. */
+  readonly revision: number;
+  readonly events: readonly Event[];
+  /** The ids of outcomes that this pass folded in; they are deleted with the commit. */
+  readonly folded: readonly number[];
+  /** When the controller should look again; null when only a wish can change anything. */
+  readonly wakeAt: Instant | null;
+  /** The controller's lease epoch; null for a client's commit (a wish), which needs no lease. */
+  readonly epoch: number | null;
+}
+
+export type CommitResult = 'committed' | 'stale' | 'lease_lost';
+
+export interface StoredOutcome {
+  readonly id: number;
+  readonly outcome: Outcome;
+}
+
+/** What a list asks for. All parts narrow; an absent part does not. */
+export interface JobFilter {
+  readonly ids?: readonly string[];
+  readonly names?: readonly string[];
+  readonly owner?: string;
+  readonly tag?: string;
+  /** Everything that is not settled, and this many of those that settled last; null for all. */
+  readonly settledMost: number | null;
+  readonly withRemoved?: boolean;
+}
+
+export interface JobPage {
+  readonly jobs: readonly Job[];
+  /** How many settled jobs the filter matched that are not in `jobs`. */
+  readonly more: number;
+}
+
+export interface LeaseState {
+  readonly holder: string;
+  readonly epoch: number;
+  readonly version: string;
+  readonly until: Instant;
+}
+
+/**
+ * Durable rows. No method holds a lock across a network call; each is one transaction. Reads never write.
+ * Throws StoreError (app/errors.ts) when the database is corrupt, newer, full or read-only: said so, never repaired silently.
+ */
+export interface Store {
+  /** Six characters [a-z0-9], made once for this record. */
+  installation(): Promise<string>;
+  /** Gives the job its id and writes its first event. Not safe to repeat: each call makes a job. */
+  insert(job: NewJob): Promise<Stored>;
+  load(id: string): Promise<Stored | undefined>;
+  loadMany(ids: readonly string[]): Promise<readonly Stored[]>;
+  manifest(id: string): Promise<string | undefined>;
+  commit(commit: Commit): Promise<CommitResult>;
+  list(filter: JobFilter): Promise<JobPage>;
+  events(id: string, after: number): Promise<readonly StoredEvent[]>;
+  /** Facts for the next pass of that job. Safe to repeat: the newest outcome of a key replaces an older one. */
+  addOutcome(id: string, outcome: Outcome): Promise<void>;
+  outcomes(id: string): Promise<readonly StoredOutcome[]>;
+  /** Ids of jobs whose `wakeAt` is not after `now`, earliest first, and those with outcomes waiting. */
+  due(now: Instant, most: number): Promise<readonly string[]>;
+  /** The earliest `wakeAt` of all jobs. */
+  nextWake(): Promise<Instant | null>;
+  /** A counter that grows with every committed change of any job; cheap, for followers. */
+  changes(): Promise<number>;
+  /** Takes the lease when it is free, expired or already ours; the epoch grows each time it changes hands. */
+  /** `certain`: the caller holds this machine's controller lock, so an earlier holder cannot be alive and is replaced at once. */
+  takeLease(
+    holder: string,
+    version: string,
+    now: Instant,
+    ttl: Duration,
+    certain: boolean,
+  ): Promise<{ readonly taken: boolean; readonly lease: LeaseState }>;
+  dropLease(holder: string): Promise<void>;
+  lease(): Promise<LeaseState | undefined>;
+  /** A stray that a forced delete left behind on purpose, or that a sweep found. */
+  recordStray(stray: Stray): Promise<void>;
+  strays(): Promise<readonly Stray[]>;
+  forgetStray(stray: Stray): Promise<void>;
+  close(): Promise<void>;
+}
+
+// ---------------------------------------------------------------------------------------------- capacity
+
+/** Names one allocation of one job to a backend. Everything is derived from the record; nothing is remembered elsewhere. */
+export interface AllocationRef {
+  readonly job: Job;
+  readonly allocation: Allocation;
+}
+
+/** Something that carries our label and that no job claims. */
+export interface Stray {
+  readonly backend: BackendName;
+  /** The place and name, enough for `releaseStray`: `project/zone/nodes/name`. */
+  readonly resource: string;
+  readonly job: string;
+  readonly allocation: number;
+  readonly state: string;
+}
+
+/**
+ * A source of capacity. Every method returns as soon as possible: nothing waits for a machine to be ready, the loop
+ * will look again. No method throws for what the outside does; a failed look is an `unknown` fact.
+ */
+export interface CapacityPort {
+  readonly backend: BackendName;
+  /** Looks at all of them at once (one list per place, however many jobs). The answer is in the order of the question. */
+  look(refs: readonly AllocationRef[]): Promise<readonly Fact<AllocationSeen>[]>;
+  /** Asks for it. Safe to repeat: what exists already under our name and label is `done`. */
+  request(ref: AllocationRef): Promise<OutcomeResult>;
+  /** Lets it go. Safe to repeat: what is not there is `done`. Never touches what is not labelled ours with this ordinal. */
+  release(ref: AllocationRef): Promise<OutcomeResult>;
+  /** Lists all that carries the installation's label. `unknown` when any place could not be asked. */
+  sweep(places: readonly AllocationRef[]): Promise<Fact<readonly Stray[]>>;
+  releaseStray(stray: Stray): Promise<OutcomeResult>;
+  /** Dollars per hour of one allocation of this job, as an estimate; null when no price is known. */
+  pricePerHour(spec: JobSpec): number | null;
+}
+
+// ---------------------------------------------------------------------------------------------- machines
+
+/** One worker of one allocation, or `here`. */
+export interface WorkerRef extends AllocationRef {
+  readonly worker: WorkerId;
+}
+
+/** Everything a host needs to run the command once. Texts are final: marks are filled in. */
+export interface Launch {
+  readonly attempt: Attempt;
+  readonly script: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly workdir: string | null;
+  readonly checkpointDir: string | null;
+  /** True when the attempt continues an earlier one: the host then finds JOBMAN_RESUME_FROM in `checkpointDir`. */
+  readonly resume: boolean;
+}
+
+/**
+ * Reaching machines. Each call ends by itself in bounded time; an unanswered one is `unknown` or `unclear`.
+ * Nothing stays on a host but run directories and proofs.
+ */
+export interface MachinePort {
+  /** One look at each of these workers. Reads only. The answer is in the order of the question. */
+  look(refs: readonly WorkerRef[]): Promise<readonly Fact<WorkerSeen>[]>;
+  /** Checks the step, applies it when the check fails, writes the proof. Safe to repeat. Output goes to the job's step log. */
+  step(ref: WorkerRef, step: SetupStep): Promise<OutcomeResult>;
+  /** Starts the command detached, in a run directory made by an atomic mkdir. Twice equals once. */
+  start(ref: WorkerRef, launch: Launch): Promise<OutcomeResult>;
+  /** Ends that attempt's process on that worker, with all its children. Done when nothing of it is alive any more, or was. */
+  stop(ref: WorkerRef, attempt: number, how: 'ask' | 'kill', signal: string): Promise<OutcomeResult>;
+  /**
+   * Streams that attempt's output from byte `from` on, as it grows, until it has ended, the line drops, or the returned
+   * function is called. Bytes arrive in order, each exactly once within one call; the receiver is awaited, so a slow
+   * receiver slows the reading down and never grows a buffer without limit.
+   */
+  tail(ref: WorkerRef, attempt: number, from: number, receiver: TailReceiver): () => void;
+  /** Lets go of connections to this allocation. */
+  forget(ref: AllocationRef): void;
+}
+
+export interface TailReceiver {
+  bytes(chunk: Uint8Array): Promise<void> | void;
+  /** The attempt has ended on that worker and every byte of it was delivered. Called at most once, last. */
+  ended(): void;
+  /** The line dropped or could not be made; nothing more comes from this call. The job deserves a look now. */
+  dropped(reason: string): void;
+}
+
+/** Our copies of logs, in the job's folder. The length of a copy is the offset to go on from: nothing else is remembered. */
+export interface LogFiles {
+  /** How many bytes of that attempt's output we hold. Zero when none. */
+  length(job: Job, attempt: number, worker: WorkerId): Promise<number>;
+  /** Appends at the end. Throws StoreError when the disk is full; a part may then have been written, which `length` tells. */
+  append(job: Job, attempt: number, worker: WorkerId, chunk: Uint8Array): Promise<void>;
+  /** The last bytes that we hold, for the search of patterns. */
+  last(job: Job, attempt: number, worker: WorkerId, most: number): Promise<Uint8Array>;
+  /** One line for people in the job's own log (`job.log`) or the cloud's (`tpu.log`). */
+  note(job: Job, log: 'job' | 'tpu', at: Instant, line: string): Promise<void>;
+  /** Rewrites the copies for people and scripts: `job.json`, `events.jsonl`. Never read back. */
+  mirror(job: Job, events: readonly Event[]): Promise<void>;
+}
+
+/** Which ports serve a job: chosen by the kind of its capacity in `wiring.ts`, nowhere else. */
+export interface Backend {
+  readonly capacity: CapacityPort;
+  readonly machines: MachinePort;
+}
+
+export type { Action, CloudError };

@@ -1,0 +1,97 @@
+// Services: what the terminal may ask of the rest of the program. `wiring.ts` builds it; the terminal never imports the
+// store, the backends or the controller. Every part is loaded when it is first asked for, so that a read loads little.
+
+import type { Client } from './client.ts';
+import type { Settings } from './settings.ts';
+
+/** The streams and facts of the process, handed down from main.ts, the only file that touches `process`. */
+export interface Io {
+  readonly stdout: Stream;
+  readonly stderr: Stream;
+  readonly stdin: Input;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  /** The login name that jobs are owned by, from the system and not from the environment. */
+  readonly user: string;
+  readonly userHome: string;
+  readonly pid: number;
+  /** Absolute path of the launcher that started this program, to start it again (controller, cloud). */
+  readonly launcher: readonly string[];
+  readonly version: string;
+  /** Calls back on SIGINT (and SIGTERM, SIGHUP for servers) until the returned function is called. */
+  onSignal(call: (signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP') => void): () => void;
+  now(): number;
+}
+
+export interface Stream {
+  write(text: string | Uint8Array): void;
+  /** Resolves when what was written is out; used where much is written. */
+  flush(): Promise<void>;
+  readonly isTerminal: boolean;
+  /** Columns and rows of the terminal now; 80 by 24 where there is none. */
+  size(): { readonly columns: number; readonly rows: number };
+  onResize(call: () => void): () => void;
+  /** True once the reader has gone away (EPIPE): stop writing. */
+  readonly closed: boolean;
+}
+
+export interface Input {
+  readonly isTerminal: boolean;
+  /** One line, without its end; null at the end of input. */
+  line(): Promise<string | null>;
+}
+
+export interface ControllerStatus {
+  readonly running: boolean;
+  readonly pid: number | null;
+  readonly version: string | null;
+  readonly startedAt: number | null;
+  readonly log: string;
+}
+
+/** All of the controller's life as a process. */
+export interface ControllerService {
+  /** In the foreground, until a signal or until nothing is left to watch; resolves with the exit code. */
+  run(options: { readonly idleExitMs: number | null }): Promise<number>;
+  /** In the background; resolves when it answers. Says whether it was there already. */
+  start(): Promise<{ readonly started: boolean; readonly pid: number }>;
+  stop(): Promise<{ readonly stopped: boolean }>;
+  status(): Promise<ControllerStatus>;
+  /** Makes it outlive logout and reboot; answers what was installed and how to undo it, or throws a clear refusal. */
+  install(): Promise<string>;
+  uninstall(): Promise<string>;
+}
+
+/** The built-in cloud as a process, and its temper. */
+export interface EmulatorService {
+  serve(options: {
+    readonly port?: number;
+    readonly sshPort?: number;
+    readonly hosts?: 'process' | 'sshd';
+    readonly seed?: number;
+    readonly speed?: number;
+    readonly state?: string;
+    readonly schedule?: string;
+  }): Promise<number>;
+  start(): Promise<{ readonly started: boolean; readonly url: string }>;
+  stop(): Promise<{ readonly stopped: boolean }>;
+  status(): Promise<{ readonly running: boolean; readonly url: string | null; readonly pid: number | null; readonly text: string }>;
+  /** One admin verb (`preempt`, `stockout`, …) with its target and options; answers what happened. Throws JobmanError. */
+  act(verb: string, target: string | undefined, options: Readonly<Record<string, string>>): Promise<string>;
+}
+
+export interface Services {
+  readonly io: Io;
+  /** `$JOBMAN_HOME`, absolute. */
+  readonly home: string;
+  settings(): Promise<Settings>;
+  client(): Promise<Client>;
+  controller(): Promise<ControllerService>;
+  emulator(): Promise<EmulatorService>;
+  /** Does now, in the foreground, what is left to do for one job; prints through `say`. Resolves with the exit code. */
+  runNow(id: string, options: { readonly commandOnly: boolean; readonly say: (line: string) => void }): Promise<number>;
+  /** The argv of the system's ssh for a shell on that worker. Throws JobmanError when it cannot be reached. */
+  sshArgv(id: string, worker: number, command: readonly string[]): Promise<readonly string[]>;
+  /** Runs a program on this terminal with its streams, for `ssh`; resolves with its exit code. */
+  onTerminal(argv: readonly string[]): Promise<number>;
+}

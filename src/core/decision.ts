@@ -1,0 +1,76 @@
+// Decision: what `reconcile` answers. Actions are plain data; doing them is somebody else's room.
+
+import type { Desired, Evidence, Job, Settled, Wish, CloudError, AllocationState } from './job.ts';
+import type { Reason, WorkerId } from './spec.ts';
+import type { Instant } from './time.ts';
+
+export interface Decision {
+  readonly job: Job;
+  /** Lines of history, in order; empty when nothing changed. */
+  readonly events: readonly Event[];
+  /** Idempotent effects that should be under way now. The same decision is repeated while they are. */
+  readonly actions: readonly Action[];
+  /** When to look again, at the latest; undefined when only somebody's wish can change anything. */
+  readonly wakeAt: Instant | undefined;
+}
+
+/**
+ * One idempotent effect. Each names the ordinal of what it acts on, so that a late one cannot touch a later thing.
+ * `request` and `release` act on the allocation, `step` on a worker of it, `start` and `stop` on an attempt's process.
+ */
+export type Action =
+  | { readonly kind: 'request'; readonly allocation: number }
+  | { readonly kind: 'release'; readonly allocation: number }
+  | { readonly kind: 'step'; readonly allocation: number; readonly worker: number; readonly step: string; readonly attempt: number }
+  | { readonly kind: 'start'; readonly attempt: number; readonly allocation: number; readonly worker: WorkerId }
+  | {
+      readonly kind: 'stop';
+      readonly attempt: number;
+      readonly allocation: number;
+      readonly worker: WorkerId;
+      /** `ask` sends the job's stop signal, `kill` ends it with all its children. */
+      readonly how: 'ask' | 'kill';
+    };
+
+/** The name under which an action is under way at most once, and which its outcome carries: `start/2/0`. */
+export function actionKey(action: Action): string {
+  switch (action.kind) {
+    case 'request':
+    case 'release':
+      return `${action.kind}/${action.allocation}`;
+    case 'step':
+      return `step/${action.allocation}/${action.worker}/${action.step}`;
+    case 'start':
+      return `start/${action.attempt}/${action.worker}`;
+    case 'stop':
+      return `stop/${action.attempt}/${action.worker}/${action.how}`;
+  }
+}
+
+/**
+ * One immutable line of history. The record of attempts, allocations and the end can be told from these alone
+ * (the law "history tells the state").
+ */
+export type Event = { readonly at: Instant } & EventBody;
+export type EventBody =
+  | { readonly kind: 'created'; readonly by: string }
+  /** The owner's word: start, stop, resume, rerun, cancel, delete; `desired` is what it came to. */
+  | { readonly kind: 'asked'; readonly verb: string; readonly by: string; readonly desired: Desired; readonly how?: Wish['how'] }
+  | { readonly kind: 'attempt_created'; readonly attempt: number; readonly stage: number; readonly how: Wish['how']; readonly allocation: number; readonly notBefore: Instant }
+  | { readonly kind: 'allocation_requested'; readonly allocation: number; readonly name: string; readonly ownership: 'owned' | 'standing' }
+  | { readonly kind: 'allocation_refused'; readonly allocation: number; readonly error: CloudError; readonly nextAt?: Instant }
+  | { readonly kind: 'allocation_seen'; readonly allocation: number; readonly state: AllocationState; readonly detail: string; readonly workers?: number }
+  | { readonly kind: 'allocation_released'; readonly allocation: number; readonly why: string }
+  | { readonly kind: 'allocation_gone'; readonly allocation: number }
+  | { readonly kind: 'step_failed'; readonly allocation: number; readonly worker: number; readonly step: string; readonly tries: number; readonly detail: string }
+  | { readonly kind: 'attempt_started'; readonly attempt: number; readonly workers: readonly WorkerId[] }
+  | { readonly kind: 'attempt_running'; readonly attempt: number }
+  /** Something decided that the attempt must end; the processes are being ended. */
+  | { readonly kind: 'attempt_ending'; readonly attempt: number; readonly reason: Reason; readonly evidence: Evidence }
+  | { readonly kind: 'attempt_ended'; readonly attempt: number; readonly reason: Reason; readonly evidence: Evidence }
+  /** Which row of the rules answered, and how much of the budget is used. */
+  | { readonly kind: 'rule_applied'; readonly attempt: number; readonly reason: Reason; readonly then: string; readonly on: string; readonly used: number; readonly limit: number }
+  | { readonly kind: 'silent'; readonly allocation: number; readonly worker?: WorkerId; readonly detail: string }
+  | { readonly kind: 'answering'; readonly allocation: number }
+  | { readonly kind: 'settled'; readonly verdict: Settled['verdict']; readonly reason: Reason }
+  | { readonly kind: 'removed' };

@@ -1,0 +1,200 @@
+// Job: a spec and all that has happened to it. This is the record that `reconcile` reads and returns.
+// Values never change under you: a rule returns a new job.
+
+import type { CommandSpec, JobSpec, Reason, WorkerId } from './spec.ts';
+import type { Instant } from './time.ts';
+
+/**
+ * What the owner last asked for.
+ * `run`: the command is to run. `hold`: the program is ended, the capacity kept. `end`: the program is ended, the
+ * capacity released. `delete`: as `end`, and the job is taken off the list once its capacity is seen gone.
+ */
+export type Desired = 'run' | 'hold' | 'end' | 'delete';
+
+export interface Job {
+  /** Six digits, `000001`; one id for life. */
+  readonly id: string;
+  /** Identifies this jobman's record among others that use the same cloud project; six characters [a-z0-9]. */
+  readonly installation: string;
+  readonly owner: string;
+  readonly createdAt: Instant;
+  readonly spec: JobSpec;
+  readonly desired: Desired;
+  /** The owner's newest wish to start again, not yet answered by an attempt; a second wish replaces the first. */
+  readonly wish: Wish | null;
+  /** True from `cancel` or `delete` until a later wish: the word shown is `cancelled`, not `stopped`. */
+  readonly cancelled: boolean;
+  /** When the owner last said stop, cancel or delete; the stop grace counts from the first stop action, not from here. */
+  readonly desiredAt: Instant;
+  readonly attempts: readonly Attempt[];
+  readonly allocations: readonly Allocation[];
+  /** Set when nothing more will run without a new wish. Capacity may still be on its way out. */
+  readonly settled: Settled | null;
+  /** True once a deleted job has been taken off the list; its rows stay for history. */
+  readonly removed: boolean;
+}
+
+/** `fresh` and `rerun` start at stage 0, `resume` at the stage after the last. */
+export interface Wish {
+  readonly how: 'fresh' | 'resume' | 'rerun';
+  readonly at: Instant;
+}
+
+export interface Settled {
+  readonly at: Instant;
+  readonly verdict: 'succeeded' | 'failed' | 'stopped' | 'cancelled';
+  readonly reason: Reason;
+}
+
+/** One try at the command. */
+export interface Attempt {
+  /** From 1. */
+  readonly ordinal: number;
+  /** Counts resumes: 0 for a fresh start. */
+  readonly stage: number;
+  /** How it came to be; `resume` sets JOBMAN_RESUME_FROM. */
+  readonly how: Wish['how'];
+  /** The allocation that it runs on. */
+  readonly allocation: number;
+  readonly createdAt: Instant;
+  /** Not before this moment may capacity be asked or the command be started for it (backoff). */
+  readonly notBefore: Instant;
+  /** Failed tries of setup steps so far, keyed `worker/name`. */
+  readonly stepFailures: Readonly<Record<string, StepFailure>>;
+  /** First time the command was committed to be started; from here a process may exist. */
+  readonly startedAt: Instant | null;
+  /** First time the command was seen running on every worker that runs it. */
+  readonly runningAt: Instant | null;
+  /**
+   * Set once something has decided that this attempt must end: the reason stands from here (the first reason wins) while
+   * the processes on the other workers are being ended. `endedAt` follows when none can be alive any more.
+   */
+  readonly ending: Ending | null;
+  readonly endedAt: Instant | null;
+}
+
+export interface StepFailure {
+  readonly tries: number;
+  readonly lastAt: Instant;
+  readonly detail: string;
+}
+
+export interface Ending {
+  readonly reason: Reason;
+  readonly evidence: Evidence;
+  readonly since: Instant;
+  /** First time a stop was committed for it; the grace counts from here. */
+  readonly stopAskedAt: Instant | null;
+}
+
+/** What a reason rests on. Every field is optional; `detail` is one phrase for people. */
+export interface Evidence {
+  readonly detail: string;
+  readonly worker?: WorkerId;
+  readonly exitCode?: number;
+  readonly signal?: string;
+  /** Name of the log pattern that matched, and the line. */
+  readonly pattern?: string;
+  readonly line?: string;
+  /** The cloud's raw words, kept. */
+  readonly raw?: string;
+}
+
+/** Capacity asked for or held for the job. Attempts may share one. */
+export interface Allocation {
+  /** From 1. */
+  readonly ordinal: number;
+  readonly ownership: 'owned' | 'standing';
+  /** The name the outside knows it by. */
+  readonly name: string;
+  /** Set when the request was committed: from here it may exist outside, whatever the replies say. */
+  readonly requestedAt: Instant | null;
+  /** Requests that came back with an error so far, for the pace of the next. */
+  readonly requestFailures: number;
+  readonly lastFailure: { readonly at: Instant; readonly error: CloudError } | null;
+  /** The last thing a look said about it, kept to notice changes (each change is an event). */
+  readonly seen: { readonly state: AllocationState; readonly detail: string; readonly at: Instant } | null;
+  /** First time it was seen ready, and how many workers it has. */
+  readonly readyAt: Instant | null;
+  readonly workers: number | null;
+  /** First of two looks that missed it, to check twice before it counts as gone. */
+  readonly missedAt: Instant | null;
+  /** First time that its worker, or the look at the allocation, stopped answering; null when all answer. */
+  readonly silentSince: Instant | null;
+  /** Set when the release was committed. Nothing is started on it from here. */
+  readonly releasedAt: Instant | null;
+  /** Set when a look has seen it gone after the release (or gone by itself). Settled means empty rests on this. */
+  readonly goneAt: Instant | null;
+}
+
+/** What a look can say of an allocation; see `AllocationSeen` for the meaning of each. */
+export type AllocationState =
+  | 'absent'
+  | 'waiting'
+  | 'provisioning'
+  | 'ready'
+  | 'interrupted'
+  | 'lost'
+  | 'releasing'
+  | 'foreign';
+
+/** The class of a cloud's refusal. No retry follows the permanent ones: permission, invalid, not_found. */
+export type CloudErrorKind =
+  | 'quota'
+  | 'stockout'
+  | 'permission'
+  | 'invalid'
+  | 'rate_limited'
+  | 'not_found'
+  | 'internal'
+  | 'unreachable';
+
+export interface CloudError {
+  readonly kind: CloudErrorKind;
+  /** One sentence for people. */
+  readonly message: string;
+  /** What the cloud said, word for word. */
+  readonly raw: string;
+}
+
+/** The places where the command runs, once the number of workers is known. */
+export function commandWorkers(command: CommandSpec, workers: number): readonly WorkerId[] {
+  if (command.place === 'here') return ['here'];
+  if (command.workers !== 'all') return command.workers;
+  return Array.from({ length: workers }, (_, index) => index);
+}
+
+/** The newest attempt, ended or not. */
+export function lastAttempt(job: Job): Attempt | undefined {
+  return job.attempts.at(-1);
+}
+
+/** The attempt that is under way: the newest one, unless it has ended. */
+export function openAttempt(job: Job): Attempt | undefined {
+  const attempt = job.attempts.at(-1);
+  return attempt !== undefined && attempt.endedAt === null ? attempt : undefined;
+}
+
+/** The allocation of that number. Throws when the record names one it does not hold, which is our own bug. */
+export function allocationOf(job: Job, ordinal: number): Allocation {
+  const allocation = job.allocations[ordinal - 1];
+  if (allocation === undefined || allocation.ordinal !== ordinal) {
+    throw new Error(`job ${job.id} holds no allocation ${ordinal}; its allocations are numbered from 1 without a gap`);
+  }
+  return allocation;
+}
+
+/** The newest allocation, gone or not. */
+export function lastAllocation(job: Job): Allocation | undefined {
+  return job.allocations.at(-1);
+}
+
+/** True while an owned allocation may exist outside: it was asked for and no look has seen it gone. */
+export function mayExist(allocation: Allocation): boolean {
+  return allocation.requestedAt !== null && allocation.goneAt === null;
+}
+
+/** Owned allocations that may exist outside. Empty is what "settled means empty" asks for. */
+export function heldAllocations(job: Job): readonly Allocation[] {
+  return job.allocations.filter((allocation) => allocation.ownership === 'owned' && mayExist(allocation));
+}

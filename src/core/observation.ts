@@ -1,0 +1,118 @@
+// Observation: all that was seen of one job's world at one moment, and what could not be seen.
+// A look that failed is `unknown` with its reason. It is never turned into absent, false or zero.
+
+import type { AllocationState, CloudError, Evidence } from './job.ts';
+import type { WorkerId } from './spec.ts';
+import type { Instant } from './time.ts';
+
+/** One thing seen, with its time, or not seen, with the reason. */
+export type Fact<T> = Known<T> | Unknown;
+export interface Known<T> {
+  readonly kind: 'known';
+  readonly value: T;
+  readonly seenAt: Instant;
+}
+export interface Unknown {
+  readonly kind: 'unknown';
+  readonly reason: string;
+  readonly since: Instant;
+}
+
+export function known<T>(value: T, seenAt: Instant): Known<T> {
+  return { kind: 'known', value, seenAt };
+}
+
+export function unknown(reason: string, since: Instant): Unknown {
+  return { kind: 'unknown', reason, since };
+}
+
+export interface Observation {
+  /** False while the job has to wait for its turn (slots of this machine, a lab's limit); the reason is for `why`. */
+  readonly admitted: { readonly ok: true } | { readonly ok: false; readonly detail: string };
+  /**
+   * A look at each allocation that may still exist, by ordinal. The newest one is always among them; earlier ones are
+   * there until they have been seen gone. An allocation that was not looked at is missing here and counts as unknown.
+   */
+  readonly allocations: readonly AllocationFact[];
+  /** A look at each worker of the newest ready allocation, and at `here` when the command runs here. */
+  readonly workers: readonly WorkerFact[];
+  /** What came back from actions since the last pass, oldest first. */
+  readonly outcomes: readonly Outcome[];
+}
+
+export interface AllocationFact {
+  readonly allocation: number;
+  readonly fact: Fact<AllocationSeen>;
+}
+
+export interface WorkerFact {
+  readonly allocation: number;
+  readonly worker: WorkerId;
+  readonly fact: Fact<WorkerSeen>;
+}
+
+/**
+ * absent: looked for, and not there. waiting: asked for, no machine yet. provisioning: machines are being made.
+ * ready: usable. interrupted: will come back by itself (maintenance, restart). lost: will never be usable again
+ * (preempted, terminated, failed, suspended) and must be released. releasing: its deletion is under way.
+ * foreign: something of that name exists which is not ours.
+ */
+export interface AllocationSeen {
+  readonly state: AllocationState;
+  /** The cloud's own word for it, for people: `WAITING_FOR_RESOURCES`, `PREEMPTED`. */
+  readonly detail: string;
+  /** With `lost`: why. A preemption is the cloud's act; a failure has an error. */
+  readonly cause?: 'preempted' | 'failed';
+  readonly error?: CloudError;
+  /** With `ready`: how many workers there are. */
+  readonly workers?: number;
+}
+
+/** What one look at a worker says. */
+export interface WorkerSeen {
+  /** Differs after each boot of the machine; a pid means nothing across two boots. */
+  readonly bootId: string;
+  /** Keys of setup steps that are proven on this worker. */
+  readonly proofs: readonly string[];
+  /** Every attempt of this job that left a run directory on this worker, in order. */
+  readonly runs: readonly RunSeen[];
+  /** The first known pattern in the last of the newest attempt's output, looked for once its run has exited or vanished. */
+  readonly matched?: { readonly attempt: number; readonly pattern: string; readonly line: string };
+}
+
+export type RunSeen =
+  /** The run directory exists, the process does not yet, or its pid is not yet written. */
+  | { readonly attempt: number; readonly state: 'starting'; readonly since: Instant }
+  | {
+      readonly attempt: number;
+      readonly state: 'running';
+      readonly startedAt: Instant;
+      /** When the log last grew; the start when it never did. */
+      readonly outputAt: Instant;
+    }
+  /** It ended by itself or was ended; nothing of it is alive. */
+  | {
+      readonly attempt: number;
+      readonly state: 'exited';
+      readonly exitCode: number;
+      readonly signal?: string;
+      readonly endedAt: Instant;
+    }
+  /** No process of it is alive and no exit was written: killed from outside, or the machine restarted. */
+  | { readonly attempt: number; readonly state: 'vanished'; readonly detail: string };
+
+/** One thing done, or not. `key` is the action's. */
+export interface Outcome {
+  readonly key: string;
+  readonly at: Instant;
+  readonly result: OutcomeResult;
+}
+
+export type OutcomeResult =
+  | { readonly kind: 'done' }
+  /** Permanent: asking again would get the same answer. */
+  | { readonly kind: 'refused'; readonly evidence: Evidence; readonly error?: CloudError }
+  /** It did not happen, and may succeed when tried again. */
+  | { readonly kind: 'failed'; readonly evidence: Evidence; readonly error?: CloudError }
+  /** The reply was lost: it may have happened. Only a look can tell. */
+  | { readonly kind: 'unclear'; readonly evidence: Evidence };

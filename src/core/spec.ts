@@ -1,0 +1,172 @@
+// JobSpec: a manifest that has been parsed, interpolated, validated, defaulted and frozen.
+// Everything that decides later is decided from these fields; no backend and no rule looks at the text again.
+
+import type { Duration } from './time.ts';
+
+/** Where a supervised job's capacity comes from. Kubernetes jobs live in their cluster and are not supervised. */
+export type BackendName = 'local' | 'tpu';
+
+/**
+ * A place where something of a job runs: a worker of its allocation, numbered from 0 as Google numbers them,
+ * or `here`, the machine that jobman itself runs on (a script that drives the TPU from the login machine).
+ */
+export type WorkerId = number | 'here';
+
+export interface JobSpec {
+  /** The format of this record, for readers of older rows. */
+  readonly version: 1;
+  readonly name: string;
+  /** Labels to filter by: `job.tags` and `tpu.tags` together, without repeats. */
+  readonly tags: readonly string[];
+  readonly capacity: CapacitySpec;
+  /** What each worker goes through before the command, in this order. Texts are final; the core reads names and keys only. */
+  readonly steps: readonly SetupStep[];
+  readonly command: CommandSpec;
+  readonly recovery: RecoverySpec;
+  readonly limits: LimitsSpec;
+  readonly stop: StopSpec;
+  readonly finish: FinishSpec;
+}
+
+/** What is asked for. `kind` names the backend; nothing else in the program tests a backend's name. */
+export type CapacitySpec = LocalSpec | TpuSpec;
+
+export interface LocalSpec {
+  readonly kind: 'local';
+  /** This machine exists before and after the job. */
+  readonly ownership: 'standing';
+  /** The folder that the command starts in, absolute. */
+  readonly workdir: string;
+}
+
+export interface TpuSpec {
+  readonly kind: 'tpu';
+  /** Owned: asked for by the job and released with it. Standing: exists by name before and after it. */
+  readonly ownership: 'owned' | 'standing';
+  /** `tpu-vm` creates the node itself, `queued-resources` asks Google's queue for it. */
+  readonly mode: 'tpu-vm' | 'queued-resources';
+  /** A Google Cloud project, or `emulator` for the built-in cloud. */
+  readonly project: string;
+  readonly zone: string;
+  readonly accelerator: string;
+  /** `tpu.name` as written and interpolated; see `nodeName` in `allocate.ts` for the name the cloud sees. */
+  readonly name: string;
+  readonly runtimeVersion: string;
+  readonly pricing: 'spot' | 'ondemand' | 'preemptible';
+  /** The text of the script that runs on every boot of every worker, or null. */
+  readonly startupScript: string | null;
+  /** Network tags, which are also labels of the job. */
+  readonly networkTags: readonly string[];
+  readonly metadata: Readonly<Record<string, string>>;
+  /** Login on the workers; null means: as the user that jobman runs as. */
+  readonly remoteUser: string | null;
+  /** The private key file that jobman logs in with, absolute; null means jobman's own key. */
+  readonly privateKey: string | null;
+  /** Dollars an hour while it is ready, estimated when the job was created; null when no price is known. */
+  readonly pricePerHour: number | null;
+}
+
+/**
+ * One idempotent piece of setup on one worker: `check` says whether it holds already (exit 0), `apply` makes it hold.
+ * Both are shell scripts that travel as files. `key` changes when anything that matters in the step changes; a proof
+ * file of that name on the worker says that the step was seen to hold there.
+ */
+export interface SetupStep {
+  readonly name: string;
+  readonly key: string;
+  readonly check: string | null;
+  readonly apply: string;
+  /** Files that the step needs on the worker first. Secrets (keys) are read from this machine when needed and never frozen here. */
+  readonly files: readonly StepFile[];
+  /** Longest time one `apply` may take before it counts as failed. */
+  readonly timeout: Duration;
+}
+
+export type StepFile =
+  | { readonly kind: 'local'; readonly from: string; readonly to: string; readonly mode: number }
+  | { readonly kind: 'frozen'; readonly base64: string; readonly to: string; readonly mode: number };
+
+export interface CommandSpec {
+  /** The user's script, already wrapped for its environment. May hold `nodeNameMark`. Never passed through a shell's quotes. */
+  readonly script: string;
+  /** On the allocation's workers, or on the machine that jobman runs on. */
+  readonly place: 'workers' | 'here';
+  /** Which workers run it. */
+  readonly workers: 'all' | readonly number[];
+  readonly env: Readonly<Record<string, string>>;
+  /** The folder the command starts in; null means the login folder of the worker. */
+  readonly workdir: string | null;
+  /** Where the program keeps its checkpoints; JOBMAN_RESUME_FROM is its newest complete entry, else itself. */
+  readonly checkpointDir: string | null;
+}
+
+/** Stands in texts for the real name of the node, which is known only with the job's id and the allocation's number. */
+export const nodeNameMark = '\uE000node-name\uE001';
+
+/** Why an attempt ended. `preempted` is the cloud's act, `stopped` the owner's, `command_failed` the command's. */
+export type Reason =
+  | 'succeeded'
+  | 'stopped'
+  | 'preempted'
+  | 'unreachable'
+  | 'allocation_failed'
+  | 'setup_failed'
+  | 'command_failed'
+  | 'hung'
+  | 'timed_out';
+
+/** Reasons that a rule may answer. The others end the job: as a success, on the owner's word, or for good. */
+export type RuledReason = Exclude<Reason, 'stopped' | 'allocation_failed' | 'timed_out'>;
+
+/** What a rule answers: how to go on, and on which allocation. */
+export interface Answer {
+  /** `resume` continues from the last checkpoint (stage + 1); `rerun` starts from the beginning; `fail` ends the job. */
+  readonly then: 'resume' | 'rerun' | 'fail' | 'done';
+  readonly on: 'same' | 'new';
+}
+
+/** A row of the table of rules: for a reason, and where given a log pattern that was seen, this answer. First match wins. */
+export interface Rule {
+  readonly reason: RuledReason;
+  /** Name of a pattern in `patterns`; a rule with one matches only when the evidence names it. */
+  readonly evidence?: string;
+  readonly answer: Answer;
+}
+
+export interface RecoverySpec {
+  /** Name of the preset that the rules come from, or `custom`; shown to people, decides nothing. */
+  readonly preset: string;
+  readonly rules: readonly Rule[];
+  /** How many ended attempts of each sort the job survives; null means without limit. */
+  readonly budget: { readonly preemptions: number; readonly failures: number };
+  /** First wait before a new attempt after the program's own failure; doubles up to `delayMax`. */
+  readonly delay: Duration;
+  readonly delayMax: Duration;
+  /** How long a worker or allocation may be silent before it is taken for lost when nobody confirms it. */
+  readonly unreachableGrace: Duration;
+}
+
+export interface LimitsSpec {
+  /** The command's longest run in one attempt; null means none. */
+  readonly maxRuntime: Duration | null;
+  /** The longest time without output before the attempt counts as hung; null means none. */
+  readonly silenceTimeout: Duration | null;
+  /** How long to wait for capacity before giving up; null means without limit. */
+  readonly capacityWait: Duration | null;
+  /** How often one setup step is tried again on one worker before the attempt ends `setup_failed`. */
+  readonly setupTries: number;
+}
+
+export interface StopSpec {
+  /** The signal that asks the program to end, as Slurm and Docker name it: `TERM`, `INT`, `USR1`. */
+  readonly signal: string;
+  /** How long it has before it is killed with all its children. */
+  readonly grace: Duration;
+}
+
+export interface FinishSpec {
+  /** What happens to owned capacity when the job is settled. */
+  readonly capacity: 'release' | 'keep';
+  /** How long it is kept at most; null means until somebody releases it. */
+  readonly keepFor: Duration | null;
+}
