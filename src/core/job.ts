@@ -117,6 +117,8 @@ export interface Allocation {
   /** First time it was seen ready, and how many workers it has. */
   readonly readyAt: Instant | null;
   readonly workers: number | null;
+  /** Addresses of the workers, in their order, as the last look that saw it ready gave them; null before. */
+  readonly hosts: readonly Host[] | null;
   /** First of two looks that missed it, to check twice before it counts as gone. */
   readonly missedAt: Instant | null;
   /** First time that its worker, or the look at the allocation, stopped answering; null when all answer. */
@@ -125,6 +127,12 @@ export interface Allocation {
   readonly releasedAt: Instant | null;
   /** Set when a look has seen it gone after the release (or gone by itself). Settled means empty rests on this. */
   readonly goneAt: Instant | null;
+}
+
+/** Where one worker is reached. A worker without an external address is reached by its internal one. */
+export interface Host {
+  readonly internalIp: string | null;
+  readonly externalIp: string | null;
 }
 
 /** What a look can say of an allocation; see `AllocationSeen` for the meaning of each. */

@@ -1,7 +1,7 @@
 // Observation: all that was seen of one job's world at one moment, and what could not be seen.
 // A look that failed is `unknown` with its reason. It is never turned into absent, false or zero.
 
-import type { AllocationState, CloudError, Evidence } from './job.ts';
+import type { AllocationState, CloudError, Evidence, Host } from './job.ts';
 import type { WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
 
@@ -64,8 +64,9 @@ export interface AllocationSeen {
   /** With `lost`: why. A preemption is the cloud's act; a failure has an error. */
   readonly cause?: 'preempted' | 'failed';
   readonly error?: CloudError;
-  /** With `ready`: how many workers there are. */
+  /** With `ready`: how many workers there are, and where. */
   readonly workers?: number;
+  readonly hosts?: readonly Host[];
 }
 
 /** What one look at a worker says. */
