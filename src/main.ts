@@ -5,24 +5,24 @@
  * It is written to become CommonJS as well (no top-level await), because in an ES module `import "node:http"` and its
  * like load Node's whole fetch stack, which costs more than the rest of a short command.
  */
-import { enableCompileCache } from "node:module";
-import { join } from "node:path";
-import { version } from "./version.ts";
+import { enableCompileCache } from 'node:module';
+import { join } from 'node:path';
+import { version } from './version.ts';
 
 // Compiled code is kept in the user's own cache folder. A shared temporary folder would let one user run another's
 // code. An environment without a home gets no cache: it is only slower.
-const cacheHome = process.env["XDG_CACHE_HOME"] || (process.env["HOME"] && join(process.env["HOME"], ".cache"));
-if (cacheHome) enableCompileCache(join(cacheHome, "jobman", "v8"));
+const cacheHome = process.env['XDG_CACHE_HOME'] || (process.env['HOME'] && join(process.env['HOME'], '.cache'));
+if (cacheHome) enableCompileCache(join(cacheHome, 'jobman', 'v8'));
 
 // `jobman list | head -1` closes our output early. The reader has what it wanted, so this is an ending, not an error.
 for (const stream of [process.stdout, process.stderr]) {
-  stream.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
     process.exit();
   });
 }
 
-import("./cli/run.ts")
+import('./cli/run.ts')
   .then(({ run }) =>
     run(process.argv.slice(2), {
       version,

@@ -5,41 +5,42 @@
  * CommonJS, because in an ES module `import "node:http"` loads Node's whole fetch stack. `npx tsc` writes its own
  * output to dist/ beside it; no source folder may be called `bundle`.
  */
-import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, utimesSync } from "node:fs";
-import { join } from "node:path";
-import { build } from "vite";
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs';
+import { join } from 'node:path';
+import { build } from 'vite';
 
-const root = join(import.meta.dirname, "..");
-const dist = join(root, "dist");
-const bundle = join(dist, "bundle");
-const entry = "main.cjs";
+const root = join(import.meta.dirname, '..');
+const dist = join(root, 'dist');
+const bundle = join(dist, 'bundle');
+const entry = 'main.cjs';
 
 /** Packages that stay in node_modules: ssh2 looks for compiled helpers at places that only its own folder has. */
-const external = ["ssh2"];
+const external = ['ssh2'];
 
 /** A controller that was started from an earlier build may still load one of its chunks. */
 const keepOldChunksMs = 7 * 24 * 60 * 60 * 1000;
 
 mkdirSync(bundle, { recursive: true });
-const fresh = mkdtempSync(join(dist, "building-"));
+const fresh = mkdtempSync(join(dist, 'building-'));
 try {
   await build({
     root,
     configFile: false,
-    logLevel: "warn",
+    logLevel: 'warn',
     ssr: { noExternal: true, external },
     build: {
-      ssr: "src/main.ts",
+      ssr: 'src/main.ts',
       outDir: fresh,
-      target: "node24",
+      target: 'node24',
       minify: true,
       sourcemap: true,
       rolldownOptions: {
         external: [/^node:/],
+        experimental: { chunkOptimization: false },
         output: {
-          format: "cjs",
+          format: 'cjs',
           entryFileNames: entry,
-          chunkFileNames: "[name]-[hash].cjs",
+          chunkFileNames: '[name]-[hash].cjs',
         },
       },
     },

@@ -10,7 +10,7 @@ export interface Io {
 /** Runs one command and returns its exit code. */
 export async function run(argv: readonly string[], io: Io): Promise<number> {
   const [word] = argv;
-  if (word === "--version" || word === "-v") {
+  if (word === '--version' || word === '-v') {
     io.stdout.write(`jobman ${io.version}\n`);
     return 0;
   }
@@ -18,11 +18,11 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     io.stdout.write(
       [
         `jobman ${io.version}`,
-        "",
-        "Run the example:  jobman create --config=configs/quick-start.yaml --follow",
-        "See your jobs:    jobman list",
-        "",
-      ].join("\n"),
+        '',
+        'Run the example:  jobman create --config=configs/quick-start.yaml --follow',
+        'See your jobs:    jobman list',
+        '',
+      ].join('\n'),
     );
     return 0;
   }

@@ -1,0 +1,258 @@
+/**
+ * The folder is the diagram: every import of src/ is read, and an arrow that is not in the table below is a failure.
+ * The linter says the same in the editor; this test also holds the linter's copy of the table to this one.
+ */
+import assert from 'node:assert/strict';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join, matchesGlob, relative } from 'node:path';
+import { suite, test } from 'node:test';
+import { parseSync } from 'vite';
+import { root } from './support/root.ts';
+
+/** What each room may import besides itself: a room, or one file of a room. */
+const rooms: Readonly<Record<string, readonly string[]>> = {
+  core: [],
+  manifest: ['core', 'setup'],
+  setup: ['core'],
+  app: ['core', 'manifest', 'setup'],
+  controller: ['core', 'app'],
+  store: ['core', 'app'],
+  remote: ['core', 'app'],
+  backends: ['core', 'app', 'remote'],
+  lab: ['core', 'app'],
+  reports: ['core', 'app'],
+  api: ['core', 'app'],
+  dashboard: ['core', 'app'],
+  cli: ['core', 'manifest', 'app'],
+  emulator: ['core/time.ts'],
+};
+
+/** Files that stand beside the rooms. The first two know everybody; no room knows any of them. */
+const entries: Readonly<Record<string, readonly string[]>> = {
+  'main.ts': [...Object.keys(rooms), 'wiring.ts', 'version.ts'],
+  'wiring.ts': [...Object.keys(rooms), 'version.ts'],
+  'version.ts': [],
+};
+
+/** Rooms that take values and return values: what time it is and what chance says are handed to them. */
+const pureRooms = ['core', 'manifest', 'setup'];
+/** The parts of Node that only compute. */
+const pureModules = ['node:path', 'node:path/posix'];
+const impureGlobals = ['console', 'crypto', 'fetch', 'performance', 'setImmediate', 'setInterval', 'setTimeout'];
+
+/** The only file that touches `process`. */
+const processFiles = ['main.ts'];
+
+/** Names of drawers: whatever is put there has a better place. */
+const drawers = ['utils', 'util', 'helpers', 'helper', 'common', 'misc'];
+
+interface Source {
+  /** The path below src/. */
+  readonly path: string;
+  /** The room, or the name of a file beside the rooms. */
+  readonly room: string;
+  readonly imports: readonly string[];
+  readonly touches: ReadonlySet<string>;
+}
+
+/** What of a syntax tree is looked at. The parser's own types list every kind of node; here all are alike. */
+type Syntax = { readonly type: string } & Readonly<Record<string, unknown>>;
+
+/** Reads what a file imports, in every form there is, and which of the names that concern us it uses. */
+function readSource(path: string, text: string): Source {
+  const parsed = parseSync(path, text);
+  assert.equal(parsed.errors.length, 0, `src/${path} cannot be parsed: ${parsed.errors[0]?.message}`);
+  const imports: string[] = [];
+  const touches = new Set<string>();
+
+  const visit = (node: Syntax): void => {
+    const from = node['source'];
+    if (isSyntax(from) && typeof from['value'] === 'string') imports.push(from['value']);
+    if (node.type === 'Identifier') touches.add(String(node['name']));
+    if (node.type === 'MemberExpression') {
+      const [object, property] = [node['object'], node['property']] as [Syntax, Syntax];
+      touches.add(`${String(object['name'])}.${String(property['name'])}`);
+      if (object['name'] === 'globalThis') touches.add(String(property['name'] ?? property['value']));
+    }
+    if (node.type === 'NewExpression' && (node['arguments'] as unknown[]).length === 0) {
+      touches.add(`new ${String((node['callee'] as Syntax)['name'])}()`);
+    }
+    for (const [key, child] of Object.entries(node)) {
+      // `job.process` and `{ process: 1 }` name a property; `job[process]` uses the thing itself.
+      const isPropertyName = (key === 'property' || key === 'key') && node['computed'] !== true;
+      for (const one of Array.isArray(child) ? (child as unknown[]) : [child]) {
+        if (isSyntax(one) && !(isPropertyName && one.type === 'Identifier')) visit(one);
+      }
+    }
+  };
+  visit(parsed.program as unknown as Syntax);
+  return { path, room: path.split('/')[0] ?? path, imports, touches };
+}
+
+function isSyntax(value: unknown): value is Syntax {
+  return typeof value === 'object' && value !== null && 'type' in value && typeof value.type === 'string';
+}
+
+/** Everything that is wrong with one file, as sentences. */
+function problemsOf({ path, room, imports, touches }: Source): string[] {
+  const allowed = rooms[room] ?? entries[path];
+  if (allowed === undefined) {
+    return [
+      `src/${path} is in no room of the table; give src/${room} a line in test/architecture.test.ts and .oxlintrc.json.`,
+    ];
+  }
+
+  const problems: string[] = [];
+  for (const specifier of imports) {
+    if (specifier === 'node:process' || specifier === 'process') {
+      if (!processFiles.includes(path)) problems.push(`src/${path} imports ${specifier}; only src/main.ts touches it.`);
+    } else if (specifier.startsWith('.')) {
+      const target = relative('.', join(dirname(path), specifier));
+      const targetRoom = target.split('/')[0] ?? target;
+      const isAllowed = targetRoom === room || allowed.includes(targetRoom) || allowed.includes(target);
+      if (!isAllowed) problems.push(`src/${path} imports src/${target}, but ${room} may import ${listOf(allowed)}.`);
+    } else if (pureRooms.includes(room) && specifier.startsWith('node:') && !pureModules.includes(specifier)) {
+      problems.push(`src/${path} imports ${specifier}, but ${room} is pure: it takes values and returns values.`);
+    } else if (room === 'core') {
+      problems.push(`src/${path} imports ${specifier}, but core imports core only.`);
+    }
+  }
+
+  if (touches.has('process') && !processFiles.includes(path)) {
+    problems.push(
+      `src/${path} uses the name \`process\`. Only src/main.ts touches the process; say what the file needs as a ` +
+        'parameter, and call a process of another program something else.',
+    );
+  }
+  if (pureRooms.includes(room)) {
+    const impure = [...impureGlobals, 'Date.now', 'new Date()', 'Math.random'].filter((name) => touches.has(name));
+    for (const name of impure) problems.push(`src/${path} uses ${name}, but ${room} is pure: hand it the value.`);
+  }
+  for (const word of path.split('/')) {
+    if (drawers.includes(word.replace(/\.tsx?$/, ''))) {
+      problems.push(`src/${path}: \`${word}\` says nothing of what it holds; name it by its subject.`);
+    }
+  }
+  return problems;
+}
+
+function listOf(allowed: readonly string[]): string {
+  return allowed.length === 0 ? 'only itself' : `only itself and ${allowed.join(', ')}`;
+}
+
+const src = join(root, 'src');
+
+test('every import in src follows the arrows of the design', () => {
+  const files = globSync('**/*.{ts,tsx}', { cwd: src });
+  assert.ok(files.length > 0);
+  const problems = files.flatMap((path) => problemsOf(readSource(path, readFileSync(join(src, path), 'utf8'))));
+  assert.equal(problems.length, 0, `\n${problems.join('\n')}`);
+});
+
+suite('the reader of imports sees', () => {
+  const seen = (path: string, text: string) => problemsOf(readSource(path, text));
+
+  for (const [what, text] of [
+    ['a static import', "import { x } from '../store/rows.ts'; x();"],
+    ['an import of a type', "import type { X } from '../store/rows.ts'; export type Y = X;"],
+    ['a type in place', "export type Y = import('../store/rows.ts').X;"],
+    ['a dynamic import', "export const load = () => import('../store/rows.ts');"],
+    ['an export from', "export * from '../store/rows.ts';"],
+    ['an export of one name from', "export { x } from '../store/rows.ts';"],
+    ['an import for its effect', "import '../store/rows.ts';"],
+  ] as const) {
+    test(`${what} that points back`, () => {
+      assert.deepEqual(seen('cli/list.ts', text), [
+        'src/cli/list.ts imports src/store/rows.ts, but cli may import only itself and core, manifest, app.',
+      ]);
+    });
+  }
+
+  test('an arrow that is allowed, from any depth', () => {
+    assert.deepEqual(seen('cli/render/table.ts', "import { row } from '../../app/views.ts'; row();"), []);
+    assert.deepEqual(seen('cli/render/table.ts', "import { cell } from '../cell.ts'; cell();"), []);
+  });
+
+  test('that one file of a room is not the room', () => {
+    assert.deepEqual(seen('emulator/clock.ts', "import type { Instant } from '../core/time.ts';"), []);
+    assert.equal(seen('emulator/clock.ts', "import type { Job } from '../core/job.ts';").length, 1);
+  });
+
+  test('that nobody imports the wiring', () => {
+    assert.equal(seen('controller/loop.ts', "import { wire } from '../wiring.ts'; wire();").length, 1);
+  });
+
+  test('a room that is not in the table', () => {
+    assert.equal(seen('cellar/wine.ts', 'export const red = 1;').length, 1);
+  });
+
+  test('each way to touch the process, and no other use of the word', () => {
+    assert.equal(seen('app/a.ts', 'export const pid = process.pid;').length, 1);
+    assert.equal(seen('app/a.ts', 'export const pid = globalThis.process.pid;').length, 1);
+    assert.equal(seen('app/a.ts', "import { pid } from 'node:process'; pid();").length, 1);
+    assert.deepEqual(seen('main.ts', 'export const pid = process.pid;'), []);
+    assert.deepEqual(seen('app/a.ts', 'export const f = (x: { process: number }) => ({ process: x.process });'), []);
+    assert.deepEqual(seen('app/a.ts', "// process.pid\nexport const f = 'process.pid';"), []);
+  });
+
+  test('a clock, chance or the outside in a pure room', () => {
+    assert.equal(seen('core/a.ts', 'export const now = Date.now();').length, 1);
+    assert.equal(seen('core/a.ts', 'export const now = new Date();').length, 1);
+    assert.deepEqual(seen('core/a.ts', 'export const at = (ms: number) => new Date(ms).toISOString();'), []);
+    assert.equal(seen('core/a.ts', 'export const r = Math.random();').length, 1);
+    assert.equal(seen('manifest/a.ts', "import { readFileSync } from 'node:fs'; readFileSync('x');").length, 1);
+    assert.equal(seen('core/a.ts', "import { z } from 'zod'; z();").length, 1);
+    assert.deepEqual(seen('manifest/a.ts', "import { z } from 'zod'; z();"), []);
+  });
+
+  test('a drawer', () => {
+    assert.equal(seen('app/utils.ts', 'export const x = 1;').length, 1);
+    assert.equal(seen('backends/helpers/x.ts', 'export const x = 1;').length, 1);
+  });
+});
+
+suite('the linter has the same table', () => {
+  interface Pattern {
+    readonly regex?: string;
+    readonly group?: readonly string[];
+  }
+  const { overrides } = JSON.parse(readFileSync(join(root, '.oxlintrc.json'), 'utf8')) as {
+    overrides: { files: string[]; rules: { 'no-restricted-imports'?: [string, { patterns: Pattern[] }] } }[];
+  };
+
+  const forbids = ({ regex, group = [] }: Pattern, specifier: string): boolean => {
+    if (regex !== undefined) return new RegExp(regex).test(specifier);
+    // As in .gitignore, the last line that matches decides.
+    const path = specifier.replace(/^(\.\.\/)+/, 'src/');
+    const last = group.findLast((glob) => matchesGlob(path, glob.replace(/^!/, '')));
+    return last !== undefined && !last.startsWith('!');
+  };
+
+  for (const [room, allowed] of Object.entries(rooms)) {
+    test(`for ${room}`, () => {
+      const rule = overrides.find(
+        ({ files, rules }) => files.includes(`src/${room}/**`) && rules['no-restricted-imports'],
+      );
+      const patterns = rule?.rules['no-restricted-imports']?.[1].patterns;
+      assert.ok(patterns, `.oxlintrc.json has no no-restricted-imports for src/${room}/**.`);
+
+      const targets = [...Object.keys(rooms).map((name) => `${name}/x.ts`), 'core/time.ts', ...Object.keys(entries)];
+      for (const target of targets) {
+        const other = target.split('/')[0] ?? target;
+        const wanted = other !== room && !allowed.includes(other) && !allowed.includes(target);
+        for (const specifier of other === room ? [`./${target}`] : [`../${target}`, `../../${target}`]) {
+          const actual = patterns.some((pattern) => forbids(pattern, specifier));
+          assert.equal(
+            actual,
+            wanted,
+            `.oxlintrc.json ${actual ? 'forbids' : 'allows'} ${room} to import ${specifier}.`,
+          );
+        }
+      }
+    });
+  }
+});
+
+test('no folder of src has the name of what the build writes to dist', () => {
+  assert.ok(!existsSync(join(src, 'bundle')), 'src/bundle would collide with dist/bundle when tsc writes to dist.');
+});

@@ -1,0 +1,80 @@
+/**
+ * What a test has left behind. The answers come from the kernel's own books (/proc), not from what the program under
+ * test believes: a forgotten controller or a program that escaped its session is found all the same. On a system
+ * without /proc nothing is found.
+ */
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { join } from 'node:path';
+
+export interface RunningProcess {
+  readonly pid: number;
+  readonly command: string;
+}
+
+/** The variable that every process of a test inherits, so that its descendants are known whoever their parent is. */
+export const markVariable = 'JOBMAN_TEST_MARK';
+
+/**
+ * The living processes of one test: those that carry its mark, and those that work in its folder or name it in their
+ * arguments, which finds also a program that was started with an environment of its own.
+ */
+export function processesOf(mark: string, folder: string): RunningProcess[] {
+  const found: RunningProcess[] = [];
+  for (const name of entries('/proc')) {
+    const pid = Number(name);
+    if (!Number.isInteger(pid) || pid === process.pid) continue;
+    const command = read(`/proc/${name}/cmdline`).split('\0').join(' ').trim();
+    // A zombie has no command line any more; it only waits for its parent to ask for its exit code.
+    if (command === '') continue;
+    const marked = read(`/proc/${name}/environ`).split('\0').includes(`${markVariable}=${mark}`);
+    if (marked || command.includes(folder) || isWithin(folder, link(`/proc/${name}/cwd`))) found.push({ pid, command });
+  }
+  return found;
+}
+
+/** The mount points at or below a folder, the deepest first. */
+export function mountsBelow(folder: string, mountinfo: string = read('/proc/self/mountinfo')): string[] {
+  const points: string[] = [];
+  for (const line of mountinfo.split('\n')) {
+    // The fifth field is the mount point, with blanks and the like as octal escapes (proc_pid_mountinfo(5)).
+    const point = line
+      .split(' ')[4]
+      ?.replace(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
+    if (point !== undefined && isWithin(folder, point)) points.push(point);
+  }
+  return points.toReversed();
+}
+
+/** Everything that a folder holds, by its path in the folder. */
+export function filesIn(folder: string): string[] {
+  return entries(folder).flatMap((name) => [name, ...filesIn(join(folder, name)).map((below) => join(name, below))]);
+}
+
+function isWithin(folder: string, path: string): boolean {
+  return path === folder || path.startsWith(`${folder}/`);
+}
+
+// A process may end between two looks, and another user's may not be read: both mean that there is nothing to see.
+function read(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function link(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return '';
+  }
+}
+
+function entries(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
