@@ -136,6 +136,7 @@ export interface Stray {
   readonly backend: BackendName;
   /** The place and name, enough for `releaseStray`: `project/zone/nodes/name`. */
   readonly resource: string;
+  readonly installation: string;
   readonly job: string;
   readonly allocation: number;
   readonly state: string;
