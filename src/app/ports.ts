@@ -61,6 +61,8 @@ export interface StoredOutcome {
 export interface JobFilter {
   readonly ids?: readonly string[];
   readonly names?: readonly string[];
+  /** `llama-*`: `*` stands for any text, `?` for one character, small and capital letters are equal. */
+  readonly nameGlob?: string;
   readonly owner?: string;
   readonly tag?: string;
   /** Everything that is not settled, and this many of those that settled last; null for all. */
@@ -68,6 +70,10 @@ export interface JobFilter {
   readonly withRemoved?: boolean;
 }
 
+/**
+ * Newest first: what is not settled, then the settled ones by when that was. The specs are outlines: their long texts
+ * (scripts, frozen files, environments) are empty, so that a list of thousands is quick; `load` has them whole.
+ */
 export interface JobPage {
   readonly jobs: readonly Job[];
   /** How many settled jobs the filter matched that are not in `jobs`. */
@@ -216,6 +222,8 @@ export interface LogFiles {
   length(job: Job, attempt: number, worker: WorkerId): Promise<number>;
   /** Appends at the end. Throws StoreError when the disk is full; a part may then have been written, which `length` tells. */
   append(job: Job, attempt: number, worker: WorkerId, chunk: Uint8Array): Promise<void>;
+  /** Appends what a setup step printed to the step's own log, `logs/<step>_worker_<i>.log`. A step told again is there twice. */
+  step(job: Job, step: string, worker: WorkerId, chunk: Uint8Array): Promise<void>;
   /** The last bytes that we hold, for the search of patterns. */
   last(job: Job, attempt: number, worker: WorkerId, most: number): Promise<Uint8Array>;
   /** One line for people in the job's own log (`job.log`) or the cloud's (`tpu.log`). */
