@@ -7,22 +7,23 @@
  */
 import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
-import { build } from 'vite';
+import { stripVTControlCharacters } from 'node:util';
 
 const root = join(import.meta.dirname, '..');
-const dist = join(root, 'dist');
-const bundle = join(dist, 'bundle');
+const bundle = join(root, 'dist/bundle');
 const entry = 'main.cjs';
 
 /** Packages that stay in node_modules: ssh2 looks for compiled helpers at places that only its own folder has. */
 const external = ['ssh2'];
 
-/** A controller that was started from an earlier build may still load one of its chunks. */
+/** A controller that was started from an earlier build may still load one of its chunks. After this time they go. */
 const keepOldChunksMs = 7 * 24 * 60 * 60 * 1000;
 
 mkdirSync(bundle, { recursive: true });
-const fresh = mkdtempSync(join(dist, 'building-'));
+const fresh = mkdtempSync(join(bundle, 'building-'));
 try {
+  // Loaded here, because on a machine for which it has no binary it fails already when it is loaded.
+  const { build } = await import('vite');
   await build({
     root,
     configFile: false,
@@ -46,6 +47,12 @@ try {
     },
   });
   publish(fresh);
+} catch (error) {
+  // An earlier bundle would hide this source from whoever runs bin/jobman. Without one it runs the source itself.
+  rmSync(join(bundle, entry), { force: true });
+  const reason = error instanceof Error ? error.message : String(error);
+  console.error(`The bundle cannot be built. ${stripVTControlCharacters(reason)}`);
+  process.exitCode = 1;
 } finally {
   rmSync(fresh, { recursive: true, force: true });
 }

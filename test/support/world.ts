@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, delimiter, join } from 'node:path';
 import { eventually } from './eventually.ts';
 import { filesIn, markVariable, mountsBelow, processesOf } from './leaks.ts';
 import { root } from './root.ts';
@@ -54,7 +54,7 @@ export function openWorld(scope: Scope, { patienceMs = 2_000 }: { readonly patie
     folder,
     home,
     env: {
-      PATH: process.env['PATH'] ?? '/usr/bin:/bin',
+      PATH: userPath(),
       HOME: user,
       USER: process.env['USER'] ?? 'root',
       LANG: 'C.UTF-8',
@@ -70,6 +70,12 @@ export function openWorld(scope: Scope, { patienceMs = 2_000 }: { readonly patie
       undo.push(step);
     },
   };
+}
+
+/** Without the folders that npm puts first when it runs the tests: a user's shell does not have them. */
+function userPath(): string {
+  const folders = (process.env['PATH'] ?? '/usr/bin:/bin').split(delimiter);
+  return folders.filter((folder) => !folder.includes('node_modules')).join(delimiter);
 }
 
 /** Removes the world and tells what should not have been there any more. */

@@ -1,0 +1,105 @@
+/** The launcher, in small copies of the tree in which every Node is a script that tells what it was asked. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { suite, test, type TestContext } from 'node:test';
+import { findProgram } from '../support/real.ts';
+import { root } from '../support/root.ts';
+import { openWorld } from '../support/world.ts';
+
+interface Tree {
+  readonly top: string;
+  readonly write: (path: string, text?: string, mode?: number) => void;
+  readonly run: (file: string, ...argv: string[]) => { code: number | null; stdout: string; stderr: string };
+}
+
+/** A tree with the launcher, in a folder whose name has a blank. PATH holds one folder, the tree's `path`. */
+function plant(t: TestContext): Tree {
+  const { folder } = openWorld(t);
+  const top = join(folder, 'my jobman');
+  const path = join(top, 'path');
+  const write = (name: string, text = '', mode = 0o644) => {
+    mkdirSync(dirname(join(top, name)), { recursive: true });
+    writeFileSync(join(top, name), text, { mode });
+  };
+  mkdirSync(join(top, 'bin'), { recursive: true });
+  mkdirSync(path);
+  copyFileSync(join(root, 'bin/jobman'), join(top, 'bin/jobman'));
+  symlinkSync(findProgram('readlink') ?? '', join(path, 'readlink'));
+  return {
+    top,
+    write,
+    run(file, ...argv) {
+      const { status, stdout, stderr } = spawnSync(file, argv, { env: { PATH: path }, cwd: folder, encoding: 'utf8' });
+      return { code: status, stdout, stderr };
+    },
+  };
+}
+
+/** A Node that answers with its name, the program and the arguments, each between angle brackets. */
+const fakeNode = (name: string, version: string) =>
+  `#!/bin/sh\nif [ "$1" = --version ]; then echo ${version}; else printf '%s' '${name}'; printf '<%s>' "$@"; fi\n`;
+
+suite('bin/jobman', () => {
+  test('runs the bundle on the Node that came with the package, arguments untouched', (t) => {
+    const { top, write, run } = plant(t);
+    write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
+    write('path/node', fakeNode('path', 'v24.0.0'), 0o755);
+    for (const file of ['dist/bundle/main.cjs', 'dist/main.js', 'src/main.ts']) write(file);
+    const { code, stdout } = run(join(top, 'bin/jobman'), 'a b', '', '$HOME', '*');
+    assert.equal(code, 0);
+    assert.equal(stdout, `own<${top}/bin/../dist/bundle/main.cjs><a b><><$HOME><*>`);
+  });
+
+  test('falls back to what tsc wrote, then to the source', (t) => {
+    const { top, write, run } = plant(t);
+    write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
+    write('src/main.ts');
+    assert.match(run(join(top, 'bin/jobman')).stdout, /<[^>]*\/src\/main\.ts>/);
+    write('dist/main.js');
+    assert.match(run(join(top, 'bin/jobman')).stdout, /<[^>]*\/dist\/main\.js>/);
+  });
+
+  test('finds its tree through links, absolute and relative, one behind the other', (t) => {
+    const { top, write, run } = plant(t);
+    write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
+    write('dist/main.js');
+    mkdirSync(join(top, 'x'));
+    symlinkSync('../bin/jobman', join(top, 'x/relative'));
+    symlinkSync(join(top, 'x/relative'), join(top, 'absolute'));
+    assert.match(run(join(top, 'absolute')).stdout, /^own<.*\/dist\/main\.js>$/);
+  });
+
+  test('takes a Node from PATH that is new enough', (t) => {
+    for (const version of ['v24.0.0', 'v26.10.0', 'v30.1.2', 'v100.0.0']) {
+      const { top, write, run } = plant(t);
+      write('dist/main.js');
+      write('path/node', fakeNode('path', version), 0o755);
+      assert.match(run(join(top, 'bin/jobman')).stdout, /^path</, version);
+    }
+  });
+
+  test('says in one sentence that the Node on PATH is too old', (t) => {
+    for (const version of ['v20.20.2', 'v4.9.1', 'v23.11.0']) {
+      const { top, write, run } = plant(t);
+      write('dist/main.js');
+      write('path/node', fakeNode('path', version), 0o755);
+      const { code, stdout, stderr } = run(join(top, 'bin/jobman'));
+      assert.deepEqual([code, stdout], [1, '']);
+      assert.match(stderr, new RegExp(`^jobman: .*Node 24 or newer.* ${version}\\..*\n$`));
+    }
+  });
+
+  test('says in one sentence that there is no Node, or nothing to run', (t) => {
+    const { top, write, run } = plant(t);
+    write('dist/main.js');
+    assert.match(run(join(top, 'bin/jobman')).stderr, /^jobman: .*there is none on PATH.*\n$/);
+
+    const empty = plant(t);
+    empty.write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
+    const { code, stderr } = empty.run(join(empty.top, 'bin/jobman'));
+    assert.equal(code, 1);
+    assert.match(stderr, /^jobman: neither dist nor src .*\n$/);
+  });
+});
