@@ -1,0 +1,288 @@
+// Processes of this machine behind one small door: what ran, how long, how it ended and what it printed come back as data.
+// An exit code is never an exception; whoever asked knows what a code means.
+
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import type { Duplex } from 'node:stream';
+import { Duplex as DuplexStream } from 'node:stream';
+import type { Duration } from '../core/time.ts';
+
+export interface ProcessRequest {
+  readonly argv: readonly string[];
+  /** Everything the program reads; it sees the end of input after it. Nothing when absent. */
+  readonly stdin?: string | Uint8Array;
+  /** The whole environment; that of this process when absent. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly cwd?: string;
+  /** After this time the program is killed with all of its group. */
+  readonly timeoutMs: Duration;
+  /** How many bytes of each stream are kept; the rest is read and thrown away. */
+  readonly outputMost: number;
+  /** Sees every chunk as it comes, whatever is kept; while it is awaited nothing more is read. */
+  readonly onOutput?: (chunk: Uint8Array, stream: 'stdout' | 'stderr') => void | Promise<void>;
+}
+
+/** Success and failure have one shape. */
+export interface ProcessResult {
+  readonly argv: readonly string[];
+  /** Null when a signal ended it or it could not be started. */
+  readonly exitCode: number | null;
+  readonly signal: string | null;
+  readonly stdout: Uint8Array;
+  readonly stderr: Uint8Array;
+  /** True when more was printed than was kept. */
+  readonly cut: boolean;
+  readonly timedOut: boolean;
+  readonly durationMs: Duration;
+  /** Why it could not be started: no such program, no permission. Null when it ran. */
+  readonly error: string | null;
+}
+
+/** Runs a program to its end. Never throws: a program that cannot be started has `error` set. */
+export async function runProcess(request: ProcessRequest): Promise<ProcessResult> {
+  const begun = performance.now();
+  const [program = '', ...args] = request.argv;
+  const kept = { stdout: keeper(request.outputMost), stderr: keeper(request.outputMost) };
+  const answer = (part: Partial<ProcessResult>): ProcessResult => ({
+    argv: request.argv,
+    exitCode: null,
+    signal: null,
+    stdout: kept.stdout.bytes(),
+    stderr: kept.stderr.bytes(),
+    cut: kept.stdout.isCut() || kept.stderr.isCut(),
+    timedOut: false,
+    durationMs: performance.now() - begun,
+    error: null,
+    ...part,
+  });
+
+  let child: ChildProcess;
+  try {
+    child = spawn(program, args, {
+      ...(request.env === undefined ? {} : { env: request.env as NodeJS.ProcessEnv }),
+      ...(request.cwd === undefined ? {} : { cwd: request.cwd }),
+      stdio: ['pipe', 'pipe', 'pipe'],
+      // Its own group, so that a time limit ends what it started as well.
+      detached: true,
+    });
+  } catch (error) {
+    return answer({ error: textOf(error) });
+  }
+
+  let timedOut = false;
+  const timer = setTimeout(() => {
+    timedOut = true;
+    killGroup(child);
+  }, request.timeoutMs);
+  // A program may end without reading its input; that is its own affair.
+  child.stdin?.on('error', () => undefined);
+  child.stdin?.end(request.stdin ?? '');
+  const reads = (['stdout', 'stderr'] as const).map(async (name) => {
+    const stream = child[name];
+    if (stream === null) return;
+    try {
+      for await (const chunk of stream as AsyncIterable<Buffer>) {
+        kept[name].add(chunk);
+        await request.onOutput?.(chunk, name);
+      }
+    } catch {
+      // The pipe was torn by the kill. What came before it is kept.
+    }
+  });
+  const end = await new Promise<{ code: number | null; signal: string | null; error: string | null }>((resolve) => {
+    child.once('error', (error) => {
+      resolve({ code: null, signal: null, error: textOf(error) });
+    });
+    child.once('exit', (code, signal) => {
+      resolve({ code, signal, error: null });
+    });
+  });
+  // Somebody else may hold the pipes open (a detached child): after the exit they get a moment, not for ever.
+  if (end.error === null) await Promise.race([Promise.all(reads), pause(timedOut ? 100 : 2_000)]);
+  clearTimeout(timer);
+  child.stdout?.destroy();
+  child.stderr?.destroy();
+  return answer({ exitCode: end.code, signal: end.signal, timedOut, error: end.error });
+}
+
+export interface OpenProcess {
+  readonly pid: number | undefined;
+  /** Bytes for its input; the input stays open until `close`. */
+  write(bytes: string | Uint8Array): void;
+  /** Ends the input, and kills the group when the program is still there after `patienceMs`. */
+  close(patienceMs: Duration): void;
+}
+
+/**
+ * Starts a program whose input stays open and whose output is handed over as it comes, each chunk awaited before the
+ * next is read. `ended` is called once, after the last chunk was taken.
+ */
+export function openProcess(
+  argv: readonly string[],
+  options: { readonly env?: Readonly<Record<string, string | undefined>>; readonly cwd?: string },
+  receiver: {
+    onOutput(chunk: Uint8Array, stream: 'stdout' | 'stderr'): void | Promise<void>;
+    ended(end: {
+      readonly exitCode: number | null;
+      readonly signal: string | null;
+      readonly error: string | null;
+    }): void;
+  },
+): OpenProcess {
+  const [program = '', ...args] = argv;
+  const child = spawn(program, args, {
+    ...(options.env === undefined ? {} : { env: options.env as NodeJS.ProcessEnv }),
+    ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+    stdio: ['pipe', 'pipe', 'pipe'],
+    detached: true,
+  });
+  let isOver = false;
+  child.stdin.on('error', () => undefined);
+  const reads = (['stdout', 'stderr'] as const).map(async (name) => {
+    try {
+      for await (const chunk of child[name] as AsyncIterable<Buffer>) await receiver.onOutput(chunk, name);
+    } catch {
+      // Torn by a kill; the end says how.
+    }
+  });
+  const finish = (exitCode: number | null, signal: string | null, error: string | null): void => {
+    if (isOver) return;
+    isOver = true;
+    void Promise.all(reads).then(() => {
+      receiver.ended({ exitCode, signal, error });
+    });
+  };
+  child.once('error', (error) => {
+    finish(null, null, textOf(error));
+  });
+  child.once('exit', (code, signal) => {
+    finish(code, signal, null);
+  });
+  return {
+    pid: child.pid,
+    write(bytes) {
+      child.stdin.write(bytes);
+    },
+    close(patienceMs) {
+      child.stdin.end();
+      if (isOver) return;
+      setTimeout(() => {
+        if (!isOver) killGroup(child);
+      }, patienceMs);
+    },
+  };
+}
+
+/** A program's input and output as one stream, for a line that goes through it (ProxyCommand, `ssh -W`). */
+export function processAsStream(argv: readonly string[]): { readonly stream: Duplex; readonly words: () => string } {
+  const [program = '', ...args] = argv;
+  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], detached: true });
+  const kept = keeper(4_096);
+  child.stderr.on('data', (chunk: Buffer) => {
+    kept.add(chunk);
+  });
+  // The declared types of `from` lack the pair that Node documents.
+  const pair: unknown = { readable: child.stdout, writable: child.stdin };
+  const stream = DuplexStream.from(pair as NodeJS.ReadableStream);
+  child.once('error', (error) => {
+    stream.destroy(error);
+  });
+  stream.once('close', () => {
+    killGroup(child);
+  });
+  return { stream, words: () => new TextDecoder().decode(kept.bytes()).trim() };
+}
+
+export interface DetachedRequest {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+}
+
+/**
+ * Starts a program in a session of its own which outlives us, and resolves with what it prints before it lets go of
+ * its output (by a redirection of its own) or ends. `onExit` is called when it ends while we live. It never keeps
+ * this process alive.
+ */
+export function startDetached(
+  request: DetachedRequest,
+  options: { readonly timeoutMs: Duration; readonly onExit?: () => void },
+): Promise<{ readonly words: string; readonly error: string | null; readonly timedOut: boolean }> {
+  const [program = '', ...args] = request.argv;
+  return new Promise((resolve) => {
+    let words = '';
+    const timer = setTimeout(() => {
+      resolve({ words, error: null, timedOut: true });
+    }, options.timeoutMs);
+    const finish = (error: string | null): void => {
+      clearTimeout(timer);
+      resolve({ words, error, timedOut: false });
+    };
+    let child: ChildProcess;
+    try {
+      child = spawn(program, args, {
+        env: request.env as NodeJS.ProcessEnv,
+        cwd: request.cwd,
+        stdio: ['ignore', 'pipe', 'ignore'],
+        detached: true,
+      });
+    } catch (error) {
+      finish(textOf(error));
+      return;
+    }
+    child.unref();
+    child.once('error', (error) => {
+      finish(textOf(error));
+    });
+    child.once('exit', () => options.onExit?.());
+    child.stdout?.setEncoding('utf8');
+    child.stdout?.on('data', (text: string) => {
+      words += text;
+    });
+    child.stdout?.once('close', () => {
+      finish(null);
+    });
+  });
+}
+
+/**
+ * Kills all of a child's group. A negative pid needs the kill of a shell: Node offers it only on the global `process`,
+ * which is for main.ts alone.
+ */
+function killGroup(child: ChildProcess): void {
+  const { pid } = child;
+  // A number that was given back may already be somebody else's.
+  if (pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  const killer = spawn('/bin/sh', ['-c', 'kill -s KILL -- "-$1"', 'sh', String(pid)], { stdio: 'ignore' });
+  killer.on('error', () => child.kill('SIGKILL'));
+}
+
+/** Keeps the first bytes up to a limit. */
+function keeper(most: number): { add(chunk: Uint8Array): void; bytes(): Uint8Array; isCut(): boolean } {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  let cut = false;
+  return {
+    add(chunk) {
+      const room = most - length;
+      if (chunk.length > room) cut = true;
+      if (room <= 0) return;
+      const part = chunk.length > room ? chunk.subarray(0, room) : chunk;
+      chunks.push(part);
+      length += part.length;
+    },
+    bytes: () => Buffer.concat(chunks),
+    isCut: () => cut,
+  };
+}
+
+function pause(ms: Duration): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms).unref();
+  });
+}
+
+/** What was thrown, as words. */
+export function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
