@@ -1,0 +1,59 @@
+// What a TPU costs an hour, as an estimate. Data with a date, not code: spot prices move monthly.
+
+import type { TpuSpec } from '../../core/spec.ts';
+import { accelerator } from '../../core/accelerators.ts';
+
+/** When the figures were read (a public catalogue made from Cloud Billing). */
+export const pricesReadAt = '2026-08';
+
+/** US dollars a chip-hour, [on demand, spot], by generation and region. `v2` and `v3` slices differ from single machines. */
+const perChipHour: Readonly<Record<string, Readonly<Record<string, readonly [number, number]>>>> = {
+  v2: { 'us-central1': [1.125, 0.3375] },
+  'v2 slice': { 'us-central1': [1.5, 0.3825] },
+  v3: { 'us-central1': [2, 0.51], 'europe-west4': [2.2, 0.561] },
+  'v3 slice': { 'us-east1': [2, 0.6], 'europe-west4': [2, 0.66] },
+  v4: { 'us-central2': [3.22, 0.9215] },
+  v5e: {
+    'us-central1': [1.2, 0.2449],
+    'us-east1': [1.2, 0.2449],
+    'us-east5': [1.2, 0.6],
+    'us-south1': [1.416, 0.5664],
+    'us-west1': [1.2, 0.2449],
+    'us-west4': [1.2, 0.48],
+    'europe-west1': [1.3213, 0.5285],
+    'europe-west4': [1.56, 0.445],
+    'asia-southeast1': [1.56, 0.78],
+  },
+  v5p: {
+    'us-central1': [4.2, 0.8357],
+    'us-east1': [4.2, 0.8357],
+    'us-east5': [4.2, 1.68],
+    'us-south1': [4.779, 1.3161],
+    'europe-west1': [4.4595, 1.7838],
+    'europe-west4': [4.2525, 1.3485],
+  },
+  v6e: {
+    'us-central1': [2.7, 0.5442],
+    'us-east1': [2.7, 0.5442],
+    'us-east4': [2.7, 0.5777],
+    'us-east5': [2.7, 1.215],
+    'us-south1': [2.7, 1.35],
+    'us-west1': [2.7, 0.5442],
+    'europe-west4': [2.97, 1.0375],
+    'asia-northeast1': [3.24, 0.9435],
+    'asia-south1': [3.24, 2.27],
+    'asia-southeast1': [2.97, 0.3629],
+  },
+};
+
+/** Dollars an hour of the whole slice; null where the catalogue has no figure. */
+export function pricePerHour(spec: TpuSpec): number | null {
+  const slice = accelerator(spec.accelerator);
+  if (slice === undefined) return null;
+  const generation = slice.generation.name;
+  const region = spec.zone.replace(/-[a-z]$/, '');
+  const sliceRows = perChipHour[`${generation} slice`];
+  const rows = slice.workers > 1 && sliceRows !== undefined ? sliceRows : perChipHour[generation];
+  const row = rows?.[region];
+  return row === undefined ? null : slice.chips * row[spec.pricing === 'ondemand' ? 0 : 1];
+}
