@@ -56,7 +56,7 @@ export type EventBody =
   | { readonly kind: 'created'; readonly by: string }
   /** The owner's word: start, stop, resume, rerun, cancel, delete; `desired` is what it came to. */
   | { readonly kind: 'asked'; readonly verb: string; readonly by: string; readonly desired: Desired; readonly how?: Wish['how'] }
-  | { readonly kind: 'attempt_created'; readonly attempt: number; readonly stage: number; readonly how: Wish['how']; readonly allocation: number; readonly notBefore: Instant }
+  | { readonly kind: 'attempt_created'; readonly attempt: number; readonly stage: number; readonly how: Wish['how']; readonly asked: boolean; readonly allocation: number; readonly notBefore: Instant }
   | { readonly kind: 'allocation_requested'; readonly allocation: number; readonly name: string; readonly ownership: 'owned' | 'standing' }
   | { readonly kind: 'allocation_refused'; readonly allocation: number; readonly error: CloudError; readonly nextAt?: Instant }
   | { readonly kind: 'allocation_seen'; readonly allocation: number; readonly state: AllocationState; readonly detail: string; readonly workers?: number }

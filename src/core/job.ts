@@ -54,6 +54,11 @@ export interface Attempt {
   readonly stage: number;
   /** How it came to be; `resume` sets JOBMAN_RESUME_FROM. */
   readonly how: Wish['how'];
+  /**
+   * True when the owner's word made it (create, start, resume, rerun), false when a rule did. Budgets, backoffs and the
+   * wait for capacity count from the newest attempt that was asked for: a new word is a new chance.
+   */
+  readonly asked: boolean;
   /** The allocation that it runs on. */
   readonly allocation: number;
   readonly createdAt: Instant;
@@ -85,6 +90,8 @@ export interface Ending {
   readonly since: Instant;
   /** First time a stop was committed for it; the grace counts from here. */
   readonly stopAskedAt: Instant | null;
+  /** Workers whose `ask` stop came back done. A program gets the stop signal once: a second one means "now" to many. */
+  readonly told: readonly WorkerId[];
 }
 
 /** What a reason rests on. Every field is optional; `detail` is one phrase for people. */
@@ -107,9 +114,14 @@ export interface Allocation {
   readonly ownership: 'owned' | 'standing';
   /** The name the outside knows it by. */
   readonly name: string;
-  /** Set when the request was committed: from here it may exist outside, whatever the replies say. */
+  /**
+   * Set when the request was committed: from here it may exist outside, whatever the replies say. A standing one that
+   * is there already is taken up without a request; this is then the moment of that.
+   */
   readonly requestedAt: Instant | null;
-  /** Requests that came back with an error so far, for the pace of the next. */
+  /** When the newest request (after `releasedAt`: release) came back done. Looks lag behind it; it is not sent again at once. */
+  readonly acceptedAt: Instant | null;
+  /** Requests (after `releasedAt`: releases) that came back with an error so far, for the pace of the next. */
   readonly requestFailures: number;
   readonly lastFailure: { readonly at: Instant; readonly error: CloudError } | null;
   /** The last thing a look said about it, kept to notice changes (each change is an event). */
@@ -123,6 +135,11 @@ export interface Allocation {
   readonly missedAt: Instant | null;
   /** First time that its worker, or the look at the allocation, stopped answering; null when all answer. */
   readonly silentSince: Instant | null;
+  /**
+   * Who is silent since then. The grace after which a silent worker ends the attempt runs only while the cloud itself
+   * answers and says `ready`: a line that is cut at our end silences both, and must cost nobody an attempt.
+   */
+  readonly silentWho: 'allocation' | 'worker' | null;
   /** Set when the release was committed. Nothing is started on it from here. */
   readonly releasedAt: Instant | null;
   /** Set when a look has seen it gone after the release (or gone by itself). Settled means empty rests on this. */
@@ -163,6 +180,31 @@ export interface CloudError {
   readonly message: string;
   /** What the cloud said, word for word. */
   readonly raw: string;
+}
+
+/** A job as it is before anything has happened to it. Whoever stores it writes the event `created` beside it. */
+export function newJob(birth: {
+  readonly id: string;
+  readonly installation: string;
+  readonly owner: string;
+  readonly spec: JobSpec;
+  readonly at: Instant;
+}): Job {
+  return {
+    id: birth.id,
+    installation: birth.installation,
+    owner: birth.owner,
+    createdAt: birth.at,
+    spec: birth.spec,
+    desired: 'run',
+    wish: { how: 'fresh', at: birth.at },
+    cancelled: false,
+    desiredAt: birth.at,
+    attempts: [],
+    allocations: [],
+    settled: null,
+    removed: false,
+  };
 }
 
 /** The places where the command runs, once the number of workers is known. */
