@@ -28,3 +28,17 @@ export class JobmanError extends Error {
     this.lines = lines;
   }
 }
+
+/** What is the matter with the record of jobs, or with our files beside it. */
+export type StoreTrouble = 'corrupt' | 'newer' | 'older' | 'read_only' | 'full' | 'busy' | 'broken';
+
+/** The record of jobs, or the folder it lives in, cannot be used. Nothing was changed, and nothing was repaired. */
+export class StoreError extends JobmanError {
+  readonly trouble: StoreTrouble;
+
+  constructor(trouble: StoreTrouble, message: string, lines: readonly string[] = [], options?: ErrorOptions) {
+    super(message, exitCode.unreachable, lines, options);
+    this.name = 'StoreError';
+    this.trouble = trouble;
+  }
+}

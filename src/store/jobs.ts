@@ -1,0 +1,179 @@
+// Jobs: the statements about jobs and their history, one operation a function. Those that write want a transaction.
+
+import { sql, type RawBuilder } from 'kysely';
+import type { Commit, CommitResult, JobFilter, JobPage, NewJob, Stored, StoredEvent } from '../app/ports.ts';
+import { newJob } from '../core/create.ts';
+import type { Event } from '../core/decision.ts';
+import { next } from './counters.ts';
+import { readLease } from './lease.ts';
+import { deleteOutcomes } from './outcomes.ts';
+import { idOf, jobOf, lifeColumns, numberOf, outline } from './rows.ts';
+import type { Database } from './sqlite.ts';
+
+/** Gives the job its number and writes it with the first line of its history. */
+export async function insertJob(db: Database, installation: string, given: NewJob): Promise<Stored> {
+  const number = await next(db, 'job');
+  const { job, event } = newJob({ ...given, id: idOf(number), installation });
+  const { settled_at, removed, life } = lifeColumns(job);
+  await sql`
+    insert into job (number, revision, events, owner, name, created_at, settled_at, removed, wake_at, outline, life)
+    values (${number}, 1, 1, ${job.owner}, ${job.spec.name}, ${job.createdAt}, ${settled_at}, ${removed}, ${given.at},
+            ${JSON.stringify(outline(job.spec))}, ${life})`.execute(db);
+  await sql`
+    insert into job_text (job, spec, manifest)
+    values (${number}, ${JSON.stringify(job.spec)}, ${given.manifest})`.execute(db);
+  for (const tag of new Set(job.spec.tags)) {
+    await sql`insert into job_tag (tag, job) values (${tag}, ${number})`.execute(db);
+  }
+  await addEvents(db, number, 0, [event]);
+  await next(db, 'change');
+  return { job, revision: 1 };
+}
+
+/** The jobs with these ids that exist, in the order of the ids, with their whole specs. */
+export async function loadJobs(db: Database, ids: readonly string[]): Promise<readonly Stored[]> {
+  const numbers = ids.map(numberOf).filter((number) => number !== undefined);
+  if (numbers.length === 0) return [];
+  const { rows } = await sql<{ number: number; revision: number; life: string; spec: string }>`
+    select job.number, job.revision, job.life, job_text.spec
+    from job join job_text on job_text.job = job.number
+    where job.number in (${sql.join(numbers)})`.execute(db);
+  const found = new Map(rows.map((row) => [row.number, row]));
+  return numbers.flatMap((number) => {
+    const row = found.get(number);
+    return row === undefined ? [] : [{ job: jobOf(row.life, row.spec), revision: row.revision }];
+  });
+}
+
+/** The manifest as it was written. */
+export async function readManifest(db: Database, id: string): Promise<string | undefined> {
+  const number = numberOf(id);
+  if (number === undefined) return undefined;
+  const { rows } = await sql<{ manifest: string }>`select manifest from job_text where job = ${number}`.execute(db);
+  return rows[0]?.manifest;
+}
+
+/** Writes what a pass came to, or nothing at all when the job or the lease has moved on meanwhile. */
+export async function commitJob(db: Database, commit: Commit): Promise<CommitResult> {
+  const { job } = commit;
+  if (commit.epoch !== null) {
+    const lease = await readLease(db);
+    if (lease === undefined || lease.epoch !== commit.epoch) return 'lease_lost';
+  }
+  const number = numberOf(job.id);
+  const { rows } = await sql<{ revision: number; events: number; life: string }>`
+    select revision, events, life from job where number = ${number ?? null}`.execute(db);
+  const stands = rows[0];
+  if (number === undefined || stands === undefined) {
+    throw new Error(`a commit names job ${job.id}, which was never inserted`);
+  }
+  if (stands.revision !== commit.revision) return 'stale';
+
+  const { settled_at, removed, life } = lifeColumns(job);
+  await sql`
+    update job
+    set revision = ${commit.revision + 1}, events = ${stands.events + commit.events.length},
+        settled_at = ${settled_at}, removed = ${removed}, wake_at = ${commit.wakeAt}, life = ${life}
+    where number = ${number}`.execute(db);
+  await addEvents(db, number, stands.events, commit.events);
+  await deleteOutcomes(db, number, commit.folded);
+  // A pass that only set the time of the next look is no change that a follower wants to hear of.
+  if (commit.events.length > 0 || life !== stands.life) await next(db, 'change');
+  return 'committed';
+}
+
+/** Lines of history after that number, oldest first. */
+export async function readEvents(db: Database, id: string, after: number): Promise<readonly StoredEvent[]> {
+  const number = numberOf(id);
+  if (number === undefined) return [];
+  const { rows } = await sql<{ seq: number; body: string }>`
+    select seq, body from event where job = ${number} and seq > ${after} order by seq`.execute(db);
+  return rows.map((row) => ({ seq: row.seq, event: JSON.parse(row.body) as Event }));
+}
+
+/** Newest first: all that is not settled, then the settled ones by when that was. Specs are outlines. */
+export async function listJobs(db: Database, filter: JobFilter): Promise<JobPage> {
+  const live = await readPage(db, filter, sql`settled_at is null`, sql`number desc`, null);
+  const settled = await readPage(
+    db,
+    filter,
+    sql`settled_at is not null`,
+    sql`settled_at desc, number desc`,
+    filter.settledMost,
+  );
+  const shortened = filter.settledMost !== null && settled.length === filter.settledMost;
+  const more = shortened ? (await countSettled(db, filter)) - settled.length : 0;
+  return { jobs: [...live, ...settled], more };
+}
+
+async function readPage(
+  db: Database,
+  filter: JobFilter,
+  which: RawBuilder<unknown>,
+  order: RawBuilder<unknown>,
+  most: number | null,
+) {
+  const { rows } = await sql<{ life: string; outline: string }>`
+    select life, outline from job
+    where ${which} and ${matches(filter)}
+    order by ${order} ${most === null ? sql`` : sql`limit ${most}`}`.execute(db);
+  return rows.map((row) => jobOf(row.life, row.outline));
+}
+
+async function countSettled(db: Database, filter: JobFilter): Promise<number> {
+  const { rows } = await sql<{ jobs: number }>`
+    select count(*) as jobs from job where settled_at is not null and ${matches(filter)}`.execute(db);
+  return Number(rows[0]?.jobs ?? 0);
+}
+
+function matches(filter: JobFilter): RawBuilder<unknown> {
+  const parts: RawBuilder<unknown>[] = [];
+  if (filter.withRemoved !== true) parts.push(sql`removed = 0`);
+  if (filter.ids !== undefined) parts.push(isOneOf(sql`number`, filter.ids.map(numberOf)));
+  if (filter.names !== undefined) parts.push(isOneOf(sql`name`, filter.names));
+  if (filter.nameGlob !== undefined) parts.push(sql`lower(name) like ${likeOf(filter.nameGlob)} escape '\\'`);
+  if (filter.owner !== undefined) parts.push(sql`owner = ${filter.owner}`);
+  if (filter.tag !== undefined) parts.push(sql`number in (select job from job_tag where tag = ${filter.tag})`);
+  return parts.length === 0 ? sql`1 = 1` : sql.join(parts, sql` and `);
+}
+
+function isOneOf(column: RawBuilder<unknown>, values: readonly (string | number | undefined)[]): RawBuilder<unknown> {
+  const given = values.filter((value) => value !== undefined);
+  return given.length === 0 ? sql`1 = 0` : sql`${column} in (${sql.join(given)})`;
+}
+
+/** `llama-*` as the pattern of `like`, in small letters. */
+function likeOf(glob: string): string {
+  return glob
+    .toLowerCase()
+    .replaceAll(/[\\%_]/g, String.raw`\$&`)
+    .replaceAll('*', '%')
+    .replaceAll('?', '_');
+}
+
+/** Ids of jobs that want a look at `now`, the longest waiting first: their time has come, or an outcome waits for them. */
+export async function readDue(db: Database, now: number, most: number): Promise<readonly string[]> {
+  const { rows } = await sql<{ number: number }>`
+    select number from (
+      select number, wake_at as since from job where wake_at <= ${now}
+      union all
+      select job as number, min(at) as since from outcome group by job
+    ) as wanted
+    group by number order by min(since), number limit ${most}`.execute(db);
+  return rows.map((row) => idOf(row.number));
+}
+
+/** The earliest time at which a job wants a look; null when none does. */
+export async function readNextWake(db: Database): Promise<number | null> {
+  const { rows } = await sql<{ at: number | null }>`
+    select min(wake_at) as at from job where wake_at is not null`.execute(db);
+  return rows[0]?.at ?? null;
+}
+
+async function addEvents(db: Database, number: number, last: number, events: readonly Event[]): Promise<void> {
+  if (events.length === 0) return;
+  const values = events.map(
+    (event, index) => sql`(${number}, ${last + index + 1}, ${event.at}, ${JSON.stringify(event)})`,
+  );
+  await sql`insert into event (job, seq, at, body) values ${sql.join(values)}`.execute(db);
+}

@@ -1,0 +1,195 @@
+// SQLite: the one file that knows which database lies underneath. It opens the file, sets it up for many processes at
+// once, makes it a Kysely database, and names what its errors mean. Another driver is another file like this one.
+
+import { closeSync, openSync } from 'node:fs';
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
+import { Kysely, SqliteAdapter, SqliteDialect, sql, type SqliteDatabase } from 'kysely';
+
+/** The statements are written as SQL, so Kysely needs no types of tables. */
+export type Database = Kysely<unknown>;
+
+/** The name of a database that lives in memory and is gone when it is closed. */
+export const inMemory = ':memory:';
+
+/** How long a statement waits for another process's transaction before it fails as busy. Ours take milliseconds. */
+const busyTimeoutMs = 5_000;
+
+/** Statements kept prepared; the store has about forty, and lists of ids make a few more. */
+const statementsMost = 200;
+
+/**
+ * Opens for writing, and makes the file when it is missing, for its owner only. A commit is on the disk when it
+ * returns (`synchronous = full`): a job whose id was printed survives a power cut. Write-ahead logging lets others read
+ * meanwhile. Throws what SQLite says.
+ */
+export function openForWriting(file: string): Database {
+  // SQLite would make the file readable to everybody; its side files take the rights of this one.
+  if (file !== inMemory) closeSync(openSync(file, 'a', 0o600));
+  const connection = new DatabaseSync(file, { timeout: busyTimeoutMs, enableForeignKeyConstraints: true });
+  try {
+    // Changing the way of logging asks for the whole file and does not wait by itself: two processes that make the
+    // record at the same moment meet here.
+    untilNotBusy(() => connection.exec('pragma journal_mode = wal'));
+    connection.exec('pragma synchronous = full');
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+  return asKysely(connection);
+}
+
+/**
+ * Opens an existing file for reading; no statement on it can change a job. On a file system that is read-only SQLite
+ * cannot make the small shared file that tells readers and writers of each other; then the file is read as one that
+ * nobody changes, which is true there, as long as no unmerged log lies beside it.
+ */
+export function openForReading(file: string, hasUnmergedLog: boolean): Database {
+  const connection = new DatabaseSync(file, { readOnly: true, timeout: busyTimeoutMs });
+  try {
+    connection.prepare('select count(*) from sqlite_master').get();
+    return asKysely(connection);
+  } catch (error) {
+    connection.close();
+    if (primaryCode(error) !== code.cannotOpen || hasUnmergedLog) throw error;
+  }
+  const unchanging = pathToFileURL(file);
+  unchanging.searchParams.set('immutable', '1');
+  return asKysely(new DatabaseSync(unchanging, { readOnly: true }));
+}
+
+/** True when a table of that name exists. */
+export async function hasTable(db: Database, name: string): Promise<boolean> {
+  const { rows } = await sql`select 1 from sqlite_master where type = 'table' and name = ${name}`.execute(db);
+  return rows.length > 0;
+}
+
+/** Writes a whole, tidy copy into a file that must not exist. Readers and writers go on meanwhile. */
+export async function copyInto(db: Database, file: string): Promise<void> {
+  await sql`vacuum into ${file}`.execute(db);
+}
+
+/** SQLite's own word when a whole file holds together, else the first thing that is wrong. */
+export async function firstDamage(db: Database): Promise<string | null> {
+  const { rows } = await sql<{ quick_check: string }>`pragma quick_check(1)`.execute(db);
+  const said = rows[0]?.quick_check ?? 'no answer';
+  return said === 'ok' ? null : said;
+}
+
+/** What an error of SQLite means for people; undefined when it is not one, or our own mistake in a statement. */
+export function meaningOf(error: unknown): 'corrupt' | 'read_only' | 'full' | 'busy' | 'broken' | undefined {
+  switch (primaryCode(error)) {
+    case code.corrupt:
+    case code.notADatabase:
+      return 'corrupt';
+    case code.permission:
+    case code.readOnly:
+      return 'read_only';
+    case code.full:
+      return 'full';
+    case code.busy:
+    case code.locked:
+      return 'busy';
+    case code.io:
+    case code.cannotOpen:
+      return 'broken';
+    default:
+      return undefined;
+  }
+}
+
+/** SQLite's primary result codes: https://www.sqlite.org/rescode.html */
+const code = {
+  permission: 3,
+  busy: 5,
+  locked: 6,
+  readOnly: 8,
+  io: 10,
+  corrupt: 11,
+  full: 13,
+  cannotOpen: 14,
+  notADatabase: 26,
+} as const;
+
+function primaryCode(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return undefined;
+  // The higher bytes tell variants of the same trouble.
+  return error.errcode & 0xff;
+}
+
+function untilNotBusy(attempt: () => void): void {
+  for (let tries = 0; ; tries += 1) {
+    try {
+      attempt();
+      return;
+    } catch (error) {
+      if (primaryCode(error) !== code.busy || tries === 200) throw error;
+      // This happens once in the life of a record, for milliseconds, before anything else runs.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 25);
+    }
+  }
+}
+
+function asKysely(connection: DatabaseSync): Database {
+  const prepared = new Map<string, StatementSync>();
+  const database: SqliteDatabase = {
+    prepare(text) {
+      // A plain `begin` takes the right to write only at the first write, and fails at once when another process wrote
+      // since our first read, whatever the timeout. All our transactions write.
+      const statement = cached(prepared, connection, text === 'begin' ? 'begin immediate' : text);
+      return {
+        reader: statement.columns().length > 0,
+        all: (values) => statement.all(...asInput(values)),
+        run: (values) => statement.run(...asInput(values)),
+        iterate: (values) => statement.iterate(...asInput(values)),
+      };
+    },
+    close: () => connection.close(),
+  };
+  return new Kysely<unknown>({ dialect: new Dialect({ database }) });
+}
+
+class Dialect extends SqliteDialect {
+  override createAdapter(): SqliteAdapter {
+    return new Adapter();
+  }
+}
+
+/** SQLite can undo the making of a table, and migrations rely on it; Kysely's own adapter leaves this unsaid. */
+class Adapter extends SqliteAdapter {
+  override get supportsTransactionalDdl(): boolean {
+    return true;
+  }
+}
+
+/** The newest transaction that was begun on a file by this process, ended or not. */
+const lastTurns = new Map<string, Promise<unknown>>();
+
+/**
+ * Transactions that this process makes on one file, one after the other. A statement that waits for another connection
+ * stands still with the whole process, so two connections of one process would wait for each other in vain.
+ */
+export async function inTurn<T>(file: string, operation: () => Promise<T>): Promise<T> {
+  const turn = (lastTurns.get(file) ?? Promise.resolve()).then(operation);
+  const ended = turn.catch(() => {});
+  lastTurns.set(file, ended);
+  try {
+    return await turn;
+  } finally {
+    if (lastTurns.get(file) === ended) lastTurns.delete(file);
+  }
+}
+
+function cached(prepared: Map<string, StatementSync>, connection: DatabaseSync, text: string): StatementSync {
+  const known = prepared.get(text);
+  if (known !== undefined) return known;
+  if (prepared.size >= statementsMost) prepared.clear();
+  const statement = connection.prepare(text);
+  prepared.set(text, statement);
+  return statement;
+}
+
+function asInput(values: readonly unknown[]): SQLInputValue[] {
+  // Kysely types parameters as unknown; ours are texts, whole numbers and null, and node:sqlite refuses anything else.
+  return values as SQLInputValue[];
+}

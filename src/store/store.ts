@@ -1,0 +1,170 @@
+// Store: the record of all jobs, as the rest of the program sees it.
+//
+// What is read goes through a connection that cannot write, so that a command which only looks changes nothing, also by
+// accident. The connection that writes is opened, and the tables made or brought up to date, when the first write comes;
+// from then on it serves both. Where no record is there yet, a reader meets an empty one in memory.
+
+import { randomInt } from 'node:crypto';
+import { mkdirSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { sql } from 'kysely';
+import { StoreError } from '../app/errors.ts';
+import type { Store } from '../app/ports.ts';
+import { newest } from './counters.ts';
+import { commitJob, insertJob, listJobs, loadJobs, readDue, readEvents, readManifest, readNextWake } from './jobs.ts';
+import { dropLease, readLease, takeLease } from './lease.ts';
+import { currentVersion, migrate, versionOf } from './migrate.ts';
+import { readOutcomes, writeOutcome } from './outcomes.ts';
+import { inMemory, inTurn, openForReading, openForWriting, type Database } from './sqlite.ts';
+import { deleteStray, readStrays, writeStray } from './strays.ts';
+import { newerRecord, olderRecord, troubleOf } from './trouble.ts';
+
+export interface OpenStore {
+  /** Path of the database, or `:memory:` for one that is gone when it is closed. */
+  readonly file: string;
+  /** Refuses every write. Without it the first write makes the file and its folder. */
+  readonly readOnly?: boolean;
+  /** The identity of a new record; six characters [a-z0-9], random when not given. An existing record keeps its own. */
+  readonly installation?: string;
+}
+
+/** The record in that file. Opens nothing yet: the first use of a method does, and throws StoreError when it cannot. */
+export function openStore({ file, readOnly = false, installation }: OpenStore): Store {
+  let writing: Promise<Database> | undefined;
+  let reading: Promise<Database> | undefined;
+  let empty: Promise<Database> | undefined;
+  // Both may be open: a reader that was opened first may still be answering when the first write comes.
+  const writer = () => (writing ??= forgetting(openWriter(), () => (writing = undefined)));
+  const reader = () => {
+    if (writing !== undefined || file === inMemory) return writer();
+    // Somebody else may make the record while we watch, so an empty one never stands for it for good.
+    if (reading === undefined && sizeOf(file) === 0) return (empty ??= openEmpty());
+    return (reading ??= forgetting(openReader(), () => (reading = undefined)));
+  };
+
+  async function openWriter(): Promise<Database> {
+    if (readOnly) throw new StoreError('read_only', `The record of jobs ${file} was opened for reading only.`);
+    if (file !== inMemory) mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    return file === inMemory ? prepareWriter() : inTurn(file, prepareWriter);
+  }
+
+  async function prepareWriter(): Promise<Database> {
+    const db = openForWriting(file);
+    return orClose(db, async () => {
+      const version = await versionOf(db);
+      if (version > currentVersion) throw newerRecord(file, version);
+      if (version < currentVersion) await migrate(db);
+      const { rows } = await sql<{ value: string }>`select value from meta where key = 'installation'`.execute(db);
+      if (rows.length === 0) {
+        await sql`
+          insert into meta (key, value) values ('installation', ${installation ?? newInstallation()})
+          on conflict (key) do nothing`.execute(db);
+      }
+      return db;
+    });
+  }
+
+  async function openReader(): Promise<Database> {
+    const db = openForReading(file, sizeOf(`${file}-wal`) > 0);
+    return orClose(db, async () => {
+      const version = await versionOf(db);
+      if (version > currentVersion) throw newerRecord(file, version);
+      if (version < currentVersion) {
+        if (readOnly) throw olderRecord(file, version);
+        await writer();
+      }
+      return db;
+    });
+  }
+
+  const read = <T>(operation: (db: Database) => Promise<T>) => guarded(file, async () => operation(await reader()));
+  const write = <T>(operation: (db: Database) => Promise<T>) =>
+    guarded(file, async () => {
+      const db = await writer();
+      const transact = () => db.transaction().execute(operation);
+      return file === inMemory ? transact() : inTurn(file, transact);
+    });
+
+  return {
+    // Asked by those who are about to write: a record that is not there yet must get its identity first.
+    installation: () => guarded(file, async () => readInstallation(readOnly ? await reader() : await writer())),
+    insert: (job) => write(async (db) => insertJob(db, await readInstallation(db), job)),
+    load: (id) => read(async (db) => (await loadJobs(db, [id]))[0]),
+    loadMany: (ids) => read((db) => loadJobs(db, ids)),
+    manifest: (id) => read((db) => readManifest(db, id)),
+    commit: (commit) => write((db) => commitJob(db, commit)),
+    list: (filter) => read((db) => listJobs(db, filter)),
+    events: (id, after) => read((db) => readEvents(db, id, after)),
+    addOutcome: (id, outcome) => write((db) => writeOutcome(db, id, outcome)),
+    outcomes: (id) => read((db) => readOutcomes(db, id)),
+    due: (now, most) => read((db) => readDue(db, now, most)),
+    nextWake: () => read(readNextWake),
+    changes: () => read((db) => newest(db, 'change')),
+    takeLease: (holder, version, now, ttl, certain) =>
+      write((db) => takeLease(db, { holder, version, now, ttl, certain })),
+    dropLease: (holder) => write((db) => dropLease(db, holder)),
+    lease: () => read(readLease),
+    recordStray: (stray) => write((db) => writeStray(db, stray)),
+    strays: () => read(readStrays),
+    forgetStray: (stray) => write((db) => deleteStray(db, stray)),
+    async close() {
+      const open = await Promise.allSettled([empty, reading, writing]);
+      empty = reading = writing = undefined;
+      for (const result of open) {
+        if (result.status === 'fulfilled') await result.value?.destroy();
+      }
+    },
+  };
+}
+
+async function openEmpty(): Promise<Database> {
+  const db = openForWriting(inMemory);
+  return orClose(db, async () => {
+    await migrate(db);
+    return db;
+  });
+}
+
+async function readInstallation(db: Database): Promise<string> {
+  const { rows } = await sql<{ value: string }>`select value from meta where key = 'installation'`.execute(db);
+  const found = rows[0]?.value;
+  if (found === undefined) throw new Error('the record has no identity, which its first opening for writing gives it');
+  return found;
+}
+
+function newInstallation(): string {
+  const letters = 'abcdefghijklmnopqrstuvwxyz0123456789';
+  return Array.from({ length: 6 }, () => letters[randomInt(letters.length)]).join('');
+}
+
+/** The size of a file in bytes; 0 when it is missing. */
+function sizeOf(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+/** A connection that could not be made is asked for anew next time: what was wrong may have been put right. */
+async function forgetting(opening: Promise<Database>, forget: () => void): Promise<Database> {
+  try {
+    return await opening;
+  } catch (error) {
+    forget();
+    throw error;
+  }
+}
+
+async function orClose(db: Database, prepare: () => Promise<Database>): Promise<Database> {
+  try {
+    return await prepare();
+  } catch (error) {
+    await db.destroy();
+    throw error;
+  }
+}
+
+async function guarded<T>(file: string, operation: () => Promise<T>): Promise<T> {
+  try {
+    return await operation();
+  } catch (error) {
+    throw troubleOf(file, error);
+  }
+}

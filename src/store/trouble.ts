@@ -1,0 +1,108 @@
+// Trouble: what is said to people when the record of jobs cannot be used.
+
+import { existsSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { StoreError, type StoreTrouble } from '../app/errors.ts';
+import { currentVersion } from './migrate.ts';
+import { meaningOf } from './sqlite.ts';
+
+/** Where the copy of a record lies that `backup.ts` makes. */
+export function backupOf(file: string): string {
+  return `${file}.bak`;
+}
+
+/** The error to throw for what a database or file operation threw: with a sentence when it is the world's failure, as it is when it is our bug. */
+export function troubleOf(file: string, error: unknown): unknown {
+  if (error instanceof StoreError) return error;
+  const trouble = error instanceof SyntaxError ? 'corrupt' : (meaningOf(error) ?? meaningOfSystemError(error));
+  return trouble === undefined ? error : storeError(file, trouble, error);
+}
+
+function storeError(file: string, trouble: StoreTrouble, error: unknown): StoreError {
+  const said = error instanceof Error ? error.message : String(error);
+  const cause = { cause: error };
+  switch (trouble) {
+    case 'corrupt':
+      return new StoreError(
+        trouble,
+        `The record of jobs ${file} is damaged (${said}). It was left as it is.`,
+        wayBack(file),
+        cause,
+      );
+    case 'full':
+      return new StoreError(
+        trouble,
+        `The disk is full: nothing was written to ${file}. Free some space and try again.`,
+        [],
+        cause,
+      );
+    case 'read_only':
+      return new StoreError(
+        trouble,
+        `${file} cannot be written: ${dirname(file)} is read-only or belongs to somebody else. Nothing was changed.`,
+        ['Set JOBMAN_HOME to a folder of yours that can be written, or make this one writable.'],
+        cause,
+      );
+    case 'busy':
+      return new StoreError(
+        trouble,
+        `Another process has kept the record of jobs ${file} busy for seconds. Nothing was changed; try again.`,
+        [],
+        cause,
+      );
+    case 'newer':
+    case 'older':
+    case 'broken':
+      return new StoreError(trouble, `The record of jobs ${file} cannot be used: ${said}.`, [], cause);
+  }
+}
+
+/** The record was written by a program that knows more than this one. */
+export function newerRecord(file: string, version: number): StoreError {
+  return new StoreError(
+    'newer',
+    `The record of jobs ${file} was written by a newer jobman: it has version ${version}, this program knows version ${currentVersion}. Upgrade jobman.`,
+  );
+}
+
+/** The record wants its tables brought up to date, and cannot be written. */
+export function olderRecord(file: string, version: number): StoreError {
+  return new StoreError(
+    'older',
+    `The record of jobs ${file} has version ${version} and must first be brought to version ${currentVersion}, but it is opened for reading only. Run any jobman command where ${dirname(file)} can be written.`,
+  );
+}
+
+function wayBack(file: string): readonly string[] {
+  const backup = backupOf(file);
+  const asideAll = `mv ${file} ${file}.damaged; rm -f ${file}-wal ${file}-shm`;
+  const jobs = join(dirname(file), 'jobs');
+  const kept = `Each job's manifest, its life so far and its logs are in ${jobs}/<user>/<job id>/ (config.yaml, job.json, logs/).`;
+  const first = 'First: jobman controller stop';
+  if (!existsSync(backup)) {
+    return [first, `To begin a new record: ${asideAll}`, kept, 'What the cloud still runs for the old one: jobman gc'];
+  }
+  const made = new Date(statSync(backup).mtimeMs).toISOString();
+  return [first, `To go back to the copy of ${made}: ${asideAll}; cp -p ${backup} ${file}`, kept];
+}
+
+/** The same meanings in the words of the file system. */
+function meaningOfSystemError(error: unknown): StoreTrouble | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined;
+  switch (error.code) {
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return 'full';
+    case 'EROFS':
+    case 'EACCES':
+    case 'EPERM':
+      return 'read_only';
+    case 'EIO':
+    case 'ENOTDIR':
+    case 'EEXIST':
+    case 'EISDIR':
+      return 'broken';
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,303 @@
+// What every store promises, whichever database lies underneath. A second driver runs the same suite.
+
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, it } from 'node:test';
+import type { NewJob, Store, Stored } from '../../src/app/ports.ts';
+import type { Event } from '../../src/core/decision.ts';
+import type { Job } from '../../src/core/job.ts';
+import { localSpec, noon, tpuSpec } from './sample-job.ts';
+
+/** Opens two stores over one new, empty record; `close` closes both and removes it. */
+export type OpenPair = () => Promise<{ readonly store: Store; readonly other: Store; close(): Promise<void> }>;
+
+const ada = (changes: Partial<NewJob> = {}): NewJob => ({
+  owner: 'ada',
+  spec: localSpec(),
+  manifest: 'job:\n  name: iris\n',
+  at: noon,
+  ...changes,
+});
+
+const silent: Event = { kind: 'silent', at: noon + 1, allocation: 1, detail: 'no answer' };
+
+/** The job as a pass would leave it that settled it. */
+const settled = (job: Job, at: number): Job => ({ ...job, settled: { at, verdict: 'succeeded', reason: 'succeeded' } });
+
+export function storeSuite(name: string, open: OpenPair): void {
+  describe(`the store on ${name}`, () => {
+    let store: Store;
+    let other: Store;
+    let close: () => Promise<void> = async () => {};
+
+    beforeEach(async () => {
+      await close();
+      ({ store, other, close } = await open());
+    });
+    before(() => {});
+    after(() => close());
+
+    async function commit(stored: Stored, changes: Partial<Parameters<Store['commit']>[0]> = {}) {
+      return store.commit({
+        job: stored.job,
+        revision: stored.revision,
+        events: [],
+        folded: [],
+        wakeAt: null,
+        epoch: null,
+        ...changes,
+      });
+    }
+
+    it('numbers jobs from 000001 and writes the first line of their history', async () => {
+      const first = await store.insert(ada());
+      const second = await store.insert(ada());
+      assert.deepEqual([first.job.id, second.job.id], ['000001', '000002']);
+      assert.equal(first.revision, 1);
+      assert.equal(first.job.installation, await store.installation());
+      assert.deepEqual(await store.events('000001', 0), [{ seq: 1, event: { kind: 'created', at: noon, by: 'ada' } }]);
+    });
+
+    it('gives back the job whole, with its manifest, also through another connection', async () => {
+      const { job } = await store.insert(ada({ spec: tpuSpec({ tags: ['a', 'a', 'b'] }) }));
+      for (const reader of [store, other]) {
+        assert.deepEqual(await reader.load(job.id), { job, revision: 1 });
+        assert.equal(await reader.manifest(job.id), 'job:\n  name: iris\n');
+      }
+    });
+
+    it('loads many in the order that was asked for, and leaves out what does not exist', async () => {
+      for (let jobs = 0; jobs < 3; jobs += 1) await store.insert(ada());
+      const found = await store.loadMany(['000003', '000009', 'iris', '000001']);
+      assert.deepEqual(
+        found.map(({ job }) => job.id),
+        ['000003', '000001'],
+      );
+      assert.equal(await store.load('000009'), undefined);
+      assert.equal(await store.load('1; drop table job'), undefined);
+      assert.deepEqual(await store.loadMany([]), []);
+      assert.deepEqual(await store.events('000009', 0), []);
+    });
+
+    it('gives two jobs of one name, made at once, each its own id', async () => {
+      const made = await Promise.all(
+        Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? store : other).insert(ada())),
+      );
+      assert.equal(new Set(made.map(({ job }) => job.id)).size, 20);
+    });
+
+    it('commits the job, its events, its next look and the end of its outcomes together', async () => {
+      const made = await store.insert(ada());
+      await store.addOutcome(made.job.id, { key: 'start/1/0', at: noon, result: { kind: 'done' } });
+      const [waiting] = await store.outcomes(made.job.id);
+      assert.ok(waiting);
+      const job: Job = { ...made.job, desired: 'hold' };
+      assert.equal(
+        await commit(made, { job, events: [silent], folded: [waiting.id], wakeAt: noon + 5_000 }),
+        'committed',
+      );
+      assert.deepEqual(await other.load(job.id), { job, revision: 2 });
+      assert.deepEqual(
+        (await other.events(job.id, 1)).map(({ seq, event }) => [seq, event]),
+        [[2, silent]],
+      );
+      assert.deepEqual(await other.outcomes(job.id), []);
+      assert.equal(await other.nextWake(), noon + 5_000);
+    });
+
+    it('drops a commit that met another revision, whole', async () => {
+      const made = await store.insert(ada());
+      assert.equal(await commit(made, { events: [silent] }), 'committed');
+      const late: Job = { ...made.job, desired: 'delete' };
+      assert.equal(await commit(made, { job: late, events: [silent], wakeAt: noon }), 'stale');
+      assert.equal((await store.load(made.job.id))?.job.desired, 'run');
+      assert.equal((await store.events(made.job.id, 0)).length, 2);
+      assert.equal(await store.nextWake(), null);
+    });
+
+    it('lets exactly one of many commits of one revision through', async () => {
+      const made = await store.insert(ada());
+      const results = await Promise.all(
+        Array.from({ length: 10 }, (_, index) =>
+          (index % 2 === 0 ? store : other).commit({
+            job: made.job,
+            revision: 1,
+            events: [silent],
+            folded: [],
+            wakeAt: null,
+            epoch: null,
+          }),
+        ),
+      );
+      assert.equal(results.filter((result) => result === 'committed').length, 1);
+      assert.equal((await store.events(made.job.id, 0)).length, 2);
+    });
+
+    it('refuses the commit of a controller that has lost the lease', async () => {
+      const made = await store.insert(ada());
+      const first = await store.takeLease('one', '0.1.0', noon, 1_000, false);
+      assert.deepEqual(first, {
+        taken: true,
+        lease: { holder: 'one', epoch: 1, version: '0.1.0', until: noon + 1_000 },
+      });
+      const second = await other.takeLease('two', '0.1.0', noon + 500, 1_000, false);
+      assert.equal(second.taken, false);
+      assert.equal(second.lease.holder, 'one');
+
+      const third = await other.takeLease('two', '0.1.0', noon + 1_000, 1_000, false);
+      assert.deepEqual([third.taken, third.lease.epoch], [true, 2]);
+      assert.equal(await commit(made, { epoch: 1, events: [silent] }), 'lease_lost');
+      assert.equal(await commit(made, { epoch: 2 }), 'committed');
+    });
+
+    it('keeps the epoch while the same holder renews, and never repeats one', async () => {
+      await store.takeLease('one', '0.1.0', noon, 1_000, false);
+      assert.equal((await store.takeLease('one', '0.1.0', noon + 900, 1_000, false)).lease.epoch, 1);
+      await store.dropLease('two');
+      assert.equal((await store.lease())?.holder, 'one');
+      await store.dropLease('one');
+      assert.equal(await store.lease(), undefined);
+      const made = await store.insert(ada());
+      assert.equal(await commit(made, { epoch: 1 }), 'lease_lost');
+      assert.equal((await store.takeLease('one', '0.1.0', noon, 1_000, false)).lease.epoch, 2);
+      assert.equal((await other.takeLease('two', '0.1.0', noon, 1_000, true)).lease.epoch, 3);
+    });
+
+    it('keeps the newest outcome of an action, and does not fold away one that no pass saw', async () => {
+      const made = await store.insert(ada());
+      const key = 'request/1';
+      await store.addOutcome(made.job.id, { key, at: noon, result: { kind: 'done' } });
+      const [seen] = await store.outcomes(made.job.id);
+      assert.ok(seen);
+      const newer = { key, at: noon + 5, result: { kind: 'unclear', evidence: { detail: 'no reply' } } } as const;
+      await store.addOutcome(made.job.id, newer);
+      await commit(made, { folded: [seen.id] });
+      assert.deepEqual(
+        (await store.outcomes(made.job.id)).map(({ outcome }) => outcome),
+        [newer],
+      );
+    });
+
+    it('knows which jobs want a look: those whose time has come, and those with an outcome', async () => {
+      const jobs = [];
+      for (let made = 0; made < 4; made += 1) jobs.push(await store.insert(ada({ at: noon + made })));
+      const [first, second, third, fourth] = jobs;
+      assert.ok(first && second && third && fourth);
+      await commit(first, { wakeAt: noon + 9_000 });
+      await commit(second, { wakeAt: null });
+      await commit(third, { wakeAt: noon + 2_000 });
+      await commit(fourth, { wakeAt: noon + 1_000 });
+      assert.equal(await store.nextWake(), noon + 1_000);
+      assert.deepEqual(await store.due(noon + 5_000, 10), ['000004', '000003']);
+      assert.deepEqual(await store.due(noon + 5_000, 1), ['000004']);
+      assert.deepEqual(await store.due(noon, 10), []);
+      await store.addOutcome('000002', { key: 'release/1', at: noon, result: { kind: 'done' } });
+      assert.deepEqual(await store.due(noon + 5_000, 10), ['000002', '000004', '000003']);
+    });
+
+    it('wants a new job looked at from the moment it is made', async () => {
+      await store.insert(ada());
+      assert.deepEqual(await store.due(noon, 10), ['000001']);
+    });
+
+    it('counts changes, and not looks that changed nothing', async () => {
+      assert.equal(await store.changes(), 0);
+      const made = await store.insert(ada());
+      const before = await other.changes();
+      assert.ok(before > 0);
+      await commit(made, { wakeAt: noon + 1 });
+      assert.equal(await other.changes(), before);
+      await commit({ ...made, revision: 2 }, { events: [silent] });
+      assert.equal(await other.changes(), before + 1);
+    });
+
+    it('lists what is not settled, and the given number of those that settled last', async () => {
+      for (let made = 0; made < 6; made += 1) {
+        const stored = await store.insert(ada());
+        // The later ones settled earlier, so that the order is that of settling and not of the ids.
+        if (made >= 2) await commit(stored, { job: settled(stored.job, noon - made) });
+      }
+      const page = await store.list({ settledMost: 2 });
+      assert.deepEqual(
+        page.jobs.map((job) => job.id),
+        ['000002', '000001', '000003', '000004'],
+      );
+      assert.equal(page.more, 2);
+      const all = await store.list({ settledMost: null });
+      assert.deepEqual([all.jobs.length, all.more], [6, 0]);
+      const exactly = await store.list({ settledMost: 4 });
+      assert.deepEqual([exactly.jobs.length, exactly.more], [6, 0]);
+      assert.equal((await store.list({ settledMost: 0 })).more, 4);
+    });
+
+    it('narrows a list by id, owner, name, glob and tag, in the count as in the rows', async () => {
+      const specs = [
+        localSpec({ name: 'llama-1', tags: ['night'] }),
+        localSpec({ name: 'llama_2' }),
+        localSpec({ name: 'Llama-100%', tags: ['night', 'big'] }),
+      ];
+      for (const spec of specs) await store.insert(ada({ spec }));
+      await store.insert(ada({ owner: 'bob', spec: localSpec({ name: 'llama-1' }) }));
+      const ids = async (filter: Partial<Parameters<Store['list']>[0]>) =>
+        (await store.list({ settledMost: null, ...filter })).jobs.map((job) => job.id);
+      assert.deepEqual(await ids({ owner: 'bob' }), ['000004']);
+      assert.deepEqual(await ids({ names: ['llama-1'] }), ['000004', '000001']);
+      assert.deepEqual(await ids({ names: ['llama-1'], owner: 'ada' }), ['000001']);
+      assert.deepEqual(await ids({ names: [] }), []);
+      assert.deepEqual(await ids({ ids: ['000002', 'x'] }), ['000002']);
+      assert.deepEqual(await ids({ tag: 'night' }), ['000003', '000001']);
+      assert.deepEqual(await ids({ nameGlob: 'llama-*' }), ['000004', '000003', '000001']);
+      assert.deepEqual(await ids({ nameGlob: 'llama_?' }), ['000002']);
+      assert.deepEqual(await ids({ nameGlob: '*%' }), ['000003']);
+      const third = await store.load('000003');
+      assert.ok(third);
+      await commit(third, { job: settled(third.job, noon) });
+      assert.equal((await store.list({ settledMost: 0, tag: 'night' })).more, 1);
+      assert.equal((await store.list({ settledMost: 0, owner: 'bob' })).more, 0);
+    });
+
+    it('hides a removed job from lists and keeps its rows', async () => {
+      const made = await store.insert(ada());
+      await commit(made, { job: { ...settled(made.job, noon), removed: true } });
+      assert.deepEqual((await store.list({ settledMost: null })).jobs, []);
+      assert.equal((await store.list({ settledMost: null, withRemoved: true })).jobs.length, 1);
+      assert.equal((await store.load(made.job.id))?.job.removed, true);
+    });
+
+    it('lists outlines: every field that decides, none of the long texts', async () => {
+      const secret = 'a text that is long';
+      const spec = tpuSpec({ command: { ...tpuSpec().command, script: secret, env: { TOKEN: secret } } });
+      await store.insert(ada({ spec }));
+      const [job] = (await store.list({ settledMost: null })).jobs;
+      assert.ok(job);
+      assert.equal(JSON.stringify(job).includes(secret), false);
+      assert.deepEqual(job.spec.recovery, spec.recovery);
+      assert.deepEqual(
+        job.spec.steps.map((step) => [step.name, step.key]),
+        spec.steps.map((step) => [step.name, step.key]),
+      );
+    });
+
+    it('remembers strays until they are forgotten', async () => {
+      const stray = {
+        backend: 'tpu',
+        resource: 'lab/us-west4-a/nodes/vit-000001-1',
+        installation: 'abc123',
+        job: '000001',
+        allocation: 1,
+        state: 'READY',
+      } as const;
+      await store.recordStray(stray);
+      await store.recordStray({ ...stray, state: 'DELETING' });
+      assert.deepEqual(await other.strays(), [{ ...stray, state: 'DELETING' }]);
+      await other.forgetStray(stray);
+      await other.forgetStray(stray);
+      assert.deepEqual(await store.strays(), []);
+    });
+
+    it('has one identity, the same for everybody', async () => {
+      const mine = await store.installation();
+      assert.match(mine, /^[a-z0-9]{6}$/);
+      assert.equal(await other.installation(), mine);
+    });
+  });
+}
