@@ -2,8 +2,8 @@
 
 import { sql, type RawBuilder } from 'kysely';
 import type { Commit, CommitResult, JobFilter, JobPage, NewJob, Stored, StoredEvent } from '../app/ports.ts';
-import { newJob } from '../core/create.ts';
 import type { Event } from '../core/decision.ts';
+import { newJob } from '../core/job.ts';
 import { next } from './counters.ts';
 import { readLease } from './lease.ts';
 import { deleteOutcomes } from './outcomes.ts';
@@ -13,19 +13,20 @@ import type { Database } from './sqlite.ts';
 /** Gives the job its number and writes it with the first line of its history. */
 export async function insertJob(db: Database, installation: string, given: NewJob): Promise<Stored> {
   const number = await next(db, 'job');
-  const { job, event } = newJob({ ...given, id: idOf(number), installation });
+  const { owner, spec, at } = given;
+  const job = newJob({ id: idOf(number), installation, owner, spec, at });
   const { settled_at, removed, life } = lifeColumns(job);
   await sql`
     insert into job (number, revision, events, owner, name, created_at, settled_at, removed, wake_at, outline, life)
-    values (${number}, 1, 1, ${job.owner}, ${job.spec.name}, ${job.createdAt}, ${settled_at}, ${removed}, ${given.at},
-            ${JSON.stringify(outline(job.spec))}, ${life})`.execute(db);
+    values (${number}, 1, 1, ${owner}, ${spec.name}, ${at}, ${settled_at}, ${removed}, ${at},
+            ${JSON.stringify(outline(spec))}, ${life})`.execute(db);
   await sql`
     insert into job_text (job, spec, manifest)
-    values (${number}, ${JSON.stringify(job.spec)}, ${given.manifest})`.execute(db);
-  for (const tag of new Set(job.spec.tags)) {
+    values (${number}, ${JSON.stringify(spec)}, ${given.manifest})`.execute(db);
+  for (const tag of new Set(spec.tags)) {
     await sql`insert into job_tag (tag, job) values (${tag}, ${number})`.execute(db);
   }
-  await addEvents(db, number, 0, [event]);
+  await addEvents(db, number, 0, [{ kind: 'created', at, by: owner }]);
   await next(db, 'change');
   return { job, revision: 1 };
 }

@@ -1,14 +1,18 @@
 // What every store promises, whichever database lies underneath. A second driver runs the same suite.
 
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, it } from 'node:test';
+import { after, beforeEach, describe, it } from 'node:test';
 import type { NewJob, Store, Stored } from '../../src/app/ports.ts';
 import type { Event } from '../../src/core/decision.ts';
 import type { Job } from '../../src/core/job.ts';
 import { localSpec, noon, tpuSpec } from './sample-job.ts';
 
 /** Opens two stores over one new, empty record; `close` closes both and removes it. */
-export type OpenPair = () => Promise<{ readonly store: Store; readonly other: Store; close(): Promise<void> }>;
+export type OpenPair = () => Promise<{
+  readonly store: Store;
+  readonly other: Store;
+  readonly close: () => Promise<void>;
+}>;
 
 const ada = (changes: Partial<NewJob> = {}): NewJob => ({
   owner: 'ada',
@@ -33,7 +37,6 @@ export function storeSuite(name: string, open: OpenPair): void {
       await close();
       ({ store, other, close } = await open());
     });
-    before(() => {});
     after(() => close());
 
     async function commit(stored: Stored, changes: Partial<Parameters<Store['commit']>[0]> = {}) {
