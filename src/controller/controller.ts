@@ -1,0 +1,487 @@
+// Controller: the loop. A pass is load -> observe -> reconcile -> commit -> perform, for each job that is due.
+//
+// It is level-triggered: whatever woke it, a pass looks at everything anew. It remembers nothing that matters: when to
+// look next (also in the store), which actions are under way (idempotent), which logs are being copied (their length
+// tells). Killing it at any instant loses nothing and duplicates nothing.
+//
+// Three walls stand between a decision and the outside. The commit carries the revision that was loaded, so a wish that
+// came in between drops the pass. It carries the lease's epoch, so a controller that was replaced cannot commit. And each
+// action asks `mayAct` right before it begins, since between commit and act a process may be suspended for an hour.
+
+import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
+import type { Decision } from '../core/decision.ts';
+import { commandWorkers } from '../core/job.ts';
+import type { Attempt, Job } from '../core/job.ts';
+import type { WorkerFact } from '../core/observation.ts';
+import { reconcile } from '../core/reconcile.ts';
+import type { JobSpec } from '../core/spec.ts';
+import { earliest, minute, second } from '../core/time.ts';
+import type { Duration, Instant } from '../core/time.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { createAdmission } from './admission.ts';
+import { backoff, bounded, pause } from './bounded.ts';
+import { createLogMirror } from './log-mirror.ts';
+import type { Output } from './log-mirror.ts';
+import { createLook, textOf } from './looks.ts';
+import type { Look } from './looks.ts';
+import { observe } from './observe.ts';
+import { createPerformer } from './performer.ts';
+import { createSweeper } from './sweeper.ts';
+import { createWorkqueue } from './workqueue.ts';
+import { eventSentence } from './sentences.ts';
+
+/** How long the lease holds without being renewed, and how often it is: two renewals may fail. */
+export const leaseTtl: Duration = 30 * second;
+export const leasePace: Duration = 10 * second;
+/** How long after its end a log that could not be copied is tried again. */
+const logPatience = 10 * minute;
+
+/** Why the controller left. `lease_lost`: another one has taken over; nothing more may be done here. */
+export type LeftBecause = 'idle' | 'stopped' | 'lease_lost';
+
+export interface ControllerLog {
+  info(line: string): void;
+  warn(line: string): void;
+}
+
+export interface ControllerOptions {
+  readonly store: Store;
+  /** The ports that serve a job. */
+  readonly backendOf: (spec: JobSpec) => Backend;
+  /** Every backend there is, for the sweep. */
+  readonly backends: readonly Backend[];
+  readonly clock: Clock;
+  readonly logFiles: LogFiles;
+  readonly log: ControllerLog;
+  /** Tells this run of a controller from every other one; new for each run. */
+  readonly holder: string;
+  readonly version: string;
+  /** True when the caller holds this machine's controller lock: an earlier holder of the lease is then certainly dead. */
+  readonly certain: boolean;
+  /** How many jobs of this machine's own capacity run at once. */
+  readonly slots: number;
+  /** Leaves when nothing has been left to watch for this long; null: never. */
+  readonly idleExitMs: Duration | null;
+  /** Called with each renewal of the lease: whoever has to look around now and then does it in the same breath. */
+  readonly onRenewal?: () => void;
+}
+
+export interface Controller {
+  /** Takes the lease, waiting for it as long as another holds it, and begins. Returns at once. */
+  start(): void;
+  /** That job deserves a look now; without an id: every job that is due or watched. Carries no information. */
+  wake(id?: string): void;
+  /** Finishes the passes and actions that are under way, within bounded time, gives the lease back and leaves. */
+  stop(): Promise<void>;
+  /** Resolves when it has left, for whatever reason. Never rejects. */
+  readonly left: Promise<LeftBecause>;
+  /** True while nothing is left to watch; the caller may ask it to leave. */
+  readonly isIdle: boolean;
+}
+
+/** See the head of this file. Nothing happens before `start`. */
+export function createController(options: ControllerOptions): Controller {
+  const { store, clock, log, logFiles } = options;
+  const left = Promise.withResolvers<LeftBecause>();
+  let state: 'new' | 'running' | 'leaving' | 'left' = 'new';
+
+  // ------------------------------------------------------------------------------------------ the lease
+
+  let epoch: number | null = null;
+  /** Until when the lease is ours if nobody renews it, by our own clock, counted from before it was asked for. */
+  let leaseUntil: Instant = 0;
+  let renewal: Promise<boolean> | null = null;
+
+  const mayAct = (): boolean => (state === 'running' || state === 'leaving') && clock.now() < leaseUntil;
+
+  /** Takes or renews the lease. False when another holds it. Throws StoreError. */
+  function renew(): Promise<boolean> {
+    renewal ??= renewOnce().finally(() => {
+      renewal = null;
+    });
+    return renewal;
+  }
+
+  async function renewOnce(): Promise<boolean> {
+    const now = clock.now();
+    const certain = options.certain && epoch === null;
+    const { taken, lease } = await store.takeLease(options.holder, options.version, now, leaseTtl, certain);
+    if (!taken) return false;
+    if (epoch !== null && lease.epoch !== epoch) {
+      // It was lost and is free again: what we know may be older than what another one did meanwhile.
+      return false;
+    }
+    epoch = lease.epoch;
+    leaseUntil = now + leaseTtl;
+    return true;
+  }
+
+  async function acquire(): Promise<void> {
+    for (let failures = 0; state === 'running' && epoch === null;) {
+      try {
+        if (await renew()) break;
+        failures = 0;
+        const lease = await store.lease();
+        log.info(`another controller (${lease?.holder ?? 'unknown'}) holds the lease; waiting for it`);
+        await pause(clock, 2 * second);
+      } catch (error) {
+        log.warn(`the record of jobs cannot be used: ${textOf(error)}`);
+        await pause(clock, backoff(failures, second, 30 * second));
+        failures += 1;
+      }
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------ when to look
+
+  /** When each watched job is to be looked at next. A job that only a wish can change is not in it. */
+  const schedule = new Map<string, Instant>();
+  const failures = new Map<string, number>();
+  let renewAt: Instant = 0;
+  let renewFailures = 0;
+  let lastNow: Instant = clock.now();
+  let idleSince: Instant | null = null;
+  let callOffTimer: () => void = () => undefined;
+  let inRound = false;
+
+  /**
+   * Jobs that are due at nearly the same time are looked at together: a wait is rounded up by at most a tenth, and by
+   * at most a second, so that one question to the cloud serves all of them.
+   */
+  function setDue(id: string, at: Instant): void {
+    const wait = at - clock.now();
+    const grain = wait > 10 * second ? second : wait > second ? 100 : 1;
+    schedule.set(id, Math.ceil(at / grain) * grain);
+    arm();
+  }
+
+  /** One timer for everything: the earliest due job, the lease, the sweep, the idle exit. */
+  function arm(): void {
+    if (state !== 'running' || inRound) return;
+    callOffTimer();
+    let at = earliest(renewAt, sweeper.dueAt) ?? renewAt;
+    for (const due of schedule.values()) if (due < at) at = due;
+    if (idleSince !== null && options.idleExitMs !== null) at = Math.min(at, idleSince + options.idleExitMs);
+    callOffTimer = clock.at(at, () => void round());
+  }
+
+  async function round(): Promise<void> {
+    if (state !== 'running') return;
+    inRound = true;
+    const now = clock.now();
+    if (now < lastNow - second) {
+      // The clock went backwards. What was due "in ten seconds" would now be due after as long as it went back.
+      renewAt = now;
+      for (const id of schedule.keys()) schedule.set(id, now);
+    }
+    lastNow = now;
+    if (now >= renewAt) await keepLease();
+    if (state !== 'running') return;
+    for (const [id, due] of [...schedule]) {
+      if (due > now) continue;
+      schedule.delete(id);
+      queue.add(id);
+    }
+    if (clock.now() >= sweeper.dueAt) void sweeper.sweep().finally(arm);
+    inRound = false;
+    await checkIdle();
+    arm();
+  }
+
+  async function keepLease(): Promise<void> {
+    try {
+      renewAt = clock.now() + leasePace;
+      if (!(await renew())) {
+        leave('lease_lost');
+        return;
+      }
+      renewFailures = 0;
+      options.onRenewal?.();
+      // Also the net under lost wakes: jobs that somebody else's commit made due.
+      await wakeDue();
+    } catch (error) {
+      if (renewFailures === 0) log.warn(`the record of jobs cannot be used, nothing is done: ${textOf(error)}`);
+      renewAt = clock.now() + backoff(renewFailures, second, leasePace);
+      renewFailures += 1;
+    }
+  }
+
+  /** Looks at what the store calls due and we do not expect later: a watched job's stored time is older than ours. */
+  async function wakeDue(): Promise<boolean> {
+    const due = await store.due(clock.now(), 100_000);
+    let found = false;
+    for (const id of due) {
+      if (schedule.has(id) || queue.has(id)) continue;
+      found = true;
+      queue.add(id);
+    }
+    return found;
+  }
+
+  function isAtRest(): boolean {
+    return schedule.size === 0 && queue.size === 0 && performer.size === 0 && mirror.size === 0;
+  }
+
+  async function checkIdle(): Promise<void> {
+    if (!isAtRest()) {
+      idleSince = null;
+      return;
+    }
+    idleSince ??= clock.now();
+    if (options.idleExitMs === null || clock.now() < idleSince + options.idleExitMs) return;
+    try {
+      if (await wakeDue()) return;
+    } catch {
+      return;
+    }
+    if (state === 'running' && isAtRest()) await depart('idle');
+  }
+
+  // ------------------------------------------------------------------------------------------ one pass
+
+  async function pass(id: string): Promise<void> {
+    try {
+      await passOnce(id);
+      failures.delete(id);
+    } catch (error) {
+      if (state !== 'running') return;
+      const count = failures.get(id) ?? 0;
+      failures.set(id, count + 1);
+      if (count === 0) log.warn(`job ${id}: the pass failed and is made again: ${textOf(error)}`);
+      setDue(id, clock.now() + backoff(count, second, 30 * second));
+    }
+  }
+
+  async function passOnce(id: string): Promise<void> {
+    if (state !== 'running' || epoch === null) return;
+    schedule.delete(id);
+    if (!mayAct()) {
+      if (!(await renew())) {
+        leave('lease_lost');
+        return;
+      }
+    }
+    const stored = await store.load(id);
+    if (stored === undefined) {
+      forget(id);
+      return;
+    }
+    const outcomes = await store.outcomes(id);
+    const backend = options.backendOf(stored.job.spec);
+    const observation = await observe(stored.job, outcomes, admission.ask(stored.job), {
+      backend,
+      look: lookFor(backend),
+      clock,
+      mirror,
+      logFiles,
+    });
+    if (state !== 'running') return;
+    const decision = reconcile(stored.job, observation, clock.now());
+    const wakeAt = wakeAtOf(decision);
+    if (isWorthCommitting(stored.job, decision, outcomes.length > 0, wakeAt)) {
+      const result = await store.commit({
+        job: decision.job,
+        revision: stored.revision,
+        events: decision.events,
+        folded: outcomes.map((outcome) => outcome.id),
+        wakeAt: wakeAt ?? null,
+        epoch,
+      });
+      if (result === 'lease_lost') {
+        leave('lease_lost');
+        return;
+      }
+      if (result === 'stale') {
+        // Somebody's wish came in between: decide again, with it.
+        queue.add(id);
+        return;
+      }
+    }
+    if (state !== 'running') return;
+    admission.note(decision.job);
+    performer.perform(decision.job, decision.actions);
+    followLogs(decision.job, backend, observation.workers);
+    if (wakeAt === undefined) forget(id);
+    else setDue(id, wakeAt);
+    await tell(decision);
+  }
+
+  /**
+   * A pass that changed nothing and asks for nothing is not written: at rest the disk is quiet. What asks for an action
+   * always is, because only a commit proves that the lease is still ours and that nobody's wish came in between.
+   */
+  function isWorthCommitting(
+    before: Job,
+    decision: Decision,
+    hasOutcomes: boolean,
+    wakeAt: Instant | undefined,
+  ): boolean {
+    if (hasOutcomes || decision.events.length > 0 || decision.actions.length > 0 || wakeAt === undefined) return true;
+    return decision.job !== before && !isDeepStrictEqual(decision.job, before);
+  }
+
+  /** As the decision says; sooner while there is a log to be copied whose job has nothing else to wait for. */
+  function wakeAtOf(decision: Decision): Instant | undefined {
+    const { job } = decision;
+    if (unfinishedOutputs(job).length === 0) return decision.wakeAt;
+    return earliest(decision.wakeAt, clock.now() + 30 * second);
+  }
+
+  function forget(id: string): void {
+    schedule.delete(id);
+    failures.delete(id);
+    mirror.forget(id);
+  }
+
+  /** The copies for people. They come after the acting: a slow disk does not hold up a recovery. */
+  async function tell(decision: Decision): Promise<void> {
+    if (decision.events.length === 0) return;
+    try {
+      for (const event of decision.events) {
+        const sentence = eventSentence(event);
+        if (sentence !== null) await logFiles.note(decision.job, 'job', event.at, sentence);
+      }
+      await logFiles.mirror(decision.job, decision.events);
+    } catch (error) {
+      log.warn(`job ${decision.job.id}: its files could not be written: ${textOf(error)}`);
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------ logs
+
+  /** Outputs of ended attempts that are not copied to their end, and whose machine may still answer. */
+  function unfinishedOutputs(job: Job): readonly Output[] {
+    const now = clock.now();
+    return job.attempts
+      .filter((attempt) => isLogWanted(job, attempt, now))
+      .flatMap((attempt) => outputsOf(job, attempt));
+  }
+
+  function isLogWanted(job: Job, attempt: Attempt, now: Instant): boolean {
+    if (attempt.startedAt === null || attempt.endedAt === null || now > attempt.endedAt + logPatience) return false;
+    const allocation = job.allocations[attempt.allocation - 1];
+    return allocation !== undefined && allocation.goneAt === null && allocation.releasedAt === null;
+  }
+
+  function outputsOf(job: Job, attempt: Attempt): readonly Output[] {
+    const workers = commandWorkers(job.spec.command, job.allocations[attempt.allocation - 1]?.workers ?? 0);
+    return workers
+      .map((worker): Output => ({ attempt: attempt.ordinal, allocation: attempt.allocation, worker }))
+      .filter((output) => !mirror.isCopied(job, output));
+  }
+
+  /** Follows what runs, and what has ended and is not copied yet; gives up what comes from machines that are gone. */
+  function followLogs(job: Job, backend: Backend, workers: readonly WorkerFact[]): void {
+    for (const { allocation, worker, fact } of workers) {
+      if (fact.kind === 'unknown') continue;
+      for (const run of fact.value.runs) {
+        if (run.attempt !== job.attempts.at(-1)?.ordinal) continue;
+        mirror.follow(job, backend.machines, { attempt: run.attempt, allocation, worker });
+      }
+    }
+    for (const output of unfinishedOutputs(job)) mirror.follow(job, backend.machines, output);
+    for (const allocation of job.allocations) {
+      if (allocation.goneAt !== null) mirror.drop({ job, allocation });
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------ its parts
+
+  const say = (line: string): void => log.info(line);
+  const wake = (id: string): void => {
+    if (state === 'running' && epoch !== null) queue.add(id);
+  };
+  const mirror = createLogMirror({ logFiles, clock, mayAct, wake, say });
+  const sweeper = createSweeper({ ...options, mayAct, say });
+  const performer = createPerformer({
+    ...options,
+    mirror,
+    most: 32,
+    mayAct,
+    wake,
+    released() {
+      sweeper.soon();
+      arm();
+    },
+    say,
+  });
+  const admission = createAdmission({ slots: options.slots, wake });
+  const queue = createWorkqueue({ most: 128, work: pass, quiet: () => void checkIdle().then(arm) });
+  const looks = new Map<Backend['capacity'], Look>();
+
+  function lookFor(backend: Backend): Look {
+    let look = looks.get(backend.capacity);
+    if (look === undefined) {
+      look = createLook(backend.capacity, clock);
+      looks.set(backend.capacity, look);
+    }
+    return look;
+  }
+
+  // ------------------------------------------------------------------------------------------ coming and going
+
+  async function begin(): Promise<void> {
+    await acquire();
+    if (state !== 'running') return;
+    log.info(`controller ${options.version} began as ${options.holder}`);
+    renewAt = clock.now();
+    await admission.learn(store);
+    await round();
+  }
+
+  /** At once, without a further word to anybody: nothing here is ours any more. */
+  function leave(because: LeftBecause): void {
+    if (state === 'left') return;
+    state = 'left';
+    callOffTimer();
+    queue.stop();
+    performer.stop();
+    mirror.stop();
+    log.info(`controller ${options.holder} left: ${because}`);
+    left.resolve(because);
+  }
+
+  /** In good order: what is under way comes to its end, then the lease is given back. */
+  async function depart(because: LeftBecause): Promise<void> {
+    if (state !== 'running') return;
+    state = 'leaving';
+    callOffTimer();
+    queue.stop();
+    performer.stop();
+    await bounded(clock, Promise.all([queue.settled(), performer.settled()]), 10 * second);
+    try {
+      if (epoch !== null) await store.dropLease(options.holder);
+    } catch (error) {
+      log.warn(`the lease could not be given back and runs out by itself: ${textOf(error)}`);
+    }
+    leave(because);
+  }
+
+  return {
+    start() {
+      if (state !== 'new') return;
+      state = 'running';
+      void begin();
+    },
+    wake(id) {
+      // Before the lease is ours nothing is looked at; the first round then finds everything that is due.
+      if (state !== 'running' || epoch === null) return;
+      idleSince = null;
+      if (id !== undefined) {
+        queue.add(id);
+        return;
+      }
+      for (const known of schedule.keys()) queue.add(known);
+      void wakeDue().catch((error: unknown) => log.warn(`what is due could not be read: ${textOf(error)}`));
+    },
+    async stop() {
+      if (state === 'new') leave('stopped');
+      await depart('stopped');
+      await left.promise;
+    },
+    left: left.promise,
+    get isIdle() {
+      return isAtRest();
+    },
+  };
+}

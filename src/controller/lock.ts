@@ -1,0 +1,45 @@
+// The controller's lock: an SQLite file held by BEGIN EXCLUSIVE. The kernel lets it go on any death of its holder, so
+// there is no stale lock to judge by its age. It says that one controller at most runs on this machine for this home.
+
+import { DatabaseSync } from 'node:sqlite';
+
+/** Takes the lock and returns what lets it go, or undefined when another process holds it. Throws when the file cannot be made. */
+export function takeLock(path: string): (() => void) | undefined {
+  const database = new DatabaseSync(path);
+  try {
+    // Longer than a client's probe holds its shared lock, so that a probe never keeps a controller from starting.
+    database.exec('PRAGMA busy_timeout = 500');
+    database.exec('BEGIN EXCLUSIVE');
+  } catch (error) {
+    database.close();
+    if (isBusy(error)) return undefined;
+    throw error;
+  }
+  return () => database.close();
+}
+
+/** Whether some process holds the lock now. Takes nothing itself but a read lock for an instant. */
+export function isLocked(path: string): boolean {
+  let database: DatabaseSync;
+  try {
+    database = new DatabaseSync(path, { readOnly: true });
+  } catch {
+    // No file: no controller ever ran here.
+    return false;
+  }
+  try {
+    database.exec('PRAGMA busy_timeout = 0');
+    database.prepare('SELECT count(*) FROM sqlite_schema').get();
+    return false;
+  } catch (error) {
+    if (isBusy(error)) return true;
+    throw error;
+  } finally {
+    database.close();
+  }
+}
+
+/** SQLITE_BUSY, primary code 5 (https://www.sqlite.org/rescode.html#busy). */
+function isBusy(error: unknown): boolean {
+  return error instanceof Error && 'errcode' in error && (Number(error.errcode) & 0xff) === 5;
+}

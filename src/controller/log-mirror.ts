@@ -1,0 +1,197 @@
+// Log mirror: keeps our copies of what the programs write, byte for byte, while they run.
+// The only memory is the length of our copy: a tail always begins there, so nothing is lost or repeated by a line that
+// drops, a controller that dies, or a disk that was full for a while.
+
+import type { AllocationRef, Clock, LogFiles, MachinePort } from '../app/ports.ts';
+import type { Job } from '../core/job.ts';
+import { allocationOf } from '../core/job.ts';
+import type { WorkerId } from '../core/spec.ts';
+import { second } from '../core/time.ts';
+import type { Duration } from '../core/time.ts';
+import { backoff, bounded } from './bounded.ts';
+import { textOf } from './looks.ts';
+
+/** One attempt's output on one worker. */
+export interface Output {
+  readonly attempt: number;
+  readonly allocation: number;
+  readonly worker: WorkerId;
+}
+
+export interface LogMirror {
+  /** Copies this output from now on until it has ended. Safe to repeat; what was copied to its end is not begun again. */
+  follow(job: Job, machines: MachinePort, output: Output): void;
+  /** Makes sure that all of it is copied, within a bounded time. False when it could not be: the line is down, or it goes on. */
+  drain(job: Job, machines: MachinePort, output: Output, within: Duration): Promise<boolean>;
+  /** True once all of it was copied by this controller. */
+  isCopied(job: Job, output: Output): boolean;
+  /** The outputs of that allocation which are followed and not yet copied to their end. */
+  unfinished(job: Job, allocation: number): readonly Output[];
+  /** Gives up on what comes from this allocation: it is gone, or nobody will ever answer for it. */
+  drop(ref: AllocationRef): void;
+  /** Forgets what was copied of that job, unless something of it is still being followed. */
+  forget(id: string): void;
+  /** How many outputs are being followed. */
+  readonly size: number;
+  /** Ends all tails at once. Nothing is appended after this returns but a chunk whose writing had begun. */
+  stop(): void;
+}
+
+interface Tail {
+  readonly job: Job;
+  readonly machines: MachinePort;
+  readonly output: Output;
+  state: 'open' | 'waiting' | 'copied' | 'dropped';
+  failures: number;
+  /** Counts the tails made for this output; words from an earlier one are not listened to. */
+  turn: number;
+  /** The writing under way: the length of the copy is true only after it. */
+  writing: Promise<void>;
+  callOff: () => void;
+  readonly whenCopied: (() => void)[];
+}
+
+export function createLogMirror(options: {
+  readonly logFiles: LogFiles;
+  readonly clock: Clock;
+  /** False once this controller may not touch anything any more: another one may be writing the same copies. */
+  readonly mayAct: () => boolean;
+  readonly wake: (id: string) => void;
+  readonly say: (line: string) => void;
+}): LogMirror {
+  const { logFiles, clock, mayAct, wake } = options;
+  const tails = new Map<string, Tail>();
+  let stopped = false;
+
+  const keyOf = (job: Job, output: Output): string => `${job.id}/${output.attempt}/${output.worker}`;
+
+  async function open(tail: Tail): Promise<void> {
+    tail.callOff();
+    tail.state = 'open';
+    tail.turn += 1;
+    const turn = tail.turn;
+    const { job, output } = tail;
+    const isOld = (): boolean => stopped || tail.turn !== turn || tail.state !== 'open';
+    let from: number;
+    try {
+      await tail.writing;
+      from = await logFiles.length(job, output.attempt, output.worker);
+    } catch (error) {
+      if (!isOld()) wait(tail, textOf(error));
+      return;
+    }
+    if (isOld()) return;
+    const ref = { job, allocation: allocationOf(job, output.allocation), worker: output.worker };
+    tail.callOff = tail.machines.tail(ref, output.attempt, from, {
+      async bytes(chunk) {
+        if (isOld()) return;
+        if (!mayAct()) {
+          wait(tail, 'this controller does not hold the lease now');
+          return;
+        }
+        const write = logFiles.append(job, output.attempt, output.worker, chunk);
+        tail.writing = write.catch(() => undefined);
+        try {
+          await write;
+          tail.failures = 0;
+        } catch (error) {
+          // A part may have been written. The next tail asks for the length and goes on from there.
+          if (!isOld()) wait(tail, textOf(error));
+        }
+      },
+      ended() {
+        if (isOld()) return;
+        tail.state = 'copied';
+        for (const call of tail.whenCopied.splice(0)) call();
+        wake(job.id);
+      },
+      dropped(reason) {
+        if (isOld()) return;
+        wait(tail, reason);
+        // A line that drops is the first sign of a preemption: look now instead of at the next round.
+        if (tail.failures === 1) wake(job.id);
+      },
+    });
+  }
+
+  function wait(tail: Tail, reason: string): void {
+    tail.callOff();
+    tail.state = 'waiting';
+    if (tail.failures === 0) options.say(`job ${tail.job.id}: log of ${keyOf(tail.job, tail.output)}: ${reason}`);
+    const length = backoff(tail.failures, second, 30 * second);
+    tail.failures += 1;
+    tail.callOff = clock.at(clock.now() + length, () => void open(tail));
+  }
+
+  function follow(job: Job, machines: MachinePort, output: Output): Tail | undefined {
+    if (stopped) return undefined;
+    const key = keyOf(job, output);
+    let tail = tails.get(key);
+    if (tail === undefined || tail.state === 'dropped') {
+      tail = {
+        job,
+        machines,
+        output,
+        state: 'waiting',
+        failures: 0,
+        turn: 0,
+        writing: Promise.resolve(),
+        callOff: () => undefined,
+        whenCopied: [],
+      };
+      tails.set(key, tail);
+      void open(tail);
+    }
+    return tail;
+  }
+
+  return {
+    follow(job, machines, output) {
+      follow(job, machines, output);
+    },
+    async drain(job, machines, output, within) {
+      const tail = follow(job, machines, output);
+      if (tail === undefined) return false;
+      if (tail.state === 'copied') return true;
+      if (tail.state === 'waiting') void open(tail);
+      await bounded(clock, new Promise<void>((resolve) => tail.whenCopied.push(resolve)), within);
+      return (tail.state as Tail['state']) === 'copied';
+    },
+    isCopied(job, output) {
+      return tails.get(keyOf(job, output))?.state === 'copied';
+    },
+    unfinished(job, allocation) {
+      const found: Output[] = [];
+      for (const tail of tails.values()) {
+        const isOpen = tail.state === 'open' || tail.state === 'waiting';
+        if (isOpen && tail.job.id === job.id && tail.output.allocation === allocation) found.push(tail.output);
+      }
+      return found;
+    },
+    drop(ref) {
+      for (const tail of tails.values()) {
+        if (tail.job.id !== ref.job.id || tail.output.allocation !== ref.allocation.ordinal) continue;
+        tail.callOff();
+        tail.state = 'dropped';
+        for (const call of tail.whenCopied.splice(0)) call();
+        tails.delete(keyOf(tail.job, tail.output));
+      }
+    },
+    forget(id) {
+      for (const [key, tail] of tails) if (tail.job.id === id && tail.state === 'copied') tails.delete(key);
+    },
+    get size() {
+      let open = 0;
+      for (const tail of tails.values()) if (tail.state === 'open' || tail.state === 'waiting') open += 1;
+      return open;
+    },
+    stop() {
+      stopped = true;
+      for (const tail of tails.values()) {
+        tail.callOff();
+        for (const call of tail.whenCopied.splice(0)) call();
+      }
+      tails.clear();
+    },
+  };
+}

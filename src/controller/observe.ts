@@ -1,0 +1,145 @@
+// Observation: everything that a decision about one job may need to know, looked at afresh.
+// What is not asked is missing, what did not answer is unknown; nothing is remembered from an earlier pass.
+
+import type { Backend, Clock, LogFiles, StoredOutcome, WorkerRef } from '../app/ports.ts';
+import { allocationOf, commandWorkers, lastAllocation, lastAttempt, mayExist } from '../core/job.ts';
+import type { Allocation, Job } from '../core/job.ts';
+import { unknown } from '../core/observation.ts';
+import type { AllocationFact, Fact, Observation, WorkerFact, WorkerSeen } from '../core/observation.ts';
+import { matchPattern } from '../core/patterns.ts';
+import type { WorkerId } from '../core/spec.ts';
+import { second } from '../core/time.ts';
+import type { LogMirror } from './log-mirror.ts';
+import type { Look } from './looks.ts';
+import { textOf } from './looks.ts';
+
+/** How much of the end of an output is searched for known patterns. */
+const searched = 256 * 1024;
+/** How long a pass waits for the rest of an output whose program has ended. */
+const lastWords = 5 * second;
+
+/**
+ * Looks at all of one job's world. Never throws for what the outside does.
+ * The outcomes were read before: a look is then never older than an outcome that is folded with it.
+ */
+export async function observe(
+  job: Job,
+  outcomes: readonly StoredOutcome[],
+  admitted: Observation['admitted'],
+  outside: {
+    readonly backend: Backend;
+    readonly look: Look;
+    readonly clock: Clock;
+    readonly mirror: LogMirror;
+    readonly logFiles: LogFiles;
+  },
+): Promise<Observation> {
+  const asked = job.allocations.filter((one) => mayExist(one) || one === lastAllocation(job));
+  const facts = await outside.look(asked.map((allocation) => ({ job, allocation })));
+  const allocations = asked.map((allocation, index): AllocationFact => {
+    const fact = facts[index] ?? unknown('the look gave no answer', outside.clock.now());
+    return { allocation: allocation.ordinal, fact };
+  });
+  const refs = workersToLookAt(job, allocations).map(({ allocation, worker }) => ({ job, allocation, worker }));
+  const workers = await lookAtWorkers(refs, outside.backend, outside.clock);
+  await Promise.all(workers.map((worker) => copyLastWords(job, worker, outside)));
+  return {
+    admitted,
+    allocations,
+    workers: await Promise.all(workers.map((worker) => withPattern(job, worker, outside.logFiles))),
+    outcomes: outcomes.map((stored) => stored.outcome),
+  };
+}
+
+/**
+ * The workers of the newest allocation when it is ready, and also when nobody could say whether it is but it was the last
+ * time: the host may answer although the cloud does not. `here` whenever the command runs on this machine.
+ */
+function workersToLookAt(
+  job: Job,
+  facts: readonly AllocationFact[],
+): readonly { readonly allocation: Allocation; readonly worker: WorkerId }[] {
+  const allocation = lastAllocation(job);
+  if (allocation === undefined || allocation.requestedAt === null || job.settled !== null) return [];
+  const found: { allocation: Allocation; worker: WorkerId }[] = [];
+  const fact = facts.find((one) => one.allocation === allocation.ordinal)?.fact;
+  if (allocation.goneAt === null) {
+    // The record learns the addresses with the commit of this very pass; the look has them already.
+    const hosts = fact?.kind === 'known' ? (fact.value.hosts ?? allocation.hosts) : allocation.hosts;
+    for (let worker = 0; worker < answeringWorkers(allocation, fact); worker += 1) {
+      found.push({ allocation: { ...allocation, hosts }, worker });
+    }
+  }
+  const attempt = lastAttempt(job);
+  if (job.spec.command.place === 'here' && attempt !== undefined) {
+    // The program on this machine outlives the allocation that it drives.
+    found.push({ allocation: allocationOf(job, attempt.allocation), worker: 'here' });
+  }
+  return found;
+}
+
+function answeringWorkers(allocation: Allocation, fact: AllocationFact['fact'] | undefined): number {
+  if (fact?.kind === 'known') {
+    return fact.value.state === 'ready' ? (fact.value.workers ?? allocation.workers ?? 0) : 0;
+  }
+  return allocation.seen?.state === 'ready' ? (allocation.workers ?? 0) : 0;
+}
+
+async function lookAtWorkers(refs: readonly WorkerRef[], backend: Backend, clock: Clock): Promise<WorkerFact[]> {
+  if (refs.length === 0) return [];
+  let facts: readonly Fact<WorkerSeen>[];
+  try {
+    facts = await backend.machines.look(refs);
+  } catch (error) {
+    facts = refs.map(() => unknown(`the look failed: ${textOf(error)}`, clock.now()));
+  }
+  return refs.map((ref, index) => ({
+    allocation: ref.allocation.ordinal,
+    worker: ref.worker,
+    fact: facts[index] ?? unknown('the look gave no answer', clock.now()),
+  }));
+}
+
+/** The run of the attempt that is under way, if it has ended on this worker. */
+function endedRun(job: Job, worker: WorkerFact): { readonly attempt: number; readonly failed: boolean } | undefined {
+  const attempt = lastAttempt(job);
+  if (attempt === undefined || attempt.endedAt !== null || worker.fact.kind === 'unknown') return undefined;
+  if (!commandWorkers(job.spec.command, allocationOf(job, attempt.allocation).workers ?? 0).includes(worker.worker)) {
+    return undefined;
+  }
+  const run = worker.fact.value.runs.find((one) => one.attempt === attempt.ordinal);
+  if (run?.state === 'vanished') return { attempt: attempt.ordinal, failed: true };
+  if (run?.state === 'exited') return { attempt: attempt.ordinal, failed: run.exitCode !== 0 };
+  return undefined;
+}
+
+/**
+ * A program that has ended has said all it will say, and its machine may be let go by the very next decision.
+ * So the rest is copied before the end is told to the core.
+ */
+async function copyLastWords(
+  job: Job,
+  worker: WorkerFact,
+  outside: { readonly backend: Backend; readonly mirror: LogMirror },
+): Promise<void> {
+  const run = endedRun(job, worker);
+  if (run === undefined) return;
+  const output = { attempt: run.attempt, allocation: worker.allocation, worker: worker.worker };
+  await outside.mirror.drain(job, outside.backend.machines, output, lastWords);
+}
+
+async function withPattern(job: Job, worker: WorkerFact, logFiles: LogFiles): Promise<WorkerFact> {
+  const run = endedRun(job, worker);
+  if (run === undefined || !run.failed || worker.fact.kind === 'unknown') return worker;
+  let text: string;
+  try {
+    text = new TextDecoder().decode(await logFiles.last(job, run.attempt, worker.worker, searched));
+  } catch {
+    // Without our copy there is no pattern; the exit code stands by itself.
+    return worker;
+  }
+  const found = matchPattern(text);
+  if (found === undefined) return worker;
+  const matched = { attempt: run.attempt, pattern: found.pattern, line: found.line };
+  return { ...worker, fact: { ...worker.fact, value: { ...worker.fact.value, matched } } };
+}

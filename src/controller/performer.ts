@@ -1,0 +1,210 @@
+// Performer: does what a committed decision asks, and writes down what came of it.
+// It decides nothing. Every action names the ordinal of what it acts on and may be done twice; what came back is an
+// outcome in the store, a fact for the next pass, and never an answer to somebody who waits here.
+
+import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
+import { actionKey } from '../core/decision.ts';
+import type { Action } from '../core/decision.ts';
+import { allocationOf } from '../core/job.ts';
+import type { Job } from '../core/job.ts';
+import type { OutcomeResult } from '../core/observation.ts';
+import type { JobSpec } from '../core/spec.ts';
+import { second } from '../core/time.ts';
+import { backoff, pause } from './bounded.ts';
+import { launchOf } from './launch.ts';
+import type { LogMirror } from './log-mirror.ts';
+import { textOf } from './looks.ts';
+
+export interface Performer {
+  /**
+   * Sees to it that these are under way: what is under way already is left alone, what waits for its turn and is not
+   * among them any more is forgotten. `job` is the record as it was committed.
+   */
+  perform(job: Job, actions: readonly Action[]): void;
+  /** How many actions wait or are under way. */
+  readonly size: number;
+  /** Begins nothing more. What is under way goes on by itself; its outcome is still written. */
+  stop(): void;
+  /** Resolves when nothing is under way. */
+  settled(): Promise<void>;
+}
+
+interface Order {
+  readonly id: string;
+  readonly action: Action;
+  readonly job: Job;
+  /** `job/action key`: at most one of each is under way. */
+  readonly key: string;
+  /** What it acts on: a `stop` waits until the `start` on the same worker has come back, so that they cannot overtake. */
+  readonly target: string;
+}
+
+/** How long a release waits for the last words of the programs that ran there. */
+const lastWords = 5 * second;
+
+export function createPerformer(options: {
+  readonly store: Store;
+  readonly backendOf: (spec: JobSpec) => Backend;
+  readonly clock: Clock;
+  readonly logFiles: LogFiles;
+  readonly mirror: LogMirror;
+  /** How many actions may be under way at once. */
+  readonly most: number;
+  /** True while the lease is ours beyond doubt; asked right before each action, because time passes between commit and act. */
+  readonly mayAct: () => boolean;
+  /** The job deserves a pass: an outcome is there, or an action could not be done now. */
+  readonly wake: (id: string) => void;
+  readonly released: () => void;
+  readonly say: (line: string) => void;
+}): Performer {
+  const { store, backendOf, clock, logFiles, mirror, mayAct, wake } = options;
+  /** Waiting orders by key, in the order of asking. */
+  const waiting = new Map<string, Order>();
+  const underWay = new Set<string>();
+  const busyTargets = new Set<string>();
+  const listeners: (() => void)[] = [];
+  let stopped = false;
+
+  function next(): void {
+    for (const order of waiting.values()) {
+      if (stopped || underWay.size >= options.most) return;
+      if (busyTargets.has(order.target)) continue;
+      waiting.delete(order.key);
+      underWay.add(order.key);
+      busyTargets.add(order.target);
+      void run(order);
+    }
+  }
+
+  async function run(order: Order): Promise<void> {
+    try {
+      await carryOut(order);
+    } finally {
+      underWay.delete(order.key);
+      busyTargets.delete(order.target);
+      wake(order.id);
+      next();
+      if (underWay.size === 0) for (const listener of listeners.splice(0)) listener();
+    }
+  }
+
+  async function carryOut(order: Order): Promise<void> {
+    const { action, job } = order;
+    if (action.kind === 'release') await hearLastWords(job, action.allocation);
+    // The commit may be long ago: the process may have been suspended, or this order may have waited for its turn.
+    // Whoever holds the lease by now decides anew.
+    if (!mayAct()) return;
+    let result: OutcomeResult;
+    try {
+      result = await actOn(job, action);
+    } catch (error) {
+      // Nobody knows what had happened outside before the port threw. Only a look can tell.
+      result = { kind: 'unclear', evidence: { detail: textOf(error) } };
+    }
+    const outcome = { key: actionKey(action), at: clock.now(), result };
+    await writeDown(order.id, () => store.addOutcome(order.id, outcome));
+    if (action.kind === 'request' || action.kind === 'release') {
+      await note(job, `${action.kind} of ${allocationOf(job, action.allocation).name}: ${wordsFor(result)}`);
+    }
+    if (action.kind === 'release') options.released();
+  }
+
+  function actOn(job: Job, action: Action): Promise<OutcomeResult> {
+    const { capacity, machines } = backendOf(job.spec);
+    const ref = { job, allocation: allocationOf(job, action.allocation) };
+    switch (action.kind) {
+      case 'request':
+        return capacity.request(ref);
+      case 'release':
+        machines.forget(ref);
+        return capacity.release(ref);
+      case 'step': {
+        const step = job.spec.steps.find((one) => one.name === action.step);
+        if (step === undefined) throw new Error(`job ${job.id} has no setup step ${action.step}`);
+        return machines.step({ ...ref, worker: action.worker }, step);
+      }
+      case 'start':
+        return machines.start({ ...ref, worker: action.worker }, launchOf(job, action.attempt, action.worker));
+      case 'stop':
+        return machines.stop({ ...ref, worker: action.worker }, action.attempt, action.how, job.spec.stop.signal);
+    }
+  }
+
+  /** A machine that is let go takes its logs with it, so what is not copied yet is copied first, for as long as is decent. */
+  async function hearLastWords(job: Job, ordinal: number): Promise<void> {
+    const allocation = allocationOf(job, ordinal);
+    const { machines } = backendOf(job.spec);
+    if (allocation.seen?.state === 'ready') {
+      const outputs = mirror.unfinished(job, ordinal);
+      await Promise.all(outputs.map((output) => mirror.drain(job, machines, output, lastWords)));
+    }
+  }
+
+  /** An outcome that is not written is as good as a lost reply, so a full disk is waited out for a while and then given up. */
+  async function writeDown(id: string, write: () => Promise<void>): Promise<void> {
+    for (let tries = 0; ; tries += 1) {
+      try {
+        await write();
+        return;
+      } catch (error) {
+        if (tries === 5 || stopped) {
+          options.say(`job ${id}: an outcome could not be written and counts as unknown: ${textOf(error)}`);
+          return;
+        }
+        await pause(clock, backoff(tries, second, 30 * second));
+      }
+    }
+  }
+
+  async function note(job: Job, line: string): Promise<void> {
+    try {
+      await logFiles.note(job, 'tpu', clock.now(), line);
+    } catch (error) {
+      options.say(`job ${job.id}: tpu.log could not be written: ${textOf(error)}`);
+    }
+  }
+
+  return {
+    perform(job, actions) {
+      for (const [key, order] of waiting) if (order.id === job.id) waiting.delete(key);
+      for (const action of actions) {
+        const key = `${job.id}/${actionKey(action)}`;
+        if (underWay.has(key)) continue;
+        waiting.set(key, { id: job.id, action, job, key, target: `${job.id}/${targetOf(action)}` });
+      }
+      next();
+    },
+    get size() {
+      return waiting.size + underWay.size;
+    },
+    stop() {
+      stopped = true;
+      waiting.clear();
+    },
+    settled() {
+      if (underWay.size === 0) return Promise.resolve();
+      return new Promise((resolve) => listeners.push(resolve));
+    },
+  };
+}
+
+function targetOf(action: Action): string {
+  switch (action.kind) {
+    case 'request':
+    case 'release':
+      return `${action.allocation}`;
+    case 'step':
+      return `${action.allocation}/${action.worker}`;
+    case 'start':
+    case 'stop':
+      return `${action.allocation}/${action.worker}`;
+  }
+}
+
+function wordsFor(result: OutcomeResult): string {
+  if (result.kind === 'done') return 'done';
+  const error = result.kind === 'unclear' ? undefined : result.error;
+  return error === undefined
+    ? `${result.kind}: ${result.evidence.detail}`
+    : `${result.kind} (${error.kind}): ${error.message} ${error.raw}`;
+}

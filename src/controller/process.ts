@@ -1,0 +1,116 @@
+// The controller as a process: the lock, the file that says who runs, the wake folder, and leaving when nothing is left.
+//
+// Coming and going without losing anybody. A client that changed something (1) commits, (2) drops wake/<id>, (3) looks
+// whether a controller holds the lock and starts one if none does. A controller that leaves (1) lets go of the lock,
+// (2) looks into wake/ once more, and when something is there goes back to work if the lock is still free.
+// Whichever way the two interleave, one of them sees the other: the client's file was there before the controller's last
+// look, or the lock was free at the client's.
+
+import { randomUUID } from 'node:crypto';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Instant } from '../core/time.ts';
+import { createController } from './controller.ts';
+import type { ControllerOptions, LeftBecause } from './controller.ts';
+import { isLocked, takeLock } from './lock.ts';
+import { takeWakes, watchWakes } from './wake-folder.ts';
+
+export { askToLeave, dropWake } from './wake-folder.ts';
+
+export interface RunControllerOptions extends Omit<ControllerOptions, 'certain' | 'holder' | 'onRenewal'> {
+  /** `$JOBMAN_HOME`, absolute. */
+  readonly home: string;
+  /** Of this process, for people and for `controller stop`. */
+  readonly pid: number;
+  /** Calls back when the process is asked to end (a signal); the returned function takes that off again. */
+  readonly onStop: (call: () => void) => () => void;
+  /** Called once the lock and the file that says so are there, and looks have begun. */
+  readonly onBegun?: () => void;
+}
+
+/** Who runs, as `controller.json` says. True only while the lock is held. */
+export interface ControllerFile {
+  readonly pid: number;
+  readonly version: string;
+  readonly startedAt: Instant;
+}
+
+/**
+ * Runs the controller in this process until nothing is left to watch, until it is asked to leave, or until another one
+ * has taken over. `busy`: another process holds the lock, nothing was done. Throws when the home folder cannot be used.
+ */
+export async function runController(options: RunControllerOptions): Promise<LeftBecause | 'busy'> {
+  const { home } = options;
+  await mkdir(home, { recursive: true });
+  let because: LeftBecause | 'busy' = 'busy';
+  for (;;) {
+    const unlock = takeLock(join(home, 'controller.lock'));
+    // Not free: another one runs. It was there first, or it came while this one was on its way out.
+    if (unlock === undefined) return because;
+    try {
+      because = await runLocked(options);
+    } finally {
+      unlock();
+    }
+    if (because !== 'idle') return because;
+    const { ids } = await takeWakes(home);
+    if (ids.length === 0) return because;
+  }
+}
+
+/** Who runs the controller of this home, or null. Reads only. */
+export async function readController(home: string): Promise<ControllerFile | null> {
+  if (!isLocked(join(home, 'controller.lock'))) return null;
+  try {
+    return JSON.parse(await readFile(join(home, 'controller.json'), 'utf8')) as ControllerFile;
+  } catch {
+    // It holds the lock and has not yet written the file, or is about to remove it.
+    return null;
+  }
+}
+
+/** Whether a controller of this home is running now. */
+export function isControllerRunning(home: string): boolean {
+  return isLocked(join(home, 'controller.lock'));
+}
+
+async function runLocked(options: RunControllerOptions): Promise<LeftBecause> {
+  const { home, pid, version } = options;
+  const startedAt = options.clock.now();
+  const file = join(home, 'controller.json');
+  const heed = async (): Promise<void> => {
+    const { ids, leave } = await takeWakes(home);
+    for (const id of ids) controller.wake(id);
+    if (leave !== undefined && leave !== version) {
+      options.log.info(leave === '' ? 'asked to leave' : `asked to leave by jobman ${leave}`);
+      void controller.stop();
+    }
+  };
+  const controller = createController({
+    ...options,
+    holder: `${pid}-${randomUUID().slice(0, 8)}`,
+    certain: true,
+    onRenewal: () => void heed(),
+  });
+  const unwatch = await watchWakes(home, () => void heed());
+  const unhear = options.onStop(() => void controller.stop());
+  // Timers of the clock do not keep a process alive; this one never fires and does.
+  const alive = setInterval(() => undefined, 2 ** 31 - 1);
+  try {
+    await writeWhole(file, `${JSON.stringify({ pid, version, startedAt } satisfies ControllerFile)}\n`);
+    controller.start();
+    options.onBegun?.();
+    return await controller.left;
+  } finally {
+    clearInterval(alive);
+    unhear();
+    unwatch();
+    await rm(file, { force: true });
+  }
+}
+
+/** Readers see the old text or the new one, never a part. */
+async function writeWhole(path: string, text: string): Promise<void> {
+  await writeFile(`${path}.new`, text);
+  await rename(`${path}.new`, path);
+}

@@ -1,0 +1,105 @@
+// Sweeper: lists everything that carries our label and asks of each thing which job claims it.
+// The loop looks at what its records name; the sweep is for what they do not name any more: a request that took effect
+// after its allocation had been seen gone. What no record of ours ever named is only written down: somebody else's
+// installation may have been copied from ours, and `jobman gc` asks a person before it deletes.
+
+import type { AllocationRef, Backend, CapacityPort, Clock, Store, Stray } from '../app/ports.ts';
+import { mayExist } from '../core/job.ts';
+import type { Job } from '../core/job.ts';
+import type { JobSpec } from '../core/spec.ts';
+import { minute, second } from '../core/time.ts';
+import type { Instant } from '../core/time.ts';
+import { textOf } from './looks.ts';
+
+export interface Sweeper {
+  /** When the next sweep is due. */
+  readonly dueAt: Instant;
+  /** Sweeps again soon: something was released just now. */
+  soon(): void;
+  /** One sweep of every backend. Never throws; what could not be asked is asked again next time. */
+  sweep(): Promise<void>;
+}
+
+/** Between two sweeps when nothing calls for one. */
+const pace = 5 * minute;
+/** After a release: long enough for a deletion to be through, so that one sweep tells. */
+const afterRelease = 45 * second;
+
+/** What to do about something that a sweep found. */
+export type Claim = 'claimed' | 'release' | 'unknown';
+
+/**
+ * Whether the record claims what carries its label. An allocation whose end has been seen must not exist: what carries
+ * its label took effect late. One that is being released is claimed, since the loop is at it.
+ */
+export function claimOf(job: Job | undefined, ordinal: number): Claim {
+  const allocation = job?.allocations.find((one) => one.ordinal === ordinal);
+  if (allocation === undefined) return 'unknown';
+  if (allocation.ownership === 'standing') return 'claimed';
+  if (mayExist(allocation)) return 'claimed';
+  return allocation.goneAt === null ? 'claimed' : 'release';
+}
+
+export function createSweeper(options: {
+  readonly store: Store;
+  readonly backends: readonly Backend[];
+  readonly backendOf: (spec: JobSpec) => Backend;
+  readonly clock: Clock;
+  readonly mayAct: () => boolean;
+  readonly say: (line: string) => void;
+}): Sweeper {
+  const { store, clock, mayAct } = options;
+  let dueAt = clock.now();
+
+  async function places(): Promise<Map<CapacityPort, AllocationRef[]>> {
+    const found = new Map<CapacityPort, AllocationRef[]>();
+    for (const backend of options.backends) found.set(backend.capacity, []);
+    const page = await store.list({ settledMost: 200, withRemoved: true });
+    for (const job of page.jobs) {
+      const allocation = job.allocations.find((one) => one.ownership === 'owned' && one.requestedAt !== null);
+      if (allocation !== undefined) found.get(options.backendOf(job.spec).capacity)?.push({ job, allocation });
+    }
+    return found;
+  }
+
+  async function settle(capacity: CapacityPort, stray: Stray): Promise<void> {
+    // Loaded after the list was made: a job that was born in between claims what is its own.
+    const job = (await store.load(stray.job))?.job;
+    switch (claimOf(job, stray.allocation)) {
+      case 'claimed':
+        return;
+      case 'unknown':
+        await store.recordStray(stray);
+        options.say(`${stray.resource} carries our label and no job here claims it; it is listed by: jobman gc`);
+        return;
+      case 'release': {
+        if (!mayAct()) return;
+        const result = await capacity.releaseStray(stray);
+        options.say(`${stray.resource} of job ${stray.job} appeared after its release; released again: ${result.kind}`);
+      }
+    }
+  }
+
+  return {
+    get dueAt() {
+      return dueAt;
+    },
+    soon() {
+      dueAt = Math.min(dueAt, clock.now() + afterRelease);
+    },
+    async sweep() {
+      dueAt = clock.now() + pace;
+      try {
+        for (const [capacity, refs] of await places()) {
+          // Asked with no place, a backend would have nowhere to look.
+          if (refs.length === 0) continue;
+          const found = await capacity.sweep(refs);
+          if (found.kind === 'unknown') continue;
+          for (const stray of found.value) await settle(capacity, stray);
+        }
+      } catch (error) {
+        options.say(`the sweep did not get through and is made again later: ${textOf(error)}`);
+      }
+    },
+  };
+}

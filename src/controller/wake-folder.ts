@@ -1,0 +1,69 @@
+// The wake folder: how clients tap the controller on the shoulder. A client commits its change first and then drops an
+// empty file named after the job; the file carries no information but "look at this job". The controller removes it
+// before the look, so what comes during the look is a new file. Due times are in the store: a lost file delays, no more.
+
+import { watch } from 'node:fs';
+import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+const leaveFile = '.leave';
+
+/** Asks for a look at that job. Call it after the commit. Safe to repeat. */
+export async function dropWake(home: string, id: string): Promise<void> {
+  const folder = folderOf(home);
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, id), '');
+}
+
+/** Asks the controller that runs to finish its passes and leave. A controller of that very version stays; null asks any. */
+export async function askToLeave(home: string, version: string | null): Promise<void> {
+  const folder = folderOf(home);
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, leaveFile), version ?? '');
+}
+
+/** What was found: ids to look at, and what a request to leave said (undefined: there was none). */
+export interface Wakes {
+  readonly ids: readonly string[];
+  readonly leave: string | undefined;
+}
+
+/** Takes everything out of the folder. Files that cannot be removed are reported again next time: a look too many. */
+export async function takeWakes(home: string): Promise<Wakes> {
+  const folder = folderOf(home);
+  const ids: string[] = [];
+  let leave: string | undefined;
+  let names: readonly string[];
+  try {
+    names = await readdir(folder);
+  } catch {
+    return { ids, leave };
+  }
+  for (const name of names) {
+    const path = join(folder, name);
+    try {
+      if (name === leaveFile) leave = (await readFile(path, 'utf8')).trim();
+      else if (/^\d{6,}$/.test(name)) ids.push(name);
+      await rm(path, { force: true });
+    } catch {
+      // Somebody else took it, or the folder is read-only: in both cases a later look is all that is lost.
+    }
+  }
+  return { ids, leave };
+}
+
+/** Calls back when something was dropped; the returned function ends it. Where the system cannot watch, nothing is called. */
+export async function watchWakes(home: string, call: () => void): Promise<() => void> {
+  await mkdir(folderOf(home), { recursive: true });
+  try {
+    const watcher = watch(folderOf(home), { persistent: false }, call);
+    watcher.on('error', () => undefined);
+    return () => watcher.close();
+  } catch {
+    return () => undefined;
+  }
+}
+
+function folderOf(home: string): string {
+  return join(home, 'wake');
+}
