@@ -2,19 +2,20 @@
 
 import { sql, type RawBuilder } from 'kysely';
 import type { Commit, CommitResult, JobFilter, JobPage, NewJob, Stored, StoredEvent } from '../app/ports.ts';
+import { outline } from '../app/outline.ts';
 import type { Event } from '../core/decision.ts';
-import { newJob } from '../core/job.ts';
+import { newJob } from '../core/create.ts';
 import { next } from './counters.ts';
 import { readLease } from './lease.ts';
 import { deleteOutcomes } from './outcomes.ts';
-import { idOf, jobOf, lifeColumns, numberOf, outline } from './rows.ts';
+import { idOf, jobOf, lifeColumns, numberOf } from './rows.ts';
 import type { Database } from './sqlite.ts';
 
 /** Gives the job its number and writes it with the first line of its history. */
 export async function insertJob(db: Database, installation: string, given: NewJob): Promise<Stored> {
   const number = await next(db, 'job');
   const { owner, spec, at } = given;
-  const job = newJob({ id: idOf(number), installation, owner, spec, at });
+  const { job, event } = newJob({ id: idOf(number), installation, owner, spec, at });
   const { settled_at, removed, life } = lifeColumns(job);
   await sql`
     insert into job (number, revision, events, owner, name, created_at, settled_at, removed, wake_at, outline, life)
@@ -26,7 +27,7 @@ export async function insertJob(db: Database, installation: string, given: NewJo
   for (const tag of new Set(spec.tags)) {
     await sql`insert into job_tag (tag, job) values (${tag}, ${number})`.execute(db);
   }
-  await addEvents(db, number, 0, [{ kind: 'created', at, by: owner }]);
+  await addEvents(db, number, 0, [event]);
   await next(db, 'change');
   return { job, revision: 1 };
 }

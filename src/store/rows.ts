@@ -26,19 +26,6 @@ export function jobOf(life: string, spec: string): Job {
   return { ...happened, spec: JSON.parse(spec) as JobSpec };
 }
 
-/**
- * A spec without what makes it long: scripts, frozen files, environments. It has every field, so that all that decides
- * about a job's phase and words reads it as it would the whole. A list of ten thousand jobs is read in this form.
- */
-export function outline(spec: JobSpec): JobSpec {
-  return {
-    ...spec,
-    capacity: spec.capacity.kind === 'tpu' ? { ...spec.capacity, startupScript: null, metadata: {} } : spec.capacity,
-    steps: spec.steps.map((step) => ({ ...step, check: null, apply: '', files: [] })),
-    command: { ...spec.command, script: '', env: {} },
-  };
-}
-
 /** `42` of `000042`; undefined for what is no id. */
 export function numberOf(id: string): number | undefined {
   return /^\d{6,}$/.test(id) ? Number(id) : undefined;

@@ -2,7 +2,8 @@
 
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { StoreError, type StoreTrouble } from '../app/errors.ts';
+import { StoreError } from '../app/errors.ts';
+import { fileTrouble, troubleWith, type FileTrouble } from '../app/file-trouble.ts';
 import { currentVersion } from './migrate.ts';
 import { meaningOf } from './sqlite.ts';
 
@@ -14,46 +15,26 @@ export function backupOf(file: string): string {
 /** The error to throw for what a database or file operation threw: with a sentence when it is the world's failure, as it is when it is our bug. */
 export function troubleOf(file: string, error: unknown): unknown {
   if (error instanceof StoreError) return error;
-  const trouble = error instanceof SyntaxError ? 'corrupt' : (meaningOf(error) ?? meaningOfSystemError(error));
+  const trouble = error instanceof SyntaxError ? 'corrupt' : (meaningOf(error) ?? fileTrouble(error));
   return trouble === undefined ? error : storeError(file, trouble, error);
 }
 
-function storeError(file: string, trouble: StoreTrouble, error: unknown): StoreError {
-  const said = error instanceof Error ? error.message : String(error);
-  const cause = { cause: error };
+function storeError(file: string, trouble: FileTrouble | 'corrupt' | 'busy', error: unknown): StoreError {
+  const options = { cause: error };
   switch (trouble) {
-    case 'corrupt':
-      return new StoreError(
-        trouble,
-        `The record of jobs ${file} is damaged (${said}). It was left as it is.`,
-        wayBack(file),
-        cause,
-      );
+    case 'corrupt': {
+      const said = error instanceof Error ? error.message : String(error);
+      const message = `The record of jobs ${file} is damaged (${said}). It was left as it is.`;
+      return new StoreError(trouble, message, wayBack(file), options);
+    }
+    case 'busy': {
+      const message = `Another process has kept the record of jobs ${file} busy for seconds. Nothing was changed; try again.`;
+      return new StoreError(trouble, message, [], options);
+    }
     case 'full':
-      return new StoreError(
-        trouble,
-        `The disk is full: nothing was written to ${file}. Free some space and try again.`,
-        [],
-        cause,
-      );
     case 'read_only':
-      return new StoreError(
-        trouble,
-        `${file} cannot be written: ${dirname(file)} is read-only or belongs to somebody else. Nothing was changed.`,
-        ['Set JOBMAN_HOME to a folder of yours that can be written, or make this one writable.'],
-        cause,
-      );
-    case 'busy':
-      return new StoreError(
-        trouble,
-        `Another process has kept the record of jobs ${file} busy for seconds. Nothing was changed; try again.`,
-        [],
-        cause,
-      );
-    case 'newer':
-    case 'older':
     case 'broken':
-      return new StoreError(trouble, `The record of jobs ${file} cannot be used: ${said}.`, [], cause);
+      return troubleWith(file, trouble, error);
   }
 }
 
@@ -84,25 +65,4 @@ function wayBack(file: string): readonly string[] {
   }
   const made = new Date(statSync(backup).mtimeMs).toISOString();
   return [first, `To go back to the copy of ${made}: ${asideAll}; cp -p ${backup} ${file}`, kept];
-}
-
-/** The same meanings in the words of the file system. */
-function meaningOfSystemError(error: unknown): StoreTrouble | undefined {
-  if (!(error instanceof Error) || !('code' in error)) return undefined;
-  switch (error.code) {
-    case 'ENOSPC':
-    case 'EDQUOT':
-      return 'full';
-    case 'EROFS':
-    case 'EACCES':
-    case 'EPERM':
-      return 'read_only';
-    case 'EIO':
-    case 'ENOTDIR':
-    case 'EEXIST':
-    case 'EISDIR':
-      return 'broken';
-    default:
-      return undefined;
-  }
 }

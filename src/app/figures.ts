@@ -1,0 +1,53 @@
+// Figures: lengths of time, moments and money as people read them. Short, with a unit, and the same on every screen.
+
+import { day, hour, minute, second, type Duration, type Instant } from '../core/time.ts';
+
+/** One unit, rounded down: `48s`, `9m`, `14h`, `3d`. For columns. Never negative: two clocks differ a little. */
+export function ageText(length: Duration): string {
+  const past = Math.max(0, length);
+  if (past < minute) return `${Math.floor(past / second)}s`;
+  if (past < hour) return `${Math.floor(past / minute)}m`;
+  if (past < day) return `${Math.floor(past / hour)}h`;
+  return `${Math.floor(past / day)}d`;
+}
+
+/** Two units where one would hide much: `48s`, `2m30s`, `31m`, `2h05m`, `3d4h`. For sentences. */
+export function lengthText(length: Duration): string {
+  const past = Math.max(0, length);
+  const part = (of: Duration, unit: Duration) => Math.floor((past % of) / unit);
+  if (past < minute) return ageText(past);
+  if (past < 10 * minute) return `${ageText(past)}${twoDigits(part(minute, second))}s`.replace(/00s$/, '');
+  if (past < hour) return ageText(past);
+  if (past < day) return `${ageText(past)}${twoDigits(part(hour, minute))}m`;
+  return `${ageText(past)}${part(day, hour)}h`.replace(/(\d+d)0h$/, '$1');
+}
+
+/** `20 Nov 22:31:07 UTC`, for evidence that names a moment. */
+export function momentText(at: Instant): string {
+  const [, dayOfMonth, month, , time] = new Date(at).toUTCString().split(' ');
+  return `${Number(dayOfMonth)} ${month} ${time} UTC`;
+}
+
+/** `22:31:07`, when the day is plain from beside it. */
+export function clockText(at: Instant): string {
+  return new Date(at).toISOString().slice(11, 19);
+}
+
+/** `$4.00/h`. */
+export function priceText(dollarsPerHour: number): string {
+  return `$${dollarsPerHour.toFixed(2)}/h`;
+}
+
+/** `1 worker`, `4 workers`. */
+export function countText(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+/** `worker 3`, or `this machine` for the one that jobman runs on. */
+export function workerText(worker: number | 'here'): string {
+  return worker === 'here' ? 'this machine' : `worker ${worker}`;
+}
+
+function twoDigits(value: number): string {
+  return String(value).padStart(2, '0');
+}

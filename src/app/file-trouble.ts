@@ -1,0 +1,64 @@
+// File trouble: what is said to people when the disk or the folder of jobman's files cannot be used.
+
+import { dirname } from 'node:path';
+import { StoreError } from './errors.ts';
+
+/** The troubles that a file can have, of all that the record of jobs can have. */
+export type FileTrouble = 'full' | 'read_only' | 'broken';
+
+/** What an error of the file system means; undefined when it is not one, or one that our own mistake would give. */
+export function fileTrouble(error: unknown): FileTrouble | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined;
+  switch (error.code) {
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return 'full';
+    case 'EROFS':
+    case 'EACCES':
+    case 'EPERM':
+      return 'read_only';
+    case 'EIO':
+    case 'ENOTDIR':
+    case 'EEXIST':
+    case 'EISDIR':
+    case 'ELOOP':
+    case 'ENAMETOOLONG':
+      return 'broken';
+    default:
+      return undefined;
+  }
+}
+
+/** The sentence for one sort of trouble with that file. */
+export function troubleWith(path: string, trouble: FileTrouble, cause: unknown): StoreError {
+  const options = { cause };
+  switch (trouble) {
+    case 'full':
+      return new StoreError(
+        trouble,
+        `The disk is full: ${path} could not be written. Free some space and try again.`,
+        [],
+        options,
+      );
+    case 'read_only':
+      return new StoreError(
+        trouble,
+        `${path} cannot be written: ${dirname(path)} is read-only or belongs to somebody else. Nothing was changed.`,
+        ['Set JOBMAN_HOME to a folder of yours that can be written, or make this one writable.'],
+        options,
+      );
+    case 'broken':
+      return new StoreError(
+        trouble,
+        `${path} cannot be used: ${cause instanceof Error ? cause.message : String(cause)}.`,
+        [],
+        options,
+      );
+  }
+}
+
+/** The error to throw for what an operation on that file threw: a StoreError when the world is to blame, else itself. */
+export function fileError(path: string, error: unknown): unknown {
+  const trouble = fileTrouble(error);
+  return trouble === undefined ? error : troubleWith(path, trouble, error);
+}

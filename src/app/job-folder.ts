@@ -1,0 +1,54 @@
+// Job folder: where the files of a job are. The layout is told in ARCHITECTURE.md; nobody else puts these paths together.
+
+import { join } from 'node:path';
+import type { Job } from '../core/job.ts';
+import type { WorkerId } from '../core/spec.ts';
+
+/** `jobs/<user>/<id>` below the home of jobman. */
+export function jobFolder(home: string, owner: string, id: string): string {
+  return join(home, 'jobs', asFileName(owner), id);
+}
+
+/** The manifest as it was written. */
+export function manifestFile(folder: string): string {
+  return join(folder, 'config.yaml');
+}
+
+/** The folder of everything that was said by anybody about the job. */
+export function logFolder(folder: string): string {
+  return join(folder, 'logs');
+}
+
+/** The life in sentences, or what was asked of the cloud and answered. */
+export function noteFile(folder: string, log: 'job' | 'tpu'): string {
+  return join(logFolder(folder), `${log}.log`);
+}
+
+/** What a setup step printed on one worker. */
+export function stepFile(folder: string, step: string, worker: WorkerId): string {
+  return join(logFolder(folder), `${asFileName(step)}_worker_${worker}.log`);
+}
+
+/** What the command printed on one worker in one attempt. */
+export function attemptFile(folder: string, attempt: number, worker: WorkerId): string {
+  return join(logFolder(folder), `attempt_${attempt}`, `command_worker_${worker}.log`);
+}
+
+/** The symbolic link that leads to the newest attempt's. */
+export function newestLink(folder: string, worker: WorkerId): string {
+  return join(logFolder(folder), `command_worker_${worker}.log`);
+}
+
+/** The folder of that job. */
+export function folderOf(home: string, job: Job): string {
+  return jobFolder(home, job.owner, job.id);
+}
+
+/**
+ * A name that is safe as a part of a path: letters, digits and `._@-` stay, and a dot in front does not. Login names of
+ * some directories hold backslashes and blanks. Two names may become one; the job's id keeps their folders apart.
+ */
+export function asFileName(name: string): string {
+  const safe = name.replaceAll(/[^\p{L}\p{N}._@-]/gu, '_').replace(/^\.+/, '_');
+  return safe === '' ? '_' : safe;
+}

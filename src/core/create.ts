@@ -1,0 +1,32 @@
+// Create: what a job is in its first moment, before anybody has looked at anything.
+
+import type { Event } from './decision.ts';
+import type { Job } from './job.ts';
+import type { JobSpec } from './spec.ts';
+import type { Instant } from './time.ts';
+
+/** A new job, wanted to run, with the first line of its history. */
+export function newJob(given: {
+  readonly id: string;
+  readonly installation: string;
+  readonly owner: string;
+  readonly spec: JobSpec;
+  readonly at: Instant;
+}): { readonly job: Job; readonly event: Event } {
+  const job: Job = {
+    id: given.id,
+    installation: given.installation,
+    owner: given.owner,
+    createdAt: given.at,
+    spec: given.spec,
+    desired: 'run',
+    wish: { how: 'fresh', at: given.at },
+    cancelled: false,
+    desiredAt: given.at,
+    attempts: [],
+    allocations: [],
+    settled: null,
+    removed: false,
+  };
+  return { job, event: { kind: 'created', at: given.at, by: given.owner } };
+}
