@@ -1,19 +1,35 @@
 // Machines: looking at workers and acting on them, over whatever transport reaches them. Shared by every backend whose
 // workers are machines with a shell.
 
-import type { AllocationRef, MachinePort, WorkerRef } from '../app/ports.ts';
-import type { Job } from '../core/job.ts';
-import type { WorkerId } from '../core/spec.ts';
-import type { Instant } from '../core/time.ts';
-import type { Reach } from '../remote/transport.ts';
+import type { AllocationRef, Launch, MachinePort, TailReceiver, WorkerRef } from '../app/ports.ts';
+import type { Evidence, Job } from '../core/job.ts';
+import { known, unknown } from '../core/observation.ts';
+import type { Fact, OutcomeResult, WorkerSeen } from '../core/observation.ts';
+import { nodeNameMark } from '../core/spec.ts';
+import type { SetupStep, StepFile, WorkerId } from '../core/spec.ts';
+import { second } from '../core/time.ts';
+import type { Duration, Instant } from '../core/time.ts';
+import { fanOut } from '../remote/fanout.ts';
+import { badVariable, startScript } from '../remote/launch.ts';
+import { lookScript, parseLook } from '../remote/look.ts';
+import { textOf } from '../remote/process.ts';
+import { jobMark, runMark } from '../remote/run-folder.ts';
+import { isStepKey, killStepScript, stepScript } from '../remote/step.ts';
+import type { StepFileBytes } from '../remote/step.ts';
+import { stopScript } from '../remote/stop.ts';
+import { followScript, restScript, tailCodes } from '../remote/tail.ts';
+import type { Reach, RunRequest, RunResult } from '../remote/transport.ts';
 
 /** What a backend says about its workers; the rest is the same for all. */
 export interface MachinesParts {
-  /** The way to that worker. Called for every action, so it must be cheap; transports are pooled behind it. */
+  /**
+   * The way to that worker. Called for every action, so it must be cheap; transports are pooled behind it. A backend
+   * that cannot tell the way says why, and throws nothing.
+   */
   readonly reach: (ref: WorkerRef) => Promise<Reach>;
   /**
-   * The folder of this job on that worker, as a word of a shell text: `"$HOME"/.jobman/runs/ab12cd/000001`, with all that
-   * is not ours quoted. See `remoteRoot` for the usual one.
+   * The folder of this job on that worker, as a word of a shell text with all that is not ours quoted. `remoteRoot` of
+   * remote/run-folder.ts is the usual one.
    */
   readonly root: (ref: WorkerRef) => string;
   /** Takes what a setup step prints. */
@@ -25,4 +41,276 @@ export interface MachinesParts {
   readonly forget: (ref: AllocationRef) => void;
 }
 
-export type CreateMachines = (parts: MachinesParts) => MachinePort;
+/** A host that does not answer is noticed within ten seconds: the look gives it eight. */
+const lookTimeout: Duration = 8 * second;
+const startTimeout: Duration = 30 * second;
+/** A kill is repeated on the host for five seconds and more before it reports what is left. */
+const stopTimeout: Duration = 30 * second;
+/** What a step is given over its own limit, for the way there and back. */
+const stepMargin: Duration = 15 * second;
+/** Looks under way at once. Workers of one job are seldom more. */
+const looksAtOnce = 64;
+const answerMost = 1_000_000;
+
+export function createMachines(parts: MachinesParts): MachinePort {
+  const { now } = parts;
+
+  async function run(ref: WorkerRef, request: RunRequest): Promise<RunResult> {
+    const reach = await parts.reach(ref);
+    if (reach.kind === 'closed') return { kind: 'no_answer', reason: reach.reason, sent: false, timedOut: false };
+    return reach.transport.run(request);
+  }
+
+  async function lookAt(ref: WorkerRef): Promise<Fact<WorkerSeen>> {
+    const { job, worker } = ref;
+    const result = await run(ref, {
+      script: lookScript(parts.root(ref), {
+        allocation: ref.allocation.ordinal,
+        jobMark: jobMark(job),
+        mark: (attempt) => runMark(job, attempt, worker),
+      }),
+      timeoutMs: lookTimeout,
+      outputMost: answerMost,
+    });
+    if (result.kind === 'no_answer') return unknown(`worker ${worker}: ${result.reason}`, now());
+    const seen = parseLook(textFrom(result.stdout), now());
+    if (seen === undefined)
+      return unknown(`worker ${worker} gave an answer that is no answer: ${wordsOf(result)}`, now());
+    return known(seen, now());
+  }
+
+  async function filesOf(step: SetupStep): Promise<readonly StepFileBytes[]> {
+    return Promise.all(
+      step.files.map(async (file: StepFile) => ({
+        to: file.to,
+        mode: file.mode,
+        bytes: file.kind === 'local' ? await parts.readFile(file.from) : Buffer.from(file.base64, 'base64'),
+      })),
+    );
+  }
+
+  return {
+    look: (refs) => fanOut(refs, looksAtOnce, lookAt),
+
+    async step(ref, step) {
+      const { job, worker, allocation } = ref;
+      const at = `step ${step.name} on worker ${worker}`;
+      if (!isStepKey(step.key)) return refused(worker, `${at} has a key that cannot be a file's name: ${step.key}`);
+      let files: readonly StepFileBytes[];
+      try {
+        files = await filesOf(step);
+      } catch (error) {
+        return failed(worker, `${at} needs a file of this machine: ${textOf(error)}`);
+      }
+      const root = parts.root(ref);
+      const final = {
+        key: step.key,
+        check: step.check === null ? null : fillNodeName(step.check, ref),
+        apply: fillNodeName(step.apply, ref),
+      };
+      let last = '';
+      let logProblem: string | undefined;
+      const result = await run(ref, {
+        script: stepScript(root, allocation.ordinal, final, files),
+        timeoutMs: step.timeout + stepMargin,
+        outputMost: 64_000,
+        onOutput: async (chunk) => {
+          last = (last + textFrom(chunk)).slice(-2_000);
+          try {
+            await parts.stepLog(job, step.name, worker, chunk);
+          } catch (error) {
+            // A full disk here is no reason to break off an installation there.
+            logProblem = textOf(error);
+          }
+        },
+      });
+      if (result.kind === 'no_answer') {
+        if (!result.timedOut) return noAnswer(worker, `${at}: ${result.reason}`, result.sent);
+        await run(ref, {
+          script: killStepScript(root, allocation.ordinal, final),
+          timeoutMs: startTimeout,
+          outputMost: answerMost,
+        });
+        return failed(worker, `${at} took longer than ${Math.round(step.timeout / second)} s`, lastLines(last));
+      }
+      const verdict = /(?:^|\n)step (\d+|vanished|cannot .*)\n$/u.exec(textFrom(result.stderr))?.[1];
+      if (verdict === undefined) return noAnswer(worker, `${at}: the line broke off: ${wordsOf(result)}`, true);
+      if (verdict === '0') return { kind: 'done' };
+      if (verdict === 'vanished') return failed(worker, `${at} was killed from outside`, lastLines(last));
+      if (verdict.startsWith('cannot ')) return failed(worker, `${at} cannot ${verdict.slice('cannot '.length)}`);
+      const note = logProblem === undefined ? '' : ` (its log is not complete: ${logProblem})`;
+      return failed(worker, `${at} failed with exit code ${verdict}${note}`, lastLines(last), Number(verdict));
+    },
+
+    async start(ref, launch) {
+      const { job, worker } = ref;
+      const bad = badVariable(launch.env);
+      if (bad !== undefined)
+        return refused(worker, `the variable ${bad} has a name or a value that no environment can hold`);
+      const final: Launch = { ...launch, script: fillNodeName(launch.script, ref) };
+      const result = await run(ref, {
+        script: startScript(parts.root(ref), final, runMark(job, launch.attempt.ordinal, worker)),
+        timeoutMs: startTimeout,
+        outputMost: answerMost,
+      });
+      if (result.kind === 'no_answer') return noAnswer(worker, `worker ${worker}: ${result.reason}`, result.sent);
+      return startOutcome(worker, /^said (.*)$/mu.exec(textFrom(result.stdout))?.[1], wordsOf(result));
+    },
+
+    async stop(ref, attempt, how, signal) {
+      const { job, worker } = ref;
+      const name = signal.replace(/^SIG/u, '');
+      if (!/^[A-Z0-9+-]+$/u.test(name)) return refused(worker, `${signal} is no signal`);
+      const result = await run(ref, {
+        script: stopScript(parts.root(ref), { attempt, mark: runMark(job, attempt, worker), how, signal: name }),
+        timeoutMs: stopTimeout,
+        outputMost: answerMost,
+      });
+      if (result.kind === 'no_answer') return noAnswer(worker, `worker ${worker}: ${result.reason}`, result.sent);
+      const answer = textFrom(result.stdout);
+      if (/^(gone|asked \d+)\n$/u.test(answer)) return { kind: 'done' };
+      if (answer.startsWith('left '))
+        return failed(worker, `on worker ${worker} these processes do not die: ${answer.slice(5).trim()}`);
+      return failed(worker, `worker ${worker} could not stop attempt ${attempt}: ${wordsOf(result)}`);
+    },
+
+    tail(ref, attempt, from, receiver) {
+      return openTail(parts, ref, { attempt, from }, receiver);
+    },
+
+    forget: parts.forget,
+  };
+}
+
+/**
+ * Follows until the run is over, then sends for what is left from where we have come to: a follower that is ended from
+ * outside may have been anywhere, and only the receiving side knows what it holds.
+ */
+function openTail(
+  parts: MachinesParts,
+  ref: WorkerRef,
+  want: { readonly attempt: number; readonly from: number },
+  receiver: TailReceiver,
+): () => void {
+  const { job, worker } = ref;
+  const root = parts.root(ref);
+  const mark = runMark(job, want.attempt, worker);
+  let at = want.from;
+  let isOff = false;
+  let callOff = (): void => undefined;
+
+  const drop = (reason: string): void => {
+    if (!isOff) receiver.dropped(`worker ${worker}: ${reason}`);
+  };
+
+  async function open(script: string, onOver: () => void): Promise<void> {
+    const reach = await parts.reach(ref);
+    if (isOff) return;
+    if (reach.kind === 'closed') {
+      drop(reach.reason);
+      return;
+    }
+    callOff = reach.transport.stream({
+      script,
+      async onBytes(chunk) {
+        if (isOff) return;
+        at += chunk.length;
+        await receiver.bytes(chunk);
+      },
+      onEnd(end) {
+        if (isOff) return;
+        if (end.kind === 'dropped') drop(end.reason);
+        else if (end.exitCode === tailCodes.missing) drop(`attempt ${want.attempt} has left nothing there`);
+        else if (end.exitCode === tailCodes.over) onOver();
+        else drop(`following the output ended with exit code ${end.exitCode}: ${end.stderr.trim()}`);
+      },
+    });
+  }
+
+  void open(followScript(root, { ...want, mark }), () => {
+    void open(restScript(root, { attempt: want.attempt, from: at }), () => {
+      receiver.ended();
+    });
+  });
+  return () => {
+    isOff = true;
+    callOff();
+  };
+}
+
+/** Sends what concerns `here` to this machine and all else to the workers. */
+export function withHere(workers: MachinePort, here: MachinePort): MachinePort {
+  const portOf = (ref: WorkerRef): MachinePort => (ref.worker === 'here' ? here : workers);
+  return {
+    async look(refs) {
+      const [answers, answersHere] = await Promise.all([
+        workers.look(refs.filter((ref) => ref.worker !== 'here')),
+        here.look(refs.filter((ref) => ref.worker === 'here')),
+      ]);
+      const rest = { workers: [...answers], here: [...answersHere] };
+      return refs.map((ref) => {
+        const answer = (ref.worker === 'here' ? rest.here : rest.workers).shift();
+        if (answer === undefined) throw new Error('a look answered fewer workers than it was asked for');
+        return answer;
+      });
+    },
+    step: (ref, step) => portOf(ref).step(ref, step),
+    start: (ref, launch) => portOf(ref).start(ref, launch),
+    stop: (ref, attempt, how, signal) => portOf(ref).stop(ref, attempt, how, signal),
+    tail: (ref, attempt, from, receiver) => portOf(ref).tail(ref, attempt, from, receiver),
+    forget(ref) {
+      workers.forget(ref);
+      here.forget(ref);
+    },
+  };
+}
+
+/** What a launcher's one line means. */
+export function startOutcome(worker: WorkerId, said: string | undefined, raw: string): OutcomeResult {
+  if (said === 'started' || said === 'already') return { kind: 'done' };
+  if (said?.startsWith('failed ') === true)
+    return failed(worker, `worker ${worker} could not start the command: ${said.slice(7)}`);
+  // The launcher said nothing: it may have been killed at any point. Only a look can tell.
+  return noAnswer(worker, `worker ${worker} did not say whether the command has started: ${raw}`, true);
+}
+
+/** The texts of a job are frozen before its node has a name. */
+export function fillNodeName(text: string, ref: AllocationRef): string {
+  return text.replaceAll(nodeNameMark, ref.allocation.name);
+}
+
+export function failed(worker: WorkerId, detail: string, line?: string, exitCode?: number): OutcomeResult {
+  return { kind: 'failed', evidence: evidence(worker, detail, line, exitCode) };
+}
+
+export function refused(worker: WorkerId, detail: string): OutcomeResult {
+  return { kind: 'refused', evidence: evidence(worker, detail) };
+}
+
+/** Nothing came back: it did not happen when nothing was sent, and nobody knows when something was. */
+export function noAnswer(worker: WorkerId, detail: string, sent: boolean): OutcomeResult {
+  return { kind: sent ? 'unclear' : 'failed', evidence: evidence(worker, detail) };
+}
+
+function evidence(worker: WorkerId, detail: string, raw?: string, exitCode?: number): Evidence {
+  return {
+    detail,
+    worker,
+    ...(exitCode === undefined ? {} : { exitCode }),
+    ...(raw === undefined || raw === '' ? {} : { raw }),
+  };
+}
+
+/** What a person wants to see of a failed step: the end of what it printed. */
+function lastLines(text: string): string {
+  return text.trimEnd().split('\n').slice(-10).join('\n');
+}
+
+function wordsOf(result: Extract<RunResult, { kind: 'ended' }>): string {
+  const words = `${textFrom(result.stdout)}${textFrom(result.stderr)}`.trim();
+  return words === '' ? `nothing, with exit code ${result.exitCode}` : words.slice(-500);
+}
+
+function textFrom(bytes: Uint8Array): string {
+  return new TextDecoder().decode(bytes);
+}

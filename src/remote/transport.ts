@@ -25,7 +25,7 @@ export type RunResult =
       readonly cut: boolean;
     }
   /** No answer. `sent` is false when the script cannot have reached the machine, true when it may have run. */
-  | { readonly kind: 'no_answer'; readonly reason: string; readonly sent: boolean };
+  | { readonly kind: 'no_answer'; readonly reason: string; readonly sent: boolean; readonly timedOut: boolean };
 
 export type StreamEnd =
   | { readonly kind: 'ended'; readonly exitCode: number; readonly stderr: string }
@@ -101,11 +101,21 @@ export function createLocalTransport(options: {
         },
       });
       if (result.error !== null) {
-        return { kind: 'no_answer', reason: `this machine could not start sh: ${result.error}`, sent: false };
+        return {
+          kind: 'no_answer',
+          reason: `this machine could not start sh: ${result.error}`,
+          sent: false,
+          timedOut: false,
+        };
       }
       if (result.timedOut) {
         const seconds = Math.round(request.timeoutMs / 1000);
-        return { kind: 'no_answer', reason: `this machine did not answer within ${seconds} s`, sent: true };
+        return {
+          kind: 'no_answer',
+          reason: `this machine did not answer within ${seconds} s`,
+          sent: true,
+          timedOut: true,
+        };
       }
       return {
         kind: 'ended',

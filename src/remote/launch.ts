@@ -1,0 +1,194 @@
+// Launch: how a command comes to run on a worker once, detached, whoever asks and however often.
+//
+// The one who makes the folder attempt_<n> is the launcher itself, already in its own session: mkdir lets exactly one
+// win. So the folder's existence means that a launcher lived, and everything before it can be repeated. Had the starter
+// made the folder, a starter that was killed before it had started the launcher would have left an attempt that nobody
+// may ever start. A launcher that is killed between mkdir and pid has run nothing; a look says so after a while.
+
+import type { Launch } from '../app/ports.ts';
+import { fileText, prelude } from './run-folder.ts';
+import { quote } from './quote.ts';
+
+/** What a launcher is told. */
+export interface LaunchText {
+  /** JOBMAN_RUN of every process of it. Null: the program's processes are not marked, and what it leaves behind stays. */
+  readonly mark: string | null;
+  readonly workdir: string | null;
+  /** With a value, JOBMAN_RESUME_FROM is the newest complete entry of this folder, or itself. */
+  readonly resumeFrom: string | null;
+}
+
+/**
+ * The launcher, a program of its own (`sh <root>/start_<n>.x/launch attempt_<n>`). It prints one line to whoever started it and
+ * then lets go of its output: `started`, `already` (somebody else made the folder) or `failed <why>` (nothing ran and
+ * no folder stands).
+ */
+export function launchText(text: LaunchText): string {
+  const value = (word: string | null): string => quote(word ?? '');
+  return `mark=${value(text.mark)}
+workdir=${value(text.workdir)}
+resume_from=${value(text.resumeFrom)}
+${launcher}`;
+}
+
+/** The file `env`: the command's own variables, read by the shell that becomes the command and by no other. */
+function envText(env: Readonly<Record<string, string>>, mark: string): string {
+  const variables = Object.entries({ ...env, JOBMAN_RUN: mark });
+  return variables.map(([name, value]) => `export ${name}=${quote(value)}\n`).join('');
+}
+
+/** The first name that no shell can export, or a value with a NUL; undefined when all is well. */
+export function badVariable(env: Readonly<Record<string, string>>): string | undefined {
+  return Object.keys(env).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) || env[name]?.includes('\0'));
+}
+
+/** The files that a launcher of an attempt takes with it, by name. */
+export function attemptTexts(launch: Launch, mark: string): Readonly<Record<'script' | 'env' | 'launch', string>> {
+  return {
+    script: launch.script,
+    env: envText(launch.env, mark),
+    launch: launchText({
+      mark,
+      workdir: launch.workdir,
+      resumeFrom: launch.resume ? launch.checkpointDir : null,
+    }),
+  };
+}
+
+/**
+ * Starts a launcher on a remote worker. Prints `said <the launcher's line>`. Safe to repeat at any moment, also by two
+ * at once.
+ */
+export function startScript(root: string, launch: Launch, mark: string): string {
+  const folder = `attempt_${launch.attempt.ordinal}`;
+  const encoder = new TextEncoder();
+  const texts = attemptTexts(launch, mark);
+  return `
+mask=$(umask)
+umask 077
+root=${root}
+folder=${folder}
+fail() { printf 'said failed %s\\n' "$1"; exit 0; }
+command -v setsid >/dev/null || fail 'the host has no setsid'
+command -v base64 >/dev/null || fail 'the host has no base64'
+mkdir -p "$root" 2>/dev/null || fail "cannot make the folder $root"
+if [ -d "$root/$folder" ]; then
+  echo said already
+  exit 0
+fi
+prepared=$(mktemp -d "$root/start_$folder.XXXXXX" 2>/dev/null) || fail "cannot write below $root"
+${Object.entries(texts)
+  .map(([name, text]) => fileText(`"$prepared/${name}"`, encoder.encode(text)))
+  .join('')}
+# The launcher's line is all of its output: it lets go of the pipe once it has told how it went.
+said=$(umask "$mask"; JOBMAN_RUN=${quote(mark)} setsid sh "$prepared/launch" "$folder" </dev/null 2>/dev/null 3<&- &)
+printf 'said %s\\n' "$said"
+`;
+}
+
+/**
+ * The body of the launcher. Its own words are kept out of the log, which is the program's alone; the program's
+ * variables are kept out of this shell, where one of them could be called \`folder\`.
+ */
+const launcher = `
+unset JOBMAN_RUN
+folder=$1
+mask=$(umask)
+umask 077
+prepared=\${0%/*}
+root=\${prepared%/*}
+dir=$root/$folder
+${prelude}
+if ! mkdir "$dir" 2>/dev/null; then
+  if [ -d "$dir" ]; then echo already; else echo "failed cannot make the folder $dir"; fi
+  rm -rf "$prepared"
+  exit 0
+fi
+
+# A signal to the whole group is for the program. A trap, unlike an ignored signal, is not handed on to it.
+trap : HUP INT QUIT USR1 USR2 ALRM TERM
+
+give_up() {
+  echo "failed $1"
+  rm -rf "$dir" "$prepared"
+  exit 0
+}
+mv "$prepared"/* "$dir/" 2>/dev/null || give_up "cannot write below $root"
+rmdir "$prepared" 2>/dev/null
+printf '' 2>/dev/null >>"$dir/log" || give_up "cannot write below $root"
+read_clock
+read_ticks $$
+printf '%s %s %s %s\\n' $$ "$ticks" "$boot" "$now" >"$dir/pid" 2>/dev/null || give_up "cannot write below $root"
+echo started
+exec >/dev/null 2>&1
+
+expand() {
+  case $1 in
+    '~') expanded=$HOME ;;
+    '~/'*) expanded=$HOME/\${1#'~/'} ;;
+    *) expanded=$1 ;;
+  esac
+}
+
+# The newest entry that is complete. Where two are of the same age (a bucket keeps full seconds) the one with the longer
+# name is taken, and of those the later in order, so that step_10 comes after step_9.
+newest_complete() {
+  best=
+  for entry in "$1"/*; do
+    [ -e "$entry" ] || continue
+    name=\${entry##*/}
+    case $name in
+      *tmp | *partial | tmp[!a-zA-Z0-9]* | partial[!a-zA-Z0-9]*) continue ;;
+      *[!a-zA-Z0-9]tmp[!a-zA-Z0-9]* | *[!a-zA-Z0-9]partial[!a-zA-Z0-9]*) continue ;;
+    esac
+    if [ -n "$best" ]; then
+      [ "$best" -nt "$entry" ] && continue
+      [ "$entry" -nt "$best" ] || [ \${#entry} -ge \${#best} ] || continue
+    fi
+    best=$entry
+  done
+}
+
+# A script that names its interpreter gets it; any other is for bash, or for sh where there is no bash.
+first=
+read -r first <"$dir/script"
+case $first in
+  '#!'*) chmod 700 "$dir/script" && set -- "$dir/script" ;;
+  *) if command -v bash >/dev/null; then set -- bash "$dir/script"; else set -- sh "$dir/script"; fi ;;
+esac
+
+(
+  exec >>"$dir/log" 2>&1
+  umask "$mask"
+  expand "\${workdir:-$HOME}"
+  cd "$expanded" || exit 126
+  if [ -n "$resume_from" ]; then
+    expand "$resume_from"
+    case $expanded in /*) ;; *) expanded=$PWD/$expanded ;; esac
+    newest_complete "$expanded"
+    export JOBMAN_RESUME_FROM="\${best:-$expanded}"
+  fi
+  . "$dir/env"
+  exec "$@"
+)
+code=$?
+
+# What the program left behind. After a stop it may still be saving its work, and whoever asked will lose patience
+# himself. Otherwise it was forgotten: it is asked, and then killed.
+if [ -n "$mark" ]; then
+  turns=0
+  find_marked "$mark"
+  while others=; for other in $found; do [ "$other" = $$ ] || others="$others $other"; done; [ -n "$others" ]; do
+    if [ ! -e "$dir/asked" ]; then
+      [ $turns -ne 0 ] || kill -s TERM $others
+      [ $turns -lt 25 ] || kill -s KILL $others
+    fi
+    turns=$((turns + 1))
+    nap 0.2
+    find_marked "$mark"
+  done
+fi
+
+read_clock
+printf '%s %s\\n' "$code" "$now" >"$dir/exit.new" && mv "$dir/exit.new" "$dir/exit"
+`;

@@ -1,0 +1,125 @@
+// The run folder: what jobman leaves on a worker, and the words of shell that every script there begins with.
+//
+//   <root>/attempt_<n>/   script  env  launch   what was to run
+//                         pid                   pid, start in clock ticks since boot, boot id, start in ms; one line
+//                         log                   output and errors together, byte for byte
+//                         exit                  exit code, end in ms; one line, complete from the moment it is there
+//                         asked                 there once the program was asked to stop
+//                         never                 there when the attempt was stopped before it had begun: it will never run
+//   <root>/start_<n>.*/   what a launcher takes with it when it has won attempt_<n>; a leftover of a cut start is harmless
+//   <root>/proofs/<allocation>/<step key>       a setup step was seen to hold
+//   <root>/steps/<allocation>/<step key>/try_<n>/   as an attempt: each try of a setup step
+
+import type { Job } from '../core/job.ts';
+import type { WorkerId } from '../core/spec.ts';
+import { quote } from './quote.ts';
+
+/**
+ * The root of a job on a remote worker, as a shell word: below the login's home folder, whatever that is called.
+ * `~/.jobman/runs/<installation>/<job id>`.
+ */
+export function remoteRoot(job: Job): string {
+  return `"$HOME"/.jobman/runs/${quote(`${job.installation}/${job.id}`)}`;
+}
+
+/** The mark that every process of one attempt on one worker carries in its environment as JOBMAN_RUN. */
+export function runMark(job: Job, attempt: number | string, worker: WorkerId): string {
+  return `${job.installation}/${job.id}/${attempt}/${worker}`;
+}
+
+/** The start of every attempt's mark of that job. */
+export function jobMark(job: Job): string {
+  return `${job.installation}/${job.id}/`;
+}
+
+/** The file that tells one boot of a machine from the next. JOBMAN_BOOT_ID_FILE in a host's environment names another. */
+export const bootIdFile = '/proc/sys/kernel/random/boot_id';
+
+/** How long an attempt may be without a pid and without a process before its start counts as cut in the middle. */
+export const startPatienceMs = 10_000;
+
+/**
+ * Writes a file from bytes that travel inside the script, in base64, so that none of them is ever read by a shell. `to`
+ * is a shell word. When it cannot be written the script's own `fail` is called.
+ */
+export function fileText(to: string, bytes: Uint8Array): string {
+  const lines = Buffer.from(bytes)
+    .toString('base64')
+    .replaceAll(/.{1,76}/gu, '$&\n');
+  return `base64 -d 2>/dev/null >${to} <<'END_OF_FILE' || fail "cannot write "${to}\n${lines}END_OF_FILE\n`;
+}
+
+/**
+ * Functions that the scripts share. They fork as little as they can: these run for every worker and every look.
+ * `now`, `boot`, `ticks`, `pid`, `found` and `members` are their answers.
+ */
+export const prelude = `
+read -r boot 2>/dev/null <"\${JOBMAN_BOOT_ID_FILE:-${bootIdFile}}" || boot=unknown
+
+# Milliseconds where date can, else full seconds.
+read_clock() {
+  now=$(date +%s%3N 2>/dev/null)
+  case $now in '' | *[!0-9]*) now=$(date +%s)000 ;; esac
+}
+
+# When the process of that number began, in clock ticks since boot; empty when there is none or only its remains.
+read_ticks() {
+  ticks=
+  stat=
+  { read -r stat <"/proc/$1/stat"; } 2>/dev/null
+  set -f
+  set -- \${stat##*) }
+  set +f
+  [ $# -ge 20 ] || return 0
+  case $1 in Z | X) return 0 ;; esac
+  shift 19
+  ticks=$1
+}
+
+# Reads the pid file of that run folder: true when it is complete.
+read_pid() {
+  pid= pid_ticks= pid_boot= started=
+  { read -r pid pid_ticks pid_boot started <"$1/pid"; } 2>/dev/null
+  [ -n "$started" ]
+}
+
+# True while the process that wrote the pid file is alive. A number alone says nothing: it may be somebody else's by now.
+is_alive() {
+  read_pid "$1" || return 1
+  [ "$pid_boot" = "$boot" ] || return 1
+  read_ticks "$pid"
+  [ -n "$ticks" ] && [ "$ticks" = "$pid_ticks" ]
+}
+
+# The processes that carry exactly that mark.
+find_marked() {
+  found=
+  for file in $(LC_ALL=C grep -lswF -e "JOBMAN_RUN=$1" /proc/[0-9]*/environ 2>/dev/null); do
+    file=\${file#/proc/}
+    file=\${file%/environ}
+    read_ticks "$file"
+    [ -z "$ticks" ] || found="$found $file"
+  done
+}
+
+# The processes of that session. Meaningful only while its leader is known to be alive.
+find_members() {
+  members=
+  session=$1
+  for file in /proc/[0-9]*/stat; do
+    stat=
+    { read -r stat <"$file"; } 2>/dev/null
+    file=\${file#/proc/}
+    set -f
+    set -- \${stat##*) }
+    set +f
+    [ $# -ge 20 ] || continue
+    case $1 in Z | X) continue ;; esac
+    [ "$4" != "$session" ] || members="$members \${file%/stat}"
+  done
+}
+
+nap() {
+  sleep "$1" 2>/dev/null || sleep 1
+}
+`;

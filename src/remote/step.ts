@@ -1,0 +1,141 @@
+// Step: one setup step on one worker. It runs detached like a command, so that a line that drops or a controller that
+// dies in the middle of an installation does not leave half of one: whoever asks again finds it running and waits for it.
+
+import type { SetupStep } from '../core/spec.ts';
+import { launchText } from './launch.ts';
+import { fileText, prelude } from './run-folder.ts';
+import { quote } from './quote.ts';
+
+/** A file that a step needs on the worker. `to` may begin with `~/`; a relative path is below the home folder. */
+export interface StepFileBytes {
+  readonly to: string;
+  readonly mode: number;
+  readonly bytes: Uint8Array;
+}
+
+/** A step whose texts are final. */
+export type FinalStep = Pick<SetupStep, 'key' | 'check' | 'apply'>;
+
+/** True for a key that may be a file's name and a word of a look's answer. */
+export function isStepKey(key: string): boolean {
+  return /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}$/u.test(key);
+}
+
+/** The folder of a step's tries, as a shell word. */
+function triesFolder(root: string, allocation: number, step: FinalStep): string {
+  return `${root}/steps/${allocation}/${step.key}`;
+}
+
+/**
+ * Makes sure that a try of this step is under way, and prints its output as it grows. The last line of standard error
+ * is `step <exit code>`, `step vanished` or `step cannot <why>`. A proof that is there already is `step 0` at once.
+ */
+export function stepScript(root: string, allocation: number, step: FinalStep, files: readonly StepFileBytes[]): string {
+  const launcher = launchText({ mark: null, workdir: null, resumeFrom: null });
+  return `
+mask=$(umask)
+umask 077
+top=${root}
+root=${triesFolder(root, allocation, step)}
+proofs=$top/proofs/${allocation}
+${prelude}
+fail() { printf 'step cannot %s\\n' "$1" >&2; exit 0; }
+[ ! -e "$proofs/${step.key}" ] || { echo 'step 0' >&2; exit 0; }
+command -v setsid >/dev/null || fail 'run: the host has no setsid'
+command -v base64 >/dev/null || fail 'run: the host has no base64'
+mkdir -p "$root" "$proofs" 2>/dev/null || fail "make the folder $root"
+
+newest=0
+for dir in "$root"/try_*; do
+  [ -d "$dir" ] && [ "\${dir##*_}" -gt $newest ] && newest=\${dir##*_}
+done
+
+# Goes on with a try that is under way; begins another when there is none.
+if [ $newest -eq 0 ] || [ -e "$root/try_$newest/exit" ] || ! is_alive "$root/try_$newest"; then
+  newest=$((newest + 1))
+${files.map(writeFile).join('')}
+  prepared=$(mktemp -d "$root/start_$newest.XXXXXX" 2>/dev/null) || fail "write below $root"
+${writeTexts({ script: program, apply: step.apply, launch: launcher, ...(step.check === null ? {} : { check: step.check }) })}
+  printf '' >"$prepared/env"
+  said=$(umask "$mask"; setsid sh "$prepared/launch" try_$newest </dev/null 2>/dev/null 3<&- &)
+  case $said in
+    started | already) ;;
+    *) fail "start: \${said#failed }" ;;
+  esac
+fi
+
+# Prints the log up to the length that it had, again and again. The first turns are short: most steps hold already.
+dir=$root/try_$newest
+from=0
+turns=0
+over=
+while :; do
+  if [ -e "$dir/exit" ]; then over=yes
+  elif ! is_alive "$dir" && [ ! -e "$dir/exit" ]; then over=vanished
+  fi
+  length=$(wc -c <"$dir/log")
+  if [ "$length" -gt $from ]; then
+    tail -c +$((from + 1)) "$dir/log" | head -c $((length - from)) || exit 0
+    from=$((length))
+  fi
+  [ -z "$over" ] || break
+  turns=$((turns + 1))
+  if [ $turns -lt 8 ]; then nap 0.05; else nap 0.3; fi
+done
+code= ended=
+{ read -r code ended <"$dir/exit"; } 2>/dev/null
+printf 'step %s\\n' "\${code:-vanished}" >&2
+`;
+}
+
+/**
+ * Ends the newest try of a step: its session only, because what a step leaves running on purpose (a mount) has a session
+ * of its own and is meant to stay.
+ */
+export function killStepScript(root: string, allocation: number, step: FinalStep): string {
+  return `
+root=${triesFolder(root, allocation, step)}
+${prelude}
+for dir in "$root"/try_*; do
+  if is_alive "$dir"; then
+    find_members "$pid"
+    kill -s KILL $members 2>/dev/null
+  fi
+done
+echo gone
+`;
+}
+
+/** What a try runs. It stands in <top>/steps/<allocation>/<step key>/try_<n>/ and finds all else from there. */
+const program = `here=\${0%/*}
+tries=\${here%/*}
+allocation=\${tries%/*}
+top=\${allocation%/steps/*}
+run() {
+  read -r first <"$1"
+  case $first in
+    '#!'*) chmod 700 "$1" && "$1" ;;
+    *) if command -v bash >/dev/null; then bash "$1"; else sh "$1"; fi ;;
+  esac
+}
+if [ ! -f "$here/check" ] || ! run "$here/check"; then
+  run "$here/apply" || exit
+fi
+printf '' >"$top/proofs/\${allocation##*/}/\${tries##*/}"
+`;
+
+function writeTexts(texts: Readonly<Record<string, string>>): string {
+  const encoder = new TextEncoder();
+  return Object.entries(texts)
+    .map(([name, text]) => fileText(`"$prepared/${name}"`, encoder.encode(text)))
+    .join('');
+}
+
+/** Written beside its place and renamed, so that nobody ever reads half a key. */
+function writeFile(file: StepFileBytes): string {
+  const path = file.to.startsWith('/') ? quote(file.to) : `"$HOME"/${quote(file.to.replace(/^~\//u, ''))}`;
+  return `target=${path}
+mkdir -p "\${target%/*}" 2>/dev/null || fail "make the folder \${target%/*}"
+${fileText('"$target.jobman-new"', file.bytes)}chmod ${file.mode.toString(8)} "$target.jobman-new" && mv "$target.jobman-new" "$target" || fail "write $target"
+`;
+}

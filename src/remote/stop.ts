@@ -1,0 +1,77 @@
+// Stop: asking an attempt's program to end, and ending it with all its children.
+
+import { prelude } from './run-folder.ts';
+import { quote } from './quote.ts';
+
+/** How long a kill is repeated before what is left is reported: processes that wait in the kernel die late. */
+const killTurns = 50;
+
+/**
+ * Prints one line: `gone` (nothing of it is alive, or will ever be), `asked <how many>` or `left <pids>`. An attempt that
+ * has no folder yet gets one that says `never`, so that a launcher that is still on its way finds it taken.
+ */
+export function stopScript(
+  root: string,
+  stop: { readonly attempt: number; readonly mark: string; readonly how: 'ask' | 'kill'; readonly signal: string },
+): string {
+  return `
+umask 077
+root=${root}
+dir=$root/attempt_${stop.attempt}
+mark=${quote(stop.mark)}
+${prelude}
+mkdir -p "$root" || exit 1
+if mkdir "$dir" 2>/dev/null; then
+  printf '' >"$dir/never" && echo gone
+  exit
+fi
+[ -d "$dir" ] || { echo "there is no folder $dir" >&2; exit 1; }
+${stop.how === 'ask' ? askBody(stop.signal) : killBody}`;
+}
+
+/** The launcher is left alone: it waits for the program and writes down how it ended. */
+function askBody(signal: string): string {
+  return `
+printf '' >"$dir/asked"
+find_marked "$mark"
+members=
+launcher=
+if is_alive "$dir"; then
+  launcher=$pid
+  find_members "$pid"
+fi
+count=0
+for one in $(printf '%s\\n' $found $members | sort -u); do
+  [ "$one" != "$launcher" ] || continue
+  count=$((count + 1))
+  kill -s ${quote(signal)} "$one" 2>/dev/null
+done
+if [ $count -eq 0 ] && [ -z "$launcher" ]; then echo gone; else echo "asked $count"; fi
+`;
+}
+
+/** Again and again until none is left, because a program may be starting new ones meanwhile. */
+const killBody = `
+printf '' >"$dir/asked"
+turns=0
+members=
+if is_alive "$dir"; then find_members "$pid"; fi
+find_marked "$mark"
+while [ -n "$found$members" ]; do
+  kill -s KILL $found $members 2>/dev/null
+  members=
+  turns=$((turns + 1))
+  [ $turns -lt ${killTurns} ] || { echo "left$found"; exit; }
+  nap 0.1
+  find_marked "$mark"
+done
+if [ ! -e "$dir/exit" ]; then
+  if read_pid "$dir"; then
+    read_clock
+    printf '137 %s\\n' "$now" >"$dir/exit.new" && mv "$dir/exit.new" "$dir/exit"
+  else
+    printf '' >"$dir/never"
+  fi
+fi
+echo gone
+`;
