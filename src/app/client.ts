@@ -80,7 +80,11 @@ export interface AllocationView {
   readonly ready: Instant | null;
   readonly released: Instant | null;
   readonly gone: Instant | null;
-  readonly workers: readonly { readonly worker: number; readonly internalIp: string | null; readonly externalIp: string | null }[];
+  readonly workers: readonly {
+    readonly worker: number;
+    readonly internalIp: string | null;
+    readonly externalIp: string | null;
+  }[];
 }
 
 export interface WorkerView {

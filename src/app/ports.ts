@@ -6,6 +6,7 @@ import type { Allocation, Attempt, CloudError, Job } from '../core/job.ts';
 import type { AllocationSeen, Fact, Outcome, OutcomeResult, WorkerSeen } from '../core/observation.ts';
 import type { BackendName, JobSpec, SetupStep, WorkerId } from '../core/spec.ts';
 import type { Duration, Instant } from '../core/time.ts';
+import type { JobRow } from './client.ts';
 
 // ---------------------------------------------------------------------------------------------- time
 
@@ -80,6 +81,12 @@ export interface JobPage {
   readonly more: number;
 }
 
+/** A list for screens, in the order of `JobPage`. */
+export interface RowPage {
+  readonly rows: readonly JobRow[];
+  readonly more: number;
+}
+
 export interface LeaseState {
   readonly holder: string;
   readonly epoch: number;
@@ -101,6 +108,11 @@ export interface Store {
   manifest(id: string): Promise<string | undefined>;
   commit(commit: Commit): Promise<CommitResult>;
   list(filter: JobFilter): Promise<JobPage>;
+  /**
+   * As `list`, for screens. Of a job that nothing more will happen to the row was kept when it was committed
+   * (`lastingRow` in views.ts), so that thousands of ended jobs are not read; `rowOf` makes the row of every other.
+   */
+  rows(filter: JobFilter, rowOf: (job: Job) => JobRow): Promise<RowPage>;
   events(id: string, after: number): Promise<readonly StoredEvent[]>;
   /** Facts for the next pass of that job. Safe to repeat: the newest outcome of a key replaces an older one. */
   addOutcome(id: string, outcome: Outcome): Promise<void>;

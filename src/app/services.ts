@@ -75,7 +75,12 @@ export interface EmulatorService {
   }): Promise<number>;
   start(): Promise<{ readonly started: boolean; readonly url: string }>;
   stop(): Promise<{ readonly stopped: boolean }>;
-  status(): Promise<{ readonly running: boolean; readonly url: string | null; readonly pid: number | null; readonly text: string }>;
+  status(): Promise<{
+    readonly running: boolean;
+    readonly url: string | null;
+    readonly pid: number | null;
+    readonly text: string;
+  }>;
   /** One admin verb (`preempt`, `stockout`, …) with its target and options; answers what happened. Throws JobmanError. */
   act(verb: string, target: string | undefined, options: Readonly<Record<string, string>>): Promise<string>;
 }

@@ -1,9 +1,12 @@
 // Jobs: the statements about jobs and their history, one operation a function. Those that write want a transaction.
 
 import { sql, type RawBuilder } from 'kysely';
-import type { Commit, CommitResult, JobFilter, JobPage, NewJob, Stored, StoredEvent } from '../app/ports.ts';
+import type { JobRow } from '../app/client.ts';
+import type { Commit, CommitResult, JobFilter, JobPage, NewJob, RowPage, Stored, StoredEvent } from '../app/ports.ts';
+import { rowVersion } from '../app/views.ts';
 import { outline } from '../app/outline.ts';
 import type { Event } from '../core/decision.ts';
+import type { Job } from '../core/job.ts';
 import { newJob } from '../core/create.ts';
 import { next } from './counters.ts';
 import { readLease } from './lease.ts';
@@ -16,11 +19,12 @@ export async function insertJob(db: Database, installation: string, given: NewJo
   const number = await next(db, 'job');
   const { owner, spec, at } = given;
   const { job, event } = newJob({ id: idOf(number), installation, owner, spec, at });
-  const { settled_at, removed, life } = lifeColumns(job);
+  const { settled_at, removed, life, shown_version, shown } = lifeColumns(job);
   await sql`
-    insert into job (number, revision, events, owner, name, created_at, settled_at, removed, wake_at, outline, life)
+    insert into job (number, revision, events, owner, name, created_at, settled_at, removed, wake_at,
+                     outline, life, shown_version, shown)
     values (${number}, 1, 1, ${owner}, ${spec.name}, ${at}, ${settled_at}, ${removed}, ${at},
-            ${JSON.stringify(outline(spec))}, ${life})`.execute(db);
+            ${JSON.stringify(outline(spec))}, ${life}, ${shown_version}, ${shown})`.execute(db);
   await sql`
     insert into job_text (job, spec, manifest)
     values (${number}, ${JSON.stringify(spec)}, ${given.manifest})`.execute(db);
@@ -71,11 +75,12 @@ export async function commitJob(db: Database, commit: Commit): Promise<CommitRes
   }
   if (stands.revision !== commit.revision) return 'stale';
 
-  const { settled_at, removed, life } = lifeColumns(job);
+  const { settled_at, removed, life, shown_version, shown } = lifeColumns(job);
   await sql`
     update job
     set revision = ${commit.revision + 1}, events = ${stands.events + commit.events.length},
-        settled_at = ${settled_at}, removed = ${removed}, wake_at = ${commit.wakeAt}, life = ${life}
+        settled_at = ${settled_at}, removed = ${removed}, wake_at = ${commit.wakeAt},
+        life = ${life}, shown_version = ${shown_version}, shown = ${shown}
     where number = ${number}`.execute(db);
   await addEvents(db, number, stands.events, commit.events);
   await deleteOutcomes(db, number, commit.folded);
@@ -95,31 +100,45 @@ export async function readEvents(db: Database, id: string, after: number): Promi
 
 /** Newest first: all that is not settled, then the settled ones by when that was. Specs are outlines. */
 export async function listJobs(db: Database, filter: JobFilter): Promise<JobPage> {
-  const live = await readPage(db, filter, sql`settled_at is null`, sql`number desc`, null);
-  const settled = await readPage(
-    db,
-    filter,
-    sql`settled_at is not null`,
-    sql`settled_at desc, number desc`,
-    filter.settledMost,
-  );
-  const shortened = filter.settledMost !== null && settled.length === filter.settledMost;
-  const more = shortened ? (await countSettled(db, filter)) - settled.length : 0;
-  return { jobs: [...live, ...settled], more };
+  const columns = sql`life, outline`;
+  const { rows, more } = await readPage<{ life: string; outline: string }>(db, columns, filter);
+  return { jobs: rows.map((row) => jobOf(row.life, row.outline)), more };
 }
 
-async function readPage(
+/** The same in the form of rows on screen; a row that was kept is taken as it is. */
+export async function listRows(db: Database, filter: JobFilter, rowOf: (job: Job) => JobRow): Promise<RowPage> {
+  const isKept = sql`shown is not null and shown_version = ${rowVersion}`;
+  const columns = sql`
+    case when ${isKept} then shown end as shown,
+    case when ${isKept} then null else life end as life,
+    case when ${isKept} then null else outline end as outline`;
+  type Columns = { shown: string } | { shown: null; life: string; outline: string };
+  const { rows, more } = await readPage<Columns>(db, columns, filter);
+  return {
+    rows: rows.map((row) =>
+      row.shown === null ? rowOf(jobOf(row.life, row.outline)) : (JSON.parse(row.shown) as JobRow),
+    ),
+    more,
+  };
+}
+
+async function readPage<Columns>(
   db: Database,
+  columns: RawBuilder<unknown>,
   filter: JobFilter,
-  which: RawBuilder<unknown>,
-  order: RawBuilder<unknown>,
-  most: number | null,
-) {
-  const { rows } = await sql<{ life: string; outline: string }>`
-    select life, outline from job
-    where ${which} and ${matches(filter)}
-    order by ${order} ${most === null ? sql`` : sql`limit ${most}`}`.execute(db);
-  return rows.map((row) => jobOf(row.life, row.outline));
+): Promise<{ readonly rows: readonly Columns[]; readonly more: number }> {
+  const { settledMost } = filter;
+  const { rows: live } = await sql<Columns>`
+    select ${columns} from job
+    where settled_at is null and ${matches(filter)}
+    order by number desc`.execute(db);
+  const { rows: settled } = await sql<Columns>`
+    select ${columns} from job
+    where settled_at is not null and ${matches(filter)}
+    order by settled_at desc, number desc ${settledMost === null ? sql`` : sql`limit ${settledMost}`}`.execute(db);
+  const isShortened = settledMost !== null && settled.length === settledMost;
+  const more = isShortened ? (await countSettled(db, filter)) - settled.length : 0;
+  return { rows: [...live, ...settled], more };
 }
 
 async function countSettled(db: Database, filter: JobFilter): Promise<number> {

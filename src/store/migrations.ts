@@ -16,7 +16,8 @@ export const migrations: Readonly<Record<string, Migration>> = {
       await sql`insert into counter (name, value) values ('job', 0), ('outcome', 0), ('change', 0)`.execute(db);
 
       // One row a job. What is filtered and sorted by has a column; the rest is in two texts: `life` is all that has
-      // happened and is rewritten by each commit; `outline` is the spec without its long texts, for lists.
+      // happened and is rewritten by each commit; `outline` is the spec without its long texts, for lists. `shown` is the
+      // row on screen of a job that nothing more will happen to, in the form that `shown_version` names, else null.
       await sql`
         create table job (
           number integer primary key,
@@ -29,7 +30,9 @@ export const migrations: Readonly<Record<string, Migration>> = {
           removed integer not null,
           wake_at bigint,
           outline text not null,
-          life text not null
+          life text not null,
+          shown_version integer not null,
+          shown text
         )`.execute(db);
       await sql`create index job_live on job (number) where settled_at is null and removed = 0`.execute(db);
       // With the columns that narrow a list, so that the settled jobs which are only counted are not read.

@@ -1,5 +1,6 @@
 // Rows: a job as texts and columns, and back.
 
+import { lastingRow, rowVersion } from '../app/views.ts';
 import type { Job } from '../core/job.ts';
 import type { JobSpec } from '../core/spec.ts';
 
@@ -8,15 +9,20 @@ export interface LifeColumns {
   readonly settled_at: number | null;
   readonly removed: number;
   readonly life: string;
+  readonly shown_version: number;
+  readonly shown: string | null;
 }
 
 /** All that has happened to a job, without its spec, which never changes. */
 export function lifeColumns(job: Job): LifeColumns {
   const { spec: _, ...life } = job;
+  const row = lastingRow(job);
   return {
     settled_at: job.settled?.at ?? null,
     removed: job.removed ? 1 : 0,
     life: JSON.stringify(life),
+    shown_version: rowVersion,
+    shown: row === null ? null : JSON.stringify(row),
   };
 }
 

@@ -11,7 +11,17 @@ import { sql } from 'kysely';
 import { StoreError } from '../app/errors.ts';
 import type { Store } from '../app/ports.ts';
 import { newest } from './counters.ts';
-import { commitJob, insertJob, listJobs, loadJobs, readDue, readEvents, readManifest, readNextWake } from './jobs.ts';
+import {
+  commitJob,
+  insertJob,
+  listJobs,
+  listRows,
+  loadJobs,
+  readDue,
+  readEvents,
+  readManifest,
+  readNextWake,
+} from './jobs.ts';
 import { dropLease, readLease, takeLease } from './lease.ts';
 import { currentVersion, migrate, versionOf } from './migrate.ts';
 import { readOutcomes, writeOutcome } from './outcomes.ts';
@@ -94,6 +104,7 @@ export function openStore({ file, readOnly = false, installation }: OpenStore): 
     manifest: (id) => read((db) => readManifest(db, id)),
     commit: (commit) => write((db) => commitJob(db, commit)),
     list: (filter) => read((db) => listJobs(db, filter)),
+    rows: (filter, rowOf) => read((db) => listRows(db, filter, rowOf)),
     events: (id, after) => read((db) => readEvents(db, id, after)),
     addOutcome: (id, outcome) => write((db) => writeOutcome(db, id, outcome)),
     outcomes: (id) => read((db) => readOutcomes(db, id)),

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, describe, it } from 'node:test';
 import type { NewJob, Store, Stored } from '../../src/app/ports.ts';
+import { jobRow, lastingRow } from '../../src/app/views.ts';
 import type { Event } from '../../src/core/decision.ts';
 import type { Job } from '../../src/core/job.ts';
 import { localSpec, noon, tpuSpec } from './sample-job.ts';
@@ -25,7 +26,11 @@ const ada = (changes: Partial<NewJob> = {}): NewJob => ({
 const silent: Event = { kind: 'silent', at: noon + 1, allocation: 1, detail: 'no answer' };
 
 /** The job as a pass would leave it that settled it. */
-const settled = (job: Job, at: number): Job => ({ ...job, settled: { at, verdict: 'succeeded', reason: 'succeeded' } });
+const settled = (job: Job, at: number): Job => ({
+  ...job,
+  wish: null,
+  settled: { at, verdict: 'succeeded', reason: 'succeeded' },
+});
 
 export function storeSuite(name: string, open: OpenPair): void {
   describe(`the store on ${name}`, () => {
@@ -278,6 +283,26 @@ export function storeSuite(name: string, open: OpenPair): void {
         job.spec.steps.map((step) => [step.name, step.key]),
         spec.steps.map((step) => [step.name, step.key]),
       );
+    });
+
+    it('keeps the row of an ended job, and makes the others when they are asked for', async () => {
+      const live = await store.insert(ada());
+      const ended = await store.insert(ada());
+      await commit(ended, { job: settled(ended.job, noon) });
+      const made: string[] = [];
+      const page = await other.rows({ settledMost: null }, (job) => {
+        made.push(job.id);
+        return jobRow(job, noon);
+      });
+      assert.deepEqual(made, [live.job.id]);
+      assert.deepEqual(
+        page.rows.map(({ id, phase }) => [id, phase]),
+        [
+          ['000001', 'queued'],
+          ['000002', 'succeeded'],
+        ],
+      );
+      assert.deepEqual(page.rows[1], lastingRow(settled(ended.job, noon)));
     });
 
     it('remembers strays until they are forgotten', async () => {

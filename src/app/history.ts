@@ -1,0 +1,162 @@
+// History: one sentence for each line of it, the same in `history`, in job.log and on the pages.
+
+import type { Event } from '../core/decision.ts';
+import type { AllocationState, CloudErrorKind, Evidence, Job } from '../core/job.ts';
+import type { Reason } from '../core/spec.ts';
+import { countText, lengthText, workerText } from './figures.ts';
+
+/** What happened, in words. `job` gives the names of what the event speaks of by number; any later state of it will do. */
+export function eventSentence(event: Event, job: Job): string {
+  switch (event.kind) {
+    case 'created': {
+      const { preset, budget } = job.spec.recovery;
+      return `created by ${event.by}; rule ${preset}, ${countText(budget.preemptions, 'preemption')} and ${countText(budget.failures, 'failure')} allowed`;
+    }
+    case 'asked':
+      return `${event.by} said ${event.verb}: ${askedFor(event)}`;
+    case 'attempt_created': {
+      const wait = event.notBefore - event.at;
+      const pause = wait > 0 ? `, in ${lengthText(wait)}` : '';
+      return `attempt ${event.attempt} on allocation ${event.allocation}: ${startWords[event.how]}, stage ${event.stage}${pause}`;
+    }
+    case 'allocation_requested':
+      return event.ownership === 'owned'
+        ? `allocation ${event.allocation} asked: ${capacityText(job)}, called ${event.name}`
+        : `allocation ${event.allocation} is ${event.name}, which exists already`;
+    case 'allocation_refused': {
+      const again = event.nextAt === undefined ? '' : `; asked again in ${lengthText(event.nextAt - event.at)}`;
+      return `allocation ${event.allocation} not given (${refusalWords[event.error.kind]}): ${sentencePart(event.error.message)}${again}`;
+    }
+    case 'allocation_seen': {
+      const workers = event.workers === undefined ? '' : ` with ${countText(event.workers, 'worker')}`;
+      return `allocation ${event.allocation} ${stateWords[event.state]}${workers}${inBrackets(event.detail)}`;
+    }
+    case 'allocation_released':
+      return `allocation ${event.allocation} is let go: ${sentencePart(event.why)}`;
+    case 'allocation_gone':
+      return `allocation ${event.allocation} seen gone`;
+    case 'step_failed':
+      return `setup step ${event.step} failed on worker ${event.worker}, try ${event.tries}: ${sentencePart(event.detail)}`;
+    case 'attempt_started':
+      return `attempt ${event.attempt} started on ${placesText(event.workers)}`;
+    case 'attempt_running':
+      return `attempt ${event.attempt} runs`;
+    case 'attempt_ending':
+      return `attempt ${event.attempt} is being ended: ${reasonWords[event.reason]}${inBrackets(event.evidence.detail)}`;
+    case 'attempt_ended':
+      return `attempt ${event.attempt} ended: ${reasonWords[event.reason]}${inBrackets(evidenceText(event.evidence))}`;
+    case 'rule_applied':
+      return `rule ${ruleText(job, event)}`;
+    case 'silent': {
+      const who = event.worker === undefined ? `allocation ${event.allocation}` : workerText(event.worker);
+      return `${who} does not answer${inBrackets(event.detail)}`;
+    }
+    case 'answering':
+      return `allocation ${event.allocation} answers again`;
+    case 'settled':
+      return event.verdict === 'failed' ? `failed: ${reasonWords[event.reason]}` : event.verdict;
+    case 'removed':
+      return 'taken off the list; its history and logs are kept';
+  }
+}
+
+/** `pre: preempted -> new allocation, resume (4 of 100 used)`: a row of the rules, and how much of its budget is used. */
+export function ruleText(
+  job: Job,
+  applied: {
+    readonly reason: Reason;
+    readonly then: string;
+    readonly on: string;
+    readonly used: number;
+    readonly limit: number;
+  },
+): string {
+  const { reason, then, on, used, limit } = applied;
+  const goesOn = then === 'resume' || then === 'rerun';
+  const answer = goesOn ? `${on} allocation, ${then}` : then;
+  const budget = limit === 0 ? '' : ` (${used} of ${limit} used)`;
+  return `${job.spec.recovery.preset}: ${reasonWords[reason]} -> ${answer}${budget}`;
+}
+
+/** What a reason rests on: the phrase, and the line of the log that said so. */
+export function evidenceText(evidence: Evidence): string {
+  const line = evidence.line === undefined ? '' : `; its log says "${evidence.line.trim()}"`;
+  return `${sentencePart(evidence.detail)}${line}`;
+}
+
+/** `v5litepod-16 spot in us-west4-a`, or `this machine`. */
+export function capacityText(job: Job): string {
+  const { capacity } = job.spec;
+  switch (capacity.kind) {
+    case 'local':
+      return 'this machine';
+    case 'tpu':
+      return `${capacity.accelerator} ${capacity.pricing} in ${capacity.zone}`;
+  }
+}
+
+/** Reasons as words of a sentence. */
+export const reasonWords: Readonly<Record<Reason, string>> = {
+  succeeded: 'succeeded',
+  stopped: 'stopped',
+  preempted: 'preempted',
+  unreachable: 'unreachable',
+  allocation_failed: 'no capacity',
+  setup_failed: 'setup failed',
+  command_failed: 'command failed',
+  hung: 'hung',
+  timed_out: 'timed out',
+};
+
+/** The classes of a cloud's refusal as words of a sentence. */
+export const refusalWords: Readonly<Record<CloudErrorKind, string>> = {
+  quota: 'over quota',
+  stockout: 'no capacity',
+  permission: 'not allowed',
+  invalid: 'not valid',
+  rate_limited: 'asked too often',
+  not_found: 'not found',
+  internal: 'an error of the cloud',
+  unreachable: 'the cloud did not answer',
+};
+
+const startWords = { fresh: 'a fresh start', resume: 'resumes', rerun: 'from the beginning' } as const;
+
+const stateWords: Readonly<Record<AllocationState, string>> = {
+  absent: 'is not there',
+  waiting: 'waits for capacity',
+  provisioning: 'is being made',
+  ready: 'is ready',
+  interrupted: 'is interrupted and will come back',
+  lost: 'is lost',
+  releasing: 'is being released',
+  foreign: 'is a name that somebody else uses',
+};
+
+function askedFor(event: Extract<Event, { readonly kind: 'asked' }>): string {
+  switch (event.desired) {
+    case 'run':
+      return event.how === undefined ? 'it is to run' : `it is to run, ${startWords[event.how]}`;
+    case 'hold':
+      return 'the program is to end, the capacity is kept';
+    case 'end':
+      return 'the program is to end, the capacity is released';
+    case 'delete':
+      return 'it is to end and leave the list once its capacity is gone';
+  }
+}
+
+function placesText(workers: readonly (number | 'here')[]): string {
+  const [only] = workers;
+  return workers.length === 1 && only !== undefined ? workerText(only) : countText(workers.length, 'worker');
+}
+
+/** A text of others as a part of our sentence: in one line and without its full stop. */
+export function sentencePart(text: string): string {
+  return text.trim().replaceAll(/\s+/g, ' ').replace(/\.$/, '');
+}
+
+function inBrackets(text: string): string {
+  const part = sentencePart(text);
+  return part === '' ? '' : ` (${part})`;
+}

@@ -1,0 +1,184 @@
+// Log files: our copies of what a job's programs print, the notes about its life, and the copies of its record.
+// The length of a copy is the offset to go on from, so nothing here remembers anything between two calls.
+
+import { randomUUID } from 'node:crypto';
+import { mkdir, open, readlink, rename, rm, stat, symlink, writeFile, type FileHandle } from 'node:fs/promises';
+import { dirname, join, relative } from 'node:path';
+import type { Job } from '../core/job.ts';
+import { phaseOf } from '../core/phase.ts';
+import type { Instant } from '../core/time.ts';
+import { fileError } from './file-trouble.ts';
+import { attemptFile, folderOf, newestLink, noteFile, stepFile } from './job-folder.ts';
+import { outline } from './outline.ts';
+import type { LogFiles, StoredEvent } from './ports.ts';
+
+const folderMode = 0o700;
+const fileMode = 0o600;
+
+/** How much of the end of `events.jsonl` is read to find its last line; a line is a few hundred bytes. */
+const tailBytes = 64 * 1024;
+
+/**
+ * The files below `home`. `history` answers the events of a job after a number, from the record: the copy of them takes
+ * from there what it lacks, so that a line which a crash has swallowed is made up for by the next one.
+ */
+export function createLogFiles(given: {
+  readonly home: string;
+  readonly history: (id: string, after: number) => Promise<readonly StoredEvent[]>;
+}): LogFiles {
+  const { home, history } = given;
+  return {
+    length: (job, attempt, worker) => sizeOf(attemptFile(folderOf(home, job), attempt, worker)),
+
+    async append(job, attempt, worker, chunk) {
+      const folder = folderOf(home, job);
+      const path = attemptFile(folder, attempt, worker);
+      await guarded(path, async () => {
+        const wasEmpty = await appendTo(path, chunk);
+        if (wasEmpty) await leadTo(newestLink(folder, worker), path, attempt);
+      });
+    },
+
+    async last(job, attempt, worker, most) {
+      return (await readEnd(attemptFile(folderOf(home, job), attempt, worker), most)) ?? new Uint8Array(0);
+    },
+
+    async note(job, log, at, line) {
+      const path = noteFile(folderOf(home, job), log);
+      await guarded(path, () => appendTo(path, noteLine(at, line)));
+    },
+
+    async step(job, step, worker, chunk) {
+      const path = stepFile(folderOf(home, job), step, worker);
+      await guarded(path, () => appendTo(path, chunk));
+    },
+
+    async mirror(job) {
+      const folder = folderOf(home, job);
+      await guarded(folder, async () => {
+        await mkdir(folder, { recursive: true, mode: folderMode });
+        await writeWhole(join(folder, 'job.json'), `${JSON.stringify(jobCopy(job), null, 2)}\n`);
+        await addEvents(join(folder, 'events.jsonl'), (after) => history(job.id, after));
+      });
+    },
+  };
+}
+
+/** Writes a file so that a reader sees the old one or the new one, and never a half. Makes the folder when it is missing. */
+export async function writeWhole(path: string, text: string): Promise<void> {
+  // The client and the controller may write the same copy at the same moment.
+  const unfinished = `${path}.${randomUUID()}`;
+  try {
+    await writeFile(unfinished, text, { mode: fileMode });
+    await rename(unfinished, path);
+  } catch (error) {
+    await rm(unfinished, { force: true });
+    throw error;
+  }
+}
+
+/** What `job.json` says: the whole record, with the phase as a word and the spec without its long texts. */
+function jobCopy(job: Job): object {
+  const { spec, ...life } = job;
+  return { ...life, phase: phaseOf(job), spec: outline(spec) };
+}
+
+function noteLine(at: Instant, line: string): Uint8Array {
+  const stamp = new Date(at).toISOString().replace(/\.\d+Z$/, 'Z');
+  return Buffer.from(`${stamp} ${line.trim().replaceAll(/\s*\n\s*/g, ' ')}\n`);
+}
+
+/** Adds the events that the copy does not hold yet; a copy whose end cannot be read is written anew. */
+async function addEvents(path: string, after: (seq: number) => Promise<readonly StoredEvent[]>): Promise<void> {
+  const held = lastSeq(await readEnd(path, tailBytes));
+  const missing = await after(held ?? 0);
+  const lines = missing.map(({ seq, event }) => `${JSON.stringify({ seq, ...event })}\n`).join('');
+  if (held === undefined) await writeWhole(path, lines);
+  else if (lines !== '') await appendTo(path, Buffer.from(lines));
+}
+
+function lastSeq(end: Uint8Array | undefined): number | undefined {
+  const text = Buffer.from(end ?? new Uint8Array(0)).toString('utf8');
+  // A line without its end was cut by a crash or a full disk.
+  if (!text.endsWith('\n')) return undefined;
+  try {
+    const line: unknown = JSON.parse(text.slice(text.lastIndexOf('\n', text.length - 2) + 1));
+    const seq = typeof line === 'object' && line !== null && 'seq' in line ? line.seq : undefined;
+    return typeof seq === 'number' ? seq : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Appends, and answers whether the file was empty or missing before. */
+async function appendTo(path: string, chunk: Uint8Array): Promise<boolean> {
+  const file = await openToAppend(path);
+  try {
+    const wasEmpty = (await file.stat()).size === 0;
+    await file.appendFile(chunk);
+    return wasEmpty;
+  } finally {
+    await file.close();
+  }
+}
+
+async function openToAppend(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, 'a', fileMode);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    await mkdir(dirname(path), { recursive: true, mode: folderMode });
+    return open(path, 'a', fileMode);
+  }
+}
+
+/** Lets the link lead to that attempt's file, unless it leads to a later one already. */
+async function leadTo(link: string, path: string, attempt: number): Promise<void> {
+  const target = relative(dirname(link), path);
+  const leadsTo = await readlink(link).catch(() => '');
+  const newest = Number(/^attempt_(\d+)\//.exec(leadsTo)?.[1] ?? 0);
+  if (newest >= attempt) return;
+  const unfinished = `${link}.${randomUUID()}`;
+  await symlink(target, unfinished);
+  await rename(unfinished, link);
+}
+
+async function readEnd(path: string, most: number): Promise<Uint8Array | undefined> {
+  let file: FileHandle;
+  try {
+    file = await open(path, 'r');
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw fileError(path, error);
+  }
+  try {
+    const { size } = await file.stat();
+    const length = Math.min(size, most);
+    const bytes = new Uint8Array(length);
+    const { bytesRead } = await file.read(bytes, 0, length, size - length);
+    return bytes.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
+
+async function sizeOf(path: string): Promise<number> {
+  try {
+    return (await stat(path)).size;
+  } catch (error) {
+    if (isMissing(error)) return 0;
+    throw fileError(path, error);
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
+
+async function guarded<T>(path: string, operation: () => Promise<T>): Promise<T> {
+  try {
+    return await operation();
+  } catch (error) {
+    throw fileError(path, error);
+  }
+}

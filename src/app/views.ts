@@ -1,0 +1,304 @@
+// Views: what people see of a job, made here once for the table, the JSON and the pages.
+
+import type { Allocation, Attempt, Job } from '../core/job.ts';
+import {
+  allocationOf,
+  commandWorkers,
+  heldAllocations,
+  lastAllocation,
+  lastAttempt,
+  openAttempt,
+} from '../core/job.ts';
+import { nextTryAt, waitingSince } from '../core/allocate.ts';
+import { phaseOf, type Phase } from '../core/phase.ts';
+import { budgetOf } from '../core/recover.ts';
+import type { WorkerId } from '../core/spec.ts';
+import type { Instant } from '../core/time.ts';
+import type { AllocationView, AttemptView, JobRow } from './client.ts';
+import { ageText, countText, lengthText, workerText } from './figures.ts';
+import { reasonWords, refusalWords } from './history.ts';
+
+/** The longest phrase of a row; a narrow terminal still shows it whole. */
+export const reasonLongest = 28;
+
+/** Raise this when a row gets another field or other words: rows that were kept of ended jobs are then made anew. */
+export const rowVersion = 1;
+
+/** The row of a job at that moment. */
+export function jobRow(job: Job, now: Instant): JobRow {
+  const { capacity } = job.spec;
+  const tpu = capacity.kind === 'tpu' ? capacity : null;
+  const phase = phaseOf(job);
+  const attempt = lastAttempt(job);
+  return {
+    id: job.id,
+    name: job.spec.name,
+    user: job.owner,
+    backend: capacity.kind,
+    accelerator: tpu?.accelerator ?? 'this machine',
+    pricing: tpu?.pricing ?? null,
+    zone: tpu?.zone ?? null,
+    host0: hostOf(lastAllocation(job), 0),
+    phase,
+    status: statusOf(job, phase),
+    reason: fit(reasonOf(job, phase, now)),
+    desired: job.desired,
+    stage: attempt?.stage ?? 0,
+    attempt: attempt?.ordinal ?? 0,
+    tags: job.spec.tags,
+    createdAt: job.createdAt,
+    since: sinceOf(job, phase),
+    pricePerHour: pricePerHour(job),
+  };
+}
+
+/**
+ * The row of a job that nothing more will happen to without a new wish, else null. It says nothing that changes with
+ * time, so the store keeps it: ten thousand ended jobs are listed without being read.
+ */
+export function lastingRow(job: Job): JobRow | null {
+  if (job.settled === null || job.wish !== null || holdsSomething(job)) return null;
+  return jobRow(job, job.settled.at);
+}
+
+/** True while owned capacity of it may exist outside. */
+export function holdsSomething(job: Job): boolean {
+  return heldAllocations(job).length > 0;
+}
+
+/** Allocations that the job keeps on purpose: owned, and not told to go. */
+export function keptAllocations(job: Job): readonly Allocation[] {
+  return heldAllocations(job).filter((allocation) => allocation.releasedAt === null);
+}
+
+/** Dollars an hour of what is ready and not yet seen gone, an estimate; null when that is nothing or no price is known. */
+export function pricePerHour(job: Job): number | null {
+  const { capacity } = job.spec;
+  if (capacity.kind !== 'tpu' || capacity.pricePerHour === null) return null;
+  const paid = heldAllocations(job).filter((allocation) => allocation.readyAt !== null).length;
+  return paid === 0 ? null : paid * capacity.pricePerHour;
+}
+
+/** What a job asks for, in one word: `v5litepod-16`, or `this machine`. */
+export function acceleratorOf(job: Job): string {
+  return job.spec.capacity.kind === 'tpu' ? job.spec.capacity.accelerator : 'this machine';
+}
+
+function statusOf(job: Job, phase: Phase): string {
+  // While it runs, what it holds is plain; once it does not, what still costs money is part of the word.
+  const holds = job.settled !== null && keptAllocations(job).length > 0;
+  return holds ? `${phase}, holds ${acceleratorOf(job)}` : phase;
+}
+
+// ------------------------------------------------------------------------------------------ since when
+
+/** Since when the job has been in that phase. */
+export function sinceOf(job: Job, phase: Phase): Instant {
+  const attempt = lastAttempt(job);
+  const allocation = lastAllocation(job);
+  switch (phase) {
+    case 'queued':
+      return attempt === undefined || attempt.endedAt !== null
+        ? (job.wish?.at ?? job.createdAt)
+        : waitingSince(job, attempt);
+    case 'provisioning':
+      return allocation?.seen?.at ?? allocation?.requestedAt ?? job.createdAt;
+    case 'setup':
+      return Math.max(attempt?.createdAt ?? job.createdAt, attempt?.notBefore ?? 0, allocation?.readyAt ?? 0);
+    case 'running':
+      return attempt?.runningAt ?? attempt?.startedAt ?? job.createdAt;
+    case 'recovering':
+      return lastEnding(job)?.since ?? attempt?.createdAt ?? job.createdAt;
+    case 'stopping':
+      return Math.max(job.desiredAt, job.settled?.at ?? 0, openAttempt(job)?.ending?.since ?? 0);
+    case 'succeeded':
+    case 'failed':
+    case 'stopped':
+    case 'cancelled':
+      return job.settled?.at ?? job.desiredAt;
+  }
+}
+
+/** The ending that the job recovers from: of the newest attempt that has one. */
+export function lastEnding(job: Job): Attempt['ending'] {
+  return job.attempts.findLast((attempt) => attempt.ending !== null)?.ending ?? null;
+}
+
+// ------------------------------------------------------------------------------------------ why, in one phrase
+
+function reasonOf(job: Job, phase: Phase, now: Instant): string {
+  switch (phase) {
+    case 'queued':
+      return waitPhrase(job, now) ?? `waits for its turn, ${ageText(now - sinceOf(job, phase))}`;
+    case 'provisioning':
+      return `being made for ${ageText(now - sinceOf(job, phase))}`;
+    case 'setup':
+      return setupPhrase(job) ?? `setting up for ${ageText(now - sinceOf(job, phase))}`;
+    case 'running':
+      return runPhrase(job, now);
+    case 'recovering':
+      return `${endPhrase(job)}, ${ageText(now - sinceOf(job, phase))} ago`;
+    case 'stopping':
+      return stopPhrase(job, now);
+    case 'succeeded':
+      return ranPhrase(job);
+    case 'failed':
+      return endPhrase(job);
+    case 'stopped':
+    case 'cancelled':
+      return 'by its owner';
+  }
+}
+
+function waitPhrase(job: Job, now: Instant): string | undefined {
+  const attempt = openAttempt(job);
+  const allocation = attempt === undefined ? undefined : job.allocations[attempt.allocation - 1];
+  if (attempt === undefined || allocation === undefined) return undefined;
+  if (attempt.notBefore > now) return `next try in ${lengthText(attempt.notBefore - now)}`;
+  const waits = ageText(now - waitingSince(job, attempt));
+  if (allocation.lastFailure !== null) return `${refusalWords[allocation.lastFailure.error.kind]} for ${waits}`;
+  if (allocation.seen?.state === 'waiting') return `no capacity for ${waits}`;
+  return allocation.requestedAt !== null && allocation.readyAt === null ? `asked ${waits} ago` : undefined;
+}
+
+function setupPhrase(job: Job): string | undefined {
+  const failures = Object.entries(openAttempt(job)?.stepFailures ?? {});
+  const [newest] = failures.toSorted(([, one], [, other]) => other.lastAt - one.lastAt);
+  if (newest === undefined) return undefined;
+  const [key, { tries }] = newest;
+  return `${stepOf(key)} failed, ${countText(tries, 'time')}`;
+}
+
+/** The setup step that a key of `stepFailures` speaks of: `docker` of `3/docker`; `start` of `start/3`. */
+function stepOf(key: string): string {
+  const [first = '', second = ''] = key.split('/', 2);
+  return first === 'start' || first === 'stop' ? first : second;
+}
+
+function runPhrase(job: Job, now: Instant): string {
+  const silentSince = lastAllocation(job)?.silentSince ?? null;
+  if (silentSince !== null) return `no answer for ${ageText(now - silentSince)}`;
+  const runs = lengthText(now - sinceOf(job, 'running'));
+  const preemptions = job.attempts.filter((attempt) => attempt.ending?.reason === 'preempted').length;
+  if (preemptions > 0) return `${runs}, ${countText(preemptions, 'preemption')}`;
+  const failures = job.attempts.filter(
+    ({ endedAt, ending }) => endedAt !== null && ending !== null && budgetOf(ending.reason) === 'failures',
+  ).length;
+  return failures > 0 ? `${runs}, ${countText(failures, 'failure')}` : runs;
+}
+
+function stopPhrase(job: Job, now: Instant): string {
+  const ending = openAttempt(job)?.ending ?? null;
+  const ago = ageText(now - sinceOf(job, 'stopping'));
+  if (ending === null) return `letting it go, ${ago}`;
+  return ending.reason === 'stopped' ? `asked ${ago} ago` : `${reasonWords[ending.reason]} ${ago} ago`;
+}
+
+function ranPhrase(job: Job): string {
+  const attempt = lastAttempt(job);
+  if (attempt === undefined || attempt.startedAt === null) return 'done';
+  const ended = attempt.endedAt ?? job.settled?.at ?? attempt.startedAt;
+  return `ran ${lengthText(ended - (attempt.runningAt ?? attempt.startedAt))}`;
+}
+
+/** How the newest ended attempt came to its end: `exit 1, worker 3`. */
+function endPhrase(job: Job): string {
+  const ending = lastEnding(job);
+  if (ending === null) return reasonWords[job.settled?.reason ?? 'stopped'];
+  const { reason, evidence } = ending;
+  const where = evidence.worker === undefined || evidence.worker === 'here' ? '' : `, ${workerText(evidence.worker)}`;
+  switch (reason) {
+    case 'command_failed':
+      return `${exitPhrase(evidence)}${where}`;
+    case 'setup_failed':
+    case 'unreachable':
+    case 'hung':
+      return `${reasonWords[reason]}${where}`;
+    case 'allocation_failed': {
+      const kind = lastAllocation(job)?.lastFailure?.error.kind;
+      return kind === undefined ? reasonWords[reason] : refusalWords[kind];
+    }
+    case 'succeeded':
+    case 'stopped':
+    case 'preempted':
+    case 'timed_out':
+      return reasonWords[reason];
+  }
+}
+
+function exitPhrase(evidence: {
+  readonly exitCode?: number;
+  readonly signal?: string;
+  readonly pattern?: string;
+}): string {
+  if (evidence.signal !== undefined) return `killed by ${evidence.signal}`;
+  return evidence.exitCode === undefined ? 'command failed' : `exit ${evidence.exitCode}`;
+}
+
+function fit(phrase: string): string {
+  return phrase.length <= reasonLongest ? phrase : `${phrase.slice(0, reasonLongest - 2)}..`;
+}
+
+// ------------------------------------------------------------------------------------------ attempts and allocations
+
+/** The attempts, oldest first. */
+export function attemptViews(job: Job): readonly AttemptView[] {
+  return job.attempts.map((attempt) => ({
+    attempt: attempt.ordinal,
+    stage: attempt.stage,
+    how: attempt.how,
+    allocation: attempt.allocation,
+    workers: workersOf(job, attempt),
+    created: attempt.createdAt,
+    started: attempt.startedAt,
+    ended: attempt.endedAt,
+    reason: attempt.ending?.reason ?? null,
+    evidence: attempt.ending?.evidence ?? null,
+  }));
+}
+
+/** Where the command of that attempt runs; empty while the number of workers is not known. */
+export function workersOf(job: Job, attempt: Attempt): readonly WorkerId[] {
+  return commandWorkers(job.spec.command, allocationOf(job, attempt.allocation).workers ?? 0);
+}
+
+/** The allocations, oldest first. */
+export function allocationViews(job: Job): readonly AllocationView[] {
+  return job.allocations.map((allocation) => ({
+    allocation: allocation.ordinal,
+    name: allocation.name,
+    ownership: allocation.ownership,
+    state: stateOf(allocation),
+    requested: allocation.requestedAt,
+    ready: allocation.readyAt,
+    released: allocation.releasedAt,
+    gone: allocation.goneAt,
+    workers: Array.from({ length: allocation.workers ?? 0 }, (_, worker) => ({
+      worker,
+      internalIp: allocation.hosts?.[worker]?.internalIp ?? null,
+      externalIp: allocation.hosts?.[worker]?.externalIp ?? null,
+    })),
+  }));
+}
+
+function stateOf(allocation: Allocation): string {
+  if (allocation.goneAt !== null) return 'gone';
+  if (allocation.releasedAt !== null) return 'releasing';
+  if (allocation.requestedAt === null) return 'planned';
+  return allocation.seen?.state ?? 'asked';
+}
+
+/** The address that a worker is known by: the outer one where it has one. */
+export function hostOf(allocation: Allocation | undefined, worker: WorkerId): string | null {
+  const host = worker === 'here' ? undefined : allocation?.hosts?.[worker];
+  return host?.externalIp ?? host?.internalIp ?? null;
+}
+
+/** When the capacity is asked for again; null when nothing is to be asked, or at once. */
+export function asksAgainAt(job: Job, now: Instant): Instant | null {
+  const attempt = openAttempt(job);
+  const allocation = attempt === undefined ? undefined : job.allocations[attempt.allocation - 1];
+  if (attempt === undefined || allocation === undefined || allocation.readyAt !== null) return null;
+  const at = Math.max(attempt.notBefore, allocation.acceptedAt === null ? nextTryAt(job, allocation) : 0);
+  return at > now ? at : null;
+}
