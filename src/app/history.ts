@@ -6,7 +6,7 @@ import type { Reason } from '../core/spec.ts';
 import { countText, lengthText, workerText } from './figures.ts';
 
 /** What happened, in words. `job` gives the names of what the event speaks of by number; any later state of it will do. */
-export function eventSentence(event: Event, job: Job): string {
+export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
   switch (event.kind) {
     case 'created': {
       const { preset, budget } = job.spec.recovery;
@@ -62,7 +62,7 @@ export function eventSentence(event: Event, job: Job): string {
 
 /** `pre: preempted -> new allocation, resume (4 of 100 used)`: a row of the rules, and how much of its budget is used. */
 export function ruleText(
-  job: Job,
+  job: Pick<Job, 'spec'>,
   applied: {
     readonly reason: Reason;
     readonly then: string;
@@ -85,7 +85,7 @@ export function evidenceText(evidence: Evidence): string {
 }
 
 /** `v5litepod-16 spot in us-west4-a`, or `this machine`. */
-export function capacityText(job: Job): string {
+export function capacityText(job: Pick<Job, 'spec'>): string {
   const { capacity } = job.spec;
   switch (capacity.kind) {
     case 'local':
