@@ -215,7 +215,13 @@ function openTail(
       async onBytes(chunk) {
         if (isOff) return;
         at += chunk.length;
-        await receiver.bytes(chunk);
+        try {
+          await receiver.bytes(chunk);
+        } catch (error) {
+          drop(`what was read could not be kept: ${textOf(error)}`);
+          isOff = true;
+          callOff();
+        }
       },
       onEnd(end) {
         if (isOff) return;

@@ -99,7 +99,7 @@ export function parseLook(answer: string, at: Instant): WorkerSeen | undefined {
   for (const line of lines.slice(1, -2)) {
     const [word, first = '', ...rest] = line.split(' ');
     if (word === 'boot' && first !== '') bootId = first;
-    else if (word === 'now' && isNumber(first)) behind = at - Number(first);
+    else if (word === 'now' && isNumber(first)) behind = clockGap(at - Number(first));
     else if (word === 'proof' && first !== '') proofs.push(first);
     else if (word === 'run' && behind !== undefined) {
       const run = parseRun(first, rest, behind);
@@ -109,6 +109,11 @@ export function parseLook(answer: string, at: Instant): WorkerSeen | undefined {
   }
   if (bootId === undefined || behind === undefined) return undefined;
   return { bootId, proofs, runs: runs.toSorted((a, b) => a.attempt - b.attempt) };
+}
+
+/** The answer's own way takes a moment; a gap of that size says nothing about the clocks, and instants should not wander. */
+function clockGap(gap: number): number {
+  return Math.abs(gap) < 2_000 ? 0 : gap;
 }
 
 function parseRun(number: string, words: readonly string[], behind: number): RunSeen | undefined {

@@ -6,6 +6,7 @@ import type { ChildProcess } from 'node:child_process';
 import type { Duplex } from 'node:stream';
 import { Duplex as DuplexStream } from 'node:stream';
 import type { Duration } from '../core/time.ts';
+import { keepFirst } from './keep-first.ts';
 
 export interface ProcessRequest {
   readonly argv: readonly string[];
@@ -42,7 +43,7 @@ export interface ProcessResult {
 export async function runProcess(request: ProcessRequest): Promise<ProcessResult> {
   const begun = performance.now();
   const [program = '', ...args] = request.argv;
-  const kept = { stdout: keeper(request.outputMost), stderr: keeper(request.outputMost) };
+  const kept = { stdout: keepFirst(request.outputMost), stderr: keepFirst(request.outputMost) };
   const answer = (part: Partial<ProcessResult>): ProcessResult => ({
     argv: request.argv,
     exitCode: null,
@@ -177,7 +178,7 @@ export function openProcess(
 export function processAsStream(argv: readonly string[]): { readonly stream: Duplex; readonly words: () => string } {
   const [program = '', ...args] = argv;
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], detached: true });
-  const kept = keeper(4_096);
+  const kept = keepFirst(4_096);
   child.stderr.on('data', (chunk: Buffer) => {
     kept.add(chunk);
   });
@@ -255,25 +256,6 @@ function killGroup(child: ChildProcess): void {
   if (pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
   const killer = spawn('/bin/sh', ['-c', 'kill -s KILL -- "-$1"', 'sh', String(pid)], { stdio: 'ignore' });
   killer.on('error', () => child.kill('SIGKILL'));
-}
-
-/** Keeps the first bytes up to a limit. */
-function keeper(most: number): { add(chunk: Uint8Array): void; bytes(): Uint8Array; isCut(): boolean } {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  let cut = false;
-  return {
-    add(chunk) {
-      const room = most - length;
-      if (chunk.length > room) cut = true;
-      if (room <= 0) return;
-      const part = chunk.length > room ? chunk.subarray(0, room) : chunk;
-      chunks.push(part);
-      length += part.length;
-    },
-    bytes: () => Buffer.concat(chunks),
-    isCut: () => cut,
-  };
 }
 
 function pause(ms: Duration): Promise<void> {

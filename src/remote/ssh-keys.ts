@@ -1,0 +1,139 @@
+// Login keys: jobman's own, made once, and those of the user, as far as they can be used in process.
+
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { chmod, link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ParsedKey } from 'ssh2';
+import { codeOf } from './host-keys.ts';
+import { textOf } from './process.ts';
+
+export interface OwnKey {
+  /** The private key's file. */
+  readonly file: string;
+  /** The public half, one line without its end: `ssh-ed25519 AAAA… jobman`. */
+  readonly publicKey: string;
+}
+
+/**
+ * jobman's own login key, `$JOBMAN_HOME/ssh/id_ed25519`, made when it is not there. Safe to repeat and for many at once:
+ * the file appears whole, and whoever comes second takes the first one's. Throws when the folder cannot be written.
+ */
+export async function ensureOwnKey(home: string): Promise<OwnKey> {
+  const folder = join(home, 'ssh');
+  const file = join(folder, 'id_ed25519');
+  let text: string | undefined = await readIfThere(file);
+  if (text === undefined) {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const fresh = `${file}.${randomBytes(6).toString('hex')}`;
+    await writeFile(fresh, createKeyText(), { mode: 0o600 });
+    try {
+      await link(fresh, file);
+    } catch (error) {
+      if (codeOf(error) !== 'EEXIST') throw error;
+    } finally {
+      await rm(fresh, { force: true });
+    }
+    text = await readFile(file, 'utf8');
+  }
+  const publicKey = publicFrom(text, file);
+  // The public half is a copy for people and for `ssh-copy-id`; what counts is derived from the private one.
+  if ((await readIfThere(`${file}.pub`)) !== `${publicKey}\n`) {
+    const fresh = `${file}.pub.${randomBytes(6).toString('hex')}`;
+    await writeFile(fresh, `${publicKey}\n`, { mode: 0o644 });
+    await rename(fresh, `${file}.pub`);
+    await chmod(file, 0o600);
+  }
+  return { file, publicKey };
+}
+
+/** A private key that can be used in process, or the sentence why not. */
+export type LoadedKey = { readonly key: ParsedKey } | { readonly problem: string };
+
+/** Reads a private key file. Undefined when there is none. `parse` is ssh2's. */
+export async function loadKey(
+  file: string,
+  parse: (text: Buffer) => ParsedKey | Error,
+): Promise<LoadedKey | undefined> {
+  let text: Buffer;
+  try {
+    text = await readFile(file);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    return { problem: `the key file ${file} cannot be read: ${textOf(error)}` };
+  }
+  // A security key's file holds only a handle; its type is written in the public part, in base64 with a length in front.
+  if (Buffer.from(text.toString('latin1').replaceAll(/-----.*-----|\s/gu, ''), 'base64').includes('sk-')) {
+    return { problem: `the key ${file} lives on a security key, which only an agent can use: add it with ssh-add` };
+  }
+  const key = parse(text);
+  if (key instanceof Error) {
+    return /encrypted/iu.test(key.message)
+      ? { problem: `the key ${file} is protected by a passphrase: add it to your agent with ssh-add ${file}` }
+      : { problem: `the key ${file} cannot be used: ${key.message}` };
+  }
+  if (!key.isPrivateKey()) return { problem: `the file ${file} holds no private key` };
+  return { key };
+}
+
+async function readIfThere(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+const comment = 'jobman';
+
+/**
+ * A new ed25519 key in OpenSSH's format (PROTOCOL.key of OpenSSH), which both ssh2 and the system's ssh read: Node writes
+ * PKCS#8, which neither takes for ed25519.
+ */
+function createKeyText(): string {
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+  const seed = Buffer.from(privateKey.export({ format: 'jwk' }).d ?? '', 'base64url');
+  const point = Buffer.from(publicKey.export({ format: 'jwk' }).x ?? '', 'base64url');
+  const shared = Buffer.concat([field('ssh-ed25519'), field(point)]);
+  const check = randomBytes(4);
+  const secret = [check, check, shared, field(Buffer.concat([seed, point])), field(comment)];
+  const length = secret.reduce((sum, part) => sum + part.length, 0);
+  const padding = Buffer.from(Array.from({ length: (8 - (length % 8)) % 8 }, (_, index) => index + 1));
+  const body = Buffer.concat([
+    Buffer.from('openssh-key-v1\0', 'latin1'),
+    field('none'),
+    field('none'),
+    field(''),
+    number(1),
+    field(shared),
+    field(Buffer.concat([...secret, padding])),
+  ]);
+  const lines = body.toString('base64').replaceAll(/.{1,70}/gu, '$&\n');
+  return `-----BEGIN OPENSSH PRIVATE KEY-----\n${lines}-----END OPENSSH PRIVATE KEY-----\n`;
+}
+
+/** The public line from the private file: its shared part stands unencrypted after four fields and a count. */
+function publicFrom(text: string, file: string): string {
+  const body = Buffer.from(text.replaceAll(/-----.*-----|\s/gu, ''), 'base64');
+  let at = 'openssh-key-v1\0'.length;
+  if (body.subarray(0, at).toString('latin1') !== 'openssh-key-v1\0') {
+    throw new Error(`${file} is not a key in OpenSSH's format: move it away, and jobman makes its own`);
+  }
+  for (let skipped = 0; skipped < 3; skipped += 1) at += 4 + body.readUInt32BE(at);
+  at += 4;
+  const shared = body.subarray(at + 4, at + 4 + body.readUInt32BE(at));
+  const type = shared.subarray(4, 4 + shared.readUInt32BE(0)).toString('latin1');
+  return `${type} ${shared.toString('base64')} ${comment}`;
+}
+
+/** A string as SSH writes it: its length, then its bytes (RFC 4251, 5). */
+function field(value: string | Uint8Array): Buffer {
+  const bytes = Buffer.from(value);
+  return Buffer.concat([number(bytes.length), bytes]);
+}
+
+function number(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
+}
