@@ -21,7 +21,13 @@ export interface Decision {
 export type Action =
   | { readonly kind: 'request'; readonly allocation: number }
   | { readonly kind: 'release'; readonly allocation: number }
-  | { readonly kind: 'step'; readonly allocation: number; readonly worker: number; readonly step: string; readonly attempt: number }
+  | {
+      readonly kind: 'step';
+      readonly allocation: number;
+      readonly worker: number;
+      readonly step: string;
+      readonly attempt: number;
+    }
   | { readonly kind: 'start'; readonly attempt: number; readonly allocation: number; readonly worker: WorkerId }
   | {
       readonly kind: 'stop';
@@ -55,21 +61,66 @@ export type Event = { readonly at: Instant } & EventBody;
 export type EventBody =
   | { readonly kind: 'created'; readonly by: string }
   /** The owner's word: start, stop, resume, rerun, cancel, delete; `desired` is what it came to. */
-  | { readonly kind: 'asked'; readonly verb: string; readonly by: string; readonly desired: Desired; readonly how?: Wish['how'] }
-  | { readonly kind: 'attempt_created'; readonly attempt: number; readonly stage: number; readonly how: Wish['how']; readonly asked: boolean; readonly allocation: number; readonly notBefore: Instant }
-  | { readonly kind: 'allocation_requested'; readonly allocation: number; readonly name: string; readonly ownership: 'owned' | 'standing' }
-  | { readonly kind: 'allocation_refused'; readonly allocation: number; readonly error: CloudError; readonly nextAt?: Instant }
-  | { readonly kind: 'allocation_seen'; readonly allocation: number; readonly state: AllocationState; readonly detail: string; readonly workers?: number }
+  | {
+      readonly kind: 'asked';
+      readonly verb: string;
+      readonly by: string;
+      readonly desired: Desired;
+      readonly how?: Wish['how'];
+    }
+  | {
+      readonly kind: 'attempt_created';
+      readonly attempt: number;
+      readonly stage: number;
+      readonly how: Wish['how'];
+      readonly asked: boolean;
+      readonly allocation: number;
+      readonly notBefore: Instant;
+    }
+  | {
+      readonly kind: 'allocation_requested';
+      readonly allocation: number;
+      readonly name: string;
+      readonly ownership: 'owned' | 'standing';
+    }
+  | {
+      readonly kind: 'allocation_refused';
+      readonly allocation: number;
+      readonly error: CloudError;
+      readonly nextAt?: Instant;
+    }
+  | {
+      readonly kind: 'allocation_seen';
+      readonly allocation: number;
+      readonly state: AllocationState;
+      readonly detail: string;
+      readonly workers?: number;
+    }
   | { readonly kind: 'allocation_released'; readonly allocation: number; readonly why: string }
   | { readonly kind: 'allocation_gone'; readonly allocation: number }
-  | { readonly kind: 'step_failed'; readonly allocation: number; readonly worker: number; readonly step: string; readonly tries: number; readonly detail: string }
+  | {
+      readonly kind: 'step_failed';
+      readonly allocation: number;
+      readonly worker: number;
+      readonly step: string;
+      readonly tries: number;
+      readonly detail: string;
+    }
   | { readonly kind: 'attempt_started'; readonly attempt: number; readonly workers: readonly WorkerId[] }
   | { readonly kind: 'attempt_running'; readonly attempt: number }
   /** Something decided that the attempt must end; the processes are being ended. */
   | { readonly kind: 'attempt_ending'; readonly attempt: number; readonly reason: Reason; readonly evidence: Evidence }
   | { readonly kind: 'attempt_ended'; readonly attempt: number; readonly reason: Reason; readonly evidence: Evidence }
   /** Which row of the rules answered, and how much of the budget is used. */
-  | { readonly kind: 'rule_applied'; readonly attempt: number; readonly reason: Reason; readonly then: string; readonly on: string; readonly used: number; readonly limit: number }
+  | {
+      readonly kind: 'rule_applied';
+      readonly attempt: number;
+      readonly reason: Reason;
+      readonly then: string;
+      readonly on: string;
+      readonly used: number;
+      readonly limit: number;
+    }
   | { readonly kind: 'silent'; readonly allocation: number; readonly worker?: WorkerId; readonly detail: string }
   | { readonly kind: 'answering'; readonly allocation: number }
   | { readonly kind: 'settled'; readonly verdict: Settled['verdict']; readonly reason: Reason }

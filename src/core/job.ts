@@ -64,7 +64,10 @@ export interface Attempt {
   readonly createdAt: Instant;
   /** Not before this moment may capacity be asked or the command be started for it (backoff). */
   readonly notBefore: Instant;
-  /** Failed tries of setup steps so far, keyed `worker/name`. */
+  /**
+   * Failed tries so far on one worker: of a setup step, keyed `worker/name`; of starting or ending the command there,
+   * keyed `start/worker` and `stop/worker`.
+   */
   readonly stepFailures: Readonly<Record<string, StepFailure>>;
   /** First time the command was committed to be started; from here a process may exist. */
   readonly startedAt: Instant | null;
@@ -180,31 +183,6 @@ export interface CloudError {
   readonly message: string;
   /** What the cloud said, word for word. */
   readonly raw: string;
-}
-
-/** A job as it is before anything has happened to it. Whoever stores it writes the event `created` beside it. */
-export function newJob(birth: {
-  readonly id: string;
-  readonly installation: string;
-  readonly owner: string;
-  readonly spec: JobSpec;
-  readonly at: Instant;
-}): Job {
-  return {
-    id: birth.id,
-    installation: birth.installation,
-    owner: birth.owner,
-    createdAt: birth.at,
-    spec: birth.spec,
-    desired: 'run',
-    wish: { how: 'fresh', at: birth.at },
-    cancelled: false,
-    desiredAt: birth.at,
-    attempts: [],
-    allocations: [],
-    settled: null,
-    removed: false,
-  };
 }
 
 /** The places where the command runs, once the number of workers is known. */

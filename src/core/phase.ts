@@ -1,7 +1,9 @@
-// Phase: the one word shown for a job, always computed and never stored.
+// Phase: the one word shown for a job, always computed from its record and never stored.
 
-import { allocationOf, heldAllocations, openAttempt } from './job.ts';
-import type { Job } from './job.ts';
+import { heldAllocations, lastAttempt, openAttempt } from './job.ts';
+import type { Allocation, Attempt, Job } from './job.ts';
+import { whatFollows } from './recover.ts';
+import type { Instant } from './time.ts';
 
 /** In the order in which a job usually goes through them. */
 export const phases = [
@@ -19,20 +21,63 @@ export const phases = [
 
 export type Phase = (typeof phases)[number];
 
-/** The word for a job as its record stands. */
+/**
+ * The word for a job. `running` means that the command was started and has been seen running; `recovering`, that an
+ * attempt was under way, a rule goes on after its end, and the next one does not run yet. What a stopped job still holds
+ * is said beside the word (`heldNow`), not by it.
+ */
 export function phaseOf(job: Job): Phase {
-  const isLeaving = heldAllocations(job).some((allocation) => allocation.releasedAt !== null);
-  if (job.settled !== null && job.wish === null)
-    return isLeaving && job.desired !== 'run' ? 'stopping' : job.settled.verdict;
+  if (job.settled !== null) return job.settled.verdict;
+  if (job.removed) return 'cancelled';
+  if (job.desired !== 'run') return 'stopping';
   const attempt = openAttempt(job);
-  if (job.desired !== 'run')
-    return attempt === undefined && !isLeaving ? (job.cancelled ? 'cancelled' : 'stopped') : 'stopping';
-  if (attempt === undefined) return job.attempts.length === 0 || job.wish !== null ? 'queued' : 'recovering';
-  if (attempt.ending !== null) return 'recovering';
+  if (attempt === undefined) return 'queued';
+  if (attempt.ending !== null) return endingPhase(job, attempt, attempt.ending.since);
   if (attempt.runningAt !== null) return 'running';
-  if (!attempt.asked) return 'recovering';
-  const allocation = allocationOf(job, attempt.allocation);
-  if (allocation.readyAt !== null) return 'setup';
-  const isMade = allocation.seen?.state === 'provisioning' || allocation.seen?.state === 'interrupted';
-  return isMade ? 'provisioning' : 'queued';
+  if (isRecovery(job, attempt)) return 'recovering';
+  return comingPhase(attempt, job.allocations[attempt.allocation - 1]);
+}
+
+/** Since when it has been in that phase, as far as the record tells. */
+export function phaseSince(job: Job): Instant {
+  if (job.settled !== null) return job.settled.at;
+  if (job.desired !== 'run') return job.desiredAt;
+  const attempt = openAttempt(job);
+  if (attempt === undefined) return job.wish?.at ?? lastAttempt(job)?.endedAt ?? job.createdAt;
+  if (attempt.ending !== null) return attempt.ending.since;
+  if (attempt.runningAt !== null) return attempt.runningAt;
+  const before = job.attempts[attempt.ordinal - 2];
+  if (isRecovery(job, attempt)) return before?.ending?.since ?? attempt.createdAt;
+  const allocation = job.allocations[attempt.allocation - 1];
+  switch (comingPhase(attempt, allocation)) {
+    case 'setup':
+      return Math.max(attempt.createdAt, allocation?.readyAt ?? 0);
+    case 'provisioning':
+      return Math.max(attempt.createdAt, allocation?.seen?.at ?? 0);
+    default:
+      return attempt.createdAt;
+  }
+}
+
+/** The owned allocations that may exist outside and cost money, whatever the phase. */
+export function heldNow(job: Job): readonly Allocation[] {
+  return heldAllocations(job);
+}
+
+function endingPhase(job: Job, attempt: Attempt, since: Instant): Phase {
+  const following = whatFollows(job, attempt, since);
+  return following.next === 'attempt' ? 'recovering' : 'stopping';
+}
+
+/** The owner asked for an earlier one, it had begun, and this one goes on in its place. */
+function isRecovery(job: Job, attempt: Attempt): boolean {
+  if (attempt.asked) return false;
+  const chance = job.attempts.findLastIndex((one) => one.asked);
+  return job.attempts.slice(Math.max(0, chance), attempt.ordinal - 1).some((one) => one.startedAt !== null);
+}
+
+function comingPhase(attempt: Attempt, allocation: Allocation | undefined): 'queued' | 'provisioning' | 'setup' {
+  if (attempt.startedAt !== null || allocation?.seen?.state === 'ready') return 'setup';
+  const isBeingMade = allocation?.seen?.state === 'provisioning' || allocation?.seen?.state === 'interrupted';
+  return isBeingMade ? 'provisioning' : 'queued';
 }

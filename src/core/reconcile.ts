@@ -1,9 +1,235 @@
-import type { Decision } from './decision.ts';
-import type { Job } from './job.ts';
-import type { Observation } from './observation.ts';
-import type { Instant } from './time.ts';
+// Reconcile: the life of a supervised job as a pure function. Four movements: fold what came back and what was seen into
+// the record; name the situation; one switch; hand back what is now true, what to tell, what to do and when to look again.
+// No clock, no chance, nothing outside: whatever happened to a job can be told again from its record and what was seen.
 
-/** The life of a job as a pure function: see ARCHITECTURE.md. */
-export function reconcile(_job: Job, _observation: Observation, _now: Instant): Decision {
-  throw new Error('reconcile is being written');
+import {
+  between,
+  capacityTraits,
+  capacityWaitEnd,
+  later,
+  markRequested,
+  releasesDue,
+  secondLookAfter,
+  waitingSince,
+} from './allocate.ts';
+import { told, unchanged, withAttempt } from './change.ts';
+import type { Change } from './change.ts';
+import type { Action, Decision } from './decision.ts';
+import { answerWish, beginEnding, closeAttempt, settleAsAsked, tidySettled, windDown } from './end.ts';
+import { fold } from './fold.ts';
+import type { Attempt, Job } from './job.ts';
+import type { Observation } from './observation.ts';
+import { planted } from './plant.ts';
+import { stepsDue, tryAgainAt } from './prepare.ts';
+import { classify } from './situation.ts';
+import type { Situation } from './situation.ts';
+import type { WorkerId } from './spec.ts';
+import { earliest, second } from './time.ts';
+import type { Duration, Instant } from './time.ts';
+import { strangersAlive, viewOf } from './view.ts';
+import type { View } from './view.ts';
+
+/** What one arm answers: what it did to the job, what should be under way, and when it wants to look again. */
+interface Arm extends Change {
+  readonly actions: readonly Action[];
+  readonly wakeAt: Instant | undefined;
+}
+
+/** Decides about one job by what was seen of it now. Total: it throws for no job and no observation that can come about. */
+export function reconcile(job: Job, observation: Observation, now: Instant): Decision {
+  const folded = fold(job, observation, now);
+  const view = viewOf(folded.job, observation, now);
+  const arm = answer(view, classify(view));
+  // Whatever the situation, an allocation that was let go is asked to go until it is seen gone.
+  const releases = arm.job.removed ? { actions: [], wakeAt: undefined } : releasesDue(arm.job, (ordinal) => view.lookOf(ordinal), now);
+  return {
+    job: arm.job,
+    events: [...folded.events, ...arm.events],
+    actions: [...arm.actions, ...releases.actions],
+    wakeAt: earliest(arm.wakeAt, releases.wakeAt),
+  };
+}
+
+function answer(view: View, situation: Situation): Arm {
+  const { job, now, attempt } = view;
+  switch (situation.kind) {
+    case 'removed':
+    case 'queued':
+      return rest(job, undefined);
+    case 'settled':
+      return { actions: [], ...tidySettled(job, now) };
+    case 'ended_by_owner':
+      return goOn(settleAsAsked(job, now), now);
+    case 'wanted':
+      return goOn(answerWish(job, now), now);
+    default:
+      if (attempt === undefined) throw new Error(`job ${job.id} is ${situation.kind} without an open attempt`);
+      return answerAttempt(view, attempt, situation);
+  }
+}
+
+type BetweenAttempts = 'removed' | 'settled' | 'ended_by_owner' | 'queued' | 'wanted';
+
+function answerAttempt(view: View, attempt: Attempt, situation: Exclude<Situation, { kind: BetweenAttempts }>): Arm {
+  const { job, now } = view;
+  switch (situation.kind) {
+    case 'over':
+      return goOn(closeAttempt(view, attempt), now);
+    case 'ending':
+      return windDown(view, attempt);
+    case 'must_end':
+      return end(view, attempt, situation);
+    case 'crowded':
+      return { ...unchanged(job), ...stopStrangers(view), wakeAt: now + 5 * second };
+    case 'leaving':
+      return rest(job, undefined);
+    case 'too_early':
+      return rest(job, earliest(attempt.notBefore, patienceEnd(view, attempt)));
+    case 'unseen':
+      return rest(job, earliest(lookAgain(view), patienceEnd(view, attempt)));
+    case 'to_request':
+      return request(view, attempt, situation.notBefore);
+    case 'accepted':
+      return rest(job, earliest(secondLook(view), patienceEnd(view, attempt)));
+    case 'coming':
+      return rest(
+        job,
+        planted('forget-wake') ? undefined : earliest(nextGlance(view, attempt), patienceEnd(view, attempt)),
+      );
+    case 'preparing':
+      return prepare(view, attempt);
+    case 'to_start':
+      return start(view, attempt, situation.workers);
+    case 'under_way':
+      return follow(view, attempt);
+  }
+}
+
+// ------------------------------------------------------------------------------------------ arms
+
+function rest(job: Job, wakeAt: Instant | undefined): Arm {
+  return { ...unchanged(job), actions: [], wakeAt };
+}
+
+/** Something was recorded that opens the way to the next thing: look at once. */
+function goOn(change: Change, now: Instant): Arm {
+  return { ...change, actions: [], wakeAt: now };
+}
+
+function end(view: View, attempt: Attempt, { reason, evidence }: Extract<Situation, { kind: 'must_end' }>): Arm {
+  const ending = beginEnding(view.job, attempt, reason, evidence, view.now);
+  // The same looks that show why it ends often show that it has ended: then there is nothing to wind down.
+  const after: View = { ...view, job: ending.job, attempt: ending.job.attempts[attempt.ordinal - 1] };
+  const arm = answer(after, classify(after));
+  return { ...arm, events: [...ending.events, ...arm.events] };
+}
+
+function request(view: View, attempt: Attempt, notBefore: Instant): Arm {
+  const { job, now } = view;
+  if (notBefore > now) return rest(job, earliest(notBefore, patienceEnd(view, attempt)));
+  const wakeAt = earliest(now + 10 * second, patienceEnd(view, attempt));
+  return {
+    ...markRequested(job, attempt.allocation, now),
+    actions: [{ kind: 'request', allocation: attempt.allocation }],
+    wakeAt,
+  };
+}
+
+function prepare(view: View, attempt: Attempt): Arm {
+  const { actions, wakeAt } = stepsDue(view, attempt);
+  return { ...unchanged(view.job), actions, wakeAt: earliest(wakeAt, lookAgain(view)) };
+}
+
+function start(view: View, attempt: Attempt, workers: readonly WorkerId[]): Arm {
+  const { job, now } = view;
+  const { ordinal, allocation } = attempt;
+  const begun =
+    attempt.startedAt === null
+      ? told(withAttempt(job, ordinal, { startedAt: now }), now, { kind: 'attempt_started', attempt: ordinal, workers })
+      : unchanged(job);
+  const due = workers.filter((worker) => tryAgainAt(job, attempt, `start/${worker}`) <= now);
+  const actions = due.map((worker): Action => ({ kind: 'start', attempt: ordinal, allocation, worker }));
+  return { ...begun, actions, wakeAt: now + 5 * second };
+}
+
+/** Started everywhere. Running is what is seen running; from then on only limits and changes matter. */
+function follow(view: View, attempt: Attempt): Arm {
+  const { job, now, places } = view;
+  const { ordinal, runningAt } = attempt;
+  const isSeen = places.every(({ run }) => run.state === 'running' || run.state === 'exited');
+  const running =
+    runningAt === null && isSeen && places.length > 0
+      ? told(withAttempt(job, ordinal, { runningAt: now }), now, { kind: 'attempt_running', attempt: ordinal })
+      : unchanged(job);
+  return { ...running, actions: [], wakeAt: nextWatch({ ...view, job: running.job }, runningAt ?? now) };
+}
+
+function stopStrangers(view: View): { readonly job: Job; readonly actions: readonly Action[] } {
+  const { now } = view;
+  let { job } = view;
+  const actions: Action[] = [];
+  for (const { worker, attempt: ordinal } of strangersAlive(view)) {
+    const stranger = job.attempts[ordinal - 1];
+    const ending = stranger?.ending ?? null;
+    if (stranger !== undefined && ending !== null && ending.stopAskedAt === null) {
+      job = withAttempt(job, ordinal, { ending: { ...ending, stopAskedAt: now } });
+    }
+    const since = ending === null ? -Infinity : (ending.stopAskedAt ?? now);
+    const how = now >= since + job.spec.stop.grace ? 'kill' : 'ask';
+    if (how === 'ask' && ending?.told.includes(worker) === true) continue;
+    if (stranger !== undefined && tryAgainAt(job, stranger, `stop/${worker}`) > now) continue;
+    actions.push({ kind: 'stop', attempt: ordinal, allocation: view.allocation?.ordinal ?? 1, worker, how });
+  }
+  return { job, actions };
+}
+
+// ------------------------------------------------------------------------------------------ when to look again
+
+/** When the owner's patience for capacity ends, while it is being waited for. */
+function patienceEnd({ job, now, allocation }: View, attempt: Attempt): Instant | undefined {
+  if (allocation?.readyAt !== null) return undefined;
+  const at = capacityWaitEnd(job, attempt);
+  return at === undefined ? undefined : later(at, now);
+}
+
+/** After something did not answer, or while it is prepared: soon at first, then less often the longer it lasts. */
+function lookAgain({ job, now, allocation }: View): Instant {
+  const since = allocation?.silentSince;
+  if (since === null || since === undefined) return now + 10 * second;
+  const graceEnd =
+    allocation?.silentWho === 'worker' ? later(since + job.spec.recovery.unreachableGrace, now) : undefined;
+  return earliest(now + between(5 * second, (now - since) / 2, 30 * second), graceEnd) ?? now;
+}
+
+function secondLook({ now, allocation }: View): Instant {
+  const missedAt = allocation?.missedAt ?? null;
+  return missedAt === null ? now + 5 * second : later(missedAt + secondLookAfter, now);
+}
+
+/** What is being made may be ready in seconds; what stands in a queue is looked at less often the longer it stands. */
+function nextGlance({ job, now, look }: View, attempt: Attempt): Instant {
+  if (look.kind === 'known' && look.value.state === 'provisioning') return now + 5 * second;
+  if (attempt.startedAt !== null) return now + 10 * second;
+  return now + between(10 * second, (now - waitingSince(job, attempt)) / 10, 30 * second);
+}
+
+/** The first moment at which anything about a command that is under way may be due. */
+function nextWatch(view: View, runningAt: Instant): Instant | undefined {
+  const { job, now, places, allocation } = view;
+  const { maxRuntime, silenceTimeout } = job.spec.limits;
+  const silences = places.flatMap(({ run }) =>
+    run.state === 'running' && silenceTimeout !== null ? [later(run.outputAt + silenceTimeout, now)] : [],
+  );
+  return earliest(
+    now + watchPace(view),
+    allocation?.silentSince === null ? undefined : lookAgain(view),
+    maxRuntime === null ? undefined : later(runningAt + maxRuntime, now),
+    ...silences,
+  );
+}
+
+/** What runs well calls for itself: its output ends, or its line drops. Anything else is looked at closely. */
+function watchPace({ job, places }: View): Duration {
+  const isWell = places.every(({ run }) => run.state === 'running' || (run.state === 'exited' && run.exitCode === 0));
+  return isWell ? capacityTraits(job.spec.capacity).watchEvery : 5 * second;
 }

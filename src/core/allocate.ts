@@ -1,0 +1,243 @@
+// Allocate: asking for capacity, at what pace, and letting it go.
+
+import { chain, told, unchanged, withAllocation } from './change.ts';
+import type { Change } from './change.ts';
+import type { Action } from './decision.ts';
+import { fraction } from './hash.ts';
+import { allocationOf, lastAllocation } from './job.ts';
+import type { Allocation, Attempt, CloudErrorKind, Job } from './job.ts';
+import type { AllocationSeen, Fact } from './observation.ts';
+import { planted } from './plant.ts';
+import type { CapacitySpec, JobSpec } from './spec.ts';
+import { earliest, hour, minute, second } from './time.ts';
+import type { Duration, Instant } from './time.ts';
+
+/** A look that misses something is believed when another, at least this much later, misses it too. */
+export const secondLookAfter: Duration = 10 * second;
+
+/** The longest name that Google gives a node. */
+const nameLongest = 63;
+
+/**
+ * The name by which the outside knows that allocation. An owned node is called `<tpu.name>-<job id>-<allocation>`, cut in
+ * its first part to 63 characters, so that no two allocations ever share a name; a standing one keeps the name it has.
+ */
+export function nodeName(spec: JobSpec, jobId: string, allocation: number): string {
+  const { capacity } = spec;
+  if (capacity.kind === 'local') return 'this machine';
+  if (capacity.ownership === 'standing') return capacity.name;
+  const ending = `-${jobId}-${allocation}`;
+  return capacity.name.slice(0, nameLongest - ending.length).replace(/-+$/, '') + ending;
+}
+
+/** What the rules need to know of a source of capacity: the one place in the core that looks at its kind. */
+export interface CapacityTraits {
+  /** The cloud may take it away at any moment. */
+  readonly revocable: boolean;
+  /** It can be let go and asked for anew. This machine cannot: a rule that wants a new one gets the same. */
+  readonly replaceable: boolean;
+  /** How often to look while the command runs, when nothing else calls for a look. */
+  readonly watchEvery: Duration;
+}
+
+/** See CapacityTraits. A preemption must be acted on within 30 s; the end of a local program is told by its output's end. */
+export function capacityTraits(capacity: CapacitySpec): CapacityTraits {
+  switch (capacity.kind) {
+    case 'local':
+      return { revocable: false, replaceable: false, watchEvery: 3 * hour };
+    case 'tpu':
+      return { revocable: capacity.pricing !== 'ondemand', replaceable: true, watchEvery: 20 * second };
+  }
+}
+
+// ------------------------------------------------------------------------------------------ pace
+
+/** First wait and longest wait after an error of that class; no entry means that asking again is pointless. */
+const paces: Readonly<Partial<Record<CloudErrorKind, { readonly first: Duration; readonly most: Duration }>>> = {
+  stockout: { first: 30 * second, most: 10 * minute },
+  quota: { first: minute, most: 15 * minute },
+  rate_limited: { first: 2 * second, most: minute },
+  internal: { first: 5 * second, most: 2 * minute },
+  unreachable: { first: 5 * second, most: 2 * minute },
+};
+
+/** How long a refusal that is called permanent keeps us from asking again, where we must (a release). */
+const permanentPace: Duration = 10 * minute;
+
+/** True for errors after which the same request would get the same answer. */
+export function isPermanent(kind: CloudErrorKind): boolean {
+  return paces[kind] === undefined;
+}
+
+/** How long to wait after that many errors in a row: doubling, with a spread that differs by job and try. */
+export function pace(kind: CloudErrorKind, tries: number, ...seed: readonly (string | number)[]): Duration {
+  const { first, most } = paces[kind] ?? { first: permanentPace, most: permanentPace };
+  return doubling(first, most, tries, ...seed);
+}
+
+/** `first` doubled with every try up to `most`, a quarter more or less. Zero tries wait nothing. */
+export function doubling(
+  first: Duration,
+  most: Duration,
+  tries: number,
+  ...seed: readonly (string | number)[]
+): Duration {
+  if (tries <= 0) return 0;
+  const wait = Math.min(most, first * 2 ** Math.min(tries - 1, 30));
+  return Math.round(wait * (0.75 + fraction(...seed, tries) / 2));
+}
+
+/** When the next request (after its release: release) of that allocation may be sent; the past when it never failed. */
+export function nextTryAt(job: Job, allocation: Allocation): Instant {
+  const { lastFailure, requestFailures } = allocation;
+  if (lastFailure === null) return 0;
+  return lastFailure.at + pace(lastFailure.error.kind, requestFailures, job.id, allocation.ordinal);
+}
+
+/**
+ * Since when the job waits for the capacity of that attempt: attempts that ended because none was given, and were followed
+ * by it belong to the same wait. An owner's word begins a new one.
+ */
+export function waitingSince(job: Job, attempt: Attempt): Instant {
+  let first = attempt;
+  for (let index = attempt.ordinal - 2; index >= 0 && !first.asked; index -= 1) {
+    const earlier = job.attempts[index];
+    if (earlier?.ending?.reason !== 'allocation_failed') break;
+    first = earlier;
+  }
+  return first.createdAt;
+}
+
+/** When the owner's patience for capacity ends; undefined when it has no end. */
+export function capacityWaitEnd(job: Job, attempt: Attempt): Instant | undefined {
+  const { capacityWait } = job.spec.limits;
+  return capacityWait === null ? undefined : waitingSince(job, attempt) + capacityWait;
+}
+
+// ------------------------------------------------------------------------------------------ coming
+
+/** The next allocation of the job, recorded and not yet asked for. A standing one is taken up at once: it should be there. */
+export function addAllocation(job: Job, now: Instant): Change {
+  const ordinal = job.allocations.length + 1;
+  const { ownership } = job.spec.capacity;
+  const allocation: Allocation = {
+    ordinal,
+    ownership,
+    name: nodeName(job.spec, job.id, ordinal),
+    requestedAt: null,
+    acceptedAt: null,
+    requestFailures: 0,
+    lastFailure: null,
+    seen: null,
+    readyAt: null,
+    workers: null,
+    hosts: null,
+    missedAt: null,
+    silentSince: null,
+    silentWho: null,
+    releasedAt: null,
+    goneAt: null,
+  };
+  const added = unchanged({ ...job, allocations: [...job.allocations, allocation] });
+  return ownership === 'standing' ? chain(added, (next) => markRequested(next, ordinal, now)) : added;
+}
+
+/**
+ * Whether the job may have that allocation made. An owned one, always. A standing one exists before and after the job:
+ * it is made only as the second half of a re-apply, after the job, by its rule, has let the one before it go.
+ */
+export function mayRequest(job: Job, allocation: Allocation): boolean {
+  if (allocation.ownership === 'owned') return true;
+  const before = job.allocations[allocation.ordinal - 2];
+  return before !== undefined && before.releasedAt !== null;
+}
+
+/** From this commit on it may exist outside. */
+export function markRequested(job: Job, ordinal: number, now: Instant): Change {
+  const { requestedAt, name, ownership } = allocationOf(job, ordinal);
+  if (requestedAt !== null || planted('act-before-commit')) return unchanged(job);
+  const next = withAllocation(job, ordinal, { requestedAt: now });
+  return told(next, now, { kind: 'allocation_requested', allocation: ordinal, name, ownership });
+}
+
+// ------------------------------------------------------------------------------------------ going
+
+/** From this commit on nothing is started on it, and it is asked to go until two looks have missed it. */
+export function release(job: Job, ordinal: number, why: string, now: Instant): Change {
+  const allocation = allocationOf(job, ordinal);
+  if (allocation.releasedAt !== null || allocation.goneAt !== null || allocation.requestedAt === null)
+    return unchanged(job);
+  const next = withAllocation(job, ordinal, {
+    releasedAt: now,
+    // The answers so far were to the request. From here they are to the release.
+    acceptedAt: null,
+    requestFailures: 0,
+    lastFailure: null,
+    silentSince: null,
+    silentWho: null,
+  });
+  return told(next, now, { kind: 'allocation_released', allocation: ordinal, why });
+}
+
+/** Allocations that were let go and may still exist. */
+export function leaving(job: Job): readonly Allocation[] {
+  return job.allocations.filter((allocation) => allocation.releasedAt !== null && allocation.goneAt === null);
+}
+
+/** A deletion that was accepted while the thing was being made can fail silently; it is asked again after this long. */
+const releaseAgainAfter: Duration = 30 * second;
+/** A deletion that is under way may take this long (a forced one was seen to take 13 minutes) before it is asked again. */
+const releasingLongest: Duration = 15 * minute;
+
+/** What is due for the allocations on their way out, in whatever situation the job is. */
+export function releasesDue(
+  job: Job,
+  lookOf: (ordinal: number) => Fact<AllocationSeen>,
+  now: Instant,
+): { readonly actions: readonly Action[]; readonly wakeAt: Instant | undefined } {
+  const actions: Action[] = [];
+  let wakeAt: Instant | undefined;
+  for (const allocation of leaving(job)) {
+    const dueAt = releaseDueAt(job, allocation, lookOf(allocation.ordinal));
+    if (dueAt !== undefined && dueAt <= now) actions.push({ kind: 'release', allocation: allocation.ordinal });
+    const lookAgain = now + between(5 * second, (now - (allocation.releasedAt ?? now)) / 4, 30 * second);
+    const believed = allocation.missedAt === null ? undefined : later(allocation.missedAt + secondLookAfter, now);
+    wakeAt = earliest(wakeAt, lookAgain, believed, dueAt !== undefined && dueAt > now ? dueAt : undefined);
+  }
+  return { actions, wakeAt };
+}
+
+function releaseDueAt(job: Job, allocation: Allocation, look: Fact<AllocationSeen>): Instant | undefined {
+  const { acceptedAt } = allocation;
+  // Nobody has confirmed it yet: the reply may be lost, or the process was killed between commit and act.
+  if (acceptedAt === null) return nextTryAt(job, allocation);
+  if (look.kind === 'unknown') return undefined;
+  if (look.value.state === 'absent' || look.value.state === 'foreign') return undefined;
+  return acceptedAt + (look.value.state === 'releasing' ? releasingLongest : releaseAgainAfter);
+}
+
+// ------------------------------------------------------------------------------------------ use
+
+/** The allocation that a new attempt can go on with: the newest, unless it is on its way out or known to be unusable. */
+export function usableAllocation(job: Job): Allocation | undefined {
+  const allocation = lastAllocation(job);
+  if (allocation === undefined || allocation.releasedAt !== null || allocation.goneAt !== null) return undefined;
+  return isLost(allocation) ? undefined : allocation;
+}
+
+/** Will never be usable again, by what was last seen of it: lost, being deleted by somebody else, or missed twice. */
+export function isLost(allocation: Allocation): boolean {
+  if (allocation.goneAt !== null) return true;
+  const state = allocation.seen?.state;
+  return state === 'lost' || state === 'releasing' || state === 'foreign' || state === 'absent';
+}
+
+/** The value kept within these bounds. */
+export function between(least: Duration, value: Duration, most: Duration): Duration {
+  return Math.round(Math.min(most, Math.max(least, value)));
+}
+
+/** That moment, or just after now when it has passed: a time to wake that lies ahead. */
+export function later(at: Instant, now: Instant): Instant {
+  return Math.max(at, now + second);
+}

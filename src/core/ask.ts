@@ -1,0 +1,127 @@
+// Ask: the owner's words. What each does to a job, and the sentence for when it cannot be done.
+// A word only changes what is wanted; the controller makes it so. Saying one twice is no mistake and changes nothing.
+
+import { told, unchanged } from './change.ts';
+import type { Change } from './change.ts';
+import type { EventBody } from './decision.ts';
+import { heldAllocations } from './job.ts';
+import type { Desired, Job, Wish } from './job.ts';
+import { phaseOf } from './phase.ts';
+import type { Instant } from './time.ts';
+
+export type Verb = 'start' | 'stop' | 'resume' | 'rerun' | 'cancel' | 'delete';
+
+export interface AskOptions {
+  readonly by: string;
+  /** With stop: let the capacity go too. */
+  readonly release?: boolean;
+  /** With delete: take it off the list now. The caller records what it may still hold as a stray. */
+  readonly force?: boolean;
+}
+
+export type Can = { readonly ok: true } | { readonly ok: false; readonly sentence: string };
+
+const yes: Can = { ok: true };
+
+function no(sentence: string): Can {
+  return { ok: false, sentence };
+}
+
+/** Whether that person may say that word to that job now, or the sentence that says why not and what to do instead. */
+export function jobCan(job: Job, verb: Verb, by: string, options: Pick<AskOptions, 'release'> = {}): Can {
+  const it = `job ${job.id} (${job.spec.name})`;
+  if (by !== job.owner) return no(`${it} belongs to ${job.owner}; only its owner may ${verb} it`);
+  if (job.removed) return no(`${it} has been deleted; create a new one`);
+  if (job.desired === 'delete' && verb !== 'delete') return no(`${it} is being deleted; create a new one`);
+  const phase = phaseOf(job);
+  switch (verb) {
+    case 'start':
+      if (job.settled === null) return isWanted(job) ? no(alreadyThere(it, phase)) : yes;
+      if (job.settled.verdict === 'stopped') return yes;
+      return no(
+        `${it} has ${job.settled.verdict === 'cancelled' ? 'been cancelled' : phase}; use resume to go on from its last checkpoint, or rerun to begin anew`,
+      );
+    case 'resume':
+    case 'rerun':
+      return isWanted(job) ? no(`${alreadyThere(it, phase)}; stop it first to ${verb} it`) : yes;
+    case 'stop':
+      if (job.settled === null) return yes;
+      if (options.release === true && heldAllocations(job).length > 0) return yes;
+      if (job.settled.verdict === 'stopped' && options.release !== true) return yes;
+      return no(`${it} is not running: it has ${hasEnded(job.settled.verdict)}${holdsNothing(job)}`);
+    case 'cancel':
+      if (job.settled === null || job.settled.verdict === 'stopped' || heldAllocations(job).length > 0) return yes;
+      if (job.settled.verdict === 'cancelled') return yes;
+      return no(`${it} is over already: it has ${hasEnded(job.settled.verdict)}, and holds nothing`);
+    case 'delete':
+      return yes;
+  }
+}
+
+/** True while the owner's last word is that it should run, and it has not come to an end. */
+function isWanted(job: Job): boolean {
+  return job.desired === 'run' && job.settled === null;
+}
+
+function alreadyThere(it: string, phase: string): string {
+  return phase === 'queued' ? `${it} is queued already` : `${it} is under way already (${phase})`;
+}
+
+function hasEnded(verdict: string): string {
+  return verdict === 'stopped' || verdict === 'cancelled' ? `been ${verdict}` : verdict;
+}
+
+function holdsNothing(job: Job): string {
+  return heldAllocations(job).length === 0 ? ', and holds nothing' : '; stop --release lets go of what it holds';
+}
+
+/**
+ * The job after that word, and the line of history. Call `jobCan` first; this only writes down. A word that changes
+ * nothing (stop, said twice) answers the same job and no event.
+ */
+export function ask(job: Job, verb: Verb, options: AskOptions, now: Instant): Change {
+  switch (verb) {
+    case 'start':
+      return wish(job, verb, 'fresh', options.by, now);
+    case 'resume':
+      return wish(job, verb, 'resume', options.by, now);
+    case 'rerun':
+      return wish(job, verb, 'rerun', options.by, now);
+    case 'stop':
+      return endBy(job, verb, strictest(job.desired, options.release === true ? 'end' : 'hold'), options.by, now);
+    case 'cancel':
+      return endBy(job, verb, strictest(job.desired, 'end'), options.by, now);
+    case 'delete':
+      return options.force === true ? removeNow(job, options.by, now) : endBy(job, verb, 'delete', options.by, now);
+  }
+}
+
+/** A newer word never gives back what an earlier one let go: `stop` after `cancel` keeps nothing. */
+function strictest(before: Desired, asked: Desired): Desired {
+  const order: readonly Desired[] = ['run', 'hold', 'end', 'delete'];
+  return order.indexOf(asked) > order.indexOf(before) ? asked : before;
+}
+
+/** The job is wanted again: a settled one is opened, and the next attempt answers the wish. */
+function wish(job: Job, verb: Verb, how: Wish['how'], by: string, now: Instant): Change {
+  const next: Job = { ...job, desired: 'run', cancelled: false, settled: null, wish: { how, at: now } };
+  return told(next, now, { kind: 'asked', verb, by, desired: 'run', how });
+}
+
+/** The program is to end. What has settled by itself keeps its verdict; what was only stopped becomes cancelled. */
+function endBy(job: Job, verb: Verb, desired: Desired, by: string, now: Instant): Change {
+  const cancelled = job.cancelled || verb !== 'stop';
+  if (job.desired === desired && job.cancelled === cancelled) return unchanged(job);
+  const becomesCancelled = cancelled && job.settled?.verdict === 'stopped';
+  const settled = becomesCancelled
+    ? { at: now, verdict: 'cancelled' as const, reason: job.settled.reason }
+    : job.settled;
+  const bodies: EventBody[] = [{ kind: 'asked', verb, by, desired }];
+  if (becomesCancelled) bodies.push({ kind: 'settled', verdict: 'cancelled', reason: job.settled.reason });
+  return told({ ...job, desired, cancelled, desiredAt: now, wish: null, settled }, now, ...bodies);
+}
+
+function removeNow(job: Job, by: string, now: Instant): Change {
+  const next: Job = { ...job, desired: 'delete', cancelled: true, desiredAt: now, wish: null, removed: true };
+  return told(next, now, { kind: 'asked', verb: 'delete', by, desired: 'delete' }, { kind: 'removed' });
+}

@@ -1,0 +1,60 @@
+// Change: how a rule hands on what it did to a job: the new record and the lines of history that tell of it.
+
+import type { Event, EventBody } from './decision.ts';
+import type { Allocation, Attempt, Job } from './job.ts';
+import type { Instant } from './time.ts';
+
+export interface Change {
+  readonly job: Job;
+  readonly events: readonly Event[];
+}
+
+/** Nothing happened yet. */
+export function unchanged(job: Job): Change {
+  return { job, events: [] };
+}
+
+/** This and then that; history stays in order. */
+export function chain(first: Change, ...rules: readonly ((job: Job) => Change)[]): Change {
+  let { job, events } = first;
+  for (const rule of rules) {
+    const next = rule(job);
+    job = next.job;
+    if (next.events.length > 0) events = [...events, ...next.events];
+  }
+  return { job, events };
+}
+
+/** A new record with its line of history. */
+export function told(job: Job, at: Instant, ...bodies: readonly EventBody[]): Change {
+  return { job, events: bodies.map((body) => ({ at, ...body })) };
+}
+
+/**
+ * The value with these fields, or the value itself when it has them already: at rest a record keeps its identity, which
+ * is how the loop knows that there is nothing to write.
+ */
+export function patched<T extends object>(value: T, patch: Partial<T>): T {
+  const keys = Object.keys(patch) as (keyof T)[];
+  return keys.every((key) => Object.is(value[key], patch[key])) ? value : { ...value, ...patch };
+}
+
+/** The job with that allocation changed. */
+export function withAllocation(job: Job, ordinal: number, patch: Partial<Allocation>): Job {
+  return patched(job, { allocations: replaced(job.allocations, ordinal, patch) });
+}
+
+/** The job with that attempt changed. */
+export function withAttempt(job: Job, ordinal: number, patch: Partial<Attempt>): Job {
+  return patched(job, { attempts: replaced(job.attempts, ordinal, patch) });
+}
+
+/** The same list when nothing in it changes. */
+function replaced<T extends { readonly ordinal: number }>(
+  list: readonly T[],
+  ordinal: number,
+  patch: Partial<T>,
+): readonly T[] {
+  const next = list.map((item) => (item.ordinal === ordinal ? patched(item, patch) : item));
+  return next.every((item, index) => item === list[index]) ? list : next;
+}

@@ -1,0 +1,343 @@
+// Fold: the first movement. What came back from actions and what looks have shown is written into the record, and only
+// what changes something. Nothing is decided here but what may be believed.
+
+import { isPermanent, mayRequest, nextTryAt, secondLookAfter } from './allocate.ts';
+import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts';
+import type { Change } from './change.ts';
+import { lastAllocation, openAttempt } from './job.ts';
+import type { Allocation, Attempt, CloudError, Host, Job } from './job.ts';
+import type { AllocationFact, AllocationSeen, Observation, Outcome, OutcomeResult } from './observation.ts';
+import { planted } from './plant.ts';
+import type { Instant } from './time.ts';
+
+/** Replies first, then looks: a look is never older than a reply that is folded with it. */
+export function fold(job: Job, observation: Observation, now: Instant): Change {
+  return chain(
+    unchanged(job),
+    ...observation.outcomes.map((outcome) => (next: Job) => foldOutcome(next, outcome, now)),
+    ...observation.allocations.map((fact) => (next: Job) => foldLook(next, fact, now)),
+    (next) => foldSilence(next, observation, now),
+  );
+}
+
+// ------------------------------------------------------------------------------------------ replies
+
+/** A key says what its action acted on; a reply about something that is over changes nothing. */
+function foldOutcome(job: Job, { key, at, result }: Outcome, now: Instant): Change {
+  const [kind = '', first = '', second = '', ...rest] = key.split('/');
+  const ordinal = planted('late-reply-to-newest') ? job.allocations.length : Number(first);
+  switch (kind) {
+    case 'request':
+    case 'release':
+      return foldCloudReply(job, kind, job.allocations[ordinal - 1], at, result, now);
+    case 'step':
+      return foldStepReply(job, Number(first), second, rest.join('/'), at, result, now);
+    case 'start':
+      return foldStartReply(job, Number(first), second, at, result);
+    case 'stop':
+      return foldStopReply(job, Number(first), second, rest[0] ?? '', at, result);
+    default:
+      // A key from another version of jobman. The action that it names will be asked again if it is still needed.
+      return unchanged(job);
+  }
+}
+
+function foldCloudReply(
+  job: Job,
+  kind: 'request' | 'release',
+  allocation: Allocation | undefined,
+  at: Instant,
+  result: OutcomeResult,
+  now: Instant,
+): Change {
+  if (allocation === undefined || allocation.goneAt !== null) return unchanged(job);
+  if ((kind === 'release') !== (allocation.releasedAt !== null)) return unchanged(job);
+  const { ordinal } = allocation;
+  if (result.kind === 'done') return unchanged(withAllocation(job, ordinal, { acceptedAt: at, missedAt: null }));
+  const failed = withFailure(job, allocation, at, errorOf(result));
+  // A lost reply is no refusal, and a release is not worth a line for people each time: both only set a pace.
+  return kind === 'request' && result.kind !== 'unclear' ? toldOfRefusal(failed, ordinal, now) : unchanged(failed);
+}
+
+function withFailure(job: Job, allocation: Allocation, at: Instant, error: CloudError): Job {
+  return withAllocation(job, allocation.ordinal, {
+    acceptedAt: null,
+    requestFailures: allocation.requestFailures + 1,
+    lastFailure: { at, error },
+  });
+}
+
+function toldOfRefusal(job: Job, ordinal: number, now: Instant): Change {
+  const allocation = job.allocations[ordinal - 1];
+  const error = allocation?.lastFailure?.error;
+  if (allocation === undefined || error === undefined) return unchanged(job);
+  const nextAt = isPermanent(error.kind) ? {} : { nextAt: nextTryAt(job, allocation) };
+  return told(job, now, { kind: 'allocation_refused', allocation: ordinal, error, ...nextAt });
+}
+
+/** The class of a reply that was not `done`. What is refused is permanent, whatever class it came with. */
+function errorOf(result: Exclude<OutcomeResult, { kind: 'done' }>): CloudError {
+  const { detail, raw = '' } = result.evidence;
+  switch (result.kind) {
+    case 'unclear':
+      return { kind: 'unreachable', message: detail, raw };
+    case 'failed':
+      return result.error ?? { kind: 'internal', message: detail, raw };
+    case 'refused': {
+      const error = result.error ?? { kind: 'invalid', message: detail, raw };
+      return isPermanent(error.kind) ? error : { ...error, kind: 'invalid' };
+    }
+  }
+}
+
+function foldStepReply(
+  job: Job,
+  allocation: number,
+  worker: string,
+  step: string,
+  at: Instant,
+  result: OutcomeResult,
+  now: Instant,
+): Change {
+  const attempt = openAttempt(job);
+  if (attempt === undefined || attempt.allocation !== allocation || result.kind === 'done') return unchanged(job);
+  const failed = withTry(job, attempt, `${worker}/${step}`, at, result);
+  const tries = failed.attempts[attempt.ordinal - 1]?.stepFailures[`${worker}/${step}`]?.tries ?? 0;
+  if (result.kind === 'unclear') return unchanged(failed);
+  const { detail } = result.evidence;
+  return told(failed, now, { kind: 'step_failed', allocation, worker: Number(worker), step, tries, detail });
+}
+
+function foldStartReply(job: Job, ordinal: number, worker: string, at: Instant, result: OutcomeResult): Change {
+  const attempt = openAttempt(job);
+  if (attempt === undefined || attempt.ordinal !== ordinal || result.kind === 'done') return unchanged(job);
+  return unchanged(withTry(job, attempt, `start/${worker}`, at, result));
+}
+
+function foldStopReply(
+  job: Job,
+  ordinal: number,
+  worker: string,
+  how: string,
+  at: Instant,
+  result: OutcomeResult,
+): Change {
+  const attempt = job.attempts[ordinal - 1];
+  if (attempt === undefined || attempt.ending === null) return unchanged(job);
+  if (result.kind !== 'done') return unchanged(withTry(job, attempt, `stop/${worker}`, at, result));
+  const place = worker === 'here' ? worker : Number(worker);
+  if (how !== 'ask' || attempt.ending.told.includes(place)) return unchanged(job);
+  return unchanged(withAttempt(job, ordinal, { ending: { ...attempt.ending, told: [...attempt.ending.told, place] } }));
+}
+
+/** One more try of something on one worker that came to nothing. A lost reply sets the pace and counts as no failure. */
+function withTry(
+  job: Job,
+  attempt: Attempt,
+  key: string,
+  at: Instant,
+  result: Exclude<OutcomeResult, { kind: 'done' }>,
+): Job {
+  const before = attempt.stepFailures[key]?.tries ?? 0;
+  // A refusal would be repeated word for word, so it uses up all tries at once.
+  const tries = result.kind === 'unclear' ? before : result.kind === 'refused' ? triesUsedUp(job) : before + 1;
+  const failure = { tries, lastAt: at, detail: result.evidence.detail };
+  return withAttempt(job, attempt.ordinal, { stepFailures: { ...attempt.stepFailures, [key]: failure } });
+}
+
+/** The count at which no further try follows: the first try, and `setupTries` more. */
+export function triesUsedUp(job: Job): number {
+  return job.spec.limits.setupTries + 1;
+}
+
+// ------------------------------------------------------------------------------------------ looks at allocations
+
+function foldLook(job: Job, { allocation: ordinal, fact }: AllocationFact, now: Instant): Change {
+  const allocation = job.allocations[ordinal - 1];
+  if (allocation === undefined || allocation.goneAt !== null) return unchanged(job);
+  if (fact.kind === 'unknown') {
+    if (!planted('unknown-is-absent')) return unchanged(job);
+    return foldLook(
+      job,
+      { allocation: ordinal, fact: { kind: 'known', value: { state: 'absent', detail: '' }, seenAt: now } },
+      now,
+    );
+  }
+  const { value, seenAt } = fact;
+  if (allocation.releasedAt !== null) return foldLeaving(job, allocation, value, seenAt, now);
+  switch (value.state) {
+    case 'absent':
+      return foldMissing(job, allocation, value, seenAt, now);
+    case 'foreign':
+      return foldForeign(job, allocation, value, now);
+    case 'waiting':
+    case 'provisioning':
+    case 'ready':
+    case 'interrupted':
+    case 'lost':
+    case 'releasing':
+      return foldPresent(job, allocation, value, now);
+  }
+}
+
+/** It is on its way out: gone is what a second look misses too, after somebody has confirmed the release. */
+function foldLeaving(job: Job, allocation: Allocation, seen: AllocationSeen, seenAt: Instant, now: Instant): Change {
+  const { ordinal } = allocation;
+  const isMissed = seen.state === 'absent' || seen.state === 'foreign';
+  if (planted('release-not-verified')) return gone(job, ordinal, now);
+  if (!isMissed) return toldOfSight(withAllocation(job, ordinal, { missedAt: null }), ordinal, seen, now);
+  if (!isSecondLook(allocation, seenAt) || allocation.acceptedAt === null) {
+    return unchanged(withAllocation(job, ordinal, { missedAt: firstMissed(allocation, seenAt) }));
+  }
+  return gone(job, ordinal, now);
+}
+
+/**
+ * Not there. That alone means little: a look right after a request may not show it yet, and a list may be partial. It
+ * begins to mean something with the second look; what, depends on how far it had come.
+ */
+function foldMissing(job: Job, allocation: Allocation, seen: AllocationSeen, seenAt: Instant, now: Instant): Change {
+  const { ordinal, acceptedAt, readyAt } = allocation;
+  // Nobody has confirmed the request yet, so its absence is no news: it is, or will be, asked for.
+  if (acceptedAt === null && mayRequest(job, allocation)) return unchanged(job);
+  // The cloud says itself why it is not there: what it had accepted came to nothing.
+  if (seen.error !== undefined && readyAt === null && mayRequest(job, allocation)) {
+    return toldOfRefusal(withFailure(job, allocation, now, seen.error), ordinal, now);
+  }
+  if (!isSecondLook(allocation, seenAt)) {
+    return unchanged(withAllocation(job, ordinal, { missedAt: firstMissed(allocation, seenAt) }));
+  }
+  // A standing one that is not there: nothing of ours is left to let go.
+  if (!mayRequest(job, allocation)) {
+    const error: CloudError = { kind: 'not_found', message: `there is no ${allocation.name}`, raw: seen.detail };
+    const missing = readyAt === null ? withAllocation(job, ordinal, { lastFailure: { at: now, error } }) : job;
+    return chain(toldOfSight(missing, ordinal, seen, now), (next) => gone(next, ordinal, now));
+  }
+  if (readyAt === null) {
+    const error: CloudError = {
+      kind: 'internal',
+      message: 'it was accepted, and was not there when looked for twice',
+      raw: seen.detail,
+    };
+    return toldOfRefusal(
+      withAllocation(withFailure(job, allocation, now, error), ordinal, { missedAt: null }),
+      ordinal,
+      now,
+    );
+  }
+  return toldOfSight(job, ordinal, seen, now);
+}
+
+function firstMissed(allocation: Allocation, seenAt: Instant): Instant {
+  // After a clock was set back, the first look lies in the future and would never be ten seconds ago.
+  return allocation.missedAt === null ? seenAt : Math.min(allocation.missedAt, seenAt);
+}
+
+function isSecondLook(allocation: Allocation, seenAt: Instant): boolean {
+  if (planted('skip-double-look')) return true;
+  return allocation.missedAt !== null && seenAt >= allocation.missedAt + secondLookAfter;
+}
+
+/** Something of that name exists which is not ours: then ours does not exist, and what is there is not touched. */
+function foldForeign(job: Job, allocation: Allocation, seen: AllocationSeen, now: Instant): Change {
+  const message = `something called ${allocation.name} exists already and is not this job's`;
+  const error: CloudError = { kind: 'invalid', message, raw: seen.detail };
+  const failed = withAllocation(job, allocation.ordinal, { lastFailure: { at: now, error } });
+  return chain(toldOfSight(failed, allocation.ordinal, seen, now), (next) => gone(next, allocation.ordinal, now));
+}
+
+function foldPresent(job: Job, allocation: Allocation, seen: AllocationSeen, now: Instant): Change {
+  const { ordinal } = allocation;
+  const isReady = seen.state === 'ready';
+  const next = withAllocation(job, ordinal, {
+    missedAt: null,
+    requestedAt: allocation.requestedAt ?? now,
+    acceptedAt: allocation.acceptedAt ?? now,
+    ...(isReady
+      ? { readyAt: allocation.readyAt ?? now, workers: Math.max(1, seen.workers ?? allocation.workers ?? 1) }
+      : {}),
+    ...(isReady && seen.hosts !== undefined ? { hosts: sameHosts(allocation.hosts, seen.hosts) } : {}),
+    ...(isReady ? { requestFailures: 0, lastFailure: null } : {}),
+    ...(seen.state === 'lost' && allocation.readyAt === null ? { lastFailure: whyLost(allocation, seen, now) } : {}),
+  });
+  return toldOfSight(next, ordinal, seen, now);
+}
+
+/** The error of something that was lost before it was ever ready, kept from the first look that told it. */
+function whyLost(allocation: Allocation, seen: AllocationSeen, now: Instant): Allocation['lastFailure'] {
+  if (allocation.seen?.state === 'lost') return allocation.lastFailure;
+  return {
+    at: now,
+    error: seen.error ?? { kind: 'internal', message: `it failed before it was ready`, raw: seen.detail },
+  };
+}
+
+function sameHosts(before: readonly Host[] | null, hosts: readonly Host[]): readonly Host[] {
+  const isSame =
+    before?.length === hosts.length &&
+    hosts.every((host, index) => {
+      const old = before[index];
+      return old?.internalIp === host.internalIp && old.externalIp === host.externalIp;
+    });
+  return isSame ? before : hosts;
+}
+
+/** What was seen, kept and told when it is news. */
+function toldOfSight(job: Job, ordinal: number, { state, detail }: AllocationSeen, now: Instant): Change {
+  const allocation = job.allocations[ordinal - 1];
+  const seen = allocation?.seen;
+  if (allocation === undefined) return unchanged(job);
+  if (seen?.state === state && seen.detail === detail) {
+    return unchanged(planted('restless') ? withAllocation(job, ordinal, { seen: { ...seen, at: now } }) : job);
+  }
+  const workers = state === 'ready' && allocation.workers !== null ? { workers: allocation.workers } : {};
+  const next = withAllocation(job, ordinal, { seen: { state, detail, at: now } });
+  return told(next, now, { kind: 'allocation_seen', allocation: ordinal, state, detail, ...workers });
+}
+
+/** Its capacity is gone: by our release, or by itself. */
+function gone(job: Job, ordinal: number, now: Instant): Change {
+  const next = withAllocation(job, ordinal, { goneAt: now, missedAt: null, silentSince: null, silentWho: null });
+  return told(next, now, { kind: 'allocation_gone', allocation: ordinal });
+}
+
+// ------------------------------------------------------------------------------------------ silence
+
+/**
+ * Who does not answer, and since when. Only what was asked and gave no answer is silent; what nobody asked is not.
+ * When the cloud answers again but a worker still does not, the count begins anew: until then the line was at fault.
+ */
+function foldSilence(job: Job, observation: Observation, now: Instant): Change {
+  const allocation = lastAllocation(job);
+  if (allocation === undefined || allocation.goneAt !== null || allocation.releasedAt !== null) return unchanged(job);
+  const { ordinal, silentSince, silentWho } = allocation;
+  const isWatched = openAttempt(job) !== undefined;
+  const silence = isWatched ? silenceOf(observation, allocation) : undefined;
+  if (silence === undefined) {
+    if (silentSince === null) return unchanged(job);
+    const answering = withAllocation(job, ordinal, { silentSince: null, silentWho: null });
+    // What nobody waits for any more has not answered; it is only no longer asked.
+    return isWatched ? told(answering, now, { kind: 'answering', allocation: ordinal }) : unchanged(answering);
+  }
+  if (silence.who === silentWho) return unchanged(job);
+  const isSameSilence = silence.who === 'allocation' && silentSince !== null;
+  const since = isSameSilence ? silentSince : now;
+  const next = withAllocation(job, ordinal, { silentSince: since, silentWho: silence.who });
+  if (isSameSilence) return unchanged(next);
+  const { who: _who, ...detail } = silence;
+  return told(next, now, { kind: 'silent', allocation: ordinal, ...detail });
+}
+
+function silenceOf(
+  observation: Observation,
+  { ordinal }: Allocation,
+): { readonly who: 'allocation' | 'worker'; readonly detail: string; readonly worker?: number | 'here' } | undefined {
+  const look = observation.allocations.find((one) => one.allocation === ordinal)?.fact;
+  if (look?.kind === 'unknown') return { who: 'allocation', detail: look.reason };
+  const isReady = look?.value.state === 'ready';
+  for (const { allocation, worker, fact } of observation.workers) {
+    if (fact.kind !== 'unknown') continue;
+    if (worker === 'here' || (isReady && allocation === ordinal)) return { who: 'worker', worker, detail: fact.reason };
+  }
+  return undefined;
+}

@@ -1,0 +1,54 @@
+// Patterns: what programs print when they die of something that can be named.
+// The exit code and the cloud's word come first; a pattern only tells apart failures that look the same from outside.
+// The strings are those that the older programs looked for (facts/references.md, B.2) and what the runtime prints today.
+
+export interface Pattern {
+  readonly name: string;
+  /** What it means, as a phrase for people. */
+  readonly means: string;
+  /** Any of these in one line. Plain strings: a line may have ten million characters. */
+  readonly anyOf: readonly string[];
+}
+
+/** In order of what explains most: running out of memory is often reported through a failed remote call. */
+export const patterns = [
+  {
+    name: 'out_of_memory',
+    means: 'the accelerator ran out of memory',
+    anyOf: ['RESOURCE_EXHAUSTED', 'Allocation type'],
+  },
+  {
+    name: 'busy',
+    means: 'another process holds the TPU',
+    anyOf: ['The TPU is already in use', 'Could not open any log file'],
+  },
+  {
+    name: 'file_missing',
+    means: 'the program was not found',
+    anyOf: ['python: No such file or directory', "python: can't open file"],
+  },
+  { name: 'grpc', means: 'a call between workers failed', anyOf: ['GRPC error', 'GRPC Error'] },
+  { name: 'deadline', means: 'a worker waited too long for another', anyOf: ['DEADLINE_EXCEEDED'] },
+  { name: 'invalid_pointer', means: 'the runtime crashed', anyOf: ['Attempt to free invalid pointer'] },
+] as const satisfies readonly Pattern[];
+
+/** Failures of the machinery between workers, which say nothing against the program: a rule may answer them apart. */
+export const betweenWorkers: readonly string[] = ['grpc', 'deadline'];
+
+const lineLongest = 400;
+
+/** The pattern that explains most among those in the text, and its first line, cut; undefined when none is there. */
+export function matchPattern(text: string): { readonly pattern: string; readonly line: string } | undefined {
+  for (const { name, anyOf } of patterns) {
+    const places = anyOf.map((part) => text.indexOf(part)).filter((place) => place >= 0);
+    if (places.length > 0) return { pattern: name, line: lineAround(text, Math.min(...places)) };
+  }
+  return undefined;
+}
+
+/** The line that holds this place; of a long one the part around it. */
+function lineAround(text: string, place: number): string {
+  const begin = Math.max(text.lastIndexOf('\n', place) + 1, place - lineLongest / 2);
+  const newline = text.indexOf('\n', place);
+  return text.slice(begin, Math.min(newline < 0 ? text.length : newline, begin + lineLongest)).trim();
+}

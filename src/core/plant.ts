@@ -1,0 +1,88 @@
+// Plants: mistakes that can be switched on, to prove that a law can fail.
+// A law that has never been broken may be a law that looks the other way. So the places where a slip would hurt carry a
+// switch; the simulator turns one on at a time and must find it. Production code never imports `plantForTest`: the set
+// stays empty, the bundle drops its only writer, and a question to it costs one comparison.
+
+export interface Plant {
+  readonly name: string;
+  /** The law of design.md that must notice it. */
+  readonly law: number;
+  /** What the program does wrong while it is on. */
+  readonly sentence: string;
+}
+
+export const plants = [
+  { name: 'unknown-is-absent', law: 1, sentence: 'A look at the cloud that failed counts as "it is not there".' },
+  {
+    name: 'unknown-worker-is-lost',
+    law: 1,
+    sentence: 'A worker that does not answer once ends the attempt without any grace.',
+  },
+  {
+    name: 'act-before-commit',
+    law: 2,
+    sentence: 'A request is acted on although the record does not say that it was made.',
+  },
+  {
+    name: 'act-on-old-allocation',
+    law: 3,
+    sentence: 'What workers of an earlier allocation say counts for the newest one.',
+  },
+  {
+    name: 'late-reply-to-newest',
+    law: 3,
+    sentence: 'A reply about an earlier allocation is folded into the newest one.',
+  },
+  {
+    name: 'restart-without-stop-check',
+    law: 4,
+    sentence: 'An attempt is started while a run of an earlier one may be alive.',
+  },
+  {
+    name: 'no-gang',
+    law: 4,
+    sentence: 'When one worker fails the attempt counts as ended, and the others are not stopped.',
+  },
+  {
+    name: 'silent-worker-is-dead',
+    law: 4,
+    sentence: 'A worker that does not answer counts as proof that its program has ended.',
+  },
+  {
+    name: 'start-before-setup',
+    law: 5,
+    sentence: 'The command is started on ready workers whether or not their steps are proven.',
+  },
+  { name: 'setup-on-one-worker', law: 5, sentence: 'The proofs of worker 0 count for all workers.' },
+  {
+    name: 'release-not-verified',
+    law: 6,
+    sentence: 'Capacity counts as gone once its release was asked, without a look.',
+  },
+  { name: 'skip-double-look', law: 6, sentence: 'One look that misses it is enough for capacity to count as gone.' },
+  { name: 'keep-after-finish', law: 6, sentence: 'A job that failed keeps its capacity without being told to.' },
+  { name: 'budget-ignored', law: 7, sentence: 'Failed attempts are followed by new ones without limit.' },
+  { name: 'restless', law: 8, sentence: 'Every look rewrites the record, whether or not anything changed.' },
+  { name: 'silent-end', law: 9, sentence: 'An attempt ends in the record and history has no line for it.' },
+  { name: 'forget-wake', law: 10, sentence: 'A job that waits for capacity forgets to look again.' },
+  {
+    name: 'never-kill',
+    law: 10,
+    sentence: 'A program that ignores its stop signal is asked for ever and never killed.',
+  },
+] as const satisfies readonly Plant[];
+
+export type PlantName = (typeof plants)[number]['name'];
+
+const active = new Set<PlantName>();
+
+/** Whether that mistake is switched on: never in production. */
+export function planted(name: PlantName): boolean {
+  return active.size > 0 && active.has(name);
+}
+
+/** Switches one mistake on until the returned function is called. For tests and the simulator only. */
+export function plantForTest(name: PlantName): () => void {
+  active.add(name);
+  return () => void active.delete(name);
+}

@@ -1,0 +1,102 @@
+// Prepare: what stands between a ready worker and the command, and what is handed over when it starts.
+
+import { doubling } from './allocate.ts';
+import type { Action } from './decision.ts';
+import { allocationOf, commandWorkers } from './job.ts';
+import type { Allocation, Attempt, Job, StepFailure } from './job.ts';
+import { planted } from './plant.ts';
+import { nodeNameMark } from './spec.ts';
+import type { SetupStep, WorkerId } from './spec.ts';
+import { earliest, minute, second } from './time.ts';
+import type { Instant } from './time.ts';
+import type { View } from './view.ts';
+
+// ------------------------------------------------------------------------------------------ steps
+
+/** Workers that answer and have a step before them, each with its first unproven one. Later steps wait for their turn. */
+export function unprovenWorkers(view: View): readonly { readonly worker: number; readonly step: SetupStep }[] {
+  return view.workers.flatMap(({ worker, seen }) => {
+    if (worker === 'here' || seen === undefined) return [];
+    const { proofs } = planted('setup-on-one-worker') ? (view.workers[0]?.seen ?? seen) : seen;
+    const step = view.job.spec.steps.find(({ key }) => !proofs.includes(key));
+    return step === undefined ? [] : [{ worker, step }];
+  });
+}
+
+/** The steps that should be under way now, side by side, and when the next one that has to wait is due. */
+export function stepsDue(
+  view: View,
+  attempt: Attempt,
+): { readonly actions: readonly Action[]; readonly wakeAt: Instant | undefined } {
+  const actions: Action[] = [];
+  let wakeAt: Instant | undefined;
+  for (const { worker, step } of unprovenWorkers(view)) {
+    const dueAt = tryAgainAt(view.job, attempt, `${worker}/${step.name}`);
+    if (dueAt > view.now) wakeAt = earliest(wakeAt, dueAt);
+    else {
+      const { allocation, ordinal } = attempt;
+      actions.push({ kind: 'step', allocation, worker, step: step.name, attempt: ordinal });
+    }
+  }
+  return { actions, wakeAt };
+}
+
+/** When something that failed on a worker may be tried again: after 5 s, doubling to 2 min; the past when it never failed. */
+export function tryAgainAt(job: Job, attempt: Attempt, key: string): Instant {
+  const failure: StepFailure | undefined = attempt.stepFailures[key];
+  if (failure === undefined) return 0;
+  return failure.lastAt + doubling(5 * second, 2 * minute, Math.max(1, failure.tries), job.id, attempt.ordinal, key);
+}
+
+// ------------------------------------------------------------------------------------------ the command
+
+/** Everything that one start hands to a host; `Launch` of app/ports.ts is exactly this. Texts are final. */
+export interface LaunchData {
+  readonly attempt: Attempt;
+  readonly script: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly workdir: string | null;
+  readonly checkpointDir: string | null;
+  readonly resume: boolean;
+}
+
+/**
+ * What is started for that attempt on that worker, with the node's name filled in. Of the words that jobman adds, the
+ * host adds JOBMAN_RESUME_FROM itself, since only it can see which checkpoint is complete; what the manifest says about
+ * one of them does not count, because the program relies on them.
+ */
+export function launchFor(job: Job, attempt: Attempt, worker: WorkerId): LaunchData {
+  const { command, capacity } = job.spec;
+  const allocation = allocationOf(job, attempt.allocation);
+  const checkpointDir = withNodeName(command.checkpointDir, allocation);
+  const env: Record<string, string> = {};
+  for (const [name, value] of Object.entries(command.env)) env[name] = withNodeName(value, allocation);
+  return {
+    attempt,
+    script: withNodeName(command.script, allocation),
+    env: {
+      ...env,
+      JOBMAN_JOB_ID: job.id,
+      JOBMAN_ATTEMPT: String(attempt.ordinal),
+      JOBMAN_STAGE: String(attempt.stage),
+      JOBMAN_WORKER: String(worker),
+      JOBMAN_WORKERS: String(commandWorkers(command, allocation.workers ?? 1).length),
+      ...(capacity.kind === 'tpu' ? { JOBMAN_NODE_NAME: allocation.name } : {}),
+      ...(checkpointDir === null ? {} : { JOBMAN_CHECKPOINT_DIR: checkpointDir }),
+    },
+    workdir: withNodeName(command.workdir, allocation),
+    checkpointDir,
+    resume: attempt.how === 'resume',
+  };
+}
+
+/** A step whose texts name the node by its real name. Its key stays: it is what the proof on the worker is called. */
+export function stepFor(step: SetupStep, allocation: Allocation): SetupStep {
+  return { ...step, check: withNodeName(step.check, allocation), apply: withNodeName(step.apply, allocation) };
+}
+
+function withNodeName(text: string, allocation: Allocation): string;
+function withNodeName(text: string | null, allocation: Allocation): string | null;
+function withNodeName(text: string | null, allocation: Allocation): string | null {
+  return text === null ? null : text.replaceAll(nodeNameMark, allocation.name);
+}

@@ -1,0 +1,225 @@
+// Recover: what follows the end of an attempt. The rules are data; the presets below are the table of docs/recovery.md.
+
+import { capacityTraits, capacityWaitEnd, doubling, isPermanent, pace } from './allocate.ts';
+import { allocationOf } from './job.ts';
+import type { Attempt, Evidence, Job, Settled, Wish } from './job.ts';
+import { betweenWorkers } from './patterns.ts';
+import { planted } from './plant.ts';
+import type { Answer, Reason, RecoverySpec, Rule, RuledReason } from './spec.ts';
+import type { Duration, Instant } from './time.ts';
+
+// ------------------------------------------------------------------------------------------ the table
+
+const resumeHere: Answer = { then: 'resume', on: 'same' };
+const rerunHere: Answer = { then: 'rerun', on: 'same' };
+const resumeElsewhere: Answer = { then: 'resume', on: 'new' };
+
+/** One column of the table: a machine or a line that failed, which some programs only see as a failed remote call. */
+function whenUnreachable(answer: Answer): readonly Rule[] {
+  return [
+    { reason: 'unreachable', answer },
+    // A non-zero exit with one of these in the log is the same trouble, seen from inside the program.
+    ...betweenWorkers.map((evidence): Rule => ({ reason: 'command_failed', evidence, answer })),
+  ];
+}
+
+/** The last column but one: the program, or what was set up for it, failed by itself. */
+function whenItFails(answer: Answer): readonly Rule[] {
+  return [
+    { reason: 'setup_failed', answer },
+    { reason: 'command_failed', answer },
+    { reason: 'hung', answer },
+  ];
+}
+
+const untilItSucceeds: readonly Rule[] = [
+  { reason: 'preempted', answer: resumeElsewhere },
+  ...whenUnreachable(resumeHere),
+  ...whenItFails(resumeHere),
+];
+
+/** The named tables of rules. What a table does not name, fails the job (and a success is a success). */
+export const presets = {
+  /** The default on spot and preemptible capacity. */
+  pre: [{ reason: 'preempted', answer: resumeElsewhere }, ...whenUnreachable(resumeHere)],
+  /** The default otherwise: nothing is tried again. */
+  pass: [],
+  reapply: [{ reason: 'preempted', answer: resumeElsewhere }, ...whenUnreachable(resumeElsewhere)],
+  rerun: [{ reason: 'preempted', answer: resumeElsewhere }, ...whenUnreachable(rerunHere)],
+  resume: whenUnreachable(resumeHere),
+  'loop: failures': untilItSucceeds,
+  /** After a success it begins anew: the checkpoint of a finished run has nothing left to continue. */
+  'loop: true': [...untilItSucceeds, { reason: 'succeeded', answer: rerunHere }],
+} as const satisfies Readonly<Record<string, readonly Rule[]>>;
+
+export type PresetName = keyof typeof presets;
+
+/** The first rule that matches the reason and, where it names a pattern, the evidence. */
+export function answerFor(recovery: RecoverySpec, reason: RuledReason, evidence: Evidence): Answer {
+  const rule = recovery.rules.find(
+    (one) => one.reason === reason && (one.evidence === undefined || one.evidence === evidence.pattern),
+  );
+  return rule?.answer ?? { then: reason === 'succeeded' ? 'done' : 'fail', on: 'same' };
+}
+
+// ------------------------------------------------------------------------------------------ budgets
+
+export type Budget = keyof RecoverySpec['budget'];
+
+/**
+ * Whose doing an end was, and so which budget it uses up. Machines that are taken away or fall silent are the
+ * platform's doing. A non-zero exit is the program's own, whatever it printed: one that prints `GRPC error` on every
+ * start must not go on for ever. An attempt that got no capacity never ran and uses up nothing; a success uses up nothing.
+ */
+export function budgetOf(reason: Reason): Budget | null {
+  switch (reason) {
+    case 'preempted':
+    case 'unreachable':
+      return 'preemptions';
+    case 'setup_failed':
+    case 'command_failed':
+    case 'hung':
+      return 'failures';
+    case 'succeeded':
+    case 'stopped':
+    case 'allocation_failed':
+    case 'timed_out':
+      return null;
+  }
+}
+
+/** The attempts since the owner's newest word, up to this one: what budgets are counted over. */
+function sinceAsked(job: Job, attempt: Attempt): readonly Attempt[] {
+  const until = job.attempts.slice(0, attempt.ordinal);
+  return until.slice(
+    Math.max(
+      0,
+      until.findLastIndex((one) => one.asked),
+    ),
+  );
+}
+
+/** The attempts since the owner's newest word that used up the same budget as this one, this one included. */
+export function usedBudget(job: Job, attempt: Attempt, budget: Budget): readonly Attempt[] {
+  return sinceAsked(job, attempt).filter((one) => one.ending !== null && budgetOf(one.ending.reason) === budget);
+}
+
+// ------------------------------------------------------------------------------------------ what follows
+
+/** What is to happen once an attempt has ended. */
+export type Following =
+  | {
+      readonly next: 'attempt';
+      readonly how: Wish['how'];
+      readonly stage: number;
+      readonly on: Answer['on'];
+      readonly notBefore: Instant;
+      readonly applied: Applied | null;
+    }
+  /** The owner has a wish, which is answered before any rule. */
+  | { readonly next: 'wish' }
+  | { readonly next: 'settle'; readonly verdict: Settled['verdict']; readonly applied: Applied | null };
+
+/** Which rule answered, and how much of its budget is used. */
+export interface Applied {
+  readonly then: Answer['then'];
+  readonly on: Answer['on'];
+  readonly used: number;
+  readonly limit: number;
+}
+
+/** What follows the end of that attempt, if it ended now. The owner's word comes before any rule. */
+export function whatFollows(job: Job, attempt: Attempt, now: Instant): Following {
+  const { ending } = attempt;
+  if (ending === null)
+    throw new Error(`job ${job.id}: attempt ${attempt.ordinal} is not ending, nothing follows it yet`);
+  const { reason, evidence } = ending;
+  if (job.desired !== 'run') return settleAs(reason === 'succeeded' ? 'succeeded' : stoppedWord(job));
+  if (job.wish !== null) return { next: 'wish' };
+  switch (reason) {
+    case 'stopped':
+      return settleAs(stoppedWord(job));
+    case 'timed_out':
+      return settleAs('failed');
+    case 'allocation_failed':
+      return afterNoCapacity(job, attempt, now);
+    case 'succeeded':
+    case 'preempted':
+    case 'unreachable':
+    case 'setup_failed':
+    case 'command_failed':
+    case 'hung':
+      return byRule(job, attempt, reason, answerFor(job.spec.recovery, reason, evidence), now);
+  }
+}
+
+function settleAs(verdict: Settled['verdict'], applied: Applied | null = null): Following {
+  return { next: 'settle', verdict, applied };
+}
+
+/** The word for a job whose owner had it ended. */
+export function stoppedWord(job: Job): 'stopped' | 'cancelled' {
+  return job.cancelled ? 'cancelled' : 'stopped';
+}
+
+function byRule(job: Job, attempt: Attempt, reason: RuledReason, answer: Answer, now: Instant): Following {
+  const budget = budgetOf(reason);
+  const used = budget === null ? [] : usedBudget(job, attempt, budget);
+  const limit = budget === null ? 0 : job.spec.recovery.budget[budget];
+  const applied: Applied = { ...answer, used: used.length, limit };
+  if (answer.then === 'done') return settleAs('succeeded');
+  if (answer.then === 'fail') return settleAs('failed', applied);
+  if (used.length > limit && !planted('budget-ignored')) return settleAs('failed', { ...applied, then: 'fail' });
+  const { replaceable } = capacityTraits(job.spec.capacity);
+  return {
+    next: 'attempt',
+    ...shapeOf(attempt, answer.then),
+    on: replaceable ? answer.on : 'same',
+    notBefore: now + pauseAfter(job, attempt, reason, used),
+    applied,
+  };
+}
+
+/** An attempt whose command never started leaves nothing new to resume from: the next one is as it was to be. */
+function shapeOf(attempt: Attempt, then: 'resume' | 'rerun'): { readonly how: Wish['how']; readonly stage: number } {
+  if (then === 'rerun') return { how: 'rerun', stage: 0 };
+  if (attempt.startedAt === null) return { how: attempt.how, stage: attempt.stage };
+  return { how: 'resume', stage: attempt.stage + 1 };
+}
+
+/**
+ * How long to wait before the next attempt. After a preemption nothing: the wait for capacity is wait enough. After
+ * silence nothing at first. After failures the spec's delay, doubling while attempts fail quickly; one that ran for longer
+ * than the longest delay begins the count anew.
+ */
+function pauseAfter(job: Job, attempt: Attempt, reason: RuledReason, used: readonly Attempt[]): Duration {
+  const { delay, delayMax } = job.spec.recovery;
+  const ranLong = used.findLastIndex(
+    (one) => one.runningAt !== null && (one.ending?.since ?? 0) - one.runningAt > delayMax,
+  );
+  const quick = used.length - Math.max(0, ranLong);
+  switch (reason) {
+    case 'preempted':
+      return 0;
+    case 'succeeded':
+      return delay;
+    case 'unreachable':
+      return doubling(delay, delayMax, quick - 1, job.id, attempt.ordinal);
+    case 'setup_failed':
+    case 'command_failed':
+    case 'hung':
+      return doubling(delay, delayMax, quick, job.id, attempt.ordinal);
+  }
+}
+
+/** No capacity: the typed error decides, not a rule. Permanent ones end the job, the others set the pace of the next request. */
+function afterNoCapacity(job: Job, attempt: Attempt, now: Instant): Following {
+  const since = attempt.ending?.since ?? now;
+  const waitEnd = capacityWaitEnd(job, attempt);
+  const kind = allocationOf(job, attempt.allocation).lastFailure?.error.kind ?? 'internal';
+  if (isPermanent(kind) || (waitEnd !== undefined && waitEnd <= since)) return settleAs('failed');
+  const others = sinceAsked(job, attempt);
+  const inRow = others.length - 1 - others.findLastIndex((one) => one.ending?.reason !== 'allocation_failed');
+  const wait = pace(kind, inRow, job.id, attempt.ordinal);
+  return { next: 'attempt', how: attempt.how, stage: attempt.stage, on: 'new', notBefore: now + wait, applied: null };
+}

@@ -1,0 +1,314 @@
+// Situation: the class that a job and what is seen of it fall in. The table is read from the top, the first match wins,
+// so each row may assume that none above it holds. Rows look and name; what to do about it is in `reconcile.ts`.
+
+import { capacityTraits, capacityWaitEnd, isLost, isPermanent, leaving, mayRequest, nextTryAt } from './allocate.ts';
+import { triesUsedUp } from './fold.ts';
+import type { Attempt, Evidence } from './job.ts';
+import { planted } from './plant.ts';
+import { unprovenWorkers } from './prepare.ts';
+import type { Reason, WorkerId } from './spec.ts';
+import type { Instant } from './time.ts';
+import { killedJudgement, mayBeAlive, silentWorker, strangersAlive } from './view.ts';
+import type { Place, View } from './view.ts';
+
+export type Situation =
+  /** Off the list; nothing is asked any more. */
+  | { readonly kind: 'removed' }
+  /** Nothing more will run without a new wish. */
+  | { readonly kind: 'settled' }
+  /** The owner had it ended before anything ran, or between two attempts. */
+  | { readonly kind: 'ended_by_owner' }
+  /** It has to wait for its turn. */
+  | { readonly kind: 'queued' }
+  /** The next attempt can be made. */
+  | { readonly kind: 'wanted' }
+  /** The attempt must end, and nothing of it can be alive any more. */
+  | { readonly kind: 'over' }
+  /** The attempt must end, and something of it may be alive. */
+  | { readonly kind: 'ending' }
+  /** Something decides now that the attempt must end. */
+  | { readonly kind: 'must_end'; readonly reason: Reason; readonly evidence: Evidence }
+  /** A run of another attempt is alive where only this one's may be. */
+  | { readonly kind: 'crowded' }
+  /** An earlier allocation is still on its way out. */
+  | { readonly kind: 'leaving' }
+  /** It is too early for the next attempt. */
+  | { readonly kind: 'too_early' }
+  /** Nobody can say how the allocation is. */
+  | { readonly kind: 'unseen' }
+  /** The allocation has to be asked for, not before that moment. */
+  | { readonly kind: 'to_request'; readonly notBefore: Instant }
+  /** The allocation was accepted and does not show yet. */
+  | { readonly kind: 'accepted' }
+  /** The allocation is being waited for: in a queue, being made, or under repair. */
+  | { readonly kind: 'coming' }
+  /** Workers have steps before them, or do not answer. */
+  | { readonly kind: 'preparing' }
+  /** Every worker is prepared, or some of them have not started yet what the others have. */
+  | { readonly kind: 'to_start'; readonly workers: readonly WorkerId[] }
+  /** The command is on its way: started everywhere, alive or done wherever somebody answers. */
+  | { readonly kind: 'under_way' };
+
+type Row = (view: View) => Situation | false | undefined;
+
+/** For rows that speak of the open attempt only. */
+function during(row: (view: View, attempt: Attempt) => Situation | false | undefined): Row {
+  return (view) => (view.attempt === undefined ? undefined : row(view, view.attempt));
+}
+
+function mustEnd(reason: Reason, evidence: Evidence): Situation {
+  return { kind: 'must_end', reason, evidence };
+}
+
+const table: readonly Row[] = [
+  // A removed job is history.
+  ({ job }) => job.removed && { kind: 'removed' },
+
+  // ---- between attempts
+
+  // A settled job only lets go of what it may not keep.
+  ({ job }) => job.settled !== null && { kind: 'settled' },
+  // Nothing is under way, and nothing is wanted.
+  ({ job, attempt }) => attempt === undefined && job.desired !== 'run' && { kind: 'ended_by_owner' },
+  // Something is wanted, and it is not the job's turn.
+  ({ admitted, attempt }) => attempt === undefined && !admitted.ok && { kind: 'queued' },
+  // Something is wanted: the first attempt, or the owner's wish.
+  ({ attempt }) => attempt === undefined && { kind: 'wanted' },
+
+  // ---- an attempt that must end: its reason stands
+
+  // It never started, or every place of its command has told its end.
+  during((view, attempt) => attempt.ending !== null && !isAnythingAlive(view, attempt) && { kind: 'over' }),
+  // Something of it may be alive.
+  during((_, attempt) => attempt.ending !== null && { kind: 'ending' }),
+
+  // ---- reasons to end, the surest first
+
+  // All places have ended well. Whatever else is going on, the command has done its work.
+  during(
+    (view, attempt) =>
+      attempt.startedAt !== null &&
+      allSucceeded(view) &&
+      mustEnd('succeeded', { detail: 'exit code 0 on every worker' }),
+  ),
+  // The owner said stop, cancel or delete.
+  during(({ job }) => job.desired !== 'run' && mustEnd('stopped', { detail: 'asked by the owner' })),
+  // The job's own limit on its run. It needs no look: a program that cannot be seen is running out of time too.
+  during(({ job, now }, { runningAt }) => {
+    const { maxRuntime } = job.spec.limits;
+    const isOver = runningAt !== null && maxRuntime !== null && now >= runningAt + maxRuntime;
+    return isOver && mustEnd('timed_out', { detail: 'it ran for as long as job.max_runtime allows' });
+  }),
+  // The owner's patience for capacity. It needs no look either.
+  during((view, attempt) => {
+    const end = capacityWaitEnd(view.job, attempt);
+    const isOver = view.allocation?.readyAt === null && end !== undefined && view.now >= end;
+    return (
+      isOver && mustEnd('allocation_failed', { detail: 'no capacity came within the time limit', ...rawError(view) })
+    );
+  }),
+  // The name is taken, the request was refused for good, or the standing allocation does not exist.
+  during((view) => {
+    const error = view.allocation?.lastFailure?.error;
+    if (error === undefined || view.allocation?.readyAt !== null || view.allocation.acceptedAt !== null) return false;
+    return isPermanent(error.kind) && mustEnd('allocation_failed', { detail: error.message, raw: error.raw });
+  }),
+  // The allocation will not be usable again. Before it was ever ready that is a failure to get capacity, unless the cloud
+  // says that it took it; after that it is the cloud's act, by whatever word the cloud calls it.
+  during((view) => {
+    const { allocation } = view;
+    if (allocation === undefined || !isLost(allocation)) return false;
+    const evidence = { detail: lossDetail(view), ...rawError(view) };
+    const wasTaken =
+      allocation.readyAt !== null || (view.look.kind === 'known' && view.look.value.cause === 'preempted');
+    return mustEnd(wasTaken ? 'preempted' : 'allocation_failed', evidence);
+  }),
+  // The allocation was let go while an attempt on it was open: only a late wish can bring this about.
+  during(({ allocation }) => {
+    const wasReleased = allocation !== undefined && allocation.releasedAt !== null;
+    return wasReleased && mustEnd('preempted', { detail: 'its allocation was released' });
+  }),
+  // One worker of many has failed: the attempt fails as a whole.
+  during((view, attempt) => attempt.startedAt !== null && failureOf(view, attempt)),
+  // The program is alive and says nothing.
+  during((view, attempt) => attempt.startedAt !== null && hungPlace(view)),
+  // The cloud says ready, and a worker has been silent for longer than the spec's patience.
+  during((view) => {
+    const worker = silentForTooLong(view);
+    return worker !== undefined && mustEnd('unreachable', { detail: `worker ${worker} does not answer`, worker });
+  }),
+  // Something on one worker has used up its tries: a step, or the start of the command.
+  during(({ job }, attempt) => {
+    const used = Object.entries(attempt.stepFailures).find(
+      ([key, { tries }]) => !key.startsWith('stop/') && tries >= triesUsedUp(job),
+    );
+    return used !== undefined && mustEnd('setup_failed', setupEvidence(...used));
+  }),
+  // The command names a worker that the allocation does not have.
+  during(({ places, allocation }) => {
+    const workers = allocation?.workers ?? null;
+    if (workers !== null && places.length === 0)
+      return mustEnd('setup_failed', { detail: 'the command is to run on no worker' });
+    const missing = places.find(({ worker }) => workers !== null && worker !== 'here' && worker >= workers);
+    const detail = `the command is to run on worker ${missing?.worker}, and there are ${workers} workers`;
+    return missing !== undefined && mustEnd('setup_failed', { detail, worker: missing.worker });
+  }),
+
+  // ---- on the way to a running command
+
+  // Two attempts' commands are never alive together.
+  during((view) => strangersAlive(view).length > 0 && { kind: 'crowded' }),
+  // It has begun: what remains is to see it through.
+  during((view, attempt) => attempt.startedAt !== null && started(view, attempt)),
+  // Not its turn.
+  during(({ admitted }) => !admitted.ok && { kind: 'queued' }),
+  // What was held before must be seen gone before anything new is asked for.
+  during(({ job }) => leaving(job).length > 0 && { kind: 'leaving' }),
+  // A backoff.
+  during(({ now }, { notBefore }) => notBefore > now && { kind: 'too_early' }),
+  // Not knowing is no reason to do anything.
+  during(({ look }) => look.kind === 'unknown' && !planted('unknown-is-absent') && { kind: 'unseen' }),
+  // It is not there, and nobody has confirmed a request: ask, at the pace of the last error.
+  during(({ job, look, allocation }) => {
+    if (allocation === undefined || allocation.acceptedAt !== null || !mayRequest(job, allocation)) return false;
+    const isAbsent = look.kind === 'unknown' || look.value.state === 'absent';
+    return isAbsent && { kind: 'to_request', notBefore: nextTryAt(job, allocation) };
+  }),
+  // It is not there although it was accepted, or should be there by itself: look again before believing it.
+  during(({ look }) => look.kind === 'known' && look.value.state === 'absent' && { kind: 'accepted' }),
+  // In a queue, being made, or under repair.
+  during(({ look }) => look.kind === 'known' && look.value.state !== 'ready' && { kind: 'coming' }),
+  // Ready, and some worker is not.
+  during((view) => isAnyoneUnprepared(view) && { kind: 'preparing' }),
+  // Ready, everywhere.
+  during(({ places }) => ({ kind: 'to_start', workers: places.map(({ worker }) => worker) })),
+];
+
+/** The first row that matches. The last rows match whatever is left, so there always is one. */
+export function classify(view: View): Situation {
+  for (const row of table) {
+    const situation = row(view);
+    if (situation !== false && situation !== undefined) return situation;
+  }
+  throw new Error(`job ${view.job.id}: no situation matches, although the last row matches everything`);
+}
+
+// ------------------------------------------------------------------------------------------ what rows ask
+
+function isAnythingAlive(view: View, attempt: Attempt): boolean {
+  if (attempt.startedAt === null) return false;
+  if (planted('no-gang')) return false;
+  return view.places.some((place) => mayBeAlive(place, attempt));
+}
+
+function allSucceeded(view: View): boolean {
+  return view.places.length > 0 && view.places.every(({ run }) => run.state === 'exited' && run.exitCode === 0);
+}
+
+/**
+ * Why the attempt has failed on some worker, if it has. A machine that lost the program explains what the others ran into,
+ * so it comes first; among exits the lowest worker. While a worker is silent nobody is judged: it may be the cause. And a
+ * program that was just killed on capacity that the cloud may take away waits for the cloud's word, which comes later.
+ */
+function failureOf(view: View, attempt: Attempt): Situation | undefined {
+  const lost = view.places.find((place) => hasVanished(place, attempt));
+  const failed = view.places.find(({ run }) => run.state === 'exited' && run.exitCode !== 0);
+  const place = lost ?? failed;
+  if (place === undefined || view.places.some(({ isSilent }) => isSilent)) return undefined;
+  if (lost !== undefined) {
+    return mustEnd('unreachable', { detail: vanishedDetail(lost), worker: lost.worker, ...matchedIn(lost, attempt) });
+  }
+  if (place.run.state !== 'exited' || isJustKilled(view, place)) return undefined;
+  const { exitCode, signal } = place.run;
+  const how = signal === undefined ? `exit code ${exitCode}` : `killed by ${signal}`;
+  return mustEnd('command_failed', {
+    detail: `${how} on ${wordFor(place.worker)}`,
+    worker: place.worker,
+    exitCode,
+    ...(signal === undefined ? {} : { signal }),
+    ...matchedIn(place, attempt),
+  });
+}
+
+/** No process and no exit: also a run that was seen and that its worker has since forgotten. */
+function hasVanished({ run }: Place, attempt: Attempt): boolean {
+  return run.state === 'vanished' || run.state === 'lost_start' || (run.state === 'none' && attempt.runningAt !== null);
+}
+
+function vanishedDetail({ run, worker }: Place): string {
+  const what =
+    run.state === 'vanished' ? run.detail : run.state === 'none' ? 'its files are gone' : 'it never came to life';
+  return `the program vanished on ${wordFor(worker)}: ${what}`;
+}
+
+function isJustKilled({ job, now }: View, { run }: Place): boolean {
+  if (run.state !== 'exited' || !capacityTraits(job.spec.capacity).revocable) return false;
+  const wasKilled = run.signal !== undefined || run.exitCode === 143 || run.exitCode === 137;
+  // The end was written by the worker's clock: a clock that is far off is no reason to wait.
+  return wasKilled && Math.abs(now - run.endedAt) < killedJudgement;
+}
+
+function matchedIn({ seen }: Place, attempt: Attempt): { readonly pattern?: string; readonly line?: string } {
+  const matched = seen?.matched;
+  return matched?.attempt === attempt.ordinal ? { pattern: matched.pattern, line: matched.line } : {};
+}
+
+function hungPlace({ job, places, now }: View): Situation | undefined {
+  const { silenceTimeout } = job.spec.limits;
+  if (silenceTimeout === null) return undefined;
+  const hung = places.find(({ run }) => run.state === 'running' && now - run.outputAt >= silenceTimeout);
+  if (hung === undefined) return undefined;
+  return mustEnd('hung', {
+    detail: `no output on ${wordFor(hung.worker)} for as long as job.silence_timeout allows`,
+    worker: hung.worker,
+  });
+}
+
+/** The grace runs while the cloud itself answers; `here` has no cloud that could speak for it. */
+function silentForTooLong(view: View): WorkerId | undefined {
+  const worker = silentWorker(view);
+  const { allocation, look } = view;
+  if (worker === undefined || allocation === undefined || look.kind === 'unknown') return undefined;
+  if (worker !== 'here' && look.value.state !== 'ready') return undefined;
+  if (planted('unknown-worker-is-lost')) return worker;
+  if (allocation.silentWho !== 'worker' || allocation.silentSince === null) return undefined;
+  return view.now >= allocation.silentSince + view.job.spec.recovery.unreachableGrace ? worker : undefined;
+}
+
+function setupEvidence(key: string, { detail, tries }: { readonly detail: string; readonly tries: number }): Evidence {
+  const [first = '', ...rest] = key.split('/');
+  const isStart = first === 'start';
+  const where = isStart ? rest.join('/') : first;
+  const worker: WorkerId = where === 'here' ? where : Number(where);
+  const what = isStart ? 'the command could not be started' : `step ${rest.join('/')} failed`;
+  return { detail: `${what} on ${wordFor(worker)} (${tries} ${tries === 1 ? 'try' : 'tries'}): ${detail}`, worker };
+}
+
+function started({ places }: View, attempt: Attempt): Situation {
+  const unstarted = places.filter(({ run }) => run.state === 'none' && attempt.runningAt === null);
+  if (unstarted.length === 0) return { kind: 'under_way' };
+  return { kind: 'to_start', workers: unstarted.map(({ worker }) => worker) };
+}
+
+function isAnyoneUnprepared(view: View): boolean {
+  if (planted('start-before-setup')) return false;
+  return view.workers.some(({ seen }) => seen === undefined) || unprovenWorkers(view).length > 0;
+}
+
+function lossDetail({ allocation, look }: View): string {
+  const detail = look.kind === 'known' && look.value.detail !== '' ? look.value.detail : allocation?.seen?.detail;
+  const words = { absent: 'it is gone', releasing: 'somebody else deletes it', foreign: 'its name is taken' };
+  const state = allocation?.seen?.state;
+  const word = state === 'absent' || state === 'releasing' || state === 'foreign' ? words[state] : 'the cloud took it';
+  return detail === undefined || detail === '' ? word : `${word} (${detail})`;
+}
+
+function rawError({ allocation }: View): { readonly raw?: string } {
+  const error = allocation?.lastFailure?.error;
+  return error === undefined ? {} : { raw: error.raw === '' ? error.message : error.raw };
+}
+
+/** `worker 3`, or `this machine`. */
+export function wordFor(worker: WorkerId): string {
+  return worker === 'here' ? 'this machine' : `worker ${worker}`;
+}

@@ -1,0 +1,314 @@
+// A small pretend world for tests of the rules: one cloud, its workers, and a controller's pass over them.
+// It is as kind as the outside can be; faults are brought in by the tests that need them.
+
+import type { Action, Decision, Event } from '../../src/core/decision.ts';
+import { actionKey } from '../../src/core/decision.ts';
+import type { AllocationState, Job } from '../../src/core/job.ts';
+import { commandWorkers, lastAllocation, mayExist } from '../../src/core/job.ts';
+import { known, unknown } from '../../src/core/observation.ts';
+import type {
+  AllocationSeen,
+  Fact,
+  Observation,
+  Outcome,
+  OutcomeResult,
+  RunSeen,
+  WorkerSeen,
+} from '../../src/core/observation.ts';
+import { newJob } from '../../src/core/create.ts';
+import { presets } from '../../src/core/recover.ts';
+import type { PresetName } from '../../src/core/recover.ts';
+import { reconcile } from '../../src/core/reconcile.ts';
+import type { JobSpec, LocalSpec, SetupStep, TpuSpec, WorkerId } from '../../src/core/spec.ts';
+import { hour, minute, second } from '../../src/core/time.ts';
+import type { Instant } from '../../src/core/time.ts';
+
+export const t0: Instant = 1_700_000_000_000;
+
+export const tpu: TpuSpec = {
+  kind: 'tpu',
+  ownership: 'owned',
+  mode: 'tpu-vm',
+  project: 'emulator',
+  zone: 'us-central2-b',
+  accelerator: 'v4-16',
+  name: 'iris',
+  runtimeVersion: 'tpu-ubuntu2204-base',
+  pricing: 'spot',
+  startupScript: null,
+  networkTags: [],
+  metadata: {},
+  remoteUser: null,
+  privateKey: null,
+  pricePerHour: 12.88,
+};
+
+export const local: LocalSpec = { kind: 'local', ownership: 'standing', workdir: '/work' };
+
+export function step(name: string): SetupStep {
+  return { name, key: `${name}-1`, check: null, apply: 'true', files: [], timeout: minute };
+}
+
+export function spec(changes: Partial<JobSpec> & { readonly preset?: PresetName } = {}): JobSpec {
+  const { preset = 'pre', ...rest } = changes;
+  return {
+    version: 1,
+    name: 'iris',
+    tags: [],
+    capacity: tpu,
+    steps: [step('ssh')],
+    command: { script: 'true', place: 'workers', workers: 'all', env: {}, workdir: null, checkpointDir: null },
+    recovery: {
+      preset,
+      rules: presets[preset],
+      budget: { preemptions: 100, failures: 3 },
+      delay: 10 * second,
+      delayMax: 5 * minute,
+      unreachableGrace: 3 * minute,
+    },
+    limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 2 },
+    stop: { signal: 'TERM', grace: 30 * second },
+    finish: { capacity: 'release', keepFor: null },
+    ...rest,
+  };
+}
+
+export function freshJob(given: JobSpec = spec()): { readonly job: Job; readonly events: readonly Event[] } {
+  const { job, event } = newJob({ id: '000001', installation: 'abc123', owner: 'alice', spec: given, at: t0 });
+  return { job, events: [event] };
+}
+
+/** A worker's run of one attempt, as the world knows it. */
+interface Run {
+  readonly attempt: number;
+  readonly startedAt: Instant;
+  outputAt: Instant;
+  ended: { readonly exitCode: number; readonly signal?: string; readonly at: Instant } | 'vanished' | null;
+}
+
+interface Worker {
+  proofs: Set<string>;
+  runs: Run[];
+  isAnswering: boolean;
+}
+
+interface Node {
+  state: AllocationState;
+  detail: string;
+  cause?: 'preempted' | 'failed';
+  workers: Worker[];
+}
+
+/** One job in its world. `pass` is one pass of a controller; `act` does what it asked; `run` does both until rest. */
+export class World {
+  job: Job;
+  events: Event[];
+  now: Instant = t0;
+  /** Nodes by allocation ordinal; a standing node is there from the beginning under ordinal 1. */
+  readonly nodes = new Map<number, Node>();
+  readonly here: Worker = { proofs: new Set(), runs: [], isAnswering: true };
+  cloudAnswers = true;
+  workersCount = 2;
+  admitted: Observation['admitted'] = { ok: true };
+  /** What the next request comes back with, instead of a node. */
+  refusal: OutcomeResult | null = null;
+  /** What the next setup step comes back with. */
+  stepResult: OutcomeResult = { kind: 'done' };
+  /** Programs that ignore their stop signal. */
+  isStubborn = false;
+  outcomes: Outcome[] = [];
+  decision: Decision | undefined;
+  /** Called with every pass. */
+  onPass: (before: Job, observation: Observation, decision: Decision, now: Instant) => void = () => undefined;
+
+  constructor(given: JobSpec = spec()) {
+    const { job, events } = freshJob(given);
+    this.job = job;
+    this.events = [...events];
+    if (given.capacity.kind === 'local') this.workersCount = 1;
+    if (given.capacity.ownership === 'standing') this.nodes.set(1, this.newNode('ready'));
+  }
+
+  newNode(state: AllocationState): Node {
+    const workers = Array.from({ length: this.workersCount }, () => ({
+      proofs: new Set<string>(),
+      runs: [],
+      isAnswering: true,
+    }));
+    return { state, detail: state.toUpperCase(), workers };
+  }
+
+  /** What is there of the newest allocation. */
+  get node(): Node {
+    const found = this.nodes.get(this.job.allocations.length);
+    if (found === undefined) throw new Error('there is no node of the newest allocation');
+    return found;
+  }
+
+  observe(): Observation {
+    const asked = this.job.allocations.filter((one) => mayExist(one) || one === lastAllocation(this.job));
+    const outcomes = this.outcomes;
+    this.outcomes = [];
+    return {
+      admitted: this.admitted,
+      allocations: asked.map(({ ordinal }) => ({ allocation: ordinal, fact: this.lookAt(ordinal) })),
+      workers: this.lookAtWorkers(),
+      outcomes,
+    };
+  }
+
+  lookAt(ordinal: number): Fact<AllocationSeen> {
+    if (!this.cloudAnswers) return unknown('the cloud does not answer', this.now);
+    const node = this.nodes.get(this.job.spec.capacity.ownership === 'standing' ? 1 : ordinal);
+    if (node === undefined) return known({ state: 'absent', detail: '' }, this.now);
+    return known(
+      {
+        state: node.state,
+        detail: node.detail,
+        ...(node.cause === undefined ? {} : { cause: node.cause }),
+        ...(node.state === 'ready' ? { workers: node.workers.length } : {}),
+      },
+      this.now,
+    );
+  }
+
+  lookAtWorkers(): Observation['workers'] {
+    const allocation = lastAllocation(this.job);
+    if (allocation === undefined || this.job.settled !== null) return [];
+    const standing = this.job.spec.capacity.ownership === 'standing';
+    const node = this.nodes.get(standing ? 1 : allocation.ordinal);
+    const found: { allocation: number; worker: WorkerId; fact: Fact<WorkerSeen> }[] = [];
+    if (
+      node !== undefined &&
+      allocation.goneAt === null &&
+      (node.state === 'ready' || (!this.cloudAnswers && allocation.readyAt !== null))
+    ) {
+      for (const [index, worker] of node.workers.entries()) {
+        found.push({ allocation: allocation.ordinal, worker: index, fact: this.lookAtWorker(worker) });
+      }
+    }
+    if (this.job.spec.command.place === 'here') {
+      found.push({ allocation: allocation.ordinal, worker: 'here', fact: this.lookAtWorker(this.here) });
+    }
+    return found;
+  }
+
+  private lookAtWorker(worker: Worker): Fact<WorkerSeen> {
+    if (!worker.isAnswering) return unknown('no answer', this.now);
+    const runs = worker.runs.map((run): RunSeen => {
+      const { attempt } = run;
+      if (run.ended === 'vanished') return { attempt, state: 'vanished', detail: 'the machine restarted' };
+      if (run.ended === null) return { attempt, state: 'running', startedAt: run.startedAt, outputAt: run.outputAt };
+      const { exitCode, signal, at } = run.ended;
+      return { attempt, state: 'exited', exitCode, ...(signal === undefined ? {} : { signal }), endedAt: at };
+    });
+    return known({ bootId: 'b1', proofs: [...worker.proofs], runs }, this.now);
+  }
+
+  /** One pass: observe, reconcile, commit. */
+  pass(observation: Observation = this.observe()): Decision {
+    const before = this.job;
+    const decision = reconcile(before, observation, this.now);
+    this.job = decision.job;
+    this.events.push(...decision.events);
+    this.decision = decision;
+    this.onPass(before, observation, decision, this.now);
+    return decision;
+  }
+
+  /** Does what was asked; each thing comes back as an outcome. */
+  act(actions: readonly Action[] = this.decision?.actions ?? []): void {
+    for (const action of actions) {
+      this.outcomes.push({ key: actionKey(action), at: this.now, result: this.perform(action) });
+    }
+  }
+
+  perform(action: Action): OutcomeResult {
+    const standing = this.job.spec.capacity.ownership === 'standing';
+    const ordinal = standing ? 1 : action.allocation;
+    const node = this.nodes.get(ordinal);
+    switch (action.kind) {
+      case 'request':
+        if (this.refusal !== null) return this.refusal;
+        if (node === undefined) this.nodes.set(ordinal, this.newNode('ready'));
+        return { kind: 'done' };
+      case 'release':
+        this.nodes.delete(ordinal);
+        return { kind: 'done' };
+      case 'step': {
+        const key = this.job.spec.steps.find(({ name }) => name === action.step)?.key ?? '';
+        if (this.stepResult.kind === 'done') node?.workers[action.worker]?.proofs.add(key);
+        return this.stepResult;
+      }
+      case 'start': {
+        const worker = action.worker === 'here' ? this.here : node?.workers[action.worker];
+        if (worker === undefined || !worker.isAnswering) return { kind: 'unclear', evidence: { detail: 'no answer' } };
+        if (!worker.runs.some(({ attempt }) => attempt === action.attempt)) {
+          worker.runs.push({ attempt: action.attempt, startedAt: this.now, outputAt: this.now, ended: null });
+        }
+        return { kind: 'done' };
+      }
+      case 'stop': {
+        const worker = action.worker === 'here' ? this.here : node?.workers[action.worker];
+        if (worker === undefined || !worker.isAnswering) return { kind: 'unclear', evidence: { detail: 'no answer' } };
+        const run = worker.runs.find(({ attempt }) => attempt === action.attempt);
+        if (run?.ended === null && (action.how === 'kill' || !this.isStubborn)) {
+          run.ended = {
+            exitCode: action.how === 'kill' ? 137 : 143,
+            signal: action.how === 'kill' ? 'KILL' : 'TERM',
+            at: this.now,
+          };
+        }
+        return { kind: 'done' };
+      }
+    }
+  }
+
+  /** Passes and acts until nothing more is due at this moment, or at most that often. */
+  settleNow(most = 60): void {
+    for (let count = 0; count < most; count += 1) {
+      const decision = this.pass();
+      this.act();
+      if (this.outcomes.length === 0 && (decision.wakeAt === undefined || decision.wakeAt > this.now)) return;
+    }
+    throw new Error(`no rest after ${most} passes; the last decision: ${JSON.stringify(this.decision?.actions)}`);
+  }
+
+  /** Lets time pass, waking as the decisions ask, until `enough` or until that much time has gone by. */
+  live(enough: () => boolean, atMost = 6 * hour): void {
+    const end = this.now + atMost;
+    while (this.now <= end) {
+      this.settleNow();
+      if (enough()) return;
+      const wakeAt = this.decision?.wakeAt;
+      if (wakeAt === undefined) return;
+      this.now = Math.max(wakeAt, this.now + 1);
+    }
+  }
+
+  /** The run of that attempt on that worker of the newest node. */
+  run(worker: WorkerId, attempt: number): Run {
+    const host = worker === 'here' ? this.here : this.node.workers[worker];
+    const found = host?.runs.find((one) => one.attempt === attempt);
+    if (found === undefined) throw new Error(`worker ${worker} has no run of attempt ${attempt}`);
+    return found;
+  }
+
+  exit(worker: WorkerId, exitCode: number, attempt = this.job.attempts.length): void {
+    this.run(worker, attempt).ended = { exitCode, at: this.now };
+  }
+
+  exitAll(exitCode: number, attempt = this.job.attempts.length): void {
+    for (const worker of commandWorkers(this.job.spec.command, this.workersCount)) this.exit(worker, exitCode, attempt);
+  }
+
+  preempt(): void {
+    this.node.state = 'lost';
+    this.node.detail = 'PREEMPTED';
+    this.node.cause = 'preempted';
+  }
+
+  kinds(): readonly string[] {
+    return this.events.map(({ kind }) => kind);
+  }
+}
