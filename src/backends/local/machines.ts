@@ -1,0 +1,125 @@
+// This machine as a worker, for local jobs and for commands that run `here`. The same run folders, marks and launcher as on
+// a remote host; only what happens a thousand times an hour (look, start, tail) goes without a shell of its own.
+
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { MachinePort, WorkerRef } from '../../app/ports.ts';
+import type { Job } from '../../core/job.ts';
+import { known, unknown } from '../../core/observation.ts';
+import type { Fact, WorkerSeen } from '../../core/observation.ts';
+import type { SetupStep, WorkerId } from '../../core/spec.ts';
+import { second } from '../../core/time.ts';
+import type { Instant } from '../../core/time.ts';
+import { attemptTexts, badVariable } from '../../remote/launch.ts';
+import { startDetached, textOf } from '../../remote/process.ts';
+import { quote } from '../../remote/quote.ts';
+import { bootIdFile, runMark } from '../../remote/run-folder.ts';
+import { createLocalTransport } from '../../remote/transport.ts';
+import { createMachines, failed, fillNodeName, noAnswer, refused, startOutcome } from '../machines.ts';
+import { attemptsBelow, isOver, isThere, lookAtRun, namesIn, readLine } from './runs.ts';
+import type { RunFolder } from './runs.ts';
+import { createTailHub } from './tail.ts';
+
+export interface LocalMachinesOptions {
+  /** `$JOBMAN_HOME`, absolute. Run folders are below `runs/`. */
+  readonly home: string;
+  /** The environment that commands begin with: that of whoever runs jobman. JOBMAN_BOOT_ID_FILE in it is for tests. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The login folder, in which steps and commands without a folder of their own start. */
+  readonly userHome: string;
+  readonly now: () => Instant;
+  readonly stepLog: (job: Job, step: string, worker: WorkerId, chunk: Uint8Array) => Promise<void>;
+  readonly readFile: (path: string) => Promise<Uint8Array>;
+  /** Called when a command that was started from this process has ended: its job deserves a look now. */
+  readonly changed: (jobId: string) => void;
+}
+
+/** The folder of this job for that worker on this machine. */
+export function localRoot(home: string, job: Job, worker: WorkerId): string {
+  return join(home, 'runs', job.id, String(worker));
+}
+
+export function createLocalMachines(options: LocalMachinesOptions): MachinePort {
+  const { home, now } = options;
+  // A jobman that is itself started by a job must not pass that job's mark on, or a stop of that one would end ours.
+  const { JOBMAN_RUN: _mark, ...env } = options.env;
+  const transport = createLocalTransport({ env, cwd: options.userHome });
+  const viaShell = createMachines({
+    reach: () => Promise.resolve({ kind: 'open', transport }),
+    root: (ref) => quote(localRoot(home, ref.job, ref.worker)),
+    stepLog: options.stepLog,
+    readFile: options.readFile,
+    now,
+    forget: () => undefined,
+  });
+  const hub = createTailHub();
+  const readBootId = (): string => readLine(env['JOBMAN_BOOT_ID_FILE'] ?? bootIdFile) ?? 'unknown';
+  const folderOf = (ref: WorkerRef, attempt: number): RunFolder => ({
+    attempt,
+    path: join(localRoot(home, ref.job, ref.worker), `attempt_${attempt}`),
+    mark: runMark(ref.job, attempt, ref.worker),
+  });
+
+  function lookAt(ref: WorkerRef): Fact<WorkerSeen> {
+    const root = localRoot(home, ref.job, ref.worker);
+    const at = now();
+    try {
+      const bootId = readBootId();
+      const proofs = namesIn(join(root, 'proofs', String(ref.allocation.ordinal)));
+      const runs = attemptsBelow(root).map((attempt) => lookAtRun(folderOf(ref, attempt), bootId, at));
+      return known({ bootId, proofs, runs }, at);
+    } catch (error) {
+      return unknown(`the run folder ${root} cannot be read: ${textOf(error)}`, at);
+    }
+  }
+
+  return {
+    look: (refs) => Promise.resolve(refs.map(lookAt)),
+
+    async start(ref, launch) {
+      const { job, worker } = ref;
+      const bad = badVariable(launch.env);
+      if (bad !== undefined)
+        return refused(worker, `the variable ${bad} has a name or a value that no environment can hold`);
+      const root = localRoot(home, job, worker);
+      const folder = folderOf(ref, launch.attempt.ordinal);
+      if (isThere(folder.path)) return { kind: 'done' };
+      let launcher: string;
+      try {
+        mkdirSync(root, { recursive: true, mode: 0o700 });
+        const prepared = mkdtempSync(join(root, `start_attempt_${folder.attempt}.`));
+        const texts = attemptTexts({ ...launch, script: fillNodeName(launch.script, ref) }, folder.mark);
+        for (const [name, text] of Object.entries(texts)) writeFileSync(join(prepared, name), text, { mode: 0o600 });
+        launcher = join(prepared, 'launch');
+      } catch (error) {
+        return failed(worker, `the run folder below ${root} cannot be written: ${textOf(error)}`);
+      }
+      const started = await startDetached(
+        {
+          argv: ['/bin/sh', launcher, `attempt_${folder.attempt}`],
+          env: { ...env, JOBMAN_RUN: folder.mark },
+          cwd: options.userHome,
+        },
+        {
+          timeoutMs: 30 * second,
+          onExit: () => {
+            options.changed(job.id);
+          },
+        },
+      );
+      if (started.error !== null) return failed(worker, `this machine could not start the command: ${started.error}`);
+      if (started.timedOut) return noAnswer(worker, 'the launcher did not answer within 30 s', true);
+      return startOutcome(worker, started.words.trim(), started.words === '' ? 'nothing' : started.words);
+    },
+
+    step: (ref: WorkerRef, step: SetupStep) => viaShell.step(ref, step),
+    stop: (ref, attempt, how, signal) => viaShell.stop(ref, attempt, how, signal),
+
+    tail(ref, attempt, from, receiver) {
+      const folder = folderOf(ref, attempt);
+      return hub.follow(folder.path, () => isOver(folder, readBootId(), now()), from, receiver);
+    },
+
+    forget: () => undefined,
+  };
+}

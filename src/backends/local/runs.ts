@@ -1,0 +1,161 @@
+// Looking at runs on this machine: the same files and marks that remote/look.ts reads with a shell, read directly. A look
+// at a local job is a few small reads; they are synchronous because each takes less than handing it to another thread.
+
+import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import type { RunSeen } from '../../core/observation.ts';
+import type { Instant } from '../../core/time.ts';
+import { exited } from '../../remote/look.ts';
+import { startPatienceMs } from '../../remote/run-folder.ts';
+
+/** One attempt's run folder. */
+export interface RunFolder {
+  readonly attempt: number;
+  readonly path: string;
+  /** The whole mark of its processes. */
+  readonly mark: string;
+}
+
+export interface Exit {
+  readonly code: number;
+  readonly endedAt: Instant;
+}
+
+/** How it stands with that run. Throws when a file is there and cannot be read: then nothing is known. */
+export function lookAtRun(folder: RunFolder, bootId: string, now: Instant): RunSeen {
+  const { attempt, path } = folder;
+  const exit = readExit(path);
+  if (exit !== undefined) return exited(attempt, exit.code, exit.endedAt);
+  const launcher = readPid(path);
+  if (launcher !== undefined) {
+    if (!isAlive(launcher, bootId)) {
+      // It may have ended between the two questions.
+      const exitNow = readExit(path);
+      if (exitNow !== undefined) return exited(attempt, exitNow.code, exitNow.endedAt);
+      if (findMarked(folder.mark).length === 0) {
+        const restarted = launcher.bootId !== bootId;
+        return vanished(
+          attempt,
+          restarted
+            ? 'the machine was restarted'
+            : 'its processes were killed from outside, and no exit code was written',
+        );
+      }
+    }
+    const outputAt = modifiedAt(join(path, 'log')) ?? launcher.startedAt;
+    return {
+      attempt,
+      state: 'running',
+      startedAt: launcher.startedAt,
+      outputAt: Math.max(launcher.startedAt, outputAt),
+    };
+  }
+  if (isThere(join(path, 'never'))) return vanished(attempt, 'it was stopped before it had begun');
+  const since = modifiedAt(path) ?? now;
+  if (now - since < startPatienceMs || findMarked(folder.mark).length > 0) return { attempt, state: 'starting', since };
+  return vanished(attempt, 'its start was cut in the middle, and nothing ran');
+}
+
+/** True when nothing of it is alive and nothing more will be written. */
+export function isOver(folder: RunFolder, bootId: string, now: Instant): boolean {
+  const run = lookAtRun(folder, bootId, now);
+  return run.state === 'exited' || run.state === 'vanished';
+}
+
+/** The attempts that left a folder below that root, in order. */
+export function attemptsBelow(root: string): readonly number[] {
+  return namesIn(root)
+    .map((name) => /^attempt_(\d+)$/u.exec(name)?.[1])
+    .filter((number) => number !== undefined)
+    .map(Number)
+    .toSorted((a, b) => a - b);
+}
+
+/** The exit as the launcher or a kill wrote it; undefined while there is none. */
+export function readExit(path: string): Exit | undefined {
+  const words = readLine(join(path, 'exit'))?.split(' ');
+  return words?.length === 2 ? { code: Number(words[0]), endedAt: Number(words[1]) } : undefined;
+}
+
+interface Launcher {
+  readonly pid: number;
+  readonly ticks: string;
+  readonly bootId: string;
+  readonly startedAt: Instant;
+}
+
+/** Undefined while the line is not complete. */
+function readPid(path: string): Launcher | undefined {
+  const words = readLine(join(path, 'pid'))?.split(' ');
+  if (words?.length !== 4) return undefined;
+  const [pid = '', ticks = '', bootId = '', startedAt = ''] = words;
+  return { pid: Number(pid), ticks, bootId, startedAt: Number(startedAt) };
+}
+
+/** A number alone says nothing: it may be somebody else's by now, or the machine may have been started anew. */
+function isAlive(launcher: Launcher, bootId: string): boolean {
+  if (launcher.bootId !== bootId) return false;
+  const words = readText(`/proc/${launcher.pid}/stat`)
+    ?.replace(/^.*\) /su, '')
+    .split(' ');
+  if (words === undefined || words[0] === 'Z' || words[0] === 'X') return false;
+  return words[19] === launcher.ticks;
+}
+
+/** The processes that carry exactly that mark. */
+export function findMarked(mark: string): readonly number[] {
+  const wanted = `JOBMAN_RUN=${mark}`;
+  const found: number[] = [];
+  for (const name of namesIn('/proc')) {
+    if (!/^\d+$/u.test(name)) continue;
+    let environment: string;
+    try {
+      environment = readFileSync(`/proc/${name}/environ`, 'latin1');
+    } catch {
+      // Somebody else's, or gone.
+      continue;
+    }
+    if (environment.includes(wanted) && environment.split('\0').includes(wanted)) found.push(Number(name));
+  }
+  return found;
+}
+
+function vanished(attempt: number, detail: string): RunSeen {
+  return { attempt, state: 'vanished', detail };
+}
+
+/** The names in a folder; none when there is no such folder. Throws when it cannot be read. */
+export function namesIn(folder: string): readonly string[] {
+  return ifThere(() => readdirSync(folder)) ?? [];
+}
+
+export function isThere(path: string): boolean {
+  return modifiedAt(path) !== undefined;
+}
+
+function modifiedAt(path: string): Instant | undefined {
+  const time = ifThere(() => statSync(path).mtimeMs);
+  return time === undefined ? undefined : Math.floor(time);
+}
+
+/** A line with its end, without it; undefined when the file is not there or the line is not complete. */
+export function readLine(path: string): string | undefined {
+  const text = readText(path);
+  return text?.endsWith('\n') === true ? text.slice(0, -1) : undefined;
+}
+
+function readText(path: string): string | undefined {
+  return ifThere(() => readFileSync(path, 'latin1'));
+}
+
+/** Undefined when it is not there, which is an answer; anything else that goes wrong is thrown. */
+function ifThere<Value>(read: () => Value): Value | undefined {
+  try {
+    return read();
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    // A process that ends while its folder in /proc is read answers ESRCH.
+    if (code === 'ENOENT' || code === 'ESRCH' || code === 'ENOTDIR') return undefined;
+    throw error;
+  }
+}
