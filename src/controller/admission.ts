@@ -1,56 +1,52 @@
-// Admission: whose turn it is. A machine that is always there has no queue of its own, so its slots are ours to give.
-// Who holds a slot is told by the records: a job with an open attempt that was let in. Nothing is remembered beyond them.
+// Admission: keeps at hand the records of the jobs that take turns, so that each pass can be told whose turn it is.
+// Who that is, core/admit.ts decides from the records alone.
 
 import type { Store } from '../app/ports.ts';
-import { openAttempt } from '../core/job.ts';
+import { admission, admit, holdsSlot, takesTurns, waitsForSlot } from '../core/admit.ts';
 import type { Job } from '../core/job.ts';
 import type { Observation } from '../core/observation.ts';
 
 export interface Admission {
-  /** Whether this job may go on; gives it a slot when one is free and nobody is before it. */
+  /** Whether this job may go on. */
   ask(job: Job): Observation['admitted'];
-  /** The record after a commit: a job that needs its slot no longer gives it to the next in line. */
+  /** The record after a commit: whoever has his turn by it is woken. */
   note(job: Job): void;
-  /** Reads from the store who holds a slot, before the first pass. */
+  /** Reads from the store who holds a slot and who waits, before the first pass. A waiting job has no due time of its own. */
   learn(store: Store): Promise<void>;
 }
 
 export function createAdmission(options: { readonly slots: number; readonly wake: (id: string) => void }): Admission {
-  const holders = new Set<string>();
-  const waiting = new Set<string>();
+  const jobs = new Map<string, Job>();
+  let admitted: ReadonlySet<string> = new Set();
 
-  const needsSlot = (job: Job): boolean => job.spec.capacity.kind === 'local';
-  const holdsSlot = (job: Job): boolean => job.settled === null && openAttempt(job) !== undefined;
+  /** True when it changed who holds or waits, on which alone the turns depend. */
+  function keep(job: Job): boolean {
+    const before = jobs.get(job.id);
+    if (holdsSlot(job) || waitsForSlot(job)) jobs.set(job.id, job);
+    else jobs.delete(job.id);
+    const isSame =
+      before === undefined
+        ? !jobs.has(job.id)
+        : jobs.has(job.id) && holdsSlot(before) === holdsSlot(job) && before.wish?.at === job.wish?.at;
+    return !isSame;
+  }
 
   return {
     ask(job) {
-      if (!needsSlot(job) || holders.has(job.id)) return { ok: true };
-      if (holders.size < options.slots && (waiting.size === 0 || job.id === firstOf(waiting))) {
-        waiting.delete(job.id);
-        holders.add(job.id);
-        return { ok: true };
-      }
-      if (job.settled === null) waiting.add(job.id);
-      return { ok: false, detail: `all ${options.slots} slots of this machine are taken` };
+      if (takesTurns(job) && keep(job)) admitted = admit(options.slots, [...jobs.values()]);
+      return admission(options.slots, admitted, job);
     },
     note(job) {
-      if (!needsSlot(job)) return;
-      if (job.settled !== null || job.desired !== 'run') waiting.delete(job.id);
-      if (holdsSlot(job)) return;
-      holders.delete(job.id);
-      const next = firstOf(waiting);
-      if (next !== undefined && holders.size < options.slots) options.wake(next);
+      if (!takesTurns(job) || !keep(job)) return;
+      const before = admitted;
+      admitted = admit(options.slots, [...jobs.values()]);
+      for (const id of admitted) if (!before.has(id) && id !== job.id) options.wake(id);
     },
     async learn(store) {
       const page = await store.list({ settledMost: 0 });
-      for (const job of page.jobs) if (needsSlot(job) && holdsSlot(job)) holders.add(job.id);
+      for (const job of page.jobs) if (takesTurns(job)) keep(job);
+      admitted = admit(options.slots, [...jobs.values()]);
+      for (const id of admitted) options.wake(id);
     },
   };
-}
-
-/** Lowest id first: who came first. */
-function firstOf(ids: ReadonlySet<string>): string | undefined {
-  let first: string | undefined;
-  for (const id of ids) if (first === undefined || id < first) first = id;
-  return first;
 }

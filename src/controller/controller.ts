@@ -8,6 +8,7 @@
 // came in between drops the pass. It carries the lease's epoch, so a controller that was replaced cannot commit. And each
 // action asks `mayAct` right before it begins, since between commit and act a process may be suspended for an hour.
 
+import { eventSentence } from '../app/history.ts';
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
 import type { Decision } from '../core/decision.ts';
 import { commandWorkers } from '../core/job.ts';
@@ -28,7 +29,7 @@ import { observe } from './observe.ts';
 import { createPerformer } from './performer.ts';
 import { createSweeper } from './sweeper.ts';
 import { createWorkqueue } from './workqueue.ts';
-import { eventSentence } from './sentences.ts';
+
 
 /** How long the lease holds without being renewed, and how often it is: two renewals may fail. */
 export const leaseTtl: Duration = 30 * second;
@@ -177,7 +178,7 @@ export function createController(options: ControllerOptions): Controller {
     lastNow = now;
     if (now >= renewAt) await keepLease();
     if (state !== 'running') return;
-    for (const [id, due] of [...schedule]) {
+    for (const [id, due] of schedule) {
       if (due > now) continue;
       schedule.delete(id);
       queue.add(id);
@@ -338,8 +339,7 @@ export function createController(options: ControllerOptions): Controller {
     if (decision.events.length === 0) return;
     try {
       for (const event of decision.events) {
-        const sentence = eventSentence(event);
-        if (sentence !== null) await logFiles.note(decision.job, 'job', event.at, sentence);
+        await logFiles.note(decision.job, 'job', event.at, eventSentence(event, decision.job));
       }
       await logFiles.mirror(decision.job, decision.events);
     } catch (error) {
@@ -425,8 +425,20 @@ export function createController(options: ControllerOptions): Controller {
     if (state !== 'running') return;
     log.info(`controller ${options.version} began as ${options.holder}`);
     renewAt = clock.now();
-    await admission.learn(store);
+    await learn();
     await round();
+  }
+
+  async function learn(): Promise<void> {
+    for (let tries = 0; state === 'running'; tries += 1) {
+      try {
+        await admission.learn(store);
+        return;
+      } catch (error) {
+        if (tries === 0) log.warn(`the record of jobs cannot be used: ${textOf(error)}`);
+        await pause(clock, backoff(tries, second, leasePace));
+      }
+    }
   }
 
   /** At once, without a further word to anybody: nothing here is ours any more. */

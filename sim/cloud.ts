@@ -1,0 +1,226 @@
+// Cloud: capacity as a controller sees it. Truth is in world.ts; here is what is answered, and when, and what becomes of
+// a message whose reply is lost.
+
+import type { AllocationRef, CapacityPort, Clock, Stray } from '../src/app/ports.ts';
+import type { CloudErrorKind } from '../src/core/job.ts';
+import { known, unknown } from '../src/core/observation.ts';
+import type { AllocationSeen, Fact, OutcomeResult } from '../src/core/observation.ts';
+import type { BackendName, JobSpec } from '../src/core/spec.ts';
+import type { Chance } from './chance.ts';
+import type { Weather } from './weather.ts';
+import { findMachine, makeMachine, newMachine, releaseMachine } from './world.ts';
+import type { Machine, MachineState, World } from './world.ts';
+
+/** What the storm is doing right now; the driver changes it. */
+export interface Sky {
+  weather: Weather;
+  /** Nobody reaches the cloud. */
+  cloudIsDown: boolean;
+  /** Nobody reaches any host of the cloud: the line at our end is cut. */
+  lineIsCut: boolean;
+}
+
+/** Told of each call as it arrives, before anything comes of it. */
+export interface CallWatcher {
+  called(kind: 'request' | 'release' | 'step' | 'start' | 'stop' | 'look', ref: AllocationRef, detail: string): void;
+  strayReleased(stray: Stray): void;
+}
+
+export interface PortParts {
+  readonly world: World;
+  readonly sky: Sky;
+  readonly chance: Chance;
+  readonly clock: Clock;
+  readonly watcher: CallWatcher;
+  readonly installation: string;
+  /** How many workers a new machine for this job has. */
+  readonly workersOf: (job: string) => number;
+}
+
+/** The pretend cloud, as one controller reaches it. */
+export function createCloud(parts: PortParts): CapacityPort {
+  const { world, sky, chance, clock, watcher } = parts;
+  const { timeline } = world;
+  /** Lists that lacked an item lack it once: two in a row are what no second look can tell from the truth. */
+  const missedLast = new Set<Machine>();
+
+  function refusal(): OutcomeResult | undefined {
+    const { weather } = sky;
+    const draw = (kind: CloudErrorKind, raw: string): OutcomeResult => {
+      const error = { kind, message: `the cloud said ${kind}`, raw };
+      const isPermanent = kind === 'permission';
+      return { kind: isPermanent ? 'refused' : 'failed', evidence: { detail: error.message }, error };
+    };
+    if (chance.yes(weather.permission)) return draw('permission', '403 PERMISSION_DENIED');
+    if (!world.hasCapacity && chance.yes(0.5)) return draw('stockout', '429 no more capacity in the zone');
+    if (chance.yes(weather.stockout)) return draw('stockout', '429 no more capacity in the zone');
+    if (chance.yes(weather.quota)) return draw('quota', '429 quota exceeded');
+    if (chance.yes(weather.rateLimited)) return draw('rate_limited', '429 slow down');
+    if (chance.yes(weather.internal)) return draw('internal', '500 internal');
+    return undefined;
+  }
+
+  /** Sends a message that has an effect; what comes back may tell, mislead or be silent. */
+  async function send(effect: () => void): Promise<OutcomeResult> {
+    const { weather } = sky;
+    await timeline.pause(chance.between(20, 800));
+    const lost: OutcomeResult = { kind: 'unclear', evidence: { detail: 'no reply in time' } };
+    if (sky.cloudIsDown) {
+      await timeline.pause(chance.between(1_000, 10_000));
+      return { kind: 'failed', evidence: { detail: 'connection refused' } };
+    }
+    if (chance.yes(weather.effectLate)) {
+      timeline.after(chance.between(5_000, 90_000), effect);
+      await timeline.pause(chance.between(5_000, 20_000));
+      return lost;
+    }
+    if (chance.yes(weather.requestLost)) {
+      await timeline.pause(chance.between(5_000, 20_000));
+      return lost;
+    }
+    effect();
+    if (chance.yes(weather.replyLost)) {
+      await timeline.pause(chance.between(5_000, 20_000));
+      return lost;
+    }
+    await timeline.pause(chance.between(20, 500));
+    return { kind: 'done' };
+  }
+
+  function seen(ref: AllocationRef): AllocationSeen {
+    const machine = findMachine(world, ref.allocation.name) ?? lastOf(world, ref.allocation.name);
+    if (machine === undefined) return { state: 'absent', detail: 'not found' };
+    if (!isTheirs(machine, ref)) return { state: 'foreign', detail: 'not ours' };
+    const isStale = timeline.now - machine.stateSince < 4_000 && chance.yes(sky.weather.listStale);
+    if (isStale && machine.stateBefore === null) return { state: 'absent', detail: 'not found' };
+    if (machine.state !== 'gone' && !missedLast.has(machine) && chance.yes(sky.weather.listPartial)) {
+      missedLast.add(machine);
+      return { state: 'absent', detail: 'not found' };
+    }
+    missedLast.delete(machine);
+    return seenAs(machine, isStale && machine.stateBefore !== null ? machine.stateBefore : machine.state);
+  }
+
+  return {
+    backend: 'tpu',
+    async look(refs) {
+      for (const ref of refs) watcher.called('look', ref, '');
+      const began = clock.now();
+      await timeline.pause(chance.between(20, 600));
+      if (sky.cloudIsDown || chance.yes(sky.weather.lookFails)) {
+        await timeline.pause(chance.between(0, 9_000));
+        return refs.map((): Fact<AllocationSeen> => unknown('503 the list could not be made', began));
+      }
+      return refs.map((ref) => known(seen(ref), clock.now()));
+    },
+    async request(ref) {
+      watcher.called('request', ref, '');
+      const { allocation, job } = ref;
+      const existing = findMachine(world, allocation.name);
+      if (existing !== undefined) {
+        await timeline.pause(chance.between(20, 500));
+        if (isTheirs(existing, ref)) return { kind: 'done' };
+        const error = { kind: 'invalid' as const, message: `${allocation.name} is taken`, raw: '409 ALREADY_EXISTS' };
+        return { kind: 'refused', evidence: { detail: error.message }, error };
+      }
+      const refused = refusal();
+      if (refused !== undefined && !sky.cloudIsDown) {
+        await timeline.pause(chance.between(20, 2_000));
+        return refused;
+      }
+      return send(() => {
+        if (findMachine(world, allocation.name) !== undefined) return;
+        const labels = { installation: job.installation, job: job.id, allocation: allocation.ordinal };
+        const isStanding = allocation.ownership === 'standing';
+        const workers = parts.workersOf(job.id);
+        makeMachine(world, newMachine({ name: allocation.name, labels, isStanding, workers, at: timeline.now }));
+      });
+    },
+    async release(ref) {
+      watcher.called('release', ref, '');
+      return send(() => {
+        const machine = findMachine(world, ref.allocation.name);
+        if (machine !== undefined && isTheirs(machine, ref)) releaseMachine(world, machine);
+      });
+    },
+    async sweep(places) {
+      await timeline.pause(chance.between(50, 1_000));
+      const first = places[0];
+      if (first === undefined || sky.cloudIsDown || chance.yes(sky.weather.lookFails)) {
+        return unknown('503 the list could not be made', clock.now());
+      }
+      const strays = world.machines.flatMap((machine): Stray[] => {
+        const { labels } = machine;
+        if (machine.state === 'gone' || labels?.installation !== parts.installation) return [];
+        return [{ backend: 'tpu', resource: machine.name, ...labels, state: machine.state }];
+      });
+      return known(strays, clock.now());
+    },
+    async releaseStray(stray) {
+      watcher.strayReleased(stray);
+      return send(() => {
+        const machine = findMachine(world, stray.resource);
+        const labels = machine?.labels;
+        if (machine === undefined || labels === null || labels === undefined) return;
+        if (labels.job !== stray.job || labels.allocation !== stray.allocation) return;
+        releaseMachine(world, machine);
+      });
+    },
+    pricePerHour: (_spec: JobSpec) => 1,
+  };
+}
+
+/** This machine as capacity: always there. */
+export function createHere(clock: Clock, world: World): CapacityPort {
+  const done = async (): Promise<OutcomeResult> => ({ kind: 'done' });
+  return {
+    backend: 'local' satisfies BackendName,
+    look: async (refs) => {
+      await world.timeline.pause(1);
+      return refs.map(() => known<AllocationSeen>({ state: 'ready', detail: 'here', workers: 1 }, clock.now()));
+    },
+    request: done,
+    release: done,
+    sweep: async () => known<readonly Stray[]>([], clock.now()),
+    releaseStray: done,
+    pricePerHour: () => null,
+  };
+}
+
+function lastOf(world: World, name: string): Machine | undefined {
+  return world.machines.findLast((machine) => machine.name === name);
+}
+
+/** Whether that allocation may speak of that machine: an owned one by its labels, a standing one by its name. */
+export function isTheirs(machine: Machine, ref: AllocationRef): boolean {
+  if (ref.allocation.ownership === 'standing') return true;
+  const { labels } = machine;
+  return (
+    labels !== null &&
+    labels.installation === ref.job.installation &&
+    labels.job === ref.job.id &&
+    labels.allocation === ref.allocation.ordinal
+  );
+}
+
+function seenAs(machine: Machine, state: MachineState): AllocationSeen {
+  switch (state) {
+    case 'waiting':
+      return { state, detail: 'WAITING_FOR_RESOURCES' };
+    case 'provisioning':
+      return { state, detail: 'CREATING' };
+    case 'ready':
+      return { state, detail: 'READY', workers: machine.hosts.length };
+    case 'interrupted':
+      return { state, detail: 'REPAIRING' };
+    case 'lost': {
+      const cause = machine.cause ?? 'failed';
+      if (cause === 'preempted') return { state, detail: 'PREEMPTED', cause };
+      return { state, detail: 'FAILED', cause, error: { kind: 'internal', message: 'it failed', raw: 'FAILED' } };
+    }
+    case 'releasing':
+      return { state, detail: 'DELETING' };
+    case 'gone':
+      return { state: 'absent', detail: 'not found' };
+  }
+}

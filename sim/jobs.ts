@@ -1,0 +1,154 @@
+// Jobs: what the owners of a pretend world want run, and how their programs behave.
+
+import { presets } from '../src/core/recover.ts';
+import type { PresetName } from '../src/core/recover.ts';
+import type { CapacitySpec, JobSpec, SetupStep } from '../src/core/spec.ts';
+import { minute, second } from '../src/core/time.ts';
+import { createChance, hashOf } from './chance.ts';
+import type { Chance } from './chance.ts';
+import type { Plan } from './world.ts';
+
+/** How the attempts of one job go, one after another; the last stands for all that follow. */
+export type Fortune = 'succeeds' | 'fails' | 'hangs' | 'endless';
+
+export interface Nature {
+  readonly workers: number;
+  readonly fortunes: readonly Fortune[];
+  readonly length: number;
+  readonly linePeriod: number;
+  readonly obeysAfter: number | null;
+  readonly seed: number;
+}
+
+export interface Wanted {
+  readonly spec: JobSpec;
+  readonly nature: Nature;
+  /** When it is created. */
+  readonly at: number;
+}
+
+/** The jobs of one world: between one and four, most of them on machines of the cloud. */
+export function drawJobs(chance: Chance): readonly Wanted[] {
+  const jobs = chance.pick([1, 1, 2, 2, 3, 4]);
+  return Array.from({ length: jobs }, (_, index) => drawJob(chance.fork(`job ${index}`), index));
+}
+
+function drawJob(chance: Chance, index: number): Wanted {
+  const sort = chance.pick(['owned', 'owned', 'owned', 'owned', 'owned', 'standing', 'local'] as const);
+  const workers = sort === 'local' ? 1 : chance.pick([1, 1, 2, 2, 3, 4]);
+  const place = sort !== 'local' && chance.yes(0.15) ? 'here' : 'workers';
+  const preset = chance.pick([
+    'pre',
+    'pre',
+    'pass',
+    'reapply',
+    'rerun',
+    'resume',
+    'loop: failures',
+    'loop: failures',
+  ] satisfies PresetName[]);
+  const fortunes = drawFortunes(chance);
+  // A hang is only told from a long silence by a limit, so a program that hangs comes with one.
+  const hangs = fortunes.includes('hangs');
+  const linePeriod = chance.between(5, 20) * second;
+  const spec: JobSpec = {
+    version: 1,
+    name: `job-${index}`,
+    tags: [],
+    capacity: drawCapacity(chance, sort, index),
+    steps: Array.from({ length: chance.pick([0, 1, 1, 2]) }, (_, number) => step(`step${number}`)),
+    command: {
+      script: 'true\n',
+      place,
+      workers: place === 'workers' && workers > 2 && chance.yes(0.2) ? [0, 1] : 'all',
+      env: {},
+      workdir: null,
+      checkpointDir: null,
+    },
+    recovery: {
+      preset,
+      rules: presets[preset],
+      budget: { preemptions: chance.pick([2, 20, 100]), failures: chance.between(0, 3) },
+      delay: chance.between(1, 20) * second,
+      delayMax: minute,
+      unreachableGrace: chance.pick([minute, 3 * minute]),
+    },
+    limits: {
+      maxRuntime: chance.yes(0.15) ? chance.between(2, 6) * minute : null,
+      silenceTimeout: hangs || chance.yes(0.2) ? 2 * minute : null,
+      capacityWait: chance.yes(0.1) ? chance.between(2, 10) * minute : null,
+      setupTries: chance.between(1, 4),
+    },
+    stop: { signal: 'TERM', grace: chance.between(5, 30) * second },
+    finish: chance.yes(0.1) ? { capacity: 'keep', keepFor: chance.pick([null, 5 * minute]) } : { capacity: 'release', keepFor: null },
+  };
+  const nature: Nature = {
+    workers,
+    fortunes,
+    length: chance.between(20, 240) * second,
+    linePeriod,
+    obeysAfter: chance.yes(0.2) ? null : chance.between(0, 8) * second,
+    seed: chance.between(0, 2 ** 31),
+  };
+  return { spec, nature, at: chance.yes(0.7) ? 0 : chance.between(0, 5 * minute) };
+}
+
+function drawFortunes(chance: Chance): readonly Fortune[] {
+  const before = Array.from({ length: chance.pick([0, 0, 0, 1, 2]) }, () => chance.pick(['fails', 'fails', 'hangs'] as const));
+  return [...before, chance.pick(['succeeds', 'succeeds', 'succeeds', 'fails', 'endless'] as const)];
+}
+
+function drawCapacity(chance: Chance, sort: 'owned' | 'standing' | 'local', index: number): CapacitySpec {
+  if (sort === 'local') return { kind: 'local', ownership: 'standing', workdir: '/' };
+  return {
+    kind: 'tpu',
+    ownership: sort,
+    mode: chance.pick(['tpu-vm', 'queued-resources']),
+    project: 'pretend',
+    zone: 'pretend-a',
+    accelerator: 'v4-8',
+    name: sort === 'standing' ? `standing-${index}` : `job-${index}`,
+    runtimeVersion: 'base',
+    pricing: chance.pick(['spot', 'ondemand']),
+    startupScript: null,
+    networkTags: [],
+    metadata: {},
+    remoteUser: null,
+    privateKey: null,
+    pricePerHour: 1,
+  };
+}
+
+function step(name: string): SetupStep {
+  return { name, key: `${name}-key`, check: null, apply: 'true', files: [], timeout: minute };
+}
+
+/** How that program behaves on that worker. The same question gets the same answer, whoever asks and however often. */
+export function planFor(nature: Nature, attempt: number, worker: string): Plan {
+  const fortune = nature.fortunes[Math.min(attempt, nature.fortunes.length) - 1] ?? 'succeeds';
+  const chance = createChance(hashOf(`${nature.seed}/${attempt}/${worker}`));
+  const gang = createChance(hashOf(`${nature.seed}/${attempt}`));
+  const unlucky = gang.between(0, nature.workers - 1);
+  const isUnlucky = worker === 'here' || worker === `${unlucky}`;
+  const usual: Plan = {
+    slow: 0,
+    length: nature.length + chance.between(0, 3_000),
+    exitCode: 0,
+    linePeriod: nature.linePeriod,
+    silentAfter: null,
+    lastLine: 'the end',
+    obeysAfter: nature.obeysAfter,
+  };
+  switch (fortune) {
+    case 'succeeds':
+      return usual;
+    case 'fails':
+      // The others wait for the one that failed, as programs that talk to each other do.
+      if (!isUnlucky) return { ...usual, length: null };
+      return { ...usual, length: usual.length ?? 0, exitCode: 1, lastLine: gang.pick(['GRPC error', 'it broke', 'it broke']) };
+    case 'hangs':
+      return { ...usual, length: null, silentAfter: isUnlucky ? gang.between(5, 60) * second : null };
+    case 'endless':
+      return { ...usual, length: null };
+  }
+}

@@ -1,0 +1,409 @@
+// Laws: what must be true in every world, whatever the storm (design, section 4). They are judged by what happened in
+// the world and by what the owners said. Where a law speaks of the record itself (commit before act, settled means
+// empty, history tells the state) the record is held against the world.
+
+import type { AllocationRef, CommitResult, Commit, Stray } from '../src/app/ports.ts';
+import type { Event } from '../src/core/decision.ts';
+import type { Allocation, Job } from '../src/core/job.ts';
+import { minute, second } from '../src/core/time.ts';
+import { contentOf } from './copies.ts';
+import type { Copies } from './copies.ts';
+import { retold } from './retold.ts';
+import { folderOf, isAlive, outputOf, printed, runName } from './world.ts';
+import type { Machine, Run, World } from './world.ts';
+
+export const laws = {
+  1: 'unknown is not absent',
+  2: 'commit before act',
+  3: 'only what is ours',
+  4: 'one command at a time',
+  5: 'setup before start',
+  6: 'settled means empty',
+  7: 'bounded',
+  8: 'quiet at rest',
+  9: 'history tells the state',
+  10: 'convergence',
+  11: 'logs are whole',
+} as const;
+
+export type Law = keyof typeof laws;
+
+export interface Violation {
+  readonly law: Law;
+  readonly sentence: string;
+  readonly at: number;
+}
+
+/** What the owners, the cloud and the hosts know of one job, without asking any controller. */
+interface Ledger {
+  /** The record as last committed: by a controller or by the owner's word. */
+  job: Job;
+  /** How many words the owner has said, and when the last. */
+  words: number;
+  wordAt: number;
+  /** Replies of the cloud, by action and ordinal: `request/1`. */
+  readonly accepted: Set<string>;
+  readonly refused: Set<string>;
+  /** Things on hosts that did not go well: steps, starts, stops. */
+  troubles: number;
+  /** Attempts that began in the world since the owner's last word. */
+  begun: Set<number>;
+  /** Times of the latest requests, by allocation. */
+  readonly requests: Map<number, number[]>;
+  readonly steps: Map<string, number>;
+  readonly events: Event[];
+  commits: number;
+}
+
+export interface Judge {
+  /** The first law that was broken; nothing after it counts. */
+  readonly violation: Violation | null;
+  /** The record's owner has spoken: a new job, or a word about an old one. */
+  spoken(job: Job, events: readonly Event[]): void;
+  committed(commit: Commit, result: CommitResult): void;
+  called(kind: 'request' | 'release' | 'step' | 'start' | 'stop' | 'look', ref: AllocationRef, detail: string): void;
+  replied(kind: string, ref: AllocationRef, reply: string): void;
+  strayReleased(stray: Stray): void;
+  begins(run: Run): void;
+  /** A controller's clock jumped: patience that is counted by it may end early. */
+  clockJumped(): void;
+  /** How many calls that have effects, and how many commits, there were so far. */
+  readonly counts: { readonly acts: number; readonly looks: number; readonly commits: number };
+  job(id: string): Job;
+  readonly jobs: readonly Job[];
+  break(law: Law, sentence: string): void;
+  /** What holds only once all is at rest. */
+  atRest(copies: Copies): void;
+}
+
+export function createJudge(world: () => World): Judge {
+  const ledgers = new Map<string, Ledger>();
+  const jumps: number[] = [];
+  const counts = { acts: 0, looks: 0, commits: 0 };
+  let violation: Violation | null = null;
+
+  function breakLaw(law: Law, sentence: string): void {
+    if (violation !== null) return;
+    violation = { law, sentence, at: world().timeline.now };
+    world().say(`LAW ${law} (${laws[law]}) is broken: ${sentence}`);
+  }
+
+  function ledgerOf(id: string): Ledger {
+    const ledger = ledgers.get(id);
+    if (ledger === undefined) throw new Error(`the world knows no job ${id}`);
+    return ledger;
+  }
+
+  function machineOf(ref: AllocationRef): Machine | undefined {
+    return world().machines.findLast((one) => one.name === ref.allocation.name && one.state !== 'gone');
+  }
+
+  // ------------------------------------------------------------------------------------------ grounds
+
+  /**
+   * Whatever may move a controller to end a program or to let a machine go, as far as the world and the owner know of it:
+   * the owner's word, the cloud's act, a program that ended or overstayed, a host that was silent for too long.
+   */
+  function hasGround(ledger: Ledger, machine: Machine | undefined): boolean {
+    const { now } = world().timeline;
+    const { job } = ledger;
+    if (job.desired !== 'run' || ledger.words > 0) return true;
+    const { limits, recovery } = job.spec;
+    if (ledger.troubles > limits.setupTries) return true;
+    if (ledger.refused.size > 0) return true;
+    const runs = world().runs.filter((run) => run.job === job.id);
+    if (runs.some((run) => run.endedAt !== null)) return true;
+    for (const run of runs) {
+      if (run.startedAt === null) continue;
+      if (limits.maxRuntime !== null && now - run.startedAt >= limits.maxRuntime * 0.9) return true;
+      const isQuiet = run.plan.silentAfter !== null && now - run.startedAt > run.plan.silentAfter;
+      if (limits.silenceTimeout !== null && isQuiet) return true;
+    }
+    if (limits.capacityWait !== null && now - job.createdAt + world().timeline.now >= limits.capacityWait * 0.9) return true;
+    if (machine === undefined) return true;
+    if (machine.state === 'lost' || machine.lostAt !== null || machine.releaseAskedAt !== null) return true;
+    if (machine.wasInterrupted || machine.hosts.some((host) => host.restarts > 0)) return true;
+    if (machine.hosts.some((host) => host.silentLongest(now) >= recovery.unreachableGrace * 0.8)) return true;
+    if (world().lineCutLongest >= recovery.unreachableGrace * 0.8) return true;
+    return jumps.some((at) => at >= machine.madeAt);
+  }
+
+  // ------------------------------------------------------------------------------------------ calls as they arrive
+
+  function checkRecorded(kind: string, ref: AllocationRef, detail: string, ledger: Ledger): void {
+    const { ordinal } = ref.allocation;
+    const allocation = ledger.job.allocations[ordinal - 1];
+    const name = `job ${ref.job.id}: ${kind} ${ordinal} ${detail}`;
+    if (allocation === undefined) {
+      breakLaw(2, `${name} was done, and the record has no such allocation`);
+      return;
+    }
+    const [first = '', worker = ''] = detail.split('/');
+    switch (kind) {
+      case 'request':
+        if (allocation.requestedAt === null) breakLaw(2, `${name} was done before the record said so`);
+        return;
+      case 'release':
+        if (allocation.releasedAt === null) breakLaw(2, `${name} was done before the record said so`);
+        return;
+      case 'step':
+        if (allocation.releasedAt !== null) breakLaw(3, `${name} was done on an allocation that was let go`);
+        return;
+      case 'start':
+      case 'stop': {
+        const attempt = ledger.job.attempts[Number(first) - 1];
+        if (attempt === undefined) {
+          breakLaw(2, `${name} was done, and the record has no such attempt`);
+          return;
+        }
+        if (attempt.allocation !== ordinal) breakLaw(3, `${name} is about attempt ${first}, which is not on that allocation`);
+        if (kind === 'start' && attempt.startedAt === null) breakLaw(2, `${name} was done before the record said so`);
+        const isOver = attempt.endedAt !== null || attempt.ending !== null;
+        if (kind === 'start' && isOver) breakLaw(4, `${name} starts what the record has ended on ${worker}`);
+        if (kind === 'stop' && attempt.ending === null) breakLaw(2, `${name} was done before the record said so`);
+      }
+    }
+  }
+
+  function checkPace(ref: AllocationRef, ledger: Ledger): void {
+    const { now } = world().timeline;
+    const { ordinal } = ref.allocation;
+    const recent = [...(ledger.requests.get(ordinal) ?? []), now].filter((at) => at > now - minute);
+    ledger.requests.set(ordinal, recent);
+    if (recent.length > 15) {
+      breakLaw(7, `job ${ref.job.id}: allocation ${ordinal} was asked for ${recent.length} times within a minute`);
+    }
+  }
+
+  function checkSteps(ref: AllocationRef, detail: string, ledger: Ledger): void {
+    const attempt = ledger.job.attempts.at(-1)?.ordinal ?? 0;
+    const key = `${attempt}/${ref.allocation.ordinal}/${detail}`;
+    const tries = (ledger.steps.get(key) ?? 0) + 1;
+    ledger.steps.set(key, tries);
+    // A lost reply costs no try, so storms and killed controllers add some; without a limit there would be hundreds.
+    if (tries > ledger.job.spec.limits.setupTries + 60) {
+      breakLaw(7, `job ${ref.job.id}: step ${detail} was tried ${tries} times in attempt ${attempt}`);
+    }
+  }
+
+  /** A second machine is asked for while the first is well and nobody has let it go. */
+  function checkSecond(ref: AllocationRef, ledger: Ledger): void {
+    if (ref.allocation.ordinal < 2) return;
+    for (const machine of world().machines) {
+      const { labels } = machine;
+      if (labels === null || labels.job !== ref.job.id || labels.allocation >= ref.allocation.ordinal) continue;
+      if (machine.state !== 'ready' || machine.releaseAskedAt !== null) continue;
+      const wasLetGo = ledger.accepted.has(`release/${labels.allocation}`);
+      if (!wasLetGo) breakLaw(1, `job ${ref.job.id}: ${ref.allocation.name} is asked for while ${machine.name} is well`);
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------ the record, held against the world
+
+  function checkCommit(before: Job, job: Job, ledger: Ledger): void {
+    for (const allocation of job.allocations) {
+      const old = before.allocations[allocation.ordinal - 1];
+      if (allocation.goneAt !== null && (old === undefined || old.goneAt === null)) checkGone(job, allocation);
+      if (allocation.ownership === 'owned') checkAccepted(job, allocation, old, ledger);
+    }
+    const attempt = job.attempts.at(-1);
+    const old = before.attempts[(attempt?.ordinal ?? 0) - 1];
+    if (attempt !== undefined && attempt.endedAt !== null && old !== undefined && old.endedAt === null) {
+      const alive = world().runs.find((run) => run.job === job.id && run.attempt === attempt.ordinal && isAlive(run));
+      if (alive !== undefined && alive.host.machine.state === 'ready') {
+        breakLaw(4, `job ${job.id}: attempt ${attempt.ordinal} counts as ended while ${runName(alive)} is alive`);
+      }
+    }
+  }
+
+  function checkGone(job: Job, allocation: Allocation): void {
+    const { now } = world().timeline;
+    const machine = world().machines.findLast((one) => one.name === allocation.name && one.state !== 'gone');
+    if (machine === undefined || machine.labels?.job !== job.id) return;
+    // What took effect only just now cannot have been seen by a look that began before.
+    if (now - machine.madeAt < 40 * second) return;
+    breakLaw(6, `job ${job.id}: allocation ${allocation.ordinal} counts as gone while ${machine.name} is ${machine.state}`);
+  }
+
+  function checkAccepted(job: Job, allocation: Allocation, old: Allocation | undefined, ledger: Ledger): void {
+    if (allocation.acceptedAt === null || allocation.acceptedAt === old?.acceptedAt) return;
+    const kind = allocation.releasedAt === null ? 'request' : 'release';
+    if (ledger.accepted.has(`${kind}/${allocation.ordinal}`)) return;
+    const hasExisted = world().machines.some((one) => one.name === allocation.name);
+    if (kind === 'request' && hasExisted) return;
+    breakLaw(3, `job ${job.id}: the ${kind} of allocation ${allocation.ordinal} counts as accepted, and nobody said so`);
+  }
+
+  // ------------------------------------------------------------------------------------------ the judge
+
+  return {
+    get violation() {
+      return violation;
+    },
+    counts,
+    get jobs() {
+      return [...ledgers.values()].map((ledger) => ledger.job);
+    },
+    job: (id) => ledgerOf(id).job,
+    break: breakLaw,
+    clockJumped() {
+      jumps.push(world().timeline.now);
+    },
+    spoken(job, events) {
+      const known = ledgers.get(job.id);
+      if (known === undefined) {
+        ledgers.set(job.id, {
+          job,
+          words: 0,
+          wordAt: 0,
+          accepted: new Set(),
+          refused: new Set(),
+          troubles: 0,
+          begun: new Set(),
+          requests: new Map(),
+          steps: new Map(),
+          events: [...events],
+          commits: 0,
+        });
+        return;
+      }
+      known.job = job;
+      known.words += 1;
+      known.wordAt = world().timeline.now;
+      known.begun = new Set();
+      known.events.push(...events);
+    },
+    committed(commit, result) {
+      if (result !== 'committed') return;
+      const ledger = ledgerOf(commit.job.id);
+      const before = ledger.job;
+      ledger.job = commit.job;
+      ledger.events.push(...commit.events);
+      ledger.commits += 1;
+      counts.commits += 1;
+      checkCommit(before, commit.job, ledger);
+    },
+    called(kind, ref, detail) {
+      if (kind === 'look') {
+        counts.looks += 1;
+        return;
+      }
+      counts.acts += 1;
+      const ledger = ledgerOf(ref.job.id);
+      world().say(`call: ${kind} ${ref.job.id}/${ref.allocation.ordinal} ${detail}`);
+      checkRecorded(kind, ref, detail, ledger);
+      if (kind === 'request') {
+        checkPace(ref, ledger);
+        checkSecond(ref, ledger);
+      }
+      if (kind === 'step') checkSteps(ref, detail, ledger);
+      const machine = machineOf(ref);
+      if ((kind === 'release' || kind === 'stop') && machine !== undefined && !hasGround(ledger, machine)) {
+        breakLaw(1, `job ${ref.job.id}: ${kind} ${detail} on ${machine.name}, which is well, and nothing had happened`);
+      }
+    },
+    replied(kind, ref, reply) {
+      const ledger = ledgerOf(ref.job.id);
+      const key = `${kind}/${ref.allocation.ordinal}`;
+      if (reply === 'done') ledger.accepted.add(key);
+      else if (kind === 'request' || kind === 'release') {
+        if (reply === 'refused') ledger.refused.add(key);
+      } else ledger.troubles += 1;
+    },
+    strayReleased(stray) {
+      const ledger = ledgers.get(stray.job);
+      counts.acts += 1;
+      if (ledger === undefined) {
+        breakLaw(3, `${stray.resource} was deleted, and no job here has ever claimed it`);
+        return;
+      }
+      const allocation = ledger.job.allocations[stray.allocation - 1];
+      if (allocation === undefined) breakLaw(3, `${stray.resource} was deleted, and no allocation here has that number`);
+      else if (allocation.goneAt === null) breakLaw(3, `${stray.resource} was swept away while its job claims it`);
+    },
+    begins(run) {
+      const ledger = ledgerOf(run.job);
+      ledger.begun.add(run.attempt);
+      for (const other of world().runs) {
+        if (other === run || other.job !== run.job || !isAlive(other)) continue;
+        if (other.attempt === run.attempt && other.worker !== run.worker) continue;
+        breakLaw(4, `${runName(run)} begins while ${runName(other)} is alive`);
+      }
+      checkSetup(run, ledger);
+      const { preemptions, failures } = ledger.job.spec.recovery.budget;
+      if (ledger.begun.size > 1 + preemptions + failures) {
+        breakLaw(7, `job ${run.job}: attempt ${run.attempt} begins, and the budgets allow ${1 + preemptions + failures}`);
+      }
+    },
+    atRest(copies) {
+      for (const ledger of ledgers.values()) {
+        checkEmpty(ledger);
+        checkHistory(ledger);
+      }
+      for (const run of world().runs) checkLog(run, copies);
+      for (const [key] of copies.files) {
+        const [job, attempt, worker] = key.split('/');
+        const run = world().runs.find((one) => one.job === job && `${one.attempt}` === attempt && one.worker === worker);
+        const held = copies.files.get(key)?.bytes ?? 0;
+        if (run === undefined && held > 0) breakLaw(11, `we hold ${held} bytes of ${key}, which never ran`);
+      }
+    },
+  };
+
+  function checkSetup(run: Run, ledger: Ledger): void {
+    const { machine } = run.host;
+    // The command on this machine drives workers that must be set up all the same.
+    const hosts =
+      run.worker === 'here'
+        ? (world().machines.findLast((one) => one.name === ledger.job.allocations[run.allocation - 1]?.name)?.hosts ?? [])
+        : machine.hosts;
+    for (const host of hosts) {
+      const { proofs } = folderOf(host, run.job, `${host.worker}`);
+      for (const step of ledger.job.spec.steps) {
+        if (proofs.has(`${run.allocation}/${step.key}`)) continue;
+        breakLaw(5, `${runName(run)} begins and worker ${host.worker} has not gone through ${step.name}`);
+        return;
+      }
+    }
+  }
+
+  function checkEmpty({ job }: Ledger): void {
+    if (job.settled === null) return;
+    const isKept = job.desired === 'hold' || job.spec.finish.capacity === 'keep';
+    if (isKept) return;
+    for (const machine of world().machines) {
+      if (machine.state === 'gone' || machine.isStanding || machine.labels?.job !== job.id) continue;
+      breakLaw(6, `job ${job.id} is settled and ${machine.name} is still ${machine.state}`);
+    }
+  }
+
+  function checkHistory({ job, events }: Ledger): void {
+    const told = retold(events);
+    for (const [what, fromHistory, fromRecord] of told.differences(job)) {
+      breakLaw(9, `job ${job.id}: ${what} is ${fromRecord} in the record and ${fromHistory} by its history`);
+      return;
+    }
+  }
+
+  function checkLog(run: Run, copies: Copies): void {
+    const { now } = world().timeline;
+    const copy = copies.files.get(`${run.job}/${run.attempt}/${run.worker}`);
+    const held = copy === undefined ? new Uint8Array(0) : contentOf(copy);
+    const all = printed(run, now);
+    if (held.length > all) {
+      breakLaw(11, `we hold ${held.length} bytes of ${runName(run)}, which printed ${all}`);
+      return;
+    }
+    const truth = outputOf(run, 0, held.length);
+    const wrong = held.findIndex((byte, index) => byte !== truth[index]);
+    if (wrong >= 0) {
+      breakLaw(11, `our copy of ${runName(run)} differs from what it printed at byte ${wrong}`);
+      return;
+    }
+    // What was out of reach from the program's end on may be lost with its machine. What can be read must be there.
+    const isReachable = run.host.isUp && run.host.silence === null && run.host.machine.state === 'ready';
+    if (!isReachable) return;
+    const due = run.endedAt === null ? printed(run, now - minute) : all;
+    if (held.length < due) breakLaw(11, `we hold ${held.length} of ${due} bytes of ${runName(run)}, whose host answers`);
+  }
+}

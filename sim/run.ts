@@ -1,0 +1,505 @@
+// Run: one seed, one story. First a storm in which nothing bad may happen, then calm in which everything must come to
+// rest within a stated time. The controller, performer, mirror, sweeper, core and store are the real ones.
+
+import { createHash } from 'node:crypto';
+import type { Backend, Clock, Store } from '../src/app/ports.ts';
+import { createController } from '../src/controller/controller.ts';
+import type { Controller, LeftBecause } from '../src/controller/controller.ts';
+import { ask, jobCan } from '../src/core/ask.ts';
+import type { Verb } from '../src/core/ask.ts';
+import { heldAllocations } from '../src/core/job.ts';
+import type { Job } from '../src/core/job.ts';
+import { plantForTest } from '../src/core/plant.ts';
+import type { PlantName } from '../src/core/plant.ts';
+import { hour, minute, second } from '../src/core/time.ts';
+import { openStore } from '../src/store/store.ts';
+import { createChance } from './chance.ts';
+import { createCloud, createHere } from './cloud.ts';
+import type { PortParts, Sky } from './cloud.ts';
+import { createCopies, fullDisk } from './copies.ts';
+import type { Disk } from './copies.ts';
+import { createHosts, killFromOutside } from './hosts.ts';
+import { createIncarnation } from './incarnation.ts';
+import type { Incarnation } from './incarnation.ts';
+import { drawJobs, planFor } from './jobs.ts';
+import type { Nature, Wanted } from './jobs.ts';
+import { createJudge } from './laws.ts';
+import type { Violation } from './laws.ts';
+import { createTimeline } from './timeline.ts';
+import { calm, drawWeather } from './weather.ts';
+import {
+  createWorld,
+  interruptMachine,
+  isAlive,
+  loseMachine,
+  makeMachine,
+  newMachine,
+  restartHost,
+  silenceHost,
+  vanish,
+} from './world.ts';
+import type { Machine, World } from './world.ts';
+
+/** By when everything must have come to rest after the storm. */
+const patience = 4 * hour;
+const installation = 'pretnd';
+/** The wall clock of the machine that the controllers run on, when the world begins. */
+const epoch = Date.UTC(2026, 0, 1);
+
+export interface Story {
+  readonly seed: number;
+  readonly violation: Violation | null;
+  /** Of everything that happened, in order: equal for equal seeds. */
+  readonly hash: string;
+  readonly lines: readonly string[];
+  /** How much happened, for the report: virtual time, events, jobs, lives of controllers. */
+  readonly virtualMs: number;
+  readonly events: number;
+  readonly jobs: number;
+  readonly lives: number;
+}
+
+export interface RunOptions {
+  readonly seed: number;
+  readonly plant?: PlantName;
+  /** Keeps the story; without it only its hash is. */
+  readonly trace?: boolean;
+}
+
+/** Plays that seed to its end, or to the first law that is broken. */
+export async function run(options: RunOptions): Promise<Story> {
+  const uproot = options.plant === undefined ? () => undefined : plantForTest(options.plant);
+  try {
+    return await play(options);
+  } finally {
+    uproot();
+  }
+}
+
+async function play({ seed, trace = false }: RunOptions): Promise<Story> {
+  const hash = createHash('sha256');
+  const lines: string[] = [];
+  const say = (line: string): void => {
+    hash.update(line).update('\n');
+    if (trace) lines.push(line);
+  };
+  const chance = createChance(seed);
+  const timeline = createTimeline();
+  const judge = createJudge(() => world);
+  const world: World = createWorld(timeline, chance.fork('world'), say, { begins: (run) => judge.begins(run) });
+  const sky: Sky = { weather: drawWeather(chance.fork('weather')), cloudIsDown: false, lineIsCut: false };
+  const disk: Disk = { isFull: false };
+  const copies = createCopies(disk, chance.fork('disk'));
+  const store = openStore({ file: ':memory:', installation });
+  const recorded = watched(store);
+  const wall = { offset: 0 };
+  const clock: Clock = {
+    now: () => epoch + timeline.now + wall.offset,
+    at: (at, call) => timeline.after(Math.max(0, at - (epoch + timeline.now + wall.offset)), call),
+  };
+
+  // -------------------------------------------------------------------------------------- jobs and their owners
+
+  const natures = new Map<string, Nature>();
+  const owners = chance.fork('owners');
+
+  async function create(wanted: Wanted): Promise<void> {
+    const stored = await untilWritten(() =>
+      recorded.insert({ owner: 'owner', spec: wanted.spec, manifest: '', at: clock.now() }),
+    );
+    natures.set(stored.job.id, wanted.nature);
+    judge.spoken(stored.job, (await store.events(stored.job.id, 0)).map((one) => one.event));
+    world.say(`owner: job ${stored.job.id} is created`);
+    prepareFor(stored.job, wanted);
+    tap(stored.job.id);
+  }
+
+  /** What must be there before: a shared machine; sometimes somebody else's machine with our name. */
+  function prepareFor(job: Job, { spec, nature }: Wanted): void {
+    if (spec.capacity.kind !== 'tpu') return;
+    const at = timeline.now;
+    if (spec.capacity.ownership === 'standing') {
+      makeMachine(world, newMachine({ name: spec.capacity.name, labels: null, isStanding: true, workers: nature.workers, at }));
+    } else if (owners.yes(0.03)) {
+      makeMachine(world, newMachine({ name: `${spec.capacity.name}-${job.id}-1`, labels: null, isStanding: true, workers: 1, at }));
+    }
+  }
+
+  async function speak(verb: Verb, id: string, release: boolean): Promise<void> {
+    for (let tries = 0; tries < 20; tries += 1) {
+      const stored = await store.load(id);
+      if (stored === undefined) return;
+      if (!jobCan(stored.job, verb, 'owner', { release }).ok) return;
+      const change = ask(stored.job, verb, { by: 'owner', release }, clock.now());
+      if (change.events.length === 0) return;
+      let result;
+      try {
+        result = await recorded.commit({
+          job: change.job,
+          revision: stored.revision,
+          events: change.events,
+          folded: [],
+          wakeAt: clock.now(),
+          epoch: null,
+        });
+      } catch {
+        return;
+      }
+      if (result !== 'committed') continue;
+      world.say(`owner: ${verb}${release ? ' --release' : ''} ${id}`);
+      judge.spoken(change.job, change.events);
+      tap(id);
+      return;
+    }
+  }
+
+  async function untilWritten<T>(write: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await write();
+      } catch {
+        await timeline.pause(5 * second);
+      }
+    }
+  }
+
+  /** The client's tap on the shoulder, which may be lost, and its look whether a controller is there at all. */
+  function tap(id: string): void {
+    if (!isStorm || !owners.yes(0.2)) for (const life of lives) life.controller.wake(id);
+    timeline.after(100, () => {
+      if (lives.every((life) => life.incarnation.isDead || life.hasLeft)) begin('the client found no controller');
+    });
+  }
+
+  // -------------------------------------------------------------------------------------- the store, watched
+
+  function watched(real: Store): Store {
+    const writes = new Set<string | symbol>(['insert', 'commit', 'addOutcome', 'takeLease', 'dropLease', 'recordStray']);
+    return new Proxy(real, {
+      get(target, key) {
+        const member = Reflect.get(target, key) as unknown;
+        if (typeof member !== 'function') return member;
+        return async (...given: unknown[]): Promise<unknown> => {
+          if (disk.isFull && writes.has(key)) throw fullDisk();
+          const answer: unknown = await (Reflect.apply(member, target, given) as Promise<unknown>);
+          if (key === 'commit') {
+            const commit = given[0] as Parameters<Store['commit']>[0];
+            if (commit.epoch !== null) judge.committed(commit, answer as Awaited<ReturnType<Store['commit']>>);
+          }
+          return answer;
+        };
+      },
+    });
+  }
+
+  // -------------------------------------------------------------------------------------- controllers, one life after another
+
+  interface Life {
+    readonly incarnation: Incarnation;
+    readonly controller: Controller;
+    hasLeft: LeftBecause | null;
+  }
+  const lives: Life[] = [];
+  const fates = chance.fork('fates');
+  let isStorm = true;
+
+  function begin(why: string, certain = true): Life {
+    const name = `controller ${lives.length + 1}`;
+    world.say(`${name} begins: ${why}`);
+    const incarnation = createIncarnation(name);
+    const life: Life = { incarnation, controller: controllerFor(incarnation, certain), hasLeft: null };
+    lives.push(life);
+    void life.controller.left.then((because) => {
+      if (incarnation.isDead) return;
+      life.hasLeft = because;
+      world.say(`${name} leaves: ${because}`);
+      // Whoever needs one starts another; somebody does before long.
+      if (because === 'lease_lost') timeline.after(fates.between(1_000, 30_000), () => ensureAlive('the last one lost its lease'));
+    });
+    void incarnation.dead.then(() => {
+      world.say(`${name} is dead`);
+      timeline.after(fates.between(100, 60_000), () => ensureAlive('the last one is dead'));
+    });
+    if (isStorm && fates.yes(killiness)) {
+      incarnation.dieAt(fates.between(1, 400), fates.pick(['before', 'after']));
+    }
+    life.controller.start();
+    return life;
+  }
+
+  function ensureAlive(why: string): void {
+    if (lives.every((life) => life.incarnation.isDead || life.hasLeft !== null)) begin(why);
+  }
+
+  function controllerFor(incarnation: Incarnation, certain: boolean): Controller {
+    const ports = chance.fork(`ports ${lives.length}`);
+    const itsClock = incarnation.clock(clock);
+    const parts: PortParts = {
+      world,
+      sky,
+      chance: ports,
+      clock,
+      watcher: {
+        called: (kind, ref, detail) => judge.called(kind, ref, detail),
+        strayReleased: (stray) => judge.strayReleased(stray),
+      },
+      installation,
+      workersOf: (job) => natures.get(job)?.workers ?? 1,
+    };
+    const hosts = heard(createHosts({ ...parts, planFor: (job, attempt, worker) => planFor(natureOf(job), attempt, worker) }));
+    const machines = incarnation.through(hosts);
+    const cloud: Backend = { capacity: incarnation.through(heard(createCloud(parts))), machines };
+    const here: Backend = { capacity: incarnation.through(createHere(clock, world)), machines };
+    return createController({
+      store: incarnation.through(recorded),
+      backendOf: (spec) => (spec.capacity.kind === 'local' ? here : cloud),
+      backends: [cloud, here],
+      clock: itsClock,
+      logFiles: incarnation.through(copies),
+      log: {
+        info: (line) => incarnation.isDead || world.say(`${incarnation.name}: ${line}`),
+        warn: (line) => incarnation.isDead || world.say(`${incarnation.name}! ${line}`),
+      },
+      holder: incarnation.name,
+      version: '0.0.0',
+      certain,
+      slots: 2,
+      idleExitMs: minute,
+    });
+  }
+
+  /** The ports, with the judge hearing every reply as it is given. */
+  function heard<T extends object>(port: T): T {
+    return new Proxy(port, {
+      get(target, key) {
+        const member = Reflect.get(target, key) as unknown;
+        const isAct = key === 'request' || key === 'release' || key === 'step' || key === 'start' || key === 'stop';
+        if (!isAct || typeof member !== 'function') return member;
+        return async (...given: unknown[]) => {
+          const result = (await Reflect.apply(member, target, given)) as { readonly kind: string };
+          judge.replied(key, given[0] as Parameters<typeof judge.replied>[1], result.kind);
+          world.say(`reply: ${key} ${(given[0] as { job: Job }).job.id} ${result.kind}`);
+          return result;
+        };
+      },
+    });
+  }
+
+  function natureOf(job: string): Nature {
+    const nature = natures.get(job);
+    if (nature === undefined) throw new Error(`the world knows no job ${job}`);
+    return nature;
+  }
+
+  // -------------------------------------------------------------------------------------- the storm
+
+  const storm = chance.fork('storm');
+  const killiness = storm.pick([0, 0.5, 0.9]);
+  const stormLength = storm.between(3, 12) * minute;
+
+  /** Every accident of the storm, each with how often it comes in a seed that has it. */
+  const accidents: readonly (readonly [string, () => void])[] = [
+    ['preemption', () => onMachine((machine) => loseMachine(world, machine, 'preempted'))],
+    ['failure', () => onMachine((machine) => loseMachine(world, machine, 'failed'))],
+    ['disappearance', () => onMachine((machine) => machine.isStanding || vanish(world, machine))],
+    ['maintenance', () => onMachine((machine) => void interruptMachine(world, machine, storm.between(10, 180) * second))],
+    ['restart', () => onMachine((machine) => void restartHost(world, storm.pick(machine.hosts)))],
+    ['silence', () => onMachine((machine) => silenceHost(world, storm.pick(machine.hosts), storm.between(5, 300) * second))],
+    ['dead host', () => onMachine((machine) => silenceHost(world, storm.pick(machine.hosts), machine.isStanding ? 5 * minute : Infinity))],
+    ['kill', () => onRun((one) => killFromOutside({ world }, one, storm.yes(0.5)))],
+    ['outage', () => during('the cloud is out of reach', storm.between(10, 300), (on) => (sky.cloudIsDown = on))],
+    ['cut', () => cutLine(storm.between(10, 120))],
+    ['stockout', () => during('there is no capacity', storm.between(10, 300), (on) => (world.hasCapacity = !on))],
+    ['full disk', () => during('the disk is full', storm.between(5, 120), (on) => (disk.isFull = on))],
+    ['death', () => onLife((life) => life.incarnation.die())],
+    ['suspension', suspend],
+    ['clock forward', () => jump(storm.between(10, 3_600) * second)],
+    ['clock backward', () => jump(-storm.between(10, 900) * second)],
+    ['word', word],
+    ['word', word],
+  ];
+  /** Clocks that go back and two controllers at a moment do not come together: nothing can tell them apart then. */
+  const hasSuspension = storm.yes(0.3);
+  const enabled = accidents.filter(([name]) => {
+    const isRare = name.startsWith('clock') || name === 'dead host';
+    if (name === 'suspension') return hasSuspension;
+    if (name === 'clock backward') return !hasSuspension && storm.yes(0.2);
+    return storm.yes(isRare ? 0.2 : 0.4);
+  });
+
+  function onMachine(hit: (machine: Machine) => void): void {
+    const candidates = world.machines.filter((one) => one !== world.here && (one.state === 'ready' || one.state === 'provisioning'));
+    if (candidates.length > 0) hit(storm.pick(candidates));
+  }
+
+  function onRun(hit: (run: World['runs'][number]) => void): void {
+    const alive = world.runs.filter(isAlive);
+    if (alive.length > 0) hit(storm.pick(alive));
+  }
+
+  function onLife(hit: (life: Life) => void): void {
+    const alive = lives.filter((life) => !life.incarnation.isDead && life.hasLeft === null);
+    if (alive.length > 0) hit(storm.pick(alive));
+  }
+
+  function during(what: string, seconds: number, turn: (on: boolean) => void): void {
+    world.say(`storm: ${what} for ${seconds} s`);
+    turn(true);
+    timeline.after(seconds * second, () => {
+      turn(false);
+      world.say(`storm: over: ${what}`);
+    });
+  }
+
+  function cutLine(seconds: number): void {
+    world.lineCutLongest += seconds * second;
+    during('the line to all hosts is cut', seconds, (on) => (sky.lineIsCut = on));
+  }
+
+  /** The process stands still, another takes the lease when it has run out, and the first goes on as if nothing had been. */
+  function suspend(): void {
+    onLife((life) => {
+      world.say(`${life.incarnation.name} is suspended`);
+      life.incarnation.freeze();
+      timeline.after(storm.between(1, 20) * second, () => {
+        if (life.incarnation.isDead) return;
+        begin('the last one does not answer', false);
+      });
+      timeline.after(storm.between(20, 90) * second, () => {
+        world.say(`${life.incarnation.name} goes on`);
+        life.incarnation.thaw();
+      });
+    });
+  }
+
+  function jump(length: number): void {
+    world.say(`storm: the controller's clock jumps by ${length}`);
+    wall.offset += length;
+    judge.clockJumped();
+  }
+
+  function word(): void {
+    const ids = [...natures.keys()];
+    if (ids.length === 0) return;
+    const verb = owners.pick(['stop', 'stop', 'start', 'resume', 'rerun', 'cancel', 'delete', 'resume', 'start'] as const);
+    void speak(verb, owners.pick(ids), verb === 'stop' && owners.yes(0.4));
+  }
+
+  function nextAccident(): void {
+    timeline.after(storm.between(1, 60) * second, () => {
+      if (!isStorm) return;
+      if (enabled.length > 0) storm.pick(enabled)[1]();
+      nextAccident();
+    });
+  }
+
+  // -------------------------------------------------------------------------------------- the calm
+
+  function becomeCalm(): void {
+    isStorm = false;
+    world.say('the storm is over');
+    sky.weather = calm;
+    for (const machine of world.machines) {
+      if (machine.isStanding && machine.state === 'lost') {
+        // A shared machine is put right by whoever it belongs to.
+        vanish(world, machine);
+        const labels = machine.labels;
+        makeMachine(world, newMachine({ name: machine.name, labels, isStanding: true, workers: machine.hosts.length, at: timeline.now }));
+      }
+    }
+    timeline.after(2 * second, () => ensureAlive('somebody looks after it'));
+  }
+
+  /** Settled and empty, or truly running what never ends, or told to hold. */
+  function isResting(job: Job): boolean {
+    if (job.removed) return true;
+    if (job.settled !== null) {
+      if (job.desired === 'delete') return false;
+      return heldAllocations(job).length === 0 || job.desired === 'hold' || job.spec.finish.capacity === 'keep';
+    }
+    const attempt = job.attempts.at(-1);
+    if (attempt === undefined || attempt.runningAt === null || attempt.ending !== null) return false;
+    const alive = world.runs.filter((one) => one.job === job.id && one.attempt === attempt.ordinal && isAlive(one));
+    // What may still end by itself is not at rest yet.
+    return alive.length > 0 && alive.every((one) => one.plan.length === null) && timeline.now - (alive[0]?.startedAt ?? 0) > minute;
+  }
+
+  const isBroken = (): boolean => judge.violation !== null;
+
+  // -------------------------------------------------------------------------------------- the story
+
+  for (const wanted of drawJobs(chance.fork('jobs'))) {
+    timeline.after(wanted.at, () => void create(wanted));
+  }
+  // Somebody else's things, which carry our label by a copied record, or none.
+  if (chance.yes(0.3)) {
+    const labels = { installation, job: '999999', allocation: 1 };
+    makeMachine(world, newMachine({ name: 'left-behind', labels, isStanding: false, workers: 1, at: 0 }));
+  }
+  timeline.after(50, () => ensureAlive('somebody starts it'));
+  nextAccident();
+  await timeline.play(stormLength, isBroken);
+  if (!isBroken()) {
+    becomeCalm();
+    const until = timeline.now + patience;
+    let restingSince: number | null = null;
+    await timeline.play(until, () => {
+      if (isBroken()) return true;
+      if (natures.size === 0 || !judge.jobs.every(isResting)) {
+        restingSince = null;
+        return false;
+      }
+      restingSince ??= timeline.now;
+      // Late effects and the sweep that finds them have their time, too.
+      return timeline.now - restingSince > 7 * minute;
+    });
+    if (!isBroken() && restingSince === null) {
+      const late = judge.jobs.find((job) => !isResting(job));
+      judge.break(10, late === undefined ? 'no job was ever made' : `job ${late.id} has not come to rest: ${describe(late)}`);
+    }
+    if (!isBroken()) judge.atRest(copies);
+    if (!isBroken()) await checkQuiet();
+  }
+  for (const life of lives) life.incarnation.die();
+  await store.close();
+  return {
+    seed,
+    violation: judge.violation,
+    hash: hash.digest('hex'),
+    lines,
+    virtualMs: timeline.now,
+    events: timeline.played,
+    jobs: natures.size,
+    lives: lives.length,
+  };
+
+  /** Law 8: where nothing is wanted and nothing changes, nothing is done, nothing written, and nobody wakes for nothing. */
+  async function checkQuiet(): Promise<void> {
+    const before = { ...judge.counts };
+    const wakeups = lives.reduce((sum, life) => sum + life.incarnation.wakeups, 0);
+    const length = 3 * minute;
+    await timeline.play(timeline.now + length, isBroken);
+    const { acts, commits, looks } = judge.counts;
+    const isWatching = judge.jobs.some((job) => job.settled === null || heldAllocations(job).length > 0);
+    if (acts > before.acts) judge.break(8, `at rest, ${acts - before.acts} things were done in three minutes`);
+    if (commits > before.commits + 1) judge.break(8, `at rest, the record was written ${commits - before.commits} times`);
+    const woken = lives.reduce((sum, life) => sum + life.incarnation.wakeups, 0) - wakeups;
+    const alive = lives.filter((life) => !life.incarnation.isDead && life.hasLeft === null);
+    if (!isWatching) {
+      if (looks > before.looks) judge.break(8, `nothing is left to watch, and ${looks - before.looks} looks were made`);
+      if (alive.length > 0) judge.break(8, 'nothing is left to watch, and the controller has not left');
+    } else if (woken > (length / second) * 2) {
+      judge.break(8, `at rest, the controller woke ${woken} times in three minutes`);
+    }
+  }
+
+  function describe(job: Job): string {
+    const attempt = job.attempts.at(-1);
+    const allocation = job.allocations.at(-1);
+    return [
+      `desired ${job.desired}, ${job.settled === null ? 'not settled' : `settled ${job.settled.verdict}`}`,
+      `attempt ${attempt?.ordinal ?? 0}${attempt?.ending === null ? '' : ` ending ${attempt?.ending.reason ?? ''}`}`,
+      `allocation ${allocation?.ordinal ?? 0} ${allocation?.seen?.state ?? 'never seen'}`,
+    ].join(', ');
+  }
+}

@@ -1,0 +1,419 @@
+// World: what is true. Machines that exist and for how long, programs that are alive, what they have printed.
+// The ports in cloud.ts and hosts.ts answer from it, more or less honestly; the laws look at it and at nothing else
+// when they judge. Time here is the timeline's, which no jump of a controller's clock can touch.
+
+import type { Chance } from './chance.ts';
+import type { Timeline } from './timeline.ts';
+
+export type MachineState = 'waiting' | 'provisioning' | 'ready' | 'interrupted' | 'lost' | 'releasing' | 'gone';
+
+export interface Labels {
+  readonly installation: string;
+  readonly job: string;
+  readonly allocation: number;
+}
+
+/** Something in the cloud: a node with its hosts, or this machine. */
+export interface Machine {
+  readonly name: string;
+  /** Null for what carries no label of any jobman. */
+  readonly labels: Labels | null;
+  /** True for a machine that was there before the jobs and is nobody's to delete. */
+  readonly isStanding: boolean;
+  state: MachineState;
+  /** The state before, and when it changed: what a list that lags behind still shows. */
+  stateBefore: MachineState | null;
+  stateSince: number;
+  cause: 'preempted' | 'failed' | null;
+  readonly hosts: Host[];
+  wasInterrupted: boolean;
+  readonly madeAt: number;
+  readyAt: number | null;
+  lostAt: number | null;
+  releaseAskedAt: number | null;
+  goneAt: number | null;
+}
+
+export interface Host {
+  readonly machine: Machine;
+  readonly worker: number;
+  bootId: string;
+  isUp: boolean;
+  /** The line is cut: nothing answers, and what runs goes on. `until` Infinity: for good. */
+  silence: { readonly since: number; readonly until: number } | null;
+  silentBefore: number;
+  /** How often it has restarted. */
+  restarts: number;
+  /** The longest silence so far, one that goes on included. */
+  silentLongest(now: number): number;
+  /** Run folders by `job/worker`, as they lie on its disk. */
+  readonly folders: Map<string, Folder>;
+}
+
+export interface Folder {
+  /** Proof files, `allocation/step key`. */
+  readonly proofs: Set<string>;
+  /** Null: the attempt was stopped before it had begun, and never will. */
+  readonly runs: Map<number, Run | null>;
+}
+
+/** One attempt's run folder on one host, and the program in it. */
+export interface Run {
+  readonly host: Host;
+  readonly job: string;
+  readonly attempt: number;
+  readonly worker: string;
+  readonly allocation: number;
+  readonly plan: Plan;
+  readonly madeAt: number;
+  /** Null while the program has not begun to run. */
+  startedAt: number | null;
+  endedAt: number | null;
+  /** Null: alive, or gone without a word. */
+  exitCode: number | null;
+  askedAt: number | null;
+  killed: boolean;
+  readonly listeners: Set<() => void>;
+}
+
+/** How one program will behave if nobody disturbs it. */
+export interface Plan {
+  readonly slow: number;
+  /** After how long it ends by itself; null: never. */
+  readonly length: number | null;
+  readonly exitCode: number;
+  /** Between two lines; null: it prints nothing any more after `silentAfter`. */
+  readonly linePeriod: number;
+  readonly silentAfter: number | null;
+  readonly lastLine: string;
+  /** How long it takes to obey; null: it ignores the signal. */
+  readonly obeysAfter: number | null;
+}
+
+/** Width of every line, its end included, so that an offset tells which line it is in. */
+export const lineWidth = 20;
+
+export interface World {
+  readonly timeline: Timeline;
+  readonly chance: Chance;
+  /** Everything that ever existed, in the order of its making. */
+  readonly machines: Machine[];
+  /** The machine that jobman itself runs on. */
+  readonly here: Machine;
+  /** Every run that ever was. */
+  readonly runs: Run[];
+  hasCapacity: boolean;
+  /** The longest time for which our own line to all hosts was cut. */
+  lineCutLongest: number;
+  /** Told of everything that happens, for the story and its hash. */
+  say(line: string): void;
+  /** What the laws hang on. */
+  readonly watchers: Watchers;
+}
+
+export interface Watchers {
+  /** Before a program begins; the run is already among the world's runs. */
+  begins(run: Run): void;
+}
+
+export function createWorld(timeline: Timeline, chance: Chance, say: (line: string) => void, watchers: Watchers): World {
+  const here = newMachine({ name: 'here', labels: null, isStanding: true, workers: 1, at: 0 });
+  here.state = 'ready';
+  here.readyAt = 0;
+  for (const host of here.hosts) host.isUp = true;
+  return {
+    timeline,
+    chance,
+    machines: [here],
+    here,
+    runs: [],
+    hasCapacity: true,
+    lineCutLongest: 0,
+    say: (line) => say(`${String(timeline.now).padStart(8)} ${line}`),
+    watchers,
+  };
+}
+
+// ---------------------------------------------------------------------------------------------- machines
+
+export function newMachine(given: {
+  readonly name: string;
+  readonly labels: Labels | null;
+  readonly isStanding: boolean;
+  readonly workers: number;
+  readonly at: number;
+}): Machine {
+  const machine: Machine = {
+    name: given.name,
+    labels: given.labels,
+    isStanding: given.isStanding,
+    state: 'waiting',
+    stateBefore: null,
+    stateSince: given.at,
+    cause: null,
+    hosts: [],
+    wasInterrupted: false,
+    madeAt: given.at,
+    readyAt: null,
+    lostAt: null,
+    releaseAskedAt: null,
+    goneAt: null,
+  };
+  for (let worker = 0; worker < given.workers; worker += 1) {
+    const host: Host = {
+      machine,
+      worker,
+      bootId: `${given.name}-${given.at}-${worker}-0`,
+      isUp: false,
+      silence: null,
+      silentBefore: 0,
+      restarts: 0,
+      silentLongest: (now) => Math.max(host.silentBefore, host.silence === null ? 0 : now - host.silence.since),
+      folders: new Map(),
+    };
+    machine.hosts.push(host);
+  }
+  return machine;
+}
+
+function become(world: World, machine: Machine, state: MachineState): void {
+  machine.stateBefore = machine.state;
+  machine.state = state;
+  machine.stateSince = world.timeline.now;
+}
+
+/** The machine of that name that exists now. */
+export function findMachine(world: World, name: string): Machine | undefined {
+  return world.machines.findLast((machine) => machine.name === name && machine.state !== 'gone');
+}
+
+export function makeMachine(world: World, machine: Machine): void {
+  world.machines.push(machine);
+  world.say(`cloud: ${machine.name} asked for`);
+  void comeUp(world, machine);
+}
+
+async function comeUp(world: World, machine: Machine): Promise<void> {
+  const { timeline, chance } = world;
+  await timeline.pause(chance.between(500, 8_000));
+  while (!world.hasCapacity && machine.state === 'waiting') await timeline.pause(5_000);
+  if (machine.state !== 'waiting') return;
+  become(world, machine, 'provisioning');
+  await timeline.pause(chance.between(1_000, 15_000));
+  if ((machine.state as MachineState) !== 'provisioning') return;
+  becomeReady(world, machine);
+}
+
+function becomeReady(world: World, machine: Machine): void {
+  become(world, machine, 'ready');
+  machine.readyAt ??= world.timeline.now;
+  for (const host of machine.hosts) host.isUp = true;
+  world.say(`cloud: ${machine.name} is ready`);
+}
+
+/** The cloud takes it away, or it breaks. What remains is a name that must be released. */
+export function loseMachine(world: World, machine: Machine, cause: 'preempted' | 'failed'): void {
+  if (machine.state === 'gone' || machine.state === 'lost' || machine.state === 'releasing') return;
+  world.say(`cloud: ${machine.name} is ${cause}`);
+  become(world, machine, 'lost');
+  machine.cause = cause;
+  machine.lostAt = world.timeline.now;
+  for (const host of machine.hosts) shutDown(world, host);
+}
+
+/** Maintenance: it goes down and comes back by itself with new boots. */
+export async function interruptMachine(world: World, machine: Machine, length: number): Promise<void> {
+  if (machine.state !== 'ready') return;
+  world.say(`cloud: ${machine.name} goes into maintenance`);
+  become(world, machine, 'interrupted');
+  machine.wasInterrupted = true;
+  for (const host of machine.hosts) shutDown(world, host);
+  await world.timeline.pause(length);
+  if ((machine.state as MachineState) !== 'interrupted') return;
+  for (const host of machine.hosts) newBoot(world, host);
+  becomeReady(world, machine);
+}
+
+/** One host restarts without a word of the cloud. */
+export async function restartHost(world: World, host: Host): Promise<void> {
+  if (!host.isUp) return;
+  world.say(`host: ${hostName(host)} restarts`);
+  host.restarts += 1;
+  shutDown(world, host);
+  await world.timeline.pause(world.chance.between(5_000, 60_000));
+  if (host.machine.state !== 'ready') return;
+  newBoot(world, host);
+  host.isUp = true;
+}
+
+function newBoot(world: World, host: Host): void {
+  host.bootId = `${hostName(host)}-${world.timeline.now}`;
+}
+
+function shutDown(world: World, host: Host): void {
+  host.isUp = false;
+  for (const run of runsOn(world, host)) endRun(world, run, null);
+}
+
+/** The line to a host is cut for that long. */
+export function silenceHost(world: World, host: Host, length: number): void {
+  if (!host.isUp || host.silence !== null) return;
+  world.say(`host: ${hostName(host)} falls silent for ${length}`);
+  const { now } = world.timeline;
+  const silence = { since: now, until: now + length };
+  host.silence = silence;
+  if (Number.isFinite(length)) {
+    world.timeline.after(length, () => {
+      if (host.silence !== silence) return;
+      host.silence = null;
+      host.silentBefore = Math.max(host.silentBefore, length);
+      world.say(`host: ${hostName(host)} answers again`);
+    });
+  }
+}
+
+/** A release that arrives: the machine is there for a while yet, with all that runs on it, and then it is gone. */
+export function releaseMachine(world: World, machine: Machine): void {
+  if (machine.state === 'gone' || machine.state === 'releasing') return;
+  world.say(`cloud: ${machine.name} is being deleted`);
+  machine.releaseAskedAt = world.timeline.now;
+  become(world, machine, 'releasing');
+  world.timeline.after(world.chance.between(500, 15_000), () => vanish(world, machine));
+}
+
+/** It is there no more, with all that was on it. */
+export function vanish(world: World, machine: Machine): void {
+  if (machine.state === 'gone') return;
+  machine.lostAt ??= world.timeline.now;
+  become(world, machine, 'gone');
+  machine.goneAt = world.timeline.now;
+  for (const host of machine.hosts) shutDown(world, host);
+  world.say(`cloud: ${machine.name} is gone`);
+}
+
+export function hostName(host: Host): string {
+  return `${host.machine.name}:${host.worker}`;
+}
+
+// ---------------------------------------------------------------------------------------------- programs
+
+export function folderOf(host: Host, job: string, worker: string): Folder {
+  const key = `${job}/${worker}`;
+  let folder = host.folders.get(key);
+  if (folder === undefined) {
+    folder = { proofs: new Set(), runs: new Map() };
+    host.folders.set(key, folder);
+  }
+  return folder;
+}
+
+/** The launcher arrives on the host: an atomic mkdir decides, so that twice equals once. */
+export function startRun(
+  world: World,
+  host: Host,
+  given: { readonly job: string; readonly attempt: number; readonly worker: string; readonly allocation: number },
+  plan: Plan,
+): void {
+  if (!host.isUp) return;
+  const folder = folderOf(host, given.job, given.worker);
+  if (folder.runs.has(given.attempt)) return;
+  const { now } = world.timeline;
+  const run: Run = {
+    host,
+    ...given,
+    plan,
+    madeAt: now,
+    startedAt: null,
+    endedAt: null,
+    exitCode: null,
+    askedAt: null,
+    killed: false,
+    listeners: new Set(),
+  };
+  folder.runs.set(given.attempt, run);
+  world.runs.push(run);
+  world.timeline.after(plan.slow, () => {
+    if (run.endedAt !== null) return;
+    run.startedAt = world.timeline.now;
+    world.say(`host: ${runName(run)} begins on ${hostName(host)}`);
+    world.watchers.begins(run);
+    if (plan.length !== null) world.timeline.after(plan.length, () => endRun(world, run, plan.exitCode));
+  });
+}
+
+/** The stop signal, or the end at once; a run that never began never will. */
+export function stopRun(world: World, host: Host, job: string, worker: string, attempt: number, how: 'ask' | 'kill'): void {
+  const run = folderOf(host, job, worker).runs.get(attempt);
+  if (run === undefined) {
+    // A folder that says "never": a launcher that is still on its way finds its place taken.
+    folderOf(host, job, worker).runs.set(attempt, null);
+    return;
+  }
+  if (run === null || run.endedAt !== null) return;
+  world.say(`host: ${runName(run)} gets the word ${how}`);
+  if (how === 'kill') {
+    run.killed = true;
+    endRun(world, run, 137);
+    return;
+  }
+  run.askedAt ??= world.timeline.now;
+  const { obeysAfter } = run.plan;
+  if (obeysAfter !== null) world.timeline.after(obeysAfter, () => endRun(world, run, 143));
+}
+
+/** Its end: with an exit code, or (null) without a word. */
+export function endRun(world: World, run: Run, exitCode: number | null): void {
+  if (run.endedAt !== null) return;
+  run.endedAt = world.timeline.now;
+  run.exitCode = exitCode;
+  world.say(`host: ${runName(run)} ends: ${exitCode ?? 'without a word'}`);
+  for (const listener of run.listeners) listener();
+}
+
+export function isAlive(run: Run): boolean {
+  return run.startedAt !== null && run.endedAt === null;
+}
+
+export function runsOn(world: World, host: Host): readonly Run[] {
+  return world.runs.filter((run) => run.host === host && run.endedAt === null);
+}
+
+export function runName(run: Run): string {
+  return `run ${run.job}/${run.attempt}/${run.worker}`;
+}
+
+/** How many bytes it has printed by that time. */
+export function printed(run: Run, at: number): number {
+  if (run.startedAt === null) return 0;
+  const end = Math.min(at, run.endedAt ?? Infinity);
+  const printing = run.plan.silentAfter === null ? end : Math.min(end, run.startedAt + run.plan.silentAfter);
+  const lines = 1 + Math.floor((printing - run.startedAt) / run.plan.linePeriod);
+  const last = run.exitCode !== null && at >= (run.endedAt ?? Infinity) && !run.killed ? 1 : 0;
+  return (lines + last) * lineWidth;
+}
+
+/** When it last printed something. */
+export function printedAt(run: Run, at: number): number {
+  if (run.startedAt === null) return run.madeAt;
+  const end = Math.min(at, run.endedAt ?? Infinity);
+  const printing = run.plan.silentAfter === null ? end : Math.min(end, run.startedAt + run.plan.silentAfter);
+  return printing - ((printing - run.startedAt) % run.plan.linePeriod);
+}
+
+/** What it has printed, from one offset to another. */
+export function outputOf(run: Run, from: number, to: number): Uint8Array {
+  const bytes = new Uint8Array(to - from);
+  const lastAt = run.endedAt === null ? Infinity : printed(run, run.endedAt) - (run.exitCode === null || run.killed ? 0 : lineWidth);
+  let line = '';
+  let lineNumber = -1;
+  for (let offset = from; offset < to; offset += 1) {
+    const number = Math.floor(offset / lineWidth);
+    if (number !== lineNumber) {
+      lineNumber = number;
+      const text = offset >= lastAt ? run.plan.lastLine : `${run.job.slice(-2)}.${run.attempt}.${run.worker} ${number}`;
+      line = `${text.slice(0, lineWidth - 1).padEnd(lineWidth - 1)}\n`;
+    }
+    bytes[offset - from] = line.charCodeAt(offset % lineWidth);
+  }
+  return bytes;
+}
