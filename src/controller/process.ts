@@ -11,7 +11,7 @@ import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Instant } from '../core/time.ts';
 import { createController } from './controller.ts';
-import type { ControllerOptions, LeftBecause } from './controller.ts';
+import type { Controller, ControllerOptions, LeftBecause } from './controller.ts';
 import { isLocked, takeLock } from './lock.ts';
 import { takeWakes, watchWakes } from './wake-folder.ts';
 
@@ -24,8 +24,8 @@ export interface RunControllerOptions extends Omit<ControllerOptions, 'certain' 
   readonly pid: number;
   /** Calls back when the process is asked to end (a signal); the returned function takes that off again. */
   readonly onStop: (call: () => void) => () => void;
-  /** Called once the lock and the file that says so are there, and looks have begun. */
-  readonly onBegun?: () => void;
+  /** Called once the lock and the file that says so are there, and looks have begun; again when it went back to work. */
+  readonly onBegun?: (controller: Controller) => void;
 }
 
 /** Who runs, as `controller.json` says. True only while the lock is held. */
@@ -99,7 +99,7 @@ async function runLocked(options: RunControllerOptions): Promise<LeftBecause> {
   try {
     await writeWhole(file, `${JSON.stringify({ pid, version, startedAt } satisfies ControllerFile)}\n`);
     controller.start();
-    options.onBegun?.();
+    options.onBegun?.(controller);
     return await controller.left;
   } finally {
     clearInterval(alive);
