@@ -152,7 +152,7 @@ export interface AllocationRef {
 /** Something that carries our label and that no job claims. */
 export interface Stray {
   readonly backend: BackendName;
-  /** The place and name, enough for `releaseStray`: `project/zone/nodes/name`. */
+  /** What the cloud calls it, enough for `releaseStray`: `projects/lab/locations/us-west4-a/nodes/vit-000042-1`. */
   readonly resource: string;
   readonly installation: string;
   readonly job: string;

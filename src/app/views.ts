@@ -10,7 +10,7 @@ import {
   openAttempt,
 } from '../core/job.ts';
 import { nextTryAt, waitingSince } from '../core/allocate.ts';
-import { phaseOf, type Phase } from '../core/phase.ts';
+import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
 import { budgetOf } from '../core/recover.ts';
 import type { WorkerId } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
@@ -47,7 +47,7 @@ export function jobRow(job: Job, now: Instant): JobRow {
     attempt: attempt?.ordinal ?? 0,
     tags: job.spec.tags,
     createdAt: job.createdAt,
-    since: sinceOf(job, phase),
+    since: phaseSince(job),
     pricePerHour: pricePerHour(job),
   };
 }
@@ -64,6 +64,11 @@ export function lastingRow(job: Job): JobRow | null {
 /** True while owned capacity of it may exist outside. */
 export function holdsSomething(job: Job): boolean {
   return heldAllocations(job).length > 0;
+}
+
+/** Allocations that were told to go and may still be there. */
+export function leavingAllocations(job: Job): readonly Allocation[] {
+  return heldAllocations(job).filter((allocation) => allocation.releasedAt !== null);
 }
 
 /** Allocations that the job keeps on purpose: owned, and not told to go. */
@@ -90,35 +95,6 @@ function statusOf(job: Job, phase: Phase): string {
   return holds ? `${phase}, holds ${acceleratorOf(job)}` : phase;
 }
 
-// ------------------------------------------------------------------------------------------ since when
-
-/** Since when the job has been in that phase. */
-export function sinceOf(job: Job, phase: Phase): Instant {
-  const attempt = lastAttempt(job);
-  const allocation = lastAllocation(job);
-  switch (phase) {
-    case 'queued':
-      return attempt === undefined || attempt.endedAt !== null
-        ? (job.wish?.at ?? job.createdAt)
-        : waitingSince(job, attempt);
-    case 'provisioning':
-      return allocation?.seen?.at ?? allocation?.requestedAt ?? job.createdAt;
-    case 'setup':
-      return Math.max(attempt?.createdAt ?? job.createdAt, attempt?.notBefore ?? 0, allocation?.readyAt ?? 0);
-    case 'running':
-      return attempt?.runningAt ?? attempt?.startedAt ?? job.createdAt;
-    case 'recovering':
-      return lastEnding(job)?.since ?? attempt?.createdAt ?? job.createdAt;
-    case 'stopping':
-      return Math.max(job.desiredAt, job.settled?.at ?? 0, openAttempt(job)?.ending?.since ?? 0);
-    case 'succeeded':
-    case 'failed':
-    case 'stopped':
-    case 'cancelled':
-      return job.settled?.at ?? job.desiredAt;
-  }
-}
-
 /** The ending that the job recovers from: of the newest attempt that has one. */
 export function lastEnding(job: Job): Attempt['ending'] {
   return job.attempts.findLast((attempt) => attempt.ending !== null)?.ending ?? null;
@@ -127,17 +103,18 @@ export function lastEnding(job: Job): Attempt['ending'] {
 // ------------------------------------------------------------------------------------------ why, in one phrase
 
 function reasonOf(job: Job, phase: Phase, now: Instant): string {
+  if (job.settled !== null && leavingAllocations(job).length > 0) return `letting go of ${acceleratorOf(job)}`;
   switch (phase) {
     case 'queued':
-      return waitPhrase(job, now) ?? `waits for its turn, ${ageText(now - sinceOf(job, phase))}`;
+      return waitPhrase(job, now) ?? `waits for its turn, ${ageText(now - phaseSince(job))}`;
     case 'provisioning':
-      return `being made for ${ageText(now - sinceOf(job, phase))}`;
+      return `being made for ${ageText(now - phaseSince(job))}`;
     case 'setup':
-      return setupPhrase(job) ?? `setting up for ${ageText(now - sinceOf(job, phase))}`;
+      return setupPhrase(job) ?? `setting up for ${ageText(now - phaseSince(job))}`;
     case 'running':
       return runPhrase(job, now);
     case 'recovering':
-      return `${endPhrase(job)}, ${ageText(now - sinceOf(job, phase))} ago`;
+      return `${endPhrase(job)}, ${ageText(now - phaseSince(job))} ago`;
     case 'stopping':
       return stopPhrase(job, now);
     case 'succeeded':
@@ -178,7 +155,7 @@ function stepOf(key: string): string {
 function runPhrase(job: Job, now: Instant): string {
   const silentSince = lastAllocation(job)?.silentSince ?? null;
   if (silentSince !== null) return `no answer for ${ageText(now - silentSince)}`;
-  const runs = lengthText(now - sinceOf(job, 'running'));
+  const runs = lengthText(now - phaseSince(job));
   const preemptions = job.attempts.filter((attempt) => attempt.ending?.reason === 'preempted').length;
   if (preemptions > 0) return `${runs}, ${countText(preemptions, 'preemption')}`;
   const failures = job.attempts.filter(
@@ -189,8 +166,8 @@ function runPhrase(job: Job, now: Instant): string {
 
 function stopPhrase(job: Job, now: Instant): string {
   const ending = openAttempt(job)?.ending ?? null;
-  const ago = ageText(now - sinceOf(job, 'stopping'));
-  if (ending === null) return `letting it go, ${ago}`;
+  const ago = ageText(now - phaseSince(job));
+  if (ending === null) return `asked ${ago} ago`;
   return ending.reason === 'stopped' ? `asked ${ago} ago` : `${reasonWords[ending.reason]} ${ago} ago`;
 }
 

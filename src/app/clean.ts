@@ -1,0 +1,55 @@
+// Clean: removes the files of jobs that are over.
+
+import { rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { heldAllocations, type Job } from '../core/job.ts';
+import type { AskAnswer } from './client.ts';
+import { exitCode } from './errors.ts';
+import { fileError } from './file-trouble.ts';
+import { folderOf } from './job-folder.ts';
+
+/**
+ * Removes the files of that job (its snapshot, its logs, what it left on this machine), if it is settled, holds nothing
+ * any more and belongs to that person. The record and its history stay. Throws StoreError when the files cannot be removed.
+ */
+export async function cleanFiles(home: string, job: Job, by: string): Promise<AskAnswer> {
+  const it = `Job ${job.id} (${job.spec.name})`;
+  const refused = (message: string): AskAnswer => ({ id: job.id, ok: false, message, code: exitCode.conflict });
+  if (by !== job.owner) return refused(`${it} belongs to ${job.owner}; only its owner may clean it.`);
+  if (!isOver(job)) return refused(`${it} is not over yet, so its files are kept; cancel it first.`);
+  if (heldAllocations(job).length > 0) {
+    return refused(`${it} may still hold capacity in the cloud, so its files are kept; look again when it is gone.`);
+  }
+  const folders = foldersOf(home, job);
+  const found = (await Promise.all(folders.map(exists))).some((one) => one);
+  try {
+    for (const folder of folders) await rm(folder, { recursive: true, force: true });
+  } catch (error) {
+    throw fileError(folderOf(home, job), error);
+  }
+  const message = found ? `The files of job ${job.id} (${job.spec.name}) are removed.` : `${it} has no files left.`;
+  return { id: job.id, ok: true, message, code: exitCode.ok };
+}
+
+/** The same for each of these jobs that is over and still has files; the others are passed over in silence. */
+export async function cleanAll(home: string, jobs: readonly Job[], by: string): Promise<readonly AskAnswer[]> {
+  const answers: AskAnswer[] = [];
+  for (const job of jobs) {
+    if (job.owner !== by || !isOver(job) || heldAllocations(job).length > 0) continue;
+    if (await exists(folderOf(home, job))) answers.push(await cleanFiles(home, job, by));
+  }
+  return answers;
+}
+
+function isOver(job: Job): boolean {
+  return (job.settled !== null && job.wish === null) || job.removed;
+}
+
+/** The job's folder, and where its programs ran when that was this machine (see ARCHITECTURE.md). */
+function foldersOf(home: string, job: Job): readonly string[] {
+  return [folderOf(home, job), join(home, 'runs', job.id)];
+}
+
+async function exists(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined)) !== undefined;
+}

@@ -1,0 +1,185 @@
+// Jobman: the Client in process, over the store.
+
+import { randomUUID } from 'node:crypto';
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Event } from '../core/decision.ts';
+import type { Job } from '../core/job.ts';
+import type { JobSpec } from '../core/spec.ts';
+import type { Instant } from '../core/time.ts';
+import type { Client, CreateRequest, JobList, JobRow, ListQuery } from './client.ts';
+import { StoreError } from './errors.ts';
+import { fileError } from './file-trouble.ts';
+import { eventSentence } from './history.ts';
+import { folderOf, jobFolder, manifestFile } from './job-folder.ts';
+import type { JobFilter, LogFiles, Store, Stored } from './ports.ts';
+import { resolve } from './refs.ts';
+import { jobRow } from './views.ts';
+
+/** How many settled jobs a list shows that was not asked for all of them. */
+const settledShown = 50;
+
+export interface ClientParts {
+  readonly store: Store;
+  /** `$JOBMAN_HOME`, absolute. */
+  readonly home: string;
+  /** Who asks; a name that several jobs share means this person's. */
+  readonly owner: string;
+  readonly logFiles: LogFiles;
+  readonly now: () => Instant;
+  /** Dollars an hour of what such a job asks for, from its backend; null when no price is known. */
+  readonly pricePerHour: (spec: JobSpec) => Promise<number | null> | number | null;
+  /** Tells a controller that runs that this job has changed. Called after the commit; a hint, so it never throws. */
+  readonly hint: (id: string) => Promise<void>;
+  /** Sees to it that a controller runs; answers what to tell the user, if anything. */
+  readonly wake: () => Promise<string | null>;
+}
+
+/** What a person can do with jobs, over this machine's record. What is not needed for a list is loaded when it is asked for. */
+export function createClient(parts: ClientParts): Client {
+  const { store, home, owner, logFiles, now, hint } = parts;
+  const find = (ref: string) => resolve(store, ref, owner, now());
+  return {
+    create: (request) => createJob(parts, request),
+
+    async plan(spec) {
+      const { planOf } = await import('./plan.ts');
+      return planOf(spec, await parts.pricePerHour(spec));
+    },
+
+    list: (query) => listJobs(store, query, now()),
+
+    async show(ref) {
+      const [{ job }, { showJob }] = await Promise.all([find(ref), import('./show.ts')]);
+      return showJob({ job, events: await eventsOf(store, job.id), home, now: now() });
+    },
+
+    async why(ref) {
+      const [{ job }, { whyOf }] = await Promise.all([find(ref), import('./why.ts')]);
+      return whyOf(job, await eventsOf(store, job.id), now());
+    },
+
+    async events(ref, after) {
+      return store.events((await find(ref)).job.id, after);
+    },
+
+    async ask(ref, verb, options) {
+      const [stored, { sayTo }] = await Promise.all([find(ref), import('./words.ts')]);
+      const { changed, ...answer } = await sayTo({ store, logFiles, now }, stored, verb, options);
+      if (changed) await hint(answer.id);
+      return answer;
+    },
+
+    async logs(ref, query) {
+      const [{ job }, { logFilesOf }] = await Promise.all([find(ref), import('./logs.ts')]);
+      return logFilesOf(home, job, query);
+    },
+
+    async clean(ref, by) {
+      const { cleanAll, cleanFiles } = await import('./clean.ts');
+      if (ref !== null) return [await cleanFiles(home, (await find(ref)).job, by)];
+      const { jobs } = await store.list({ owner: by, settledMost: null, withRemoved: true });
+      return cleanAll(home, jobs, by);
+    },
+
+    changes: () => store.changes(),
+    wake: () => parts.wake(),
+    close: () => store.close(),
+  };
+}
+
+async function eventsOf(store: Store, id: string) {
+  return (await store.events(id, 0)).map(({ event }) => event);
+}
+
+/** The rows of that question: newest first, unsettled before settled. */
+async function listJobs(store: Store, query: ListQuery, now: Instant): Promise<JobList> {
+  const byPhase = query.phases !== undefined;
+  const all = query.all === true;
+  const filter: JobFilter = {
+    ...(query.owner === undefined ? {} : { owner: query.owner }),
+    ...(query.tag === undefined ? {} : { tag: query.tag }),
+    ...nameFilter(query.name),
+    // A phase is computed and so cannot be asked of the store: of those of a phase, the newest 50 are found here.
+    settledMost: all || byPhase ? null : settledShown,
+  };
+  const page = await store.rows(filter, (job) => jobRow(job, now));
+  if (query.phases === undefined) return { rows: page.rows, more: page.more, notes: [] };
+  const wanted = new Set(query.phases);
+  const rows = page.rows.filter((row) => wanted.has(row.phase));
+  const settled = rows.filter(isSettled);
+  const hidden = new Set(all ? [] : settled.slice(settledShown));
+  return { rows: rows.filter((row) => !hidden.has(row)), more: hidden.size, notes: [] };
+}
+
+function nameFilter(name: string | undefined): Pick<JobFilter, 'names' | 'nameGlob'> {
+  if (name === undefined) return {};
+  return /[*?]/.test(name) ? { nameGlob: name } : { names: [name] };
+}
+
+function isSettled(row: JobRow): boolean {
+  switch (row.phase) {
+    case 'succeeded':
+    case 'failed':
+    case 'stopped':
+    case 'cancelled':
+      return true;
+    default:
+      return false;
+  }
+}
+
+/**
+ * Stores the job and its snapshot. The snapshot is written first, under a name of its own, so that a full disk stops it
+ * before anything is stored. The insert is the moment from which the job exists; what follows it are copies.
+ */
+async function createJob(parts: ClientParts, request: CreateRequest): Promise<{ id: string; row: JobRow }> {
+  const { store, home, now, hint } = parts;
+  const { owner, manifest } = request;
+  const spec = await withPrice(parts, request.spec);
+  const draft = jobFolder(home, owner, `.new-${randomUUID()}`);
+  let stored: Stored;
+  try {
+    await mkdir(draft, { recursive: true, mode: 0o700 });
+    await writeFile(manifestFile(draft), manifest, { mode: 0o600 });
+    stored = await store.insert({ owner, spec, manifest, at: now() });
+  } catch (error) {
+    // Where nothing could be written, nothing may be left to remove either.
+    await rm(draft, { recursive: true, force: true }).catch(() => undefined);
+    throw fileError(dirname(draft), error);
+  }
+  const { job } = stored;
+  await writeCopies(parts.logFiles, job, draft, folderOf(home, job));
+  await hint(job.id);
+  return { id: job.id, row: jobRow(job, now()) };
+}
+
+/**
+ * The job exists by now, so trouble with its copies is not the end of it: the controller writes them again with the next
+ * event, and says in its log when it cannot.
+ */
+async function writeCopies(logFiles: LogFiles, job: Job, draft: string, folder: string): Promise<void> {
+  try {
+    await moveInto(draft, folder);
+    const created: Event = { kind: 'created', at: job.createdAt, by: job.owner };
+    await logFiles.note(job, 'job', created.at, eventSentence(created, job));
+    await logFiles.mirror(job, [created]);
+  } catch (error) {
+    if (!(fileError(folder, error) instanceof StoreError)) throw error;
+  }
+}
+
+/** A controller that was quicker has made the job's folder already; then the snapshot joins what is there. */
+async function moveInto(draft: string, folder: string): Promise<void> {
+  try {
+    await rename(draft, folder);
+  } catch {
+    await rename(manifestFile(draft), manifestFile(folder));
+    await rm(draft, { recursive: true, force: true });
+  }
+}
+
+async function withPrice(parts: ClientParts, spec: JobSpec): Promise<JobSpec> {
+  if (spec.capacity.kind !== 'tpu') return spec;
+  return { ...spec, capacity: { ...spec.capacity, pricePerHour: await parts.pricePerHour(spec) } };
+}

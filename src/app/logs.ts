@@ -1,0 +1,156 @@
+// Logs: which files answer a question about a job's logs, and what the newest lines of its workers say.
+
+import { open, readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { didYouMean } from '../core/did-you-mean.ts';
+import { allocationOf, lastAttempt, openAttempt, type Attempt, type Job } from '../core/job.ts';
+import { phaseOf } from '../core/phase.ts';
+import type { WorkerId } from '../core/spec.ts';
+import type { Instant } from '../core/time.ts';
+import type { LogFile, LogQuery, WorkerView } from './client.ts';
+import { exitCode, JobmanError } from './errors.ts';
+import { countText, workerText } from './figures.ts';
+import { asFileName, attemptFile, folderOf, logFolder, noteFile, stepFile } from './job-folder.ts';
+import { hostOf, workersOf } from './views.ts';
+
+/** How much of the end of a log is read to find its last line. */
+const lastLineBytes = 4 * 1024;
+
+/**
+ * The files of that question that exist, worker by worker. None when nothing was printed yet: whoever follows asks again.
+ * Throws JobmanError for an attempt, a worker or a step that the job does not have.
+ */
+export async function logFilesOf(home: string, job: Job, query: LogQuery): Promise<readonly LogFile[]> {
+  const folder = folderOf(home, job);
+  if (query.step === 'job' || query.step === 'tpu') {
+    return present([{ path: noteFile(folder, query.step), worker: null, attempt: null }]);
+  }
+  if (query.step !== undefined && query.step !== 'command') return stepFiles(folder, job, query.step, query.worker);
+  const attempt = attemptOf(job, query.attempt);
+  if (attempt === undefined) return [];
+  const workers = await workersWithLogs(folder, attempt.ordinal);
+  const wanted = query.worker === undefined ? workers : [checkedWorker(job, query.worker, attempt)];
+  return present(
+    wanted.map((worker) => ({
+      path: attemptFile(folder, attempt.ordinal, worker),
+      worker,
+      attempt: attempt.ordinal,
+    })),
+  );
+}
+
+/** Every place where the newest attempt's command runs, with the age and the last line of what we hold of its output. */
+export async function workerViews(home: string, job: Job, now: Instant): Promise<readonly WorkerView[]> {
+  const attempt = lastAttempt(job);
+  if (attempt === undefined) return [];
+  const allocation = allocationOf(job, attempt.allocation);
+  const state = workerState(job, attempt);
+  return Promise.all(
+    workersOf(job, attempt).map(async (worker) => {
+      const { lastLine, changedAt } = await newestLine(attemptFile(folderOf(home, job), attempt.ordinal, worker));
+      return {
+        worker,
+        host: hostOf(allocation, worker),
+        state,
+        logAgeMs: changedAt === null ? null : Math.max(0, now - changedAt),
+        lastLine,
+      };
+    }),
+  );
+}
+
+function workerState(job: Job, attempt: Attempt): string {
+  if (attempt.endedAt !== null) return 'ended';
+  return openAttempt(job)?.ending === null && attempt.runningAt !== null ? 'running' : phaseOf(job);
+}
+
+// ------------------------------------------------------------------------------------------ which files
+
+function attemptOf(job: Job, ordinal: number | undefined): Attempt | undefined {
+  // Without a number the newest attempt that has started: while the next one waits for its TPU, it has nothing to show.
+  if (ordinal === undefined) return job.attempts.findLast((attempt) => attempt.startedAt !== null);
+  const attempt = job.attempts[ordinal - 1];
+  if (attempt !== undefined) return attempt;
+  const had = job.attempts.length === 0 ? 'none yet' : countText(job.attempts.length, 'attempt');
+  throw new JobmanError(`Job ${job.id} has no attempt ${ordinal}: it has ${had}.`, exitCode.notFound);
+}
+
+function checkedWorker(job: Job, worker: WorkerId, attempt: Attempt): WorkerId {
+  const workers = workersOf(job, attempt);
+  if (workers.length === 0 || workers.includes(worker)) return worker;
+  const known = workers.map(workerText).join(', ');
+  throw new JobmanError(
+    `Attempt ${attempt.ordinal} of job ${job.id} does not run on ${workerText(worker)}, only on ${known}.`,
+    exitCode.notFound,
+  );
+}
+
+async function stepFiles(
+  folder: string,
+  job: Job,
+  step: string,
+  worker: WorkerId | undefined,
+): Promise<readonly LogFile[]> {
+  const names = job.spec.steps.map(({ name }) => name);
+  if (!names.includes(step)) {
+    const known = ['command', ...names, 'job', 'tpu'];
+    const meant = didYouMean(step, known);
+    throw new JobmanError(
+      `Job ${job.id} has no step "${step}"${meant === undefined ? '' : `; did you mean ${meant}?`}`,
+      exitCode.notFound,
+      [`It has: ${known.join(', ')}`],
+    );
+  }
+  const workers = worker === undefined ? await workersIn(logFolder(folder), `${asFileName(step)}_worker_`) : [worker];
+  return present(workers.map((each) => ({ path: stepFile(folder, step, each), worker: each, attempt: null })));
+}
+
+async function workersWithLogs(folder: string, attempt: number): Promise<readonly WorkerId[]> {
+  return workersIn(join(logFolder(folder), `attempt_${attempt}`), 'command_worker_');
+}
+
+/** The workers whose files stand in that folder, in order. */
+async function workersIn(folder: string, prefix: string): Promise<readonly WorkerId[]> {
+  let names: readonly string[];
+  try {
+    names = await readdir(folder);
+  } catch {
+    return [];
+  }
+  const workers = names
+    .filter((name) => name.startsWith(prefix) && name.endsWith('.log'))
+    .map((name) => name.slice(prefix.length, -'.log'.length))
+    .map((name): WorkerId | undefined => (name === 'here' ? name : /^\d+$/.test(name) ? Number(name) : undefined))
+    .filter((worker) => worker !== undefined);
+  return workers.toSorted(
+    (one, other) => Number(one === 'here') - Number(other === 'here') || Number(one) - Number(other),
+  );
+}
+
+async function present(files: readonly Omit<LogFile, 'bytes'>[]): Promise<readonly LogFile[]> {
+  const sizes = await Promise.all(files.map(async ({ path }) => (await stat(path).catch(() => undefined))?.size));
+  return files.flatMap((file, index) => {
+    const bytes = sizes[index];
+    return bytes === undefined ? [] : [{ ...file, bytes }];
+  });
+}
+
+// ------------------------------------------------------------------------------------------ the newest line
+
+async function newestLine(
+  path: string,
+): Promise<{ readonly lastLine: string | null; readonly changedAt: Instant | null }> {
+  const file = await open(path, 'r').catch(() => undefined);
+  if (file === undefined) return { lastLine: null, changedAt: null };
+  try {
+    const { size, mtimeMs } = await file.stat();
+    const length = Math.min(size, lastLineBytes);
+    const bytes = Buffer.alloc(length);
+    await file.read(bytes, 0, length, size - length);
+    // A progress bar writes over itself: what a terminal would show last is what comes after the last return.
+    const lines = bytes.toString('utf8').split(/[\r\n]+/);
+    return { lastLine: lines.findLast((line) => line.trim() !== '')?.trim() ?? null, changedAt: Math.floor(mtimeMs) };
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,119 @@
+// Plan: what `create --dry-run` says. Nothing is asked of anybody and nothing is stored.
+
+import { nodeName } from '../core/allocate.ts';
+import { answerFor } from '../core/recover.ts';
+import { nodeNameMark, type CapacitySpec, type JobSpec, type RuledReason } from '../core/spec.ts';
+import type { Plan } from './client.ts';
+import { countText, lengthText, workerText } from './figures.ts';
+import { reasonWords } from './history.ts';
+
+/** Stands where the job's id will be, which is given when it is created. */
+const idToCome = '<job id>';
+
+/** What would be requested under which rules, if a job of this spec were created now. */
+export function planOf(spec: JobSpec, pricePerHour: number | null): Plan {
+  return {
+    name: spec.name,
+    backend: spec.capacity.kind,
+    asks: asksOf(spec),
+    steps: spec.steps.map((step) => `${step.name}, on every worker, at most ${lengthText(step.timeout)} a try`),
+    command: commandOf(spec),
+    rules: rulesOf(spec),
+    limits: limitsOf(spec),
+    pricePerHour,
+  };
+}
+
+function asksOf(spec: JobSpec): readonly string[] {
+  const { capacity } = spec;
+  switch (capacity.kind) {
+    case 'local':
+      return [`a place on this machine, in ${capacity.workdir}`];
+    case 'tpu': {
+      const name = nodeName(spec, idToCome, 1);
+      if (capacity.ownership === 'standing') {
+        return [
+          `the TPU ${name} in ${capacity.zone} of ${capacity.project}, which exists already and is never released`,
+        ];
+      }
+      const way = capacity.mode === 'queued-resources' ? 'queued resource and node' : 'node';
+      return [
+        `${way} ${name} in ${capacity.zone} of ${capacity.project}`,
+        `${capacity.accelerator}, ${capacity.pricing}, runtime ${capacity.runtimeVersion}`,
+        `labels jobman-installation, jobman-job, jobman-allocation${listed(', tags', spec.tags)}${listed(', network tags', capacity.networkTags)}`,
+        ...(capacity.startupScript === null ? [] : ['a startup script at every boot']),
+      ];
+    }
+  }
+}
+
+function listed(words: string, items: readonly string[]): string {
+  return items.length === 0 ? '' : `${words} ${items.join(', ')}`;
+}
+
+function commandOf(spec: JobSpec): string {
+  const { command } = spec;
+  const where =
+    command.place === 'here'
+      ? 'on this machine, beside its TPU'
+      : command.workers === 'all'
+        ? placeOfAll(spec.capacity)
+        : `on ${command.workers.map(workerText).join(', ')}`;
+  const name = nodeName(spec, idToCome, 1);
+  return `${where}:\n${command.script.replaceAll(nodeNameMark, name).trimEnd()}`;
+}
+
+function placeOfAll(capacity: CapacitySpec): string {
+  return capacity.kind === 'local' ? 'on this machine' : 'on every worker';
+}
+
+const ruled: readonly RuledReason[] = [
+  'preempted',
+  'unreachable',
+  'setup_failed',
+  'command_failed',
+  'hung',
+  'succeeded',
+];
+
+function rulesOf(spec: JobSpec): readonly string[] {
+  const { recovery } = spec;
+  const rows = ruled
+    .filter((reason) => reason !== 'preempted' || spec.capacity.kind === 'tpu')
+    .map((reason) => `${reasonWords[reason]} -> ${answerText(answerFor(recovery, reason, { detail: '' }))}`);
+  const byLog = recovery.rules
+    .filter((rule) => rule.evidence !== undefined)
+    .map((rule) => `${reasonWords[rule.reason]}, log says ${rule.evidence} -> ${answerText(rule.answer)}`);
+  const { preemptions, failures } = recovery.budget;
+  return [
+    `rule ${recovery.preset}: ${countText(preemptions, 'preemption')} and ${countText(failures, 'failure')} allowed`,
+    ...rows,
+    ...byLog,
+  ];
+}
+
+function answerText(answer: { readonly then: string; readonly on: string }): string {
+  return answer.then === 'resume' || answer.then === 'rerun'
+    ? `${answer.then} on the ${answer.on} allocation`
+    : answer.then;
+}
+
+function limitsOf(spec: JobSpec): readonly string[] {
+  const { limits, stop, finish, recovery } = spec;
+  const kept = finish.keepFor === null ? 'until you release it' : `for ${lengthText(finish.keepFor)}`;
+  return [
+    limits.maxRuntime === null ? 'no limit on its run time' : `ended after ${lengthText(limits.maxRuntime)} of running`,
+    limits.silenceTimeout === null
+      ? 'no limit on silence'
+      : `counts as hung after ${lengthText(limits.silenceTimeout)} without output`,
+    limits.capacityWait === null
+      ? 'waits for capacity without limit'
+      : `gives up after ${lengthText(limits.capacityWait)} without capacity`,
+    `setup steps are tried ${countText(limits.setupTries + 1, 'time')} on a worker`,
+    `stopped with ${stop.signal}, killed after ${lengthText(stop.grace)}`,
+    `a silent worker is given up after ${lengthText(recovery.unreachableGrace)}`,
+    ...(spec.capacity.ownership === 'owned'
+      ? [finish.capacity === 'release' ? 'released when it ends' : `kept when it ends, ${kept}`]
+      : []),
+  ];
+}

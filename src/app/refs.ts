@@ -1,0 +1,57 @@
+// Refs: which job a person means.
+
+import type { Job } from '../core/job.ts';
+import { didYouMean } from '../core/did-you-mean.ts';
+import type { Ref } from './client.ts';
+import { exitCode, JobmanError } from './errors.ts';
+import { ageText } from './figures.ts';
+import type { Store, Stored } from './ports.ts';
+import type { Instant } from '../core/time.ts';
+
+/** The id that up to six digits stand for: `000042` of `42`; undefined for anything else, which is a name. */
+export function idOfRef(ref: Ref): string | undefined {
+  return /^\d{1,6}$/.test(ref) && Number(ref) > 0 ? ref.padStart(6, '0') : undefined;
+}
+
+/**
+ * The job that is meant. Digits are an id. A name means the one job of that name: of this owner's where they have one, and
+ * one that is not settled before those that are. Throws JobmanError when there is none (not found) or more than one
+ * (conflict: both ids are named).
+ */
+export async function resolve(store: Store, ref: Ref, owner: string, now: Instant): Promise<Stored> {
+  const id = idOfRef(ref) ?? (await idOfName(store, ref, owner, now));
+  const stored = await store.load(id);
+  if (stored === undefined) {
+    throw new JobmanError(`There is no job ${id}. See all of them: jobman list --all`, exitCode.notFound);
+  }
+  return stored;
+}
+
+async function idOfName(store: Store, name: string, owner: string, now: Instant): Promise<string> {
+  const { jobs } = await store.list({ names: [name], settledMost: null });
+  const [first, ...others] = narrowed(
+    narrowed(jobs, (job) => job.owner === owner),
+    (job) => job.settled === null,
+  );
+  if (first === undefined) throw await unknownName(store, name);
+  if (others.length === 0) return first.id;
+  const both = [first, ...others].map((job) => job.id);
+  throw new JobmanError(
+    `The name "${name}" stands for ${both.length} jobs: ${both.join(', ')}. Say which one by its id.`,
+    exitCode.conflict,
+    [first, ...others].map((job) => `${job.id}  ${job.owner}, created ${ageText(now - job.createdAt)} ago`),
+  );
+}
+
+/** Those that the claim holds for, or all of them where it holds for none. */
+function narrowed(jobs: readonly Job[], claim: (job: Job) => boolean): readonly Job[] {
+  const some = jobs.filter(claim);
+  return some.length > 0 ? some : jobs;
+}
+
+async function unknownName(store: Store, name: string): Promise<JobmanError> {
+  const { jobs } = await store.list({ settledMost: 50 });
+  const meant = didYouMean(name, [...new Set(jobs.map((job) => job.spec.name))]);
+  const hint = meant === undefined ? 'See all of them: jobman list --all' : `Did you mean ${meant}?`;
+  return new JobmanError(`There is no job called "${name}". ${hint}`, exitCode.notFound);
+}

@@ -1,0 +1,135 @@
+// Words: what the owner says to a job, from the sentence to the commit.
+
+import { ask, jobCan } from '../core/ask.ts';
+import { heldAllocations, type Job } from '../core/job.ts';
+import type { Instant } from '../core/time.ts';
+import type { AskAnswer, AskOptions, Verb } from './client.ts';
+import { exitCode } from './errors.ts';
+import { priceText } from './figures.ts';
+import { eventSentence } from './history.ts';
+import type { LogFiles, Store, Stored, Stray } from './ports.ts';
+import { acceleratorOf, keptAllocations, pricePerHour } from './views.ts';
+
+/** A commit that met another one is tried again on what stands then; the controller commits often, and never for long. */
+const triesMost = 20;
+
+/**
+ * Writes down that word about that job, and answers what it came to. A word that changes nothing is no mistake. Throws
+ * what the store throws; everything else is an answer, so that one job of several does not spoil the others.
+ */
+export async function sayTo(
+  parts: { readonly store: Store; readonly logFiles: LogFiles; readonly now: () => Instant },
+  stored: Stored,
+  verb: Verb,
+  options: AskOptions,
+): Promise<AskAnswer & { readonly changed: boolean }> {
+  const { store, logFiles, now } = parts;
+  let { job, revision } = stored;
+  for (let tries = 0; tries < triesMost; tries += 1) {
+    const can = jobCan(job, verb, options.by, options);
+    if (!can.ok) return { ...refusal(job.id, can.sentence), changed: false };
+    const change = ask(job, verb, options, now());
+    if (change.events.length === 0) {
+      return { id: job.id, ok: true, message: sayAgain(job, verb), code: exitCode.ok, changed: false };
+    }
+    // What a forced delete leaves behind is written down before it is let out of sight: a crash between the two
+    // leaves one stray too many, which the next sweep clears up, and never one too few.
+    if (change.job.removed) await rememberStrays(store, job);
+    const result = await store.commit({
+      job: change.job,
+      revision,
+      events: change.events,
+      folded: [],
+      wakeAt: change.job.removed ? null : now(),
+      epoch: null,
+    });
+    if (result === 'committed') {
+      for (const event of change.events) await logFiles.note(job, 'job', event.at, eventSentence(event, job));
+      return { id: job.id, ok: true, message: sayWhat(change.job, verb), code: exitCode.ok, changed: true };
+    }
+    const fresh = await store.load(job.id);
+    if (fresh === undefined) throw new Error(`job ${job.id} has vanished from the record`);
+    ({ job, revision } = fresh);
+  }
+  const sentence = `job ${job.id} changes too quickly to be asked; try again`;
+  return { ...refusal(job.id, sentence), code: exitCode.failed, changed: false };
+}
+
+function refusal(id: string, sentence: string): AskAnswer {
+  return {
+    id,
+    ok: false,
+    message: `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`,
+    code: exitCode.conflict,
+  };
+}
+
+async function rememberStrays(store: Store, job: Job): Promise<void> {
+  for (const stray of straysOf(job)) await store.recordStray(stray);
+}
+
+/** What a job that leaves the list may leave behind: every owned allocation that nobody has seen gone. */
+export function straysOf(job: Job): readonly Stray[] {
+  const { capacity } = job.spec;
+  if (capacity.kind !== 'tpu') return [];
+  // As the cloud calls them, which is how a sweep finds them and what letting them go asks for.
+  const collection = capacity.mode === 'queued-resources' ? 'queuedResources' : 'nodes';
+  return heldAllocations(job).map((allocation) => ({
+    backend: capacity.kind,
+    resource: `projects/${capacity.project}/locations/${capacity.zone}/${collection}/${allocation.name}`,
+    installation: job.installation,
+    job: job.id,
+    allocation: allocation.ordinal,
+    state: allocation.seen?.detail ?? 'unknown',
+  }));
+}
+
+// ------------------------------------------------------------------------------------------ what is answered
+
+function sayWhat(job: Job, verb: Verb): string {
+  const it = `Job ${job.id} (${job.spec.name})`;
+  const number = Number(job.id);
+  switch (verb) {
+    case 'start':
+      return `${it} is started.`;
+    case 'resume':
+      return `${it} goes on from its last checkpoint.`;
+    case 'rerun':
+      return `${it} starts again from the beginning.`;
+    case 'stop':
+      return job.desired === 'hold'
+        ? `${it} is being stopped.${holdText(job, number)}`
+        : `${it} is being stopped, and what it holds let go.`;
+    case 'cancel':
+      return `${it} is cancelled${heldAllocations(job).length > 0 ? '; what it holds is being let go' : ''}.`;
+    case 'delete':
+      if (!job.removed) return `${it} is being deleted; it leaves the list once its capacity is seen gone.`;
+      return straysOf(job).length === 0
+        ? `${it} is off the list.`
+        : `${it} is off the list. What it may still hold in the cloud is noted as a stray: jobman gc lists it and lets it go.`;
+  }
+}
+
+/** What a stopped job keeps, what that costs, and how to let it go. */
+function holdText(job: Job, number: number): string {
+  if (job.spec.capacity.ownership === 'standing' || keptAllocations(job).length === 0) return '';
+  const price = pricePerHour(job);
+  const cost = price === null ? '' : `, which costs about ${priceText(price)}`;
+  return ` It keeps its ${acceleratorOf(job)}${cost}; to let it go: jobman stop ${number} --release`;
+}
+
+function sayAgain(job: Job, verb: Verb): string {
+  const it = `Job ${job.id} (${job.spec.name})`;
+  switch (verb) {
+    case 'stop':
+      return `${it} has been asked to stop already.${job.desired === 'hold' ? holdText(job, Number(job.id)) : ''}`;
+    case 'cancel':
+      return `${it} has been cancelled already.`;
+    case 'delete':
+      return `${it} is being deleted already.`;
+    case 'start':
+    case 'resume':
+    case 'rerun':
+      return `${it} has been asked to run already.`;
+  }
+}
