@@ -1,6 +1,169 @@
-import type { Emulator, EmulatorOptions } from './contract.ts';
+// Starts the cloud: state, ports, world, hosts, API. The order matters: nothing answers before all of it is there.
 
-/** Starts the emulator inside this process; resolves when the API answers. Throws when the folder or a port is taken. */
-export function startEmulator(options: EmulatorOptions): Promise<Emulator> {
-  return Promise.reject(new Error(`not yet: ${options.stateDir}`));
+import { createHash } from 'node:crypto';
+import { mkdirSync, realpathSync, rmSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { join } from 'node:path';
+import { serve } from '@hono/node-server';
+import { wallClock } from './clock.ts';
+import type { Emulator, EmulatorOptions } from './contract.ts';
+import { createFleet, type Fleet } from './hosts/fleet.ts';
+import { listen } from './hosts/login.ts';
+import { type Isolation, probeIsolation } from './hosts/machine.ts';
+import { createFront } from './http/front.ts';
+import { happen } from './world/agenda.ts';
+import { openDatabase } from './world/database.ts';
+import { newAddress } from './world/nodes.ts';
+import { createWorld, type World } from './world/world.ts';
+
+/** Grows with what clients can see; `GET /emulator/info` says it. */
+const emulatorVersion = '1';
+
+/**
+ * Starts the emulator inside this process; resolves when the API answers.
+ * Throws a sentence when the folder is in use, a port is taken, or an option is not possible.
+ */
+export async function startEmulator(options: EmulatorOptions): Promise<Emulator> {
+  const { seed = 1, speed = 1, clock = wallClock, log = () => undefined } = options;
+  if (options.hosts === 'sshd')
+    throw new Error('The emulator has no sshd hosts yet; leave `hosts` out, or say `process`.');
+  if (!(speed > 0)) throw new Error(`The speed of the emulator must be more than 0; it is ${String(speed)}.`);
+  mkdirSync(options.stateDir, { recursive: true, mode: 0o700 });
+  // Hosts see their folder under its real name, whatever links lead there.
+  const stateDir = realpathSync(options.stateDir);
+  const database = openDatabase(stateDir);
+  let fleet: Fleet | undefined;
+  const world = createWorld({
+    database,
+    clock,
+    speed,
+    seed,
+    log,
+    isDown: (node) => fleet?.isDown(node) ?? true,
+  });
+  const release: (() => Promise<void> | void)[] = [() => database.close()];
+  try {
+    const anchor = await takeAddresses(world, stateDir, options.sshPort);
+    release.unshift(() => closeServer(anchor.server));
+    const isolation = chooseIsolation(options.isolation ?? 'auto', stateDir);
+    log(isolationSentence[isolation]);
+    fleet = await createFleet({ world, stateDir, sshPort: anchor.sshPort, isolation, env: options.env });
+    const hosts = fleet;
+    release.unshift(() => hosts.close());
+    world.start((what) => happen(world, what));
+    release.unshift(() => world.stop());
+    const front = createFront({
+      world,
+      info: () => ({ version: emulatorVersion, sshPort: anchor.sshPort, isolation, stateDir }),
+      hostsSettled: () => hosts.settled(),
+    });
+    const http = await openHttp(front.fetch, options.port, world.general().port);
+    release.unshift(() => closeHttp(http.server));
+    world.change(() => world.setGeneral({ port: http.port }));
+    return {
+      url: `http://127.0.0.1:${String(http.port)}`,
+      sshPort: anchor.sshPort,
+      async close() {
+        for (const part of release.splice(0)) await part();
+      },
+    };
+  } catch (error) {
+    for (const part of release.splice(0)) await part();
+    throw error;
+  }
+}
+
+const isolationSentence: Readonly<Record<Isolation, string>> = {
+  root: 'Hosts have namespaces of their own; the machine stays as it is.',
+  user: 'Hosts have user namespaces of their own; the machine stays as it is.',
+  none: 'No namespaces can be made here: hosts are folders, and buckets can only be inside a home folder.',
+};
+
+function chooseIsolation(wish: 'auto' | 'namespaces' | 'none', stateDir: string): Isolation {
+  if (wish === 'none') return 'none';
+  const scratch = join(stateDir, 'probe');
+  const found = probeIsolation(scratch);
+  rmSync(scratch, { recursive: true, force: true });
+  if (found === 'none' && wish === 'namespaces') throw new Error('No namespaces can be made on this machine.');
+  return found;
+}
+
+/**
+ * Finds the part of the loopback range that this emulator's workers live in, 127.<octet>.0.0/16, and the SSH port that
+ * they share. The octet is derived from the state folder, so emulators rarely meet; a listener on 127.<octet>.0.1, held
+ * as long as we run, tells when they do, and then the next octet is tried. Nodes of an earlier run keep their addresses
+ * when the same octet and port are free, else they get new ones, as after a move to another network.
+ */
+async function takeAddresses(
+  world: World,
+  stateDir: string,
+  wishedPort: number | undefined,
+): Promise<{ server: Server; sshPort: number }> {
+  const before = world.general();
+  const hash = createHash('sha256').update(stateDir).digest();
+  const preferred = before.octet === 0 ? 64 + ((hash[0] ?? 0) % 128) : before.octet;
+  const ports = wishedPort === undefined || wishedPort === 0 ? [before.sshPort, 0] : [wishedPort];
+  for (let tried = 0; tried < 128; tried += 1) {
+    const octet = 64 + ((preferred - 64 + tried) % 128);
+    for (const port of new Set(ports)) {
+      const server = createServer((socket) => socket.destroy());
+      try {
+        await listen(server, port, `127.${String(octet)}.0.1`);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') continue;
+        throw new Error(`Cannot listen on 127.${String(octet)}.0.1 port ${String(port)}: ${String(error)}`, {
+          cause: error,
+        });
+      }
+      const address = server.address();
+      const sshPort = address !== null && typeof address === 'object' ? address.port : port;
+      world.change(() => {
+        world.setGeneral({ octet, sshPort });
+        if (octet === before.octet || before.octet === 0) return;
+        for (const node of world.nodes.values()) {
+          world.nodes.put(node.name, {
+            ...node,
+            workers: node.workers.map((worker) => ({ ...worker, address: newAddress(world) })),
+          });
+        }
+      });
+      return { server, sshPort };
+    }
+  }
+  throw new Error(
+    `The SSH port ${String(wishedPort ?? before.sshPort)} is taken on every loopback network that was tried. Name another with --ssh-port.`,
+  );
+}
+
+type Http = ReturnType<typeof serve>;
+
+/** Opens the API on the wished port; without a wish on last time's, or any when that is taken. */
+async function openHttp(
+  fetch: Parameters<typeof serve>[0]['fetch'],
+  wished: number | undefined,
+  before: number,
+): Promise<{ server: Http; port: number }> {
+  const ports = wished === undefined || wished === 0 ? [before, 0] : [wished];
+  for (const port of new Set(ports)) {
+    try {
+      return await new Promise((resolve, reject) => {
+        const server = serve({ fetch, port, hostname: '127.0.0.1' }, (info) => resolve({ server, port: info.port }));
+        server.on('error', reject);
+      });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    }
+  }
+  throw new Error(`Port ${String(wished)} of this machine is taken. Name another with --port.`);
+}
+
+function closeHttp(server: Http): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    if ('closeAllConnections' in server) server.closeAllConnections();
+  });
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => void server.close(() => resolve()));
 }

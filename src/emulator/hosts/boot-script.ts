@@ -1,0 +1,157 @@
+/**
+ * The shell script that turns a fresh set of namespaces into a host. It is process 1 of the new PID namespace.
+ *
+ * The host sees the machine's whole file tree at its usual places, but through overlays: what a job writes to /etc or
+ * /tmp stays in the host's own folder, and folders such as /home/zephyr can be made without the machine ever having
+ * them. Only the host's folder and the buckets are the real ones. /proc, /run, /dev/shm, the host name and the boot id
+ * are its own.
+ */
+import { lstatSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+
+export interface BootFacts {
+  readonly stateDir: string;
+  /** The host's own folder below it. */
+  readonly folder: string;
+  readonly hostName: string;
+  /** True where the namespaces belong to a user namespace: overlays then keep their notes in other attributes. */
+  readonly inUserNamespace: boolean;
+}
+
+/** File systems that are the kernel speaking, not somebody's files. */
+const kernelTypes =
+  /^(proc|sysfs|cgroup2?|devpts|devtmpfs|autofs|tracefs|debugfs|securityfs|bpf|mqueue|hugetlbfs|fusectl|configfs|pstore|binfmt_misc|nsfs|rpc_pipefs|efivarfs)$/;
+
+/** Folders that are made anew, and places where other systems keep mounts of their own. */
+const notCopied = ['/proc', '/sys', '/dev', '/run', '/var/lib/docker', '/var/lib/containers', '/var/lib/kubelet'];
+
+/** Quotes one word for a shell. */
+export function quoted(word: string): string {
+  return `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+/** The whole script. It reads the machine's tree and mounts now, at the time of the boot. */
+export function bootScript(facts: BootFacts): string {
+  const { stateDir, folder } = facts;
+  const lines: string[] = [];
+  for (const name of readdirSync('/')) {
+    const path = `/${name}`;
+    if (notCopied.includes(path)) continue;
+    const entry = lstatSync(path);
+    if (entry.isSymbolicLink()) lines.push(`ln -s ${quoted(readlinkSync(path))} "$root"${quoted(path)}`);
+    else if (entry.isDirectory()) lines.push(layer(path, entry.mode));
+    else if (entry.isFile()) lines.push(`bind_file ${quoted(path)}`);
+  }
+  for (const mount of mountPoints(readFileSync('/proc/self/mountinfo', 'utf8'), stateDir)) {
+    const entry = statSync(mount, { throwIfNoEntry: false });
+    if (entry?.isDirectory() === true) lines.push(layer(mount, entry.mode));
+    else if (entry?.isFile() === true) lines.push(`bind_file ${quoted(mount)}`);
+  }
+  return `# Written by the emulator at each boot of this host; runs as process 1 of its namespaces.
+folder=${quoted(folder)}
+state=${quoted(stateDir)}
+root=$folder/root
+# The old /proc still counts as the machine does: this is our number out there, and when we began.
+read -r pid name rest </proc/self/stat
+set -- $rest
+shift 18
+echo "$pid $2" >"$folder/init"
+set -e
+umask 022
+die() { echo "boot: $1" >&2; exit 1; }
+hostname ${quoted(facts.hostName)} || die 'cannot set the host name'
+mkdir -p "$root"
+mount -t tmpfs -o mode=755,size=64m tmpfs "$root"
+
+# layer PATH MODE KEY: the machine's folder, with a layer of our own for what is written to it.
+layer() {
+  mkdir -p "$root$1"
+  upper=$folder/disk/$3
+  mkdir -p "$upper/up" "$upper/work"
+  chmod "$2" "$upper/up"
+  options="lowerdir=$1,upperdir=$upper/up,workdir=$upper/work${facts.inUserNamespace ? ',userxattr' : ''}"
+  mount -t overlay overlay -o "$options" "$root$1" 2>/dev/null && return
+  # The disk below cannot carry a layer (it may be one itself): the layer is then in memory, and does not outlive a boot.
+  if [ ! -e "$folder/memory/on" ]; then
+    mkdir -p "$folder/memory"
+    mount -t tmpfs tmpfs "$folder/memory"
+    : >"$folder/memory/on"
+  fi
+  upper=$folder/memory/$3
+  mkdir -p "$upper/up" "$upper/work"
+  chmod "$2" "$upper/up"
+  options="lowerdir=$1,upperdir=$upper/up,workdir=$upper/work${facts.inUserNamespace ? ',userxattr' : ''}"
+  mount -t overlay overlay -o "$options" "$root$1" 2>/dev/null && return
+  # No layers at all: then as it is; for root read-only, so that the machine stays unchanged.
+  mount --rbind "$1" "$root$1" || die "cannot show $1"
+  ${facts.inUserNamespace ? ':' : 'mount -o remount,bind,ro "$root$1" || :'}
+}
+bind_file() {
+  [ -e "$root$1" ] || : >"$root$1" || return 0
+  mount --bind "$1" "$root$1" 2>/dev/null || :
+}
+${lines.join('\n')}
+
+mkdir -p "$root/proc" "$root/sys" "$root/dev" "$root/run"
+mount -t proc proc "$root/proc"
+mount --bind "$folder/boot_id" "$root/proc/sys/kernel/random/boot_id"
+mount --rbind /sys "$root/sys"
+mount --rbind /dev "$root/dev"
+mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm" || :
+mount -t tmpfs -o mode=755,size=64m tmpfs "$root/run"
+mkdir -p "$root/run/lock"
+if [ -d /run/systemd/resolve ]; then
+  mkdir -p "$root/run/systemd/resolve"
+  mount --bind /run/systemd/resolve "$root/run/systemd/resolve" || :
+fi
+mount --bind "$folder/hosts" "$root/etc/hosts" 2>/dev/null || :
+
+# Of the emulator's own folder a host sees what is meant for it.
+mkdir -p "$root$state"
+mount -t tmpfs -o mode=755,size=1m tmpfs "$root$state"
+for path in "$state/bin" "$state/buckets" "$folder"; do
+  mkdir -p "$root$path"
+  mount --bind "$path" "$root$path"
+done
+
+cd "$root"
+mkdir .machine
+pivot_root . .machine
+cd /
+umount -l /.machine
+rmdir /.machine
+set +e
+: >"$folder/mounts"
+: >"$folder/up"
+# From here on process 1 only buries the dead: a shell that waits reaps every orphan.
+while :; do
+  sleep 86400 &
+  wait $!
+done
+`;
+}
+
+function layer(path: string, mode: number): string {
+  return `layer ${quoted(path)} ${(mode & 0o7777).toString(8)} ${path.slice(1).replace(/[^A-Za-z0-9.-]/g, '_')}`;
+}
+
+/** Mount points of real file systems below the root's folders, parents first, from the text of mountinfo. */
+export function mountPoints(mountinfo: string, stateDir: string): string[] {
+  const points = mountinfo.split('\n').flatMap((line) => {
+    const [before = '', after = ''] = line.split(' - ');
+    const path = (before.split(' ')[4] ?? '').replace(/\\([0-7]{3})/g, (_, octal: string) =>
+      String.fromCharCode(Number.parseInt(octal, 8)),
+    );
+    const type = after.split(' ')[0] ?? '';
+    const isTopLevel = path.lastIndexOf('/') === 0;
+    if (path === '' || isTopLevel || kernelTypes.test(type)) return [];
+    if ([...notCopied, stateDir].some((other) => path === other || path.startsWith(`${other}/`))) return [];
+    return [path];
+  });
+  return [...new Set(points)].toSorted();
+}
+
+/** The folder of the machine-wide state that a boot needs, made when missing. */
+export function bucketsFolder(stateDir: string): string {
+  return join(stateDir, 'buckets');
+}

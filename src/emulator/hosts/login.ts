@@ -1,0 +1,162 @@
+// The SSH door of one worker: its own address, its own host key, and the keys of its node's metadata.
+
+import { timingSafeEqual } from 'node:crypto';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import ssh2, { type AuthContext, type Connection, type PseudoTtyInfo, type ServerChannel, type Session } from 'ssh2';
+import { type AuthorizedKey } from './keys.ts';
+import type { Machine } from './machine.ts';
+import { type RunningSession, sftpServer, startSession, type Terminal, terminalOf, type Wanted } from './session.ts';
+
+export interface LoginFacts {
+  readonly address: string;
+  readonly port: number;
+  readonly hostKey: string;
+  readonly folder: string;
+  readonly machine: Machine;
+  /** Who may log in, asked at each attempt: keys may arrive while the host runs. */
+  keys(): readonly AuthorizedKey[];
+  /** The environment of a session of that user; makes the home folder. */
+  environment(user: string, client: { readonly address: string; readonly port: number }): Record<string, string>;
+  log(line: string): void;
+}
+
+export interface Login {
+  /** A hung host takes connections, as its kernel still does, and says nothing on them. */
+  setHung(hung: boolean): void;
+  /** Cuts all connections and frees the address. */
+  close(): Promise<void>;
+}
+
+/** Opens the door. Rejects when the address is taken. */
+export async function openLogin(facts: LoginFacts): Promise<Login> {
+  const sockets = new Set<Socket>();
+  let isHung = false;
+  const server = new ssh2.Server({ hostKeys: [facts.hostKey], ident: 'OpenSSH_9.2' }, (client, info) => {
+    serve(facts, client, { address: info.ip, port: info.port });
+  });
+  const listener = createServer({ noDelay: true }, (socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+    socket.on('error', () => undefined);
+    if (isHung) waiting.add(socket);
+    else server.injectSocket(socket);
+  });
+  /** Connections that came while the host hung; they are answered when it wakes up. */
+  const waiting = new Set<Socket>();
+  await listen(listener, facts.port, facts.address);
+  return {
+    setHung(hung) {
+      if (hung === isHung) return;
+      isHung = hung;
+      for (const socket of sockets) {
+        if (hung) socket.pause();
+        else if (!waiting.has(socket)) socket.resume();
+      }
+      if (!hung) {
+        for (const socket of waiting) if (!socket.destroyed) server.injectSocket(socket);
+        waiting.clear();
+      }
+    },
+    close: () =>
+      new Promise((resolve) => {
+        listener.close(() => resolve());
+        for (const socket of sockets) socket.destroy();
+      }),
+  };
+}
+
+/** Listens, or rejects with what the system says. */
+export function listen(server: Server, port: number, address: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, address, () => {
+      server.off('error', reject);
+      server.on('error', () => undefined);
+      resolve();
+    });
+  });
+}
+
+function serve(facts: LoginFacts, client: Connection, from: { address: string; port: number }): void {
+  let user = '';
+  // A client that goes away in the middle of a word is not our trouble.
+  client.on('error', () => undefined);
+  client.on('authentication', (context) => {
+    if (isAllowed(context, facts.keys())) {
+      user = context.username;
+      context.accept();
+    } else context.reject(['publickey']);
+  });
+  client.on('ready', () => {
+    client.on('session', (accept) => serveSession(facts, accept(), facts.environment(user, from)));
+    client.on('tcpip', (accept, reject, info) => {
+      const host = info.destIP === 'localhost' ? '127.0.0.1' : info.destIP;
+      const target = connect(info.destPort, host);
+      let channel: ReturnType<typeof accept> | undefined;
+      target.on('connect', () => {
+        channel = accept();
+        channel.on('error', () => undefined);
+        channel.on('close', () => target.destroy());
+        channel.pipe(target).pipe(channel);
+      });
+      target.on('error', () => {
+        if (channel === undefined) reject();
+        else channel.close();
+      });
+    });
+  });
+}
+
+function isAllowed(context: AuthContext, keys: readonly AuthorizedKey[]): boolean {
+  if (context.method !== 'publickey') return false;
+  const offered = context.key.data;
+  const found = keys.find((key) => {
+    const known = Buffer.from(key.blob, 'base64');
+    return key.user === context.username && known.length === offered.length && timingSafeEqual(known, offered);
+  });
+  if (found === undefined) return false;
+  // Without a signature the client only asks whether the key would do.
+  if (context.signature === undefined || context.blob === undefined) return true;
+  const parsed = ssh2.utils.parseKey(`${found.type} ${found.blob}`);
+  if (parsed instanceof Error) return false;
+  return parsed.verify(context.blob, context.signature, context.hashAlgo) === true;
+}
+
+function serveSession(facts: LoginFacts, session: Session, base: Readonly<Record<string, string>>): void {
+  const env = { ...base };
+  let terminal: Terminal | undefined;
+  let running: RunningSession | undefined;
+  // The handlers get `accept` only when the client wants an answer; the types do not say so.
+  type Answer = (() => unknown) | undefined;
+  session.on('env', (accept: Answer, reject: Answer, info: { key: string; val: string }) => {
+    // What Debian's sshd lets through.
+    if (/^(LANG|LC_[A-Z]+)$/.test(info.key)) {
+      env[info.key] = info.val;
+      accept?.();
+    } else reject?.();
+  });
+  session.on('pty', (accept: Answer, _reject: Answer, info: PseudoTtyInfo) => {
+    terminal = terminalOf(info);
+    accept?.();
+  });
+  session.on('window-change', (accept: Answer, _reject: Answer, info) => {
+    running?.resize(info);
+    accept?.();
+  });
+  session.on('signal', (accept: Answer, _reject: Answer, info) => {
+    running?.signal(info.name);
+    accept?.();
+  });
+  const run = (channel: ServerChannel, wanted: Wanted): void => {
+    running = startSession({ ...facts, env }, wanted, terminal, channel);
+  };
+  session.on('exec', (accept, _reject, info) => run(accept(), { kind: 'command', command: info.command }));
+  session.on('shell', (accept) => run(accept(), { kind: 'shell' }));
+  session.on('subsystem', (accept, reject, info) => {
+    if (info.name === 'sftp' && sftpServer() !== undefined) run(accept(), { kind: 'sftp' });
+    else {
+      facts.log(`a client asked for the subsystem ${info.name}, which this machine has no program for`);
+      reject();
+    }
+  });
+}

@@ -1,0 +1,203 @@
+/**
+ * A machine behind a worker: something that can be switched on, entered, frozen and ended with all its processes.
+ * With Linux namespaces the end is the kernel's: when process 1 of a PID namespace dies, so does everything in it. Without
+ * them a mark in the environment finds a host's processes, which holds for all that keep their environment.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { bootScript } from './boot-script.ts';
+import { hostMark, machineBootId, markedProcesses, signal, startTicks, until } from './processes.ts';
+
+export type Isolation = 'root' | 'user' | 'none';
+
+export interface Machine {
+  /** The command line that runs `argv` inside, from any folder. */
+  enter(argv: readonly string[]): readonly string[];
+  isAlive(): boolean;
+  freeze(): Promise<void>;
+  thaw(): Promise<void>;
+  /** Ends every process; resolves when none is left. */
+  end(): Promise<void>;
+}
+
+export interface MachineFacts {
+  readonly stateDir: string;
+  readonly folder: string;
+  readonly hostName: string;
+  /** Which start of the host this is; kept, so that a machine is found again by a later emulator. */
+  readonly boot: number;
+  /** What /proc/sys/kernel/random/boot_id says inside. */
+  readonly bootId: string;
+  /** The text of /etc/hosts inside. */
+  readonly hosts: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** What is written down about a running machine. */
+interface BootNote {
+  readonly boot: number;
+  readonly isolation: Isolation;
+  readonly pid: number;
+  readonly startTicks: string;
+  readonly machineBootId: string;
+}
+
+/** The strongest way to keep hosts apart that works here, found out by trying it. */
+export function probeIsolation(scratch: string): Isolation {
+  mkdirSync(scratch, { recursive: true });
+  const trial =
+    'mount -t tmpfs tmpfs "$1" && mkdir "$1/proc" "$1/old" && mount -t proc proc "$1/proc" && mount --rbind /dev "$1/old"';
+  for (const isolation of ['root', 'user'] as const) {
+    const { status } = spawnSync('unshare', [...unshareOptions(isolation), '/bin/sh', '-c', trial, 'sh', scratch], {
+      stdio: 'ignore',
+      timeout: 10_000,
+    });
+    const needed = spawnSync('nsenter', ['--version'], { stdio: 'ignore' }).status === 0;
+    if (status === 0 && needed) return isolation;
+  }
+  return 'none';
+}
+
+function unshareOptions(isolation: Isolation): string[] {
+  const user = isolation === 'user' ? ['--user', '--map-root-user'] : [];
+  return [...user, '--mount', '--pid', '--uts', '--fork', '--propagation', 'private', '--'];
+}
+
+/** Switches a machine on. Rejects with the console's last words when it does not come up. */
+export async function bootMachine(facts: MachineFacts, isolation: Isolation): Promise<Machine> {
+  const { folder } = facts;
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  for (const name of ['up', 'init', 'boot.json', 'mounts', 'namespaces']) rmSync(join(folder, name), { force: true });
+  writeFileSync(join(folder, 'hostname'), `${facts.hostName}\n`);
+  writeFileSync(join(folder, 'boot_id'), `${facts.bootId}\n`);
+  writeFileSync(join(folder, 'hosts'), facts.hosts);
+  if (isolation === 'none') {
+    note(facts, { isolation, pid: 0, startTicks: '' });
+    return markedMachine(folder);
+  }
+  writeFileSync(join(folder, 'namespaces'), '');
+  const inUserNamespace = isolation === 'user';
+  writeFileSync(join(folder, 'boot.sh'), bootScript({ ...facts, inUserNamespace }));
+  const consolePath = join(folder, 'console');
+  const output = openSync(consolePath, 'w');
+  const child = spawn('unshare', [...unshareOptions(isolation), '/bin/sh', join(folder, 'boot.sh')], {
+    // Of its own session, with files for streams: the host outlives the emulator.
+    detached: true,
+    stdio: ['ignore', output, output],
+    cwd: '/',
+    env: { ...facts.env, [hostMark]: folder },
+  });
+  closeSync(output);
+  let ended = false;
+  child.on('error', () => (ended = true));
+  child.on('exit', () => (ended = true));
+  child.unref();
+  const isUp = (): boolean => exists(join(folder, 'up'));
+  await until(() => ended || isUp(), 30_000);
+  if (!isUp()) {
+    await signal(
+      'KILL',
+      markedProcesses(folder)
+        .filter(({ mark }) => mark === folder)
+        .map(({ pid }) => pid),
+    );
+    throw new Error(`${facts.hostName} does not boot: ${readText(consolePath).trim().split('\n').slice(-3).join(' ')}`);
+  }
+  const [pid = '0', ticks = ''] = readText(join(folder, 'init')).trim().split(' ');
+  note(facts, { isolation, pid: Number(pid), startTicks: ticks });
+  return namespacedMachine(Number(pid), ticks, inUserNamespace);
+}
+
+function note(facts: MachineFacts, what: Omit<BootNote, 'boot' | 'machineBootId'>): void {
+  const text: BootNote = { ...what, boot: facts.boot, machineBootId: machineBootId() };
+  writeFileSync(join(facts.folder, 'boot.json'), JSON.stringify(text));
+}
+
+/** The machine that an earlier emulator switched on, when it still runs and is of that boot. */
+export function findMachine(folder: string, boot: number, isolation: Isolation): Machine | undefined {
+  let found: BootNote;
+  try {
+    found = JSON.parse(readText(join(folder, 'boot.json'))) as BootNote;
+  } catch {
+    return undefined;
+  }
+  if (found.boot !== boot || found.isolation !== isolation || found.machineBootId !== machineBootId()) return undefined;
+  if (isolation === 'none') return markedMachine(folder);
+  const machine = namespacedMachine(found.pid, found.startTicks, isolation === 'user');
+  return machine.isAlive() ? machine : undefined;
+}
+
+function namespacedMachine(pid: number, ticks: string, inUserNamespace: boolean): Machine {
+  const isAlive = (): boolean => startTicks(pid) === ticks;
+  const enter = (argv: readonly string[]): readonly string[] => [
+    'nsenter',
+    '--target',
+    String(pid),
+    ...(inUserNamespace ? ['--user', '--preserve-credentials'] : []),
+    '--mount',
+    '--pid',
+    '--uts',
+    '--',
+    ...argv,
+  ];
+  // Inside, -1 means every process but the sender and process 1.
+  const toAll = (name: string): Promise<void> =>
+    new Promise((resolve) => {
+      const [command = '', ...rest] = enter(['/bin/sh', '-c', `kill -${name} -1`]);
+      const child = spawn(command, rest, { stdio: 'ignore', cwd: '/' });
+      child.on('error', () => resolve());
+      child.on('close', () => resolve());
+    });
+  return {
+    enter,
+    isAlive,
+    freeze: () => toAll('STOP'),
+    thaw: () => toAll('CONT'),
+    async end() {
+      if (!isAlive()) return;
+      await signal('KILL', [pid]);
+      if (!(await until(() => !isAlive(), 10_000))) throw new Error(`process ${String(pid)} does not end`);
+    },
+  };
+}
+
+function markedMachine(folder: string): Machine {
+  const pids = (): number[] =>
+    markedProcesses(folder)
+      .filter(({ mark }) => mark === folder)
+      .map(({ pid }) => pid);
+  return {
+    enter: (argv) => argv,
+    isAlive: () => true,
+    freeze: () => signal('STOP', pids()),
+    thaw: () => signal('CONT', pids()),
+    async end() {
+      // A process may start another while we look, so it is done until a look finds none.
+      for (let round = 0; round < 100; round += 1) {
+        const found = pids();
+        if (found.length === 0) return;
+        await signal('KILL', found);
+        await until(() => found.every((pid) => startTicks(pid) === undefined), 1_000, 5);
+      }
+      throw new Error(`the processes of ${folder} do not end`);
+    },
+  };
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function exists(path: string): boolean {
+  try {
+    closeSync(openSync(path, 'r'));
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,227 @@
+/**
+ * The programs that come first on every host's PATH. A process host never changes the machine that it runs on, so
+ * whatever would (package managers, services, users) answers as a freshly set-up host would and changes nothing, and
+ * `sudo` runs its command as the same user. `gcsfuse` "mounts" a folder of the emulator's own.
+ *
+ * They are POSIX shell, because a shell is all that a host is sure to have. A script finds its own host through
+ * EMULATOR_HOST, the environment's mark; `sudo` keeps that.
+ */
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const header = '#!/bin/sh\n';
+
+const sudo = `${header}# Runs the command as the same user: on a process host there is no other.
+shell=
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --) shift; break ;;
+    -u|-g|-h|-p|-C|-r|-t|-T|-U|-D|-R|--user|--group|--host|--prompt|--chdir|--close-from) shift; [ $# -gt 0 ] && shift ;;
+    -i|-s|--login|--shell) shell=1; shift ;;
+    -v|-k|-K|-l|--validate|--list|--reset-timestamp) exit 0 ;;
+    -V|--version) echo 'Sudo version 1.9.9'; exit 0 ;;
+    -*) shift ;;
+    [A-Za-z_]*=*) export "$1"; shift ;;
+    *) break ;;
+  esac
+done
+while [ $# -gt 0 ]; do
+  case "$1" in
+    [A-Za-z_]*=*) export "$1"; shift ;;
+    *) break ;;
+  esac
+done
+if [ $# -eq 0 ]; then
+  if [ -n "$shell" ]; then exec "\${SHELL:-/bin/sh}"; fi
+  echo 'usage: sudo [-EHn] [-u user] [VAR=value] command' >&2
+  exit 1
+fi
+if [ -n "$shell" ]; then exec "\${SHELL:-/bin/sh}" -c 'exec "$@"' sh "$@"; fi
+exec "$@"
+`;
+
+const aptGet = `${header}# A set-up host has what it needs already: every package is there, and nothing is changed.
+simulate=; command=; words=
+for word in "$@"; do
+  case "$word" in
+    -*) ;;
+    *) if [ -z "$command" ]; then command=$word; else words="$words $word"; fi ;;
+  esac
+done
+case "$command" in
+  update) echo 'Reading package lists... Done' ;;
+  install|reinstall)
+    echo 'Reading package lists... Done'
+    echo 'Building dependency tree... Done'
+    for word in $words; do echo "$word is already the newest version."; done
+    echo '0 upgraded, 0 newly installed, 0 to remove and 0 not upgraded.' ;;
+  upgrade|dist-upgrade|full-upgrade|autoremove|remove|purge|clean|autoclean|build-dep|download|source)
+    echo 'Reading package lists... Done'
+    echo '0 upgraded, 0 newly installed, 0 to remove and 0 not upgraded.' ;;
+  ''|help) echo 'apt 2.4.11 (amd64)' ;;
+  list|show|search|policy|depends|check|moo) exit 0 ;;
+  *) echo "E: Invalid operation $command" >&2; exit 100 ;;
+esac
+`;
+
+const dpkg = `${header}# Questions go to the machine's own dpkg; whatever would change something is done already.
+self=\${0##*/}
+folder=\${0%/*}
+PATH=$(printf %s "$PATH" | sed "s|^$folder:||")
+case "$self $1" in
+  'dpkg -i'|'dpkg --install'|'dpkg --configure'|'dpkg -r'|'dpkg --remove'|'dpkg -P'|'dpkg --purge'|'dpkg --unpack'|'dpkg --add-architecture') exit 0 ;;
+esac
+if command -v "$self" >/dev/null 2>&1 && "$self" "$@"; then exit 0; fi
+status=$?
+# A package that apt-get "installed" is known here as well.
+case "$self $1" in
+  'dpkg-query -W'|'dpkg-query --show') shift; for word in "$@"; do case "$word" in -*) ;; *) printf '%s\\t1.0\\n' "$word" ;; esac; done; exit 0 ;;
+  'dpkg -s'|'dpkg --status'|'dpkg-query -s') shift; for word in "$@"; do printf 'Package: %s\\nStatus: install ok installed\\nVersion: 1.0\\n' "$word"; done; exit 0 ;;
+  'dpkg -l'|'dpkg-query -l') shift; for word in "$@"; do printf 'ii  %s  1.0  amd64  (on a process host)\\n' "$word"; done; exit 0 ;;
+esac
+exit "$status"
+`;
+
+const systemctl = `${header}# ssh runs, nothing else does; a start or restart is taken note of and not done.
+command=; unit=
+for word in "$@"; do
+  case "$word" in
+    -*) ;;
+    *) if [ -z "$command" ]; then command=$word; else unit=\${unit:-$word}; fi ;;
+  esac
+done
+case "$command" in
+  is-active|is-enabled|status)
+    case "$unit" in
+      ssh|sshd|ssh.service|sshd.service) echo active; exit 0 ;;
+      *) echo inactive; exit 3 ;;
+    esac ;;
+  reboot|poweroff|halt|kexec|suspend|hibernate)
+    echo "systemctl: $command is not possible on a process host of the emulator; ask the cloud to reset the node." >&2
+    exit 1 ;;
+esac
+exit 0
+`;
+
+const mounts = `${header}# gcsfuse and what people look at mounts with. The list of mounted buckets is $EMULATOR_HOST/mounts.
+self=\${0##*/}
+folder=\${0%/*}
+state=\${folder%/*}
+list=$EMULATOR_HOST/mounts
+PATH=$(printf %s "$PATH" | sed "s|^$folder:||")
+fail() { echo "$self: $1" >&2; exit 1; }
+absolute() { case "$1" in /*) printf %s "$1" ;; *) printf %s "$PWD/$1" ;; esac | sed 's|//*|/|g; s|\\(.\\)/$|\\1|'; }
+is_listed() { [ -f "$list" ] && cut -f2 "$list" | grep -Fxq -- "$1"; }
+unlist() { { grep -v "	$1\\$" "$list" || :; } >"$list.new" 2>/dev/null; mv "$list.new" "$list"; }
+unmount() {
+  is_listed "$1" || return 2
+  if [ -e "$EMULATOR_HOST/namespaces" ]; then env umount \${lazy:+-l} "$1" || return 1; else rm -f "$1" && mkdir -p "$1"; fi
+  unlist "$1"
+}
+case "$self" in
+  gcsfuse)
+    bucket=; path=
+    while [ $# -gt 0 ]; do
+      case "$1" in
+        -v|--version) echo 'gcsfuse version 2.5.1 (the emulator'"'"'s: a bucket is a folder)'; exit 0 ;;
+        -h|--help) echo 'usage: gcsfuse [flags] bucket mount_point'; exit 0 ;;
+        -o|--o|--only-dir|--dir-mode|--file-mode|--uid|--gid|--cache-dir|--config-file|--key-file|--log-file|--log-format|--stat-cache-ttl|--type-cache-ttl|--stat-cache-max-size-mb|--type-cache-max-size-mb|--metadata-cache-ttl-secs|--file-cache-max-size-mb|--rename-dir-limit|--max-conns-per-host|--billing-project|--temp-dir|--limit-bytes-per-sec|--limit-ops-per-sec|--sequential-read-size-mb|--client-protocol|--app-name|--log-severity|--prometheus-port) shift; [ $# -gt 0 ] && shift ;;
+        -*) shift ;;
+        *) if [ -z "$path" ] && [ -n "$bucket" ]; then path=$1; elif [ -z "$bucket" ]; then bucket=$1; else fail "too many words: $1"; fi; shift ;;
+      esac
+    done
+    if [ -z "$path" ]; then fail 'needs a bucket and a mount point: gcsfuse [flags] bucket mount_point'; fi
+    case "$bucket" in */*|.*|'') fail "$bucket is not a bucket name" ;; esac
+    path=$(absolute "$path")
+    mkdir -p "$state/buckets/$bucket" || fail "cannot make the bucket $bucket"
+    if is_listed "$path"; then fail "mounting: $path is a mount point already"; fi
+    if [ -e "$EMULATOR_HOST/namespaces" ]; then
+      [ -d "$path" ] || fail "the mount point $path does not exist; make it with mkdir -p first"
+      env mount --bind "$state/buckets/$bucket" "$path" || fail "cannot mount $bucket at $path"
+    else
+      case "$path" in
+        "$HOME"/*) ;;
+        *) fail "on this machine no mount namespace can be made, so a bucket can only be at a path inside the home folder $HOME, not at $path" ;;
+      esac
+      if [ -d "$path" ] && [ ! -L "$path" ]; then rmdir "$path" 2>/dev/null || fail "$path is not empty"; fi
+      ln -s "$state/buckets/$bucket" "$path" || fail "cannot make $path"
+    fi
+    printf '%s\\t%s\\n' "$bucket" "$path" >>"$list"
+    echo 'File system has been successfully mounted.' ;;
+  mountpoint)
+    path=; quiet=
+    for word in "$@"; do case "$word" in -q|--quiet) quiet=1 ;; -*) ;; *) path=$(absolute "$word") ;; esac; done
+    if is_listed "$path"; then [ -n "$quiet" ] || echo "$path is a mountpoint"; exit 0; fi
+    exec env mountpoint "$@" ;;
+  fusermount|fusermount3|umount)
+    lazy=; done=
+    for word in "$@"; do case "$word" in -*l*|-z|-uz|--lazy) lazy=1 ;; esac; done
+    for word in "$@"; do
+      case "$word" in
+        -*) ;;
+        *) path=$(absolute "$word")
+           unmount "$path"
+           case $? in
+             0) done=1 ;;
+             2) if [ "$self" = umount ]; then exec env umount "$@"; fi; fail "entry for $path not found in /etc/mtab" ;;
+             *) exit 1 ;;
+           esac ;;
+      esac
+    done
+    [ -n "$done" ] || fail 'needs a mount point' ;;
+  mount)
+    if [ $# -gt 0 ]; then exec env mount "$@"; fi
+    env mount
+    [ -f "$list" ] && while IFS='	' read -r bucket path; do echo "$bucket on $path type fuse.gcsfuse (rw,nosuid,nodev)"; done <"$list"
+    exit 0 ;;
+esac
+`;
+
+const quiet = `${header}# Would change users, groups or keys of the machine; on a process host there is nothing to change.\nexit 0\n`;
+
+const newgrp = `${header}# Everybody is in every group already.\nexec "\${SHELL:-/bin/sh}"\n`;
+
+const docker = `${header}echo 'docker: not installed on this process host of the emulator' >&2\nexit 127\n`;
+
+const power = `${header}echo "\${0##*/}: not possible on a process host of the emulator; ask the cloud to reset the node." >&2\nexit 1\n`;
+
+const hostname = `${header}cat "$EMULATOR_HOST/hostname"\n`;
+
+const scripts: Record<string, string> = {
+  sudo,
+  'apt-get': aptGet,
+  apt: aptGet,
+  dpkg,
+  'dpkg-query': dpkg,
+  systemctl,
+  service: quiet,
+  gcsfuse: mounts,
+  mountpoint: mounts,
+  fusermount: mounts,
+  fusermount3: mounts,
+  umount: mounts,
+  mount: mounts,
+  hostname,
+  newgrp,
+  docker,
+  reboot: power,
+  shutdown: power,
+  poweroff: power,
+  halt: power,
+};
+
+for (const name of ['usermod', 'useradd', 'adduser', 'groupadd', 'gpasswd', 'apt-key', 'add-apt-repository']) {
+  Object.assign(scripts, { [name]: quiet });
+}
+
+/** Writes the folder `<stateDir>/bin`, which comes first on every host's PATH, and returns it. */
+export function writePrograms(stateDir: string): string {
+  const folder = join(stateDir, 'bin');
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  for (const [name, text] of Object.entries(scripts)) {
+    writeFileSync(join(folder, name), text);
+    chmodSync(join(folder, name), 0o755);
+  }
+  return folder;
+}

@@ -1,0 +1,179 @@
+/**
+ * What happens on a host when somebody asks for a command, a shell or a file transfer, as sshd does it: in a session of
+ * its own, by the login shell, from the home folder. When the connection goes away the streams are closed and nothing
+ * else: a program that was started detached lives on. Bytes go through untouched, and a slow reader slows the program
+ * down instead of filling our memory.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { accessSync, constants, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { PseudoTtyInfo, ServerChannel, WindowChangeInfo } from 'ssh2';
+import type { Machine } from './machine.ts';
+import { signal } from './processes.ts';
+
+export interface SessionFacts {
+  readonly machine: Machine;
+  readonly env: Readonly<Record<string, string>>;
+  /** A folder of the host for the names of terminals. */
+  readonly folder: string;
+  log(line: string): void;
+}
+
+export type Wanted =
+  | { readonly kind: 'command'; readonly command: string }
+  | { readonly kind: 'shell' }
+  | { readonly kind: 'sftp' };
+
+export interface Terminal {
+  readonly columns: number;
+  readonly rows: number;
+  readonly term: string;
+}
+
+export interface RunningSession {
+  resize(size: WindowChangeInfo): void;
+  signal(name: string): void;
+}
+
+const sftpServers = ['/usr/lib/openssh/sftp-server', '/usr/libexec/openssh/sftp-server', '/usr/lib/ssh/sftp-server'];
+
+/** The machine's own sftp-server, which runs inside a host; undefined where there is none. */
+export function sftpServer(): string | undefined {
+  return sftpServers.find((path) => isExecutable(path));
+}
+
+export const loginShell = isExecutable('/bin/bash') ? '/bin/bash' : '/bin/sh';
+
+const signals = ['KILL', 'HUP', 'TERM', 'INT', 'QUIT', 'USR1', 'USR2'] as const;
+
+let terminalsMade = 0;
+
+export function terminalOf(info: PseudoTtyInfo): Terminal {
+  // ssh2 leaves the name out of its types when it is empty.
+  const { term } = info as { term?: string };
+  return { columns: info.cols || 80, rows: info.rows || 24, term: term || 'xterm' };
+}
+
+/** Starts what is wanted and joins it to the channel, which is closed when all is over. */
+export function startSession(
+  facts: SessionFacts,
+  wanted: Wanted,
+  terminal: Terminal | undefined,
+  channel: ServerChannel,
+): RunningSession {
+  terminalsMade += 1;
+  const ttyName = join(facts.folder, `tty.${String(terminalsMade)}`);
+  const inner = innerCommand(wanted);
+  const argv = terminal === undefined ? inner : onTerminal(inner, terminal, ttyName);
+  // The working folder is changed inside, because outside the same path may be another folder.
+  const start = ['/bin/sh', '-c', 'cd "$HOME" 2>/dev/null; exec "$@"', 'sh', ...argv];
+  const [program = '', ...rest] = facts.machine.enter(start);
+  const child = spawn(program, rest, {
+    detached: true,
+    cwd: '/',
+    env: { ...facts.env, ...(terminal === undefined ? {} : { TERM: terminal.term }) },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  joinStreams(child, channel, terminal !== undefined, facts);
+  return {
+    resize(size) {
+      const tty = readText(ttyName);
+      if (tty === '') return;
+      const [command = '', ...words] = facts.machine.enter([
+        'stty',
+        '-F',
+        tty,
+        'rows',
+        String(size.rows),
+        'cols',
+        String(size.cols),
+      ]);
+      spawn(command, words, { stdio: 'ignore', cwd: '/' }).on('error', () => undefined);
+    },
+    signal(name) {
+      const known = signals.find((each) => each === name);
+      if (known !== undefined && child.pid !== undefined) void signal(known, [-child.pid]);
+    },
+  };
+}
+
+function innerCommand(wanted: Wanted): readonly string[] {
+  switch (wanted.kind) {
+    case 'command':
+      return [loginShell, '-c', wanted.command];
+    case 'shell':
+      return [loginShell, '-l'];
+    case 'sftp':
+      return [sftpServer() ?? 'sftp-server'];
+  }
+}
+
+/**
+ * Node has no terminals of its own; util-linux's `script` has. The words travel as arguments of an inner shell, so that
+ * nothing is quoted twice; the terminal's name is left in a file for later changes of its size.
+ */
+function onTerminal(inner: readonly string[], terminal: Terminal, ttyName: string): readonly string[] {
+  const words = inner.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ');
+  const setUp = `stty echo rows ${String(terminal.rows)} cols ${String(terminal.columns)} 2>/dev/null; tty >'${ttyName.replaceAll("'", "'\\''")}'`;
+  return ['script', '--quiet', '--return', '--flush', '--command', `${setUp}; exec ${words}`, '/dev/null'];
+}
+
+function joinStreams(child: ChildProcess, channel: ServerChannel, hasTerminal: boolean, facts: SessionFacts): void {
+  const { stdin, stdout, stderr } = child;
+  if (stdin === null || stdout === null || stderr === null) return;
+  // A reader that went away, or a program that closed its input: each is an ending, not an error.
+  for (const stream of [stdin, stdout, stderr, channel, channel.stderr]) stream.on('error', () => undefined);
+  channel.pipe(stdin);
+  stdout.pipe(channel, { end: false });
+  stderr.pipe(channel.stderr, { end: false });
+  let isOver = false;
+  let left: { code: number | null; name: NodeJS.Signals | null } | undefined;
+  const finish = (): void => {
+    if (isOver) return;
+    isOver = true;
+    if (left?.name != null) channel.exit(left.name.replace(/^SIG/, ''), false, '');
+    else channel.exit(left?.code ?? 255);
+    channel.end();
+  };
+  child.on('error', (error) => {
+    facts.log(`a session could not start: ${error.message}`);
+    left = { code: 126, name: null };
+    finish();
+  });
+  child.on('exit', (code, name) => {
+    left = { code, name };
+    // Input that nobody reads any more would hold the streams open.
+    channel.unpipe(stdin);
+    stdin.destroy();
+  });
+  // `close` comes when the program and everybody that inherited its output have closed it, which is sshd's rule too.
+  child.on('close', () => {
+    if (channel.writableLength === 0) finish();
+    else channel.write('', () => finish());
+  });
+  channel.on('close', () => {
+    isOver = true;
+    // As sshd does: the ends of the pipes go; whoever still writes to them learns of it by SIGPIPE.
+    stdin.destroy();
+    stdout.destroy();
+    stderr.destroy();
+    if (hasTerminal && child.exitCode === null && child.pid !== undefined) void signal('HUP', [-child.pid]);
+  });
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim();
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,518 @@
+/**
+ * The Cloud TPU API: from a method, a path and a body to a reply. It knows no HTTP server, so the same function answers
+ * whoever asks. Methods and parameters: facts/cloud-tpu.md section 1.
+ */
+import { accelerators, type Accelerator } from '../catalogue/accelerators.ts';
+import { acceleratorsIn, runtimeVersions, tensorflowVersions, zones } from '../catalogue/zones.ts';
+import { camelCase, decode } from '../wire/decode.ts';
+import { encode, type Writing } from '../wire/encode.ts';
+import { badField, CloudError, texts } from '../wire/errors.ts';
+import {
+  type ApiVersion,
+  type Data,
+  emptyRequest,
+  guestAttributesRequest,
+  node as nodeMessage,
+  queuedResource as queuedMessage,
+  workersRequest,
+} from '../wire/messages.ts';
+import { pageOf } from '../wire/paging.ts';
+import { deleteNode } from '../world/node-life.ts';
+import {
+  type Asked,
+  checkZone,
+  createNode,
+  findNode,
+  nodeData,
+  projectNumber,
+  restartNode,
+  startNode,
+  stopNode,
+  updateNode,
+  workerHostName,
+} from '../world/nodes.ts';
+import { beginOperation, operationReply } from '../world/operations.ts';
+import { createQueued, deleteQueued, findQueued, queuedData, resetQueued } from '../world/queued-resources.ts';
+import type { NodeRecord, OperationRecord } from '../world/records.ts';
+import type { World } from '../world/world.ts';
+
+export interface Call {
+  readonly version: ApiVersion;
+  readonly method: string;
+  /** The segments after the version, decoded. */
+  readonly path: readonly string[];
+  readonly query: Readonly<Record<string, string>>;
+  /** The parsed body; undefined when there is none. */
+  readonly body: unknown;
+}
+
+/** A call that was understood, before anything is done. */
+export interface Understood {
+  readonly project: string;
+  /** `-` for all zones; undefined where the path names none. */
+  readonly zone: string | undefined;
+  readonly collection: string;
+  readonly verb: string;
+  /** The right that Google would ask for. */
+  readonly permission: string;
+  /** True when it may change the world. */
+  readonly changes: boolean;
+  /** The resource or its parent. */
+  readonly resource: string;
+  answer(world: World): Data;
+}
+
+interface Method {
+  readonly versions: readonly ApiVersion[];
+  readonly query?: readonly string[];
+  readonly changes?: true;
+  answer(world: World, target: Target, call: Call, writing: Writing): Data;
+}
+
+interface Target extends Asked {
+  readonly collection: string;
+  readonly id: string;
+  readonly name: string;
+}
+
+const both: readonly ApiVersion[] = ['v2', 'v2alpha1'];
+const all: readonly ApiVersion[] = ['v1', 'v2', 'v2alpha1'];
+const alpha: readonly ApiVersion[] = ['v2alpha1'];
+const page = ['pageSize', 'pageToken'];
+const filtered = [...page, 'filter', 'orderBy'];
+
+/** Parameters that every Google method takes. */
+const everyQuery = [
+  'alt',
+  '$alt',
+  '$.xgafv',
+  '$prettyPrint',
+  'access_token',
+  'callback',
+  'fields',
+  'key',
+  'oauth_token',
+  'prettyPrint',
+  'quotaUser',
+  'uploadType',
+  'upload_protocol',
+];
+
+/** `<HTTP method> <collection>[/id][:custom verb]` to what is done. */
+const methods: Readonly<Record<string, Method>> = {
+  'GET locations': {
+    versions: all,
+    query: [...page, 'filter', 'extraLocationTypes'],
+    answer: (_world, target, call) =>
+      listReply(
+        'locations',
+        zones.map((zone) => location(target.project, zone)),
+        (item) => String(item['name']),
+        call,
+      ),
+  },
+  'GET locations/id': {
+    versions: all,
+    answer(world, target) {
+      checkZone(world, target.zone);
+      return location(target.project, target.zone);
+    },
+  },
+  'POST locations/id:generateServiceIdentity': {
+    versions: both,
+    changes: true,
+    answer: (_world, target) => ({
+      identity: { email: `service-${projectNumber(target.project)}@cloud-tpu.iam.gserviceaccount.com` },
+    }),
+  },
+  'GET acceleratorTypes': {
+    versions: all,
+    query: filtered,
+    answer(world, target, call, writing) {
+      const types = (zone: string): Data[] =>
+        uniqueTypes(acceleratorsIn(zone)).map((type) => acceleratorReply(target, zone, type, writing));
+      return listReply('acceleratorTypes', zonesAsked(world, target).flatMap(types), byName, call);
+    },
+  },
+  'GET acceleratorTypes/id': {
+    versions: all,
+    answer(world, target, _call, writing) {
+      checkZone(world, target.zone);
+      if (!acceleratorsIn(target.zone).some((each) => each.type === target.id)) throw texts.notFound(target.name);
+      return acceleratorReply(target, target.zone, target.id, writing);
+    },
+  },
+  'GET runtimeVersions': versionList('runtimeVersions', runtimeVersions, both),
+  'GET runtimeVersions/id': versionGet(runtimeVersions, both),
+  'GET tensorflowVersions': versionList('tensorflowVersions', tensorflowVersions, ['v1']),
+  'GET tensorflowVersions/id': versionGet(tensorflowVersions, ['v1']),
+  'GET nodes': {
+    versions: both,
+    query: page,
+    answer: (world, target, call, writing) =>
+      listReply('nodes', inZone(world, world.nodes.values(), target), byName, call, (node) =>
+        encode(nodeMessage, nodeData(node), writing),
+      ),
+  },
+  'GET nodes/id': {
+    versions: both,
+    answer: (world, target, _call, writing) => encode(nodeMessage, nodeData(nodeAsked(world, target)), writing),
+  },
+  'POST nodes': {
+    versions: both,
+    query: ['nodeId', 'requestId'],
+    changes: true,
+    answer(world, target, call, writing) {
+      if (call.query['requestId'] !== undefined && call.version === 'v2') throw unknownParameter('requestId');
+      return once(world, target, call, writing, () =>
+        createNode(world, target, call.query['nodeId'], decode(nodeMessage, call.body ?? {}, call.version, 'node')),
+      );
+    },
+  },
+  'PATCH nodes/id': {
+    versions: both,
+    query: ['updateMask'],
+    changes: true,
+    answer(world, target, call, writing) {
+      const body = decode(nodeMessage, call.body ?? {}, call.version, 'node');
+      const node = nodeAsked(world, target);
+      return operationReply(updateNode(world, call.version, node, body, call.query['updateMask']), writing);
+    },
+  },
+  'DELETE nodes/id': {
+    versions: both,
+    query: ['requestId'],
+    changes: true,
+    answer(world, target, call, writing) {
+      if (call.query['requestId'] !== undefined && call.version === 'v2') throw unknownParameter('requestId');
+      return once(world, target, call, writing, () => deleteNode(world, call.version, nodeAsked(world, target)));
+    },
+  },
+  'POST nodes/id:start': nodeVerb((world, node, call) => startNode(world, call.version, node)),
+  'POST nodes/id:stop': nodeVerb((world, node, call) => stopNode(world, call.version, node)),
+  'POST nodes/id:simulateMaintenanceEvent': { ...nodeVerb(maintain), versions: alpha },
+  'POST nodes/id:performMaintenance': { ...nodeVerb(maintain), versions: alpha },
+  'POST nodes/id:getGuestAttributes': {
+    versions: both,
+    answer(world, target, call) {
+      const asked = decode(guestAttributesRequest, call.body ?? {}, call.version, '');
+      const node = nodeAsked(world, target);
+      const ids = ((asked['workerIds'] ?? []) as string[]).filter((id) => id !== '');
+      const workers = ids.length === 0 ? node.workers.map((worker) => String(worker.index)) : ids;
+      const path = String(asked['queryPath'] ?? '');
+      return { guestAttributes: workers.map((id) => guestAttributes(node, Number(id), path)) };
+    },
+  },
+  'GET queuedResources': {
+    versions: both,
+    query: page,
+    answer: (world, target, call, writing) =>
+      listReply('queuedResources', inZone(world, world.queued.values(), target), byName, call, (queued) =>
+        encode(queuedMessage, queuedData(queued), writing),
+      ),
+  },
+  'GET queuedResources/id': {
+    versions: both,
+    answer(world, target, _call, writing) {
+      checkZone(world, target.zone);
+      return encode(queuedMessage, queuedData(findQueued(world, target.name)), writing);
+    },
+  },
+  'POST queuedResources': {
+    versions: both,
+    query: ['queuedResourceId', 'requestId'],
+    changes: true,
+    answer: (world, target, call, writing) =>
+      once(world, target, call, writing, () => {
+        const body = decode(queuedMessage, call.body ?? {}, call.version, 'queued_resource');
+        return createQueued(world, target, call.query['queuedResourceId'], body);
+      }),
+  },
+  'DELETE queuedResources/id': {
+    versions: both,
+    query: ['force', 'requestId'],
+    changes: true,
+    answer: (world, target, call, writing) =>
+      once(world, target, call, writing, () => {
+        checkZone(world, target.zone);
+        const force = call.query['force']?.toLowerCase() === 'true';
+        return deleteQueued(world, call.version, findQueued(world, target.name), force);
+      }),
+  },
+  'POST queuedResources/id:reset': {
+    versions: both,
+    changes: true,
+    answer(world, target, call, writing) {
+      decode(emptyRequest, call.body ?? {}, call.version, '');
+      return operationReply(resetQueued(world, call.version, findQueued(world, target.name)), writing);
+    },
+  },
+  'GET reservations': {
+    versions: alpha,
+    query: page,
+    answer: (world, target, call) => {
+      zonesAsked(world, target);
+      return listReply('reservations', [] as Data[], byName, call);
+    },
+  },
+  'GET operations': {
+    versions: both,
+    query: [...page, 'filter', 'returnPartialSuccess'],
+    answer: (world, target, call, writing) =>
+      listReply('operations', inZone(world, world.operations.values(), target), byName, call, (operation) =>
+        operationReply(operation, writing),
+      ),
+  },
+  'GET operations/id': {
+    versions: all,
+    answer: (world, target, _call, writing) => operationReply(operationAsked(world, target), writing),
+  },
+  'POST operations/id:cancel': {
+    versions: both,
+    changes: true,
+    answer(world, target) {
+      const operation = operationAsked(world, target);
+      if (operation.endTime === null) world.operations.put(operation.name, { ...operation, cancelRequested: true });
+      return {};
+    },
+  },
+  'DELETE operations/id': {
+    versions: both,
+    changes: true,
+    answer(world, target) {
+      world.operations.remove(operationAsked(world, target).name);
+      return {};
+    },
+  },
+};
+
+const byName = (item: { readonly name?: unknown }): string => String(item.name);
+
+/**
+ * Understands a call: which method it is, and whether its parameters exist. Undefined for a path that is no method of
+ * this version: the front end answers that by itself. Throws CloudError.
+ */
+export function understand(call: Call): Understood | undefined {
+  const [projects, project, locations, second, collection, third] = call.path;
+  if (projects !== 'projects' || project === undefined || locations !== 'locations' || call.path.length > 6) {
+    return undefined;
+  }
+  const [zone, zoneVerb] = splitVerb(second);
+  const [id, idVerb] = splitVerb(third);
+  const kind = collection ?? 'locations';
+  const hasId = collection === undefined ? zone !== undefined : id !== undefined;
+  const custom = collection === undefined ? zoneVerb : (idVerb ?? zoneVerb);
+  const key = `${call.method} ${kind}${hasId ? '/id' : ''}${custom === undefined ? '' : `:${custom}`}`;
+  const method = Object.hasOwn(methods, key) ? methods[key] : undefined;
+  if (method === undefined || !method.versions.includes(call.version)) return undefined;
+
+  const query: Record<string, string> = {};
+  for (const [name, value] of Object.entries(call.query)) {
+    if (everyQuery.includes(name)) continue;
+    const known = camelCase(name);
+    if (!(method.query ?? []).includes(known)) throw unknownParameter(name);
+    query[known] = value;
+  }
+  const parent = `projects/${project}/locations${zone === undefined ? '' : `/${zone}`}`;
+  const name = collection === undefined || id === undefined ? parent : `${parent}/${collection}/${id}`;
+  const target: Target = { version: call.version, project, zone: zone ?? '-', collection: kind, id: id ?? '', name };
+  const writing: Writing = {
+    version: call.version,
+    enumsAsNumbers: (call.query['$alt'] ?? call.query['alt'] ?? '').includes('enum-encoding=int'),
+  };
+  const verb = custom ?? verbOf(call.method, hasId);
+  return {
+    project,
+    zone,
+    collection: kind,
+    verb,
+    permission: `tpu.${kind}.${verb}`,
+    changes: method.changes === true,
+    resource: name,
+    answer: (world) => method.answer(world, target, { ...call, query }, writing),
+  };
+}
+
+function splitVerb(segment: string | undefined): [string | undefined, string | undefined] {
+  if (segment === undefined) return [undefined, undefined];
+  const colon = segment.indexOf(':');
+  return colon < 0 ? [segment, undefined] : [segment.slice(0, colon), segment.slice(colon + 1)];
+}
+
+function verbOf(method: string, hasId: boolean): string {
+  switch (method) {
+    case 'GET':
+      return hasId ? 'get' : 'list';
+    case 'POST':
+      return 'create';
+    case 'PATCH':
+      return 'update';
+    default:
+      return 'delete';
+  }
+}
+
+function unknownParameter(name: string): CloudError {
+  return badField(
+    '',
+    `Invalid JSON payload received. Unknown name "${name}": Cannot bind query parameter. ` +
+      `Field '${name}' could not be found in request message.`,
+  );
+}
+
+function nodeVerb(act: (world: World, node: NodeRecord, call: Call) => OperationRecord): Method {
+  return {
+    versions: both,
+    changes: true,
+    answer(world, target, call, writing) {
+      decode(workersRequest, call.body ?? {}, call.version, '');
+      return operationReply(act(world, nodeAsked(world, target), call), writing);
+    },
+  };
+}
+
+function maintain(world: World, node: NodeRecord, call: Call): OperationRecord {
+  if (node.state !== 'READY') throw texts.wrongState('maintenance', node.state, world.eid());
+  const operation = beginOperation(world, { ...node, version: call.version, target: node.name, verb: 'update' });
+  restartNode(world, node, 'maintenance', operation.name);
+  return operation;
+}
+
+/** Answers a repeated `requestId` with the operation that the first one began. */
+function once(world: World, target: Target, call: Call, writing: Writing, act: () => OperationRecord): Data {
+  const requestId = call.query['requestId'];
+  const key = requestId === undefined || requestId === '' ? undefined : `${call.method} ${target.name} ${requestId}`;
+  const before = key === undefined ? undefined : world.requests.get(key);
+  const known = before === undefined ? undefined : world.operations.get(before.operation);
+  if (known !== undefined) return operationReply(known, writing);
+  const operation = act();
+  if (key !== undefined) world.requests.put(key, { operation: operation.name });
+  return operationReply(operation, writing);
+}
+
+function nodeAsked(world: World, target: Target): NodeRecord {
+  checkZone(world, target.zone);
+  return findNode(world, target.name);
+}
+
+function operationAsked(world: World, target: Target): OperationRecord {
+  const operation = world.operations.get(target.name);
+  if (operation === undefined) throw texts.notFound(target.name);
+  return operation;
+}
+
+function zonesAsked(world: World, target: Target): readonly string[] {
+  if (target.zone === '-') return zones;
+  checkZone(world, target.zone);
+  return [target.zone];
+}
+
+function inZone<T extends { readonly project: string; readonly zone: string }>(
+  world: World,
+  records: readonly T[],
+  target: Target,
+): T[] {
+  const asked = zonesAsked(world, target);
+  return records.filter((record) => record.project === target.project && asked.includes(record.zone));
+}
+
+function listReply<T>(
+  field: string,
+  items: readonly T[],
+  nameOf: (item: T) => string,
+  call: Call,
+  write: (item: T) => unknown = (item) => item,
+): Data {
+  const filter = call.query['filter'] ?? '';
+  const matching = filter === '' ? items : items.filter(filterOf(filter));
+  const { pageSize, pageToken } = call.query;
+  const result = pageOf(matching, nameOf, `${call.path.join('/')}?${filter}`, { pageSize, pageToken });
+  return {
+    ...(result.items.length === 0 ? {} : { [field]: result.items.map(write) }),
+    ...(result.nextPageToken === undefined ? {} : { nextPageToken: result.nextPageToken }),
+  };
+}
+
+/** Only `field=value` and `field:value`: no client is known to send more, and what we cannot do we refuse. */
+function filterOf(filter: string): (item: unknown) => boolean {
+  const match = /^\s*([A-Za-z_]+)\s*(=|:)\s*"?([^"\s]*)"?\s*$/.exec(filter);
+  const [, field = '', operator, value = ''] = match ?? [];
+  if (match === null) {
+    throw badField(
+      'filter',
+      `Invalid value at 'filter', ${JSON.stringify(filter)}: the emulator knows field=value only.`,
+    );
+  }
+  return (item) => {
+    const found = String((item as Data)[camelCase(field)] ?? '');
+    return operator === '=' ? found === value : found.includes(value);
+  };
+}
+
+function location(project: string, zone: string): Data {
+  return { name: `projects/${project}/locations/${zone}`, locationId: zone };
+}
+
+function uniqueTypes(list: readonly Accelerator[]): string[] {
+  return [...new Set(list.map((accelerator) => accelerator.type))];
+}
+
+function acceleratorReply(target: Target, zone: string, type: string, writing: Writing): Data {
+  return {
+    name: `projects/${target.project}/locations/${zone}/acceleratorTypes/${type}`,
+    type,
+    // v1 had no shapes yet, and gcloud's old group shows none.
+    ...(writing.version === 'v1'
+      ? {}
+      : {
+          acceleratorConfigs: accelerators
+            .filter((accelerator) => accelerator.type === type)
+            .map(({ kind, topology }) => ({ type: kind, topology })),
+        }),
+  };
+}
+
+function versionList(field: string, versions: readonly string[], api: readonly ApiVersion[]): Method {
+  return {
+    versions: api,
+    query: filtered,
+    answer(world, target, call) {
+      const items = zonesAsked(world, target).flatMap((zone) =>
+        versions.map((version) => ({
+          name: `projects/${target.project}/locations/${zone}/${field}/${version}`,
+          version,
+        })),
+      );
+      return listReply(field, items, byName, call);
+    },
+  };
+}
+
+function versionGet(versions: readonly string[], api: readonly ApiVersion[]): Method {
+  return {
+    versions: api,
+    answer(world, target) {
+      checkZone(world, target.zone);
+      if (!versions.includes(target.id)) throw texts.notFound(target.name);
+      return { name: target.name, version: target.id };
+    },
+  };
+}
+
+/** What the guest agent of a worker has published: its host keys and its name. Nothing before it has booted. */
+function guestAttributes(node: NodeRecord, index: number, queryPath: string): Data {
+  const worker = node.workers[index];
+  if (worker === undefined) {
+    throw new CloudError('INVALID_ARGUMENT', `Worker ${String(index)} does not exist in ${node.name}.`);
+  }
+  const items =
+    node.state === 'READY'
+      ? [
+          { namespace: 'hostkeys', key: 'ssh-ed25519', value: worker.hostKeyPublic },
+          { namespace: 'guestInventory', key: 'Hostname', value: workerHostName(node, index) },
+          { namespace: 'hostname', key: 'hostname', value: workerHostName(node, index) },
+        ]
+      : [];
+  const wanted = items.filter((item) => `${item.namespace}/${item.key}`.startsWith(queryPath));
+  return { queryPath, queryValue: { items: wanted } };
+}

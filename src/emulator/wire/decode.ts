@@ -1,0 +1,112 @@
+// From JSON to a message, as strict as Google's front end: every name must exist, every value must be of its kind.
+
+import { badField, type CloudError } from './errors.ts';
+import type { ApiVersion, Data, Kind, Message } from './messages.ts';
+
+/**
+ * Reads a body. Names may be camelCase or snake_case; the result has camelCase only. `root` is how error messages call
+ * the body (`node`, `queued_resource`). Fields that only the service sets are accepted and dropped by the caller.
+ * Throws CloudError with the front end's words.
+ */
+export function decode(message: Message, body: unknown, version: ApiVersion, root: string): Data {
+  if (body === null || typeof body !== 'object' || Array.isArray(body)) {
+    throw invalidPayload(root, `Root element must be a message.`);
+  }
+  return decodeMessage(message, body as Data, version, root);
+}
+
+function decodeMessage(message: Message, body: Data, version: ApiVersion, path: string): Data {
+  const result: Data = {};
+  for (const [key, value] of Object.entries(body)) {
+    const name = camelCase(key);
+    const field = Object.hasOwn(message.fields, name) ? message.fields[name] : undefined;
+    if (field === undefined || (field.only !== undefined && field.only !== version)) {
+      throw invalidPayload(path, `Unknown name "${key}"${path === '' ? '' : ` at '${path}'`}: Cannot find field.`);
+    }
+    if (value === null) continue;
+    result[name] = decodeValue(
+      field.kind,
+      value,
+      version,
+      path === '' ? snakeCase(name) : `${path}.${snakeCase(name)}`,
+    );
+  }
+  return result;
+}
+
+function decodeValue(kind: Kind, value: unknown, version: ApiVersion, path: string): unknown {
+  if (typeof kind === 'object') {
+    if ('enum' in kind) return decodeEnum(kind.enum, value, path);
+    if ('message' in kind) {
+      if (typeof value !== 'object' || Array.isArray(value)) throw invalidValue(path, 'message', value);
+      return decodeMessage(kind.message(), value as Data, version, path);
+    }
+    if ('list' in kind) {
+      if (!Array.isArray(value)) throw invalidValue(path, 'list', value);
+      return value.map((item, index) => decodeValue(kind.list, item, version, `${path}[${String(index)}]`));
+    }
+    if (typeof value !== 'object' || Array.isArray(value)) throw invalidValue(path, 'map', value);
+    for (const [key, item] of Object.entries(value as Data)) {
+      if (typeof item !== 'string') throw invalidValue(`${path}[${key}]`, 'TYPE_STRING', item);
+    }
+    return value;
+  }
+  switch (kind) {
+    case 'any':
+      return value;
+    case 'string':
+      if (typeof value !== 'string') throw invalidValue(path, 'TYPE_STRING', value);
+      return value;
+    case 'bool':
+      if (typeof value !== 'boolean') throw invalidValue(path, 'TYPE_BOOL', value);
+      return value;
+    case 'int32':
+    case 'int64': {
+      const text = typeof value === 'number' ? String(value) : value;
+      if (typeof text !== 'string' || !/^-?\d+$/.test(text)) {
+        throw invalidValue(path, kind === 'int32' ? 'TYPE_INT32' : 'TYPE_INT64', value);
+      }
+      return kind === 'int32' ? Number(text) : text;
+    }
+    case 'timestamp':
+      if (typeof value !== 'string' || Number.isNaN(Date.parse(value))) {
+        throw invalidValue(path, 'type.googleapis.com/google.protobuf.Timestamp', value);
+      }
+      return value;
+    case 'duration':
+      if (typeof value !== 'string' || !/^-?\d+(\.\d{1,9})?s$/.test(value)) {
+        throw invalidValue(path, 'type.googleapis.com/google.protobuf.Duration', value);
+      }
+      return value;
+  }
+}
+
+function decodeEnum(
+  table: { readonly name: string; readonly numbers: Readonly<Record<string, number>> },
+  value: unknown,
+  path: string,
+): string {
+  if (typeof value === 'number') {
+    const name = Object.keys(table.numbers).find((key) => table.numbers[key] === value);
+    if (name !== undefined) return name;
+  }
+  if (typeof value === 'string' && Object.hasOwn(table.numbers, value)) return value;
+  throw invalidValue(path, `type.googleapis.com/${table.name}`, value);
+}
+
+function invalidPayload(field: string, what: string): CloudError {
+  return badField(field, `Invalid JSON payload received. ${what}`);
+}
+
+function invalidValue(path: string, kind: string, value: unknown): CloudError {
+  return badField(path, `Invalid value at '${path}' (${kind}), ${JSON.stringify(value)}`);
+}
+
+/** `update_mask` and `updateMask` both become `updateMask`. */
+export function camelCase(name: string): string {
+  return name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+export function snakeCase(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}

@@ -1,0 +1,177 @@
+/**
+ * Refusals as the Cloud TPU service words them. Texts and codes are those of facts/cloud-tpu.md section 6; where the
+ * real text is not known, ours says what it means.
+ */
+
+/** gRPC numbers, their names, and the HTTP status that Google's front end makes of each. */
+const codes = {
+  INVALID_ARGUMENT: [3, 400],
+  NOT_FOUND: [5, 404],
+  ALREADY_EXISTS: [6, 409],
+  PERMISSION_DENIED: [7, 403],
+  RESOURCE_EXHAUSTED: [8, 429],
+  FAILED_PRECONDITION: [9, 400],
+  ABORTED: [10, 409],
+  UNIMPLEMENTED: [12, 501],
+  INTERNAL: [13, 500],
+  UNAVAILABLE: [14, 503],
+  UNAUTHENTICATED: [16, 401],
+} as const;
+
+export type ErrorStatus = keyof typeof codes;
+
+/** A google.rpc.Status: what an operation or a failed queued resource carries. */
+export interface RpcStatus {
+  readonly code: number;
+  readonly message: string;
+  readonly details?: readonly object[];
+}
+
+/** A call that the service refuses. */
+export class CloudError extends Error {
+  override readonly name = 'CloudError';
+  readonly status: ErrorStatus;
+  readonly details: readonly object[];
+
+  constructor(status: ErrorStatus, message: string, details: readonly object[] = []) {
+    super(message);
+    this.status = status;
+    this.details = details;
+  }
+
+  get httpStatus(): number {
+    return codes[this.status][1];
+  }
+
+  /** The body of the HTTP reply. */
+  body(): object {
+    return {
+      error: {
+        code: this.httpStatus,
+        message: this.message,
+        status: this.status,
+        ...(this.details.length > 0 ? { details: this.details } : {}),
+      },
+    };
+  }
+
+  /** The same refusal inside an operation. */
+  rpc(): RpcStatus {
+    return {
+      code: codes[this.status][0],
+      message: this.message,
+      ...(this.details.length > 0 ? { details: this.details } : {}),
+    };
+  }
+}
+
+/** The status name of a gRPC number; undefined for a number that Google does not use. */
+export function statusOf(code: number): ErrorStatus | undefined {
+  return (Object.keys(codes) as ErrorStatus[]).find((name) => codes[name][0] === code);
+}
+
+function info(reason: string, domain: string, metadata: Record<string, string>): object {
+  return { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason, domain, metadata };
+}
+
+/** An argument that cannot be, in the front end's shape: one violation with the field it is about. */
+export function badField(field: string, description: string): CloudError {
+  return new CloudError('INVALID_ARGUMENT', description, [
+    { '@type': 'type.googleapis.com/google.rpc.BadRequest', fieldViolations: [{ field, description }] },
+  ]);
+}
+
+/** `eid` is the id that ends messages of the TPU service itself: ` [EID: 0x…]`, different each time. */
+export const texts = {
+  notFound: (name: string) => new CloudError('NOT_FOUND', `Resource '${name}' was not found`),
+
+  alreadyExists: (name: string) => new CloudError('ALREADY_EXISTS', `Resource '${name}' already exists`),
+
+  zoneNotSupported: (zone: string, eid: string) =>
+    new CloudError(
+      'INVALID_ARGUMENT',
+      `Cloud TPU received a bad request. The requested zone "${zone}" is not supported. ${eid}`,
+    ),
+
+  typeNotInZone: (type: string, zone: string, eid: string) =>
+    new CloudError(
+      'INVALID_ARGUMENT',
+      `Cloud TPU received a bad request. The requested accelerator configuration for accelerator type, "${type}", ` +
+        `could not be found in the zonal accelerator configurations for "${zone}".; ` +
+        `the accelerator ${type} was not found in zone ${zone} ${eid}`,
+    ),
+
+  badRequest: (what: string, eid: string) =>
+    new CloudError('INVALID_ARGUMENT', `Cloud TPU received a bad request. ${what} ${eid}`),
+
+  wrongState: (verb: string, state: string, eid: string) =>
+    new CloudError(
+      'INVALID_ARGUMENT',
+      `Cloud TPU received a bad request. ${verb} is not supported while in state ${state} ${eid}`,
+    ),
+
+  notDeletable: (name: string, state: string, eid: string) =>
+    new CloudError(
+      'FAILED_PRECONDITION',
+      `Queued resource '${name}' is in state ${state} and cannot be deleted now. ${eid}`,
+    ),
+
+  notResettable: (name: string, state: string, eid: string) =>
+    new CloudError('FAILED_PRECONDITION', `Queued resource '${name}' is in state ${state} and cannot be reset. ${eid}`),
+
+  noCapacity: (zone: string, eid: string) =>
+    new CloudError(
+      'RESOURCE_EXHAUSTED',
+      `There is no more capacity in the zone "${zone}"; you can try in another zone where Cloud TPU Nodes are offered ` +
+        `(see https://cloud.google.com/tpu/docs/regions) ${eid}`,
+    ),
+
+  nodeQuota: (name: string, limit: number, region: string) =>
+    new CloudError(
+      'RESOURCE_EXHAUSTED',
+      `Quota limit '${name}' has been exceeded. Limit: ${String(limit)} in region ${region}.`,
+    ),
+
+  queuedQuota: (name: string, limit: number, region: string) =>
+    new CloudError('RESOURCE_EXHAUSTED', `Quota '${name}' exhausted. Limit ${String(limit)} in region ${region}`),
+
+  zoneForbidden: (project: string, zone: string) =>
+    new CloudError('PERMISSION_DENIED', `Permission denied on 'locations/${zone}' (or it may not exist).`, [
+      info('LOCATION_POLICY_VIOLATED', 'googleapis.com', {
+        consumer: `projects/${project}`,
+        location: zone,
+        service: 'tpu.googleapis.com',
+      }),
+    ]),
+
+  rightMissing: (permission: string, resource: string) =>
+    new CloudError(
+      'PERMISSION_DENIED',
+      `Permission '${permission}' denied on resource '//tpu.googleapis.com/${resource}' (or it may not exist).`,
+      [info('IAM_PERMISSION_DENIED', 'tpu.googleapis.com', { permission, resource })],
+    ),
+
+  apiDisabled: (project: string, projectNumber: string) =>
+    new CloudError(
+      'PERMISSION_DENIED',
+      `Cloud TPU API has not been used in project ${projectNumber} before or it is disabled. Enable it by visiting ` +
+        `https://console.developers.google.com/apis/api/tpu.googleapis.com/overview?project=${projectNumber} then retry.`,
+      [
+        info('SERVICE_DISABLED', 'googleapis.com', {
+          consumer: `projects/${project}`,
+          service: 'tpu.googleapis.com',
+        }),
+      ],
+    ),
+
+  unauthenticated: () =>
+    new CloudError(
+      'UNAUTHENTICATED',
+      'Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other valid ' +
+        'authentication credential. See https://developers.google.com/identity/sign-in/web/devconsole-project.',
+    ),
+
+  internal: () => new CloudError('INTERNAL', 'an internal error has occurred'),
+
+  unavailable: () => new CloudError('UNAVAILABLE', 'The service is currently unavailable.'),
+};

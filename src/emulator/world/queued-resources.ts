@@ -1,0 +1,374 @@
+// Queued resources: requests that wait for capacity, and what becomes of them. Facts: cloud-tpu.md section 4.
+
+import type { Duration, Instant } from '../../core/time.ts';
+import { regionOf } from '../catalogue/zones.ts';
+import { badField, type RpcStatus, texts } from '../wire/errors.ts';
+import { durationMs, timestampText } from '../wire/encode.ts';
+import type { ApiVersion, Data } from '../wire/messages.ts';
+import {
+  addNode,
+  type Asked,
+  changeNode,
+  checkNodeId,
+  completeNode,
+  nodeName,
+  pricingOf,
+  provisioningFailure,
+  quotaExceeded,
+  removeNode,
+  restartNode,
+  takes,
+} from './nodes.ts';
+import { beginOperation, finishOperation } from './operations.ts';
+import type { NodeRecord, OperationRecord, QueuedRecord, QueuedState } from './records.ts';
+import { lookEvery, type Place, placeOf, slowness, strikes } from './temper.ts';
+import type { World } from './world.ts';
+
+/** How long things take in Google's cloud, in milliseconds: facts/cloud-tpu.md section 16. */
+const times = {
+  accept: [4_000, 8_000],
+  wait: [15_000, 40_000],
+  suspend: [60_000, 90_000],
+  refuse: [1_500, 2_000],
+  remove: [60_000, 120_000],
+} as const satisfies Record<string, readonly [Duration, Duration]>;
+
+function queuedTakes(world: World, what: keyof typeof times): Duration {
+  const [atLeast, atMost] = times[what];
+  return world.pace(atLeast, atMost);
+}
+
+/** POST queuedResources: the operation ends when the request is accepted, not when it has capacity. */
+export function createQueued(world: World, where: Asked, queuedId: string | undefined, body: Data): OperationRecord {
+  if (queuedId === undefined || !/^[A-Za-z0-9_.~+%-]+$/.test(queuedId)) {
+    throw badField('queued_resource_id', `Invalid value at 'queued_resource_id', ${JSON.stringify(queuedId ?? '')}`);
+  }
+  const name = queuedName(where, queuedId);
+  const tiers = ['spot', 'guaranteed', 'bestEffort'].filter((tier) => body[tier] !== undefined);
+  if (tiers.length > 1) throw badField('tier', `Only one of the tiers ${tiers.join(', ')} may be set.`);
+  const nodes = nodesAsked(world, where, queuedId, body);
+  if (world.queued.get(name) !== undefined) throw texts.alreadyExists(name);
+  for (const { nodeId } of nodes) {
+    if (world.nodes.get(nodeName(where, nodeId)) !== undefined) throw texts.alreadyExists(nodeName(where, nodeId));
+  }
+  const place = placeOfRequest(where, name, nodes);
+  const over = quotaExceeded(world, where.project, place, nodes.length);
+  if (over !== undefined) throw texts.queuedQuota(over.name, over.limit, regionOf(where.zone));
+
+  const operation = beginOperation(world, { ...where, target: name, verb: 'create' });
+  const { state: _state, name: _name, createTime: _createTime, tpu: _tpu, ...asked } = body;
+  const queued: QueuedRecord = {
+    ...where,
+    name,
+    queuedId,
+    uid: world.chance.hex(16),
+    createTime: world.now(),
+    asked,
+    nodes,
+    multislice: nodes.length > 1,
+    state: 'CREATING',
+    initiator: 'SERVICE',
+    error: null,
+    ...validity(world.now(), (body['queueingPolicy'] ?? {}) as Data),
+  };
+  world.queued.put(name, queued);
+  world.later(queuedTakes(world, 'accept'), {
+    kind: 'queued-accepted',
+    name,
+    uid: queued.uid,
+    operation: operation.name,
+  });
+  return operation;
+}
+
+export function queuedName(where: Asked, queuedId: string): string {
+  return `projects/${where.project}/locations/${where.zone}/queuedResources/${queuedId}`;
+}
+
+/** The nodes that a request asks for, one entry each, completed. */
+function nodesAsked(world: World, where: Asked, queuedId: string, body: Data): { nodeId: string; node: Data }[] {
+  const specs = (((body['tpu'] ?? {}) as Data)['nodeSpec'] ?? []) as Data[];
+  if (specs.length === 0) throw badField('queued_resource.tpu.node_spec', 'At least one node_spec must be given.');
+  return specs.flatMap((spec) => {
+    const parent = `projects/${where.project}/locations/${where.zone}`;
+    if (spec['parent'] !== undefined && spec['parent'] !== parent) {
+      throw badField(
+        'queued_resource.tpu.node_spec.parent',
+        `The parent of a node, '${String(spec['parent'])}', must be that of the queued resource, '${parent}'.`,
+      );
+    }
+    const tier: Data =
+      body['spot'] !== undefined || body['provisioningModel'] === 'SPOT'
+        ? { spot: true }
+        : body['bestEffort'] !== undefined
+          ? { preemptible: true }
+          : ((body['guaranteed'] ?? {}) as Data)['reserved'] === true || body['reservationName'] !== undefined
+            ? { reserved: true }
+            : {};
+    const given = (spec['node'] ?? {}) as Data;
+    const scheduling = { ...(given['schedulingConfig'] as Data | undefined), ...tier };
+    const { asked } = completeNode(world, where, { ...given, schedulingConfig: scheduling });
+    return nodeIds(spec, queuedId).map((nodeId) => {
+      checkNodeId(nodeId);
+      return { nodeId, node: asked };
+    });
+  });
+}
+
+function nodeIds(spec: Data, queuedId: string): string[] {
+  const params = (spec['multisliceParams'] ?? spec['multiNodeParams']) as Data | undefined;
+  const nodeId = spec['nodeId'] as string | undefined;
+  if ((params === undefined) === (nodeId === undefined || nodeId === '')) {
+    throw badField('queued_resource.tpu.node_spec', 'Exactly one of node_id and multislice_params must be set.');
+  }
+  if (params === undefined) return [String(nodeId)];
+  const count = Number(params['nodeCount'] ?? 0);
+  if (count < 2)
+    throw badField('queued_resource.tpu.node_spec.multislice_params.node_count', 'node_count must exceed 1.');
+  const prefix = String(params['nodeIdPrefix'] || queuedId);
+  return Array.from({ length: count }, (_, index) => `${prefix}-${String(index)}`);
+}
+
+function validity(now: Instant, policy: Data): { validAfter: Instant | null; validUntil: Instant | null } {
+  const at = (time: unknown): Instant | null => (typeof time === 'string' ? Date.parse(time) : null);
+  const after = (length: unknown): Instant | null => (typeof length === 'string' ? now + durationMs(length) : null);
+  const interval = (policy['validInterval'] ?? {}) as Data;
+  return {
+    validAfter: after(policy['validAfterDuration']) ?? at(policy['validAfterTime']) ?? at(interval['startTime']),
+    validUntil: after(policy['validUntilDuration']) ?? at(policy['validUntilTime']) ?? at(interval['endTime']),
+  };
+}
+
+function placeOfRequest(where: Asked, name: string, nodes: QueuedRecord['nodes']): Place {
+  const first = nodes[0];
+  const node = first?.node ?? {};
+  return placeOf(where.zone, String(node['acceleratorType']), node, pricingOf(node), [
+    name,
+    ...nodes.map((each) => nodeName(where, each.nodeId)),
+  ]);
+}
+
+function placeOfQueued(queued: QueuedRecord): Place {
+  return placeOfRequest(queued, queued.name, queued.nodes);
+}
+
+function nodesOf(world: World, queued: QueuedRecord): NodeRecord[] {
+  return queued.nodes.flatMap(({ nodeId }) => {
+    const node = world.nodes.get(nodeName(queued, nodeId));
+    return node !== undefined && node.queuedResource === queued.name ? [node] : [];
+  });
+}
+
+/** Changes a queued resource that is still the same one. */
+function changeQueued(world: World, queued: QueuedRecord, change: Partial<QueuedRecord>): QueuedRecord | undefined {
+  const current = world.queued.get(queued.name);
+  if (current === undefined || current.uid !== queued.uid) return undefined;
+  const next = { ...current, ...change };
+  world.queued.put(next.name, next);
+  if (next.state !== current.state) world.log(`${next.name} is ${next.state}`);
+  return next;
+}
+
+/** The request is in the queue; its operation is done. */
+export function queuedAccepted(world: World, queued: QueuedRecord, operation: string): void {
+  if (queued.state !== 'CREATING') return;
+  const next = changeQueued(world, queued, { state: 'WAITING_FOR_RESOURCES' });
+  if (next === undefined) return;
+  finishOperation(world, operation, { kind: 'QueuedResource', data: queuedData(next) });
+  world.later(queuedTakes(world, 'wait') * slowness(world, placeOfQueued(queued)), {
+    kind: 'queued-look',
+    name: queued.name,
+    uid: queued.uid,
+  });
+}
+
+/** The request looks for capacity. The order matters: a request whose time is over fails even while it is held. */
+export function queuedLook(world: World, queued: QueuedRecord): void {
+  if (queued.state !== 'WAITING_FOR_RESOURCES') return;
+  const now = world.now();
+  if (queued.validUntil !== null && queued.validUntil <= now) {
+    const error = {
+      code: 9,
+      message: `The queued resource was not provisioned before its valid-until time. ${world.eid()}`,
+    };
+    changeQueued(world, queued, { state: 'FAILED', initiator: 'SERVICE', error });
+    return;
+  }
+  const place = placeOfQueued(queued);
+  const waits =
+    (queued.validAfter !== null && queued.validAfter > now) ||
+    strikes(world, 'hold', place) !== undefined ||
+    provisioningFailure(world, place, queued.nodes.length) !== undefined;
+  if (waits) {
+    world.later(lookEvery(world), { kind: 'queued-look', name: queued.name, uid: queued.uid });
+    return;
+  }
+  changeQueued(world, queued, { state: 'PROVISIONING', initiator: 'SERVICE' });
+  for (const { nodeId, node } of queued.nodes) {
+    const made = addNode(world, queued, {
+      nodeId,
+      type: String(node['acceleratorType']),
+      asked: node,
+      queuedResource: queued.name,
+      multislice: queued.multislice,
+    });
+    world.later(takes(world, 'create') * slowness(world, place), { kind: 'node-ready', name: made.name, id: made.id });
+  }
+}
+
+/** One of its nodes is READY; when all are, the whole is ACTIVE. All or nothing. */
+export function nodeOfQueuedReady(world: World, name: string): void {
+  const queued = world.queued.get(name);
+  if (queued === undefined || queued.state !== 'PROVISIONING') return;
+  const nodes = nodesOf(world, queued);
+  if (nodes.length === queued.nodes.length && nodes.every((node) => node.state === 'READY')) {
+    changeQueued(world, queued, { state: 'ACTIVE' });
+  }
+}
+
+/** One of its nodes cannot be made: SUSPENDING, then FAILED with the reason; nothing of the nodes stays. */
+export function nodeOfQueuedFailed(world: World, name: string, error: RpcStatus): void {
+  const queued = world.queued.get(name);
+  if (queued === undefined || queued.state !== 'PROVISIONING') return;
+  changeQueued(world, queued, { state: 'SUSPENDING', initiator: 'SERVICE' });
+  for (const node of nodesOf(world, queued)) removeNode(world, node, null);
+  world.later(queuedTakes(world, 'suspend'), { kind: 'queued-settled', name, uid: queued.uid, error });
+}
+
+/**
+ * A node of it was taken or deleted: SUSPENDING, then SUSPENDED. The node that was taken stays visible meanwhile, the
+ * others go with it.
+ */
+export function suspendQueued(world: World, name: string, initiator: 'USER' | 'SERVICE', lost: NodeRecord): void {
+  const queued = world.queued.get(name);
+  if (queued === undefined || (queued.state !== 'ACTIVE' && queued.state !== 'PROVISIONING')) return;
+  changeQueued(world, queued, { state: 'SUSPENDING', initiator });
+  for (const node of nodesOf(world, queued)) {
+    if (node.id !== lost.id && node.state !== 'DELETING') removeNode(world, node, null);
+  }
+  world.later(queuedTakes(world, 'suspend'), { kind: 'queued-settled', name, uid: queued.uid, error: null });
+}
+
+/** The suspension ends: what is left of its nodes is removed first. */
+export function queuedSettled(world: World, queued: QueuedRecord, error: RpcStatus | null): void {
+  if (queued.state !== 'SUSPENDING') return;
+  if (!takeNodesOff(world, queued)) {
+    world.later(lookEvery(world), { kind: 'queued-settled', name: queued.name, uid: queued.uid, error });
+    return;
+  }
+  changeQueued(world, queued, { state: error === null ? 'SUSPENDED' : 'FAILED', error });
+}
+
+/** Takes all nodes off whose machines have ended; false while one has not. */
+function takeNodesOff(world: World, queued: QueuedRecord): boolean {
+  let all = true;
+  for (const node of nodesOf(world, queued)) {
+    if (node.state !== 'DELETING' && node.state !== 'PREEMPTED') changeNode(world, node, { state: 'DELETING' });
+    if (world.isDown(node)) world.nodes.remove(node.name);
+    else all = false;
+  }
+  return all;
+}
+
+export function findQueued(world: World, name: string): QueuedRecord {
+  const queued = world.queued.get(name);
+  if (queued === undefined) throw texts.notFound(name);
+  return queued;
+}
+
+/** DELETE. What is between two states accepts the call and fails the operation a moment later, even with force. */
+export function deleteQueued(world: World, version: ApiVersion, queued: QueuedRecord, force: boolean): OperationRecord {
+  const unsettled: readonly QueuedState[] = ['CREATING', 'PROVISIONING', 'SUSPENDING', 'DELETING'];
+  const isUnsettled = unsettled.includes(queued.state);
+  const hasNodes = nodesOf(world, queued).length > 0;
+  if (!isUnsettled && !force && hasNodes) throw texts.notDeletable(queued.name, queued.state, world.eid());
+  const operation = beginOperation(world, { ...queued, version, target: queued.name, verb: 'delete' });
+  if (isUnsettled) {
+    const error = texts.notDeletable(queued.name, queued.state, world.eid()).rpc();
+    world.later(queuedTakes(world, 'refuse'), { kind: 'operation-failed', operation: operation.name, error });
+    return operation;
+  }
+  changeQueued(world, queued, { state: 'DELETING', initiator: 'USER' });
+  for (const node of nodesOf(world, queued)) {
+    if (node.state !== 'DELETING') removeNode(world, node, null);
+  }
+  world.later(queuedTakes(world, hasNodes ? 'remove' : 'accept'), {
+    kind: 'queued-gone',
+    name: queued.name,
+    uid: queued.uid,
+    operation: operation.name,
+  });
+  return operation;
+}
+
+/** The deletion ends: nodes first, then the request itself. */
+export function queuedGone(world: World, queued: QueuedRecord, operation: string): void {
+  if (!takeNodesOff(world, queued)) {
+    world.later(lookEvery(world), { kind: 'queued-gone', name: queued.name, uid: queued.uid, operation });
+    return;
+  }
+  world.queued.remove(queued.name);
+  world.log(`${queued.name} is gone`);
+  const begun = world.operations.get(operation);
+  finishOperation(
+    world,
+    operation,
+    begun?.version === 'v2alpha1' ? { kind: 'QueuedResource', data: queuedData(queued) } : null,
+  );
+}
+
+/** `:reset`: every machine of an ACTIVE queued resource reboots; its state stays what it is. */
+export function resetQueued(world: World, version: ApiVersion, queued: QueuedRecord): OperationRecord {
+  if (queued.state !== 'ACTIVE') throw texts.notResettable(queued.name, queued.state, world.eid());
+  const operation = beginOperation(world, { ...queued, version, target: queued.name, verb: 'reset' });
+  for (const node of nodesOf(world, queued)) restartNode(world, node, 'reset', null);
+  world.later(takes(world, 'reset'), {
+    kind: 'queued-reset',
+    name: queued.name,
+    uid: queued.uid,
+    operation: operation.name,
+  });
+  return operation;
+}
+
+/** The reset ends when all its nodes are back. */
+export function queuedReset(world: World, queued: QueuedRecord, operation: string): void {
+  if (nodesOf(world, queued).some((node) => node.state === 'RESTARTING')) {
+    world.later(lookEvery(world), { kind: 'queued-reset', name: queued.name, uid: queued.uid, operation });
+    return;
+  }
+  finishOperation(world, operation, { kind: 'QueuedResource', data: queuedData(queued) });
+}
+
+/** The field of the state message that belongs to each state. */
+const stateFields: Readonly<Record<QueuedState, string>> = {
+  CREATING: 'creatingData',
+  WAITING_FOR_RESOURCES: 'acceptedData',
+  PROVISIONING: 'provisioningData',
+  FAILED: 'failedData',
+  DELETING: 'deletingData',
+  ACTIVE: 'activeData',
+  SUSPENDING: 'suspendingData',
+  SUSPENDED: 'suspendedData',
+};
+
+/** The queued resource as a message. */
+export function queuedData(queued: QueuedRecord): Data {
+  return {
+    ...queued.asked,
+    name: queued.name,
+    createTime: timestampText(queued.createTime),
+    tpu: {
+      nodeSpec: queued.nodes.map(({ nodeId, node }) => ({
+        parent: `projects/${queued.project}/locations/${queued.zone}`,
+        nodeId,
+        node,
+      })),
+    },
+    state: {
+      state: queued.state,
+      stateInitiator: queued.initiator,
+      [stateFields[queued.state]]: queued.error === null ? {} : { error: queued.error },
+    },
+  };
+}

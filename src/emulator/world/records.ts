@@ -1,0 +1,135 @@
+// What the cloud remembers. Every record is a value: it is replaced, never changed in place.
+
+import type { Instant } from '../../core/time.ts';
+import type { RpcStatus } from '../wire/errors.ts';
+import type { ApiVersion, Data } from '../wire/messages.ts';
+
+export type NodeState =
+  | 'CREATING'
+  | 'READY'
+  | 'RESTARTING'
+  | 'DELETING'
+  | 'REPAIRING'
+  | 'STOPPED'
+  | 'STOPPING'
+  | 'STARTING'
+  | 'PREEMPTED'
+  | 'TERMINATED';
+
+/** One VM of a node. */
+export interface WorkerRecord {
+  readonly index: number;
+  /** A loopback address of its own, 127.x.y.z. */
+  readonly address: string;
+  /** The host's private key (PEM), made once: it survives a reboot, not a new node. */
+  readonly hostKey: string;
+  /** The public half as an SSH base64 blob, which guest attributes publish. */
+  readonly hostKeyPublic: string;
+  /** Counts starts of the machine. Another number than the running one means: reboot. */
+  readonly boot: number;
+  /** False after `kill-host`: the cloud says READY, and nobody answers. */
+  readonly power: boolean;
+  /** True after `hang-host`: all processes stand still and connections stay silent. */
+  readonly hung: boolean;
+}
+
+export interface NodeRecord {
+  /** Full resource name, which is also the key. */
+  readonly name: string;
+  readonly project: string;
+  readonly zone: string;
+  readonly nodeId: string;
+  /** int64 as text, new for each creation: tells a node from a later one of the same name. */
+  readonly id: string;
+  readonly createTime: Instant;
+  readonly version: ApiVersion;
+  /** What was asked for, completed: every field of the message that is not below. */
+  readonly asked: Data;
+  readonly type: string;
+  readonly state: NodeState;
+  readonly health: 'HEALTHY' | 'UNHEALTHY_MAINTENANCE' | null;
+  readonly queuedResource: string | null;
+  readonly multislice: boolean;
+  /** The eight digits in the workers' host names. */
+  readonly hostHash: string;
+  readonly workers: readonly WorkerRecord[];
+  /** The operation that creates or starts it, until it has ended. */
+  readonly operation: string | null;
+}
+
+export type QueuedState =
+  | 'CREATING'
+  | 'PROVISIONING'
+  | 'FAILED'
+  | 'DELETING'
+  | 'ACTIVE'
+  | 'SUSPENDING'
+  | 'SUSPENDED'
+  | 'WAITING_FOR_RESOURCES';
+
+export interface QueuedRecord {
+  readonly name: string;
+  readonly project: string;
+  readonly zone: string;
+  readonly queuedId: string;
+  /** Tells it from a later one of the same name. */
+  readonly uid: string;
+  readonly createTime: Instant;
+  readonly version: ApiVersion;
+  readonly asked: Data;
+  /** One for each node, with the whole of what was asked for it. */
+  readonly nodes: readonly { readonly nodeId: string; readonly node: Data }[];
+  readonly multislice: boolean;
+  readonly state: QueuedState;
+  readonly initiator: 'USER' | 'SERVICE';
+  readonly error: RpcStatus | null;
+  readonly validAfter: Instant | null;
+  readonly validUntil: Instant | null;
+}
+
+export interface OperationRecord {
+  readonly name: string;
+  readonly project: string;
+  readonly zone: string;
+  readonly version: ApiVersion;
+  readonly target: string;
+  readonly verb: string;
+  readonly createTime: Instant;
+  readonly endTime: Instant | null;
+  readonly response: { readonly kind: 'Node' | 'QueuedResource' | 'Empty'; readonly data: Data } | null;
+  readonly error: RpcStatus | null;
+  readonly cancelRequested: boolean;
+}
+
+/** Something that is due at a moment. `id` of a node or `uid` of a queued resource keep it off a later namesake. */
+export type Happening = { readonly key: string; readonly at: Instant } & (
+  | { readonly kind: 'node-ready'; readonly name: string; readonly id: string }
+  | { readonly kind: 'node-failed'; readonly name: string; readonly id: string; readonly error: RpcStatus }
+  | { readonly kind: 'node-stopped'; readonly name: string; readonly id: string; readonly operation: string }
+  | { readonly kind: 'node-gone'; readonly name: string; readonly id: string; readonly operation: string | null }
+  | { readonly kind: 'node-back'; readonly name: string; readonly id: string; readonly operation: string | null }
+  | { readonly kind: 'node-aged'; readonly name: string; readonly id: string }
+  | { readonly kind: 'node-preempted'; readonly name: string; readonly id: string }
+  | { readonly kind: 'host-back'; readonly name: string; readonly id: string; readonly worker: number }
+  | { readonly kind: 'operation-done'; readonly operation: string }
+  | { readonly kind: 'operation-failed'; readonly operation: string; readonly error: RpcStatus }
+  | { readonly kind: 'queued-accepted'; readonly name: string; readonly uid: string; readonly operation: string }
+  | { readonly kind: 'queued-look'; readonly name: string; readonly uid: string }
+  | { readonly kind: 'queued-settled'; readonly name: string; readonly uid: string; readonly error: RpcStatus | null }
+  | { readonly kind: 'queued-gone'; readonly name: string; readonly uid: string; readonly operation: string }
+  | { readonly kind: 'queued-reset'; readonly name: string; readonly uid: string; readonly operation: string }
+);
+
+/** A standing piece of temper: what `stockout`, `quota`, `hold` and their like leave behind. */
+export interface Condition {
+  readonly key: string;
+  readonly verb: string;
+  /** As it was said; `*` means everything. */
+  readonly target: string;
+  readonly options: Readonly<Record<string, string | number | boolean>>;
+  readonly since: Instant;
+  /** Null means until it is cleared. */
+  readonly until: Instant | null;
+  /** How many more times it strikes; null means without limit. */
+  readonly remaining: number | null;
+}

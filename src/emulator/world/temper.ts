@@ -1,0 +1,98 @@
+/**
+ * The temper of the cloud: standing conditions (`stockout`, `quota`, `hold`, …) and the questions that the rest of the
+ * world asks about them. All verbs leave the same kind of record; what each means is said where it is asked for.
+ */
+import type { Duration } from '../../core/time.ts';
+import { acceleratorByType, type Generation, generations } from '../catalogue/accelerators.ts';
+import { zones } from '../catalogue/zones.ts';
+import type { Data } from '../wire/messages.ts';
+import type { Condition } from './records.ts';
+import type { World } from './world.ts';
+
+export type Pricing = 'spot' | 'ondemand' | 'reserved';
+
+/** What a request is about, in every word that a condition may use for it. */
+export interface Place {
+  readonly zone: string;
+  readonly type: string;
+  readonly generation: Generation;
+  readonly pricing: Pricing;
+  /** Ids and full names of the node and of its queued resource, and the job id in its labels. */
+  readonly names: readonly string[];
+}
+
+export function placeOf(
+  zone: string,
+  type: string,
+  node: Data,
+  pricing: Pricing,
+  names: readonly (string | null)[],
+): Place {
+  const labels = (node['labels'] ?? {}) as Record<string, string>;
+  const known = names.filter((name) => name !== null);
+  return {
+    zone,
+    type,
+    generation: acceleratorByType(type)?.generation ?? 'v2',
+    pricing,
+    names: [...known, ...known.map((name) => name.slice(name.lastIndexOf('/') + 1)), ...jobWords(labels['jobman-job'])],
+  };
+}
+
+/** How people may write a job id: `1` and `000001` are one job. */
+export function jobWords(label: string | undefined): string[] {
+  if (label === undefined) return [];
+  return /^\d+$/.test(label) ? [label, String(Number(label)), label.padStart(6, '0')] : [label];
+}
+
+/** The condition of that verb which strikes here, the oldest first; undefined when none does. */
+export function strikes(world: World, verb: string, place: Place): Condition | undefined {
+  return standing(world, verb).find((condition) => isAbout(condition, place));
+}
+
+/** All conditions of a verb that are in force now. Those whose time is over are taken off on the way. */
+export function standing(world: World, verb: string): Condition[] {
+  const now = world.now();
+  return world.conditions
+    .values()
+    .filter((condition) => condition.verb === verb && (condition.until === null || condition.until > now))
+    .filter((condition) => condition.remaining !== 0)
+    .toSorted((a, b) => (a.key < b.key ? -1 : 1));
+}
+
+/** Counts one strike of a condition that strikes a limited number of times; the last one takes it off. */
+export function useUp(world: World, condition: Condition): void {
+  if (condition.remaining === null) return;
+  if (condition.remaining <= 1) world.conditions.remove(condition.key);
+  else world.conditions.put(condition.key, { ...condition, remaining: condition.remaining - 1 });
+}
+
+/** A target is a word or several joined by `/` (`us-central1-a/v5litepod-16`), each of which must hold. */
+function isAbout(condition: Condition, place: Place): boolean {
+  const { pricing } = condition.options;
+  if (pricing !== undefined && pricing !== place.pricing) return false;
+  if (condition.target === '*' || place.names.includes(condition.target)) return true;
+  const words = condition.target.split('/');
+  return words.every(
+    (word) => word === place.zone || word === place.type || word === place.generation || place.names.includes(word),
+  );
+}
+
+/** True for a target that names places only, all of which the catalogue knows. */
+export function isPlace(target: string): boolean {
+  if (target === '*') return true;
+  return target
+    .split('/')
+    .every((word) => zones.includes(word) || acceleratorByType(word) !== undefined || Object.hasOwn(generations, word));
+}
+
+/** How much longer than usual things take there. */
+export function slowness(world: World, place: Place): number {
+  const condition = strikes(world, 'slow', place);
+  return condition === undefined ? 1 : Number(condition.options['factor'] ?? 10);
+}
+
+/** How often a waiting request is looked at again: every five seconds of Google's time, but not in a busy loop. */
+export function lookEvery(world: World): Duration {
+  return Math.max(200, Math.round(5000 / world.speed));
+}
