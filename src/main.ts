@@ -6,7 +6,9 @@
  * like load Node's whole fetch stack, which costs more than the rest of a short command.
  */
 import { enableCompileCache } from 'node:module';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
+import type { Io, Stream } from './app/services.ts';
 import { version } from './version.ts';
 
 // Compiled code is kept in the user's own cache folder. A shared temporary folder would let one user run another's
@@ -14,27 +16,44 @@ import { version } from './version.ts';
 const cacheHome = process.env['XDG_CACHE_HOME'] || (process.env['HOME'] && join(process.env['HOME'], '.cache'));
 if (cacheHome) enableCompileCache(join(cacheHome, 'jobman', 'v8'));
 
-// `jobman list | head -1` closes our output early. The reader has what it wanted, so this is an ending, not an error.
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
-    process.exit();
-  });
-}
+// Each is opened when it is first asked for: opening a stream has a cost, and standard input a side effect on pipes.
+const streams: { stdout?: Stream; stderr?: Stream } = {};
+let lines: AsyncIterator<string> | undefined;
 
-import('./cli/run.ts')
-  .then(({ run }) =>
-    run(process.argv.slice(2), {
-      version,
-      env: process.env,
-      // Opening standard input has a cost and a side effect on pipes, so only a command that reads it pays.
-      get stdin() {
-        return process.stdin;
-      },
-      stdout: process.stdout,
-      stderr: process.stderr,
-    }),
-  )
+const io: Io = {
+  get stdout() {
+    return (streams.stdout ??= outputOf(process.stdout));
+  },
+  get stderr() {
+    return (streams.stderr ??= outputOf(process.stderr));
+  },
+  stdin: {
+    get isTerminal() {
+      return process.stdin.isTTY === true;
+    },
+    line: readLine,
+  },
+  env: process.env,
+  cwd: process.cwd(),
+  user: loginName(),
+  userHome: process.env['HOME'] || userInfo().homedir,
+  pid: process.pid,
+  launcher: [process.execPath, process.argv[1] ?? ''],
+  version,
+  onSignal(call) {
+    const names = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+    const listeners = names.map((name) => [name, () => call(name)] as const);
+    for (const [name, listener] of listeners) process.on(name, listener);
+    return () => {
+      for (const [name, listener] of listeners) process.off(name, listener);
+    };
+  },
+  now: () => Date.now(),
+};
+
+// `import()` of both at once: neither waits for the other's files.
+Promise.all([import('./cli/run.ts'), import('./wiring/services.ts')])
+  .then(([{ run }, { createServices }]) => run(process.argv.slice(2), createServices(io)))
   .then(
     (exitCode) => {
       // Not `process.exit`: output to a pipe may still be on its way.
@@ -46,3 +65,52 @@ import('./cli/run.ts')
       process.exitCode = 1;
     },
   );
+
+function outputOf(stream: NodeJS.WriteStream): Stream {
+  let closed = false;
+  // `jobman list | head -1` closes our output early. The reader has what it wanted, so this is an ending, not an error.
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+    closed = true;
+  });
+  return {
+    write(text) {
+      if (!closed) stream.write(text);
+    },
+    async flush() {
+      while (!closed && stream.writableLength > 0) {
+        await new Promise<void>((resolve) => {
+          stream.once('drain', resolve);
+          stream.once('error', () => resolve());
+        });
+      }
+    },
+    isTerminal: stream.isTTY === true,
+    size: () => ({ columns: stream.columns || 80, rows: stream.rows || 24 }),
+    onResize(call) {
+      stream.on('resize', call);
+      return () => stream.off('resize', call);
+    },
+    get closed() {
+      return closed;
+    },
+  };
+}
+
+/** The login name by the system's own books; the environment's USER may say anything. A number where there is no name. */
+function loginName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return String(process.getuid?.() ?? 'unknown');
+  }
+}
+
+async function readLine(): Promise<string | null> {
+  if (lines === undefined) {
+    const { createInterface } = await import('node:readline');
+    lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+  }
+  const next = await lines.next();
+  return next.done === true ? null : next.value;
+}

@@ -1,0 +1,57 @@
+// The backends, built from settings. This is the one place where the kind of a capacity is looked at to choose its ports.
+
+import { readFile } from 'node:fs/promises';
+import type { Backend, Clock, LogFiles } from '../app/ports.ts';
+import type { Io } from '../app/services.ts';
+import type { Settings } from '../app/settings.ts';
+import { createLocalCapacity } from '../backends/local/capacity.ts';
+import { createLocalMachines } from '../backends/local/machines.ts';
+import type { JobSpec } from '../core/spec.ts';
+
+export interface BackendParts {
+  readonly io: Io;
+  readonly home: string;
+  readonly settings: Settings;
+  readonly clock: Clock;
+  readonly logFiles: LogFiles;
+  /** That job deserves a look now. */
+  readonly changed: (jobId: string) => void;
+}
+
+export interface Backends {
+  readonly of: (spec: JobSpec) => Backend;
+  readonly all: readonly Backend[];
+  readonly close: () => void;
+}
+
+/** Every backend of this program. The clients of a cloud are loaded when a job first needs them. */
+export async function createBackends(parts: BackendParts): Promise<Backends> {
+  const { io, home, clock, logFiles } = parts;
+  const stepLog = logFiles.step.bind(logFiles);
+  const local: Backend = {
+    capacity: createLocalCapacity({ now: () => clock.now() }),
+    machines: createLocalMachines({
+      home,
+      env: io.env,
+      userHome: io.userHome,
+      now: () => clock.now(),
+      stepLog,
+      readFile: (path) => readFile(path),
+      changed: parts.changed,
+    }),
+  };
+  const { createTpuBackend } = await import('./tpu.ts');
+  const tpu = createTpuBackend(parts);
+  return {
+    of(spec) {
+      switch (spec.capacity.kind) {
+        case 'local':
+          return local;
+        case 'tpu':
+          return tpu.backend;
+      }
+    },
+    all: [local, tpu.backend],
+    close: tpu.close,
+  };
+}

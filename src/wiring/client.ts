@@ -1,0 +1,63 @@
+// The Client of this machine's record, as the terminal gets it.
+
+import type { Client } from '../app/client.ts';
+import { createClient } from '../app/jobman.ts';
+import { createLogFiles } from '../app/log-files.ts';
+import type { Services } from '../app/services.ts';
+import type { JobSpec } from '../core/spec.ts';
+import { openStore } from '../store/store.ts';
+import { recordFile } from './paths.ts';
+
+/** Opens nothing yet: the record is opened by the first question or change. */
+export async function createLocalClient(services: Services): Promise<Client> {
+  const { io, home } = services;
+  const store = openStore({ file: recordFile(home) });
+  /** What was started on the way and not yet told. */
+  let news: string[] = [];
+
+  const client = createClient({
+    store,
+    home,
+    owner: io.user,
+    logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
+    now: io.now,
+    pricePerHour: priceOf,
+
+    async hint(id) {
+      const { dropWake } = await import('../controller/wake-folder.ts');
+      // Due times are in the record: without the hint the job is looked at a little later.
+      await dropWake(home, id).catch(() => undefined);
+    },
+
+    async wake() {
+      const { started, pid } = await (await services.controller()).start();
+      if (started) news.push(`Started the controller (process ${pid}); it goes on without this terminal.`);
+      const told = news.join('\n');
+      news = [];
+      return told === '' ? null : told;
+    },
+  });
+
+  return {
+    ...client,
+    async create(request) {
+      if (usesEmulator(request.spec)) {
+        const { ensureEmulator } = await import('./emulator-service.ts');
+        const { started, endpoint } = await ensureEmulator(io, home);
+        if (started) news.push(`Started the built-in cloud at ${endpoint.url}; its TPUs are pretended and cost nothing.`);
+      }
+      return client.create(request);
+    },
+  };
+}
+
+/** The built-in cloud is used only where a job names it. */
+function usesEmulator({ capacity }: JobSpec): boolean {
+  return capacity.kind === 'tpu' && capacity.project === 'emulator';
+}
+
+async function priceOf(spec: JobSpec): Promise<number | null> {
+  if (spec.capacity.kind !== 'tpu') return null;
+  const { pricePerHour } = await import('../backends/tpu/prices.ts');
+  return pricePerHour(spec.capacity);
+}

@@ -1,0 +1,51 @@
+// Everything that one running controller is made of.
+
+import { pino } from 'pino';
+import { createLogFiles } from '../app/log-files.ts';
+import { exitCode } from '../app/errors.ts';
+import { runController } from '../controller/process.ts';
+import { openStore } from '../store/store.ts';
+import { createBackends } from './backends.ts';
+import { createClock } from './clock.ts';
+import type { ControllerParts } from './controller-service.ts';
+import { recordFile } from './paths.ts';
+
+/** Runs it in this process until a signal, a request to leave, or until nothing is left to watch; resolves with the exit code. */
+export async function runInForeground(parts: ControllerParts & { readonly idleExitMs: number | null }): Promise<number> {
+  const { io, home } = parts;
+  const settings = await parts.settings();
+  const store = openStore({ file: recordFile(home) });
+  const clock = createClock(io.now);
+  const logFiles = createLogFiles({ home, history: (id, after) => store.events(id, after) });
+  const logger = pino({ base: null, timestamp: pino.stdTimeFunctions.isoTime }, { write: (line) => io.stderr.write(line) });
+  let wakeJob: (id: string) => void = () => undefined;
+  const backends = await createBackends({ io, home, settings, clock, logFiles, changed: (id) => wakeJob(id) });
+  try {
+    const because = await runController({
+      home,
+      store,
+      clock,
+      logFiles,
+      backendOf: backends.of,
+      backends: backends.all,
+      log: { info: (line) => logger.info(line), warn: (line) => logger.warn(line) },
+      version: io.version,
+      slots: settings.local.slots,
+      idleExitMs: parts.idleExitMs,
+      pid: io.pid,
+      onStop: (call) => io.onSignal(call),
+      onBegun: (controller) => {
+        wakeJob = (id) => controller.wake(id);
+      },
+    });
+    if (because === 'busy') {
+      io.stderr.write('A controller of this home runs already.\n');
+      return exitCode.conflict;
+    }
+    logger.info(`left: ${because}`);
+    return exitCode.ok;
+  } finally {
+    backends.close();
+    await store.close();
+  }
+}

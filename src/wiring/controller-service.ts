@@ -1,0 +1,88 @@
+// The controller as a process of this machine: run here, started in the background, asked to leave, installed for good.
+
+import { join } from 'node:path';
+import { JobmanError, exitCode } from '../app/errors.ts';
+import type { ControllerService, ControllerStatus, Io } from '../app/services.ts';
+import type { Settings } from '../app/settings.ts';
+import { startDetached, waitFor } from './detached.ts';
+
+/** How long a controller that was just started may take to answer before we say that it does not. */
+const startMost = 15_000;
+/** How long one may take to finish its passes after it was asked to leave. */
+const leaveMost = 30_000;
+
+export interface ControllerParts {
+  readonly io: Io;
+  readonly home: string;
+  readonly settings: () => Promise<Settings>;
+}
+
+/** See ControllerService. The controller's own code is loaded by `run` alone. */
+export function createControllerService(parts: ControllerParts): ControllerService {
+  const { io, home } = parts;
+  const log = join(home, 'controller.log');
+
+  async function status(): Promise<ControllerStatus> {
+    const { isControllerRunning, readController } = await import('../controller/process.ts');
+    const file = await readController(home);
+    return {
+      running: file !== null || isControllerRunning(home),
+      pid: file?.pid ?? null,
+      version: file?.version ?? null,
+      startedAt: file?.startedAt ?? null,
+      log,
+    };
+  }
+
+  async function stop(): Promise<{ readonly stopped: boolean }> {
+    const { askToLeave, isControllerRunning } = await import('../controller/process.ts');
+    if (!isControllerRunning(home)) return { stopped: false };
+    await askToLeave(home, null);
+    const left = await waitFor(async () => (isControllerRunning(home) ? undefined : true), leaveMost);
+    if (left === undefined) {
+      const { pid } = await status();
+      throw new JobmanError(
+        `The controller (pid ${pid ?? 'unknown'}) was asked to leave and is still finishing its passes; its log is ${log}.`,
+        exitCode.failed,
+      );
+    }
+    return { stopped: true };
+  }
+
+  return {
+    status,
+    stop,
+
+    async run({ idleExitMs }) {
+      const { runInForeground } = await import('./controller-process.ts');
+      return runInForeground({ ...parts, idleExitMs });
+    },
+
+    async start() {
+      const { isControllerRunning, readController, askToLeave } = await import('../controller/process.ts');
+      const running = await readController(home);
+      if (running !== null && running.version === io.version) return { started: false, pid: running.pid };
+      if (running !== null) {
+        // One of another version finishes its passes and leaves; what it left undone the next look finds.
+        await askToLeave(home, io.version);
+        await waitFor(async () => (isControllerRunning(home) ? undefined : true), leaveMost);
+      }
+      startDetached(io, home, ['controller', 'run'], log);
+      const begun = await waitFor(async () => (await readController(home)) ?? undefined, startMost);
+      if (begun === undefined) {
+        throw new JobmanError(`The controller did not start; the reason is at the end of ${log}.`, exitCode.failed);
+      }
+      return { started: true, pid: begun.pid };
+    },
+
+    async install() {
+      const { installService } = await import('./install.ts');
+      return installService({ io, home });
+    },
+
+    async uninstall() {
+      const { uninstallService } = await import('./install.ts');
+      return uninstallService({ io, home });
+    },
+  };
+}

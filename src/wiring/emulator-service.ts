@@ -1,0 +1,130 @@
+// The built-in cloud as a process of this machine: served here, started in the background when a job names it, found again
+// by the note that it leaves in its folder.
+
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { JobmanError, exitCode } from '../app/errors.ts';
+import type { EmulatorService, Io } from '../app/services.ts';
+import { admin, adminLook } from '../emulator/admin.ts';
+import { EmulatorRefusal, embeddedSpeed } from '../emulator/contract.ts';
+import { startDetached, waitFor } from './detached.ts';
+
+/** Where a running emulator is. */
+export interface Endpoint {
+  readonly url: string;
+  readonly sshPort: number;
+  readonly pid: number;
+}
+
+/** A cloud with hundreds of hosts takes its time to come back after a crash. */
+const startMost = 30_000;
+const stopMost = 30_000;
+
+export function emulatorFolder(home: string): string {
+  return join(home, 'emulator');
+}
+
+/** The emulator that answers now, or undefined. A note that a killed one left behind is not believed without an answer. */
+export async function findEmulator(home: string): Promise<Endpoint | undefined> {
+  let endpoint: Endpoint;
+  try {
+    endpoint = JSON.parse(await readFile(join(emulatorFolder(home), 'endpoint.json'), 'utf8')) as Endpoint;
+  } catch {
+    return undefined;
+  }
+  try {
+    const info = await adminLook(endpoint.url, 'info');
+    // Another program, or another emulator, may have the port by now.
+    return info['sshPort'] === endpoint.sshPort ? endpoint : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The emulator of this home, started in the background when it is not there. Several callers at once start one. */
+export async function ensureEmulator(io: Io, home: string): Promise<{ readonly started: boolean; readonly endpoint: Endpoint }> {
+  const found = await findEmulator(home);
+  if (found !== undefined) return { started: false, endpoint: found };
+  const log = join(home, 'emulator.log');
+  startDetached(io, home, ['emulator', 'serve'], log);
+  const endpoint = await waitFor(() => findEmulator(home), startMost);
+  if (endpoint === undefined) {
+    throw new JobmanError(`The built-in cloud did not start; the reason is at the end of ${log}.`, exitCode.unreachable);
+  }
+  return { started: true, endpoint };
+}
+
+/** See EmulatorService. */
+export function createEmulatorService({ io, home }: { readonly io: Io; readonly home: string }): EmulatorService {
+  async function running(): Promise<Endpoint> {
+    const endpoint = await findEmulator(home);
+    if (endpoint === undefined) {
+      throw new JobmanError(
+        'The built-in cloud is not running; start it with `jobman emulator start`, or create a job with `project: emulator`.',
+        exitCode.unreachable,
+      );
+    }
+    return endpoint;
+  }
+
+  return {
+    async serve(options) {
+      const { serveEmulator } = await import('../emulator/serve.ts');
+      const ended = Promise.withResolvers<void>();
+      const unhear = io.onSignal(() => ended.resolve());
+      try {
+        const { state, ...rest } = options;
+        const emulator = await serveEmulator({
+          ...rest,
+          // A cloud that anybody may look at and nobody waits for: jobman's own default is quick, unless told otherwise.
+          speed: options.speed ?? embeddedSpeed,
+          stateDir: state ?? emulatorFolder(home),
+          env: io.env,
+          pid: io.pid,
+          write: (text) => io.stdout.write(text),
+          log: (line) => io.stderr.write(`${line}\n`),
+        });
+        await ended.promise;
+        await emulator.close();
+      } finally {
+        unhear();
+      }
+      return exitCode.ok;
+    },
+
+    async start() {
+      const { started, endpoint } = await ensureEmulator(io, home);
+      return { started, url: endpoint.url };
+    },
+
+    async stop() {
+      const endpoint = await findEmulator(home);
+      if (endpoint === undefined) return { stopped: false };
+      const { endProcess } = await import('./end-process.ts');
+      await endProcess(endpoint.pid);
+      const gone = await waitFor(async () => ((await findEmulator(home)) === undefined ? true : undefined), stopMost);
+      if (gone === undefined) {
+        throw new JobmanError(`The built-in cloud (pid ${endpoint.pid}) was asked to end and still answers.`, exitCode.failed);
+      }
+      return { stopped: true };
+    },
+
+    async status() {
+      const endpoint = await findEmulator(home);
+      if (endpoint === undefined) return { running: false, url: null, pid: null, text: 'The built-in cloud is not running.' };
+      const state = await adminLook(endpoint.url, 'state');
+      return { running: true, url: endpoint.url, pid: endpoint.pid, text: JSON.stringify(state, null, 2) };
+    },
+
+    async act(verb, target, options) {
+      const endpoint = await running();
+      try {
+        return (await admin(endpoint.url, verb, target, options)).message;
+      } catch (error) {
+        if (!(error instanceof EmulatorRefusal)) throw error;
+        const code = error.status === 404 ? exitCode.notFound : error.status === 409 ? exitCode.conflict : error.status === 0 ? exitCode.unreachable : exitCode.usage;
+        throw new JobmanError(error.message, code, [], { cause: error });
+      }
+    },
+  };
+}

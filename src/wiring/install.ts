@@ -1,0 +1,145 @@
+// Making the controller outlive logout and reboot: a systemd user service where there is one, else cron's @reboot, else a
+// clear refusal. Nothing is installed system-wide, and nothing needs root.
+
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { JobmanError, exitCode } from '../app/errors.ts';
+import type { Io } from '../app/services.ts';
+import { runProcess } from '../remote/process.ts';
+import type { ProcessResult } from '../remote/process.ts';
+
+interface Installation {
+  readonly io: Io;
+  readonly home: string;
+}
+
+const unitName = 'jobman-controller.service';
+/** Marks our line in a crontab that holds other people's lines too. */
+const cronMark = '# jobman controller';
+
+/** Installs it and answers what was done and how to undo it. Throws JobmanError when this machine offers neither way. */
+export async function installService(installation: Installation): Promise<string> {
+  const { io } = installation;
+  if (await hasUserSystemd()) {
+    const unit = unitFile(io);
+    await mkdir(join(unit, '..'), { recursive: true });
+    await writeFile(unit, unitText(installation));
+    await expectOk(['systemctl', '--user', 'daemon-reload']);
+    await expectOk(['systemctl', '--user', 'enable', '--now', unitName]);
+    // Without lingering a user service ends with the last session, which is what this command is to prevent.
+    const linger = await run(['loginctl', 'enable-linger', io.user]);
+    const warning = linger.exitCode === 0 ? '' : `\nIt ends at logout until an administrator runs: loginctl enable-linger ${io.user}`;
+    return `Installed ${unit}; it runs now and starts again after a reboot. Undo: jobman controller uninstall${warning}`;
+  }
+  const crontab = await readCrontab();
+  if (crontab !== undefined) {
+    const lines = withoutOurs(crontab, installation);
+    await writeCrontab([...lines, cronLine(installation)]);
+    return 'Added an @reboot line to your crontab: the controller starts after each reboot. It starts now with the next command that needs it. Undo: jobman controller uninstall';
+  }
+  throw new JobmanError(
+    'This machine has neither a systemd user session nor cron, so nothing here can start the controller after a reboot.',
+    exitCode.failed,
+    ['The next jobman command that needs the controller starts it; nothing is lost meanwhile.'],
+  );
+}
+
+/** Takes away what `installService` made. Says so when there was nothing. */
+export async function uninstallService(installation: Installation): Promise<string> {
+  const done: string[] = [];
+  const unit = unitFile(installation.io);
+  if ((await readFile(unit, 'utf8').catch(() => undefined)) !== undefined) {
+    await run(['systemctl', '--user', 'disable', '--now', unitName]);
+    await rm(unit, { force: true });
+    await run(['systemctl', '--user', 'daemon-reload']);
+    done.push(`removed ${unit}`);
+  }
+  const crontab = await readCrontab();
+  if (crontab !== undefined) {
+    const lines = withoutOurs(crontab, installation);
+    if (lines.length !== crontab.length) {
+      await writeCrontab(lines);
+      done.push('removed the @reboot line from your crontab');
+    }
+  }
+  return done.length === 0 ? 'Nothing was installed.' : `${done.join(', ')}.`;
+}
+
+/** The text of the user service. Exported so that a test can hold it to what systemd accepts. */
+export function unitText({ io, home }: Installation): string {
+  return [
+    '[Unit]',
+    'Description=jobman controller',
+    '',
+    '[Service]',
+    `ExecStart=${[...io.launcher, 'controller', 'run', '--idle-exit', 'never'].map(systemdQuote).join(' ')}`,
+    `Environment=${systemdQuote(`JOBMAN_HOME=${home}`)}`,
+    `Environment=${systemdQuote(`PATH=${io.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin'}`)}`,
+    'Restart=on-failure',
+    'RestartSec=5',
+    // The programs of local jobs are not the controller's: they go on when it is stopped or upgraded.
+    'KillMode=process',
+    '',
+    '[Install]',
+    'WantedBy=default.target',
+    '',
+  ].join('\n');
+}
+
+function unitFile(io: Io): string {
+  return join(io.env['XDG_CONFIG_HOME'] ?? join(io.userHome, '.config'), 'systemd/user', unitName);
+}
+
+/** As systemd.syntax quotes: double quotes, with backslash, quote, `%` and `$` doubled or escaped. */
+function systemdQuote(word: string): string {
+  return `"${word.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%').replaceAll('$', '$$$$')}"`;
+}
+
+function cronLine({ io, home }: Installation): string {
+  const words = [...io.launcher, 'controller', 'start'].map(shellQuote).join(' ');
+  // In a crontab a bare percent sign ends the command.
+  const command = `JOBMAN_HOME=${shellQuote(home)} ${words}`.replaceAll('%', '\\%');
+  return `@reboot ${command} >/dev/null 2>&1 ${cronMark} ${home}`;
+}
+
+function withoutOurs(lines: readonly string[], { home }: Installation): readonly string[] {
+  return lines.filter((line) => !line.endsWith(`${cronMark} ${home}`));
+}
+
+function shellQuote(word: string): string {
+  return `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+async function hasUserSystemd(): Promise<boolean> {
+  return (await run(['systemctl', '--user', 'show-environment'])).exitCode === 0;
+}
+
+/** The lines of the user's crontab; empty when there is none yet, undefined when there is no cron. */
+async function readCrontab(): Promise<readonly string[] | undefined> {
+  const listed = await run(['crontab', '-l']);
+  if (listed.error !== null) return undefined;
+  if (listed.exitCode === 0) return text(listed.stdout).replace(/\n$/, '').split('\n').filter((line) => line !== '');
+  return /no crontab/i.test(text(listed.stderr)) ? [] : undefined;
+}
+
+async function writeCrontab(lines: readonly string[]): Promise<void> {
+  const written = await run(['crontab', '-'], `${lines.join('\n')}\n`);
+  if (written.exitCode !== 0) {
+    throw new JobmanError(`The crontab was not changed: ${text(written.stderr).trim()}`, exitCode.failed);
+  }
+}
+
+async function expectOk(argv: readonly string[]): Promise<void> {
+  const result = await run(argv);
+  if (result.exitCode !== 0) {
+    throw new JobmanError(`${argv.join(' ')} failed: ${text(result.stderr).trim()}`, exitCode.failed);
+  }
+}
+
+function run(argv: readonly string[], stdin = ''): Promise<ProcessResult> {
+  return runProcess({ argv, stdin, timeoutMs: 10_000, outputMost: 1_000_000 });
+}
+
+function text(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('utf8');
+}

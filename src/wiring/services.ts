@@ -1,0 +1,44 @@
+// Services: the one place that knows everybody. It builds and decides nothing. Each part is loaded when it is asked for,
+// so that a read pays for the record and nothing else.
+
+import type { Client } from '../app/client.ts';
+import type { Io, Services } from '../app/services.ts';
+import type { Settings } from '../app/settings.ts';
+import { homeOf } from './paths.ts';
+
+/** All that the terminal may ask of the rest of the program. */
+export function createServices(io: Io): Services {
+  const home = homeOf(io);
+  let settings: Promise<Settings> | undefined;
+  let client: Promise<Client> | undefined;
+
+  const services: Services = {
+    io,
+    home,
+
+    settings: () => (settings ??= import('../app/settings.ts').then(({ loadSettings }) => loadSettings({ home, env: io.env }))),
+
+    client: () => (client ??= import('./client.ts').then(({ createLocalClient }) => createLocalClient(services))),
+
+    async controller() {
+      const { createControllerService } = await import('./controller-service.ts');
+      return createControllerService({ io, home, settings: services.settings });
+    },
+
+    async emulator() {
+      const { createEmulatorService } = await import('./emulator-service.ts');
+      return createEmulatorService({ io, home });
+    },
+
+    async sshArgv(id, worker, command) {
+      const { sshArgv } = await import('./ssh.ts');
+      return sshArgv(services, id, worker, command);
+    },
+
+    async onTerminal(argv) {
+      const { onTerminal } = await import('./detached.ts');
+      return onTerminal(argv);
+    },
+  };
+  return services;
+}
