@@ -59,6 +59,7 @@ export function createIncarnation(name: string): Incarnation {
     }
     const answer = call();
     if (isLast) {
+      if (answer instanceof Promise) answer.catch(() => undefined);
       die();
       return never;
     }

@@ -1,7 +1,6 @@
 // Admission: keeps at hand the records of the jobs that take turns, so that each pass can be told whose turn it is.
 // Who that is, core/admit.ts decides from the records alone.
 
-import type { Store } from '../app/ports.ts';
 import { admission, admit, holdsSlot, takesTurns, waitsForSlot } from '../core/admit.ts';
 import type { Job } from '../core/job.ts';
 import type { Observation } from '../core/observation.ts';
@@ -11,8 +10,8 @@ export interface Admission {
   ask(job: Job): Observation['admitted'];
   /** The record after a commit: whoever has his turn by it is woken. */
   note(job: Job): void;
-  /** Reads from the store who holds a slot and who waits, before the first pass. A waiting job has no due time of its own. */
-  learn(store: Store): Promise<void>;
+  /** Who holds a slot and who waits, before the first pass. */
+  learn(unsettled: readonly Job[]): void;
 }
 
 export function createAdmission(options: { readonly slots: number; readonly wake: (id: string) => void }): Admission {
@@ -42,11 +41,9 @@ export function createAdmission(options: { readonly slots: number; readonly wake
       admitted = admit(options.slots, [...jobs.values()]);
       for (const id of admitted) if (!before.has(id) && id !== job.id) options.wake(id);
     },
-    async learn(store) {
-      const page = await store.list({ settledMost: 0 });
-      for (const job of page.jobs) if (takesTurns(job)) keep(job);
+    learn(unsettled) {
+      for (const job of unsettled) if (takesTurns(job)) keep(job);
       admitted = admit(options.slots, [...jobs.values()]);
-      for (const id of admitted) options.wake(id);
     },
   };
 }

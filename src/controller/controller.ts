@@ -173,6 +173,8 @@ export function createController(options: ControllerOptions): Controller {
     if (now < lastNow - second) {
       // The clock went backwards. What was due "in ten seconds" would now be due after as long as it went back.
       renewAt = now;
+      idleSince = null;
+      sweeper.now();
       for (const id of schedule.keys()) schedule.set(id, now);
     }
     lastNow = now;
@@ -231,7 +233,8 @@ export function createController(options: ControllerOptions): Controller {
     idleSince ??= clock.now();
     if (options.idleExitMs === null || clock.now() < idleSince + options.idleExitMs) return;
     try {
-      if (await wakeDue()) return;
+      // Somebody may have made a job meanwhile, and a settled one may hold capacity until a later time.
+      if ((await wakeDue()) || (await store.nextWake()) !== null) return;
     } catch {
       return;
     }
@@ -432,7 +435,10 @@ export function createController(options: ControllerOptions): Controller {
   async function learn(): Promise<void> {
     for (let tries = 0; state === 'running'; tries += 1) {
       try {
-        await admission.learn(store);
+        const { jobs } = await store.list({ settledMost: 0 });
+        admission.learn(jobs);
+        // Their stored times were right for a controller that went on; after a gap each deserves a look at once.
+        for (const job of jobs) queue.add(job.id);
         return;
       } catch (error) {
         if (tries === 0) log.warn(`the record of jobs cannot be used: ${textOf(error)}`);

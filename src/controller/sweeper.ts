@@ -16,6 +16,8 @@ export interface Sweeper {
   readonly dueAt: Instant;
   /** Sweeps again soon: something was released just now. */
   soon(): void;
+  /** The next sweep is due at once: the clock it was planned by went backwards. */
+  now(): void;
   /** One sweep of every backend. Never throws; what could not be asked is asked again next time. */
   sweep(): Promise<void>;
 }
@@ -86,6 +88,9 @@ export function createSweeper(options: {
     },
     soon() {
       dueAt = Math.min(dueAt, clock.now() + afterRelease);
+    },
+    now() {
+      dueAt = clock.now();
     },
     async sweep() {
       dueAt = clock.now() + pace;
