@@ -1,0 +1,181 @@
+// Build: from the sections of a manifest to the spec of a job, and what is wrong when they are put together.
+
+import { accelerator } from '../core/accelerators.ts';
+import { capacityTraits } from '../core/allocate.ts';
+import { nodeNameMark } from '../core/spec.ts';
+import type { CapacitySpec, CommandSpec, JobSpec } from '../core/spec.ts';
+import { second } from '../core/time.ts';
+import type { EnvironmentModule, SetupModule } from '../setup/modules.ts';
+import { stepsFor, wrapCommand } from '../setup/steps.ts';
+import { readCapacity } from './capacity.ts';
+import { chooseModules } from './choose.ts';
+import type { Choice } from './choose.ts';
+import type { Section } from './keys.ts';
+import { pathHere } from './paths.ts';
+import { recoverySpec } from './recovery.ts';
+import type { Sections } from './sections.ts';
+import { readModules, workerPath } from './setup-modules.ts';
+import type { Surroundings } from './surroundings.ts';
+
+/**
+ * The spec. Undefined when something is missing that no spec can be made without. Whether it may be used is for the caller to
+ * say: there may be problems beside it.
+ */
+export function buildSpec(sections: Sections, defaultName: string, around: Surroundings): JobSpec | undefined {
+  const job: Partial<Section<'job'>> = sections.read('job') ?? {};
+  const setup: Partial<Section<'setup'>> = sections.read('setup') ?? {};
+  const command: Partial<Section<'command'>> = sections.read('command') ?? {};
+  const recovery = sections.read('recovery');
+  if (!sections.has(['command'])) {
+    sections.problem(
+      [],
+      'nothing says what to run: add a section command, for example command: {run: python3 train.py}',
+    );
+  }
+
+  const name = job.name ?? defaultName;
+  const capacity = readCapacity(sections, name, job.remote_user ?? null, around);
+  const choice = readChoice(sections, job, setup);
+  const modules = readModules(sections, choice, around);
+  const place = command.runs_on ?? 'workers';
+  checkTogether(sections, job, place, choice);
+  const workers = readWorkers(sections, command.workers ?? 'all', capacity);
+  if (capacity === undefined) return undefined;
+  const workdir = readWorkdir(sections, command.workdir, place, capacity, around);
+  const checkpointDir = readCheckpointDir(sections, job.checkpoint_dir, place, capacity, around);
+  const rules = recoverySpec({
+    recovery,
+    loop: job.loop,
+    isRevocable: capacityTraits(capacity).revocable,
+    refuse: sections.problem,
+  });
+  if (command.run === undefined) return undefined;
+
+  const env = { ...job.env, ...command.env };
+  const isHere = place === 'here' || capacity.kind === 'local';
+  const tags = [...(job.tags ?? []), ...(capacity.kind === 'tpu' ? capacity.networkTags : [])];
+  // People filter by these, and the node's full name is not yet born when they are stored.
+  const named = (text: string): string => text.replaceAll(nodeNameMark, capacity.kind === 'tpu' ? capacity.name : '');
+  return {
+    version: 1,
+    name: named(name),
+    tags: [...new Set(tags.map(named))],
+    capacity,
+    steps: stepsFor(modules),
+    command: {
+      script: wrapCommand(command.run, modules.filter(isEnvironment), Object.keys(env)),
+      place,
+      workers: isHere ? 'all' : workers,
+      env,
+      workdir: choice.environments.includes('docker') ? null : workdir,
+      checkpointDir,
+    },
+    recovery: rules,
+    limits: {
+      maxRuntime: job.max_runtime ?? null,
+      silenceTimeout: job.silence_timeout ?? null,
+      capacityWait: job.capacity_wait ?? null,
+      setupTries: setup.tries ?? 3,
+    },
+    stop: { signal: job.stop_signal ?? 'TERM', grace: job.stop_grace ?? 30 * second },
+    finish: { capacity: job.on_finish ?? 'release', keepFor: job.keep_for ?? null },
+  };
+}
+
+function isEnvironment(module: SetupModule): module is EnvironmentModule {
+  return module.name === 'docker' || module.name === 'conda' || module.name === 'venv';
+}
+
+/** What is set up. Sections that are left over are read for their slips only. */
+function readChoice(sections: Sections, job: Partial<Section<'job'>>, setup: Partial<Section<'setup'>>): Choice {
+  const isThere = (name: Choice['modules'][number]): boolean => {
+    if (name === 'files') return job.files !== undefined && job.files.length > 0;
+    return sections.has([name]) && !sections.isOff([name, 'enabled']);
+  };
+  const chosen = chooseModules({ listed: setup.modules, envType: job.env_type, isThere, refuse: sections.problem });
+  // This machine is set up by its owner: jobman copies nothing to it, mounts nothing and writes no keys.
+  const isLocal = sections.stands('local');
+  const modules = isLocal
+    ? chosen.modules.filter((name) => chosen.environments.some((one) => one === name))
+    : chosen.modules;
+  for (const name of chosen.modules) {
+    if (modules.includes(name)) continue;
+    sections.warning(
+      name === 'files' ? ['job', 'files'] : [name],
+      'is not used: the job runs on this machine, which is set up already',
+    );
+  }
+  for (const name of ['ssh', 'gcsfuse', 'docker', 'conda', 'venv'] as const) {
+    // The login key of the section ssh counts, whether or not the workers are given keys.
+    if (!modules.includes(name) && (name !== 'ssh' || isLocal)) sections.readUnused(name);
+  }
+  sections.readUnused('vars');
+  return { ...chosen, modules };
+}
+
+/** What each key allows and the keys together do not. */
+function checkTogether(
+  sections: Sections,
+  job: Partial<Section<'job'>>,
+  place: CommandSpec['place'],
+  choice: Choice,
+): void {
+  if (job.keep_for !== undefined && job.on_finish !== 'keep') {
+    sections.warning(['job', 'keep_for'], 'has no effect without job.on_finish: keep');
+  }
+  const [environment] = choice.environments;
+  if (place === 'here' && environment !== undefined) {
+    const message = `here is the machine of jobman, and ${environment} is set up on the workers; remove one of the two`;
+    sections.problem(['command', 'runs_on'], message);
+  }
+  if (job.checkpoint_dir?.includes(nodeNameMark) === true) {
+    const message =
+      'holds ${tpu.name}, which differs with every new TPU: after a preemption the checkpoints would not be found';
+    sections.warning(['job', 'checkpoint_dir'], message);
+  }
+}
+
+function readWorkers(
+  sections: Sections,
+  workers: 'all' | readonly number[],
+  capacity: CapacitySpec | undefined,
+): CommandSpec['workers'] {
+  if (workers === 'all' || capacity === undefined) return workers;
+  const isLocal = capacity.kind === 'local';
+  const count = isLocal ? 1 : (accelerator(capacity.accelerator)?.workers ?? Number.POSITIVE_INFINITY);
+  for (const [index, worker] of workers.entries()) {
+    if (worker < count) continue;
+    const has = isLocal ? 'this machine is' : `${capacity.accelerator} has`;
+    const range = count === 1 ? 'one worker, number 0' : `${count} workers, numbered 0 to ${count - 1}`;
+    sections.problem(['command', 'workers', index], `there is no worker ${worker}: ${has} ${range}`);
+  }
+  return workers;
+}
+
+/** Where the command starts. On this machine always a folder of it; null on a worker means the login folder. */
+function readWorkdir(
+  sections: Sections,
+  workdir: string | undefined,
+  place: CommandSpec['place'],
+  capacity: CapacitySpec,
+  { folder, home }: Surroundings,
+): string | null {
+  if (capacity.kind === 'local')
+    return workdir === undefined ? capacity.workdir : pathHere(workdir, capacity.workdir, home);
+  if (place === 'here') return pathHere(workdir ?? '.', folder, home);
+  return workdir === undefined ? null : workerPath(sections, ['command', 'workdir'], workdir);
+}
+
+function readCheckpointDir(
+  sections: Sections,
+  checkpointDir: string | undefined,
+  place: CommandSpec['place'],
+  capacity: CapacitySpec,
+  { folder, home }: Surroundings,
+): string | null {
+  if (checkpointDir === undefined) return null;
+  // Some programs write to a bucket without mounting it; such an address is theirs to understand.
+  if (/^[a-z][a-z0-9]+:\/\//.test(checkpointDir)) return checkpointDir;
+  if (capacity.kind === 'local' || place === 'here') return pathHere(checkpointDir, folder, home);
+  return workerPath(sections, ['job', 'checkpoint_dir'], checkpointDir);
+}

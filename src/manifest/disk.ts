@@ -1,0 +1,52 @@
+// Disk: the real door to files. The only file of this room that touches a disk.
+
+import { accessSync, closeSync, constants, openSync, readdirSync, readSync, statSync } from 'node:fs';
+import type { FileDoor } from './door.ts';
+
+export const disk: FileDoor = {
+  look(path) {
+    try {
+      const stat = statSync(path);
+      if (stat.isDirectory()) return { kind: 'folder', entries: readdirSync(path).toSorted() };
+      if (!stat.isFile()) return { kind: 'stream' };
+      accessSync(path, constants.R_OK);
+      return { kind: 'file', bytes: stat.size, isExecutable: (stat.mode & 0o111) !== 0 };
+    } catch (error) {
+      const code = codeOf(error);
+      return code === 'ENOENT' || code === 'ENOTDIR' ? { kind: 'absent' } : { kind: 'unreadable', detail: words(code) };
+    }
+  },
+  read(path, most) {
+    let file: number | undefined;
+    try {
+      file = openSync(path, 'r');
+      const bytes = new Uint8Array(most + 1);
+      let length = 0;
+      while (length < bytes.length) {
+        const got = readSync(file, bytes, length, bytes.length - length, null);
+        if (got === 0) break;
+        length += got;
+      }
+      return { bytes: bytes.slice(0, length) };
+    } catch (error) {
+      return { detail: words(codeOf(error)) };
+    } finally {
+      if (file !== undefined) closeSync(file);
+    }
+  },
+};
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown';
+}
+
+function words(code: string): string {
+  return (
+    {
+      EACCES: 'permission denied',
+      EPERM: 'permission denied',
+      EISDIR: 'it is a folder',
+      ELOOP: 'its links go round in a circle',
+    }[code] ?? code
+  );
+}

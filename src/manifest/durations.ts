@@ -1,0 +1,39 @@
+// Durations as people write them: `30s`, `5m`, `2h`, `1d`, `1h30m`, and a bare number of seconds.
+
+import { day, hour, minute, second } from '../core/time.ts';
+import type { Duration } from '../core/time.ts';
+
+const units: Readonly<Record<string, Duration>> = { ms: 1, s: second, m: minute, h: hour, d: day };
+
+/** Longest time that is taken seriously; beyond it timers and dates lose their meaning. */
+export const durationMost: Duration = 3_650 * day;
+
+/** In milliseconds; undefined when the text is no duration, is negative or longer than ten years. */
+export function parseDuration(text: string): Duration | undefined {
+  const trimmed = text.trim();
+  if (/^\d+(\.\d+)?$/.test(trimmed)) return bounded(Number(trimmed) * second);
+  if (!/^(\d+(\.\d+)?(ms|s|m|h|d))+$/.test(trimmed)) return undefined;
+  let total = 0;
+  for (const [, amount, unit] of trimmed.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h|d)/g)) {
+    total += Number(amount) * (units[unit ?? ''] ?? Number.NaN);
+  }
+  return bounded(total);
+}
+
+/** The shortest exact writing of a duration: `90000` is `1m30s`. */
+export function durationText(duration: Duration): string {
+  let rest = duration;
+  let text = '';
+  for (const unit of ['d', 'h', 'm', 's', 'ms']) {
+    const length = units[unit] ?? 1;
+    const amount = Math.floor(rest / length);
+    if (amount > 0) text += `${amount}${unit}`;
+    rest -= amount * length;
+  }
+  return text === '' ? '0s' : text;
+}
+
+function bounded(duration: number): Duration | undefined {
+  const rounded = Math.round(duration);
+  return rounded <= durationMost ? rounded : undefined;
+}

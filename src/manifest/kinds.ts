@@ -1,0 +1,460 @@
+// Kinds: what a value in a manifest may be. A kind reads a value of the tree, describes itself in words for people and as
+// JSON Schema for editors. The table of keys (keys.ts) is built of them, so that parser, schema and documents agree.
+
+import { didYouMean } from '../core/did-you-mean.ts';
+import type { Duration } from '../core/time.ts';
+import { durationMost, parseDuration } from './durations.ts';
+import { isMissing } from './interpolate.ts';
+import { pathText } from './problems.ts';
+import type { Report } from './problems.ts';
+import type { Mapping, Tree } from './tree.ts';
+
+type Path = readonly (string | number)[];
+export type Schema = Readonly<Record<string, unknown>>;
+
+export interface Kind<T> {
+  /** `text`, `list of text`: for tables and messages, after "wants". */
+  readonly words: string;
+  readonly schema: Schema;
+  /** The value is a shell script, in which a bare `${NAME}` is the shell's. */
+  readonly isScript?: true;
+  /** The keys of a section, and the kind of its free keys. */
+  readonly keys?: Keys;
+  readonly free?: Kind<unknown>;
+  /** What the elements of a list are. */
+  readonly element?: Kind<unknown>;
+  /** The value, or undefined after having reported why there is none. Never called for null, `???` or unknown. */
+  read(tree: Tree, path: Path, report: Report): T | undefined;
+}
+
+/** One key of a section. */
+export interface Key<T> {
+  readonly kind: Kind<T>;
+  /** What it means, in a sentence or two, for people who read the manual. */
+  readonly about: string;
+  /** What holds when it is not given, in words. */
+  readonly otherwise: string;
+  readonly example?: string;
+  /** Older names of the same key. */
+  readonly aliases?: readonly string[];
+  readonly isRequired?: true;
+}
+
+export type Keys = Readonly<Record<string, Key<unknown>>>;
+
+/** What reading a section gives: each key's value, undefined when not given (or null). */
+export type SectionValue<K extends Keys> = {
+  readonly [N in keyof K]: K[N] extends Key<infer T> ? T | undefined : never;
+};
+
+export function text(
+  options: { readonly pattern?: RegExp; readonly words?: string; readonly rule?: string } = {},
+): Kind<string> {
+  const words = options.words ?? 'text';
+  return {
+    words,
+    schema: { type: ['string', 'number', 'boolean'] },
+    read(tree, path, report) {
+      const value = asText(tree, words, path, report);
+      if (value === undefined) return undefined;
+      if (value.includes('\0')) return refuse(tree, path, report, 'holds a zero byte');
+      if (options.pattern !== undefined && !options.pattern.test(value)) {
+        return refuse(tree, path, report, `${quoted(value)} ${options.rule ?? `is no ${words}`}`);
+      }
+      return value;
+    },
+  };
+}
+
+/** A text of one line: names, paths, images. Whatever goes into a command line or a file of settings. */
+export function line(
+  options: { readonly words?: string; readonly pattern?: RegExp; readonly rule?: string } = {},
+): Kind<string> {
+  const inner = text(options);
+  return {
+    ...inner,
+    read(tree, path, report) {
+      const value = inner.read(tree, path, report);
+      if (value === undefined) return undefined;
+      const trimmed = value.trim();
+      if (trimmed === '') return refuse(tree, path, report, 'is empty');
+      // oxlint-disable-next-line no-control-regex -- Control characters are what is refused here.
+      if (/[\u0000-\u001f\u007f]/.test(trimmed)) return refuse(tree, path, report, 'must be one line of plain text');
+      return trimmed;
+    },
+  };
+}
+
+export function script(): Kind<string> {
+  const inner = text({ words: 'shell script' });
+  return { ...inner, schema: { type: 'string' }, isScript: true };
+}
+
+export function truth(): Kind<boolean> {
+  const words = 'true or false';
+  return {
+    words,
+    schema: orTemplate({ type: 'boolean' }),
+    read(tree, path, report) {
+      if (tree.kind === 'scalar') {
+        if (typeof tree.value === 'boolean') return tree.value;
+        // The YAML of the older jobman took these for true and false.
+        if (/^(yes|on|true)$/i.test(tree.source)) return true;
+        if (/^(no|off|false)$/i.test(tree.source)) return false;
+      }
+      return wrongKind(tree, words, path, report);
+    },
+  };
+}
+
+export function whole(least: number, most: number = Number.MAX_SAFE_INTEGER): Kind<number> {
+  const words = 'whole number';
+  return {
+    words,
+    schema: orTemplate({
+      type: 'integer',
+      minimum: least,
+      ...(most === Number.MAX_SAFE_INTEGER ? {} : { maximum: most }),
+    }),
+    read(tree, path, report) {
+      const value = asNumber(tree);
+      if (value === undefined || !Number.isInteger(value)) return wrongKind(tree, `a ${words}`, path, report);
+      if (value < least) return refuse(tree, path, report, `is ${value}; the least is ${least}`);
+      if (value > most) return refuse(tree, path, report, `is ${value}; the most is ${most}`);
+      return value;
+    },
+  };
+}
+
+/** A length of time, in milliseconds. `least` is refused below. */
+export function duration(least: Duration = 0): Kind<Duration> {
+  const words = 'duration';
+  return {
+    words,
+    schema: { type: ['string', 'integer', 'null'], examples: ['30s', '5m', '2h', '1d'] },
+    read(tree, path, report) {
+      const written = tree.kind === 'scalar' && typeof tree.value !== 'boolean' ? tree.source : undefined;
+      if (written === undefined) return wrongKind(tree, 'a duration such as 30s, 5m, 2h or 1d', path, report);
+      const value = parseDuration(written);
+      if (value === undefined) {
+        const spaced = parseDuration(written.replace(/\s+/g, '').toLowerCase());
+        const message = `${quoted(written)} is no duration; write 30s, 5m, 2h, 1d or a number of seconds (at most ${durationMost / 86_400_000}d)`;
+        report.problem({
+          place: tree.place,
+          path: pathText(path),
+          message,
+          suggestion: spaced === undefined ? undefined : written.replace(/\s+/g, '').toLowerCase(),
+        });
+        return undefined;
+      }
+      if (value < least) return refuse(tree, path, report, `${quoted(written)} is too short`);
+      return value;
+    },
+  };
+}
+
+export function choice<const W extends string>(...values: readonly W[]): Kind<W> {
+  const words = values.join(' | ');
+  return {
+    words,
+    schema: orTemplate({ enum: values }),
+    read(tree, path, report) {
+      const written = tree.kind === 'scalar' ? tree.source : undefined;
+      if (written === undefined) return wrongKind(tree, `one of ${values.join(', ')}`, path, report);
+      const found = values.find((value) => value === written);
+      if (found !== undefined) return found;
+      report.problem({
+        place: tree.place,
+        path: pathText(path),
+        message: `${quoted(written)} is none of ${values.join(', ')}`,
+        suggestion: didYouMean(written, values),
+      });
+      return undefined;
+    },
+  };
+}
+
+/** A list; one value alone is taken for a list of one. */
+export function listOf<T>(element: Kind<T>, words = `list of ${element.words}`): Kind<readonly T[]> {
+  return {
+    words,
+    schema: { anyOf: [{ type: 'array', items: element.schema }, element.schema] },
+    element,
+    read(tree, path, report) {
+      const items =
+        tree.kind === 'list' ? tree.items : tree.kind === 'map' && element.keys === undefined ? undefined : [tree];
+      if (items === undefined) return wrongKind(tree, `a ${words}`, path, report);
+      const values: T[] = [];
+      for (const [index, item] of items.entries()) {
+        const at = tree.kind === 'list' ? [...path, index] : path;
+        const value = readGiven(item, element, at, report);
+        if (value === absent) refuse(item, at, report, 'is empty; remove it or give it a value');
+        else if (value !== undefined) values.push(value);
+      }
+      return values;
+    },
+  };
+}
+
+/** A map from free names to texts. */
+export function mapOf(name: {
+  readonly pattern: RegExp;
+  readonly rule: string;
+}): Kind<Readonly<Record<string, string>>> {
+  const words = 'map of text';
+  const value = text();
+  return {
+    words,
+    schema: { type: 'object', additionalProperties: { type: ['string', 'number', 'boolean', 'null'] } },
+    read(tree, path, report) {
+      if (tree.kind !== 'map') return wrongKind(tree, 'a map (NAME: value)', path, report);
+      const values: Record<string, string> = {};
+      for (const [key, entry] of tree.entries) {
+        const at = [...path, key];
+        if (!name.pattern.test(key)) {
+          report.problem({ place: entry.place, path: pathText(at), message: name.rule });
+          continue;
+        }
+        const read = readGiven(entry.value, value, at, report);
+        // A null is an empty text here: the name was given on purpose.
+        if (read === absent) values[key] = '';
+        else if (read !== undefined) values[key] = read;
+      }
+      return values;
+    },
+  };
+}
+
+/** Anything at all; for values that only interpolation reads. */
+export function anything(): Kind<Tree> {
+  return { words: 'anything', schema: {}, read: (tree) => tree };
+}
+
+/** A single value of any type; for free keys next to known ones. */
+export function freeValue(): Kind<Tree> {
+  return {
+    words: 'your own value',
+    schema: { type: ['string', 'number', 'boolean', 'null'] },
+    // It is there to be put into the command, so what looks like the shell's is the shell's.
+    isScript: true,
+    read(tree, path, report) {
+      return tree.kind === 'scalar'
+        ? tree
+        : wrongKind(tree, 'a single value (lists and maps go below vars:)', path, report);
+    },
+  };
+}
+
+/**
+ * One of two shapes: `first` when it fits the value, else `second`, which also says what is wrong. `fits` looks at the shape
+ * of the value only.
+ */
+export function either<A, B>(first: Kind<A>, fits: (tree: Tree) => boolean, second: Kind<B>): Kind<A | B> {
+  return {
+    words: `${first.words}, or ${second.words}`,
+    schema: { anyOf: [first.schema, second.schema] },
+    ...(first.keys === undefined ? {} : { keys: first.keys }),
+    ...(second.keys === undefined ? {} : { keys: second.keys }),
+    read: (tree, path, report) => (fits(tree) ? first.read(tree, path, report) : second.read(tree, path, report)),
+  };
+}
+
+/** A section: a map of known keys, and of free ones where `free` says so. */
+export function section<const K extends Keys>(keys: K, free?: Kind<unknown>): Kind<SectionValue<K>> {
+  return {
+    words: 'section',
+    schema: sectionSchema(keys, free),
+    keys,
+    ...(free === undefined ? {} : { free }),
+    read(tree, path, report) {
+      if (tree.kind !== 'map')
+        return wrongKind(tree, `a section (${Object.keys(keys).slice(0, 3).join(', ')}, ...)`, path, report);
+      sayUnknownKeys(tree, keys, free, path, report);
+      const values: Record<string, unknown> = {};
+      for (const [name, key] of Object.entries(keys)) {
+        const given = givenNames(tree, name, key);
+        sayDisagreement(tree, given, path, report);
+        const [under = name] = given;
+        const entry = tree.entries.get(under);
+        const value = entry === undefined ? absent : readGiven(entry.value, key.kind, [...path, under], report);
+        if (value === absent) {
+          if (key.isRequired === true) {
+            const place = entry?.place ?? tree.place;
+            const example = key.example === undefined ? '' : `, for example ${name}: ${key.example}`;
+            report.problem({
+              place,
+              path: pathText([...path, name]),
+              message: `must be given${example}`,
+              isLack: true,
+            });
+          }
+        } else if (value !== undefined) values[name] = value;
+      }
+      return values as SectionValue<K>;
+    },
+  };
+}
+
+/** The key's own name and its older ones, those that stand in this section. */
+export function givenNames(tree: Mapping, name: string, key: Key<unknown>): readonly string[] {
+  const present = [name, ...(key.aliases ?? [])].filter((one) => tree.entries.has(one));
+  const withValue = present.filter((one) => !isNull(tree.entries.get(one)?.value));
+  return withValue.length > 0 ? withValue : present;
+}
+
+/** The key that stands under this name or older name. */
+export function keyNamed(keys: Keys, name: string): Key<unknown> | undefined {
+  const own = Object.hasOwn(keys, name) ? keys[name] : undefined;
+  return own ?? Object.values(keys).find((key) => key.aliases?.includes(name) === true);
+}
+
+/** All names of a key except the one that is given. */
+export function otherNames(keys: Keys, name: string): readonly string[] {
+  for (const [own, key] of Object.entries(keys)) {
+    const all = [own, ...(key.aliases ?? [])];
+    if (all.includes(name)) return all.filter((one) => one !== name);
+  }
+  return [];
+}
+
+/** Reports keys that the table does not have, with what was probably meant. */
+export function sayUnknownKeys(
+  tree: Mapping,
+  keys: Keys,
+  free: Kind<unknown> | undefined,
+  path: Path,
+  report: Report,
+): void {
+  const names = Object.entries(keys).flatMap(([name, key]) => [name, ...(key.aliases ?? [])]);
+  for (const [name, entry] of tree.entries) {
+    if (keyNamed(keys, name) !== undefined) continue;
+    const meant = didYouMean(name, names);
+    const at = [...path, name];
+    if (free === undefined) {
+      const message = path.length === 0 ? 'is no section of a manifest' : `is no key of ${pathText(path)}`;
+      report.problem({ place: entry.place, path: pathText(at), message, suggestion: meant });
+    } else if (meant !== undefined && names.length > 0) {
+      // A slip of the finger must not become a value of one's own that nobody reads.
+      const message = `is no key of ${pathText(path)}, and too near to one for a value of your own (put it below vars:)`;
+      report.problem({ place: entry.place, path: pathText(at), message, suggestion: meant });
+    } else readGiven(entry.value, free, at, report);
+  }
+}
+
+function sayDisagreement(tree: Mapping, given: readonly string[], path: Path, report: Report): void {
+  const [first, ...others] = given;
+  if (first === undefined) return;
+  for (const other of others) {
+    const [one, two] = [tree.entries.get(first), tree.entries.get(other)];
+    if (one === undefined || two === undefined || isSame(one.value, two.value)) continue;
+    const message = `${other} and ${first} are two names of one key and disagree; keep one of them`;
+    report.problem({ place: two.place, path: pathText([...path, other]), message });
+  }
+}
+
+export const absent = Symbol('absent');
+
+/** Reads a value that may be null (not given), still `???`, or already known to be wrong. */
+export function readGiven<T>(tree: Tree, kind: Kind<T>, path: Path, report: Report): T | undefined | typeof absent {
+  if (tree.kind === 'unknown') return undefined;
+  if (isNull(tree) && kind.words !== 'anything') return absent;
+  if (isMissing(tree)) {
+    const message = 'must be given; ??? stands for a value still to come';
+    report.problem({ place: tree.place, path: pathText(path), message, isLack: true });
+    return undefined;
+  }
+  return kind.read(tree, path, report);
+}
+
+export function isNull(tree: Tree | undefined): boolean {
+  return tree === undefined || (tree.kind === 'scalar' && tree.value === null);
+}
+
+/** Reports what is wrong with a value and answers undefined, for the end of a reader. */
+export function refuse(tree: Tree, path: Path, report: Report, message: string, suggestion?: string): undefined {
+  report.problem({ place: tree.place, path: pathText(path), message, suggestion });
+}
+
+export function wrongKind(tree: Tree, wants: string, path: Path, report: Report): undefined {
+  return refuse(tree, path, report, `wants ${wants}, this is ${describe(tree)}`);
+}
+
+/** The value in words, for a message. */
+function describe(tree: Tree): string {
+  if (tree.kind === 'list') return 'a list';
+  if (tree.kind === 'map') return 'a map';
+  if (tree.kind === 'unknown' || tree.value === null) return 'nothing';
+  if (typeof tree.value === 'string') return `the text ${quoted(tree.value)}`;
+  return typeof tree.value === 'number' ? `the number ${tree.source}` : tree.source;
+}
+
+export function quoted(value: string): string {
+  const [first = ''] = value.split('\n', 1);
+  const shown = first.length > 60 || first.length < value.length ? `${first.slice(0, 57)}...` : first;
+  return `"${shown}"`;
+}
+
+function asText(tree: Tree, words: string, path: Path, report: Report): string | undefined {
+  // Numbers and truths are taken as they were written: a version 3.10 is not 3.1, a name may be `on`.
+  if (tree.kind === 'scalar' && tree.value !== null) return typeof tree.value === 'string' ? tree.value : tree.source;
+  return wrongKind(tree, words, path, report);
+}
+
+/** A number, also when it came as text from an environment variable or from quotes. */
+export function asNumber(tree: Tree): number | undefined {
+  if (tree.kind !== 'scalar') return undefined;
+  if (typeof tree.value === 'number') return tree.value;
+  return typeof tree.value === 'string' && /^-?\d+$/.test(tree.value) ? Number(tree.value) : undefined;
+}
+
+function isSame(one: Tree, other: Tree): boolean {
+  return JSON.stringify(plain(one)) === JSON.stringify(plain(other));
+}
+
+/** The tree as plain values, without places. */
+export function plain(tree: Tree): unknown {
+  switch (tree.kind) {
+    case 'scalar':
+      return tree.value;
+    case 'list':
+      return tree.items.map(plain);
+    case 'map':
+      return Object.fromEntries([...tree.entries].map(([key, entry]) => [key, plain(entry.value)]));
+    case 'unknown':
+      return null;
+  }
+}
+
+function sectionSchema(keys: Keys, free: Kind<unknown> | undefined): Schema {
+  const properties: Record<string, Schema> = {};
+  for (const [name, key] of Object.entries(keys)) {
+    const described = { ...nullable(key.kind.schema), description: `${key.about} Default: ${key.otherwise}.` };
+    properties[name] = described;
+    for (const alias of key.aliases ?? []) {
+      properties[alias] = {
+        ...described,
+        description: `Older name of ${name}. ${described.description}`,
+        deprecated: true,
+      };
+    }
+  }
+  return { type: 'object', properties, additionalProperties: free === undefined ? false : free.schema };
+}
+
+/** Every key may be null, which means: not given. */
+function nullable(schema: Schema): Schema {
+  if (Object.keys(schema).length === 0) return schema;
+  if (typeof schema['type'] === 'string' && schema['enum'] === undefined)
+    return { ...schema, type: [schema['type'], 'null'] };
+  if (Array.isArray(schema['type'])) {
+    return schema['type'].includes('null') ? schema : { ...schema, type: [...(schema['type'] as unknown[]), 'null'] };
+  }
+  if (Array.isArray(schema['anyOf']))
+    return { ...schema, anyOf: [...(schema['anyOf'] as unknown[]), { type: 'null' }] };
+  return { anyOf: [schema, { type: 'null' }] };
+}
+
+/** Where a number or a word is wanted, `${...}` may stand for it. */
+function orTemplate(schema: Schema): Schema {
+  return { anyOf: [schema, { type: 'string', pattern: '\\$\\{' }] };
+}

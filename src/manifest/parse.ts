@@ -1,0 +1,76 @@
+// Parse: a manifest in, a spec or every problem out. This is the door of the room.
+
+import { basename, dirname, extname } from 'node:path/posix';
+import type { JobSpec } from '../core/spec.ts';
+import { buildSpec } from './build.ts';
+import { readText } from './door.ts';
+import { aliasesAt, manifest } from './keys.ts';
+import { sayUnknownKeys } from './kinds.ts';
+import { pathHere } from './paths.ts';
+import { newFindings, placed } from './problems.ts';
+import type { Problem } from './problems.ts';
+import { openSections } from './sections.ts';
+import { applySets } from './sets.ts';
+import type { SetValue } from './sets.ts';
+import type { Surroundings } from './surroundings.ts';
+import { parseText } from './tree.ts';
+
+export interface ManifestInput extends Omit<Surroundings, 'folder'> {
+  readonly text: string;
+  /** The manifest's file, absolute. It need not exist: its folder is where relative paths start. */
+  readonly file: string;
+  readonly sets?: readonly SetValue[];
+}
+
+/** Either a spec and what is worth a warning, or problems; never both. */
+export type ManifestResult =
+  | { readonly spec: JobSpec; readonly warnings: readonly Problem[] }
+  | { readonly problems: readonly Problem[] };
+
+/** A manifest larger than this is something else. It is refused by its size, before it is read. */
+export const manifestMost = 1024 * 1024;
+
+/** Reads and parses. A file that is missing, a folder, too large, binary or empty is a problem like any other; nothing is thrown. */
+export function loadManifest(
+  input: Omit<ManifestInput, 'text' | 'file'> & { readonly file: string; readonly cwd: string },
+): ManifestResult & { readonly text: string | null } {
+  // `~` is the shell's affair here: what reaches us was expanded by it, or quoted on purpose.
+  const file = pathHere(input.file.startsWith('~') ? `./${input.file}` : input.file, input.cwd, input.home);
+  const read = readText(input.door, file, manifestMost);
+  if ('why' in read) {
+    const problem = {
+      path: '',
+      message: `the manifest ${read.why}`,
+      line: null,
+      column: null,
+      suggestion: null,
+      set: null,
+    };
+    return { problems: [problem], text: null };
+  }
+  return { ...parseManifest({ ...input, file, text: read.text }), text: read.text };
+}
+
+/** Parses a manifest's text. Pure but for the files that the manifest names, which come through `door`. */
+export function parseManifest(input: ManifestInput): ManifestResult {
+  const findings = newFindings();
+  const { tree: written, linePos } = parseText(input.text, findings);
+  const problemsNow = (): ManifestResult => ({ problems: placed(findings.problems, linePos) });
+  if (written === undefined) return problemsNow();
+
+  const tree = applySets(written, input.sets ?? [], aliasesAt, findings);
+  if (manifest.keys !== undefined) sayUnknownKeys(tree, manifest.keys, undefined, [], findings);
+  const sections = openSections(tree, input.env, findings);
+  const spec = buildSpec(sections, nameOf(input.file), { ...input, folder: dirname(input.file) });
+  if (findings.problems.length > 0) return problemsNow();
+  if (spec === undefined) throw new Error('a manifest without problems gave no spec');
+  return { spec, warnings: placed(findings.warnings, linePos) };
+}
+
+/** A job that has no name is called as its file. */
+function nameOf(file: string): string {
+  const plain = basename(file, extname(file))
+    .replace(/[\s/]+/g, '-')
+    .slice(0, 100);
+  return /^\d{0,6}$/.test(plain) ? `job-${plain}` : plain;
+}

@@ -1,0 +1,110 @@
+// Problems: what is wrong with a manifest, each with its place, and how they read.
+
+/** Where something of a manifest was written: in the file, from this character on, or on the command line. */
+export type Place = { readonly in: 'file'; readonly offset: number } | { readonly in: 'set'; readonly set: string };
+
+export interface Problem {
+  /** The key as the user wrote it: `command.workers[1]`; empty for the file as a whole. */
+  readonly path: string;
+  /** One sentence without its full stop. */
+  readonly message: string;
+  /** Counted from 1; null when the problem is not in the file (`--set`, or a file that could not be read). */
+  readonly line: number | null;
+  readonly column: number | null;
+  /** What was probably meant: a key or a value, to be written instead. */
+  readonly suggestion: string | null;
+  /** The `--set` that it came from, as given; null for the file's own. */
+  readonly set: string | null;
+}
+
+/** A problem whose line is not yet counted. */
+export interface Found {
+  readonly place: Place;
+  readonly path: string;
+  readonly message: string;
+  readonly suggestion?: string | undefined;
+  /** Something is missing, which does not matter in a section that is not used. */
+  readonly isLack?: true;
+}
+
+/** Collects what is found, in any order and once each. */
+export interface Report {
+  problem(found: Found): void;
+  warning(found: Found): void;
+}
+
+export interface Findings extends Report {
+  readonly problems: readonly Found[];
+  readonly warnings: readonly Found[];
+}
+
+export function newFindings(): Findings {
+  const problems = new Map<string, Found>();
+  const warnings = new Map<string, Found>();
+  const keep = (all: Map<string, Found>, found: Found) => {
+    const key = JSON.stringify([found.place, found.path, found.message]);
+    if (!all.has(key)) all.set(key, found);
+  };
+  return {
+    problem: (found) => keep(problems, found),
+    warning: (found) => keep(warnings, found),
+    get problems() {
+      return [...problems.values()];
+    },
+    get warnings() {
+      return [...warnings.values()];
+    },
+  };
+}
+
+/** In the order of the file, those of the command line last, with line and column. */
+export function placed(found: readonly Found[], linePos: (offset: number) => { line: number; col: number }): Problem[] {
+  const order = (place: Place) => (place.in === 'file' ? place.offset : Number.POSITIVE_INFINITY);
+  return found
+    .toSorted((one, other) => {
+      const [first, second] = [order(one.place), order(other.place)];
+      return first === second ? 0 : first - second;
+    })
+    .map(({ place, path, message, suggestion }) => {
+      const at = place.in === 'file' ? linePos(place.offset) : null;
+      return {
+        path,
+        message,
+        line: at?.line ?? null,
+        column: at?.col ?? null,
+        suggestion: suggestion ?? null,
+        set: place.in === 'set' ? place.set : null,
+      };
+    });
+}
+
+/**
+ * One line for each problem: `file:line:column path: message (did you mean x?)`. A suggestion that the message already
+ * holds is not said twice.
+ */
+export function formatProblems(file: string, problems: readonly Problem[]): string[] {
+  return problems.map(({ path, message, line, column, suggestion, set }) => {
+    const where = set !== null ? `--set ${set}` : line === null ? file : `${file}:${line}:${column}`;
+    const about = path === '' ? '' : ` ${path}`;
+    const meant = suggestion === null || message.includes(suggestion) ? '' : ` (did you mean ${suggestion}?)`;
+    return `${printable(`${where}${about}: ${message}${meant}`)}`;
+  });
+}
+
+/** Text of a user's file must not move the cursor of a terminal: control characters are shown as their code. */
+function printable(text: string): string {
+  // oxlint-disable-next-line no-control-regex -- These are the characters that this line is about.
+  return text.replace(/[\u0000-\u001f\u007f-\u009f]/g, (character) => {
+    return character === '\n' ? ' ' : `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`;
+  });
+}
+
+/** A path of keys and indexes as people write it: `command.workers[1]`. */
+export function pathText(path: readonly (string | number)[]): string {
+  let text = '';
+  for (const part of path) {
+    if (typeof part === 'number') text += `[${part}]`;
+    else text += text === '' ? part : `.${part}`;
+  }
+  return text;
+}

@@ -1,0 +1,76 @@
+// Recovery: from `recovery:` and `job.loop` to rules, budgets and waits.
+
+import { didYouMean } from '../core/did-you-mean.ts';
+import { patterns } from '../core/patterns.ts';
+import { presets } from '../core/recover.ts';
+import type { PresetName } from '../core/recover.ts';
+import type { RecoverySpec, Rule } from '../core/spec.ts';
+import { minute, second } from '../core/time.ts';
+import type { RecoverySection } from './keys.ts';
+
+/** Says what is wrong at a key; `path` is below the manifest. */
+type Refuse = (path: readonly (string | number)[], message: string, suggestion?: string) => void;
+
+/**
+ * The rules of a job. `isRevocable`: the cloud may take the capacity away, which decides the default. A job that loops is meant
+ * to go on for weeks, so its budget of failures is large as well.
+ */
+export function recoverySpec(given: {
+  readonly recovery: string | RecoverySection | undefined;
+  readonly loop: boolean | 'failures' | undefined;
+  readonly isRevocable: boolean;
+  readonly refuse: Refuse;
+}): RecoverySpec {
+  const { recovery, loop, isRevocable, refuse } = given;
+  const section: Partial<RecoverySection> = typeof recovery === 'string' ? {} : (recovery ?? {});
+  const named = typeof recovery === 'string' ? recovery : section.preset;
+  const namedAt = typeof recovery === 'string' ? ['recovery'] : ['recovery', 'preset'];
+  const looping: PresetName | undefined =
+    loop === true ? 'loop: true' : loop === 'failures' ? 'loop: failures' : undefined;
+
+  let preset: PresetName = looping ?? (isRevocable ? 'pre' : 'pass');
+  if (named !== undefined) {
+    const found = presetNamed(named);
+    if (found === undefined) {
+      const names = Object.keys(presets);
+      refuse(namedAt, `"${named}" is no preset; there are ${names.join(', ')}`, didYouMean(named, names));
+    } else if (looping !== undefined && looping !== found) {
+      refuse(namedAt, `asks for ${found} and job.loop for ${looping}; keep one of them`);
+    } else preset = found;
+  }
+
+  const rules = section.rules?.flatMap((rule, index): Rule[] => {
+    if (rule.reason === undefined || rule.then === undefined) return [];
+    const names = patterns.map(({ name }) => name);
+    const evidence = names.find((name) => name === rule.evidence);
+    if (rule.evidence !== undefined && evidence === undefined) {
+      const message = `"${rule.evidence}" is no pattern; there are ${names.join(', ')}`;
+      refuse(['recovery', 'rules', index, 'evidence'], message, didYouMean(rule.evidence, names));
+    }
+    const on = rule.on ?? (rule.reason === 'preempted' ? 'new' : 'same');
+    if (on === 'same' && rule.reason === 'preempted' && rule.then !== 'fail') {
+      refuse(['recovery', 'rules', index, 'on'], 'a preempted TPU is gone; only a new one can follow');
+    }
+    return [{ reason: rule.reason, ...(evidence === undefined ? {} : { evidence }), answer: { then: rule.then, on } }];
+  });
+
+  const isLoop = preset.startsWith('loop');
+  const delay = section.delay ?? 10 * second;
+  if (section.delay_max !== undefined && section.delay_max < delay)
+    refuse(['recovery', 'delay_max'], 'is less than recovery.delay');
+  return {
+    preset: rules === undefined || rules.length === 0 ? preset : `${preset} and rules of its own`,
+    rules: [...(rules ?? []), ...presets[preset]],
+    budget: {
+      preemptions: section.budget?.preemptions ?? 1000,
+      failures: section.budget?.failures ?? (isLoop ? 1000 : 3),
+    },
+    delay,
+    delayMax: Math.max(delay, section.delay_max ?? 10 * minute),
+    unreachableGrace: section.unreachable_grace ?? 3 * minute,
+  };
+}
+
+function presetNamed(name: string): PresetName | undefined {
+  return (Object.keys(presets) as PresetName[]).find((one) => one === name);
+}

@@ -1,0 +1,133 @@
+// Sections: reads the sections of a manifest one by one, those that are used strictly and the others only for their shape.
+
+import { aliasesAt, keysAround, kindAt, manifest } from './keys.ts';
+import type { Section, SectionName } from './keys.ts';
+import { interpolation } from './interpolate.ts';
+import { absent, isNull, readGiven } from './kinds.ts';
+import { pathText } from './problems.ts';
+import type { Place, Report } from './problems.ts';
+import { didYouMean } from '../core/did-you-mean.ts';
+import { childOf } from './tree.ts';
+import type { Mapping, Tree } from './tree.ts';
+
+type Path = readonly (string | number)[];
+
+export interface Sections {
+  /** True when something stands at that path of the file, be it wrong; null counts as nothing. */
+  has(path: Path): boolean;
+  /** True when the key of the section stands there, be it empty. */
+  stands(name: SectionName): boolean;
+  /** True when a plain `false` is written at that path. */
+  isOff(path: Path): boolean;
+  /** The section's values. Undefined when it is not there or wrong as a whole; what is wrong is reported. Safe to repeat. */
+  read<N extends SectionName>(name: N): Section<N> | undefined;
+  /** Reads a section that is not used: slips in it are reported, what it lacks is not. */
+  readUnused(name: SectionName): void;
+  /** Where a key stands, by its path in the table, and the path as the user wrote it. The nearest thing that stands for what does not. */
+  at(path: Path): { readonly place: Place; readonly path: string };
+  readonly problem: (path: Path, message: string, suggestion?: string) => void;
+  readonly warning: (path: Path, message: string) => void;
+}
+
+export function openSections(
+  tree: Mapping,
+  env: Readonly<Record<string, string | undefined>>,
+  report: Report,
+): Sections {
+  const values = interpolation({
+    tree,
+    env,
+    isScript: (path) => kindAt(path)?.isScript === true,
+    aliases: aliasesAt,
+    isKnown: (path) => kindAt(path) !== undefined && !isFree(path),
+    meant: (path) => meantBy(path, tree),
+  });
+  const silent: Report = { problem: () => {}, warning: () => {} };
+  const resolved = new Map<string, Tree>();
+
+  const resolve = (name: string, to: Report): Tree | undefined => {
+    const value = values.section(name, to);
+    if (value !== undefined) resolved.set(name, value);
+    return value;
+  };
+
+  const written = (path: Path): Tree | undefined => {
+    let node: Tree | undefined = tree;
+    for (const part of path) node = node?.kind === 'map' ? node.entries.get(String(part))?.value : undefined;
+    return node;
+  };
+
+  const at: Sections['at'] = (path) => {
+    const [name = ''] = path;
+    let place = tree.entries.get(String(name))?.place ?? tree.place;
+    let node: Tree | undefined = resolved.get(String(name)) ?? written([name]);
+    const names: (string | number)[] = path.slice(0, 1);
+    for (const [index, part] of path.slice(1).entries()) {
+      const own = nameUsed(node, part, path.slice(0, index + 2));
+      names.push(own);
+      node = node === undefined ? undefined : childOf(node, own);
+      place = node?.place ?? place;
+    }
+    return { place, path: pathText(names) };
+  };
+
+  const read = new Map<string, unknown>();
+  const readSection = (name: SectionName): unknown => {
+    const value = resolve(name, report);
+    const key = manifest.keys?.[name];
+    if (value === undefined || key === undefined) return undefined;
+    const section = readGiven(value, key.kind, [name], report);
+    return section === absent ? undefined : section;
+  };
+
+  return {
+    has: (path) => !isNull(written(path)),
+    stands: (name) => tree.entries.has(name),
+    isOff(path) {
+      const node = written(path);
+      return node?.kind === 'scalar' && /^(false|no|off)$/i.test(node.source);
+    },
+    read<N extends SectionName>(name: N) {
+      if (!read.has(name)) read.set(name, readSection(name));
+      // The table says what each section reads as; the lookup by name loses that.
+      return read.get(name) as Section<N> | undefined;
+    },
+    readUnused(name) {
+      const value = resolve(name, silent);
+      const key = manifest.keys?.[name];
+      if (value === undefined || key === undefined) return;
+      readGiven(value, key.kind, [name], {
+        ...report,
+        problem: (found) => (found.isLack === true ? undefined : report.problem(found)),
+      });
+    },
+    at,
+    problem: (path, message, suggestion) => report.problem({ ...at(path), message, suggestion }),
+    warning: (path, message) => report.warning({ ...at(path), message }),
+  };
+}
+
+/** The name under which a part of a path stands: a key may stand under an older one. */
+function nameUsed(node: Tree | undefined, part: string | number, path: Path): string | number {
+  if (node?.kind !== 'map') return part;
+  return [String(part), ...aliasesAt(path)].find((name) => node.entries.has(name)) ?? part;
+}
+
+/** Keys of the user's own have no place in the table: they are there or they are not. */
+function isFree(path: Path): boolean {
+  const keys = keysAround(path);
+  return path[0] === 'vars' || keys === undefined || !Object.hasOwn(keys, String(path.at(-1)));
+}
+
+/** The key that `${...}` most likely meant: among all that the manifest has and all that it may have at that place. */
+function meantBy(path: Path, tree: Mapping): string | undefined {
+  const before = path.slice(0, -1);
+  let node: Tree | undefined = tree;
+  for (const part of before) node = node?.kind === 'map' ? node.entries.get(String(part))?.value : undefined;
+  const given = node?.kind === 'map' ? [...node.entries.keys()] : [];
+  const last = didYouMean(String(path.at(-1)), [...given, ...Object.keys(keysAround(path) ?? {})]);
+  if (last !== undefined) return pathText([...before, last]);
+  // The section may be the slip: \`\${comand.lr}\`.
+  const section = didYouMean(String(path[0]), [...tree.entries.keys()]);
+  return section === undefined || section === path[0] ? undefined : pathText([section, ...path.slice(1)]);
+}

@@ -1,0 +1,87 @@
+// Sets: `create --set command.lr=0.01`, values of the command line over those of the file.
+
+import { parsePath } from './paths.ts';
+import { pathText } from './problems.ts';
+import type { Report } from './problems.ts';
+import { parseValue } from './tree.ts';
+import type { Entry, Mapping, Tree } from './tree.ts';
+
+export interface SetValue {
+  /** `command.lr`, `command.workers[0]`. */
+  readonly path: string;
+  /** Read as YAML (a number, a list in brackets); what is no YAML is text. */
+  readonly value: string;
+}
+
+/**
+ * The tree with every set applied, in order. Sections that are missing are made. `aliases` tells the other names of a key:
+ * they are dropped, since the command line means to replace what the file says under any of them.
+ */
+export function applySets(
+  tree: Mapping,
+  sets: readonly SetValue[],
+  aliases: (path: readonly (string | number)[]) => readonly string[],
+  report: Report,
+): Mapping {
+  let result: Tree = tree;
+  for (const { path: text, value } of sets) {
+    const set = `${text}=${value}`;
+    const path = parsePath(text);
+    if (path === undefined) {
+      const message = 'is no path of a key; write it as command.lr=0.01';
+      report.problem({ place: { in: 'set', set: text === '' ? set : text }, path: '', message });
+      continue;
+    }
+    const leaf = parseValue(value, text);
+    result = put(result, path, 0, leaf, text, aliases, report);
+  }
+  return result.kind === 'map' ? result : tree;
+}
+
+function put(
+  into: Tree | undefined,
+  path: readonly (string | number)[],
+  depth: number,
+  leaf: Tree,
+  set: string,
+  aliases: (path: readonly (string | number)[]) => readonly string[],
+  report: Report,
+): Tree {
+  const part = path[depth];
+  if (part === undefined) return leaf;
+  const place = { in: 'set', set } as const;
+  // A section that is absent, empty (`local:`) or null is made.
+  const held = into?.kind === 'scalar' && into.value === null ? undefined : into;
+  const kept = held ?? into ?? leaf;
+  const reject = (message: string): Tree => {
+    report.problem({ place, path: pathText(path.slice(0, depth)), message });
+    return kept;
+  };
+
+  if (typeof part === 'number' || (held?.kind === 'list' && /^\d+$/.test(part))) {
+    const index = Number(part);
+    const items = held === undefined ? [] : held.kind === 'list' ? held.items : undefined;
+    if (items === undefined) return reject(`is no list, so it has no element ${index}`);
+    if (index > items.length) return reject(`has ${items.length} elements; the next one is [${items.length}]`);
+    const element = put(items[index], path, depth + 1, leaf, set, aliases, report);
+    return {
+      kind: 'list',
+      items: [...items.slice(0, index), element, ...items.slice(index + 1)],
+      place: held?.place ?? place,
+    };
+  }
+
+  const entries: ReadonlyMap<string, Entry> | undefined =
+    held === undefined ? new Map() : held.kind === 'map' ? held.entries : undefined;
+  if (entries === undefined)
+    return reject(`is a ${held?.kind === 'list' ? 'list' : 'value'}, so it has no key ${part}`);
+  const changed = new Map(entries);
+  const entry = changed.get(part);
+  const last = depth === path.length - 1;
+  if (last) for (const other of aliases(path)) changed.delete(other);
+  changed.set(part, {
+    place: last ? place : (entry?.place ?? place),
+    value: put(entry?.value, path, depth + 1, leaf, set, aliases, report),
+  });
+  return { kind: 'map', entries: changed, place: held?.place ?? place };
+}

@@ -1,0 +1,240 @@
+// Setup modules: the sections ssh, gcsfuse, docker, conda and venv, and job.files, as what the steps are made of.
+
+import { basename } from 'node:path/posix';
+import type {
+  BucketCache,
+  CondaModule,
+  DockerModule,
+  FilesModule,
+  GcsfuseModule,
+  SetupModule,
+  SshKey,
+  SshModule,
+  VenvModule,
+} from '../setup/modules.ts';
+import { splitWords } from '../setup/quote.ts';
+import type { Choice } from './choose.ts';
+import { readText } from './door.ts';
+import { readJobFiles } from './job-files.ts';
+import type { CacheSection, Section } from './keys.ts';
+import { leavesHome, pathHere, pathOnWorker } from './paths.ts';
+import type { Sections } from './sections.ts';
+import type { Surroundings } from './surroundings.ts';
+
+type Path = readonly (string | number)[];
+
+/** Requirements and environment files travel inside the job. */
+const recipeMost = 256 * 1024;
+
+/** The chosen modules, in their order. What is wrong with one is said, and it is left out. */
+export function readModules(sections: Sections, choice: Choice, around: Surroundings): readonly SetupModule[] {
+  return choice.modules.flatMap((name): readonly SetupModule[] => {
+    const module = readModule(name, sections, around);
+    return module === undefined ? [] : [module];
+  });
+}
+
+function readModule(
+  name: Choice['modules'][number],
+  sections: Sections,
+  around: Surroundings,
+): SetupModule | undefined {
+  switch (name) {
+    case 'files':
+      return readFiles(sections, around);
+    case 'ssh':
+      return readSsh(sections, around);
+    case 'gcsfuse':
+      return readGcsfuse(sections);
+    case 'docker':
+      return readDocker(sections);
+    case 'conda':
+      return readConda(sections, around);
+    case 'venv':
+      return readVenv(sections, around);
+  }
+}
+
+function readFiles(sections: Sections, { folder, home, door }: Surroundings): FilesModule | undefined {
+  const entries = sections.read('job')?.files ?? [];
+  const refuse = (index: number, message: string): void => sections.problem(['job', 'files', index], message);
+  return { name: 'files', files: readJobFiles(entries, folder, home, door, refuse) };
+}
+
+// ------------------------------------------------------------------------------------------ ssh
+
+function readSsh(sections: Sections, around: Surroundings): SshModule | undefined {
+  const ssh = sections.read('ssh');
+  if (ssh === undefined) return undefined;
+  const here = (path: string): string => pathHere(path, around.folder, around.home);
+  const login = ssh.private_key === undefined ? undefined : here(ssh.private_key);
+  if (login !== undefined) lookForKey(sections, around, ['ssh', 'private_key'], login);
+
+  const keys: SshKey[] = [];
+  const configEntries: string[] = [];
+  // The older form: one pair of keys, with which the workers reach each other.
+  if (ssh.tpu_public_key !== undefined) {
+    const publicKey = here(ssh.tpu_public_key);
+    lookForKey(sections, around, ['ssh', 'tpu_public_key'], publicKey);
+    if (login === undefined)
+      sections.problem(['ssh', 'tpu_public_key'], 'stands without ssh.private_key, its other half');
+    else {
+      keys.push({ privateKey: login, publicKey, isAuthorized: true });
+      configEntries.push(siblingsEntry(basename(login)));
+    }
+  }
+  for (const [index, identity] of (ssh.identities ?? []).entries()) {
+    if (identity.private_key === undefined) continue;
+    const at = (key: string): Path => ['ssh', 'identities', index, key];
+    const privateKey = here(identity.private_key);
+    const publicKey = identity.public_key === undefined ? null : here(identity.public_key);
+    lookForKey(sections, around, at('private_key'), privateKey);
+    if (publicKey !== null) lookForKey(sections, around, at('public_key'), publicKey);
+    keys.push({ privateKey, publicKey, isAuthorized: privateKey === login });
+    if (identity.config_entry !== undefined) configEntries.push(identity.config_entry);
+  }
+  const twice = keys.find((key, index) => {
+    return keys.some(
+      (other, at) =>
+        at < index && basename(other.privateKey) === basename(key.privateKey) && other.privateKey !== key.privateKey,
+    );
+  });
+  if (twice !== undefined) {
+    const message = `two keys are called ${basename(twice.privateKey)} and would replace each other in ~/.ssh of the workers`;
+    sections.problem(['ssh', 'identities'], message);
+  }
+  return { name: 'ssh', keys, configEntries };
+}
+
+/** What the older jobman wrote; the addresses inside a slice begin with 10. */
+function siblingsEntry(file: string): string {
+  return `Host 10.*\n  IdentityFile ~/.ssh/${file}\n  IdentitiesOnly yes\n  StrictHostKeyChecking accept-new`;
+}
+
+/** Keys are read when a worker is set up, perhaps hours from now: that one is missing should be known before. */
+function lookForKey(sections: Sections, { door, purpose }: Surroundings, at: Path, file: string): void {
+  const look = door.look(file);
+  if (look.kind === 'file' || look.kind === 'stream') return;
+  const is =
+    look.kind === 'unreadable'
+      ? `cannot be read (${look.detail})`
+      : look.kind === 'folder'
+        ? 'is a folder'
+        : 'does not exist';
+  if (purpose === 'create') sections.problem(at, `the key file ${file} ${is} on this machine`);
+  else sections.warning(at, `the key file ${file} ${is} on this machine; create will refuse`);
+}
+
+// ------------------------------------------------------------------------------------------ gcsfuse
+
+function readGcsfuse(sections: Sections): GcsfuseModule | undefined {
+  const gcsfuse = sections.read('gcsfuse');
+  if (gcsfuse?.bucket_name === undefined || gcsfuse.mount_path === undefined) return undefined;
+  const first = gcsfuse.bucket_name;
+  const all = [
+    { at: ['gcsfuse'] as Path, ...gcsfuse },
+    ...(gcsfuse.extra_mounts ?? []).map((mount, index) => ({
+      at: ['gcsfuse', 'extra_mounts', index] as Path,
+      ...mount,
+    })),
+  ];
+  const paths = new Set<string>();
+  const mounts = all.flatMap(({ at, bucket_name: bucket = first, mount_path: path, cache }) => {
+    if (path === undefined) return [];
+    const onWorker = workerPath(sections, [...at, 'mount_path'], path);
+    if (paths.has(onWorker)) sections.problem([...at, 'mount_path'], `${path} is mounted twice`);
+    paths.add(onWorker);
+    return [{ bucket: bucket.replace(/^gs:\/\//, '').replace(/\/$/, ''), path: onWorker, cache: bucketCache(cache) }];
+  });
+  return { name: 'gcsfuse', mounts };
+}
+
+function bucketCache(cache: CacheSection | undefined): BucketCache {
+  return {
+    dir: cache?.dir === undefined ? null : pathOnWorker(cache.dir),
+    metadataTtlSeconds: cache?.metadata_ttl_secs ?? null,
+    statCacheMostMb: cache?.stat_cache_max_size_mb ?? null,
+    typeCacheMostMb: cache?.type_cache_max_size_mb ?? null,
+    fileCacheMostMb: cache?.file_cache_max_size_mb ?? null,
+    wholeFileOnRangeRead: cache?.cache_file_for_range_read ?? null,
+    parallelDownloads: cache?.enable_parallel_downloads ?? null,
+    before: cache?.prefix ?? null,
+  };
+}
+
+// ------------------------------------------------------------------------------------------ environments
+
+function readDocker(sections: Sections): DockerModule | undefined {
+  const docker = sections.read('docker');
+  if (docker?.image === undefined) return undefined;
+  const flags = (docker.flags ?? []).flatMap((flag, index) => {
+    const words = splitWords(flag);
+    if (words === undefined) sections.problem(['docker', 'flags', index], 'has a quote that is not closed');
+    return words ?? [];
+  });
+  return {
+    name: 'docker',
+    image: docker.image,
+    envVars: docker.env_vars ?? [],
+    mounts: docker.mount_dirs ?? [],
+    workdir: sections.read('command')?.workdir ?? docker.workdir ?? null,
+    flags,
+  };
+}
+
+function readConda(sections: Sections, around: Surroundings): CondaModule | undefined {
+  const conda = sections.read('conda');
+  if (conda?.name === undefined) return undefined;
+  const config = readRecipe(sections, ['conda', 'config_file'], conda.config_file, around);
+  return config === undefined ? undefined : { name: 'conda', environment: conda.name, config };
+}
+
+function readVenv(sections: Sections, around: Surroundings): VenvModule | undefined {
+  const venv: Partial<Section<'venv'>> | undefined = sections.read('venv');
+  if (venv === undefined) return undefined;
+  const requirements = readRecipe(sections, ['venv', 'requirements_file'], venv.requirements_file, around);
+  if (requirements === undefined) return undefined;
+  if (venv.path !== undefined && venv.name !== undefined && basename(pathOnWorker(venv.path)) !== venv.name) {
+    sections.problem(
+      ['venv', 'path'],
+      `path and name disagree: ${venv.path} is no folder called ${venv.name}; keep one of them`,
+    );
+  }
+  const other =
+    requirements === null ? null : /^\s*(-r|-c|--requirement|--constraint|-e|\.{1,2}\/)[^\n]*/m.exec(requirements);
+  if (other !== null) {
+    sections.warning(
+      ['venv', 'requirements_file'],
+      `names another file (${other[0].trim()}), which is not copied with it`,
+    );
+  }
+  return {
+    name: 'venv',
+    folder:
+      venv.path === undefined ? `~/venv/${venv.name ?? 'venv'}` : workerPath(sections, ['venv', 'path'], venv.path),
+    python: venv.python === undefined ? 'python3' : venv.python.replace(/^(?=\d)/, 'python'),
+    requirements,
+  };
+}
+
+/** The text of a file that an environment is made from; null when none is named, undefined after having said what is wrong. */
+function readRecipe(
+  sections: Sections,
+  at: Path,
+  path: string | undefined,
+  around: Surroundings,
+): string | null | undefined {
+  if (path === undefined) return null;
+  const file = pathHere(path, around.folder, around.home);
+  const read = readText(around.door, file, recipeMost);
+  if ('text' in read) return read.text;
+  sections.problem(at, `the file ${file} ${read.why}`);
+  return undefined;
+}
+
+/** A path on a worker, which `~name/` and `~/..` must not lead out of. */
+export function workerPath(sections: Sections, at: Path, path: string): string {
+  if (leavesHome(path))
+    sections.problem(at, `${path} is not below the login folder; write an absolute path, or one that begins with ~/`);
+  return pathOnWorker(path);
+}

@@ -1,0 +1,250 @@
+// Tree: the YAML text as maps, lists and scalars, each with the place where it was written. Everything after this file
+// works on the tree and knows nothing of YAML.
+
+import { isAlias, isMap, isPair, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
+import type { Document } from 'yaml';
+import { pathText } from './problems.ts';
+import type { Place, Report } from './problems.ts';
+
+export type Tree = Scalar | List | Mapping | Unknown;
+
+/** Something that could not be made out and has been reported; whoever meets it is silent about it. */
+export interface Unknown {
+  readonly kind: 'unknown';
+  readonly place: Place;
+}
+
+export interface Scalar {
+  readonly kind: 'scalar';
+  readonly value: string | number | boolean | null;
+  /** The scalar as it was written, without quotes: a version `3.10` is not the number 3.1. */
+  readonly source: string;
+  readonly place: Place;
+}
+
+export interface List {
+  readonly kind: 'list';
+  readonly items: readonly Tree[];
+  readonly place: Place;
+}
+
+export interface Mapping {
+  readonly kind: 'map';
+  readonly entries: ReadonlyMap<string, Entry>;
+  readonly place: Place;
+}
+
+export interface Entry {
+  /** Where the key stands. */
+  readonly place: Place;
+  readonly value: Tree;
+}
+
+/** Aliases can multiply a small text into a huge tree; no honest manifest has this many values. */
+const nodesMost = 20_000;
+/** Deeper nesting is a mistake or an attack on the stack. */
+const depthMost = 64;
+
+/** Repeated keys are found here, where their places are known exactly. */
+const options = { prettyErrors: false, logLevel: 'error', uniqueKeys: false } as const;
+
+export interface ParsedText {
+  /** Undefined when the text is no YAML map, or empty; the report then says so. */
+  readonly tree: Mapping | undefined;
+  readonly linePos: (offset: number) => { line: number; col: number };
+}
+
+/** Parses a manifest's text. Every mistake of the YAML itself is reported; never throws for what a text holds. */
+export function parseText(text: string, report: Report): ParsedText {
+  const lines = new LineCounter();
+  const linePos = (offset: number) => lines.linePos(offset);
+  const document = parseDocument(text, { ...options, lineCounter: lines });
+  const whole: Place = { in: 'file', offset: 0 };
+
+  const seen = new Set<number>();
+  for (const error of document.errors) {
+    // One slip often raises several errors at one place; the first names it best.
+    if (seen.has(linePos(error.pos[0]).line)) continue;
+    seen.add(linePos(error.pos[0]).line);
+    report.problem({ place: { in: 'file', offset: error.pos[0] }, path: '', message: yamlWords(error) });
+  }
+  for (const warning of document.warnings) {
+    report.problem({
+      place: { in: 'file', offset: warning.pos[0] },
+      path: '',
+      message: `YAML: ${firstLine(warning.message)}`,
+    });
+  }
+  if (document.errors.length > 0) return { tree: undefined, linePos };
+  if (document.contents === null || (isScalar(document.contents) && document.contents.value === null)) {
+    report.problem({ place: whole, path: '', message: 'the manifest is empty' });
+    return { tree: undefined, linePos };
+  }
+  const tree = treeOf(document, (offset) => ({ in: 'file', offset }), report);
+  if (tree === undefined) return { tree: undefined, linePos };
+  if (tree.kind !== 'map') {
+    const is = tree.kind === 'list' ? 'a list' : 'a single value';
+    report.problem({
+      place: tree.place,
+      path: '',
+      message: `a manifest is a map of sections (job:, tpu:, command:), this is ${is}`,
+    });
+    return { tree: undefined, linePos };
+  }
+  return { tree, linePos };
+}
+
+/** Parses a value of the command line (`--set a.b=VALUE`) as YAML; what is no YAML is text. */
+export function parseValue(text: string, set: string): Tree {
+  const place: Place = { in: 'set', set };
+  const plain: Scalar = { kind: 'scalar', value: text, source: text, place };
+  const document = parseDocument(text, options);
+  if (document.errors.length > 0 || document.warnings.length > 0) return plain;
+  // An alias in a value has nothing to stand for; such a text is taken as it is.
+  let failed = false;
+  const fail: Report = { problem: () => (failed = true), warning: () => {} };
+  const tree = document.contents === null ? undefined : treeOf(document, () => place, fail);
+  if (text === '') return { ...plain, value: '' };
+  return tree === undefined || failed ? plain : tree;
+}
+
+/** The parsed document as a tree, aliases and merge keys followed. Undefined after having reported what is too much. */
+function treeOf(document: Document.Parsed, at: (offset: number) => Place, report: Report): Tree | undefined {
+  let nodes = 0;
+  let given = true;
+
+  const convert = (
+    node: unknown,
+    path: readonly (string | number)[],
+    offset: number,
+    open: readonly unknown[],
+  ): Tree => {
+    const place = at(rangeStart(node) ?? offset);
+    const nothing: Scalar = { kind: 'scalar', value: null, source: '', place };
+    nodes += 1;
+    if (nodes > nodesMost) {
+      if (given) {
+        const message = `the manifest has more than ${nodesMost} values, once its aliases (*name) are followed`;
+        report.problem({ place: at(0), path: '', message });
+      }
+      given = false;
+      return nothing;
+    }
+    if (path.length > depthMost) {
+      report.problem({ place, path: pathText(path.slice(0, 4)), message: `is nested deeper than ${depthMost} levels` });
+      given = false;
+      return nothing;
+    }
+    if (isAlias(node)) {
+      const target = node.resolve(document);
+      if (target === undefined || open.includes(target)) {
+        const what = target === undefined ? `no anchor &${node.source} stands before it` : 'it contains itself';
+        report.problem({
+          place,
+          path: pathText(path),
+          message: `the alias *${node.source} cannot be followed: ${what}`,
+        });
+        given = false;
+        return nothing;
+      }
+      // What an alias brings in is wrong where it was written, so the places are those of the anchor.
+      return convert(target, path, offset, open);
+    }
+    if (isMap(node)) {
+      const entries = new Map<string, Entry>();
+      const inner = [...open, node];
+      const merges: { tree: Tree; place: Place }[] = [];
+      for (const pair of node.items) {
+        const keyOffset = rangeStart(pair.key) ?? rangeStart(node) ?? offset;
+        const keyPlace = at(keyOffset);
+        if (!isScalar(pair.key) || pair.key.value === null) {
+          report.problem({ place: keyPlace, path: pathText(path), message: 'a key must be a plain word' });
+          continue;
+        }
+        const key = pair.key.source ?? String(pair.key.value);
+        if (entries.has(key)) {
+          report.problem({
+            place: keyPlace,
+            path: pathText([...path, key]),
+            message: 'stands twice in this map; keep one of them',
+          });
+          continue;
+        }
+        const value = convert(pair.value, [...path, key], keyOffset, inner);
+        if (key === '<<' && pair.key.type === 'PLAIN') merges.push({ tree: value, place: keyPlace });
+        else entries.set(key, { place: keyPlace, value });
+      }
+      for (const merge of merges) mergeInto(entries, merge.tree, merge.place, path, report);
+      return { kind: 'map', entries, place };
+    }
+    if (isSeq(node)) {
+      const inner = [...open, node];
+      const items = node.items.map((item, index) =>
+        convert(isPair(item) ? null : item, [...path, index], rangeStart(node) ?? offset, inner),
+      );
+      return { kind: 'list', items, place };
+    }
+    if (isScalar(node)) return scalarOf(node, place);
+    return nothing;
+  };
+
+  const tree = convert(document.contents, [], 0, []);
+  return given ? tree : undefined;
+}
+
+/** `<<: *base` puts the keys of another map below one's own. */
+function mergeInto(
+  entries: Map<string, Entry>,
+  from: Tree,
+  place: Place,
+  path: readonly (string | number)[],
+  report: Report,
+): void {
+  for (const source of from.kind === 'list' ? from.items : [from]) {
+    if (source.kind !== 'map') {
+      report.problem({ place, path: pathText([...path, '<<']), message: 'merges a map (<<: *name), this is none' });
+      continue;
+    }
+    for (const [key, entry] of source.entries) if (!entries.has(key)) entries.set(key, entry);
+  }
+}
+
+function scalarOf(node: { readonly value: unknown; readonly source?: string }, place: Place): Scalar {
+  const { value } = node;
+  const isPlain =
+    typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' || value === null;
+  // The core schema of YAML knows no other scalars; one that a tag made is taken as it was written.
+  const known = isPlain ? value : (node.source ?? '');
+  return { kind: 'scalar', value: known, source: node.source ?? String(known), place };
+}
+
+/** What a container holds under a key or an index. */
+export function childOf(tree: Tree, name: string | number): Tree | undefined {
+  if (tree.kind === 'list') return tree.items[Number(name)];
+  return tree.kind === 'map' ? tree.entries.get(String(name))?.value : undefined;
+}
+
+function rangeStart(node: unknown): number | undefined {
+  if (typeof node !== 'object' || node === null || !('range' in node)) return undefined;
+  const { range } = node as { range?: readonly number[] | null };
+  return range?.[0];
+}
+
+/** The parser's own words for the frequent slips say what the grammar wanted; ours say what to do. */
+function yamlWords(error: { readonly code: string; readonly message: string }): string {
+  switch (error.code) {
+    case 'TAB_AS_INDENT':
+      return 'a tab indents this line; YAML wants spaces';
+    case 'MULTIPLE_DOCS':
+      return 'a manifest is one YAML document; a second one begins here (---)';
+    case 'BLOCK_AS_IMPLICIT_KEY':
+      return 'a value with a second `key:` in it: put it on its own line, or in quotes';
+    default:
+      return `YAML: ${firstLine(error.message)}`;
+  }
+}
+
+function firstLine(text: string): string {
+  const [line = ''] = text.split('\n', 1);
+  return line.replace(/[.:]$/, '');
+}

@@ -1,0 +1,77 @@
+// Conda: an environment made from an environment.yaml, on a worker or inside a container.
+
+import type { SetupStep } from '../core/spec.ts';
+import { minute } from '../core/time.ts';
+import type { CondaModule } from './modules.ts';
+import { quote, writeFile } from './quote.ts';
+import { keyOf, step } from './step.ts';
+
+export function condaStep(module: CondaModule): SetupStep {
+  return step({ name: 'conda', check: condaCheck(module), apply: condaEnsure(module), timeout: 60 * minute });
+}
+
+/** Exits 0 when the environment is there and was made from this very file. */
+export function condaCheck(module: CondaModule): string {
+  const { environment, config } = module;
+  const made = config === null ? '' : `[ "$(cat "$stamp" 2>/dev/null)" = ${keyOf(config)} ] || exit 1\n`;
+  return `${findConda}find_conda || exit 1\nenvironment=${quote(environment)}\n${names}has_environment || exit 1\n${made}`;
+}
+
+/** Makes the environment, or brings it to the state of the file. A script of its own; applying it again changes nothing. */
+export function condaEnsure(module: CondaModule): string {
+  const { environment, config } = module;
+  const make =
+    config === null
+      ? `has_environment || {
+  echo "There is no conda environment $environment here, and conda.config_file names none to make it from." >&2
+  exit 1
+}
+`
+      : `if has_environment && [ "$(cat "$stamp" 2>/dev/null)" = ${keyOf(config)} ]; then
+  exit 0
+fi
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+# Channels of Anaconda want their terms accepted before the first use; older versions of conda do not know the word.
+if "$conda" tos --help >/dev/null 2>&1; then
+  for channel in main r; do
+    "$conda" tos accept --override-channels --channel "https://repo.anaconda.com/pkgs/$channel" || exit 1
+  done
+fi
+${writeFile('"$folder/environment.yaml"', config)}if has_environment; then
+  "$conda" env update -n "$environment" -f "$folder/environment.yaml" --prune || exit 1
+else
+  "$conda" env create -n "$environment" -f "$folder/environment.yaml" --yes || exit 1
+fi
+mkdir -p "\${stamp%/*}" && echo ${keyOf(config)} >"$stamp"
+`;
+  return `${findConda}environment=${quote(environment)}\n${names}${install}${make}`;
+}
+
+/** The end of a script: becomes the command, in the environment. */
+export function condaExec(module: CondaModule, command: string): string {
+  return `${findConda}find_conda || { echo 'There is no conda on this host.' >&2; exit 127; }
+exec "$conda" run --no-capture-output -n ${quote(module.environment)} ${command}
+`;
+}
+
+const findConda = `find_conda() {
+  for conda in "$(command -v conda 2>/dev/null)" "$HOME/miniconda/bin/conda" "$HOME/miniconda3/bin/conda" /opt/conda/bin/conda; do
+    if [ -n "$conda" ] && [ -x "$conda" ]; then return 0; fi
+  done
+  return 1
+}
+`;
+
+const names = `stamp=$HOME/.jobman/conda/$environment
+has_environment() { "$conda" env list 2>/dev/null | awk -v name="$environment" '$1 == name { found = 1 } END { exit !found }'; }
+`;
+
+const install = `if ! find_conda; then
+  installer=$(mktemp) || exit 1
+  curl -fsSL --retry 5 -o "$installer" "https://repo.anaconda.com/miniconda/Miniconda3-latest-Linux-$(uname -m).sh" || exit 1
+  bash "$installer" -b -u -p "$HOME/miniconda" || exit 1
+  rm -f "$installer"
+  find_conda || { echo 'Miniconda was installed, but conda is not to be found.' >&2; exit 1; }
+fi
+`;

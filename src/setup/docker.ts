@@ -1,0 +1,166 @@
+// Docker: an image on a worker, and the command inside a container of it.
+
+import type { SetupStep } from '../core/spec.ts';
+import { minute } from '../core/time.ts';
+import { aptFunctions } from './apt.ts';
+import { condaCheck, condaEnsure, condaExec } from './conda.ts';
+import type { CondaModule, DockerModule, VenvModule } from './modules.ts';
+import { quote, quotePath, writeFile } from './quote.ts';
+import { step } from './step.ts';
+import { venvCheck, venvEnsure, venvExec } from './venv.ts';
+
+export function dockerStep(module: DockerModule): SetupStep {
+  const image = quote(module.image);
+  return step({
+    name: 'docker',
+    check: `${asMember}image=${image}\nas_member image inspect "$image" >/dev/null 2>&1\n`,
+    apply: `${asMember}${aptFunctions}image=${image}\n${install}`,
+    timeout: 60 * minute,
+  });
+}
+
+// Setting up may use the administrator's rights: the login that does it began before its user joined the group docker.
+const asMember = `as_member() {
+  if docker info >/dev/null 2>&1; then docker "$@"; else sudo -n env HOME="$HOME" PATH="$PATH" docker "$@"; fi
+}
+`;
+
+const install = `if ! command -v docker >/dev/null; then
+  apt_update
+  apt_install docker.io || exit 1
+  command -v docker >/dev/null || { echo 'docker is not to be had on this host.' >&2; exit 1; }
+fi
+if ! as_member info >/dev/null 2>&1; then
+  sudo -n systemctl start docker
+  sudo -n usermod -aG docker "$(id -un)" || exit 1
+  as_member info >/dev/null || { echo 'The docker daemon of this host does not answer.' >&2; exit 1; }
+fi
+case $image in
+  gcr.io/* | *.gcr.io/* | *.pkg.dev/*)
+    # Images of Google's registries are read with the worker's own account.
+    if command -v gcloud >/dev/null; then gcloud auth configure-docker "\${image%%/*}" --quiet; fi
+    ;;
+esac
+tries=1
+until as_member pull "$image"; do
+  [ "$tries" -lt 3 ] || { echo "The image $image could not be pulled in three tries." >&2; exit 1; }
+  tries=$((tries + 1))
+  sleep 10
+done
+`;
+
+/**
+ * A script that runs `script` in a container. The script is a file inside it, as are the variables, so that neither meets a
+ * shell's quotes nor the process list. `variables` names those of the command's environment that the container gets besides
+ * what jobman and the TPU give.
+ */
+export function runInContainer(
+  module: DockerModule,
+  inner: CondaModule | VenvModule | null,
+  script: string,
+  command: string,
+  variables: readonly string[],
+): string {
+  return `here=$(cd "$(dirname "$0")" && pwd) || exit 1
+${becomeMember}
+${writeFile('"$here/command"', script)}chmod 755 "$here/command"
+${writeFile('"$here/inside"', inside(module, inner, command))}chmod 644 "$here/inside"
+${variablesFile([...variables, ...module.envVars.filter((variable) => !variable.includes('='))])}
+# What an earlier try of this job may have left in a container is ended first.
+job=\${JOBMAN_RUN:-none/\${JOBMAN_JOB_ID:-none}/\${JOBMAN_ATTEMPT:-0}/\${JOBMAN_WORKER:-0}}
+job=\${job%/*/*}
+for container in $(docker ps --all --quiet --filter "label=jobman-run=$job"); do
+  docker rm --force "$container" >/dev/null
+done
+
+# The container reads from this pipe and nobody ever writes. It ends when the client of docker does, however that is killed,
+# and then the container ends itself: the daemon would let it run on.
+rm -f "$here/line"
+mkfifo "$here/line" || exit 1
+exec 9<>"$here/line"
+
+exec docker run --rm --interactive --init --label "jobman-run=$job" --env TINI_KILL_PROCESS_GROUP=1 \\
+  --mount "type=bind,source=$here/command,target=/jobman/command,readonly" \\
+  --mount "type=bind,source=$here/inside,target=/jobman/inside,readonly" \\
+  --mount "type=bind,source=$here/variables,target=/jobman/variables,readonly" \\
+${options(module)
+  .map((option) => `  ${option} \\\n`)
+  .join('')}  ${quote(module.image)} sh /jobman/inside <&9 9<&-
+`;
+}
+
+function options(module: DockerModule): readonly string[] {
+  return [
+    ...module.mounts.map((mount) => `--volume ${volume(mount)}`),
+    ...(module.workdir === null ? [] : [`--workdir ${quote(module.workdir)}`]),
+    ...module.flags.map(quote),
+  ];
+}
+
+/** \`/a\` is the same folder inside; \`/a:/b\` another; \`~/\` is the worker's login folder. */
+function volume(mount: string): string {
+  const [outside = '', target, ...mode] = mount.split(':');
+  const inside = target === undefined ? quotePath(outside) : quote([target, ...mode].join(':'));
+  return `${quotePath(outside)}:${inside}`;
+}
+
+const becomeMember = `if ! docker info >/dev/null 2>&1; then
+  # A login that began before its user joined the group docker gets the group this way, without a new login.
+  if [ -z "\${JOBMAN_MEMBER:-}" ] && sg docker -c true 2>/dev/null; then
+    export JOBMAN_MEMBER="$0"
+    exec sg docker -c 'exec sh "$JOBMAN_MEMBER"'
+  fi
+  echo 'The docker daemon of this host does not answer, or this user may not use it.' >&2
+  exit 125
+fi
+unset JOBMAN_MEMBER`;
+
+/** Writes the variables as a file that a shell reads, values of several lines and all. */
+function variablesFile(names: readonly string[]): string {
+  return `( umask 022; awk 'BEGIN {
+  for (at = 1; at < ARGC; at++) wanted[ARGV[at]] = 1
+  for (name in ENVIRON) if (name in wanted || name ~ /^(JOBMAN|TPU|MEGASCALE|LIBTPU|PJRT)_[A-Za-z0-9_]*$/) {
+    value = ENVIRON[name]
+    gsub(/\\047/, "\\047\\\\\\047\\047", value)
+    printf "export %s=\\047%s\\047\\n", name, value
+  }
+}' ${names.map(quote).join(' ')} >"$here/variables" ) || exit 1`;
+}
+
+/** What runs inside the container, as its main process. */
+function inside(module: DockerModule, inner: CondaModule | VenvModule | null, command: string): string {
+  return `# The other end of the line to the host. When it is cut, all that carries this run's mark is ended.
+exec 3<&0 </dev/null
+(
+  trap '' TERM INT HUP QUIT USR1 USR2
+  cat <&3 >/dev/null
+  . /jobman/variables
+  for process in /proc/[0-9]*; do
+    if tr '\\0' '\\n' <"$process/environ" 2>/dev/null | grep -qxF "JOBMAN_RUN=\${JOBMAN_RUN:-none}"; then
+      kill -s KILL "\${process#/proc/}" 2>/dev/null
+    fi
+  done
+) >/dev/null 2>&1 &
+exec 3<&-
+. /jobman/variables
+${module.envVars.map(exportLine).join('')}${inner === null ? `exec ${command}\n` : innerEnvironment(inner, command)}`;
+}
+
+function exportLine(variable: string): string {
+  const at = variable.indexOf('=');
+  return at === -1 ? '' : `export ${variable.slice(0, at)}=${quote(variable.slice(at + 1))}\n`;
+}
+
+/** The environment is made inside the container, where it is not yet there: in a mounted folder it is made once. */
+function innerEnvironment(inner: CondaModule | VenvModule, command: string): string {
+  const [check, ensure, become] =
+    inner.name === 'conda'
+      ? [condaCheck(inner), condaEnsure(inner), condaExec(inner, command)]
+      : [venvCheck(inner), venvEnsure(inner), venvExec(inner, command)];
+  return `if ! ( ${check.trimEnd()}
+); then
+  (
+${ensure}  ) || { echo 'The ${inner.name} environment could not be made inside the container.' >&2; exit 1; }
+fi
+${become}`;
+}

@@ -1,0 +1,89 @@
+// Gcsfuse: buckets mounted as folders of a worker.
+
+import type { SetupStep } from '../core/spec.ts';
+import { minute } from '../core/time.ts';
+import { aptFunctions } from './apt.ts';
+import type { BucketCache, BucketMount, GcsfuseModule } from './modules.ts';
+import { quote, quotePath, writeFile } from './quote.ts';
+import { step } from './step.ts';
+
+export function gcsfuseStep(module: GcsfuseModule): SetupStep {
+  return step({
+    name: 'gcsfuse',
+    check: `${isMounted}\ncommand -v gcsfuse >/dev/null || exit 1\n${module.mounts.map(checkMount).join('')}`,
+    apply: `set -u\n${isMounted}${install}${module.mounts.map(applyMount).join('')}`,
+    timeout: 20 * minute,
+  });
+}
+
+function checkMount({ bucket, path }: BucketMount): string {
+  return `is_mounted ${quote(bucket)} ${quotePath(path)} || exit 1\n`;
+}
+
+// Modes as in the first jobman: a container's user and the login user both work in the bucket, and gcsfuse knows no owners.
+function applyMount({ bucket, path, cache }: BucketMount): string {
+  const options = ['--implicit-dirs', '--dir-mode=777', '--file-mode=777', '-o', 'allow_other', ...cacheFlags(cache)];
+  const before =
+    cache.before === null
+      ? ''
+      : `before=$(mktemp) || exit 1\n${writeFile('"$before"', cache.before)}if ! bash "$before"; then
+  echo 'The script gcsfuse.cache.prefix failed.' >&2
+  exit 1
+fi
+rm -f "$before"
+`;
+  return `
+bucket=${quote(bucket)}
+path=${quotePath(path)}
+if ! is_mounted "$bucket" "$path"; then
+  if mountpoint -q "$path"; then
+    echo "$path is a mount of something else; unmount it there, or choose another mount_path." >&2
+    exit 1
+  fi
+${before}  mkdir -p "$path" 2>/dev/null || sudo -n mkdir -p "$path" || { echo "The folder $path cannot be made on this host." >&2; exit 1; }
+  sudo -n gcsfuse ${options.join(' ')} --uid="$(id -u)" --gid="$(id -g)" "$bucket" "$path" || {
+    echo "The bucket $bucket cannot be mounted at $path; the lines above say why." >&2
+    exit 1
+  }
+fi
+ls "$path" >/dev/null || { echo "The bucket $bucket is mounted at $path but cannot be read." >&2; exit 1; }
+echo "$bucket is mounted at $path."
+`;
+}
+
+/** Names of flags as `gcsfuse --help` gives them (version 2 and later). */
+function cacheFlags(cache: BucketCache): readonly string[] {
+  const flag = (name: string, value: string | number | boolean | null) =>
+    value === null ? [] : [`--${name}=${value}`];
+  return [
+    ...(cache.dir === null ? [] : [`--cache-dir=${quotePath(cache.dir)}`]),
+    ...flag('metadata-cache-ttl-secs', cache.metadataTtlSeconds),
+    ...flag('stat-cache-max-size-mb', cache.statCacheMostMb),
+    ...flag('type-cache-max-size-mb', cache.typeCacheMostMb),
+    ...flag('file-cache-max-size-mb', cache.fileCacheMostMb),
+    ...flag('file-cache-cache-file-for-range-read', cache.wholeFileOnRangeRead),
+    ...flag('file-cache-enable-parallel-downloads', cache.parallelDownloads),
+  ];
+}
+
+// The kernel's table of mounts names the bucket as the source; where it does not know the mount, a mount is all we can see.
+const isMounted = `is_mounted() {
+  mountpoint -q "$2" || return 1
+  source=$(findmnt -n -o SOURCE --mountpoint "$2" 2>/dev/null) || return 0
+  [ -z "$source" ] || [ "$source" = "$1" ]
+}
+`;
+
+const install = `${aptFunctions}
+if ! command -v gcsfuse >/dev/null; then
+  list=/etc/apt/sources.list.d/gcsfuse.list
+  keyring=/usr/share/keyrings/cloud.google.asc
+  codename=$(. /etc/os-release && echo "\${VERSION_CODENAME:-}")
+  apt_update
+  apt_install curl ca-certificates || exit 1
+  curl -fsSL --retry 5 https://packages.cloud.google.com/apt/doc/apt-key.gpg | sudo -n tee "$keyring" >/dev/null &&
+    echo "deb [signed-by=$keyring] https://packages.cloud.google.com/apt gcsfuse-$codename main" | sudo -n tee "$list" >/dev/null || exit 1
+  apt_update && apt_install gcsfuse || exit 1
+  command -v gcsfuse >/dev/null || { echo 'gcsfuse was installed, but is not to be found on this host.' >&2; exit 1; }
+fi
+`;

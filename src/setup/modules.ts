@@ -1,0 +1,90 @@
+// Modules: what a manifest asks to be set up on a worker, parsed and ready to become the texts of steps.
+
+/** A piece of setup, named as its section in the manifest. The order of a list of modules is the order of the steps. */
+export type SetupModule = FilesModule | SshModule | GcsfuseModule | EnvironmentModule;
+
+/** What wraps the command: a container, a conda environment, a virtual environment. */
+export type EnvironmentModule = DockerModule | CondaModule | VenvModule;
+
+export interface FilesModule {
+  readonly name: 'files';
+  readonly files: readonly FrozenFile[];
+}
+
+/** A file whose bytes travel with the job. */
+export interface FrozenFile {
+  /** Absolute, or `~/…`. */
+  readonly to: string;
+  readonly base64: string;
+  readonly mode: number;
+}
+
+export interface SshModule {
+  readonly name: 'ssh';
+  readonly keys: readonly SshKey[];
+  /** Blocks of ssh_config, in this order. */
+  readonly configEntries: readonly string[];
+}
+
+export interface SshKey {
+  /** Absolute paths on this machine. */
+  readonly privateKey: string;
+  readonly publicKey: string | null;
+  /** Workers accept a login with this key, so that they reach each other. Needs the public half. */
+  readonly isAuthorized: boolean;
+}
+
+export interface GcsfuseModule {
+  readonly name: 'gcsfuse';
+  readonly mounts: readonly BucketMount[];
+}
+
+export interface BucketMount {
+  readonly bucket: string;
+  /** Absolute, or `~/…`. */
+  readonly path: string;
+  readonly cache: BucketCache;
+}
+
+/** The caches of gcsfuse; null leaves gcsfuse's own default. */
+export interface BucketCache {
+  readonly dir: string | null;
+  readonly metadataTtlSeconds: number | null;
+  readonly statCacheMostMb: number | null;
+  readonly typeCacheMostMb: number | null;
+  readonly fileCacheMostMb: number | null;
+  readonly wholeFileOnRangeRead: boolean | null;
+  readonly parallelDownloads: boolean | null;
+  /** A script that runs before the mount, for example to make a RAM disk for the cache. */
+  readonly before: string | null;
+}
+
+export interface DockerModule {
+  readonly name: 'docker';
+  readonly image: string;
+  /** `NAME=value`, or `NAME` to hand on the worker's own. */
+  readonly envVars: readonly string[];
+  /** `/path`, `/path:/inside` or `/path:/inside:ro`; the worker's side may start with `~/`. */
+  readonly mounts: readonly string[];
+  /** The folder inside the container that the command starts in; null means the image's own. */
+  readonly workdir: string | null;
+  /** Further words for `docker run`, each one word. */
+  readonly flags: readonly string[];
+}
+
+export interface CondaModule {
+  readonly name: 'conda';
+  readonly environment: string;
+  /** The text of environment.yaml; null means that the environment must be there already. */
+  readonly config: string | null;
+}
+
+export interface VenvModule {
+  readonly name: 'venv';
+  /** Absolute, or `~/…`. */
+  readonly folder: string;
+  /** `python3`, `python3.9`. */
+  readonly python: string;
+  /** The text of requirements.txt; null installs nothing. */
+  readonly requirements: string | null;
+}

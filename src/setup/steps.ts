@@ -1,0 +1,61 @@
+// Steps: the setup of a worker, and the command in its environment, from what the manifest asks for.
+
+import type { SetupStep } from '../core/spec.ts';
+import { condaExec, condaStep } from './conda.ts';
+import { dockerStep, runInContainer } from './docker.ts';
+import { filesStep } from './files.ts';
+import { gcsfuseStep } from './gcsfuse.ts';
+import type { EnvironmentModule, SetupModule } from './modules.ts';
+import { writeFile } from './quote.ts';
+import { sshStep } from './ssh.ts';
+import { venvExec, venvStep } from './venv.ts';
+
+/**
+ * The steps of these modules, in their order. A conda or virtual environment next to docker belongs inside the container and
+ * is made there when the command starts: it is no step of the worker.
+ */
+export function stepsFor(modules: readonly SetupModule[]): readonly SetupStep[] {
+  const hasContainer = modules.some(({ name }) => name === 'docker');
+  return modules.flatMap((module): readonly SetupStep[] => {
+    switch (module.name) {
+      case 'files':
+        return [filesStep(module)];
+      case 'ssh':
+        return [sshStep(module)];
+      case 'gcsfuse':
+        return [gcsfuseStep(module)];
+      case 'docker':
+        return [dockerStep(module)];
+      case 'conda':
+        return hasContainer ? [] : [condaStep(module)];
+      case 'venv':
+        return hasContainer ? [] : [venvStep(module)];
+    }
+  });
+}
+
+/**
+ * The user's script as the script that runs it in its environment: in a container, a conda environment, a virtual environment,
+ * or as it is. It writes the user's script to a file beside itself and becomes it, so that signals and the exit code are the
+ * program's own. \`variables\` names the command's own environment variables, for the container.
+ */
+export function wrapCommand(
+  script: string,
+  environments: readonly EnvironmentModule[],
+  variables: readonly string[],
+): string {
+  const docker = environments.find((module) => module.name === 'docker');
+  const inner = environments.find((module) => module.name !== 'docker') ?? null;
+  if (docker !== undefined) return runInContainer(docker, inner, script, runFile('/jobman/command', script), variables);
+  if (inner === null) return script;
+  const command = runFile('"$here/command"', script);
+  return `here=$(cd "$(dirname "$0")" && pwd) || exit 1
+${writeFile('"$here/command"', script)}chmod 755 "$here/command"
+${inner.name === 'conda' ? condaExec(inner, command) : venvExec(inner, command)}`;
+}
+
+/** A script that names its interpreter gets it; any other is for bash, or for sh where there is no bash. */
+function runFile(file: string, script: string): string {
+  if (script.startsWith('#!')) return file;
+  return `"$(command -v bash || echo sh)" ${file}`;
+}
