@@ -1,0 +1,69 @@
+// start, stop, resume, rerun, cancel: the owner's words. What each does is decided behind the Client.
+
+import type { AskAnswer, AskOptions, Client, Ref, Verb } from '../../app/client.ts';
+import { exitCode } from '../../app/errors.ts';
+import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import { wake } from '../controller.ts';
+
+export interface AskFlags {
+  readonly jobName: string | undefined;
+}
+
+type Flags = AskFlags & GlobalFlags;
+
+export async function start(cli: Cli, flags: Flags, ...args: readonly Ref[]): Promise<number> {
+  return askEach(cli, 'start', flags, args, {});
+}
+
+export async function stop(
+  cli: Cli,
+  flags: Flags & { readonly release: boolean | undefined },
+  ...args: readonly Ref[]
+): Promise<number> {
+  return askEach(cli, 'stop', flags, args, { release: flags.release === true });
+}
+
+export async function resume(cli: Cli, flags: Flags, ...args: readonly Ref[]): Promise<number> {
+  return askEach(cli, 'resume', flags, args, {});
+}
+
+export async function rerun(cli: Cli, flags: Flags, ...args: readonly Ref[]): Promise<number> {
+  return askEach(cli, 'rerun', flags, args, {});
+}
+
+export async function cancel(cli: Cli, flags: Flags, ...args: readonly Ref[]): Promise<number> {
+  return askEach(cli, 'cancel', flags, args, {});
+}
+
+async function askEach(
+  cli: Cli,
+  verb: Verb,
+  flags: AskFlags,
+  args: readonly Ref[],
+  options: Omit<AskOptions, 'by'>,
+): Promise<number> {
+  const client = await cli.services.client();
+  const refs = await refsOf(client, args, flags.jobName);
+  const code = await forEachRef(cli, refs, (ref) => askOne(cli, client, ref, verb, options));
+  await wake(cli, client);
+  return code;
+}
+
+/** Asks one job and says its answer; resolves with the exit code of that answer. */
+export async function askOne(
+  cli: Cli,
+  client: Client,
+  ref: Ref,
+  verb: Verb,
+  options: Omit<AskOptions, 'by'>,
+): Promise<number> {
+  return sayAnswer(cli, await client.ask(ref, verb, { by: cli.io.user, ...options }));
+}
+
+/** One line for one job: done on standard output, refused on standard error. */
+export function sayAnswer(cli: Cli, answer: AskAnswer): number {
+  if (cli.json) cli.print(JSON.stringify(answer));
+  else if (answer.ok) cli.print(answer.message);
+  else cli.complain(`${cli.screen.err('red', 'jobman:')} ${answer.message}`);
+  return answer.ok ? exitCode.ok : answer.code;
+}

@@ -1,0 +1,54 @@
+// controller: the loop that looks after jobs, as a process.
+
+import { exitCode } from '../../app/errors.ts';
+import { lengthText } from '../../app/figures.ts';
+import type { Cli } from '../context.ts';
+import { moment } from '../json.ts';
+
+export async function status(cli: Cli): Promise<number> {
+  const controller = await cli.services.controller();
+  const now = await controller.status();
+  if (cli.json) cli.print(JSON.stringify({ ...now, startedAt: moment(now.startedAt) }));
+  else if (now.running) {
+    const age = now.startedAt === null ? '' : ` for ${lengthText(cli.io.now() - now.startedAt)}`;
+    cli.print(
+      `The controller runs${age}: process ${now.pid ?? '?'}, version ${now.version ?? '?'}. Its log: ${now.log}`,
+    );
+  } else {
+    cli.print(`The controller does not run; a command that needs it starts it. Its log: ${now.log}`);
+  }
+  return now.running ? exitCode.ok : exitCode.failed;
+}
+
+export async function start(cli: Cli): Promise<number> {
+  const controller = await cli.services.controller();
+  const answer = await controller.start();
+  if (cli.json) cli.print(JSON.stringify(answer));
+  else cli.print(`The controller ${answer.started ? 'was started' : 'runs already'}: process ${answer.pid}.`);
+  return exitCode.ok;
+}
+
+export async function stop(cli: Cli): Promise<number> {
+  const controller = await cli.services.controller();
+  const answer = await controller.stop();
+  if (cli.json) cli.print(JSON.stringify(answer));
+  else if (answer.stopped)
+    cli.print('The controller was stopped. Programs on workers run on; nobody looks after them now.');
+  else cli.print('The controller did not run.');
+  return exitCode.ok;
+}
+
+export async function install(cli: Cli): Promise<number> {
+  const controller = await cli.services.controller();
+  return say(cli, await controller.install());
+}
+
+export async function uninstall(cli: Cli): Promise<number> {
+  const controller = await cli.services.controller();
+  return say(cli, await controller.uninstall());
+}
+
+function say(cli: Cli, message: string): number {
+  cli.print(cli.json ? JSON.stringify({ message }) : message);
+  return exitCode.ok;
+}

@@ -1,0 +1,45 @@
+// delete: off the list, once the capacity is seen gone.
+
+import type { JobView, Ref } from '../../app/client.ts';
+import { exitCode } from '../../app/errors.ts';
+import { priceText } from '../../app/figures.ts';
+import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import { wake } from '../controller.ts';
+import { confirm } from '../prompt.ts';
+import { askOne, type AskFlags } from './ask.ts';
+
+export async function deleteJobs(
+  cli: Cli,
+  flags: AskFlags & GlobalFlags & { readonly force: boolean | undefined },
+  ...args: readonly Ref[]
+): Promise<number> {
+  const client = await cli.services.client();
+  const refs = await refsOf(client, args, flags.jobName);
+  const code = await forEachRef(cli, refs, async (ref) => {
+    const view = await client.show(ref);
+    const held = heldBy(view);
+    if (held !== undefined) {
+      const question = `${view.id} ${view.name} holds ${held}. End its program, release it and delete the job?`;
+      const refused = `${view.id} ${view.name} holds ${held}; it was not deleted.`;
+      if (!(await confirm(cli, question, refused))) {
+        cli.note(refused);
+        return exitCode.failed;
+      }
+    }
+    return askOne(cli, client, view.id, 'delete', { force: flags.force === true });
+  });
+  await wake(cli, client);
+  return code;
+}
+
+/** `v4-8 ($4.00/h, estimated)`: owned capacity that may exist and was not let go; undefined when there is none. */
+function heldBy(view: JobView): string | undefined {
+  const held = view.allocations.some(
+    ({ ownership, requested, released, gone }) =>
+      ownership === 'owned' && requested !== null && released === null && gone === null,
+  );
+  if (!held) return undefined;
+  return view.pricePerHour === null
+    ? view.accelerator
+    : `${view.accelerator} (${priceText(view.pricePerHour)}, estimated)`;
+}

@@ -1,0 +1,49 @@
+// history: every event of a job, and on request its life on an axis of time.
+
+import { exitCode } from '../../app/errors.ts';
+import { eventSentence } from '../../app/history.ts';
+import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import { eventJson } from '../json.ts';
+import { historyLines } from '../render/history.ts';
+import { inertWord } from '../render/inert.ts';
+import { timelineLines } from '../render/timeline.ts';
+
+export interface HistoryFlags {
+  readonly timeline: boolean | undefined;
+  readonly jobName: string | undefined;
+}
+
+/** Width of the timeline where there is no terminal to ask. */
+const plainColumns = 80;
+
+export async function history(
+  cli: Cli,
+  flags: HistoryFlags & GlobalFlags,
+  ...args: readonly string[]
+): Promise<number> {
+  const { io, screen } = cli;
+  const client = await cli.services.client();
+  const refs = await refsOf(client, args, flags.jobName);
+  let isFirst = true;
+  return forEachRef(cli, refs, async (ref) => {
+    // A name is found once: it may mean another job a moment later.
+    const view = await client.show(ref);
+    const events = await client.events(view.id, 0);
+    if (cli.json) {
+      io.stdout.write(events.map(({ seq, event }) => `${JSON.stringify(eventJson(seq, event))}\n`).join(''));
+      return exitCode.ok;
+    }
+    const columns = io.stdout.isTerminal ? io.stdout.size().columns : plainColumns;
+    const lines = [
+      screen.out('bold', `${view.id} ${inertWord(view.name)} (${inertWord(view.user)})`),
+      ...(flags.timeline === true ? timelineLines(view, columns, io.now()) : []),
+      ...historyLines(
+        events.map(({ event }) => ({ at: event.at, sentence: eventSentence(event, view) })),
+        io.stdout.isTerminal,
+      ),
+    ];
+    io.stdout.write(`${isFirst ? '' : '\n'}${lines.join('\n')}\n`);
+    isFirst = false;
+    return exitCode.ok;
+  });
+}

@@ -1,0 +1,74 @@
+// list: the table of jobs, once or as it changes.
+
+import type { JobList, ListQuery } from '../../app/client.ts';
+import { countText } from '../../app/figures.ts';
+import { exitCode } from '../../app/errors.ts';
+import type { Phase } from '../../core/phase.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { rowJson } from '../json.ts';
+import { listLines } from '../render/list.ts';
+
+export interface ListFlags {
+  readonly user: string | undefined;
+  readonly phase: readonly Phase[] | undefined;
+  readonly tag: string | undefined;
+  readonly name: string | undefined;
+  readonly all: boolean | undefined;
+  readonly watch: boolean | undefined;
+}
+
+export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<number> {
+  const client = await cli.services.client();
+  const query = queryOf(flags);
+  if (flags.watch === true) {
+    const { watchList } = await import('../watch.ts');
+    return watchList(cli, client, query);
+  }
+  const { io, screen } = cli;
+  const jobs = await client.list(query);
+  if (cli.json) {
+    // One write for many rows: ten thousand small ones would be most of the command's time.
+    let text = '';
+    for (const row of jobs.rows) text += `${JSON.stringify(rowJson(row))}\n`;
+    io.stdout.write(text);
+  } else {
+    const columns = io.stdout.isTerminal ? io.stdout.size().columns : null;
+    const lines = listLines(jobs.rows, { columns, ink: screen.out, unicode: screen.unicode, now: io.now() });
+    io.stdout.write(lines.map((line) => `${line}\n`).join(''));
+    cli.note(footer(jobs, query));
+  }
+  for (const note of jobs.notes) cli.note(`note: ${note}`);
+  return exitCode.ok;
+}
+
+export function queryOf(flags: ListFlags): ListQuery {
+  return {
+    ...(flags.user === undefined ? {} : { owner: flags.user }),
+    ...(flags.phase === undefined ? {} : { phases: flags.phase }),
+    ...(flags.tag === undefined ? {} : { tag: flags.tag }),
+    ...(flags.name === undefined ? {} : { name: flags.name }),
+    all: flags.all === true,
+  };
+}
+
+/** How many are shown and how the others are seen; or what makes a first one. */
+export function footer({ rows, more }: JobList, query: ListQuery): string {
+  if (rows.length > 0) {
+    return more === 0
+      ? countText(rows.length, 'job')
+      : `${rows.length} of ${countText(rows.length + more, 'job')}: unsettled, and those that settled last (--all shows the rest)`;
+  }
+  const filters = filtersOf(query);
+  if (filters.length > 0) return `No job is ${filters.join(' and ')}.`;
+  return 'No jobs yet. `jobman create configs/quick-start.yaml --follow` runs one in a minute.';
+}
+
+function filtersOf(query: ListQuery): readonly string[] {
+  const { owner, phases, tag, name } = query;
+  return [
+    ...(owner === undefined ? [] : [`of ${owner}`]),
+    ...(phases === undefined ? [] : [phases.join(' or ')]),
+    ...(tag === undefined ? [] : [`tagged ${tag}`]),
+    ...(name === undefined ? [] : [`named ${name}`]),
+  ];
+}

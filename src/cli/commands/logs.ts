@@ -1,0 +1,110 @@
+// logs: what the workers print, once or as it comes.
+
+import type { Client, LogQuery } from '../../app/client.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import type { WorkerId } from '../../core/spec.ts';
+import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import { followJob, leaveOnSignal } from '../follow/loop.ts';
+import { createProgress } from '../follow/progress.ts';
+import { verdictLine } from '../follow/verdict.ts';
+import { createLogStream, type LogRules } from '../logs/stream.ts';
+
+export interface LogsFlags {
+  readonly follow: boolean | undefined;
+  readonly worker: WorkerId | undefined;
+  readonly step: string | undefined;
+  readonly attempt: number | undefined;
+  readonly tail: number | undefined;
+  readonly grep: RegExp | undefined;
+  readonly noFold: boolean | undefined;
+  readonly raw: boolean | undefined;
+  readonly jobName: string | undefined;
+}
+
+export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+  const client = await cli.services.client();
+  const refs = await refsOf(client, args, flags.jobName);
+  const [ref] = refs;
+  if (flags.follow !== true) return forEachRef(cli, refs, (one) => printLogs(cli, client, one, flags, refs.length > 1));
+  if (ref === undefined || refs.length > 1) {
+    throw new JobmanError('Follow one job at a time; `jobman list --watch` shows all of them.', exitCode.usage);
+  }
+  return followLogs(cli, client, ref, flags);
+}
+
+async function printLogs(
+  cli: Cli,
+  client: Client,
+  ref: string,
+  flags: LogsFlags,
+  isOneOfMany: boolean,
+): Promise<number> {
+  const { io } = cli;
+  const files = await client.logs(ref, queryOf(flags));
+  const stream = createLogStream(io.stdout, rulesOf(cli, flags));
+  let found = 0;
+  try {
+    for (const file of files) if (await stream.add(file, true)) found += 1;
+    if (isOneOfMany) cli.note(`-- ${ref}`);
+    const printed = await stream.finish(io.now());
+    // Silence has a reason, and somebody who looks at logs wants to know it.
+    if (!printed && flags.grep === undefined) {
+      const why = await client.why(ref);
+      cli.note(found === 0 ? `No log yet. ${why.sentence}` : `Nothing printed yet. ${why.sentence}`);
+    }
+  } finally {
+    await stream.close();
+  }
+  return exitCode.ok;
+}
+
+/** Resolves with 0 when the job has settled: how it ended is `wait`’s matter. */
+async function followLogs(cli: Cli, client: Client, ref: string, flags: LogsFlags): Promise<number> {
+  const { io } = cli;
+  const view = await client.show(ref);
+  const rules = rulesOf(cli, flags);
+  const stream = createLogStream(io.stdout, rules);
+  const progress = createProgress(cli, { logs: stream, tellsPhases: false });
+  const { signal, release } = leaveOnSignal(cli);
+  try {
+    const query = queryOf(flags);
+    const end = await followJob({ cli, client, id: view.id, follower: progress, logs: stream, query, leave: signal });
+    switch (end.kind) {
+      case 'settled':
+        progress.end(`-- ${verdictLine(end.view)}`, io.now());
+        return exitCode.ok;
+      case 'left':
+        progress.close();
+        return exitCode.interrupted;
+      case 'unread':
+        return exitCode.ok;
+    }
+  } finally {
+    progress.close();
+    release();
+  }
+}
+
+function queryOf({ worker, step, attempt }: LogsFlags): LogQuery {
+  return {
+    ...(worker === undefined ? {} : { worker }),
+    ...(step === undefined ? {} : { step }),
+    ...(attempt === undefined ? {} : { attempt }),
+  };
+}
+
+function rulesOf(cli: Cli, flags: LogsFlags): LogRules {
+  const form = flags.raw === true ? 'raw' : cli.json ? 'json' : cli.io.stdout.isTerminal ? 'terminal' : 'pipe';
+  if (form === 'raw' && flags.grep !== undefined) {
+    throw new JobmanError('--raw prints all bytes; it cannot go with --grep.', exitCode.usage);
+  }
+  return {
+    form,
+    numbered: flags.worker === undefined,
+    fold: form === 'terminal' && flags.noFold !== true,
+    colour: cli.screen.colour,
+    grep: flags.grep,
+    tail: flags.tail,
+    follow: flags.follow === true,
+  };
+}

@@ -1,0 +1,30 @@
+// show, also called details.
+
+import { exitCode } from '../../app/errors.ts';
+import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import { viewJson } from '../json.ts';
+import { showLines } from '../render/show.ts';
+
+export interface ShowFlags {
+  readonly jobName: string | undefined;
+}
+
+export async function show(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+  const { io, screen } = cli;
+  const client = await cli.services.client();
+  const refs = await refsOf(client, args, flags.jobName);
+  let isFirst = true;
+  return forEachRef(cli, refs, async (ref) => {
+    const view = await client.show(ref);
+    if (cli.json) {
+      cli.print(JSON.stringify(viewJson(view)));
+      return exitCode.ok;
+    }
+    const columns = io.stdout.isTerminal ? io.stdout.size().columns : null;
+    const lines = showLines(view, { columns, ink: screen.out, unicode: screen.unicode, now: io.now() });
+    // A blank line between jobs, where there are several.
+    io.stdout.write(`${isFirst ? '' : '\n'}${lines.join('\n')}\n`);
+    isFirst = false;
+    return exitCode.ok;
+  });
+}

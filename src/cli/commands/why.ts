@@ -1,0 +1,25 @@
+// why: one sentence, what it rests on, and what comes next.
+
+import { exitCode } from '../../app/errors.ts';
+import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import { whyJson } from '../json.ts';
+import { whyLines } from '../render/why.ts';
+import type { ShowFlags } from './show.ts';
+
+export async function why(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+  const { io } = cli;
+  const client = await cli.services.client();
+  const refs = await refsOf(client, args, flags.jobName);
+  let isFirst = true;
+  return forEachRef(cli, refs, async (ref) => {
+    const answer = await client.why(ref);
+    if (cli.json) {
+      cli.print(JSON.stringify(whyJson(answer)));
+      return exitCode.ok;
+    }
+    const columns = io.stdout.isTerminal ? io.stdout.size().columns : null;
+    io.stdout.write(`${isFirst ? '' : '\n'}${whyLines(answer, columns, io.now()).join('\n')}\n`);
+    isFirst = false;
+    return exitCode.ok;
+  });
+}

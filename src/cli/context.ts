@@ -1,0 +1,100 @@
+// What a command gets: the services, and how its output is to look. Made once from the flags that every command takes.
+
+import type { Client, Ref } from '../app/client.ts';
+import { exitCode, JobmanError } from '../app/errors.ts';
+import type { Io, Services } from '../app/services.ts';
+import { screenFor, type Screen, type ScreenFlags } from './screen.ts';
+
+/** Taken by every command, before or after its word. A flag that was not given is undefined. */
+export interface GlobalFlags extends ScreenFlags {
+  readonly json: boolean | undefined;
+  readonly yes: boolean | undefined;
+  readonly quiet: boolean | undefined;
+}
+
+export interface Cli {
+  readonly services: Services;
+  readonly io: Io;
+  readonly screen: Screen;
+  readonly json: boolean;
+  readonly yes: boolean;
+  readonly quiet: boolean;
+  /** One line of result, on standard output. */
+  print(line: string): void;
+  /** One line of remark, on standard error; not said when the user wants quiet. */
+  readonly note: (line: string) => void;
+  /** One line about what went wrong, on standard error, said even when the user wants quiet. */
+  complain(line: string): void;
+}
+
+/** A command: gets its flags and arguments parsed, returns the exit code; throws JobmanError for what it cannot do. */
+export type CommandBody<Flags, Args extends readonly unknown[]> = (
+  cli: Cli,
+  flags: Flags & GlobalFlags,
+  ...args: Args
+) => Promise<number>;
+
+export function createCli(services: Services, flags: GlobalFlags): Cli {
+  const { io } = services;
+  const quiet = flags.quiet === true;
+  return {
+    services,
+    io,
+    screen: screenFor(io, flags),
+    json: flags.json === true,
+    yes: flags.yes === true,
+    quiet,
+    print: (line) => io.stdout.write(`${line}\n`),
+    note: (line) => {
+      if (!quiet) io.stderr.write(`${line}\n`);
+    },
+    complain: (line) => io.stderr.write(`${line}\n`),
+  };
+}
+
+/** Says an expected failure on standard error and returns the exit code that it ends in. */
+export function complainAbout(error: JobmanError, cli: Pick<Cli, 'screen' | 'complain'>): number {
+  const [first, ...rest] = error.message.split('\n');
+  cli.complain(`${cli.screen.err('red', 'jobman:')} ${first ?? ''}`);
+  for (const line of [...rest, ...error.lines]) cli.complain(`  ${line}`);
+  return error.code;
+}
+
+/**
+ * The job that `--job-name` means: the one of exactly that name, even when the name looks like an id; else what the same
+ * word means without the flag. Throws a conflict when several jobs have the name.
+ */
+export async function refOfName(client: Client, name: string): Promise<Ref> {
+  const { rows } = await client.list({ name, all: true });
+  const named = rows.filter((row) => row.name === name);
+  if (named.length > 1) {
+    const ids = named.map((row) => row.id).join(', ');
+    throw new JobmanError(`Several jobs are named ${name}: ${ids}. Say which by its id.`, exitCode.conflict);
+  }
+  return named[0]?.id ?? name;
+}
+
+/** The jobs that a command is about: those of its arguments and that of `--job-name`. Throws when there is none. */
+export async function refsOf(client: Client, args: readonly Ref[], name: string | undefined): Promise<readonly Ref[]> {
+  const refs = name === undefined ? args : [...args, await refOfName(client, name)];
+  if (refs.length === 0)
+    throw new JobmanError('Which job? Say its id or name; `jobman list` shows them.', exitCode.usage);
+  return refs;
+}
+
+/**
+ * Does the same for each of several jobs. One that fails is said and does not keep the others from theirs; the worst
+ * exit code is the command's.
+ */
+export async function forEachRef(cli: Cli, refs: readonly Ref[], act: (ref: Ref) => Promise<number>): Promise<number> {
+  let worst: number = exitCode.ok;
+  for (const ref of refs) {
+    try {
+      worst = Math.max(worst, await act(ref));
+    } catch (error) {
+      if (!(error instanceof JobmanError)) throw error;
+      worst = Math.max(worst, complainAbout(error, cli));
+    }
+  }
+  return worst;
+}

@@ -1,0 +1,23 @@
+// The terminal never runs jobs, but it sees to it that somebody does.
+
+import type { Client } from '../app/client.ts';
+import { JobmanError } from '../app/errors.ts';
+import type { Cli } from './context.ts';
+
+/** Tells the controller that there is something to do; starts one where none is, and says so. */
+export async function wake(cli: Cli, client: Client): Promise<void> {
+  const said = await client.wake();
+  if (said !== null) cli.note(said);
+}
+
+/** While a job is followed: a controller that died is replaced. A failure is said and tried again later. */
+export async function keepController(cli: Cli, client: Client): Promise<void> {
+  try {
+    const controller = await cli.services.controller();
+    const { running } = await controller.status();
+    if (!running) await wake(cli, client);
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    cli.note(error.message);
+  }
+}

@@ -1,0 +1,196 @@
+// Following one job: its events and its logs, until it has settled or the user leaves. It only reads. Nothing here waits
+// in a busy loop: it looks four times a second, and at once when a log file says that it grew.
+
+import { watch, type FSWatcher } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client, JobView, LogQuery } from '../../app/client.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import type { Event } from '../../core/decision.ts';
+import type { Duration, Instant } from '../../core/time.ts';
+import type { Cli } from '../context.ts';
+import { keepController } from '../controller.ts';
+import type { LogStream } from '../logs/stream.ts';
+
+/** Who is told, and what is to be drawn around the logs. */
+export interface Follower {
+  /** The job as it is now, and what happened since the last call; at first all that ever happened. */
+  changed(view: JobView, news: readonly Event[], isFirst: boolean): void;
+  /** Called four times a second, for what moves by itself. */
+  tick(view: JobView, now: Instant): void;
+  /** The log is about to print: whatever is drawn below it must go. */
+  readonly clear: () => void;
+}
+
+export type FollowEnd =
+  | { readonly kind: 'settled'; readonly view: JobView }
+  /** The user left; the job goes on. */
+  | { readonly kind: 'left' }
+  /** Nobody reads our output any more. */
+  | { readonly kind: 'unread' };
+
+export interface FollowOptions {
+  readonly cli: Cli;
+  readonly client: Client;
+  readonly id: string;
+  readonly follower: Follower;
+  readonly logs: LogStream | null;
+  readonly query: LogQuery;
+  /** Aborted when the user leaves. */
+  readonly leave: AbortSignal;
+}
+
+const lookEvery: Duration = 250;
+/** Ages on the screen and phrases of others grow old: they are asked for again after this time. */
+const refreshEvery: Duration = 1_000;
+/** The end of a log may come a moment after the word that the job has ended. */
+const quietAfterEnd: Duration = 600;
+/** A job that settled this long ago has no log on its way any more. */
+const longSettled: Duration = 5_000;
+const controllerEvery: Duration = 5_000;
+/** Growth that is told in many small steps is answered in few. */
+const growthPause: Duration = 40;
+
+/** Throws JobmanError when the job is not there (any more). */
+export async function followJob(options: FollowOptions): Promise<FollowEnd> {
+  const { cli, client, id, follower, logs, leave } = options;
+  const { io } = cli;
+  const files = watchFiles();
+  let view = await client.show(id);
+  let changes = -1;
+  let seq = 0;
+  let shownAt = io.now();
+  let controllerAt = shownAt;
+  let printedAt = shownAt;
+  let attempt: number | null = null;
+  let isFirst = true;
+
+  const readLogs = async (stream: LogStream): Promise<void> => {
+    for (const file of await client.logs(id, options.query)) {
+      // Another try's log begins: what the last one still had to say comes first.
+      if (attempt !== null && file.attempt !== null && file.attempt > attempt) {
+        await stream.finish(io.now(), follower.clear);
+        isFirst = false;
+      }
+      attempt = file.attempt ?? attempt;
+      if (await stream.add(file, isFirst)) files.add(file.path);
+    }
+    if (await stream.pump(io.now(), follower.clear)) printedAt = io.now();
+  };
+
+  try {
+    for (;;) {
+      const seen = await client.changes();
+      const now = io.now();
+      if (seen !== changes || now - shownAt >= refreshEvery) {
+        const news = seen === changes ? [] : await client.events(id, seq);
+        view = await client.show(id);
+        shownAt = now;
+        if (logs !== null) await readLogs(logs);
+        if (news.length > 0 || changes === -1)
+          follower.changed(
+            view,
+            news.map(({ event }) => event),
+            changes === -1,
+          );
+        seq = news.at(-1)?.seq ?? seq;
+        changes = seen;
+      } else if (logs !== null) {
+        await readLogs(logs);
+      }
+      if (io.stdout.closed) return { kind: 'unread' };
+      if (leave.aborted) return { kind: 'left' };
+      follower.tick(view, io.now());
+      if (isSettled(view)) {
+        const isOver =
+          logs === null || now - view.since > longSettled || now - Math.max(printedAt, view.since) > quietAfterEnd;
+        if (isOver) {
+          await logs?.finish(io.now(), follower.clear);
+          return { kind: 'settled', view };
+        }
+      } else if (now - controllerAt >= controllerEvery) {
+        controllerAt = now;
+        await keepController(cli, client);
+      }
+      await Promise.race([pause(lookEvery, leave), files.grown()]);
+    }
+  } finally {
+    files.close();
+    await logs?.close();
+  }
+}
+
+/** Settled: nothing more will run without a new wish. */
+export function isSettled(view: Pick<JobView, 'phase'>): boolean {
+  return ['succeeded', 'failed', 'stopped', 'cancelled'].includes(view.phase);
+}
+
+/** The exit code that stands for how a job ended. */
+export function verdictCode(view: Pick<JobView, 'phase'>): number {
+  return view.phase === 'succeeded' ? exitCode.ok : exitCode.failed;
+}
+
+/**
+ * Aborted by the first Ctrl-C. From then on signals do what they do by default, so that a second Ctrl-C ends the
+ * program at once even if leaving should take long.
+ */
+export function leaveOnSignal(cli: Pick<Cli, 'io'>): { readonly signal: AbortSignal; readonly release: () => void } {
+  const controller = new AbortController();
+  const release = cli.io.onSignal(() => {
+    release();
+    controller.abort();
+  });
+  return { signal: controller.signal, release };
+}
+
+/** Waits, or returns at once when the signal is aborted. */
+export async function pause(length: Duration, signal: AbortSignal): Promise<void> {
+  try {
+    await sleep(length, undefined, { signal });
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}
+
+interface FileWatch {
+  add(path: string): void;
+  /** Resolves a moment after one of the files has grown. */
+  grown(): Promise<void>;
+  close(): void;
+}
+
+function watchFiles(): FileWatch {
+  const watchers = new Map<string, FSWatcher>();
+  let tell: (() => void) | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  return {
+    add(path) {
+      if (watchers.has(path)) return;
+      try {
+        const watcher = watch(path, () => {
+          timer ??= setTimeout(() => {
+            timer = undefined;
+            tell?.();
+          }, growthPause);
+        });
+        // The file is looked at anyway; being told is only quicker.
+        watcher.on('error', () => watcher.close());
+        watchers.set(path, watcher);
+      } catch {
+        // Too many watches, or a file system without them.
+      }
+    },
+    grown: () =>
+      new Promise((resolve) => {
+        tell = resolve;
+      }),
+    close() {
+      clearTimeout(timer);
+      for (const watcher of watchers.values()) watcher.close();
+    },
+  };
+}
+
+/** True when the error says that the job is no longer there, as after a delete from elsewhere. */
+export function isGone(error: unknown): boolean {
+  return error instanceof JobmanError && error.code === exitCode.notFound;
+}

@@ -1,0 +1,43 @@
+// Lines between the lines of a log: what happened to the job meanwhile.
+
+import type { JobView } from '../../app/client.ts';
+import { lengthText } from '../../app/figures.ts';
+import { eventSentence, evidenceText, reasonWords } from '../../app/history.ts';
+import type { Event } from '../../core/decision.ts';
+import { inertWord } from '../render/inert.ts';
+
+/** What of an event is said to somebody who watches; undefined for what they see anyway or need not know. */
+export function markOf(event: Event, view: Pick<JobView, 'spec'>): string | undefined {
+  switch (event.kind) {
+    case 'attempt_ended': {
+      // The end of the last try is the job's verdict, which has a line of its own.
+      if (event.reason === 'succeeded') return undefined;
+      const evidence = evidenceText(event.evidence);
+      return inertWord(evidence === '' ? reasonWords[event.reason] : `${reasonWords[event.reason]}; ${evidence}`);
+    }
+    case 'attempt_created': {
+      if (event.attempt === 1) return undefined;
+      const wait = event.notBefore - event.at;
+      const later = wait > 0 ? `, in ${lengthText(wait)}` : '';
+      return `try ${event.attempt} (stage ${event.stage}) on allocation ${event.allocation}${later}`;
+    }
+    case 'asked':
+    case 'allocation_refused':
+    case 'step_failed':
+    case 'silent':
+    case 'answering':
+      return inertWord(eventSentence(event, view));
+    case 'created':
+    case 'allocation_requested':
+    case 'allocation_seen':
+    case 'allocation_released':
+    case 'allocation_gone':
+    case 'attempt_started':
+    case 'attempt_running':
+    case 'attempt_ending':
+    case 'rule_applied':
+    case 'settled':
+    case 'removed':
+      return undefined;
+  }
+}

@@ -1,0 +1,105 @@
+// The help: of everything, of a group of commands, and of one command. Made from the table alone, so that it is quick.
+
+import { sections, type Entry, type Flag } from './entry.ts';
+import { padEnd, width } from './render/cell.ts';
+
+export interface HelpFacts {
+  readonly table: readonly Entry[];
+  readonly flags: Readonly<Record<string, Flag>>;
+  readonly letters: Readonly<Record<string, string>>;
+}
+
+/** Ends with a newline. `path` is what was typed before `--help`: empty, `list`, `controller`, `controller run`. */
+export function helpText(facts: HelpFacts, path: string): string {
+  const found = facts.table.find((entry) => entry.path === path || entry.alias === path);
+  if (found !== undefined) return commandHelp(facts, found);
+  return path === '' ? wholeHelp(facts) : groupHelp(facts, path);
+}
+
+/** A word of a flag as it is typed: `cmdOnly` is `--cmd-only`. */
+export function flagName(name: string): string {
+  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}
+
+function wholeHelp({ table }: HelpFacts): string {
+  const lines = ['Usage: jobman <command> [arguments]', ''];
+  for (const section of sections) {
+    lines.push(section);
+    const entries = table.filter((entry) => entry.section === section && !entry.hidden);
+    lines.push(...inColumns(wordsOf(entries)), '');
+  }
+  lines.push(
+    '`jobman <command> --help` tells its flags and shows examples.',
+    'A job is named by its id (1 is 000001) or by its name. Several at once are fine.',
+    '',
+    'Exit codes: 0 done, 1 it failed, 2 wrong usage or manifest, 3 not found, 4 conflict, 5 unreachable, 130 interrupted.',
+  );
+  return `${lines.join('\n')}\n`;
+}
+
+/** One row a command; commands that differ in their last word only share a row there, and have their own in the group's help. */
+function wordsOf(entries: readonly Entry[]): (readonly [string, string])[] {
+  const rows = new Map<string, string>();
+  for (const { path, alias, brief } of entries) {
+    const [group, word] = path.split(' ');
+    if (word === undefined) rows.set(alias === undefined ? path : `${path}, ${alias}`, brief);
+    else if (group !== undefined) rows.set(`${group} ...`, groups[group] ?? '');
+  }
+  return [...rows];
+}
+
+/** What a group of commands is about. */
+export const groups: Readonly<Record<string, string>> = {
+  controller: 'The loop that looks after jobs: start, stop, status, run, install, uninstall',
+  emulator: 'The built-in cloud: start, stop, status, serve, preempt and other happenings',
+};
+
+function groupHelp({ table }: HelpFacts, group: string): string {
+  const entries = table.filter((entry) => entry.path.startsWith(`${group} `));
+  const rows = entries.map((entry) => {
+    const word = entry.hidden ? entry.usage : entry.path.slice(group.length + 1);
+    return [word, entry.brief] as const;
+  });
+  const lines = [`Usage: jobman ${group} <command>`, '', groups[group] ?? '', '', ...inColumns(rows)];
+  return `${lines.join('\n')}\n`;
+}
+
+function commandHelp({ flags, letters }: HelpFacts, entry: Entry): string {
+  const typed = entry.hidden ? entry.path.split(' ').slice(0, -1).join(' ') : entry.path;
+  const lines = [`Usage: jobman ${typed} ${entry.usage}`.trimEnd()];
+  if (entry.alias !== undefined) lines.push(`       jobman ${entry.alias} ${entry.usage}`.trimEnd());
+  lines.push('', `${entry.brief}.`);
+  if (entry.about !== '') lines.push(entry.about);
+  if (Object.keys(entry.flags).length > 0) lines.push('', 'Flags', ...flagRows(entry.flags, entry.letters));
+  lines.push('', 'Flags of every command', ...flagRows(flags, { ...letters, h: 'help' }, { help: helpFlag }));
+  lines.push('', 'Examples', ...inColumns(entry.examples));
+  const exits = Object.entries(entry.exits);
+  if (exits.length > 0) lines.push('', 'Exit codes', ...inColumns(exits));
+  return `${lines.join('\n')}\n`;
+}
+
+const helpFlag: Flag = { kind: 'boolean', brief: 'Print this' };
+
+function flagRows(
+  flags: Readonly<Record<string, Flag>>,
+  letters: Readonly<Record<string, string>>,
+  more: Readonly<Record<string, Flag>> = {},
+): string[] {
+  const rows = Object.entries({ ...flags, ...more }).map(([name, flag]) => {
+    const letter = Object.entries(letters).find(([, target]) => target === name)?.[0];
+    const value = flag.kind === 'boolean' ? '' : ` ${flag.placeholder ?? flag.values?.join('|') ?? 'value'}`;
+    // The ten phases are listed by `list` itself; a column that wide would push all briefs away.
+    const shown = value.length > 40 ? ' word' : value;
+    return [`${letter === undefined ? '   ' : `-${letter},`} ${flagName(name)}${shown}`, flag.brief] as const;
+  });
+  return inColumns(rows);
+}
+
+function inColumns(rows: readonly (readonly [string, string])[]): string[] {
+  const left = Math.max(...rows.map(([first]) => width(first)).filter((size) => size <= 48), 0);
+  return rows.map(([first, second]) => {
+    // A first part that is longer than the column has its meaning on the next line.
+    if (width(first) > left) return `  ${first}\n  ${' '.repeat(left)}  ${second}`;
+    return `  ${padEnd(first, left)}  ${second}`.trimEnd();
+  });
+}

@@ -1,0 +1,118 @@
+// Bytes of one log become lines. What is held at any moment is bounded, whatever the program prints: a line of 10 MB, a
+// progress bar that never ends its line, nothing but zero bytes.
+
+import { decode } from '../render/inert.ts';
+
+/** A line, or a part of one that was too long to be held. Without its newline. */
+export interface Piece {
+  readonly text: string;
+  /** False for the later parts of a line. */
+  readonly starts: boolean;
+  /** False for all parts of a line but the last. */
+  readonly ends: boolean;
+  /** How many bytes of the line were left out. */
+  readonly left: number;
+}
+
+export interface SplitRules {
+  /** The most bytes of a line that are held. */
+  readonly most: number;
+  /** What is done with a longer one: its end is counted and left out, or it is handed on in parts. */
+  readonly longer: 'cut' | 'parts';
+  /** True: of a line that was written over with carriage returns (a progress bar) only its last state is kept. */
+  readonly collapse: boolean;
+}
+
+export interface Splitter {
+  push(bytes: Buffer): void;
+  /** What has come of a line that is not ended yet; empty when there is none. */
+  pending(): string;
+  /** Hands on a line that was not ended. */
+  end(): void;
+}
+
+const newline = 10;
+const carriageReturn = 13;
+
+export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void): Splitter {
+  let held: Buffer = Buffer.alloc(0);
+  let left = 0;
+  let starts = true;
+  /** Between the `\r` and what comes next nothing has been written over yet: the old state still stands there. */
+  let isReturned = false;
+
+  function take(bytes: Buffer): void {
+    if (bytes.length === 0) return;
+    held = held.length === 0 ? bytes : Buffer.concat([held, bytes]);
+    if (held.length <= rules.most) return;
+    if (rules.longer === 'parts') {
+      const size = wholeCharacters(held);
+      emit({ text: decode(held.subarray(0, size)), starts, ends: false, left: 0 });
+      held = held.subarray(size);
+      starts = false;
+    } else {
+      const kept = wholeCharacters(held.subarray(0, rules.most));
+      left += held.length - kept;
+      // A copy, because a part of a large buffer keeps all of it alive.
+      held = Buffer.from(held.subarray(0, kept));
+    }
+  }
+
+  function takeCollapsing(bytes: Buffer): void {
+    let from = 0;
+    for (let at = bytes.indexOf(carriageReturn); at >= 0; at = bytes.indexOf(carriageReturn, from)) {
+      overwrite(bytes.subarray(from, at));
+      isReturned = true;
+      from = at + 1;
+    }
+    overwrite(bytes.subarray(from));
+  }
+
+  function overwrite(bytes: Buffer): void {
+    if (bytes.length === 0) return;
+    if (isReturned) {
+      held = Buffer.alloc(0);
+      left = 0;
+      isReturned = false;
+    }
+    take(bytes);
+  }
+
+  function finish(): void {
+    emit({ text: decode(held), starts, ends: true, left });
+    held = Buffer.alloc(0);
+    left = 0;
+    starts = true;
+    isReturned = false;
+  }
+
+  const takeAll = rules.collapse ? takeCollapsing : take;
+  return {
+    push(bytes) {
+      let from = 0;
+      for (let at = bytes.indexOf(newline); at >= 0; at = bytes.indexOf(newline, from)) {
+        takeAll(bytes.subarray(from, at));
+        finish();
+        from = at + 1;
+      }
+      takeAll(bytes.subarray(from));
+      // What waits must not keep the whole block alive that it came in.
+      if (held.length > 0 && held.buffer === bytes.buffer) held = Buffer.from(held);
+    },
+    pending: () => (held.length === 0 ? '' : decode(held)),
+    end() {
+      if (held.length > 0 || left > 0 || !starts) finish();
+    },
+  };
+}
+
+/** The length without a UTF-8 character that is cut off at the end (RFC 3629, section 3). */
+function wholeCharacters(bytes: Buffer): number {
+  for (let back = 1; back <= 3 && back < bytes.length; back += 1) {
+    const byte = bytes[bytes.length - back] ?? 0;
+    if ((byte & 0xc0) === 0x80) continue;
+    const size = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    return size > back ? bytes.length - back : bytes.length;
+  }
+  return bytes.length;
+}

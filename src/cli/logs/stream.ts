@@ -1,0 +1,223 @@
+// Log files become text on standard output, as much as there is and as it comes. Nothing is held beyond a few blocks for
+// each file, and a reader that is slow slows the reading down.
+
+import { open, type FileHandle } from 'node:fs/promises';
+import type { LogFile } from '../../app/client.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import type { Stream } from '../../app/services.ts';
+import type { WorkerId } from '../../core/spec.ts';
+import type { Instant } from '../../core/time.ts';
+import { inert, inertWord } from '../render/inert.ts';
+import { createQueue, lookahead, mix, type Lane } from './mix.ts';
+import { lineText, type LineRules } from './line.ts';
+import { createSplitter, type Piece, type SplitRules, type Splitter } from './split.ts';
+import { offsetOfLast } from './tail.ts';
+
+export interface LogRules extends LineRules {
+  readonly grep: RegExp | undefined;
+  /** The last lines of each file that is there at the beginning. With `grep`: the last matches, unless more is to come. */
+  readonly tail: number | undefined;
+  /** Whether more may come after what is there now. */
+  readonly follow: boolean;
+}
+
+export interface LogStream {
+  /**
+   * Begins to read a file; one that is read already is left alone. `isFirst` says that `tail` holds for it. False when
+   * it is not there (yet). Throws JobmanError when it may not be read.
+   */
+  add(file: LogFile, isFirst: boolean): Promise<boolean>;
+  /**
+   * Prints all that can be printed now. `before` is called once ahead of the first text. Resolves with true when
+   * something was printed. Stops early when nobody reads any more.
+   */
+  pump(now: Instant, before?: () => void): Promise<boolean>;
+  /** Prints what still waits, as when nothing more will come, and lets go of the files: the next try begins anew. */
+  finish(now: Instant, before?: () => void): Promise<boolean>;
+  /** Lines that are begun and not ended, as a progress bar is; for a terminal to show below. */
+  partial(): readonly { readonly worker: WorkerId | null; readonly text: string }[];
+  close(): Promise<void>;
+}
+
+/** A line longer than this is cut on a terminal. */
+const terminalMost = 4 * 1024;
+/** A line longer than this goes to a pipe in parts. */
+const pipeMost = 1024 * 1024;
+const blockSize = 64 * 1024;
+/** How much text is gathered before it is written. */
+const writeSize = 64 * 1024;
+/** How long a line waits for the same one of other workers, in milliseconds. */
+const patience = 300;
+
+interface Source extends Lane {
+  readonly file: FileHandle;
+  readonly path: string;
+  readonly attempt: number | null;
+  readonly splitter: Splitter;
+  offset: number;
+}
+
+export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
+  let sources: Source[] = [];
+  let text = '';
+  let printed = false;
+  let announce: (() => void) | undefined;
+  let readAt: Instant = 0;
+  /** The file whose long line has come in part only, so that its next part continues the line. */
+  let inside: Lane | undefined;
+  /** Where the last matches are wanted, they are known only at the end. */
+  const lastMatches =
+    rules.grep !== undefined && rules.tail !== undefined && !rules.follow ? new Map<Lane, Piece[]>() : null;
+
+  function say(): void {
+    printed = true;
+    announce?.();
+    announce = undefined;
+  }
+
+  function emit(from: readonly Lane[], piece: Piece): void {
+    if (rules.grep !== undefined && !rules.grep.test(piece.text)) return;
+    const [lane] = from;
+    if (lastMatches === null || lane === undefined) return put(from, piece);
+    const matches = lastMatches.get(lane) ?? [];
+    matches.push(piece);
+    if (matches.length > (rules.tail ?? 0)) matches.shift();
+    lastMatches.set(lane, matches);
+  }
+
+  function put(from: readonly Lane[], piece: Piece): void {
+    say();
+    const [lane] = from;
+    // Long lines of two files that come in parts at the same time: each part gets a line of its own.
+    if (inside !== undefined && inside !== lane) text += '\n';
+    const continues = inside !== undefined && inside === lane;
+    text += lineText(
+      { attempt: attemptOf(from), workers: workersOf(from), piece, continues },
+      workersOf(sources),
+      rules,
+    );
+    inside = piece.ends || rules.form === 'json' ? undefined : lane;
+  }
+
+  async function write(): Promise<void> {
+    if (text === '') return;
+    stdout.write(text);
+    text = '';
+    await stdout.flush();
+  }
+
+  /** Reads until there is enough to compare, or nothing more: for now, or for good when the file is `complete`. */
+  async function fill(source: Source, complete: boolean): Promise<void> {
+    while (source.queue.size < lookahead && source.state !== 'ended') {
+      const bytes = await nextBlock(source);
+      source.state = bytes.length > 0 ? 'more' : complete ? 'ended' : 'later';
+      if (source.state === 'ended') source.splitter.end();
+      else source.splitter.push(bytes);
+      if (source.state === 'later') return;
+    }
+  }
+
+  async function pumpLines(complete: boolean): Promise<void> {
+    for (;;) {
+      for (const source of sources) await fill(source, complete);
+      const before = waitingIn(sources);
+      mix(sources, { fold: rules.fold, patience }, readAt, emit);
+      if (text.length >= writeSize) await write();
+      if (stdout.closed || waitingIn(sources) === before) return;
+    }
+  }
+
+  async function pumpBytes(): Promise<void> {
+    for (const source of sources) {
+      for (let bytes = await nextBlock(source); bytes.length > 0; bytes = await nextBlock(source)) {
+        say();
+        stdout.write(bytes);
+        await stdout.flush();
+        if (stdout.closed) return;
+      }
+    }
+  }
+
+  async function pumpAll(now: Instant, before: (() => void) | undefined, complete: boolean): Promise<boolean> {
+    printed = false;
+    announce = before;
+    readAt = now;
+    if (rules.form === 'raw') await pumpBytes();
+    else await pumpLines(complete);
+    await write();
+    return printed;
+  }
+
+  async function close(): Promise<void> {
+    const closing = sources;
+    sources = [];
+    await Promise.all(closing.map((source) => source.file.close()));
+  }
+
+  return {
+    async add({ path, worker, attempt }, isFirst) {
+      if (sources.some((source) => source.path === path)) return true;
+      const file = await openLog(path);
+      if (file === undefined) return false;
+      const isWhole = rules.tail === undefined || lastMatches !== null || !isFirst;
+      const offset = isWhole ? 0 : await offsetOfLast(file, rules.tail ?? 0);
+      const queue = createQueue();
+      const splitter = createSplitter(splitRules(rules), (piece) => queue.add({ piece, at: readAt }));
+      sources.push({ worker, queue, state: 'more', file, path, attempt, splitter, offset });
+      return true;
+    },
+    pump: (now, before) => pumpAll(now, before, false),
+    async finish(now, before) {
+      await pumpAll(now, before, true);
+      for (const [lane, pieces] of lastMatches ?? []) for (const piece of pieces) put([lane], piece);
+      lastMatches?.clear();
+      if (inside !== undefined) text += '\n';
+      inside = undefined;
+      await write();
+      await close();
+      return printed;
+    },
+    partial: () =>
+      sources.flatMap(({ worker, splitter }) => {
+        const pending = splitter.pending();
+        return pending === '' ? [] : [{ worker, text: inertWord(inert(pending, false)) }];
+      }),
+    close,
+  };
+}
+
+async function openLog(path: string): Promise<FileHandle | undefined> {
+  try {
+    return await open(path);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return undefined;
+    throw new JobmanError(`The log cannot be read: ${message}.`, exitCode.failed, [], { cause: error });
+  }
+}
+
+/** Empty at the end of what is there now. */
+async function nextBlock(source: Source): Promise<Buffer> {
+  const block = Buffer.allocUnsafe(blockSize);
+  const { bytesRead } = await source.file.read(block, 0, blockSize, source.offset);
+  source.offset += bytesRead;
+  return block.subarray(0, bytesRead);
+}
+
+function splitRules(rules: LogRules): SplitRules {
+  if (rules.form === 'terminal') return { most: terminalMost, longer: 'cut', collapse: true };
+  return { most: pipeMost, longer: 'parts', collapse: false };
+}
+
+function waitingIn(sources: readonly Source[]): number {
+  return sources.reduce((count, source) => count + source.queue.size, 0);
+}
+
+function workersOf(lanes: readonly Lane[]): readonly WorkerId[] {
+  return lanes.flatMap(({ worker }) => (worker === null ? [] : [worker]));
+}
+
+function attemptOf(lanes: readonly Lane[]): number | null {
+  // Only our own sources are ever mixed.
+  return (lanes as readonly Source[])[0]?.attempt ?? null;
+}

@@ -1,0 +1,52 @@
+// How the words after a flag become values. Each throws an Error whose message says what was expected.
+
+import type { WorkerId } from '../core/spec.ts';
+import type { Duration } from '../core/time.ts';
+import { parseDuration as durationOf } from '../manifest/durations.ts';
+
+/** A whole number, zero or more. */
+export function parseCount(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new Error('expected a whole number');
+  return Number(text);
+}
+
+/** A number greater than zero. */
+export function parseFactor(text: string): number {
+  const factor = Number(text);
+  if (text.trim() === '' || !Number.isFinite(factor) || factor <= 0) throw new Error('expected a number above 0');
+  return factor;
+}
+
+/** A worker's number, or `here`: the machine that jobman runs on. */
+export function parseWorker(text: string): WorkerId {
+  if (text === 'here') return text;
+  if (!/^\d{1,6}$/.test(text)) throw new Error('expected a worker’s number, or `here`');
+  return Number(text);
+}
+
+/** `90s`, `10m`, `2h`, `1d`, `1h30m`, as in a manifest; a number alone is seconds. */
+export function parseDuration(text: string): Duration {
+  const duration = durationOf(text);
+  if (duration === undefined) throw new Error('expected a length of time: 90s, 10m, 2h or 1d');
+  return duration;
+}
+
+/** The same, or `never`. */
+export function parseDurationOrNever(text: string): Duration | 'never' {
+  return text === 'never' ? text : parseDuration(text);
+}
+
+/** A regular expression of JavaScript. */
+export function parsePattern(text: string): RegExp {
+  try {
+    return new RegExp(text, 'u');
+  } catch {
+    // Patterns that people bring from grep escape more than the strict form allows.
+    try {
+      return new RegExp(text);
+    } catch (error) {
+      const [, , why] = /^(.*: )?(.*)$/.exec(error instanceof Error ? error.message : '') ?? [];
+      throw new Error(`not a regular expression: ${why ?? text}`, { cause: error });
+    }
+  }
+}

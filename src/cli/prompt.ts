@@ -1,0 +1,18 @@
+// Questions. Asked on a terminal only; elsewhere the answer is the safe one, and the flag that says yes is named.
+
+import { exitCode, JobmanError } from '../app/errors.ts';
+import type { Cli } from './context.ts';
+
+/**
+ * True when the user says yes, or said so with --yes; false when they say anything else. Throws a usage error where
+ * nobody can be asked: `refused` says what was not done.
+ */
+export async function confirm(cli: Cli, question: string, refused: string): Promise<boolean> {
+  if (cli.yes) return true;
+  if (!cli.io.stdin.isTerminal || !cli.io.stderr.isTerminal) {
+    throw new JobmanError(`${refused} Say --yes to do it without a question.`, exitCode.usage);
+  }
+  cli.io.stderr.write(`${question} [y/N] `);
+  const answer = await cli.io.stdin.line();
+  return /^(y|yes)$/i.test(answer?.trim() ?? '');
+}

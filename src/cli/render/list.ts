@@ -1,0 +1,132 @@
+// The table of jobs. Rows come from app/views.ts; here they are only made to fit.
+
+import type { JobRow } from '../../app/client.ts';
+import { ageText } from '../../app/figures.ts';
+import type { Instant } from '../../core/time.ts';
+import { glyph, inPhaseStyle, type Ink } from '../screen.ts';
+import { cutEnd, cutMiddle, padEnd, padStart, width } from './cell.ts';
+import { inertWord } from './inert.ts';
+
+export interface ListLayout {
+  /** Columns of the terminal; null where there is none: then nothing is cut and no column is left out. */
+  readonly columns: number | null;
+  readonly ink: Ink;
+  readonly unicode: boolean;
+  readonly now: Instant;
+}
+
+interface Column {
+  readonly title: string;
+  readonly text: (row: JobRow, layout: ListLayout) => string;
+  readonly align?: 'right';
+}
+
+const columns = {
+  id: { title: 'JOB ID', text: (row) => row.id },
+  user: { title: 'USER', text: (row) => inertWord(row.user) },
+  name: { title: 'NAME', text: (row) => inertWord(row.name) },
+  accelerator: { title: 'ACCELERATOR', text: (row) => inertWord(row.accelerator) },
+  zone: { title: 'ZONE', text: (row) => inertWord(row.zone ?? '-') },
+  host0: { title: 'HOST0 IP', text: (row) => inertWord(row.host0 ?? '-') },
+  status: { title: 'STATUS', text: (row, layout) => `${glyph(layout, row.phase)} ${inertWord(row.status)}` },
+  age: { title: 'AGE', text: (row, layout) => ageText(layout.now - row.createdAt), align: 'right' },
+  reason: { title: 'REASON', text: (row) => inertWord(row.reason) },
+} as const satisfies Readonly<Record<string, Column>>;
+
+type ColumnName = keyof typeof columns;
+
+/**
+ * Left out in this order when a terminal is too narrow; JOB ID, NAME, STATUS and REASON always stay. USER goes early only
+ * where it says nothing because all rows are of one.
+ */
+function dropOrder(users: number): readonly ColumnName[] {
+  return users > 1 ? ['host0', 'zone', 'age', 'accelerator', 'user'] : ['host0', 'user', 'zone', 'age', 'accelerator'];
+}
+
+/** What a name and a reason are cut to before a whole column is left out. */
+const nameLeast = 16;
+const reasonLeast = 24;
+/** From this width on nothing is left out: names and reasons are cut further instead. */
+const wideTerminal = 120;
+/** Below this width a job takes two lines. */
+const narrowTerminal = 60;
+
+/** The lines of the table, a heading first; `[]` for no rows. Never wider than the terminal. */
+export function listLines(rows: readonly JobRow[], layout: ListLayout): readonly string[] {
+  if (rows.length === 0) return [];
+  if (layout.columns !== null && layout.columns < narrowTerminal) return rows.flatMap((row) => twoLines(row, layout));
+
+  const cells = new Map<ColumnName, readonly string[]>();
+  for (const [name, column] of Object.entries(columns) as [ColumnName, Column][]) {
+    cells.set(name, [column.title, ...rows.map((row) => column.text(row, layout))]);
+  }
+  const sizes = fit(cells, new Set(rows.map((row) => row.user)).size, layout.columns);
+
+  return ['', ...rows.keys()].map((_, line) => {
+    const row = rows[line - 1];
+    const parts = [...sizes].map(([name, size], index) => {
+      const cell = cut(name, cells.get(name)?.[line] ?? '', size);
+      const isLast = index === sizes.size - 1;
+      const padded =
+        (columns[name] as Column).align === 'right' ? padStart(cell, size) : isLast ? cell : padEnd(cell, size);
+      return name === 'status' && row !== undefined ? inPhaseStyle(layout.ink, row.phase, padded) : padded;
+    });
+    return parts.join('  ').trimEnd();
+  });
+}
+
+/** Which columns are shown, and how wide. */
+function fit(
+  cells: ReadonlyMap<ColumnName, readonly string[]>,
+  users: number,
+  available: number | null,
+): ReadonlyMap<ColumnName, number> {
+  const sizes = new Map<ColumnName, number>();
+  for (const [name, texts] of cells)
+    sizes.set(
+      name,
+      texts.reduce((most, text) => Math.max(most, width(text)), 0),
+    );
+  if (available === null) return sizes;
+
+  const natural = { name: sizes.get('name') ?? 0, reason: sizes.get('reason') ?? 0 };
+  const least = () =>
+    total(sizes) -
+    natural.name -
+    natural.reason +
+    Math.min(natural.name, nameLeast) +
+    Math.min(natural.reason, reasonLeast);
+  if (available < wideTerminal) {
+    for (const name of dropOrder(users)) {
+      if (least() <= available) break;
+      sizes.delete(name);
+    }
+  }
+  // A reason is read from its beginning, so it gives way first; a name keeps both of its ends.
+  const over = () => total(sizes) - available;
+  if (over() > 0) sizes.set('reason', Math.max(Math.min(natural.reason, reasonLeast), natural.reason - over()));
+  if (over() > 0) sizes.set('name', Math.max(Math.min(natural.name, nameLeast), natural.name - over()));
+  if (over() > 0) sizes.set('reason', Math.max(8, (sizes.get('reason') ?? 0) - over()));
+  if (over() > 0) sizes.set('name', Math.max(6, (sizes.get('name') ?? 0) - over()));
+  if (over() > 0) sizes.set('reason', Math.max(0, (sizes.get('reason') ?? 0) - over()));
+  return sizes;
+}
+
+function total(sizes: ReadonlyMap<ColumnName, number>): number {
+  return [...sizes.values()].reduce((sum, size) => sum + size, 0) + 2 * (sizes.size - 1);
+}
+
+function cut(name: ColumnName, text: string, size: number): string {
+  return name === 'name' ? cutMiddle(text, size) : cutEnd(text, size);
+}
+
+/** `000042  vit-l16-3e4` above `> running  2h05m, 2 preemptions`, for terminals that hold no table. */
+function twoLines(row: JobRow, layout: ListLayout): readonly string[] {
+  const most = layout.columns ?? Number.POSITIVE_INFINITY;
+  const age = ageText(layout.now - row.createdAt);
+  const name = cutMiddle(inertWord(row.name), most - row.id.length - age.length - 4);
+  const first = padEnd(`${row.id}  ${name}`, most - age.length) + age;
+  const status = cutEnd(columns.status.text(row, layout), most - 2);
+  const reason = cutEnd(inertWord(row.reason), most - 4 - width(status));
+  return [first, `  ${inPhaseStyle(layout.ink, row.phase, status)}  ${reason}`.trimEnd()];
+}

@@ -1,0 +1,23 @@
+// What `create --dry-run` says.
+
+import type { Plan } from '../../app/client.ts';
+import { priceText } from '../../app/figures.ts';
+import { labelled } from './show.ts';
+
+export function planLines(plan: Plan, columns: number | null): readonly string[] {
+  const rows: (readonly [string, string])[] = [];
+  // The label stands before the first of its lines only.
+  const list = (label: string, texts: readonly string[]) => {
+    for (const [index, text] of texts.entries()) rows.push([index === 0 ? label : '', text]);
+  };
+  list('asks', plan.asks);
+  rows.push([
+    'price',
+    plan.pricePerHour === null ? 'not known' : `${priceText(plan.pricePerHour)} while it is ready, estimated`,
+  ]);
+  list('setup', plan.steps);
+  list('command', plan.command.trimEnd().split('\n'));
+  list('rules', plan.rules);
+  list('limits', plan.limits);
+  return [`${plan.name}: nothing was stored; this is what create would do`, ...labelled(rows, columns)];
+}

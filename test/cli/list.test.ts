@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { width } from '../../src/cli/render/cell.ts';
+import { jobman, view } from './support/pretend.ts';
+
+const jobs = [
+  view({ id: '000045', name: 'eval-sweep', accelerator: 'v6e-8', phase: 'queued', reason: 'no capacity for 9m' }),
+  view(),
+  view({ id: '000041', name: 'vit-l16-1e4', phase: 'failed', reason: 'exit 1, worker 3' }),
+];
+const headings = (out: string) => out.split('\n')[0]?.split(/ {2,}/);
+
+suite('list', () => {
+  test('has all columns and cuts nothing where there is no terminal', async () => {
+    const name = 'a-name-that-no-terminal-would-show-whole-because-it-is-far-too-long-for-any-of-them';
+    const { code, out, err } = await jobman(['list'], { jobs: [view({ name }), ...jobs] });
+    assert.equal(code, 0);
+    const all = ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST0 IP', 'STATUS', 'AGE', 'REASON'];
+    assert.deepEqual(headings(out), all);
+    assert.ok(out.includes(name));
+    assert.ok(!out.includes('\u001b'), 'No colour reaches a pipe.');
+    assert.equal(err, '4 jobs\n');
+  });
+
+  for (const [columns, expected] of [
+    [200, ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST0 IP', 'STATUS', 'AGE', 'REASON']],
+    [120, ['JOB ID', 'USER', 'NAME', 'ACCELERATOR', 'ZONE', 'HOST0 IP', 'STATUS', 'AGE', 'REASON']],
+    [88, ['JOB ID', 'NAME', 'ACCELERATOR', 'ZONE', 'STATUS', 'AGE', 'REASON']],
+    [80, ['JOB ID', 'NAME', 'ACCELERATOR', 'STATUS', 'AGE', 'REASON']],
+    [60, ['JOB ID', 'NAME', 'STATUS', 'REASON']],
+  ] as const) {
+    test(`on a terminal of ${columns} columns shows ${expected.join(', ')}`, async () => {
+      const { out } = await jobman(['list', '--color', 'never'], { jobs, terminal: { columns, rows: 24 } });
+      assert.deepEqual(headings(out), expected);
+      for (const line of out.split('\n')) assert.ok(width(line) <= columns, `${line} is wider than ${columns}`);
+    });
+  }
+
+  test('keeps USER as long as the jobs are of several', async () => {
+    const mixed = [...jobs, view({ id: '000046', user: 'bob' })];
+    const { out } = await jobman(['list', '--color=never'], { jobs: mixed, terminal: { columns: 80, rows: 24 } });
+    assert.ok(headings(out)?.includes('USER'));
+    assert.ok(!headings(out)?.includes('ZONE'));
+  });
+
+  test('gives a job two lines on a terminal of 40 columns', async () => {
+    const { out } = await jobman(['list', '--color=never'], { jobs, terminal: { columns: 40, rows: 24 } });
+    assert.equal(
+      out,
+      [
+        '000045  eval-sweep                   14h',
+        '  ◌ queued  no capacity for 9m',
+        '000042  vit-l16-3e4                  14h',
+        '  ▸ running  2h05m, 2 preemptions',
+        '000041  vit-l16-1e4                  14h',
+        '  ✗ failed  exit 1, worker 3',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  test('cuts a long name in its middle, because names of one family differ at both ends', async () => {
+    const name = 'pretraining-with-the-large-data-3e4';
+    const { out } = await jobman(['list', '--color=never'], {
+      jobs: [view({ name })],
+      terminal: { columns: 80, rows: 24 },
+    });
+    assert.match(out, /pretrai\S*~\S*3e4/);
+  });
+
+  test('shows phases without colour where the locale is not UTF-8, by ASCII marks', async () => {
+    const { out } = await jobman(['list'], { jobs, env: { LANG: 'C' } });
+    assert.match(out, /\. queued/);
+    assert.match(out, /> running/);
+    assert.match(out, /x failed/);
+  });
+
+  test('colours a terminal, but not with NO_COLOR or a dumb one', async () => {
+    const terminal = { columns: 80, rows: 24 };
+    assert.ok((await jobman(['list'], { jobs, terminal })).out.includes('\u001b[31m'));
+    assert.ok(!(await jobman(['list'], { jobs, terminal, env: { NO_COLOR: '1' } })).out.includes('\u001b'));
+    assert.ok(!(await jobman(['list'], { jobs, terminal, env: { TERM: 'dumb' } })).out.includes('\u001b'));
+    assert.ok((await jobman(['list'], { jobs, terminal, env: { NO_COLOR: '' } })).out.includes('\u001b[31m'));
+    assert.ok((await jobman(['list', '--color=always'], { jobs })).out.includes('\u001b[31m'));
+  });
+
+  test('counts what it does not show, and says how to see it', async () => {
+    const { err } = await jobman(['list'], { jobs, more: 28 });
+    assert.match(err, /^3 of 31 jobs: .*--all/);
+  });
+
+  test('tells what makes a first job, and which filter hides the others', async () => {
+    assert.match((await jobman(['list'])).err, /No jobs yet\. `jobman create/);
+    const filtered = await jobman(['list', '--phase', 'stopped', '--user=bob'], { jobs });
+    assert.equal(filtered.err, 'No job is of bob and stopped.\n');
+    assert.equal(filtered.out, '');
+  });
+
+  test('says what did not answer, on standard error', async () => {
+    const { out, err } = await jobman(['list'], { jobs, notes: ['cluster hpc-a did not answer in 2 s'] });
+    assert.match(err, /note: cluster hpc-a/);
+    assert.ok(!out.includes('hpc-a'));
+  });
+
+  test('--json prints one object a line, with moments in RFC 3339', async () => {
+    const { out } = await jobman(['--json', 'list'], { jobs });
+    const rows = out
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { id: string; createdAt: string });
+    assert.deepEqual(
+      rows.map(({ id }) => id),
+      ['000045', '000042', '000041'],
+    );
+    assert.equal(rows[0]?.createdAt, '2026-11-20T18:20:14.000Z');
+  });
+
+  test('a name cannot move the cursor', async () => {
+    const { out } = await jobman(['list'], { jobs: [view({ name: 'evil\u001b[2J\u0007' })] });
+    assert.ok(out.includes('evil\\x1b[2J\\x07'));
+  });
+});

@@ -1,0 +1,255 @@
+/**
+ * A pretend rest of the program for tests of the terminal: jobs as plain data in, text and exit code out. Only the
+ * terminal's own part is real, which is what these tests are about; the whole program runs in the front-door tests.
+ */
+import type { AskAnswer, Client, JobRow, JobView, LogFile, Plan, Verb } from '../../../src/app/client.ts';
+import { exitCode, JobmanError } from '../../../src/app/errors.ts';
+import type { Io, Services, Stream } from '../../../src/app/services.ts';
+import { run } from '../../../src/cli/run.ts';
+import type { Event } from '../../../src/core/decision.ts';
+import type { JobSpec } from '../../../src/core/spec.ts';
+
+export interface Terminal {
+  readonly columns: number;
+  readonly rows: number;
+}
+
+export interface PretendOptions {
+  readonly jobs?: readonly JobView[];
+  readonly events?: Readonly<Record<string, readonly Event[]>>;
+  readonly logs?: readonly LogFile[];
+  readonly more?: number;
+  readonly notes?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Both outputs are this terminal; without it, neither is one. */
+  readonly terminal?: Terminal;
+  /** What is typed, where there is a terminal. */
+  readonly input?: readonly string[];
+  /** What an ask is answered; without it every word is done. */
+  readonly answer?: (id: string, verb: Verb) => AskAnswer;
+  readonly plan?: Plan;
+  readonly cwd?: string;
+  readonly now?: () => number;
+  /** Parts that the test brings itself. */
+  readonly services?: Partial<Services>;
+}
+
+export interface Pretend {
+  readonly services: Services;
+  /** What was asked for, in order: `stop 000042`. */
+  readonly asked: string[];
+  readonly out: () => string;
+  readonly err: () => string;
+  /** Replaces what the client answers from now on, as a controller would. */
+  set(jobs: readonly JobView[], events?: Readonly<Record<string, readonly Event[]>>, logs?: readonly LogFile[]): void;
+  resize(terminal: Terminal): void;
+  signal(): void;
+  /** The reader of standard output goes away. */
+  closeOutput(): void;
+}
+
+/** A moment that all tests share: 2026-11-21T08:20:14Z. */
+export const now = Date.UTC(2026, 10, 21, 8, 20, 14);
+
+export function pretend(options: PretendOptions = {}): Pretend {
+  let { jobs = [], events = {}, logs = [], terminal } = options;
+  let changes = 1;
+  const asked: string[] = [];
+  const resizes = new Set<() => void>();
+  const signals = new Set<(signal: 'SIGINT') => void>();
+  const input = [...(options.input ?? [])];
+  let closed = false;
+  const parts = { out: [] as string[], err: [] as string[] };
+  const decoder = new TextDecoder();
+
+  const stream = (name: 'out' | 'err'): Stream => ({
+    write: (text) => void parts[name].push(typeof text === 'string' ? text : decoder.decode(text)),
+    flush: async () => {},
+    isTerminal: options.terminal !== undefined,
+    size: () => terminal ?? { columns: 80, rows: 24 },
+    onResize(call) {
+      resizes.add(call);
+      return () => void resizes.delete(call);
+    },
+    get closed() {
+      return name === 'out' && closed;
+    },
+  });
+  const io: Io = {
+    stdout: stream('out'),
+    stderr: stream('err'),
+    stdin: { isTerminal: options.terminal !== undefined, line: async () => input.shift() ?? null },
+    env: { LANG: 'C.UTF-8', TERM: 'xterm', ...options.env },
+    cwd: options.cwd ?? '/',
+    user: 'alice',
+    userHome: '/home/alice',
+    pid: 1,
+    launcher: ['jobman'],
+    version: '1.2.3',
+    onSignal(call) {
+      signals.add(call);
+      return () => void signals.delete(call);
+    },
+    now: options.now ?? (() => now),
+  };
+
+  const find = (ref: string): JobView => {
+    const id = /^\d{1,6}$/.test(ref) ? ref.padStart(6, '0') : undefined;
+    const found = jobs.filter((job) => (id === undefined ? job.name === ref : job.id === id));
+    const [job] = found;
+    if (job === undefined) throw new JobmanError(`There is no job ${ref}.`, exitCode.notFound);
+    return job;
+  };
+  const client: Client = {
+    async create({ spec, owner }) {
+      asked.push(`create ${spec.name} for ${owner}`);
+      const row = jobs[0] ?? view({ name: spec.name });
+      return { id: row.id, row };
+    },
+    async plan() {
+      if (options.plan === undefined) throw new Error('this test brought no plan');
+      return options.plan;
+    },
+    async list({ name, phases, owner }) {
+      const rows = jobs.filter(
+        (job) =>
+          (name === undefined || job.name === name) &&
+          (phases === undefined || phases.includes(job.phase)) &&
+          (owner === undefined || job.user === owner),
+      );
+      return { rows, more: options.more ?? 0, notes: options.notes ?? [] };
+    },
+    show: async (ref) => find(ref),
+    why: async (ref) => find(ref).why,
+    events: async (ref, after) =>
+      (events[find(ref).id] ?? []).map((event, index) => ({ seq: index + 1, event })).filter(({ seq }) => seq > after),
+    async ask(ref, verb, asks) {
+      const { id, name } = find(ref);
+      asked.push(
+        [verb, id, asks.release === true ? 'release' : '', asks.force === true ? 'force' : ''].join(' ').trim(),
+      );
+      return options.answer?.(id, verb) ?? { id, ok: true, message: `${id} ${name}: ${verb}`, code: 0 };
+    },
+    logs: async (ref, { worker, attempt }) => {
+      find(ref);
+      const newest = Math.max(...logs.map((file) => file.attempt ?? 0));
+      return logs.filter(
+        (file) =>
+          (worker === undefined || file.worker === worker) &&
+          (file.attempt === null || file.attempt === (attempt ?? newest)),
+      );
+    },
+    async clean(ref) {
+      asked.push(`clean ${ref ?? 'all'}`);
+      return [{ id: '000001', ok: true, message: 'cleaned', code: 0 }];
+    },
+    changes: async () => changes,
+    wake: async () => {
+      asked.push('wake');
+      return null;
+    },
+    close: async () => {},
+  };
+  const absent = (what: string) => () => Promise.reject(new Error(`this test has no ${what}`));
+  const services: Services = {
+    io,
+    home: '/home/alice/.jobman',
+    settings: async () => ({
+      tpu: { project: null, endpoint: null, sshPort: 22 },
+      local: { slots: 4 },
+      controller: { idleExitMs: 600_000 },
+    }),
+    client: async () => client,
+    controller: absent('controller'),
+    emulator: absent('emulator'),
+    runNow: absent('foreground run'),
+    sshArgv: absent('ssh'),
+    onTerminal: absent('terminal'),
+    ...options.services,
+  };
+  return {
+    services,
+    asked,
+    out: () => parts.out.join(''),
+    err: () => parts.err.join(''),
+    set(nextJobs, nextEvents, nextLogs) {
+      jobs = nextJobs;
+      events = nextEvents ?? events;
+      logs = nextLogs ?? logs;
+      changes += 1;
+    },
+    resize(next) {
+      terminal = next;
+      for (const call of resizes) call();
+    },
+    signal: () => signals.forEach((call) => call('SIGINT')),
+    closeOutput() {
+      closed = true;
+    },
+  };
+}
+
+/** One command, from arguments to text and exit code. */
+export async function jobman(
+  argv: readonly string[],
+  options: PretendOptions = {},
+): Promise<{ readonly code: number; readonly out: string; readonly err: string; readonly asked: readonly string[] }> {
+  const world = pretend(options);
+  const code = await run(argv, world.services);
+  return { code, out: world.out(), err: world.err(), asked: world.asked };
+}
+
+const spec: JobSpec = {
+  version: 1,
+  name: 'vit-l16-3e4',
+  tags: [],
+  capacity: { kind: 'local', ownership: 'standing', workdir: '/home/alice' },
+  steps: [],
+  command: { script: 'true', place: 'workers', workers: 'all', env: {}, workdir: null, checkpointDir: null },
+  recovery: {
+    preset: 'pre',
+    rules: [],
+    budget: { preemptions: 100, failures: 3 },
+    delay: 1_000,
+    delayMax: 60_000,
+    unreachableGrace: 180_000,
+  },
+  limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 3 },
+  stop: { signal: 'TERM', grace: 10_000 },
+  finish: { capacity: 'release', keepFor: null },
+};
+
+/** A job that runs, with whatever the test wants to be different. */
+export function view(different: Partial<JobView> = {}): JobView {
+  const id = different.id ?? '000042';
+  const row: JobRow = {
+    id,
+    name: 'vit-l16-3e4',
+    user: 'alice',
+    backend: 'tpu',
+    accelerator: 'v5litepod-16',
+    pricing: 'spot',
+    zone: 'us-west4-a',
+    host0: '10.164.0.7',
+    phase: 'running',
+    status: different.phase ?? 'running',
+    reason: '2h05m, 2 preemptions',
+    desired: 'run',
+    stage: 2,
+    attempt: 3,
+    tags: [],
+    createdAt: now - 14 * 3_600_000,
+    since: now - 125 * 60_000,
+    pricePerHour: null,
+  };
+  return {
+    ...row,
+    why: { id, sentence: '4 of 4 workers alive.', because: null, rule: null, next: 'look in 16 s', nextAt: null },
+    attempts: [],
+    allocations: [],
+    workers: [],
+    spec,
+    folder: `/home/alice/.jobman/jobs/alice/${id}`,
+    ...different,
+  };
+}
