@@ -1,7 +1,7 @@
 // Jobman: the Client in process, over the store.
 
 import { randomUUID } from 'node:crypto';
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Event } from '../core/decision.ts';
 import type { Job } from '../core/job.ts';
@@ -12,6 +12,7 @@ import { StoreError } from './errors.ts';
 import { fileError } from './file-trouble.ts';
 import { eventSentence } from './history.ts';
 import { folderOf, jobFolder, manifestFile } from './job-folder.ts';
+import { makeFolder } from './make-folder.ts';
 import type { JobFilter, LogFiles, Store, Stored } from './ports.ts';
 import { resolve } from './refs.ts';
 import { jobRow } from './views.ts';
@@ -140,7 +141,7 @@ async function createJob(parts: ClientParts, request: CreateRequest): Promise<{ 
   const draft = jobFolder(home, owner, `.new-${randomUUID()}`);
   let stored: Stored;
   try {
-    await mkdir(draft, { recursive: true, mode: 0o700 });
+    makeFolder(draft);
     await writeFile(manifestFile(draft), manifest, { mode: 0o600 });
     stored = await store.insert({ owner, spec, manifest, at: now() });
   } catch (error) {

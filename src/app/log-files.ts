@@ -2,17 +2,17 @@
 // The length of a copy is the offset to go on from, so nothing here remembers anything between two calls.
 
 import { randomUUID } from 'node:crypto';
-import { mkdir, open, readlink, rename, rm, stat, symlink, writeFile, type FileHandle } from 'node:fs/promises';
+import { open, readlink, rename, rm, stat, symlink, writeFile, type FileHandle } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import type { Job } from '../core/job.ts';
 import { phaseOf } from '../core/phase.ts';
 import type { Instant } from '../core/time.ts';
 import { fileError } from './file-trouble.ts';
 import { attemptFile, folderOf, newestLink, noteFile, stepFile } from './job-folder.ts';
+import { makeFolder } from './make-folder.ts';
 import { outline } from './outline.ts';
 import type { LogFiles, StoredEvent } from './ports.ts';
 
-const folderMode = 0o700;
 const fileMode = 0o600;
 
 /** How much of the end of `events.jsonl` is read to find its last line; a line is a few hundred bytes. */
@@ -56,7 +56,7 @@ export function createLogFiles(given: {
     async mirror(job) {
       const folder = folderOf(home, job);
       await guarded(folder, async () => {
-        await mkdir(folder, { recursive: true, mode: folderMode });
+        makeFolder(folder);
         await writeWhole(join(folder, 'job.json'), `${JSON.stringify(jobCopy(job), null, 2)}\n`);
         await addEvents(join(folder, 'events.jsonl'), (after) => history(job.id, after));
       });
@@ -127,7 +127,7 @@ async function openToAppend(path: string): Promise<FileHandle> {
     return await open(path, 'a', fileMode);
   } catch (error) {
     if (!isMissing(error)) throw error;
-    await mkdir(dirname(path), { recursive: true, mode: folderMode });
+    makeFolder(dirname(path));
     return open(path, 'a', fileMode);
   }
 }

@@ -140,7 +140,11 @@ function asKysely(connection: DatabaseSync): Database {
       return {
         reader: statement.columns().length > 0,
         all: (values) => statement.all(...asInput(values)),
-        run: (values) => statement.run(...asInput(values)),
+        run(values) {
+          // A full or failing disk makes SQLite roll back by itself; a second rollback would hide what had happened.
+          if (text === 'rollback' && !connection.isTransaction) return { changes: 0, lastInsertRowid: 0 };
+          return statement.run(...asInput(values));
+        },
         iterate: (values) => statement.iterate(...asInput(values)),
       };
     },

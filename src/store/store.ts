@@ -5,10 +5,11 @@
 // from then on it serves both. Where no record is there yet, a reader meets an empty one in memory.
 
 import { randomInt } from 'node:crypto';
-import { mkdirSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { sql } from 'kysely';
 import { StoreError } from '../app/errors.ts';
+import { makeFolder } from '../app/make-folder.ts';
 import type { Store } from '../app/ports.ts';
 import { newest } from './counters.ts';
 import {
@@ -54,7 +55,7 @@ export function openStore({ file, readOnly = false, installation }: OpenStore): 
 
   async function openWriter(): Promise<Database> {
     if (readOnly) throw new StoreError('read_only', `The record of jobs ${file} was opened for reading only.`);
-    if (file !== inMemory) mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    if (file !== inMemory) makeFolder(dirname(file));
     return file === inMemory ? prepareWriter() : inTurn(file, prepareWriter);
   }
 
