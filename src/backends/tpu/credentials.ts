@@ -1,69 +1,114 @@
 // Who jobman is to Google Cloud: application default credentials, or gcloud's own login where there are none.
 // Tokens live in memory only.
 
-import { JobmanError, exitCode } from '../../app/errors.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { minute, second } from '../../core/time.ts';
+import type { Duration, Instant } from '../../core/time.ts';
+import type { Credentials } from './call.ts';
 
 const scope = 'https://www.googleapis.com/auth/cloud-platform';
 
-/** What runs a program and gives its output; `remote/process.ts` in earnest. */
+/** What runs a program and gives what it printed, errors included; `remote/process.ts` in earnest. It ends in bounded time. */
 export type RunProgram = (argv: readonly string[]) => Promise<{ readonly ok: boolean; readonly output: string }>;
 
+type Headers = Readonly<Record<string, string>>;
+
+/** gcloud does not tell how long its token lives (an hour at first); asked again it gives a fresh one when it has to. */
+const gcloudTokenFor: Duration = 5 * minute;
+/** The library has its own time-outs, several in a row. A look waits no longer than this for a login. */
+const loginWithin: Duration = 20 * second;
+
+const sentence =
+  'Google Cloud does not accept the login of this machine; log in again with: gcloud auth application-default login';
+
 /**
- * Gives bearer tokens for the endpoint, null on loopback, where a server of our own or the user's asks for none.
- * Throws one sentence that says how to log in again; the caller treats it as "the cloud did not answer".
+ * Credentials for the endpoint: none on loopback, where a server of our own or the user's asks for none. A token is sent
+ * over https only. Many calls at once ask for one login together.
  */
-export function tokenSource(
-  endpoint: () => Promise<string>,
-  run: RunProgram,
-  now: () => number,
-): () => Promise<string | null> {
-  let client: { getAccessToken(): Promise<string | null | undefined> } | undefined;
-  let fromGcloud: { readonly token: string; readonly until: number } | undefined;
-  return async () => {
-    if (isLoopback(await endpoint())) return null;
-    // Loaded here because the library costs about 100 ms, which a read or a local job never has to pay.
-    if (client === undefined && fromGcloud === undefined) {
+export function createCredentials(options: {
+  readonly endpoint: () => Promise<string>;
+  readonly run: RunProgram;
+  readonly now: () => Instant;
+}): Credentials {
+  const { endpoint, run, now } = options;
+  let adc: { headers(): Promise<Headers> } | undefined;
+  let gcloud: { readonly headers: Headers; readonly until: Instant } | undefined;
+  let underWay: Promise<Headers> | undefined;
+
+  async function login(): Promise<Headers> {
+    adc ??= gcloud === undefined ? await applicationDefault() : undefined;
+    if (adc !== undefined) {
       try {
-        const { GoogleAuth } = await import('google-auth-library');
-        const auth = new GoogleAuth({ scopes: [scope] });
-        const found = await auth.getClient();
-        client = { getAccessToken: async () => (await found.getAccessToken()).token };
-      } catch {
-        client = undefined;
-      }
-    }
-    if (client !== undefined) {
-      try {
-        return (await client.getAccessToken()) ?? null;
+        return await adc.headers();
       } catch (error) {
-        client = undefined;
-        throw loginExpired(error instanceof Error ? error.message : String(error));
+        // The file may be replaced by a new login: it is read again next time.
+        adc = undefined;
+        throw expired(error instanceof Error ? error.message : String(error));
       }
     }
-    if (fromGcloud !== undefined && fromGcloud.until > now()) return fromGcloud.token;
+    if (gcloud !== undefined && gcloud.until > now()) return gcloud.headers;
+    gcloud = undefined;
     const printed = await run(['gcloud', 'auth', 'print-access-token', '--quiet']);
     const token = printed.output.trim();
-    if (!printed.ok || token === '') throw loginExpired(printed.output.trim());
-    // gcloud gives no lifetime; its tokens last an hour, and it refreshes them itself when asked again.
-    fromGcloud = { token, until: now() + 10 * 60_000 };
-    return token;
+    if (!printed.ok || !/^\S+$/.test(token)) throw expired(printed.output.trim());
+    gcloud = { headers: { authorization: `Bearer ${token}` }, until: now() + gcloudTokenFor };
+    return gcloud.headers;
+  }
+
+  return {
+    async headers() {
+      const address = await endpoint();
+      if (isLoopback(address)) return {};
+      if (!address.startsWith('https://')) {
+        throw new JobmanError(`${address} is no https address; the login is not sent there`, exitCode.unreachable);
+      }
+      underWay ??= within(loginWithin, login()).finally(() => {
+        underWay = undefined;
+      });
+      return underWay;
+    },
+    refused() {
+      adc = undefined;
+      gcloud = undefined;
+      return sentence;
+    },
   };
 }
 
-function loginExpired(raw: string): JobmanError {
-  return new JobmanError(
-    'Google Cloud does not accept the login of this machine; log in again with: gcloud auth application-default login',
-    exitCode.unreachable,
-    raw === '' ? [] : [raw],
-  );
+/** Application default credentials, as Google's own clients send them; undefined when this machine has none. */
+async function applicationDefault(): Promise<{ headers(): Promise<Headers> } | undefined> {
+  // Loaded here because the library costs about 100 ms, which a read or a local job never has to pay.
+  const { GoogleAuth } = await import('google-auth-library');
+  let client: { getRequestHeaders(): Promise<globalThis.Headers> };
+  try {
+    client = await new GoogleAuth({ scopes: [scope] }).getClient();
+  } catch {
+    return undefined;
+  }
+  // With the token comes the project that a person's calls are counted to, where the login names one.
+  return { headers: async () => Object.fromEntries((await client.getRequestHeaders()).entries()) };
+}
+
+function expired(raw: string): JobmanError {
+  return new JobmanError(sentence, exitCode.unreachable, raw === '' ? [] : [raw]);
+}
+
+async function within<T>(length: Duration, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      reject(new JobmanError(`Google Cloud's login did not answer within ${length / second} s`, exitCode.unreachable));
+    }, length);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** True for servers on this machine. */
 export function isLoopback(endpoint: string): boolean {
-  try {
-    const { hostname } = new URL(endpoint);
-    return hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.');
-  } catch {
-    return false;
-  }
+  const hostname = URL.parse(endpoint)?.hostname ?? '';
+  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d+){3}$/.test(hostname);
 }

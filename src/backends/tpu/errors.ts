@@ -1,31 +1,32 @@
 // What a refusal of the Cloud TPU API means. Classes lead to different acts; the raw words are always kept.
-// Facts: the error table of Google's public reports, and gRPC codes of google.rpc.Code.
+// Facts: messages in public reports of projects that run TPUs, and the codes of google.rpc.Code.
 
 import type { CloudError, CloudErrorKind } from '../../core/job.ts';
 
-/** The error body of the API, or of an operation (whose `code` is a gRPC number, not an HTTP status). */
+/** The error body of the API (`code` is an HTTP status), or of an operation (`code` is a gRPC number). */
 export interface StatusBody {
   readonly code?: number;
   readonly message?: string;
   readonly status?: string;
-  readonly details?: readonly { readonly reason?: string }[];
 }
 
-/** gRPC numbers that an operation's error carries, by the name that a synchronous error carries. */
-const grpcNames: Readonly<Record<number, string>> = {
+/** Both sorts of numbers, by the name that they stand for; the two ranges do not overlap. */
+const names: Readonly<Record<number, string>> = {
+  1: 'CANCELLED',
+  2: 'UNKNOWN',
   3: 'INVALID_ARGUMENT',
+  4: 'DEADLINE_EXCEEDED',
   5: 'NOT_FOUND',
   6: 'ALREADY_EXISTS',
   7: 'PERMISSION_DENIED',
   8: 'RESOURCE_EXHAUSTED',
   9: 'FAILED_PRECONDITION',
   10: 'ABORTED',
+  11: 'OUT_OF_RANGE',
+  12: 'UNIMPLEMENTED',
   13: 'INTERNAL',
   14: 'UNAVAILABLE',
   16: 'UNAUTHENTICATED',
-};
-
-const httpNames: Readonly<Record<number, string>> = {
   400: 'INVALID_ARGUMENT',
   401: 'UNAUTHENTICATED',
   403: 'PERMISSION_DENIED',
@@ -33,68 +34,72 @@ const httpNames: Readonly<Record<number, string>> = {
   409: 'ALREADY_EXISTS',
   429: 'RESOURCE_EXHAUSTED',
   500: 'INTERNAL',
+  501: 'UNIMPLEMENTED',
+  502: 'UNAVAILABLE',
   503: 'UNAVAILABLE',
+  504: 'DEADLINE_EXCEEDED',
 };
 
 /** The canonical name of an error: its own `status`, else by its code. */
 export function statusName(body: StatusBody): string {
   if (body.status !== undefined && body.status !== '') return body.status;
   const code = body.code ?? 0;
-  return grpcNames[code] ?? httpNames[code] ?? `code ${code}`;
+  return names[code] ?? `code ${code}`;
 }
 
+interface Row {
+  readonly kind: CloudErrorKind;
+  readonly names?: readonly string[];
+  readonly words?: RegExp;
+}
+
+const exhausted = ['RESOURCE_EXHAUSTED', 'FAILED_PRECONDITION'];
+
 /** In order, first match wins: the words first, because one code (8, 429) stands for three different troubles. */
-const table: readonly { readonly when: (name: string, message: string) => boolean; readonly kind: CloudErrorKind }[] = [
-  // "No more capacity in the zone" and "insufficient reserved capacity": theirs, here, now.
-  {
-    when: (_, message) =>
-      /no more capacity|insufficient (reserved )?capacity|stockout|not enough (resources|capacity)/i.test(message),
-    kind: 'stockout',
-  },
+const table: readonly Row[] = [
+  // "There is no more capacity in the zone", "Insufficient reserved capacity": theirs, here, now.
+  { kind: 'stockout', words: /no more capacity|insufficient .*capacity|stockout|enough (resources|capacity)/i },
   // Too many calls in a minute, which also says "quota" in its name.
-  {
-    when: (name, message) => name === 'RESOURCE_EXHAUSTED' && /requests? per (minute|second)|rate limit/i.test(message),
-    kind: 'rate_limited',
-  },
+  { kind: 'rate_limited', names: exhausted, words: /requests? per (minute|second)|rate limit/i },
   // Our own limit; waiting helps only when something of ours goes.
-  { when: (_, message) => /quota|IN_USE_ADDRESSES|limit .* exceeded/i.test(message), kind: 'quota' },
-  { when: (name) => name === 'RESOURCE_EXHAUSTED', kind: 'stockout' },
-  { when: (name) => name === 'PERMISSION_DENIED', kind: 'permission' },
+  { kind: 'quota', names: exhausted, words: /quota|IN_USE_ADDRESSES|\blimit\b/i },
+  { kind: 'stockout', names: ['RESOURCE_EXHAUSTED'] },
+  // A 403 about the "quota project" of a login is no quota.
+  { kind: 'permission', names: ['PERMISSION_DENIED'] },
   // A stale or missing login tells nothing about the cloud: it is as if nobody had answered.
-  { when: (name) => name === 'UNAUTHENTICATED' || name === 'UNAVAILABLE', kind: 'unreachable' },
-  { when: (name) => name === 'NOT_FOUND', kind: 'not_found' },
-  // A node preempted while it was being made ends its create operation with code 3; asking again is right.
-  { when: (name, message) => name === 'INVALID_ARGUMENT' && /while in state/i.test(message), kind: 'internal' },
-  { when: (name) => name === 'INVALID_ARGUMENT', kind: 'invalid' },
-  { when: () => true, kind: 'internal' },
+  { kind: 'unreachable', names: ['UNAUTHENTICATED', 'UNAVAILABLE', 'DEADLINE_EXCEEDED'] },
+  { kind: 'not_found', names: ['NOT_FOUND'] },
+  // A node preempted while it was being made ends its create with code 3; the request was right and may be repeated.
+  { kind: 'internal', names: ['INVALID_ARGUMENT'], words: /while in state/i },
+  { kind: 'invalid', names: ['INVALID_ARGUMENT', 'OUT_OF_RANGE', 'UNIMPLEMENTED', 'ALREADY_EXISTS'] },
+  // FAILED_PRECONDITION among them: what state something is in may change, so asking again is right.
+  { kind: 'internal' },
 ];
 
 const sentences: Readonly<Record<CloudErrorKind, string>> = {
   stockout: 'no capacity there now',
-  quota: 'your quota is used up; look for preempted nodes and suspended queued resources that still count (jobman gc)',
+  quota: 'your quota is used up; preempted nodes and suspended queued resources count too (jobman gc)',
   rate_limited: 'too many requests to the API in a minute',
   permission: 'the right is missing, or the zone is not open to your project',
   invalid: 'the cloud refuses the request as it stands',
   not_found: 'the cloud knows no such thing',
   internal: 'the cloud failed inside',
-  unreachable: 'the cloud did not answer, or the login has expired',
+  unreachable: 'the cloud did not answer',
 };
 
 /** Classifies an error body. `raw` is the message word for word. */
 export function classify(body: StatusBody): CloudError {
   const name = statusName(body);
   const message = body.message ?? '';
-  const row = table.find((candidate) => candidate.when(name, message));
+  const row = table.find(
+    (one) =>
+      (one.names === undefined || one.names.includes(name)) && (one.words === undefined || one.words.test(message)),
+  );
   const kind = row?.kind ?? 'internal';
   return { kind, message: sentences[kind], raw: message === '' ? name : `${name}: ${message}` };
 }
 
-/** No answer at all: a refused connection, a time-out, a broken reply. */
-export function unanswered(raw: string): CloudError {
-  return { kind: 'unreachable', message: sentences.unreachable, raw };
-}
-
-/** True for classes that asking again cannot change. */
-export function isPermanent(kind: CloudErrorKind): boolean {
-  return kind === 'permission' || kind === 'invalid' || kind === 'not_found';
+/** No answer at all: a refused connection, a time-out, a broken reply, a login that has expired. The sentence says which. */
+export function unanswered(sentence: string): CloudError {
+  return { kind: 'unreachable', message: sentence, raw: sentence };
 }

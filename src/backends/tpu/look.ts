@@ -1,157 +1,149 @@
-// What a node and its queued resource mean for an allocation: tables from Google's words to ours, first match wins.
-// Facts: states of the node (proto `Node.State`) and of the queued resource (`QueuedResourceState.State`).
+// The look: everything of one zone in one or two lists, however many jobs have something there, and by name only what the
+// lists missed although it should be there. A question that was not answered makes the fact unknown, never absent.
 
-import type { Allocation } from '../../core/job.ts';
-import type { AllocationSeen } from '../../core/observation.ts';
-import type { TpuSpec } from '../../core/spec.ts';
-import type { QueuedResource, TpuNode } from './api.ts';
-import { classify } from './errors.ts';
-import type { StatusBody } from './errors.ts';
+import type { AllocationRef, Clock } from '../../app/ports.ts';
+import { known, unknown } from '../../core/observation.ts';
+import type { AllocationSeen, Fact } from '../../core/observation.ts';
+import { minute } from '../../core/time.ts';
+import type { Duration, Instant } from '../../core/time.ts';
+import { fanOut } from '../../remote/fanout.ts';
+import { idOf } from './api.ts';
+import type { Operation, Place, QueuedResource, TpuApi, TpuNode } from './api.ts';
+import type { Answer, Listing } from './call.ts';
+import { creationOf } from './creation.ts';
+import type { Target } from './creation.ts';
+import { allocationSeen } from './meaning.ts';
+import type { Creation } from './meaning.ts';
+import { byPlace, tpuOf } from './places.ts';
 
-/** The labels that say whose a node is. They travel in the node itself, also inside a queued resource. */
-export interface Ownership {
-  readonly installation: string;
-  readonly job: string;
-  readonly allocation: number;
+/** Single questions under way at once in one zone. */
+const questionsAtOnce = 16;
+/** A node is made in five minutes at most; one that takes longer is asked about at its create. */
+const creatingLongest: Duration = 15 * minute;
+
+/** Every allocation is in exactly one place, so nobody should ever read this. */
+const notLooked = 'it was not looked at';
+
+/** A list as it was answered: all of it by id, or why it is not known. */
+type Listed<T> =
+  | { readonly ok: true; readonly items: ReadonlyMap<string, T> }
+  | { readonly ok: false; readonly reason: string };
+
+/** Looks at all of them, zone by zone, side by side. The answer is in the order of the question. */
+export async function lookAtAll(
+  refs: readonly AllocationRef[],
+  options: { readonly apiFor: (project: string) => TpuApi; readonly clock: Clock },
+): Promise<readonly Fact<AllocationSeen>[]> {
+  const facts = new Map<AllocationRef, Fact<AllocationSeen>>();
+  await Promise.all(
+    byPlace(refs).map(async ({ place, refs: group }) => {
+      const seen = await lookAtPlace(options.apiFor(place.project), place, group, options.clock);
+      for (const [index, ref] of group.entries())
+        facts.set(ref, seen[index] ?? unknown(notLooked, options.clock.now()));
+    }),
+  );
+  return refs.map((ref) => facts.get(ref) ?? unknown(notLooked, options.clock.now()));
 }
 
-export function labelsOf(owner: Ownership): Readonly<Record<string, string>> {
-  return {
-    'jobman-installation': owner.installation,
-    'jobman-job': owner.job,
-    'jobman-allocation': String(owner.allocation),
-  };
+async function lookAtPlace(
+  api: TpuApi,
+  place: Place,
+  refs: readonly AllocationRef[],
+  clock: Clock,
+): Promise<readonly Fact<AllocationSeen>[]> {
+  // What is seen is at least as new as this.
+  const since = clock.now();
+  const isQueueAsked = refs.some((ref) => tpuOf(ref).mode === 'queued-resources');
+  // The queue first: a node that appears between the two lists is then seen, and one that goes is seen going.
+  const queue: Listed<QueuedResource> = isQueueAsked
+    ? listed(await api.listQueuedResources(place))
+    : { ok: true, items: new Map() };
+  const nodes = listed(await api.listNodes(place));
+  if (!nodes.ok) return refs.map(() => unknown(nodes.reason, since));
+  // Asked for at most once a look, and only by an allocation that was accepted and cannot be seen.
+  let operations: Promise<Answer<Listing<Operation>>> | undefined;
+  const asker: Asker = { api, place, since, operations: () => (operations ??= api.listOperations(place)) };
+  return fanOut(refs, questionsAtOnce, async (ref) => {
+    const isQueued = tpuOf(ref).mode === 'queued-resources';
+    if (isQueued && !queue.ok) return unknown(queue.reason, since);
+    const { name } = ref.allocation;
+    const node = nodes.items.get(name);
+    // A standing TPU may be the work of a queued resource with a name of its own.
+    const queuedId = ref.allocation.ownership === 'standing' ? idOf(node?.queuedResource ?? name) : name;
+    const queued = isQueued && queue.ok ? queue.items.get(queuedId) : undefined;
+    return lookAtOne(asker, ref, { node, queued });
+  });
 }
 
-/** Whose a node is; undefined when it carries no labels of a jobman. */
-export function ownerOf(node: TpuNode | undefined): Ownership | undefined {
-  const labels = node?.labels;
-  const installation = labels?.['jobman-installation'];
-  const job = labels?.['jobman-job'];
-  const allocation = Number(labels?.['jobman-allocation']);
-  if (installation === undefined || job === undefined || !Number.isInteger(allocation)) return undefined;
-  return { installation, job, allocation };
+interface Asker {
+  readonly api: TpuApi;
+  readonly place: Place;
+  readonly since: Instant;
+  readonly operations: () => Promise<Answer<Listing<Operation>>>;
 }
 
-/** The node that a queued resource asks for, as it was asked; it carries our labels before any machine exists. */
-export function askedNode(queued: QueuedResource | undefined): TpuNode | undefined {
-  return queued?.tpu?.nodeSpec?.[0]?.node;
-}
-
-export function isSame(a: Ownership | undefined, b: Ownership): boolean {
-  return a !== undefined && a.installation === b.installation && a.job === b.job && a.allocation === b.allocation;
-}
-
-/** All that the cloud showed for one allocation. `createError` is how its create operation ended, when it failed. */
-export interface Shown {
-  readonly node: TpuNode | undefined;
-  readonly queued: QueuedResource | undefined;
-  readonly createError: StatusBody | undefined;
-}
-
-/** Turns what was shown into one word. Only called with looks that succeeded: what is undefined here was not there. */
-export function allocationSeen(spec: TpuSpec, allocation: Allocation, owner: Ownership, shown: Shown): AllocationSeen {
-  const { node, queued, createError } = shown;
-  if (node === undefined && queued === undefined) {
-    // A create that failed leaves nothing behind; its operation is the only place that tells why.
-    if (createError !== undefined && allocation.releasedAt === null) {
-      return { state: 'lost', cause: 'failed', detail: 'create failed', error: classify(createError) };
-    }
-    return { state: 'absent', detail: 'not there' };
+/** What the lists showed of one allocation, and where they fall short, what the cloud says when asked by name. */
+async function lookAtOne(
+  asker: Asker,
+  ref: AllocationRef,
+  inLists: { readonly node: TpuNode | undefined; readonly queued: QueuedResource | undefined },
+): Promise<Fact<AllocationSeen>> {
+  const { since } = asker;
+  let { node, queued } = inLists;
+  const isMissing = node === undefined && queued === undefined;
+  let creation: Creation | undefined;
+  if (isBeingMade(ref) && (isMissing || isLate(ref, node, since))) {
+    const operations = await asker.operations();
+    if (!operations.ok) return unknown(operations.error.raw, since);
+    creation = creationOf(operations.value.items, targetOf(ref), ref.allocation);
   }
-  // A standing TPU is not ours by label: it exists by name for everybody who may use it.
-  if (spec.ownership === 'owned' && !isSame(ownerOf(node ?? askedNode(queued)), owner)) {
-    return { state: 'foreign', detail: 'something of this name exists that this jobman did not make for this job' };
+  // Lists may be partial, and "absent" has consequences. A create that is pending or failed is a second witness by itself.
+  const isNodeAsked = isMissing ? isAwaited(ref) && creation === undefined : node === undefined && isNodeDue(queued);
+  if (isNodeAsked) {
+    const again = await asker.api.getNode(asker.place, ref.allocation.name);
+    if (again.ok) node = again.value;
+    else if (again.status !== 'NOT_FOUND') return unknown(again.error.raw, since);
   }
-  if (queued !== undefined) {
-    const seen = queuedSeen(queued, node, allocation);
-    if (seen !== undefined) return seen;
+  if (isNodeAsked && isMissing && tpuOf(ref).mode === 'queued-resources') {
+    const again = await asker.api.getQueuedResource(asker.place, ref.allocation.name);
+    if (again.ok) queued = again.value;
+    else if (again.status !== 'NOT_FOUND') return unknown(again.error.raw, since);
   }
-  if (node === undefined) return { state: 'provisioning', detail: queued?.state?.state ?? 'no node yet' };
-  return nodeSeen(node);
+  return known(allocationSeen(ref, { node, queued, creation }), since);
 }
 
-/** What the queued resource decides before its node is asked; undefined when the node is to tell. */
-function queuedSeen(
-  queued: QueuedResource,
-  node: TpuNode | undefined,
-  allocation: Allocation,
-): AllocationSeen | undefined {
-  const state = queued.state?.state ?? 'STATE_UNSPECIFIED';
-  switch (state) {
-    case 'CREATING':
-    case 'ACCEPTED':
-    case 'WAITING_FOR_RESOURCES':
-      return { state: 'waiting', detail: state };
-    case 'DELETING':
-      return { state: 'releasing', detail: state };
-    case 'FAILED': {
-      const failure = queued.state?.failedData?.error;
-      return {
-        state: 'lost',
-        cause: 'failed',
-        detail: state,
-        error:
-          failure === undefined
-            ? { kind: 'internal', message: 'the queued resource failed without a word', raw: state }
-            : classify(failure),
-      };
-    }
-    case 'SUSPENDING':
-    case 'SUSPENDED':
-      // A suspended queued resource is never queued again. Before it was ever ready this is a failed provisioning, which
-      // may still go back to making nodes while it is SUSPENDING.
-      if (allocation.readyAt === null && node?.state !== 'PREEMPTED') {
-        if (state === 'SUSPENDING') return { state: 'provisioning', detail: state };
-        return {
-          state: 'lost',
-          cause: 'failed',
-          detail: state,
-          error: { kind: 'stockout', message: 'the queued resource was suspended before it was ready', raw: state },
-        };
-      }
-      return { state: 'lost', cause: 'preempted', detail: state };
-    default:
-      // PROVISIONING and ACTIVE: the node tells. An unknown word is left to the node too.
-      return undefined;
+function listed<T extends { readonly name: string }>(answer: Answer<Listing<T>>): Listed<T> {
+  if (!answer.ok) return { ok: false, reason: answer.error.raw };
+  const { items, unreachable } = answer.value;
+  if (unreachable.length > 0) {
+    return { ok: false, reason: `the list is not whole: ${unreachable.join(', ')} could not be asked` };
   }
+  return { ok: true, items: new Map(items.map((item) => [idOf(item.name), item])) };
 }
 
-function nodeSeen(node: TpuNode): AllocationSeen {
-  const state = node.state ?? 'STATE_UNSPECIFIED';
-  switch (state) {
-    case 'CREATING':
-    case 'STARTING':
-      return { state: 'provisioning', detail: state };
-    case 'READY': {
-      const endpoints = node.networkEndpoints ?? [];
-      return {
-        state: 'ready',
-        detail: node.health === undefined || node.health === 'HEALTHY' ? state : `${state}, ${node.health}`,
-        workers: endpoints.length,
-        hosts: endpoints.map((endpoint) => ({
-          internalIp: endpoint.ipAddress ?? null,
-          externalIp: endpoint.accessConfig?.externalIp ?? null,
-        })),
-      };
-    }
-    case 'PREEMPTED':
-    case 'TERMINATED':
-      return { state: 'lost', cause: 'preempted', detail: state };
-    case 'STOPPED':
-    case 'STOPPING':
-      // Somebody stopped it with the cloud's own tools: it will not come back by itself.
-      return {
-        state: 'lost',
-        cause: 'failed',
-        detail: state,
-        error: { kind: 'internal', message: 'the node was stopped from outside', raw: state },
-      };
-    case 'DELETING':
-      return { state: 'releasing', detail: state };
-    default:
-      // RESTARTING, REIMAGING, REPAIRING come back by themselves; HIDDEN, UNKNOWN and new words are waited for: nothing
-      // destructive follows from not knowing.
-      return { state: 'interrupted', detail: state };
-  }
+/**
+ * True while its absence would mean something: somebody has confirmed a request or release, or it was there before.
+ * What nobody has confirmed is asked for again in any case, and that finds what the list missed.
+ */
+function isAwaited({ allocation }: AllocationRef): boolean {
+  if (allocation.requestedAt === null || allocation.goneAt !== null) return false;
+  return allocation.acceptedAt !== null || allocation.ownership === 'standing';
+}
+
+/** True while an accepted request is all that we have of it. */
+function isBeingMade({ allocation }: AllocationRef): boolean {
+  return allocation.acceptedAt !== null && allocation.readyAt === null && allocation.releasedAt === null;
+}
+
+/** A node that should long have been made. */
+function isLate({ allocation }: AllocationRef, node: TpuNode | undefined, now: Instant): boolean {
+  return node?.state === 'CREATING' && now - (allocation.acceptedAt ?? now) > creatingLongest;
+}
+
+function isNodeDue(queued: QueuedResource | undefined): boolean {
+  return queued?.state?.state === 'ACTIVE';
+}
+
+function targetOf(ref: AllocationRef): Target {
+  return tpuOf(ref).mode === 'tpu-vm' ? `nodes/${ref.allocation.name}` : `queuedResources/${ref.allocation.name}`;
 }

@@ -1,0 +1,177 @@
+// One call to a Google API: sent, answered, and told apart. Nothing here throws for what the cloud or the line does.
+// Four ends lead to four different acts: a value, a refusal, "it was never sent", and "nobody knows whether it happened".
+
+import type { CloudError } from '../../core/job.ts';
+import { second } from '../../core/time.ts';
+import type { Duration } from '../../core/time.ts';
+import { classify, statusName, unanswered } from './errors.ts';
+import type { StatusBody } from './errors.ts';
+
+/**
+ * What a call came to. `status` is the canonical name of the cloud's error (`NOT_FOUND`, `ALREADY_EXISTS`).
+ * `NOT_SENT`: the request cannot have reached the cloud. `NO_ANSWER`: it may have, and may have taken effect.
+ */
+export type Answer<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly status: string; readonly error: CloudError };
+
+/** A whole list, with the zones that could not be asked. */
+export interface Listing<T> {
+  readonly items: readonly T[];
+  readonly unreachable: readonly string[];
+}
+
+/** Who we are to the cloud, for each call anew. */
+export interface Credentials {
+  /**
+   * The headers that prove it; none where nothing has to be proved. Rejects with a JobmanError whose sentence says how
+   * to log in again.
+   */
+  headers(): Promise<Readonly<Record<string, string>>>;
+  /** The cloud did not accept the last ones: the next call must not be made with the same. Answers what to do, for people. */
+  refused(): string;
+}
+
+export interface Caller {
+  call<T extends object>(method: 'GET' | 'POST' | 'DELETE', path: string, body?: object): Promise<Answer<T>>;
+  /** All pages of a list: half a list would read as "absent" what is only on the next page. */
+  list<T>(path: string, field: string): Promise<Answer<Listing<T>>>;
+}
+
+/** Longest wait for one answer. A slower cloud counts as one that did not answer: nothing destructive follows. */
+const answerWithin: Duration = 15 * second;
+/** A list that is longer than this many pages is a server that repeats itself. */
+const pagesMost = 10_000;
+/** Codes of a failed connection: not a byte of the request had left when it failed. */
+const neverConnected = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ENETUNREACH',
+  'EHOSTUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+]);
+
+/**
+ * `endpoint` gives `https://tpu.googleapis.com`, or a server that speaks the same API; it is asked for every call, because
+ * a server of our own may come back at another port. Both `endpoint` and `credentials` may reject: then nothing was sent.
+ */
+export function createCaller(options: {
+  readonly endpoint: () => Promise<string>;
+  readonly credentials: Credentials;
+}): Caller {
+  const { endpoint, credentials } = options;
+
+  async function call<T extends object>(method: string, path: string, body?: object): Promise<Answer<T>> {
+    let url: string;
+    let headers: Readonly<Record<string, string>>;
+    try {
+      url = `${(await endpoint()).replace(/\/+$/, '')}/${path}`;
+      headers = await credentials.headers();
+    } catch (error) {
+      return lost('NOT_SENT', sentenceOf(error));
+    }
+    let reply: Response;
+    let text: string;
+    try {
+      reply = await fetch(url, {
+        method,
+        headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        // Google's API never redirects; a login page of the network in between does, and would answer with a 200.
+        redirect: 'error',
+        signal: AbortSignal.timeout(answerWithin),
+      });
+      text = await reply.text();
+    } catch (error) {
+      return lost(
+        wasNeverSent(error) ? 'NOT_SENT' : 'NO_ANSWER',
+        `${hostOf(url)} did not answer: ${sentenceOf(error)}`,
+      );
+    }
+    const value = parseObject(text);
+    if (reply.ok) {
+      if (value !== undefined) return { ok: true, value: value as T };
+      return lost('NO_ANSWER', `${hostOf(url)} answered with something that is not this API (HTTP ${reply.status})`);
+    }
+    return refusalOf(reply.status, value, text, url);
+  }
+
+  /** A refusal in the API's own shape. Anything else comes from something in between, and says nothing about our things. */
+  function refusalOf(httpStatus: number, value: object | undefined, text: string, url: string): Answer<never> {
+    const body = (value as { readonly error?: unknown } | undefined)?.error;
+    if (httpStatus === 401) return { ok: false, status: 'UNAUTHENTICATED', error: unanswered(credentials.refused()) };
+    if (typeof body !== 'object' || body === null) {
+      // A proxy's or the front end's own page. Its 404 must not be read as "there is no such node".
+      const page = `${hostOf(url)} answered HTTP ${httpStatus}: ${text.slice(0, 300)}`;
+      if (httpStatus >= 500) return lost('NO_ANSWER', page);
+      return {
+        ok: false,
+        status: `HTTP ${httpStatus}`,
+        error: { ...classify({ code: httpStatus, message: page }), raw: page },
+      };
+    }
+    const failure: StatusBody = { code: httpStatus, ...body };
+    return { ok: false, status: statusName(failure), error: classify(failure) };
+  }
+
+  return {
+    call,
+    async list<T>(path: string, field: string): Promise<Answer<Listing<T>>> {
+      const items: T[] = [];
+      const unreachable: string[] = [];
+      const tokens = new Set<string>();
+      let token = '';
+      for (let pages = 0; pages < pagesMost; pages += 1) {
+        const query = token === '' ? '' : `?pageToken=${encodeURIComponent(token)}`;
+        const page = await call<Readonly<Record<string, unknown>>>('GET', `${path}${query}`);
+        if (!page.ok) return page;
+        const { [field]: found = [], unreachable: zones = [], nextPageToken = '' } = page.value;
+        if (!Array.isArray(found) || !Array.isArray(zones) || typeof nextPageToken !== 'string') {
+          return lost('NO_ANSWER', `the list ${path} has a page that is not a list`);
+        }
+        items.push(...(found as T[]));
+        unreachable.push(...(zones as string[]));
+        if (nextPageToken === '') return { ok: true, value: { items, unreachable } };
+        if (tokens.has(nextPageToken)) break;
+        tokens.add(nextPageToken);
+        token = nextPageToken;
+      }
+      return lost('NO_ANSWER', `the list ${path} has no end`);
+    },
+  };
+}
+
+function lost(status: 'NOT_SENT' | 'NO_ANSWER', raw: string): Answer<never> {
+  return { ok: false, status, error: unanswered(raw) };
+}
+
+/** Every reply of the API is a JSON object, an empty list included; an empty body is a reply that was cut. */
+function parseObject(text: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function wasNeverSent(error: unknown): boolean {
+  const code = error instanceof Error ? (error.cause as { readonly code?: string } | undefined)?.code : undefined;
+  return code !== undefined && neverConnected.has(code);
+}
+
+/** The cause of a failed fetch says more than "fetch failed". */
+function sentenceOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error.name === 'TimeoutError') return `no answer within ${answerWithin / second} s`;
+  return error.cause instanceof Error && error.cause.message !== '' ? error.cause.message : error.message;
+}
+
+function hostOf(url: string): string {
+  try {
+    return new URL(url).host;
+  } catch {
+    return url;
+  }
+}

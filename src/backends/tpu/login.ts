@@ -1,0 +1,42 @@
+// Logging in on the workers: as whom, with which key, and the lines of metadata that make them accept it.
+
+import { readFile } from 'node:fs/promises';
+import type { TpuSpec } from '../../core/spec.ts';
+import { ensureOwnKey } from '../../remote/ssh-keys.ts';
+
+export interface LoginOptions {
+  /** `$JOBMAN_HOME`, where jobman's own key is, or will be made. */
+  readonly home: string;
+  /** The user that jobman runs as. */
+  readonly user: string;
+}
+
+/** Throws when jobman's own key is wanted and cannot be made. */
+export async function loginOf(
+  spec: TpuSpec,
+  { home, user }: LoginOptions,
+): Promise<{ readonly user: string; readonly keyFile: string }> {
+  return { user: spec.remoteUser ?? user, keyFile: spec.privateKey ?? (await ensureOwnKey(home)).file };
+}
+
+/**
+ * The node's `ssh-keys` metadata: jobman's own key, and the manifest's where its public half lies beside it. Google's guest
+ * agent makes the user and its authorized_keys from them. The project's own lines count as well and are not touched.
+ * Throws when jobman's own key cannot be made.
+ */
+export async function sshKeyLines(spec: TpuSpec, { home, user }: LoginOptions): Promise<string> {
+  const keys = [(await ensureOwnKey(home)).publicKey];
+  if (spec.privateKey !== null) keys.push(...(await publicHalf(spec.privateKey)));
+  // `USER:TYPE KEY COMMENT`, a line each.
+  return keys.map((key) => `${spec.remoteUser ?? user}:${key}`).join('\n');
+}
+
+/** The key of that file's `.pub`, if there is one: the project's metadata may hold it already. */
+async function publicHalf(privateKey: string): Promise<readonly string[]> {
+  try {
+    const line = (await readFile(`${privateKey}.pub`, 'utf8')).trim();
+    return line === '' || line.includes('\n') ? [] : [line];
+  } catch {
+    return [];
+  }
+}

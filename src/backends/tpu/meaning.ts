@@ -1,0 +1,168 @@
+// What a node and its queued resource mean for an allocation: tables from Google's words to ours.
+// Facts: states of the node (proto `Node.State`) and of the queued resource (`QueuedResourceState.State`).
+
+import type { AllocationRef } from '../../app/ports.ts';
+import type { Host } from '../../core/job.ts';
+import type { AllocationSeen } from '../../core/observation.ts';
+import type { QueuedResource, TpuNode } from './api.ts';
+import { classify } from './errors.ts';
+import type { StatusBody } from './errors.ts';
+import { isSameOwner, nodeOwner, ownerOf, queuedOwner } from './ownership.ts';
+
+/**
+ * How the newest create of that name stands, where the thing itself does not show: `pending`, or failed with these words.
+ * Undefined when it was not asked about, or went well.
+ */
+export type Creation = { readonly kind: 'pending' } | { readonly kind: 'failed'; readonly error: StatusBody };
+
+/** All that the cloud showed under one allocation's name. Only looks that succeeded: what is undefined was not there. */
+export interface Shown {
+  readonly node: TpuNode | undefined;
+  readonly queued: QueuedResource | undefined;
+  readonly creation: Creation | undefined;
+}
+
+/** Turns what was shown into one word. */
+export function allocationSeen(ref: AllocationRef, shown: Shown): AllocationSeen {
+  const { node, queued } = ours(ref, shown);
+  if (node === undefined && queued === undefined) {
+    if (shown.node === undefined && shown.queued === undefined) return missingSeen(shown.creation);
+    return { state: 'foreign', detail: 'something of this name exists that was not made for this allocation' };
+  }
+  if (queued !== undefined) {
+    const seen = queuedSeen(queued, node, ref);
+    if (seen !== undefined) return seen;
+  }
+  return node === undefined ? nodelessSeen(queued, ref) : nodeSeen(node, ref, shown.creation);
+}
+
+/**
+ * The part of it that is this allocation's. A standing TPU is nobody's by label: it exists by name for all who may use it.
+ * With a queued resource of ours there may be a foreign node of that name, which is the reason why ours cannot be made.
+ */
+function ours(ref: AllocationRef, { node, queued }: Shown): Pick<Shown, 'node' | 'queued'> {
+  if (ref.allocation.ownership === 'standing') return { node, queued };
+  const owner = ownerOf(ref);
+  const isQueuedOurs = isSameOwner(queuedOwner(queued), owner);
+  // Somebody may have changed a node's labels; what our queued resource has made is ours all the same.
+  const isNodeOurs = isSameOwner(nodeOwner(node), owner) || (isQueuedOurs && node?.queuedResource === queued?.name);
+  return { node: isNodeOurs ? node : undefined, queued: isQueuedOurs ? queued : undefined };
+}
+
+function missingSeen(creation: Creation | undefined): AllocationSeen {
+  if (creation?.kind === 'pending') return { state: 'provisioning', detail: 'being created' };
+  // A create that failed leaves nothing behind; its operation is the only place that tells why.
+  if (creation?.kind === 'failed') {
+    return { state: 'absent', detail: 'its creation failed', error: classify(creation.error) };
+  }
+  return { state: 'absent', detail: 'not there' };
+}
+
+/** What the queued resource decides before its node is asked; undefined when the node is to tell. */
+function queuedSeen(
+  queued: QueuedResource,
+  node: TpuNode | undefined,
+  { allocation }: AllocationRef,
+): AllocationSeen | undefined {
+  const { state = 'STATE_UNSPECIFIED', stateInitiator, failedData } = queued.state ?? {};
+  const wasReady = allocation.readyAt !== null;
+  // People delete nodes too, and the queued resource is then suspended as if by a preemption. History should tell which.
+  const detail = stateInitiator === 'USER' && state !== 'DELETING' ? `${state}, by a user` : state;
+  switch (state) {
+    case 'CREATING':
+    // The older word for WAITING_FOR_RESOURCES.
+    case 'ACCEPTED':
+    case 'WAITING_FOR_RESOURCES':
+      return { state: 'waiting', detail };
+    case 'DELETING':
+      return { state: 'releasing', detail };
+    case 'FAILED':
+      return {
+        state: 'lost',
+        cause: 'failed',
+        detail,
+        error: classify(failedData?.error ?? { message: 'the queued resource failed without a word' }),
+      };
+    case 'SUSPENDING':
+      // Before it was ever ready: a node could not be made, and the service may still go back to making it.
+      if (!wasReady && node?.state !== 'PREEMPTED') return { state: 'provisioning', detail };
+      return { state: 'lost', cause: 'preempted', detail };
+    case 'SUSPENDED':
+      // It is never queued again; its node is gone or about to go.
+      if (wasReady || node?.state === 'PREEMPTED') return { state: 'lost', cause: 'preempted', detail };
+      return {
+        state: 'lost',
+        cause: 'failed',
+        detail,
+        error: { kind: 'stockout', message: 'the queued resource was suspended before it was ready', raw: detail },
+      };
+    default:
+      // PROVISIONING and ACTIVE: the node tells. A word that we do not know is left to the node too.
+      return undefined;
+  }
+}
+
+/** The queued resource says that there should be a node, and there is none: not yet, or not any more. */
+function nodelessSeen(queued: QueuedResource | undefined, { allocation }: AllocationRef): AllocationSeen {
+  const detail = `${queued?.state?.state ?? 'STATE_UNSPECIFIED'}, no node`;
+  // After it was ready the queued resource will say in a moment what became of it; until then nothing is concluded.
+  return { state: allocation.readyAt === null ? 'provisioning' : 'interrupted', detail };
+}
+
+function nodeSeen(node: TpuNode, ref: AllocationRef, creation: Creation | undefined): AllocationSeen {
+  const { state = 'STATE_UNSPECIFIED' } = node;
+  const coming = ref.allocation.readyAt === null ? 'provisioning' : 'interrupted';
+  switch (state) {
+    case 'CREATING':
+      // A failed create may leave its node behind, which would be waited for without end.
+      if (creation?.kind === 'failed') {
+        return {
+          state: 'lost',
+          cause: 'failed',
+          detail: 'CREATING, and its creation failed',
+          error: classify(creation.error),
+        };
+      }
+      return { state: coming, detail: state };
+    case 'STARTING':
+      return { state: coming, detail: state };
+    case 'READY': {
+      const hosts = hostsOf(node);
+      // Ready with nobody to talk to is not usable: a command on no workers would count as done.
+      if (hosts.length === 0) return { state: coming, detail: `${state}, no addresses` };
+      const isHealthy = node.health === undefined || node.health === 'HEALTHY';
+      return { state: 'ready', detail: isHealthy ? state : `${state}, ${node.health}`, workers: hosts.length, hosts };
+    }
+    case 'PREEMPTED':
+    case 'TERMINATED':
+      return { state: 'lost', cause: 'preempted', detail: state };
+    case 'STOPPED':
+    case 'STOPPING':
+      // Somebody stopped it with the cloud's own tools. A standing one is theirs to start again; one of ours would be
+      // waited for at nobody's word.
+      if (ref.allocation.ownership === 'standing') return { state: 'interrupted', detail: state };
+      return {
+        state: 'lost',
+        cause: 'failed',
+        detail: state,
+        error: { kind: 'internal', message: 'the node was stopped from outside', raw: state },
+      };
+    case 'DELETING':
+      return { state: 'releasing', detail: state };
+    default:
+      // RESTARTING, REIMAGING, REPAIRING come back by themselves; HIDDEN, UNKNOWN and new words are waited for: nothing
+      // destructive follows from not knowing.
+      return { state: 'interrupted', detail: state };
+  }
+}
+
+/** The workers' addresses in their order. With several network cards each worker has a group of endpoints, the first the main one. */
+function hostsOf({ networkEndpoints = [], networkConfigs = [] }: TpuNode): readonly Host[] {
+  const each = Math.max(1, networkConfigs.length);
+  return networkEndpoints
+    .filter((_, index) => index % each === 0)
+    .map((endpoint) => ({
+      internalIp: endpoint.ipAddress ?? null,
+      externalIp: endpoint.accessConfig?.externalIp ?? null,
+    }));
+}

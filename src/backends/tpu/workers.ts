@@ -1,0 +1,184 @@
+// The workers of a TPU: how each is reached by ssh, in process and by the system's own client.
+
+import { mkdir } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { AllocationRef, WorkerRef } from '../../app/ports.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { second } from '../../core/time.ts';
+import type { Duration, Instant } from '../../core/time.ts';
+import { createHostKeys } from '../../remote/host-keys.ts';
+import { quote } from '../../remote/quote.ts';
+import type { SshPool, SshTarget } from '../../remote/ssh.ts';
+import type { Reach } from '../../remote/transport.ts';
+import type { GuestAttributes, TpuApi } from './api.ts';
+import { loginOf } from './login.ts';
+import type { LoginOptions } from './login.ts';
+import { placeOf, tpuOf } from './places.ts';
+
+/** How the workers of one project are reached. */
+export interface SshWay {
+  /** 22 at Google; the built-in cloud has one port for all of its workers. */
+  readonly port: number;
+  /** Whether the user's own ssh_config has a say (a jump host, a tunnel). Not for the built-in cloud. */
+  readonly userConfig: boolean;
+}
+
+export interface TpuWorkersOptions extends LoginOptions {
+  readonly pool: SshPool;
+  readonly apiFor: (project: string) => TpuApi;
+  /** Rejects with a sentence when it cannot be told now (the built-in cloud does not run). */
+  readonly sshFor: (project: string) => Promise<SshWay>;
+  readonly now: () => Instant;
+}
+
+export interface TpuWorkers {
+  /** The way to that worker, for `MachinesParts.reach`. Makes no connection by itself; asks the cloud once for the host keys. */
+  reach(ref: WorkerRef): Promise<Reach>;
+  /** Closes the connections to that allocation's workers; of one that was released the pinned host keys go too. */
+  forget(ref: AllocationRef): void;
+  /**
+   * The system's ssh for that worker, as an argv. It asks nothing about host keys: the one we know must be shown, and where
+   * none is known yet the first is pinned. One word of `command` is a shell's text, as with ssh; several are one program
+   * with its arguments, which arrive as they are. Throws JobmanError when the worker cannot be reached.
+   */
+  sshArgv(ref: WorkerRef, command: readonly string[]): Promise<readonly string[]>;
+}
+
+/** Everything about the way is told; nothing is left to a configuration. */
+interface TpuTarget extends SshTarget {
+  readonly port: number;
+  readonly user: string;
+  readonly keyFile: string;
+}
+
+/** Host keys that the cloud did not tell are asked for again, no sooner than this. */
+const askAgainAfter: Duration = 30 * second;
+
+export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
+  const { pool, apiFor, sshFor, now } = options;
+  const pins = createHostKeys(options.home);
+  /** Of each allocation, what its workers said about themselves, and when they were asked. */
+  const asked = new Map<string, { readonly at: Instant; readonly attributes: Promise<readonly GuestAttributes[]> }>();
+  /** Of each worker, the keys that it was found to have. The same from then on: equal targets share a connection. */
+  const found = new Map<string, readonly string[]>();
+
+  function attributesOf(ref: AllocationRef): Promise<readonly GuestAttributes[]> {
+    const key = pinPrefix(ref);
+    const before = asked.get(key);
+    if (before !== undefined && now() - before.at < askAgainAfter) return before.attributes;
+    const place = placeOf(ref);
+    const attributes = apiFor(place.project)
+      .getGuestAttributes(place, ref.allocation.name)
+      .then((answer) => (answer.ok ? answer.value : []));
+    asked.set(key, { at: now(), attributes });
+    return attributes;
+  }
+
+  /** The keys of which the worker must show one. None when it is pinned, and none when nobody could tell: then the first is pinned. */
+  async function hostKeysOf(ref: WorkerRef, pin: string): Promise<readonly string[]> {
+    const before = found.get(pin);
+    if (before !== undefined) return before;
+    const isPinned = (await pins.pinned(pin)) !== undefined;
+    const keys = isPinned ? [] : hostKeysIn((await attributesOf(ref))[Number(ref.worker)]);
+    if (isPinned || keys.length > 0) found.set(pin, keys);
+    return keys;
+  }
+
+  async function targetOf(ref: WorkerRef): Promise<TpuTarget> {
+    const { allocation, worker } = ref;
+    const address = allocation.hosts?.[Number(worker)];
+    const host = address?.externalIp ?? address?.internalIp ?? null;
+    if (host === null)
+      throw new JobmanError(
+        `the cloud has told no address of worker ${worker} of ${allocation.name} yet`,
+        exitCode.unreachable,
+      );
+    const spec = tpuOf(ref);
+    const pin = `${pinPrefix(ref)}${worker}`;
+    const [way, login, hostKeys] = await Promise.all([
+      sshFor(spec.project),
+      loginOf(spec, options),
+      hostKeysOf(ref, pin),
+    ]);
+    return { host, ...way, ...login, pin, hostKeys };
+  }
+
+  /** The system's ssh reads pins from the file only, so what the cloud has told is written there. True when it holds one. */
+  async function pinForSystem({ pin, hostKeys }: TpuTarget): Promise<boolean> {
+    const [key] = hostKeys;
+    if (key === undefined) return (await pins.pinned(pin)) !== undefined;
+    await pins.pin(pin, key);
+    return true;
+  }
+
+  return {
+    async reach(ref) {
+      try {
+        return { kind: 'open', transport: pool.transport(await targetOf(ref)) };
+      } catch (error) {
+        return { kind: 'closed', reason: error instanceof Error ? error.message : String(error) };
+      }
+    },
+
+    forget(ref) {
+      const prefix = pinPrefix(ref);
+      asked.delete(prefix);
+      for (const pin of found.keys()) if (pin.startsWith(prefix)) found.delete(pin);
+      pool.forget(prefix, { pins: ref.allocation.releasedAt !== null });
+    },
+
+    async sshArgv(ref, command) {
+      const target = await targetOf(ref);
+      const file = pins.file(target.pin);
+      const isKnown = await pinForSystem(target);
+      await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+      const words = command.length > 1 ? command.map(quote).join(' ') : command.join('');
+      return [
+        'ssh',
+        ...(target.userConfig ? [] : ['-F', 'none']),
+        '-p',
+        String(target.port),
+        '-l',
+        target.user,
+        '-i',
+        tokenless(target.keyFile),
+        ...option('IdentitiesOnly', 'yes'),
+        ...option('HostKeyAlias', target.pin),
+        ...option('UserKnownHostsFile', `"${tokenless(file)}"`),
+        ...option('GlobalKnownHostsFile', '/dev/null'),
+        ...option('StrictHostKeyChecking', isKnown ? 'yes' : 'accept-new'),
+        ...option('CheckHostIP', 'no'),
+        ...option('HashKnownHosts', 'no'),
+        ...option('UpdateHostKeys', 'no'),
+        '--',
+        target.host,
+        ...(words === '' ? [] : [words]),
+      ];
+    },
+  };
+}
+
+/** What the names of all pins of an allocation begin with; a worker's number follows. */
+function pinPrefix({ job, allocation }: AllocationRef): string {
+  return `${job.installation}-${job.id}-${allocation.ordinal}-w`;
+}
+
+/** The types that both sshd and our client know, the cheapest first; the guest agent publishes each under its name. */
+const hostKeyTypes = ['ssh-ed25519', 'ecdsa-sha2-nistp256', 'ssh-rsa'];
+
+function hostKeysIn(attributes: GuestAttributes | undefined): readonly string[] {
+  const items = attributes?.queryValue?.items ?? [];
+  return hostKeyTypes.flatMap((type) => {
+    const value = items.find((item) => item.namespace === 'hostkeys' && item.key === type)?.value?.trim() ?? '';
+    return /^[A-Za-z0-9+/]+=*$/.test(value) ? [`${type} ${value}`] : [];
+  });
+}
+
+function option(name: string, value: string): readonly string[] {
+  return ['-o', `${name}=${value}`];
+}
+
+/** ssh expands `%` and the letter that follows in a path. */
+function tokenless(path: string): string {
+  return path.replaceAll('%', '%%');
+}
