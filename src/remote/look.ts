@@ -34,7 +34,7 @@ done
 some=unknown
 is_marked() {
   if [ "$some" = unknown ]; then
-    some=$(LC_ALL=C grep -lsF -e ${quote(`JOBMAN_RUN=${ask.jobMark}`)} /proc/[0-9]*/environ 2>/dev/null)
+    some=$(LC_ALL=C grep -ls -e ${quote(`JOBMAN_RUN=${ask.jobMark}`)} /proc/[0-9]*/environ 2>/dev/null)
   fi
   [ -n "$some" ] || return 1
   find_marked "${ask.mark('$1')}"

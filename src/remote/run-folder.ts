@@ -91,10 +91,11 @@ is_alive() {
   [ -n "$ticks" ] && [ "$ticks" = "$pid_ticks" ]
 }
 
-# The processes that carry exactly that mark.
+# The processes that carry exactly that mark. Not with -F: the grep of busybox would stop at the first NUL, and there is one
+# after each variable.
 find_marked() {
   found=
-  for file in $(LC_ALL=C grep -lswF -e "JOBMAN_RUN=$1" /proc/[0-9]*/environ 2>/dev/null); do
+  for file in $(LC_ALL=C grep -lsw -e "JOBMAN_RUN=$1" /proc/[0-9]*/environ 2>/dev/null); do
     file=\${file#/proc/}
     file=\${file%/environ}
     read_ticks "$file"

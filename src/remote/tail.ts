@@ -31,7 +31,8 @@ is_over() {
   [ -z "$found" ]
 }
 turns=0
-until [ -e "$dir/log" ]; do
+# A tail that begins behind the end would not wait for it.
+until [ -e "$dir/log" ] && [ "$(wc -c <"$dir/log")" -ge ${run.from} ]; do
   ! is_over || exit ${tailCodes.over}
   nap 0.3
 done

@@ -83,8 +83,10 @@ export function afterBeginMark(): (chunk: Uint8Array) => Uint8Array {
 export function createLocalTransport(options: {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
+  /** The shell that reads its program from standard input; the system's when absent. */
+  readonly shell?: readonly string[];
 }): Transport {
-  const argv = ['/bin/sh', '-s'];
+  const argv = options.shell ?? ['/bin/sh', '-s'];
   return {
     async run(request) {
       const body = afterBeginMark();

@@ -1,0 +1,471 @@
+/**
+ * What every MachinePort must do, whatever reaches the machine: the same tests for this machine (natively and through
+ * several shells) and for SSH. All processes are real; a host is a home folder with a blank in its name.
+ */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { TestContext } from 'node:test';
+import type { Launch, MachinePort, WorkerRef } from '../../src/app/ports.ts';
+import type { OutcomeResult, RunSeen, WorkerSeen } from '../../src/core/observation.ts';
+import { nodeNameMark } from '../../src/core/spec.ts';
+import type { SetupStep } from '../../src/core/spec.ts';
+import { eventually } from '../support/eventually.ts';
+
+/** A host to test on. */
+export interface Ground {
+  readonly machines: MachinePort;
+  readonly ref: WorkerRef;
+  /** The run folder of the job on the disk. */
+  readonly root: string;
+  /** The home folder of the host. */
+  readonly home: string;
+  /** The file that the host takes its boot id from. */
+  readonly bootIdFile: string;
+  /** What steps have printed, `name: text`. */
+  readonly stepLog: string[];
+}
+
+/** A job with no more than the machines look at. */
+export function testRef(id: string, worker: WorkerRef['worker'] = 0): WorkerRef {
+  return { job: { id, installation: 'ab12cd' }, allocation: { ordinal: 1, name: 'node-one' }, worker } as WorkerRef;
+}
+
+export function launchOf(attempt: number, script: string, more: Partial<Launch> = {}): Launch {
+  const base = { script, env: {}, workdir: null, checkpointDir: null, resume: false };
+  return { ...base, attempt: { ordinal: attempt } as Launch['attempt'], ...more };
+}
+
+export async function seen(ground: Ground): Promise<WorkerSeen> {
+  const [fact] = await ground.machines.look([ground.ref]);
+  assert.ok(fact?.kind === 'known', `the look failed: ${JSON.stringify(fact)}`);
+  return fact.value;
+}
+
+/** Looks until that attempt is in that state. */
+export async function reach(ground: Ground, attempt: number, state: RunSeen['state']): Promise<RunSeen> {
+  let last: RunSeen | undefined;
+  const found = await eventually(
+    async () => {
+      last = (await seen(ground)).runs.find((run) => run.attempt === attempt);
+      return last?.state === state ? last : undefined;
+    },
+    { withinMs: 15_000, everyMs: 50 },
+  );
+  assert.ok(found, `attempt ${attempt} did not become ${state}; it is ${JSON.stringify(last)}`);
+  return found;
+}
+
+export interface Tailed {
+  readonly bytes: Buffer;
+  readonly end: string;
+}
+
+/** Everything from that byte on, to the end or the drop. */
+export function tail(ground: Ground, attempt: number, from = 0): Promise<Tailed> {
+  const chunks: Uint8Array[] = [];
+  return new Promise((resolve) => {
+    const finish = (end: string): void => {
+      resolve({ bytes: Buffer.concat(chunks), end });
+    };
+    ground.machines.tail(ground.ref, attempt, from, {
+      bytes(chunk) {
+        chunks.push(chunk);
+      },
+      ended: () => {
+        finish('ended');
+      },
+      dropped: finish,
+    });
+  });
+}
+
+function logOf(ground: Ground, attempt: number): Buffer {
+  return readFileSync(join(ground.root, `attempt_${attempt}`, 'log'));
+}
+
+function isDone(result: OutcomeResult): void {
+  assert.deepEqual(result, { kind: 'done' });
+}
+
+/** Pids that a test's program wrote into files of the home folder. */
+async function pidIn(ground: Ground, name: string): Promise<number> {
+  const text = await eventually(() => {
+    const file = join(ground.home, name);
+    return existsSync(file) && readFileSync(file, 'utf8').endsWith('\n') ? readFileSync(file, 'utf8') : undefined;
+  });
+  assert.ok(text, `no process wrote its number into ${name}`);
+  return Number(text);
+}
+
+/** A process that only its parent's question keeps in the books does not count. */
+function isAlive(pid: number): boolean {
+  try {
+    return !/\) [ZX] /u.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
+  } catch {
+    return false;
+  }
+}
+
+function stepOf(key: string, check: string | null, apply: string, more: Partial<SetupStep> = {}): SetupStep {
+  return { name: `step-${key}`, key, check, apply, files: [], timeout: 20_000, ...more };
+}
+
+export function machinesContract(name: string, open: (t: TestContext) => Promise<Ground | undefined>): void {
+  const on = (title: string, body: (ground: Ground, t: TestContext) => Promise<void>): void => {
+    test(`${name}: ${title}`, async (t) => {
+      const ground = await open(t);
+      if (ground !== undefined) await body(ground, t);
+    });
+  };
+
+  on('a host that has seen nothing of the job says so', async (ground) => {
+    const worker = await seen(ground);
+    assert.equal(worker.bootId, 'boot-one');
+    assert.deepEqual(worker.runs, []);
+    assert.deepEqual(worker.proofs, []);
+  });
+
+  on('a command that is started many times at once runs once', async (ground) => {
+    const launch = launchOf(1, 'echo ran >>"$HOME/times"\nsleep 0.2\nexit 3\n');
+    const results = await Promise.all(Array.from({ length: 6 }, () => ground.machines.start(ground.ref, launch)));
+    for (const result of results) isDone(result);
+    const run = await reach(ground, 1, 'exited');
+    assert.equal(run.state === 'exited' && run.exitCode, 3);
+    isDone(await ground.machines.start(ground.ref, launch));
+    assert.equal(readFileSync(join(ground.home, 'times'), 'utf8'), 'ran\n');
+    assert.deepEqual(
+      readdirSync(ground.root).filter((entry) => entry.startsWith('start_')),
+      [],
+      'those who came second leave nothing',
+    );
+  });
+
+  on('the program sees its variables, its folder and its mark, whatever characters they hold', async (ground) => {
+    const workdir = join(ground.home, "it's a folder");
+    mkdirSync(workdir);
+    const value = `two\nlines, 'quotes', "more", $HOME \`id\` \\ ü`;
+    const script =
+      'printf "%s|%s|%s|%s|%s" "$PWD" "$VALUE" "$folder" "$JOBMAN_RUN" "${JOBMAN_RESUME_FROM-none}"; umask >&2';
+    const env = { VALUE: value, folder: 'mine', dir: 'mine', mark: 'mine' };
+    isDone(await ground.machines.start(ground.ref, launchOf(1, script, { env, workdir })));
+    await reach(ground, 1, 'exited');
+    const { job, worker } = ground.ref;
+    const [output = '', mask = ''] = logOf(ground, 1)
+      .toString()
+      .split(/(?<=none)/u);
+    assert.equal(output, `${workdir}|${value}|mine|ab12cd/${job.id}/1/${worker}|none`);
+    assert.notEqual(mask.trim(), '0077', 'files of the program are not more private than the login makes them');
+    assert.equal(statSync(join(ground.root, 'attempt_1', 'env')).mode & 0o777, 0o600);
+  });
+
+  on('a script that names its interpreter gets it, and the node has its name', async (ground) => {
+    isDone(await ground.machines.start(ground.ref, launchOf(1, `#!/bin/cat\nnode ${nodeNameMark}\n`)));
+    await reach(ground, 1, 'exited');
+    assert.equal(logOf(ground, 1).toString(), '#!/bin/cat\nnode node-one\n');
+  });
+
+  on('a folder that is not there is said in the log and ends the run', async (ground) => {
+    isDone(await ground.machines.start(ground.ref, launchOf(1, 'echo ran', { workdir: '/no/such/folder' })));
+    const run = await reach(ground, 1, 'exited');
+    assert.equal(run.state === 'exited' && run.exitCode, 126);
+    assert.match(logOf(ground, 1).toString(), /\/no\/such\/folder/u);
+  });
+
+  on('a variable that no environment can hold is refused', async (ground) => {
+    const result = await ground.machines.start(ground.ref, launchOf(1, 'true', { env: { 'A-B': 'x' } }));
+    assert.equal(result.kind, 'refused');
+    assert.deepEqual((await seen(ground)).runs, []);
+  });
+
+  on('a program that a signal ends has 128 and its number as exit code', async (ground) => {
+    isDone(await ground.machines.start(ground.ref, launchOf(1, '#!/bin/sh\nkill -s SEGV $$\n')));
+    const run = await reach(ground, 1, 'exited');
+    assert.deepEqual(
+      { ...run, endedAt: 0 },
+      { attempt: 1, state: 'exited', exitCode: 139, signal: 'SEGV', endedAt: 0 },
+    );
+    assert.equal(logOf(ground, 1).length, 0, 'the log is the program’s alone');
+  });
+
+  on('a program that is asked may save its work and ends with its own code', async (ground) => {
+    const script = `#!/bin/sh
+trap 'sleep 0.3; echo saved; exit 5' TERM
+echo ready
+while :; do sleep 0.1; done
+`;
+    isDone(await ground.machines.start(ground.ref, launchOf(1, script)));
+    assert.ok(await eventually(() => logOf(ground, 1).length > 0));
+    isDone(await ground.machines.stop(ground.ref, 1, 'ask', 'TERM'));
+    const run = await reach(ground, 1, 'exited');
+    assert.equal(run.state === 'exited' && run.exitCode, 5);
+    assert.match(logOf(ground, 1).toString(), /^ready\n(?:Terminated\n)?saved\n$/u, 'the shell may have its own word');
+    isDone(await ground.machines.stop(ground.ref, 1, 'ask', 'TERM'));
+    isDone(await ground.machines.stop(ground.ref, 1, 'kill', 'TERM'));
+    assert.deepEqual(await reach(ground, 1, 'exited'), run, 'a later stop changes nothing');
+  });
+
+  on('a child that saves its work after its shell has died is waited for', async (ground) => {
+    const child = `trap 'sleep 0.7; echo saved' TERM; echo ready; sleep 30 & wait $!`;
+    isDone(await ground.machines.start(ground.ref, launchOf(1, `#!/bin/sh\nsh -c "${child}" &\nsleep 30\n`)));
+    assert.ok(await eventually(() => logOf(ground, 1).length > 0));
+    isDone(await ground.machines.stop(ground.ref, 1, 'ask', 'TERM'));
+    await reach(ground, 1, 'exited');
+    assert.match(logOf(ground, 1).toString(), /^ready\n(?:Terminated\n)?saved\n$/u, 'the shell may have its own word');
+  });
+
+  on('a kill ends children that ignore signals, have their own session or were left behind', async (ground) => {
+    const script = `trap '' TERM INT HUP
+sh -c 'trap "" TERM; echo $$ >"$HOME/stubborn"; while :; do sleep 1; done' &
+setsid sh -c 'echo $$ >"$HOME/daemon"; exec sleep 60' &
+( sh -c 'echo $$ >"$HOME/grandchild"; exec sleep 60' & )
+env -i HOME="$HOME" /bin/sh -c 'echo $$ >"$HOME/bare"; exec /bin/sleep 60' &
+while :; do sleep 1; done
+`;
+    isDone(await ground.machines.start(ground.ref, launchOf(1, script)));
+    const pids = await Promise.all(['stubborn', 'daemon', 'grandchild', 'bare'].map((file) => pidIn(ground, file)));
+    isDone(await ground.machines.stop(ground.ref, 1, 'ask', 'TERM'));
+    assert.equal((await reach(ground, 1, 'running')).state, 'running');
+    isDone(await ground.machines.stop(ground.ref, 1, 'kill', 'TERM'));
+    for (const pid of pids) assert.equal(isAlive(pid), false, `process ${pid} of ${String(pids)} is still alive`);
+    const run = await reach(ground, 1, 'exited');
+    assert.deepEqual(
+      { ...run, endedAt: 0 },
+      { attempt: 1, state: 'exited', exitCode: 137, signal: 'KILL', endedAt: 0 },
+    );
+  });
+
+  on('what a program leaves behind is ended with it', async (ground) => {
+    isDone(await ground.machines.start(ground.ref, launchOf(1, `setsid sleep 60 &\necho $! >"$HOME/left"\nexit 4\n`)));
+    const pid = await pidIn(ground, 'left');
+    const run = await reach(ground, 1, 'exited');
+    assert.equal(run.state === 'exited' && run.exitCode, 4);
+    assert.equal(isAlive(pid), false);
+  });
+
+  on('an attempt that was stopped before it was started never runs', async (ground) => {
+    isDone(await ground.machines.stop(ground.ref, 1, 'kill', 'TERM'));
+    isDone(await ground.machines.start(ground.ref, launchOf(1, 'echo ran >"$HOME/ran"')));
+    const run = await reach(ground, 1, 'vanished');
+    assert.match(run.state === 'vanished' ? run.detail : '', /before it had begun/u);
+    assert.equal(existsSync(join(ground.home, 'ran')), false);
+  });
+
+  on('a start that was cut in the middle is first starting and then vanished', async (ground) => {
+    const folder = join(ground.root, 'attempt_1');
+    mkdirSync(folder, { recursive: true });
+    assert.equal((await reach(ground, 1, 'starting')).state, 'starting');
+    const longAgo = new Date(Date.now() - 60_000);
+    utimesSync(folder, longAgo, longAgo);
+    const run = await reach(ground, 1, 'vanished');
+    assert.match(run.state === 'vanished' ? run.detail : '', /nothing ran/u);
+    isDone(await ground.machines.start(ground.ref, launchOf(1, 'echo ran >"$HOME/ran"')));
+    assert.equal(
+      existsSync(join(ground.home, 'ran')),
+      false,
+      'it is not known that nothing ran, so it is not run again',
+    );
+  });
+
+  on('a program that is killed from outside with its launcher has vanished', async (ground) => {
+    isDone(
+      await ground.machines.start(ground.ref, launchOf(1, 'echo $$ >"$HOME/program"\necho words\nexec sleep 60\n')),
+    );
+    const program = await pidIn(ground, 'program');
+    const launcher = Number(readFileSync(join(ground.root, 'attempt_1', 'pid'), 'utf8').split(' ')[0]);
+    const followed = tail(ground, 1);
+    process.kill(launcher, 'SIGKILL');
+    assert.equal((await reach(ground, 1, 'running')).state, 'running', 'the program is alive without its launcher');
+    process.kill(program, 'SIGKILL');
+    const run = await reach(ground, 1, 'vanished');
+    assert.match(run.state === 'vanished' ? run.detail : '', /killed from outside/u);
+    const { bytes, end } = await followed;
+    assert.equal(end, 'ended');
+    assert.equal(bytes.toString(), 'words\n');
+  });
+
+  on('after a restart a number that is somebody else’s now is neither ours nor killed', async (ground, t) => {
+    const innocent = spawn('sleep', ['60'], { stdio: 'ignore', detached: true });
+    t.after(async () => {
+      innocent.kill('SIGKILL');
+      await once(innocent, 'exit');
+    });
+    assert.ok(innocent.pid);
+    const ticks = readFileSync(`/proc/${innocent.pid}/stat`, 'latin1')
+      .replace(/^.*\) /su, '')
+      .split(' ')[19];
+    const folder = join(ground.root, 'attempt_1');
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, 'log'), 'from before\n');
+    writeFileSync(join(folder, 'pid'), `${innocent.pid} ${ticks} boot-one 1000000000000\n`);
+    assert.equal(
+      (await reach(ground, 1, 'running')).state,
+      'running',
+      'the control: under the same boot it is the one',
+    );
+    writeFileSync(join(folder, 'pid'), `${innocent.pid} ${Number(ticks) + 1} boot-one 1000000000000\n`);
+    await reach(ground, 1, 'vanished');
+    writeFileSync(join(folder, 'pid'), `${innocent.pid} ${ticks} boot-one 1000000000000\n`);
+    writeFileSync(ground.bootIdFile, 'boot-two\n');
+    const worker = await seen(ground);
+    assert.equal(worker.bootId, 'boot-two');
+    const [run] = worker.runs;
+    assert.ok(run?.state === 'vanished');
+    assert.match(run.detail, /restarted/u);
+    isDone(await ground.machines.stop(ground.ref, 1, 'ask', 'TERM'));
+    isDone(await ground.machines.stop(ground.ref, 1, 'kill', 'TERM'));
+    assert.equal(isAlive(innocent.pid), true);
+  });
+
+  on('output comes byte for byte, from any byte on: long lines, binary, none', async (ground) => {
+    const script = `head -c 3000000 /dev/zero | tr '\\0' x
+printf '\\000\\377\\r\\n\\033[1m'
+head -c 100000 /dev/urandom
+sleep 0.5
+printf end`;
+    isDone(await ground.machines.start(ground.ref, launchOf(1, script)));
+    const [whole, part] = await Promise.all([tail(ground, 1), tail(ground, 1, 2_999_999)]);
+    const log = logOf(ground, 1);
+    assert.equal(log.length, 3_100_011);
+    assert.equal(whole.end, 'ended');
+    assert.ok(whole.bytes.equals(log));
+    assert.ok(part.bytes.equals(log.subarray(2_999_999)));
+    const late = await tail(ground, 1, log.length - 3);
+    assert.equal(`${late.bytes.toString()} ${late.end}`, 'end ended');
+    isDone(await ground.machines.start(ground.ref, launchOf(2, 'true')));
+    assert.deepEqual(await tail(ground, 2), { bytes: Buffer.alloc(0), end: 'ended' });
+    const missing = await tail(ground, 3);
+    assert.notEqual(missing.end, 'ended');
+  });
+
+  on('output arrives while the program runs, and nothing after the tail was called off', async (ground) => {
+    isDone(
+      await ground.machines.start(ground.ref, launchOf(1, 'for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.2; done')),
+    );
+    let text = '';
+    const callOff = ground.machines.tail(ground.ref, 1, 0, {
+      bytes(chunk) {
+        text += Buffer.from(chunk).toString();
+        if (text.includes('2')) callOff();
+      },
+      ended: () => assert.fail('ended after it was called off'),
+      dropped: () => assert.fail('dropped after it was called off'),
+    });
+    assert.ok(await eventually(() => text.includes('2')));
+    assert.equal((await reach(ground, 1, 'running')).state, 'running');
+    const before = text;
+    await reach(ground, 1, 'exited');
+    assert.equal(text, before);
+  });
+
+  on('a slow receiver gets every byte', async (ground) => {
+    isDone(await ground.machines.start(ground.ref, launchOf(1, 'head -c 4000000 /dev/urandom')));
+    const chunks: Uint8Array[] = [];
+    let inside = 0;
+    await new Promise<void>((resolve, reject) => {
+      ground.machines.tail(ground.ref, 1, 0, {
+        async bytes(chunk) {
+          inside += 1;
+          assert.equal(inside, 1, 'one chunk at a time');
+          chunks.push(chunk);
+          await new Promise((next) => {
+            setTimeout(next, 1);
+          });
+          inside -= 1;
+        },
+        ended: resolve,
+        dropped: reject,
+      });
+    });
+    assert.ok(Buffer.concat(chunks).equals(logOf(ground, 1)));
+  });
+
+  on('a resumed attempt is told the newest complete checkpoint', async (ground) => {
+    const folder = join(ground.home, 'check points');
+    const at = (name: string, seconds: number): void => {
+      mkdirSync(join(folder, name), { recursive: true });
+      utimesSync(join(folder, name), seconds, seconds);
+    };
+    mkdirSync(folder);
+    const script = 'printf "%s\\n" "${JOBMAN_RESUME_FROM-none}"';
+    const run = async (attempt: number, resume: boolean, checkpointDir = folder): Promise<string> => {
+      isDone(await ground.machines.start(ground.ref, launchOf(attempt, script, { resume, checkpointDir })));
+      await reach(ground, attempt, 'exited');
+      return logOf(ground, attempt).toString().trimEnd();
+    };
+    assert.equal(await run(1, true), folder, 'an empty folder itself');
+    at('step_9', 1_000);
+    at('step_10', 1_000);
+    at('.hidden', 9_000);
+    at('step_11.tmp', 9_000);
+    at('12.orbax-checkpoint-tmp-77', 9_000);
+    at('partial_13', 9_000);
+    at('step_14-partial', 9_000);
+    assert.equal(await run(2, true), join(folder, 'step_10'), 'of the same age the later in order of numbers');
+    at('temporal_1', 2_000);
+    at('partially', 1_500);
+    assert.equal(await run(3, true), join(folder, 'temporal_1'), 'only whole words count');
+    assert.equal(await run(4, false), 'none');
+    assert.equal(await run(5, true, '~/check points'), join(folder, 'temporal_1'));
+    assert.equal(await run(6, true, '/not/there'), '/not/there');
+  });
+
+  on('a step is applied when its check fails, is proven, and is not done again', async (ground) => {
+    const step = stepOf('one', '[ -e "$HOME/made" ]', 'echo making; echo x >>"$HOME/made"');
+    isDone(await ground.machines.step(ground.ref, step));
+    assert.deepEqual((await seen(ground)).proofs, ['one']);
+    isDone(await ground.machines.step(ground.ref, step));
+    isDone(await ground.machines.step(ground.ref, { ...step, key: 'two' }));
+    assert.equal(readFileSync(join(ground.home, 'made'), 'utf8'), 'x\n');
+    assert.equal(ground.stepLog.join(''), 'step-one: making\n');
+    assert.deepEqual([...(await seen(ground)).proofs].toSorted(), ['one', 'two']);
+  });
+
+  on('a step that fails says where, how and with what last words, and may be tried again', async (ground) => {
+    const step = stepOf('bad', null, 'echo first; echo "no room" >&2; [ -e "$HOME/ok" ] || exit 7');
+    const result = await ground.machines.step(ground.ref, step);
+    assert.ok(result.kind === 'failed');
+    assert.match(result.evidence.detail, /step-bad.*exit code 7/u);
+    assert.equal(result.evidence.exitCode, 7);
+    assert.equal(result.evidence.worker, ground.ref.worker);
+    assert.equal(result.evidence.raw, 'first\nno room');
+    writeFileSync(join(ground.home, 'ok'), '');
+    isDone(await ground.machines.step(ground.ref, step));
+    assert.deepEqual((await seen(ground)).proofs, ['bad']);
+  });
+
+  on('a step gets its files, and those who ask while it runs wait for the same try', async (ground) => {
+    const files = [
+      {
+        kind: 'frozen' as const,
+        base64: Buffer.from('se\0cret\n').toString('base64'),
+        to: '~/.secret/a key',
+        mode: 0o600,
+      },
+    ];
+    const step = stepOf('slow', null, 'echo x >>"$HOME/tries"; sleep 1; cat "$HOME/.secret/a key"', { files });
+    const first = ground.machines.step(ground.ref, step);
+    await eventually(() => existsSync(join(ground.home, 'tries')));
+    const second = ground.machines.step(ground.ref, step);
+    isDone(await first);
+    isDone(await second);
+    assert.equal(readFileSync(join(ground.home, 'tries'), 'utf8'), 'x\n');
+    assert.equal(statSync(join(ground.home, '.secret/a key')).mode & 0o777, 0o600);
+    assert.equal(readFileSync(join(ground.home, '.secret/a key'), 'utf8'), 'se\0cret\n');
+  });
+
+  on('what a step leaves running on purpose stays', async (ground) => {
+    isDone(
+      await ground.machines.step(
+        ground.ref,
+        stepOf('mount', null, 'setsid sleep 60 >/dev/null 2>&1 & echo $! >"$HOME/mount"'),
+      ),
+    );
+    const pid = await pidIn(ground, 'mount');
+    assert.equal(isAlive(pid), true);
+    process.kill(pid, 'SIGKILL');
+  });
+}
