@@ -44,7 +44,8 @@ export async function createLocalClient(services: Services): Promise<Client> {
       if (usesEmulator(request.spec)) {
         const { ensureEmulator } = await import('./emulator-service.ts');
         const { started, endpoint } = await ensureEmulator(io, home);
-        if (started) news.push(`Started the built-in cloud at ${endpoint.url}; its TPUs are pretended and cost nothing.`);
+        if (started)
+          news.push(`Started the built-in cloud at ${endpoint.url}; its TPUs are pretended and cost nothing.`);
       }
       return client.create(request);
     },

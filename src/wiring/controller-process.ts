@@ -11,13 +11,18 @@ import type { ControllerParts } from './controller-service.ts';
 import { recordFile } from './paths.ts';
 
 /** Runs it in this process until a signal, a request to leave, or until nothing is left to watch; resolves with the exit code. */
-export async function runInForeground(parts: ControllerParts & { readonly idleExitMs: number | null }): Promise<number> {
+export async function runInForeground(
+  parts: ControllerParts & { readonly idleExitMs: number | null },
+): Promise<number> {
   const { io, home } = parts;
   const settings = await parts.settings();
   const store = openStore({ file: recordFile(home) });
   const clock = createClock(io.now);
   const logFiles = createLogFiles({ home, history: (id, after) => store.events(id, after) });
-  const logger = pino({ base: null, timestamp: pino.stdTimeFunctions.isoTime }, { write: (line) => io.stderr.write(line) });
+  const logger = pino(
+    { base: null, timestamp: pino.stdTimeFunctions.isoTime },
+    { write: (line) => io.stderr.write(line) },
+  );
   let wakeJob: (id: string) => void = () => undefined;
   const backends = await createBackends({ io, home, settings, clock, logFiles, changed: (id) => wakeJob(id) });
   try {

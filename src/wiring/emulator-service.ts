@@ -42,14 +42,20 @@ export async function findEmulator(home: string): Promise<Endpoint | undefined> 
 }
 
 /** The emulator of this home, started in the background when it is not there. Several callers at once start one. */
-export async function ensureEmulator(io: Io, home: string): Promise<{ readonly started: boolean; readonly endpoint: Endpoint }> {
+export async function ensureEmulator(
+  io: Io,
+  home: string,
+): Promise<{ readonly started: boolean; readonly endpoint: Endpoint }> {
   const found = await findEmulator(home);
   if (found !== undefined) return { started: false, endpoint: found };
   const log = join(home, 'emulator.log');
   startDetached(io, home, ['emulator', 'serve'], log);
   const endpoint = await waitFor(() => findEmulator(home), startMost);
   if (endpoint === undefined) {
-    throw new JobmanError(`The built-in cloud did not start; the reason is at the end of ${log}.`, exitCode.unreachable);
+    throw new JobmanError(
+      `The built-in cloud did not start; the reason is at the end of ${log}.`,
+      exitCode.unreachable,
+    );
   }
   return { started: true, endpoint };
 }
@@ -104,14 +110,18 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
       await endProcess(endpoint.pid);
       const gone = await waitFor(async () => ((await findEmulator(home)) === undefined ? true : undefined), stopMost);
       if (gone === undefined) {
-        throw new JobmanError(`The built-in cloud (pid ${endpoint.pid}) was asked to end and still answers.`, exitCode.failed);
+        throw new JobmanError(
+          `The built-in cloud (pid ${endpoint.pid}) was asked to end and still answers.`,
+          exitCode.failed,
+        );
       }
       return { stopped: true };
     },
 
     async status() {
       const endpoint = await findEmulator(home);
-      if (endpoint === undefined) return { running: false, url: null, pid: null, text: 'The built-in cloud is not running.' };
+      if (endpoint === undefined)
+        return { running: false, url: null, pid: null, text: 'The built-in cloud is not running.' };
       const state = await adminLook(endpoint.url, 'state');
       return { running: true, url: endpoint.url, pid: endpoint.pid, text: JSON.stringify(state, null, 2) };
     },
@@ -122,7 +132,14 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
         return (await admin(endpoint.url, verb, target, options)).message;
       } catch (error) {
         if (!(error instanceof EmulatorRefusal)) throw error;
-        const code = error.status === 404 ? exitCode.notFound : error.status === 409 ? exitCode.conflict : error.status === 0 ? exitCode.unreachable : exitCode.usage;
+        const code =
+          error.status === 404
+            ? exitCode.notFound
+            : error.status === 409
+              ? exitCode.conflict
+              : error.status === 0
+                ? exitCode.unreachable
+                : exitCode.usage;
         throw new JobmanError(error.message, code, [], { cause: error });
       }
     },

@@ -28,7 +28,8 @@ export async function installService(installation: Installation): Promise<string
     await expectOk(['systemctl', '--user', 'enable', '--now', unitName]);
     // Without lingering a user service ends with the last session, which is what this command is to prevent.
     const linger = await run(['loginctl', 'enable-linger', io.user]);
-    const warning = linger.exitCode === 0 ? '' : `\nIt ends at logout until an administrator runs: loginctl enable-linger ${io.user}`;
+    const warning =
+      linger.exitCode === 0 ? '' : `\nIt ends at logout until an administrator runs: loginctl enable-linger ${io.user}`;
     return `Installed ${unit}; it runs now and starts again after a reboot. Undo: jobman controller uninstall${warning}`;
   }
   const crontab = await readCrontab();
@@ -118,7 +119,11 @@ async function hasUserSystemd(): Promise<boolean> {
 async function readCrontab(): Promise<readonly string[] | undefined> {
   const listed = await run(['crontab', '-l']);
   if (listed.error !== null) return undefined;
-  if (listed.exitCode === 0) return text(listed.stdout).replace(/\n$/, '').split('\n').filter((line) => line !== '');
+  if (listed.exitCode === 0)
+    return text(listed.stdout)
+      .replace(/\n$/, '')
+      .split('\n')
+      .filter((line) => line !== '');
   return /no crontab/i.test(text(listed.stderr)) ? [] : undefined;
 }
 

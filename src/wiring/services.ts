@@ -1,6 +1,7 @@
 // Services: the one place that knows everybody. It builds and decides nothing. Each part is loaded when it is asked for,
 // so that a read pays for the record and nothing else.
 
+import { availableParallelism } from 'node:os';
 import type { Client } from '../app/client.ts';
 import type { Io, Services } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
@@ -16,7 +17,10 @@ export function createServices(io: Io): Services {
     io,
     home,
 
-    settings: () => (settings ??= import('../app/settings.ts').then(({ loadSettings }) => loadSettings({ home, env: io.env }))),
+    settings: () =>
+      (settings ??= import('../app/settings.ts').then(({ loadSettings }) =>
+        loadSettings({ home, env: io.env, cores: availableParallelism() }),
+      )),
 
     client: () => (client ??= import('./client.ts').then(({ createLocalClient }) => createLocalClient(services))),
 
