@@ -1,6 +1,6 @@
 // End: how an attempt comes to its end, and what is done with what it leaves behind.
 
-import { addAllocation, capacityTraits, isLost, later, release, usableAllocation } from './allocate.ts';
+import { addAllocation, between, capacityTraits, isLost, later, release, usableAllocation } from './allocate.ts';
 import { chain, told, unchanged, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import type { Action } from './decision.ts';
@@ -10,11 +10,11 @@ import { planted } from './plant.ts';
 import { tryAgainAt } from './prepare.ts';
 import { stoppedWord, whatFollows } from './recover.ts';
 import type { Following } from './recover.ts';
-import type { Reason, WorkerId } from './spec.ts';
+import type { Reason } from './spec.ts';
 import { earliest, minute, second } from './time.ts';
 import type { Instant } from './time.ts';
 import { mayBeAlive } from './view.ts';
-import type { View } from './view.ts';
+import type { Place, View } from './view.ts';
 
 /** The reason stands from here; a later one does not replace it. */
 export function beginEnding(job: Job, attempt: Attempt, reason: Reason, evidence: Evidence, now: Instant): Change {
@@ -46,10 +46,10 @@ export function windDown(view: View, attempt: Attempt): WindDown {
   );
   const how = now >= killAt && !planted('never-kill') ? 'kill' : 'ask';
   const actions: Action[] = [];
-  let wakeAt: Instant | undefined = now + 5 * second;
+  let wakeAt: Instant | undefined = now + between(5 * second, (now - since) / 4, 30 * second);
   if (how === 'ask') wakeAt = earliest(wakeAt, later(killAt, now));
   for (const place of view.places) {
-    if (!mayBeAlive(place, attempt) || !canHear(place.worker, allocationOf(asked.job, allocation.ordinal))) continue;
+    if (!mayBeAlive(place, attempt) || !canHear(place, allocationOf(asked.job, allocation.ordinal))) continue;
     if (how === 'ask' && attempt.ending?.told.includes(place.worker) === true) continue;
     const dueAt = tryAgainAt(job, attempt, `stop/${place.worker}`);
     if (dueAt > now) wakeAt = earliest(wakeAt, dueAt);
@@ -71,9 +71,9 @@ function markAsked(job: Job, { ordinal, ending }: Attempt, now: Instant): Job {
   return withAttempt(job, ordinal, { ending: { ...ending, stopAskedAt: now } });
 }
 
-/** A machine that is lost or on its way out has nobody to hear a signal. This machine always has. */
-function canHear(worker: WorkerId, allocation: Allocation): boolean {
-  return worker === 'here' || (allocation.releasedAt === null && !isLost(allocation));
+/** A machine that is lost or on its way out has nobody to hear a signal, unless it answers all the same. */
+function canHear({ worker, seen }: Place, allocation: Allocation): boolean {
+  return worker === 'here' || seen !== undefined || (allocation.releasedAt === null && !isLost(allocation));
 }
 
 function isToBeReleased(view: View, attempt: Attempt, allocation: Allocation, killAt: Instant): boolean {

@@ -1,7 +1,7 @@
 // Fold: the first movement. What came back from actions and what looks have shown is written into the record, and only
 // what changes something. Nothing is decided here but what may be believed.
 
-import { isPermanent, mayRequest, nextTryAt, secondLookAfter } from './allocate.ts';
+import { isPermanent, markRequested, mayRequest, nextTryAt, secondLookAfter } from './allocate.ts';
 import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import { lastAllocation, openAttempt } from './job.ts';
@@ -35,7 +35,7 @@ function foldOutcome(job: Job, { key, at, result }: Outcome, now: Instant): Chan
     case 'start':
       return foldStartReply(job, Number(first), second, at, result);
     case 'stop':
-      return foldStopReply(job, Number(first), second, rest[0] ?? '', at, result);
+      return foldStopReply(job, Number(first), second, at, result);
     default:
       // A key from another version of jobman. The action that it names will be asked again if it is still needed.
       return unchanged(job);
@@ -52,6 +52,8 @@ function foldCloudReply(
 ): Change {
   if (allocation === undefined || allocation.goneAt !== null) return unchanged(job);
   if ((kind === 'release') !== (allocation.releasedAt !== null)) return unchanged(job);
+  // A request that failed after all is no news about something that has been seen ready.
+  if (kind === 'request' && allocation.readyAt !== null && result.kind !== 'done') return unchanged(job);
   const { ordinal } = allocation;
   if (result.kind === 'done') return unchanged(withAllocation(job, ordinal, { acceptedAt: at, missedAt: null }));
   const failed = withFailure(job, allocation, at, errorOf(result));
@@ -114,23 +116,19 @@ function foldStartReply(job: Job, ordinal: number, worker: string, at: Instant, 
   return unchanged(withTry(job, attempt, `start/${worker}`, at, result));
 }
 
-function foldStopReply(
-  job: Job,
-  ordinal: number,
-  worker: string,
-  how: string,
-  at: Instant,
-  result: OutcomeResult,
-): Change {
+function foldStopReply(job: Job, ordinal: number, worker: string, at: Instant, result: OutcomeResult): Change {
   const attempt = job.attempts[ordinal - 1];
   if (attempt === undefined || attempt.ending === null) return unchanged(job);
   if (result.kind !== 'done') return unchanged(withTry(job, attempt, `stop/${worker}`, at, result));
   const place = worker === 'here' ? worker : Number(worker);
-  if (how !== 'ask' || attempt.ending.told.includes(place)) return unchanged(job);
+  if (attempt.ending.told.includes(place)) return unchanged(job);
   return unchanged(withAttempt(job, ordinal, { ending: { ...attempt.ending, told: [...attempt.ending.told, place] } }));
 }
 
-/** One more try of something on one worker that came to nothing. A lost reply sets the pace and counts as no failure. */
+/**
+ * One more try of something on one worker that came to nothing. A lost reply sets the pace and counts as no failure, for
+ * it may have happened; only stops count every time, since nothing but their pace rests on it.
+ */
 function withTry(
   job: Job,
   attempt: Attempt,
@@ -140,7 +138,8 @@ function withTry(
 ): Job {
   const before = attempt.stepFailures[key]?.tries ?? 0;
   // A refusal would be repeated word for word, so it uses up all tries at once.
-  const tries = result.kind === 'unclear' ? before : result.kind === 'refused' ? triesUsedUp(job) : before + 1;
+  const isNoFailure = result.kind === 'unclear' && !key.startsWith('stop/');
+  const tries = isNoFailure ? before : result.kind === 'refused' ? triesUsedUp(job) : before + 1;
   const failure = { tries, lastAt: at, detail: result.evidence.detail };
   return withAttempt(job, attempt.ordinal, { stepFailures: { ...attempt.stepFailures, [key]: failure } });
 }
@@ -199,7 +198,7 @@ function foldLeaving(job: Job, allocation: Allocation, seen: AllocationSeen, see
 function foldMissing(job: Job, allocation: Allocation, seen: AllocationSeen, seenAt: Instant, now: Instant): Change {
   const { ordinal, acceptedAt, readyAt } = allocation;
   // Nobody has confirmed the request yet, so its absence is no news: it is, or will be, asked for.
-  if (acceptedAt === null && mayRequest(job, allocation)) return unchanged(job);
+  if (acceptedAt === null && readyAt === null && mayRequest(job, allocation)) return unchanged(job);
   // The cloud says itself why it is not there: what it had accepted came to nothing.
   if (seen.error !== undefined && readyAt === null && mayRequest(job, allocation)) {
     return toldOfRefusal(withFailure(job, allocation, now, seen.error), ordinal, now);
@@ -249,9 +248,8 @@ function foldForeign(job: Job, allocation: Allocation, seen: AllocationSeen, now
 function foldPresent(job: Job, allocation: Allocation, seen: AllocationSeen, now: Instant): Change {
   const { ordinal } = allocation;
   const isReady = seen.state === 'ready';
-  const next = withAllocation(job, ordinal, {
+  const patch: Partial<Allocation> = {
     missedAt: null,
-    requestedAt: allocation.requestedAt ?? now,
     acceptedAt: allocation.acceptedAt ?? now,
     ...(isReady
       ? { readyAt: allocation.readyAt ?? now, workers: Math.max(1, seen.workers ?? allocation.workers ?? 1) }
@@ -259,8 +257,13 @@ function foldPresent(job: Job, allocation: Allocation, seen: AllocationSeen, now
     ...(isReady && seen.hosts !== undefined ? { hosts: sameHosts(allocation.hosts, seen.hosts) } : {}),
     ...(isReady ? { requestFailures: 0, lastFailure: null } : {}),
     ...(seen.state === 'lost' && allocation.readyAt === null ? { lastFailure: whyLost(allocation, seen, now) } : {}),
-  });
-  return toldOfSight(next, ordinal, seen, now);
+  };
+  // What carries our label exists by our doing, even if the record (restored from a copy, say) does not know of it.
+  return chain(
+    markRequested(job, ordinal, now),
+    (next) => unchanged(withAllocation(next, ordinal, patch)),
+    (next) => toldOfSight(next, ordinal, seen, now),
+  );
 }
 
 /** The error of something that was lost before it was ever ready, kept from the first look that told it. */

@@ -41,7 +41,7 @@ export function reconcile(job: Job, observation: Observation, now: Instant): Dec
   const view = viewOf(folded.job, observation, now);
   const arm = answer(view, classify(view));
   // Whatever the situation, an allocation that was let go is asked to go until it is seen gone.
-  const releases = arm.job.removed ? { actions: [], wakeAt: undefined } : releasesDue(arm.job, (ordinal) => view.lookOf(ordinal), now);
+  const releases = arm.job.removed ? { actions: [], wakeAt: undefined } : releasesDue(arm.job, view.lookOf, now);
   return {
     job: arm.job,
     events: [...folded.events, ...arm.events],

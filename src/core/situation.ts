@@ -123,11 +123,6 @@ const table: readonly Row[] = [
       allocation.readyAt !== null || (view.look.kind === 'known' && view.look.value.cause === 'preempted');
     return mustEnd(wasTaken ? 'preempted' : 'allocation_failed', evidence);
   }),
-  // The allocation was let go while an attempt on it was open: only a late wish can bring this about.
-  during(({ allocation }) => {
-    const wasReleased = allocation !== undefined && allocation.releasedAt !== null;
-    return wasReleased && mustEnd('preempted', { detail: 'its allocation was released' });
-  }),
   // One worker of many has failed: the attempt fails as a whole.
   during((view, attempt) => attempt.startedAt !== null && failureOf(view, attempt)),
   // The program is alive and says nothing.
@@ -198,7 +193,20 @@ export function classify(view: View): Situation {
 function isAnythingAlive(view: View, attempt: Attempt): boolean {
   if (attempt.startedAt === null) return false;
   if (planted('no-gang')) return false;
-  return view.places.some((place) => mayBeAlive(place, attempt));
+  const isSilentGrave = ({ worker, run }: Place): boolean =>
+    worker !== 'here' && run.state === 'unknown' && isBuried(view);
+  return view.places.some((place) => mayBeAlive(place, attempt) && !isSilentGrave(place));
+}
+
+/**
+ * A standing allocation that the cloud took is not ours to let go, so nobody will ever see it gone. When it has been lost
+ * for the whole grace, a program on a worker that does not answer counts as ended with it.
+ */
+function isBuried({ job, allocation, now }: View): boolean {
+  if (allocation === undefined || allocation.ownership !== 'standing' || allocation.releasedAt !== null) return false;
+  return (
+    isLost(allocation) && allocation.seen !== null && now >= allocation.seen.at + job.spec.recovery.unreachableGrace
+  );
 }
 
 function allSucceeded(view: View): boolean {

@@ -24,7 +24,7 @@ export interface View {
   readonly workers: readonly WorkerView[];
   /** The places where the command of the attempt runs. */
   readonly places: readonly Place[];
-  lookOf(allocation: number): Fact<AllocationSeen>;
+  readonly lookOf: (allocation: number) => Fact<AllocationSeen>;
 }
 
 export interface WorkerView {
@@ -99,8 +99,11 @@ function runOf({ worker, seen }: WorkerView, attempt: Attempt, allocation: Alloc
   if (seen === undefined) return { state: 'unknown' };
   const run = seen.runs.find((one) => one.attempt === attempt.ordinal);
   if (run === undefined) return { state: 'none' };
-  if (run.state === 'starting' && Math.abs(now - run.since) > startLongest) return { state: 'lost_start' };
-  return run;
+  return isLostStart(run, now) ? { state: 'lost_start' } : run;
+}
+
+function isLostStart(run: RunSeen, now: Instant): boolean {
+  return run.state === 'starting' && Math.abs(now - run.since) > startLongest;
 }
 
 /** Whether something of the attempt may be alive there, by the best that is known. */
@@ -113,10 +116,10 @@ export function mayBeAlive(place: Place, attempt: Attempt): boolean {
     case 'unknown':
       return !planted('silent-worker-is-dead');
     case 'starting':
-    case 'lost_start':
     case 'running':
       return true;
     case 'none':
+    case 'lost_start':
       // A start may still be on its way there. Once a stop has come back from the same worker it has been overtaken.
       return attempt.ending === null || !attempt.ending.told.includes(place.worker);
   }
@@ -127,9 +130,15 @@ export function strangersAlive(view: View): readonly { readonly worker: WorkerId
   if (planted('restart-without-stop-check')) return [];
   return view.workers.flatMap(({ worker, seen }) =>
     (seen?.runs ?? [])
-      .filter((run) => run.attempt !== view.attempt?.ordinal && (run.state === 'running' || run.state === 'starting'))
+      .filter((run) => run.attempt !== view.attempt?.ordinal && isStrangerAlive(view, run, worker))
       .map((run) => ({ worker, attempt: run.attempt })),
   );
+}
+
+function isStrangerAlive({ job, now }: View, run: RunSeen, worker: WorkerId): boolean {
+  if (run.state !== 'running' && run.state !== 'starting') return false;
+  const wasStopped = job.attempts[run.attempt - 1]?.ending?.told.includes(worker) === true;
+  return !(isLostStart(run, now) && wasStopped);
 }
 
 /** The first worker that was asked and did not answer. */

@@ -1,0 +1,150 @@
+// History: the state of a job as its events alone tell it. The record is what is used; that both agree is the ninth law,
+// and what makes `history` and `events.jsonl` worth keeping.
+
+import type { Event } from './decision.ts';
+import type { Job } from './job.ts';
+
+/** What history alone says of a job: the parts of the record that must be tellable from its events. */
+export interface Tale {
+  readonly desired: Job['desired'];
+  readonly cancelled: boolean;
+  readonly attempts: readonly object[];
+  readonly allocations: readonly object[];
+  readonly settled: Job['settled'];
+  readonly removed: boolean;
+}
+
+type Loose = Record<string, unknown>;
+
+/** Tells the state of a job from its history, oldest event first. */
+export function tell(events: readonly Event[]): Tale {
+  const attempts: Loose[] = [];
+  const allocations: Loose[] = [];
+  let desired: Job['desired'] = 'run';
+  let cancelled = false;
+  let settled: Job['settled'] = null;
+  let removed = false;
+  const allocation = (ordinal: number): Loose => {
+    while (allocations.length < ordinal) {
+      allocations.push({
+        ordinal: allocations.length + 1,
+        requestedAt: null,
+        seen: null,
+        readyAt: null,
+        releasedAt: null,
+        goneAt: null,
+      });
+    }
+    return allocations[ordinal - 1] ?? {};
+  };
+  const attempt = (ordinal: number): Loose => attempts[ordinal - 1] ?? {};
+  for (const event of events) {
+    switch (event.kind) {
+      case 'asked':
+        ({ desired } = event);
+        if (event.desired === 'run') {
+          settled = null;
+          cancelled = false;
+        } else if (event.verb !== 'stop') cancelled = true;
+        break;
+      case 'attempt_created': {
+        const { attempt: ordinal, stage, how, asked, allocation: on, notBefore, at } = event;
+        allocation(on);
+        attempts.push({
+          ordinal,
+          stage,
+          how,
+          asked,
+          allocation: on,
+          notBefore,
+          createdAt: at,
+          startedAt: null,
+          runningAt: null,
+          ending: null,
+          endedAt: null,
+        });
+        break;
+      }
+      case 'allocation_requested':
+        allocation(event.allocation)['requestedAt'] = event.at;
+        break;
+      case 'allocation_seen': {
+        const one = allocation(event.allocation);
+        one['seen'] = { state: event.state, detail: event.detail, at: event.at };
+        // Ready for use is what can be used: what was let go before never is.
+        if (event.state === 'ready' && one['releasedAt'] === null) one['readyAt'] ??= event.at;
+        break;
+      }
+      case 'allocation_released':
+        allocation(event.allocation)['releasedAt'] = event.at;
+        break;
+      case 'allocation_gone':
+        allocation(event.allocation)['goneAt'] = event.at;
+        break;
+      case 'attempt_started':
+        attempt(event.attempt)['startedAt'] = event.at;
+        break;
+      case 'attempt_running':
+        attempt(event.attempt)['runningAt'] = event.at;
+        break;
+      case 'attempt_ending':
+        attempt(event.attempt)['ending'] = { reason: event.reason, evidence: event.evidence, since: event.at };
+        break;
+      case 'attempt_ended':
+        attempt(event.attempt)['endedAt'] = event.at;
+        break;
+      case 'settled':
+        settled = { at: event.at, verdict: event.verdict, reason: event.reason };
+        break;
+      case 'removed':
+        removed = true;
+        break;
+      case 'created':
+      case 'allocation_refused':
+      case 'step_failed':
+      case 'rule_applied':
+      case 'silent':
+      case 'answering':
+        break;
+    }
+  }
+  return { desired, cancelled, attempts, allocations, settled, removed };
+}
+
+/** The same parts, from the record. */
+export function taleOf(job: Job): Tale {
+  return {
+    desired: job.desired,
+    cancelled: job.cancelled,
+    attempts: job.attempts.map(({ stepFailures: _failures, ending, ...rest }) => ({
+      ...rest,
+      ending: ending === null ? null : { reason: ending.reason, evidence: ending.evidence, since: ending.since },
+    })),
+    allocations: job.allocations.map(({ ordinal, requestedAt, seen, readyAt, releasedAt, goneAt }) => ({
+      ordinal,
+      requestedAt,
+      seen,
+      readyAt,
+      releasedAt,
+      goneAt,
+    })),
+    settled: job.settled,
+    removed: job.removed,
+  };
+}
+
+/** The ninth law: what history says and what the record says are the same. One sentence when they differ. */
+export function historyTellsTheState(events: readonly Event[], job: Job): readonly string[] {
+  const told = canonical(tell(events));
+  const kept = canonical(taleOf(job));
+  return told === kept ? [] : [`9 history tells the state: history says ${told}, the record ${kept}`];
+}
+
+/** JSON with the keys of every object in order, so that equal values give equal texts. */
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
+  const entries = Object.entries(value).filter(([, part]) => part !== undefined);
+  entries.sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${entries.map(([key, part]) => `${JSON.stringify(key)}:${canonical(part)}`).join(',')}}`;
+}

@@ -1,0 +1,419 @@
+// Laws: what must hold whatever happens, as named predicates. Tables, enumerations, random walks and the simulator all
+// ask the same ones. They work out afresh, from the record and the observation, what `reconcile` should not have done, and
+// share none of its judgements: a mistake made twice would be no mistake to them. Whether the outside agrees with the
+// record is for the simulator, which can look at the world itself.
+
+import type { Action, Decision } from './decision.ts';
+import { commandWorkers, heldAllocations } from './job.ts';
+import type { Allocation, Attempt, Job } from './job.ts';
+import type { AllocationSeen, Observation, WorkerSeen } from './observation.ts';
+import { reconcile } from './reconcile.ts';
+import type { Reason, WorkerId } from './spec.ts';
+import { minute, second } from './time.ts';
+import type { Instant } from './time.ts';
+
+/** One pass: what the job was, what was seen, and what was decided. */
+export interface Pass {
+  readonly before: Job;
+  readonly observation: Observation;
+  readonly now: Instant;
+  readonly decision: Decision;
+}
+
+export interface Law {
+  /** Its number in design.md. */
+  readonly number: number;
+  readonly name: string;
+  /** What broke it, one sentence each; none when it holds. */
+  readonly check: (pass: Pass) => readonly string[];
+}
+
+/** The laws that one pass can break. The ninth needs the whole history: see `history.ts`. */
+export const laws: readonly Law[] = [
+  { number: 1, name: 'unknown is not absent', check: unknownIsNotAbsent },
+  { number: 2, name: 'commit before act', check: commitBeforeAct },
+  { number: 3, name: 'only what is ours', check: onlyWhatIsOurs },
+  { number: 4, name: 'one command at a time', check: oneCommandAtATime },
+  { number: 5, name: 'setup before start', check: setupBeforeStart },
+  { number: 6, name: 'settled means empty', check: settledMeansEmpty },
+  { number: 7, name: 'bounded', check: bounded },
+  { number: 8, name: 'quiet at rest', check: quietAtRest },
+  { number: 10, name: 'convergence', check: neverForgotten },
+];
+
+/** Every law that the pass breaks, as `4 one command at a time: …`. */
+export function broken(pass: Pass): readonly string[] {
+  return laws.flatMap(({ number, name, check }) => check(pass).map((sentence) => `${number} ${name}: ${sentence}`));
+}
+
+// ------------------------------------------------------------------------------------------ what was seen
+
+function seenOf(observation: Observation, ordinal: number): AllocationSeen | undefined {
+  const fact = observation.allocations.find(({ allocation }) => allocation === ordinal)?.fact;
+  return fact?.kind === 'known' ? fact.value : undefined;
+}
+
+function workerSeen(observation: Observation, ordinal: number, worker: WorkerId): WorkerSeen | undefined {
+  const fact = observation.workers.find(
+    (one) => one.worker === worker && (worker === 'here' || one.allocation === ordinal),
+  )?.fact;
+  return fact?.kind === 'known' ? fact.value : undefined;
+}
+
+/** The ends of attempts that this pass decided. */
+function newEndings({ before, decision }: Pass): readonly Attempt[] {
+  return decision.job.attempts.filter(
+    (one) => one.ending !== null && !(before.attempts[one.ordinal - 1]?.ending ?? null),
+  );
+}
+
+/** The attempts that this pass closed. */
+function newlyEnded({ before, decision }: Pass): readonly Attempt[] {
+  return decision.job.attempts.filter(
+    (one) => one.endedAt !== null && (before.attempts[one.ordinal - 1]?.endedAt ?? null) === null,
+  );
+}
+
+function allocationIn(job: Job, ordinal: number): Allocation | undefined {
+  return job.allocations[ordinal - 1];
+}
+
+// ------------------------------------------------------------------------------------------ 1
+
+/** Ends that need no look: the owner's word, the limits on time, and what replies (not looks) have told. */
+const blindReasons: readonly Reason[] = ['stopped', 'timed_out', 'allocation_failed', 'setup_failed'];
+
+function unknownIsNotAbsent(pass: Pass): readonly string[] {
+  const { before, observation, decision, now } = pass;
+  const found: string[] = [];
+  for (const { ordinal, ending, allocation, startedAt } of newEndings(pass)) {
+    const reason = ending?.reason ?? 'stopped';
+    if (blindReasons.includes(reason)) continue;
+    const isSeen = seenOf(observation, allocation) !== undefined || goneBefore(before, allocation);
+    const answering = observation.workers.filter(({ fact }) => fact.kind === 'known').length;
+    if (!isSeen && answering === 0) found.push(`attempt ${ordinal} ends as ${reason} although nothing was seen`);
+    if (reason === 'preempted' && !isSeen) found.push(`attempt ${ordinal} is preempted by a cloud that did not answer`);
+    if (
+      reason === 'unreachable' &&
+      startedAt !== null &&
+      !wasSilentLongEnough(pass, allocation) &&
+      !hasLostRun(pass, ordinal)
+    ) {
+      found.push(`attempt ${ordinal} ends as unreachable before the grace is over`);
+    }
+    if (reason === 'unreachable' && startedAt === null && !wasSilentLongEnough(pass, allocation)) {
+      found.push(`attempt ${ordinal} ends as unreachable before the grace is over`);
+    }
+  }
+  for (const action of decision.actions) {
+    if (action.kind === 'request' && seenOf(observation, action.allocation)?.state !== 'absent') {
+      found.push(`allocation ${action.allocation} is asked for although no look said that it is absent`);
+    }
+  }
+  for (const { ordinal, releasedAt } of decision.job.allocations) {
+    const was = allocationIn(before, ordinal);
+    if (releasedAt === null || was === undefined || was.releasedAt !== null) continue;
+    const isAsked = before.desired === 'end' || before.desired === 'delete';
+    const wasEnding = before.settled !== null || before.attempts.at(-1)?.ending !== null;
+    const isSeen =
+      observation.allocations.some(({ fact }) => fact.kind === 'known') ||
+      observation.workers.some(({ fact }) => fact.kind === 'known');
+    const isBlind = newEndings(pass).some(({ ending }) => ending !== null && blindReasons.includes(ending.reason));
+    if (!isAsked && !wasEnding && !isSeen && !isBlind)
+      found.push(`allocation ${ordinal} is let go although nothing was seen at ${now}`);
+  }
+  return found;
+}
+
+function goneBefore(before: Job, ordinal: number): boolean {
+  return (allocationIn(before, ordinal)?.goneAt ?? null) !== null;
+}
+
+function wasSilentLongEnough({ before, now }: Pass, ordinal: number): boolean {
+  const since = allocationIn(before, ordinal)?.silentSince ?? null;
+  return since !== null && now - since >= before.spec.recovery.unreachableGrace;
+}
+
+/** A worker that answers and has no living or orderly ended run of it. */
+function hasLostRun({ observation }: Pass, attempt: number): boolean {
+  return observation.workers.some(({ fact }) => {
+    if (fact.kind === 'unknown') return false;
+    const run = fact.value.runs.find((one) => one.attempt === attempt);
+    return run === undefined || run.state === 'vanished' || run.state === 'starting';
+  });
+}
+
+// ------------------------------------------------------------------------------------------ 2
+
+function commitBeforeAct({ decision: { job, actions } }: Pass): readonly string[] {
+  return actions.flatMap((action) => {
+    const allocation = allocationIn(job, action.allocation);
+    if (allocation === undefined) return [`${words(action)} acts on an allocation that is not recorded`];
+    const isKept = isRecorded(job, allocation, action);
+    return isKept ? [] : [`${words(action)} is asked although the record does not say so`];
+  });
+}
+
+function isRecorded(job: Job, allocation: Allocation, action: Action): boolean {
+  switch (action.kind) {
+    case 'request':
+      return allocation.requestedAt !== null && allocation.releasedAt === null;
+    case 'release':
+      return allocation.releasedAt !== null && allocation.goneAt === null;
+    case 'step': {
+      const attempt = job.attempts[action.attempt - 1];
+      return attempt !== undefined && attempt.ending === null && attempt.allocation === action.allocation;
+    }
+    case 'start': {
+      const attempt = job.attempts[action.attempt - 1];
+      return attempt !== undefined && attempt.startedAt !== null && attempt.ending === null;
+    }
+    case 'stop': {
+      const attempt = job.attempts[action.attempt - 1];
+      return attempt === undefined || (attempt.ending !== null && attempt.ending.stopAskedAt !== null);
+    }
+  }
+}
+
+function words(action: Action): string {
+  switch (action.kind) {
+    case 'request':
+    case 'release':
+      return `${action.kind} of allocation ${action.allocation}`;
+    case 'step':
+      return `step ${action.step} on worker ${action.worker} of allocation ${action.allocation}`;
+    case 'start':
+      return `start of attempt ${action.attempt} on worker ${action.worker}`;
+    case 'stop':
+      return `${action.how} of attempt ${action.attempt} on worker ${action.worker}`;
+  }
+}
+
+// ------------------------------------------------------------------------------------------ 3
+
+function onlyWhatIsOurs({ before, observation, decision }: Pass): readonly string[] {
+  const found: string[] = [];
+  const newest = decision.job.allocations.length;
+  for (const action of decision.actions) {
+    if (action.kind !== 'step' && action.kind !== 'start') continue;
+    if (action.allocation !== newest) found.push(`${words(action)}, and the newest allocation is ${newest}`);
+    if (workerSeen(observation, action.allocation, action.worker) === undefined) {
+      found.push(`${words(action)}, and that worker of that allocation was not seen`);
+    }
+  }
+  for (const { ordinal, acceptedAt } of decision.job.allocations) {
+    const was = allocationIn(before, ordinal)?.acceptedAt ?? null;
+    if (acceptedAt === null || acceptedAt === was) continue;
+    const hasReply = observation.outcomes.some(({ key, result }) => {
+      const [kind, subject] = key.split('/');
+      return (kind === 'request' || kind === 'release') && subject === String(ordinal) && result.kind === 'done';
+    });
+    const seen = seenOf(observation, ordinal);
+    if (!hasReply && (seen === undefined || seen.state === 'absent')) {
+      found.push(`allocation ${ordinal} counts as accepted by a reply about another one`);
+    }
+  }
+  for (const { ordinal, ownership, name, releasedAt } of decision.job.allocations) {
+    const isNews = releasedAt !== null && (allocationIn(before, ordinal)?.releasedAt ?? null) === null;
+    const hasRule = decision.events.some((event) => event.kind === 'rule_applied' && event.on === 'new');
+    const isEnding = decision.job.attempts.some((one) => one.allocation === ordinal && one.ending !== null);
+    if (isNews && ownership === 'standing' && !hasRule && !isEnding)
+      found.push(`${name} is standing and is let go without a rule`);
+  }
+  return found;
+}
+
+// ------------------------------------------------------------------------------------------ 4
+
+function oneCommandAtATime(pass: Pass): readonly string[] {
+  const { before, observation, decision, now } = pass;
+  const { job } = decision;
+  const found: string[] = [];
+  for (const action of decision.actions) {
+    if (action.kind !== 'start') continue;
+    const open = job.attempts.filter((one) => one.ordinal < action.attempt && one.endedAt === null);
+    if (open.length > 0) found.push(`${words(action)} while attempt ${open[0]?.ordinal} has not ended`);
+    for (const { worker, fact } of observation.workers) {
+      const other =
+        fact.kind === 'known'
+          ? fact.value.runs.find((run) => run.attempt !== action.attempt && isAliveState(run.state))
+          : undefined;
+      if (other !== undefined)
+        found.push(`${words(action)} while attempt ${other.attempt} is alive on worker ${worker}`);
+    }
+    const isFirst = before.attempts[action.attempt - 1]?.startedAt === null;
+    const unseen = allWorkers(job, action.allocation).find(
+      (worker) => workerSeen(observation, action.allocation, worker) === undefined,
+    );
+    if (isFirst && unseen !== undefined) found.push(`${words(action)} although worker ${unseen} did not answer`);
+  }
+  for (const attempt of newlyEnded(pass)) {
+    const place = placesOf(before, attempt).find((worker) => mayLive(pass, attempt, worker, now));
+    if (attempt.startedAt !== null && place !== undefined) {
+      found.push(`attempt ${attempt.ordinal} counts as ended although worker ${place} has not told its end`);
+    }
+  }
+  return found;
+}
+
+function isAliveState(state: string): boolean {
+  return state === 'running' || state === 'starting';
+}
+
+function allWorkers(job: Job, ordinal: number): readonly WorkerId[] {
+  const workers = Array.from({ length: allocationIn(job, ordinal)?.workers ?? 0 }, (_, index): WorkerId => index);
+  return job.spec.command.place === 'here' ? [...workers, 'here'] : workers;
+}
+
+function placesOf(job: Job, attempt: Attempt): readonly WorkerId[] {
+  return commandWorkers(job.spec.command, allocationIn(job, attempt.allocation)?.workers ?? 0);
+}
+
+function mayLive({ before, observation, decision }: Pass, attempt: Attempt, worker: WorkerId, now: Instant): boolean {
+  const allocation = allocationIn(decision.job, attempt.allocation);
+  const isGone = (allocation?.goneAt ?? null) !== null;
+  if (worker !== 'here' && isGone) return false;
+  const seen = workerSeen(observation, attempt.allocation, worker);
+  const run = seen?.runs.find((one) => one.attempt === attempt.ordinal);
+  if (run !== undefined && (run.state === 'exited' || run.state === 'vanished')) return false;
+  const wasTold = attempt.ending?.told.includes(worker) === true;
+  if (seen !== undefined && run === undefined) return !wasTold;
+  if (run?.state === 'starting') return !(wasTold && Math.abs(now - run.since) > 2 * minute);
+  if (run !== undefined) return true;
+  // Nobody will see a standing allocation gone that was taken: after the grace its silent workers count as ended.
+  const state = allocation?.seen?.state;
+  const isTaken = allocation?.ownership === 'standing' && (state === 'lost' || state === 'releasing');
+  return !(isTaken && worker !== 'here' && now - (allocation.seen?.at ?? now) >= before.spec.recovery.unreachableGrace);
+}
+
+// ------------------------------------------------------------------------------------------ 5
+
+function setupBeforeStart({ before, observation, decision }: Pass): readonly string[] {
+  const found: string[] = [];
+  for (const action of decision.actions) {
+    if (action.kind !== 'start' || before.attempts[action.attempt - 1]?.startedAt !== null) continue;
+    for (const worker of allWorkers(decision.job, action.allocation)) {
+      if (worker === 'here') continue;
+      const proofs = workerSeen(observation, action.allocation, worker)?.proofs ?? [];
+      const missing = before.spec.steps.find(({ key }) => !proofs.includes(key));
+      if (missing !== undefined) found.push(`${words(action)} before ${missing.name} is proven on worker ${worker}`);
+    }
+  }
+  return found;
+}
+
+// ------------------------------------------------------------------------------------------ 6
+
+function settledMeansEmpty({ before, observation, decision, now }: Pass): readonly string[] {
+  const found: string[] = [];
+  for (const allocation of decision.job.allocations) {
+    const was = allocationIn(before, allocation.ordinal);
+    if (allocation.goneAt === null || was === undefined || was.goneAt !== null) continue;
+    const fact = observation.allocations.find((one) => one.allocation === allocation.ordinal)?.fact;
+    const state = fact?.kind === 'known' ? fact.value.state : undefined;
+    if (state !== 'absent' && state !== 'foreign')
+      found.push(`allocation ${allocation.ordinal} counts as gone without a look that missed it`);
+    const isFirstLook = was.missedAt === null || fact?.kind !== 'known' || fact.seenAt - was.missedAt < 10 * second;
+    if (isFirstLook && state === 'absent')
+      found.push(`allocation ${allocation.ordinal} counts as gone at the first look that missed it`);
+    if (was.releasedAt !== null && was.acceptedAt === null && !hasDone(observation, `release/${allocation.ordinal}`)) {
+      found.push(`allocation ${allocation.ordinal} counts as gone although nobody confirmed its release`);
+    }
+  }
+  if (before.settled !== null && decision.job.settled !== null && !decision.job.removed) {
+    for (const held of heldAllocations(decision.job)) {
+      if (held.releasedAt === null && !mayKeep(decision.job, held, now))
+        found.push(`the job is settled and keeps ${held.name}`);
+    }
+  }
+  if (decision.job.removed && !before.removed && heldAllocations(decision.job).length > 0) {
+    found.push('the job is taken off the list while it holds capacity');
+  }
+  return found;
+}
+
+function hasDone(observation: Observation, wanted: string): boolean {
+  return observation.outcomes.some(({ key, result }) => key === wanted && result.kind === 'done');
+}
+
+function mayKeep(job: Job, held: Allocation, now: Instant): boolean {
+  if (job.desired === 'hold') return held.readyAt !== null;
+  const { capacity, keepFor } = job.spec.finish;
+  if (job.desired !== 'run' || capacity !== 'keep' || job.settled === null) return false;
+  return keepFor === null || now < job.settled.at + keepFor;
+}
+
+// ------------------------------------------------------------------------------------------ 7
+
+const failures: readonly Reason[] = ['setup_failed', 'command_failed', 'hung'];
+const losses: readonly Reason[] = ['preempted', 'unreachable'];
+
+function bounded({ before, decision: { job }, now }: Pass): readonly string[] {
+  const found: string[] = [];
+  const { budget } = job.spec.recovery;
+  const chance = job.attempts.findLastIndex((one) => one.asked);
+  const ended = job.attempts.slice(Math.max(0, chance), -1);
+  const count = (reasons: readonly Reason[]): number =>
+    ended.filter(({ ending }) => ending !== null && reasons.includes(ending.reason)).length;
+  if (count(failures) > budget.failures) found.push(`${count(failures)} failures were followed by another attempt`);
+  if (count(losses) > budget.preemptions) found.push(`${count(losses)} losses were followed by another attempt`);
+  const attempt = job.attempts.at(-1);
+  if (attempt === undefined || attempt.endedAt !== null || attempt.ending !== null) return found;
+  const { maxRuntime, capacityWait, setupTries } = job.spec.limits;
+  if (maxRuntime !== null && attempt.runningAt !== null && now > attempt.runningAt + maxRuntime && job === before) {
+    found.push('the command runs past its limit');
+  }
+  const isWaiting = allocationIn(job, attempt.allocation)?.readyAt === null;
+  if (capacityWait !== null && isWaiting && attempt.asked && now > attempt.createdAt + capacityWait && job === before) {
+    found.push('capacity is waited for past the limit');
+  }
+  for (const [key, { tries }] of Object.entries(attempt.stepFailures)) {
+    if (!key.startsWith('stop/') && tries > setupTries + 1) found.push(`${key} was tried ${tries} times`);
+  }
+  return found;
+}
+
+// ------------------------------------------------------------------------------------------ 8
+
+/** How many passes over an unmoving world a job may need before nothing changes any more. */
+const passesToRest = 8;
+
+function quietAtRest({ observation, decision, now }: Pass): readonly string[] {
+  const still: Observation = { ...observation, outcomes: [] };
+  let { job } = decision;
+  for (let count = 0; count < passesToRest; count += 1) {
+    const next = reconcile(job, still, now);
+    if (next.job === job && next.events.length === 0) return [];
+    ({ job } = next);
+  }
+  return [`the job still changes after ${passesToRest} passes over one and the same observation`];
+}
+
+// ------------------------------------------------------------------------------------------ 10
+
+/** The part of convergence that one pass can break: something is left to do and nobody will look. */
+function neverForgotten({ observation, decision, now }: Pass): readonly string[] {
+  const { job, wakeAt, actions } = decision;
+  if (job.removed) return [];
+  const found: string[] = [];
+  const isQueued = !observation.admitted.ok && job.desired === 'run';
+  const isLeaving = job.allocations.some((one) => one.releasedAt !== null && one.goneAt === null);
+  const isHeld = heldAllocations(job).length > 0;
+  if (wakeAt === undefined && ((job.settled === null && !isQueued) || isLeaving || isHeld)) {
+    found.push('something is left to do, and nobody will look again');
+  }
+  const attempt = job.attempts.at(-1);
+  const asked = attempt?.endedAt === null ? (attempt.ending?.stopAskedAt ?? null) : null;
+  if (attempt === undefined || asked === null || now < asked + job.spec.stop.grace) return found;
+  if (allocationIn(job, attempt.allocation)?.releasedAt !== null) return found;
+  for (const worker of placesOf(job, attempt)) {
+    const run = workerSeen(observation, attempt.allocation, worker)?.runs.find(
+      (one) => one.attempt === attempt.ordinal,
+    );
+    const isPaced = attempt.stepFailures[`stop/${worker}`] !== undefined;
+    const isKilled = actions.some((one) => one.kind === 'stop' && one.worker === worker && one.how === 'kill');
+    if (run?.state === 'running' && !isPaced && !isKilled)
+      found.push(`worker ${worker} ignores its stop signal and is not killed`);
+  }
+  return found;
+}

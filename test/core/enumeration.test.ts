@@ -1,0 +1,223 @@
+// Everything, for small jobs: from every record that a job can come to have, every observation that can be made of it.
+// Each of these passes must keep the laws, must not throw, and must come to rest when the world stands still.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ask, jobCan } from '../../src/core/ask.ts';
+import type { Verb } from '../../src/core/ask.ts';
+import type { Change } from '../../src/core/change.ts';
+import { actionKey } from '../../src/core/decision.ts';
+import type { Action, Event } from '../../src/core/decision.ts';
+import { historyTellsTheState } from '../../src/core/history.ts';
+import { lastAllocation, mayExist } from '../../src/core/job.ts';
+import type { Job } from '../../src/core/job.ts';
+import { broken } from '../../src/core/laws.ts';
+import { known, unknown } from '../../src/core/observation.ts';
+import type {
+  AllocationSeen,
+  Fact,
+  Observation,
+  OutcomeResult,
+  RunSeen,
+  WorkerSeen,
+} from '../../src/core/observation.ts';
+import { phaseOf, phaseSince } from '../../src/core/phase.ts';
+import { reconcile } from '../../src/core/reconcile.ts';
+import type { JobSpec, WorkerId } from '../../src/core/spec.ts';
+import { minute, second } from '../../src/core/time.ts';
+import type { Instant } from '../../src/core/time.ts';
+import { freshJob, local, spec, t0, tpu } from './world.ts';
+
+const verbs: readonly Verb[] = ['start', 'stop', 'resume', 'rerun', 'cancel', 'delete'];
+
+function sights(workers: number): readonly AllocationSeen[] {
+  return [
+    { state: 'absent', detail: '' },
+    { state: 'waiting', detail: 'WAITING_FOR_RESOURCES' },
+    { state: 'provisioning', detail: 'CREATING' },
+    { state: 'ready', detail: 'READY', workers },
+    { state: 'interrupted', detail: 'REPAIRING' },
+    { state: 'lost', detail: 'PREEMPTED', cause: 'preempted' },
+    { state: 'lost', detail: 'FAILED', cause: 'failed', error: { kind: 'stockout', message: 'no capacity', raw: '' } },
+    { state: 'releasing', detail: 'DELETING' },
+    { state: 'foreign', detail: 'READY' },
+  ];
+}
+
+/** What one worker can say: nothing, or how far it is and what became of this attempt and of the one before. */
+function workerSights(job: Job, now: Instant): readonly Fact<WorkerSeen>[] {
+  const attempt = job.attempts.at(-1)?.ordinal ?? 1;
+  const proofs = job.spec.steps.map(({ key }) => key);
+  const seen = (runs: readonly RunSeen[], proven = proofs): Fact<WorkerSeen> =>
+    known({ bootId: 'b', proofs: proven, runs }, now);
+  const running: RunSeen = { attempt, state: 'running', startedAt: now - minute, outputAt: now - second };
+  return [
+    unknown('no answer', now),
+    seen([], []),
+    seen([]),
+    seen([{ attempt, state: 'starting', since: now }]),
+    seen([running]),
+    seen([{ attempt, state: 'exited', exitCode: 0, endedAt: now }]),
+    seen([{ attempt, state: 'exited', exitCode: 1, endedAt: now }]),
+    seen([{ attempt, state: 'vanished', detail: 'restarted' }]),
+    ...(attempt > 1 ? [seen([{ ...running, attempt: attempt - 1 }])] : []),
+  ];
+}
+
+/** Every way in which the workers can look at once. */
+function combinations<T>(lists: readonly (readonly T[])[]): readonly (readonly T[])[] {
+  return lists.reduce<readonly (readonly T[])[]>(
+    (found, list) => found.flatMap((head) => list.map((item) => [...head, item])),
+    [[]],
+  );
+}
+
+function observations(job: Job, workers: number, now: Instant): readonly Observation[] {
+  const newest = lastAllocation(job);
+  const admitted = { ok: true } as const;
+  if (newest === undefined) return [{ admitted, allocations: [], workers: [], outcomes: [] }];
+  const earlier = job.allocations.filter((one) => one !== newest && mayExist(one));
+  const numbered: readonly WorkerId[] = Array.from({ length: workers }, (_, index) => index);
+  const places: readonly WorkerId[] = job.spec.command.place === 'here' ? [...numbered, 'here'] : numbered;
+  const found: Observation[] = [];
+  const facts: readonly Fact<AllocationSeen>[] = [
+    unknown('no answer', now),
+    ...sights(workers).map((seen) => known(seen, now)),
+  ];
+  for (const fact of facts) {
+    // An earlier allocation is either still there or missed, whatever the newest does.
+    const others = earlier.map(({ ordinal }) => ({ allocation: ordinal, fact }));
+    const allocations = [...others, { allocation: newest.ordinal, fact }];
+    const isLookedAt = fact.kind === 'unknown' ? newest.readyAt !== null : fact.value.state === 'ready';
+    const asked = job.settled === null ? places.filter((place) => place === 'here' || isLookedAt) : [];
+    for (const seen of combinations(asked.map(() => workerSights(job, now)))) {
+      const workerFacts = seen.map((one, index) => ({
+        allocation: newest.ordinal,
+        worker: asked[index] ?? 0,
+        fact: one,
+      }));
+      found.push({ admitted, allocations, workers: workerFacts, outcomes: [] });
+    }
+  }
+  return found;
+}
+
+function replies(actions: readonly Action[], now: Instant): readonly Observation['outcomes'][] {
+  const evidence = { detail: 'no' };
+  const results: readonly OutcomeResult[] = [
+    { kind: 'done' },
+    { kind: 'failed', evidence, error: { kind: 'stockout', message: 'no capacity', raw: '' } },
+    { kind: 'refused', evidence, error: { kind: 'permission', message: 'not allowed', raw: '' } },
+    { kind: 'unclear', evidence },
+  ];
+  if (actions.length === 0) return [];
+  return results.map((result) => actions.map((action) => ({ key: actionKey(action), at: now, result })));
+}
+
+/** Two records that differ in nothing but moments lead to the same places. */
+function shape(job: Job): string {
+  const { spec: _spec, ...rest } = job;
+  return JSON.stringify(rest, (_key, value: unknown) => (typeof value === 'number' && value > 1e9 ? 'then' : value));
+}
+
+interface Node {
+  readonly job: Job;
+  readonly events: readonly Event[];
+  readonly now: Instant;
+  readonly actions: readonly Action[];
+}
+
+/** Walks the whole space in breadth, until it is exhausted or that many records have been visited. */
+function explore(given: JobSpec, workers: number, most: number): { readonly records: number; readonly passes: number } {
+  const first: Node = { ...freshJob(given), now: t0, actions: [] };
+  const seen = new Set([shape(first.job)]);
+  const queue: Node[] = [first];
+  let passes = 0;
+  let records = 0;
+  for (const node of queue) {
+    if (records >= most) break;
+    records += 1;
+    const { job } = node;
+    const add = (next: Change, now: Instant, actions: readonly Action[]): void => {
+      const key = shape(next.job);
+      if (next.job.attempts.length > 4 || seen.has(key)) return;
+      seen.add(key);
+      const events = [...node.events, ...next.events];
+      assert.deepEqual(historyTellsTheState(events, next.job), []);
+      queue.push({ job: next.job, events, now, actions });
+    };
+    for (const wait of [second, 11 * second, 4 * minute]) {
+      const now: Instant = node.now + wait;
+      const seenNow = observations(job, workers, now);
+      const plain = seenNow[0];
+      const withReplies =
+        plain === undefined ? [] : replies(node.actions, now).map((outcomes) => ({ ...plain, outcomes }));
+      for (const observation of [...seenNow, ...withReplies]) {
+        passes += 1;
+        const decision = reconcile(job, observation, now);
+        const faults = broken({ before: job, observation, decision, now });
+        assert.deepEqual(
+          faults,
+          [],
+          JSON.stringify({ job: { ...job, spec: undefined }, observation, decision: { ...decision, job: undefined } }),
+        );
+        phaseOf(decision.job);
+        assert.ok(phaseSince(decision.job) <= now);
+        add(decision, now, decision.actions);
+      }
+    }
+    for (const verb of verbs) {
+      if (jobCan(job, verb, 'alice').ok) add(ask(job, verb, { by: 'alice' }, node.now), node.now, node.actions);
+    }
+  }
+  return { records, passes };
+}
+
+const small = { budget: { preemptions: 1, failures: 1 } };
+
+function smallSpec(changes: Parameters<typeof spec>[0] = {}): JobSpec {
+  const full = spec(changes);
+  return { ...full, recovery: { ...full.recovery, ...small }, limits: { ...full.limits, setupTries: 1 } };
+}
+
+const most = Number(process.env['JOBMAN_ENUMERATE'] ?? 60);
+
+/** Jobs that differ in what can happen to them. `share` cuts the space of those that have many workers to look at. */
+const cases: readonly {
+  readonly name: string;
+  readonly given: JobSpec;
+  readonly workers?: number;
+  readonly share?: number;
+}[] = [
+  { name: 'a spot TPU of one worker', given: smallSpec() },
+  { name: 'a spot TPU of two workers', given: smallSpec({ preset: 'loop: failures' }), workers: 2, share: 4 },
+  {
+    name: 'a standing TPU that a rule applies for again',
+    given: smallSpec({ preset: 'reapply', capacity: { ...tpu, ownership: 'standing' } }),
+  },
+  {
+    name: 'a standing TPU that is never applied for again',
+    given: smallSpec({ preset: 'pass', capacity: { ...tpu, ownership: 'standing' } }),
+  },
+  {
+    name: 'a command on this machine that drives a TPU',
+    given: smallSpec({ command: { ...spec().command, place: 'here' } }),
+    share: 4,
+  },
+  { name: 'this machine', given: smallSpec({ preset: 'loop: true', capacity: local, steps: [] }) },
+  {
+    name: 'limits on everything',
+    given: smallSpec({
+      preset: 'rerun',
+      limits: { maxRuntime: 3 * minute, silenceTimeout: minute, capacityWait: 5 * minute, setupTries: 1 },
+    }),
+  },
+  { name: 'capacity that is kept', given: smallSpec({ finish: { capacity: 'keep', keepFor: 10 * minute } }) },
+];
+
+for (const { name, given, workers = 1, share = 1 } of cases) {
+  test(`the laws hold in every reachable record and observation of ${name}`, () => {
+    const { records, passes } = explore(given, workers, most / share);
+    assert.ok(records >= 30 && passes > 1000, `only ${records} records and ${passes} passes were visited`);
+  });
+}
