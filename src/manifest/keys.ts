@@ -226,7 +226,7 @@ export const manifest = section({
           pattern: /^(?!\d{1,6}$)[^\s/]{1,100}$/u,
           rule: 'is no name for a job (no spaces and no /, and not only digits, which would be an id)',
         }),
-        about: 'A label for people, shown in lists and logs. Several jobs may share one.',
+        about: 'A label for people, shown in lists and logs, and by which commands find the job.',
         otherwise: "the file's name",
         example: 'pretrain-llama3-8b',
       },

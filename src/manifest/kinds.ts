@@ -433,7 +433,7 @@ function sectionSchema(keys: Keys, free: Kind<unknown> | undefined): Schema {
     for (const alias of key.aliases ?? []) {
       properties[alias] = {
         ...described,
-        description: `Older name of ${name}. ${described.description}`,
+        description: `Another name of ${name}. ${described.description}`,
         deprecated: true,
       };
     }

@@ -161,7 +161,7 @@ function treeOf(document: Document.Parsed, at: (offset: number) => Place, report
           report.problem({ place: keyPlace, path: pathText(path), message: 'a key must be a plain word' });
           continue;
         }
-        const key = pair.key.source ?? String(pair.key.value);
+        const key = scalarOf(pair.key, keyPlace).source;
         if (entries.has(key)) {
           report.problem({
             place: keyPlace,
