@@ -22,7 +22,7 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
     case 'allocation_requested':
       return event.ownership === 'owned'
         ? `allocation ${event.allocation} asked: ${capacityText(job)}, called ${event.name}`
-        : `allocation ${event.allocation} is ${event.name}, which exists already`;
+        : `allocation ${event.allocation} is ${event.name}${job.spec.capacity.kind === 'local' ? '' : ', which exists already'}`;
     case 'allocation_refused': {
       const again = event.nextAt === undefined ? '' : `; asked again in ${lengthText(event.nextAt - event.at)}`;
       return `allocation ${event.allocation} not given (${refusalWords[event.error.kind]}): ${sentencePart(event.error.message)}${again}`;
@@ -120,6 +120,12 @@ export const refusalWords: Readonly<Record<CloudErrorKind, string>> = {
   unreachable: 'the cloud did not answer',
 };
 
+const runWords = {
+  fresh: 'it is to run',
+  resume: 'it is to go on from its last checkpoint',
+  rerun: 'it is to run from the beginning',
+} as const;
+
 const startWords = { fresh: 'a fresh start', resume: 'resumes', rerun: 'from the beginning' } as const;
 
 const stateWords: Readonly<Record<AllocationState, string>> = {
@@ -136,7 +142,7 @@ const stateWords: Readonly<Record<AllocationState, string>> = {
 function askedFor(event: Extract<Event, { readonly kind: 'asked' }>): string {
   switch (event.desired) {
     case 'run':
-      return event.how === undefined ? 'it is to run' : `it is to run, ${startWords[event.how]}`;
+      return runWords[event.how ?? 'fresh'];
     case 'hold':
       return 'the program is to end, the capacity is kept';
     case 'end':

@@ -61,7 +61,12 @@ test('a record on a read-only file system can be read, and a write says why it c
   const loaded = await store.load('000001');
   assert.ok(loaded);
   await assert.rejects(
-    createLogFiles({ home: world.home, history: store.events }).note(loaded.job, 'job', noon, 'x'),
+    createLogFiles({ home: world.home, history: (id, after) => store.events(id, after) }).note(
+      loaded.job,
+      'job',
+      noon,
+      'x',
+    ),
     isTrouble('read_only'),
   );
   await store.close();
@@ -114,7 +119,7 @@ test('a log that meets a full disk says so, and its length tells what was writte
   const { world } = mounted;
   const store = open(world);
   const { job: stored } = await store.insert(job);
-  const logFiles = createLogFiles({ home: world.home, history: store.events });
+  const logFiles = createLogFiles({ home: world.home, history: (id, after) => store.events(id, after) });
   const chunk = Buffer.alloc(100_000, 'x');
   const fill = async () => {
     for (let chunks = 0; chunks < 100; chunks += 1) await logFiles.append(stored, 1, 0, chunk);

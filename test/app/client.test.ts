@@ -1,0 +1,388 @@
+// What people can do with jobs, through the Client: words in; answers, rows, files and the record out.
+
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import type { Client } from '../../src/app/client.ts';
+import { JobmanError, StoreError } from '../../src/app/errors.ts';
+import { createClient } from '../../src/app/jobman.ts';
+import { createLogFiles } from '../../src/app/log-files.ts';
+import type { Store } from '../../src/app/ports.ts';
+import type { Job } from '../../src/core/job.ts';
+import type { JobSpec } from '../../src/core/spec.ts';
+import { hour, minute } from '../../src/core/time.ts';
+import { openStore } from '../../src/store/store.ts';
+import { openWorld } from '../support/world.ts';
+import { aJob, ended, living, localSpec, noon, ready, running, tpuSpec } from './sample-life.ts';
+
+interface Desk {
+  readonly home: string;
+  readonly store: Store;
+  readonly client: Client;
+  /** The jobs that a controller was told of. */
+  readonly hinted: readonly string[];
+  clock: number;
+  create(spec?: JobSpec, owner?: string): Promise<string>;
+  /** Puts a life in the place of the job's own, as passes of the controller would. */
+  lives(id: string, life: (job: Job) => Job): Promise<void>;
+}
+
+function openDesk(t: TestContext): Desk {
+  const world = openWorld(t);
+  const { home } = world;
+  const store = openStore({ file: join(home, 'state.db') });
+  const hinted: string[] = [];
+  const desk = { clock: noon };
+  const client = createClient({
+    store,
+    home,
+    owner: 'ada',
+    logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
+    now: () => desk.clock,
+    pricePerHour: (spec) => (spec.capacity.kind === 'tpu' ? 2.5 : null),
+    hint(id) {
+      hinted.push(id);
+      return Promise.resolve();
+    },
+    wake: () => Promise.resolve(null),
+  });
+  world.atEnd(() => client.close());
+  return Object.assign(desk, {
+    home,
+    store,
+    client,
+    hinted,
+    async create(spec: JobSpec = localSpec(), owner = 'ada') {
+      return (await client.create({ spec, manifest: 'job:\n  name: iris\n', owner })).id;
+    },
+    async lives(id: string, life: (job: Job) => Job) {
+      const stored = await store.load(id);
+      assert.ok(stored);
+      const { job, revision } = stored;
+      const result = await store.commit({
+        job: { ...life(job), id, installation: job.installation },
+        revision,
+        events: [],
+        folded: [],
+        wakeAt: null,
+        epoch: null,
+      });
+      assert.equal(result, 'committed');
+    },
+  });
+}
+
+async function refusal(asking: Promise<unknown>): Promise<JobmanError> {
+  const error = await asking.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  assert.ok(error instanceof JobmanError, String(error));
+  return error;
+}
+
+const stoppedLife = (spec: JobSpec, allocation = ready): Job => ({
+  ...living(
+    aJob(spec, { desired: 'hold', desiredAt: noon }),
+    [allocation],
+    [{ ...running, ...ended('stopped', { detail: 'stopped' }) }],
+  ),
+  settled: { at: noon + hour, verdict: 'stopped', reason: 'stopped' },
+});
+
+test('create stores the job with its price, and leaves its snapshot and copies for its owner only', async (t) => {
+  const desk = openDesk(t);
+  const { id, row } = await desk.client.create({ spec: tpuSpec(), manifest: 'job: {name: vit}\n', owner: 'ada' });
+  assert.equal(id, '000001');
+  assert.deepEqual([row.phase, row.user, row.accelerator], ['queued', 'ada', 'v5litepod-16']);
+  assert.deepEqual(desk.hinted, ['000001']);
+
+  const folder = join(desk.home, 'jobs/ada/000001');
+  assert.equal(readFileSync(join(folder, 'config.yaml'), 'utf8'), 'job: {name: vit}\n');
+  assert.equal(statSync(join(folder, 'config.yaml')).mode & 0o777, 0o600);
+  assert.match(readFileSync(join(folder, 'events.jsonl'), 'utf8'), /"seq":1,"kind":"created"/);
+  assert.match(readFileSync(join(folder, 'logs/job.log'), 'utf8'), /created by ada; rule pre/);
+  assert.deepEqual(readdirSync(join(desk.home, 'jobs/ada')), ['000001']);
+
+  const view = await desk.client.show('1');
+  assert.equal(view.spec.capacity.kind === 'tpu' && view.spec.capacity.pricePerHour, 2.5);
+  assert.equal(view.folder, folder);
+  assert.deepEqual(view.attempts, []);
+});
+
+test('a snapshot that cannot be written stops the create, and nothing is stored', async (t) => {
+  const desk = openDesk(t);
+  await desk.create();
+  mkdirSync(join(desk.home, 'jobs'), { recursive: true });
+  writeFileSync(join(desk.home, 'jobs/bob'), 'a file in the way');
+  const error = await refusal(desk.create(localSpec(), 'bob'));
+  assert.ok(error instanceof StoreError);
+  assert.equal((await desk.client.list({ all: true })).rows.length, 1);
+});
+
+test('a job is meant by its number or its name; two of one name are named both', async (t) => {
+  const desk = openDesk(t);
+  await desk.create(localSpec({ name: 'iris' }));
+  await desk.create(localSpec({ name: 'iris' }));
+  await desk.create(localSpec({ name: 'vit' }), 'bob');
+  for (const ref of ['1', '01', '000001']) assert.equal((await desk.client.why(ref)).id, '000001');
+  assert.equal((await desk.client.why('vit')).id, '000003');
+
+  const both = await refusal(desk.client.why('iris'));
+  assert.equal(both.code, 4);
+  assert.match(both.message, /000002, 000001/);
+  await desk.lives('000002', (job) => ({ ...stoppedLife(job.spec), owner: 'ada' }));
+  assert.equal((await desk.client.why('iris')).id, '000001', 'the one that is not settled is meant');
+
+  assert.equal((await refusal(desk.client.show('9'))).code, 3);
+  const unknown = await refusal(desk.client.show('irsi'));
+  assert.equal(unknown.code, 3);
+  assert.match(unknown.message, /no job called "irsi"\. Did you mean iris\?/);
+  assert.equal((await refusal(desk.client.show('0'))).code, 3);
+});
+
+test('of two jobs of one name, a person means their own', async (t) => {
+  const desk = openDesk(t);
+  await desk.create(localSpec({ name: 'iris' }), 'bob');
+  await desk.create(localSpec({ name: 'iris' }), 'ada');
+  assert.equal((await desk.client.why('iris')).id, '000002');
+});
+
+test('lists narrow by owner, tag, name and phase, and count what they do not show', async (t) => {
+  const desk = openDesk(t);
+  for (let jobs = 0; jobs < 53; jobs += 1) {
+    const id = await desk.create(localSpec({ name: `run-${jobs}`, tags: jobs % 2 === 0 ? ['even'] : [] }));
+    if (jobs >= 1) await desk.lives(id, (job) => stoppedLife(job.spec));
+  }
+  await desk.create(localSpec({ name: 'other' }), 'bob');
+  const ids = async (query: Parameters<Client['list']>[0]) => (await desk.client.list(query)).rows.map((row) => row.id);
+
+  const page = await desk.client.list({});
+  assert.deepEqual([page.rows.length, page.more], [52, 2]);
+  assert.deepEqual(
+    page.rows.slice(0, 2).map((row) => row.id),
+    ['000054', '000001'],
+  );
+  assert.equal((await desk.client.list({ all: true })).rows.length, 54);
+  assert.deepEqual(await ids({ owner: 'bob' }), ['000054']);
+  assert.equal((await desk.client.list({ tag: 'even', all: true })).rows.length, 27);
+  assert.deepEqual(await ids({ name: 'run-0' }), ['000001']);
+  assert.deepEqual(await ids({ name: 'run-5?' }), ['000053', '000052', '000051']);
+  assert.deepEqual(await ids({ phases: ['queued'] }), ['000054', '000001']);
+  const stopped = await desk.client.list({ phases: ['stopped'] });
+  assert.deepEqual([stopped.rows.length, stopped.more], [50, 2]);
+  assert.equal((await desk.client.list({ phases: ['stopped'], all: true })).rows.length, 52);
+});
+
+test('stop says what is kept, what it costs an hour and how to let it go', async (t) => {
+  const desk = openDesk(t);
+  const id = await desk.create(tpuSpec());
+  await desk.lives(id, (job) => living(aJob(job.spec), [ready], [running]));
+  const answer = await desk.client.ask(id, 'stop', { by: 'ada' });
+  assert.deepEqual(answer, {
+    id,
+    ok: true,
+    code: 0,
+    message:
+      'Job 000001 (vit) is being stopped. It keeps its v5litepod-16, which costs about $2.50/h; to let it go: jobman stop 1 --release',
+  });
+  assert.deepEqual(desk.hinted, [id, id]);
+  assert.deepEqual(await desk.store.due(desk.clock, 10), [id]);
+  assert.match(readFileSync(join(desk.home, 'jobs/ada/000001/logs/job.log'), 'utf8'), /ada said stop/);
+
+  const again = await desk.client.ask(id, 'stop', { by: 'ada' });
+  assert.match(again.message, /asked to stop already\. It keeps its v5litepod-16/);
+  assert.equal(desk.hinted.length, 2, 'a word that changed nothing wakes nobody');
+
+  const released = await desk.client.ask(id, 'stop', { by: 'ada', release: true });
+  assert.equal(released.message, 'Job 000001 (vit) is being stopped, and what it holds let go.');
+});
+
+test("somebody else's job is refused with a sentence and its own code", async (t) => {
+  const desk = openDesk(t);
+  const id = await desk.create(localSpec(), 'bob');
+  const answer = await desk.client.ask(id, 'cancel', { by: 'ada' });
+  assert.deepEqual([answer.ok, answer.code], [false, 4]);
+  assert.match(answer.message, /^Job 000001 \(iris\) belongs to bob/);
+  assert.equal((await desk.client.show(id)).desired, 'run');
+});
+
+test('a word meets a controller that commits at the same moment, and neither is lost', async (t) => {
+  const desk = openDesk(t);
+  const id = await desk.create();
+  const { store } = desk;
+  // The controller commits between the client's read and its write, three times.
+  let meetings = 0;
+  const busy: Store = {
+    ...store,
+    async commit(commit) {
+      if (commit.epoch === null && meetings < 3) {
+        meetings += 1;
+        await desk.lives(id, (job) => living(job, [{ name: `look ${meetings}` }], [{}]));
+      }
+      return store.commit(commit);
+    },
+  };
+  const client = createClient({
+    store: busy,
+    home: desk.home,
+    owner: 'ada',
+    logFiles: createLogFiles({ home: desk.home, history: (one, after) => store.events(one, after) }),
+    now: () => desk.clock,
+    pricePerHour: () => null,
+    hint: () => Promise.resolve(),
+    wake: () => Promise.resolve(null),
+  });
+  assert.equal((await client.ask(id, 'cancel', { by: 'ada' })).ok, true);
+  const stored = await store.load(id);
+  assert.equal(stored?.job.desired, 'end');
+  assert.equal(stored?.job.allocations[0]?.name, 'look 3');
+});
+
+test('a forced delete takes the job off the list and notes what it may leave behind', async (t) => {
+  const desk = openDesk(t);
+  const id = await desk.create(tpuSpec());
+  await desk.lives(id, (job) => living(aJob(job.spec), [ready], [running]));
+  const answer = await desk.client.ask(id, 'delete', { by: 'ada', force: true });
+  assert.match(answer.message, /off the list.*stray/);
+  assert.deepEqual((await desk.client.list({ all: true })).rows, []);
+  const [stray, ...others] = await desk.store.strays();
+  assert.deepEqual(others, []);
+  assert.equal(stray?.resource, 'projects/lab/locations/us-west4-a/queuedResources/vit-000042-1');
+  assert.equal(stray?.installation, await desk.store.installation());
+});
+
+test('show tells the attempts, the allocations with their addresses, and the newest line of each worker', async (t) => {
+  const desk = openDesk(t);
+  const id = await desk.create(tpuSpec());
+  await desk.lives(id, (job) => living(aJob(job.spec), [ready], [running]));
+  const logs = join(desk.home, 'jobs/ada/000001/logs/attempt_1');
+  mkdirSync(logs, { recursive: true });
+  writeFileSync(join(logs, 'command_worker_0.log'), 'step 1\nstep 2\r\n\n10%\r20%\r');
+  desk.clock = noon + hour;
+  utimesSync(join(logs, 'command_worker_0.log'), 0, (desk.clock - minute) / 1000);
+
+  const view = await desk.client.show(id);
+  assert.equal(view.host0, '192.0.2.0');
+  assert.deepEqual(
+    view.attempts.map(({ attempt, workers, reason }) => [attempt, workers, reason]),
+    [[1, [0, 1, 2, 3], null]],
+  );
+  assert.deepEqual(view.allocations[0]?.workers[3], { worker: 3, internalIp: '10.0.0.3', externalIp: '192.0.2.3' });
+  assert.equal(view.allocations[0]?.state, 'ready');
+  assert.deepEqual(view.workers[0], {
+    worker: 0,
+    host: '192.0.2.0',
+    state: 'running',
+    logAgeMs: minute,
+    lastLine: '20%',
+  });
+  assert.deepEqual([view.workers[1]?.logAgeMs, view.workers[1]?.lastLine], [null, null]);
+  assert.equal(view.why.sentence, '000001 has been running for 58m on 4 workers.');
+});
+
+test('logs answer with the files of the newest attempt that started, or of what was asked for', async (t) => {
+  const desk = openDesk(t);
+  const id = await desk.create(tpuSpec());
+  await desk.lives(id, (job) =>
+    living(
+      aJob(job.spec),
+      [{ ...ready, releasedAt: noon, goneAt: noon }, {}],
+      [{ ...running, ...ended('preempted', { detail: 'gone' }) }, {}],
+    ),
+  );
+  const logFiles = createLogFiles({ home: desk.home, history: (one, after) => desk.store.events(one, after) });
+  const stored = await desk.store.load(id);
+  assert.ok(stored);
+  for (const worker of [10, 2, 0]) await logFiles.append(stored.job, 1, worker, Buffer.from('hello\n'));
+  await logFiles.step(stored.job, 'docker', 1, Buffer.from('pulled\n'));
+
+  const newest = await desk.client.logs(id, {});
+  assert.deepEqual(
+    newest.map(({ worker, attempt, bytes }) => [worker, attempt, bytes]),
+    [
+      [0, 1, 6],
+      [2, 1, 6],
+      [10, 1, 6],
+    ],
+  );
+  assert.deepEqual(
+    (await desk.client.logs(id, { worker: 2 })).map(({ worker }) => worker),
+    [2],
+  );
+  assert.deepEqual(await desk.client.logs(id, { worker: 3 }), []);
+  assert.deepEqual(await desk.client.logs(id, { attempt: 2 }), []);
+  assert.deepEqual(
+    (await desk.client.logs(id, { step: 'docker' })).map(({ worker }) => worker),
+    [1],
+  );
+  assert.equal((await desk.client.logs(id, { step: 'job' })).length, 1);
+  assert.deepEqual(await desk.client.logs(id, { step: 'tpu' }), []);
+
+  assert.match((await refusal(desk.client.logs(id, { attempt: 7 }))).message, /no attempt 7: it has 2 attempts/);
+  assert.match((await refusal(desk.client.logs(id, { step: 'dokcer' }))).message, /did you mean docker\?/);
+  assert.match((await refusal(desk.client.logs(id, { worker: 4 }))).message, /not run on worker 4/);
+});
+
+test('clean removes the files of what is over, and of nothing else', async (t) => {
+  const desk = openDesk(t);
+  const [over, holding, live, foreign] = [
+    await desk.create(),
+    await desk.create(tpuSpec()),
+    await desk.create(),
+    await desk.create(localSpec(), 'bob'),
+  ];
+  const gone = { ...ready, releasedAt: noon, goneAt: noon };
+  await desk.lives(over, (job) => stoppedLife(job.spec, gone));
+  await desk.lives(holding, (job) => stoppedLife(job.spec));
+  await desk.lives(foreign, (job) => ({ ...stoppedLife(job.spec, gone), owner: 'bob' }));
+  mkdirSync(join(desk.home, 'runs', over), { recursive: true });
+  const folder = (id: string, owner = 'ada') => join(desk.home, 'jobs', owner, id);
+
+  assert.match((await desk.client.clean(live, 'ada'))[0]?.message ?? '', /not over yet/);
+  assert.match((await desk.client.clean(holding, 'ada'))[0]?.message ?? '', /may still hold capacity/);
+  assert.match((await desk.client.clean(foreign, 'ada'))[0]?.message ?? '', /belongs to bob/);
+
+  const answers = await desk.client.clean(null, 'ada');
+  assert.deepEqual(
+    answers.map(({ id, ok }) => [id, ok]),
+    [[over, true]],
+  );
+  assert.equal(existsSync(folder(over)), false);
+  assert.equal(existsSync(join(desk.home, 'runs', over)), false);
+  assert.deepEqual([folder(holding), folder(live), folder(foreign, 'bob')].map(existsSync), [true, true, true]);
+  assert.deepEqual(await desk.client.clean(null, 'ada'), []);
+  assert.match((await desk.client.clean(over, 'ada'))[0]?.message ?? '', /no files left/);
+  assert.equal((await desk.client.show(over)).id, over, 'its record stays');
+});
+
+test('a plan tells what would be asked, under which rules, and stores nothing', async (t) => {
+  const desk = openDesk(t);
+  const plan = await desk.client.plan(tpuSpec());
+  assert.equal(plan.pricePerHour, 2.5);
+  assert.match(
+    plan.asks.join('\n'),
+    /queued resource and node vit-<job id>-1 in us-west4-a of lab\nv5litepod-16, spot/,
+  );
+  assert.deepEqual(
+    plan.steps.map((step) => step.split(',')[0]),
+    ['ssh', 'docker'],
+  );
+  assert.match(plan.command, /^on every worker:\npython3 train\.py$/);
+  assert.match(
+    plan.rules.join('\n'),
+    /rule pre: 100 preemptions and 3 failures allowed\npreempted -> resume on the new allocation/,
+  );
+  assert.match(plan.limits.join('\n'), /stopped with TERM, killed after 30s/);
+  assert.deepEqual(readdirSync(join(desk.home, '..')).includes('home'), false, 'not even the home is made');
+  assert.match((await desk.client.plan(localSpec())).asks.join(), /a place on this machine/);
+});
+
+test('a reader of an empty home sees no jobs and makes no file', async (t) => {
+  const desk = openDesk(t);
+  assert.deepEqual(await desk.client.list({}), { rows: [], more: 0, notes: [] });
+  assert.equal((await refusal(desk.client.show('1'))).code, 3);
+  assert.equal(await desk.client.changes(), 0);
+  assert.equal(existsSync(desk.home), false);
+});

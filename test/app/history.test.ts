@@ -1,0 +1,162 @@
+// One sentence for every line of history, and the figures that sentences are made of.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ageText, lengthText, momentText, priceText } from '../../src/app/figures.ts';
+import { eventSentence } from '../../src/app/history.ts';
+import type { EventBody } from '../../src/core/decision.ts';
+import { day, hour, minute, second } from '../../src/core/time.ts';
+import { aJob, localSpec, noon } from './sample-life.ts';
+
+/** Every kind once or more; a kind that is missing here does not compile. */
+const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [EventBody & { kind: Kind }, string])[] } =
+  {
+    created: [[{ kind: 'created', by: 'ada' }, 'created by ada; rule pre, 100 preemptions and 3 failures allowed']],
+    asked: [
+      [
+        { kind: 'asked', verb: 'stop', by: 'ada', desired: 'hold' },
+        'ada said stop: the program is to end, the capacity is kept',
+      ],
+      [
+        { kind: 'asked', verb: 'resume', by: 'ada', desired: 'run', how: 'resume' },
+        'ada said resume: it is to go on from its last checkpoint',
+      ],
+    ],
+    attempt_created: [
+      [
+        {
+          kind: 'attempt_created',
+          attempt: 2,
+          stage: 1,
+          how: 'resume',
+          asked: false,
+          allocation: 2,
+          notBefore: noon + 38 * second,
+        },
+        'attempt 2 on allocation 2: resumes, stage 1, in 38s',
+      ],
+    ],
+    allocation_requested: [
+      [
+        { kind: 'allocation_requested', allocation: 1, name: 'vit-000042-1', ownership: 'owned' },
+        'allocation 1 asked: v5litepod-16 spot in us-west4-a, called vit-000042-1',
+      ],
+      [
+        { kind: 'allocation_requested', allocation: 1, name: 'lab-v4', ownership: 'standing' },
+        'allocation 1 is lab-v4, which exists already',
+      ],
+    ],
+    allocation_refused: [
+      [
+        {
+          kind: 'allocation_refused',
+          allocation: 1,
+          error: { kind: 'stockout', message: 'There is no more\ncapacity.', raw: '' },
+          nextAt: noon + minute,
+        },
+        'allocation 1 not given (no capacity): There is no more capacity; asked again in 1m',
+      ],
+      [
+        { kind: 'allocation_refused', allocation: 1, error: { kind: 'permission', message: 'no', raw: '' } },
+        'allocation 1 not given (not allowed): no',
+      ],
+    ],
+    allocation_seen: [
+      [
+        { kind: 'allocation_seen', allocation: 1, state: 'ready', detail: 'READY', workers: 4 },
+        'allocation 1 is ready with 4 workers (READY)',
+      ],
+      [{ kind: 'allocation_seen', allocation: 1, state: 'absent', detail: '' }, 'allocation 1 is not there'],
+    ],
+    allocation_released: [
+      [{ kind: 'allocation_released', allocation: 1, why: 'it is lost' }, 'allocation 1 is let go: it is lost'],
+    ],
+    allocation_gone: [[{ kind: 'allocation_gone', allocation: 1 }, 'allocation 1 seen gone']],
+    step_failed: [
+      [
+        { kind: 'step_failed', allocation: 1, worker: 3, step: 'docker', tries: 2, detail: 'exit 100' },
+        'setup step docker failed on worker 3, try 2: exit 100',
+      ],
+    ],
+    attempt_started: [
+      [{ kind: 'attempt_started', attempt: 1, workers: [0, 1, 2, 3] }, 'attempt 1 started on 4 workers'],
+      [{ kind: 'attempt_started', attempt: 1, workers: ['here'] }, 'attempt 1 started on this machine'],
+    ],
+    attempt_running: [[{ kind: 'attempt_running', attempt: 1 }, 'attempt 1 runs']],
+    attempt_ending: [
+      [
+        { kind: 'attempt_ending', attempt: 1, reason: 'hung', evidence: { detail: 'no output for 10m' } },
+        'attempt 1 is being ended: hung (no output for 10m)',
+      ],
+    ],
+    attempt_ended: [
+      [
+        {
+          kind: 'attempt_ended',
+          attempt: 1,
+          reason: 'command_failed',
+          evidence: { detail: 'exit 1', line: 'ValueError: no lr ' },
+        },
+        'attempt 1 ended: command failed (exit 1; its log says "ValueError: no lr")',
+      ],
+    ],
+    rule_applied: [
+      [
+        { kind: 'rule_applied', attempt: 3, reason: 'preempted', then: 'resume', on: 'new', used: 4, limit: 100 },
+        'rule pre: preempted -> new allocation, resume (4 of 100 used)',
+      ],
+      [
+        { kind: 'rule_applied', attempt: 3, reason: 'hung', then: 'fail', on: 'same', used: 0, limit: 3 },
+        'rule pre: hung -> fail (0 of 3 used)',
+      ],
+    ],
+    silent: [
+      [
+        { kind: 'silent', allocation: 1, worker: 3, detail: 'connection timed out' },
+        'worker 3 does not answer (connection timed out)',
+      ],
+      [{ kind: 'silent', allocation: 1, detail: '403' }, 'allocation 1 does not answer (403)'],
+    ],
+    answering: [[{ kind: 'answering', allocation: 1 }, 'allocation 1 answers again']],
+    settled: [
+      [{ kind: 'settled', verdict: 'failed', reason: 'setup_failed' }, 'failed: setup failed'],
+      [{ kind: 'settled', verdict: 'succeeded', reason: 'succeeded' }, 'succeeded'],
+    ],
+    removed: [[{ kind: 'removed' }, 'taken off the list; its history and logs are kept']],
+  };
+
+for (const [kind, rows] of Object.entries(sentences)) {
+  test(`history tells ${kind} in one sentence`, () => {
+    for (const [body, sentence] of rows) assert.equal(eventSentence({ at: noon, ...body }, aJob()), sentence);
+  });
+}
+
+test('a job on this machine is not said to be asked of a cloud', () => {
+  const event = {
+    at: noon,
+    kind: 'allocation_requested',
+    allocation: 1,
+    name: 'this machine',
+    ownership: 'standing',
+  } as const;
+  assert.equal(eventSentence(event, aJob(localSpec())), 'allocation 1 is this machine');
+});
+
+test('lengths, moments and prices are short and have their unit', () => {
+  assert.deepEqual([0, 59.9 * second, 9 * minute, 14.9 * hour, 3 * day, -second].map(ageText), [
+    '0s',
+    '59s',
+    '9m',
+    '14h',
+    '3d',
+    '0s',
+  ]);
+  assert.deepEqual(
+    [48 * second, 2 * minute, 150 * second, 31.9 * minute, 2 * hour + 5 * minute, 3 * day, 3 * day + 4 * hour, day].map(
+      lengthText,
+    ),
+    ['48s', '2m', '2m30s', '31m', '2h05m', '3d', '3d4h', '1d'],
+  );
+  assert.equal(momentText(noon), '20 Nov 12:00:00 UTC');
+  assert.equal(priceText(75.7), '$75.70/h');
+});

@@ -1,0 +1,158 @@
+// Our copies of logs and of the record: appended byte for byte, never half, and made up for after a crash.
+
+import assert from 'node:assert/strict';
+import {
+  appendFileSync,
+  existsSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { asFileName } from '../../src/app/job-folder.ts';
+import { createLogFiles } from '../../src/app/log-files.ts';
+import type { StoredEvent } from '../../src/app/ports.ts';
+import type { Event } from '../../src/core/decision.ts';
+import { openWorld } from '../support/world.ts';
+import { aJob, noon } from './sample-life.ts';
+
+const job = aJob();
+
+function filesIn(t: TestContext) {
+  const { home } = openWorld(t);
+  const history: StoredEvent[] = [];
+  const logFiles = createLogFiles({
+    home,
+    history: (_id, after) => Promise.resolve(history.filter(({ seq }) => seq > after)),
+  });
+  const happened = (detail: string) => {
+    const event: Event = { kind: 'silent', at: noon, allocation: 1, detail };
+    history.push({ seq: history.length + 1, event });
+  };
+  return { folder: join(home, 'jobs/ada/000042'), logFiles, happened };
+}
+
+const bytes = (text: string) => Buffer.from(text);
+
+test('the length of a copy is what was appended, per attempt and worker', async (t) => {
+  const { folder, logFiles } = filesIn(t);
+  assert.equal(await logFiles.length(job, 1, 0), 0);
+  await logFiles.append(job, 1, 0, bytes('loss 1\n'));
+  await logFiles.append(job, 1, 0, Uint8Array.of(0xff, 0x00, 0x0a));
+  await logFiles.append(job, 1, 'here', bytes('x'));
+  assert.equal(await logFiles.length(job, 1, 0), 10);
+  assert.equal(await logFiles.length(job, 1, 'here'), 1);
+  assert.equal(await logFiles.length(job, 2, 0), 0);
+  assert.deepEqual(
+    readFileSync(join(folder, 'logs/attempt_1/command_worker_0.log')),
+    Buffer.from([...bytes('loss 1\n'), 0xff, 0x00, 0x0a]),
+  );
+});
+
+test('the last bytes of a copy are given, or all of a shorter one', async (t) => {
+  const { logFiles } = filesIn(t);
+  await logFiles.append(job, 1, 0, bytes('0123456789'));
+  assert.deepEqual(Buffer.from(await logFiles.last(job, 1, 0, 4)), bytes('6789'));
+  assert.equal((await logFiles.last(job, 1, 0, 400)).length, 10);
+  assert.equal((await logFiles.last(job, 9, 0, 400)).length, 0);
+});
+
+test('the link leads to the newest attempt, and a late line of an earlier one does not lead it back', async (t) => {
+  const { folder, logFiles } = filesIn(t);
+  const link = join(folder, 'logs/command_worker_0.log');
+  await logFiles.append(job, 1, 0, bytes('one\n'));
+  assert.equal(readlinkSync(link), 'attempt_1/command_worker_0.log');
+  await logFiles.append(job, 2, 0, bytes('two\n'));
+  await logFiles.append(job, 1, 0, bytes('late\n'));
+  assert.equal(readFileSync(link, 'utf8'), 'two\n');
+});
+
+test('notes are one line each, with their time in front', async (t) => {
+  const { folder, logFiles } = filesIn(t);
+  await logFiles.note(job, 'job', noon, 'created by ada');
+  await logFiles.note(job, 'job', noon + 1_500, 'the cloud said:\n  no\n');
+  await logFiles.note(job, 'tpu', noon, 'asked');
+  assert.equal(
+    readFileSync(join(folder, 'logs/job.log'), 'utf8'),
+    '2026-11-20T12:00:00Z created by ada\n2026-11-20T12:00:01Z the cloud said: no\n',
+  );
+  assert.equal(existsSync(join(folder, 'logs/tpu.log')), true);
+});
+
+test('what a step prints goes to its own log', async (t) => {
+  const { folder, logFiles } = filesIn(t);
+  await logFiles.step(job, 'docker', 3, bytes('pulled\n'));
+  assert.equal(readFileSync(join(folder, 'logs/docker_worker_3.log'), 'utf8'), 'pulled\n');
+});
+
+test('folders and files are for their owner only', async (t) => {
+  const { folder, logFiles, happened } = filesIn(t);
+  happened('a');
+  await logFiles.append(job, 1, 0, bytes('x'));
+  await logFiles.mirror(job, []);
+  const rights = (path: string) => (statSync(join(folder, path)).mode & 0o777).toString(8);
+  assert.deepEqual(['', 'logs', 'logs/attempt_1'].map(rights), ['700', '700', '700']);
+  assert.deepEqual(['logs/attempt_1/command_worker_0.log', 'job.json', 'events.jsonl'].map(rights), [
+    '600',
+    '600',
+    '600',
+  ]);
+});
+
+test('job.json says where the job stands, without its scripts', async (t) => {
+  const { folder, logFiles } = filesIn(t);
+  await logFiles.mirror(job, []);
+  const copy = JSON.parse(readFileSync(join(folder, 'job.json'), 'utf8')) as Record<string, unknown>;
+  assert.equal(copy['id'], '000042');
+  assert.equal(copy['phase'], 'queued');
+  assert.equal(JSON.stringify(copy).includes(job.spec.command.script), false);
+});
+
+test('events.jsonl holds every event once, also after a line was cut, lost or the file taken away', async (t) => {
+  const { folder, logFiles, happened } = filesIn(t);
+  const path = join(folder, 'events.jsonl');
+  const told = () =>
+    readFileSync(path, 'utf8')
+      .trimEnd()
+      .split('\n')
+      .map((line) => {
+        const { seq, kind, detail } = JSON.parse(line) as Record<string, unknown>;
+        assert.equal(kind, 'silent');
+        return `${String(seq)}${String(detail)}`;
+      });
+  happened('a');
+  await logFiles.mirror(job, []);
+  await logFiles.mirror(job, []);
+  assert.deepEqual(told(), ['1a']);
+  // The controller was killed before it told of b; c makes up for it.
+  happened('b');
+  happened('c');
+  await logFiles.mirror(job, []);
+  assert.deepEqual(told(), ['1a', '2b', '3c']);
+  truncateSync(path, statSync(path).size - 5);
+  await logFiles.mirror(job, []);
+  assert.deepEqual(told(), ['1a', '2b', '3c']);
+  appendFileSync(path, 'rubbish\n');
+  happened('d');
+  await logFiles.mirror(job, []);
+  assert.deepEqual(told(), ['1a', '2b', '3c', '4d']);
+  rmSync(path);
+  await logFiles.mirror(job, []);
+  assert.equal(told().length, 4);
+  writeFileSync(path, '');
+  await logFiles.mirror(job, []);
+  assert.equal(told().length, 4);
+});
+
+test('names of users cannot lead out of the folder', () => {
+  assert.equal(asFileName('ada'), 'ada');
+  assert.equal(asFileName('ada.l@lab-2_x'), 'ada.l@lab-2_x');
+  assert.equal(asFileName('LAB\\ada lovelace'), 'LAB_ada_lovelace');
+  assert.equal(asFileName('../../etc'), '__.._etc');
+  assert.equal(asFileName('..'), '_');
+  assert.equal(asFileName(''), '_');
+});

@@ -1,0 +1,354 @@
+// Rows and whys, phase by phase: each row of the table is a life, and what people read of it.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Why } from '../../src/app/client.ts';
+import { jobRow, lastingRow, reasonLongest } from '../../src/app/views.ts';
+import { whyOf } from '../../src/app/why.ts';
+import type { Event } from '../../src/core/decision.ts';
+import type { Job } from '../../src/core/job.ts';
+import type { Phase } from '../../src/core/phase.ts';
+import { hour, minute, second } from '../../src/core/time.ts';
+import { aJob, ended, living, localSpec, noon, ready, running, tpuSpec } from './sample-life.ts';
+
+interface Case {
+  readonly life: string;
+  readonly job: Job;
+  readonly now: number;
+  readonly events?: readonly Event[];
+  readonly phase: Phase;
+  readonly status?: string;
+  readonly reason: string;
+  readonly price?: number;
+  readonly why: Partial<Omit<Why, 'id'>>;
+}
+
+const gone = { releasedAt: noon + hour, goneAt: noon + hour + minute };
+const preempted = ended('preempted', { detail: 'the queued resource is SUSPENDED' });
+const failedExit = ended('command_failed', { detail: 'exit 1', exitCode: 1, worker: 3, line: 'ValueError: no lr' });
+const ruleApplied: Event = {
+  kind: 'rule_applied',
+  at: noon + hour,
+  attempt: 1,
+  reason: 'preempted',
+  then: 'resume',
+  on: 'new',
+  used: 1,
+  limit: 100,
+};
+
+const cases: readonly Case[] = [
+  {
+    life: 'nobody has looked at it yet',
+    job: aJob(localSpec()),
+    now: noon + 9 * minute,
+    phase: 'queued',
+    reason: 'waits for its turn, 9m',
+    why: { sentence: '000042 is queued: it waits for its turn.' },
+  },
+  {
+    life: 'the cloud has no capacity',
+    job: living(
+      aJob(),
+      [
+        {
+          requestFailures: 3,
+          lastFailure: {
+            at: noon + 9 * minute,
+            error: { kind: 'stockout', message: 'There is no more capacity in the zone.', raw: 'code 8' },
+          },
+        },
+      ],
+      [{}],
+    ),
+    now: noon + 9 * minute + 5 * second,
+    phase: 'queued',
+    reason: 'no capacity for 9m',
+    why: {
+      sentence: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
+      because: 'There is no more capacity in the zone, 5s ago; 3 requests in vain',
+      next: 'it is asked for again',
+    },
+  },
+  {
+    life: 'it stands in the queue of the cloud, and has a limit on waiting',
+    job: living(
+      aJob(tpuSpec({ limits: { ...tpuSpec().limits, capacityWait: hour } })),
+      [{ acceptedAt: noon, seen: { state: 'waiting', detail: 'WAITING_FOR_RESOURCES', at: noon + minute } }],
+      [{}],
+    ),
+    now: noon + 11 * minute,
+    phase: 'queued',
+    reason: 'no capacity for 11m',
+    why: {
+      because: 'vit-000042-1 WAITING_FOR_RESOURCES since 20 Nov 12:01:00 UTC, 10m ago',
+      next: 'the controller keeps looking, and sets it up when it is there; it gives up in 49m, by its limit on waiting',
+    },
+  },
+  {
+    life: 'its machines are being made',
+    job: living(
+      aJob(),
+      [{ acceptedAt: noon, seen: { state: 'provisioning', detail: 'CREATING', at: noon + minute } }],
+      [{}],
+    ),
+    now: noon + 3 * minute,
+    phase: 'provisioning',
+    reason: 'being made for 2m',
+    why: { sentence: '000042 is provisioning: its v5litepod-16 is being made.' },
+  },
+  {
+    life: 'it is being set up',
+    job: living(aJob(), [ready], [{}]),
+    now: noon + 2 * minute,
+    phase: 'setup',
+    reason: 'setting up for 1m',
+    price: 4,
+    why: {
+      sentence: '000042 is in setup: ssh, docker on 4 workers.',
+      next: 'the command starts on 4 workers when all steps hold',
+    },
+  },
+  {
+    life: 'a step fails',
+    job: living(
+      aJob(),
+      [ready],
+      [{ stepFailures: { '3/docker': { tries: 2, lastAt: noon + 2 * minute, detail: 'exit 100: no such package.' } } }],
+    ),
+    now: noon + 3 * minute,
+    phase: 'setup',
+    reason: 'docker failed, 2 times',
+    price: 4,
+    why: {
+      sentence: '000042 is in setup: step docker on worker 3 failed and is tried again.',
+      because: 'exit 100: no such package, 1m ago; 2 tries of 4',
+      rule: 'pre: setup failed -> fail',
+    },
+  },
+  {
+    life: 'it runs, after a preemption',
+    job: living(
+      aJob(),
+      [gone, ready],
+      [
+        { ...running, ...preempted },
+        { ...running, runningAt: noon + 2 * hour },
+      ],
+    ),
+    now: noon + 4 * hour + 5 * minute,
+    phase: 'running',
+    reason: '2h05m, 1 preemption',
+    price: 4,
+    why: {
+      sentence: '000042 has been running for 2h05m on 4 workers.',
+      rule: 'pre: preempted -> new allocation, resume (1 of 100 used)',
+      next: 'it ends when its program does',
+      nextAt: null,
+    },
+  },
+  {
+    life: 'it runs on this machine, under a limit of time',
+    job: living(
+      aJob(localSpec({ limits: { ...localSpec().limits, maxRuntime: hour } })),
+      [{ ...ready, hosts: null, workers: 1 }],
+      [running],
+    ),
+    now: noon + 3 * minute,
+    phase: 'running',
+    reason: '1m',
+    why: {
+      sentence: '000042 has been running for 1m on this machine.',
+      rule: 'pass: command failed -> fail',
+      next: 'its program is ended when its time is over',
+      nextAt: noon + 2 * minute + hour,
+    },
+  },
+  {
+    life: 'a worker has fallen silent',
+    job: living(aJob(), [{ ...ready, silentSince: noon + 10 * minute, silentWho: 'worker' }], [running]),
+    now: noon + 12 * minute,
+    phase: 'running',
+    reason: 'no answer for 2m',
+    price: 4,
+    why: {
+      sentence: '000042 ran when it was last seen; a worker has not answered for 2m. Nothing is changed.',
+      rule: 'pre: unreachable -> same allocation, resume (0 of 100 used)',
+      nextAt: noon + 13 * minute,
+    },
+  },
+  {
+    life: 'its TPU was preempted, and a new one is asked for',
+    job: living(
+      aJob(),
+      [gone, {}],
+      [
+        { ...running, ...preempted },
+        { createdAt: noon + hour, notBefore: noon + hour },
+      ],
+    ),
+    now: noon + hour + 4 * minute,
+    events: [ruleApplied],
+    phase: 'recovering',
+    reason: 'preempted, 4m ago',
+    why: {
+      sentence:
+        '000042 is recovering: its v5litepod-16 was preempted 4m ago; v5litepod-16 spot in us-west4-a is asked for.',
+      rule: 'pre: preempted -> new allocation, resume (1 of 100 used)',
+    },
+  },
+  {
+    life: 'its owner wants it stopped, and the program has its grace',
+    job: living(
+      aJob(tpuSpec(), { desired: 'hold', desiredAt: noon + hour }),
+      [ready],
+      [
+        {
+          ...running,
+          ending: {
+            reason: 'stopped',
+            evidence: { detail: '' },
+            since: noon + hour,
+            stopAskedAt: noon + hour + second,
+            told: [],
+          },
+        },
+      ],
+    ),
+    now: noon + hour + 11 * second,
+    events: [{ kind: 'asked', at: noon + hour, verb: 'stop', by: 'ada', desired: 'hold' }],
+    phase: 'stopping',
+    reason: 'asked 11s ago',
+    price: 4,
+    why: {
+      sentence: '000042 is stopping: ada said stop 11s ago.',
+      because: 'TERM sent at 20 Nov 13:00:01 UTC, 10s ago',
+      next: 'it is killed if it is still there',
+      nextAt: noon + hour + 31 * second,
+    },
+  },
+  {
+    life: 'it was stopped and keeps its TPU',
+    job: {
+      ...living(
+        aJob(tpuSpec(), { desired: 'hold', desiredAt: noon + hour }),
+        [ready],
+        [{ ...running, ...ended('stopped', { detail: 'its owner stopped it' }) }],
+      ),
+      settled: { at: noon + hour, verdict: 'stopped', reason: 'stopped' },
+    },
+    now: noon + 2 * hour,
+    phase: 'stopped',
+    status: 'stopped, holds v5litepod-16',
+    reason: 'by its owner',
+    price: 4,
+    why: { sentence: '000042 was stopped by its owner 1h ago; it still holds v5litepod-16 at about $4.00/h.' },
+  },
+  {
+    life: 'its program failed and its TPU is on its way out',
+    job: {
+      ...living(aJob(), [{ ...ready, releasedAt: noon + hour }], [{ ...running, ...failedExit }]),
+      settled: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
+    },
+    now: noon + hour + minute,
+    phase: 'failed',
+    reason: 'letting go of v5litepod-16',
+    price: 4,
+    why: { next: 'the controller looks until its v5litepod-16 is seen gone' },
+  },
+  {
+    life: 'its program failed',
+    job: {
+      ...living(aJob(), [{ ...ready, ...gone }], [{ ...running, ...failedExit }]),
+      settled: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
+    },
+    now: noon + 25 * hour,
+    phase: 'failed',
+    reason: 'exit 1, worker 3',
+    why: {
+      sentence: '000042 failed (command failed) 1d ago.',
+      because: 'exit 1; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC',
+      next: 'nothing by itself; to go on: jobman resume 42; from the beginning: jobman rerun 42',
+    },
+  },
+  {
+    life: 'it succeeded and keeps its TPU for a while',
+    job: {
+      ...living(
+        aJob(tpuSpec({ finish: { capacity: 'keep', keepFor: hour } })),
+        [ready],
+        [{ ...running, ...ended('succeeded', { detail: 'exit 0 everywhere' }) }],
+      ),
+      settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
+    },
+    now: noon + hour + minute,
+    phase: 'succeeded',
+    status: 'succeeded, holds v5litepod-16',
+    reason: 'ran 58m',
+    price: 4,
+    why: { next: 'what it still holds is let go', nextAt: noon + 2 * hour },
+  },
+  {
+    life: 'the cloud will never give it',
+    job: {
+      ...living(
+        aJob(),
+        [
+          {
+            requestFailures: 1,
+            lastFailure: { at: noon, error: { kind: 'permission', message: 'may not', raw: '403' } },
+            goneAt: noon,
+          },
+        ],
+        [ended('allocation_failed', { detail: 'tpu.nodes.create is missing', raw: '403' })],
+      ),
+      settled: { at: noon + hour, verdict: 'failed', reason: 'allocation_failed' },
+    },
+    now: noon + 2 * hour,
+    phase: 'failed',
+    reason: 'not allowed',
+    why: { sentence: '000042 failed (no capacity) 1h ago.' },
+  },
+];
+
+for (const { life, job, now, events = [], phase, status, reason, price, why } of cases) {
+  test(`what people see when ${life}`, () => {
+    const row = jobRow(job, now);
+    assert.equal(row.phase, phase);
+    assert.equal(row.status, status ?? phase);
+    assert.equal(row.reason, reason);
+    assert.ok(row.reason.length <= reasonLongest);
+    assert.equal(row.pricePerHour, price ?? null);
+    const answer = whyOf(job, events, now);
+    for (const [name, value] of Object.entries(why)) assert.deepEqual(answer[name as keyof Why], value, name);
+  });
+}
+
+test('every why names its job and says what comes next', () => {
+  for (const { job, now, events = [] } of cases) {
+    const why = whyOf(job, events, now);
+    assert.match(why.sentence, /^000042 .*\.$/);
+    assert.notEqual(why.next, '');
+    assert.equal(/undefined|null|NaN/.test(JSON.stringify(why).replaceAll(/:null/g, '')), false);
+  }
+});
+
+test('the row of an ended job lasts: nothing of it changes with time', () => {
+  let lasting = 0;
+  for (const { job, now } of cases) {
+    const row = lastingRow(job);
+    if (row === null) continue;
+    lasting += 1;
+    assert.deepEqual(row, jobRow(job, now));
+    assert.deepEqual(row, jobRow(job, now + 100 * hour));
+  }
+  assert.equal(lasting, 2);
+});
+
+test('what costs money or may still change is never taken for lasting', () => {
+  const settled = { at: noon, verdict: 'stopped', reason: 'stopped' } as const;
+  assert.equal(lastingRow({ ...living(aJob(), [ready], []), settled }), null);
+  assert.equal(lastingRow({ ...living(aJob(), [{ ...ready, releasedAt: noon }], []), settled }), null);
+  assert.equal(lastingRow({ ...aJob(), settled }), null);
+  assert.notEqual(lastingRow({ ...living(aJob(), [{ ...ready, ...gone }], []), settled }), null);
+});
