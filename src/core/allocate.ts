@@ -199,7 +199,8 @@ export function releasesDue(
   let wakeAt: Instant | undefined;
   for (const allocation of leaving(job)) {
     const dueAt = releaseDueAt(job, allocation, lookOf(allocation.ordinal));
-    if (dueAt !== undefined && dueAt <= now) actions.push({ kind: 'release', allocation: allocation.ordinal });
+    const ordinal = planted('release-the-newest') ? job.allocations.length : allocation.ordinal;
+    if (dueAt !== undefined && dueAt <= now) actions.push({ kind: 'release', allocation: ordinal });
     const lookAgain = now + between(5 * second, (now - (allocation.releasedAt ?? now)) / 4, 30 * second);
     const believed = allocation.missedAt === null ? undefined : later(allocation.missedAt + secondLookAfter, now);
     wakeAt = earliest(wakeAt, lookAgain, believed, dueAt !== undefined && dueAt > now ? dueAt : undefined);

@@ -195,6 +195,9 @@ function onlyWhatIsOurs({ before, observation, decision }: Pass): readonly strin
   const found: string[] = [];
   const newest = decision.job.allocations.length;
   for (const action of decision.actions) {
+    if (action.kind === 'release' && allocationIn(decision.job, action.allocation)?.releasedAt === null) {
+      found.push(`${words(action)}, which nobody let go`);
+    }
     if (action.kind !== 'step' && action.kind !== 'start') continue;
     if (action.allocation !== newest) found.push(`${words(action)}, and the newest allocation is ${newest}`);
     if (workerSeen(observation, action.allocation, action.worker) === undefined) {

@@ -24,20 +24,16 @@ export const plants = [
     sentence: 'A request is acted on although the record does not say that it was made.',
   },
   {
-    name: 'act-on-old-allocation',
+    name: 'release-the-newest',
     law: 3,
-    sentence: 'What workers of an earlier allocation say counts for the newest one.',
+    sentence: 'The release of an earlier allocation is sent to the newest one.',
   },
   {
     name: 'late-reply-to-newest',
     law: 3,
     sentence: 'A reply about an earlier allocation is folded into the newest one.',
   },
-  {
-    name: 'restart-without-stop-check',
-    law: 4,
-    sentence: 'An attempt is started while a run of an earlier one may be alive.',
-  },
+  { name: 'asked-is-stopped', law: 4, sentence: 'A program counts as ended once it was asked to stop.' },
   {
     name: 'no-gang',
     law: 4,

@@ -71,9 +71,7 @@ function workersOf(job: Job, allocation: Allocation, observation: Observation): 
   return all.map((worker) => {
     // This machine is no part of any allocation; a numbered worker speaks for its own allocation only.
     const fact = observation.workers.find(
-      (one) =>
-        one.worker === worker &&
-        (worker === 'here' || one.allocation === allocation.ordinal || planted('act-on-old-allocation')),
+      (one) => one.worker === worker && (worker === 'here' || one.allocation === allocation.ordinal),
     )?.fact;
     return {
       worker,
@@ -117,7 +115,7 @@ export function mayBeAlive(place: Place, attempt: Attempt): boolean {
       return !planted('silent-worker-is-dead');
     case 'starting':
     case 'running':
-      return true;
+      return !(planted('asked-is-stopped') && attempt.ending?.told.includes(place.worker) === true);
     case 'none':
     case 'lost_start':
       // A start may still be on its way there. Once a stop has come back from the same worker it has been overtaken.
@@ -127,7 +125,6 @@ export function mayBeAlive(place: Place, attempt: Attempt): boolean {
 
 /** Runs of other attempts than the open one that are alive on a worker that answers. */
 export function strangersAlive(view: View): readonly { readonly worker: WorkerId; readonly attempt: number }[] {
-  if (planted('restart-without-stop-check')) return [];
   return view.workers.flatMap(({ worker, seen }) =>
     (seen?.runs ?? [])
       .filter((run) => run.attempt !== view.attempt?.ordinal && isStrangerAlive(view, run, worker))

@@ -116,6 +116,10 @@ export class World {
   stepResult: OutcomeResult = { kind: 'done' };
   /** Programs that ignore their stop signal. */
   isStubborn = false;
+  /** The next look at the cloud shows nothing: a list that came back in part. */
+  missNext = false;
+  /** Every reply that was ever given, for those that come twice. */
+  readonly replies: Outcome[] = [];
   outcomes: Outcome[] = [];
   decision: Decision | undefined;
   /** Called with every pass. */
@@ -146,13 +150,21 @@ export class World {
   }
 
   observe(): Observation {
+    const missed = this.missNext;
+    this.missNext = false;
     const asked = this.job.allocations.filter((one) => mayExist(one) || one === lastAllocation(this.job));
     const outcomes = this.outcomes;
     this.outcomes = [];
     return {
       admitted: this.admitted,
-      allocations: asked.map(({ ordinal }) => ({ allocation: ordinal, fact: this.lookAt(ordinal) })),
-      workers: this.lookAtWorkers(),
+      allocations: asked.map(({ ordinal }) => ({
+        allocation: ordinal,
+        fact:
+          missed && this.cloudAnswers
+            ? known({ state: 'absent' as const, detail: '' }, this.now)
+            : this.lookAt(ordinal),
+      })),
+      workers: missed ? [] : this.lookAtWorkers(),
       outcomes,
     };
   }
@@ -219,7 +231,9 @@ export class World {
   /** Does what was asked; each thing comes back as an outcome. */
   act(actions: readonly Action[] = this.decision?.actions ?? []): void {
     for (const action of actions) {
-      this.outcomes.push({ key: actionKey(action), at: this.now, result: this.perform(action) });
+      const outcome = { key: actionKey(action), at: this.now, result: this.perform(action) };
+      this.outcomes.push(outcome);
+      this.replies.push(outcome);
     }
   }
 
@@ -306,6 +320,46 @@ export class World {
     this.node.state = 'lost';
     this.node.detail = 'PREEMPTED';
     this.node.cause = 'preempted';
+  }
+
+  /** The storm is over: everything answers, and there is capacity. */
+  calm(): void {
+    this.cloudAnswers = true;
+    this.missNext = false;
+    this.refusal = null;
+    this.stepResult = { kind: 'done' };
+    for (const node of this.nodes.values()) {
+      if (node.state === 'interrupted') Object.assign(node, { state: 'ready', detail: 'READY' });
+      for (const worker of node.workers) worker.isAnswering = true;
+    }
+  }
+
+  /** What is wrong in the world itself, whatever the record says. */
+  faults(): readonly string[] {
+    const found: string[] = [];
+    const hosts = [
+      this.here,
+      ...[...this.nodes.values()].filter(({ state }) => state !== 'lost').flatMap(({ workers }) => workers),
+    ];
+    const alive = new Set(
+      hosts.flatMap(({ runs }) => runs.filter(({ ended }) => ended === null).map(({ attempt }) => attempt)),
+    );
+    if (alive.size > 1) found.push(`4 one command at a time: attempts ${[...alive].join(' and ')} are alive together`);
+    for (const host of hosts) {
+      const isBare = host !== this.here && this.job.spec.steps.some(({ key }) => !host.proofs.has(key));
+      const started = host.runs.some(({ startedAt }) => startedAt === this.now);
+      if (isBare && started) found.push('5 setup before start: a command runs on a worker that is not set up');
+    }
+    const owned = this.job.spec.capacity.ownership === 'owned';
+    for (const [ordinal] of this.nodes) {
+      const allocation = this.job.allocations[ordinal - 1];
+      if (owned && allocation !== undefined && allocation.goneAt !== null) {
+        found.push(`6 settled means empty: allocation ${ordinal} counts as gone and is there`);
+      }
+      if (owned && allocation?.requestedAt === null)
+        found.push(`2 commit before act: allocation ${ordinal} is there and was never recorded`);
+    }
+    return found;
   }
 
   kinds(): readonly string[] {

@@ -1,0 +1,234 @@
+// Random walks through a small world: first a storm in which nothing bad may happen, then calm, in which something good
+// must. The laws are asked after every pass, and the world itself is asked what the record cannot know.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { ask, jobCan } from '../../src/core/ask.ts';
+import type { Verb } from '../../src/core/ask.ts';
+import { historyTellsTheState } from '../../src/core/history.ts';
+import { heldAllocations } from '../../src/core/job.ts';
+import { broken } from '../../src/core/laws.ts';
+import { phaseOf } from '../../src/core/phase.ts';
+import { plantForTest, plants } from '../../src/core/plant.ts';
+import { presets } from '../../src/core/recover.ts';
+import type { PresetName } from '../../src/core/recover.ts';
+import type { JobSpec } from '../../src/core/spec.ts';
+import { minute, second } from '../../src/core/time.ts';
+import { World, local, spec, step, tpu } from './world.ts';
+
+type Happening =
+  | { readonly kind: 'wait'; readonly seconds: number }
+  | { readonly kind: 'exit'; readonly worker: number; readonly code: number }
+  | { readonly kind: 'vanish' | 'silence'; readonly worker: number }
+  | { readonly kind: 'ask'; readonly verb: Verb; readonly release: boolean }
+  | { readonly kind: 'refuse'; readonly error: 'stockout' | 'quota' | 'internal' | 'permission' | null }
+  | { readonly kind: 'steps'; readonly works: boolean }
+  | {
+      readonly kind: 'preempt' | 'cloud' | 'miss' | 'crash' | 'lose_reply' | 'repeat_reply' | 'stubborn' | 'interrupt';
+    };
+
+const worker = fc.nat({ max: 1 });
+
+const happening: fc.Arbitrary<Happening> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({ kind: fc.constant('wait' as const), seconds: fc.constantFrom(0, 1, 5, 12, 40, 200, 900) }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant('exit' as const), worker, code: fc.constantFrom(0, 0, 1, 143) }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('vanish' as const, 'silence' as const), worker }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('ask' as const),
+      verb: fc.constantFrom<Verb>('start', 'stop', 'resume', 'rerun', 'cancel', 'delete'),
+      release: fc.boolean(),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('refuse' as const),
+      error: fc.constantFrom('stockout' as const, 'quota' as const, 'internal' as const, 'permission' as const, null),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('steps' as const), works: fc.boolean() }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constantFrom(
+        'preempt' as const,
+        'cloud' as const,
+        'miss' as const,
+        'crash' as const,
+        'lose_reply' as const,
+        'repeat_reply' as const,
+        'stubborn' as const,
+        'interrupt' as const,
+      ),
+    }),
+  },
+);
+
+const given: fc.Arbitrary<JobSpec> = fc
+  .record({
+    preset: fc.constantFrom(...(Object.keys(presets) as PresetName[])),
+    capacity: fc.constantFrom(tpu, { ...tpu, ownership: 'standing' as const }, local),
+    place: fc.constantFrom('workers' as const, 'workers' as const, 'here' as const),
+    keep: fc.boolean(),
+    limited: fc.boolean(),
+  })
+  .map(({ preset, capacity, place, keep, limited }) => {
+    const full = spec({
+      preset,
+      capacity,
+      steps: [step('ssh'), step('docker')],
+      command: { ...spec().command, place },
+    });
+    return {
+      ...full,
+      recovery: { ...full.recovery, budget: { preemptions: 3, failures: 2 } },
+      limits: limited
+        ? { maxRuntime: 20 * minute, silenceTimeout: 10 * minute, capacityWait: 30 * minute, setupTries: 1 }
+        : full.limits,
+      finish: keep ? { capacity: 'keep' as const, keepFor: 10 * minute } : full.finish,
+    };
+  });
+
+/** What went wrong in that story; empty when nothing did. */
+function tell(job: JobSpec, happenings: readonly Happening[]): readonly string[] {
+  const world = new World(job);
+  const faults: string[] = [];
+  world.onPass = (before, observation, decision, now) => {
+    faults.push(...broken({ before, observation, decision, now }), ...historyTellsTheState(world.events, world.job));
+  };
+  const watch = (): void => void faults.push(...world.faults());
+  try {
+    for (const one of happenings) {
+      happen(world, one);
+      for (let count = 0; count < 3; count += 1) {
+        world.pass();
+        watch();
+        world.act();
+        watch();
+      }
+      if (faults.length > 0) return faults;
+    }
+    world.calm();
+    world.live(() => false, 4 * 60 * minute);
+  } catch (error) {
+    return [...faults, String(error)];
+  }
+  watch();
+  // What goes on for ever by its own rule, or waits for its owner, has come to where it belongs too.
+  const phase = phaseOf(world.job);
+  const isThere = world.job.settled !== null || phase === 'running' || phase === 'recovering';
+  if (!isThere) faults.push(`10 convergence: hours after the storm the job is ${phase}`);
+  const mayHold = world.job.settled === null || world.job.desired === 'hold';
+  if (!mayHold && heldAllocations(world.job).length > 0)
+    faults.push('6 settled means empty: hours later it still holds capacity');
+  return faults;
+}
+
+function happen(world: World, one: Happening): void {
+  const { job } = world;
+  const attempt = job.attempts.length;
+  const node = world.nodes.get(job.spec.capacity.ownership === 'standing' ? 1 : job.allocations.length);
+  switch (one.kind) {
+    case 'wait':
+      world.now += one.seconds * second;
+      return;
+    case 'exit':
+    case 'vanish': {
+      const host = job.spec.command.place === 'here' ? world.here : node?.workers[one.worker];
+      const run = host?.runs.find((candidate) => candidate.attempt === attempt);
+      if (run !== undefined) run.ended ??= one.kind === 'exit' ? { exitCode: one.code, at: world.now } : 'vanished';
+      return;
+    }
+    case 'silence': {
+      const host = node?.workers[one.worker];
+      if (host !== undefined) host.isAnswering = !host.isAnswering;
+      return;
+    }
+    case 'ask': {
+      const options = { by: 'alice', release: one.release };
+      if (!jobCan(job, one.verb, 'alice', options).ok) return;
+      const change = ask(job, one.verb, options, world.now);
+      world.job = change.job;
+      world.events.push(...change.events);
+      return;
+    }
+    case 'refuse':
+      world.refusal =
+        one.error === null
+          ? null
+          : { kind: 'failed', evidence: { detail: 'no' }, error: { kind: one.error, message: 'no', raw: '' } };
+      return;
+    case 'steps':
+      world.stepResult = one.works ? { kind: 'done' } : { kind: 'failed', evidence: { detail: 'no' } };
+      return;
+    case 'preempt':
+      if (node !== undefined && job.spec.capacity.kind === 'tpu')
+        Object.assign(node, { state: 'lost', detail: 'PREEMPTED', cause: 'preempted' });
+      return;
+    case 'interrupt':
+      if (node?.state === 'ready') Object.assign(node, { state: 'interrupted', detail: 'REPAIRING' });
+      else if (node?.state === 'interrupted') Object.assign(node, { state: 'ready', detail: 'READY' });
+      return;
+    case 'cloud':
+      world.cloudAnswers = !world.cloudAnswers;
+      return;
+    case 'miss':
+      world.missNext = true;
+      return;
+    case 'crash':
+      // Committed, and killed before it acted.
+      world.pass();
+      return;
+    case 'lose_reply':
+      world.pass();
+      world.act();
+      world.outcomes = world.outcomes.map((outcome) => ({
+        ...outcome,
+        result: { kind: 'unclear', evidence: { detail: 'lost' } },
+      }));
+      return;
+    case 'repeat_reply':
+      world.outcomes.push(...world.replies.slice(-40));
+      return;
+    case 'stubborn':
+      world.isStubborn = !world.isStubborn;
+      return;
+  }
+}
+
+const stories = fc.tuple(given, fc.array(happening, { minLength: 1, maxLength: 24 }));
+
+test('no storm breaks a law, and after every storm the job comes to where it belongs', () => {
+  fc.assert(
+    fc.property(stories, ([job, happenings]) => {
+      assert.deepEqual(tell(job, happenings), []);
+    }),
+    {
+      numRuns: Number(process.env['JOBMAN_WALKS'] ?? 150),
+      ...(process.env['JOBMAN_SEED'] === undefined ? {} : { seed: Number(process.env['JOBMAN_SEED']) }),
+    },
+  );
+});
+
+for (const { name, law, sentence } of plants) {
+  test(`law ${law} finds this planted mistake: ${sentence}`, () => {
+    const uproot = plantForTest(name);
+    try {
+      const isFound = fc.property(stories, ([job, happenings]) =>
+        tell(job, happenings).every((fault) => !fault.startsWith(`${law} `)),
+      );
+      assert.ok(fc.check(isFound, { numRuns: 500, seed: 7, endOnFailure: true }).failed);
+    } finally {
+      uproot();
+    }
+  });
+}
