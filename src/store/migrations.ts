@@ -34,11 +34,11 @@ export const migrations: Readonly<Record<string, Migration>> = {
           shown_version integer not null,
           shown text
         )`.execute(db);
-      await sql`create index job_live on job (number) where settled_at is null and removed = 0`.execute(db);
+      await sql`create index job_live on job (number) where settled_at is null`.execute(db);
       // With the columns that narrow a list, so that the settled jobs which are only counted are not read.
       await sql`
-        create index job_settled on job (settled_at, number, owner, name)
-        where settled_at is not null and removed = 0`.execute(db);
+        create index job_settled on job (settled_at, number, removed, owner, name)
+        where settled_at is not null`.execute(db);
       await sql`create index job_name on job (name)`.execute(db);
       await sql`create index job_wake on job (wake_at) where wake_at is not null`.execute(db);
 

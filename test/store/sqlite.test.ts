@@ -19,3 +19,9 @@ storeSuite('SQLite', async () => {
     },
   };
 });
+
+// As the simulator uses it: gone when it is closed, so that both stores are the same one.
+storeSuite('SQLite in memory', () => {
+  const store = openStore({ file: ':memory:' });
+  return Promise.resolve({ store, other: store, close: () => store.close() });
+});
