@@ -1,10 +1,11 @@
 // Words: what the owner says to a job, from the sentence to the commit.
 
 import { ask, jobCan } from '../core/ask.ts';
+import type { Event } from '../core/decision.ts';
 import { heldAllocations, type Job } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
 import type { AskAnswer, AskOptions, Verb } from './client.ts';
-import { exitCode } from './errors.ts';
+import { exitCode, StoreError } from './errors.ts';
 import { priceText } from './figures.ts';
 import { eventSentence } from './history.ts';
 import type { LogFiles, Store, Stored, Stray } from './ports.ts';
@@ -44,7 +45,7 @@ export async function sayTo(
       epoch: null,
     });
     if (result === 'committed') {
-      for (const event of change.events) await logFiles.note(job, 'job', event.at, eventSentence(event, job));
+      await tell(logFiles, change.job, change.events);
       return { id: job.id, ok: true, message: sayWhat(change.job, verb), code: exitCode.ok, changed: true };
     }
     const fresh = await store.load(job.id);
@@ -53,6 +54,15 @@ export async function sayTo(
   }
   const sentence = `job ${job.id} changes too quickly to be asked; try again`;
   return { ...refusal(job.id, sentence), code: exitCode.failed, changed: false };
+}
+
+/** The word is committed by now: a log that cannot be written does not make it unsaid. */
+async function tell(logFiles: LogFiles, job: Job, events: readonly Event[]): Promise<void> {
+  try {
+    for (const event of events) await logFiles.note(job, 'job', event.at, eventSentence(event, job));
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+  }
 }
 
 function refusal(id: string, sentence: string): AskAnswer {
