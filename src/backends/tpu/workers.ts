@@ -140,11 +140,11 @@ export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
         String(target.port),
         '-l',
         target.user,
-        '-i',
-        tokenless(target.keyFile),
+        // Not `-i`, which looks for the file before it expands its name.
+        ...option('IdentityFile', pathWord(target.keyFile)),
         ...option('IdentitiesOnly', 'yes'),
         ...option('HostKeyAlias', target.pin),
-        ...option('UserKnownHostsFile', `"${tokenless(file)}"`),
+        ...option('UserKnownHostsFile', pathWord(file)),
         ...option('GlobalKnownHostsFile', '/dev/null'),
         ...option('StrictHostKeyChecking', isKnown ? 'yes' : 'accept-new'),
         ...option('CheckHostIP', 'no'),
@@ -178,7 +178,7 @@ function option(name: string, value: string): readonly string[] {
   return ['-o', `${name}=${value}`];
 }
 
-/** ssh expands `%` and the letter that follows in a path. */
-function tokenless(path: string): string {
-  return path.replaceAll('%', '%%');
+/** A path in ssh's configuration: blanks separate words, and `%` with the letter that follows is expanded. */
+function pathWord(path: string): string {
+  return `"${path.replaceAll('%', '%%')}"`;
 }

@@ -1,0 +1,283 @@
+// Letting go: only what is this allocation's by its labels, whatever it is called; and what a sweep finds.
+
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { createTpuCapacity } from '../../../src/backends/tpu/capacity.ts';
+import type { CapacityPort } from '../../../src/app/ports.ts';
+import type { Rule } from '../../../src/core/spec.ts';
+import { clock, labels, name, nodeOf, now, queuedOf, tpuRef } from './support/refs.ts';
+import { failure, openTpuServer, parent } from './support/server.ts';
+import type { Fault, TpuServer } from './support/server.ts';
+
+const queue = { mode: 'queued-resources' } as const;
+
+function capacityOf(server: TpuServer): CapacityPort {
+  return createTpuCapacity({ apiFor: () => server.api, clock, sshKeyLines: () => Promise.resolve('') });
+}
+
+const deletions = (server: TpuServer) => server.questions().filter((question) => question.startsWith('DELETE'));
+const unanswered = failure(503, 'UNAVAILABLE', 'away');
+
+suite('a release', () => {
+  test('deletes the node, in whatever state it is: a preempted one counts against the quota', async (t) => {
+    for (const state of ['READY', 'CREATING', 'PREEMPTED', 'STOPPED', 'HIDDEN']) {
+      const server = await openTpuServer(t);
+      server.nodes.set(name, nodeOf({ state }));
+      assert.deepEqual(await capacityOf(server).release(tpuRef()), { kind: 'done' });
+      assert.deepEqual(deletions(server), [`DELETE nodes/${name}`]);
+    }
+  });
+
+  test('deletes the queued resource by force, and its nodes with it', async (t) => {
+    for (const state of ['WAITING_FOR_RESOURCES', 'PROVISIONING', 'ACTIVE', 'SUSPENDED', 'FAILED']) {
+      const server = await openTpuServer(t);
+      server.queued.set(name, queuedOf(state));
+      server.nodes.set(name, nodeOf());
+      assert.deepEqual(await capacityOf(server).release(tpuRef({ spec: queue })), { kind: 'done' });
+      assert.deepEqual(deletions(server), [`DELETE queuedResources/${name}?force=true`]);
+    }
+  });
+
+  test('deletes the node that a queued resource has left behind', async (t) => {
+    const server = await openTpuServer(t);
+    server.nodes.set(name, nodeOf());
+    assert.deepEqual(await capacityOf(server).release(tpuRef({ spec: queue })), { kind: 'done' });
+    assert.deepEqual(deletions(server), [`DELETE nodes/${name}`]);
+  });
+
+  test('of what is not there, or on its way out, is done', async (t) => {
+    const server = await openTpuServer(t);
+    for (const mode of ['tpu-vm', 'queued-resources'] as const) {
+      assert.deepEqual(await capacityOf(server).release(tpuRef({ spec: { mode } })), { kind: 'done' });
+    }
+    server.nodes.set(name, nodeOf({ state: 'DELETING' }));
+    server.queued.set(name, queuedOf('DELETING'));
+    for (const mode of ['tpu-vm', 'queued-resources'] as const) {
+      assert.deepEqual(await capacityOf(server).release(tpuRef({ spec: { mode } })), { kind: 'done' });
+    }
+    assert.deepEqual(deletions(server), []);
+  });
+
+  const others = [
+    ['nobody', {}],
+    ['another installation', { ...labels, 'jobman-installation': 'zz99zz' }],
+    ['another job', { ...labels, 'jobman-job': '000008' }],
+    ['another allocation', { ...labels, 'jobman-allocation': '2' }],
+    ['half of us', { 'jobman-installation': 'ab12cd' }],
+  ] as const;
+  for (const [whose, theirs] of others) {
+    test(`touches nothing that is labelled as of ${whose}`, async (t) => {
+      const server = await openTpuServer(t);
+      server.nodes.set(name, nodeOf({ labels: theirs }));
+      server.queued.set(name, queuedOf('ACTIVE', { asked: { labels: theirs } }));
+      for (const mode of ['tpu-vm', 'queued-resources'] as const) {
+        assert.deepEqual(await capacityOf(server).release(tpuRef({ spec: { mode } })), { kind: 'done' });
+      }
+      assert.deepEqual(deletions(server), []);
+    });
+  }
+
+  test('takes our queued resource and leaves a foreign node of that name alone', async (t) => {
+    const server = await openTpuServer(t);
+    server.queued.set(name, queuedOf('FAILED'));
+    server.nodes.set(name, nodeOf({ labels: {} }));
+    await capacityOf(server).release(tpuRef({ spec: queue }));
+    assert.deepEqual(deletions(server), [`DELETE queuedResources/${name}?force=true`]);
+    assert.equal(server.nodes.size, 1);
+  });
+
+  const replies: readonly (readonly [string, Fault, string])[] = [
+    ['lost', 'lose', 'unclear'],
+    ['an internal error', failure(500, 'INTERNAL', 'oops'), 'unclear'],
+    ['it has gone in between', failure(404, 'NOT_FOUND', 'was not found'), 'done'],
+    ['not in this state', failure(400, 'FAILED_PRECONDITION', 'cannot be deleted'), 'failed'],
+    // Permanent for a request; a release is asked again until nothing is left.
+    ['a missing right', failure(403, 'PERMISSION_DENIED', 'no'), 'failed'],
+    [
+      'refused at once in the operation',
+      { status: 200, body: { name: 'o', done: true, error: { code: 9, message: 'no' } } },
+      'failed',
+    ],
+  ];
+  for (const [what, fault, expected] of replies) {
+    test(`whose reply is ${what}: ${expected}`, async (t) => {
+      for (const mode of ['tpu-vm', 'queued-resources'] as const) {
+        const server = await openTpuServer(t);
+        server.nodes.set(name, nodeOf());
+        server.queued.set(name, queuedOf('ACTIVE'));
+        server.fault = ({ method }) => (method === 'DELETE' ? fault : undefined);
+        assert.equal((await capacityOf(server).release(tpuRef({ spec: { mode } }))).kind, expected);
+      }
+    });
+  }
+
+  test('that cannot read what is there deletes nothing and is asked again', async (t) => {
+    for (const mode of ['tpu-vm', 'queued-resources'] as const) {
+      for (const fault of [
+        unanswered,
+        'drop',
+        failure(401, 'UNAUTHENTICATED', ''),
+        { status: 404, body: '<html>' },
+      ] as const) {
+        const server = await openTpuServer(t);
+        server.nodes.set(name, nodeOf());
+        server.fault = ({ method }) => (method === 'GET' ? fault : undefined);
+        assert.equal((await capacityOf(server).release(tpuRef({ spec: { mode } }))).kind, 'failed');
+        assert.deepEqual(deletions(server), []);
+      }
+    }
+  });
+
+  test('that the cloud gives up two seconds later is seen by the next look as not done', async (t) => {
+    const server = await openTpuServer(t);
+    server.queued.set(name, queuedOf('PROVISIONING'));
+    server.fault = ({ method }) => (method === 'DELETE' ? { status: 200, body: { name: 'o' } } : undefined);
+    const ref = tpuRef({ spec: queue, allocation: { releasedAt: now } });
+    assert.deepEqual(await capacityOf(server).release(ref), { kind: 'done' });
+    const [fact] = await capacityOf(server).look([ref]);
+    assert.equal(fact?.kind === 'known' ? fact.value.state : '', 'provisioning');
+    await capacityOf(server).release(ref);
+    assert.equal(deletions(server).length, 2);
+  });
+});
+
+suite('a standing TPU', () => {
+  const reapply: Rule = { reason: 'preempted', answer: { then: 'resume', on: 'new' } };
+  const fail: Rule = { reason: 'preempted', answer: { then: 'fail', on: 'same' } };
+  const id = 'lab-v4';
+  const standing = (
+    rules: readonly Rule[],
+    releasedAt: number | null = now,
+    mode: 'tpu-vm' | 'queued-resources' = 'tpu-vm',
+  ) =>
+    tpuRef({
+      spec: { ownership: 'standing', mode },
+      allocation: { name: id, ownership: 'standing', releasedAt },
+      rules,
+    });
+  const old = { id, labels: {}, createTime: '2026-04-01T00:00:00.123456789Z' };
+
+  test('is let go where a rule says that a new one is to be made', async (t) => {
+    const server = await openTpuServer(t);
+    server.nodes.set(id, nodeOf({ ...old, state: 'PREEMPTED' }));
+    assert.deepEqual(await capacityOf(server).release(standing([reapply])), { kind: 'done' });
+    assert.deepEqual(deletions(server), [`DELETE nodes/${id}`]);
+  });
+
+  test('goes with the queued resource that made it, whatever that is called', async (t) => {
+    const server = await openTpuServer(t);
+    const request = queuedOf('SUSPENDED', { id: 'lab-request', asked: {} });
+    server.queued.set('lab-request', request);
+    server.nodes.set(id, nodeOf({ ...old, queuedResource: request.name }));
+    await capacityOf(server).release(standing([reapply]));
+    assert.deepEqual(deletions(server), ['DELETE queuedResources/lab-request?force=true']);
+  });
+
+  const left: readonly (readonly [string, ReturnType<typeof standing>, object, string])[] = [
+    ['no rule says so', standing([fail]), {}, 'refused'],
+    ['there are no rules', standing([]), {}, 'refused'],
+    ['the record has not committed to it', standing([reapply], null), {}, 'refused'],
+    ['a jobman has made it for one job', standing([reapply]), { labels }, 'refused'],
+    ['it is new already', standing([reapply]), { createTime: '2026-05-01T12:00:01Z' }, 'done'],
+    ['it is on its way out', standing([reapply]), { state: 'DELETING' }, 'done'],
+    ['others would go with it', standing([reapply]), { queuedResource: `${parent}/queuedResources/many` }, 'refused'],
+    [
+      'its queued resource cannot be read',
+      standing([reapply]),
+      { queuedResource: `${parent}/queuedResources/broken` },
+      'failed',
+    ],
+  ];
+  for (const [why, ref, part, expected] of left) {
+    test(`is left alone when ${why}`, async (t) => {
+      const server = await openTpuServer(t);
+      server.nodes.set(id, nodeOf({ ...old, ...part }));
+      const spec = { nodeId: id, node: {} };
+      server.queued.set('many', { ...queuedOf('ACTIVE', { id: 'many' }), tpu: { nodeSpec: [spec, spec] } });
+      server.fault = ({ path }) => (path.endsWith('/broken') ? unanswered : undefined);
+      assert.equal((await capacityOf(server).release(ref)).kind, expected);
+      assert.deepEqual(deletions(server), []);
+    });
+  }
+
+  test('that is not there is let go', async (t) => {
+    const server = await openTpuServer(t);
+    assert.deepEqual(await capacityOf(server).release(standing([reapply])), { kind: 'done' });
+  });
+});
+
+suite('a sweep', () => {
+  const other = { 'jobman-installation': 'zz99zz', 'jobman-job': '000001', 'jobman-allocation': '1' };
+
+  test('finds what carries our labels, once each, and nothing else', async (t) => {
+    const server = await openTpuServer(t);
+    server.pageLength = 2;
+    const request = queuedOf('ACTIVE', { id: 'ours-queued' });
+    server.queued.set('ours-queued', request);
+    server.queued.set('theirs-queued', queuedOf('ACTIVE', { id: 'theirs-queued', asked: { labels: other } }));
+    server.nodes.set('ours', nodeOf({ id: 'ours', state: 'PREEMPTED' }));
+    server.nodes.set('ours-queued', nodeOf({ id: 'ours-queued', queuedResource: request.name }));
+    server.nodes.set('orphan', nodeOf({ id: 'orphan', queuedResource: `${parent}/queuedResources/gone` }));
+    server.nodes.set('theirs', nodeOf({ id: 'theirs', labels: other }));
+    server.nodes.set('nobody', nodeOf({ id: 'nobody', labels: {} }));
+    const found = await capacityOf(server).sweep([tpuRef(), tpuRef({ job: { id: '000009' } })]);
+    assert.deepEqual(
+      found.kind === 'known' &&
+        found.value.map(({ resource, state }) => `${resource.replace(`${parent}/`, '')} ${state}`),
+      ['queuedResources/ours-queued ACTIVE', 'nodes/ours PREEMPTED', 'nodes/orphan READY'],
+    );
+    assert.deepEqual(found.kind === 'known' && found.value[1], {
+      backend: 'tpu',
+      resource: `${parent}/nodes/ours`,
+      installation: 'ab12cd',
+      job: '000007',
+      allocation: 1,
+      state: 'PREEMPTED',
+    });
+    assert.equal(server.questions().filter((question) => question === 'GET nodes').length, 1);
+  });
+
+  test('that could not look everywhere is unknown', async (t) => {
+    const server = await openTpuServer(t);
+    server.nodes.set('ours', nodeOf({ id: 'ours' }));
+    const places = [tpuRef(), tpuRef({ spec: { zone: 'us-east5-b' } })];
+    for (const part of ['us-east5-b/nodes', 'us-east5-b/queuedResources', 'us-central2-b/nodes']) {
+      server.fault = ({ path }) => (path.endsWith(part) ? unanswered : undefined);
+      assert.equal((await capacityOf(server).sweep(places)).kind, 'unknown');
+    }
+    server.fault = () => undefined;
+    server.unreachable = ['us-central2-b'];
+    assert.equal((await capacityOf(server).sweep(places)).kind, 'unknown');
+  });
+
+  test('and what it found can be let go, if it is still what it was', async (t) => {
+    const server = await openTpuServer(t);
+    server.nodes.set('ours', nodeOf({ id: 'ours' }));
+    server.queued.set('waiting', queuedOf('WAITING_FOR_RESOURCES', { id: 'waiting' }));
+    const found = await capacityOf(server).sweep([tpuRef()]);
+    const strays = found.kind === 'known' ? found.value : [];
+    assert.equal(strays.length, 2);
+    for (const stray of strays) assert.deepEqual(await capacityOf(server).releaseStray(stray), { kind: 'done' });
+    assert.deepEqual(deletions(server), ['DELETE queuedResources/waiting?force=true', 'DELETE nodes/ours']);
+    // Somebody has made something of that name since.
+    server.nodes.set('ours', nodeOf({ id: 'ours', labels: other }));
+    for (const stray of strays) assert.deepEqual(await capacityOf(server).releaseStray(stray), { kind: 'done' });
+    assert.equal(deletions(server).length, 2);
+  });
+
+  test('of a name that is none refuses', async (t) => {
+    const server = await openTpuServer(t);
+    for (const resource of ['', 'nodes/ours', `${parent}/reservations/r`, `${parent}/nodes/a/b`]) {
+      const stray = {
+        backend: 'tpu',
+        resource,
+        installation: 'ab12cd',
+        job: '000007',
+        allocation: 1,
+        state: '',
+      } as const;
+      assert.equal((await capacityOf(server).releaseStray(stray)).kind, 'refused');
+    }
+    assert.equal(server.asked.length, 0);
+  });
+});

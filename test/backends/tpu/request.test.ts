@@ -1,0 +1,284 @@
+// Asking: what is sent, compared with what gcloud sends (facts 10), and what each reply means.
+
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { createTpuApi } from '../../../src/backends/tpu/api.ts';
+import { createCaller } from '../../../src/backends/tpu/call.ts';
+import { createTpuCapacity } from '../../../src/backends/tpu/capacity.ts';
+import { requestAllocation } from '../../../src/backends/tpu/request.ts';
+import type { OutcomeResult } from '../../../src/core/observation.ts';
+import { clock, labels, name, nodeOf, queuedOf, tpuRef } from './support/refs.ts';
+import type { RefOptions } from './support/refs.ts';
+import { failure, listen, openTpuServer, parent } from './support/server.ts';
+import type { Asked, TpuServer } from './support/server.ts';
+
+const keys = 'alice:ssh-ed25519 AAAA jobman';
+const queue = { mode: 'queued-resources' } as const;
+
+function kind(result: OutcomeResult): string {
+  return result.kind === 'refused' || result.kind === 'failed' ? `${result.kind} ${result.error?.kind}` : result.kind;
+}
+
+/** The one question that a request with these options comes to. */
+async function sent(server: TpuServer, options: RefOptions = {}): Promise<Asked> {
+  assert.deepEqual(await requestAllocation(server.api, tpuRef(options), keys), { kind: 'done' });
+  const [asked] = server.asked.splice(0);
+  assert.ok(asked);
+  server.nodes.clear();
+  server.queued.clear();
+  return asked;
+}
+
+suite('the request', () => {
+  test('for a node is what gcloud sends for `tpu-vm create --spot`, with our labels and keys', async (t) => {
+    const asked = await sent(await openTpuServer(t));
+    assert.equal(`${asked.method} ${asked.path}`, `POST /v2/${parent}/nodes`);
+    assert.deepEqual([...asked.query], [['nodeId', name]]);
+    assert.equal(asked.headers['content-type'], 'application/json');
+    // gcloud leaves nothing out that it could say with a default (network, shieldedInstanceConfig, false tiers); the
+    // defaults are the same without them.
+    assert.deepEqual(asked.body, {
+      acceleratorType: 'v4-16',
+      runtimeVersion: 'tpu-ubuntu2204-base',
+      networkConfig: { enableExternalIps: true },
+      labels,
+      metadata: { 'ssh-keys': keys },
+      schedulingConfig: { spot: true },
+    });
+  });
+
+  test('for a queued resource is what gcloud sends for `queued-resources create --spot`', async (t) => {
+    const asked = await sent(await openTpuServer(t), { spec: queue });
+    assert.equal(`${asked.method} ${asked.path}`, `POST /v2/${parent}/queuedResources`);
+    assert.equal(asked.query.get('queuedResourceId'), name);
+    assert.match(
+      asked.query.get('requestId') ?? '',
+      /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-a[0-9a-f]{3}-[0-9a-f]{12}$/,
+    );
+    assert.deepEqual(asked.body, {
+      spot: {},
+      tpu: {
+        nodeSpec: [
+          {
+            parent,
+            nodeId: name,
+            node: {
+              acceleratorType: 'v4-16',
+              runtimeVersion: 'tpu-ubuntu2204-base',
+              networkConfig: { enableExternalIps: true },
+              labels,
+              metadata: { 'ssh-keys': keys },
+            },
+          },
+        ],
+      },
+    });
+  });
+
+  const tiers = [
+    ['tpu-vm', 'spot', 'v2', { schedulingConfig: { spot: true } }],
+    ['tpu-vm', 'preemptible', 'v2', { schedulingConfig: { preemptible: true } }],
+    ['tpu-vm', 'ondemand', 'v2', { schedulingConfig: {} }],
+    ['queued-resources', 'spot', 'v2', { spot: {} }],
+    // The preemptible tier of the queue is not in v2.
+    ['queued-resources', 'preemptible', 'v2alpha1', { bestEffort: {} }],
+    ['queued-resources', 'ondemand', 'v2', {}],
+  ] as const;
+  for (const [mode, pricing, version, part] of tiers) {
+    test(`of the tier ${pricing} in ${mode}`, async (t) => {
+      const asked = await sent(await openTpuServer(t), { spec: { mode, pricing } });
+      assert.ok(asked.path.startsWith(`/${version}/`));
+      const { spot, bestEffort, schedulingConfig } = asked.body as Record<string, unknown>;
+      const said = Object.entries({ spot, bestEffort, schedulingConfig }).filter(([, value]) => value !== undefined);
+      assert.deepEqual(Object.fromEntries(said), part);
+    });
+  }
+
+  test('takes along tags, metadata and the startup script, and adds to the keys of the manifest', async (t) => {
+    const spec = {
+      networkTags: ['allow-nfs'],
+      startupScript: '#!/bin/sh\ntrue\n',
+      metadata: { 'ssh-keys': 'bob:ssh-rsa BBBB bob\n', team: 'x', 'startup-script': 'overruled' },
+    };
+    const { tags, metadata } = (await sent(await openTpuServer(t), { spec })).body as Record<string, unknown>;
+    assert.deepEqual(tags, ['allow-nfs']);
+    assert.deepEqual(metadata, {
+      'ssh-keys': `bob:ssh-rsa BBBB bob\n${keys}`,
+      team: 'x',
+      'startup-script': '#!/bin/sh\ntrue\n',
+    });
+  });
+
+  test('for a standing TPU carries its own name and no labels of ours', async (t) => {
+    const asked = await sent(await openTpuServer(t), {
+      spec: { ownership: 'standing' },
+      allocation: { name: 'lab-v4' },
+    });
+    assert.equal(asked.query.get('nodeId'), 'lab-v4');
+    assert.equal((asked.body as { labels?: unknown }).labels, undefined);
+  });
+
+  test('has one id while it is repeated, and another after the cloud has answered it with an error', async (t) => {
+    const server = await openTpuServer(t);
+    const ids = [];
+    for (const requestFailures of [0, 0, 1]) {
+      ids.push((await sent(server, { spec: queue, allocation: { requestFailures } })).query.get('requestId'));
+    }
+    const other = await sent(server, { spec: queue, allocation: { ordinal: 2 } });
+    assert.equal(ids[0], ids[1]);
+    assert.equal(new Set([...ids, other.query.get('requestId')]).size, 3);
+  });
+
+  test('labels what Google takes for labels', async (t) => {
+    const { labels: made } = (await sent(await openTpuServer(t))).body as { labels: Record<string, string> };
+    for (const [key, value] of Object.entries(made)) {
+      assert.match(key, /^[a-z][a-z0-9_-]{0,62}$/);
+      assert.match(value, /^[a-z0-9_-]{0,63}$/);
+    }
+  });
+});
+
+suite('the reply', () => {
+  const posts = (asked: Asked) => asked.method === 'POST';
+
+  const replies = [
+    ['an operation', undefined, 'done'],
+    ['cut before it arrived, as far as we can tell', 'drop', 'unclear'],
+    ['lost', 'lose', 'unclear'],
+    [
+      'the service is away: gcloud repeats a create then, and finds it made',
+      failure(503, 'UNAVAILABLE', 'The service is currently unavailable.'),
+      'unclear',
+    ],
+    ['an internal error', failure(500, 'INTERNAL', 'oops'), 'unclear'],
+    ['a gateway that gave up', { status: 504, body: '<html></html>' }, 'unclear'],
+    [
+      'no quota',
+      failure(429, 'RESOURCE_EXHAUSTED', "Quota limit 'X' has been exceeded. Limit: 0 in region us-east5."),
+      'failed quota',
+    ],
+    [
+      'too many requests',
+      failure(429, 'RESOURCE_EXHAUSTED', 'Maximum number of CreateNode requests per minute'),
+      'failed rate_limited',
+    ],
+    [
+      'a missing right',
+      failure(403, 'PERMISSION_DENIED', "Permission 'tpu.nodes.create' denied"),
+      'refused permission',
+    ],
+    [
+      'a type that is not there',
+      failure(400, 'INVALID_ARGUMENT', 'the accelerator v6e-1 was not found in zone asia-east1-a'),
+      'refused invalid',
+    ],
+    ['no such project', failure(404, 'NOT_FOUND', 'Resource was not found'), 'refused not_found'],
+    [
+      'an expired login',
+      failure(401, 'UNAUTHENTICATED', 'Request had invalid authentication credentials.'),
+      'failed unreachable',
+    ],
+    [
+      'an operation that has failed already',
+      { status: 200, body: { name: 'o', done: true, error: { code: 8, message: 'no more capacity' } } },
+      'failed stockout',
+    ],
+    [
+      'an operation that was refused already',
+      { status: 200, body: { name: 'o', done: true, error: { code: 7, message: 'no' } } },
+      'refused permission',
+    ],
+  ] as const;
+  for (const [what, fault, expected] of replies) {
+    for (const mode of ['tpu-vm', 'queued-resources'] as const) {
+      test(`${mode}: ${what}: ${expected}`, async (t) => {
+        const server = await openTpuServer(t);
+        server.fault = (asked) => (posts(asked) ? fault : undefined);
+        const result = await requestAllocation(server.api, tpuRef({ spec: { mode } }), keys);
+        assert.equal(kind(result), expected);
+        if (result.kind !== 'done') assert.notEqual(result.evidence.detail, '');
+      });
+    }
+  }
+
+  test('was lost, and the next request finds it made', async (t) => {
+    for (const mode of ['tpu-vm', 'queued-resources'] as const) {
+      const server = await openTpuServer(t);
+      server.fault = () => 'lose';
+      assert.equal((await requestAllocation(server.api, tpuRef({ spec: { mode } }), keys)).kind, 'unclear');
+      server.fault = () => undefined;
+      assert.equal((await requestAllocation(server.api, tpuRef({ spec: { mode } }), keys)).kind, 'done');
+      assert.equal(server.nodes.size + server.queued.size, 1);
+    }
+  });
+
+  test('says that the name is taken: by us, or by another', async (t) => {
+    const server = await openTpuServer(t);
+    server.nodes.set(name, nodeOf());
+    assert.equal(kind(await requestAllocation(server.api, tpuRef(), keys)), 'done');
+    server.nodes.set(name, nodeOf({ labels: {} }));
+    assert.equal(kind(await requestAllocation(server.api, tpuRef(), keys)), 'refused invalid');
+    server.queued.set(name, queuedOf('WAITING_FOR_RESOURCES'));
+    assert.equal(kind(await requestAllocation(server.api, tpuRef({ spec: queue }), keys)), 'done');
+    server.queued.set(name, queuedOf('WAITING_FOR_RESOURCES', { asked: { labels: {} } }));
+    assert.equal(kind(await requestAllocation(server.api, tpuRef({ spec: queue }), keys)), 'refused invalid');
+    const standing = tpuRef({ spec: { ownership: 'standing' }, allocation: { name } });
+    server.nodes.set(name, nodeOf({ labels: {} }));
+    assert.equal(kind(await requestAllocation(server.api, standing, keys)), 'done');
+  });
+
+  test('says that the name is taken, and then nobody can say by whom', async (t) => {
+    const server = await openTpuServer(t);
+    server.nodes.set(name, nodeOf());
+    server.fault = ({ method }) => (method === 'GET' ? failure(503, 'UNAVAILABLE', 'away') : undefined);
+    assert.equal(kind(await requestAllocation(server.api, tpuRef(), keys)), 'unclear');
+  });
+});
+
+test('without keys to log in with nothing is asked for', async (t) => {
+  const server = await openTpuServer(t);
+  const capacity = createTpuCapacity({
+    apiFor: () => server.api,
+    clock,
+    sshKeyLines: () => Promise.reject(new Error('ENOSPC: no space left on device')),
+  });
+  const result = await capacity.request(tpuRef());
+  assert.equal(result.kind, 'failed');
+  assert.match(result.kind === 'failed' ? result.evidence.detail : '', /keys .* no space left/);
+  assert.equal(server.asked.length, 0);
+});
+
+test('nobody listens there: nothing was sent, and the sentence says where', async () => {
+  // Taken and given back: nobody listens on it now.
+  const { port, close } = await listen();
+  await close();
+  const api = createTpuApi(
+    createCaller({
+      endpoint: () => Promise.resolve(`http://127.0.0.1:${port}`),
+      credentials: { headers: () => Promise.resolve({}), refused: () => '' },
+    }),
+  );
+  const result = await requestAllocation(api, tpuRef(), keys);
+  assert.equal(kind(result), 'failed unreachable');
+  assert.match(result.kind === 'failed' ? result.evidence.detail : '', new RegExp(`127.0.0.1:${port} did not answer`));
+});
+
+test('whoever cannot say where the cloud is, or who we are, has sent nothing', async (t) => {
+  const server = await openTpuServer(t);
+  const sentence = 'Google Cloud does not accept the login of this machine';
+  for (const options of [
+    {
+      endpoint: () => Promise.reject(new Error(sentence)),
+      credentials: { headers: () => Promise.resolve({}), refused: () => '' },
+    },
+    {
+      endpoint: () => Promise.resolve(server.url),
+      credentials: { headers: () => Promise.reject(new Error(sentence)), refused: () => '' },
+    },
+  ]) {
+    const result = await requestAllocation(createTpuApi(createCaller(options)), tpuRef(), keys);
+    assert.equal(kind(result), 'failed unreachable');
+    assert.equal(result.kind === 'failed' && result.evidence.detail, sentence);
+  }
+  assert.equal(server.asked.length, 0);
+});

@@ -1,0 +1,138 @@
+// A job with one TPU allocation, as the adapter is handed it; and things in the cloud that carry its labels, or others.
+
+import type { AllocationRef, Clock } from '../../../../src/app/ports.ts';
+import type { QueuedResource, TpuNode } from '../../../../src/backends/tpu/api.ts';
+import type { Allocation, Job } from '../../../../src/core/job.ts';
+import type { Rule, TpuSpec } from '../../../../src/core/spec.ts';
+import { minute, second } from '../../../../src/core/time.ts';
+import { parent, place } from './server.ts';
+
+export const now = Date.parse('2026-05-01T12:00:00Z');
+
+/** A clock that stands still; the adapter only reads it. */
+export const clock: Clock = { now: () => now, at: () => () => undefined };
+
+export const name = 'llama-000007-1';
+
+export interface RefOptions {
+  readonly job?: Partial<Job>;
+  readonly spec?: Partial<TpuSpec>;
+  readonly allocation?: Partial<Allocation>;
+  readonly rules?: readonly Rule[];
+}
+
+/** Asked for and accepted a minute ago, unless told otherwise. */
+export function tpuRef({ job = {}, spec = {}, allocation = {}, rules = [] }: RefOptions = {}): AllocationRef {
+  const ordinal = allocation.ordinal ?? 1;
+  const asked: Allocation = {
+    ordinal,
+    ownership: spec.ownership ?? 'owned',
+    name: `llama-${job.id ?? '000007'}-${ordinal}`,
+    requestedAt: now - minute,
+    acceptedAt: now - minute + second,
+    requestFailures: 0,
+    lastFailure: null,
+    seen: null,
+    readyAt: null,
+    workers: null,
+    hosts: null,
+    missedAt: null,
+    silentSince: null,
+    silentWho: null,
+    releasedAt: null,
+    goneAt: null,
+    ...allocation,
+  };
+  const capacity: TpuSpec = {
+    kind: 'tpu',
+    ownership: 'owned',
+    mode: 'tpu-vm',
+    ...place,
+    accelerator: 'v4-16',
+    name: 'llama',
+    runtimeVersion: 'tpu-ubuntu2204-base',
+    pricing: 'spot',
+    startupScript: null,
+    networkTags: [],
+    metadata: {},
+    remoteUser: null,
+    privateKey: null,
+    pricePerHour: null,
+    ...spec,
+  };
+  return {
+    allocation: asked,
+    job: {
+      id: '000007',
+      installation: 'ab12cd',
+      owner: 'alice',
+      createdAt: now - 2 * minute,
+      spec: {
+        version: 1,
+        name: 'llama',
+        tags: [],
+        capacity,
+        steps: [],
+        command: {
+          script: 'true',
+          place: 'workers',
+          workers: 'all',
+          env: {},
+          workdir: null,
+          checkpointDir: null,
+        },
+        recovery: {
+          preset: 'custom',
+          rules,
+          budget: { preemptions: 10, failures: 3 },
+          delay: second,
+          delayMax: minute,
+          unreachableGrace: 3 * minute,
+        },
+        limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 3 },
+        stop: { signal: 'TERM', grace: 30 * second },
+        finish: { capacity: 'release', keepFor: null },
+      },
+      desired: 'run',
+      wish: null,
+      cancelled: false,
+      desiredAt: now - 2 * minute,
+      attempts: [],
+      allocations: [asked],
+      settled: null,
+      removed: false,
+      ...job,
+    },
+  };
+}
+
+/** The labels of `tpuRef()`'s allocation. */
+export const labels = {
+  'jobman-installation': 'ab12cd',
+  'jobman-job': '000007',
+  'jobman-allocation': '1',
+} as const;
+
+export const endpoints = [
+  { ipAddress: '10.128.0.5', port: 8470, accessConfig: { externalIp: '34.1.2.3' } },
+  { ipAddress: '10.128.0.6', port: 8470, accessConfig: {} },
+];
+
+/** A node of ours that is ready, unless told otherwise. */
+export function nodeOf(part: Partial<TpuNode> & { readonly id?: string } = {}): TpuNode {
+  const { id = name, ...rest } = part;
+  return { name: `${parent}/nodes/${id}`, state: 'READY', labels, networkEndpoints: endpoints, ...rest };
+}
+
+/** A queued resource of ours in that state; `asked` is the node that it is to make. */
+export function queuedOf(
+  state: string,
+  part: { readonly id?: string; readonly asked?: Partial<TpuNode>; readonly more?: object } = {},
+): QueuedResource {
+  const { id = name, asked = { labels }, more = {} } = part;
+  return {
+    name: `${parent}/queuedResources/${id}`,
+    tpu: { nodeSpec: [{ nodeId: id, node: asked }] },
+    state: { state, stateInitiator: 'SERVICE', ...more },
+  };
+}

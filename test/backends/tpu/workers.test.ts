@@ -1,0 +1,276 @@
+// The way to a worker, as far as it is decided here: address, port, user, key and host key, and the argv of the system's
+// ssh, which the ssh program of this machine reads for us. Real connections are in test/real/tpu-emulator.test.ts.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import type { WorkerRef } from '../../../src/app/ports.ts';
+import type { WorkerId } from '../../../src/core/spec.ts';
+import { minute } from '../../../src/core/time.ts';
+import { sshKeyLines } from '../../../src/backends/tpu/login.ts';
+import { createTpuWorkers } from '../../../src/backends/tpu/workers.ts';
+import type { SshWay, TpuWorkers } from '../../../src/backends/tpu/workers.ts';
+import { createHostKeys } from '../../../src/remote/host-keys.ts';
+import { createSshPool } from '../../../src/remote/ssh.ts';
+import type { SshPool, SshTarget } from '../../../src/remote/ssh.ts';
+import { findProgram, requireReal } from '../../support/real.ts';
+import { openWorld } from '../../support/world.ts';
+import type { World } from '../../support/world.ts';
+import { name, now, tpuRef } from './support/refs.ts';
+import type { RefOptions } from './support/refs.ts';
+import { failure, openTpuServer } from './support/server.ts';
+import type { TpuServer } from './support/server.ts';
+
+type Scope = Parameters<typeof openWorld>[0];
+
+const hosts = [
+  { internalIp: '10.128.0.5', externalIp: '34.1.2.3' },
+  { internalIp: '10.128.0.6', externalIp: null },
+  { internalIp: null, externalIp: null },
+];
+const firstKey = 'AAAAC3NzaC1lZDI1NTE5AAAAIFirst';
+
+function workerRef(worker: WorkerId, options: RefOptions = {}): WorkerRef {
+  return { ...tpuRef({ ...options, allocation: { hosts, readyAt: now, ...options.allocation } }), worker };
+}
+
+interface Bench {
+  readonly world: World;
+  readonly server: TpuServer;
+  readonly workers: TpuWorkers;
+  /** What the pool was asked for, and what it was told to forget. */
+  readonly targets: SshTarget[];
+  readonly forgotten: (readonly [string, boolean])[];
+  time: number;
+  way: () => Promise<SshWay>;
+  /** What each worker tells about itself. */
+  attributes: object[];
+}
+
+async function openBench(t: Scope): Promise<Bench> {
+  const world = openWorld(t);
+  const server = await openTpuServer(t);
+  const real = createSshPool({ home: world.home, user: 'alice', userHome: world.folder, agent: null, sshArgs: [] });
+  world.atEnd(() => {
+    real.close();
+  });
+  const pool: SshPool = {
+    transport(target) {
+      bench.targets.push(target);
+      return real.transport(target);
+    },
+    forget: (prefix, { pins }) => void bench.forgotten.push([prefix, pins]),
+    close: () => undefined,
+  };
+  const bench: Bench = {
+    world,
+    server,
+    targets: [],
+    forgotten: [],
+    time: now,
+    way: () => Promise.resolve({ port: 2222, userConfig: false }),
+    attributes: [],
+    workers: createTpuWorkers({
+      home: world.home,
+      user: 'alice',
+      pool,
+      apiFor: () => server.api,
+      sshFor: () => bench.way(),
+      now: () => bench.time,
+    }),
+  };
+  server.fault = ({ path }) =>
+    path.endsWith(':getGuestAttributes') ? { status: 200, body: { guestAttributes: bench.attributes } } : undefined;
+  return bench;
+}
+
+function attributesOf(...keys: readonly (readonly [string, string])[]): object {
+  return { queryValue: { items: keys.map(([key, value]) => ({ namespace: 'hostkeys', key, value })) } };
+}
+
+suite('the way to a worker', () => {
+  test('is its outer address, the common port, the user that jobman runs as, and jobman’s own key', async (t) => {
+    const bench = await openBench(t);
+    assert.equal((await bench.workers.reach(workerRef(0))).kind, 'open');
+    assert.deepEqual(bench.targets, [
+      {
+        host: '34.1.2.3',
+        port: 2222,
+        userConfig: false,
+        user: 'alice',
+        keyFile: join(bench.world.home, 'ssh', 'id_ed25519'),
+        pin: 'ab12cd-000007-1-w0',
+        hostKeys: [],
+      },
+    ]);
+    assert.match(readFileSync(join(bench.world.home, 'ssh', 'id_ed25519'), 'utf8'), /^-----BEGIN OPENSSH PRIVATE KEY/);
+  });
+
+  test('is its inner address where it has no other, and as the manifest says', async (t) => {
+    const bench = await openBench(t);
+    await bench.workers.reach(workerRef(1, { spec: { remoteUser: 'bob', privateKey: '/keys/lab' } }));
+    const [target] = bench.targets;
+    assert.equal(
+      `${target?.user}@${target?.host} ${target?.keyFile} ${target?.pin}`,
+      'bob@10.128.0.6 /keys/lab ab12cd-000007-1-w1',
+    );
+  });
+
+  test('is not known while the cloud has told no address, or nobody can tell the port', async (t) => {
+    const bench = await openBench(t);
+    for (const ref of [workerRef(2), workerRef(3), workerRef('here'), workerRef(0, { allocation: { hosts: null } })]) {
+      const reach = await bench.workers.reach(ref);
+      assert.match(reach.kind === 'closed' ? reach.reason : '', /no address of worker/);
+    }
+    bench.way = () => Promise.reject(new Error('the built-in cloud does not run'));
+    assert.deepEqual(await bench.workers.reach(workerRef(0)), {
+      kind: 'closed',
+      reason: 'the built-in cloud does not run',
+    });
+  });
+});
+
+suite('the host key', () => {
+  test('is the one that the worker has published, asked for once for all workers', async (t) => {
+    const bench = await openBench(t);
+    bench.attributes = [
+      attributesOf(['ssh-rsa', 'AAAArsa'], ['ssh-ed25519', firstKey], ['hostname', 't1v-n-1']),
+      attributesOf(['ssh-ed25519', 'AAAAsecond\n']),
+    ];
+    await Promise.all([bench.workers.reach(workerRef(0)), bench.workers.reach(workerRef(1))]);
+    await bench.workers.reach(workerRef(0));
+    const published = [[`ssh-ed25519 ${firstKey}`, 'ssh-rsa AAAArsa'], ['ssh-ed25519 AAAAsecond']];
+    assert.equal(bench.targets.length, 3);
+    for (const { pin, hostKeys } of bench.targets) assert.deepEqual(hostKeys, published[Number(pin.at(-1))]);
+    assert.deepEqual(bench.server.questions(), [`POST nodes/${name}:getGuestAttributes`]);
+    assert.deepEqual(bench.server.asked[0]?.body, { workerIds: [''] });
+  });
+
+  test('that is not published yet is asked for again after a while, until it is known', async (t) => {
+    const bench = await openBench(t);
+    const published = bench.server.fault;
+    bench.server.fault = () => failure(503, 'UNAVAILABLE', 'away');
+    await bench.workers.reach(workerRef(0));
+    await bench.workers.reach(workerRef(0));
+    bench.server.fault = published;
+    bench.attributes = [attributesOf(['ssh-ed25519', firstKey])];
+    await bench.workers.reach(workerRef(0));
+    bench.time += minute;
+    await bench.workers.reach(workerRef(0));
+    bench.time += minute;
+    await bench.workers.reach(workerRef(0));
+    const known = `ssh-ed25519 ${firstKey}`;
+    assert.deepEqual(
+      bench.targets.map(({ hostKeys }) => hostKeys),
+      [[], [], [], [known], [known]],
+    );
+    assert.equal(bench.server.asked.length, 2);
+  });
+
+  test('that is pinned is not asked for', async (t) => {
+    const bench = await openBench(t);
+    await createHostKeys(bench.world.home).pin('ab12cd-000007-1-w0', `ssh-ed25519 ${firstKey}`);
+    await bench.workers.reach(workerRef(0));
+    assert.deepEqual(bench.targets[0]?.hostKeys, []);
+    assert.equal(bench.server.asked.length, 0);
+  });
+
+  test('that is no key is not passed on', async (t) => {
+    const bench = await openBench(t);
+    bench.attributes = [attributesOf(['ssh-ed25519', '* @cert-authority']), attributesOf(['ssh-ed25519', ''])];
+    await bench.workers.reach(workerRef(0));
+    assert.deepEqual(bench.targets[0]?.hostKeys, []);
+  });
+
+  test('is forgotten with an allocation that was released, and with no other', async (t) => {
+    const bench = await openBench(t);
+    bench.workers.forget(workerRef(0));
+    bench.workers.forget(workerRef(0, { allocation: { releasedAt: now } }));
+    assert.deepEqual(bench.forgotten, [
+      ['ab12cd-000007-1-w', false],
+      ['ab12cd-000007-1-w', true],
+    ]);
+  });
+});
+
+suite('the system’s ssh', () => {
+  /** What the ssh of this machine would do with that argv. */
+  function understood(argv: readonly string[], world: World): Map<string, string> {
+    const [ssh = '', ...words] = argv;
+    const text = execFileSync(ssh, ['-G', ...words], { env: world.env, encoding: 'utf8' });
+    return new Map(
+      text.split('\n').map((line) => [line.slice(0, line.indexOf(' ')), line.slice(line.indexOf(' ') + 1)]),
+    );
+  }
+
+  test('is told everything that we know, and asks nothing', async (t) => {
+    if (!requireReal(t, 'ssh', findProgram('ssh'))) return;
+    const bench = await openBench(t);
+    bench.attributes = [attributesOf(['ssh-ed25519', firstKey])];
+    const config = understood(await bench.workers.sshArgv(workerRef(0), []), bench.world);
+    assert.equal(config.get('hostname'), '34.1.2.3');
+    assert.equal(config.get('port'), '2222');
+    assert.equal(config.get('user'), 'alice');
+    assert.equal(config.get('identityfile'), join(bench.world.home, 'ssh', 'id_ed25519'));
+    assert.equal(config.get('identitiesonly'), 'yes');
+    assert.equal(config.get('hostkeyalias'), 'ab12cd-000007-1-w0');
+    assert.equal(config.get('stricthostkeychecking'), 'true');
+    assert.equal(config.get('globalknownhostsfile'), '/dev/null');
+    const file = join(bench.world.home, 'ssh', 'known_hosts', 'ab12cd-000007-1-w0');
+    assert.equal(config.get('userknownhostsfile'), file);
+    assert.equal(readFileSync(file, 'utf8'), `ab12cd-000007-1-w0 ssh-ed25519 ${firstKey}\n`);
+  });
+
+  test('pins the first key where none is known, and follows a key file with odd characters', async (t) => {
+    if (!requireReal(t, 'ssh', findProgram('ssh'))) return;
+    const bench = await openBench(t);
+    const privateKey = join(bench.world.folder, 'my key 100%d');
+    writeFileSync(privateKey, '');
+    const config = understood(await bench.workers.sshArgv(workerRef(1, { spec: { privateKey } }), []), bench.world);
+    assert.equal(config.get('stricthostkeychecking'), 'accept-new');
+    assert.match(config.get('identityfile') ?? '', /my key 100%%?d$/);
+  });
+
+  test('hands on one word as a shell’s text, several as one program and its arguments', async (t) => {
+    const bench = await openBench(t);
+    const after = async (...command: readonly string[]) => {
+      const argv = await bench.workers.sshArgv(workerRef(0), command);
+      return argv.slice(argv.indexOf('34.1.2.3') + 1);
+    };
+    assert.deepEqual(await after(), []);
+    assert.deepEqual(await after('ps aux | head'), ['ps aux | head']);
+    assert.deepEqual(await after('echo', "it's", '$HOME'), [`'echo' 'it'\\''s' '$HOME'`]);
+  });
+
+  test('says why a worker cannot be reached', async (t) => {
+    const bench = await openBench(t);
+    await assert.rejects(bench.workers.sshArgv(workerRef(2), []), /no address of worker 2 of llama-000007-1/);
+  });
+});
+
+suite('the lines of ssh-keys', () => {
+  test('are jobman’s own key and the public half of the manifest’s, for the user of the manifest', async (t) => {
+    const { folder, home } = openWorld(t);
+    const privateKey = join(folder, 'lab');
+    writeFileSync(`${privateKey}.pub`, 'ssh-rsa BBBB carol@lab\n');
+    const { capacity } = tpuRef({ spec: { remoteUser: 'bob', privateKey } }).job.spec;
+    assert.equal(capacity.kind, 'tpu');
+    const lines = (await sshKeyLines(capacity, { home, user: 'alice' })).split('\n');
+    assert.equal(lines.length, 2);
+    assert.match(lines[0] ?? '', /^bob:ssh-ed25519 [A-Za-z0-9+/]+=* jobman$/);
+    assert.equal(lines[1], 'bob:ssh-rsa BBBB carol@lab');
+  });
+
+  test('do without a public half that is not there, or is none', async (t) => {
+    const { folder, home } = openWorld(t);
+    const privateKey = join(folder, 'lab');
+    const { capacity } = tpuRef({ spec: { privateKey } }).job.spec;
+    assert.equal(capacity.kind, 'tpu');
+    const first = await sshKeyLines(capacity, { home, user: 'alice' });
+    assert.match(first, /^alice:ssh-ed25519 \S+ jobman$/);
+    writeFileSync(`${privateKey}.pub`, 'ssh-rsa BBBB x\nroot:ssh-rsa CCCC y\n');
+    assert.equal(await sshKeyLines(capacity, { home, user: 'alice' }), first);
+  });
+});
