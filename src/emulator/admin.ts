@@ -44,7 +44,12 @@ function askAdmin(url: string, method: 'GET' | 'POST', path: string, body?: obje
           }
           if (status < 400) resolve(answer as AdminReply);
           else
-            reject(new EmulatorRefusal(status, String(answer.message ?? `the emulator refused with status ${status}`)));
+            reject(
+              new EmulatorRefusal(
+                status,
+                typeof answer.message === 'string' ? answer.message : `the emulator refused with status ${status}`,
+              ),
+            );
         });
       },
     );

@@ -61,7 +61,7 @@ umask 022
 die() { echo "boot: $1" >&2; exit 1; }
 hostname ${quoted(facts.hostName)} || die 'cannot set the host name'
 mkdir -p "$root"
-mount -t tmpfs -o mode=755,size=64m tmpfs "$root"
+mount -t tmpfs -o mode=755,size=2g tmpfs "$root"
 
 # layer PATH MODE KEY: the machine's folder, with a layer of our own for what is written to it.
 layer() {

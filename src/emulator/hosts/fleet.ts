@@ -11,13 +11,12 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
-import { acceleratorByType } from '../catalogue/accelerators.ts';
 import { workerHostName } from '../world/nodes.ts';
 import type { World } from '../world/world.ts';
 import { bucketsFolder } from './boot-script.ts';
 import { authorizedKeys } from './keys.ts';
 import { type Login, openLogin } from './login.ts';
-import { bootMachine, findMachine, type Isolation, type Machine } from './machine.ts';
+import { bootMachine, findMachine, type Isolation, type Machine, markedPids } from './machine.ts';
 import { hostMark, markedProcesses, signal } from './processes.ts';
 import { writePrograms } from './programs.ts';
 import { loginShell } from './session.ts';
@@ -136,7 +135,7 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
           boot: worker.boot,
           bootId: randomUUID(),
           hosts: hostsText(node),
-          env: baseEnvironment(node, worker, host.folder),
+          env: { PATH: `${machinePath(options.env)}:/usr/sbin:/sbin:/usr/bin:/bin` },
         },
         isolation,
       ));
@@ -153,7 +152,7 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
         SSH_CLIENT: `${client.address} ${String(client.port)} ${String(options.sshPort)}`,
         SSH_CONNECTION: `${client.address} ${String(client.port)} ${worker.address} ${String(options.sshPort)}`,
       }),
-      log: world.log,
+      log: (line) => world.log(line),
     }).catch(async (error: unknown) => {
       await machine.end();
       throw error;
@@ -164,7 +163,7 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
   function baseEnvironment(node: NodeRecord, worker: WorkerRecord, folder: string): Record<string, string> {
     const { env } = options;
     return {
-      PATH: `${programs}:${env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin'}`,
+      PATH: `${programs}:${machinePath(env)}`,
       SHELL: loginShell,
       [hostMark]: folder,
       TPU_WORKER_ID: String(worker.index),
@@ -244,9 +243,7 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
 
   async function endMarked(folder: string): Promise<void> {
     for (let round = 0; round < 20; round += 1) {
-      const pids = markedProcesses(folder)
-        .filter(({ mark }) => mark === folder)
-        .map(({ pid }) => pid);
+      const pids = markedPids(folder);
       if (pids.length === 0) return;
       await signal('KILL', pids);
       await new Promise((resolve) => setTimeout(resolve, 10));
@@ -276,7 +273,7 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
 
   async function settled(): Promise<void> {
     while ([...hosts.values()].some((host) => host.work !== undefined)) {
-      await Promise.all([...hosts.values()].map((host) => host.work));
+      await Promise.all([...hosts.values()].flatMap((host) => host.work ?? []));
     }
   }
 
@@ -298,6 +295,10 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
       await settled();
     },
   };
+}
+
+function machinePath(env: Readonly<Record<string, string | undefined>>): string {
+  return env['PATH'] || '/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin';
 }
 
 function metadataOf(node: NodeRecord): Record<string, string> {

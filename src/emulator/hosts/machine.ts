@@ -96,17 +96,12 @@ export async function bootMachine(facts: MachineFacts, isolation: Isolation): Pr
   const isUp = (): boolean => exists(join(folder, 'up'));
   await until(() => ended || isUp(), 30_000);
   if (!isUp()) {
-    await signal(
-      'KILL',
-      markedProcesses(folder)
-        .filter(({ mark }) => mark === folder)
-        .map(({ pid }) => pid),
-    );
+    await signal('KILL', markedPids(folder));
     throw new Error(`${facts.hostName} does not boot: ${readText(consolePath).trim().split('\n').slice(-3).join(' ')}`);
   }
   const [pid = '0', ticks = ''] = readText(join(folder, 'init')).trim().split(' ');
   note(facts, { isolation, pid: Number(pid), startTicks: ticks });
-  return namespacedMachine(Number(pid), ticks, inUserNamespace);
+  return namespacedMachine(folder, Number(pid), ticks, inUserNamespace);
 }
 
 function note(facts: MachineFacts, what: Omit<BootNote, 'boot' | 'machineBootId'>): void {
@@ -124,11 +119,11 @@ export function findMachine(folder: string, boot: number, isolation: Isolation):
   }
   if (found.boot !== boot || found.isolation !== isolation || found.machineBootId !== machineBootId()) return undefined;
   if (isolation === 'none') return markedMachine(folder);
-  const machine = namespacedMachine(found.pid, found.startTicks, isolation === 'user');
+  const machine = namespacedMachine(folder, found.pid, found.startTicks, isolation === 'user');
   return machine.isAlive() ? machine : undefined;
 }
 
-function namespacedMachine(pid: number, ticks: string, inUserNamespace: boolean): Machine {
+function namespacedMachine(folder: string, pid: number, ticks: string, inUserNamespace: boolean): Machine {
   const isAlive = (): boolean => startTicks(pid) === ticks;
   const enter = (argv: readonly string[]): readonly string[] => [
     'nsenter',
@@ -141,14 +136,17 @@ function namespacedMachine(pid: number, ticks: string, inUserNamespace: boolean)
     '--',
     ...argv,
   ];
-  // Inside, -1 means every process but the sender and process 1.
-  const toAll = (name: string): Promise<void> =>
-    new Promise((resolve) => {
-      const [command = '', ...rest] = enter(['/bin/sh', '-c', `kill -${name} -1`]);
+  // Inside, -1 means every process but the sender and process 1; that reaches those that lost their mark.
+  const toAll = async (name: 'STOP' | 'CONT'): Promise<void> => {
+    // An nsenter outside stops itself when its child is stopped, and would never wake up by itself to bury it.
+    if (name === 'CONT') await signal(name, markedPids(folder));
+    await new Promise<void>((resolve) => {
+      const [command = '', ...rest] = enter(['/bin/sh', '-c', `kill -s ${name} -- -1`]);
       const child = spawn(command, rest, { stdio: 'ignore', cwd: '/' });
       child.on('error', () => resolve());
       child.on('close', () => resolve());
     });
+  };
   return {
     enter,
     isAlive,
@@ -156,17 +154,20 @@ function namespacedMachine(pid: number, ticks: string, inUserNamespace: boolean)
     thaw: () => toAll('CONT'),
     async end() {
       if (!isAlive()) return;
-      await signal('KILL', [pid]);
+      // The kernel ends the namespace only when everybody in it is buried, and a session's undertaker is outside.
+      await signal('KILL', [pid, ...markedPids(folder)]);
       if (!(await until(() => !isAlive(), 10_000))) throw new Error(`process ${String(pid)} does not end`);
     },
   };
 }
 
+/** The processes whose mark is exactly that folder. */
+export function markedPids(folder: string): number[] {
+  return markedProcesses(folder).flatMap(({ pid, mark }) => (mark === folder ? [pid] : []));
+}
+
 function markedMachine(folder: string): Machine {
-  const pids = (): number[] =>
-    markedProcesses(folder)
-      .filter(({ mark }) => mark === folder)
-      .map(({ pid }) => pid);
+  const pids = (): number[] => markedPids(folder);
   return {
     enter: (argv) => argv,
     isAlive: () => true,

@@ -59,7 +59,7 @@ export function signal(
 ): Promise<void> {
   if (pids.length === 0) return Promise.resolve();
   return new Promise((resolve) => {
-    const child = spawn('/bin/sh', ['-c', `kill -${name} -- "$@" 2>/dev/null`, 'kill', ...pids.map(String)], {
+    const child = spawn('/bin/sh', ['-c', `kill -s ${name} -- "$@" 2>/dev/null`, 'kill', ...pids.map(String)], {
       stdio: 'ignore',
     });
     child.on('error', () => resolve());

@@ -131,7 +131,7 @@ function joinStreams(child: ChildProcess, channel: ServerChannel, hasTerminal: b
   const finish = (): void => {
     if (isOver) return;
     isOver = true;
-    if (left?.name != null) channel.exit(left.name.replace(/^SIG/, ''), false, '');
+    if (typeof left?.name === 'string') channel.exit(left.name.replace(/^SIG/, ''), false, '');
     else channel.exit(left?.code ?? 255);
     channel.end();
   };

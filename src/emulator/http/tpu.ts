@@ -14,6 +14,7 @@ import {
   guestAttributesRequest,
   node as nodeMessage,
   queuedResource as queuedMessage,
+  textOf,
   workersRequest,
 } from '../wire/messages.ts';
 import { pageOf } from '../wire/paging.ts';
@@ -199,7 +200,7 @@ const methods: Readonly<Record<string, Method>> = {
       const node = nodeAsked(world, target);
       const ids = ((asked['workerIds'] ?? []) as string[]).filter((id) => id !== '');
       const workers = ids.length === 0 ? node.workers.map((worker) => String(worker.index)) : ids;
-      const path = String(asked['queryPath'] ?? '');
+      const path = textOf(asked, 'queryPath');
       return { guestAttributes: workers.map((id) => guestAttributes(node, Number(id), path)) };
     },
   },
@@ -444,7 +445,7 @@ function filterOf(filter: string): (item: unknown) => boolean {
     );
   }
   return (item) => {
-    const found = String((item as Data)[camelCase(field)] ?? '');
+    const found = textOf(item as Data, camelCase(field));
     return operator === '=' ? found === value : found.includes(value);
   };
 }

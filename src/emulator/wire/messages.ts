@@ -40,6 +40,17 @@ export interface Message {
 /** A message as plain data: camelCase keys, enums as text, int64 as text. */
 export type Data = { [field: string]: unknown };
 
+/** A text field of a message; '' when it is absent, as in proto. */
+export function textOf(data: Data | undefined, field: string): string {
+  const value = data?.[field];
+  return typeof value === 'string' ? value : '';
+}
+
+/** A message field of a message; empty when it is absent. */
+export function messageOf(data: Data | undefined, field: string): Data {
+  return (data?.[field] ?? {}) as Data;
+}
+
 const string: Field = { kind: 'string' };
 const bool: Field = { kind: 'bool' };
 const int64: Field = { kind: 'int64' };

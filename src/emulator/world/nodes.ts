@@ -7,7 +7,7 @@ import { newHostKey } from '../hosts/keys.ts';
 import { badField, texts } from '../wire/errors.ts';
 import { camelCase } from '../wire/decode.ts';
 import { timestampText } from '../wire/encode.ts';
-import type { ApiVersion, Data } from '../wire/messages.ts';
+import { type ApiVersion, type Data, messageOf, textOf } from '../wire/messages.ts';
 import { beginOperation, failOperation } from './operations.ts';
 import type { NodeRecord, NodeState, OperationRecord, WorkerRecord } from './records.ts';
 import { type Place, placeOf, type Pricing, slowness, strikes } from './temper.ts';
@@ -71,14 +71,14 @@ export function completeNode(world: World, where: Asked, body: Data): { type: st
   if (asked['networkConfig'] !== undefined && Array.isArray(asked['networkConfigs'])) {
     throw texts.badRequest('Only one of network_config and network_configs may be specified.', world.eid());
   }
-  if (String(asked['description'] ?? '').length > 512) {
+  if (textOf(asked, 'description').length > 512) {
     throw texts.badRequest('The description must be at most 512 characters long.', world.eid());
   }
   checkLabels(world, asked['labels']);
   const network = (given: Data): Data => ({
     ...given,
-    network: fullName(project, 'global/networks', String(given['network'] || 'default')),
-    subnetwork: fullName(project, `regions/${regionOf(zone)}/subnetworks`, String(given['subnetwork'] || 'default')),
+    network: fullName(project, 'global/networks', textOf(given, 'network') || 'default'),
+    subnetwork: fullName(project, `regions/${regionOf(zone)}/subnetworks`, textOf(given, 'subnetwork') || 'default'),
   });
   if (Array.isArray(asked['networkConfigs']))
     asked['networkConfigs'] = (asked['networkConfigs'] as Data[]).map(network);
@@ -98,19 +98,17 @@ export function completeNode(world: World, where: Asked, body: Data): { type: st
 const withDiskMode = (disk: Data): Data => ({ ...disk, mode: disk['mode'] ?? 'READ_WRITE' });
 
 function acceleratorAsked(world: World, zone: string, asked: Data): Accelerator {
-  const type = asked['acceleratorType'];
+  const type = textOf(asked, 'acceleratorType');
   const config = asked['acceleratorConfig'] as Data | undefined;
-  if (!type && !config) {
+  if (type === '' && !config) {
     throw texts.badRequest('One of accelerator_type and accelerator_config must be specified.', world.eid());
   }
-  const word = type ? String(type) : `${String(config?.['type'])} ${String(config?.['topology'])}`;
-  const found = type
-    ? acceleratorByType(String(type))
-    : acceleratorByShape(String(config?.['type']), String(config?.['topology']));
+  const shape = [textOf(config, 'type'), textOf(config, 'topology')] as const;
+  const found = type === '' ? acceleratorByShape(...shape) : acceleratorByType(type);
   if (found === undefined || !acceleratorsIn(zone).includes(found)) {
-    throw texts.typeNotInZone(word, zone, world.eid());
+    throw texts.typeNotInZone(type || shape.join(' '), zone, world.eid());
   }
-  if (type && config && (config['type'] !== found.kind || config['topology'] !== found.topology)) {
+  if (type !== '' && config && (shape[0] !== found.kind || shape[1] !== found.topology)) {
     throw texts.badRequest('accelerator_type and accelerator_config do not agree.', world.eid());
   }
   return found;
@@ -155,7 +153,7 @@ export function nodeName(where: Asked, nodeId: string): string {
 }
 
 export function pricingOf(node: Data): Pricing {
-  const scheduling = (node['schedulingConfig'] ?? {}) as Data;
+  const scheduling = messageOf(node, 'schedulingConfig');
   if (scheduling['spot'] === true || scheduling['preemptible'] === true) return 'spot';
   return scheduling['reserved'] === true ? 'reserved' : 'ondemand';
 }

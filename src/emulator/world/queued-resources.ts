@@ -4,7 +4,7 @@ import type { Duration, Instant } from '../../core/time.ts';
 import { regionOf } from '../catalogue/zones.ts';
 import { badField, type RpcStatus, texts } from '../wire/errors.ts';
 import { durationMs, timestampText } from '../wire/encode.ts';
-import type { ApiVersion, Data } from '../wire/messages.ts';
+import { type ApiVersion, type Data, messageOf, textOf } from '../wire/messages.ts';
 import {
   addNode,
   type Asked,
@@ -69,7 +69,7 @@ export function createQueued(world: World, where: Asked, queuedId: string | unde
     state: 'CREATING',
     initiator: 'SERVICE',
     error: null,
-    ...validity(world.now(), (body['queueingPolicy'] ?? {}) as Data),
+    ...validity(world.now(), messageOf(body, 'queueingPolicy')),
   };
   world.queued.put(name, queued);
   world.later(queuedTakes(world, 'accept'), {
@@ -87,14 +87,15 @@ export function queuedName(where: Asked, queuedId: string): string {
 
 /** The nodes that a request asks for, one entry each, completed. */
 function nodesAsked(world: World, where: Asked, queuedId: string, body: Data): { nodeId: string; node: Data }[] {
-  const specs = (((body['tpu'] ?? {}) as Data)['nodeSpec'] ?? []) as Data[];
+  const specs = (messageOf(body, 'tpu')['nodeSpec'] ?? []) as Data[];
   if (specs.length === 0) throw badField('queued_resource.tpu.node_spec', 'At least one node_spec must be given.');
   return specs.flatMap((spec) => {
     const parent = `projects/${where.project}/locations/${where.zone}`;
-    if (spec['parent'] !== undefined && spec['parent'] !== parent) {
+    const asked = textOf(spec, 'parent');
+    if (asked !== '' && asked !== parent) {
       throw badField(
         'queued_resource.tpu.node_spec.parent',
-        `The parent of a node, '${String(spec['parent'])}', must be that of the queued resource, '${parent}'.`,
+        `The parent of a node, '${asked}', must be that of the queued resource, '${parent}'.`,
       );
     }
     const tier: Data =
@@ -102,15 +103,15 @@ function nodesAsked(world: World, where: Asked, queuedId: string, body: Data): {
         ? { spot: true }
         : body['bestEffort'] !== undefined
           ? { preemptible: true }
-          : ((body['guaranteed'] ?? {}) as Data)['reserved'] === true || body['reservationName'] !== undefined
+          : messageOf(body, 'guaranteed')['reserved'] === true || body['reservationName'] !== undefined
             ? { reserved: true }
             : {};
-    const given = (spec['node'] ?? {}) as Data;
+    const given = messageOf(spec, 'node');
     const scheduling = { ...(given['schedulingConfig'] as Data | undefined), ...tier };
-    const { asked } = completeNode(world, where, { ...given, schedulingConfig: scheduling });
+    const complete = completeNode(world, where, { ...given, schedulingConfig: scheduling });
     return nodeIds(spec, queuedId).map((nodeId) => {
       checkNodeId(nodeId);
-      return { nodeId, node: asked };
+      return { nodeId, node: complete.asked };
     });
   });
 }
@@ -125,14 +126,14 @@ function nodeIds(spec: Data, queuedId: string): string[] {
   const count = Number(params['nodeCount'] ?? 0);
   if (count < 2)
     throw badField('queued_resource.tpu.node_spec.multislice_params.node_count', 'node_count must exceed 1.');
-  const prefix = String(params['nodeIdPrefix'] || queuedId);
+  const prefix = textOf(params, 'nodeIdPrefix') || queuedId;
   return Array.from({ length: count }, (_, index) => `${prefix}-${String(index)}`);
 }
 
 function validity(now: Instant, policy: Data): { validAfter: Instant | null; validUntil: Instant | null } {
   const at = (time: unknown): Instant | null => (typeof time === 'string' ? Date.parse(time) : null);
   const after = (length: unknown): Instant | null => (typeof length === 'string' ? now + durationMs(length) : null);
-  const interval = (policy['validInterval'] ?? {}) as Data;
+  const interval = messageOf(policy, 'validInterval');
   return {
     validAfter: after(policy['validAfterDuration']) ?? at(policy['validAfterTime']) ?? at(interval['startTime']),
     validUntil: after(policy['validUntilDuration']) ?? at(policy['validUntilTime']) ?? at(interval['endTime']),

@@ -1,0 +1,147 @@
+// Queued resources through the API: how they wait, get their nodes, and lose them.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { hostsSettle, minutes, nodeBody, startCloud, zone } from './cloud.ts';
+
+const parent = `projects/emulator/locations/${zone}`;
+
+test('a request waits, is provisioned with its node CREATING, and becomes ACTIVE', async (t) => {
+  const cloud = await startCloud(t);
+  const begun = await cloud.createQueued('q1');
+  assert.equal(await cloud.queuedState('q1'), 'CREATING');
+  const seen = new Set<string>();
+  let nodeWhileProvisioning = '';
+  for (let step = 0; step < 80; step += 1) {
+    cloud.time.advance(3_000);
+    const state = await cloud.queuedState('q1');
+    seen.add(state);
+    if (state === 'PROVISIONING') nodeWhileProvisioning = await cloud.nodeState('q1-node');
+  }
+  assert.deepEqual([...seen], ['CREATING', 'WAITING_FOR_RESOURCES', 'PROVISIONING', 'ACTIVE']);
+  assert.equal(nodeWhileProvisioning, 'CREATING');
+  assert.equal(
+    (await cloud.operation(begun)).response['@type'],
+    'type.googleapis.com/google.cloud.tpu.v2.QueuedResource',
+  );
+  const queued = await cloud.ok('GET', 'queuedResources/q1');
+  assert.deepEqual(queued.state, { state: 'ACTIVE', stateInitiator: 'SERVICE', activeData: {} });
+  assert.deepEqual(queued.spot, {});
+  const node = await cloud.ok('GET', 'nodes/q1-node');
+  assert.equal(node.queuedResource, `${parent}/queuedResources/q1`);
+  assert.equal(node.schedulingConfig.spot, true);
+});
+
+test('preempted: the node shows it, the request is SUSPENDING, then the node is gone and it is SUSPENDED for good', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.createQueued('q1');
+  cloud.time.advance(minutes(4));
+  await cloud.admin('preempt', 'q1-node');
+  assert.equal(await cloud.nodeState('q1-node'), 'PREEMPTED');
+  assert.equal(await cloud.queuedState('q1'), 'SUSPENDING');
+  cloud.time.advance(minutes(3));
+  assert.equal(await cloud.nodeState('q1-node'), 'NOT_FOUND');
+  assert.equal(await cloud.queuedState('q1'), 'SUSPENDED');
+  cloud.time.advance(minutes(600));
+  assert.equal(await cloud.queuedState('q1'), 'SUSPENDED');
+  assert.equal((await cloud.call('POST', 'queuedResources/q1:reset', {})).status, 400);
+  const begun = await cloud.ok('DELETE', 'queuedResources/q1');
+  cloud.time.advance(minutes(3));
+  assert.equal((await cloud.operation(begun)).done, true);
+  assert.equal(await cloud.queuedState('q1'), 'NOT_FOUND');
+});
+
+test('deletion: refused on ACTIVE without force, fails in the operation while provisioning, forced it takes the nodes first', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.createQueued('q1');
+  const early = await cloud.ok('DELETE', 'queuedResources/q1?force=True');
+  cloud.time.advance(minutes(4));
+  assert.equal((await cloud.operation(early)).error.code, 9);
+  assert.equal(await cloud.queuedState('q1'), 'ACTIVE');
+  await hostsSettle(cloud);
+  const refused = await cloud.call('DELETE', 'queuedResources/q1');
+  assert.equal(refused.status, 400);
+  assert.equal(refused.body.error.status, 'FAILED_PRECONDITION');
+  await cloud.ok('DELETE', 'queuedResources/q1?force=true');
+  assert.equal(await cloud.queuedState('q1'), 'DELETING');
+  assert.equal(await cloud.nodeState('q1-node'), 'DELETING');
+  await hostsSettle(cloud);
+  cloud.time.advance(minutes(5));
+  assert.equal(await cloud.queuedState('q1'), 'NOT_FOUND');
+  assert.equal(await cloud.nodeState('q1-node'), 'NOT_FOUND');
+});
+
+test('the user deletes the node: the request is suspended by USER', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.createQueued('q1');
+  cloud.time.advance(minutes(4));
+  await hostsSettle(cloud);
+  await cloud.ok('DELETE', 'nodes/q1-node');
+  await hostsSettle(cloud);
+  cloud.time.advance(minutes(4));
+  const queued = await cloud.ok('GET', 'queuedResources/q1');
+  assert.equal(queued.state.state, 'SUSPENDED');
+  assert.equal(queued.state.stateInitiator, 'USER');
+});
+
+test('a multislice is all or nothing, one entry and one node for each slice', async (t) => {
+  const cloud = await startCloud(t);
+  const nodeSpec = [{ parent, multisliceParams: { nodeCount: 2, nodeIdPrefix: 'ms' }, node: nodeBody }];
+  await cloud.createQueued('q1', { tpu: { nodeSpec } });
+  cloud.time.advance(minutes(4));
+  const queued = await cloud.ok('GET', 'queuedResources/q1');
+  assert.equal(queued.state.state, 'ACTIVE');
+  assert.deepEqual(
+    queued.tpu.nodeSpec.map((spec: { nodeId: string }) => spec.nodeId),
+    ['ms-0', 'ms-1'],
+  );
+  assert.equal((await cloud.ok('GET', 'nodes/ms-1')).multisliceNode, true);
+  await cloud.admin('preempt', 'ms-1');
+  assert.equal(await cloud.nodeState('ms-0'), 'DELETING');
+  cloud.time.advance(minutes(4));
+  assert.equal(await cloud.queuedState('q1'), 'SUSPENDED');
+  assert.equal(await cloud.nodeState('ms-0'), 'NOT_FOUND');
+});
+
+test('a request whose time is over while it waits is FAILED and stays listed; afterwards it can be deleted', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.admin('stockout', zone);
+  await cloud.createQueued('q1', { queueingPolicy: { validUntilDuration: '600s' } });
+  cloud.time.advance(minutes(9));
+  assert.equal(await cloud.queuedState('q1'), 'WAITING_FOR_RESOURCES');
+  cloud.time.advance(minutes(2));
+  const queued = await cloud.ok('GET', 'queuedResources/q1');
+  assert.equal(queued.state.state, 'FAILED');
+  assert.equal(queued.state.failedData.error.code, 9);
+  await cloud.ok('DELETE', 'queuedResources/q1');
+});
+
+test('a repeated requestId answers with the first operation, without it the second create is 409', async (t) => {
+  const cloud = await startCloud(t);
+  const body = { spot: {}, tpu: { nodeSpec: [{ parent, nodeId: 'n', node: nodeBody }] } };
+  const first = await cloud.ok('POST', 'queuedResources?queuedResourceId=q1&requestId=r-1', body);
+  const second = await cloud.ok('POST', 'queuedResources?queuedResourceId=q1&requestId=r-1', body);
+  assert.equal(second.name, first.name);
+  assert.equal((await cloud.call('POST', 'queuedResources?queuedResourceId=q1', body)).status, 409);
+});
+
+test('what only v2alpha1 knows is an unknown name to v2', async (t) => {
+  const cloud = await startCloud(t);
+  const body = { bestEffort: {}, tpu: { nodeSpec: [{ parent, nodeId: 'n', node: nodeBody }] } };
+  assert.equal((await cloud.call('POST', 'queuedResources?queuedResourceId=q1', body)).status, 400);
+  const alpha = `/v2alpha1/${parent}/queuedResources?queuedResourceId=q1`;
+  const begun = await cloud.ok('POST', alpha, body);
+  assert.equal(begun.metadata['@type'], 'type.googleapis.com/google.cloud.tpu.v2alpha1.OperationMetadata');
+});
+
+test('a reset reboots the machines of an ACTIVE request and leaves its state', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.createQueued('q1');
+  cloud.time.advance(minutes(4));
+  const begun = await cloud.ok('POST', 'queuedResources/q1:reset', {});
+  assert.equal(await cloud.nodeState('q1-node'), 'RESTARTING');
+  assert.equal(await cloud.queuedState('q1'), 'ACTIVE');
+  cloud.time.advance(minutes(10));
+  assert.equal(await cloud.nodeState('q1-node'), 'READY');
+  assert.equal((await cloud.operation(begun)).done, true);
+});

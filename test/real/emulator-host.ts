@@ -1,0 +1,101 @@
+// What tests of real hosts share: a key, an emulator in this process, ssh as people run it, and a look at what is left.
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** Calls until the answer is true; fails with `what` after a generous while. */
+export async function eventually(what: string, isTrue: () => boolean | Promise<boolean>): Promise<void> {
+  for (let tries = 0; tries < 600; tries += 1) {
+    if (await isTrue()) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  assert.fail(`it never came to be that ${what}`);
+}
+
+export interface Ssh {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export class SshUser {
+  readonly folder = mkdtempSync(join(tmpdir(), 'emulator-user-'));
+  readonly name = 'zephyr';
+
+  constructor() {
+    execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'test', '-f', join(this.folder, 'key')]);
+  }
+
+  /** The line for `ssh-keys` metadata. */
+  get metadataLine(): string {
+    return `${this.name}:${readFileSync(join(this.folder, 'key.pub'), 'utf8').trim()}`;
+  }
+
+  /** Options that the system's ssh and scp have in common. */
+  get options(): string[] {
+    return [
+      ['IdentityFile', join(this.folder, 'key')],
+      ['IdentitiesOnly', 'yes'],
+      ['StrictHostKeyChecking', 'no'],
+      ['UserKnownHostsFile', '/dev/null'],
+      ['LogLevel', 'ERROR'],
+      ['BatchMode', 'yes'],
+      // The default exchange of this OpenSSH costs a quarter of a second of CPU for each connection.
+      ['KexAlgorithms', 'curve25519-sha256'],
+    ].flatMap(([name, value]) => ['-o', `${String(name)}=${String(value)}`]);
+  }
+
+  /** The argv of an ssh to a worker. */
+  argv(address: string, port: number, command: string, flags: readonly string[] = []): string[] {
+    return [...flags, '-F', '/dev/null', ...this.options, '-p', String(port), `${this.name}@${address}`, command];
+  }
+
+  run(address: string, port: number, command: string, input = '', flags: readonly string[] = []): Promise<Ssh> {
+    return new Promise((resolve, reject) => {
+      const child = spawn('ssh', this.argv(address, port, command, flags), { stdio: 'pipe' });
+      let stdout = '';
+      let stderr = '';
+      child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+      child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+      child.on('error', reject);
+      child.on('close', (code) => resolve({ code, stdout, stderr }));
+      child.stdin.on('error', () => undefined);
+      child.stdin.end(input);
+    });
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** The processes of this machine whose environment names that folder as their host's. */
+export function processesOf(stateDir: string): string[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`EMULATOR_HOST=${stateDir}/`);
+      } catch {
+        return false;
+      }
+    });
+}
+
+/** Fails when anything of the emulator in that folder is left on this machine: processes, mounts. */
+export function assertNothingLeft(stateDir: string): void {
+  assert.deepEqual(processesOf(stateDir), []);
+  assert.equal(readFileSync('/proc/self/mountinfo', 'utf8').includes(stateDir), false, 'a mount is left');
+}
+
+export function hasProgram(name: string): boolean {
+  return spawnSync('sh', ['-c', `command -v ${name}`]).status === 0;
+}
+
+export async function fetchJson(url: string, method = 'GET', body?: object): Promise<Record<string, never>> {
+  const reply = await fetch(url, { method, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+  return (await reply.json()) as Record<string, never>;
+}
