@@ -68,7 +68,7 @@ export function interpolation(input: InterpolationInput): Interpolation {
         entries.set(key, { place: entry.place, value: resolve([...path, key], entry.value) });
       }
       return counted(
-        { kind: 'map', entries, place: raw.place },
+        { kind: 'map', entries, place: raw.place, owner: raw.owner },
         [...entries.values()].map((entry) => entry.value),
         path,
       );

@@ -279,7 +279,7 @@ export function section<const K extends Keys>(keys: K, free?: Kind<unknown>): Ki
         const value = entry === undefined ? absent : readGiven(entry.value, key.kind, [...path, under], report);
         if (value === absent) {
           if (key.isRequired === true) {
-            const place = entry?.place ?? tree.place;
+            const place = entry?.place ?? tree.owner;
             const example = key.example === undefined ? '' : `, for example ${name}: ${key.example}`;
             report.problem({
               place,

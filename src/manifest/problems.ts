@@ -27,6 +27,9 @@ export interface Found {
   readonly isLack?: true;
 }
 
+/** Nobody reads more of one manifest. */
+const foundMost = 1000;
+
 /** Collects what is found, in any order and once each. */
 export interface Report {
   problem(found: Found): void;
@@ -42,6 +45,7 @@ export function newFindings(): Findings {
   const problems = new Map<string, Found>();
   const warnings = new Map<string, Found>();
   const keep = (all: Map<string, Found>, found: Found) => {
+    if (all.size >= foundMost) return;
     const key = JSON.stringify([found.place, found.path, found.message]);
     if (!all.has(key)) all.set(key, found);
   };
@@ -78,16 +82,13 @@ export function placed(found: readonly Found[], linePos: (offset: number) => { l
     });
 }
 
-/**
- * One line for each problem: `file:line:column path: message (did you mean x?)`. A suggestion that the message already
- * holds is not said twice.
- */
+/** One line for each problem: `file:line:column path: message (did you mean x?)`. */
 export function formatProblems(file: string, problems: readonly Problem[]): string[] {
   return problems.map(({ path, message, line, column, suggestion, set }) => {
     const where = set !== null ? `--set ${set}` : line === null ? file : `${file}:${line}:${column}`;
     const about = path === '' ? '' : ` ${path}`;
-    const meant = suggestion === null || message.includes(suggestion) ? '' : ` (did you mean ${suggestion}?)`;
-    return `${printable(`${where}${about}: ${message}${meant}`)}`;
+    const meant = suggestion === null ? '' : ` (did you mean ${suggestion}?)`;
+    return printable(`${where}${about}: ${message}${meant}`);
   });
 }
 

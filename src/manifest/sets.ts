@@ -83,5 +83,10 @@ function put(
     place: last ? place : (entry?.place ?? place),
     value: put(entry?.value, path, depth + 1, leaf, set, aliases, report),
   });
-  return { kind: 'map', entries: changed, place: held?.place ?? place };
+  return {
+    kind: 'map',
+    entries: changed,
+    place: held?.place ?? place,
+    owner: held?.kind === 'map' ? held.owner : place,
+  };
 }

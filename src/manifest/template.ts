@@ -30,8 +30,14 @@ const oursPattern = new RegExp(`^\\s*(?:\\.+${key}|${key}[.[])`, 'u');
 /** Whole arrays of a shell, which no key of ours can be: `${hosts[@]}`. */
 const shellArrayPattern = /^[A-Za-z_]\w*\[[@*]\]/;
 
+/** A name longer than this is none; a script may well have that much between two braces. */
+const nameMost = 2000;
+/** How deep names may hold names. */
+const depthMost = 16;
+
 /** Takes a text apart. `shell`: the text is a script, where what is not ours is left as it stands. */
-export function parseTemplate(text: string, shell: boolean): readonly Part[] {
+export function parseTemplate(text: string, shell: boolean, depth = 0): readonly Part[] {
+  const ends = closings(text);
   const parts: Part[] = [];
   let literal = '';
   const add = (part: Part) => {
@@ -53,8 +59,8 @@ export function parseTemplate(text: string, shell: boolean): readonly Part[] {
       at = start + 2;
       continue;
     }
-    const end = closing(text, start + 2);
-    const part = end === undefined ? unclosed(text, start, shell) : classify(text.slice(start + 2, end), shell);
+    const end = ends.get(start);
+    const part = end === undefined ? unclosed(text, start, shell) : classify(text.slice(start + 2, end), shell, depth);
     if (part === 'shell') {
       // Only the opening is copied: what stands inside may hold names of ours again, `${NAME:-${vars.x}}`.
       literal += '${';
@@ -80,16 +86,23 @@ function unclosed(text: string, start: number, shell: boolean): Part | 'shell' {
   return { kind: 'mistake', message: `${written} has no closing brace; write \\\${ for a plain \${`, written };
 }
 
-function classify(inner: string, shell: boolean): Part | 'shell' {
+function classify(inner: string, shell: boolean, depth: number): Part | 'shell' {
   const written = `\${${inner}}`;
-  const masked = mask(inner);
-  if (namePattern.test(masked)) {
+  const masked = mask(inner.slice(0, nameMost));
+  if (depth > depthMost)
+    return { kind: 'mistake', message: `names are nested deeper than ${depthMost} levels`, written: '' };
+  if (inner.length <= nameMost && namePattern.test(masked)) {
     const bare = !/[.[]/.test(masked);
-    return { kind: 'name', name: parseTemplate(inner.trim(), false), written, mayBeShell: shell && bare };
+    return { kind: 'name', name: parseTemplate(inner.trim(), false, depth + 1), written, mayBeShell: shell && bare };
   }
   const resolver = resolverPattern.exec(masked);
   if (resolver?.[1]?.includes('.') === true) {
-    return { kind: 'resolver', name: resolver[1], args: parseArgs(inner.slice(resolver[0].length)), written };
+    return {
+      kind: 'resolver',
+      name: resolver[1],
+      args: parseArgs(inner.slice(resolver[0].length), depth + 1),
+      written,
+    };
   }
   if (shell && (shellArrayPattern.test(masked) || !oursPattern.test(masked))) return 'shell';
   const shown = written.length > 60 ? `${written.slice(0, 57)}...` : written;
@@ -98,20 +111,20 @@ function classify(inner: string, shell: boolean): Part | 'shell' {
 }
 
 /** The arguments of a resolver, split at commas that are not inside quotes, brackets or a nested `${…}`. */
-function parseArgs(text: string): readonly Arg[] {
+function parseArgs(text: string, depth: number): readonly Arg[] {
   if (text.trim() === '') return [];
   const args: string[] = [];
   let current = '';
   let quote = '';
-  let depth = 0;
+  let brackets = 0;
   for (let at = 0; at < text.length; at += 1) {
     const character = text[at] ?? '';
     if (quote !== '') {
       if (character === quote) quote = '';
     } else if (character === '"' || character === "'") quote = character;
-    else if ('[{('.includes(character)) depth += 1;
-    else if (']})'.includes(character)) depth -= 1;
-    else if (character === ',' && depth === 0) {
+    else if ('[{('.includes(character)) brackets += 1;
+    else if (']})'.includes(character)) brackets -= 1;
+    else if (character === ',' && brackets === 0) {
       args.push(current);
       current = '';
       continue;
@@ -122,31 +135,31 @@ function parseArgs(text: string): readonly Arg[] {
   return args.map((raw) => {
     const arg = raw.trim();
     const quoted = /^(["']).*\1$/s.test(arg) && arg.length > 1;
-    return { parts: parseTemplate(quoted ? arg.slice(1, -1) : arg, false), quoted };
+    return { parts: parseTemplate(quoted ? arg.slice(1, -1) : arg, false, depth), quoted };
   });
 }
 
-/** Where the brace that was opened before `from` is closed, counting nested ones. */
-function closing(text: string, from: number): number | undefined {
-  let depth = 0;
-  for (let at = from; at < text.length; at += 1) {
-    if (text.startsWith('${', at)) {
-      depth += 1;
-      at += 1;
-    } else if (text[at] === '{') depth += 1;
-    else if (text[at] === '}') {
-      if (depth === 0) return at;
-      depth -= 1;
+/** For each `${`, where its brace is closed: one pass, so that a text of a hundred thousand of them is no trouble. */
+function closings(text: string): ReadonlyMap<number, number> {
+  const ends = new Map<number, number>();
+  const open: number[] = [];
+  for (let at = 0; at < text.length; at += 1) {
+    const character = text[at];
+    if (character === '{') open.push(text[at - 1] === '$' ? at - 1 : -1);
+    else if (character === '}') {
+      const start = open.pop();
+      if (start !== undefined && start !== -1) ends.set(start, at);
     }
   }
-  return undefined;
+  return ends;
 }
 
 /** The text with every nested `${…}` made one character, so that its own shape can be seen. */
 function mask(inner: string): string {
+  const ends = closings(inner);
   let masked = '';
   for (let at = 0; at < inner.length; at += 1) {
-    const end = inner.startsWith('${', at) ? closing(inner, at + 2) : undefined;
+    const end = ends.get(at);
     if (end === undefined) masked += inner[at];
     else {
       masked += hole;

@@ -1,7 +1,7 @@
 // Tree: the YAML text as maps, lists and scalars, each with the place where it was written. Everything after this file
 // works on the tree and knows nothing of YAML.
 
-import { isAlias, isMap, isPair, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
+import { isAlias, isMap, isNode, isPair, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
 import type { Document } from 'yaml';
 import { pathText } from './problems.ts';
 import type { Place, Report } from './problems.ts';
@@ -32,6 +32,8 @@ export interface Mapping {
   readonly kind: 'map';
   readonly entries: ReadonlyMap<string, Entry>;
   readonly place: Place;
+  /** Where the key stands that the map belongs to: the place to say what the map lacks. */
+  readonly owner: Place;
 }
 
 export interface Entry {
@@ -112,6 +114,9 @@ export function parseValue(text: string, set: string): Tree {
 function treeOf(document: Document.Parsed, at: (offset: number) => Place, report: Report): Tree | undefined {
   let nodes = 0;
   let given = true;
+  // An alias stands for the nearest node of that name before it.
+  const anchors = new Map<string, unknown>();
+  const visited = new WeakSet<object>();
 
   const convert = (
     node: unknown,
@@ -136,7 +141,7 @@ function treeOf(document: Document.Parsed, at: (offset: number) => Place, report
       return nothing;
     }
     if (isAlias(node)) {
-      const target = node.resolve(document);
+      const target = anchors.get(node.source);
       if (target === undefined || open.includes(target)) {
         const what = target === undefined ? `no anchor &${node.source} stands before it` : 'it contains itself';
         report.problem({
@@ -149,6 +154,10 @@ function treeOf(document: Document.Parsed, at: (offset: number) => Place, report
       }
       // What an alias brings in is wrong where it was written, so the places are those of the anchor.
       return convert(target, path, offset, open);
+    }
+    if (isNode(node) && !visited.has(node)) {
+      visited.add(node);
+      if (!isAlias(node) && node.anchor !== undefined) anchors.set(node.anchor, node);
     }
     if (isMap(node)) {
       const entries = new Map<string, Entry>();
@@ -175,7 +184,7 @@ function treeOf(document: Document.Parsed, at: (offset: number) => Place, report
         else entries.set(key, { place: keyPlace, value });
       }
       for (const merge of merges) mergeInto(entries, merge.tree, merge.place, path, report);
-      return { kind: 'map', entries, place };
+      return { kind: 'map', entries, place, owner: at(offset) };
     }
     if (isSeq(node)) {
       const inner = [...open, node];
@@ -240,6 +249,7 @@ function yamlWords(error: { readonly code: string; readonly message: string }): 
     case 'BLOCK_AS_IMPLICIT_KEY':
       return 'a value with a second `key:` in it: put it on its own line, or in quotes';
     default:
+      if (error.message.includes('call stack')) return `is nested deeper than ${depthMost} levels`;
       return `YAML: ${firstLine(error.message)}`;
   }
 }

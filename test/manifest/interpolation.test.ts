@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { nodeNameMark } from '../../src/core/spec.ts';
+import { local, problemsOf, specOf, tpu } from './pretend.ts';
+
+/** The command that a text becomes. */
+function command(run: string, more = ''): string {
+  return specOf(local(run, more)).spec.command.script;
+}
+
+test('a name with a dot or a bracket is a value of the manifest', () => {
+  const vars = 'vars: {lr: 1e-4, list: [a, b], deep: {er: [{x: 7}]}, flag: true, version: 3.10}\n';
+  assert.equal(command('${vars.lr}', vars), '1e-4');
+  assert.equal(command('x ${vars.list[1]} ${vars.list.0}', vars), 'x b a');
+  assert.equal(command('${vars.deep.er[0].x}', vars), '7');
+  assert.equal(command('${vars[lr]}', vars), '1e-4');
+  // Values stand in a text as they were written.
+  assert.equal(command('${vars.flag} ${vars.version}', vars), 'true 3.10');
+});
+
+test("what the shell means by a dollar stays the shell's inside a command", () => {
+  const untouched = [
+    '$HOME ${HOME} $(date) `date` $1 ${1} $@ ${@} $$ $? ${#} cost: 5$',
+    '${HOME:-/root} ${HOME%/*} ${HOME##*/} ${#HOME} ${HOME/a/b} ${HOME:0:3} ${HOME-x} ${!name}',
+    '${hosts[@]} ${hosts[*]} ${#hosts[@]}',
+    'for f in *.json; do echo "${f%.json}"; done',
+    "awk '{print $1}' file | while read -r x; do echo ${x}; done",
+    'unclosed ${ brace',
+  ];
+  for (const text of untouched) assert.equal(command(text), text);
+});
+
+test("inside what is the shell's, names of ours still count", () => {
+  assert.equal(command('${OUT:-/data/${vars.run}}', 'vars: {run: seven}\n'), '${OUT:-/data/seven}');
+});
+
+test('a bare name is a key of the manifest when there is one', () => {
+  assert.match(
+    problemsOf(local('${vars}', 'vars: {a: 1}\n')).join(),
+    /\$\{vars\} is a section, which cannot stand inside|is a map/,
+  );
+});
+
+test('outside a command there is no shell, so an unknown name is a problem', () => {
+  assert.match(
+    problemsOf(local('true', 'job: {name: "x-${USER}"}\n')).join(),
+    /job\.name: \$\{USER\} is no key of this manifest; write \\\$\{USER\}/,
+  );
+});
+
+test('an escaped interpolation is left as it stands', () => {
+  assert.equal(command('\\${vars.x} \\${HOME}'), '${vars.x} ${HOME}');
+  assert.equal(command('\\\\${vars.x}', 'vars: {x: 1}\n'), '\\1', 'two backslashes are one, and the value');
+  assert.equal(command('\\n \\\\ \\$HOME'), '\\n \\\\ \\$HOME', 'other backslashes are not ours');
+});
+
+test('a value that is one interpolation keeps its type', () => {
+  const { spec } = specOf(
+    tpu(
+      'vars: {who: [1], many: 5, on: true, tags: [x, y]}\nsetup: {tries: "${vars.many}"}\njob: {loop: "${vars.on}", tags: "${vars.tags}"}\n',
+      'run: ls, workers: "${vars.who}"',
+    ),
+  );
+  assert.deepEqual(spec.command.workers, [1]);
+  assert.equal(spec.limits.setupTries, 5);
+  assert.equal(spec.recovery.preset, 'loop: true');
+  assert.deepEqual(spec.tags, ['x', 'y']);
+});
+
+test('a relative name starts at the section it stands in', () => {
+  assert.equal(command('${.lr} ${..vars.x}', '  lr: 0.1\nvars: {x: 2}\n'), '0.1 2');
+  assert.match(problemsOf(local('${....x}')).join(), /leads out of the manifest/);
+});
+
+test('a name may hold another', () => {
+  assert.equal(command('${vars.${vars.which}}', 'vars: {which: b, b: found}\n'), 'found');
+  assert.equal(command('${vars.at[${vars.n}]}', 'vars: {n: 1, at: [x, y]}\n'), 'y');
+});
+
+test('a section may be an interpolation itself', () => {
+  assert.equal(command('${vars.copy.x}', 'vars: {base: {x: 1}, copy: "${vars.base}"}\n'), '1');
+});
+
+test('either name of a key finds the value', () => {
+  const { spec } = specOf(
+    tpu('job: {env_type: conda, env: {A: "${conda.name}", B: "${conda.env_name}"}}\nconda: {env_name: fms}\n'),
+  );
+  assert.deepEqual(spec.command.env, { A: 'fms', B: 'fms' });
+});
+
+test('resolvers read the environment, choose, and decode', () => {
+  const env = { TOKEN: 'abc', N: '3', EMPTY: '' };
+  const run = (text: string): string => specOf(local(text, 'vars: {a: 1}\n'), { env }).spec.command.script;
+  assert.equal(run('${oc.env:TOKEN}'), 'abc');
+  assert.equal(run('${oc.env:NO,fall back}'), 'fall back');
+  assert.equal(run('${oc.env:NO,"a, b"}'), 'a, b');
+  assert.equal(run('${oc.env:NO,${vars.a}}'), '1');
+  assert.equal(run('[${oc.env:EMPTY,x}]'), '[]', 'an empty variable is set');
+  assert.equal(run('${oc.env:NO,/path/with:colon}'), '/path/with:colon');
+  assert.equal(run('${oc.select:vars.a,9} ${oc.select:vars.b,9} ${oc.select:vars.b}'), '1 9 null');
+  const { spec } = specOf(tpu('setup: {tries: "${oc.decode:${oc.env:N}}"}\n'), { env });
+  assert.equal(spec.limits.setupTries, 3);
+  assert.match(problemsOf(local('${oc.env:NO}')).join(), /the environment variable NO is not set/);
+  assert.match(problemsOf(local('${oc.what:NO}')).join(), /asks for oc\.what; jobman knows oc\.env/);
+});
+
+test('the name of the node is a mark that is filled in later, except where the cloud is asked', () => {
+  const { spec } = specOf(
+    'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b, name: "ada-${tpu.accelerator}", metadata: {at: "${tpu.name}"}, tags: ["${tpu.name}"]}\n' +
+      'job: {name: "run-${tpu.name}", env: {NODE: "${tpu.name}"}}\ncommand: {run: "echo ${tpu.name} ${vars.out}"}\nvars: {out: "/x/${tpu.name}"}\n',
+  );
+  assert.equal(spec.command.script, `echo ${nodeNameMark} /x/${nodeNameMark}`);
+  assert.equal(spec.command.env['NODE'], nodeNameMark);
+  assert.ok(spec.capacity.kind === 'tpu');
+  assert.equal(spec.capacity.name, 'ada-v4-16');
+  assert.deepEqual(spec.capacity.metadata, { at: 'ada-v4-16' });
+  assert.deepEqual(spec.tags, ['ada-v4-16']);
+  assert.equal(spec.name, 'run-ada-v4-16');
+});
+
+test('a checkpoint folder that changes with the node is warned of', () => {
+  assert.match(specOf(tpu('job: {checkpoint_dir: "~/b/${tpu.name}"}\n')).warnings.join(), /differs with every new TPU/);
+});
+
+test('a cycle is one problem and prints the circle', () => {
+  const lines = problemsOf(local('${vars.a}', 'vars: {a: "${vars.b}", b: "${vars.c}", c: "${vars.a}"}\n'));
+  assert.equal(lines.length, 1, lines.join('\n'));
+  assert.match(lines[0] ?? '', /refers to itself: vars\.a -> vars\.b -> vars\.c -> vars\.a/);
+  assert.match(problemsOf(local('${command.run}')).join(), /refers to itself: command\.run -> command\.run/);
+  assert.match(problemsOf(local('${vars.all}', 'vars: {all: "${vars}"}\n')).join(), /refers to itself/);
+});
+
+test('the name of the TPU cannot refer to itself, by whatever way', () => {
+  const base = (name: string, more = ''): string =>
+    `tpu: {project: emulator, accelerator: v4-8, zone: us-central2-b, name: "${name}"}\ncommand: {run: ls}\n${more}`;
+  assert.match(problemsOf(base('x-${tpu.name}')).join(), /tpu\.name: refers to itself: tpu\.name -> tpu\.name/);
+  assert.match(problemsOf(base('x-${vars.n}', 'vars: {n: "${tpu.name}"}\n')).join(), /tpu\.name/);
+});
+
+test('an unknown name says what was probably meant', () => {
+  assert.match(
+    problemsOf(tpu('', 'run: "echo ${tpu.acelerator}"')).join(),
+    /\(did you mean \$\{tpu\.accelerator\}\?\)/,
+  );
+  assert.match(problemsOf(local('${comand.lr}', '  lr: 1\n')).join(), /\(did you mean \$\{command\.lr\}\?\)/);
+  assert.match(problemsOf(local('${job.tags}')).join(), /is not given in this manifest/);
+});
+
+test('all that is wrong in one text is said, not the first only', () => {
+  assert.equal(problemsOf(local('${vars.a} ${vars.b} ${x.y}')).length, 3);
+});
+
+test('three question marks want a value once they are used', () => {
+  assert.match(problemsOf(local('${vars.x}', 'vars: {x: ???}\n')).join(), /needs a value, which is still \?\?\?/);
+  assert.equal(command('ls', 'vars: {x: ???}\n'), 'ls');
+  assert.match(problemsOf('local: {}\ncommand: {run: ???}\n').join(), /command\.run: must be given; \?\?\?/);
+});
+
+test('sections that are not used need not be complete', () => {
+  const text = tpu('job: {env_type: venv}\nvenv: {}\nconda: {name: "${oc.env:NO}"}\ndocker: {image: ???}\n');
+  assert.deepEqual(
+    specOf(text).spec.steps.map(({ name }) => name),
+    ['venv'],
+  );
+});
+
+test('interpolation that doubles itself again and again is stopped', () => {
+  const doubling = Array.from({ length: 40 }, (_, n) => `  a${n + 1}: "\${vars.a${n}}\${vars.a${n}}"\n`).join('');
+  assert.match(
+    problemsOf(local('${vars.a40}', `vars:\n  a0: xxxxxxxx\n${doubling}`)).join(),
+    /something doubles itself/,
+  );
+  const lists = Array.from({ length: 40 }, (_, n) => `  a${n + 1}: ["\${vars.a${n}}", "\${vars.a${n}}"]\n`).join('');
+  assert.match(problemsOf(local('${vars.a40}', `vars:\n  a0: [1]\n${lists}`)).join(), /something doubles itself/);
+});

@@ -1,0 +1,72 @@
+/** A pretend disk and a short way to parse a manifest with it. */
+import type { JobSpec } from '../../src/core/spec.ts';
+import type { FileDoor } from '../../src/manifest/door.ts';
+import { parseManifest } from '../../src/manifest/parse.ts';
+import type { ManifestInput } from '../../src/manifest/parse.ts';
+import { formatProblems } from '../../src/manifest/problems.ts';
+
+/** Files by absolute path; a text ends in `*` when it may be executed. A folder is what some file is in. */
+export function pretendDisk(files: Readonly<Record<string, string | Uint8Array>>): FileDoor {
+  const bytesOf = (path: string): Uint8Array | undefined => {
+    const content = files[path];
+    return typeof content === 'string' ? new TextEncoder().encode(content) : content;
+  };
+  return {
+    look(path) {
+      const bytes = bytesOf(path);
+      if (bytes !== undefined) return { kind: 'file', bytes: bytes.length, isExecutable: path.endsWith('.sh') };
+      const inside = Object.keys(files).filter((file) => file.startsWith(`${path}/`));
+      if (inside.length === 0) return { kind: 'absent' };
+      const entries = inside.map((file) => file.slice(path.length + 1).split('/')[0] ?? '');
+      return { kind: 'folder', entries: [...new Set(entries)].toSorted() };
+    },
+    read(path, most) {
+      const bytes = bytesOf(path);
+      return bytes === undefined ? { detail: 'it is not there' } : { bytes: bytes.slice(0, most + 1) };
+    },
+  };
+}
+
+export type Given = Partial<Omit<ManifestInput, 'text' | 'door'>> & {
+  readonly files?: Readonly<Record<string, string | Uint8Array>>;
+};
+
+function parse(text: string, { files = {}, ...given }: Given) {
+  return parseManifest({
+    text,
+    file: '/work/cfg.yaml',
+    env: { HOME: '/home/ada', USER: 'ada' },
+    home: '/home/ada',
+    door: pretendDisk(files),
+    project: null,
+    purpose: 'create',
+    ...given,
+  });
+}
+
+/** The spec of a manifest that must be right, and its warnings as lines. */
+export function specOf(
+  text: string,
+  given: Given = {},
+): { readonly spec: JobSpec; readonly warnings: readonly string[] } {
+  const result = parse(text, given);
+  if ('problems' in result) throw new Error(formatProblems('cfg.yaml', result.problems).join('\n'));
+  return { spec: result.spec, warnings: formatProblems('cfg.yaml', result.warnings) };
+}
+
+/** The problems of a manifest that must be wrong, as lines. */
+export function problemsOf(text: string, given: Given = {}): readonly string[] {
+  const result = parse(text, given);
+  if ('spec' in result) throw new Error('the manifest was accepted');
+  return formatProblems('cfg.yaml', result.problems);
+}
+
+/** A local job with this command and whatever else is given. */
+export function local(run: string, more = ''): string {
+  return `local: {}\ncommand:\n  run: ${JSON.stringify(run)}\n${more}`;
+}
+
+/** A TPU job with two workers. */
+export function tpu(more = '', command = 'run: "true"'): string {
+  return `tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b}\ncommand: {${command}}\n${more}`;
+}

@@ -1,0 +1,257 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { loadManifest, manifestMost } from '../../src/manifest/parse.ts';
+import { formatProblems } from '../../src/manifest/problems.ts';
+import { local, pretendDisk, problemsOf, specOf, tpu } from './pretend.ts';
+
+/** What one wrong manifest is told, as one text. */
+function told(text: string): string {
+  return problemsOf(text).join('\n');
+}
+
+/** The manifest file of this content, as the command line reads it. */
+function load(content: string | Uint8Array | undefined): string {
+  const files = content === undefined ? {} : { '/work/cfg.yaml': content };
+  const result = loadManifest({
+    file: 'cfg.yaml',
+    cwd: '/work',
+    env: {},
+    home: '/home/ada',
+    door: pretendDisk(files),
+    project: null,
+    purpose: 'create',
+  });
+  return 'spec' in result ? 'fine' : formatProblems('cfg.yaml', result.problems).join('\n');
+}
+
+test('a file that is no manifest is told so in one line', () => {
+  assert.equal(load(undefined), 'cfg.yaml: the manifest does not exist');
+  assert.equal(load('local: {}\ncommand: {run: ls}\n'), 'fine');
+  assert.equal(load(''), 'cfg.yaml:1:1: the manifest is empty');
+  assert.equal(load('# only a comment\n---\n'), 'cfg.yaml:1:1: the manifest is empty');
+  assert.equal(load(new Uint8Array([0x7f, 0x45, 0x4c, 0x46, 0, 1, 2])), 'cfg.yaml: the manifest is binary, not text');
+  assert.equal(load(new Uint8Array([0x61, 0x3a, 0x20, 0xff, 0xfe])), 'cfg.yaml: the manifest is not text in UTF-8');
+  assert.match(load('just words'), /a manifest is a map of sections/);
+  assert.match(load('- a\n- b\n'), /a manifest is a map of sections .* this is a list/);
+  assert.match(load('local: {}\ncommand: {run: "\u0001"}\n'), /fine|YAML/);
+});
+
+test('a folder is no manifest', () => {
+  const door = pretendDisk({ '/work/cfg.yaml/inner': 'x' });
+  const result = loadManifest({
+    file: '/work/cfg.yaml',
+    cwd: '/',
+    env: {},
+    home: '/h',
+    door,
+    project: null,
+    purpose: 'create',
+  });
+  assert.ok('problems' in result);
+  assert.deepEqual(formatProblems('cfg.yaml', result.problems), ['cfg.yaml: the manifest is a folder']);
+});
+
+test('ten megabytes are refused by their size and never read', () => {
+  const door = pretendDisk({});
+  const result = loadManifest({
+    file: '/work/cfg.yaml',
+    cwd: '/',
+    env: {},
+    home: '/h',
+    door: {
+      look: () => ({ kind: 'file', bytes: 10 * manifestMost, isExecutable: false }),
+      read: () => assert.fail('it was read'),
+    },
+    project: null,
+    purpose: 'create',
+  });
+  assert.ok('problems' in result && door !== undefined);
+  assert.match(formatProblems('cfg.yaml', result.problems).join(), /is too large \(10 MiB\); the limit is 1 MiB/);
+});
+
+test('a pipe of unknown length is read up to the limit', () => {
+  const endless = {
+    look: () => ({ kind: 'stream' }) as const,
+    read: (_path: string, most: number) => ({ bytes: new Uint8Array(most + 1).fill(97) }),
+  };
+  const result = loadManifest({
+    file: '/dev/fd/63',
+    cwd: '/',
+    env: {},
+    home: '/h',
+    door: endless,
+    project: null,
+    purpose: 'create',
+  });
+  assert.ok('problems' in result);
+  assert.match(formatProblems('x', result.problems).join(), /is too large; the limit is 1 MiB/);
+});
+
+test('slips in the YAML are said with their place', () => {
+  assert.equal(told('local: {}\ncommand:\n\trun: ls\n'), 'cfg.yaml:3:1: a tab indents this line; YAML wants spaces');
+  assert.equal(
+    told('local: {}\ncommand: {run: ls}\nlocal: {}\n'),
+    'cfg.yaml:3:1 local: stands twice in this map; keep one of them',
+  );
+  assert.equal(
+    told('local: {}\ncommand:\n  run: ls\n  run: ls\n'),
+    'cfg.yaml:4:3 command.run: stands twice in this map; keep one of them',
+  );
+  assert.match(told('local: {}\ncommand: {run: ls\n'), /^cfg\.yaml:\d:\d/);
+  assert.match(told('a: b: c\n'), /cfg\.yaml:1:4: a value with a second `key:`/);
+  assert.match(told('local: {}\n---\ncommand: {}\n'), /cfg\.yaml:2:1: a manifest is one YAML document/);
+  assert.match(told('local: {}\ncommand: *nobody\n'), /the alias \*nobody cannot be followed/);
+  assert.match(told('local: {}\ncommand: &me {run: *me}\n'), /it contains itself/);
+  assert.match(told('local: {}\ncommand: {run: !!python/object x}\n'), /cfg\.yaml:2:\d+: YAML: Unresolved tag/);
+});
+
+test('anchors, aliases and merge keys work', () => {
+  const { spec } = specOf(
+    'vars: {base: &base {A: "1", B: "2"}}\nlocal: {}\ncommand: {run: ls, env: {<<: *base, B: "3"}}\n',
+  );
+  assert.deepEqual(spec.command.env, { A: '1', B: '3' });
+});
+
+test('aliases that multiply are stopped before they are followed', () => {
+  const rows = ['x0: &x0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]'];
+  for (let n = 1; n < 12; n += 1)
+    rows.push(`x${n}: &x${n} [${Array.from({ length: 10 }, () => `*x${n - 1}`).join(', ')}]`);
+  assert.match(told(rows.join('\n')), /more than 20000 values/);
+  assert.match(told(`x: ${'['.repeat(500)}${']'.repeat(500)}\n`), /nested deeper than 64/);
+});
+
+test('every problem is said at once, in the order of the file', () => {
+  assert.deepEqual(
+    problemsOf(`job: {env_type: dcker, lop: true, silence_timeout: 5 minutes}
+tpu:
+  accelerator: v4-17
+  name: Yufeng
+  zone: us-central2
+  pricing: spt
+command:
+  wrokers: [0]
+  workers: [a, 0, 0]
+nonsense: 1
+`),
+    [
+      'cfg.yaml:1:17 job.env_type: "dcker" is none of docker, conda, venv (did you mean docker?)',
+      'cfg.yaml:1:24 job.lop: is no key of job (did you mean loop?)',
+      'cfg.yaml:1:52 job.silence_timeout: "5 minutes" is no duration; write 30s, 5m, 2h, 1d or a number of seconds (at most 3650d)',
+      'cfg.yaml:2:1 tpu.project: no project is named here or in the settings; write `project: <your Google Cloud project>`, or `project: emulator` for the built-in cloud, which costs nothing',
+      'cfg.yaml:3:16 tpu.accelerator: "v4-17" is no type of TPU that jobman knows (did you mean v4-32?)',
+      'cfg.yaml:4:9 tpu.name: "Yufeng" is no name for a TPU (small letters, digits and -, beginning with a letter, not ending with -)',
+      'cfg.yaml:5:9 tpu.zone: "us-central2" is no zone; a zone is a region and a letter, as in us-central2-b',
+      'cfg.yaml:6:12 tpu.pricing: "spt" is none of spot, ondemand, preemptible (did you mean spot?)',
+      'cfg.yaml:7:1 command.run: must be given, for example run: python3 train.py',
+      'cfg.yaml:8:3 command.wrokers: is no key of command, and too near to one for a value of your own (put it below vars:) (did you mean workers?)',
+      'cfg.yaml:9:13 command.workers[0]: wants the number of a worker, a list of numbers, or all (did you mean all?)',
+      'cfg.yaml:9:19 command.workers[2]: names worker 0 twice',
+      'cfg.yaml:10:1 nonsense: is no section of a manifest',
+    ],
+  );
+});
+
+test('exactly one place to run is wanted', () => {
+  assert.match(told('command: {run: ls}\n'), /nothing says where the job runs: add a section tpu, or local/);
+  assert.match(told(tpu('local: {}\n')), /local: stands beside tpu/);
+  assert.match(told('local: {}\n'), /nothing says what to run/);
+});
+
+test('no project anywhere shows both one-line answers', () => {
+  const text = 'tpu: {accelerator: v4-8, zone: us-central2-b}\ncommand: {run: ls}\n';
+  assert.match(told(text), /`project: <your Google Cloud project>`, or `project: emulator`/);
+  const { spec } = specOf(text, { project: 'from-settings' });
+  assert.ok(spec.capacity.kind === 'tpu');
+  assert.equal(spec.capacity.project, 'from-settings');
+});
+
+test('a worker that the accelerator does not have is out of range', () => {
+  assert.match(
+    told(tpu('', 'run: ls, workers: [0, 2]')),
+    /command\.workers\[1\]: there is no worker 2: v4-16 has 2 workers, numbered 0 to 1/,
+  );
+  assert.match(told(tpu('', 'run: ls, workers: 9')), /command\.workers\[?0?\]?: there is no worker 9/);
+  assert.match(
+    told('local: {}\ncommand: {run: ls, workers: [1]}\n'),
+    /there is no worker 1: this machine is one worker/,
+  );
+  assert.match(told(tpu('', 'run: ls, workers: []')), /empty list/);
+  assert.match(told(tpu('', 'run: ls, workers: -1')), /wants the number of a worker/);
+  assert.match(told(tpu('', 'run: ls, workers: al')), /did you mean all\?/);
+});
+
+test('types are checked wherever a value stands', () => {
+  const lines: readonly (readonly [string, RegExp])[] = [
+    ['job: {name: [a]}', /job\.name: wants name, this is a list/],
+    ['job: {name: "12"}', /job\.name: "12" is no name for a job/],
+    ['job: {name: ""}', /job\.name: .*(is empty|no name)/],
+    ['job: {tags: {a: b}}', /job\.tags: wants a list of text, this is a map/],
+    ['job: {loop: maybe}', /job\.loop: wants true or false, this is the text "maybe"/],
+    ['job: {env: {1A: x}}', /job\.env\.1A: is no name for an environment variable/],
+    ['job: {env: {JOBMAN_X: x}}', /names with JOBMAN_ are jobman's own/],
+    ['job: {env: [A]}', /job\.env: wants a map/],
+    ['job: {max_runtime: -5}', /job\.max_runtime: "-5" is no duration/],
+    ['job: {max_runtime: 0}', /job\.max_runtime: "0" is too short/],
+    ['job: {max_runtime: 5 m}', /did you mean 5m\?/],
+    ['job: {max_runtime: 99999d}', /is no duration/],
+    ['job: {stop_signal: SIGTERM}', /is none of TERM/],
+    ['job: hello', /job: wants a section .*, this is the text "hello"/],
+    ['setup: {tries: 0}', /setup\.tries: is 0; the least is 1/],
+    ['setup: {tries: 1.5}', /setup\.tries: wants a whole number, this is the number 1\.5/],
+    ['setup: {modules: [ssh, shh]}', /setup\.modules\[1\]: "shh" is none of/],
+    ['recovery: {preset: prre}', /recovery\.preset: "prre" is no preset; .* \(did you mean pre\?\)/],
+    ['recovery: {budget: {failures: many}}', /recovery\.budget\.failures: wants a whole number/],
+    ['recovery: {rules: [{reason: hung}]}', /recovery\.rules\[0\]\.then: must be given/],
+    ['recovery: {rules: [{reason: command_failed, then: fail, evidence: grcp}]}', /did you mean grpc\?/],
+    ['recovery: {delay: 1h, delay_max: 1m}', /recovery\.delay_max: is less than recovery\.delay/],
+    ['ssh: {identities: [{public_key: a}]}', /ssh\.identities\[0\]\.private_key: must be given/],
+  ];
+  for (const [line, expected] of lines) assert.match(told(tpu(`${line}\n`)), expected, line);
+});
+
+test('two names of one key may agree and must not disagree', () => {
+  assert.equal(specOf('local: {}\ncommand: {run: ls, cmd: ls}\n').spec.command.script, 'ls');
+  assert.match(
+    told('local: {}\ncommand:\n  run: ls\n  cmd: pwd\n'),
+    /cfg\.yaml:4:3 command\.cmd: cmd and run are two names of one key and disagree/,
+  );
+  assert.match(told(tpu('conda: {name: a, env_name: b}\n')), /env_name and name are two names/);
+  assert.equal(specOf('local: {}\ncommand: {run: null, cmd: ls}\n').spec.command.script, 'ls');
+});
+
+test('recovery and job.loop must not contradict each other', () => {
+  assert.match(
+    told(tpu('job: {loop: true}\nrecovery: pass\n')),
+    /recovery: asks for pass and job\.loop for loop: true/,
+  );
+  assert.equal(specOf(tpu('job: {loop: true}\nrecovery: "loop: true"\n')).spec.recovery.preset, 'loop: true');
+});
+
+test('a name of a file cannot move the cursor of the terminal', () => {
+  assert.deepEqual(
+    formatProblems('a\u001b[31mb', [{ path: '', message: 'x', line: null, column: null, suggestion: null, set: null }]),
+    ['a\\x1b[31mb: x'],
+  );
+});
+
+test('no manifest, however broken, makes the parser throw', () => {
+  const whole = tpu(
+    'job: {name: x, files: [a:b], env: {A: "${oc.env:B,${vars.c}}"}, env_type: docker}\nvars: {c: [1, {d: e}]}\ndocker: {image: i, mount_dirs: [/a:/b], flags: ["-e X=\'y\'"]}\nssh: {identities: [{private_key: k}]}\nrecovery: {preset: pre, rules: [{reason: hung, then: fail}]}\n',
+  );
+  // Every third character taken away, doubled, or replaced by one that matters.
+  for (let at = 0; at < whole.length; at += 3) {
+    for (const put of ['', '{', '"', ': ', '\n', '${', '*a', '- ', '\u0000']) {
+      const text = whole.slice(0, at) + put + whole.slice(at + 1);
+      try {
+        problemsOf(text);
+      } catch (error) {
+        if (!(error instanceof Error && error.message === 'the manifest was accepted'))
+          throw new Error(`${put} at ${at}\n${text}`, { cause: error });
+      }
+    }
+  }
+});
+
+test('a local job has a plain command', () => {
+  assert.equal(specOf(local('ls')).spec.command.script, 'ls');
+});
