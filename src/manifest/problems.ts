@@ -86,7 +86,7 @@ export function placed(found: readonly Found[], linePos: (offset: number) => { l
 export function formatProblems(file: string, problems: readonly Problem[]): string[] {
   return problems.map(({ path, message, line, column, suggestion, set }) => {
     const where = set !== null ? `--set ${set}` : line === null ? file : `${file}:${line}:${column}`;
-    const about = path === '' ? '' : ` ${path}`;
+    const about = path === '' || path === set ? '' : ` ${path}`;
     const meant = suggestion === null ? '' : ` (did you mean ${suggestion}?)`;
     return printable(`${where}${about}: ${message}${meant}`);
   });

@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { problemsOf, specOf, tpu } from './pretend.ts';
+import type { Given } from './pretend.ts';
+
+const files: NonNullable<Given['files']> = {
+  '/work/train.py': 'print(1)\n',
+  '/work/data/a.csv': '1,2\n',
+  '/work/data/deep/run.sh': '#!/bin/sh\n',
+  '/work/data/.git/HEAD': 'x',
+  '/work/data/__pycache__/x.pyc': 'x',
+  '/home/ada/notes.txt': 'n',
+  '/work/large.bin': new Uint8Array(1024 * 1024 + 1),
+  '/work/just.bin': new Uint8Array(1024 * 1024),
+};
+
+function copied(entries: string, more = files): readonly string[] {
+  const [step] = specOf(tpu(`job: {files: ${entries}}\n`), { files: more }).spec.steps;
+  return (step?.files ?? []).map((file) => `${file.kind} ${file.to} ${file.mode.toString(8)}`);
+}
+
+function refused(entries: string, more = files): string {
+  return problemsOf(tpu(`job: {files: ${entries}}\n`), { files: more }).join('\n');
+}
+
+test('files and folders are frozen into the step called files, which comes first', () => {
+  assert.deepEqual(copied('[train.py, "data:exp/data", "~/notes.txt:/tmp/notes", "train.py:bin/"]'), [
+    'frozen ~/train.py 644',
+    'frozen ~/exp/data/a.csv 644',
+    'frozen ~/exp/data/deep/run.sh 755',
+    'frozen /tmp/notes 644',
+    'frozen ~/bin/train.py 644',
+  ]);
+  const { steps } = specOf(tpu('job: {files: [train.py]}\nvenv: {}\n'), { files }).spec;
+  assert.deepEqual(
+    steps.map(({ name }) => name),
+    ['files', 'venv'],
+  );
+  const [file] = steps[0]?.files ?? [];
+  assert.ok(file?.kind === 'frozen');
+  assert.equal(Buffer.from(file.base64, 'base64').toString(), 'print(1)\n');
+});
+
+test('the key of the step follows the content', () => {
+  const key = (content: string): string | undefined =>
+    specOf(tpu('job: {files: [a]}\n'), { files: { '/work/a': content } }).spec.steps[0]?.key;
+  assert.match(key('1') ?? '', /^[0-9a-f]{16}$/);
+  assert.equal(key('1'), key('1'));
+  assert.notEqual(key('1'), key('2'));
+});
+
+test('large things belong in a bucket', () => {
+  assert.deepEqual(copied('[just.bin]'), ['frozen ~/just.bin 644']);
+  assert.match(
+    refused('[train.py, large.bin]'),
+    /cfg\.yaml:3:\d+ job\.files\[1\]: large\.bin has 1\.0 MiB, the limit is 1 MiB; put it in a bucket/,
+  );
+  assert.match(
+    refused('["just.bin:1", "just.bin:2", "just.bin:3", "just.bin:4", "train.py"]'),
+    /job\.files\[4\]: job\.files together are more than 4 MiB/,
+  );
+  const many = Object.fromEntries(Array.from({ length: 501 }, (_, n) => [`/work/many/${n}`, 'x']));
+  assert.match(refused('[many]', many), /more than 500 files/);
+});
+
+test('what cannot be copied is said', () => {
+  assert.match(refused('[nothing.py]'), /nothing\.py does not exist \(looked for \/work\/nothing\.py\)/);
+  assert.match(refused('["train.py:../out"]'), /lies outside the login folder/);
+  assert.match(refused('["train.py:~bob/x"]'), /lies outside the login folder/);
+  assert.match(refused('["data:~"]'), /the login folder itself/);
+  assert.match(refused('[":x"]'), /wants from:to/);
+  assert.match(refused('["train.py: "]'), /wants from:to/);
+  assert.match(refused('[bad]', { '/work/bad/a\\b': 'x' }), /a character in its name/);
+});

@@ -1,0 +1,244 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { presets } from '../../src/core/recover.ts';
+import { day, hour, minute, second } from '../../src/core/time.ts';
+import { problemsOf, specOf, tpu } from './pretend.ts';
+
+test('a minimal manifest is completed by defaults', () => {
+  const { spec, warnings } = specOf(tpu());
+  assert.deepEqual(warnings, []);
+  assert.deepEqual(spec, {
+    version: 1,
+    name: 'cfg',
+    tags: [],
+    capacity: {
+      kind: 'tpu',
+      ownership: 'owned',
+      mode: 'queued-resources',
+      project: 'emulator',
+      zone: 'us-central2-b',
+      accelerator: 'v4-16',
+      name: 'cfg',
+      runtimeVersion: 'tpu-ubuntu2204-base',
+      pricing: 'spot',
+      startupScript: null,
+      networkTags: [],
+      metadata: {},
+      remoteUser: null,
+      privateKey: null,
+      pricePerHour: null,
+    },
+    steps: [],
+    command: { script: 'true', place: 'workers', workers: 'all', env: {}, workdir: null, checkpointDir: null },
+    recovery: {
+      preset: 'pre',
+      rules: presets.pre,
+      budget: { preemptions: 1000, failures: 3 },
+      delay: 10 * second,
+      delayMax: 10 * minute,
+      unreachableGrace: 3 * minute,
+    },
+    limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 3 },
+    stop: { signal: 'TERM', grace: 30 * second },
+    finish: { capacity: 'release', keepFor: null },
+  });
+});
+
+test('every key of the job reaches the spec', () => {
+  const { spec } = specOf(
+    tpu(
+      `job:
+  name: pretrain
+  remote_user: zephyr
+  tags: [a, b, a]
+  env: {A: 1, B: "x y", C: 3.10, D: null}
+  checkpoint_dir: /home/zephyr/bucket/ckpt/
+  silence_timeout: 30m
+  max_runtime: 1d12h
+  capacity_wait: 90
+  stop_signal: INT
+  stop_grace: 0
+  on_finish: keep
+  keep_for: 1h
+`,
+      'run: ls, env: {B: mine}, workdir: ~/exp, workers: 1',
+    ),
+  );
+  assert.equal(spec.name, 'pretrain');
+  assert.deepEqual(spec.tags, ['a', 'b']);
+  assert.deepEqual(spec.command, {
+    script: 'ls',
+    place: 'workers',
+    workers: [1],
+    env: { A: '1', B: 'mine', C: '3.10', D: '' },
+    workdir: '~/exp',
+    checkpointDir: '/home/zephyr/bucket/ckpt',
+  });
+  assert.deepEqual(spec.limits, {
+    maxRuntime: day + 12 * hour,
+    silenceTimeout: 30 * minute,
+    capacityWait: 90 * second,
+    setupTries: 3,
+  });
+  assert.deepEqual(spec.stop, { signal: 'INT', grace: 0 });
+  assert.deepEqual(spec.finish, { capacity: 'keep', keepFor: hour });
+  assert.ok(spec.capacity.kind === 'tpu');
+  assert.equal(spec.capacity.remoteUser, 'zephyr');
+  assert.equal(spec.capacity.name, 'pretrain');
+});
+
+test('every key of the TPU reaches the spec', () => {
+  const { spec } = specOf(
+    `job: {tags: [mine]}
+tpu:
+  project: my-project
+  ownership: standing
+  allocation_mode: tpu-vm
+  accelerator: v5litepod-8
+  name: yufeng-\${tpu.accelerator}
+  zone: us-west4-a
+  version: v2-alpha-tpuv5-lite
+  pricing: ondemand
+  startup_script: boot.sh
+  tags: ["jobman", "experiment"]
+  metadata: {owner: "yufeng", run: 7}
+command: {run: ls}
+`,
+    { files: { '/work/boot.sh': '#!/bin/sh\napt-get update\n' } },
+  );
+  assert.deepEqual(spec.capacity, {
+    kind: 'tpu',
+    ownership: 'standing',
+    mode: 'tpu-vm',
+    project: 'my-project',
+    zone: 'us-west4-a',
+    accelerator: 'v5litepod-8',
+    name: 'yufeng-v5litepod-8',
+    runtimeVersion: 'v2-alpha-tpuv5-lite',
+    pricing: 'ondemand',
+    startupScript: '#!/bin/sh\napt-get update\n',
+    networkTags: ['jobman', 'experiment'],
+    metadata: { owner: 'yufeng', run: '7' },
+    remoteUser: null,
+    privateKey: null,
+    pricePerHour: null,
+  });
+  assert.deepEqual(spec.tags, ['mine', 'jobman', 'experiment'], 'the tags of the TPU are labels of the job');
+  assert.equal(spec.recovery.preset, 'pass', 'what is not taken away needs no recovery');
+});
+
+test('a startup script is a file, not a text', () => {
+  const text =
+    'tpu: {project: p-1, accelerator: v4-8, zone: us-central2-b, startup_script: boot.sh}\ncommand: {run: ls}\n';
+  assert.match(problemsOf(text).join(), /tpu\.startup_script: the file \/work\/boot\.sh does not exist/);
+});
+
+test('a name of the job makes a name for the TPU', () => {
+  const nameOf = (name: string): string => {
+    const { capacity } = specOf(tpu(`job: {name: ${JSON.stringify(name)}}\n`)).spec;
+    return capacity.kind === 'tpu' ? capacity.name : '';
+  };
+  assert.equal(nameOf('My_Run.v2'), 'my-run-v2');
+  assert.equal(nameOf('2024-llama'), 'llama');
+  assert.equal(nameOf('...'), 'job');
+});
+
+test('a file whose name is a number gets a job name that is no id', () => {
+  assert.equal(specOf(tpu(), { file: '/work/12.yaml' }).spec.name, 'job-12');
+});
+
+test('the local section places everything on this machine', () => {
+  const { spec, warnings } = specOf(
+    'local: {workdir: sub}\njob: {checkpoint_dir: ~/ckpt, files: [a]}\ngcsfuse: {bucket_name: abc, mount_path: ~/b}\nssh: {private_key: k}\ncommand: {run: ls, workers: [0]}\n',
+    { files: { '/work/sub/x': '' } },
+  );
+  assert.deepEqual(spec.capacity, { kind: 'local', ownership: 'standing', workdir: '/work/sub' });
+  assert.equal(spec.command.workdir, '/work/sub');
+  assert.equal(spec.command.checkpointDir, '/home/ada/ckpt');
+  assert.deepEqual(spec.steps, []);
+  assert.equal(spec.recovery.preset, 'pass');
+  assert.equal(warnings.length, 3, warnings.join('\n'));
+  assert.match(
+    problemsOf('local: {workdir: nowhere}\ncommand: {run: ls}\n').join(),
+    /there is no folder \/work\/nowhere/,
+  );
+});
+
+test('the machine of jobman may be the place of the command', () => {
+  const { spec } = specOf(tpu('job: {checkpoint_dir: ckpt}\n', 'run: ls, runs_on: here'));
+  assert.equal(spec.command.place, 'here');
+  assert.equal(spec.command.workdir, '/work');
+  assert.equal(spec.command.checkpointDir, '/work/ckpt');
+  assert.match(
+    problemsOf(tpu('docker: {image: i}\n', 'run: ls, runs_on: here')).join(),
+    /command\.runs_on: here is the machine of jobman, and docker/,
+  );
+});
+
+test('checkpoints may go to a bucket that is not mounted', () => {
+  assert.equal(specOf(tpu('job: {checkpoint_dir: "gs://b/ckpt"}\n')).spec.command.checkpointDir, 'gs://b/ckpt');
+  assert.match(problemsOf(tpu('job: {checkpoint_dir: ../x}\n')).join(), /is not below the login folder/);
+});
+
+test('recovery is a preset, a looping job, or rules of its own before those of a preset', () => {
+  assert.deepEqual(specOf(tpu('recovery: reapply\n')).spec.recovery.rules, presets.reapply);
+  const looping = specOf(tpu('job: {loop: true}\n')).spec.recovery;
+  assert.equal(looping.preset, 'loop: true');
+  assert.equal(looping.budget.failures, 1000);
+  assert.equal(specOf(tpu('job: {loop: failures}\n')).spec.recovery.preset, 'loop: failures');
+  assert.equal(specOf(tpu('job: {loop: no}\n')).spec.recovery.preset, 'pre');
+  const own = specOf(
+    tpu(`recovery:
+  preset: rerun
+  rules:
+    - {reason: command_failed, evidence: out_of_memory, then: fail}
+    - {reason: command_failed, then: resume}
+    - {reason: preempted, then: rerun}
+  budget: {preemptions: 5, failures: 2}
+  delay: 1m
+  delay_max: 1h
+  unreachable_grace: 10m
+`),
+  ).spec.recovery;
+  assert.equal(own.preset, 'rerun and rules of its own');
+  assert.deepEqual(own.rules.slice(0, 3), [
+    { reason: 'command_failed', evidence: 'out_of_memory', answer: { then: 'fail', on: 'same' } },
+    { reason: 'command_failed', answer: { then: 'resume', on: 'same' } },
+    { reason: 'preempted', answer: { then: 'rerun', on: 'new' } },
+  ]);
+  assert.deepEqual(own.rules.slice(3), presets.rerun);
+  assert.deepEqual(own.budget, { preemptions: 5, failures: 2 });
+  assert.deepEqual([own.delay, own.delayMax, own.unreachableGrace], [minute, hour, 10 * minute]);
+});
+
+test('versions of Python are one thing in three writings', () => {
+  for (const written of ['3.10', '"3.10"', 'python3.10']) {
+    const { spec } = specOf(tpu(`venv: {name: v, python: ${written}}\n`));
+    assert.match(spec.steps[0]?.apply ?? '', /^python=python3\.10$/m, written);
+  }
+  assert.match(problemsOf(tpu('venv: {python: three}\n')).join(), /venv\.python: "three" is no version of Python/);
+});
+
+test('a virtual environment has a name or a path', () => {
+  const folderOf = (keys: string): string =>
+    /^folder=(.*)$/m.exec(specOf(tpu(`venv: ${keys}\n`)).spec.steps[0]?.apply ?? '')?.[1] ?? '';
+  assert.equal(folderOf('{name: maxtext}'), '"$HOME"/venv/maxtext');
+  assert.equal(folderOf('{path: /opt/maxtext}'), '/opt/maxtext');
+  assert.equal(folderOf('{path: ~/envs/maxtext, name: maxtext}'), '"$HOME"/envs/maxtext');
+  assert.match(problemsOf(tpu('venv: {path: /opt/a, name: b}\n')).join(), /path and name disagree/);
+});
+
+test('recipes of environments are read here and travel with the job', () => {
+  const files = { '/work/assets/r.txt': 'numpy\n-r other.txt\n', '/work/assets/c.yaml': 'dependencies: [python]\n' };
+  const venv = specOf(tpu('venv: {name: v, requirements_file: assets/r.txt}\n'), { files });
+  assert.match(venv.spec.steps[0]?.apply ?? '', /numpy\n-r other\.txt\nJOBMAN_END/);
+  assert.match(venv.warnings.join(), /names another file \(-r other\.txt\)/);
+  assert.match(
+    specOf(tpu('conda: {env_name: c, yaml_file: assets/c.yaml}\n'), { files }).spec.steps[0]?.apply ?? '',
+    /dependencies: \[python\]/,
+  );
+  assert.match(
+    problemsOf(tpu('conda: {name: c, config_file: no.yaml}\n')).join(),
+    /conda\.config_file: the file \/work\/no\.yaml does not exist/,
+  );
+});

@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { problemsOf, specOf, tpu } from './pretend.ts';
+
+const all = `ssh: {private_key: ~/.ssh/id}
+gcsfuse: {bucket_name: my-bucket, mount_path: ~/bucket}
+docker: {image: "img:1"}
+conda: {name: c}
+venv: {name: v}
+`;
+const files = { '/home/ada/.ssh/id': 'x', '/home/ada/.ssh/id.pub': 'x', '/home/ada/.ssh/git': 'x' };
+
+function steps(more: string, without = ''): readonly string[] {
+  const text = all
+    .split('\n')
+    .filter((line) => without === '' || !line.startsWith(without))
+    .join('\n');
+  return specOf(tpu(text + more), { files }).spec.steps.map(({ name }) => name);
+}
+
+test('job.env_type chooses among the environments that stand there', () => {
+  assert.deepEqual(steps('job: {env_type: docker}\n'), ['ssh', 'gcsfuse', 'docker']);
+  assert.deepEqual(steps('job: {env_type: conda}\n'), ['ssh', 'gcsfuse', 'conda']);
+});
+
+test('setup.modules chooses and orders', () => {
+  assert.deepEqual(steps('setup: {modules: [gcsfuse, ssh, docker, command]}\n'), ['gcsfuse', 'ssh', 'docker']);
+  assert.deepEqual(steps('setup: {modules: [venv]}\n'), ['venv']);
+  assert.deepEqual(steps('setup: {modules: []}\n'), []);
+  assert.deepEqual(steps('setup: {modules: [gcsfuse]}\njob: {env_type: venv}\n'), ['gcsfuse', 'venv']);
+});
+
+test('a login key counts whether or not the workers are given keys', () => {
+  const { capacity } = specOf(tpu(`${all}setup: {modules: [venv]}\n`), { files }).spec;
+  assert.ok(capacity.kind === 'tpu');
+  assert.equal(capacity.privateKey, '/home/ada/.ssh/id');
+});
+
+test('with one environment nothing has to be chosen, with several something must be', () => {
+  const one = tpu('venv: {name: v}\n');
+  assert.deepEqual(
+    specOf(one).spec.steps.map(({ name }) => name),
+    ['venv'],
+  );
+  assert.match(
+    problemsOf(tpu(all), { files }).join(),
+    /conda: docker and conda and venv stand here and none is chosen; say which with job\.env_type/,
+  );
+  assert.deepEqual(
+    specOf(tpu('venv: {name: v}\nconda: {name: c, enabled: false}\n')).spec.steps.map(({ name }) => name),
+    ['venv'],
+  );
+});
+
+test('two environments are one too many, unless one is a container around the other', () => {
+  assert.match(
+    problemsOf(tpu(`${all}setup: {modules: [conda, venv]}\n`), { files }).join(),
+    /setup\.modules: two environments are chosen, conda and venv/,
+  );
+  assert.match(
+    problemsOf(tpu(`${all}setup: {modules: [conda]}\njob: {env_type: venv}\n`), { files }).join(),
+    /job\.env_type: two environments are chosen/,
+  );
+  assert.match(
+    problemsOf(tpu(`${all}setup: {modules: [docker, conda, venv]}\n`), { files }).join(),
+    /two environments are chosen/,
+  );
+  const { spec } = specOf(tpu(`${all}setup: {modules: [docker, conda]}\n`), { files });
+  assert.deepEqual(
+    spec.steps.map(({ name }) => name),
+    ['docker'],
+    'the environment is made inside the container',
+  );
+  assert.match(spec.command.script, /docker run/);
+  assert.match(spec.command.script, /conda.* run --no-capture-output -n c/);
+});
+
+test('what is chosen must be there, once', () => {
+  assert.match(
+    problemsOf(tpu('job: {env_type: docker}\n')).join(),
+    /job\.env_type: chooses docker, and there is no section docker/,
+  );
+  assert.match(problemsOf(tpu('setup: {modules: [gcsfuse]}\n')).join(), /setup\.modules: chooses gcsfuse/);
+  assert.match(problemsOf(tpu('setup: {modules: [files]}\n')).join(), /lists files, and job\.files names none/);
+  assert.match(
+    problemsOf(tpu('venv: {}\nsetup: {modules: [venv, venv]}\n')).join(),
+    /setup\.modules\[1\]: lists venv twice/,
+  );
+  assert.match(problemsOf(tpu('conda: {name: c, enabled: false}\njob: {env_type: conda}\n')).join(), /chooses conda/);
+});
+
+test('slips in sections that are not used are said all the same', () => {
+  assert.match(
+    problemsOf(tpu('job: {env_type: venv}\nvenv: {}\nconda: {nmae: x}\n')).join(),
+    /conda\.nmae: is no key of conda \(did you mean name\?\)/,
+  );
+});
+
+test('the older form of the ssh section makes the workers reach each other', () => {
+  const { spec } = specOf(tpu('ssh: {tpu_private_key: ~/.ssh/id, tpu_public_key: ~/.ssh/id.pub}\n'), { files });
+  const [ssh] = spec.steps;
+  assert.deepEqual(ssh?.files.slice(0, 2), [
+    { kind: 'local', from: '/home/ada/.ssh/id', to: '~/.ssh/id', mode: 0o600 },
+    { kind: 'local', from: '/home/ada/.ssh/id.pub', to: '~/.ssh/id.pub', mode: 0o644 },
+  ]);
+  const config = ssh?.files[2];
+  assert.ok(config?.kind === 'frozen');
+  assert.match(Buffer.from(config.base64, 'base64').toString(), /^Host 10\.\*\n {2}IdentityFile ~\/\.ssh\/id\n/);
+  assert.match(ssh?.apply ?? '', /authorized_keys/);
+  assert.equal(JSON.stringify(spec.steps).includes('PRIVATE'), false, 'no key is frozen into the job');
+});
+
+test('identities are copied with their lines for ssh_config', () => {
+  const { spec } = specOf(
+    tpu(
+      'ssh:\n  private_key: ~/.ssh/id\n  identities:\n    - private_key: ~/.ssh/git\n      config_entry: |\n        Host github.com\n          User git\n',
+    ),
+    { files },
+  );
+  assert.deepEqual(
+    spec.steps[0]?.files.map(({ to }) => to),
+    ['~/.ssh/git', '~/.ssh/jobman_config'],
+  );
+  assert.equal((spec.steps[0]?.apply ?? '').includes('authorized_keys'), false);
+});
+
+test('a key that is missing here is a problem for create and a warning for a check', () => {
+  const text = tpu('ssh: {private_key: ~/.ssh/nobody}\n');
+  assert.match(problemsOf(text).join(), /ssh\.private_key: the key file \/home\/ada\/\.ssh\/nobody does not exist/);
+  assert.match(specOf(text, { purpose: 'check' }).warnings.join(), /create will refuse/);
+  assert.match(
+    problemsOf(tpu('ssh: {identities: [{private_key: /a/id}, {private_key: /b/id}]}\n'), {
+      files: { '/a/id': '', '/b/id': '' },
+    }).join(),
+    /two keys are called id/,
+  );
+});
+
+test('buckets are mounted with their caches, several of them', () => {
+  const { spec } = specOf(
+    tpu(`gcsfuse:
+  bucket_name: llm_pruning_us_central2_b
+  mount_path: /home/zephyr/gcs-bucket
+  cache: {dir: ~/cache dir, metadata_ttl_secs: -1, stat_cache_max_size_mb: 32, type_cache_max_size_mb: 4, file_cache_max_size_mb: 100, cache_file_for_range_read: true, enable_parallel_downloads: false, prefix: "echo \${HOME}"}
+  extra_mounts:
+    - {mount_path: ~/again}
+    - {bucket_name: "gs://other-bucket/", mount_path: /mnt/other/}
+`),
+  );
+  const apply = spec.steps[0]?.apply ?? '';
+  assert.match(apply, /bucket=llm_pruning_us_central2_b\npath=\/home\/zephyr\/gcs-bucket\n/);
+  assert.match(apply, /bucket=llm_pruning_us_central2_b\npath="\$HOME"\/again\n/);
+  assert.match(apply, /bucket=other-bucket\npath=\/mnt\/other\n/);
+  assert.match(
+    apply,
+    /--cache-dir="\$HOME"\/'cache dir' --metadata-cache-ttl-secs=-1 --stat-cache-max-size-mb=32 --type-cache-max-size-mb=4 --file-cache-max-size-mb=100 --file-cache-cache-file-for-range-read=true --file-cache-enable-parallel-downloads=false/,
+  );
+  assert.match(apply, /echo \$\{HOME\}\n/);
+  assert.match(
+    problemsOf(tpu('gcsfuse: {bucket_name: a-b, mount_path: ~/x, extra_mounts: [{mount_path: ~/x/}]}\n')).join(),
+    /is mounted twice/,
+  );
+  assert.match(
+    problemsOf(tpu('gcsfuse: {bucket_name: "My Bucket", mount_path: ~/x}\n')).join(),
+    /is no name of a bucket/,
+  );
+  assert.match(
+    problemsOf(tpu('gcsfuse: {bucket_name: a-b, mount_path: ~bob/x}\n')).join(),
+    /is not below the login folder/,
+  );
+});
+
+test('flags of docker are words as a shell splits them', () => {
+  const { spec } = specOf(
+    tpu(
+      'docker: {image: i, flags: ["--shm-size 10g", "--label=\'a b\'"], workdir: /w, mount_dirs: ["~/data:/data:ro", "/dev"], env_vars: ["A=it\'s"]}\n',
+    ),
+  );
+  assert.match(spec.command.script, /--volume "\$HOME"\/data:\/data:ro/);
+  assert.match(spec.command.script, /--volume \/dev:\/dev/);
+  assert.match(spec.command.script, /--workdir \/w/);
+  assert.match(spec.command.script, / {2}--shm-size \\\n {2}10g \\\n {2}'--label=a b' \\\n/);
+  assert.match(
+    problemsOf(tpu('docker: {image: i, flags: ["--label=\'a"]}\n')).join(),
+    /docker\.flags\[0\]: has a quote that is not closed/,
+  );
+});
+
+test('the folder of the command is inside the container when there is one', () => {
+  const { spec } = specOf(tpu('docker: {image: i, workdir: /a}\n', 'run: ls, workdir: /b'));
+  assert.equal(spec.command.workdir, null);
+  assert.match(spec.command.script, /--workdir \/b/);
+});
