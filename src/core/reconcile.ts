@@ -59,7 +59,7 @@ function answer(view: View, situation: Situation): Arm {
     case 'settled':
       return { actions: [], ...tidySettled(job, now) };
     case 'ended_by_owner':
-      return goOn(settleAsAsked(job, now), now);
+      return settledOrOn(settleAsAsked(job, now), now);
     case 'wanted':
       return goOn(answerWish(job, now), now);
     default:
@@ -74,7 +74,7 @@ function answerAttempt(view: View, attempt: Attempt, situation: Exclude<Situatio
   const { job, now } = view;
   switch (situation.kind) {
     case 'over':
-      return goOn(closeAttempt(view, attempt), now);
+      return settledOrOn(closeAttempt(view, attempt), now);
     case 'ending':
       return windDown(view, attempt);
     case 'must_end':
@@ -114,6 +114,13 @@ function rest(job: Job, wakeAt: Instant | undefined): Arm {
 /** Something was recorded that opens the way to the next thing: look at once. */
 function goOn(change: Change, now: Instant): Arm {
   return { ...change, actions: [], wakeAt: now };
+}
+
+/** The job may have come to its end by it: then there is only something to let go of, or nothing at all. */
+function settledOrOn(change: Change, now: Instant): Arm {
+  if (change.job.settled === null) return goOn(change, now);
+  const { wakeAt, ...tidied } = tidySettled(change.job, now);
+  return { job: tidied.job, events: [...change.events, ...tidied.events], actions: [], wakeAt };
 }
 
 function end(view: View, attempt: Attempt, { reason, evidence }: Extract<Situation, { kind: 'must_end' }>): Arm {

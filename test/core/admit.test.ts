@@ -1,0 +1,38 @@
+// Whose turn it is on this machine.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { admission, admit } from '../../src/core/admit.ts';
+import type { Job } from '../../src/core/job.ts';
+import { World, freshJob, local, spec } from './world.ts';
+
+function waiting(id: string, at: number): Job {
+  return { ...freshJob(spec({ capacity: local })).job, id, wish: { how: 'fresh', at } };
+}
+
+function holding(id: string): Job {
+  const world = new World(spec({ capacity: local, steps: [] }));
+  world.settleNow();
+  return { ...world.job, id };
+}
+
+test('those who hold a slot keep it, and the longest waiting get what is left', () => {
+  const jobs = [waiting('000003', 30), holding('000009'), waiting('000002', 20), waiting('000001', 40)];
+  assert.deepEqual([...admit(2, jobs)], ['000009', '000002']);
+});
+
+test('of two that came at one moment the lower number goes first', () => {
+  assert.deepEqual([...admit(1, [waiting('000005', 1), waiting('000004', 1)])], ['000004']);
+});
+
+test('more holders than slots, after the limit was lowered, all go on', () => {
+  assert.deepEqual([...admit(1, [holding('000001'), holding('000002'), waiting('000003', 1)])], ['000001', '000002']);
+});
+
+test('a job of a cloud takes no turn, and one that has to wait is told why', () => {
+  assert.deepEqual(admission(0, new Set(), freshJob().job), { ok: true });
+  assert.deepEqual(admission(4, new Set(), waiting('000001', 1)), {
+    ok: false,
+    detail: 'all 4 slots of this machine are taken',
+  });
+});

@@ -1,0 +1,116 @@
+// The owner's words: who may say which when, and what each does to a job.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ask, jobCan } from '../../src/core/ask.ts';
+import type { Verb } from '../../src/core/ask.ts';
+import { historyTellsTheState } from '../../src/core/history.ts';
+import type { Job } from '../../src/core/job.ts';
+import { phaseOf } from '../../src/core/phase.ts';
+import { hour } from '../../src/core/time.ts';
+import { World, freshJob, spec } from './world.ts';
+
+const verbs: readonly Verb[] = ['start', 'stop', 'resume', 'rerun', 'cancel', 'delete'];
+
+function allowed(job: Job, options: { readonly release?: boolean } = {}): readonly Verb[] {
+  return verbs.filter((verb) => jobCan(job, verb, 'alice', options).ok);
+}
+
+function brought(to: 'running' | 'stopped' | 'succeeded' | 'failed' | 'cancelled' | 'kept'): World {
+  const world = new World(
+    spec({ preset: 'pass', finish: { capacity: to === 'kept' ? 'keep' : 'release', keepFor: null } }),
+  );
+  world.settleNow();
+  if (to === 'stopped') world.ask('stop');
+  if (to === 'cancelled') world.ask('cancel');
+  if (to === 'succeeded' || to === 'kept') world.exitAll(0);
+  if (to === 'failed') world.exitAll(1);
+  if (to !== 'running') world.live(() => false, hour / 10);
+  assert.equal(phaseOf(world.job), to === 'kept' ? 'succeeded' : to);
+  return world;
+}
+
+test('which words each phase allows', () => {
+  assert.deepEqual(allowed(freshJob().job), ['stop', 'cancel', 'delete']);
+  assert.deepEqual(allowed(brought('running').job), ['stop', 'cancel', 'delete']);
+  assert.deepEqual(allowed(brought('stopped').job), ['start', 'stop', 'resume', 'rerun', 'cancel', 'delete']);
+  assert.deepEqual(allowed(brought('succeeded').job), ['resume', 'rerun', 'delete']);
+  assert.deepEqual(allowed(brought('failed').job), ['resume', 'rerun', 'delete']);
+  assert.deepEqual(allowed(brought('cancelled').job), ['resume', 'rerun', 'cancel', 'delete']);
+  assert.deepEqual(allowed(brought('kept').job), ['resume', 'rerun', 'cancel', 'delete']);
+  assert.deepEqual(allowed(brought('kept').job, { release: true }), ['stop', 'resume', 'rerun', 'cancel', 'delete']);
+});
+
+test('a refusal says what happened, to which job, and what to do', () => {
+  const job = brought('running').job;
+  assert.deepEqual(jobCan(job, 'stop', 'bob'), {
+    ok: false,
+    sentence: 'job 000001 (iris) belongs to alice; only its owner may stop it',
+  });
+  assert.deepEqual(jobCan(job, 'resume', 'alice'), {
+    ok: false,
+    sentence: 'job 000001 (iris) is under way already (running); stop it first to resume it',
+  });
+  assert.deepEqual(jobCan(brought('succeeded').job, 'stop', 'alice'), {
+    ok: false,
+    sentence: 'job 000001 (iris) is not running: it has succeeded, and holds nothing',
+  });
+});
+
+test('another owner is refused every word', () => {
+  const job = brought('stopped').job;
+  for (const verb of verbs) assert.equal(jobCan(job, verb, 'bob').ok, false);
+});
+
+test('a job that is being deleted hears no other word, and one that is removed none at all', () => {
+  const world = brought('running');
+  world.ask('delete');
+  assert.deepEqual(allowed(world.job), ['delete']);
+  world.live(() => world.job.removed, hour);
+  assert.deepEqual(allowed(world.job), []);
+});
+
+test('a word said twice changes nothing the second time', () => {
+  for (const verb of ['stop', 'cancel', 'delete'] as const) {
+    const once = ask(brought('running').job, verb, { by: 'alice' }, 5).job;
+    const twice = ask(once, verb, { by: 'alice' }, 6);
+    assert.equal(twice.job, once);
+    assert.deepEqual(twice.events, []);
+  }
+});
+
+test('a softer word after a harder one gives nothing back', () => {
+  const cancelled = ask(brought('running').job, 'cancel', { by: 'alice' }, 5).job;
+  assert.equal(ask(cancelled, 'stop', { by: 'alice' }, 6).job.desired, 'end');
+});
+
+test('cancel makes a stopped job cancelled, and leaves a verdict that the job came to by itself', () => {
+  const stopped = brought('stopped');
+  stopped.ask('cancel');
+  assert.equal(phaseOf(stopped.job), 'cancelled');
+  assert.deepEqual(historyTellsTheState(stopped.events, stopped.job), []);
+  const kept = brought('kept');
+  kept.ask('cancel');
+  assert.equal(phaseOf(kept.job), 'succeeded');
+  kept.live(() => false, hour);
+  assert.equal(kept.nodes.size, 0);
+});
+
+test('delete with force takes the job off the list now, whatever it still holds', () => {
+  const world = brought('running');
+  world.ask('delete', { force: true });
+  assert.equal(world.job.removed, true);
+  assert.equal(world.nodes.size, 1);
+  world.settleNow();
+  assert.deepEqual(world.decision?.actions, []);
+  assert.deepEqual(historyTellsTheState(world.events, world.job), []);
+});
+
+test('a second wish before the first is answered replaces it', () => {
+  const world = brought('stopped');
+  world.ask('resume');
+  world.ask('stop');
+  world.ask('rerun');
+  world.settleNow();
+  assert.deepEqual([world.job.attempts.at(-1)?.how, world.job.attempts.length], ['rerun', 2]);
+});

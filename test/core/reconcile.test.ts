@@ -1,0 +1,710 @@
+// The life of a job, situation by situation, as sentences.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { actionKey } from '../../src/core/decision.ts';
+import { lastAllocation, lastAttempt } from '../../src/core/job.ts';
+import { known, unknown } from '../../src/core/observation.ts';
+import { phaseOf } from '../../src/core/phase.ts';
+import { hour, minute, second } from '../../src/core/time.ts';
+import { World, local, spec, step, tpu } from './world.ts';
+
+const standing = { ...tpu, ownership: 'standing' as const };
+
+function keys(world: World): readonly string[] {
+  return world.decision?.actions.map(actionKey) ?? [];
+}
+
+function running(given = spec()): World {
+  const world = new World(given);
+  world.settleNow();
+  assert.equal(phaseOf(world.job), 'running');
+  return world;
+}
+
+function host(world: World, worker: number): World['here'] {
+  const found = world.node.workers[worker];
+  if (found === undefined) throw new Error(`there is no worker ${worker}`);
+  return found;
+}
+
+// ------------------------------------------------------------------------------------------ capacity
+
+test('the first pass records an attempt and its allocation and looks again before it asks for anything', () => {
+  const world = new World();
+  const { actions, wakeAt } = world.pass();
+  assert.deepEqual(actions, []);
+  assert.equal(wakeAt, world.now);
+  assert.equal(lastAllocation(world.job)?.requestedAt, null);
+});
+
+test('what is absent is asked for, and the request stays in the decision until it is confirmed', () => {
+  const world = new World();
+  world.pass();
+  world.pass();
+  assert.deepEqual(keys(world), ['request/1']);
+  world.pass();
+  assert.deepEqual(keys(world), ['request/1']);
+});
+
+test('nothing is asked for while nobody can say whether it is there', () => {
+  const world = new World();
+  world.cloudAnswers = false;
+  world.settleNow();
+  assert.deepEqual(keys(world), []);
+  assert.equal(phaseOf(world.job), 'queued');
+  assert.equal(lastAllocation(world.job)?.silentWho, 'allocation');
+});
+
+test('a request that was accepted is not sent again because a list does not show it yet', () => {
+  const world = new World();
+  world.pass();
+  world.pass();
+  world.outcomes = [{ key: 'request/1', at: world.now, result: { kind: 'done' } }];
+  world.pass();
+  assert.deepEqual(keys(world), []);
+  world.now += 5 * second;
+  world.pass();
+  assert.deepEqual(keys(world), []);
+});
+
+test('what was accepted and is missed twice, ten seconds apart, is asked for again under its name', () => {
+  const world = new World();
+  world.pass();
+  world.pass();
+  world.outcomes = [{ key: 'request/1', at: world.now, result: { kind: 'done' } }];
+  world.pass();
+  world.now += 10 * second;
+  world.pass();
+  assert.equal(lastAllocation(world.job)?.lastFailure?.error.kind, 'internal');
+  world.now += 10 * second;
+  world.pass();
+  assert.deepEqual(keys(world), ['request/1']);
+});
+
+test('a stockout is waited for without limit, more patiently each time', () => {
+  const world = new World();
+  world.refusal = {
+    kind: 'failed',
+    evidence: { detail: '' },
+    error: { kind: 'stockout', message: 'none left', raw: 'none' },
+  };
+  world.live(() => false, 6 * hour);
+  assert.equal(phaseOf(world.job), 'queued');
+  const refusals = world.events.filter(({ kind }) => kind === 'allocation_refused').map(({ at }) => at);
+  const waits = refusals.slice(1).map((at, index) => at - (refusals[index] ?? 0));
+  assert.ok((waits[0] ?? 0) >= 22 * second && (waits[0] ?? 0) <= 38 * second);
+  assert.ok((waits.at(-1) ?? 0) >= 7.5 * minute && (waits.at(-1) ?? 0) <= 13 * minute);
+  world.refusal = null;
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.equal(phaseOf(world.job), 'running');
+});
+
+test('a limit on the wait for capacity ends the job', () => {
+  const world = new World(spec({ limits: { ...spec().limits, capacityWait: 20 * minute } }));
+  world.refusal = {
+    kind: 'failed',
+    evidence: { detail: '' },
+    error: { kind: 'stockout', message: 'none left', raw: 'none' },
+  };
+  world.live(() => world.job.settled !== null, 2 * hour);
+  assert.deepEqual(world.job.settled?.reason, 'allocation_failed');
+  assert.equal(world.now, world.job.createdAt + 20 * minute);
+});
+
+for (const kind of ['permission', 'invalid', 'not_found'] as const) {
+  test(`a request that ends in ${kind} ends the job at once`, () => {
+    const world = new World();
+    world.refusal = { kind: 'refused', evidence: { detail: '' }, error: { kind, message: 'no', raw: 'raw words' } };
+    world.settleNow();
+    assert.equal(world.job.settled?.reason, 'allocation_failed');
+    assert.equal(world.job.attempts[0]?.ending?.evidence.raw, 'raw words');
+  });
+}
+
+test('something foreign under the name ends the job and is never released', () => {
+  const world = new World();
+  world.pass();
+  world.nodes.set(1, { ...world.newNode('ready'), state: 'foreign' });
+  world.settleNow();
+  assert.equal(world.job.settled?.reason, 'allocation_failed');
+  assert.equal(world.nodes.size, 1);
+  assert.ok(!world.kinds().includes('allocation_released'));
+});
+
+test('capacity that fails before it is ready is let go, seen gone, and asked for under a new number at the pace of its error', () => {
+  const world = new World();
+  world.pass();
+  world.pass();
+  const failed = { ...world.newNode('lost'), cause: 'failed' as const };
+  world.nodes.set(1, failed);
+  world.live(() => world.nodes.has(2), hour);
+  assert.equal(world.job.attempts[0]?.ending?.reason, 'allocation_failed');
+  assert.ok(!world.nodes.has(1));
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.deepEqual([lastAttempt(world.job)?.ordinal, lastAttempt(world.job)?.stage], [2, 0]);
+});
+
+// ------------------------------------------------------------------------------------------ setup and start
+
+test('every worker goes through its steps in order, side by side with the others', () => {
+  const world = new World(spec({ steps: [step('ssh'), step('docker')] }));
+  const asked: string[][] = [];
+  world.onPass = (_before, _observation, decision) => {
+    const steps = decision.actions.filter(({ kind }) => kind === 'step').map(actionKey);
+    if (steps.length > 0) asked.push(steps);
+  };
+  world.settleNow();
+  assert.deepEqual(asked, [
+    ['step/1/0/ssh', 'step/1/1/ssh'],
+    ['step/1/0/docker', 'step/1/1/docker'],
+  ]);
+});
+
+test('no worker starts before every worker is prepared', () => {
+  const world = new World();
+  world.pass();
+  world.pass();
+  world.act();
+  world.pass();
+  host(world, 0).proofs.add('ssh-1');
+  world.pass();
+  assert.deepEqual(keys(world), ['step/1/1/ssh']);
+  host(world, 1).proofs.add('ssh-1');
+  world.pass();
+  assert.deepEqual(keys(world), ['start/1/0', 'start/1/1']);
+  assert.equal(world.job.attempts[0]?.startedAt, world.now);
+});
+
+test('a start is repeated on the worker that shows no run, and only there', () => {
+  const world = new World();
+  world.pass();
+  world.pass();
+  world.act();
+  for (const worker of [0, 1]) host(world, worker).proofs.add('ssh-1');
+  world.pass();
+  world.act([{ kind: 'start', attempt: 1, allocation: 1, worker: 1 }]);
+  world.pass();
+  assert.deepEqual(keys(world), ['start/1/0']);
+});
+
+test('a step that fails is tried again after a wait, and ends the attempt when its tries are used up', () => {
+  const world = new World(spec({ preset: 'pass' }));
+  world.stepResult = { kind: 'failed', evidence: { detail: 'apt is locked' } };
+  world.settleNow();
+  assert.equal(phaseOf(world.job), 'setup');
+  world.live(() => world.job.settled !== null, hour);
+  assert.equal(world.job.settled?.reason, 'setup_failed');
+  assert.match(
+    world.job.attempts[0]?.ending?.evidence.detail ?? '',
+    /^step ssh failed on worker 0 \(3 tries\): apt is locked$/,
+  );
+});
+
+test('a step that is refused is not tried again', () => {
+  const world = new World(spec({ preset: 'pass' }));
+  world.stepResult = { kind: 'refused', evidence: { detail: 'no such bucket' } };
+  world.settleNow();
+  assert.equal(world.job.settled?.reason, 'setup_failed');
+});
+
+test('a command for a worker that does not exist fails instead of waiting for ever', () => {
+  const world = new World(spec({ command: { ...spec().command, workers: [7] } }));
+  world.settleNow();
+  assert.match(world.job.attempts[0]?.ending?.evidence.detail ?? '', /worker 7, and there are 2 workers/);
+});
+
+test('a job of this machine needs three passes from nothing to its end', () => {
+  const world = new World(spec({ capacity: local, steps: [], preset: 'pass' }));
+  world.pass();
+  world.pass();
+  assert.deepEqual(keys(world), ['start/1/0']);
+  world.act();
+  world.exitAll(0);
+  world.pass();
+  assert.equal(phaseOf(world.job), 'succeeded');
+  assert.equal(world.decision?.wakeAt, undefined);
+});
+
+test('a job that has to wait for its turn does nothing and asks for no wakeup', () => {
+  const world = new World(spec({ capacity: local, steps: [] }));
+  world.admitted = { ok: false, detail: 'all slots are taken' };
+  const { job } = world;
+  const { wakeAt, actions } = world.pass();
+  assert.deepEqual([wakeAt, actions, phaseOf(world.job)], [undefined, [], 'queued']);
+  assert.equal(world.job, job);
+});
+
+// ------------------------------------------------------------------------------------------ running and ending
+
+test('at rest a running job keeps its very record and is woken only for what may be due', () => {
+  const world = running(spec({ capacity: local, steps: [], limits: { ...spec().limits, maxRuntime: hour } }));
+  const { job } = world;
+  world.now += minute;
+  const { events, actions, wakeAt } = world.pass();
+  assert.equal(world.job, job);
+  assert.deepEqual([events, actions, wakeAt], [[], [], (job.attempts[0]?.runningAt ?? 0) + hour]);
+});
+
+test('an owned TPU is looked at often enough to act on a preemption within thirty seconds', () => {
+  const world = running();
+  assert.ok((world.decision?.wakeAt ?? Infinity) - world.now <= 25 * second);
+});
+
+test('a worker that has ended well waits for the others', () => {
+  const world = running();
+  world.exit(0, 0);
+  world.settleNow();
+  assert.equal(phaseOf(world.job), 'running');
+  world.exit(1, 0);
+  world.settleNow();
+  assert.equal(phaseOf(world.job), 'succeeded');
+});
+
+test('one failing worker ends the attempt on all: the others are asked once, then killed', () => {
+  const world = running(spec({ preset: 'pass' }));
+  world.isStubborn = true;
+  world.exit(1, 3);
+  world.pass();
+  assert.deepEqual(keys(world), ['stop/1/0/ask']);
+  world.act();
+  world.pass();
+  assert.deepEqual(keys(world), []);
+  world.now += 30 * second;
+  world.pass();
+  // The machine goes anyway; the program is killed all the same, since nobody knows how long the machine takes to go.
+  assert.deepEqual(keys(world), ['stop/1/0/kill', 'release/1']);
+  assert.equal(world.job.attempts[0]?.endedAt, null);
+  assert.deepEqual(world.job.attempts[0]?.ending?.evidence, {
+    detail: 'exit code 3 on worker 1',
+    worker: 1,
+    exitCode: 3,
+  });
+});
+
+test('where the capacity stays, a program that ignores its signal is killed after the grace', () => {
+  const world = running(spec({ preset: 'loop: failures' }));
+  world.isStubborn = true;
+  world.exit(0, 3);
+  world.settleNow();
+  world.now += 30 * second;
+  world.pass();
+  assert.deepEqual(keys(world), ['stop/1/1/kill']);
+});
+
+test('of several failing workers the lowest gives the reason', () => {
+  const world = running(spec({ preset: 'pass' }));
+  world.exit(0, 4);
+  world.exit(1, 3);
+  world.settleNow();
+  assert.equal(world.job.attempts[0]?.ending?.evidence.exitCode, 4);
+});
+
+test('a program that vanished counts as unreachable, and explains what the others ran into', () => {
+  const world = running(spec({ preset: 'pass' }));
+  world.exit(0, 1);
+  world.run(1, 1).ended = 'vanished';
+  world.settleNow();
+  const ending = world.job.attempts[0]?.ending;
+  assert.equal(ending?.reason, 'unreachable');
+  assert.match(ending?.evidence.detail ?? '', /vanished on worker 1: the machine restarted/);
+});
+
+test('nobody is judged while another worker is silent: it may be the cause', () => {
+  const world = running(spec({ preset: 'pass' }));
+  world.exit(0, 1);
+  host(world, 1).isAnswering = false;
+  world.settleNow();
+  assert.equal(lastAttempt(world.job)?.ending, null);
+  host(world, 1).isAnswering = true;
+  world.settleNow();
+  assert.equal(lastAttempt(world.job)?.ending?.reason, 'command_failed');
+});
+
+test('a program that is killed on spot capacity is not blamed before the cloud has had time to own up', () => {
+  const world = running();
+  world.run(0, 1).ended = { exitCode: 143, signal: 'TERM', at: world.now };
+  world.settleNow();
+  assert.equal(lastAttempt(world.job)?.ending, null);
+  world.now += 10 * second;
+  world.preempt();
+  world.settleNow();
+  assert.equal(world.job.attempts[0]?.ending?.reason, 'preempted');
+
+  const killed = running();
+  killed.run(0, 1).ended = { exitCode: 143, signal: 'TERM', at: killed.now };
+  killed.live(() => lastAttempt(killed.job)?.ending !== null, 2 * minute);
+  assert.equal(killed.job.attempts[0]?.ending?.evidence.detail, 'killed by TERM on worker 0');
+});
+
+test('a program without output for the silence limit is hung', () => {
+  const world = running(spec({ preset: 'pass', limits: { ...spec().limits, silenceTimeout: 10 * minute } }));
+  world.live(() => world.job.settled !== null, hour);
+  assert.equal(world.job.settled?.reason, 'hung');
+});
+
+test('a program past its time limit is stopped, and no rule answers', () => {
+  const world = running(spec({ preset: 'loop: true', limits: { ...spec().limits, maxRuntime: 30 * minute } }));
+  world.cloudAnswers = false;
+  world.now += 31 * minute;
+  world.settleNow();
+  assert.equal(lastAttempt(world.job)?.ending?.reason, 'timed_out');
+  world.cloudAnswers = true;
+  world.live(() => world.job.settled !== null, hour);
+  assert.deepEqual([world.job.settled?.verdict, world.job.attempts.length], ['failed', 1]);
+});
+
+test('an exit that is seen counts although the cloud does not answer', () => {
+  const world = running();
+  world.cloudAnswers = false;
+  world.exitAll(0);
+  world.settleNow();
+  assert.equal(phaseOf(world.job), 'succeeded');
+});
+
+// ------------------------------------------------------------------------------------------ silence
+
+test('when nobody answers, nothing happens for as long as that lasts', () => {
+  const world = running();
+  world.cloudAnswers = false;
+  for (const worker of [0, 1]) host(world, worker).isAnswering = false;
+  world.live(() => false, 10 * hour);
+  assert.equal(phaseOf(world.job), 'running');
+  assert.equal(world.nodes.size, 1);
+  assert.equal(world.job.attempts.length, 1);
+});
+
+test('a worker that is silent while the cloud says ready ends the attempt after the grace', () => {
+  const world = running(spec({ preset: 'reapply' }));
+  const { now } = world;
+  host(world, 1).isAnswering = false;
+  world.settleNow();
+  assert.deepEqual(world.events.at(-1), { at: now, kind: 'silent', allocation: 1, detail: 'no answer', worker: 1 });
+  world.live(() => lastAttempt(world.job)?.ending !== null, hour);
+  assert.equal(world.now, now + 3 * minute);
+  assert.equal(lastAttempt(world.job)?.ending?.reason, 'unreachable');
+});
+
+test('the grace begins anew when the cloud itself was silent in between', () => {
+  const world = running();
+  host(world, 1).isAnswering = false;
+  world.cloudAnswers = false;
+  world.live(() => false, 20 * minute);
+  world.cloudAnswers = true;
+  world.settleNow();
+  assert.equal(lastAttempt(world.job)?.ending, null);
+  const back = world.now;
+  world.live(() => lastAttempt(world.job)?.ending !== null, hour);
+  assert.equal(world.now, back + 3 * minute);
+});
+
+test('a worker that answers again within the grace costs nothing but two lines of history', () => {
+  const world = running();
+  host(world, 1).isAnswering = false;
+  world.settleNow();
+  world.now += 2 * minute;
+  host(world, 1).isAnswering = true;
+  world.settleNow();
+  assert.deepEqual(world.kinds().slice(-2), ['silent', 'answering']);
+  assert.equal(phaseOf(world.job), 'running');
+});
+
+test('the next attempt waits until the silent worker has told the end of the last one', () => {
+  const world = running();
+  host(world, 1).isAnswering = false;
+  world.live(() => lastAttempt(world.job)?.ending !== null, hour);
+  world.now += minute;
+  world.settleNow();
+  assert.deepEqual([world.job.attempts.length, phaseOf(world.job)], [1, 'recovering']);
+  host(world, 1).isAnswering = true;
+  world.live(() => world.job.attempts.length === 2, minute);
+  assert.equal(world.job.attempts[1]?.allocation, 1);
+});
+
+test('capacity of our own whose worker stays silent for another grace is replaced after all', () => {
+  const world = running();
+  host(world, 1).isAnswering = false;
+  world.live(() => phaseOf(world.job) === 'running' && world.job.attempts.length === 2, hour);
+  assert.deepEqual([...world.nodes.keys()], [2]);
+  assert.equal(world.job.attempts[1]?.allocation, 2);
+});
+
+test('maintenance is no loss: the run is judged when the machine is back', () => {
+  const world = running();
+  world.node.state = 'interrupted';
+  world.live(() => false, 30 * minute);
+  assert.equal(lastAttempt(world.job)?.ending, null);
+  world.node.state = 'ready';
+  world.run(0, 1).ended = 'vanished';
+  world.run(1, 1).ended = 'vanished';
+  world.settleNow();
+  assert.deepEqual([world.job.attempts[0]?.ending?.reason, world.job.attempts[1]?.how], ['unreachable', 'resume']);
+});
+
+// ------------------------------------------------------------------------------------------ loss
+
+test('a preempted node is let go and seen gone before a new one is asked for', () => {
+  const world = running();
+  world.preempt();
+  world.pass();
+  assert.deepEqual(keys(world), ['release/1']);
+  assert.equal(phaseOf(world.job), 'recovering');
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.deepEqual([...world.nodes.keys()], [2]);
+  const kinds = world.kinds();
+  assert.ok(kinds.lastIndexOf('allocation_gone') < kinds.lastIndexOf('allocation_requested'));
+  assert.deepEqual([lastAttempt(world.job)?.how, lastAttempt(world.job)?.stage], ['resume', 1]);
+});
+
+test('one look that misses a ready node means nothing, two of them that it is lost', () => {
+  const world = running();
+  const node = world.nodes.get(1);
+  world.missNext = true;
+  world.settleNow();
+  assert.equal(lastAttempt(world.job)?.ending, null);
+  assert.ok(node !== undefined);
+  world.nodes.delete(1);
+  world.pass();
+  assert.equal(lastAttempt(world.job)?.ending, null);
+  world.now += 10 * second;
+  world.pass();
+  assert.equal(lastAttempt(world.job)?.ending?.reason, 'preempted');
+});
+
+test('a release is repeated until it is confirmed, and gone is believed at the second look', () => {
+  const world = running();
+  world.preempt();
+  world.pass();
+  world.pass();
+  assert.deepEqual(keys(world), ['release/1']);
+  world.act();
+  world.pass();
+  assert.deepEqual(keys(world), []);
+  assert.equal(world.job.allocations[0]?.goneAt, null);
+  world.now += 10 * second;
+  world.pass();
+  assert.equal(world.job.allocations[0]?.goneAt, world.now);
+});
+
+test('a deletion that was accepted and did not happen is asked for again', () => {
+  const world = running();
+  world.preempt();
+  world.pass();
+  world.outcomes = [{ key: 'release/1', at: world.now, result: { kind: 'done' } }];
+  world.pass();
+  assert.deepEqual(keys(world), []);
+  world.now += 30 * second;
+  world.pass();
+  assert.deepEqual(keys(world), ['release/1']);
+});
+
+test('a late reply about an earlier allocation touches nothing', () => {
+  const world = running();
+  world.preempt();
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  const { job } = world;
+  for (const result of [{ kind: 'done' }, { kind: 'failed', evidence: { detail: '' } }] as const) {
+    world.outcomes = ['request/1', 'release/1', 'step/1/0/ssh', 'start/1/0'].map((key) => ({
+      key,
+      at: world.now,
+      result,
+    }));
+    world.pass();
+    assert.equal(world.job, job);
+  }
+});
+
+test('a standing TPU is used as it stands and never let go at the end', () => {
+  const world = running(spec({ capacity: standing }));
+  assert.equal(lastAllocation(world.job)?.name, 'iris');
+  world.exitAll(0);
+  world.settleNow();
+  assert.deepEqual([phaseOf(world.job), world.nodes.size], ['succeeded', 1]);
+  assert.ok(!world.kinds().includes('allocation_released'));
+});
+
+test('a standing TPU that is not there is not made', () => {
+  const world = new World(spec({ capacity: standing }));
+  world.nodes.clear();
+  world.live(() => world.job.settled !== null, hour);
+  assert.match(world.job.attempts[0]?.ending?.evidence.detail ?? '', /there is no iris/);
+  assert.equal(world.nodes.size, 0);
+});
+
+test('a rule may apply for a standing TPU again: let go, seen gone, and asked for under the same name', () => {
+  const world = running(spec({ capacity: standing, preset: 'reapply' }));
+  world.preempt = (): void => {
+    Object.assign(world.nodes.get(1) ?? {}, { state: 'lost', detail: 'PREEMPTED', cause: 'preempted' });
+  };
+  world.preempt();
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.deepEqual(
+    world.job.allocations.map(({ name, goneAt }) => [name, goneAt !== null]),
+    [
+      ['iris', true],
+      ['iris', false],
+    ],
+  );
+});
+
+test('a standing TPU that was taken, and that no rule applies for again, fails the job after the grace', () => {
+  const world = running(spec({ capacity: standing, preset: 'pass' }));
+  Object.assign(world.nodes.get(1) ?? {}, { state: 'lost', detail: 'PREEMPTED', cause: 'preempted' });
+  world.live(() => world.job.settled !== null, hour);
+  assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'preempted']);
+});
+
+test('a program on this machine outlives its TPU, so it is stopped before the next one starts', () => {
+  const world = running(spec({ command: { ...spec().command, place: 'here' } }));
+  world.isStubborn = true;
+  world.preempt();
+  world.pass();
+  assert.deepEqual(keys(world), ['stop/1/here/ask', 'release/1']);
+  world.act();
+  world.live(() => world.job.attempts.length === 2, hour);
+  assert.notEqual(world.run('here', 1).ended, null);
+  assert.ok((world.job.attempts[0]?.endedAt ?? 0) >= (world.job.attempts[0]?.ending?.since ?? 0) + 30 * second);
+});
+
+test('a run of an earlier attempt that comes to life late is stopped before anything is started', () => {
+  const world = running(spec({ preset: 'loop: failures' }));
+  world.exitAll(1);
+  world.live(() => lastAttempt(world.job)?.ordinal === 2, minute);
+  world.run(1, 1).ended = null;
+  world.now += minute;
+  world.pass();
+  assert.deepEqual(keys(world), ['stop/1/1/ask']);
+  world.act();
+  world.live(() => phaseOf(world.job) === 'running', minute);
+  assert.equal(phaseOf(world.job), 'running');
+});
+
+// ------------------------------------------------------------------------------------------ the owner's words
+
+test('stop ends the program and keeps the capacity; start goes on with it', () => {
+  const world = running();
+  world.ask('stop');
+  assert.equal(phaseOf(world.job), 'stopping');
+  world.settleNow();
+  assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopped', 1]);
+  assert.ok((world.decision?.wakeAt ?? Infinity) <= world.now + minute);
+  world.ask('start');
+  world.settleNow();
+  assert.deepEqual(
+    [phaseOf(world.job), lastAttempt(world.job)?.allocation, lastAttempt(world.job)?.stage],
+    ['running', 1, 0],
+  );
+});
+
+test('stop with release, and cancel, let the capacity go', () => {
+  for (const [verb, phase] of [
+    ['stop', 'stopped'],
+    ['cancel', 'cancelled'],
+  ] as const) {
+    const world = running();
+    world.ask(verb, { release: true });
+    world.live(() => false, hour);
+    assert.deepEqual([phaseOf(world.job), world.nodes.size, world.decision?.wakeAt], [phase, 0, undefined]);
+  }
+});
+
+test('resume after cancel asks for new capacity and continues', () => {
+  const world = running();
+  world.ask('cancel');
+  world.live(() => false, hour);
+  world.ask('resume');
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.deepEqual([[...world.nodes.keys()], lastAttempt(world.job)?.stage], [[2], 1]);
+});
+
+test('resume right after cancel waits until the old capacity is gone', () => {
+  const world = running();
+  world.ask('cancel');
+  world.pass();
+  world.act();
+  world.ask('resume');
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.deepEqual([phaseOf(world.job), lastAttempt(world.job)?.stage], ['running', 1]);
+});
+
+test('a stop keeps the first reason of an attempt that is ending already', () => {
+  const world = running(spec({ preset: 'loop: failures' }));
+  world.isStubborn = true;
+  world.exit(0, 1);
+  world.settleNow();
+  world.ask('stop');
+  world.live(() => world.job.settled !== null, hour);
+  assert.deepEqual([world.job.settled?.verdict, world.job.settled?.reason], ['stopped', 'command_failed']);
+});
+
+test('what was never ready is not kept by a stop', () => {
+  const world = new World();
+  world.pass();
+  world.pass();
+  world.nodes.set(1, world.newNode('waiting'));
+  world.settleNow();
+  world.ask('stop');
+  world.live(() => false, hour);
+  assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopped', 0]);
+});
+
+test('kept capacity that the cloud takes away is let go', () => {
+  const world = running();
+  world.ask('stop');
+  world.settleNow();
+  world.preempt();
+  world.live(() => world.nodes.size === 0, hour);
+  assert.equal(world.nodes.size, 0);
+});
+
+test('a finished job keeps its capacity for as long as its spec says', () => {
+  const world = running(spec({ finish: { capacity: 'keep', keepFor: 30 * minute } }));
+  world.exitAll(0);
+  world.settleNow();
+  assert.deepEqual([phaseOf(world.job), world.nodes.size], ['succeeded', 1]);
+  const end = world.now;
+  world.live(() => world.nodes.size === 0, hour);
+  assert.equal(world.now, end + 30 * minute);
+});
+
+test('a deleted job leaves the list only when a look has confirmed that its capacity is gone', () => {
+  const world = running();
+  world.ask('delete');
+  world.settleNow();
+  assert.equal(world.job.removed, false);
+  world.cloudAnswers = false;
+  world.live(() => false, hour);
+  assert.equal(world.job.removed, false);
+  world.cloudAnswers = true;
+  world.live(() => false, hour);
+  assert.deepEqual([world.job.removed, world.events.at(-1)?.kind], [true, 'removed']);
+});
+
+test('an owner who cancels does not wait for workers that cannot answer', () => {
+  const world = running();
+  for (const worker of [0, 1]) host(world, worker).isAnswering = false;
+  world.settleNow();
+  world.ask('cancel');
+  const asked = world.now;
+  world.live(() => world.nodes.size === 0, hour);
+  assert.equal(world.now, asked + 30 * second);
+});
+
+test('a fact that was not asked for counts as unknown, and an unknown key as no reply', () => {
+  const world = running();
+  const { job, now } = world;
+  world.pass({
+    admitted: { ok: true },
+    allocations: [],
+    workers: [],
+    outcomes: [{ key: 'dance/1', at: now, result: { kind: 'done' } }],
+  });
+  assert.equal(world.job, job);
+  world.pass({
+    admitted: { ok: true },
+    allocations: [{ allocation: 9, fact: known({ state: 'lost', detail: '' }, now) }],
+    workers: [{ allocation: 9, worker: 0, fact: unknown('', now) }],
+    outcomes: [],
+  });
+  assert.equal(world.job, job);
+});

@@ -1,0 +1,228 @@
+// The table of rules, cell by cell, each played in the small world rather than read from the data.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { lastAttempt } from '../../src/core/job.ts';
+import { phaseOf } from '../../src/core/phase.ts';
+import { answerFor, budgetOf, presets } from '../../src/core/recover.ts';
+import type { PresetName } from '../../src/core/recover.ts';
+import { hour, minute, second } from '../../src/core/time.ts';
+import { World, spec, step, t0 } from './world.ts';
+
+type Column =
+  | 'preempted'
+  | 'unreachable'
+  | 'grpc'
+  | 'deadline'
+  | 'setup_failed'
+  | 'command_failed'
+  | 'hung'
+  | 'succeeded';
+
+/** The table of design.md, section 4: what follows, and on which allocation. */
+const table: Readonly<Record<PresetName, Readonly<Record<Column, string>>>> = {
+  pre: row({ preempted: 'resume on new', unreachable: 'resume on same', failed: 'fail', succeeded: 'done' }),
+  pass: row({ preempted: 'fail', unreachable: 'fail', failed: 'fail', succeeded: 'done' }),
+  reapply: row({ preempted: 'resume on new', unreachable: 'resume on new', failed: 'fail', succeeded: 'done' }),
+  rerun: row({ preempted: 'resume on new', unreachable: 'rerun on same', failed: 'fail', succeeded: 'done' }),
+  resume: row({ preempted: 'fail', unreachable: 'resume on same', failed: 'fail', succeeded: 'done' }),
+  'loop: failures': row({
+    preempted: 'resume on new',
+    unreachable: 'resume on same',
+    failed: 'resume on same',
+    succeeded: 'done',
+  }),
+  'loop: true': row({
+    preempted: 'resume on new',
+    unreachable: 'resume on same',
+    failed: 'resume on same',
+    succeeded: 'rerun on same',
+  }),
+};
+
+function row(cells: {
+  preempted: string;
+  unreachable: string;
+  failed: string;
+  succeeded: string;
+}): Record<Column, string> {
+  const { preempted, unreachable, failed, succeeded } = cells;
+  return {
+    preempted,
+    unreachable,
+    grpc: unreachable,
+    deadline: unreachable,
+    setup_failed: failed,
+    command_failed: failed,
+    hung: failed,
+    succeeded,
+  };
+}
+
+/** Brings a running job to an end of that kind. */
+function bring(world: World, column: Exclude<Column, 'setup_failed'>): void {
+  switch (column) {
+    case 'preempted':
+      world.preempt();
+      return;
+    case 'unreachable': {
+      const host = world.node.workers[1];
+      if (host === undefined) return;
+      host.isAnswering = false;
+      world.live(() => lastAttempt(world.job)?.ending?.reason === 'unreachable', 10 * minute);
+      host.isAnswering = true;
+      return;
+    }
+    case 'grpc':
+    case 'deadline':
+      world.pattern = column;
+      world.exitAll(1);
+      return;
+    case 'command_failed':
+      world.exitAll(1);
+      return;
+    case 'hung':
+      world.now += hour;
+      return;
+    case 'succeeded':
+      world.exitAll(0);
+      return;
+  }
+}
+
+/** What followed the first attempt, read from the second, or from the end of the job. */
+function whatCame(world: World): string {
+  const [first, second_] = world.job.attempts;
+  if (second_ === undefined) return world.job.settled?.verdict === 'succeeded' ? 'done' : 'fail';
+  return `${second_.how} on ${second_.allocation === first?.allocation ? 'same' : 'new'}`;
+}
+
+for (const preset of Object.keys(presets) as PresetName[]) {
+  for (const [column, expected] of Object.entries(table[preset]) as [Column, string][]) {
+    test(`${preset}: ${column} is answered with ${expected}`, () => {
+      const world = new World(
+        spec({ preset, limits: { ...spec().limits, silenceTimeout: 30 * minute, setupTries: 0 } }),
+      );
+      if (column === 'setup_failed') {
+        world.stepResult = { kind: 'failed', evidence: { detail: 'no space left' } };
+        world.live(() => lastAttempt(world.job)?.endedAt !== null, minute);
+        assert.equal(world.job.attempts[0]?.ending?.reason, 'setup_failed');
+        // Nothing ran, so there is nothing to resume from: the next attempt is as the first was to be.
+        const came = whatCame(world);
+        assert.equal(came, expected === 'fail' ? 'fail' : expected.replace('resume', 'fresh'));
+        return;
+      }
+      world.settleNow();
+      assert.equal(phaseOf(world.job), 'running');
+      bring(world, column);
+      world.live(() => world.job.settled !== null || world.job.attempts.length > 1, hour);
+      const reason = column === 'grpc' || column === 'deadline' ? 'command_failed' : column;
+      assert.equal(world.job.attempts[0]?.ending?.reason, reason);
+      assert.equal(whatCame(world), expected);
+      if (world.job.attempts.length > 1) {
+        world.live(() => phaseOf(world.job) === 'running', hour);
+        assert.equal(phaseOf(world.job), 'running');
+        assert.equal(lastAttempt(world.job)?.stage, expected.startsWith('resume') ? 1 : 0);
+      }
+    });
+  }
+}
+
+test('a preemption is followed at once, a failure after a delay that doubles', () => {
+  const taken = new World();
+  taken.settleNow();
+  taken.preempt();
+  taken.live(() => taken.job.attempts.length > 1, minute);
+  assert.equal(taken.job.attempts[1]?.notBefore, taken.job.attempts[0]?.endedAt);
+
+  const failing = new World(spec({ preset: 'loop: failures' }));
+  const waits: number[] = [];
+  for (let count = 1; count <= 3; count += 1) {
+    failing.live(() => phaseOf(failing.job) === 'running', hour);
+    failing.exitAll(1);
+    failing.live(() => failing.job.attempts.length > count, minute);
+    const [ended, next] = failing.job.attempts.slice(-2);
+    waits.push((next?.notBefore ?? 0) - (ended?.endedAt ?? 0));
+  }
+  for (const [index, wait] of waits.entries()) {
+    const expected = 10 * second * 2 ** index;
+    assert.ok(wait >= expected * 0.75 && wait <= expected * 1.25, `wait ${index + 1} was ${wait} ms`);
+  }
+});
+
+test('an attempt that ran for longer than the longest delay begins the doubling anew', () => {
+  const world = new World(spec({ preset: 'loop: failures' }));
+  for (let count = 1; count <= 3; count += 1) {
+    world.live(() => phaseOf(world.job) === 'running', hour);
+    world.now += count === 3 ? hour : second;
+    world.exitAll(1);
+    world.live(() => world.job.attempts.length > count, minute);
+  }
+  const [ended, next] = world.job.attempts.slice(-2);
+  assert.ok((next?.notBefore ?? 0) - (ended?.endedAt ?? 0) <= 12.5 * second);
+});
+
+test('failures and preemptions are counted apart, and each budget ends the job', () => {
+  const failing = new World(spec({ preset: 'loop: failures' }));
+  for (let count = 0; count < 10 && failing.job.settled === null; count += 1) {
+    failing.live(() => failing.job.settled !== null || phaseOf(failing.job) === 'running', hour);
+    if (count === 1) failing.preempt();
+    else if (failing.job.settled === null) failing.exitAll(1);
+    failing.settleNow();
+  }
+  assert.equal(phaseOf(failing.job), 'failed');
+  const reasons = failing.job.attempts.map(({ ending }) => ending?.reason);
+  assert.deepEqual(reasons, ['command_failed', 'preempted', 'command_failed', 'command_failed', 'command_failed']);
+  const last = failing.events.findLast((event) => event.kind === 'rule_applied');
+  assert.deepEqual([last?.used, last?.limit, last?.then], [4, 3, 'fail']);
+});
+
+test("the owner's word gives a job a new budget", () => {
+  const world = new World(spec({ preset: 'loop: failures' }));
+  while (world.job.settled === null) {
+    world.live(() => phaseOf(world.job) === 'running' || world.job.settled !== null, hour);
+    if (world.job.settled === null) world.exitAll(1);
+    world.settleNow();
+  }
+  const before = world.job.attempts.length;
+  world.ask('resume');
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  world.exitAll(1);
+  world.live(() => world.job.attempts.length === before + 2, hour);
+  assert.equal(world.job.attempts.length, before + 2);
+});
+
+test('a rule with a pattern comes before the one without only where it stands first', () => {
+  const { recovery } = spec();
+  const rules = [
+    { reason: 'command_failed', evidence: 'out_of_memory', answer: { then: 'fail', on: 'same' } },
+    { reason: 'command_failed', answer: { then: 'resume', on: 'same' } },
+  ] as const;
+  const answer = (pattern?: string): string =>
+    answerFor({ ...recovery, rules }, 'command_failed', { detail: '', ...(pattern === undefined ? {} : { pattern }) })
+      .then;
+  assert.equal(answer('out_of_memory'), 'fail');
+  assert.equal(answer('grpc'), 'resume');
+  assert.equal(answer(), 'resume');
+});
+
+test('the platform pays for what it takes, the program for what it does', () => {
+  assert.equal(budgetOf('preempted'), 'preemptions');
+  assert.equal(budgetOf('unreachable'), 'preemptions');
+  assert.equal(budgetOf('command_failed'), 'failures');
+  assert.equal(budgetOf('setup_failed'), 'failures');
+  assert.equal(budgetOf('hung'), 'failures');
+  assert.equal(budgetOf('succeeded'), null);
+  assert.equal(budgetOf('allocation_failed'), null);
+});
+
+test('a job that loops after success waits for its delay and begins anew', () => {
+  const world = new World(spec({ preset: 'loop: true', steps: [step('ssh')] }));
+  world.settleNow();
+  world.exitAll(0);
+  world.settleNow();
+  const [first, next] = world.job.attempts;
+  assert.equal(next?.notBefore, (first?.endedAt ?? t0) + 10 * second);
+  world.live(() => phaseOf(world.job) === 'running', minute);
+  assert.deepEqual([next?.how, next?.stage, world.job.settled], ['rerun', 0, null]);
+});
