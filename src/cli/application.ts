@@ -15,7 +15,7 @@ import {
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { complainAbout, createCli, type GlobalFlags } from './context.ts';
 import { globalFlags, globalLetters, type Context, type Entry } from './entry.ts';
-import { groups, helpText, type HelpFacts } from './help.ts';
+import { flagName, groups, helpText, type HelpFacts } from './help.ts';
 import { table } from './table.ts';
 
 const facts: HelpFacts = { table, flags: globalFlags as HelpFacts['flags'], letters: globalLetters };
@@ -76,6 +76,12 @@ export function arrange(argv: readonly string[]): readonly string[] {
     return wantsHelp ? [group, 'act', '--help'] : [group, 'act', ...before, '--', ...rest.slice(1)];
   }
   return [...rest.slice(0, words), ...before, ...rest.slice(words)];
+}
+
+/** The command that these words begin with; undefined when it is none of the table. */
+export function commandIn(argv: readonly string[]): string | undefined {
+  const words = argv.slice(0, wordsOfCommand(argv)).join(' ');
+  return table.find((entry) => entry.path === words || entry.alias === words)?.path;
 }
 
 function leadingFlags(argv: readonly string[]): readonly string[] {
@@ -160,7 +166,7 @@ const text: ApplicationText = {
         `there is no flag --${input}.${corrections.length === 0 ? '' : ` Did you mean ${corrections.map((name) => `--${name}`).join(' or ')}?`}`,
       AliasNotFoundError: ({ input }) => `there is no flag -${input}.`,
       ArgumentParseError: ({ externalFlagNameOrPlaceholder: name, input, exception }) =>
-        `${name} \`${input}\`: ${exception instanceof Error ? exception.message : String(exception)}.`,
+        `${asTyped(name)} \`${input}\`: ${exception instanceof Error ? exception.message : String(exception)}.`,
       EnumValidationError: ({ externalFlagName, input, values }) =>
         `--${externalFlagName} \`${input}\`: expected one of ${values.join(', ')}.`,
       UnsatisfiedFlagError: ({ externalFlagName }) => `--${externalFlagName} needs a value.`,
@@ -175,6 +181,12 @@ const text: ApplicationText = {
   exceptionWhileRunningCommand: (error) => ourMistake(error),
   exceptionWhileLoadingCommandFunction: (error) => ourMistake(error),
 };
+
+/** A flag's name with its dashes; the word for an argument as it is. */
+function asTyped(name: string): string {
+  const isFlag = table.some(({ flags }) => Object.keys(flags).some((flag) => flagName(flag) === `--${name}`));
+  return isFlag ? `--${name}` : name;
+}
 
 function ourMistake(error: unknown): string {
   const where = error instanceof Error ? (error.stack ?? error.message) : String(error);

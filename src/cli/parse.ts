@@ -20,7 +20,7 @@ export function parseFactor(text: string): number {
 /** A worker's number, or `here`: the machine that jobman runs on. */
 export function parseWorker(text: string): WorkerId {
   if (text === 'here') return text;
-  if (!/^\d{1,6}$/.test(text)) throw new Error('expected a worker’s number, or `here`');
+  if (!/^\d{1,6}$/.test(text)) throw new Error("expected a worker's number, or `here`");
   return Number(text);
 }
 

@@ -3,7 +3,7 @@
 import { proposeCompletions, run as runApplication } from '@stricli/core';
 import { exitCode } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
-import { arrange, createApplication, exitCodeOf } from './application.ts';
+import { arrange, commandIn, createApplication, exitCodeOf } from './application.ts';
 import type { Context } from './entry.ts';
 
 /**
@@ -54,9 +54,9 @@ async function runCommand(argv: readonly string[], services: Services): Promise<
   });
   await runApplication(createApplication(), inputs, context);
   const code = ownCode ?? exitCodeOf(Number(context.process.exitCode ?? 0));
-  if (ownCode === undefined && code === exitCode.usage) {
-    const words = inputs.slice(0, inputs.findIndex((word) => word.startsWith('-')) + 1 || 1);
-    services.io.stderr.write(`  \`jobman ${words[0] ?? ''} --help\` tells how it is used.\n`);
+  const command = commandIn(inputs);
+  if (ownCode === undefined && code === exitCode.usage && command !== undefined) {
+    services.io.stderr.write(`  \`jobman ${command} --help\` tells how it is used.\n`);
   }
   return code;
 }

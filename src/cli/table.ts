@@ -44,8 +44,8 @@ export const table: readonly Entry[] = [
     brief: 'Create a job from a manifest and start it',
     usage: '<yaml> [--follow] [--dry-run] [--set key=value]...',
     about:
-      'Prints the job’s id. The job goes on without this terminal; --follow shows what it waits for and what its workers\n' +
-      'print, and ends with the job’s verdict. Ctrl-C leaves and never ends the job.',
+      "Prints the job's id. The job goes on without this terminal; --follow shows what it waits for and what its workers\n" +
+      "print, and ends with the job's verdict. Ctrl-C leaves and never ends the job.",
     examples: [
       ['jobman create configs/quick-start.yaml --follow', 'run the example on the built-in cloud and watch it'],
       ['jobman create --config=train.yaml --set command.lr=0.01', 'one key of the manifest changed for this job'],
@@ -78,6 +78,16 @@ export const table: readonly Entry[] = [
     flags: {},
     args: { kind: 'tuple', parameters: [yaml] },
     load: async () => (await import('./commands/validate.ts')).validate,
+  }),
+  entry({
+    path: 'schema',
+    section: 'Start',
+    brief: 'Print the JSON Schema of a manifest, for editors',
+    usage: '',
+    examples: [['jobman schema > jobman.schema.json', "then name it in the editor's YAML settings"]],
+    flags: {},
+    args: nothing,
+    load: async () => (await import('./commands/schema.ts')).schema,
   }),
   entry<ListFlags>({
     path: 'list',
@@ -131,19 +141,19 @@ export const table: readonly Entry[] = [
     brief: 'What the workers print',
     usage: '<job> [-f] [-w worker] [--step name] [--attempt n] [-n lines] [--grep pattern]',
     about:
-      'Each line has its worker’s number in front, unless --worker names one. On a terminal equal lines of several workers\n' +
+      "Each line has its worker's number in front, unless --worker names one. On a terminal equal lines of several workers\n" +
       'are shown once and long lines are cut. Control characters are made visible; --raw prints the bytes as they are.',
     examples: [
       ['jobman logs 42 -f', 'follow all workers, over preemptions, until the job has ended'],
       ['jobman logs 42 -w 3 -n 100', 'the last hundred lines of worker 3'],
       ['jobman logs 42 --step docker', 'what a setup step printed'],
-      ['jobman logs 42 --step job', 'the job’s own log; `tpu` is what was asked of the cloud'],
+      ['jobman logs 42 --step job', "the job's own log; `tpu` is what was asked of the cloud"],
       ['jobman logs 42 --attempt 1 --grep "loss|nan"', 'lines of an earlier try'],
     ],
     flags: {
       follow: mark('Go on as lines come, until the job has ended'),
       worker: value('This worker only', 'n|here', parseWorker),
-      step: word('A setup step’s log instead; `job` and `tpu` are the job’s own', 'name'),
+      step: word("A setup step's log instead; `job` and `tpu` are the job's own", 'name'),
       attempt: value('This try instead of the newest', 'n', parseCount),
       tail: value('The last lines of each worker', 'lines', parseCount),
       grep: value('Only lines in which this regular expression is found', 'pattern', parsePattern),
@@ -311,7 +321,7 @@ export const table: readonly Entry[] = [
       ['jobman ssh 42 --worker 3 -- nvidia-smi', 'one command on worker 3'],
     ],
     exits: { 255: 'ssh could not connect; otherwise the exit code of what ran there' },
-    flags: { worker: value('The worker’s number', 'n', parseCount), jobName },
+    flags: { worker: value("The worker's number", 'n', parseCount), jobName },
     letters: { w: 'worker', i: 'worker', j: 'jobName' },
     args: jobs,
     load: async () => (await import('./commands/ssh.ts')).ssh,
@@ -352,7 +362,10 @@ export const table: readonly Entry[] = [
     section: 'This installation',
     brief: 'Run the controller in the foreground',
     usage: '[--idle-exit 10m]',
-    examples: [['jobman controller run', 'until Ctrl-C; for a service manager']],
+    examples: [
+      ['jobman controller run', 'until Ctrl-C, or until nothing is left to watch'],
+      ['jobman controller run --idle-exit never', 'for a service manager'],
+    ],
     flags: {
       idleExit: value('Leave when nothing was left to watch for this long', 'time|never', parseDurationOrNever),
     },
@@ -364,7 +377,7 @@ export const table: readonly Entry[] = [
     section: 'This installation',
     brief: 'Let the controller outlive logout and reboot',
     usage: '',
-    examples: [['jobman controller install', 'a user service, or cron’s @reboot']],
+    examples: [['jobman controller install', "a user service, or cron's @reboot"]],
     flags: {},
     args: nothing,
     load: async () => (await import('./commands/controller.ts')).install,
@@ -418,7 +431,7 @@ export const table: readonly Entry[] = [
     examples: [['jobman emulator serve --port 8080 --speed 10', 'ten times as fast as the real one']],
     flags: {
       port: value('Port of the API', 'n', parseCount),
-      sshPort: value('Port of the workers’ SSH', 'n', parseCount),
+      sshPort: value("Port of the workers' SSH", 'n', parseCount),
       hosts: choice('What a worker is', ['process', 'sshd']),
       seed: value('Seed of its temper', 'n', parseCount),
       speed: value('How much faster than the real one', 'factor', parseFactor),
@@ -435,7 +448,7 @@ export const table: readonly Entry[] = [
     brief: 'Let something happen in the built-in cloud',
     usage: '<verb> [target] [--option value]...',
     about:
-      'Said without the word `act`. A target is a job’s id or a node’s name; a wrong verb is answered with the right ones.',
+      "Said without the word `act`. A target is a job's id or a node's name; a wrong verb is answered with the right ones.",
     examples: [
       ['jobman emulator preempt 1', 'the cloud takes the TPU of job 000001'],
       ['jobman emulator stockout --zone us-central2-b', 'nothing to be had in that zone'],

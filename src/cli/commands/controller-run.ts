@@ -7,9 +7,11 @@ export interface ControllerRunFlags {
   readonly idleExit: Duration | 'never' | undefined;
 }
 
-/** Without the flag it stays: whoever runs it in the foreground ends it. */
+/** Without the flag the settings say how long it stays when there is nothing to do; `never` is for a service manager. */
 export async function run(cli: Cli, flags: ControllerRunFlags): Promise<number> {
   const controller = await cli.services.controller();
   const { idleExit } = flags;
-  return controller.run({ idleExitMs: idleExit === undefined || idleExit === 'never' ? null : idleExit });
+  if (idleExit === 'never') return controller.run({ idleExitMs: null });
+  const { idleExitMs } = (await cli.services.settings()).controller;
+  return controller.run({ idleExitMs: idleExit ?? idleExitMs });
 }

@@ -58,7 +58,7 @@ async function printLogs(
   return exitCode.ok;
 }
 
-/** Resolves with 0 when the job has settled: how it ended is `wait`’s matter. */
+/** Resolves with 0 when the job has settled: how it ended is `wait`'s matter. */
 async function followLogs(cli: Cli, client: Client, ref: string, flags: LogsFlags): Promise<number> {
   const { io } = cli;
   const view = await client.show(ref);

@@ -64,17 +64,20 @@ export async function followJob(options: FollowOptions): Promise<FollowEnd> {
   let attempt: number | null = null;
   let isFirst = true;
 
-  const readLogs = async (stream: LogStream): Promise<void> => {
+  const pump = async (): Promise<void> => {
+    if ((await logs?.pump(io.now(), follower.clear)) === true) printedAt = io.now();
+  };
+  const findLogs = async (): Promise<void> => {
+    if (logs === null) return;
     for (const file of await client.logs(id, options.query)) {
       // Another try's log begins: what the last one still had to say comes first.
       if (attempt !== null && file.attempt !== null && file.attempt > attempt) {
-        await stream.finish(io.now(), follower.clear);
+        await logs.finish(io.now(), follower.clear);
         isFirst = false;
       }
       attempt = file.attempt ?? attempt;
-      if (await stream.add(file, isFirst)) files.add(file.path);
+      if (await logs.add(file, isFirst)) files.add(file.path);
     }
-    if (await stream.pump(io.now(), follower.clear)) printedAt = io.now();
   };
 
   try {
@@ -82,21 +85,24 @@ export async function followJob(options: FollowOptions): Promise<FollowEnd> {
       const seen = await client.changes();
       const now = io.now();
       if (seen !== changes || now - shownAt >= refreshEvery) {
+        // Events first: the view is then at least as new as what is told of it.
         const news = seen === changes ? [] : await client.events(id, seq);
         view = await client.show(id);
         shownAt = now;
-        if (logs !== null) await readLogs(logs);
-        if (news.length > 0 || changes === -1)
+        if (seen !== changes) {
+          // What the program said before this happened comes before it.
+          await pump();
           follower.changed(
             view,
             news.map(({ event }) => event),
             changes === -1,
           );
+        }
         seq = news.at(-1)?.seq ?? seq;
         changes = seen;
-      } else if (logs !== null) {
-        await readLogs(logs);
       }
+      await findLogs();
+      await pump();
       if (io.stdout.closed) return { kind: 'unread' };
       if (leave.aborted) return { kind: 'left' };
       follower.tick(view, io.now());

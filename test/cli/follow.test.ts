@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict';
+import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test, type TestContext } from 'node:test';
+import type { AttemptView, LogFile } from '../../src/app/client.ts';
+import { run } from '../../src/cli/run.ts';
+import type { Event } from '../../src/core/decision.ts';
+import { eventually } from '../support/eventually.ts';
+import { openWorld } from '../support/world.ts';
+import { now, pretend, view, type Pretend, type PretendOptions } from './support/pretend.ts';
+
+const manifest = 'job:\n  name: iris\nlocal: {}\ncommand:\n  run: "true"\n';
+const attempt: AttemptView = {
+  attempt: 1,
+  stage: 0,
+  how: 'fresh',
+  allocation: 1,
+  workers: [0, 1],
+  created: now,
+  started: now,
+  ended: null,
+  reason: null,
+  evidence: null,
+};
+const queued = view({ id: '000001', name: 'iris', phase: 'queued', since: now, createdAt: now - 65_000, attempt: 0 });
+const running = view({ ...queued, phase: 'running', status: 'running', attempts: [attempt], attempt: 1, stage: 0 });
+const succeeded = view({ ...queued, phase: 'succeeded', status: 'succeeded', since: now });
+const created: Event = { at: now, kind: 'created', by: 'alice' };
+
+interface Followed {
+  readonly world: Pretend;
+  readonly ended: Promise<number>;
+  /** Writes to the log of that worker in that try, and tells the files there are. */
+  readonly log: (worker: number, text: string, attempt?: number) => readonly LogFile[];
+  readonly says: (stream: 'out' | 'err', text: string | RegExp) => Promise<void>;
+}
+
+function follow(t: TestContext, argv: readonly string[], options: PretendOptions = {}): Followed {
+  const { folder } = openWorld(t);
+  writeFileSync(join(folder, 'iris.yaml'), manifest);
+  const files: LogFile[] = [];
+  // The clock of the test runs as the real one does, from a moment that its texts can name.
+  const began = performance.now();
+  const clock = () => now + Math.floor(performance.now() - began);
+  const world = pretend({ jobs: [queued], events: { '000001': [created] }, cwd: folder, now: clock, ...options });
+  const ended = run(argv, world.services);
+  return {
+    world,
+    ended,
+    log(worker, text, number = 1) {
+      const path = join(folder, `attempt_${number}`, `command_worker_${worker}.log`);
+      mkdirSync(join(folder, `attempt_${number}`), { recursive: true });
+      appendFileSync(path, text);
+      if (!files.some((file) => file.path === path)) files.push({ path, worker, attempt: number, bytes: 0 });
+      return [...files];
+    },
+    async says(stream, text) {
+      const said = () => (stream === 'out' ? world.out() : world.err());
+      const found = await eventually(() => (typeof text === 'string' ? said().includes(text) : text.test(said())));
+      assert.ok(found, `It did not say ${String(text)} but:\n${world.out()}\n---\n${world.err()}`);
+    },
+  };
+}
+
+suite('create --follow without a terminal', () => {
+  test('prints a line for each change of fact, the logs with their numbers, and returns the verdict', async (t) => {
+    const { world, ended, log, says } = follow(t, ['create', 'iris.yaml', '--follow']);
+    await says('err', '2026-11-21T08:20:14Z 000001 queued: v5litepod-16 spot us-west4-a\n');
+    log(0, 'hello\n');
+    world.set([running], {}, log(1, 'hallo\n'));
+    await says('out', '[1] hallo\n');
+    world.set([succeeded]);
+    assert.equal(await ended, 0);
+    assert.equal(world.out(), '[0] hello\n[1] hallo\n');
+    assert.match(world.err(), /^000001 iris created; it goes on without this terminal\n/);
+    assert.match(world.err(), /Z 000001 running after 0s: try 1, stage 0, 2 workers\n/);
+    assert.match(world.err(), /Z 000001 iris succeeded after 1m05s\n$/);
+    assert.ok(!world.err().includes('\u001b'), 'Nothing is drawn.');
+    assert.deepEqual(world.asked, ['create iris for alice', 'wake']);
+  });
+
+  test('tells a preemption and the next try, and goes on with its logs', async (t) => {
+    const { world, ended, log, says } = follow(t, ['create', '--config=iris.yaml', '-f']);
+    world.set([running], {}, log(0, 'step 1\n'));
+    await says('out', '[0] step 1\n');
+    const events: Event[] = [
+      created,
+      { at: now, kind: 'attempt_ended', attempt: 1, reason: 'preempted', evidence: { detail: 'node PREEMPTED' } },
+      {
+        at: now,
+        kind: 'attempt_created',
+        attempt: 2,
+        stage: 1,
+        how: 'resume',
+        asked: false,
+        allocation: 2,
+        notBefore: now,
+      },
+    ];
+    world.set([view({ ...running, phase: 'recovering', status: 'recovering' })], { '000001': events });
+    await says('err', '000001 preempted; node PREEMPTED\n');
+    await says('err', '000001 try 2 (stage 1) on allocation 2\n');
+    world.set([running], { '000001': events }, log(0, 'step 2\n', 2));
+    await says('out', '[0] step 2\n');
+    world.set([succeeded]);
+    assert.equal(await ended, 0);
+    assert.equal(world.out(), '[0] step 1\n[0] step 2\n');
+  });
+
+  test('ends with 1 and the evidence when the job failed', async (t) => {
+    const { world, ended, says } = follow(t, ['create', 'iris.yaml', '--follow']);
+    await says('err', 'queued');
+    const evidence = { detail: 'exit 3 on worker 1', exitCode: 3, line: 'ValueError: no' };
+    world.set([
+      view({
+        ...succeeded,
+        phase: 'failed',
+        status: 'failed',
+        attempts: [{ ...attempt, ended: now, reason: 'command_failed', evidence }],
+      }),
+    ]);
+    assert.equal(await ended, 1);
+    assert.match(world.err(), /failed after 1m05s: exit 3 on worker 1; its log says "ValueError: no"\. `jobman why 1`/);
+  });
+
+  test('Ctrl-C leaves, says how to come back, and stops nothing', async (t) => {
+    const { world, ended, says } = follow(t, ['create', 'iris.yaml', '--follow']);
+    await says('err', 'queued');
+    world.signal();
+    assert.equal(await ended, 130);
+    assert.match(world.err(), /Left; 000001 goes on\. Back: jobman logs 1 -f\n$/);
+    assert.deepEqual(world.asked, ['create iris for alice', 'wake']);
+  });
+
+  test('is quiet when asked, and still returns the verdict', async (t) => {
+    const { world, ended, log, says } = follow(t, ['create', 'iris.yaml', '-f', '-q']);
+    world.set([running], {}, log(0, 'hello\n'));
+    await says('out', 'hello');
+    world.set([succeeded]);
+    assert.equal(await ended, 0);
+    assert.equal(world.err(), '');
+  });
+});
+
+suite('create --follow on a terminal', () => {
+  const terminal = { columns: 100, rows: 24 };
+
+  test('draws what it waits for, takes it away for the logs, and leaves only what is said for good', async (t) => {
+    const { world, ended, log, says } = follow(t, ['create', 'iris.yaml', '--follow', '--color=never'], { terminal });
+    await says('err', 'Ctrl-C leaves, the job goes on; back: jobman logs 1 -f');
+    log(0, 'step 1\n');
+    world.set([running], {}, log(1, 'step 1\n'));
+    await says('out', '[0-1] step 1\n');
+    log(0, 'only me\n 10%\r 20%');
+    await says('out', '[0]   only me\n');
+    await says('err', '[0]  20%');
+    log(0, '\n');
+    world.set([succeeded]);
+    assert.equal(await ended, 0);
+    assert.equal(world.out(), '[0-1] step 1\n[0]   only me\n[0]    20%\n');
+    assert.ok(world.err().includes('\u001b[?2026h'), 'Redraws are one synchronised update each.');
+    assert.ok(world.err().endsWith('\u001b[J000001 iris succeeded after 1m05s\n'));
+  });
+});
+
+suite('logs -f', () => {
+  test('ends with 0 when the job has settled, whatever its verdict', async (t) => {
+    const failed = view({ ...succeeded, phase: 'failed', status: 'failed', reason: 'exit 1' });
+    const { world, ended, log, says } = follow(t, ['logs', '1', '-f']);
+    world.set([running], {}, log(0, 'hello'));
+    await eventually(() => false, { withinMs: 100 });
+    log(0, ' world\n');
+    await says('out', '[0] hello world\n');
+    world.set([failed]);
+    assert.equal(await ended, 0);
+    assert.match(world.err(), /-- 000001 iris failed after 1m05s: exit 1/);
+  });
+
+  test('follows one job at a time', async (t) => {
+    const { world, ended } = follow(t, ['logs', '1', '2', '-f']);
+    assert.equal(await ended, 2);
+    assert.match(world.err(), /Follow one job at a time/);
+  });
+});
+
+suite('wait', () => {
+  test('prints one line for each job and returns the worst verdict', async (t) => {
+    const other = view({ id: '000002', name: 'other', phase: 'stopped', status: 'stopped', reason: 'by its owner' });
+    const { world, ended, says } = follow(t, ['wait', '1', '2']);
+    world.set([running, other]);
+    await says('out', '000002 other stopped');
+    world.set([succeeded, other]);
+    assert.equal(await ended, 1);
+    assert.equal(world.out().split('\n').length, 3);
+    assert.match(world.out(), /000001 iris succeeded after 1m05s\n$/);
+  });
+
+  test('gives up after --timeout, and on a job that is not there', async (t) => {
+    let clock = now;
+    const { world, ended } = follow(t, ['wait', '1', '7', '--timeout', '1s'], { now: () => (clock += 400) });
+    assert.equal(await ended, 3);
+    assert.match(world.err(), /There is no job 7/);
+    assert.match(world.err(), /Not settled after 1s: 000001/);
+  });
+});
