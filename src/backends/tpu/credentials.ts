@@ -18,8 +18,11 @@ const gcloudTokenFor: Duration = 5 * minute;
 /** The library has its own time-outs, several in a row. A look waits no longer than this for a login. */
 const loginWithin: Duration = 20 * second;
 
+/** A login that failed is not tried again for this long: with every try programs are started and hosts looked for. */
+const failureFor: Duration = 5 * second;
+
 const sentence =
-  'Google Cloud does not accept the login of this machine; log in again with: gcloud auth application-default login';
+  'this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login';
 
 /**
  * Credentials for the endpoint: none on loopback, where a server of our own or the user's asks for none. A token is sent
@@ -33,6 +36,7 @@ export function createCredentials(options: {
   const { endpoint, run, now } = options;
   let adc: { headers(): Promise<Headers> } | undefined;
   let gcloud: { readonly headers: Headers; readonly until: Instant } | undefined;
+  let failure: { readonly error: unknown; readonly until: Instant } | undefined;
   let underWay: Promise<Headers> | undefined;
 
   async function login(): Promise<Headers> {
@@ -62,9 +66,15 @@ export function createCredentials(options: {
       if (!address.startsWith('https://')) {
         throw new JobmanError(`${address} is no https address; the login is not sent there`, exitCode.unreachable);
       }
-      underWay ??= within(loginWithin, login()).finally(() => {
-        underWay = undefined;
-      });
+      if (failure !== undefined && failure.until > now()) throw failure.error;
+      underWay ??= within(loginWithin, login())
+        .catch((error: unknown) => {
+          failure = { error, until: now() + failureFor };
+          throw error;
+        })
+        .finally(() => {
+          underWay = undefined;
+        });
       return underWay;
     },
     refused() {

@@ -1,0 +1,152 @@
+// Logging in to Google Cloud with Google's own library, against a token server on loopback; and without it, with a gcloud
+// that is a script. In a process of its own, because the library reads the environment of the process.
+
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { createCredentials } from '../../src/backends/tpu/credentials.ts';
+import type { RunProgram } from '../../src/backends/tpu/credentials.ts';
+import { JobmanError } from '../../src/app/errors.ts';
+import { openWorld } from '../support/world.ts';
+
+type Scope = Parameters<typeof openWorld>[0];
+
+const endpoint = () => Promise.resolve('https://tpu.googleapis.com');
+const neverRun: RunProgram = () => Promise.reject(new Error('gcloud should not be asked'));
+
+/** The environment that the library reads, until the test is over. No metadata server is looked for. */
+function withEnvironment(t: Scope, variables: Readonly<Record<string, string | undefined>>): void {
+  const names = [
+    'GOOGLE_APPLICATION_CREDENTIALS',
+    'CLOUDSDK_CONFIG',
+    'GOOGLE_CLOUD_PROJECT',
+    'METADATA_SERVER_DETECTION',
+  ];
+  const before = names.map((name) => [name, process.env[name]] as const);
+  const set = (name: string, value: string | undefined): void => {
+    if (value === undefined) delete process.env[name];
+    else process.env[name] = value;
+  };
+  for (const name of names) set(name, { METADATA_SERVER_DETECTION: 'none', ...variables }[name]);
+  t.after(() => {
+    for (const [name, value] of before) set(name, value);
+    return Promise.resolve();
+  });
+}
+
+suite('application default credentials', () => {
+  test('give the token, and the project that calls are counted to; one login for many calls', async (t) => {
+    const world = openWorld(t);
+    let logins = 0;
+    const tokens = createServer((request, response) => {
+      logins += 1;
+      request.resume().on('end', () => {
+        response.setHeader('content-type', 'application/json');
+        const issued = 'urn:ietf:params:oauth:token-type:access_token';
+        response.end(
+          JSON.stringify({ access_token: 'secret', expires_in: 3600, token_type: 'Bearer', issued_token_type: issued }),
+        );
+      });
+    });
+    await new Promise<void>((resolve) => tokens.listen(0, '127.0.0.1', resolve));
+    t.after(() => {
+      tokens.closeAllConnections();
+      tokens.close();
+    });
+    const file = join(world.folder, 'login.json');
+    writeFileSync(join(world.folder, 'subject'), 'who I am elsewhere');
+    writeFileSync(
+      file,
+      JSON.stringify({
+        type: 'external_account',
+        audience: '//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/q',
+        subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
+        token_url: `http://127.0.0.1:${(tokens.address() as AddressInfo).port}/token`,
+        credential_source: { file: join(world.folder, 'subject') },
+        quota_project_id: 'who-pays',
+      }),
+    );
+    withEnvironment(t, { GOOGLE_APPLICATION_CREDENTIALS: file, GOOGLE_CLOUD_PROJECT: 'p' });
+    const credentials = createCredentials({ endpoint, run: neverRun, now: () => 0 });
+    const many = await Promise.all([credentials.headers(), credentials.headers(), credentials.headers()]);
+    for (const headers of [...many, await credentials.headers()]) {
+      assert.deepEqual(headers, { authorization: 'Bearer secret', 'x-goog-user-project': 'who-pays' });
+    }
+    assert.equal(logins, 1);
+    // Refused by the cloud: the next call logs in anew.
+    credentials.refused();
+    await credentials.headers();
+    assert.equal(logins, 2);
+  });
+
+  test('that are not accepted any more are one sentence, with the library’s words below it', async (t) => {
+    const world = openWorld(t);
+    const file = join(world.folder, 'login.json');
+    writeFileSync(
+      file,
+      JSON.stringify({
+        type: 'external_account',
+        audience: '//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/q',
+        subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
+        token_url: 'http://127.0.0.1:1/token',
+        credential_source: { file: join(world.folder, 'no such subject') },
+      }),
+    );
+    withEnvironment(t, { GOOGLE_APPLICATION_CREDENTIALS: file, GOOGLE_CLOUD_PROJECT: 'p' });
+    const credentials = createCredentials({ endpoint, run: neverRun, now: () => 0 });
+    await assert.rejects(credentials.headers(), (error) => {
+      assert.ok(error instanceof JobmanError);
+      assert.match(error.message, /^this machine has no login .* gcloud auth application-default login$/);
+      assert.equal(error.lines.length, 1);
+      return true;
+    });
+  });
+});
+
+suite('without them, gcloud', () => {
+  /** A world without application default credentials, and a gcloud that prints these in turn. */
+  function gcloud(t: Scope, ...printed: readonly (string | Error)[]) {
+    withEnvironment(t, { CLOUDSDK_CONFIG: openWorld(t).folder });
+    const asked: (readonly string[])[] = [];
+    const clock = { now: 0 };
+    const run: RunProgram = (argv) => {
+      const output = printed[Math.min(asked.length, printed.length - 1)] ?? '';
+      asked.push(argv);
+      return Promise.resolve(
+        output instanceof Error ? { ok: false, output: output.message } : { ok: true, output: `${output}\n` },
+      );
+    };
+    return { asked, clock, credentials: createCredentials({ endpoint, run, now: () => clock.now }) };
+  }
+
+  test('gives a token, which is kept for a few minutes', async (t) => {
+    const { asked, clock, credentials } = gcloud(t, 'first', 'second');
+    assert.deepEqual(await credentials.headers(), { authorization: 'Bearer first' });
+    clock.now += 4 * 60_000;
+    assert.deepEqual(await credentials.headers(), { authorization: 'Bearer first' });
+    assert.deepEqual(asked, [['gcloud', 'auth', 'print-access-token', '--quiet']]);
+    clock.now += 60_000;
+    assert.deepEqual(await credentials.headers(), { authorization: 'Bearer second' });
+  });
+
+  test('that cannot log in is not asked with every call', async (t) => {
+    const { asked, clock, credentials } = gcloud(
+      t,
+      new Error('You do not currently have an active account selected.'),
+      'later',
+    );
+    await assert.rejects(credentials.headers(), /no login that Google Cloud accepts/);
+    await assert.rejects(credentials.headers(), /no login that Google Cloud accepts/);
+    assert.equal(asked.length, 1);
+    clock.now += 5_000;
+    assert.deepEqual(await credentials.headers(), { authorization: 'Bearer later' });
+  });
+
+  test('that prints something else than a token has given none', async (t) => {
+    const { credentials } = gcloud(t, 'WARNING: please update\nya29.token');
+    await assert.rejects(credentials.headers(), JobmanError);
+  });
+});
