@@ -3,10 +3,10 @@
 import { chain, told, unchanged, withAllocation } from './change.ts';
 import type { Change } from './change.ts';
 import type { Action } from './decision.ts';
-import { fraction } from './hash.ts';
 import { allocationOf, lastAllocation } from './job.ts';
 import type { Allocation, Attempt, CloudErrorKind, Job } from './job.ts';
 import type { AllocationSeen, Fact } from './observation.ts';
+import { between, doubling, later } from './pace.ts';
 import { planted } from './plant.ts';
 import type { CapacitySpec, JobSpec } from './spec.ts';
 import { earliest, hour, minute, second } from './time.ts';
@@ -73,18 +73,6 @@ export function isPermanent(kind: CloudErrorKind): boolean {
 export function pace(kind: CloudErrorKind, tries: number, ...seed: readonly (string | number)[]): Duration {
   const { first, most } = paces[kind] ?? { first: permanentPace, most: permanentPace };
   return doubling(first, most, tries, ...seed);
-}
-
-/** `first` doubled with every try up to `most`, a quarter more or less. Zero tries wait nothing. */
-export function doubling(
-  first: Duration,
-  most: Duration,
-  tries: number,
-  ...seed: readonly (string | number)[]
-): Duration {
-  if (tries <= 0) return 0;
-  const wait = Math.min(most, first * 2 ** Math.min(tries - 1, 30));
-  return Math.round(wait * (0.75 + fraction(...seed, tries) / 2));
 }
 
 /** When the next request (after its release: release) of that allocation may be sent; the past when it never failed. */
@@ -231,14 +219,4 @@ export function isLost(allocation: Allocation): boolean {
   if (allocation.goneAt !== null) return true;
   const state = allocation.seen?.state;
   return state === 'lost' || state === 'releasing' || state === 'foreign' || state === 'absent';
-}
-
-/** The value kept within these bounds. */
-export function between(least: Duration, value: Duration, most: Duration): Duration {
-  return Math.round(Math.min(most, Math.max(least, value)));
-}
-
-/** That moment, or just after now when it has passed: a time to wake that lies ahead. */
-export function later(at: Instant, now: Instant): Instant {
-  return Math.max(at, now + second);
 }

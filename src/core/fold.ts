@@ -8,6 +8,7 @@ import { lastAllocation, openAttempt } from './job.ts';
 import type { Allocation, Attempt, CloudError, Host, Job } from './job.ts';
 import type { AllocationFact, AllocationSeen, Observation, Outcome, OutcomeResult } from './observation.ts';
 import { planted } from './plant.ts';
+import { triesUsedUp } from './prepare.ts';
 import type { Instant } from './time.ts';
 
 /** Replies first, then looks: a look is never older than a reply that is folded with it. */
@@ -142,11 +143,6 @@ function withTry(
   const tries = isNoFailure ? before : result.kind === 'refused' ? triesUsedUp(job) : before + 1;
   const failure = { tries, lastAt: at, detail: result.evidence.detail };
   return withAttempt(job, attempt.ordinal, { stepFailures: { ...attempt.stepFailures, [key]: failure } });
-}
-
-/** The count at which no further try follows: the first try, and `setupTries` more. */
-export function triesUsedUp(job: Job): number {
-  return job.spec.limits.setupTries + 1;
 }
 
 // ------------------------------------------------------------------------------------------ looks at allocations

@@ -354,7 +354,9 @@ const losses: readonly Reason[] = ['preempted', 'unreachable'];
 function bounded({ before, decision: { job }, now }: Pass): readonly string[] {
   const found: string[] = [];
   const { budget } = job.spec.recovery;
-  const chance = job.attempts.findLastIndex((one) => one.asked);
+  const chance = job.attempts.findLastIndex(
+    (one) => one.asked || job.attempts[one.ordinal - 2]?.ending?.reason === 'succeeded',
+  );
   const ended = job.attempts.slice(Math.max(0, chance), -1);
   const count = (reasons: readonly Reason[]): number =>
     ended.filter(({ ending }) => ending !== null && reasons.includes(ending.reason)).length;

@@ -1,6 +1,6 @@
 // Phase: the one word shown for a job, always computed from its record and never stored.
 
-import { heldAllocations, lastAttempt, openAttempt } from './job.ts';
+import { lastAttempt, openAttempt } from './job.ts';
 import type { Allocation, Attempt, Job } from './job.ts';
 import { whatFollows } from './recover.ts';
 import type { Instant } from './time.ts';
@@ -24,7 +24,7 @@ export type Phase = (typeof phases)[number];
 /**
  * The word for a job. `running` means that the command was started and has been seen running; `recovering`, that an
  * attempt was under way, a rule goes on after its end, and the next one does not run yet. What a stopped job still holds
- * is said beside the word (`heldNow`), not by it.
+ * is said beside the word, not by it.
  */
 export function phaseOf(job: Job): Phase {
   if (job.settled !== null) return job.settled.verdict;
@@ -57,11 +57,6 @@ export function phaseSince(job: Job): Instant {
     default:
       return attempt.createdAt;
   }
-}
-
-/** The owned allocations that may exist outside and cost money, whatever the phase. */
-export function heldNow(job: Job): readonly Allocation[] {
-  return heldAllocations(job);
 }
 
 function endingPhase(job: Job, attempt: Attempt, since: Instant): Phase {

@@ -1,9 +1,9 @@
 // Prepare: what stands between a ready worker and the command, and what is handed over when it starts.
 
-import { doubling } from './allocate.ts';
 import type { Action } from './decision.ts';
 import { allocationOf, commandWorkers } from './job.ts';
 import type { Allocation, Attempt, Job, StepFailure } from './job.ts';
+import { doubling } from './pace.ts';
 import { planted } from './plant.ts';
 import { nodeNameMark } from './spec.ts';
 import type { SetupStep, WorkerId } from './spec.ts';
@@ -39,6 +39,11 @@ export function stepsDue(
     }
   }
   return { actions, wakeAt };
+}
+
+/** The count at which no further try follows: the first try, and `setupTries` more. */
+export function triesUsedUp(job: Job): number {
+  return job.spec.limits.setupTries + 1;
 }
 
 /** When something that failed on a worker may be tried again: after 5 s, doubling to 2 min; the past when it never failed. */

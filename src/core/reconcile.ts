@@ -3,30 +3,31 @@
 // No clock, no chance, nothing outside: whatever happened to a job can be told again from its record and what was seen.
 
 import {
-  between,
   capacityTraits,
   capacityWaitEnd,
-  later,
   markRequested,
   releasesDue,
   secondLookAfter,
   waitingSince,
 } from './allocate.ts';
+import { answerWish } from './begin.ts';
 import { told, unchanged, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import type { Action, Decision } from './decision.ts';
-import { answerWish, beginEnding, closeAttempt, settleAsAsked, tidySettled, windDown } from './end.ts';
+import { beginEnding, closeAttempt, settleAsAsked, tidySettled } from './end.ts';
 import { fold } from './fold.ts';
 import type { Attempt, Job } from './job.ts';
 import type { Observation } from './observation.ts';
+import { between, later } from './pace.ts';
 import { planted } from './plant.ts';
 import { stepsDue, tryAgainAt } from './prepare.ts';
 import { classify } from './situation.ts';
 import type { Situation } from './situation.ts';
 import type { WorkerId } from './spec.ts';
+import { stopStrangers, windDown } from './stop.ts';
 import { earliest, second } from './time.ts';
 import type { Duration, Instant } from './time.ts';
-import { strangersAlive, viewOf } from './view.ts';
+import { viewOf } from './view.ts';
 import type { View } from './view.ts';
 
 /** What one arm answers: what it did to the job, what should be under way, and when it wants to look again. */
@@ -84,7 +85,7 @@ function answerAttempt(view: View, attempt: Attempt, situation: Exclude<Situatio
     case 'leaving':
       return rest(job, undefined);
     case 'too_early':
-      return rest(job, earliest(attempt.notBefore, patienceEnd(view, attempt)));
+      return rest(job, earliest(attempt.notBefore, watchWhileIdle(view), patienceEnd(view, attempt)));
     case 'unseen':
       return rest(job, earliest(lookAgain(view), patienceEnd(view, attempt)));
     case 'to_request':
@@ -171,25 +172,6 @@ function follow(view: View, attempt: Attempt): Arm {
   return { ...running, actions: [], wakeAt: nextWatch({ ...view, job: running.job }, runningAt ?? now) };
 }
 
-function stopStrangers(view: View): { readonly job: Job; readonly actions: readonly Action[] } {
-  const { now } = view;
-  let { job } = view;
-  const actions: Action[] = [];
-  for (const { worker, attempt: ordinal } of strangersAlive(view)) {
-    const stranger = job.attempts[ordinal - 1];
-    const ending = stranger?.ending ?? null;
-    if (stranger !== undefined && ending !== null && ending.stopAskedAt === null) {
-      job = withAttempt(job, ordinal, { ending: { ...ending, stopAskedAt: now } });
-    }
-    const since = ending === null ? -Infinity : (ending.stopAskedAt ?? now);
-    const how = now >= since + job.spec.stop.grace ? 'kill' : 'ask';
-    if (how === 'ask' && ending?.told.includes(worker) === true) continue;
-    if (stranger !== undefined && tryAgainAt(job, stranger, `stop/${worker}`) > now) continue;
-    actions.push({ kind: 'stop', attempt: ordinal, allocation: view.allocation?.ordinal ?? 1, worker, how });
-  }
-  return { job, actions };
-}
-
 // ------------------------------------------------------------------------------------------ when to look again
 
 /** When the owner's patience for capacity ends, while it is being waited for. */
@@ -233,6 +215,11 @@ function nextWatch(view: View, runningAt: Instant): Instant | undefined {
     maxRuntime === null ? undefined : later(runningAt + maxRuntime, now),
     ...silences,
   );
+}
+
+/** Capacity that waits for its attempt can be taken away too. */
+function watchWhileIdle({ job, now, allocation }: View): Instant | undefined {
+  return allocation?.readyAt === null ? undefined : now + capacityTraits(job.spec.capacity).watchEvery;
 }
 
 /** What runs well calls for itself: its output ends, or its line drops. Anything else is looked at closely. */

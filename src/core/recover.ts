@@ -1,8 +1,9 @@
 // Recover: what follows the end of an attempt. The rules are data; the presets below are the table of docs/recovery.md.
 
-import { capacityTraits, capacityWaitEnd, doubling, isPermanent, pace } from './allocate.ts';
+import { capacityTraits, capacityWaitEnd, isPermanent, pace } from './allocate.ts';
 import { allocationOf } from './job.ts';
 import type { Attempt, Evidence, Job, Settled, Wish } from './job.ts';
+import { doubling } from './pace.ts';
 import { betweenWorkers } from './patterns.ts';
 import { planted } from './plant.ts';
 import type { Answer, Reason, RecoverySpec, Rule, RuledReason } from './spec.ts';
@@ -89,7 +90,7 @@ export function budgetOf(reason: Reason): Budget | null {
 }
 
 /** The attempts since the owner's newest word, up to this one: what budgets are counted over. */
-function sinceAsked(job: Job, attempt: Attempt): readonly Attempt[] {
+function inThisChance(job: Job, attempt: Attempt): readonly Attempt[] {
   const until = job.attempts.slice(0, attempt.ordinal);
   return until.slice(
     Math.max(
@@ -99,9 +100,9 @@ function sinceAsked(job: Job, attempt: Attempt): readonly Attempt[] {
   );
 }
 
-/** The attempts since the owner's newest word that used up the same budget as this one, this one included. */
+/** The attempts of the present chance that used up that budget, this one included. */
 export function usedBudget(job: Job, attempt: Attempt, budget: Budget): readonly Attempt[] {
-  return sinceAsked(job, attempt).filter((one) => one.ending !== null && budgetOf(one.ending.reason) === budget);
+  return inThisChance(job, attempt).filter((one) => one.ending !== null && budgetOf(one.ending.reason) === budget);
 }
 
 // ------------------------------------------------------------------------------------------ what follows
@@ -218,7 +219,7 @@ function afterNoCapacity(job: Job, attempt: Attempt, now: Instant): Following {
   const waitEnd = capacityWaitEnd(job, attempt);
   const kind = allocationOf(job, attempt.allocation).lastFailure?.error.kind ?? 'internal';
   if (isPermanent(kind) || (waitEnd !== undefined && waitEnd <= since)) return settleAs('failed');
-  const others = sinceAsked(job, attempt);
+  const others = inThisChance(job, attempt);
   const inRow = others.length - 1 - others.findLastIndex((one) => one.ending?.reason !== 'allocation_failed');
   const wait = pace(kind, inRow, job.id, attempt.ordinal);
   return { next: 'attempt', how: attempt.how, stage: attempt.stage, on: 'new', notBefore: now + wait, applied: null };

@@ -2,13 +2,13 @@
 // so each row may assume that none above it holds. Rows look and name; what to do about it is in `reconcile.ts`.
 
 import { capacityTraits, capacityWaitEnd, isLost, isPermanent, leaving, mayRequest, nextTryAt } from './allocate.ts';
-import { triesUsedUp } from './fold.ts';
 import type { Attempt, Evidence } from './job.ts';
 import { planted } from './plant.ts';
-import { unprovenWorkers } from './prepare.ts';
+import { triesUsedUp, unprovenWorkers } from './prepare.ts';
 import type { Reason, WorkerId } from './spec.ts';
-import type { Instant } from './time.ts';
-import { killedJudgement, mayBeAlive, silentWorker, strangersAlive } from './view.ts';
+import { second } from './time.ts';
+import type { Duration, Instant } from './time.ts';
+import { mayBeAlive, silentWorker, strangersAlive } from './view.ts';
 import type { Place, View } from './view.ts';
 
 export type Situation =
@@ -89,7 +89,7 @@ const table: readonly Row[] = [
     (view, attempt) =>
       attempt.startedAt !== null &&
       allSucceeded(view) &&
-      mustEnd('succeeded', { detail: 'exit code 0 on every worker' }),
+      mustEnd('succeeded', { detail: view.places.length === 1 ? 'exit code 0' : 'exit code 0 on every worker' }),
   ),
   // The owner said stop, cancel or delete.
   during(({ job }) => job.desired !== 'run' && mustEnd('stopped', { detail: 'asked by the owner' })),
@@ -130,7 +130,7 @@ const table: readonly Row[] = [
   // The cloud says ready, and a worker has been silent for longer than the spec's patience.
   during((view) => {
     const worker = silentForTooLong(view);
-    return worker !== undefined && mustEnd('unreachable', { detail: `worker ${worker} does not answer`, worker });
+    return worker !== undefined && mustEnd('unreachable', { detail: `${wordFor(worker)} does not answer`, worker });
   }),
   // Something on one worker has used up its tries: a step, or the start of the command.
   during(({ job }, attempt) => {
@@ -249,6 +249,9 @@ function vanishedDetail({ run, worker }: Place): string {
   return `the program vanished on ${wordFor(worker)}: ${what}`;
 }
 
+/** How long after a program was killed from outside the cloud may still take to say that it took the machine away. */
+const killedJudgement: Duration = 30 * second;
+
 function isJustKilled({ job, now }: View, { run }: Place): boolean {
   if (run.state !== 'exited' || !capacityTraits(job.spec.capacity).revocable) return false;
   const wasKilled = run.signal !== undefined || run.exitCode === 143 || run.exitCode === 137;
@@ -317,6 +320,6 @@ function rawError({ allocation }: View): { readonly raw?: string } {
 }
 
 /** `worker 3`, or `this machine`. */
-export function wordFor(worker: WorkerId): string {
+function wordFor(worker: WorkerId): string {
   return worker === 'here' ? 'this machine' : `worker ${worker}`;
 }

@@ -6,7 +6,7 @@ import type { AllocationSeen, Fact, Observation, RunSeen, WorkerSeen } from './o
 import { unknown } from './observation.ts';
 import { planted } from './plant.ts';
 import type { WorkerId } from './spec.ts';
-import { minute, second } from './time.ts';
+import { minute } from './time.ts';
 import type { Duration, Instant } from './time.ts';
 
 export interface View {
@@ -142,6 +142,3 @@ function isStrangerAlive({ job, now }: View, run: RunSeen, worker: WorkerId): bo
 export function silentWorker(view: View): WorkerId | undefined {
   return view.workers.find((one) => one.isSilent)?.worker;
 }
-
-/** How long after a program was killed from outside the cloud may still take to say that it took the machine away. */
-export const killedJudgement: Duration = 30 * second;

@@ -226,3 +226,19 @@ test('a job that loops after success waits for its delay and begins anew', () =>
   world.live(() => phaseOf(world.job) === 'running', minute);
   assert.deepEqual([next?.how, next?.stage, world.job.settled], ['rerun', 0, null]);
 });
+
+test('a success of a job that loops is a new chance: failures before it are forgiven', () => {
+  const world = new World(spec({ preset: 'loop: true' }));
+  for (const code of [1, 1, 1, 0, 1, 1, 1, 0, 1]) {
+    world.live(() => phaseOf(world.job) === 'running', hour);
+    world.exitAll(code);
+    world.settleNow();
+  }
+  assert.equal(world.job.settled, null);
+  for (let count = 0; count < 3; count += 1) {
+    world.live(() => phaseOf(world.job) === 'running', hour);
+    world.exitAll(1);
+    world.settleNow();
+  }
+  assert.equal(world.job.settled?.verdict, 'failed');
+});
