@@ -394,6 +394,26 @@ test('a missing right ends the job with Google’s words', async (t) => {
   }
 });
 
+test('a zone that does not exist, or is not open to the project, ends the job with Google’s words', async (t) => {
+  for (const mode of modes) {
+    const cloud = await openCloud(t);
+    const nowhere = new Walk(cloud, { mode, zone: 'asia-northeast1-a' });
+    await nowhere.until('nothing is left of it', () => nowhere.job.settled !== null && nowhere.seen === 'gone');
+    const error = nowhere.events.find((event) => event.kind === 'allocation_refused')?.error;
+    assert.match(error?.raw ?? '', /The requested zone "asia-northeast1-a" is not supported/);
+
+    await cloud.act('permission', 'us-central2-b');
+    const forbidden = new Walk(cloud, { mode });
+    await forbidden.until('it is settled', () => forbidden.job.settled !== null);
+    const refused = forbidden.events.find((event) => event.kind === 'allocation_refused')?.error;
+    assert.match(refused?.raw ?? '', /Permission denied on 'locations\/us-central2-b'/);
+    // As long as the place cannot be seen nobody says that nothing is there.
+    assert.notEqual(forbidden.seen, 'gone');
+    await cloud.act('clear', 'all');
+    await forbidden.until('nothing is left of it', () => forbidden.seen === 'gone');
+  }
+});
+
 test('the system’s ssh reaches a worker with the argv that we give it, and shows its own host key', async (t) => {
   if (!requireReal(t, 'ssh', findProgram('ssh'))) return;
   const cloud = await openCloud(t);

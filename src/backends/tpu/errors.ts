@@ -103,3 +103,8 @@ export function classify(body: StatusBody): CloudError {
 export function unanswered(sentence: string): CloudError {
   return { kind: 'unreachable', message: sentence, raw: sentence };
 }
+
+/** True when the cloud says that it has no TPUs in that zone at all: then nothing of anybody's is there. */
+export function isNoSuchZone({ kind, raw }: CloudError): boolean {
+  return kind === 'invalid' && /requested zone .* is not supported/i.test(raw);
+}

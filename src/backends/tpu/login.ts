@@ -11,12 +11,9 @@ export interface LoginOptions {
   readonly user: string;
 }
 
-/** Throws when jobman's own key is wanted and cannot be made. */
-export async function loginOf(
-  spec: TpuSpec,
-  { home, user }: LoginOptions,
-): Promise<{ readonly user: string; readonly keyFile: string }> {
-  return { user: spec.remoteUser ?? user, keyFile: spec.privateKey ?? (await ensureOwnKey(home)).file };
+/** The user on the workers. */
+export function userOf(spec: TpuSpec, { user }: LoginOptions): string {
+  return spec.remoteUser ?? user;
 }
 
 /**
@@ -24,11 +21,11 @@ export async function loginOf(
  * agent makes the user and its authorized_keys from them. The project's own lines count as well and are not touched.
  * Throws when jobman's own key cannot be made.
  */
-export async function sshKeyLines(spec: TpuSpec, { home, user }: LoginOptions): Promise<string> {
-  const keys = [(await ensureOwnKey(home)).publicKey];
+export async function sshKeyLines(spec: TpuSpec, options: LoginOptions): Promise<string> {
+  const keys = [(await ensureOwnKey(options.home)).publicKey];
   if (spec.privateKey !== null) keys.push(...(await publicHalf(spec.privateKey)));
   // `USER:TYPE KEY COMMENT`, a line each.
-  return keys.map((key) => `${spec.remoteUser ?? user}:${key}`).join('\n');
+  return keys.map((key) => `${userOf(spec, options)}:${key}`).join('\n');
 }
 
 /** The key of that file's `.pub`, if there is one: the project's metadata may hold it already. */

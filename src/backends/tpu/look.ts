@@ -2,6 +2,8 @@
 // lists missed although it should be there. A question that was not answered makes the fact unknown, never absent.
 
 import type { AllocationRef, Clock } from '../../app/ports.ts';
+import { isPermanent } from '../../core/allocate.ts';
+import type { CloudError } from '../../core/job.ts';
 import { known, unknown } from '../../core/observation.ts';
 import type { AllocationSeen, Fact } from '../../core/observation.ts';
 import { minute } from '../../core/time.ts';
@@ -11,6 +13,7 @@ import { idOf } from './api.ts';
 import type { Operation, Place, QueuedResource, TpuApi, TpuNode } from './api.ts';
 import type { Answer, Listing } from './call.ts';
 import { creationOf } from './creation.ts';
+import { isNoSuchZone } from './errors.ts';
 import type { Target } from './creation.ts';
 import { allocationSeen } from './meaning.ts';
 import type { Creation } from './meaning.ts';
@@ -27,7 +30,7 @@ const notLooked = 'it was not looked at';
 /** A list as it was answered: all of it by id, or why it is not known. */
 type Listed<T> =
   | { readonly ok: true; readonly items: ReadonlyMap<string, T> }
-  | { readonly ok: false; readonly reason: string };
+  | { readonly ok: false; readonly reason: string; readonly error?: CloudError };
 
 /** Looks at all of them, zone by zone, side by side. The answer is in the order of the question. */
 export async function lookAtAll(
@@ -59,13 +62,13 @@ async function lookAtPlace(
     ? listed(await api.listQueuedResources(place))
     : { ok: true, items: new Map() };
   const nodes = listed(await api.listNodes(place));
-  if (!nodes.ok) return refs.map(() => unknown(nodes.reason, since));
   // Asked for at most once a look, and only by an allocation that was accepted and cannot be seen.
   let operations: Promise<Answer<Listing<Operation>>> | undefined;
   const asker: Asker = { api, place, since, operations: () => (operations ??= api.listOperations(place)) };
   return fanOut(refs, questionsAtOnce, async (ref) => {
+    if (!nodes.ok) return unlisted(nodes, ref, since);
     const isQueued = tpuOf(ref).mode === 'queued-resources';
-    if (isQueued && !queue.ok) return unknown(queue.reason, since);
+    if (isQueued && !queue.ok) return unlisted(queue, ref, since);
     const { name } = ref.allocation;
     const node = nodes.items.get(name);
     // A standing TPU may be the work of a queued resource with a name of its own.
@@ -113,12 +116,29 @@ async function lookAtOne(
 }
 
 function listed<T extends { readonly name: string }>(answer: Answer<Listing<T>>): Listed<T> {
-  if (!answer.ok) return { ok: false, reason: answer.error.raw };
+  if (!answer.ok) return { ok: false, reason: answer.error.raw, error: answer.error };
   const { items, unreachable } = answer.value;
   if (unreachable.length > 0) {
     return { ok: false, reason: `the list is not whole: ${unreachable.join(', ')} could not be asked` };
   }
   return { ok: true, items: new Map(items.map((item) => [idOf(item.name), item])) };
+}
+
+/**
+ * There is no list. Mostly that means that nobody knows. But where the cloud refuses for good (no such zone or project, no
+ * right), what was never asked for cannot be there; and asking for it is how the person gets to read the cloud's own words,
+ * instead of waiting without end. Where the cloud says that it has no such zone, nothing is there.
+ */
+function unlisted(
+  { reason, error }: Extract<Listed<unknown>, { readonly ok: false }>,
+  { allocation }: AllocationRef,
+  since: Instant,
+): Fact<AllocationSeen> {
+  if (allocation.ownership === 'owned' && error !== undefined) {
+    const isNeverAsked = allocation.requestedAt === null && isPermanent(error.kind);
+    if (isNeverAsked || isNoSuchZone(error)) return known({ state: 'absent', detail: reason }, since);
+  }
+  return unknown(reason, since);
 }
 
 /**

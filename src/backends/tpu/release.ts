@@ -6,6 +6,7 @@ import type { OutcomeResult } from '../../core/observation.ts';
 import { idOf } from './api.ts';
 import type { Operation, Place, QueuedResource, TpuApi, TpuNode } from './api.ts';
 import type { Answer } from './call.ts';
+import { isNoSuchZone } from './errors.ts';
 import { done, failed, outcomeOf, refused, refusedBy } from './outcomes.ts';
 import { isSameOwner, nodeOwner, ownerOf, queuedOwner } from './ownership.ts';
 import type { Owner } from './ownership.ts';
@@ -39,11 +40,15 @@ async function releaseOwned(
   if (isQueued) {
     const queued = await api.getQueuedResource(place, id);
     if (queued.ok && isSameOwner(queuedOwner(queued.value), owner)) return deleteQueued(api, place, queued.value);
-    if (!queued.ok && queued.status !== 'NOT_FOUND') return failed(queued.error);
+    if (!queued.ok && !isNotThere(queued)) return failed(queued.error);
   }
   const node = await api.getNode(place, id);
   if (node.ok) return isSameOwner(nodeOwner(node.value), owner) ? deleteNode(api, place, node.value) : done;
-  return node.status === 'NOT_FOUND' ? done : failed(node.error);
+  return isNotThere(node) ? done : failed(node.error);
+}
+
+function isNotThere({ status, error }: Extract<Answer<unknown>, { readonly ok: false }>): boolean {
+  return status === 'NOT_FOUND' || isNoSuchZone(error);
 }
 
 /**

@@ -8,10 +8,11 @@ import { second } from '../../core/time.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import { createHostKeys } from '../../remote/host-keys.ts';
 import { quote } from '../../remote/quote.ts';
+import { ensureOwnKey } from '../../remote/ssh-keys.ts';
 import type { SshPool, SshTarget } from '../../remote/ssh.ts';
 import type { Reach } from '../../remote/transport.ts';
 import type { GuestAttributes, TpuApi } from './api.ts';
-import { loginOf } from './login.ts';
+import { userOf } from './login.ts';
 import type { LoginOptions } from './login.ts';
 import { placeOf, tpuOf } from './places.ts';
 
@@ -62,6 +63,20 @@ export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
   /** Of each worker, the keys that it was found to have. The same from then on: equal targets share a connection. */
   const found = new Map<string, readonly string[]>();
 
+  let ownKey: Promise<string> | undefined;
+
+  /** Made or read once; a failure is not remembered. */
+  function ownKeyFile(): Promise<string> {
+    ownKey ??= ensureOwnKey(options.home).then(
+      ({ file }) => file,
+      (error: unknown) => {
+        ownKey = undefined;
+        throw error;
+      },
+    );
+    return ownKey;
+  }
+
   function attributesOf(ref: AllocationRef): Promise<readonly GuestAttributes[]> {
     const key = pinPrefix(ref);
     const before = asked.get(key);
@@ -95,12 +110,12 @@ export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
       );
     const spec = tpuOf(ref);
     const pin = `${pinPrefix(ref)}${worker}`;
-    const [way, login, hostKeys] = await Promise.all([
+    const [way, keyFile, hostKeys] = await Promise.all([
       sshFor(spec.project),
-      loginOf(spec, options),
+      spec.privateKey ?? ownKeyFile(),
       hostKeysOf(ref, pin),
     ]);
-    return { host, ...way, ...login, pin, hostKeys };
+    return { host, ...way, user: userOf(spec, options), keyFile, pin, hostKeys };
   }
 
   /** The system's ssh reads pins from the file only, so what the cloud has told is written there. True when it holds one. */

@@ -134,6 +134,40 @@ suite('a list', () => {
   });
 });
 
+suite('a place that refuses to be listed', () => {
+  const neverAsked = { requestedAt: null, acceptedAt: null };
+  const noZone = 'Cloud TPU received a bad request. The requested zone "us-central2-b" is not supported. [EID: 0x1]';
+  const rows = [
+    // What was never asked for cannot be there; asking for it brings the refusal to whoever wants it.
+    ['for want of a right', failure(403, 'PERMISSION_DENIED', 'no'), neverAsked, 'absent'],
+    ['because there is no such project', failure(404, 'NOT_FOUND', 'no such project'), neverAsked, 'absent'],
+    ['because there is no such zone', failure(400, 'INVALID_ARGUMENT', noZone), neverAsked, 'absent'],
+    ['for now', failure(503, 'UNAVAILABLE', 'away'), neverAsked, 'unknown'],
+    ['with an expired login', failure(401, 'UNAUTHENTICATED', 'no'), neverAsked, 'unknown'],
+    ['with too many requests', failure(429, 'RESOURCE_EXHAUSTED', 'requests per minute'), neverAsked, 'unknown'],
+    // What was asked for may be there, whatever we may see.
+    ['for want of a right', failure(403, 'PERMISSION_DENIED', 'no'), {}, 'unknown'],
+    ['because there is no such project', failure(404, 'NOT_FOUND', 'no such project'), {}, 'unknown'],
+    ['in words that we do not know', failure(400, 'INVALID_ARGUMENT', 'no'), {}, 'unknown'],
+    // In a zone that does not exist nothing is.
+    ['because there is no such zone', failure(400, 'INVALID_ARGUMENT', noZone), {}, 'absent'],
+  ] as const;
+  for (const [why, fault, allocation, expected] of rows) {
+    const when = 'requestedAt' in allocation ? 'before anything was asked for' : 'after';
+    test(`${why}, ${when}: ${expected}`, async (t) => {
+      for (const mode of ['tpu-vm', 'queued-resources'] as const) {
+        const server = await openTpuServer(t);
+        server.fault = () => fault;
+        const [fact] = await look(server.api, tpuRef({ spec: { mode }, allocation }));
+        assert.equal(fact?.kind === 'known' ? fact.value.state : fact?.kind, expected);
+        const standing = { ownership: 'standing' } as const;
+        const [other] = await look(server.api, tpuRef({ spec: standing, allocation: { ...standing, ...allocation } }));
+        assert.equal(other?.kind, 'unknown');
+      }
+    });
+  }
+});
+
 suite('what answers in the place of the cloud is not believed:', () => {
   const answers: readonly (readonly [string, ReturnType<TpuServer['fault']>])[] = [
     ['a login page with a 200', { status: 200, body: '<html>Welcome to Free WiFi</html>' }],

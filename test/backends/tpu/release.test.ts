@@ -128,6 +128,17 @@ suite('a release', () => {
     }
   });
 
+  test('in a zone that does not exist is done, and one in a place that we may not see is asked again', async (t) => {
+    const noZone = 'Cloud TPU received a bad request. The requested zone "us-central2-b" is not supported. [EID: 0x1]';
+    for (const mode of ['tpu-vm', 'queued-resources'] as const) {
+      const server = await openTpuServer(t);
+      server.fault = () => failure(400, 'INVALID_ARGUMENT', noZone);
+      assert.deepEqual(await capacityOf(server).release(tpuRef({ spec: { mode } })), { kind: 'done' });
+      server.fault = () => failure(403, 'PERMISSION_DENIED', 'no');
+      assert.equal((await capacityOf(server).release(tpuRef({ spec: { mode } }))).kind, 'failed');
+    }
+  });
+
   test('that the cloud gives up two seconds later is seen by the next look as not done', async (t) => {
     const server = await openTpuServer(t);
     server.queued.set(name, queuedOf('PROVISIONING'));
