@@ -89,15 +89,14 @@ export function budgetOf(reason: Reason): Budget | null {
   }
 }
 
-/** The attempts since the owner's newest word, up to this one: what budgets are counted over. */
+/**
+ * The attempts that budgets are counted over, up to this one: those since the owner's newest word, or since the newest
+ * success of a job that goes on after it. Both are a new chance.
+ */
 function inThisChance(job: Job, attempt: Attempt): readonly Attempt[] {
   const until = job.attempts.slice(0, attempt.ordinal);
-  return until.slice(
-    Math.max(
-      0,
-      until.findLastIndex((one) => one.asked),
-    ),
-  );
+  const isFirst = ({ asked, ordinal }: Attempt): boolean => asked || until[ordinal - 2]?.ending?.reason === 'succeeded';
+  return until.slice(Math.max(0, until.findLastIndex(isFirst)));
 }
 
 /** The attempts of the present chance that used up that budget, this one included. */
