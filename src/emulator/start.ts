@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, realpathSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { serve } from '@hono/node-server';
 import { wallClock } from './clock.ts';
@@ -54,6 +55,7 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     release.unshift(() => world.stop());
     const front = createFront({
       world,
+      uid: userInfo().uid,
       info: () => ({ version: emulatorVersion, sshPort: anchor.sshPort, isolation, stateDir }),
       hostsSettled: () => hosts.settled(),
     });

@@ -2,12 +2,13 @@
 // as plain folders.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
+import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
 import { admin, adminLook } from '../../src/emulator/admin.ts';
 import type { Emulator } from '../../src/emulator/contract.ts';
 import { startEmulator } from '../../src/emulator/start.ts';
@@ -288,3 +289,24 @@ async function run(program: string, argv: readonly string[]): Promise<void> {
     child.on('close', (code) => (code === 0 ? resolve() : reject(new Error(`${program} ended with ${String(code)}`))));
   });
 }
+
+const mayBecomeOthers = hasProgram('setpriv') && hasProgram('curl') && userInfo().uid === 0;
+
+test(
+  'another user of this machine is refused',
+  { skip: mayBecomeOthers ? false : 'NOT TESTED: only root with setpriv and curl can be somebody else' },
+  async (t) => {
+    const stateDir = mkdtempSync(join(tmpdir(), 'emulator-strangers-'));
+    const emulator = await startEmulator({ stateDir, env: {}, isolation: 'none' });
+    t.after(async () => {
+      await emulator.close();
+      rmSync(stateDir, { recursive: true, force: true });
+    });
+    const ask = async (user: string): Promise<string> => {
+      const words = [`--reuid=${user}`, '--clear-groups', '--', 'curl', '-s', `${emulator.url}/emulator/info`];
+      return (await promisify(execFile)('setpriv', words)).stdout;
+    };
+    assert.match(await ask('0'), /"sshPort"/);
+    assert.match(await ask('65534'), /answers the user who started it, and nobody else/);
+  },
+);

@@ -154,8 +154,11 @@ function namespacedMachine(folder: string, pid: number, ticks: string, inUserNam
     thaw: () => toAll('CONT'),
     async end() {
       if (!isAlive()) return;
-      // The kernel ends the namespace only when everybody in it is buried, and a session's undertaker is outside.
-      await signal('KILL', [pid, ...markedPids(folder)]);
+      await signal('KILL', [pid]);
+      if (await until(() => !isAlive(), 200, 5)) return;
+      // The kernel ends the namespace only when everybody in it is buried. The undertaker of a session is the nsenter
+      // outside, and one that was stopped with its host does not bury.
+      await signal('KILL', markedPids(folder));
       if (!(await until(() => !isAlive(), 10_000))) throw new Error(`process ${String(pid)} does not end`);
     },
   };

@@ -2,6 +2,7 @@
  * The front end: one HTTP server for Google's API, the part of the Compute API that gcloud asks for, and the admin door.
  * The temper that sits between a client and the service (lost replies, 503s, expired credentials) is applied here.
  */
+import type { Socket } from 'node:net';
 import type { HttpBindings } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
 import { EmulatorRefusal } from '../contract.ts';
@@ -11,6 +12,7 @@ import { projectNumber } from '../world/nodes.ts';
 import { standing, useUp } from '../world/temper.ts';
 import { act, sayCondition, verbs } from '../world/verbs.ts';
 import type { World } from '../world/world.ts';
+import { type Neighbour, neighbourOf } from './neighbours.ts';
 import { understand, type Understood } from './tpu.ts';
 
 type Bindings = { Bindings: HttpBindings };
@@ -21,13 +23,15 @@ const lost = 'emulator-lost';
 
 export interface FrontOptions {
   readonly world: World;
+  /** The user whom it serves, besides root. */
+  readonly uid: number;
   /** What `GET /emulator/info` says besides the speed. */
   readonly info: () => Readonly<Record<string, unknown>>;
   /** Waits until the hosts are as the world wants them: a verb's answer means that it has happened. */
   readonly hostsSettled: () => Promise<void>;
 }
 
-export function createFront({ world, info, hostsSettled }: FrontOptions): Hono<Bindings> {
+export function createFront({ world, uid, info, hostsSettled }: FrontOptions): Hono<Bindings> {
   const app = new Hono<Bindings>();
 
   // A page of some site in the user's browser must not preempt nodes or add keys, so strangers' origins are refused,
@@ -37,6 +41,17 @@ export function createFront({ world, info, hostsSettled }: FrontOptions): Hono<B
     const host = context.req.header('host') ?? '';
     if (!isLoopback(host) || (origin !== undefined && !isLoopback(origin.replace(/^https?:\/\//, '')))) {
       return context.json({ message: 'The emulator answers this machine only.' }, 403);
+    }
+    return next();
+  });
+
+  const neighbours = new WeakMap<Socket, Neighbour>();
+  app.use(async (context, next) => {
+    const { socket } = context.env.incoming;
+    const neighbour = neighbours.get(socket) ?? neighbourOf(socket, uid);
+    neighbours.set(socket, neighbour);
+    if (neighbour === 'stranger') {
+      return context.json({ message: 'The emulator answers the user who started it, and nobody else.' }, 403);
     }
     return next();
   });

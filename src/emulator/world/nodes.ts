@@ -193,7 +193,7 @@ export function provisioningFailure(
 }
 
 /** Chips of one generation that a zone has when nobody said otherwise. */
-const chipsPerZone = 4096;
+const chipsPerZone = 16_384;
 
 function capacityAt(world: World, place: Place): { limit: number; used: number } {
   const said = strikes(world, 'capacity', place);

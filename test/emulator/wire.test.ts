@@ -1,0 +1,127 @@
+// The wire and the catalogue, in what the API tests do not reach.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { acceleratorByType, accelerators, quotaName } from '../../src/emulator/catalogue/accelerators.ts';
+import { nearest } from '../../src/emulator/catalogue/nearest.ts';
+import { acceleratorsIn, zones } from '../../src/emulator/catalogue/zones.ts';
+import { mountPoints } from '../../src/emulator/hosts/boot-script.ts';
+import { authorizedKeys } from '../../src/emulator/hosts/keys.ts';
+import { ownerOf } from '../../src/emulator/http/neighbours.ts';
+import { durationMs, timestampText } from '../../src/emulator/wire/encode.ts';
+import { pageOf } from '../../src/emulator/wire/paging.ts';
+import { createChance } from '../../src/emulator/world/chance.ts';
+
+test('types have the chips and workers that Google gives them', () => {
+  const facts: readonly (readonly [string, string, number, number])[] = [
+    ['v2-8', '2x2', 4, 1],
+    ['v2-32', '4x4', 16, 4],
+    ['v3-2048', '32x32', 1024, 256],
+    ['v4-8', '2x2x1', 4, 1],
+    ['v4-16', '2x2x2', 8, 2],
+    ['v4-128', '4x4x4', 64, 16],
+    ['v4-4096', '8x16x16', 2048, 512],
+    ['v5litepod-1', '1x1', 1, 1],
+    ['v5litepod-4', '2x2', 4, 1],
+    ['v5litepod-8', '2x4', 8, 1],
+    ['v5litepod-16', '4x4', 16, 4],
+    ['v5litepod-256', '16x16', 256, 64],
+    ['v5p-8', '2x2x1', 4, 1],
+    ['v5p-12288', '16x16x24', 6144, 1536],
+    ['v6e-8', '2x4', 8, 1],
+    ['v6e-64', '8x8', 64, 16],
+  ];
+  for (const [type, topology, chips, workers] of facts) {
+    const found = acceleratorByType(type);
+    assert.deepEqual([found?.topology, found?.chips, found?.workers], [topology, chips, workers], type);
+  }
+});
+
+test('the shape of every type has as many chips as the type says', () => {
+  for (const { type, topology, chips } of accelerators) {
+    assert.equal(
+      topology.split('x').reduce((product, side) => product * Number(side), 1),
+      chips,
+      type,
+    );
+  }
+});
+
+test('zones offer what the catalogue says, and nothing else', () => {
+  const types = (zone: string): string[] => acceleratorsIn(zone).map((accelerator) => accelerator.type);
+  assert.ok(types('us-central2-b').every((type) => type.startsWith('v4-')));
+  assert.deepEqual(
+    types('asia-east1-c').filter((type) => type.startsWith('v2-')),
+    ['v2-8'],
+  );
+  assert.ok(types('europe-west4-a').includes('v2-512') && types('europe-west4-a').includes('v3-8'));
+  assert.deepEqual(types('us-central2-a'), []);
+  assert.ok(zones.every((zone) => types(zone).length > 0));
+});
+
+test('quota has the names of the service', () => {
+  assert.equal(quotaName('v6e', true, false), 'TPUV6EPreemptiblePerProjectPerRegionForTPUAPI');
+  assert.equal(quotaName('v5e', false, false), 'TPUV5sLitepodPerProjectPerRegionForTPUAPI');
+  assert.equal(quotaName('v5e', true, true), 'TPUV5sPreemptibleLitepodPerProjectPerZoneForTPUAPI');
+});
+
+test('a page goes on after its last name, whatever came or went meanwhile', () => {
+  const list = (names: string, pageToken?: string): ReturnType<typeof pageOf<string>> =>
+    pageOf(names.split(''), (name) => name, 'list', { pageSize: '2', pageToken });
+  const first = list('acegi');
+  assert.deepEqual(first.items, ['a', 'c']);
+  assert.deepEqual(list('abdegi', first.nextPageToken).items, ['d', 'e']);
+  assert.equal(list('ac', first.nextPageToken).nextPageToken, undefined);
+  assert.throws(() => pageOf(['a'], String, 'another', { pageToken: first.nextPageToken }), /not valid/);
+  assert.throws(() => pageOf(['a'], String, 'list', { pageSize: '-1' }), /page_size/);
+});
+
+test('times are RFC 3339 with nine decimals, lengths are seconds', () => {
+  assert.match(timestampText(Date.UTC(2026, 4, 1, 12, 0, 0, 123)), /^2026-05-01T12:00:00\.123\d{6}Z$/);
+  assert.equal(durationMs('1.5s'), 1500);
+});
+
+test('chance is its seed and its position', () => {
+  const one = createChance(7);
+  const first = [one.next(), one.next()];
+  const again = createChance(7);
+  assert.deepEqual([again.next(), again.next()], first);
+  assert.equal(createChance(one.position).next(), one.next());
+  assert.notEqual(createChance(8).next(), first[0]);
+});
+
+test('ssh-keys lines that are none are passed over', () => {
+  assert.deepEqual(authorizedKeys('ada:ssh-rsa AAAA ada@home\n\nnonsense\n# a:b c\nbob:ssh-ed25519 BBBB'), [
+    { user: 'ada', type: 'ssh-rsa', blob: 'AAAA' },
+    { user: 'bob', type: 'ssh-ed25519', blob: 'BBBB' },
+  ]);
+});
+
+test('a near word is offered, a far one is not', () => {
+  assert.equal(nearest('premept', ['preempt', 'hold']), 'preempt');
+  assert.equal(nearest('zzzzzz', ['preempt', 'hold']), undefined);
+});
+
+test('a host shows the file systems of the machine, not those of the kernel or of other systems', () => {
+  const mountinfo = [
+    '27 1 254:0 / / rw - ext4 /dev/vda rw',
+    '22 27 0:21 / /proc rw - proc proc rw',
+    '30 27 8:1 / /home rw - ext4 /dev/sdb rw',
+    '31 30 0:40 / /home/ada\\040b/nfs rw - nfs4 server:/x rw',
+    '32 27 0:41 / /var/lib/docker/overlay2/x rw - overlay overlay rw',
+    '33 27 0:42 / /tmp/state/hosts/x rw - tmpfs tmpfs rw',
+    '34 27 0:43 / /etc/hosts rw - ext4 /dev/vda rw',
+  ].join('\n');
+  assert.deepEqual(mountPoints(mountinfo, '/tmp/state'), ['/etc/hosts', '/home/ada b/nfs']);
+});
+
+test('the owner of a connection is the row of its own end, not of ours', () => {
+  const table = [
+    '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode',
+    '   0: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 1 1',
+    '   1: 0100007F:C350 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000        0 2 1',
+    '   2: 0A00000A:C351 0100000A:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 3 1',
+  ].join('\n');
+  assert.deepEqual(ownerOf(table, 50_000, 8080), { uid: 1000, state: '01' });
+  assert.equal(ownerOf(table, 50_001, 8080), undefined);
+});
