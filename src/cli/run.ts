@@ -75,7 +75,10 @@ async function propose(words: readonly string[], services: Services): Promise<nu
     inputs,
     contextFor(services, () => {}),
   );
-  services.io.stdout.write(proposals.map(({ completion, brief }) => `${completion}\t${brief}\n`).join(''));
+  // Flags are proposed to whoever begins one; between jobs and file names they are in the way.
+  const wantsFlag = inputs.at(-1)?.startsWith('-') === true;
+  const wanted = proposals.filter(({ completion }) => completion.startsWith('-') === wantsFlag);
+  services.io.stdout.write(wanted.map(({ completion, brief }) => `${completion}\t${brief}\n`).join(''));
   return exitCode.ok;
 }
 

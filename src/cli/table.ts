@@ -427,7 +427,7 @@ export const table: readonly Entry[] = [
     path: 'emulator serve',
     section: 'This installation',
     brief: 'Run the built-in cloud in the foreground',
-    usage: '[--port n] [--ssh-port n] [--hosts process|sshd] [--seed n] [--speed n] [--state dir] [--schedule file]',
+    usage: '[--port n] [--speed factor] [--seed n] [--state folder] [--schedule file]',
     examples: [['jobman emulator serve --port 8080 --speed 10', 'ten times as fast as the real one']],
     flags: {
       port: value('Port of the API', 'n', parseCount),

@@ -73,7 +73,7 @@ suite('create --follow without a terminal', () => {
     assert.equal(await ended, 0);
     assert.equal(world.out(), '[0] hello\n[1] hallo\n');
     assert.match(world.err(), /^000001 iris created; it goes on without this terminal\n/);
-    assert.match(world.err(), /Z 000001 running after 0s: try 1, stage 0, 2 workers\n/);
+    assert.match(world.err(), /Z 000001 running: try 1, stage 0, 2 workers\n/);
     assert.match(world.err(), /Z 000001 iris succeeded after 1m05s\n$/);
     assert.ok(!world.err().includes('\u001b'), 'Nothing is drawn.');
     assert.deepEqual(world.asked, ['create iris for alice', 'wake']);

@@ -5,7 +5,11 @@ import { createPainter, type Painter } from '../../src/cli/painter.ts';
 import { withinScreen } from '../../src/cli/watch.ts';
 import { createGlass, type Glass } from './support/glass.ts';
 
-function painted(columns = 40): { readonly glass: Glass; readonly painter: Painter; readonly resize: (columns: number) => void } {
+function painted(columns = 40): {
+  readonly glass: Glass;
+  readonly painter: Painter;
+  readonly resize: (columns: number) => void;
+} {
   const glass = createGlass();
   let width = columns;
   const stream: Stream = {

@@ -44,8 +44,23 @@ async function askEach(
 ): Promise<number> {
   const client = await cli.services.client();
   const refs = await refsOf(client, args, flags.jobName);
-  const code = await forEachRef(cli, refs, (ref) => askOne(cli, client, ref, verb, options));
-  await wake(cli, client);
+  return askAll(cli, client, refs, (ref) => askOne(cli, client, ref, verb, options));
+}
+
+/** Asks several jobs, and wakes the controller once if any of them took the word. */
+export async function askAll(
+  cli: Cli,
+  client: Client,
+  refs: readonly Ref[],
+  ask: (ref: Ref) => Promise<number>,
+): Promise<number> {
+  let isTaken = false;
+  const code = await forEachRef(cli, refs, async (ref) => {
+    const one = await ask(ref);
+    isTaken ||= one === exitCode.ok;
+    return one;
+  });
+  if (isTaken) await wake(cli, client);
   return code;
 }
 

@@ -3,10 +3,9 @@
 import type { JobView, Ref } from '../../app/client.ts';
 import { exitCode } from '../../app/errors.ts';
 import { priceText } from '../../app/figures.ts';
-import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
-import { wake } from '../controller.ts';
+import { refsOf, type Cli, type GlobalFlags } from '../context.ts';
 import { confirm } from '../prompt.ts';
-import { askOne, type AskFlags } from './ask.ts';
+import { askAll, askOne, type AskFlags } from './ask.ts';
 
 export async function deleteJobs(
   cli: Cli,
@@ -15,7 +14,7 @@ export async function deleteJobs(
 ): Promise<number> {
   const client = await cli.services.client();
   const refs = await refsOf(client, args, flags.jobName);
-  const code = await forEachRef(cli, refs, async (ref) => {
+  return askAll(cli, client, refs, async (ref) => {
     const view = await client.show(ref);
     const held = heldBy(view);
     if (held !== undefined) {
@@ -28,8 +27,6 @@ export async function deleteJobs(
     }
     return askOne(cli, client, view.id, 'delete', { force: flags.force === true });
   });
-  await wake(cli, client);
-  return code;
 }
 
 /** `v4-8 ($4.00/h, estimated)`: owned capacity that may exist and was not let go; undefined when there is none. */

@@ -61,7 +61,9 @@ function plain(cli: Cli, { tellsPhases }: ProgressOptions): Progress {
       }
       if (view.phase === phase) return;
       const lasted =
-        phase === undefined || phaseSince === undefined ? '' : ` after ${lengthText(view.since - phaseSince)}`;
+        phaseSince === undefined || view.since - phaseSince < second
+          ? ''
+          : ` after ${lengthText(view.since - phaseSince)}`;
       phase = view.phase;
       phaseSince = view.since;
       beaten = 0;

@@ -125,9 +125,8 @@ export function pretend(options: PretendOptions = {}): Pretend {
       (events[find(ref).id] ?? []).map((event, index) => ({ seq: index + 1, event })).filter(({ seq }) => seq > after),
     async ask(ref, verb, asks) {
       const { id, name } = find(ref);
-      asked.push(
-        [verb, id, asks.release === true ? 'release' : '', asks.force === true ? 'force' : ''].join(' ').trim(),
-      );
+      const words = [verb, id, asks.release === true ? 'release' : '', asks.force === true ? 'force' : ''];
+      asked.push(words.filter(Boolean).join(' '));
       return options.answer?.(id, verb) ?? { id, ok: true, message: `${id} ${name}: ${verb}`, code: 0 };
     },
     logs: async (ref, { worker, attempt }) => {

@@ -1,0 +1,424 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import type { AllocationView, AttemptView, Plan } from '../../src/app/client.ts';
+import type { EmulatorService } from '../../src/app/services.ts';
+import type { Event } from '../../src/core/decision.ts';
+import { openWorld } from '../support/world.ts';
+import { jobman, now, view } from './support/pretend.ts';
+
+const terminal = { columns: 80, rows: 24 };
+const minute = 60_000;
+const attempts: readonly AttemptView[] = [
+  {
+    attempt: 1,
+    stage: 0,
+    how: 'fresh',
+    allocation: 1,
+    workers: [0],
+    created: now - 300 * minute,
+    started: now - 200 * minute,
+    ended: now - 100 * minute,
+    reason: 'preempted',
+    evidence: { detail: 'node PREEMPTED' },
+  },
+  {
+    attempt: 2,
+    stage: 1,
+    how: 'resume',
+    allocation: 2,
+    workers: [0],
+    created: now - 100 * minute,
+    started: now - 40 * minute,
+    ended: null,
+    reason: null,
+    evidence: null,
+  },
+];
+const allocation = (number: number, ready: number, gone: number | null): AllocationView => ({
+  allocation: number,
+  name: `vit-000042-${number}`,
+  ownership: 'owned',
+  state: gone === null ? 'ready' : 'gone',
+  requested: ready - minute,
+  ready,
+  released: gone,
+  gone,
+  workers: [],
+});
+const allocations = [allocation(1, now - 202 * minute, now - 99 * minute), allocation(2, now - 42 * minute, null)];
+
+suite('the command line', () => {
+  test('alone prints the version and the first steps', async () => {
+    const { code, out } = await jobman([]);
+    assert.equal(code, 0);
+    assert.match(out, /^jobman 1\.2\.3\n/);
+    assert.match(out, /jobman create --config=configs\/quick-start\.yaml --follow/);
+  });
+
+  for (const [argv, said] of [
+    [['lst'], /no command `lst`\. Did you mean `list`\?/],
+    [['list', '--jsno'], /no flag --jsno\. Did you mean --json\?/],
+    [['list', '-z'], /no flag -z/],
+    [['list', 'extra'], /`extra` is one word too many/],
+    [['list', '--phase', 'runing'], /--phase `runing`: expected one of queued, /],
+    [['list', '--name'], /--name needs a value/],
+    [['list', '--name='], /--name= has nothing after the equals sign/],
+    [['list', '--name', 'a', '--name', 'b'], /--name was given twice/],
+    [['logs', '1', '--tail', 'few'], /--tail `few`: expected a whole number/],
+    [['logs', '1', '--grep', '('], /--grep `\(`: not a regular expression/],
+    [['wait', '1', '--timeout', 'soon'], /expected a length of time/],
+    [['controller', 'strat'], /no command `strat`\. Did you mean `start`\?/],
+    [['validate'], /<yaml> is missing/],
+    [['create'], /Which manifest\?/],
+    [['create', 'a.yaml', '--config=b.yaml'], /Two manifests are named/],
+    [['stop'], /Which job\?/],
+    [['clean', '1', '--all'], /Say jobs or --all, not both/],
+    [['completion', 'tcsh'], /expected one of bash, zsh, fish/],
+  ] as const) {
+    test(`refuses \`jobman ${argv.join(' ')}\` with exit code 2 and a sentence`, async () => {
+      const { code, out, err, asked } = await jobman(argv, { jobs: [view()] });
+      assert.equal(code, 2);
+      assert.match(err, said);
+      assert.equal(out, '');
+      assert.deepEqual(asked, []);
+    });
+  }
+
+  test('takes the common flags before and after the word, with `=` and without', async () => {
+    const { out } = await jobman(['list', '--json'], { jobs: [view()] });
+    for (const argv of [
+      ['--json', 'list'],
+      ['--color', 'never', '--json', 'list'],
+      ['--color=never', 'list', '--json'],
+      ['-q', 'list', '--json'],
+    ]) {
+      assert.equal((await jobman(argv, { jobs: [view()] })).out, out);
+    }
+  });
+});
+
+suite('start, stop, resume, rerun and cancel', () => {
+  test('say each job’s answer on its own line and wake the controller once', async () => {
+    const jobs = [view({ id: '000001', name: 'a' }), view({ id: '000002', name: 'b' })];
+    for (const verb of ['start', 'stop', 'resume', 'rerun', 'cancel']) {
+      const { code, out, asked } = await jobman([verb, '1', 'b'], { jobs });
+      assert.equal(code, 0);
+      assert.equal(out, `000001 a: ${verb}\n000002 b: ${verb}\n`);
+      assert.deepEqual(asked, [`${verb} 000001`, `${verb} 000002`, 'wake']);
+    }
+  });
+
+  test('a refusal and an unknown job keep no other from theirs; the worst exit code counts', async () => {
+    const jobs = [view({ id: '000001' }), view({ id: '000002' })];
+    const { code, out, err } = await jobman(['stop', '1', '7', '2'], {
+      jobs,
+      answer: (id) =>
+        id === '000001'
+          ? { id, ok: false, message: `${id} belongs to bob.`, code: 4 }
+          : { id, ok: true, message: `${id} stops.`, code: 0 },
+    });
+    assert.equal(code, 4);
+    assert.equal(out, '000002 stops.\n');
+    assert.equal(err, 'jobman: 000001 belongs to bob.\njobman: There is no job 7.\n');
+  });
+
+  test('stop --release and --json hand on what they say', async () => {
+    const { out, asked } = await jobman(['stop', '42', '--release', '--json'], { jobs: [view()] });
+    assert.deepEqual(asked, ['stop 000042 release', 'wake']);
+    assert.deepEqual(JSON.parse(out), { id: '000042', ok: true, message: '000042 vit-l16-3e4: stop', code: 0 });
+  });
+});
+
+suite('delete', () => {
+  const holding = view({ allocations, pricePerHour: 4 });
+
+  test('of a job that holds capacity asks on a terminal, and takes only a yes', async () => {
+    for (const [answer, expected] of [
+      ['y', ['delete 000042', 'wake']],
+      ['yes', ['delete 000042', 'wake']],
+      ['', []],
+      ['no', []],
+    ] as const) {
+      const { code, err, asked } = await jobman(['delete', '42'], { jobs: [holding], terminal, input: [answer] });
+      assert.deepEqual(asked, expected);
+      assert.equal(code, expected.length === 2 ? 0 : 1);
+      assert.match(err, /000042 vit-l16-3e4 holds v5litepod-16 \(\$4\.00\/h, estimated\)\..*\[y\/N\] /);
+    }
+  });
+
+  test('elsewhere is not done, and the flag that says yes is named', async () => {
+    const { code, err, asked } = await jobman(['delete', '42'], { jobs: [holding] });
+    assert.equal(code, 2);
+    assert.match(err, /it was not deleted\. Say --yes to do it without a question\./);
+    assert.deepEqual(asked, []);
+    assert.deepEqual((await jobman(['delete', '42', '-y'], { jobs: [holding] })).asked, ['delete 000042', 'wake']);
+  });
+
+  test('of a job that holds nothing needs no question; --force is handed on', async () => {
+    const { asked } = await jobman(['delete', '42', '--force'], { jobs: [view()] });
+    assert.deepEqual(asked, ['delete 000042 force', 'wake']);
+  });
+});
+
+test('clean --all asks; one job does not', async () => {
+  assert.deepEqual((await jobman(['clean', '42'], { jobs: [view()] })).asked, ['clean 42']);
+  assert.equal((await jobman(['clean', '--all'])).code, 2);
+  assert.deepEqual((await jobman(['clean', '--all', '--yes'])).asked, ['clean all']);
+  assert.deepEqual((await jobman(['clean', '--all'], { terminal, input: ['n'] })).asked, []);
+});
+
+suite('show', () => {
+  const job = view({
+    attempts,
+    allocations,
+    stage: 1,
+    attempt: 2,
+    workers: [{ worker: 0, host: '10.0.0.1', state: 'running', logAgeMs: 4_000, lastLine: ' 9%\r10%\u001b[2J' }],
+  });
+
+  test('tells the tries and the workers', async () => {
+    const { code, out } = await jobman(['details', 'vit-l16-3e4'], { jobs: [job] });
+    assert.equal(code, 0);
+    assert.match(out, /^000042 vit-l16-3e4 \(alice\) {2}▸ running for 2h05m {2}try 2, stage 1\n/);
+    for (const line of [
+      'TRY  STAGE  ALLOCATION  WAITED  SETUP    RAN  ENDED',
+      '  1      0           1   1h38m     2m  1h40m  preempted 21 Nov 06:40:14 UTC: node PREEMPTED',
+      '  2      1           2     58m     2m    40m  -',
+      'WORKER  HOST      STATE    LOG AGE  LAST LINE',
+      '     0  10.0.0.1  running       4s  10%\\x1b[2J',
+    ]) {
+      assert.ok(out.includes(`\n${line}\n`), `${line}\nis not in\n${out}`);
+    }
+    assert.match(out, /where {5}v5litepod-16 spot, us-west4-a, allocation 2 \(vit-000042-2\) ready for 42m\n/);
+  });
+
+  test('--json has what programs look for', async () => {
+    const { out } = await jobman(['show', '42', '--json'], { jobs: [job] });
+    const shown = JSON.parse(out) as Record<string, unknown> & { attempts: Record<string, unknown>[] };
+    for (const key of ['id', 'name', 'user', 'backend', 'phase', 'reason', 'desired', 'stage'])
+      assert.ok(key in shown, key);
+    assert.deepEqual(shown.attempts[0], {
+      attempt: 1,
+      stage: 0,
+      how: 'fresh',
+      allocation: 1,
+      workers: [0],
+      created: '2026-11-21T03:20:14.000Z',
+      started: '2026-11-21T05:00:14.000Z',
+      ended: '2026-11-21T06:40:14.000Z',
+      reason: 'preempted',
+      evidence: { detail: 'node PREEMPTED' },
+    });
+  });
+
+  test('fits a narrow terminal', async () => {
+    const { out } = await jobman(['show', '42', '--color=never'], { jobs: [job], terminal: { columns: 40, rows: 24 } });
+    for (const line of out.split('\n').slice(1)) assert.ok(line.length <= 60, line);
+  });
+});
+
+test('why tells the sentence, what it rests on and what comes next', async () => {
+  const why = {
+    id: '000042',
+    sentence: '000042 is recovering: its TPU was preempted 4m ago.',
+    because: 'node gone, seen 08:16:02',
+    rule: 'pre: preempted -> new allocation, resume (4 of 100 used)',
+    next: 'try 5 from step 8,000',
+    nextAt: now + 38_000,
+  };
+  const { out } = await jobman(['why', '42'], { jobs: [view({ why })] });
+  assert.equal(
+    out,
+    [why.sentence, `because   ${why.because}`, `rule      ${why.rule}`, `next      ${why.next} (in 38s)`, ''].join(
+      '\n',
+    ),
+  );
+  const json = await jobman(['why', '42', '--json'], { jobs: [view({ why })] });
+  assert.equal((JSON.parse(json.out) as { nextAt: string }).nextAt, '2026-11-21T08:20:52.000Z');
+});
+
+suite('history', () => {
+  const events: Readonly<Record<string, readonly Event[]>> = {
+    '000042': [
+      { at: now - 300 * minute, kind: 'created', by: 'alice' },
+      { at: now - 202 * minute, kind: 'allocation_requested', allocation: 1, name: 'vit-000042-1', ownership: 'owned' },
+    ],
+  };
+
+  test('is one line an event; on a terminal with the time since the last one', async () => {
+    const jobs = [view({ attempts, allocations })];
+    const plain = await jobman(['history', '42'], { jobs, events });
+    assert.match(plain.out, /\n2026-11-21T03:20:14Z {2}created by alice; rule pre, /);
+    const shown = await jobman(['history', '42', '--color=never'], { jobs, events, terminal });
+    assert.match(
+      shown.out,
+      /\n21 Nov, UTC\n03:20:14 {11}created by alice.*\n04:58:14 {3}\+1h38m {2}allocation 1 asked/,
+    );
+  });
+
+  test('--json is one object an event, with its number and its moments as text', async () => {
+    const { out } = await jobman(['history', '42', '--json'], { jobs: [view()], events });
+    const first = JSON.parse(out.split('\n')[0] ?? '') as object;
+    assert.deepEqual(first, { seq: 1, at: '2026-11-21T03:20:14.000Z', kind: 'created', by: 'alice' });
+  });
+
+  test('--timeline draws waiting, setup, running and the end along an axis', async () => {
+    const jobs = [view({ createdAt: now - 300 * minute, attempts, allocations })];
+    const { out } = await jobman(['history', '42', '--timeline'], { jobs, events });
+    const [, ruler = '', bar = '', tries = ''] = out.split('\n');
+    // 300 minutes in columns of 5: 98 minutes of waiting, 2 of setup, 100 running, then the second try.
+    assert.match(bar, /^ {6}\.{19}\+>{20}!\.{10}\+>{9}$/);
+    assert.match(ruler, /^ {6}03:20 +04:20 +05:20/);
+    assert.equal(tries.indexOf('1'), 6);
+    assert.equal(tries.indexOf('2'), bar.indexOf('!'));
+    for (const line of [ruler, bar, tries]) assert.ok(line.length <= 80);
+  });
+});
+
+suite('create', () => {
+  const manifest = 'job:\n  name: iris\nlocal: {}\ncommand:\n  run: "true"\n';
+
+  test('prints the id, wakes the controller, and names what comes next', async (t) => {
+    const { folder } = openWorld(t);
+    writeFileSync(join(folder, 'iris.yaml'), manifest);
+    const jobs = [view({ id: '000007', name: 'iris' })];
+    const said = await jobman(['create', 'iris.yaml'], { jobs, cwd: folder });
+    assert.equal(said.code, 0);
+    assert.equal(said.out, '000007 iris created\n');
+    assert.match(said.err, /jobman logs 7 -f/);
+    assert.deepEqual(said.asked, ['create iris for alice', 'wake']);
+    assert.equal((await jobman(['create', '-q', '--config', 'iris.yaml'], { jobs, cwd: folder })).out, '000007\n');
+  });
+
+  test('--set changes a key; one that is none is a usage error', async (t) => {
+    const { folder } = openWorld(t);
+    writeFileSync(join(folder, 'iris.yaml'), manifest);
+    const named = await jobman(['create', 'iris.yaml', '--set', 'job.name=rose', '--set=command.run=false'], {
+      cwd: folder,
+    });
+    assert.deepEqual(named.asked, ['create rose for alice', 'wake']);
+    const wrong = await jobman(['create', 'iris.yaml', '--set', 'job.name'], { cwd: folder });
+    assert.equal(wrong.code, 2);
+    assert.match(wrong.err, /--set job\.name: write it as key=value/);
+  });
+
+  for (const [what, prepare, said] of [
+    ['is missing', () => {}, /does not exist/],
+    ['is empty', (path: string) => writeFileSync(path, ''), /m\.yaml/],
+    ['is a folder', (path: string) => mkdirSync(path), /is a folder/],
+    ['has 10 MB', (path: string) => writeFileSync(path, `a: ${'x'.repeat(10_000_000)}\n`), /too large/],
+    ['is binary', (path: string) => writeFileSync(path, Buffer.from([0, 1, 2, 255])), /binary/],
+    ['has a tab', (path: string) => writeFileSync(path, 'job:\n\tname: x\n'), /m\.yaml:2:\d+/],
+    ['has an unknown key', (path: string) => writeFileSync(path, `${manifest}jbo: 1\n`), /m\.yaml:6:1 .*jbo.*job/],
+  ] as const) {
+    test(`a manifest that ${what} is told with its place, and nothing is stored`, async (t) => {
+      const { folder } = openWorld(t);
+      prepare(join(folder, 'm.yaml'));
+      const { code, out, err, asked } = await jobman(['create', 'm.yaml'], { cwd: folder });
+      assert.equal(code, 2);
+      assert.equal(out, '');
+      assert.match(err, said);
+      assert.deepEqual(asked, []);
+      assert.equal((await jobman(['validate', 'm.yaml'], { cwd: folder })).code, 2);
+    });
+  }
+
+  test('--dry-run says the plan and stores nothing', async (t) => {
+    const { folder } = openWorld(t);
+    writeFileSync(join(folder, 'iris.yaml'), manifest);
+    const plan: Plan = {
+      name: 'iris',
+      backend: 'local',
+      asks: ['this machine'],
+      steps: [],
+      command: 'true',
+      rules: ['pass: preempted -> fail'],
+      limits: ['no time limit'],
+      pricePerHour: null,
+    };
+    const { code, out, asked } = await jobman(['create', 'iris.yaml', '--dry-run'], { cwd: folder, plan });
+    assert.equal(code, 0);
+    assert.deepEqual(asked, []);
+    assert.match(out, /^iris: nothing was stored/);
+    assert.match(out, /\nasks {6}this machine\n/);
+    assert.match(out, /\nrules {5}pass: preempted -> fail\n/);
+    const json = await jobman(['create', 'iris.yaml', '--dry-run', '--json'], { cwd: folder, plan });
+    assert.deepEqual(JSON.parse(json.out), plan);
+  });
+});
+
+test('a happening in the built-in cloud passes through with its target and its own options', async () => {
+  const acts: unknown[] = [];
+  const emulator = {
+    act: async (...act: unknown[]) => {
+      acts.push(act);
+      return 'node vit-000001-1 is PREEMPTED';
+    },
+  } as unknown as EmulatorService;
+  const services = { emulator: async () => emulator };
+  const { code, out } = await jobman(['emulator', 'preempt', '1', '--delay=5s', '--quiet-time', '3', '--hard'], {
+    services,
+  });
+  assert.equal(code, 0);
+  assert.equal(out, 'node vit-000001-1 is PREEMPTED\n');
+  assert.deepEqual(acts, [['preempt', '1', { delay: '5s', 'quiet-time': '3', hard: 'true' }]]);
+});
+
+test('ssh hands over the worker and the words after --', async () => {
+  const seen: unknown[] = [];
+  const services = {
+    sshArgv: async (id: string, worker: number, command: readonly string[]) => {
+      seen.push([id, worker, command]);
+      return ['ssh', 'host'];
+    },
+    onTerminal: async (argv: readonly string[]) => (argv.length === 2 ? 7 : 1),
+  };
+  const { code } = await jobman(['ssh', '42', '--worker', '3', '--', 'ls', '-la', '--json'], {
+    jobs: [view()],
+    services,
+  });
+  assert.equal(code, 7);
+  assert.deepEqual(seen, [['000042', 3, ['ls', '-la', '--json']]]);
+});
+
+test('settings tells each value and where it comes from', async (t) => {
+  const { folder } = openWorld(t);
+  writeFileSync(join(folder, 'settings.json'), '{"local":{"slots":8}}');
+  const { out } = await jobman(['settings', '--json'], { services: { home: folder } });
+  const rows = out
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { key: string; from: string });
+  assert.deepEqual(rows.find(({ key }) => key === 'local.slots')?.from, 'settings.json');
+  assert.deepEqual(rows.find(({ key }) => key === 'tpu.sshPort')?.from, 'default');
+});
+
+suite('completion', () => {
+  const proposed = async (...words: string[]) => {
+    const { out } = await jobman(['__complete', ...words], { jobs: [view(), view({ id: '000043', name: 'bert' })] });
+    return out
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => line.split('\t')[0]);
+  };
+
+  test('proposes commands, flags, values and jobs', async () => {
+    assert.deepEqual(await proposed('sto'), ['stop']);
+    assert.deepEqual(await proposed('controller', 'sta'), ['status', 'start']);
+    assert.deepEqual(await proposed('logs', '--f'), ['--follow']);
+    assert.deepEqual(await proposed('list', '--phase', 're'), ['recovering']);
+    assert.deepEqual(await proposed('logs', '00004'), ['000042', '000043']);
+    assert.deepEqual(await proposed('stop', '000042', 'be'), ['bert']);
+    assert.deepEqual(await proposed('completion', ''), ['bash', 'zsh', 'fish']);
+  });
+
+  test('prints a script for each shell', async () => {
+    for (const shell of ['bash', 'zsh', 'fish']) {
+      const { code, out } = await jobman(['completion', shell]);
+      assert.equal(code, 0);
+      assert.match(out, /__complete/);
+    }
+  });
+});

@@ -1,0 +1,116 @@
+/** The manual, the help and the table of commands say the same words. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { globalFlags, type Flag } from '../../src/cli/entry.ts';
+import { flagName } from '../../src/cli/help.ts';
+import { table } from '../../src/cli/table.ts';
+import { root } from '../support/root.ts';
+import { jobman } from './support/pretend.ts';
+
+const manual = readFileSync(join(root, 'docs/commands.md'), 'utf8');
+
+/** The manual's sections by their headings. */
+const sections = new Map(
+  manual
+    .split(/^### /m)
+    .slice(1)
+    .map((text) => {
+      const [heading = '', ...rest] = text.split('\n');
+      return [heading, rest.join('\n').split(/^## /m)[0] ?? ''] as const;
+    }),
+);
+
+const headingOf = ({ path, hidden }: { path: string; hidden: boolean }) => (hidden ? 'emulator <verb>' : path);
+
+/** `- `-f`, `--follow`: …`: the flags that a part of the manual lists. */
+function flagsIn(text: string): string[] {
+  return [...text.matchAll(/^- (?:`-\w`, )?`(--[\w-]+)/gm)].map((found) => found[1] ?? '');
+}
+
+test('the manual has a section for each command, in the order of the help, and no other', () => {
+  const commands = [...new Set(table.map(({ section }) => section))].flatMap((section) =>
+    table.filter((entry) => entry.section === section).map(headingOf),
+  );
+  assert.deepEqual([...sections.keys()], commands);
+});
+
+suite('the manual and the table agree on', () => {
+  for (const entry of table) {
+    test(entry.path, () => {
+      const text = sections.get(headingOf(entry)) ?? '';
+      assert.deepEqual(flagsIn(text), Object.keys(entry.flags).map(flagName));
+      for (const [letter, name] of Object.entries(entry.letters)) {
+        // One flag may have two letters; the manual shows the first.
+        const first = Object.entries(entry.letters).find(([, other]) => other === name)?.[0];
+        if (letter === first)
+          assert.ok(text.includes(`\`-${letter}\`, \`${flagName(name)}`), `-${letter} is not there`);
+      }
+      assert.ok(text.includes(entry.usage), 'the usage line');
+      if (entry.alias !== undefined) assert.ok(text.includes(`\`${entry.alias}\``), 'the other word');
+      assert.ok(entry.examples.length > 0, 'an example');
+      for (const [command] of entry.examples) assert.ok(text.includes(command), command);
+      for (const [code, meaning] of Object.entries(entry.exits))
+        assert.ok(text.includes(`- ${code}: ${meaning}.`), code);
+    });
+  }
+
+  test('the flags of every command', () => {
+    const part = manual.split('## Flags of every command')[1]?.split('## Exit codes')[0] ?? '';
+    assert.deepEqual(flagsIn(part), [...Object.keys(globalFlags).map(flagName), '--help']);
+  });
+});
+
+suite('--help', () => {
+  test('lists every command once', async () => {
+    const { code, out, err } = await jobman(['--help']);
+    assert.equal(code, 0);
+    assert.equal(err, '');
+    for (const { path } of table) assert.ok(out.includes(`\n  ${path.split(' ')[0] ?? ''}`), path);
+    assert.equal((await jobman(['help'])).out, out);
+    assert.equal((await jobman(['-h'])).out, out);
+  });
+
+  for (const entry of table) {
+    test(`of ${entry.path} tells its flags, an example and how it is used`, async () => {
+      const { code, out, err } = await jobman([...entry.path.split(' '), '--help']);
+      assert.equal(code, 0);
+      assert.equal(err, '');
+      for (const [name, flag] of Object.entries({
+        ...entry.flags,
+        ...(globalFlags as Readonly<Record<string, Flag>>),
+      })) {
+        assert.ok(out.includes(flagName(name)) && out.includes(flag.brief), name);
+      }
+      for (const [command, meaning] of entry.examples)
+        assert.ok(out.includes(command) && out.includes(meaning), command);
+      assert.equal((await jobman([...entry.path.split(' '), '-h'])).out, out);
+      for (const line of out.split('\n')) assert.ok(line.length <= 120, `too wide: ${line}`);
+    });
+  }
+
+  test('of a happening in the built-in cloud is there under its own word', async () => {
+    const { code, out } = await jobman(['emulator', 'preempt', '--help']);
+    assert.equal(code, 0);
+    assert.match(out, /^Usage: jobman emulator <verb> \[target\]/);
+  });
+
+  test('has no letter beyond ASCII, for terminals of any locale', () => {
+    const words = table.flatMap((entry) => [entry.brief, entry.about, entry.usage, ...entry.examples.flat()]);
+    for (const text of words) assert.match(text, /^[\n -~]*$/);
+  });
+});
+
+test('every example of the table is a command line that parses', async () => {
+  for (const { examples } of table) {
+    for (const [command] of examples) {
+      const [, line = ''] = /(?:^|<\()jobman ((?:"[^"]*"|[^|>)&])*)/.exec(command) ?? [];
+      const words = [...line.trim().matchAll(/"([^"]*)"|(\S+)/g)].map((found) => found[1] ?? found[2] ?? '');
+      // Asked for help at its end, a command line is scanned and nothing is done. The words after `--` are not ours.
+      const end = words.indexOf('--');
+      const { code, err } = await jobman([...words.slice(0, end < 0 ? undefined : end), '--help']);
+      assert.equal(code, 0, `${command}: ${err}`);
+    }
+  }
+});
