@@ -9,8 +9,10 @@ import type { Desired, Job, Wish } from './job.ts';
 import { phaseOf } from './phase.ts';
 import type { Instant } from './time.ts';
 
+/** A word of the owner about a job; what each does is in `ask`. */
 export type Verb = 'start' | 'stop' | 'resume' | 'rerun' | 'cancel' | 'delete';
 
+/** Who says it, and how far it is to go. */
 export interface AskOptions {
   readonly by: string;
   /** With stop: let the capacity go too. */
@@ -19,6 +21,7 @@ export interface AskOptions {
   readonly force?: boolean;
 }
 
+/** Yes, or the sentence that a person reads instead. */
 export type Can = { readonly ok: true } | { readonly ok: false; readonly sentence: string };
 
 const yes: Can = { ok: true };

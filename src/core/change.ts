@@ -4,6 +4,7 @@ import type { Event, EventBody } from './decision.ts';
 import type { Allocation, Attempt, Job } from './job.ts';
 import type { Instant } from './time.ts';
 
+/** A record and what happened to bring it about, in order; no events when nothing did. */
 export interface Change {
   readonly job: Job;
   readonly events: readonly Event[];

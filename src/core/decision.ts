@@ -4,6 +4,7 @@ import type { Desired, Evidence, Job, Settled, Wish, CloudError, AllocationState
 import type { Reason, WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
 
+/** The answer to one look at one job. */
 export interface Decision {
   readonly job: Job;
   /** Lines of history, in order; empty when nothing changed. */
@@ -58,6 +59,7 @@ export function actionKey(action: Action): string {
  * (the law "history tells the state").
  */
 export type Event = { readonly at: Instant } & EventBody;
+/** What happened, without its time; every number in it is the ordinal of what it names. */
 export type EventBody =
   | { readonly kind: 'created'; readonly by: string }
   /** The owner's word: start, stop, resume, rerun, cancel, delete; `desired` is what it came to. */

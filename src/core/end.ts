@@ -4,7 +4,7 @@ import { isLost, release } from './allocate.ts';
 import { addAttempt } from './begin.ts';
 import { chain, told, unchanged, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
-import { heldAllocations } from './job.ts';
+import { allocationOf, heldAllocations } from './job.ts';
 import type { Allocation, Attempt, Evidence, Job, Settled } from './job.ts';
 import { planted } from './plant.ts';
 import { stoppedWord, whatFollows } from './recover.ts';
@@ -65,6 +65,7 @@ function toldOfRule(
 
 // ------------------------------------------------------------------------------------------ the job
 
+/** Nothing more runs from here without a new wish. Capacity may still be on its way out. */
 export function settle(job: Job, verdict: Settled['verdict'], reason: Reason, now: Instant): Change {
   const settled: Settled = { at: now, verdict, reason };
   return told({ ...job, settled, wish: null }, now, { kind: 'settled', verdict, reason });
@@ -104,7 +105,7 @@ export function tidySettled(job: Job, now: Instant): Change & { readonly wakeAt:
     ...surplus.map(
       ({ ordinal }) =>
         (next: Job) =>
-          release(next, ordinal, whySettledReleases(job), now),
+          release(next, ordinal, whySurplus(job, ordinal), now),
     ),
   );
   const held = heldAllocations(tidied.job);
@@ -115,11 +116,11 @@ export function tidySettled(job: Job, now: Instant): Change & { readonly wakeAt:
   return { ...tidied, wakeAt };
 }
 
-function whySettledReleases(job: Job): string {
+function whySurplus(job: Job, ordinal: number): string {
+  if (isLost(allocationOf(job, ordinal))) return 'it is lost';
   if (job.desired !== 'run') return 'the owner let it go';
-  return job.spec.finish.capacity === 'keep'
-    ? 'it was kept for as long as it was to be'
-    : `the job has ${job.settled?.verdict ?? 'ended'}`;
+  if (job.spec.finish.capacity === 'keep') return 'it was kept for as long as it was to be';
+  return `the job has ${job.settled?.verdict ?? 'ended'}`;
 }
 
 /** Off the list; the rows stay for history. */

@@ -11,6 +11,7 @@ import type { Instant } from './time.ts';
  */
 export type Desired = 'run' | 'hold' | 'end' | 'delete';
 
+/** The whole record of one job; nothing about it is remembered anywhere else. */
 export interface Job {
   /** Six digits, `000001`; one id for life. */
   readonly id: string;
@@ -40,6 +41,7 @@ export interface Wish {
   readonly at: Instant;
 }
 
+/** How it all came out: the word shown, and the reason of the last attempt. */
 export interface Settled {
   readonly at: Instant;
   readonly verdict: 'succeeded' | 'failed' | 'stopped' | 'cancelled';
@@ -81,12 +83,14 @@ export interface Attempt {
   readonly endedAt: Instant | null;
 }
 
+/** How often something has failed on one worker, when last, and in its own words. */
 export interface StepFailure {
   readonly tries: number;
   readonly lastAt: Instant;
   readonly detail: string;
 }
 
+/** Why an attempt must end, and how far the ending of its processes has come. */
 export interface Ending {
   readonly reason: Reason;
   readonly evidence: Evidence;
@@ -177,6 +181,7 @@ export type CloudErrorKind =
   | 'internal'
   | 'unreachable';
 
+/** A refusal by the cloud: its class decides, its words are for people. */
 export interface CloudError {
   readonly kind: CloudErrorKind;
   /** One sentence for people. */

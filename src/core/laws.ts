@@ -20,6 +20,7 @@ export interface Pass {
   readonly decision: Decision;
 }
 
+/** A named predicate over one pass. */
 export interface Law {
   /** Its number in design.md. */
   readonly number: number;

@@ -7,25 +7,30 @@ import type { Instant } from './time.ts';
 
 /** One thing seen, with its time, or not seen, with the reason. */
 export type Fact<T> = Known<T> | Unknown;
+/** Seen, at that moment. */
 export interface Known<T> {
   readonly kind: 'known';
   readonly value: T;
   readonly seenAt: Instant;
 }
+/** Asked, and not answered; `since` is when the asking began to fail, as far as the asker knows. */
 export interface Unknown {
   readonly kind: 'unknown';
   readonly reason: string;
   readonly since: Instant;
 }
 
+/** A fact that was seen. */
 export function known<T>(value: T, seenAt: Instant): Known<T> {
   return { kind: 'known', value, seenAt };
 }
 
+/** A fact that could not be seen, and why. */
 export function unknown(reason: string, since: Instant): Unknown {
   return { kind: 'unknown', reason, since };
 }
 
+/** Everything that one decision may rest on. */
 export interface Observation {
   /** False while the job has to wait for its turn (slots of this machine, a lab's limit); the reason is for `why`. */
   readonly admitted: { readonly ok: true } | { readonly ok: false; readonly detail: string };
@@ -40,11 +45,13 @@ export interface Observation {
   readonly outcomes: readonly Outcome[];
 }
 
+/** One look at one allocation. */
 export interface AllocationFact {
   readonly allocation: number;
   readonly fact: Fact<AllocationSeen>;
 }
 
+/** One look at one worker of one allocation. For `here` the allocation means nothing: this machine belongs to none. */
 export interface WorkerFact {
   readonly allocation: number;
   readonly worker: WorkerId;
@@ -81,6 +88,7 @@ export interface WorkerSeen {
   readonly matched?: { readonly attempt: number; readonly pattern: string; readonly line: string };
 }
 
+/** What became of one attempt on one worker. */
 export type RunSeen =
   /** The run directory exists, the process does not yet, or its pid is not yet written. */
   | { readonly attempt: number; readonly state: 'starting'; readonly since: Instant }
@@ -109,6 +117,7 @@ export interface Outcome {
   readonly result: OutcomeResult;
 }
 
+/** Done, or why not, in the only distinctions that lead to different decisions. */
 export type OutcomeResult =
   | { readonly kind: 'done' }
   /** Permanent: asking again would get the same answer. */

@@ -2,6 +2,7 @@
 // The exit code and the cloud's word come first; a pattern only tells apart failures that look the same from outside.
 // The strings are those that the older programs looked for (facts/references.md, B.2) and what the runtime prints today.
 
+/** Something that a program says when it dies of a known cause. */
 export interface Pattern {
   readonly name: string;
   /** What it means, as a phrase for people. */

@@ -19,6 +19,7 @@ export const phases = [
   'cancelled',
 ] as const;
 
+/** One of these words. */
 export type Phase = (typeof phases)[number];
 
 /**

@@ -3,6 +3,7 @@
 // switch; the simulator turns one on at a time and must find it. Production code never imports `plantForTest`: the set
 // stays empty, the bundle drops its only writer, and a question to it costs one comparison.
 
+/** One mistake that can be switched on. */
 export interface Plant {
   readonly name: string;
   /** The law of design.md that must notice it. */
@@ -11,6 +12,7 @@ export interface Plant {
   readonly sentence: string;
 }
 
+/** All of them, with the law that is there to find each. */
 export const plants = [
   { name: 'unknown-is-absent', law: 1, sentence: 'A look at the cloud that failed counts as "it is not there".' },
   {
@@ -68,6 +70,7 @@ export const plants = [
   },
 ] as const satisfies readonly Plant[];
 
+/** The name of one of them; `planted` takes no other. */
 export type PlantName = (typeof plants)[number]['name'];
 
 const active = new Set<PlantName>();

@@ -53,6 +53,7 @@ export const presets = {
   'loop: true': [...untilItSucceeds, { reason: 'succeeded', answer: rerunHere }],
 } as const satisfies Readonly<Record<string, readonly Rule[]>>;
 
+/** What a manifest may name. */
 export type PresetName = keyof typeof presets;
 
 /** The first rule that matches the reason and, where it names a pattern, the evidence. */
@@ -65,6 +66,7 @@ export function answerFor(recovery: RecoverySpec, reason: RuledReason, evidence:
 
 // ------------------------------------------------------------------------------------------ budgets
 
+/** Which of the two budgets. */
 export type Budget = keyof RecoverySpec['budget'];
 
 /**

@@ -11,6 +11,7 @@ import type { Duration, Instant } from './time.ts';
 import { mayBeAlive, silentWorker, strangersAlive } from './view.ts';
 import type { Place, View } from './view.ts';
 
+/** All that a job can be in, each with what its arm needs to know. */
 export type Situation =
   /** Off the list; nothing is asked any more. */
   | { readonly kind: 'removed' }

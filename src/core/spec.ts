@@ -137,7 +137,7 @@ export interface RecoverySpec {
   /** Name of the preset that the rules come from, or `custom`; shown to people, decides nothing. */
   readonly preset: string;
   readonly rules: readonly Rule[];
-  /** How many ended attempts of each sort the job survives; null means without limit. */
+  /** How many ended attempts of each sort the job survives since its owner's last word, or its own last success. */
   readonly budget: { readonly preemptions: number; readonly failures: number };
   /** First wait before a new attempt after the program's own failure; doubles up to `delayMax`. */
   readonly delay: Duration;

@@ -17,6 +17,7 @@ import type { Instant } from './time.ts';
 import { mayBeAlive, strangersAlive } from './view.ts';
 import type { Place, View } from './view.ts';
 
+/** What the ending of an attempt came to in this pass. */
 export interface WindDown extends Change {
   readonly actions: readonly Action[];
   readonly wakeAt: Instant | undefined;

@@ -9,6 +9,7 @@ import type { WorkerId } from './spec.ts';
 import { minute } from './time.ts';
 import type { Duration, Instant } from './time.ts';
 
+/** One job and its world at one moment. */
 export interface View {
   /** The record, with everything folded in that the observation brought. */
   readonly job: Job;
@@ -27,6 +28,7 @@ export interface View {
   readonly lookOf: (allocation: number) => Fact<AllocationSeen>;
 }
 
+/** One worker and what it says. */
 export interface WorkerView {
   readonly worker: WorkerId;
   /** Undefined when it did not answer, or was not asked. */
@@ -49,6 +51,7 @@ export type RunState = { readonly state: 'unknown' | 'none' | 'gone' | 'lost_sta
 /** A run directory without a process for this long: whoever made it died before the program began. */
 const startLongest: Duration = 2 * minute;
 
+/** Puts them side by side. The job must already hold what the observation brought. */
 export function viewOf(job: Job, observation: Observation, now: Instant): View {
   const attempt = openAttempt(job);
   const allocation = attempt === undefined ? lastAllocation(job) : allocationOf(job, attempt.allocation);
