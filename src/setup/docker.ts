@@ -135,10 +135,16 @@ exec 3<&0 </dev/null
   trap '' TERM INT HUP QUIT USR1 USR2
   cat <&3 >/dev/null
   . /jobman/variables
-  for process in /proc/[0-9]*; do
-    if tr '\\0' '\\n' <"$process/environ" 2>/dev/null | grep -qxF "JOBMAN_RUN=\${JOBMAN_RUN:-none}"; then
-      kill -s KILL "\${process#/proc/}" 2>/dev/null
-    fi
+  # Until a second look finds nothing: the command may be about to start something just now.
+  for round in 1 2 3 4 5; do
+    found=
+    for process in /proc/[0-9]*; do
+      if tr '\\0' '\\n' <"$process/environ" 2>/dev/null | grep -qxF "JOBMAN_RUN=\${JOBMAN_RUN:-none}"; then
+        kill -s KILL "\${process#/proc/}" 2>/dev/null && found=yes
+      fi
+    done
+    [ "$round" -eq 1 ] || [ -n "$found" ] || break
+    sleep 1
   done
 ) >/dev/null 2>&1 &
 exec 3<&-

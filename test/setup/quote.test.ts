@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { quote, quotePath, splitWords, writeFile } from '../../src/setup/quote.ts';
+
+/** What a real shell makes of a script. */
+function sh(script: string, env: Readonly<Record<string, string>> = {}): string {
+  const ran = spawnSync('sh', [], {
+    input: script,
+    encoding: 'utf8',
+    env: { PATH: process.env['PATH'] ?? '', ...env },
+  });
+  assert.equal(ran.stderr, '');
+  assert.equal(ran.status, 0);
+  return ran.stdout;
+}
+
+const end = '\u0001';
+const nasty = [
+  '',
+  ' ',
+  "'",
+  '"',
+  '$HOME',
+  '`id`',
+  '$(id)',
+  'a b',
+  "it's",
+  '\\',
+  '\\\\',
+  '\n',
+  'x\n',
+  '!',
+  '*',
+  '?',
+  '~',
+  '-n',
+  '--',
+  '%s',
+  '\t',
+  ';',
+  '&',
+  '|',
+  '<',
+  '>',
+  '#',
+  'ü€',
+  "''\"'\"",
+];
+
+test('a quoted word reaches a program as it was', () => {
+  const words = [...nasty];
+  fc.assert(
+    fc.property(
+      fc.string({ unit: 'binary' }),
+      (word) => void words.push(word.replaceAll('\0', '').replaceAll(end, '')),
+    ),
+    { numRuns: 200 },
+  );
+  // One shell for all of them: behind each word a byte is printed that no word of the test holds.
+  const script = words.map((word) => `printf '%s\\001' ${quote(word)}\n`).join('');
+  assert.deepEqual(sh(script).split(end).slice(0, -1), words);
+});
+
+test('a plain word needs no quotes, and a zero byte is refused', () => {
+  assert.equal(quote('us-central2-b'), 'us-central2-b');
+  assert.throws(() => quote('a\0b'));
+});
+
+test('a path below the login folder is found by whoever runs the script', () => {
+  assert.equal(sh(`printf %s ${quotePath('~/a b/$x')}`, { HOME: "/home/o'neill" }), "/home/o'neill/a b/$x");
+  assert.equal(sh(`printf %s ${quotePath('~')}`, { HOME: '/h' }), '/h');
+  assert.equal(sh(`printf %s ${quotePath('/a/~/b')}`), '/a/~/b');
+});
+
+test('a text is written to a file without a shell reading it', () => {
+  for (const text of [
+    '',
+    'x',
+    'x\n',
+    '$HOME `id` $(id) \\ \' "',
+    'JOBMAN_END\nJOBMAN_END_\n',
+    'a\n\n\n',
+    'tab\there',
+  ]) {
+    const expected = text === '' || text.endsWith('\n') ? text : `${text}\n`;
+    assert.equal(sh(`file=$(mktemp)\n${writeFile('"$file"', text)}cat "$file"\nrm "$file"\n`), expected);
+  }
+});
+
+test('a line of flags falls into words as in a shell', () => {
+  for (const line of [
+    '--a b',
+    "-e X='a b'",
+    '"a b"c',
+    "''",
+    'a\\ b',
+    '"a\\"b" \'c\\d\'',
+    '  a   b  ',
+    '"\\n"',
+    'a"b c"d',
+  ]) {
+    assert.deepEqual(
+      splitWords(line),
+      sh(`for word in ${line}; do printf '%s\\001' "$word"; done`).split(end).slice(0, -1),
+      line,
+    );
+  }
+  assert.equal(splitWords('"open'), undefined);
+  assert.equal(splitWords("'open"), undefined);
+  assert.equal(splitWords('open\\'), undefined);
+});

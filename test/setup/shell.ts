@@ -1,0 +1,80 @@
+/** Runs the texts of setup steps with the real shells of this machine, in a home folder of their own. */
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { SetupStep } from '../../src/core/spec.ts';
+import { openWorld } from '../support/world.ts';
+import type { Scope, World } from '../support/world.ts';
+
+export interface Ran {
+  readonly code: number | null;
+  readonly out: string;
+}
+
+export interface Host {
+  readonly world: World;
+  readonly home: string;
+  /** Puts a program on the host's PATH, before all others. Its text is a script of sh. */
+  program(name: string, script: string): void;
+  write(path: string, content: string | Uint8Array, mode?: number): void;
+  run(script: string, more?: Readonly<Record<string, string>>): Ran;
+  /** The same without waiting; resolves when it has ended. */
+  start(script: string, more?: Readonly<Record<string, string>>): Promise<Ran>;
+  /** As a worker does it: the files first, then the check, and the apply when the check fails. */
+  step(step: SetupStep): Ran & { readonly applied: boolean };
+}
+
+/** A host whose administrator is nobody: `sudo` runs the command as it is, unless a test puts another in its place. */
+export function openHost(
+  scope: Scope,
+  { shell = 'bash', patienceMs = 2_000 }: { readonly shell?: string; readonly patienceMs?: number } = {},
+): Host {
+  const world = openWorld(scope, { patienceMs });
+  const home = join(world.folder, 'user');
+  const bin = join(world.folder, 'bin');
+  mkdirSync(bin, { recursive: true });
+  const env = { ...world.env, HOME: home, PATH: `${bin}:${world.env['PATH'] ?? ''}` };
+
+  // Scripts travel as files, so here they are files too.
+  const file = join(world.folder, 'run', 'script');
+
+  const host: Host = {
+    world,
+    home,
+    program(name, script) {
+      host.write(join(bin, name), `#!/bin/sh\n${script}\n`, 0o755);
+    },
+    write(path, content, mode = 0o644) {
+      const file = path.startsWith('~/') ? join(home, path.slice(2)) : path;
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(file, content);
+      chmodSync(file, mode);
+    },
+    async start(script, more = {}) {
+      host.write(file, script);
+      const process = spawn(shell, [file], { env: { ...env, ...more }, cwd: home });
+      let out = '';
+      for (const stream of [process.stdout, process.stderr])
+        stream.on('data', (chunk: Buffer) => (out += chunk.toString()));
+      const [code] = (await once(process, 'close')) as [number | null];
+      return { code, out };
+    },
+    run(script, more = {}) {
+      host.write(file, script);
+      const ran = spawnSync(shell, [file], { env: { ...env, ...more }, cwd: home, encoding: 'utf8', timeout: 60_000 });
+      return { code: ran.status, out: `${ran.stdout}${ran.stderr}` };
+    },
+    step(step) {
+      for (const file of step.files) {
+        const bytes = file.kind === 'frozen' ? Buffer.from(file.base64, 'base64') : Buffer.from(`key ${file.from}\n`);
+        host.write(file.to, bytes, file.mode);
+      }
+      const checked = step.check === null ? undefined : host.run(step.check);
+      if (checked?.code === 0) return { ...checked, applied: false };
+      return { ...host.run(step.apply), applied: true };
+    },
+  };
+  host.program('sudo', '[ "$1" != -n ] || shift\nexec "$@"');
+  return host;
+}

@@ -1,0 +1,232 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { condaStep } from '../../src/setup/conda.ts';
+import { dockerStep } from '../../src/setup/docker.ts';
+import { filesStep } from '../../src/setup/files.ts';
+import { gcsfuseStep } from '../../src/setup/gcsfuse.ts';
+import type { BucketCache, SshKey } from '../../src/setup/modules.ts';
+import { sshStep } from '../../src/setup/ssh.ts';
+import { venvStep } from '../../src/setup/venv.ts';
+import { openHost } from './shell.ts';
+import type { Host } from './shell.ts';
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
+const noCache: BucketCache = {
+  dir: null,
+  metadataTtlSeconds: null,
+  statCacheMostMb: null,
+  typeCacheMostMb: null,
+  fileCacheMostMb: null,
+  wholeFileOnRangeRead: null,
+  parallelDownloads: null,
+  before: null,
+};
+
+/** The programs of a host that mounts buckets: a mount is a line of a list, as the built-in cloud has it. */
+function withGcsfuse(host: Host, installed = true): void {
+  const gcsfuse =
+    'for last in "$@"; do before=$path; path=$last; done\necho "$before" >"$path/.bucket"\necho "$path" >>"$HOME/mounts"\necho "$@" >>"$HOME/gcsfuse.log"';
+  host.program('mountpoint', 'grep -qxF "$2" "$HOME/mounts" 2>/dev/null');
+  host.program('fuser', 'exit 1');
+  host.program('curl', 'echo key');
+  host.program('tee', 'cat >/dev/null');
+  host.program(
+    'apt-get',
+    `echo "$@" >>"$HOME/apt.log"\ncase "$*" in *install*gcsfuse*) cp "$HOME/packages/gcsfuse" "$(dirname "$0")/gcsfuse";; esac`,
+  );
+  host.write('~/packages/gcsfuse', `#!/bin/sh\n${gcsfuse}\n`, 0o755);
+  if (installed) host.program('gcsfuse', gcsfuse);
+}
+
+test('files are there afterwards with their bytes, and a change is noticed', (t) => {
+  const host = openHost(t);
+  const step = filesStep({
+    name: 'files',
+    files: [
+      { to: '~/exp/a b.txt', base64: base64('one'), mode: 0o644 },
+      { to: join(host.world.folder, 'abs', "it's"), base64: base64('two'), mode: 0o755 },
+      { to: '~/-n', base64: base64(''), mode: 0o644 },
+    ],
+  });
+  assert.equal(host.run(step.check ?? '').code, 1);
+  assert.deepEqual([host.step(step).code, host.step(step).applied], [0, false]);
+  host.write('~/exp/a b.txt', 'changed');
+  assert.equal(host.run(step.check ?? '').code, 1);
+  assert.match(host.run(step.apply).out, /did not arrive as they were sent/);
+});
+
+test('keys get their modes, siblings are let in, and the config of others stays', (t) => {
+  const host = openHost(t);
+  const key: SshKey = {
+    privateKey: '/home/ada/.ssh/id_rsa',
+    publicKey: '/home/ada/.ssh/id_rsa.pub',
+    isAuthorized: true,
+  };
+  const odd: SshKey = { privateKey: "/home/ada/o'dd key", publicKey: null, isAuthorized: false };
+  const step = sshStep({
+    name: 'ssh',
+    keys: [key, odd],
+    configEntries: ['  Host 10.*\n    User x\n', "Host it's\n  User 100%\n"],
+  });
+  const ssh = (name: string): string => join(host.home, '.ssh', name);
+  host.write('~/.ssh/config', 'Host mine\n  User me\n');
+  host.write('~/.ssh/authorized_keys', 'ssh-rsa OTHER');
+  for (const round of [1, 2]) {
+    assert.equal(host.step(step).code, 0, `round ${round}`);
+    assert.equal(readFileSync(ssh('authorized_keys'), 'utf8'), 'ssh-rsa OTHER\nkey /home/ada/.ssh/id_rsa.pub\n');
+    assert.equal(readFileSync(ssh('config'), 'utf8'), 'Include ~/.ssh/jobman_config\nHost mine\n  User me\n');
+    assert.equal(readFileSync(ssh('jobman_config'), 'utf8'), "Host 10.*\n  User x\n\nHost it's\n  User 100%\n");
+  }
+  const modes = ['.', 'id_rsa', 'id_rsa.pub', "o'dd key", 'config'].map((name) =>
+    (statSync(ssh(name)).mode & 0o777).toString(8),
+  );
+  assert.deepEqual(modes, ['700', '600', '644', '600', '600']);
+});
+
+test('a login key alone writes nothing but the folder', (t) => {
+  const host = openHost(t);
+  assert.equal(host.step(sshStep({ name: 'ssh', keys: [], configEntries: [] })).code, 0);
+  assert.deepEqual(existsSync(join(host.home, '.ssh', 'config')), false);
+});
+
+test('a bucket is mounted once, whatever its path is called', (t) => {
+  const host = openHost(t);
+  withGcsfuse(host);
+  const step = gcsfuseStep({
+    name: 'gcsfuse',
+    mounts: [
+      {
+        bucket: 'my_bucket',
+        path: '~/gcs bucket',
+        cache: { ...noCache, dir: '~/c d', before: 'echo "before $HOME" >"$HOME/before"' },
+      },
+      { bucket: 'other', path: join(host.world.folder, 'mnt'), cache: noCache },
+    ],
+  });
+  const first = host.step(step);
+  assert.equal(first.code, 0, first.out);
+  assert.match(first.out, /my_bucket is mounted at .*gcs bucket\.\nother is mounted at/);
+  assert.equal(readFileSync(join(host.home, 'gcs bucket', '.bucket'), 'utf8'), 'my_bucket\n');
+  assert.equal(readFileSync(join(host.home, 'before'), 'utf8'), `before ${host.home}\n`);
+  assert.match(
+    readFileSync(join(host.home, 'gcsfuse.log'), 'utf8'),
+    new RegExp(`--cache-dir=${host.home}/c d .* my_bucket ${host.home}/gcs bucket\n`),
+  );
+  assert.equal(host.step(step).applied, false);
+  assert.equal(host.run(step.apply).code, 0);
+  assert.equal(readFileSync(join(host.home, 'mounts'), 'utf8').split('\n').length, 3, 'two mounts, not four');
+});
+
+test('gcsfuse is installed where it is missing, after whoever holds the lock of dpkg', (t) => {
+  const host = openHost(t);
+  withGcsfuse(host, false);
+  // Another package manager is at work for the first two looks.
+  host.program('fuser', 'n=$(cat "$HOME/n" 2>/dev/null || echo 0)\necho $((n + 1)) >"$HOME/n"\n[ "$n" -lt 2 ]');
+  host.program('sleep', 'echo "slept $1" >>"$HOME/apt.log"');
+  const ran = host.step(gcsfuseStep({ name: 'gcsfuse', mounts: [{ bucket: 'b-b', path: '~/b', cache: noCache }] }));
+  assert.equal(ran.code, 0, ran.out);
+  const log = readFileSync(join(host.home, 'apt.log'), 'utf8');
+  assert.match(
+    log,
+    /^slept 5\nslept 5\n.* update\n.*install -y curl ca-certificates\n.* update\n.*install -y gcsfuse\n$/,
+  );
+  assert.match(ran.out, /Waiting for another package manager to finish/);
+});
+
+test('a bucket that cannot be mounted is told in one sentence', (t) => {
+  const host = openHost(t);
+  withGcsfuse(host);
+  host.program('gcsfuse', 'echo "bucket not found" >&2; exit 1');
+  const step = gcsfuseStep({ name: 'gcsfuse', mounts: [{ bucket: 'b-b', path: '~/b', cache: noCache }] });
+  const ran = host.step(step);
+  assert.equal(ran.code, 1);
+  assert.match(ran.out, /bucket not found\nThe bucket b-b cannot be mounted at .*\/b; the lines above say why\./);
+  host.write('~/mounts', `${host.home}/b\n`);
+  host.program('findmnt', 'echo other-bucket');
+  mkdirSync(join(host.home, 'b'), { recursive: true });
+  assert.match(host.step(step).out, /is a mount of something else/);
+});
+
+test('an image is pulled unless it is there, with the rights there are', (t) => {
+  const host = openHost(t);
+  host.program(
+    'docker',
+    'echo "$@" >>"$HOME/docker.log"\ncase $1 in info) exit 0;; image) [ -e "$HOME/pulled" ];; pull) touch "$HOME/pulled";; esac',
+  );
+  const step = dockerStep({ name: 'docker', image: 'reg.io/a:1', envVars: [], mounts: [], workdir: null, flags: [] });
+  assert.deepEqual([host.step(step).code, host.step(step).applied], [0, false]);
+  assert.match(readFileSync(join(host.home, 'docker.log'), 'utf8'), /pull reg\.io\/a:1/);
+});
+
+test('without docker on the host the step says so', (t) => {
+  const host = openHost(t);
+  host.program('docker', 'echo "Cannot connect to the Docker daemon" >&2; exit 1');
+  for (const name of ['systemctl', 'usermod', 'fuser', 'apt-get']) host.program(name, 'exit 0');
+  const step = dockerStep({ name: 'docker', image: 'a', envVars: [], mounts: [], workdir: null, flags: [] });
+  const ran = host.step(step);
+  assert.equal(ran.code, 1);
+  assert.match(ran.out, /The docker daemon of this host does not answer\./);
+});
+
+test('a conda environment is made from its file, kept, and brought up to date', (t) => {
+  const host = openHost(t);
+  host.program(
+    'conda',
+    `echo "$@" >>"$HOME/conda.log"
+case "$1 $2" in
+  "env list") cat "$HOME/envs" 2>/dev/null; exit 0 ;;
+  "env create") echo "$4 /x" >>"$HOME/envs"; cp "$6" "$HOME/made" ;;
+  "env update") cp "$6" "$HOME/made" ;;
+  "tos --help") exit 1 ;;
+esac`,
+  );
+  const step = (config: string) => condaStep({ name: 'conda', environment: 'fms', config });
+  assert.equal(host.step(step('a: 1\n')).code, 0);
+  assert.equal(readFileSync(join(host.home, 'made'), 'utf8'), 'a: 1\n');
+  assert.equal(host.step(step('a: 1\n')).applied, false);
+  assert.equal(host.step(step('a: 2\n')).applied, true);
+  assert.equal(readFileSync(join(host.home, 'made'), 'utf8'), 'a: 2\n');
+  assert.match(
+    readFileSync(join(host.home, 'conda.log'), 'utf8'),
+    /env create -n fms -f .*\n[^]*env update -n fms -f .* --prune/,
+  );
+  const none = host.step(condaStep({ name: 'conda', environment: 'nobody', config: null }));
+  assert.deepEqual([none.code, /There is no conda environment nobody here/.test(none.out)], [1, true]);
+});
+
+test('a virtual environment is made by the Python that is asked for, once', (t) => {
+  const host = openHost(t);
+  // Debian's Python without python3-venv: the first try fails, until apt has installed it.
+  host.program('fuser', 'exit 1');
+  host.program('apt-get', 'echo "$@" >>"$HOME/apt.log"\ncase "$*" in *venv*) touch "$HOME/has-venv";; esac');
+  host.program(
+    'python3.9',
+    `[ -e "$HOME/has-venv" ] || { echo 'ensurepip is not available' >&2; exit 1; }
+mkdir -p "$3/bin"
+printf '#!/bin/sh\\necho "$@" >>"$HOME/pip.log"\\ncase "$*" in *" -r "*) cp "$5" "$HOME/installed";; esac\\n' >"$3/bin/python"
+chmod +x "$3/bin/python"`,
+  );
+  const step = venvStep({ name: 'venv', folder: '~/venv/my env', python: 'python3.9', requirements: 'jax==0.4\n' });
+  const ran = host.step(step);
+  assert.equal(ran.code, 0, ran.out);
+  assert.match(readFileSync(join(host.home, 'apt.log'), 'utf8'), /install -y python3\.9 python3\.9-venv/);
+  assert.equal(readFileSync(join(host.home, 'installed'), 'utf8'), 'jax==0.4\n');
+  assert.equal(host.step(step).applied, false);
+  // Half an environment, as a killed installation leaves it, is not taken for a whole one.
+  writeFileSync(join(host.home, 'venv/my env/.jobman'), '');
+  assert.equal(host.step(step).applied, true);
+});
+
+test('the scripts are understood by the plain shell as well as by bash', (t) => {
+  const host = openHost(t, { shell: 'sh' });
+  withGcsfuse(host, false);
+  const ran = host.step(gcsfuseStep({ name: 'gcsfuse', mounts: [{ bucket: 'b-b', path: '~/b', cache: noCache }] }));
+  assert.equal(ran.code, 0, ran.out);
+  assert.equal(
+    host.step(filesStep({ name: 'files', files: [{ to: '~/x', base64: base64('1'), mode: 0o644 }] })).code,
+    0,
+  );
+  assert.equal(host.step(sshStep({ name: 'ssh', keys: [], configEntries: ['Host a'] })).code, 0);
+});
