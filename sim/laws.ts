@@ -121,10 +121,13 @@ export function createJudge(world: () => World): Judge {
     }
     if (limits.capacityWait !== null && now - job.createdAt + world().timeline.now >= limits.capacityWait * 0.9) return true;
     if (machine === undefined) return true;
-    if (machine.state === 'lost' || machine.lostAt !== null || machine.releaseAskedAt !== null) return true;
+    // One that was lost or let go may have come back by a late message.
+    const ofThatName = world().machines.filter((one) => one.name === machine.name);
+    if (ofThatName.some((one) => one.lostAt !== null || one.releaseAskedAt !== null)) return true;
     if (machine.wasInterrupted || machine.hosts.some((host) => host.restarts > 0)) return true;
-    if (machine.hosts.some((host) => host.silentLongest(now) >= recovery.unreachableGrace * 0.8)) return true;
-    if (world().lineCutLongest >= recovery.unreachableGrace * 0.8) return true;
+    // Two silences with no look between them are one to whoever looks.
+    const silentLongest = Math.max(...machine.hosts.map((host) => host.silentLongest(now)));
+    if (silentLongest + world().lineCutLongest >= recovery.unreachableGrace * 0.8) return true;
     return jumps.some((at) => at >= machine.madeAt);
   }
 
@@ -330,10 +333,7 @@ export function createJudge(world: () => World): Judge {
         breakLaw(4, `${runName(run)} begins while ${runName(other)} is alive`);
       }
       checkSetup(run, ledger);
-      const { preemptions, failures } = ledger.job.spec.recovery.budget;
-      if (ledger.begun.size > 1 + preemptions + failures) {
-        breakLaw(7, `job ${run.job}: attempt ${run.attempt} begins, and the budgets allow ${1 + preemptions + failures}`);
-      }
+      checkBudget(run, ledger);
     },
     atRest(copies) {
       for (const ledger of ledgers.values()) {
@@ -349,6 +349,30 @@ export function createJudge(world: () => World): Judge {
       }
     },
   };
+
+  /** Attempts since the owner's last word, and those of them that failed by the program's own doing. */
+  function checkBudget(run: Run, ledger: Ledger): void {
+    const { preemptions, failures } = ledger.job.spec.recovery.budget;
+    const failed = new Set<number>();
+    for (const other of world().runs) {
+      if (other.job === run.job && isOwnFailure(other) && ledger.begun.has(other.attempt)) failed.add(other.attempt);
+    }
+    if (failed.size > failures) {
+      breakLaw(7, `job ${run.job}: attempt ${run.attempt} begins after ${failed.size} failures, and ${failures} are allowed`);
+    }
+    if (ledger.begun.size > 1 + preemptions + failures) {
+      breakLaw(7, `job ${run.job}: attempt ${run.attempt} begins, and the budgets allow ${1 + preemptions + failures}`);
+    }
+  }
+
+  /** It failed by itself, and nothing else had gone wrong with its machine that could be the reason instead. */
+  function isOwnFailure(run: Run): boolean {
+    if (run.exitCode === null || run.exitCode === 0 || run.askedAt !== null || run.killed || run.endedAt === null) return false;
+    const { machine } = run.host;
+    if (machine.lostAt !== null && machine.lostAt < run.endedAt + 2 * minute) return false;
+    if (machine.wasInterrupted || world().lineCutLongest > 0) return false;
+    return machine.hosts.every((host) => host.restarts === 0 && host.silentLongest(world().timeline.now) === 0);
+  }
 
   function checkSetup(run: Run, ledger: Ledger): void {
     const { machine } = run.host;

@@ -44,6 +44,8 @@ export function createAdmission(options: { readonly slots: number; readonly wake
     learn(unsettled) {
       for (const job of unsettled) if (takesTurns(job)) keep(job);
       admitted = admit(options.slots, [...jobs.values()]);
+      // A job that waits for its turn has no time of its own.
+      for (const id of admitted) options.wake(id);
     },
   };
 }

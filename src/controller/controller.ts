@@ -11,7 +11,7 @@
 import { eventSentence } from '../app/history.ts';
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
 import type { Decision } from '../core/decision.ts';
-import { commandWorkers } from '../core/job.ts';
+import { commandWorkers, openAttempt } from '../core/job.ts';
 import type { Attempt, Job } from '../core/job.ts';
 import type { WorkerFact } from '../core/observation.ts';
 import { reconcile } from '../core/reconcile.ts';
@@ -21,7 +21,7 @@ import type { Duration, Instant } from '../core/time.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { createAdmission } from './admission.ts';
 import { backoff, bounded, pause } from './bounded.ts';
-import { createLogMirror } from './log-mirror.ts';
+import { createLogMirror, isSameOutput } from './log-mirror.ts';
 import type { Output } from './log-mirror.ts';
 import { createLook, textOf } from './looks.ts';
 import type { Look } from './looks.ts';
@@ -35,7 +35,7 @@ import { createWorkqueue } from './workqueue.ts';
 export const leaseTtl: Duration = 30 * second;
 export const leasePace: Duration = 10 * second;
 /** How long after its end a log that could not be copied is tried again. */
-const logPatience = 10 * minute;
+const logPatience = 5 * minute;
 
 /** Why the controller left. `lease_lost`: another one has taken over; nothing more may be done here. */
 export type LeftBecause = 'idle' | 'stopped' | 'lease_lost';
@@ -138,9 +138,12 @@ export function createController(options: ControllerOptions): Controller {
   /** When each watched job is to be looked at next. A job that only a wish can change is not in it. */
   const schedule = new Map<string, Instant>();
   const failures = new Map<string, number>();
+  const atOnce = new Map<string, number>();
   let renewAt: Instant = 0;
   let renewFailures = 0;
   let lastNow: Instant = clock.now();
+  /** The clock went back and the jobs in the store have not all been looked at since. */
+  let isSetBack = false;
   let idleSince: Instant | null = null;
   let callOffTimer: () => void = () => undefined;
   let inRound = false;
@@ -176,6 +179,7 @@ export function createController(options: ControllerOptions): Controller {
       idleSince = null;
       sweeper.now();
       for (const id of schedule.keys()) schedule.set(id, now);
+      isSetBack = true;
     }
     lastNow = now;
     if (now >= renewAt) await keepLease();
@@ -201,7 +205,8 @@ export function createController(options: ControllerOptions): Controller {
       renewFailures = 0;
       options.onRenewal?.();
       // Also the net under lost wakes: jobs that somebody else's commit made due.
-      await wakeDue();
+      await (isSetBack ? lookAtAll() : wakeDue());
+      isSetBack = false;
     } catch (error) {
       if (renewFailures === 0) log.warn(`the record of jobs cannot be used, nothing is done: ${textOf(error)}`);
       renewAt = clock.now() + backoff(renewFailures, second, leasePace);
@@ -221,6 +226,14 @@ export function createController(options: ControllerOptions): Controller {
     return found;
   }
 
+  /**
+   * Every job that has a time at all, whatever it is: stored times were right for a controller that went on, and for a
+   * clock that was not set back. After a gap each deserves a look at once.
+   */
+  async function lookAtAll(): Promise<void> {
+    for (const id of await store.due(Number.MAX_SAFE_INTEGER, 100_000)) queue.add(id);
+  }
+
   function isAtRest(): boolean {
     return schedule.size === 0 && queue.size === 0 && performer.size === 0 && mirror.size === 0;
   }
@@ -233,9 +246,13 @@ export function createController(options: ControllerOptions): Controller {
     idleSince ??= clock.now();
     if (options.idleExitMs === null || clock.now() < idleSince + options.idleExitMs) return;
     try {
-      // Somebody may have made a job meanwhile, and a settled one may hold capacity until a later time.
-      if ((await wakeDue()) || (await store.nextWake()) !== null) return;
+      // Somebody may have made a job meanwhile, or one may have a time that we were never told of.
+      if ((await wakeDue()) || (await store.nextWake()) !== null) {
+        idleSince = clock.now();
+        return;
+      }
     } catch {
+      idleSince = clock.now();
       return;
     }
     if (state === 'running' && isAtRest()) await depart('idle');
@@ -266,10 +283,8 @@ export function createController(options: ControllerOptions): Controller {
       }
     }
     const stored = await store.load(id);
-    if (stored === undefined) {
-      forget(id);
-      return;
-    }
+    if (stored === undefined) return;
+    const asOf = performer.turn;
     const outcomes = await store.outcomes(id);
     const backend = options.backendOf(stored.job.spec);
     const observation = await observe(stored.job, outcomes, admission.ask(stored.job), {
@@ -303,11 +318,23 @@ export function createController(options: ControllerOptions): Controller {
     }
     if (state !== 'running') return;
     admission.note(decision.job);
-    performer.perform(decision.job, decision.actions);
+    performer.perform(decision.job, decision.actions, asOf);
     followLogs(decision.job, backend, observation.workers);
-    if (wakeAt === undefined) forget(id);
-    else setDue(id, wakeAt);
+    if (wakeAt === undefined) restJob(decision.job);
+    else setDue(id, notAtOnceForEver(id, wakeAt));
     await tell(decision);
+  }
+
+  /**
+   * Some decisions ask to be looked at again at once, a few times in a row. A rule that asked so for ever would be our
+   * own mistake; it should cost a look a second then, and not the whole machine.
+   */
+  function notAtOnceForEver(id: string, wakeAt: Instant): Instant {
+    const now = clock.now();
+    const inARow = wakeAt > now ? 0 : (atOnce.get(id) ?? 0) + 1;
+    if (inARow === 0) atOnce.delete(id);
+    else atOnce.set(id, inARow);
+    return inARow > 20 ? now + second : wakeAt;
   }
 
   /**
@@ -331,10 +358,12 @@ export function createController(options: ControllerOptions): Controller {
     return earliest(decision.wakeAt, clock.now() + 30 * second);
   }
 
-  function forget(id: string): void {
-    schedule.delete(id);
-    failures.delete(id);
-    mirror.forget(id);
+  /** Only a wish can change anything about it. */
+  function restJob(job: Job): void {
+    atOnce.delete(job.id);
+    // While its logs may still be asked for, what was copied must be known, or each pass would copy it anew.
+    const isOld = job.attempts.every(({ endedAt }) => endedAt !== null && clock.now() > endedAt + logPatience);
+    if (isOld || job.removed) mirror.forget(job.id);
   }
 
   /** The copies for people. They come after the acting: a slow disk does not hold up a recovery. */
@@ -355,9 +384,7 @@ export function createController(options: ControllerOptions): Controller {
   /** Outputs of ended attempts that are not copied to their end, and whose machine may still answer. */
   function unfinishedOutputs(job: Job): readonly Output[] {
     const now = clock.now();
-    return job.attempts
-      .filter((attempt) => isLogWanted(job, attempt, now))
-      .flatMap((attempt) => outputsOf(job, attempt));
+    return job.attempts.filter((attempt) => isLogWanted(job, attempt, now)).flatMap((attempt) => outputsOf(job, attempt));
   }
 
   function isLogWanted(job: Job, attempt: Attempt, now: Instant): boolean {
@@ -373,19 +400,21 @@ export function createController(options: ControllerOptions): Controller {
       .filter((output) => !mirror.isCopied(job, output));
   }
 
-  /** Follows what runs, and what has ended and is not copied yet; gives up what comes from machines that are gone. */
+  /** Follows what runs, and what has ended and is not copied yet; gives up what comes from machines that will not answer. */
   function followLogs(job: Job, backend: Backend, workers: readonly WorkerFact[]): void {
+    const unfinished = unfinishedOutputs(job);
+    const open = openAttempt(job);
+    mirror.giveUp(job, (output) => {
+      if (job.allocations[output.allocation - 1]?.goneAt !== null) return true;
+      return output.attempt !== open?.ordinal && !unfinished.some((one) => isSameOutput(one, output));
+    });
     for (const { allocation, worker, fact } of workers) {
-      if (fact.kind === 'unknown') continue;
-      for (const run of fact.value.runs) {
-        if (run.attempt !== job.attempts.at(-1)?.ordinal) continue;
-        mirror.follow(job, backend.machines, { attempt: run.attempt, allocation, worker });
+      const hasRun = fact.kind === 'known' && fact.value.runs.some((run) => run.attempt === open?.ordinal);
+      if (open !== undefined && hasRun) {
+        mirror.follow(job, backend.machines, { attempt: open.ordinal, allocation, worker });
       }
     }
-    for (const output of unfinishedOutputs(job)) mirror.follow(job, backend.machines, output);
-    for (const allocation of job.allocations) {
-      if (allocation.goneAt !== null) mirror.drop({ job, allocation });
-    }
+    for (const output of unfinished) mirror.follow(job, backend.machines, output);
   }
 
   // ------------------------------------------------------------------------------------------ its parts
@@ -435,10 +464,8 @@ export function createController(options: ControllerOptions): Controller {
   async function learn(): Promise<void> {
     for (let tries = 0; state === 'running'; tries += 1) {
       try {
-        const { jobs } = await store.list({ settledMost: 0 });
-        admission.learn(jobs);
-        // Their stored times were right for a controller that went on; after a gap each deserves a look at once.
-        for (const job of jobs) queue.add(job.id);
+        admission.learn((await store.list({ settledMost: 0 })).jobs);
+        await lookAtAll();
         return;
       } catch (error) {
         if (tries === 0) log.warn(`the record of jobs cannot be used: ${textOf(error)}`);

@@ -2,7 +2,7 @@
 // The only memory is the length of our copy: a tail always begins there, so nothing is lost or repeated by a line that
 // drops, a controller that dies, or a disk that was full for a while.
 
-import type { AllocationRef, Clock, LogFiles, MachinePort } from '../app/ports.ts';
+import type { Clock, LogFiles, MachinePort } from '../app/ports.ts';
 import type { Job } from '../core/job.ts';
 import { allocationOf } from '../core/job.ts';
 import type { WorkerId } from '../core/spec.ts';
@@ -18,6 +18,11 @@ export interface Output {
   readonly worker: WorkerId;
 }
 
+/** Whether these two name the same output of one job. */
+export function isSameOutput(a: Output, b: Output): boolean {
+  return a.attempt === b.attempt && a.worker === b.worker;
+}
+
 export interface LogMirror {
   /** Copies this output from now on until it has ended. Safe to repeat; what was copied to its end is not begun again. */
   follow(job: Job, machines: MachinePort, output: Output): void;
@@ -27,9 +32,9 @@ export interface LogMirror {
   isCopied(job: Job, output: Output): boolean;
   /** The outputs of that allocation which are followed and not yet copied to their end. */
   unfinished(job: Job, allocation: number): readonly Output[];
-  /** Gives up on what comes from this allocation: it is gone, or nobody will ever answer for it. */
-  drop(ref: AllocationRef): void;
-  /** Forgets what was copied of that job, unless something of it is still being followed. */
+  /** Stops following those of the job's outputs that nobody will ever answer for. */
+  giveUp(job: Job, isHopeless: (output: Output) => boolean): void;
+  /** Forgets what was copied of that job: nobody will ask for it again, or asking costs one short tail. */
   forget(id: string): void;
   /** How many outputs are being followed. */
   readonly size: number;
@@ -61,6 +66,8 @@ export function createLogMirror(options: {
 }): LogMirror {
   const { logFiles, clock, mayAct, wake } = options;
   const tails = new Map<string, Tail>();
+  /** Keys of what was copied to its end, so that it is not begun again. */
+  const copied = new Set<string>();
   let stopped = false;
 
   const keyOf = (job: Job, output: Output): string => `${job.id}/${output.attempt}/${output.worker}`;
@@ -102,6 +109,8 @@ export function createLogMirror(options: {
       ended() {
         if (isOld()) return;
         tail.state = 'copied';
+        copied.add(keyOf(job, output));
+        tails.delete(keyOf(job, output));
         for (const call of tail.whenCopied.splice(0)) call();
         wake(job.id);
       },
@@ -124,10 +133,10 @@ export function createLogMirror(options: {
   }
 
   function follow(job: Job, machines: MachinePort, output: Output): Tail | undefined {
-    if (stopped) return undefined;
     const key = keyOf(job, output);
+    if (stopped || copied.has(key)) return undefined;
     let tail = tails.get(key);
-    if (tail === undefined || tail.state === 'dropped') {
+    if (tail === undefined) {
       tail = {
         job,
         machines,
@@ -151,39 +160,33 @@ export function createLogMirror(options: {
     },
     async drain(job, machines, output, within) {
       const tail = follow(job, machines, output);
-      if (tail === undefined) return false;
-      if (tail.state === 'copied') return true;
+      if (tail === undefined) return copied.has(keyOf(job, output));
       if (tail.state === 'waiting') void open(tail);
       await bounded(clock, new Promise<void>((resolve) => tail.whenCopied.push(resolve)), within);
-      return (tail.state as Tail['state']) === 'copied';
+      return copied.has(keyOf(job, output));
     },
-    isCopied(job, output) {
-      return tails.get(keyOf(job, output))?.state === 'copied';
-    },
+    isCopied: (job, output) => copied.has(keyOf(job, output)),
     unfinished(job, allocation) {
       const found: Output[] = [];
       for (const tail of tails.values()) {
-        const isOpen = tail.state === 'open' || tail.state === 'waiting';
-        if (isOpen && tail.job.id === job.id && tail.output.allocation === allocation) found.push(tail.output);
+        if (tail.job.id === job.id && tail.output.allocation === allocation) found.push(tail.output);
       }
       return found;
     },
-    drop(ref) {
-      for (const tail of tails.values()) {
-        if (tail.job.id !== ref.job.id || tail.output.allocation !== ref.allocation.ordinal) continue;
+    giveUp(job, isHopeless) {
+      for (const [key, tail] of tails) {
+        if (tail.job.id !== job.id || !isHopeless(tail.output)) continue;
         tail.callOff();
         tail.state = 'dropped';
         for (const call of tail.whenCopied.splice(0)) call();
-        tails.delete(keyOf(tail.job, tail.output));
+        tails.delete(key);
       }
     },
     forget(id) {
-      for (const [key, tail] of tails) if (tail.job.id === id && tail.state === 'copied') tails.delete(key);
+      for (const key of copied) if (key.startsWith(`${id}/`)) copied.delete(key);
     },
     get size() {
-      let open = 0;
-      for (const tail of tails.values()) if (tail.state === 'open' || tail.state === 'waiting') open += 1;
-      return open;
+      return tails.size;
     },
     stop() {
       stopped = true;

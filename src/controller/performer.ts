@@ -18,9 +18,12 @@ import { textOf } from './looks.ts';
 export interface Performer {
   /**
    * Sees to it that these are under way: what is under way already is left alone, what waits for its turn and is not
-   * among them any more is forgotten. `job` is the record as it was committed.
+   * among them any more is forgotten. `job` is the record as it was committed. `asOf` is the `turn` before its outcomes
+   * were read: what has come back since then is news to that decision and is not done again on its word.
    */
-  perform(job: Job, actions: readonly Action[]): void;
+  perform(job: Job, actions: readonly Action[], asOf: number): void;
+  /** Counts what has come back. */
+  readonly turn: number;
   /** How many actions wait or are under way. */
   readonly size: number;
   /** Begins nothing more. What is under way goes on by itself; its outcome is still written. */
@@ -62,7 +65,10 @@ export function createPerformer(options: {
   const waiting = new Map<string, Order>();
   const underWay = new Set<string>();
   const busyTargets = new Set<string>();
+  /** At which turn each action came back last; kept until a pass that began later has asked for the job's actions. */
+  const cameBack = new Map<string, number>();
   const listeners: (() => void)[] = [];
+  let turn = 0;
   let stopped = false;
 
   function next(): void {
@@ -103,6 +109,8 @@ export function createPerformer(options: {
     }
     const outcome = { key: actionKey(action), at: clock.now(), result };
     await writeDown(order.id, () => store.addOutcome(order.id, outcome));
+    turn += 1;
+    cameBack.set(order.key, turn);
     if (action.kind === 'request' || action.kind === 'release') {
       await note(job, `${action.kind} of ${allocationOf(job, action.allocation).name}: ${wordsFor(result)}`);
     }
@@ -165,11 +173,15 @@ export function createPerformer(options: {
   }
 
   return {
-    perform(job, actions) {
+    get turn() {
+      return turn;
+    },
+    perform(job, actions, asOf) {
       for (const [key, order] of waiting) if (order.id === job.id) waiting.delete(key);
+      for (const [key, at] of cameBack) if (at <= asOf && key.startsWith(`${job.id}/`)) cameBack.delete(key);
       for (const action of actions) {
         const key = `${job.id}/${actionKey(action)}`;
-        if (underWay.has(key)) continue;
+        if (underWay.has(key) || cameBack.has(key)) continue;
         waiting.set(key, { id: job.id, action, job, key, target: `${job.id}/${targetOf(action)}` });
       }
       next();
