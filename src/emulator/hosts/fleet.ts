@@ -48,6 +48,10 @@ interface Running {
 
 interface Host {
   readonly key: string;
+  /** Of which node, by name and id, and which worker of it. */
+  readonly nodeName: string;
+  readonly nodeId: string;
+  readonly index: number;
   readonly folder: string;
   running: Running | undefined;
   /** The work under way; it looks again at what is wanted before it ends. */
@@ -74,10 +78,9 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
 
   /** The node and worker that a host stands for; undefined when they are no more. */
   function recordsOf(host: Host): { node: NodeRecord; worker: WorkerRecord } | undefined {
-    const [id, index] = host.key.split('/');
-    const node = world.nodes.values().find((each) => each.id === id);
-    const worker = node?.workers[Number(index)];
-    return node === undefined || worker === undefined ? undefined : { node, worker };
+    const node = world.nodes.get(host.nodeName);
+    const worker = node?.workers[host.index];
+    return node === undefined || worker === undefined || node.id !== host.nodeId ? undefined : { node, worker };
   }
 
   const isWantedOn = (node: NodeRecord, worker: WorkerRecord): boolean =>
@@ -220,7 +223,15 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
       for (const worker of node.workers) {
         const key = keyOf(node, worker.index);
         if (!hosts.has(key) && isWantedOn(node, worker)) {
-          hosts.set(key, { key, folder: folderOf(node, worker.index), running: undefined, work: undefined });
+          hosts.set(key, {
+            key,
+            nodeName: node.name,
+            nodeId: node.id,
+            index: worker.index,
+            folder: folderOf(node, worker.index),
+            running: undefined,
+            work: undefined,
+          });
         }
       }
     }
