@@ -2,6 +2,7 @@
 
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { AllocationRef, WorkerRef } from '../../app/ports.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second } from '../../core/time.ts';
@@ -54,6 +55,8 @@ interface TpuTarget extends SshTarget {
 
 /** Host keys that the cloud did not tell are asked for again, no sooner than this. */
 const askAgainAfter: Duration = 30 * second;
+/** What takes longer than this to be told is not known this time. */
+const answerWithin: Duration = 3 * second;
 
 export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
   const { pool, apiFor, sshFor, now } = options;
@@ -82,9 +85,12 @@ export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
     const before = asked.get(key);
     if (before !== undefined && now() - before.at < askAgainAfter) return before.attributes;
     const place = placeOf(ref);
-    const attributes = apiFor(place.project)
+    const answered = apiFor(place.project)
       .getGuestAttributes(place, ref.allocation.name)
       .then((answer) => (answer.ok ? answer.value : []));
+    // A worker that does not answer has to be noticed within ten seconds, and the cloud may not answer at all.
+    const late = pause(answerWithin, [], { ref: false });
+    const attributes = Promise.race([answered, late]);
     asked.set(key, { at: now(), attributes });
     return attributes;
   }
