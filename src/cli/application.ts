@@ -6,6 +6,8 @@ import {
   buildRouteMap,
   ExitCode,
   formatMessageForArgumentScannerError,
+  proposeCompletions,
+  run as runApplication,
   text_en,
   type Application,
   type ApplicationText,
@@ -13,15 +15,70 @@ import {
   type RouteMap,
 } from '@stricli/core';
 import { exitCode, JobmanError } from '../app/errors.ts';
+import type { Services } from '../app/services.ts';
+import { arrange, commandIn } from './arrange.ts';
 import { complainAbout, createCli, type GlobalFlags } from './context.ts';
 import { globalFlags, globalLetters, type Context, type Entry } from './entry.ts';
-import { flagName, groups, helpText, type HelpFacts } from './help.ts';
+import { flagName, groups, helpText } from './help.ts';
 import { table } from './table.ts';
 
-const facts: HelpFacts = { table, flags: globalFlags as HelpFacts['flags'], letters: globalLetters };
+/** Scans the arguments and runs the command that they name; resolves with its exit code. */
+export async function scanAndRun(argv: readonly string[], services: Services): Promise<number> {
+  const empty = flagWithoutValue(argv);
+  if (empty !== undefined) {
+    services.io.stderr.write(`jobman: ${empty} has nothing after the equals sign.\n`);
+    return exitCode.usage;
+  }
+  const inputs = arrange(argv);
+  let ownCode: number | undefined;
+  const context = contextFor(services, (code) => {
+    ownCode = code;
+  });
+  await runApplication(createApplication(), inputs, context);
+  const code = ownCode ?? exitCodeOf(Number(context.process.exitCode ?? 0));
+  const command = commandIn(inputs);
+  if (ownCode === undefined && code === exitCode.usage && command !== undefined) {
+    services.io.stderr.write(`  \`jobman ${command} --help\` tells how it is used.\n`);
+  }
+  return code;
+}
+
+/** The framework would take `--name=` for an argument. */
+function flagWithoutValue(argv: readonly string[]): string | undefined {
+  const end = argv.indexOf('--');
+  return argv.slice(0, end < 0 ? undefined : end).find((word) => /^--[a-z][\w-]*=$/i.test(word));
+}
+
+/** Prints what could stand in the place of the last word, one a line, with its meaning after a tab. */
+export async function propose(words: readonly string[], services: Services): Promise<number> {
+  const inputs = words.length === 0 ? [''] : words;
+  const proposals = await proposeCompletions(
+    createApplication(),
+    inputs,
+    contextFor(services, () => {}),
+  );
+  // Flags are proposed to whoever begins one; between jobs and file names they are in the way.
+  const wantsFlag = inputs.at(-1)?.startsWith('-') === true;
+  const wanted = proposals.filter(({ completion }) => completion.startsWith('-') === wantsFlag);
+  services.io.stdout.write(wanted.map(({ completion, brief }) => `${completion}\t${brief}\n`).join(''));
+  return exitCode.ok;
+}
+
+function contextFor(services: Services, ended: (code: number) => void): Context & { process: { exitCode?: number } } {
+  const { io } = services;
+  // No colour depth: the framework would colour whole messages.
+  return {
+    process: {
+      stdout: { write: (text) => io.stdout.write(text) },
+      stderr: { write: (text) => io.stderr.write(text) },
+    },
+    services,
+    ended,
+  };
+}
 
 /** Every command, each of which loads its own file when it runs. */
-export function createApplication(): Application<Context> {
+function createApplication(): Application<Context> {
   return buildApplication<Context>(
     rootOf(table),
     {
@@ -40,7 +97,7 @@ export function createApplication(): Application<Context> {
           defaultForRouteMap: true,
           complete: true,
           run(_application, { result }) {
-            this.process.stdout.write(helpText(facts, result.prefix.slice(1).join(' ')));
+            this.process.stdout.write(helpText(result.prefix.slice(1).join(' ')));
           },
         },
       },
@@ -49,7 +106,7 @@ export function createApplication(): Application<Context> {
 }
 
 /** What the framework's own codes mean in the table of app/errors.ts. Our commands hand theirs to `Context.ended`. */
-export function exitCodeOf(frameworkCode: number): number {
+function exitCodeOf(frameworkCode: number): number {
   switch (frameworkCode) {
     case ExitCode.Success:
       return exitCode.ok;
@@ -59,49 +116,6 @@ export function exitCodeOf(frameworkCode: number): number {
     default:
       return exitCode.failed;
   }
-}
-
-/**
- * Flags that stand before the command's word are put behind it, where the framework reads them; a happening in the
- * built-in cloud (`emulator preempt 1`) becomes the words of `emulator act`, because its flags are the cloud's own.
- */
-export function arrange(argv: readonly string[]): readonly string[] {
-  const before = leadingFlags(argv);
-  const rest = argv.slice(before.length);
-  const words = wordsOfCommand(rest);
-  const [group, verb] = rest;
-  if (group === 'emulator' && words === 1 && verb !== undefined && !verb.startsWith('-')) {
-    // Behind `--` the framework reads nothing, not even a wish for help.
-    const wantsHelp = rest.includes('--help') || rest.includes('-h');
-    return wantsHelp ? [group, 'act', '--help'] : [group, 'act', ...before, '--', ...rest.slice(1)];
-  }
-  return [...rest.slice(0, words), ...before, ...rest.slice(words)];
-}
-
-/** The command that these words begin with; undefined when it is none of the table. */
-export function commandIn(argv: readonly string[]): string | undefined {
-  const words = argv.slice(0, wordsOfCommand(argv)).join(' ');
-  return table.find((entry) => entry.path === words || entry.alias === words)?.path;
-}
-
-function leadingFlags(argv: readonly string[]): readonly string[] {
-  let count = 0;
-  for (let at = 0; at < argv.length; at = count) {
-    const word = argv[at] ?? '';
-    const [name = ''] = word.replace(/^--?/, '').split('=');
-    const letter = (globalLetters as Readonly<Record<string, string>>)[name];
-    const flag = facts.flags[word.startsWith('--') ? name : (letter ?? '')];
-    if (!word.startsWith('-') || flag === undefined) break;
-    count += flag.kind === 'boolean' || word.includes('=') ? 1 : 2;
-  }
-  return argv.slice(0, count);
-}
-
-/** How many of the first words name a command of the table. */
-function wordsOfCommand(argv: readonly string[]): number {
-  const [first = '', second = ''] = argv;
-  if (table.some((entry) => entry.path === `${first} ${second}`)) return 2;
-  return argv.length === 0 ? 0 : 1;
 }
 
 function rootOf(entries: readonly Entry[]): RouteMap<Context> {

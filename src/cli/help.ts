@@ -1,19 +1,29 @@
 // The help: of everything, of a group of commands, and of one command. Made from the table alone, so that it is quick.
 
-import { sections, type Entry, type Flag } from './entry.ts';
+import { globalFlags, globalLetters, sections, type Entry, type Flag } from './entry.ts';
+import { arrange, commandIn } from './arrange.ts';
 import { padEnd, width } from './render/cell.ts';
+import { table } from './table.ts';
 
-export interface HelpFacts {
-  readonly table: readonly Entry[];
-  readonly flags: Readonly<Record<string, Flag>>;
-  readonly letters: Readonly<Record<string, string>>;
+/**
+ * The help that a command line asks for; undefined when it asks for none, or when its words name nothing that is there.
+ * A wish for help wins over whatever else is said before `--`.
+ */
+export function helpFor(argv: readonly string[]): string | undefined {
+  const end = argv.indexOf('--');
+  const inputs = arrange(end < 0 ? argv : argv.slice(0, end));
+  if (!inputs.includes('--help') && !inputs.includes('-h')) return undefined;
+  const [first = '', second = ''] = inputs;
+  const isGroup = first in groups && second.startsWith('-');
+  const path = commandIn(inputs) ?? (isGroup ? first : first.startsWith('-') ? '' : undefined);
+  return path === undefined ? undefined : helpText(path);
 }
 
 /** Ends with a newline. `path` is what was typed before `--help`: empty, `list`, `controller`, `controller run`. */
-export function helpText(facts: HelpFacts, path: string): string {
-  const found = facts.table.find((entry) => entry.path === path || entry.alias === path);
-  if (found !== undefined) return commandHelp(facts, found);
-  return path === '' ? wholeHelp(facts) : groupHelp(facts, path);
+export function helpText(path: string): string {
+  const found = table.find((entry) => entry.path === path || entry.alias === path);
+  if (found !== undefined) return commandHelp(found);
+  return path === '' ? wholeHelp() : groupHelp(path);
 }
 
 /** A word of a flag as it is typed: `cmdOnly` is `--cmd-only`. */
@@ -21,7 +31,7 @@ export function flagName(name: string): string {
   return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
-function wholeHelp({ table }: HelpFacts): string {
+function wholeHelp(): string {
   const lines = ['Usage: jobman <command> [arguments]', ''];
   for (const section of sections) {
     lines.push(section);
@@ -54,7 +64,7 @@ export const groups: Readonly<Record<string, string>> = {
   emulator: 'The built-in cloud: start, stop, status, serve, preempt and other happenings',
 };
 
-function groupHelp({ table }: HelpFacts, group: string): string {
+function groupHelp(group: string): string {
   const entries = table.filter((entry) => entry.path.startsWith(`${group} `));
   const rows = entries.map((entry) => {
     const word = entry.hidden ? entry.usage : entry.path.slice(group.length + 1);
@@ -64,28 +74,27 @@ function groupHelp({ table }: HelpFacts, group: string): string {
   return `${lines.join('\n')}\n`;
 }
 
-function commandHelp({ flags, letters }: HelpFacts, entry: Entry): string {
+function commandHelp(entry: Entry): string {
   const typed = entry.hidden ? entry.path.split(' ').slice(0, -1).join(' ') : entry.path;
   const lines = [`Usage: jobman ${typed} ${entry.usage}`.trimEnd()];
   if (entry.alias !== undefined) lines.push(`       jobman ${entry.alias} ${entry.usage}`.trimEnd());
   lines.push('', `${entry.brief}.`);
   if (entry.about !== '') lines.push(entry.about);
   if (Object.keys(entry.flags).length > 0) lines.push('', 'Flags', ...flagRows(entry.flags, entry.letters));
-  lines.push('', 'Flags of every command', ...flagRows(flags, { ...letters, h: 'help' }, { help: helpFlag }));
+  lines.push('', 'Flags of every command', ...flagRows(everywhere, { ...globalLetters, h: 'help' }));
   lines.push('', 'Examples', ...inColumns(entry.examples));
   const exits = Object.entries(entry.exits);
   if (exits.length > 0) lines.push('', 'Exit codes', ...inColumns(exits));
   return `${lines.join('\n')}\n`;
 }
 
-const helpFlag: Flag = { kind: 'boolean', brief: 'Print this' };
+const everywhere = {
+  ...(globalFlags as Readonly<Record<string, Flag>>),
+  help: { kind: 'boolean', brief: 'Print this' },
+};
 
-function flagRows(
-  flags: Readonly<Record<string, Flag>>,
-  letters: Readonly<Record<string, string>>,
-  more: Readonly<Record<string, Flag>> = {},
-): string[] {
-  const rows = Object.entries({ ...flags, ...more }).map(([name, flag]) => {
+function flagRows(flags: Readonly<Record<string, Flag>>, letters: Readonly<Record<string, string>>): string[] {
+  const rows = Object.entries(flags).map(([name, flag]) => {
     const letter = Object.entries(letters).find(([, target]) => target === name)?.[0];
     const value = flag.kind === 'boolean' ? '' : ` ${flag.placeholder ?? flag.values?.join('|') ?? 'value'}`;
     // The ten phases are listed by `list` itself; a column that wide would push all briefs away.

@@ -1,0 +1,47 @@
+// The words of a command line, put into the order in which they are read.
+
+import { globalFlags, globalLetters, type Flag } from './entry.ts';
+import { table } from './table.ts';
+
+/**
+ * Flags that stand before the command's word are put behind it, where the framework reads them; a happening in the
+ * built-in cloud (`emulator preempt 1`) becomes the words of `emulator act`, because its flags are the cloud's own.
+ */
+export function arrange(argv: readonly string[]): readonly string[] {
+  const before = leadingFlags(argv);
+  const rest = argv.slice(before.length);
+  const words = wordsOfCommand(rest);
+  const [group, verb] = rest;
+  if (group === 'emulator' && words === 1 && verb !== undefined && !verb.startsWith('-')) {
+    // Behind `--` the framework reads nothing, not even a wish for help.
+    const wantsHelp = rest.includes('--help') || rest.includes('-h');
+    return wantsHelp ? [group, 'act', '--help'] : [group, 'act', ...before, '--', ...rest.slice(1)];
+  }
+  return [...rest.slice(0, words), ...before, ...rest.slice(words)];
+}
+
+/** The command that these words begin with; undefined when it is none of the table. */
+export function commandIn(argv: readonly string[]): string | undefined {
+  const words = argv.slice(0, wordsOfCommand(argv)).join(' ');
+  return table.find((entry) => entry.path === words || entry.alias === words)?.path;
+}
+
+function leadingFlags(argv: readonly string[]): readonly string[] {
+  let count = 0;
+  for (let at = 0; at < argv.length; at = count) {
+    const word = argv[at] ?? '';
+    const [name = ''] = word.replace(/^--?/, '').split('=');
+    const letter = (globalLetters as Readonly<Record<string, string>>)[name];
+    const flag = (globalFlags as Readonly<Record<string, Flag>>)[word.startsWith('--') ? name : (letter ?? '')];
+    if (!word.startsWith('-') || flag === undefined) break;
+    count += flag.kind === 'boolean' || word.includes('=') ? 1 : 2;
+  }
+  return argv.slice(0, count);
+}
+
+/** How many of the first words name a command of the table. */
+function wordsOfCommand(argv: readonly string[]): number {
+  const [first = '', second = ''] = argv;
+  if (table.some((entry) => entry.path === `${first} ${second}`)) return 2;
+  return argv.length === 0 ? 0 : 1;
+}
