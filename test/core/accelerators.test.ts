@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { accelerator, acceleratorMeant, generations } from '../../src/core/accelerators.ts';
+
+test('a type says how many chips and workers it has', () => {
+  const table: readonly (readonly [type: string, chips: number, workers: number, topology: string])[] = [
+    ['v2-8', 4, 1, '2x2'],
+    ['v2-32', 16, 4, '4x4'],
+    ['v2-512', 256, 64, '16x16'],
+    ['v3-2048', 1024, 256, '32x32'],
+    ['v4-8', 4, 1, '2x2x1'],
+    ['v4-16', 8, 2, '2x2x2'],
+    ['v4-128', 64, 16, '4x4x4'],
+    ['v4-4096', 2048, 512, '8x16x16'],
+    ['v5litepod-1', 1, 1, '1x1'],
+    ['v5litepod-4', 4, 1, '2x2'],
+    ['v5litepod-8', 8, 1, '2x4'],
+    ['v5litepod-16', 16, 4, '4x4'],
+    ['v5litepod-256', 256, 64, '16x16'],
+    ['v5p-8', 4, 1, '2x2x1'],
+    ['v5p-12288', 6144, 1536, '16x16x24'],
+    ['v6e-1', 1, 1, '1x1'],
+    ['v6e-8', 8, 1, '2x4'],
+    ['v6e-64', 64, 16, '8x8'],
+    ['tpu7x-2', 1, 1, '1x1x1'],
+    ['tpu7x-8', 4, 1, '2x2x1'],
+  ];
+  for (const [type, chips, workers, topology] of table) {
+    const found = accelerator(type);
+    assert.deepEqual([found?.chips, found?.workers, found?.topology], [chips, workers, topology], type);
+  }
+});
+
+test('every type of the table agrees with itself', () => {
+  for (const { prefix, sizes } of generations) {
+    for (const [size, topology] of sizes) {
+      const found = accelerator(`${prefix}${size}`);
+      assert.ok(found !== undefined);
+      const product = topology.split('x').reduce((all, part) => all * Number(part), 1);
+      assert.equal(found.chips, product, found.type);
+      assert.equal(found.workers * found.chipsPerWorker, found.chips, found.type);
+      assert.ok(Number.isInteger(found.workers), found.type);
+    }
+  }
+});
+
+test('what is no type is none, and the one that was meant is named', () => {
+  for (const type of ['v4-17', 'v4-08', 'v4-', 'v4', 'v1-8', 'V4-8', 'v5e-8', 'v4-8 ', '', 'v6e-2'])
+    assert.equal(accelerator(type), undefined, type);
+  const meant: readonly (readonly [string, string | undefined])[] = [
+    ['v5e-8', 'v5litepod-8'],
+    ['v5lite-16', 'v5litepod-16'],
+    ['v4_8', 'v4-8'],
+    ['V4-8', 'v4-8'],
+    ['v4-9', 'v4-16'],
+    ['v6e-2', 'v6e-4'],
+    ['v5litepd-8', 'v5litepod-8'],
+    ['banana', undefined],
+  ];
+  for (const [type, expected] of meant) assert.equal(acceleratorMeant(type), expected, type);
+});

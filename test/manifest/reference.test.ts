@@ -1,0 +1,117 @@
+/** One table of keys: the parser, the schema for editors and the manual say the same. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { parse } from 'yaml';
+import { keyReference, markdownTable } from '../../src/manifest/reference.ts';
+import { manifestSchema } from '../../src/manifest/schema.ts';
+import { root } from '../support/root.ts';
+import { problemsOf, specOf } from './pretend.ts';
+
+const manual = readFileSync(join(root, 'docs/configuration.md'), 'utf8');
+
+/** The files that examples name. */
+const files = Object.fromEntries(
+  [
+    '/work/startup.sh',
+    '/work/assets/fms.yaml',
+    '/work/assets/requirements.txt',
+    '/work/train.py',
+    '/work/data/x',
+    '/home/ada/.ssh/id_rsa',
+    '/home/ada/.ssh/id_rsa.pub',
+    '/home/ada/.ssh/id_ed25519_github',
+    '/home/ada/.ssh/id_ed25519_github.pub',
+  ].map((path) => [path, '']),
+);
+
+test('the manual has the table of every section', () => {
+  for (const section of keyReference()) {
+    assert.ok(
+      manual.includes(`\n## \`${section.section}\`\n`),
+      `docs/configuration.md has no chapter for ${section.section}`,
+    );
+    if (section.rows.length === 0) continue;
+    const table = markdownTable(section);
+    assert.ok(manual.includes(table), `The table of ${section.section} in docs/configuration.md should be:\n${table}`);
+  }
+});
+
+test('every example of the manual parses', () => {
+  const blocks = [...manual.matchAll(/```yaml\n([^]*?)```/g)].map((match) => match[1] ?? '');
+  assert.ok(blocks.length >= 10);
+  for (const block of blocks) {
+    const sections = Object.keys((parse(block) ?? {}) as object);
+    const place =
+      sections.includes('tpu') || sections.includes('local')
+        ? ''
+        : 'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b}\n';
+    const work = sections.includes('command') ? '' : 'command: {run: ls}\n';
+    assert.doesNotThrow(() => specOf(`${place}${work}${block}`, { files, project: 'my-project' }), block);
+  }
+});
+
+test("every key's own example is accepted", () => {
+  /** What a section needs beside the key in question. */
+  const beside: Readonly<Record<string, readonly string[]>> = {
+    tpu: ['project: emulator', 'accelerator: v4-16', 'zone: us-central2-b'],
+    ssh: ['private_key: ~/.ssh/id_rsa'],
+    gcsfuse: ['bucket_name: a-bucket', 'mount_path: ~/b'],
+    docker: ['image: i'],
+    conda: ['name: c'],
+    command: ['run: ls'],
+  };
+  const block = (section: string, lines: readonly string[]): string =>
+    `${section}:\n${lines.map((one) => `  ${one}\n`).join('')}`;
+  for (const { section, rows } of keyReference()) {
+    for (const { key, example } of rows) {
+      if (example === undefined || /[.[]/.test(key)) continue;
+      // What a key chooses must be there, and one that takes its section out of the choice chooses nothing.
+      const chosen = key === 'modules' ? ['ssh', 'gcsfuse', 'docker'] : key === 'env_type' ? ['docker'] : [];
+      const wanted = new Set([section === 'local' ? 'local' : 'tpu', 'command', section, ...chosen]);
+      const text = [...wanted].map((name) => {
+        const lines = (beside[name] ?? []).filter((one) => name !== section || !one.startsWith(`${key}:`));
+        return block(name, name === section ? [...lines, `${key}: ${example}`] : lines);
+      });
+      assert.doesNotThrow(
+        () => specOf(text.join(''), { files: { ...files, '/work/x': '' } }),
+        `${section}.${key}: ${example}`,
+      );
+    }
+  }
+});
+
+test('the schema knows every key, by all its names, and nothing else', () => {
+  const schema = manifestSchema() as {
+    properties: Record<
+      string,
+      { properties?: Record<string, unknown>; additionalProperties?: unknown; description?: string }
+    >;
+  };
+  assert.deepEqual(
+    Object.keys(schema.properties),
+    keyReference().map(({ section }) => section),
+  );
+  for (const { section, rows } of keyReference()) {
+    const of = schema.properties[section];
+    assert.ok((of?.description ?? '').length > 10, section);
+    if (section === 'recovery') continue;
+    for (const { key, aliases } of rows) {
+      if (/[.[]/.test(key)) continue;
+      for (const name of [key, ...aliases]) assert.ok(of?.properties?.[name] !== undefined, `${section}.${name}`);
+    }
+  }
+  assert.equal(schema.properties['job']?.additionalProperties, false);
+  assert.doesNotThrow(() => JSON.stringify(schema));
+});
+
+test('a key that the table does not have is refused, whatever its section', () => {
+  for (const { section } of keyReference()) {
+    if (section === 'vars' || section === 'command') continue;
+    assert.match(
+      problemsOf(`${section}: {zzzzqqqq: 1}\n`).join('\n'),
+      new RegExp(`${section}\\.zzzzqqqq: is no key of ${section}`),
+    );
+  }
+});
