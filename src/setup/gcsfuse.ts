@@ -66,10 +66,11 @@ function cacheFlags(cache: BucketCache): readonly string[] {
   ];
 }
 
-// The kernel's table of mounts names the bucket as the source; where it does not know the mount, a mount is all we can see.
+// The kernel's table names the bucket of a mount of gcsfuse. A mount that it does not know as one (the built-in cloud binds
+// a folder) is taken at its word.
 const isMounted = `is_mounted() {
   mountpoint -q "$2" || return 1
-  source=$(findmnt -n -o SOURCE --mountpoint "$2" 2>/dev/null) || return 0
+  source=$(findmnt -n -t fuse.gcsfuse -o SOURCE --mountpoint "$2" 2>/dev/null) || return 0
   [ -z "$source" ] || [ "$source" = "$1" ]
 }
 `;

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { writePrograms } from '../../src/emulator/hosts/programs.ts';
 import { condaStep } from '../../src/setup/conda.ts';
 import { dockerStep } from '../../src/setup/docker.ts';
 import { filesStep } from '../../src/setup/files.ts';
@@ -117,6 +118,27 @@ test('a bucket is mounted once, whatever its path is called', (t) => {
   assert.equal(host.step(step).applied, false);
   assert.equal(host.run(step.apply).code, 0);
   assert.equal(readFileSync(join(host.home, 'mounts'), 'utf8').split('\n').length, 3, 'two mounts, not four');
+});
+
+test('a host of the built-in cloud mounts its folder, and its program writes into the bucket', (t) => {
+  const host = openHost(t);
+  const cloud = join(host.world.folder, 'cloud');
+  const bin = writePrograms(cloud);
+  host.write(join(cloud, 'host', 'hostname'), 'w-0');
+  const env = { EMULATOR_HOST: join(cloud, 'host'), PATH: `${bin}:${host.world.env['PATH'] ?? ''}` };
+  const step = gcsfuseStep({
+    name: 'gcsfuse',
+    mounts: [
+      { bucket: 'iris-example', path: '~/bucket', cache: { ...noCache, dir: '/tmp/c', metadataTtlSeconds: 60 } },
+    ],
+  });
+  assert.equal(host.run(step.check ?? '', env).code, 1);
+  const applied = host.run(step.apply, env);
+  assert.deepEqual([applied.code, applied.out.includes('iris-example is mounted at')], [0, true], applied.out);
+  assert.equal(host.run(step.check ?? '', env).code, 0);
+  assert.equal(host.run(step.apply, env).code, 0);
+  host.write('~/bucket/checkpoint', 'x');
+  assert.equal(readFileSync(join(cloud, 'buckets/iris-example/checkpoint'), 'utf8'), 'x');
 });
 
 test('gcsfuse is installed where it is missing, after whoever holds the lock of dpkg', (t) => {
