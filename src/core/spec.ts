@@ -89,6 +89,8 @@ export type StepFile =
 export interface CommandSpec {
   /** The user's script, already wrapped for its environment. May hold `nodeNameMark`. Never passed through a shell's quotes. */
   readonly script: string;
+  /** The user's own text where `script` wraps it for an environment; for people, and may hold `nodeNameMark` too. */
+  readonly written?: string;
   /** On the allocation's workers, or on the machine that jobman runs on. */
   readonly place: 'workers' | 'here';
   /** Which workers run it. */
