@@ -119,6 +119,8 @@ export interface AskOptions {
   readonly by: string;
   /** With stop: let the capacity go too. */
   readonly release?: boolean;
+  /** With start: just the command, on the workers that the job holds ready. */
+  readonly commandOnly?: boolean;
   /** With delete: take it off the list now and leave a recorded stray. */
   readonly force?: boolean;
 }

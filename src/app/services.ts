@@ -93,8 +93,6 @@ export interface Services {
   client(): Promise<Client>;
   controller(): Promise<ControllerService>;
   emulator(): Promise<EmulatorService>;
-  /** Does now, in the foreground, what is left to do for one job; prints through `say`. Resolves with the exit code. */
-  runNow(id: string, options: { readonly commandOnly: boolean; readonly say: (line: string) => void }): Promise<number>;
   /** The argv of the system's ssh for a shell on that worker. Throws JobmanError when it cannot be reached. */
   sshArgv(id: string, worker: number, command: readonly string[]): Promise<readonly string[]>;
   /** Runs a program on this terminal with its streams, for `ssh`; resolves with its exit code. */

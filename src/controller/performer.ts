@@ -5,13 +5,14 @@
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
 import { actionKey } from '../core/decision.ts';
 import type { Action } from '../core/decision.ts';
-import { allocationOf } from '../core/job.ts';
+import { allocationOf, attemptOf } from '../core/job.ts';
 import type { Job } from '../core/job.ts';
 import type { OutcomeResult } from '../core/observation.ts';
+import { launchFor, stepFor } from '../core/prepare.ts';
+import { planted } from '../core/plant.ts';
 import type { JobSpec } from '../core/spec.ts';
 import { second } from '../core/time.ts';
 import { backoff, pause } from './bounded.ts';
-import { launchOf } from './launch.ts';
 import type { LogMirror } from './log-mirror.ts';
 import { textOf } from './looks.ts';
 
@@ -107,6 +108,7 @@ export function createPerformer(options: {
       // Nobody knows what had happened outside before the port threw. Only a look can tell.
       result = { kind: 'unclear', evidence: { detail: textOf(error) } };
     }
+    if (result.kind === 'unclear' && planted('unclear-is-refused')) result = { kind: 'refused', evidence: result.evidence };
     const outcome = { key: actionKey(action), at: clock.now(), result };
     await writeDown(order.id, () => store.addOutcome(order.id, outcome));
     turn += 1;
@@ -129,10 +131,13 @@ export function createPerformer(options: {
       case 'step': {
         const step = job.spec.steps.find((one) => one.name === action.step);
         if (step === undefined) throw new Error(`job ${job.id} has no setup step ${action.step}`);
-        return machines.step({ ...ref, worker: action.worker }, step);
+        return machines.step({ ...ref, worker: action.worker }, stepFor(step, ref.allocation));
       }
       case 'start':
-        return machines.start({ ...ref, worker: action.worker }, launchOf(job, action.attempt, action.worker));
+        return machines.start(
+          { ...ref, worker: action.worker },
+          launchFor(job, attemptOf(job, action.attempt), action.worker),
+        );
       case 'stop':
         return machines.stop({ ...ref, worker: action.worker }, action.attempt, action.how, job.spec.stop.signal);
     }
@@ -142,7 +147,7 @@ export function createPerformer(options: {
   async function hearLastWords(job: Job, ordinal: number): Promise<void> {
     const allocation = allocationOf(job, ordinal);
     const { machines } = backendOf(job.spec);
-    if (allocation.seen?.state === 'ready') {
+    if (allocation.seen?.state === 'ready' && !planted('last-words-lost')) {
       const outputs = mirror.unfinished(job, ordinal);
       await Promise.all(outputs.map((output) => mirror.drain(job, machines, output, lastWords)));
     }

@@ -1,6 +1,7 @@
 // Ask: the owner's words. What each does to a job, and the sentence for when it cannot be done.
 // A word only changes what is wanted; the controller makes it so. Saying one twice is no mistake and changes nothing.
 
+import { usableAllocation } from './allocate.ts';
 import { told, unchanged } from './change.ts';
 import type { Change } from './change.ts';
 import type { EventBody } from './decision.ts';
@@ -17,6 +18,8 @@ export interface AskOptions {
   readonly by: string;
   /** With stop: let the capacity go too. */
   readonly release?: boolean;
+  /** With start: just the command, on the workers that the job holds ready. */
+  readonly commandOnly?: boolean;
   /** With delete: take it off the list now. The caller records what it may still hold as a stray. */
   readonly force?: boolean;
 }
@@ -31,7 +34,12 @@ function no(sentence: string): Can {
 }
 
 /** Whether that person may say that word to that job now, or the sentence that says why not and what to do instead. */
-export function jobCan(job: Job, verb: Verb, by: string, options: Pick<AskOptions, 'release'> = {}): Can {
+export function jobCan(
+  job: Job,
+  verb: Verb,
+  by: string,
+  options: Pick<AskOptions, 'release' | 'commandOnly'> = {},
+): Can {
   const it = `job ${job.id} (${job.spec.name})`;
   if (by !== job.owner) return no(`${it} belongs to ${job.owner}; only its owner may ${verb} it`);
   if (job.removed) return no(`${it} has been deleted; create a new one`);
@@ -39,8 +47,12 @@ export function jobCan(job: Job, verb: Verb, by: string, options: Pick<AskOption
   const phase = phaseOf(job);
   switch (verb) {
     case 'start':
-      if (job.settled === null) return isWanted(job) ? no(alreadyThere(it, phase)) : yes;
-      if (job.settled.verdict === 'stopped') return yes;
+      if (isWanted(job)) return no(alreadyThere(it, phase));
+      if (options.commandOnly === true) {
+        const isReady = usableAllocation(job)?.seen?.state === 'ready';
+        return isReady ? yes : no(`${it} holds no ready workers to run its command on; start brings some up first`);
+      }
+      if (job.settled === null || job.settled.verdict === 'stopped') return yes;
       return no(
         `${it} has ${job.settled.verdict === 'cancelled' ? 'been cancelled' : phase}; use resume to go on from its last checkpoint, or rerun to begin anew`,
       );
@@ -85,11 +97,15 @@ function holdsNothing(job: Job): string {
 export function ask(job: Job, verb: Verb, options: AskOptions, now: Instant): Change {
   switch (verb) {
     case 'start':
-      return wish(job, verb, 'fresh', options.by, now);
+      return wish(
+        job,
+        verb,
+        { how: 'fresh', at: now, ...(options.commandOnly === true && { commandOnly: true }) },
+        options.by,
+      );
     case 'resume':
-      return wish(job, verb, 'resume', options.by, now);
     case 'rerun':
-      return wish(job, verb, 'rerun', options.by, now);
+      return wish(job, verb, { how: verb, at: now }, options.by);
     case 'stop':
       return endBy(job, verb, strictest(job.desired, options.release === true ? 'end' : 'hold'), options.by, now);
     case 'cancel':
@@ -106,9 +122,9 @@ function strictest(before: Desired, asked: Desired): Desired {
 }
 
 /** The job is wanted again: a settled one is opened, and the next attempt answers the wish. */
-function wish(job: Job, verb: Verb, how: Wish['how'], by: string, now: Instant): Change {
-  const next: Job = { ...job, desired: 'run', cancelled: false, settled: null, wish: { how, at: now } };
-  return told(next, now, { kind: 'asked', verb, by, desired: 'run', how });
+function wish(job: Job, verb: Verb, asked: Wish, by: string): Change {
+  const next: Job = { ...job, desired: 'run', cancelled: false, settled: null, wish: asked };
+  return told(next, asked.at, { kind: 'asked', verb, by, desired: 'run', how: asked.how });
 }
 
 /** The program is to end. What has settled by itself keeps its verdict; what was only stopped becomes cancelled. */

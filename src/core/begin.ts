@@ -10,7 +10,7 @@ import type { Instant } from './time.ts';
 /** The next attempt, on the allocation that can go on or on a new one. What cannot be used again is let go first. */
 export function addAttempt(
   job: Job,
-  next: Pick<Attempt, 'how' | 'stage' | 'notBefore' | 'asked'> & { readonly on: 'same' | 'new' },
+  next: Pick<Attempt, 'how' | 'stage' | 'notBefore' | 'asked' | 'commandOnly'> & { readonly on: 'same' | 'new' },
   now: Instant,
 ): Change {
   const { on, how, stage, notBefore, asked } = next;
@@ -23,6 +23,7 @@ export function addAttempt(
       stage,
       how,
       asked,
+      ...(next.commandOnly === true && { commandOnly: true }),
       allocation: after.allocations.length,
       createdAt: now,
       notBefore,
@@ -58,5 +59,6 @@ export function answerWish(job: Job, now: Instant): Change {
   const how: Wish['how'] = job.wish?.how ?? (job.attempts.length === 0 ? 'fresh' : 'resume');
   const lastStarted = job.attempts.findLast((attempt) => attempt.startedAt !== null);
   const stage = how === 'resume' && lastStarted !== undefined ? lastStarted.stage + 1 : 0;
-  return addAttempt(job, { how, stage, notBefore: now, asked: true, on: 'same' }, now);
+  const commandOnly = job.wish?.commandOnly === true && { commandOnly: true as const };
+  return addAttempt(job, { how, stage, notBefore: now, asked: true, on: 'same', ...commandOnly }, now);
 }

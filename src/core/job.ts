@@ -39,6 +39,8 @@ export interface Job {
 export interface Wish {
   readonly how: 'fresh' | 'resume' | 'rerun';
   readonly at: Instant;
+  /** True when just the command is wanted, on workers that are ready: setup steps are passed over (`run --cmd-only`). */
+  readonly commandOnly?: true;
 }
 
 /** How it all came out: the word shown, and the reason of the last attempt. */
@@ -61,6 +63,8 @@ export interface Attempt {
    * wait for capacity count from the newest attempt that was asked for: a new word is a new chance.
    */
   readonly asked: boolean;
+  /** As in the wish that it answers. */
+  readonly commandOnly?: true;
   /** The allocation that it runs on. */
   readonly allocation: number;
   readonly createdAt: Instant;
@@ -215,6 +219,15 @@ export function allocationOf(job: Job, ordinal: number): Allocation {
     throw new Error(`job ${job.id} holds no allocation ${ordinal}; its allocations are numbered from 1 without a gap`);
   }
   return allocation;
+}
+
+/** The attempt of that number. Throws when the record names one it does not hold, which is our own bug. */
+export function attemptOf(job: Job, ordinal: number): Attempt {
+  const attempt = job.attempts[ordinal - 1];
+  if (attempt === undefined || attempt.ordinal !== ordinal) {
+    throw new Error(`job ${job.id} holds no attempt ${ordinal}; its attempts are numbered from 1 without a gap`);
+  }
+  return attempt;
 }
 
 /** The newest allocation, gone or not. */

@@ -15,6 +15,7 @@ import type { View } from './view.ts';
 
 /** Workers that answer and have a step before them, each with its first unproven one. Later steps wait for their turn. */
 export function unprovenWorkers(view: View): readonly { readonly worker: number; readonly step: SetupStep }[] {
+  if (view.attempt?.commandOnly === true) return [];
   return view.workers.flatMap(({ worker, seen }) => {
     if (worker === 'here' || seen === undefined) return [];
     const { proofs } = planted('setup-on-one-worker') ? (view.workers[0]?.seen ?? seen) : seen;

@@ -195,11 +195,13 @@ function secondLook({ now, allocation }: View): Instant {
   return missedAt === null ? now + 5 * second : later(missedAt + secondLookAfter, now);
 }
 
-/** What is being made may be ready in seconds; what stands in a queue is looked at less often the longer it stands. */
+/** What has just been asked for may be ready in seconds; what has been waited for longer is looked at less often. */
 function nextGlance({ job, now, look }: View, attempt: Attempt): Instant {
-  if (look.kind === 'known' && look.value.state === 'provisioning') return now + 5 * second;
+  const waited = now - waitingSince(job, attempt);
+  if (look.kind === 'known' && look.value.state === 'provisioning')
+    return now + between(2 * second, waited / 5, 5 * second);
   if (attempt.startedAt !== null) return now + 10 * second;
-  return now + between(10 * second, (now - waitingSince(job, attempt)) / 10, 30 * second);
+  return now + between(2 * second, waited / 5, 30 * second);
 }
 
 /** The first moment at which anything about a command that is under way may be due. */

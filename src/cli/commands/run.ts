@@ -2,16 +2,34 @@
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import { wake } from '../controller.ts';
 
 export interface RunFlags {
   readonly cmdOnly: boolean | undefined;
   readonly jobName: string | undefined;
 }
 
+/** A job that is under way is only followed. One that is not is started, with --cmd-only on the workers it holds ready. */
 export async function runJob(cli: Cli, flags: RunFlags & GlobalFlags, ref?: string): Promise<number> {
   const client = await cli.services.client();
   const [only, second] = await refsOf(client, ref === undefined ? [] : [ref], flags.jobName);
   if (only === undefined || second !== undefined) throw new JobmanError('Run one job at a time.', exitCode.usage);
-  const { id } = await client.show(only);
-  return cli.services.runNow(id, { commandOnly: flags.cmdOnly === true, say: cli.note });
+  const [{ leaveOnSignal }, { followToEnd }, { id, desired, phase }] = await Promise.all([
+    import('../follow/loop.ts'),
+    import('../follow/to-end.ts'),
+    client.show(only),
+  ]);
+  const isUnderWay = desired === 'run' && phase !== 'succeeded' && phase !== 'failed';
+  const leave = leaveOnSignal(cli);
+  try {
+    if (!isUnderWay || flags.cmdOnly === true) {
+      const answer = await client.ask(id, 'start', { by: cli.io.user, commandOnly: flags.cmdOnly === true });
+      if (!answer.ok) throw new JobmanError(answer.message, answer.code);
+      cli.note(answer.message);
+    }
+    await wake(cli, client);
+    return await followToEnd(cli, client, id, leave.signal, false);
+  } finally {
+    leave.release();
+  }
 }

@@ -161,7 +161,6 @@ export function pretend(options: PretendOptions = {}): Pretend {
     client: async () => client,
     controller: absent('controller'),
     emulator: absent('emulator'),
-    runNow: absent('foreground run'),
     sshArgv: absent('ssh'),
     onTerminal: absent('terminal'),
     ...options.services,
