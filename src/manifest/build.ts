@@ -52,6 +52,7 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
   if (command.run === undefined) return undefined;
 
   const env = { ...job.env, ...command.env };
+  const script = wrapCommand(command.run, modules.filter(isEnvironment), Object.keys(env));
   const isHere = place === 'here' || capacity.kind === 'local';
   const tags = [...(job.tags ?? []), ...(capacity.kind === 'tpu' ? capacity.networkTags : [])];
   // People filter by these, and the node's full name is not yet born when they are stored.
@@ -63,7 +64,8 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
     capacity,
     steps: stepsFor(modules),
     command: {
-      script: wrapCommand(command.run, modules.filter(isEnvironment), Object.keys(env)),
+      script,
+      ...(script === command.run ? {} : { written: command.run }),
       place,
       workers: isHere ? 'all' : workers,
       env,
@@ -75,7 +77,8 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
       maxRuntime: job.max_runtime ?? null,
       silenceTimeout: job.silence_timeout ?? null,
       capacityWait: job.capacity_wait ?? null,
-      setupTries: setup.tries ?? 3,
+      // The manifest counts tries, the spec the further ones.
+      setupTries: (setup.tries ?? 3) - 1,
     },
     stop: { signal: job.stop_signal ?? 'TERM', grace: job.stop_grace ?? 30 * second },
     finish: { capacity: job.on_finish ?? 'release', keepFor: job.keep_for ?? null },

@@ -38,7 +38,7 @@ test('a minimal manifest is completed by defaults', () => {
       delayMax: 10 * minute,
       unreachableGrace: 3 * minute,
     },
-    limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 3 },
+    limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 2 },
     stop: { signal: 'TERM', grace: 30 * second },
     finish: { capacity: 'release', keepFor: null },
   });
