@@ -173,19 +173,27 @@ esac
 )
 code=$?
 
-# What the program left behind. After a stop it may still be saving its work, and whoever asked will lose patience
-# himself. Otherwise it was forgotten: it is asked, and then killed.
+# What the program left behind: all that carries the mark or is in this session. One that is just becoming another program
+# shows no mark, but its session. After a stop they may still be saving their work, and whoever asked will lose patience
+# himself. Otherwise they were forgotten: they are asked to end, and then killed.
+find_others() {
+  others=
+  find_members $$
+  find_marked "$mark"
+  for other in $members $found; do
+    [ "$other" = $$ ] || others="$others $other"
+  done
+  [ -n "$others" ]
+}
 if [ -n "$mark" ]; then
   turns=0
-  find_marked "$mark"
-  while others=; for other in $found; do [ "$other" = $$ ] || others="$others $other"; done; [ -n "$others" ]; do
+  while find_others; do
     if [ ! -e "$dir/asked" ]; then
       [ $turns -ne 0 ] || kill -s TERM $others
       [ $turns -lt 25 ] || kill -s KILL $others
     fi
     turns=$((turns + 1))
     nap 0.2
-    find_marked "$mark"
   done
 fi
 

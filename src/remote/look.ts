@@ -30,11 +30,16 @@ for file in "$root"/proofs/${ask.allocation}/*; do
   [ ! -f "$file" ] || printf 'proof %s\\n' "\${file##*/}"
 done
 
-# True when a process of that attempt is alive. All of the job's are looked for once, and only when a launcher is gone.
+# True when a process of that attempt is alive. All of the job's are looked for once, and only when a launcher is gone; that
+# there are none is believed the second time, because one that is just becoming another program shows no mark.
 some=unknown
+find_some() {
+  some=$(LC_ALL=C grep -ls -e ${quote(`JOBMAN_RUN=${ask.jobMark}`)} /proc/[0-9]*/environ 2>/dev/null)
+}
 is_marked() {
   if [ "$some" = unknown ]; then
-    some=$(LC_ALL=C grep -ls -e ${quote(`JOBMAN_RUN=${ask.jobMark}`)} /proc/[0-9]*/environ 2>/dev/null)
+    find_some
+    [ -n "$some" ] || { nap 0.05; find_some; }
   fi
   [ -n "$some" ] || return 1
   find_marked "${ask.mark('$1')}"

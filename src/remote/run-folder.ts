@@ -91,33 +91,29 @@ is_alive() {
   [ -n "$ticks" ] && [ "$ticks" = "$pid_ticks" ]
 }
 
-# The processes that carry exactly that mark. Not with -F: the grep of busybox would stop at the first NUL, and there is one
-# after each variable.
-find_marked() {
-  found=
-  for file in $(LC_ALL=C grep -lsw -e "JOBMAN_RUN=$1" /proc/[0-9]*/environ 2>/dev/null); do
+# The processes that have that text in that file of theirs in /proc. One grep for all of them: the shell's own read asks the
+# kernel for each single byte. The grep may find itself, so whoever is gone after it does not count.
+list_processes() {
+  listed=
+  for file in $(LC_ALL=C grep -lsw -e "$1" /proc/[0-9]*/"$2" 2>/dev/null); do
     file=\${file#/proc/}
-    file=\${file%/environ}
-    read_ticks "$file"
-    [ -z "$ticks" ] || found="$found $file"
+    read_ticks "\${file%/*}"
+    [ -z "$ticks" ] || listed="$listed \${file%/*}"
   done
 }
 
-# The processes of that session. Meaningful only while its leader is known to be alive.
+# The processes that carry exactly that mark. Not with -F: the grep of busybox would stop at the first NUL, and there is one
+# after each variable.
+find_marked() {
+  list_processes "JOBMAN_RUN=$1" environ
+  found=$listed
+}
+
+# The living processes of that session (proc_pid_stat(5): state, parent, group, session). Meaningful only while its leader
+# is known to be alive.
 find_members() {
-  members=
-  session=$1
-  for file in /proc/[0-9]*/stat; do
-    stat=
-    { read -r stat <"$file"; } 2>/dev/null
-    file=\${file#/proc/}
-    set -f
-    set -- \${stat##*) }
-    set +f
-    [ $# -ge 20 ] || continue
-    case $1 in Z | X) continue ;; esac
-    [ "$4" != "$session" ] || members="$members \${file%/stat}"
-  done
+  list_processes " [RSDTtIWPK] [0-9]* [0-9]* $1" stat
+  members=$listed
 }
 
 nap() {

@@ -50,20 +50,28 @@ if [ $count -eq 0 ] && [ -z "$launcher" ]; then echo gone; else echo "asked $cou
 `;
 }
 
-/** Again and again until none is left, because a program may be starting new ones meanwhile. */
+/**
+ * Again and again until two searches have found none, because a program may be starting new ones meanwhile, and one that is
+ * just becoming another program shows no mark.
+ */
 const killBody = `
 printf '' >"$dir/asked"
 turns=0
+quiet=0
 members=
 if is_alive "$dir"; then find_members "$pid"; fi
-find_marked "$mark"
-while [ -n "$found$members" ]; do
-  kill -s KILL $found $members 2>/dev/null
-  members=
+while [ $quiet -lt 2 ]; do
+  find_marked "$mark"
+  if [ -n "$found$members" ]; then
+    quiet=0
+    kill -s KILL $found $members 2>/dev/null
+    members=
+  else
+    quiet=$((quiet + 1))
+  fi
   turns=$((turns + 1))
   [ $turns -lt ${killTurns} ] || { echo "left$found"; exit; }
-  nap 0.1
-  find_marked "$mark"
+  [ $quiet -eq 2 ] || nap 0.1
 done
 if [ ! -e "$dir/exit" ]; then
   if read_pid "$dir"; then

@@ -28,6 +28,10 @@ is_over() {
   [ $((turns % 10)) -eq 0 ] && read_pid "$dir" || return 1
   ! is_alive "$dir" || return 1
   find_marked "$mark"
+  [ -z "$found" ] || return 1
+  # One that is just becoming another program shows no mark.
+  nap 0.05
+  find_marked "$mark"
   [ -z "$found" ]
 }
 turns=0

@@ -7,7 +7,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Launch, MachinePort, WorkerRef } from '../../src/app/ports.ts';
 import type { OutcomeResult, RunSeen, WorkerSeen } from '../../src/core/observation.ts';
@@ -114,9 +114,16 @@ function stepOf(key: string, check: string | null, apply: string, more: Partial<
   return { name: `step-${key}`, key, check, apply, files: [], timeout: 20_000, ...more };
 }
 
+/** Each test opens a host of its own, so that several run at once: most of their time is waiting. */
 export function machinesContract(name: string, open: (t: TestContext) => Promise<Ground | undefined>): void {
+  describe(name, { concurrency: 4 }, () => {
+    contract(open);
+  });
+}
+
+function contract(open: (t: TestContext) => Promise<Ground | undefined>): void {
   const on = (title: string, body: (ground: Ground, t: TestContext) => Promise<void>): void => {
-    test(`${name}: ${title}`, async (t) => {
+    test(title, async (t) => {
       const ground = await open(t);
       if (ground !== undefined) await body(ground, t);
     });

@@ -9,7 +9,7 @@ import { known, unknown } from '../../core/observation.ts';
 import type { Fact, WorkerSeen } from '../../core/observation.ts';
 import type { SetupStep, WorkerId } from '../../core/spec.ts';
 import { second } from '../../core/time.ts';
-import type { Instant } from '../../core/time.ts';
+import type { Duration, Instant } from '../../core/time.ts';
 import { attemptTexts, badVariable } from '../../remote/launch.ts';
 import { startDetached, textOf } from '../../remote/process.ts';
 import { quote } from '../../remote/quote.ts';
@@ -32,6 +32,8 @@ export interface LocalMachinesOptions {
   readonly readFile: (path: string) => Promise<Uint8Array>;
   /** Called when a command that was started from this process has ended: its job deserves a look now. */
   readonly changed: (jobId: string) => void;
+  /** How often a followed run is looked at without being woken, in milliseconds; ten seconds when absent. */
+  readonly recheckEvery?: Duration;
 }
 
 /** The folder of this job for that worker on this machine. */
@@ -52,7 +54,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     now,
     forget: () => undefined,
   });
-  const hub = createTailHub();
+  const hub = createTailHub(options.recheckEvery);
   const readBootId = (): string => readLine(env['JOBMAN_BOOT_ID_FILE'] ?? bootIdFile) ?? 'unknown';
   const folderOf = (ref: WorkerRef, attempt: number): RunFolder => ({
     attempt,

@@ -95,9 +95,7 @@ function readPid(path: string): Launcher | undefined {
 /** A number alone says nothing: it may be somebody else's by now, or the machine may have been started anew. */
 function isAlive(launcher: Launcher, bootId: string): boolean {
   if (launcher.bootId !== bootId) return false;
-  const words = readText(`/proc/${launcher.pid}/stat`)
-    ?.replace(/^.*\) /su, '')
-    .split(' ');
+  const words = statOf(String(launcher.pid));
   if (words === undefined || words[0] === 'Z' || words[0] === 'X') return false;
   return words[19] === launcher.ticks;
 }
@@ -108,16 +106,39 @@ export function findMarked(mark: string): readonly number[] {
   const found: number[] = [];
   for (const name of namesIn('/proc')) {
     if (!/^\d+$/u.test(name)) continue;
-    let environment: string;
-    try {
-      environment = readFileSync(`/proc/${name}/environ`, 'latin1');
-    } catch {
-      // Somebody else's, or gone.
-      continue;
-    }
+    const environment = environmentOf(name);
     if (environment.includes(wanted) && environment.split('\0').includes(wanted)) found.push(Number(name));
   }
   return found;
+}
+
+/** Empty for what cannot be read: somebody else's, or gone. */
+function environmentOf(pid: string): string {
+  try {
+    // While a process becomes another program its environment is empty for a moment. A few that never had one (the
+    // kernel's own, and programs started with none) are asked again in vain.
+    for (let turn = 0; turn < 20; turn += 1) {
+      const environment = readFileSync(`/proc/${pid}/environ`, 'latin1');
+      if (environment !== '' || (turn === 0 && isWithoutMemory(pid))) return environment;
+    }
+    return '';
+  } catch {
+    return '';
+  }
+}
+
+/** True for the kernel's own threads and for what waits only for its parent to ask how it ended. */
+function isWithoutMemory(pid: string): boolean {
+  const words = statOf(pid);
+  // PF_KTHREAD of the kernel's include/linux/sched.h.
+  return words === undefined || words[0] === 'Z' || words[0] === 'X' || (Number(words[6]) & 0x00200000) !== 0;
+}
+
+/** The fields of proc_pid_stat(5) from the third on, which is the state: the name before it may hold anything. */
+function statOf(pid: string): readonly string[] | undefined {
+  return readText(`/proc/${pid}/stat`)
+    ?.replace(/^.*\) /su, '')
+    .split(' ');
 }
 
 function vanished(attempt: number, detail: string): RunSeen {

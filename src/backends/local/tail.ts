@@ -15,7 +15,7 @@ import { textOf } from '../../remote/process.ts';
 const chunkMost = 256 * 1024;
 
 /** What is asked again without being woken: a launcher that is killed writes nothing. */
-const recheckEvery: Duration = 10 * second;
+const recheckUsual: Duration = 10 * second;
 /** Where the file system gives no notice (its watches are used up). */
 const pollEvery: Duration = 0.5 * second;
 
@@ -25,7 +25,7 @@ export interface TailHub {
 }
 
 /** All tails share one timer, so that a thousand of them wake the processor no more often than one. */
-export function createTailHub(): TailHub {
+export function createTailHub(recheckEvery: Duration = recheckUsual): TailHub {
   const pokes = new Set<() => void>();
   let timer: NodeJS.Timeout | undefined;
 

@@ -8,8 +8,8 @@ import { remoteRoot } from '../../src/remote/run-folder.ts';
 import { createLocalTransport } from '../../src/remote/transport.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { openWorld } from '../support/world.ts';
-import type { Ground } from './machines-contract.ts';
-import { machinesContract, testRef } from './machines-contract.ts';
+import type { Ground } from '../remote/machines-contract.ts';
+import { machinesContract, testRef } from '../remote/machines-contract.ts';
 
 let jobs = 0;
 
@@ -42,6 +42,7 @@ machinesContract('this machine', (t) => {
     },
     readFile: async (path) => readFileSync(path),
     changed: () => undefined,
+    recheckEvery: 200,
   });
   return Promise.resolve({ ...host, machines, root: localRoot(host.jobmanHome, host.ref.job, host.ref.worker) });
 });
