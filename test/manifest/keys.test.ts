@@ -78,7 +78,7 @@ test('every key of the job reaches the spec', () => {
     maxRuntime: day + 12 * hour,
     silenceTimeout: 30 * minute,
     capacityWait: 90 * second,
-    setupTries: 3,
+    setupTries: 2,
   });
   assert.deepEqual(spec.stop, { signal: 'INT', grace: 0 });
   assert.deepEqual(spec.finish, { capacity: 'keep', keepFor: hour });
