@@ -296,9 +296,11 @@ function setupEvidence(key: string, { detail, tries }: { readonly detail: string
   return { detail: `${what} on ${wordFor(worker)} (${tries} ${tries === 1 ? 'try' : 'tries'}): ${detail}`, worker };
 }
 
-function started({ places }: View, attempt: Attempt): Situation {
-  const unstarted = places.filter(({ run }) => run.state === 'none' && attempt.runningAt === null);
+function started(view: View, attempt: Attempt): Situation {
+  const unstarted = view.places.filter(({ run }) => run.state === 'none' && attempt.runningAt === null);
   if (unstarted.length === 0) return { kind: 'under_way' };
+  // A machine was made anew under that name: what had been set up is gone with the run.
+  if (!planted('start-before-setup') && unprovenWorkers(view).length > 0) return { kind: 'preparing' };
   return { kind: 'to_start', workers: unstarted.map(({ worker }) => worker) };
 }
 
