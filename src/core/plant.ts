@@ -70,8 +70,26 @@ export const plants = [
   },
 ] as const satisfies readonly Plant[];
 
+/** Mistakes of the loop around the rules, which only a whole world can show. Law 11 is the simulator's: logs are whole. */
+export const loopPlants = [
+  { name: 'act-without-commit', law: 2, sentence: 'What was decided is done before it is written down.' },
+  { name: 'unclear-is-refused', law: 1, sentence: 'A lost reply counts as a refusal for good.' },
+  {
+    name: 'look-remembered',
+    law: 6,
+    sentence: 'The first look at an allocation is remembered instead of looking again.',
+  },
+  { name: 'sweep-deletes-unknown', law: 3, sentence: 'The sweep deletes what no job here has ever claimed.' },
+  { name: 'sweep-forgets', law: 6, sentence: 'What appears after its release is only written down.' },
+  { name: 'revision-not-checked', law: 9, sentence: "A pass that met somebody's word commits over it." },
+  { name: 'lease-not-checked', law: 4, sentence: 'A controller that was replaced goes on acting.' },
+  { name: 'wakeful', law: 8, sentence: 'The controller wakes every second, whether or not anything is due.' },
+  { name: 'mirror-repeats', law: 11, sentence: 'A log that is followed again is copied from its beginning.' },
+  { name: 'last-words-lost', law: 11, sentence: 'A machine is let go without waiting for the rest of its logs.' },
+] as const satisfies readonly Plant[];
+
 /** The name of one of them; `planted` takes no other. */
-export type PlantName = (typeof plants)[number]['name'];
+export type PlantName = (typeof plants)[number]['name'] | (typeof loopPlants)[number]['name'];
 
 const active = new Set<PlantName>();
 
