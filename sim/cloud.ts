@@ -41,8 +41,6 @@ export interface PortParts {
 export function createCloud(parts: PortParts): CapacityPort {
   const { world, sky, chance, clock, watcher } = parts;
   const { timeline } = world;
-  /** Lists that lacked an item lack it once: two in a row are what no second look can tell from the truth. */
-  const missedLast = new Set<Machine>();
 
   function refusal(): OutcomeResult | undefined {
     const { weather } = sky;
@@ -93,11 +91,11 @@ export function createCloud(parts: PortParts): CapacityPort {
     if (!isTheirs(machine, ref)) return { state: 'foreign', detail: 'not ours' };
     const isStale = timeline.now - machine.stateSince < 4_000 && chance.yes(sky.weather.listStale);
     if (isStale && machine.stateBefore === null) return { state: 'absent', detail: 'not found' };
-    if (machine.state !== 'gone' && !missedLast.has(machine) && chance.yes(sky.weather.listPartial)) {
-      missedLast.add(machine);
+    if (machine.state !== 'gone' && !machine.wasMissed && chance.yes(sky.weather.listPartial)) {
+      machine.wasMissed = true;
       return { state: 'absent', detail: 'not found' };
     }
-    missedLast.delete(machine);
+    machine.wasMissed = false;
     return seenAs(machine, isStale && machine.stateBefore !== null ? machine.stateBefore : machine.state);
   }
 

@@ -42,7 +42,9 @@ export function createHosts(parts: HostParts): MachinePort {
       const [allocation, key] = proof.split('/');
       if (allocation === `${ref.allocation.ordinal}` && key !== undefined) proofs.push(key);
     }
-    const runs = [...folder.runs.entries()].toSorted(([a], [b]) => a - b).map(([attempt, run]) => runSeen(attempt, run));
+    const runs = [...folder.runs.entries()]
+      .toSorted(([a], [b]) => a - b)
+      .map(([attempt, run]) => runSeen(attempt, run));
     return known({ bootId: host.bootId, proofs, runs }, clock.now());
   }
 
@@ -52,7 +54,8 @@ export function createHosts(parts: HostParts): MachinePort {
     const moved = (time: number): number => clock.now() - (now - time);
     if (run === null) return { attempt, state: 'vanished', detail: 'it was stopped before it had begun' };
     if (run.endedAt !== null) {
-      if (run.exitCode === null) return { attempt, state: 'vanished', detail: 'its processes were killed from outside' };
+      if (run.exitCode === null)
+        return { attempt, state: 'vanished', detail: 'its processes were killed from outside' };
       return { attempt, state: 'exited', exitCode: run.exitCode, endedAt: moved(run.endedAt) };
     }
     if (run.startedAt === null) return { attempt, state: 'starting', since: moved(run.madeAt) };

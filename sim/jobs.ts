@@ -80,7 +80,9 @@ function drawJob(chance: Chance, index: number): Wanted {
       setupTries: chance.between(1, 4),
     },
     stop: { signal: 'TERM', grace: chance.between(5, 30) * second },
-    finish: chance.yes(0.1) ? { capacity: 'keep', keepFor: chance.pick([null, 5 * minute]) } : { capacity: 'release', keepFor: null },
+    finish: chance.yes(0.1)
+      ? { capacity: 'keep', keepFor: chance.pick([null, 5 * minute]) }
+      : { capacity: 'release', keepFor: null },
   };
   const nature: Nature = {
     workers,
@@ -94,7 +96,9 @@ function drawJob(chance: Chance, index: number): Wanted {
 }
 
 function drawFortunes(chance: Chance): readonly Fortune[] {
-  const before = Array.from({ length: chance.pick([0, 0, 0, 1, 2]) }, () => chance.pick(['fails', 'fails', 'hangs'] as const));
+  const before = Array.from({ length: chance.pick([0, 0, 0, 1, 2]) }, () =>
+    chance.pick(['fails', 'fails', 'hangs'] as const),
+  );
   return [...before, chance.pick(['succeeds', 'succeeds', 'succeeds', 'fails', 'endless'] as const)];
 }
 
@@ -145,7 +149,12 @@ export function planFor(nature: Nature, attempt: number, worker: string): Plan {
     case 'fails':
       // The others wait for the one that failed, as programs that talk to each other do.
       if (!isUnlucky) return { ...usual, length: null };
-      return { ...usual, length: usual.length ?? 0, exitCode: 1, lastLine: gang.pick(['GRPC error', 'it broke', 'it broke']) };
+      return {
+        ...usual,
+        length: usual.length ?? 0,
+        exitCode: 1,
+        lastLine: gang.pick(['GRPC error', 'it broke', 'it broke']),
+      };
     case 'hangs':
       return { ...usual, length: null, silentAfter: isUnlucky ? gang.between(5, 60) * second : null };
     case 'endless':

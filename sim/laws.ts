@@ -38,6 +38,7 @@ export interface Violation {
 interface Ledger {
   /** The record as last committed: by a controller or by the owner's word. */
   job: Job;
+  readonly madeAt: number;
   /** How many words the owner has said, and when the last. */
   words: number;
   wordAt: number;
@@ -119,7 +120,7 @@ export function createJudge(world: () => World): Judge {
       const isQuiet = run.plan.silentAfter !== null && now - run.startedAt > run.plan.silentAfter;
       if (limits.silenceTimeout !== null && isQuiet) return true;
     }
-    if (limits.capacityWait !== null && now - job.createdAt + world().timeline.now >= limits.capacityWait * 0.9) return true;
+    if (limits.capacityWait !== null && now - ledger.madeAt >= limits.capacityWait * 0.9) return true;
     if (machine === undefined) return true;
     // One that was lost or let go may have come back by a late message.
     const ofThatName = world().machines.filter((one) => one.name === machine.name);
@@ -159,7 +160,8 @@ export function createJudge(world: () => World): Judge {
           breakLaw(2, `${name} was done, and the record has no such attempt`);
           return;
         }
-        if (attempt.allocation !== ordinal) breakLaw(3, `${name} is about attempt ${first}, which is not on that allocation`);
+        if (attempt.allocation !== ordinal)
+          breakLaw(3, `${name} is about attempt ${first}, which is not on that allocation`);
         if (kind === 'start' && attempt.startedAt === null) breakLaw(2, `${name} was done before the record said so`);
         const isOver = attempt.endedAt !== null || attempt.ending !== null;
         if (kind === 'start' && isOver) breakLaw(4, `${name} starts what the record has ended on ${worker}`);
@@ -197,7 +199,8 @@ export function createJudge(world: () => World): Judge {
       if (labels === null || labels.job !== ref.job.id || labels.allocation >= ref.allocation.ordinal) continue;
       if (machine.state !== 'ready' || machine.releaseAskedAt !== null) continue;
       const wasLetGo = ledger.accepted.has(`release/${labels.allocation}`);
-      if (!wasLetGo) breakLaw(1, `job ${ref.job.id}: ${ref.allocation.name} is asked for while ${machine.name} is well`);
+      if (!wasLetGo)
+        breakLaw(1, `job ${ref.job.id}: ${ref.allocation.name} is asked for while ${machine.name} is well`);
     }
   }
 
@@ -225,7 +228,10 @@ export function createJudge(world: () => World): Judge {
     if (machine === undefined || machine.labels?.job !== job.id) return;
     // What took effect only just now cannot have been seen by a look that began before.
     if (now - machine.madeAt < 40 * second) return;
-    breakLaw(6, `job ${job.id}: allocation ${allocation.ordinal} counts as gone while ${machine.name} is ${machine.state}`);
+    breakLaw(
+      6,
+      `job ${job.id}: allocation ${allocation.ordinal} counts as gone while ${machine.name} is ${machine.state}`,
+    );
   }
 
   function checkAccepted(job: Job, allocation: Allocation, old: Allocation | undefined, ledger: Ledger): void {
@@ -234,7 +240,10 @@ export function createJudge(world: () => World): Judge {
     if (ledger.accepted.has(`${kind}/${allocation.ordinal}`)) return;
     const hasExisted = world().machines.some((one) => one.name === allocation.name);
     if (kind === 'request' && hasExisted) return;
-    breakLaw(3, `job ${job.id}: the ${kind} of allocation ${allocation.ordinal} counts as accepted, and nobody said so`);
+    breakLaw(
+      3,
+      `job ${job.id}: the ${kind} of allocation ${allocation.ordinal} counts as accepted, and nobody said so`,
+    );
   }
 
   // ------------------------------------------------------------------------------------------ the judge
@@ -257,6 +266,7 @@ export function createJudge(world: () => World): Judge {
       if (known === undefined) {
         ledgers.set(job.id, {
           job,
+          madeAt: world().timeline.now,
           words: 0,
           wordAt: 0,
           accepted: new Set(),
@@ -284,6 +294,8 @@ export function createJudge(world: () => World): Judge {
       ledger.events.push(...commit.events);
       ledger.commits += 1;
       counts.commits += 1;
+      for (const { at: _at, ...event } of commit.events)
+        world().say(`record: ${commit.job.id} ${JSON.stringify(event)}`);
       checkCommit(before, commit.job, ledger);
     },
     called(kind, ref, detail) {
@@ -321,7 +333,8 @@ export function createJudge(world: () => World): Judge {
         return;
       }
       const allocation = ledger.job.allocations[stray.allocation - 1];
-      if (allocation === undefined) breakLaw(3, `${stray.resource} was deleted, and no allocation here has that number`);
+      if (allocation === undefined)
+        breakLaw(3, `${stray.resource} was deleted, and no allocation here has that number`);
       else if (allocation.goneAt === null) breakLaw(3, `${stray.resource} was swept away while its job claims it`);
     },
     begins(run) {
@@ -343,7 +356,9 @@ export function createJudge(world: () => World): Judge {
       for (const run of world().runs) checkLog(run, copies);
       for (const [key] of copies.files) {
         const [job, attempt, worker] = key.split('/');
-        const run = world().runs.find((one) => one.job === job && `${one.attempt}` === attempt && one.worker === worker);
+        const run = world().runs.find(
+          (one) => one.job === job && `${one.attempt}` === attempt && one.worker === worker,
+        );
         const held = copies.files.get(key)?.bytes ?? 0;
         if (run === undefined && held > 0) breakLaw(11, `we hold ${held} bytes of ${key}, which never ran`);
       }
@@ -358,7 +373,10 @@ export function createJudge(world: () => World): Judge {
       if (other.job === run.job && isOwnFailure(other) && ledger.begun.has(other.attempt)) failed.add(other.attempt);
     }
     if (failed.size > failures) {
-      breakLaw(7, `job ${run.job}: attempt ${run.attempt} begins after ${failed.size} failures, and ${failures} are allowed`);
+      breakLaw(
+        7,
+        `job ${run.job}: attempt ${run.attempt} begins after ${failed.size} failures, and ${failures} are allowed`,
+      );
     }
     if (ledger.begun.size > 1 + preemptions + failures) {
       breakLaw(7, `job ${run.job}: attempt ${run.attempt} begins, and the budgets allow ${1 + preemptions + failures}`);
@@ -367,8 +385,11 @@ export function createJudge(world: () => World): Judge {
 
   /** It failed by itself, and nothing else had gone wrong with its machine that could be the reason instead. */
   function isOwnFailure(run: Run): boolean {
-    if (run.exitCode === null || run.exitCode === 0 || run.askedAt !== null || run.killed || run.endedAt === null) return false;
-    const { machine } = run.host;
+    if (run.exitCode === null || run.exitCode === 0 || run.askedAt !== null || run.killed || run.endedAt === null)
+      return false;
+    // The command on this machine fails with the workers that it drives.
+    const name = ledgerOf(run.job).job.allocations[run.allocation - 1]?.name;
+    const machine = world().machines.findLast((one) => one.name === name) ?? run.host.machine;
     if (machine.lostAt !== null && machine.lostAt < run.endedAt + 2 * minute) return false;
     if (machine.wasInterrupted || world().lineCutLongest > 0) return false;
     return machine.hosts.every((host) => host.restarts === 0 && host.silentLongest(world().timeline.now) === 0);
@@ -379,7 +400,8 @@ export function createJudge(world: () => World): Judge {
     // The command on this machine drives workers that must be set up all the same.
     const hosts =
       run.worker === 'here'
-        ? (world().machines.findLast((one) => one.name === ledger.job.allocations[run.allocation - 1]?.name)?.hosts ?? [])
+        ? (world().machines.findLast((one) => one.name === ledger.job.allocations[run.allocation - 1]?.name)?.hosts ??
+          [])
         : machine.hosts;
     for (const host of hosts) {
       const { proofs } = folderOf(host, run.job, `${host.worker}`);
@@ -428,6 +450,7 @@ export function createJudge(world: () => World): Judge {
     const isReachable = run.host.isUp && run.host.silence === null && run.host.machine.state === 'ready';
     if (!isReachable) return;
     const due = run.endedAt === null ? printed(run, now - minute) : all;
-    if (held.length < due) breakLaw(11, `we hold ${held.length} of ${due} bytes of ${runName(run)}, whose host answers`);
+    if (held.length < due)
+      breakLaw(11, `we hold ${held.length} of ${due} bytes of ${runName(run)}, whose host answers`);
   }
 }

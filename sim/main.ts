@@ -4,7 +4,7 @@
 // prints the law, what happened, and the command that plays exactly that world again.
 
 import { parseArgs } from 'node:util';
-import { plants } from '../src/core/plant.ts';
+import { loopPlants, plants } from '../src/core/plant.ts';
 import type { PlantName } from '../src/core/plant.ts';
 import { laws } from './laws.ts';
 import { run } from './run.ts';
@@ -57,9 +57,10 @@ function tell({ seed, violation }: Story): void {
 }
 
 function plantNamed(name: string): PlantName {
-  const found = plants.find((one) => one.name === name);
+  const all = [...plants, ...loopPlants];
+  const found = all.find((one) => one.name === name);
   if (found === undefined) {
-    console.error(`there is no plant ${name}; there are: ${plants.map((one) => one.name).join(', ')}`);
+    console.error(`there is no plant ${name}; there are: ${all.map((one) => one.name).join(', ')}`);
     process.exit(2);
   }
   return found.name;

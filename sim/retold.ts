@@ -41,7 +41,13 @@ export function retold(events: readonly Event[]): Retold {
         break;
       case 'attempt_created':
         settled = null;
-        attempts[event.attempt - 1] = { allocation: event.allocation, stage: event.stage, started: false, ending: null, ended: null };
+        attempts[event.attempt - 1] = {
+          allocation: event.allocation,
+          stage: event.stage,
+          started: false,
+          ending: null,
+          ended: null,
+        };
         break;
       case 'attempt_started':
         withTold(attempts[event.attempt - 1], (told) => (told.started = true));
@@ -94,7 +100,11 @@ export function retold(events: readonly Event[]): Retold {
         compare(`the allocation of ${name}`, told?.allocation, attempt.allocation);
         compare(`the stage of ${name}`, told?.stage, attempt.stage);
         compare(`the start of ${name}`, told?.started, attempt.startedAt !== null);
-        compare(`the end of ${name}`, told?.ended ?? null, attempt.endedAt === null ? null : (attempt.ending?.reason ?? null));
+        compare(
+          `the end of ${name}`,
+          told?.ended ?? null,
+          attempt.endedAt === null ? null : (attempt.ending?.reason ?? null),
+        );
       }
       for (const { ordinal, requestedAt, releasedAt, goneAt } of job.allocations) {
         const told = allocations.get(ordinal);

@@ -91,7 +91,8 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
   const disk: Disk = { isFull: false };
   const copies = createCopies(disk, chance.fork('disk'));
   const store = openStore({ file: ':memory:', installation });
-  const recorded = watched(store);
+  const recorded = watched(store, false);
+  const recordedByController = watched(store, true);
   const wall = { offset: 0 };
   const clock: Clock = {
     now: () => epoch + timeline.now + wall.offset,
@@ -108,7 +109,10 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
       recorded.insert({ owner: 'owner', spec: wanted.spec, manifest: '', at: clock.now() }),
     );
     natures.set(stored.job.id, wanted.nature);
-    judge.spoken(stored.job, (await store.events(stored.job.id, 0)).map((one) => one.event));
+    judge.spoken(
+      stored.job,
+      (await store.events(stored.job.id, 0)).map((one) => one.event),
+    );
     world.say(`owner: job ${stored.job.id} is created`);
     prepareFor(stored.job, wanted);
     tap(stored.job.id);
@@ -119,9 +123,15 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     if (spec.capacity.kind !== 'tpu') return;
     const at = timeline.now;
     if (spec.capacity.ownership === 'standing') {
-      makeMachine(world, newMachine({ name: spec.capacity.name, labels: null, isStanding: true, workers: nature.workers, at }));
+      makeMachine(
+        world,
+        newMachine({ name: spec.capacity.name, labels: null, isStanding: true, workers: nature.workers, at }),
+      );
     } else if (owners.yes(0.03)) {
-      makeMachine(world, newMachine({ name: `${spec.capacity.name}-${job.id}-1`, labels: null, isStanding: true, workers: 1, at }));
+      makeMachine(
+        world,
+        newMachine({ name: `${spec.capacity.name}-${job.id}-1`, labels: null, isStanding: true, workers: 1, at }),
+      );
     }
   }
 
@@ -173,8 +183,15 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
 
   // -------------------------------------------------------------------------------------- the store, watched
 
-  function watched(real: Store): Store {
-    const writes = new Set<string | symbol>(['insert', 'commit', 'addOutcome', 'takeLease', 'dropLease', 'recordStray']);
+  function watched(real: Store, isController: boolean): Store {
+    const writes = new Set<string | symbol>([
+      'insert',
+      'commit',
+      'addOutcome',
+      'takeLease',
+      'dropLease',
+      'recordStray',
+    ]);
     return new Proxy(real, {
       get(target, key) {
         const member = Reflect.get(target, key) as unknown;
@@ -182,9 +199,9 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
         return async (...given: unknown[]): Promise<unknown> => {
           if (disk.isFull && writes.has(key)) throw fullDisk();
           const answer: unknown = await (Reflect.apply(member, target, given) as Promise<unknown>);
-          if (key === 'commit') {
+          if (key === 'commit' && isController) {
             const commit = given[0] as Parameters<Store['commit']>[0];
-            if (commit.epoch !== null) judge.committed(commit, answer as Awaited<ReturnType<Store['commit']>>);
+            judge.committed(commit, answer as Awaited<ReturnType<Store['commit']>>);
           }
           return answer;
         };
@@ -210,14 +227,20 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     world.say(`${name} begins: ${why}`);
     const incarnation = createIncarnation(name);
     const begun = (): void => void (life.hasBegun = true);
-    const life: Life = { incarnation, controller: controllerFor(incarnation, certain, begun), hasBegun: false, hasLeft: null };
+    const life: Life = {
+      incarnation,
+      controller: controllerFor(incarnation, certain, begun),
+      hasBegun: false,
+      hasLeft: null,
+    };
     lives.push(life);
     void life.controller.left.then((because) => {
       if (incarnation.isDead) return;
       life.hasLeft = because;
       world.say(`${name} leaves: ${because}`);
       // Whoever needs one starts another; somebody does before long.
-      if (because === 'lease_lost') timeline.after(fates.between(1_000, 30_000), () => ensureAlive('the last one lost its lease'));
+      if (because === 'lease_lost')
+        timeline.after(fates.between(1_000, 30_000), () => ensureAlive('the last one lost its lease'));
     });
     void incarnation.dead.then(() => {
       world.say(`${name} is dead`);
@@ -249,12 +272,14 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
       installation,
       workersOf: (job) => natures.get(job)?.workers ?? 1,
     };
-    const hosts = heard(createHosts({ ...parts, planFor: (job, attempt, worker) => planFor(natureOf(job), attempt, worker) }));
+    const hosts = heard(
+      createHosts({ ...parts, planFor: (job, attempt, worker) => planFor(natureOf(job), attempt, worker) }),
+    );
     const machines = incarnation.through(hosts);
     const cloud: Backend = { capacity: incarnation.through(heard(createCloud(parts))), machines };
     const here: Backend = { capacity: incarnation.through(createHere(clock, world)), machines };
     return createController({
-      store: incarnation.through(recorded),
+      store: incarnation.through(recordedByController),
       backendOf: (spec) => (spec.capacity.kind === 'local' ? here : cloud),
       backends: [cloud, here],
       clock: itsClock,
@@ -306,10 +331,22 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     ['preemption', () => onMachine((machine) => loseMachine(world, machine, 'preempted'))],
     ['failure', () => onMachine((machine) => loseMachine(world, machine, 'failed'))],
     ['disappearance', () => onMachine((machine) => machine.isStanding || vanish(world, machine))],
-    ['maintenance', () => onMachine((machine) => void interruptMachine(world, machine, storm.between(10, 180) * second))],
+    [
+      'maintenance',
+      () => onMachine((machine) => void interruptMachine(world, machine, storm.between(10, 180) * second)),
+    ],
     ['restart', () => onMachine((machine) => void restartHost(world, storm.pick(machine.hosts)))],
-    ['silence', () => onMachine((machine) => silenceHost(world, storm.pick(machine.hosts), storm.between(5, 300) * second))],
-    ['dead host', () => onMachine((machine) => silenceHost(world, storm.pick(machine.hosts), machine.isStanding ? 5 * minute : Infinity))],
+    [
+      'silence',
+      () => onMachine((machine) => silenceHost(world, storm.pick(machine.hosts), storm.between(5, 300) * second)),
+    ],
+    [
+      'dead host',
+      () =>
+        onMachine((machine) =>
+          silenceHost(world, storm.pick(machine.hosts), machine.isStanding ? 5 * minute : Infinity),
+        ),
+    ],
     ['kill', () => onRun((one) => killFromOutside({ world }, one, storm.yes(0.5)))],
     ['outage', () => during('the cloud is out of reach', storm.between(10, 300), (on) => (sky.cloudIsDown = on))],
     ['cut', () => cutLine(storm.between(10, 120))],
@@ -332,7 +369,9 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
   });
 
   function onMachine(hit: (machine: Machine) => void): void {
-    const candidates = world.machines.filter((one) => one !== world.here && (one.state === 'ready' || one.state === 'provisioning'));
+    const candidates = world.machines.filter(
+      (one) => one !== world.here && (one.state === 'ready' || one.state === 'provisioning'),
+    );
     if (candidates.length > 0) hit(storm.pick(candidates));
   }
 
@@ -385,7 +424,17 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
   function word(): void {
     const ids = [...natures.keys()];
     if (ids.length === 0) return;
-    const verb = owners.pick(['stop', 'stop', 'start', 'resume', 'rerun', 'cancel', 'delete', 'resume', 'start'] as const);
+    const verb = owners.pick([
+      'stop',
+      'stop',
+      'start',
+      'resume',
+      'rerun',
+      'cancel',
+      'delete',
+      'resume',
+      'start',
+    ] as const);
     void speak(verb, owners.pick(ids), verb === 'stop' && owners.yes(0.4));
   }
 
@@ -408,7 +457,10 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
         // A shared machine is put right by whoever it belongs to.
         vanish(world, machine);
         const labels = machine.labels;
-        makeMachine(world, newMachine({ name: machine.name, labels, isStanding: true, workers: machine.hosts.length, at: timeline.now }));
+        makeMachine(
+          world,
+          newMachine({ name: machine.name, labels, isStanding: true, workers: machine.hosts.length, at: timeline.now }),
+        );
       }
     }
     timeline.after(2 * second, () => ensureAlive('somebody looks after it'));
@@ -422,10 +474,19 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
       return heldAllocations(job).length === 0 || job.desired === 'hold' || job.spec.finish.capacity === 'keep';
     }
     const attempt = job.attempts.at(-1);
+    // The owner keeps a machine on which the program cannot be seen to have ended: only his next word can end that.
+    const isDeaf = world.machines.some(
+      ({ labels, hosts }) => labels?.job === job.id && hosts.some((host) => host.silence?.until === Infinity),
+    );
+    if (job.desired === 'hold' && isDeaf && attempt?.ending !== null) return true;
     if (attempt === undefined || attempt.runningAt === null || attempt.ending !== null) return false;
     const alive = world.runs.filter((one) => one.job === job.id && one.attempt === attempt.ordinal && isAlive(one));
     // What may still end by itself is not at rest yet.
-    return alive.length > 0 && alive.every((one) => one.plan.length === null) && timeline.now - (alive[0]?.startedAt ?? 0) > minute;
+    return (
+      alive.length > 0 &&
+      alive.every((one) => one.plan.length === null) &&
+      timeline.now - (alive[0]?.startedAt ?? 0) > minute
+    );
   }
 
   const isBroken = (): boolean => judge.violation !== null;
@@ -460,7 +521,10 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     if (!isBroken() && restingSince === null) {
       const late = judge.jobs.find((job) => !isResting(job));
       const holds = late?.settled !== null && late?.removed === false;
-      judge.break(holds ? 6 : 10, late === undefined ? 'no job was ever made' : `job ${late.id} has not come to rest: ${describe(late)}`);
+      judge.break(
+        holds ? 6 : 10,
+        late === undefined ? 'no job was ever made' : `job ${late.id} has not come to rest: ${describe(late)}`,
+      );
     }
     if (!isBroken()) judge.atRest(copies);
     if (!isBroken()) await checkQuiet();
@@ -487,7 +551,8 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     const { acts, commits, looks } = judge.counts;
     const isWatching = judge.jobs.some((job) => job.settled === null || heldAllocations(job).length > 0);
     if (acts > before.acts) judge.break(8, `at rest, ${acts - before.acts} things were done in three minutes`);
-    if (commits > before.commits + 1) judge.break(8, `at rest, the record was written ${commits - before.commits} times`);
+    if (commits > before.commits + 1)
+      judge.break(8, `at rest, the record was written ${commits - before.commits} times`);
     const woken = lives.reduce((sum, life) => sum + life.incarnation.wakeups, 0) - wakeups;
     const alive = lives.filter((life) => life.hasBegun && !life.incarnation.isDead && life.hasLeft === null);
     if (!isWatching) {

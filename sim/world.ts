@@ -27,6 +27,8 @@ export interface Machine {
   cause: 'preempted' | 'failed' | null;
   readonly hosts: Host[];
   wasInterrupted: boolean;
+  /** The last list lacked it. Two in a row are what no second look can tell from the truth, so the next one has it. */
+  wasMissed: boolean;
   readonly madeAt: number;
   readyAt: number | null;
   lostAt: number | null;
@@ -116,7 +118,12 @@ export interface Watchers {
   begins(run: Run): void;
 }
 
-export function createWorld(timeline: Timeline, chance: Chance, say: (line: string) => void, watchers: Watchers): World {
+export function createWorld(
+  timeline: Timeline,
+  chance: Chance,
+  say: (line: string) => void,
+  watchers: Watchers,
+): World {
   const here = newMachine({ name: 'here', labels: null, isStanding: true, workers: 1, at: 0 });
   here.state = 'ready';
   here.readyAt = 0;
@@ -153,6 +160,7 @@ export function newMachine(given: {
     cause: null,
     hosts: [],
     wasInterrupted: false,
+    wasMissed: false,
     madeAt: given.at,
     readyAt: null,
     lostAt: null,
@@ -342,7 +350,14 @@ export function startRun(
 }
 
 /** The stop signal, or the end at once; a run that never began never will. */
-export function stopRun(world: World, host: Host, job: string, worker: string, attempt: number, how: 'ask' | 'kill'): void {
+export function stopRun(
+  world: World,
+  host: Host,
+  job: string,
+  worker: string,
+  attempt: number,
+  how: 'ask' | 'kill',
+): void {
   const run = folderOf(host, job, worker).runs.get(attempt);
   if (run === undefined) {
     // A folder that says "never": a launcher that is still on its way finds its place taken.
@@ -403,7 +418,8 @@ export function printedAt(run: Run, at: number): number {
 /** What it has printed, from one offset to another. */
 export function outputOf(run: Run, from: number, to: number): Uint8Array {
   const bytes = new Uint8Array(to - from);
-  const lastAt = run.endedAt === null ? Infinity : printed(run, run.endedAt) - (run.exitCode === null || run.killed ? 0 : lineWidth);
+  const lastAt =
+    run.endedAt === null ? Infinity : printed(run, run.endedAt) - (run.exitCode === null || run.killed ? 0 : lineWidth);
   let line = '';
   let lineNumber = -1;
   for (let offset = from; offset < to; offset += 1) {

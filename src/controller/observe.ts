@@ -7,6 +7,7 @@ import type { Allocation, Job } from '../core/job.ts';
 import { unknown } from '../core/observation.ts';
 import type { AllocationFact, Fact, Observation, WorkerFact, WorkerSeen } from '../core/observation.ts';
 import { matchPattern } from '../core/patterns.ts';
+import { planted } from '../core/plant.ts';
 import type { WorkerId } from '../core/spec.ts';
 import { second } from '../core/time.ts';
 import type { LogMirror } from './log-mirror.ts';
@@ -123,7 +124,7 @@ async function copyLastWords(
   outside: { readonly backend: Backend; readonly mirror: LogMirror },
 ): Promise<void> {
   const run = endedRun(job, worker);
-  if (run === undefined) return;
+  if (run === undefined || planted('last-words-lost')) return;
   const output = { attempt: run.attempt, allocation: worker.allocation, worker: worker.worker };
   await outside.mirror.drain(job, outside.backend.machines, output, lastWords);
 }

@@ -108,7 +108,8 @@ export function createPerformer(options: {
       // Nobody knows what had happened outside before the port threw. Only a look can tell.
       result = { kind: 'unclear', evidence: { detail: textOf(error) } };
     }
-    if (result.kind === 'unclear' && planted('unclear-is-refused')) result = { kind: 'refused', evidence: result.evidence };
+    if (result.kind === 'unclear' && planted('unclear-is-refused'))
+      result = { kind: 'refused', evidence: result.evidence };
     const outcome = { key: actionKey(action), at: clock.now(), result };
     await writeDown(order.id, () => store.addOutcome(order.id, outcome));
     turn += 1;

@@ -6,6 +6,7 @@
 import type { AllocationRef, Backend, CapacityPort, Clock, Store, Stray } from '../app/ports.ts';
 import { mayExist } from '../core/job.ts';
 import type { Job } from '../core/job.ts';
+import { planted } from '../core/plant.ts';
 import type { JobSpec } from '../core/spec.ts';
 import { minute, second } from '../core/time.ts';
 import type { Instant } from '../core/time.ts';
@@ -36,10 +37,11 @@ export type Claim = 'claimed' | 'release' | 'unknown';
  */
 export function claimOf(job: Job | undefined, ordinal: number): Claim {
   const allocation = job?.allocations.find((one) => one.ordinal === ordinal);
-  if (allocation === undefined) return 'unknown';
+  if (allocation === undefined) return planted('sweep-deletes-unknown') ? 'release' : 'unknown';
   if (allocation.ownership === 'standing') return 'claimed';
   if (mayExist(allocation)) return 'claimed';
-  return allocation.goneAt === null ? 'claimed' : 'release';
+  if (allocation.goneAt === null) return 'claimed';
+  return planted('sweep-forgets') ? 'unknown' : 'release';
 }
 
 export function createSweeper(options: {
