@@ -3,11 +3,11 @@
 import type { JobSpec } from '../core/spec.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { countText } from '../app/figures.ts';
-import { disk } from '../manifest/disk.ts';
 import { loadManifest } from '../manifest/parse.ts';
 import { formatProblems, type Problem } from '../manifest/problems.ts';
 import type { SetValue } from '../manifest/sets.ts';
 import type { Cli } from './context.ts';
+import { disk } from './disk.ts';
 
 export interface Manifest {
   readonly spec: JobSpec;

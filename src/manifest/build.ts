@@ -6,7 +6,7 @@ import { nodeNameMark } from '../core/spec.ts';
 import type { CapacitySpec, CommandSpec, JobSpec } from '../core/spec.ts';
 import { second } from '../core/time.ts';
 import type { EnvironmentModule, SetupModule } from '../setup/modules.ts';
-import { stepsFor, wrapCommand } from '../setup/steps.ts';
+import { stepsFor, withoutAdministrator, wrapCommand } from '../setup/steps.ts';
 import { readCapacity } from './capacity.ts';
 import { chooseModules } from './choose.ts';
 import type { Choice } from './choose.ts';
@@ -62,7 +62,7 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
     name: named(name),
     tags: [...new Set(tags.map(named))],
     capacity,
-    steps: stepsFor(modules),
+    steps: capacity.kind === 'local' ? stepsFor(modules).map(withoutAdministrator) : stepsFor(modules),
     command: {
       script,
       ...(script === command.run ? {} : { written: command.run }),

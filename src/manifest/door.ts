@@ -1,5 +1,5 @@
 // Door: the manifest's one way to files. Parsing asks it for the few files whose content becomes part of a job; tests hand in
-// a pretend one, disk.ts is the real one.
+// a pretend one, cli/disk.ts is the real one.
 
 export type Look =
   | { readonly kind: 'file'; readonly bytes: number; readonly isExecutable: boolean }

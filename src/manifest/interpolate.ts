@@ -32,11 +32,13 @@ export interface Interpolation {
 /** Interpolation can multiply a text as aliases can multiply a tree; this is where it stops. */
 const charactersMost = 4 * 1024 * 1024;
 const valuesMost = 20_000;
+/** How many names may lead from one to the next. */
+const chainMost = 200;
 
 export function interpolation(input: InterpolationInput): Interpolation {
   const done = new Map<string, Tree>();
   /** What is being resolved right now, outermost first; meeting one of them again is a cycle. */
-  const open: string[] = [];
+  const open = new Map<string, string>();
   const cycles = new Set<string>();
   const sizes = new WeakMap<Tree, number>();
   let characters = 0;
@@ -46,16 +48,20 @@ export function interpolation(input: InterpolationInput): Interpolation {
   const unknown = (place: Place): Tree => ({ kind: 'unknown', place });
 
   const resolve = (path: Path, raw: Tree): Tree => {
-    const id = pathText(path);
+    // A key may hold a dot, so the text of a path is for people only.
+    const id = JSON.stringify(path);
     const finished = done.get(id);
     if (finished !== undefined) return finished;
-    if (open.includes(id)) {
-      sayCycle([...open.slice(open.indexOf(id)), id], raw.place, path);
+    if (open.has(id)) {
+      const names = [...open.values(), pathText(path)];
+      sayCycle(names.slice([...open.keys()].indexOf(id)), raw.place, path);
       return unknown(raw.place);
     }
-    open.push(id);
+    if (open.size > chainMost)
+      return mistake({ path, place: raw.place }, `is reached through more than ${chainMost} names`);
+    open.set(id, pathText(path));
     const value = resolveInside(path, raw);
-    open.pop();
+    open.delete(id);
     done.set(id, value);
     return value;
   };

@@ -8,6 +8,7 @@ import { gcsfuseStep } from './gcsfuse.ts';
 import type { EnvironmentModule, SetupModule } from './modules.ts';
 import { writeFile } from './quote.ts';
 import { sshStep } from './ssh.ts';
+import { step } from './step.ts';
 import { venvExec, venvStep } from './venv.ts';
 
 /**
@@ -16,23 +17,38 @@ import { venvExec, venvStep } from './venv.ts';
  */
 export function stepsFor(modules: readonly SetupModule[]): readonly SetupStep[] {
   const hasContainer = modules.some(({ name }) => name === 'docker');
-  return modules.flatMap((module): readonly SetupStep[] => {
-    switch (module.name) {
-      case 'files':
-        return [filesStep(module)];
-      case 'ssh':
-        return [sshStep(module)];
-      case 'gcsfuse':
-        return [gcsfuseStep(module)];
-      case 'docker':
-        return [dockerStep(module)];
-      case 'conda':
-        return hasContainer ? [] : [condaStep(module)];
-      case 'venv':
-        return hasContainer ? [] : [venvStep(module)];
-    }
-  });
+  return modules
+    .filter(({ name }) => !hasContainer || (name !== 'conda' && name !== 'venv'))
+    .map((module) => {
+      switch (module.name) {
+        case 'files':
+          return filesStep(module);
+        case 'ssh':
+          return sshStep(module);
+        case 'gcsfuse':
+          return gcsfuseStep(module);
+        case 'docker':
+          return dockerStep(module);
+        case 'conda':
+          return condaStep(module);
+        case 'venv':
+          return venvStep(module);
+      }
+    });
 }
+
+/** The step on a machine that has an owner: what would need an administrator fails there with a sentence. */
+export function withoutAdministrator(given: SetupStep): SetupStep {
+  return step({ ...given, apply: `${noSudo}${given.apply}` });
+}
+
+const noSudo = `exec 8>&2
+sudo() {
+  while case $1 in -*) true ;; *) false ;; esac; do shift; done
+  echo "This would need an administrator, and jobman changes nothing of the kind on your own machine: $*" >&8
+  exit 1
+}
+`;
 
 /**
  * The user's script as the script that runs it in its environment: in a container, a conda environment, a virtual environment,

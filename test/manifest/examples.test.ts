@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { disk } from '../../src/manifest/disk.ts';
+import { disk } from '../../src/cli/disk.ts';
 import { keyReference } from '../../src/manifest/reference.ts';
 import { loadManifest } from '../../src/manifest/parse.ts';
 import { formatProblems } from '../../src/manifest/problems.ts';

@@ -173,3 +173,18 @@ test('interpolation that doubles itself again and again is stopped', () => {
   const lists = Array.from({ length: 40 }, (_, n) => `  a${n + 1}: ["\${vars.a${n}}", "\${vars.a${n}}"]\n`).join('');
   assert.match(problemsOf(local('${vars.a40}', `vars:\n  a0: [1]\n${lists}`)).join(), /something doubles itself/);
 });
+
+test('a chain of very many names is refused, not followed to the end of the stack', () => {
+  const chain = Array.from({ length: 15_000 }, (_, n) => `  a${n}: "\${vars.a${n + 1}}"\n`).join('');
+  assert.match(
+    problemsOf(local('${vars.a0}', `vars:\n${chain}  a15000: x\n`)).join(),
+    /reached through more than 200 names/,
+  );
+});
+
+test('a key that holds a dot is not taken for a path', () => {
+  assert.equal(
+    command('${vars.a.b} ${vars.c}', 'vars: {"a.b": wrong, a: {b: right}, c: "${vars.a.b}"}\n'),
+    'right right',
+  );
+});

@@ -9,6 +9,7 @@ import { filesStep } from '../../src/setup/files.ts';
 import { gcsfuseStep } from '../../src/setup/gcsfuse.ts';
 import type { BucketCache, SshKey } from '../../src/setup/modules.ts';
 import { sshStep } from '../../src/setup/ssh.ts';
+import { withoutAdministrator } from '../../src/setup/steps.ts';
 import { venvStep } from '../../src/setup/venv.ts';
 import { openHost } from './shell.ts';
 import type { Host } from './shell.ts';
@@ -239,6 +240,20 @@ chmod +x "$3/bin/python"`,
   // Half an environment, as a killed installation leaves it, is not taken for a whole one.
   writeFileSync(join(host.home, 'venv/my env/.jobman'), '');
   assert.equal(host.step(step).applied, true);
+});
+
+test('on a machine that has an owner, what needs an administrator fails with a sentence', (t) => {
+  const host = openHost(t);
+  host.program('sudo', 'echo "it was called" >&2');
+  host.program('python3.9', 'exit 1');
+  const step = withoutAdministrator(venvStep({ name: 'venv', folder: '~/v', python: 'python3.9', requirements: null }));
+  const ran = host.step(step);
+  assert.equal(ran.code, 1);
+  assert.match(
+    ran.out,
+    /This would need an administrator, and jobman changes nothing of the kind on your own machine: fuser/,
+  );
+  assert.equal(ran.out.includes('it was called'), false);
 });
 
 test('the scripts are understood by the plain shell as well as by bash', (t) => {
