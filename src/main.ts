@@ -5,6 +5,7 @@
  * It is written to become CommonJS as well (no top-level await), because in an ES module `import "node:http"` and its
  * like load Node's whole fetch stack, which costs more than the rest of a short command.
  */
+import { fstatSync, statSync, writeSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -22,10 +23,10 @@ let lines: AsyncIterator<string> | undefined;
 
 const io: Io = {
   get stdout() {
-    return (streams.stdout ??= outputOf(process.stdout));
+    return (streams.stdout ??= outputOf(1, () => process.stdout));
   },
   get stderr() {
-    return (streams.stderr ??= outputOf(process.stderr));
+    return (streams.stderr ??= outputOf(2, () => process.stderr));
   },
   stdin: {
     get isTerminal() {
@@ -66,9 +67,64 @@ Promise.all([import('./cli/run.ts'), import('./wiring/services.ts')])
     },
   );
 
-function outputOf(stream: NodeJS.WriteStream): Stream {
+/** Standard output or error. Node's own stream is opened only where it is needed: opening it loads a fifth of Node. */
+function outputOf(descriptor: number, open: () => NodeJS.WriteStream): Stream {
+  return takesAllAtOnce(descriptor) ? plainOutput(descriptor, open) : streamOutput(open());
+}
+
+/**
+ * True for a file, a pipe and /dev/null: writing there waits until all is taken, which is also what Node's stream does
+ * with them on Linux (https://nodejs.org/api/process.html#a-note-on-process-io).
+ */
+function takesAllAtOnce(descriptor: number): boolean {
+  try {
+    const facts = fstatSync(descriptor);
+    return facts.isFile() || facts.isFIFO() || (facts.isCharacterDevice() && facts.rdev === statSync('/dev/null').rdev);
+  } catch {
+    return false;
+  }
+}
+
+function plainOutput(descriptor: number, open: () => NodeJS.WriteStream): Stream {
   let closed = false;
-  // `jobman list | head -1` closes our output early. The reader has what it wanted, so this is an ending, not an error.
+  /** Takes over when somebody has set the pipe to refuse what does not fit at once: Node's stream knows how to wait. */
+  let waiting: Stream | undefined;
+  return {
+    write(text) {
+      if (waiting !== undefined) {
+        waiting.write(text);
+        return;
+      }
+      let bytes = typeof text === 'string' ? Buffer.from(text) : text;
+      while (!closed && bytes.length > 0) {
+        try {
+          bytes = bytes.subarray(writeSync(descriptor, bytes));
+        } catch (error) {
+          const { code } = error as NodeJS.ErrnoException;
+          if (code === 'EAGAIN') {
+            waiting = streamOutput(open());
+            waiting.write(bytes);
+            return;
+          }
+          // `jobman list | head -1` closes our output early. The reader has what it wanted, so this is an ending, not an error.
+          if (code !== 'EPIPE') throw error;
+          closed = true;
+        }
+      }
+    },
+    flush: () => waiting?.flush() ?? Promise.resolve(),
+    isTerminal: false,
+    size: () => ({ columns: 80, rows: 24 }),
+    onResize: () => () => undefined,
+    get closed() {
+      return waiting?.closed ?? closed;
+    },
+  };
+}
+
+function streamOutput(stream: NodeJS.WriteStream): Stream {
+  let closed = false;
+  // As above: the reader has what it wanted.
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error;
     closed = true;
