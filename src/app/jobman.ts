@@ -1,19 +1,9 @@
 // Jobman: the Client in process, over the store.
 
-import { randomUUID } from 'node:crypto';
-import { rename, rm, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
-import type { Event } from '../core/decision.ts';
-import type { Job } from '../core/job.ts';
 import type { JobSpec } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
-import type { Client, CreateRequest, JobList, JobRow, ListQuery } from './client.ts';
-import { StoreError } from './errors.ts';
-import { fileError } from './file-trouble.ts';
-import { eventSentence } from './history.ts';
-import { folderOf, jobFolder, manifestFile } from './job-folder.ts';
-import { makeFolder } from './make-folder.ts';
-import type { JobFilter, LogFiles, Store, Stored } from './ports.ts';
+import type { Client, JobList, JobRow, ListQuery } from './client.ts';
+import type { JobFilter, LogFiles, Store } from './ports.ts';
 import { resolve } from './refs.ts';
 import { jobRow } from './views.ts';
 
@@ -26,7 +16,7 @@ export interface ClientParts {
   readonly home: string;
   /** Who asks; a name that several jobs share means this person's. */
   readonly owner: string;
-  readonly logFiles: LogFiles;
+  readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>;
   readonly now: () => Instant;
   /** Dollars an hour of what such a job asks for, from its backend; null when no price is known. */
   readonly pricePerHour: (spec: JobSpec) => Promise<number | null> | number | null;
@@ -41,7 +31,10 @@ export function createClient(parts: ClientParts): Client {
   const { store, home, owner, logFiles, now, hint } = parts;
   const find = (ref: string) => resolve(store, ref, owner, now());
   return {
-    create: (request) => createJob(parts, request),
+    async create(request) {
+      const { createJob } = await import('./create.ts');
+      return createJob(parts, request);
+    },
 
     async plan(spec) {
       const { planOf } = await import('./plan.ts');
@@ -128,59 +121,4 @@ function isSettled(row: JobRow): boolean {
     default:
       return false;
   }
-}
-
-/**
- * Stores the job and its snapshot. The snapshot is written first, under a name of its own, so that a full disk stops it
- * before anything is stored. The insert is the moment from which the job exists; what follows it are copies.
- */
-async function createJob(parts: ClientParts, request: CreateRequest): Promise<{ id: string; row: JobRow }> {
-  const { store, home, now, hint } = parts;
-  const { owner, manifest } = request;
-  const spec = await withPrice(parts, request.spec);
-  const draft = jobFolder(home, owner, `.new-${randomUUID()}`);
-  let stored: Stored;
-  try {
-    makeFolder(draft);
-    await writeFile(manifestFile(draft), manifest, { mode: 0o600 });
-    stored = await store.insert({ owner, spec, manifest, at: now() });
-  } catch (error) {
-    // Where nothing could be written, nothing may be left to remove either.
-    await rm(draft, { recursive: true, force: true }).catch(() => undefined);
-    throw fileError(dirname(draft), error);
-  }
-  const { job } = stored;
-  await writeCopies(parts.logFiles, job, draft, folderOf(home, job));
-  await hint(job.id);
-  return { id: job.id, row: jobRow(job, now()) };
-}
-
-/**
- * The job exists by now, so trouble with its copies is not the end of it: the controller writes them again with the next
- * event, and says in its log when it cannot.
- */
-async function writeCopies(logFiles: LogFiles, job: Job, draft: string, folder: string): Promise<void> {
-  try {
-    await moveInto(draft, folder);
-    const created: Event = { kind: 'created', at: job.createdAt, by: job.owner };
-    await logFiles.note(job, 'job', created.at, eventSentence(created, job));
-    await logFiles.mirror(job, [created]);
-  } catch (error) {
-    if (!(fileError(folder, error) instanceof StoreError)) throw error;
-  }
-}
-
-/** A controller that was quicker has made the job's folder already; then the snapshot joins what is there. */
-async function moveInto(draft: string, folder: string): Promise<void> {
-  try {
-    await rename(draft, folder);
-  } catch {
-    await rename(manifestFile(draft), manifestFile(folder));
-    await rm(draft, { recursive: true, force: true });
-  }
-}
-
-async function withPrice(parts: ClientParts, spec: JobSpec): Promise<JobSpec> {
-  if (spec.capacity.kind !== 'tpu') return spec;
-  return { ...spec, capacity: { ...spec.capacity, pricePerHour: await parts.pricePerHour(spec) } };
 }

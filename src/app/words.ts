@@ -19,7 +19,7 @@ const triesMost = 20;
  * what the store throws; everything else is an answer, so that one job of several does not spoil the others.
  */
 export async function sayTo(
-  parts: { readonly store: Store; readonly logFiles: LogFiles; readonly now: () => Instant },
+  parts: { readonly store: Store; readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>; readonly now: () => Instant },
   stored: Stored,
   verb: Verb,
   options: AskOptions,
@@ -57,7 +57,7 @@ export async function sayTo(
 }
 
 /** The word is committed by now: a log that cannot be written does not make it unsaid. */
-async function tell(logFiles: LogFiles, job: Job, events: readonly Event[]): Promise<void> {
+async function tell(logFiles: Pick<LogFiles, 'note'>, job: Job, events: readonly Event[]): Promise<void> {
   try {
     for (const event of events) await logFiles.note(job, 'job', event.at, eventSentence(event, job));
   } catch (error) {

@@ -4,7 +4,6 @@
 // accident. The connection that writes is opened, and the tables made or brought up to date, when the first write comes;
 // from then on it serves both. Where no record is there yet, a reader meets an empty one in memory.
 
-import { randomInt } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { sql } from 'kysely';
@@ -68,7 +67,7 @@ export function openStore({ file, readOnly = false, installation }: OpenStore): 
       const { rows } = await sql<{ value: string }>`select value from meta where key = 'installation'`.execute(db);
       if (rows.length === 0) {
         await sql`
-          insert into meta (key, value) values ('installation', ${installation ?? newInstallation()})
+          insert into meta (key, value) values ('installation', ${installation ?? (await newInstallation())})
           on conflict (key) do nothing`.execute(db);
       }
       return db;
@@ -144,7 +143,9 @@ async function readInstallation(db: Database): Promise<string> {
   return found;
 }
 
-function newInstallation(): string {
+async function newInstallation(): Promise<string> {
+  // Once in the life of a record; a list must not pay for loading it.
+  const { randomInt } = await import('node:crypto');
   const letters = 'abcdefghijklmnopqrstuvwxyz0123456789';
   return Array.from({ length: 6 }, () => letters[randomInt(letters.length)]).join('');
 }

@@ -2,7 +2,7 @@
 
 import type { Client } from '../app/client.ts';
 import { createClient } from '../app/jobman.ts';
-import { createLogFiles } from '../app/log-files.ts';
+import type { LogFiles } from '../app/ports.ts';
 import type { Services } from '../app/services.ts';
 import type { JobSpec } from '../core/spec.ts';
 import { openStore } from '../store/store.ts';
@@ -12,6 +12,12 @@ import { recordFile } from './paths.ts';
 export async function createLocalClient(services: Services): Promise<Client> {
   const { io, home } = services;
   const store = openStore({ file: recordFile(home) });
+  let files: Promise<LogFiles> | undefined;
+  /** Loaded when something is written: what they need of Node is a good part of the time of a list. */
+  const logFiles = () =>
+    (files ??= import('../app/log-files.ts').then(({ createLogFiles }) =>
+      createLogFiles({ home, history: (id, after) => store.events(id, after) }),
+    ));
   /** What was started on the way and not yet told. */
   let news: string[] = [];
 
@@ -19,7 +25,10 @@ export async function createLocalClient(services: Services): Promise<Client> {
     store,
     home,
     owner: io.user,
-    logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
+    logFiles: {
+      note: async (...line) => (await logFiles()).note(...line),
+      mirror: async (...copy) => (await logFiles()).mirror(...copy),
+    },
     now: io.now,
     pricePerHour: priceOf,
 
