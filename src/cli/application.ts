@@ -34,7 +34,7 @@ export async function scanAndRun(argv: readonly string[], services: Services): P
   const context = contextFor(services, (code) => {
     ownCode = code;
   });
-  await runApplication(createApplication(), inputs, context);
+  await runApplication(createApplication(inputs), inputs, context);
   const code = ownCode ?? exitCodeOf(Number(context.process.exitCode ?? 0));
   const command = commandIn(inputs);
   if (ownCode === undefined && code === exitCode.usage && command !== undefined) {
@@ -77,10 +77,14 @@ function contextFor(services: Services, ended: (code: number) => void): Context 
   };
 }
 
-/** Every command, each of which loads its own file when it runs. */
-function createApplication(): Application<Context> {
+/**
+ * The commands, each of which loads its own file when it runs. With `inputs`, only those that their first word may mean
+ * are made ready, because making all of them ready takes as long as a short command; all are, when it means none.
+ */
+function createApplication(inputs?: readonly string[]): Application<Context> {
+  const meant = table.filter((entry) => entry.alias === inputs?.[0] || entry.path.split(' ')[0] === inputs?.[0]);
   return buildApplication<Context>(
-    rootOf(table),
+    rootOf(meant.length === 0 ? table : meant),
     {
       name: 'jobman',
       scanner: { caseStyle: 'allow-kebab-for-camel', allowArgumentEscapeSequence: true },
