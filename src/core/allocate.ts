@@ -202,7 +202,11 @@ function releaseDueAt(job: Job, allocation: Allocation, look: Fact<AllocationSee
   if (acceptedAt === null) return nextTryAt(job, allocation);
   if (look.kind === 'unknown') return undefined;
   if (look.value.state === 'absent' || look.value.state === 'foreign') return undefined;
-  return acceptedAt + (look.value.state === 'releasing' ? releasingLongest : releaseAgainAfter);
+  if (look.value.state === 'releasing') return acceptedAt + releasingLongest;
+  // What shows a new state since, and not that of going, has let the deletion fall: a queued resource refuses it while it
+  // is being suspended. It is asked again at once.
+  const changedAt = allocation.seen?.at ?? acceptedAt;
+  return changedAt > acceptedAt ? changedAt : acceptedAt + releaseAgainAfter;
 }
 
 // ------------------------------------------------------------------------------------------ use

@@ -498,6 +498,21 @@ test('a deletion that was accepted and did not happen is asked for again', () =>
   assert.deepEqual(keys(world), ['release/1']);
 });
 
+test('a deletion that the cloud let fall in a state that has passed is asked for again at once', () => {
+  const world = running();
+  world.preempt();
+  world.node.detail = 'SUSPENDING';
+  world.pass();
+  world.outcomes = [{ key: 'release/1', at: world.now, result: { kind: 'done' } }];
+  world.now += 5 * second;
+  world.pass();
+  assert.deepEqual(keys(world), []);
+  world.node.detail = 'SUSPENDED';
+  world.now += 5 * second;
+  world.pass();
+  assert.deepEqual(keys(world), ['release/1']);
+});
+
 test('a late reply about an earlier allocation touches nothing', () => {
   const world = running();
   world.preempt();
