@@ -1,0 +1,136 @@
+/**
+ * Every way a manifest can be wrong, through the command line: all problems at once, each with its place and with what
+ * was probably meant; exit code 2; nothing stored, no folder made, nothing started.
+ */
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { jobman } from '../support/jobman.ts';
+import { openWorld } from '../support/world.ts';
+
+interface Case {
+  readonly title: string;
+  /** What stands in the file; null when there is none, undefined when a folder has its name. */
+  readonly content: string | Uint8Array | null | undefined;
+  /** Every line of complaint after the first, in order. */
+  readonly says: readonly RegExp[];
+}
+
+const cases: readonly Case[] = [
+  { title: 'missing', content: null, says: [/^ {2}x\.yaml: the manifest does not exist$/] },
+  { title: 'a directory', content: undefined, says: [/^ {2}x\.yaml: the manifest is a folder$/] },
+  { title: 'empty', content: '', says: [/^ {2}x\.yaml:1:1: the manifest is empty$/] },
+  { title: 'nothing but a comment', content: '# later\n', says: [/^ {2}x\.yaml:1:1: the manifest is empty$/] },
+  {
+    title: 'of 10 MB',
+    content: `command:\n  run: |\n${'    echo a long and boring manifest which goes on and on\n'.repeat(190_000)}`,
+    says: [/^ {2}x\.yaml: the manifest is too large \(10\.3 MiB\); the limit is 1 MiB$/],
+  },
+  {
+    title: 'binary',
+    content: Uint8Array.from({ length: 3_000 }, (_, at) => (at * 7_919) % 256),
+    says: [/^ {2}x\.yaml: the manifest is binary, not text$/],
+  },
+  {
+    title: 'indented by a tab',
+    content: 'local: {}\ncommand:\n\trun: |\n    true\n',
+    says: [/^ {2}x\.yaml:3:1: a tab indents this line; YAML wants spaces$/],
+  },
+  {
+    title: 'with a key twice',
+    content: 'job:\n  name: a\n  name: b\nlocal: {}\ncommand:\n  run: echo\n',
+    says: [/^ {2}x\.yaml:3:3 job\.name: stands twice in this map; keep one of them$/],
+  },
+  {
+    title: 'with unknown keys',
+    content: 'job:\n  nmae: a\nlocla: {}\nlocal: {}\ncommand:\n  run: echo\n  worker: all\n',
+    says: [
+      /^ {2}x\.yaml:2:3 job\.nmae: is no key of job \(did you mean name\?\)$/,
+      /^ {2}x\.yaml:3:1 locla: is no section of a manifest \(did you mean local\?\)$/,
+      /^ {2}x\.yaml:7:3 command\.worker: is no key of command.* \(did you mean workers\?\)$/,
+    ],
+  },
+  {
+    title: 'with wrong types',
+    content: [
+      'job:',
+      '  name: [a]',
+      '  silence_timeout: soon',
+      'tpu:',
+      '  project: emulator',
+      '  accelerator: v4-7',
+      '  zone: us-central2-b',
+      'command: 5',
+    ].join('\n'),
+    says: [
+      /^ {2}x\.yaml:2:9 job\.name: .*this is a list$/,
+      /^ {2}x\.yaml:3:20 job\.silence_timeout: "soon" is no duration; write 30s/,
+      /^ {2}x\.yaml:6:16 tpu\.accelerator: "?v4-7/,
+      /^ {2}x\.yaml:8:10 command: wants a section .*, this is the number 5$/,
+    ],
+  },
+  {
+    title: 'with texts that refer to each other',
+    content: [
+      'job:',
+      '  name: ${command.workdir}',
+      'local: {}',
+      'command:',
+      '  workdir: ${job.name}',
+      '  run: cd ${job.nmae}',
+    ].join('\n'),
+    says: [
+      /^ {2}x\.yaml:2:9 job\.name: refers to itself: job\.name -> command\.workdir -> job\.name$/,
+      /^ {2}x\.yaml:6:\d+ command\.run: .*job\.nmae.*did you mean .*job\.name/,
+    ],
+  },
+  {
+    title: 'with two environments',
+    content: 'local: {}\ncommand:\n  run: echo\nconda:\n  env_name: x\nvenv:\n  path: y\n',
+    says: [/^ {2}x\.yaml:6:1 venv: conda and venv stand here and none is chosen; say which with job\.env_type/],
+  },
+  {
+    title: 'without a project, which the settings have not either',
+    content: 'tpu:\n  accelerator: v4-8\n  zone: us-central2-b\ncommand:\n  run: echo\n',
+    says: [/^ {2}x\.yaml:1:1 tpu\.project: no project is named .*`project: <your.*>`.*`project: emulator`/],
+  },
+];
+
+for (const { title, content, says } of cases) {
+  test(`create refuses a manifest ${title}`, async (t) => {
+    const world = openWorld(t);
+    const file = join(world.folder, 'x.yaml');
+    if (content === undefined) mkdirSync(file);
+    else if (content !== null) writeFileSync(file, content);
+
+    const { code, stdout, stderr } = await jobman(world, ['create', 'x.yaml'], { withinMs: 20_000 });
+
+    assert.equal(stdout, '');
+    const [first, ...rest] = stderr.trimEnd().split('\n');
+    assert.match(first ?? '', new RegExp(`has ${says.length} problems?\\.$`), stderr);
+    assert.equal(rest.length, says.length, stderr);
+    for (const [at, pattern] of says.entries()) assert.match(rest[at] ?? '', pattern);
+    assert.equal(code, 2);
+    // The leak check of the world finds a controller that was started all the same.
+    assert.ok(!existsSync(world.home), 'no folder was made');
+  });
+}
+test('a word about a job that is not there makes no folder and starts nothing', async (t) => {
+  const world = openWorld(t);
+  for (const words of [
+    ['show', '7'],
+    ['stop', 'nobody'],
+    ['logs', '7', '-f'],
+    ['wait', '7'],
+    ['delete', '7', '--yes'],
+  ]) {
+    const { code, stdout, stderr } = await jobman(world, words);
+    assert.equal(code, 3, stderr);
+    assert.equal(stdout, '');
+    assert.match(stderr, /^jobman: There is no job (000007|called "nobody")\. See all of them: jobman list --all\n$/);
+  }
+  const { code, stdout } = await jobman(world, ['list', '--json']);
+  assert.deepEqual({ code, stdout }, { code: 0, stdout: '' });
+  assert.ok(!existsSync(world.home));
+});
