@@ -61,17 +61,17 @@ export function complainAbout(error: JobmanError, cli: Pick<Cli, 'screen' | 'com
 }
 
 /**
- * The job that `--job-name` means: the one of exactly that name, even when the name looks like an id; else what the same
- * word means without the flag. Throws a conflict when several jobs have the name.
+ * What `--job-name` means as a ref: a name that looks like an id becomes the id of the job that has it as its name, where
+ * there is one. Every other name is a ref as it is. Throws a conflict when several jobs have such a name.
  */
 export async function refOfName(client: Client, name: string): Promise<Ref> {
+  if (!/^\d{1,6}$/.test(name)) return name;
   const { rows } = await client.list({ name, all: true });
-  const named = rows.filter((row) => row.name === name);
-  if (named.length > 1) {
-    const ids = named.map((row) => row.id).join(', ');
+  if (rows.length > 1) {
+    const ids = rows.map((row) => row.id).join(', ');
     throw new JobmanError(`Several jobs are named ${name}: ${ids}. Say which by its id.`, exitCode.conflict);
   }
-  return named[0]?.id ?? name;
+  return rows[0]?.id ?? name;
 }
 
 /** The jobs that a command is about: those of its arguments and that of `--job-name`. Throws when there is none. */

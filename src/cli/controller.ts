@@ -1,5 +1,7 @@
 // The terminal never runs jobs, but it sees to it that somebody does.
 
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Client } from '../app/client.ts';
 import { JobmanError } from '../app/errors.ts';
 import type { Cli } from './context.ts';
@@ -20,4 +22,12 @@ export async function keepController(cli: Cli, client: Client): Promise<void> {
     if (!(error instanceof JobmanError)) throw error;
     cli.note(error.message);
   }
+}
+
+/**
+ * After a read that showed a job which is not settled: a controller that was killed is replaced, so that the next command
+ * of whatever kind brings it back. One that left or was stopped takes its file with it and is not missed here.
+ */
+export async function replaceKilled(cli: Cli, client: Client): Promise<void> {
+  if (existsSync(join(cli.services.home, 'controller.json'))) await keepController(cli, client);
 }

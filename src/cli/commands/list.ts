@@ -5,8 +5,10 @@ import { countText } from '../../app/figures.ts';
 import { exitCode } from '../../app/errors.ts';
 import type { Phase } from '../../core/phase.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
+import { replaceKilled } from '../controller.ts';
 import { rowJson } from '../json.ts';
 import { listLines } from '../render/list.ts';
+import { isSettled } from '../settled.ts';
 
 export interface ListFlags {
   readonly user: string | undefined;
@@ -38,6 +40,7 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
     cli.note(footer(jobs, query));
   }
   for (const note of jobs.notes) cli.note(`note: ${note}`);
+  if (jobs.rows.some((row) => !isSettled(row))) await replaceKilled(cli, client);
   return exitCode.ok;
 }
 

@@ -2,8 +2,10 @@
 
 import { exitCode } from '../../app/errors.ts';
 import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import { replaceKilled } from '../controller.ts';
 import { viewJson } from '../json.ts';
 import { showLines } from '../render/show.ts';
+import { isSettled } from '../settled.ts';
 
 export interface ShowFlags {
   readonly jobName: string | undefined;
@@ -14,8 +16,10 @@ export async function show(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: re
   const client = await cli.services.client();
   const refs = await refsOf(client, args, flags.jobName);
   let isFirst = true;
-  return forEachRef(cli, refs, async (ref) => {
+  let isAlive = false;
+  const code = await forEachRef(cli, refs, async (ref) => {
     const view = await client.show(ref);
+    isAlive ||= !isSettled(view);
     if (cli.json) {
       cli.print(JSON.stringify(viewJson(view)));
       return exitCode.ok;
@@ -27,4 +31,6 @@ export async function show(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: re
     isFirst = false;
     return exitCode.ok;
   });
+  if (isAlive) await replaceKilled(cli, client);
+  return code;
 }

@@ -6,9 +6,10 @@ import { lengthText } from '../../app/figures.ts';
 import type { Duration } from '../../core/time.ts';
 import { complainAbout, refsOf, type Cli, type GlobalFlags } from '../context.ts';
 import { keepController } from '../controller.ts';
-import { isSettled, leaveOnSignal, pause, verdictCode } from '../follow/loop.ts';
+import { leaveOnSignal, pause } from '../follow/loop.ts';
 import { verdictLine } from '../follow/verdict.ts';
 import { rowJson } from '../json.ts';
+import { isSettled, verdictCode } from '../settled.ts';
 
 export interface WaitFlags {
   readonly timeout: Duration | undefined;

@@ -10,6 +10,7 @@ import type { Duration, Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 import { keepController } from '../controller.ts';
 import type { LogStream } from '../logs/stream.ts';
+import { isSettled } from '../settled.ts';
 
 /** Who is told, and what is to be drawn around the logs. */
 export interface Follower {
@@ -123,16 +124,6 @@ export async function followJob(options: FollowOptions): Promise<FollowEnd> {
     files.close();
     await logs?.close();
   }
-}
-
-/** Settled: nothing more will run without a new wish. */
-export function isSettled(view: Pick<JobView, 'phase'>): boolean {
-  return ['succeeded', 'failed', 'stopped', 'cancelled'].includes(view.phase);
-}
-
-/** The exit code that stands for how a job ended. */
-export function verdictCode(view: Pick<JobView, 'phase'>): number {
-  return view.phase === 'succeeded' ? exitCode.ok : exitCode.failed;
 }
 
 /**

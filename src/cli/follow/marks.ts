@@ -7,14 +7,23 @@ import type { Event } from '../../core/decision.ts';
 import { inertWord } from '../render/inert.ts';
 
 /** What of an event is said to somebody who watches; undefined for what they see anyway or need not know. */
-export function markOf(event: Event, view: Pick<JobView, 'spec'>): string | undefined {
+export type Marks = (event: Event, view: Pick<JobView, 'spec'>) => string | undefined;
+
+/** Remembers what it said: an end is told when it is decided, and not again when the last process is gone. */
+export function createMarks(): Marks {
+  const told = new Set<number>();
+  return (event, view) => {
+    if (event.kind !== 'attempt_ending' && event.kind !== 'attempt_ended') return markOf(event, view);
+    // A success is the job's verdict, which has a line of its own; a stop was told as the owner's word.
+    if (told.has(event.attempt) || event.reason === 'succeeded' || event.reason === 'stopped') return undefined;
+    told.add(event.attempt);
+    const evidence = evidenceText(event.evidence);
+    return inertWord(evidence === '' ? reasonWords[event.reason] : `${reasonWords[event.reason]}; ${evidence}`);
+  };
+}
+
+function markOf(event: Event, view: Pick<JobView, 'spec'>): string | undefined {
   switch (event.kind) {
-    case 'attempt_ended': {
-      // The end of the last try is the job's verdict, which has a line of its own.
-      if (event.reason === 'succeeded') return undefined;
-      const evidence = evidenceText(event.evidence);
-      return inertWord(evidence === '' ? reasonWords[event.reason] : `${reasonWords[event.reason]}; ${evidence}`);
-    }
     case 'attempt_created': {
       if (event.attempt === 1) return undefined;
       const wait = event.notBefore - event.at;
@@ -35,6 +44,7 @@ export function markOf(event: Event, view: Pick<JobView, 'spec'>): string | unde
     case 'attempt_started':
     case 'attempt_running':
     case 'attempt_ending':
+    case 'attempt_ended':
     case 'rule_applied':
     case 'settled':
     case 'removed':

@@ -11,8 +11,9 @@ import { cutEnd, padEnd } from '../render/cell.ts';
 import { inertWord } from '../render/inert.ts';
 import { utcStamp } from '../render/time.ts';
 import { glyph } from '../screen.ts';
-import { isSettled, type Follower } from './loop.ts';
-import { markOf } from './marks.ts';
+import { isSettled } from '../settled.ts';
+import type { Follower } from './loop.ts';
+import { createMarks } from './marks.ts';
 
 export interface Progress extends Follower {
   /** Takes the block away and says how it ended. */
@@ -44,6 +45,7 @@ export function createProgress(cli: Cli, options: ProgressOptions): Progress {
 const beats: readonly Duration[] = [minute, 5 * minute, 15 * minute, 30 * minute];
 
 function plain(cli: Cli, { tellsPhases }: ProgressOptions): Progress {
+  const markOf = createMarks();
   let phase: string | undefined;
   let phaseSince: Instant | undefined;
   let beaten: Duration = 0;
@@ -120,6 +122,7 @@ const mostPartials = 4;
 function redrawn(cli: Cli, { logs }: ProgressOptions): Progress {
   const { io, screen } = cli;
   const painter = createPainter(io.stderr);
+  const markOf = createMarks();
   let drawnAt: Instant = Number.NEGATIVE_INFINITY;
   let isStale = true;
   let settlesAt: Instant = 0;
@@ -182,19 +185,24 @@ function statusLines(view: JobView, now: Instant, screen: Cli['screen']): readon
 
 function partLines(view: JobView, now: Instant): readonly string[] {
   const attempt = view.attempts.at(-1);
-  if (attempt === undefined || attempt.ended !== null) return [];
+  const next = part('next', null, view.why.next);
+  if (attempt === undefined || attempt.reason !== null) return [...because(view), next];
   const allocation = view.allocations.find((candidate) => candidate.allocation === attempt.allocation);
   const ready = allocation?.ready ?? null;
   const readyAt = ready === null ? null : Math.max(ready, attempt.created);
+  if (readyAt === null) return [part('capacity', now - attempt.created, view.why.because ?? placeOf(view)), next];
 
-  const said = readyAt === null ? (view.why.because ?? view.reason) : 'ready';
-  const rows = [part('capacity', (readyAt ?? now) - attempt.created, `${placeOf(view)}: ${said}`)];
+  const rows = [part('capacity', readyAt - attempt.created, `${placeOf(view)}: ready`)];
   if (view.spec.steps.length > 0) {
     const steps = view.spec.steps.map((step) => step.name).join(', ');
-    rows.push(part('setup', readyAt === null ? null : (attempt.started ?? now) - readyAt, steps));
+    rows.push(part('setup', (attempt.started ?? now) - readyAt, steps));
   }
-  rows.push(part('command', attempt.started === null ? null : now - attempt.started, workersPhrase(view)));
-  return rows;
+  return [...rows, part('command', attempt.started === null ? null : now - attempt.started, workersPhrase(view))];
+}
+
+/** An attempt that is being ended has no parts any more; what is still waited for is in the evidence. */
+function because(view: JobView): readonly string[] {
+  return view.why.because === null ? [] : [part('because', null, view.why.because)];
 }
 
 function workersPhrase(view: JobView): string {
@@ -204,5 +212,5 @@ function workersPhrase(view: JobView): string {
 }
 
 function part(label: string, length: Duration | null, text: string): string {
-  return `   ${padEnd(label, 10)}${padEnd(length === null ? '-' : lengthText(length), 7)}${inertWord(text)}`;
+  return `   ${padEnd(label, 10)}${padEnd(length === null ? '' : lengthText(length), 7)}${inertWord(text)}`;
 }

@@ -24,6 +24,8 @@ export function timelineLines(
     readonly createdAt: Instant;
     readonly attempts: readonly AttemptView[];
     readonly allocations: readonly AllocationView[];
+    /** When it was decided that an attempt ends, by its number: from there to its end the time is lost. */
+    readonly endings: ReadonlyMap<number, Instant>;
   },
   columns: number,
   now: Instant,
@@ -52,8 +54,9 @@ export function timelineLines(
     const started = Math.min(stop, attempt.started ?? stop);
     if (usable > attempt.created) paint('capacity', attempt.created, usable);
     if (started > usable) paint('setup', usable, started);
-    if (attempt.started !== null) paint('run', attempt.started, stop);
-    if (attempt.ended !== null && attempt.reason !== 'succeeded') paint('ended', attempt.ended, attempt.ended + 1);
+    const ending = attempt.reason === 'succeeded' ? undefined : (life.endings.get(attempt.attempt) ?? attempt.ended);
+    if (attempt.started !== null) paint('run', attempt.started, Math.max(attempt.started, ending ?? stop));
+    if (ending !== undefined && ending !== null) paint('ended', ending, stop);
     write(numbers, Math.floor((attempt.created - from) / scale), String(attempt.attempt));
   }
 
@@ -62,7 +65,7 @@ export function timelineLines(
     (indent + ruler(from, scale, count)).trimEnd(),
     (indent + bar.map((kind) => (kind === null ? ' ' : marks[kind])).join('')).trimEnd(),
     ('try'.padEnd(margin) + numbers.join('')).trimEnd(),
-    `one column is ${scaleText(scale)}, UTC; . capacity  + setup  > running  ! ended, and not by success`,
+    `one column is ${scaleText(scale)}, UTC; . capacity  + setup  > running  ! ended or lost`,
   ];
 }
 
