@@ -63,6 +63,8 @@ export function openSections(
     let node: Tree | undefined = resolved.get(String(name)) ?? written([name]);
     const names: (string | number)[] = path.slice(0, 1);
     for (const [index, part] of path.slice(1).entries()) {
+      // One value alone is a list of one, and has no index of its own.
+      if (node?.kind === 'scalar' && typeof part === 'number') continue;
       const own = nameUsed(node, part, path.slice(0, index + 2));
       names.push(own);
       node = node === undefined ? undefined : childOf(node, own);

@@ -170,7 +170,7 @@ test('a worker that the accelerator does not have is out of range', () => {
     told(tpu('', 'run: ls, workers: [0, 2]')),
     /command\.workers\[1\]: there is no worker 2: v4-16 has 2 workers, numbered 0 to 1/,
   );
-  assert.match(told(tpu('', 'run: ls, workers: 9')), /command\.workers\[?0?\]?: there is no worker 9/);
+  assert.match(told(tpu('', 'run: ls, workers: 9')), /command\.workers: there is no worker 9/);
   assert.match(
     told('local: {}\ncommand: {run: ls, workers: [1]}\n'),
     /there is no worker 1: this machine is one worker/,
