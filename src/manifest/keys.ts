@@ -357,7 +357,7 @@ export const manifest = section({
         about:
           "First part of the TPU's name in the cloud; the job's id and the number of the allocation follow. In the command `${tpu.name}` is the full name.",
         otherwise: "the job's name",
-        example: 'yufeng-${tpu.accelerator}',
+        example: 'ada-${tpu.accelerator}',
       },
       zone: {
         kind: line({
@@ -412,7 +412,7 @@ export const manifest = section({
         kind: mapOf(metadataName),
         about: 'Names and values that the machines can read.',
         otherwise: 'none',
-        example: '{owner: yufeng}',
+        example: '{owner: ada}',
       },
     }),
   },
@@ -531,7 +531,7 @@ export const manifest = section({
         about: 'The image; name its version for runs that can be repeated.',
         isRequired: true,
         otherwise: 'must be given',
-        example: 'yx3038/maxtext_base_image:latest',
+        example: 'example/maxtext_base_image:latest',
       },
       env_vars: {
         kind: listOf(

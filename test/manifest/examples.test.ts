@@ -64,8 +64,8 @@ test("the manuals' own examples use what they choose, in their order", () => {
     ['gcsfuse', 'ssh', 'docker'],
   );
   assert.ok(modules.capacity.kind === 'tpu');
-  assert.equal(modules.capacity.name, 'yufeng-v6e-1');
-  assert.equal(modules.capacity.privateKey, '/u/yx1168/.ssh/id_rsa');
+  assert.equal(modules.capacity.name, 'ada-v6e-1');
+  assert.equal(modules.capacity.privateKey, '/u/ada/.ssh/id_rsa');
   assert.deepEqual(modules.command.workers, [0]);
   const envType = load('examples/env-type.yaml').spec;
   assert.deepEqual(

@@ -95,13 +95,13 @@ tpu:
   ownership: standing
   allocation_mode: tpu-vm
   accelerator: v5litepod-8
-  name: yufeng-\${tpu.accelerator}
+  name: ada-\${tpu.accelerator}
   zone: us-west4-a
   version: v2-alpha-tpuv5-lite
   pricing: ondemand
   startup_script: boot.sh
   tags: ["jobman", "experiment"]
-  metadata: {owner: "yufeng", run: 7}
+  metadata: {owner: "ada", run: 7}
 command: {run: ls}
 `,
     { files: { '/work/boot.sh': '#!/bin/sh\napt-get update\n' } },
@@ -113,12 +113,12 @@ command: {run: ls}
     project: 'my-project',
     zone: 'us-west4-a',
     accelerator: 'v5litepod-8',
-    name: 'yufeng-v5litepod-8',
+    name: 'ada-v5litepod-8',
     runtimeVersion: 'v2-alpha-tpuv5-lite',
     pricing: 'ondemand',
     startupScript: '#!/bin/sh\napt-get update\n',
     networkTags: ['jobman', 'experiment'],
-    metadata: { owner: 'yufeng', run: '7' },
+    metadata: { owner: 'ada', run: '7' },
     remoteUser: null,
     privateKey: null,
     pricePerHour: null,

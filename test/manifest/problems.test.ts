@@ -125,7 +125,7 @@ test('every problem is said at once, in the order of the file', () => {
     problemsOf(`job: {env_type: dcker, lop: true, silence_timeout: 5 minutes}
 tpu:
   accelerator: v4-17
-  name: Yufeng
+  name: Ada
   zone: us-central2
   pricing: spt
 command:
@@ -139,7 +139,7 @@ nonsense: 1
       'cfg.yaml:1:52 job.silence_timeout: "5 minutes" is no duration; write 30s, 5m, 2h, 1d or a number of seconds (at most 3650d)',
       'cfg.yaml:2:1 tpu.project: no project is named here or in the settings; write `project: <your Google Cloud project>`, or `project: emulator` for the built-in cloud, which costs nothing',
       'cfg.yaml:3:16 tpu.accelerator: "v4-17" is no type of TPU that jobman knows (did you mean v4-32?)',
-      'cfg.yaml:4:9 tpu.name: "Yufeng" is no name for a TPU (small letters, digits and -, beginning with a letter, not ending with -)',
+      'cfg.yaml:4:9 tpu.name: "Ada" is no name for a TPU (small letters, digits and -, beginning with a letter, not ending with -)',
       'cfg.yaml:5:9 tpu.zone: "us-central2" is no zone; a zone is a region and a letter, as in us-central2-b',
       'cfg.yaml:6:12 tpu.pricing: "spt" is none of spot, ondemand, preemptible (did you mean spot?)',
       'cfg.yaml:7:1 command.run: must be given, for example run: python3 train.py',
