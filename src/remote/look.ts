@@ -27,7 +27,7 @@ printf 'boot %s\\n' "$boot"
 read_clock
 printf 'now %s\\n' "$now"
 for file in "$root"/proofs/${ask.allocation}/*; do
-  [ ! -f "$file" ] || printf 'proof %s\\n' "\${file##*/}"
+  ! is_proven "$file" || printf 'proof %s\\n' "\${file##*/}"
 done
 
 # True when a process of that attempt is alive. All of the job's are looked for once, and only when a launcher is gone; that

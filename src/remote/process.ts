@@ -174,13 +174,22 @@ export function openProcess(
   };
 }
 
+export interface ProcessStream {
+  readonly stream: Duplex;
+  /** What the program has said on standard error: all of it when it has ended, else what there is after a moment. */
+  words(): Promise<string>;
+}
+
 /** A program's input and output as one stream, for a line that goes through it (ProxyCommand, `ssh -W`). */
-export function processAsStream(argv: readonly string[]): { readonly stream: Duplex; readonly words: () => string } {
+export function processAsStream(argv: readonly string[]): ProcessStream {
   const [program = '', ...args] = argv;
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], detached: true });
   const kept = keepFirst(4_096);
   child.stderr.on('data', (chunk: Buffer) => {
     kept.add(chunk);
+  });
+  const silent = new Promise<void>((resolve) => {
+    child.stderr.once('close', resolve);
   });
   // The declared types of `from` lack the pair that Node documents.
   const pair: unknown = { readable: child.stdout, writable: child.stdin };
@@ -191,7 +200,13 @@ export function processAsStream(argv: readonly string[]): { readonly stream: Dup
   stream.once('close', () => {
     killGroup(child);
   });
-  return { stream, words: () => new TextDecoder().decode(kept.bytes()).trim() };
+  return {
+    stream,
+    async words() {
+      await Promise.race([silent, pause(500)]);
+      return new TextDecoder().decode(kept.bytes()).trim();
+    },
+  };
 }
 
 export interface DetachedRequest {

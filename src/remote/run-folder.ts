@@ -7,7 +7,8 @@
 //                         asked                 there once the program was asked to stop
 //                         never                 there when the attempt was stopped before it had begun: it will never run
 //   <root>/start_<n>.*/   what a launcher takes with it when it has won attempt_<n>; a leftover of a cut start is harmless
-//   <root>/proofs/<allocation>/<step key>       a setup step was seen to hold
+//   <root>/proofs/<allocation>/<step key>       a setup step was seen to hold; its one line is the boot id of then, because
+//                                               what a step makes (a mount, a service) may not outlive a reboot
 //   <root>/steps/<allocation>/<step key>/try_<n>/   as an attempt: each try of a setup step
 
 import type { Job } from '../core/job.ts';
@@ -49,12 +50,22 @@ export function fileText(to: string, bytes: Uint8Array): string {
   return `base64 -d 2>/dev/null >${to} <<'END_OF_FILE' || fail "cannot write "${to}\n${lines}END_OF_FILE\n`;
 }
 
+/** Reads into `boot` what tells this boot of the machine from every other. */
+export const readBoot = `read -r boot 2>/dev/null <"\${JOBMAN_BOOT_ID_FILE:-${bootIdFile}}" || boot=unknown`;
+
 /**
  * Functions that the scripts share. They fork as little as they can: these run for every worker and every look.
  * `now`, `boot`, `ticks`, `pid`, `found` and `members` are their answers.
  */
 export const prelude = `
-read -r boot 2>/dev/null <"\${JOBMAN_BOOT_ID_FILE:-${bootIdFile}}" || boot=unknown
+${readBoot}
+
+# True for a proof of this boot.
+is_proven() {
+  proven=
+  { read -r proven <"$1"; } 2>/dev/null
+  [ "$proven" = "$boot" ]
+}
 
 # Milliseconds where date can, else full seconds.
 read_clock() {

@@ -98,7 +98,7 @@ interface Connection {
   readonly client: Client;
   channels: number;
   isOpen: boolean;
-  /** Why it ended, for whoever is on it. */
+  /** Why it ended, for whoever is on it; empty while it is well. */
   why: string;
   idle: NodeJS.Timeout | undefined;
 }
@@ -115,6 +115,8 @@ export function createSshPool(options: SshPoolOptions): SshPool {
   const gate = createGate(options.connectingMost ?? 16);
   const idleMs = options.idleMs ?? 60 * second;
   const lines = new Map<string, Line>();
+  /** Those that shake hands now, to be ended with the pool. */
+  const shaking = new Set<Client>();
   let loaded: Promise<Ssh2> | undefined;
   let isClosed = false;
 
@@ -140,6 +142,8 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     // A host that is down must not stand in the way of those that answer: only the handshake has to wait for its turn.
     const socket = await openSocket(config);
     if ('problem' in socket) return socket;
+    // A line that breaks while it waits for its turn is noticed at the handshake.
+    socket.stream.on('error', () => undefined);
     return gate(() => handshake(ssh2, line, { config, login, pinned, socket }));
   }
 
@@ -155,37 +159,46 @@ export function createSshPool(options: SshPoolOptions): SshPool {
       client,
       channels: 0,
       isOpen: false,
-      why: 'the connection was closed',
+      why: '',
       idle: undefined,
     };
     const accepted = pinned === undefined ? target.hostKeys : [pinned];
     let shown: string | undefined;
     let keyProblem: string | undefined;
+    let isOver = false;
+    shaking.add(client);
     return new Promise((resolve) => {
-      const fail = (problem: string): void => {
-        connection.isOpen = false;
-        connection.why = problem;
-        resolve({ problem });
+      // The program that makes the line knows better what was wrong with it than the line's end here.
+      const fail = async (): Promise<void> => {
+        const said = await socket.words();
+        socket.stream.destroy();
+        resolve({ problem: said === '' ? connection.why : `${connection.why} (${said})` });
       };
       client.on('error', (error) => {
-        connection.why = problemOf(error, { config, login, keyProblem, words: socket.words() });
-        fail(connection.why);
+        connection.isOpen = false;
+        connection.why = problemOf(error, { config, login, keyProblem });
+        void fail();
       });
       client.on('close', () => {
+        isOver = true;
+        shaking.delete(client);
         connection.isOpen = false;
+        if (connection.why === '') connection.why = `${config.host} closed the connection`;
         clearTimeout(connection.idle);
         const at = line.connections.indexOf(connection);
         if (at >= 0) line.connections.splice(at, 1);
-        socket.stream.destroy();
-        fail(connection.why === 'the connection was closed' ? `${config.host} closed the connection` : connection.why);
+        void fail();
       });
       client.on('ready', () => {
         void pinShown(hostKeys, target.pin, shown ?? '').then((problem) => {
           if (problem !== undefined || isClosed) {
+            connection.why = problem ?? 'jobman is ending';
             client.destroy();
-            fail(problem ?? connection.why);
             return;
           }
+          // The host may have closed it while the key was being pinned.
+          if (isOver) return;
+          shaking.delete(client);
           connection.isOpen = true;
           line.connections.push(connection);
           resolve(connection);
@@ -214,13 +227,14 @@ export function createSshPool(options: SshPoolOptions): SshPool {
       try {
         client.connect(settings);
       } catch (error) {
-        fail(textOf(error));
+        connection.why = textOf(error);
+        void fail();
       }
     });
   }
 
   /** A connection with room for one more channel, with that room taken. */
-  async function take(line: Line): Promise<Connection | { readonly problem: string }> {
+  async function take(line: Line, tries = 3): Promise<Connection | { readonly problem: string }> {
     if (isClosed) return { problem: 'jobman is ending' };
     const free = line.connections.find((connection) => connection.isOpen && connection.channels < channelsMost);
     if (free !== undefined) {
@@ -235,14 +249,17 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     }
     const opened = await line.opening;
     if ('problem' in opened) return opened;
-    // Others waited for the same one, and it may be full by now.
-    return take(line);
+    // Others waited for the same one, and it may be full by now, or closed again by a host that wants nobody.
+    if (tries === 0)
+      return { problem: opened.why === '' ? `${line.target.host} has no room for another session` : opened.why };
+    return take(line, tries - 1);
   }
 
   function giveBack(connection: Connection): void {
     connection.channels -= 1;
     if (connection.channels > 0 || !connection.isOpen) return;
     connection.idle = setTimeout(() => {
+      connection.isOpen = false;
       connection.client.end();
     }, idleMs);
     // A connection that nobody uses keeps no process alive by its timer.
@@ -280,13 +297,18 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     });
   }
 
-  function transport(target: SshTarget): Transport {
+  /** Looked up for each call: a line that was forgotten in between is made anew. */
+  function lineTo(target: SshTarget): Line {
     const key = JSON.stringify(target);
     const line = lines.get(key) ?? { target, connections: [], opening: undefined };
     lines.set(key, line);
+    return line;
+  }
+
+  function transport(target: SshTarget): Transport {
     return {
-      run: (request) => runOver(target, () => openShell(line), request),
-      stream: (request) => streamOver(() => openShell(line), request),
+      run: (request) => runOver(target, () => openShell(lineTo(target)), request),
+      stream: (request) => streamOver(() => openShell(lineTo(target)), request),
     };
   }
 
@@ -303,6 +325,7 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     },
     close() {
       isClosed = true;
+      for (const client of shaking) client.destroy();
       for (const line of lines.values()) {
         for (const connection of line.connections) {
           connection.why = 'jobman is ending';
@@ -477,7 +500,7 @@ async function loginMethods(target: SshTarget, config: SshConfig, ssh2: Ssh2): P
 interface Socket {
   readonly stream: Duplex;
   /** What the program that makes the line has said so far. */
-  readonly words: () => string;
+  readonly words: () => Promise<string>;
 }
 
 function openSocket(config: SshConfig): Promise<Socket | { readonly problem: string }> {
@@ -491,8 +514,7 @@ function openSocket(config: SshConfig): Promise<Socket | { readonly problem: str
     }, tcpTimeout);
     socket.once('connect', () => {
       clearTimeout(timer);
-      socket.removeAllListeners('error');
-      resolve({ stream: socket, words: () => '' });
+      resolve({ stream: socket, words: () => Promise.resolve('') });
     });
     socket.once('error', (error) => {
       clearTimeout(timer);
@@ -525,16 +547,15 @@ function orderedTypes(accepted: readonly string[]): ServerHostKeyAlgorithm[] {
 
 function problemOf(
   error: Error & { level?: string },
-  facts: { config: SshConfig; login: Login; keyProblem: string | undefined; words: string },
+  facts: { config: SshConfig; login: Login; keyProblem: string | undefined },
 ): string {
   const { config, login } = facts;
   if (facts.keyProblem !== undefined) return facts.keyProblem;
-  const said = facts.words === '' ? '' : ` (${facts.words})`;
   if (error.level === 'client-authentication') {
     const notes = login.notes.length === 0 ? '' : `; ${login.notes.join('; ')}`;
     return `${config.host} accepts none of our keys for ${config.user}${notes}`;
   }
   if (error.message === 'Keepalive timeout') return `${config.host} has stopped answering`;
-  if (error.level === 'client-timeout') return `${config.host} did not finish the SSH handshake in time${said}`;
-  return `the connection to ${config.host} broke: ${error.message}${said}`;
+  if (error.level === 'client-timeout') return `${config.host} did not finish the SSH handshake in time`;
+  return `the connection to ${config.host} broke: ${error.message}`;
 }

@@ -3,7 +3,7 @@
 
 import type { SetupStep } from '../core/spec.ts';
 import { launchText } from './launch.ts';
-import { fileText, prelude } from './run-folder.ts';
+import { fileText, prelude, readBoot } from './run-folder.ts';
 import { quote } from './quote.ts';
 
 /** A file that a step needs on the worker. `to` may begin with `~/`; a relative path is below the home folder. */
@@ -28,7 +28,8 @@ function triesFolder(root: string, allocation: number, step: FinalStep): string 
 
 /**
  * Makes sure that a try of this step is under way, and prints its output as it grows. The last line of standard error
- * is `step <exit code>`, `step vanished` or `step cannot <why>`. A proof that is there already is `step 0` at once.
+ * is `step <exit code>`, `step vanished` or `step cannot <why>`. A proof of this boot is `step 0` at once; after a reboot
+ * the step's check says quickly what still holds.
  */
 export function stepScript(root: string, allocation: number, step: FinalStep, files: readonly StepFileBytes[]): string {
   const launcher = launchText({ mark: null, workdir: null, resumeFrom: null });
@@ -40,7 +41,7 @@ root=${triesFolder(root, allocation, step)}
 proofs=$top/proofs/${allocation}
 ${prelude}
 fail() { printf 'step cannot %s\\n' "$1" >&2; exit 0; }
-[ ! -e "$proofs/${step.key}" ] || { echo 'step 0' >&2; exit 0; }
+! is_proven "$proofs/${step.key}" || { echo 'step 0' >&2; exit 0; }
 command -v setsid >/dev/null || fail 'run: the host has no setsid'
 command -v base64 >/dev/null || fail 'run: the host has no base64'
 mkdir -p "$root" "$proofs" 2>/dev/null || fail "make the folder $root"
@@ -121,7 +122,8 @@ run() {
 if [ ! -f "$here/check" ] || ! run "$here/check"; then
   run "$here/apply" || exit
 fi
-printf '' >"$top/proofs/\${allocation##*/}/\${tries##*/}"
+${readBoot}
+printf '%s\\n' "$boot" >"$top/proofs/\${allocation##*/}/\${tries##*/}"
 `;
 
 function writeTexts(texts: Readonly<Record<string, string>>): string {

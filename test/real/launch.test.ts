@@ -71,7 +71,11 @@ function throughShell(
       now: Date.now,
       forget: () => undefined,
     });
-    return Promise.resolve({ ...host, machines, root: join(host.home, '.jobman/runs/ab12cd', host.ref.job.id) });
+    return Promise.resolve({
+      ...host,
+      machines,
+      root: join(host.home, '.jobman/runs', host.ref.job.installation, host.ref.job.id),
+    });
   });
 }
 

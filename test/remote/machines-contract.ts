@@ -5,13 +5,12 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Launch, MachinePort, WorkerRef } from '../../src/app/ports.ts';
 import type { OutcomeResult, RunSeen, WorkerSeen } from '../../src/core/observation.ts';
-import { nodeNameMark } from '../../src/core/spec.ts';
 import type { SetupStep } from '../../src/core/spec.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -29,9 +28,16 @@ export interface Ground {
   readonly stepLog: string[];
 }
 
-/** A job with no more than the machines look at. */
+/**
+ * A job with no more than the machines look at. Its installation is this process's own: all hosts of all test files are one
+ * machine, where a stop finds every process that carries its mark.
+ */
 export function testRef(id: string, worker: WorkerRef['worker'] = 0): WorkerRef {
-  return { job: { id, installation: 'ab12cd' }, allocation: { ordinal: 1, name: 'node-one' }, worker } as WorkerRef;
+  return {
+    job: { id, installation: `t${process.pid}` },
+    allocation: { ordinal: 1, name: 'node-one' },
+    worker,
+  } as WorkerRef;
 }
 
 export function launchOf(attempt: number, script: string, more: Partial<Launch> = {}): Launch {
@@ -161,18 +167,19 @@ function contract(open: (t: TestContext) => Promise<Ground | undefined>): void {
     isDone(await ground.machines.start(ground.ref, launchOf(1, script, { env, workdir })));
     await reach(ground, 1, 'exited');
     const { job, worker } = ground.ref;
+    const mark = `${job.installation}/${job.id}/1/${worker}`;
     const [output = '', mask = ''] = logOf(ground, 1)
       .toString()
       .split(/(?<=none)/u);
-    assert.equal(output, `${workdir}|${value}|mine|ab12cd/${job.id}/1/${worker}|none`);
+    assert.equal(output, `${workdir}|${value}|mine|${mark}|none`);
     assert.notEqual(mask.trim(), '0077', 'files of the program are not more private than the login makes them');
     assert.equal(statSync(join(ground.root, 'attempt_1', 'env')).mode & 0o777, 0o600);
   });
 
-  on('a script that names its interpreter gets it, and the node has its name', async (ground) => {
-    isDone(await ground.machines.start(ground.ref, launchOf(1, `#!/bin/cat\nnode ${nodeNameMark}\n`)));
+  on('a script that names its interpreter gets it', async (ground) => {
+    isDone(await ground.machines.start(ground.ref, launchOf(1, '#!/bin/cat\na script\n')));
     await reach(ground, 1, 'exited');
-    assert.equal(logOf(ground, 1).toString(), '#!/bin/cat\nnode node-one\n');
+    assert.equal(logOf(ground, 1).toString(), '#!/bin/cat\na script\n');
   });
 
   on('a folder that is not there is said in the log and ends the run', async (ground) => {
@@ -429,6 +436,23 @@ printf end`;
     assert.equal(readFileSync(join(ground.home, 'made'), 'utf8'), 'x\n');
     assert.equal(ground.stepLog.join(''), 'step-one: making\n');
     assert.deepEqual([...(await seen(ground)).proofs].toSorted(), ['one', 'two']);
+  });
+
+  on('after a restart no proof counts, and the check tells what still holds', async (ground) => {
+    const made = (name: string): string => join(ground.home, name);
+    const lasting = stepOf('installed', '[ -e "$HOME/installed" ]', 'echo x >>"$HOME/installed"');
+    const fleeting = stepOf('mounted', '[ -e "$HOME/mounted" ]', 'echo x >>"$HOME/mounted"; echo x >>"$HOME/mounts"');
+    for (const step of [lasting, fleeting]) isDone(await ground.machines.step(ground.ref, step));
+    assert.deepEqual([...(await seen(ground)).proofs].toSorted(), ['installed', 'mounted']);
+    rmSync(made('mounted'));
+    isDone(await ground.machines.step(ground.ref, fleeting));
+    assert.equal(existsSync(made('mounted')), false, 'the control: in the same boot a proof is believed');
+    writeFileSync(ground.bootIdFile, 'boot-two\n');
+    assert.deepEqual((await seen(ground)).proofs, []);
+    for (const step of [lasting, fleeting]) isDone(await ground.machines.step(ground.ref, step));
+    assert.deepEqual([...(await seen(ground)).proofs].toSorted(), ['installed', 'mounted']);
+    assert.equal(readFileSync(made('installed'), 'utf8'), 'x\n', 'what the check finds is not made again');
+    assert.equal(readFileSync(made('mounts'), 'utf8'), 'x\nx\n', 'what is gone is');
   });
 
   on('a step that fails says where, how and with what last words, and may be tried again', async (ground) => {

@@ -1,0 +1,356 @@
+/** The way over SSH, against a real OpenSSH server: who may log in, whose key is believed, and what a line that dies looks like. */
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fanOut } from '../../src/remote/fanout.ts';
+import { createSshPool } from '../../src/remote/ssh.ts';
+import type { SshPool, SshPoolOptions, SshTarget } from '../../src/remote/ssh.ts';
+import { ensureOwnKey } from '../../src/remote/ssh-keys.ts';
+import type { RunResult, StreamEnd, Transport } from '../../src/remote/transport.ts';
+import { freePort, makeKey, openSshd } from '../remote/sshd.ts';
+import type { Sshd } from '../remote/sshd.ts';
+import { eventually } from '../support/eventually.ts';
+
+function poolOn(sshd: Sshd, more: Partial<SshPoolOptions> = {}): SshPool {
+  const pool = createSshPool({
+    home: sshd.world.home,
+    user: sshd.user,
+    userHome: sshd.home,
+    agent: null,
+    sshArgs: [],
+    ...more,
+  });
+  sshd.world.atEnd(() => {
+    pool.close();
+  });
+  return pool;
+}
+
+function targetOn(sshd: Sshd, more: Partial<SshTarget> = {}): SshTarget {
+  return {
+    host: sshd.host,
+    port: sshd.port,
+    user: sshd.user,
+    keyFile: sshd.keyFile,
+    pin: 'job-1-0',
+    hostKeys: [],
+    userConfig: false,
+    ...more,
+  };
+}
+
+function run(transport: Transport, script: string, timeoutMs = 20_000): Promise<RunResult> {
+  return transport.run({ script, timeoutMs, outputMost: 100_000 });
+}
+
+function words(result: RunResult): string {
+  assert.equal(result.kind, 'ended', `no answer: ${JSON.stringify(result)}`);
+  return result.kind === 'ended' ? new TextDecoder().decode(result.stdout) : '';
+}
+
+function reason(result: RunResult): string {
+  assert.equal(result.kind, 'no_answer', 'an answer came');
+  return result.kind === 'no_answer' ? result.reason : '';
+}
+
+test('a script runs with its exit code, its streams apart, and nothing of it in the list of processes', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  // What a login shell's start-up files print is none of the script's output.
+  writeFileSync(join(sshd.home, '.bashrc'), 'echo noise from the start-up file\n');
+  const transport = poolOn(sshd).transport(targetOn(sshd));
+  const script = `echo out; echo err >&2; tr '\\0' ' ' </proc/$$/cmdline; echo 'se''cret' >/dev/null; exit 7`;
+  const result = await run(transport, script);
+  assert.ok(result.kind === 'ended');
+  assert.equal(result.exitCode, 7);
+  assert.equal(new TextDecoder().decode(result.stdout), 'out\n/bin/sh -s ');
+  assert.equal(new TextDecoder().decode(result.stderr), 'err\n');
+  assert.equal(words(await run(transport, `cat; echo after`)), 'after\n', 'the input of a script is empty');
+});
+
+test('output beyond the limit is cut and said to be', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const transport = poolOn(sshd).transport(targetOn(sshd));
+  const result = await transport.run({ script: 'head -c 500000 /dev/zero', timeoutMs: 20_000, outputMost: 1_000 });
+  assert.ok(result.kind === 'ended');
+  assert.deepEqual([result.stdout.length, result.cut, result.exitCode], [1_000, true, 0]);
+});
+
+test('the first host key is pinned, another one within the same allocation is refused, a new allocation begins anew', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const pin = join(sshd.world.home, 'ssh/known_hosts/job-1-0');
+  const first = poolOn(sshd);
+  assert.equal(words(await run(first.transport(targetOn(sshd)), 'echo hello')), 'hello\n');
+  assert.equal(readFileSync(pin, 'utf8'), `job-1-0 ${sshd.hostKey}\n`);
+  assert.equal(statSync(pin).mode & 0o777, 0o600);
+  first.close();
+
+  const again = poolOn(sshd);
+  assert.equal(words(await run(again.transport(targetOn(sshd)), 'echo again')), 'again\n');
+  again.close();
+
+  await sshd.restart({ newHostKey: true });
+  const pool = poolOn(sshd);
+  const refused = await run(pool.transport(targetOn(sshd)), 'touch "$HOME/touched"');
+  assert.match(reason(refused), /host key .* has changed within one allocation.*SHA256.*nothing was sent.*remove/su);
+  assert.equal(refused.kind === 'no_answer' && refused.sent, false);
+  assert.equal(existsSync(join(sshd.home, 'touched')), false);
+  assert.equal(words(await run(pool.transport(targetOn(sshd, { pin: 'job-2-0' })), 'echo new')), 'new\n');
+
+  pool.forget('job-1-', { pins: true });
+  assert.ok(await eventually(() => !existsSync(pin)));
+  assert.equal(words(await run(pool.transport(targetOn(sshd)), 'echo forgotten')), 'forgotten\n');
+});
+
+test('a host must show one of the keys that it was made with', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const other = join(sshd.world.folder, 'other');
+  makeKey(other);
+  const otherKey = readFileSync(`${other}.pub`, 'utf8').split(' ').slice(0, 2).join(' ');
+  const pool = poolOn(sshd);
+  const refused = await run(pool.transport(targetOn(sshd, { hostKeys: [otherKey] })), 'true');
+  assert.match(reason(refused), /not the one that it was made with/u);
+  assert.equal(existsSync(join(sshd.world.home, 'ssh/known_hosts/job-1-0')), false);
+  const accepted = await run(pool.transport(targetOn(sshd, { hostKeys: [otherKey, sshd.hostKey] })), 'echo yes');
+  assert.equal(words(accepted), 'yes\n');
+});
+
+test('jobman’s own key is made once, whoever comes first, and the server takes it', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const keys = await Promise.all(Array.from({ length: 8 }, () => ensureOwnKey(sshd.world.home)));
+  const [own] = keys;
+  assert.ok(own);
+  for (const key of keys) assert.deepEqual(key, own);
+  assert.equal(statSync(own.file).mode & 0o777, 0o600);
+  assert.deepEqual(readdirSync(join(sshd.world.home, 'ssh')).toSorted(), ['id_ed25519', 'id_ed25519.pub']);
+  const told = spawnSync('ssh-keygen', ['-y', '-f', own.file], { encoding: 'utf8' });
+  assert.equal(told.stdout.split(' ').slice(0, 2).join(' ').trim(), own.publicKey.split(' ').slice(0, 2).join(' '));
+  writeFileSync(`${sshd.keyFile}.pub`, `${own.publicKey}\n`);
+  const transport = poolOn(sshd).transport(targetOn(sshd, { keyFile: own.file }));
+  assert.equal(words(await run(transport, 'echo in')), 'in\n');
+});
+
+test('a key that cannot be used says why and what to do', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const locked = join(sshd.world.folder, 'locked');
+  makeKey(locked, 'a passphrase');
+  const pool = poolOn(sshd);
+  const ask = async (keyFile: string): Promise<string> =>
+    reason(await run(pool.transport(targetOn(sshd, { keyFile })), 'true'));
+  assert.match(await ask(locked), /protected by a passphrase.*ssh-add/su);
+  assert.match(await ask(join(sshd.world.folder, 'nothing')), /there is no key file/u);
+  assert.match(await ask(join(sshd.world.folder, 'locked.pub')), /holds no private key|cannot be used/u);
+  const handle = join(sshd.world.folder, 'handle');
+  const body = Buffer.from('openssh-key-v1\0 sk-ssh-ed25519@openssh.com').toString('base64');
+  writeFileSync(handle, `-----BEGIN OPENSSH PRIVATE KEY-----\n${body}\n-----END OPENSSH PRIVATE KEY-----\n`);
+  assert.match(await ask(handle), /security key.*agent/su);
+  const stranger = join(sshd.world.folder, 'stranger');
+  makeKey(stranger);
+  assert.match(await ask(stranger), /accepts none of our keys/u);
+});
+
+test('a key with a passphrase is used through the agent that holds it', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const locked = join(sshd.world.folder, 'locked');
+  makeKey(locked, 'words');
+  const socket = join(sshd.world.folder, 'agent');
+  const agent = spawn('ssh-agent', ['-D', '-a', socket], { env: sshd.world.env, stdio: 'ignore' });
+  sshd.world.atEnd(async () => {
+    agent.kill('SIGTERM');
+    await once(agent, 'exit');
+  });
+  assert.ok(await eventually(() => existsSync(socket)));
+  const askpass = join(sshd.world.folder, 'askpass');
+  writeFileSync(askpass, '#!/bin/sh\necho words\n', { mode: 0o700 });
+  const env = { ...sshd.world.env, SSH_AUTH_SOCK: socket, SSH_ASKPASS: askpass, SSH_ASKPASS_REQUIRE: 'force' };
+  assert.equal(spawnSync('ssh-add', [locked], { env }).status, 0);
+  writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${locked}.pub`));
+  const pool = poolOn(sshd, { agent: socket });
+  assert.equal(words(await run(pool.transport(targetOn(sshd, { keyFile: locked })), 'echo in')), 'in\n');
+});
+
+test('a host that is not there is no answer, and nothing was sent', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const result = await run(poolOn(sshd).transport(targetOn(sshd, { port: await freePort() })), 'true');
+  assert.match(reason(result), /refuses connections/u);
+  assert.equal(result.kind === 'no_answer' && result.sent, false);
+});
+
+test('the user’s configuration is honoured: names, ports, keys, ProxyJump and ProxyCommand', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const config = join(sshd.world.folder, 'ssh_config');
+  const common = `
+  HostName 127.0.0.1
+  Port ${sshd.port}
+  User ${sshd.user}
+  IdentityFile "${sshd.keyFile}"
+  StrictHostKeyChecking no
+  UserKnownHostsFile /dev/null
+`;
+  writeFileSync(
+    config,
+    `Host plain${common}Host first${common}Host second${common}  ProxyJump first
+Host jumped${common}  ProxyJump first
+Host twice${common}  ProxyJump first,second
+Host command${common}  ProxyCommand ssh -F ${config} -q -W %h:%p first
+Host broken${common}  ProxyCommand echo no way to %h >&2; exit 1
+`,
+  );
+  const pool = poolOn(sshd, { sshArgs: ['-F', config] });
+  const ask = (host: string): Promise<RunResult> => {
+    const target = { ...targetOn(sshd), host, port: null, user: null, keyFile: null, pin: host, userConfig: true };
+    return run(pool.transport(target), 'set -- $SSH_CONNECTION; echo $2');
+  };
+  for (const host of ['plain', 'jumped', 'twice', 'command']) assert.match(words(await ask(host)), /^\d+\n$/u, host);
+  assert.match(reason(await ask('broken')), /no way to 127\.0\.0\.1/u);
+});
+
+test('many connections shake hands a few at a time; many sessions on one host share few connections', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const pool = poolOn(sshd, { connectingMost: 8 });
+  const hosts = Array.from({ length: 24 }, (_, index) => pool.transport(targetOn(sshd, { pin: `many-${index}` })));
+  const answers = await fanOut(hosts, 24, (transport) => run(transport, 'echo hello'));
+  for (const answer of answers) assert.equal(words(answer), 'hello\n');
+  const warm = pool.transport(targetOn(sshd, { pin: 'many-0' }));
+  const places = await Promise.all(Array.from({ length: 20 }, () => run(warm, 'sleep 0.5; echo $SSH_CONNECTION')));
+  const connections = new Set(places.map(words));
+  assert.ok(connections.size > 1 && connections.size < 5, `20 sessions took ${connections.size} connections`);
+});
+
+test('an idle connection is closed, and opened again when needed', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const transport = poolOn(sshd, { idleMs: 100 }).transport(targetOn(sshd));
+  const first = words(await run(transport, 'echo $SSH_CONNECTION'));
+  assert.equal(words(await run(transport, 'echo $SSH_CONNECTION')), first);
+  assert.ok(await eventually(() => sessionsOf(sshd).length === 0));
+  assert.notEqual(words(await run(transport, 'echo $SSH_CONNECTION')), first);
+});
+
+/** The server's children: one for each connection. */
+function sessionsOf(sshd: Sshd): readonly number[] {
+  const children = readFileSync(`/proc/${sshd.pid}/task/${sshd.pid}/children`, 'utf8');
+  return children.trim().split(' ').filter(Boolean).map(Number);
+}
+
+function follow(transport: Transport): {
+  readonly text: () => string;
+  readonly end: Promise<StreamEnd>;
+  callOff: () => void;
+} {
+  let text = '';
+  let callOff = (): void => undefined;
+  const end = new Promise<StreamEnd>((resolve) => {
+    callOff = transport.stream({
+      script: 'echo $$; trap "" HUP; while :; do sleep 0.2; done',
+      onBytes: (chunk) => {
+        text += new TextDecoder().decode(chunk);
+      },
+      onEnd: resolve,
+    });
+  });
+  return { text: () => text, end, callOff: () => callOff() };
+}
+
+/** The scripts there are told by the end of their input; a test's own loop is ended by hand. */
+function endLoop(text: string): void {
+  const pid = Number(text.trim());
+  if (pid > 0) process.kill(pid, 'SIGKILL');
+}
+
+test('a connection that is cut is told at once, and the next call opens another', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const transport = poolOn(sshd).transport(targetOn(sshd));
+  const stream = follow(transport);
+  assert.ok(await eventually(() => stream.text() !== ''));
+  const underWay = run(transport, 'sleep 30');
+  await eventually(() => run(transport, 'true').then((result) => result.kind === 'ended'));
+  for (const session of sessionsOf(sshd)) process.kill(session, 'SIGKILL');
+  const end = await stream.end;
+  assert.ok(end.kind === 'dropped');
+  assert.match(end.reason, /closed the connection|broke/u);
+  const cut = await underWay;
+  assert.ok(cut.kind === 'no_answer' && cut.sent, 'it had been sent, and nobody knows what came of it');
+  assert.equal(words(await run(transport, 'echo back')), 'back\n');
+  endLoop(stream.text());
+  words(
+    await run(
+      transport,
+      `for each in /proc/[0-9]*; do [ "$(tr '\\0' ' ' 2>/dev/null <$each/cmdline)" != 'sleep 30 ' ] || kill \${each#/proc/}; done; echo`,
+    ),
+  );
+});
+
+/** A line through which bytes stop flowing without anybody saying so. */
+async function openLine(sshd: Sshd): Promise<{ readonly port: number; silence(): void }> {
+  const sockets = new Set<Socket>();
+  let silent = false;
+  const server = createServer((near) => {
+    const far = connect(sshd.port, sshd.host);
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(from);
+      from.on('data', (chunk: Buffer) => {
+        if (!silent) to.write(chunk);
+      });
+      from.on('error', () => undefined);
+      from.on('close', () => {
+        if (!silent) to.destroy();
+      });
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  sshd.world.atEnd(async () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    await once(server, 'close');
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    silence: () => {
+      silent = true;
+    },
+  };
+}
+
+test('a line that goes silent is noticed by itself', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const line = await openLine(sshd);
+  const transport = poolOn(sshd).transport(targetOn(sshd, { port: line.port }));
+  const stream = follow(transport);
+  assert.ok(await eventually(() => stream.text() !== ''));
+  line.silence();
+  const end = await stream.end;
+  assert.ok(end.kind === 'dropped');
+  assert.match(end.reason, /stopped answering/u);
+  endLoop(stream.text());
+});
+
+test('a script that takes too long is no answer, and it is said that it may have run', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const transport = poolOn(sshd).transport(targetOn(sshd));
+  words(await run(transport, 'true'));
+  const result = await run(transport, 'sleep 2', 300);
+  assert.ok(result.kind === 'no_answer' && result.sent && result.timedOut);
+  assert.equal(words(await run(transport, 'echo next')), 'next\n', 'the connection is as good as before');
+});
