@@ -1,11 +1,10 @@
 // Machines: looking at workers and acting on them, over whatever transport reaches them. Shared by every backend whose
 // workers are machines with a shell.
 
-import type { AllocationRef, Launch, MachinePort, TailReceiver, WorkerRef } from '../app/ports.ts';
+import type { AllocationRef, MachinePort, TailReceiver, WorkerRef } from '../app/ports.ts';
 import type { Evidence, Job } from '../core/job.ts';
 import { known, unknown } from '../core/observation.ts';
 import type { Fact, OutcomeResult, WorkerSeen } from '../core/observation.ts';
-import { nodeNameMark } from '../core/spec.ts';
 import type { SetupStep, StepFile, WorkerId } from '../core/spec.ts';
 import { second } from '../core/time.ts';
 import type { Duration, Instant } from '../core/time.ts';
@@ -103,15 +102,10 @@ export function createMachines(parts: MachinesParts): MachinePort {
         return failed(worker, `${at} needs a file of this machine: ${textOf(error)}`);
       }
       const root = parts.root(ref);
-      const final = {
-        key: step.key,
-        check: step.check === null ? null : fillNodeName(step.check, ref),
-        apply: fillNodeName(step.apply, ref),
-      };
       let last = '';
       let logProblem: string | undefined;
       const result = await run(ref, {
-        script: stepScript(root, allocation.ordinal, final, files),
+        script: stepScript(root, allocation.ordinal, step, files),
         timeoutMs: step.timeout + stepMargin,
         outputMost: 64_000,
         onOutput: async (chunk) => {
@@ -127,7 +121,7 @@ export function createMachines(parts: MachinesParts): MachinePort {
       if (result.kind === 'no_answer') {
         if (!result.timedOut) return noAnswer(worker, `${at}: ${result.reason}`, result.sent);
         await run(ref, {
-          script: killStepScript(root, allocation.ordinal, final),
+          script: killStepScript(root, allocation.ordinal, step),
           timeoutMs: startTimeout,
           outputMost: answerMost,
         });
@@ -147,9 +141,8 @@ export function createMachines(parts: MachinesParts): MachinePort {
       const bad = badVariable(launch.env);
       if (bad !== undefined)
         return refused(worker, `the variable ${bad} has a name or a value that no environment can hold`);
-      const final: Launch = { ...launch, script: fillNodeName(launch.script, ref) };
       const result = await run(ref, {
-        script: startScript(parts.root(ref), final, runMark(job, launch.attempt.ordinal, worker)),
+        script: startScript(parts.root(ref), launch, runMark(job, launch.attempt.ordinal, worker)),
         timeoutMs: startTimeout,
         outputMost: answerMost,
       });
@@ -278,11 +271,6 @@ export function startOutcome(worker: WorkerId, said: string | undefined, raw: st
     return failed(worker, `worker ${worker} could not start the command: ${said.slice(7)}`);
   // The launcher said nothing: it may have been killed at any point. Only a look can tell.
   return noAnswer(worker, `worker ${worker} did not say whether the command has started: ${raw}`, true);
-}
-
-/** The texts of a job are frozen before its node has a name. */
-export function fillNodeName(text: string, ref: AllocationRef): string {
-  return text.replaceAll(nodeNameMark, ref.allocation.name);
 }
 
 export function failed(worker: WorkerId, detail: string, line?: string, exitCode?: number): OutcomeResult {

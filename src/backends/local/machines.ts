@@ -15,7 +15,7 @@ import { startDetached, textOf } from '../../remote/process.ts';
 import { quote } from '../../remote/quote.ts';
 import { bootIdFile, runMark } from '../../remote/run-folder.ts';
 import { createLocalTransport } from '../../remote/transport.ts';
-import { createMachines, failed, fillNodeName, noAnswer, refused, startOutcome } from '../machines.ts';
+import { createMachines, failed, noAnswer, refused, startOutcome } from '../machines.ts';
 import { attemptsBelow, isOver, isThere, lookAtRun, namesIn, readLine } from './runs.ts';
 import type { RunFolder } from './runs.ts';
 import { createTailHub } from './tail.ts';
@@ -67,7 +67,9 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     const at = now();
     try {
       const bootId = readBootId();
-      const proofs = namesIn(join(root, 'proofs', String(ref.allocation.ordinal)));
+      const proofsFolder = join(root, 'proofs', String(ref.allocation.ordinal));
+      // What was made in an earlier boot (a mount) may be gone: the step's check will say.
+      const proofs = namesIn(proofsFolder).filter((key) => readLine(join(proofsFolder, key)) === bootId);
       const runs = attemptsBelow(root).map((attempt) => lookAtRun(folderOf(ref, attempt), bootId, at));
       return known({ bootId, proofs, runs }, at);
     } catch (error) {
@@ -90,7 +92,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       try {
         mkdirSync(root, { recursive: true, mode: 0o700 });
         const prepared = mkdtempSync(join(root, `start_attempt_${folder.attempt}.`));
-        const texts = attemptTexts({ ...launch, script: fillNodeName(launch.script, ref) }, folder.mark);
+        const texts = attemptTexts(launch, folder.mark);
         for (const [name, text] of Object.entries(texts)) writeFileSync(join(prepared, name), text, { mode: 0o600 });
         launcher = join(prepared, 'launch');
       } catch (error) {
