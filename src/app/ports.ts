@@ -208,7 +208,11 @@ export interface MachinePort {
   step(ref: WorkerRef, step: SetupStep): Promise<OutcomeResult>;
   /** Starts the command detached, in a run directory made by an atomic mkdir. Twice equals once. */
   start(ref: WorkerRef, launch: Launch): Promise<OutcomeResult>;
-  /** Ends that attempt's process on that worker, with all its children. Done when nothing of it is alive any more, or was. */
+  /**
+   * `ask` sends that attempt's processes on that worker the signal: done when it was sent, and only a look tells when they
+   * have ended. `kill` ends them with all their children: done when nothing is alive any more, or was. After either, an
+   * attempt that had not begun there never begins.
+   */
   stop(ref: WorkerRef, attempt: number, how: 'ask' | 'kill', signal: string): Promise<OutcomeResult>;
   /**
    * Streams that attempt's output from byte `from` on, as it grows, until it has ended, the line drops, or the returned
