@@ -1,12 +1,11 @@
 // Clean: removes the files of jobs that are over.
 
 import { rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
 import { heldAllocations, type Job } from '../core/job.ts';
 import type { AskAnswer } from './client.ts';
 import { exitCode } from './errors.ts';
 import { fileError } from './file-trouble.ts';
-import { folderOf } from './job-folder.ts';
+import { folderOf, tracesOf } from './job-folder.ts';
 
 /**
  * Removes the files of that job (its snapshot, its logs, what it left on this machine), if it is settled, holds nothing
@@ -20,7 +19,7 @@ export async function cleanFiles(home: string, job: Job, by: string): Promise<As
   if (heldAllocations(job).length > 0) {
     return refused(`${it} may still hold capacity in the cloud, so its files are kept; look again when it is gone.`);
   }
-  const folders = foldersOf(home, job);
+  const folders = tracesOf(home, job.owner, job.id);
   const found = (await Promise.all(folders.map(exists))).some((one) => one);
   try {
     for (const folder of folders) await rm(folder, { recursive: true, force: true });
@@ -43,11 +42,6 @@ export async function cleanAll(home: string, jobs: readonly Job[], by: string): 
 
 function isOver(job: Job): boolean {
   return (job.settled !== null && job.wish === null) || job.removed;
-}
-
-/** The job's folder, and where its programs ran when that was this machine (see ARCHITECTURE.md). */
-function foldersOf(home: string, job: Job): readonly string[] {
-  return [folderOf(home, job), join(home, 'runs', job.id)];
 }
 
 async function exists(path: string): Promise<boolean> {

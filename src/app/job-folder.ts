@@ -44,6 +44,11 @@ export function folderOf(home: string, job: Job): string {
   return jobFolder(home, job.owner, job.id);
 }
 
+/** All that such a job leaves on this machine: its files, and where its programs run when that is here. */
+export function tracesOf(home: string, owner: string, id: string): readonly string[] {
+  return [jobFolder(home, owner, id), join(home, 'runs', id)];
+}
+
 /**
  * A name that is safe as a part of a path: letters, digits and `._@-` stay, and a dot in front does not. Login names of
  * some directories hold backslashes and blanks. Two names may become one; the job's id keeps their folders apart.

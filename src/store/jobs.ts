@@ -14,10 +14,19 @@ import { deleteOutcomes } from './outcomes.ts';
 import { idOf, jobOf, lifeColumns, numberOf } from './rows.ts';
 import type { Database } from './sqlite.ts';
 
-/** Gives the job its number and writes it with the first line of its history. */
-export async function insertJob(db: Database, installation: string, given: NewJob): Promise<Stored> {
-  const number = await next(db, 'job');
+/**
+ * Gives the job its number and writes it with the first line of its history. A number that `isTaken` is passed over: it
+ * may be that of a job which an earlier record knew, whose files would be taken for the new one's.
+ */
+export async function insertJob(
+  db: Database,
+  installation: string,
+  given: NewJob,
+  isTaken: (id: string, owner: string) => boolean,
+): Promise<Stored> {
   const { owner, spec, at } = given;
+  let number = await next(db, 'job');
+  while (isTaken(idOf(number), owner)) number = await next(db, 'job');
   const { job, event } = newJob({ id: idOf(number), installation, owner, spec, at });
   const { settled_at, removed, life, shown_version, shown } = lifeColumns(job);
   await sql`

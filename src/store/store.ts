@@ -36,10 +36,12 @@ export interface OpenStore {
   readonly readOnly?: boolean;
   /** The identity of a new record; six characters [a-z0-9], random when not given. An existing record keeps its own. */
   readonly installation?: string;
+  /** Whether something of a job with that id is there already, though the record does not know it; nothing when absent. */
+  readonly isTaken?: (id: string, owner: string) => boolean;
 }
 
 /** The record in that file. Opens nothing yet: the first use of a method does, and throws StoreError when it cannot. */
-export function openStore({ file, readOnly = false, installation }: OpenStore): Store {
+export function openStore({ file, readOnly = false, installation, isTaken = () => false }: OpenStore): Store {
   let writing: Promise<Database> | undefined;
   let reading: Promise<Database> | undefined;
   let empty: Promise<Database> | undefined;
@@ -98,7 +100,7 @@ export function openStore({ file, readOnly = false, installation }: OpenStore): 
   return {
     // Asked by those who are about to write: a record that is not there yet must get its identity first.
     installation: () => guarded(file, async () => readInstallation(readOnly ? await reader() : await writer())),
-    insert: (job) => write(async (db) => insertJob(db, await readInstallation(db), job)),
+    insert: (job) => write(async (db) => insertJob(db, await readInstallation(db), job, isTaken)),
     load: (id) => read(async (db) => (await loadJobs(db, [id]))[0]),
     loadMany: (ids) => read((db) => loadJobs(db, ids)),
     manifest: (id) => read((db) => readManifest(db, id)),

@@ -1,7 +1,7 @@
 // Trouble: what is said to people when the record of jobs cannot be used.
 
 import { existsSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { StoreError } from '../app/errors.ts';
 import { fileTrouble, troubleWith, type FileTrouble } from '../app/file-trouble.ts';
 import { currentVersion } from './migrate.ts';
@@ -54,15 +54,27 @@ export function olderRecord(file: string, version: number): StoreError {
   );
 }
 
+/** What to type, word for word. Everything is kept: also the log of what was not merged yet, and the copy itself. */
 function wayBack(file: string): readonly string[] {
-  const backup = backupOf(file);
-  const asideAll = `mv ${file} ${file}.damaged; rm -f ${file}-wal ${file}-shm`;
-  const jobs = join(dirname(file), 'jobs');
-  const kept = `Each job's manifest, its life so far and its logs are in ${jobs}/<user>/<job id>/ (config.yaml, job.json, logs/).`;
+  const home = dirname(file);
+  const name = basename(file);
+  // A folder that no earlier accident has filled.
+  let aside = 'damaged';
+  for (let count = 2; existsSync(join(home, aside)); count += 1) aside = `damaged-${count}`;
+  const putAside = `cd ${shellWord(home)} && mkdir ${aside} && mv ${name}* ${aside}/`;
   const first = 'First: jobman controller stop';
-  if (!existsSync(backup)) {
-    return [first, `To begin a new record: ${asideAll}`, kept, 'What the cloud still runs for the old one: jobman gc'];
-  }
+  const jobs = join(home, 'jobs');
+  const kept = `Each job's manifest, its life so far and its logs are in ${jobs}/<user>/<job id>/ (config.yaml, job.json, logs/).`;
+  const unwatched =
+    'A job that is not in the record any more is not looked after: its job.json names its TPUs, which go on and cost.';
+  const backup = backupOf(file);
+  if (!existsSync(backup)) return [first, `To begin a new record: ${putAside}`, kept, unwatched];
   const made = new Date(statSync(backup).mtimeMs).toISOString();
-  return [first, `To go back to the copy of ${made}: ${asideAll}; cp -p ${backup} ${file}`, kept];
+  const back = `${putAside} && cp -p ${aside}/${basename(backup)} ${name}`;
+  return [first, `To go back to the copy of ${made}: ${back}`, kept, unwatched];
+}
+
+/** In quotes where a shell would take it for something else; a plain path stays readable. */
+function shellWord(path: string): string {
+  return /^[\w./@+-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`;
 }
