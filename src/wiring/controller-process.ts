@@ -2,13 +2,15 @@
 
 import { pino } from 'pino';
 import { createLogFiles } from '../app/log-files.ts';
-import { exitCode } from '../app/errors.ts';
+import { exitCode, StoreError } from '../app/errors.ts';
+import type { Store } from '../app/ports.ts';
 import { runController } from '../controller/process.ts';
 import { openStore } from '../store/store.ts';
 import { createBackends } from './backends.ts';
 import { createClock } from './clock.ts';
 import type { ControllerParts } from './controller-service.ts';
 import { recordFile } from './paths.ts';
+import { keepCopies } from './record-copies.ts';
 
 /** Runs it in this process until a signal, a request to leave, or until nothing is left to watch; resolves with the exit code. */
 export async function runInForeground(
@@ -18,11 +20,13 @@ export async function runInForeground(
   const settings = await parts.settings();
   const store = openStore({ file: recordFile(home) });
   const clock = createClock(io.now);
+  await expectUsable(store);
   const logFiles = createLogFiles({ home, history: (id, after) => store.events(id, after) });
   const logger = pino(
     { base: null, timestamp: pino.stdTimeFunctions.isoTime },
     { write: (line) => io.stderr.write(line) },
   );
+  const copies = keepCopies({ file: recordFile(home), clock, warn: (line) => logger.warn(line) });
   let wakeJob: (id: string) => void = () => undefined;
   const backends = await createBackends({ io, home, settings, clock, logFiles, changed: (id) => wakeJob(id) });
   try {
@@ -41,6 +45,7 @@ export async function runInForeground(
       onStop: (call) => io.onSignal(call),
       onBegun: (controller) => {
         wakeJob = (id) => controller.wake(id);
+        copies.begin();
       },
     });
     if (because === 'busy') {
@@ -50,7 +55,23 @@ export async function runInForeground(
     logger.info(`left: ${because}`);
     return exitCode.ok;
   } finally {
+    copies.end();
     backends.close();
     await store.close();
+  }
+}
+
+/**
+ * A controller that begins with a record it can never use would sit there and look as if it did its work. A disk that is
+ * full or a file that is busy may be put right; for that it waits.
+ */
+async function expectUsable(store: Store): Promise<void> {
+  try {
+    await store.changes();
+  } catch (error) {
+    if (error instanceof StoreError && (error.trouble === 'corrupt' || error.trouble === 'newer')) {
+      await store.close();
+      throw error;
+    }
   }
 }

@@ -21,6 +21,8 @@ export async function status(cli: Cli): Promise<number> {
 }
 
 export async function start(cli: Cli): Promise<number> {
+  // A record that cannot be used is said here, and not only at the end of the controller's log.
+  await (await cli.services.client()).changes();
   const controller = await cli.services.controller();
   const answer = await controller.start();
   if (cli.json) cli.print(JSON.stringify(answer));
