@@ -114,10 +114,15 @@ function sayWhat(job: Job, verb: Verb): string {
       return `${it} is cancelled${heldAllocations(job).length > 0 ? '; what it holds is being let go' : ''}.`;
     case 'delete':
       if (!job.removed) return `${it} is being deleted; it leaves the list once its capacity is seen gone.`;
-      return straysOf(job).length === 0
-        ? `${it} is off the list.`
-        : `${it} is off the list. What it may still hold in the cloud is noted as a stray: jobman gc lists it and lets it go.`;
+      return `${it} is off the list.${strayText(job)}`;
   }
+}
+
+/** What a job that left the list may leave in the cloud, by name: from now on nobody looks after it. */
+function strayText(job: Job): string {
+  const names = straysOf(job).map(({ resource }) => resource);
+  if (names.length === 0) return '';
+  return ` Nobody has seen what it holds gone, so it may go on and cost; it is noted as a stray: ${names.join(', ')}`;
 }
 
 /** What a stopped job keeps, what that costs, and how to let it go. */

@@ -1,7 +1,7 @@
 // Sweeper: lists everything that carries our label and asks of each thing which job claims it.
 // The loop looks at what its records name; the sweep is for what they do not name any more: a request that took effect
 // after its allocation had been seen gone. What no record of ours ever named is only written down: somebody else's
-// installation may have been copied from ours, and `jobman gc` asks a person before it deletes.
+// installation may have been copied from ours, so a person decides.
 
 import type { AllocationRef, Backend, CapacityPort, Clock, Store, Stray } from '../app/ports.ts';
 import { mayExist } from '../core/job.ts';
@@ -74,7 +74,7 @@ export function createSweeper(options: {
         return;
       case 'unknown':
         await store.recordStray(stray);
-        options.say(`${stray.resource} carries our label and no job here claims it; it is listed by: jobman gc`);
+        options.say(`${stray.resource} carries our label and no job here claims it; it is left alone and noted as a stray`);
         return;
       case 'release': {
         if (!mayAct()) return;

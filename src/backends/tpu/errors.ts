@@ -78,7 +78,7 @@ const table: readonly Row[] = [
 
 const sentences: Readonly<Record<CloudErrorKind, string>> = {
   stockout: 'no capacity there now',
-  quota: 'your quota is used up; preempted nodes and suspended queued resources count too (jobman gc)',
+  quota: 'your quota is used up; preempted nodes and suspended queued resources count too',
   rate_limited: 'too many requests to the API in a minute',
   permission: 'the right is missing, or the zone is not open to your project',
   invalid: 'the cloud refuses the request as it stands',
