@@ -68,7 +68,7 @@ export function createCloud(parts: PortParts): CapacityPort {
       return { kind: 'failed', evidence: { detail: 'connection refused' } };
     }
     if (chance.yes(weather.effectLate)) {
-      timeline.after(chance.between(5_000, 90_000), effect);
+      timeline.after(chance.between(5_000, 240_000), effect);
       await timeline.pause(chance.between(5_000, 20_000));
       return lost;
     }
@@ -95,7 +95,6 @@ export function createCloud(parts: PortParts): CapacityPort {
       machine.wasMissed = true;
       return { state: 'absent', detail: 'not found' };
     }
-    machine.wasMissed = false;
     return seenAs(machine, isStale && machine.stateBefore !== null ? machine.stateBefore : machine.state);
   }
 

@@ -49,6 +49,7 @@ interface Ledger {
   troubles: number;
   /** Attempts that began in the world since the owner's last word. */
   begun: Set<number>;
+  readonly begunInCalm: Set<number>;
   /** Times of the latest requests, by allocation. */
   readonly requests: Map<number, number[]>;
   readonly steps: Map<string, number>;
@@ -68,6 +69,8 @@ export interface Judge {
   begins(run: Run): void;
   /** A controller's clock jumped: patience that is counted by it may end early. */
   clockJumped(): void;
+  /** The storm is over: from here nothing is taken away, refused or lost. */
+  becomeCalm(): void;
   /** How many calls that have effects, and how many commits, there were so far. */
   readonly counts: { readonly acts: number; readonly looks: number; readonly commits: number };
   job(id: string): Job;
@@ -82,6 +85,7 @@ export function createJudge(world: () => World): Judge {
   const jumps: number[] = [];
   const counts = { acts: 0, looks: 0, commits: 0 };
   let violation: Violation | null = null;
+  let calmSince: number | null = null;
 
   function breakLaw(law: Law, sentence: string): void {
     if (violation !== null) return;
@@ -258,6 +262,9 @@ export function createJudge(world: () => World): Judge {
     },
     job: (id) => ledgerOf(id).job,
     break: breakLaw,
+    becomeCalm() {
+      calmSince = world().timeline.now;
+    },
     clockJumped() {
       jumps.push(world().timeline.now);
     },
@@ -273,6 +280,7 @@ export function createJudge(world: () => World): Judge {
           refused: new Set(),
           troubles: 0,
           begun: new Set(),
+          begunInCalm: new Set(),
           requests: new Map(),
           steps: new Map(),
           events: [...events],
@@ -378,6 +386,15 @@ export function createJudge(world: () => World): Judge {
         `job ${run.job}: attempt ${run.attempt} begins after ${failed.size} failures, and ${failures} are allowed`,
       );
     }
+    // In calm nothing is taken away any more, so only failures can make new attempts, after a few that were under way.
+    if (calmSince !== null) ledger.begunInCalm.add(run.attempt);
+    const names = ledger.job.allocations.map((one) => one.name);
+    const isAnyHostDead = world().machines.some(
+      ({ name, hosts }) => names.includes(name) && hosts.some(({ silence }) => silence !== null),
+    );
+    if (!isAnyHostDead && ledger.begunInCalm.size > failures + 4) {
+      breakLaw(7, `job ${run.job}: ${ledger.begunInCalm.size} attempts in calm, and ${failures} failures are allowed`);
+    }
     if (ledger.begun.size > 1 + preemptions + failures) {
       breakLaw(7, `job ${run.job}: attempt ${run.attempt} begins, and the budgets allow ${1 + preemptions + failures}`);
     }
@@ -391,8 +408,8 @@ export function createJudge(world: () => World): Judge {
     const name = ledgerOf(run.job).job.allocations[run.allocation - 1]?.name;
     const machine = world().machines.findLast((one) => one.name === name) ?? run.host.machine;
     if (machine.lostAt !== null && machine.lostAt < run.endedAt + 2 * minute) return false;
-    if (machine.wasInterrupted || world().lineCutLongest > 0) return false;
-    return machine.hosts.every((host) => host.restarts === 0 && host.silentLongest(world().timeline.now) === 0);
+    if (machine.troubledAt >= run.madeAt || world().lineCutUntil >= run.madeAt) return false;
+    return machine.hosts.every((host) => host.silence === null);
   }
 
   function checkSetup(run: Run, ledger: Ledger): void {

@@ -396,6 +396,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
 
   function cutLine(seconds: number): void {
     world.lineCutLongest += seconds * second;
+    world.lineCutUntil = Math.max(world.lineCutUntil, timeline.now + seconds * second);
     during('the line to all hosts is cut', seconds, (on) => (sky.lineIsCut = on));
   }
 
@@ -450,6 +451,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
 
   function becomeCalm(): void {
     isStorm = false;
+    judge.becomeCalm();
     world.say('the storm is over');
     sky.weather = calm;
     for (const machine of world.machines) {

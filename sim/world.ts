@@ -27,7 +27,9 @@ export interface Machine {
   cause: 'preempted' | 'failed' | null;
   readonly hosts: Host[];
   wasInterrupted: boolean;
-  /** The last list lacked it. Two in a row are what no second look can tell from the truth, so the next one has it. */
+  /** When anything last happened to it or to one of its hosts. */
+  troubledAt: number;
+  /** A list has lacked it. That happens once: twice, with the look between them lost, no second look can tell from the truth. */
   wasMissed: boolean;
   readonly madeAt: number;
   readyAt: number | null;
@@ -107,6 +109,7 @@ export interface World {
   hasCapacity: boolean;
   /** The longest time for which our own line to all hosts was cut. */
   lineCutLongest: number;
+  lineCutUntil: number;
   /** Told of everything that happens, for the story and its hash. */
   say(line: string): void;
   /** What the laws hang on. */
@@ -136,6 +139,7 @@ export function createWorld(
     runs: [],
     hasCapacity: true,
     lineCutLongest: 0,
+    lineCutUntil: -Infinity,
     say: (line) => say(`${String(timeline.now).padStart(8)} ${line}`),
     watchers,
   };
@@ -160,6 +164,7 @@ export function newMachine(given: {
     cause: null,
     hosts: [],
     wasInterrupted: false,
+    troubledAt: -Infinity,
     wasMissed: false,
     madeAt: given.at,
     readyAt: null,
@@ -235,6 +240,7 @@ export async function interruptMachine(world: World, machine: Machine, length: n
   world.say(`cloud: ${machine.name} goes into maintenance`);
   become(world, machine, 'interrupted');
   machine.wasInterrupted = true;
+  machine.troubledAt = world.timeline.now;
   for (const host of machine.hosts) shutDown(world, host);
   await world.timeline.pause(length);
   if ((machine.state as MachineState) !== 'interrupted') return;
@@ -247,6 +253,7 @@ export async function restartHost(world: World, host: Host): Promise<void> {
   if (!host.isUp) return;
   world.say(`host: ${hostName(host)} restarts`);
   host.restarts += 1;
+  host.machine.troubledAt = world.timeline.now;
   shutDown(world, host);
   await world.timeline.pause(world.chance.between(5_000, 60_000));
   if (host.machine.state !== 'ready') return;
@@ -269,11 +276,13 @@ export function silenceHost(world: World, host: Host, length: number): void {
   world.say(`host: ${hostName(host)} falls silent for ${length}`);
   const { now } = world.timeline;
   const silence = { since: now, until: now + length };
+  host.machine.troubledAt = now;
   host.silence = silence;
   if (Number.isFinite(length)) {
     world.timeline.after(length, () => {
       if (host.silence !== silence) return;
       host.silence = null;
+      host.machine.troubledAt = world.timeline.now;
       host.silentBefore = Math.max(host.silentBefore, length);
       world.say(`host: ${hostName(host)} answers again`);
     });
