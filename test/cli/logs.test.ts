@@ -70,6 +70,16 @@ suite('logs to a pipe', () => {
     assert.deepEqual(Buffer.concat(written), bytes);
   });
 
+  test('come out as they went in, wherever the blocks in which they are read begin and end', async (t) => {
+    const lines = Array.from({ length: 3_000 }, (_, index) => `${'é€😀x'.repeat(index % 97)}${index}`);
+    const odd = lines.map((line, index) => (index % 500 === 0 ? `${line}\u0007` : line));
+    const out = await printed([], logFiles(t, `${odd.join('\n')}\n`));
+    assert.ok(
+      out === odd.map((line) => `[0] ${line.replace('\u0007', '\\x07')}\n`).join(''),
+      'No line is lost or changed.',
+    );
+  });
+
   test('print a line of 10 MB whole', async (t) => {
     const line = 'x'.repeat(10_000_000);
     const out = await printed([], logFiles(t, `before\n${line}\nafter\n`));

@@ -31,6 +31,7 @@ function markOf(event: Event, view: Pick<JobView, 'spec'>): string | undefined {
       return `try ${event.attempt} (stage ${event.stage}) on allocation ${event.allocation}${later}`;
     }
     case 'asked':
+    case 'attempt_moved':
     case 'allocation_refused':
     case 'step_failed':
     case 'silent':

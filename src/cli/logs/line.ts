@@ -16,38 +16,31 @@ export interface LineRules {
   readonly colour: boolean;
 }
 
-export interface Line {
-  readonly attempt: number | null;
-  /** Who said it; empty for a log that is no worker's. */
-  readonly workers: readonly WorkerId[];
-  readonly piece: Piece;
-  /** True when the beginning of this line was the last thing that was written. */
-  readonly continues: boolean;
-}
-
-/** The line with its end. `all` are the workers that may say something, for a column of numbers that keeps its width. */
-export function lineText(line: Line, all: readonly WorkerId[], rules: LineRules): string {
-  if (rules.form === 'json') return json(line);
-  const front = rules.numbered && !line.continues && line.workers.length > 0 ? number(line.workers, all, rules) : '';
-  const { text, ends } = line.piece;
-  if (rules.form === 'terminal') return `${front}${forTerminal(line.piece, rules.colour)}\n`;
-  return front + forPipe(text) + (ends ? '\n' : '');
-}
-
-/** `[0] `, `[0-3] `; on a terminal as wide as the widest can be, so that texts stand below each other. */
-function number(workers: readonly WorkerId[], all: readonly WorkerId[], rules: LineRules): string {
+/**
+ * `[0] `, `[0-3] `: who said it; nothing for a log that is no worker's. On a terminal as wide as the widest of `all` can
+ * be, so that texts stand below each other.
+ */
+export function frontText(workers: readonly WorkerId[], all: readonly WorkerId[], rules: LineRules): string {
+  if (workers.length === 0) return '';
   const label = `[${workersLabel(workers)}]`;
   if (rules.form !== 'terminal') return `${label} `;
-  const widest =
-    rules.fold && all.length > 1 ? workersLabel(all).length : Math.max(0, ...all.map((one) => String(one).length));
+  const folded = rules.fold && all.length > 1;
+  const widest = folded ? workersLabel(all).length : Math.max(0, ...all.map((one) => String(one).length));
   return `${label.padEnd(widest + 2)} `;
 }
 
-function forTerminal({ text, left }: Piece, colour: boolean): string {
-  const shown = inert(text, colour);
+/** What was said, with the end of the line where it has come. */
+export function bodyText(piece: Piece, rules: LineRules): string {
+  if (rules.form === 'terminal') return forTerminal(piece, rules.colour);
+  const text = piece.isInert ? piece.text : forPipe(piece.text);
+  return piece.ends ? `${text}\n` : text;
+}
+
+function forTerminal({ text, left, isInert }: Piece, colour: boolean): string {
+  const shown = isInert ? text : inert(text, colour);
   // A colour that a program leaves on must not run into the next worker's line.
-  const reset = shown.includes('\u001b[') ? '\u001b[0m' : '';
-  return shown + reset + (left === 0 ? '' : ` ~ ${bytesText(left)} more`);
+  const reset = !isInert && shown.includes('\u001b[') ? '\u001b[0m' : '';
+  return `${shown}${reset}${left === 0 ? '' : ` ~ ${bytesText(left)} more`}\n`;
 }
 
 /** Carriage returns do no harm in a file, and progress bars are made of them. */
@@ -67,7 +60,11 @@ export function bytesText(bytes: number): string {
   return `${(bytes / 1_000_000_000).toFixed(1)} GB`;
 }
 
-function json({ attempt, workers, piece }: Line): string {
+/** One object for one line; the parts of a very long one say that they are parts. */
+export function jsonText(
+  from: { readonly attempt: number | null; readonly worker: WorkerId | null },
+  piece: Piece,
+): string {
   const part = piece.starts && piece.ends ? {} : { part: piece.ends ? 'last' : 'more' };
-  return `${JSON.stringify({ attempt, worker: workers[0] ?? null, text: piece.text, ...part })}\n`;
+  return `${JSON.stringify({ ...from, text: piece.text, ...part })}\n`;
 }

@@ -6,31 +6,23 @@ import type { Duration, Instant } from '../../core/time.ts';
 import { foldKey, foldText } from './fold.ts';
 import type { Piece } from './split.ts';
 
-export interface Waiting {
-  readonly piece: Piece;
-  /** When it was read. */
-  readonly at: Instant;
-  /** Computed when it is first compared. */
-  key?: string;
-}
-
 /** Lines in the order in which they were read. An array alone would move all of its rest with each line that is taken. */
 export interface Queue {
   readonly size: number;
-  add(waiting: Waiting): void;
+  add(piece: Piece): void;
   /** The line at this place from the front; undefined behind the end. */
-  at(place: number): Waiting | undefined;
-  take(): Waiting | undefined;
+  at(place: number): Piece | undefined;
+  take(): Piece | undefined;
 }
 
 export function createQueue(): Queue {
-  let items: Waiting[] = [];
+  let items: Piece[] = [];
   let front = 0;
   return {
     get size() {
       return items.length - front;
     },
-    add: (waiting) => items.push(waiting),
+    add: (piece) => items.push(piece),
     at: (place) => items[front + place],
     take() {
       const taken = items[front];
@@ -59,6 +51,9 @@ export interface MixRules {
   readonly patience: Duration;
 }
 
+/** Prints one piece that one worker said, or that several said alike. */
+export type Emit<L extends Lane> = (from: L | readonly L[], piece: Piece) => void;
+
 /** How far ahead the same line is looked for; workers that are further apart print on their own. */
 export const lookahead = 64;
 
@@ -66,18 +61,13 @@ export const lookahead = 64;
  * Takes from the queues what can be printed now, and hands it to `emit` in order. Stops where more should be read first,
  * or where a line still waits for its like. `lanes` keep what is left.
  */
-export function mix(
-  lanes: readonly Lane[],
-  rules: MixRules,
-  now: Instant,
-  emit: (from: readonly Lane[], piece: Piece) => void,
-): void {
+export function mix<L extends Lane>(lanes: readonly L[], rules: MixRules, now: Instant, emit: Emit<L>): void {
   if (rules.fold && lanes.length > 1) mixFolding(lanes, rules, now, emit);
   else mixInTurn(lanes, emit);
 }
 
 /** A line from each in turn: workers that do the same work are about as far at the same line. */
-function mixInTurn(lanes: readonly Lane[], emit: (from: readonly Lane[], piece: Piece) => void): void {
+function mixInTurn<L extends Lane>(lanes: readonly L[], emit: Emit<L>): void {
   for (;;) {
     let isEmpty = true;
     for (const lane of lanes) {
@@ -87,27 +77,30 @@ function mixInTurn(lanes: readonly Lane[], emit: (from: readonly Lane[], piece: 
       }
       isEmpty = false;
       // The parts of a long line stay together as far as they have come.
-      for (let piece = lane.queue.take()?.piece; piece !== undefined;) {
-        emit([lane], piece);
-        piece = piece.ends ? undefined : lane.queue.take()?.piece;
+      for (let piece = lane.queue.take(); piece !== undefined;) {
+        emit(lane, piece);
+        piece = piece.ends ? undefined : lane.queue.take();
       }
     }
     if (isEmpty) return;
   }
 }
 
-function mixFolding(
-  lanes: readonly Lane[],
-  rules: MixRules,
-  now: Instant,
-  emit: (from: readonly Lane[], piece: Piece) => void,
-): void {
+function mixFolding<L extends Lane>(lanes: readonly L[], rules: MixRules, now: Instant, emit: Emit<L>): void {
   for (;;) {
     const first = oldest(lanes);
     const head = first?.queue.at(0);
     if (first === undefined || head === undefined) return;
+
+    // The usual case, without any search: all say the very same.
+    if (lanes.every((lane) => lane.queue.at(0)?.text === head.text)) {
+      for (const lane of lanes) lane.queue.take();
+      emit(lanes, head);
+      continue;
+    }
+
     const key = keyOf(head);
-    const places = new Map<Lane, number>();
+    const places = new Map<L, number>();
     for (const lane of lanes) {
       const place = placeOf(key, lane.queue);
       if (place >= 0) places.set(lane, place);
@@ -117,17 +110,17 @@ function mixFolding(
     for (const [lane, place] of places) {
       for (let count = place; count > 0; count -= 1) {
         const earlier = lane.queue.take();
-        if (earlier !== undefined) emit([lane], earlier.piece);
+        if (earlier !== undefined) emit(lane, earlier);
       }
     }
     const same = [...places.keys()];
-    const pieces = same.flatMap((lane) => lane.queue.take()?.piece ?? []);
-    emit(same, { ...head.piece, text: foldText(pieces.map((piece) => piece.text)) });
+    const pieces = same.flatMap((lane) => lane.queue.take() ?? []);
+    emit(same, { ...head, text: foldText(pieces.map((piece) => piece.text)) });
   }
 }
 
 /** Whether the same line as `head` may come from `lane` soon enough to wait for it. */
-function mayStillCome(lane: Lane, first: Lane, head: Waiting, rules: MixRules, now: Instant): boolean {
+function mayStillCome(lane: Lane, first: Lane, head: Piece, rules: MixRules, now: Instant): boolean {
   if (lane.queue.size >= lookahead || lane.state === 'ended') return false;
   if (lane.state === 'more') return true;
   // Who has much left to read does not wait at every block for somebody who is silent.
@@ -136,22 +129,32 @@ function mayStillCome(lane: Lane, first: Lane, head: Waiting, rules: MixRules, n
 
 function placeOf(key: string, queue: Queue): number {
   for (let place = 0; place < lookahead; place += 1) {
-    const waiting = queue.at(place);
-    if (waiting === undefined) return -1;
-    if (keyOf(waiting) === key) return place;
+    const piece = queue.at(place);
+    if (piece === undefined) return -1;
+    if (keyOf(piece) === key) return place;
   }
   return -1;
 }
 
-function oldest(lanes: readonly Lane[]): Lane | undefined {
-  let first: Lane | undefined;
+function oldest<L extends Lane>(lanes: readonly L[]): L | undefined {
+  let first: L | undefined;
+  let firstAt = Number.POSITIVE_INFINITY;
   for (const lane of lanes) {
     const at = lane.queue.at(0)?.at;
-    if (at !== undefined && at < (first?.queue.at(0)?.at ?? Number.POSITIVE_INFINITY)) first = lane;
+    if (at === undefined || at >= firstAt) continue;
+    first = lane;
+    firstAt = at;
   }
   return first;
 }
 
-function keyOf(waiting: Waiting): string {
-  return (waiting.key ??= foldKey(waiting.piece.text));
+/** A line is compared with many; its key is made once. */
+const keys = new WeakMap<Piece, string>();
+
+function keyOf(piece: Piece): string {
+  const known = keys.get(piece);
+  if (known !== undefined) return known;
+  const key = foldKey(piece.text);
+  keys.set(piece, key);
+  return key;
 }

@@ -1,7 +1,9 @@
 // Bytes of one log become lines. What is held at any moment is bounded, whatever the program prints: a line of 10 MB, a
 // progress bar that never ends its line, nothing but zero bytes.
 
-import { decode } from '../render/inert.ts';
+import { isUtf8 } from 'node:buffer';
+import type { Instant } from '../../core/time.ts';
+import { decode, isInert } from '../render/inert.ts';
 
 /** A line, or a part of one that was too long to be held. Without its newline. */
 export interface Piece {
@@ -12,6 +14,10 @@ export interface Piece {
   readonly ends: boolean;
   /** How many bytes of the line were left out. */
   readonly left: number;
+  /** True when it is known to hold no control character, so that nobody has to look. */
+  readonly isInert: boolean;
+  /** When it was read. */
+  readonly at: Instant;
 }
 
 export interface SplitRules {
@@ -24,11 +30,11 @@ export interface SplitRules {
 }
 
 export interface Splitter {
-  push(bytes: Buffer): void;
+  push(bytes: Buffer, at: Instant): void;
   /** What has come of a line that is not ended yet; empty when there is none. */
   pending(): string;
   /** Hands on a line that was not ended. */
-  end(): void;
+  end(at: Instant): void;
 }
 
 const newline = 10;
@@ -41,13 +47,13 @@ export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void):
   /** Between the `\r` and what comes next nothing has been written over yet: the old state still stands there. */
   let isReturned = false;
 
-  function take(bytes: Buffer): void {
+  function take(bytes: Buffer, at: Instant): void {
     if (bytes.length === 0) return;
     held = held.length === 0 ? bytes : Buffer.concat([held, bytes]);
     if (held.length <= rules.most) return;
     if (rules.longer === 'parts') {
       const size = wholeCharacters(held);
-      emit({ text: decode(held.subarray(0, size)), starts, ends: false, left: 0 });
+      emit({ text: decode(held.subarray(0, size)), starts, ends: false, left: 0, isInert: false, at });
       held = held.subarray(size);
       starts = false;
     } else {
@@ -58,28 +64,28 @@ export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void):
     }
   }
 
-  function takeCollapsing(bytes: Buffer): void {
+  function takeCollapsing(bytes: Buffer, at: Instant): void {
     let from = 0;
-    for (let at = bytes.indexOf(carriageReturn); at >= 0; at = bytes.indexOf(carriageReturn, from)) {
-      overwrite(bytes.subarray(from, at));
+    for (let found = bytes.indexOf(carriageReturn); found >= 0; found = bytes.indexOf(carriageReturn, from)) {
+      overwrite(bytes.subarray(from, found), at);
       isReturned = true;
-      from = at + 1;
+      from = found + 1;
     }
-    overwrite(bytes.subarray(from));
+    overwrite(bytes.subarray(from), at);
   }
 
-  function overwrite(bytes: Buffer): void {
+  function overwrite(bytes: Buffer, at: Instant): void {
     if (bytes.length === 0) return;
     if (isReturned) {
       held = Buffer.alloc(0);
       left = 0;
       isReturned = false;
     }
-    take(bytes);
+    take(bytes, at);
   }
 
-  function finish(): void {
-    emit({ text: decode(held), starts, ends: true, left });
+  function finish(at: Instant): void {
+    emit({ text: decode(held), starts, ends: true, left, isInert: false, at });
     held = Buffer.alloc(0);
     left = 0;
     starts = true;
@@ -87,21 +93,44 @@ export function createSplitter(rules: SplitRules, emit: (piece: Piece) => void):
   }
 
   const takeAll = rules.collapse ? takeCollapsing : take;
+
+  /** Whole lines, one at a time: right for all that a program may print. */
+  function pushLines(bytes: Buffer, at: Instant): void {
+    let from = 0;
+    for (let end = bytes.indexOf(newline); end >= 0; end = bytes.indexOf(newline, from)) {
+      takeAll(bytes.subarray(from, end), at);
+      finish(at);
+      from = end + 1;
+    }
+    takeAll(bytes.subarray(from), at);
+  }
+
+  /** Whole lines all at once, where they are as lines mostly are; false when they are not, and nothing was done. */
+  function pushBlock(bytes: Buffer, at: Instant): boolean {
+    if (!isUtf8(bytes) || (rules.collapse && bytes.includes(carriageReturn))) return false;
+    const text = bytes.toString('utf8');
+    const lines = text.split('\n');
+    if (lines.some((line) => line.length > rules.most)) return false;
+    const clean = isInert(text);
+    for (const line of lines) emit({ text: line, starts: true, ends: true, left: 0, isInert: clean, at });
+    return true;
+  }
+
   return {
-    push(bytes) {
-      let from = 0;
-      for (let at = bytes.indexOf(newline); at >= 0; at = bytes.indexOf(newline, from)) {
-        takeAll(bytes.subarray(from, at));
-        finish();
-        from = at + 1;
-      }
-      takeAll(bytes.subarray(from));
+    push(bytes, at) {
+      const last = bytes.lastIndexOf(newline);
+      // What is held belongs to the first line, which therefore goes its own way.
+      const isInside = held.length > 0 || left > 0 || !starts || isReturned;
+      const first = last >= 0 && isInside ? bytes.indexOf(newline) + 1 : 0;
+      pushLines(bytes.subarray(0, first), at);
+      const isPlain = last > first && pushBlock(bytes.subarray(first, last), at);
+      pushLines(bytes.subarray(isPlain ? last + 1 : first), at);
       // What waits must not keep the whole block alive that it came in.
       if (held.length > 0 && held.buffer === bytes.buffer) held = Buffer.from(held);
     },
     pending: () => (held.length === 0 ? '' : decode(held)),
-    end() {
-      if (held.length > 0 || left > 0 || !starts) finish();
+    end(at) {
+      if (held.length > 0 || left > 0 || !starts) finish(at);
     },
   };
 }

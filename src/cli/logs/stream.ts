@@ -9,7 +9,7 @@ import type { WorkerId } from '../../core/spec.ts';
 import type { Instant } from '../../core/time.ts';
 import { inert, inertWord } from '../render/inert.ts';
 import { createQueue, lookahead, mix, type Lane } from './mix.ts';
-import { lineText, type LineRules } from './line.ts';
+import { bodyText, frontText, jsonText, type LineRules } from './line.ts';
 import { createSplitter, type Piece, type SplitRules, type Splitter } from './split.ts';
 import { offsetOfLast } from './tail.ts';
 
@@ -64,10 +64,12 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
   let announce: (() => void) | undefined;
   let readAt: Instant = 0;
   /** The file whose long line has come in part only, so that its next part continues the line. */
-  let inside: Lane | undefined;
+  let inside: Source | undefined;
   /** Where the last matches are wanted, they are known only at the end. */
   const lastMatches =
-    rules.grep !== undefined && rules.tail !== undefined && !rules.follow ? new Map<Lane, Piece[]>() : null;
+    rules.grep !== undefined && rules.tail !== undefined && !rules.follow ? new Map<Source, Piece[]>() : null;
+  /** The number in front of a worker's lines is made once. */
+  let fronts = new Map<Source, string>();
 
   function say(): void {
     printed = true;
@@ -75,28 +77,33 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
     announce = undefined;
   }
 
-  function emit(from: readonly Lane[], piece: Piece): void {
+  function emit(from: Source | readonly Source[], piece: Piece): void {
     if (rules.grep !== undefined && !rules.grep.test(piece.text)) return;
-    const [lane] = from;
-    if (lastMatches === null || lane === undefined) return put(from, piece);
-    const matches = lastMatches.get(lane) ?? [];
+    if (lastMatches === null || !('queue' in from)) return put(from, piece);
+    const matches = lastMatches.get(from) ?? [];
     matches.push(piece);
     if (matches.length > (rules.tail ?? 0)) matches.shift();
-    lastMatches.set(lane, matches);
+    lastMatches.set(from, matches);
   }
 
-  function put(from: readonly Lane[], piece: Piece): void {
-    say();
-    const [lane] = from;
+  function put(from: Source | readonly Source[], piece: Piece): void {
+    if (announce !== undefined || !printed) say();
+    const source = 'queue' in from ? from : from[0];
     // Long lines of two files that come in parts at the same time: each part gets a line of its own.
-    if (inside !== undefined && inside !== lane) text += '\n';
-    const continues = inside !== undefined && inside === lane;
-    text += lineText(
-      { attempt: attemptOf(from), workers: workersOf(from), piece, continues },
-      workersOf(sources),
-      rules,
-    );
-    inside = piece.ends || rules.form === 'json' ? undefined : lane;
+    if (inside !== undefined && inside !== source) text += '\n';
+    const continues = inside !== undefined && inside === source;
+    text += rules.form === 'json' ? jsonLine(source, piece) : (continues ? '' : frontOf(from)) + bodyText(piece, rules);
+    inside = piece.ends || rules.form === 'json' ? undefined : source;
+  }
+
+  function frontOf(from: Source | readonly Source[]): string {
+    if (!rules.numbered) return '';
+    if (!('queue' in from)) return frontText(workersOf(from), workersOf(sources), rules);
+    const known = fronts.get(from);
+    if (known !== undefined) return known;
+    const front = frontText(workersOf([from]), workersOf(sources), rules);
+    fronts.set(from, front);
+    return front;
   }
 
   async function write(): Promise<void> {
@@ -111,8 +118,8 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
     while (source.queue.size < lookahead && source.state !== 'ended') {
       const bytes = await nextBlock(source);
       source.state = bytes.length > 0 ? 'more' : complete ? 'ended' : 'later';
-      if (source.state === 'ended') source.splitter.end();
-      else source.splitter.push(bytes);
+      if (source.state === 'ended') source.splitter.end(readAt);
+      else source.splitter.push(bytes, readAt);
       if (source.state === 'later') return;
     }
   }
@@ -162,14 +169,16 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
       const isWhole = rules.tail === undefined || lastMatches !== null || !isFirst;
       const offset = isWhole ? 0 : await offsetOfLast(file, rules.tail ?? 0);
       const queue = createQueue();
-      const splitter = createSplitter(splitRules(rules), (piece) => queue.add({ piece, at: readAt }));
+      const splitter = createSplitter(splitRules(rules), (piece) => queue.add(piece));
       sources.push({ worker, queue, state: 'more', file, path, attempt, splitter, offset });
+      // The column of numbers may have become wider.
+      fronts = new Map();
       return true;
     },
     pump: (now, before) => pumpAll(now, before, false),
     async finish(now, before) {
       await pumpAll(now, before, true);
-      for (const [lane, pieces] of lastMatches ?? []) for (const piece of pieces) put([lane], piece);
+      for (const [source, pieces] of lastMatches ?? []) for (const piece of pieces) put(source, piece);
       lastMatches?.clear();
       if (inside !== undefined) text += '\n';
       inside = undefined;
@@ -217,7 +226,6 @@ function workersOf(lanes: readonly Lane[]): readonly WorkerId[] {
   return lanes.flatMap(({ worker }) => (worker === null ? [] : [worker]));
 }
 
-function attemptOf(lanes: readonly Lane[]): number | null {
-  // Only our own sources are ever mixed.
-  return (lanes as readonly Source[])[0]?.attempt ?? null;
+function jsonLine(source: Source | undefined, piece: Piece): string {
+  return jsonText({ attempt: source?.attempt ?? null, worker: source?.worker ?? null }, piece);
 }

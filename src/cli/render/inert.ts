@@ -16,6 +16,11 @@ export function inert(text: string, colour = true): string {
   });
 }
 
+/** True when `inert` would change nothing in any line of this text. Asked of a block, it spares the question for each line. */
+export function isInert(block: string): boolean {
+  return !hasControlInLines.test(block);
+}
+
 /** The same for one cell of a table or one line of a sentence: there, a tab or a colour is out of place too. */
 export function inertWord(text: string): string {
   return inert(text, false).replaceAll('\t', ' ');
@@ -71,6 +76,7 @@ function validAt(bytes: Uint8Array, at: number): number {
 const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const escape = '\u001b';
 const hasControl = /[^\P{Cc}\t]|[\u202a-\u202e\u2066-\u2069]/u;
+const hasControlInLines = /[^\P{Cc}\t\n]|[\u202a-\u202e\u2066-\u2069]/u;
 const control = /\p{Cc}(\[[0-9;:]*m)?|[\u202a-\u202e\u2066-\u2069]/gu;
 
 function hex(value: number, digits: number): string {
