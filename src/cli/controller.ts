@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '../app/client.ts';
 import { JobmanError } from '../app/errors.ts';
+import type { Duration } from '../core/time.ts';
 import type { Cli } from './context.ts';
 
 /** Tells the controller that there is something to do; starts one where none is, and says so. */
@@ -11,6 +12,9 @@ export async function wake(cli: Cli, client: Client): Promise<void> {
   const said = await client.wake();
   if (said !== null) cli.note(said);
 }
+
+/** Whoever waits for a job looks this often whether somebody works on it. */
+export const controllerEvery: Duration = 5_000;
 
 /** While a job is followed: a controller that died is replaced. A failure is said and tried again later. */
 export async function keepController(cli: Cli, client: Client): Promise<void> {

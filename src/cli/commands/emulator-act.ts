@@ -14,7 +14,7 @@ export async function act(cli: Cli, _flags: object, ...args: readonly string[]):
 }
 
 /** `preempt 1 --delay=5s --hard`: the verb, its target, and options; one without a value is `true`. Throws a usage error. */
-export function takeApart(words: readonly string[]): {
+function takeApart(words: readonly string[]): {
   readonly verb: string;
   readonly target: string | undefined;
   readonly options: Readonly<Record<string, string>>;

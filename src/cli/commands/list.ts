@@ -44,7 +44,7 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
   return exitCode.ok;
 }
 
-export function queryOf(flags: ListFlags): ListQuery {
+function queryOf(flags: ListFlags): ListQuery {
   return {
     ...(flags.user === undefined ? {} : { owner: flags.user }),
     ...(flags.phase === undefined ? {} : { phases: flags.phase }),
@@ -55,7 +55,7 @@ export function queryOf(flags: ListFlags): ListQuery {
 }
 
 /** How many are shown and how the others are seen; or what makes a first one. */
-export function footer({ rows, more }: JobList, query: ListQuery): string {
+function footer({ rows, more }: JobList, query: ListQuery): string {
   if (rows.length > 0) {
     return more === 0
       ? countText(rows.length, 'job')

@@ -5,7 +5,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { lengthText } from '../../app/figures.ts';
 import type { Duration } from '../../core/time.ts';
 import { complainAbout, refsOf, type Cli, type GlobalFlags } from '../context.ts';
-import { keepController } from '../controller.ts';
+import { controllerEvery, keepController } from '../controller.ts';
 import { leaveOnSignal, pause } from '../follow/loop.ts';
 import { verdictLine } from '../follow/verdict.ts';
 import { rowJson } from '../json.ts';
@@ -17,7 +17,6 @@ export interface WaitFlags {
 }
 
 const lookEvery: Duration = 250;
-const controllerEvery: Duration = 5_000;
 
 export async function wait(cli: Cli, flags: WaitFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { io } = cli;

@@ -8,7 +8,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Event } from '../../core/decision.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
-import { keepController } from '../controller.ts';
+import { controllerEvery, keepController } from '../controller.ts';
 import type { LogStream } from '../logs/stream.ts';
 import { isSettled } from '../settled.ts';
 
@@ -47,7 +47,6 @@ const refreshEvery: Duration = 1_000;
 const quietAfterEnd: Duration = 600;
 /** A job that settled this long ago has no log on its way any more. */
 const longSettled: Duration = 5_000;
-const controllerEvery: Duration = 5_000;
 /** Growth that is told in many small steps is answered in few. */
 const growthPause: Duration = 40;
 
@@ -64,9 +63,12 @@ export async function followJob(options: FollowOptions): Promise<FollowEnd> {
   let printedAt = shownAt;
   let attempt: number | null = null;
   let isFirst = true;
+  let isBehind = false;
 
   const pump = async (): Promise<void> => {
-    if ((await logs?.pump(io.now(), follower.clear)) === true) printedAt = io.now();
+    const printed = (await logs?.pump(io.now(), follower.clear)) ?? 'nothing';
+    isBehind = printed === 'behind';
+    if (printed !== 'nothing') printedAt = io.now();
   };
   const findLogs = async (): Promise<void> => {
     if (logs === null) return;
@@ -118,7 +120,7 @@ export async function followJob(options: FollowOptions): Promise<FollowEnd> {
         controllerAt = now;
         await keepController(cli, client);
       }
-      await Promise.race([pause(lookEvery, leave), files.grown()]);
+      if (!isBehind) await Promise.race([pause(lookEvery, leave), files.grown()]);
     }
   } finally {
     files.close();

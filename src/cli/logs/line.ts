@@ -53,7 +53,7 @@ function forPipe(text: string): string {
 }
 
 /** `9.5 MB`. */
-export function bytesText(bytes: number): string {
+function bytesText(bytes: number): string {
   if (bytes < 1_000) return `${bytes} bytes`;
   if (bytes < 1_000_000) return `${(bytes / 1_000).toFixed(1)} kB`;
   if (bytes < 1_000_000_000) return `${(bytes / 1_000_000).toFixed(1)} MB`;

@@ -28,10 +28,11 @@ export interface LogStream {
    */
   add(file: LogFile, isFirst: boolean): Promise<boolean>;
   /**
-   * Prints all that can be printed now. `before` is called once ahead of the first text. Resolves with true when
-   * something was printed. Stops early when nobody reads any more.
+   * Prints what can be printed now, `before` being called once ahead of the first text. `behind`: there was more than
+   * one call prints, so that whoever calls stays able to do other things as well; ask again at once. Stops early when
+   * nobody reads any more.
    */
-  pump(now: Instant, before?: () => void): Promise<boolean>;
+  pump(now: Instant, before?: () => void): Promise<'nothing' | 'some' | 'behind'>;
   /** Prints what still waits, as when nothing more will come, and lets go of the files: the next try begins anew. */
   finish(now: Instant, before?: () => void): Promise<boolean>;
   /** Lines that are begun and not ended, as a progress bar is; for a terminal to show below. */
@@ -46,6 +47,8 @@ const pipeMost = 1024 * 1024;
 const blockSize = 64 * 1024;
 /** How much text is gathered before it is written. */
 const writeSize = 64 * 1024;
+/** A program may print faster than anybody reads; one call of `pump` ends after this many bytes. */
+const pumpMost = 8 * 1024 * 1024;
 /** How long a line waits for the same one of other workers, in milliseconds. */
 const patience = 300;
 
@@ -63,11 +66,15 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
   let printed = false;
   let announce: (() => void) | undefined;
   let readAt: Instant = 0;
+  /** How many bytes this call may still read. */
+  let budget = 0;
   /** The file whose long line has come in part only, so that its next part continues the line. */
   let inside: Source | undefined;
   /** Where the last matches are wanted, they are known only at the end. */
   const lastMatches =
     rules.grep !== undefined && rules.tail !== undefined && !rules.follow ? new Map<Source, Piece[]>() : null;
+  // The last matches of each worker are found out one by one.
+  const fold = rules.fold && lastMatches === null;
   /** The number in front of a worker's lines is made once. */
   let fronts = new Map<Source, string>();
 
@@ -115,8 +122,9 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
 
   /** Reads until there is enough to compare, or nothing more: for now, or for good when the file is `complete`. */
   async function fill(source: Source, complete: boolean): Promise<void> {
-    while (source.queue.size < lookahead && source.state !== 'ended') {
+    while (source.queue.size < lookahead && source.state !== 'ended' && budget > 0) {
       const bytes = await nextBlock(source);
+      budget -= bytes.length;
       source.state = bytes.length > 0 ? 'more' : complete ? 'ended' : 'later';
       if (source.state === 'ended') source.splitter.end(readAt);
       else source.splitter.push(bytes, readAt);
@@ -128,9 +136,9 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
     for (;;) {
       for (const source of sources) await fill(source, complete);
       const before = waitingIn(sources);
-      mix(sources, { fold: rules.fold, patience }, readAt, emit);
+      mix(sources, { fold, patience }, readAt, emit);
       if (text.length >= writeSize) await write();
-      if (stdout.closed || waitingIn(sources) === before) return;
+      if (stdout.closed || budget <= 0 || waitingIn(sources) === before) return;
     }
   }
 
@@ -140,19 +148,20 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
         say();
         stdout.write(bytes);
         await stdout.flush();
-        if (stdout.closed) return;
+        budget -= bytes.length;
+        if (stdout.closed || budget <= 0) return;
       }
     }
   }
 
-  async function pumpAll(now: Instant, before: (() => void) | undefined, complete: boolean): Promise<boolean> {
+  async function pumpAll(now: Instant, before: (() => void) | undefined, complete: boolean): Promise<void> {
+    budget = complete ? Number.POSITIVE_INFINITY : pumpMost;
     printed = false;
     announce = before;
     readAt = now;
     if (rules.form === 'raw') await pumpBytes();
     else await pumpLines(complete);
     await write();
-    return printed;
   }
 
   async function close(): Promise<void> {
@@ -175,7 +184,10 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
       fronts = new Map();
       return true;
     },
-    pump: (now, before) => pumpAll(now, before, false),
+    async pump(now, before) {
+      await pumpAll(now, before, false);
+      return budget <= 0 ? 'behind' : printed ? 'some' : 'nothing';
+    },
     async finish(now, before) {
       await pumpAll(now, before, true);
       for (const [source, pieces] of lastMatches ?? []) for (const piece of pieces) put(source, piece);

@@ -96,7 +96,7 @@ function tries(view: JobView, layout: ShowLayout): readonly string[] {
 }
 
 /** How long a try waited for its capacity, was set up, and ran; null for what has not begun. */
-export function spans(
+function spans(
   attempt: AttemptView,
   ready: Instant | null,
   now: Instant,
