@@ -38,11 +38,12 @@ export function createHostKeys(home: string): HostKeys {
   return {
     pinned,
     async pin(name, key) {
+      const target = file(name);
       await mkdir(folder, { recursive: true, mode: 0o700 });
       const fresh = join(folder, `.${name}.${randomBytes(6).toString('hex')}`);
       await writeFile(fresh, `${name} ${key}\n`, { mode: 0o600 });
       try {
-        await link(fresh, file(name));
+        await link(fresh, target);
       } catch (error) {
         if (codeOf(error) !== 'EEXIST') throw error;
       } finally {

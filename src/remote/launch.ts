@@ -119,6 +119,8 @@ printf '' 2>/dev/null >>"$dir/log" || give_up "cannot write below $root"
 read_clock
 read_ticks $$
 printf '%s %s %s %s\\n' $$ "$ticks" "$boot" "$now" >"$dir/pid" 2>/dev/null || give_up "cannot write below $root"
+# Room for the last word, so that a program that fills the disk can still be told how it ended.
+printf '%39s\\n' '' >"$dir/exit.new" 2>/dev/null || give_up "cannot write below $root"
 echo started
 exec >/dev/null 2>&1
 
@@ -198,5 +200,5 @@ if [ -n "$mark" ]; then
 fi
 
 read_clock
-printf '%s %s\\n' "$code" "$now" >"$dir/exit.new" && mv "$dir/exit.new" "$dir/exit"
+printf '%-39s\\n' "$code $now" 1<>"$dir/exit.new" && mv "$dir/exit.new" "$dir/exit"
 `;

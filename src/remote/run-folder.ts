@@ -3,7 +3,7 @@
 //   <root>/attempt_<n>/   script  env  launch   what was to run
 //                         pid                   pid, start in clock ticks since boot, boot id, start in ms; one line
 //                         log                   output and errors together, byte for byte
-//                         exit                  exit code, end in ms; one line, complete from the moment it is there
+//                         exit                  exit code, end in ms, blanks; one line, complete from the moment it is there
 //                         asked                 there once the program was asked to stop
 //                         never                 there when the attempt was stopped before it had begun: it will never run
 //   <root>/start_<n>.*/   what a launcher takes with it when it has won attempt_<n>; a leftover of a cut start is harmless

@@ -252,7 +252,7 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     // Others waited for the same one, and it may be full by now, or closed again by a host that wants nobody.
     if (tries === 0)
       return { problem: opened.why === '' ? `${line.target.host} has no room for another session` : opened.why };
-    return take(line, tries - 1);
+    return take(line, opened.isOpen ? tries : tries - 1);
   }
 
   function giveBack(connection: Connection): void {

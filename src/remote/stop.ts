@@ -76,7 +76,7 @@ done
 if [ ! -e "$dir/exit" ]; then
   if read_pid "$dir"; then
     read_clock
-    printf '137 %s\\n' "$now" >"$dir/exit.new" && mv "$dir/exit.new" "$dir/exit"
+    printf '%-39s\\n' "137 $now" 1<>"$dir/exit.new" && mv "$dir/exit.new" "$dir/exit"
   else
     printf '' >"$dir/never"
   fi

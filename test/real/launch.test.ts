@@ -1,6 +1,9 @@
 /** The machine that jobman runs on as a worker: natively, and through the shell texts that remote hosts run. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { createLocalMachines, localRoot } from '../../src/backends/local/machines.ts';
 import { createMachines } from '../../src/backends/machines.ts';
@@ -9,7 +12,7 @@ import { createLocalTransport } from '../../src/remote/transport.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { openWorld } from '../support/world.ts';
 import type { Ground } from '../remote/machines-contract.ts';
-import { machinesContract, testRef } from '../remote/machines-contract.ts';
+import { launchOf, machinesContract, reach, tail, testRef } from '../remote/machines-contract.ts';
 
 let jobs = 0;
 
@@ -18,6 +21,7 @@ function openHost(t: TestContext): Pick<Ground, 'ref' | 'home' | 'bootIdFile' | 
   readonly env: Record<string, string>;
   readonly jobmanHome: string;
   readonly folder: string;
+  readonly atEnd: (undo: () => void) => void;
 } {
   const world = openWorld(t);
   const home = join(world.folder, 'a home');
@@ -27,11 +31,20 @@ function openHost(t: TestContext): Pick<Ground, 'ref' | 'home' | 'bootIdFile' | 
   const env = { ...world.env, HOME: home, JOBMAN_BOOT_ID_FILE: bootIdFile };
   jobs += 1;
   const ref = testRef(String(jobs).padStart(6, '0'));
-  return { ref, home, bootIdFile, stepLog: [], env, jobmanHome: world.home, folder: world.folder };
+  return {
+    ref,
+    home,
+    bootIdFile,
+    stepLog: [],
+    env,
+    jobmanHome: world.home,
+    folder: world.folder,
+    atEnd: (undo) => world.atEnd(undo),
+  };
 }
 
-machinesContract('this machine', (t) => {
-  const host = openHost(t);
+/** This machine as a worker, natively. */
+function openThisMachine(host: ReturnType<typeof openHost>): Ground {
   const machines = createLocalMachines({
     home: host.jobmanHome,
     env: host.env,
@@ -44,7 +57,38 @@ machinesContract('this machine', (t) => {
     changed: () => undefined,
     recheckEvery: 200,
   });
-  return Promise.resolve({ ...host, machines, root: localRoot(host.jobmanHome, host.ref.job, host.ref.worker) });
+  return { ...host, machines, root: localRoot(host.jobmanHome, host.ref.job, host.ref.worker) };
+}
+
+machinesContract('this machine', (t) => Promise.resolve(openThisMachine(openHost(t))));
+
+test('two hundred megabytes come through, every byte counted', async (t) => {
+  const ground = openThisMachine(openHost(t));
+  const script = 'yes 0123456789abcde | head -c 200000000';
+  assert.deepEqual(await ground.machines.start(ground.ref, launchOf(1, script)), { kind: 'done' });
+  const { bytes, end } = await tail(ground, 1);
+  assert.equal(end, 'ended');
+  assert.equal(bytes.length, 200_000_000);
+  assert.equal(bytes.subarray(-16).toString(), '0123456789abcde\n');
+});
+
+test('on a full disk a start fails and can be tried again, and a program that fills it still has its exit', async (t) => {
+  const host = openHost(t);
+  mkdirSync(host.jobmanHome, { recursive: true });
+  const isMounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', host.jobmanHome]).status === 0;
+  if (!requireReal(t, 'leave to mount a tmpfs', isMounted)) return;
+  host.atEnd(() => {
+    spawnSync('umount', [host.jobmanHome]);
+  });
+  const ground = openThisMachine(host);
+  const filler = join(host.jobmanHome, 'filler');
+  spawnSync('sh', ['-c', 'cat /dev/zero >"$1" 2>/dev/null', 'sh', filler]);
+  const refused = await ground.machines.start(ground.ref, launchOf(1, 'echo never'));
+  assert.equal(refused.kind, 'failed', JSON.stringify(refused));
+  spawnSync('rm', [filler]);
+  assert.deepEqual(await ground.machines.start(ground.ref, launchOf(1, 'cat /dev/zero; exit 6')), { kind: 'done' });
+  const run = await reach(ground, 1, 'exited');
+  assert.equal(run.state === 'exited' && run.exitCode, 6);
 });
 
 /** The shell texts, with every program they use taken from that folder of names. */

@@ -73,7 +73,7 @@ export function attemptsBelow(root: string): readonly number[] {
 
 /** The exit as the launcher or a kill wrote it; undefined while there is none. */
 export function readExit(path: string): Exit | undefined {
-  const words = readLine(join(path, 'exit'))?.split(' ');
+  const words = readLine(join(path, 'exit'))?.trimEnd().split(' ');
   return words?.length === 2 ? { code: Number(words[0]), endedAt: Number(words[1]) } : undefined;
 }
 

@@ -1,0 +1,67 @@
+/** The log mirror loses and repeats no byte, however often whoever follows is killed. `JOBMAN_KILLS=1000` for the long run. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createLocalMachines, localRoot } from '../../src/backends/local/machines.ts';
+import { createMachines } from '../../src/backends/machines.ts';
+import { remoteRoot } from '../../src/remote/run-folder.ts';
+import { createSshPool } from '../../src/remote/ssh.ts';
+import { killsWanted, mirrorWithKills, writerFor } from '../remote/log-kills.ts';
+import { launchOf, testRef } from '../remote/machines-contract.ts';
+import { openSshd } from '../remote/sshd.ts';
+import { openWorld } from '../support/world.ts';
+
+const common = {
+  stepLog: () => Promise.resolve(),
+  readFile: () => Promise.reject(new Error('no files')),
+  now: Date.now,
+};
+const kills = killsWanted();
+
+test(`a mirror on this machine that is killed ${kills} times copies every byte once`, async (t) => {
+  const world = openWorld(t);
+  const ref = testRef('000001');
+  const machines = createLocalMachines({
+    ...common,
+    home: world.home,
+    env: world.env,
+    userHome: world.folder,
+    changed: () => undefined,
+  });
+  assert.deepEqual(await machines.start(ref, launchOf(1, writerFor(kills))), { kind: 'done' });
+  const task = { ref, attempt: 1, copy: join(world.folder, 'copy'), home: world.home, ssh: null };
+  const copy = await mirrorWithKills(task, { kills, env: world.env, seed: 1 });
+  assert.ok(copy.equals(readFileSync(join(localRoot(world.home, ref.job, 0), 'attempt_1/log'))));
+});
+
+test(`a mirror over SSH that is killed ${kills} times copies every byte once`, async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const { world } = sshd;
+  const ref = testRef('000002');
+  const target = {
+    host: sshd.host,
+    port: sshd.port,
+    user: sshd.user,
+    keyFile: sshd.keyFile,
+    pin: 'kills',
+    hostKeys: [],
+    userConfig: false,
+  };
+  const pool = createSshPool({ home: world.home, user: sshd.user, userHome: sshd.home, agent: null, sshArgs: [] });
+  world.atEnd(() => {
+    pool.close();
+  });
+  const machines = createMachines({
+    ...common,
+    reach: () => Promise.resolve({ kind: 'open', transport: pool.transport(target) }),
+    root: (each) => remoteRoot(each.job),
+    forget: () => undefined,
+  });
+  assert.deepEqual(await machines.start(ref, launchOf(1, writerFor(kills))), { kind: 'done' });
+  const task = { ref, attempt: 1, copy: join(world.folder, 'copy'), home: world.home, ssh: target };
+  const copy = await mirrorWithKills(task, { kills, env: world.env, seed: 2 });
+  const { installation, id } = ref.job;
+  assert.ok(copy.equals(readFileSync(join(sshd.home, '.jobman/runs', installation, id, 'attempt_1/log'))));
+});

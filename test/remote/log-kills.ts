@@ -1,0 +1,48 @@
+/** Kills a mirror at arbitrary bytes, again and again, and lets the next go on from the length of the copy. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { MirrorTask } from './mirror-child.ts';
+
+const child = join(import.meta.dirname, 'mirror-child.ts');
+
+/** The number of kills: few in every run of the tests, a thousand where somebody asks for them. */
+export function killsWanted(env: Readonly<Record<string, string | undefined>> = process.env): number {
+  return Number(env['JOBMAN_KILLS'] ?? 12);
+}
+
+/** A program that writes more than all mirrors together will take before they are killed, some of it while they follow. */
+export function writerFor(kills: number): string {
+  return `i=0; while [ $i -lt ${Math.ceil(kills / 2) + 4} ]; do head -c 65536 /dev/urandom; i=$((i + 1)); sleep 0.02; done`;
+}
+
+/** Answers the copy, complete; fails when a mirror ended otherwise than by its kill or at the end. */
+export async function mirrorWithKills(
+  task: Omit<MirrorTask, 'killAt'>,
+  options: { readonly kills: number; readonly env: Readonly<Record<string, string>>; readonly seed: number },
+): Promise<Buffer> {
+  writeFileSync(task.copy, '');
+  let seed = options.seed;
+  // Numerical Recipes' constants: any will do that give the same story for the same seed.
+  const chance = (below: number): number => {
+    seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0;
+    return seed % below;
+  };
+  const mirror = async (killAt: number | null): Promise<string> => {
+    const run = spawn(process.execPath, [child, JSON.stringify({ ...task, killAt })], {
+      env: options.env,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+    const [code, signal] = (await once(run, 'exit')) as [number | null, string | null];
+    return signal ?? String(code);
+  };
+  for (let kill = 0; kill < options.kills; kill += 1) {
+    const killAt = statSync(task.copy).size + 1 + chance(60_000);
+    assert.equal(await mirror(killAt), 'SIGKILL', `kill ${kill} of seed ${options.seed}`);
+    assert.equal(statSync(task.copy).size, killAt);
+  }
+  assert.equal(await mirror(null), '0');
+  return readFileSync(task.copy);
+}
