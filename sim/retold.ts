@@ -4,7 +4,7 @@ import type { Event } from '../src/core/decision.ts';
 import type { Job } from '../src/core/job.ts';
 
 interface AttemptTold {
-  readonly allocation: number;
+  allocation: number;
   readonly stage: number;
   started: boolean;
   ending: string | null;
@@ -48,6 +48,9 @@ export function retold(events: readonly Event[]): Retold {
           ending: null,
           ended: null,
         };
+        break;
+      case 'attempt_moved':
+        withTold(attempts[event.attempt - 1], (told) => (told.allocation = event.allocation));
         break;
       case 'attempt_started':
         withTold(attempts[event.attempt - 1], (told) => (told.started = true));

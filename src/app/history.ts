@@ -19,6 +19,8 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
       const pause = wait > 0 ? `, in ${lengthText(wait)}` : '';
       return `attempt ${event.attempt} on allocation ${event.allocation}: ${startWords[event.how]}, stage ${event.stage}${pause}`;
     }
+    case 'attempt_moved':
+      return `attempt ${event.attempt} goes on to allocation ${event.allocation}`;
     case 'allocation_requested':
       return event.ownership === 'owned'
         ? `allocation ${event.allocation} asked: ${capacityText(job)}, called ${event.name}`

@@ -9,7 +9,7 @@ import {
   lastAttempt,
   openAttempt,
 } from '../core/job.ts';
-import { nextTryAt, waitingSince } from '../core/allocate.ts';
+import { nextTryAt } from '../core/allocate.ts';
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
 import { budgetOf } from '../core/recover.ts';
 import type { WorkerId } from '../core/spec.ts';
@@ -132,7 +132,7 @@ function waitPhrase(job: Job, now: Instant): string | undefined {
   const allocation = attempt === undefined ? undefined : job.allocations[attempt.allocation - 1];
   if (attempt === undefined || allocation === undefined) return undefined;
   if (attempt.notBefore > now) return `next try in ${lengthText(attempt.notBefore - now)}`;
-  const waits = ageText(now - waitingSince(job, attempt));
+  const waits = ageText(now - attempt.createdAt);
   if (allocation.lastFailure !== null) return `${refusalWords[allocation.lastFailure.error.kind]} for ${waits}`;
   if (allocation.seen?.state === 'waiting') return `no capacity for ${waits}`;
   return allocation.requestedAt !== null && allocation.readyAt === null ? `asked ${waits} ago` : undefined;

@@ -1,10 +1,10 @@
 // Allocate: asking for capacity, at what pace, and letting it go.
 
-import { chain, told, unchanged, withAllocation } from './change.ts';
+import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import type { Action } from './decision.ts';
 import { allocationOf, lastAllocation } from './job.ts';
-import type { Allocation, Attempt, CloudErrorKind, Job } from './job.ts';
+import type { Allocation, Attempt, CloudError, CloudErrorKind, Job } from './job.ts';
 import type { AllocationSeen, Fact } from './observation.ts';
 import { between, doubling, later } from './pace.ts';
 import { planted } from './plant.ts';
@@ -82,24 +82,44 @@ export function nextTryAt(job: Job, allocation: Allocation): Instant {
   return lastFailure.at + pace(lastFailure.error.kind, requestFailures, job.id, allocation.ordinal);
 }
 
-/**
- * Since when the job waits for the capacity of that attempt: attempts that ended because none was given, and were followed
- * by it belong to the same wait. An owner's word begins a new one.
- */
-export function waitingSince(job: Job, attempt: Attempt): Instant {
-  let first = attempt;
-  for (let index = attempt.ordinal - 2; index >= 0 && !first.asked; index -= 1) {
-    const earlier = job.attempts[index];
-    if (earlier?.ending?.reason !== 'allocation_failed') break;
-    first = earlier;
-  }
-  return first.createdAt;
-}
-
-/** When the owner's patience for capacity ends; undefined when it has no end. */
+/** When the owner's patience for the capacity of that attempt ends; undefined when it has no end. */
 export function capacityWaitEnd(job: Job, attempt: Attempt): Instant | undefined {
   const { capacityWait } = job.spec.limits;
-  return capacityWait === null ? undefined : waitingSince(job, attempt) + capacityWait;
+  return capacityWait === null ? undefined : attempt.createdAt + capacityWait;
+}
+
+/** The class of the error that an allocation was lost with before it was ready. */
+export function lossKind(allocation: Allocation): CloudErrorKind {
+  return allocation.lastFailure?.error.kind ?? 'internal';
+}
+
+/**
+ * Another allocation for an attempt of which the last came to nothing, at the pace of its error. It is still the same
+ * attempt: those count tries at the command, and nothing was tried. Waits are counted per attempt too, so the owner's word,
+ * which makes a new one, is a new chance.
+ */
+export function askAnew(job: Job, attempt: Attempt, now: Instant): Change {
+  const failed = allocationOf(job, attempt.allocation);
+  const inVain = job.allocations.filter(
+    ({ readyAt, requestedAt }) => readyAt === null && requestedAt !== null && requestedAt >= attempt.createdAt,
+  );
+  const error: CloudError = failed.lastFailure?.error ?? {
+    kind: lossKind(failed),
+    message: 'it came to nothing',
+    raw: '',
+  };
+  const notBefore = now + pace(error.kind, Math.max(1, inVain.length), job.id, failed.ordinal);
+  return chain(
+    told(job, now, { kind: 'allocation_refused', allocation: failed.ordinal, error, nextAt: notBefore }),
+    (next) => release(next, failed.ordinal, 'it came to nothing', now),
+    (next) => addAllocation(next, now),
+    (next) => {
+      const { ordinal } = attempt;
+      const allocation = next.allocations.length;
+      const moved = withAttempt(next, ordinal, { allocation, notBefore });
+      return told(moved, now, { kind: 'attempt_moved', attempt: ordinal, allocation, notBefore });
+    },
+  );
 }
 
 // ------------------------------------------------------------------------------------------ coming

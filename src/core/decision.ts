@@ -79,6 +79,13 @@ export type EventBody =
       readonly allocation: number;
       readonly notBefore: Instant;
     }
+  /** No capacity came of its allocation; it goes on with another, not asked for before that moment. */
+  | {
+      readonly kind: 'attempt_moved';
+      readonly attempt: number;
+      readonly allocation: number;
+      readonly notBefore: Instant;
+    }
   | {
       readonly kind: 'allocation_requested';
       readonly allocation: number;

@@ -1,7 +1,7 @@
 // Fold: the first movement. What came back from actions and what looks have shown is written into the record, and only
 // what changes something. Nothing is decided here but what may be believed.
 
-import { isPermanent, markRequested, mayRequest, nextTryAt, secondLookAfter } from './allocate.ts';
+import { isPermanent, leaving, markRequested, mayRequest, nextTryAt, secondLookAfter } from './allocate.ts';
 import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import { lastAllocation, openAttempt } from './job.ts';
@@ -150,6 +150,8 @@ function withTry(
 function foldLook(job: Job, { allocation: ordinal, fact }: AllocationFact, now: Instant): Change {
   const allocation = job.allocations[ordinal - 1];
   if (allocation === undefined || allocation.goneAt !== null) return unchanged(job);
+  // A re-applied one has the name of the one before. While that is on its way out, what bears the name is still that.
+  if (leaving(job).some((one) => one.ordinal < ordinal && one.name === allocation.name)) return unchanged(job);
   if (fact.kind === 'unknown') {
     if (!planted('unknown-is-absent')) return unchanged(job);
     return foldLook(

@@ -65,6 +65,10 @@ export function tell(events: readonly Event[]): Tale {
         });
         break;
       }
+      case 'attempt_moved':
+        allocation(event.allocation);
+        Object.assign(attempt(event.attempt), { allocation: event.allocation, notBefore: event.notBefore });
+        break;
       case 'allocation_requested':
         allocation(event.allocation)['requestedAt'] = event.at;
         break;

@@ -65,7 +65,7 @@ export interface Attempt {
   readonly asked: boolean;
   /** As in the wish that it answers. */
   readonly commandOnly?: true;
-  /** The allocation that it runs on. */
+  /** The allocation that it runs on; another one after it, as long as none was ready. */
   readonly allocation: number;
   readonly createdAt: Instant;
   /** Not before this moment may capacity be asked or the command be started for it (backoff). */

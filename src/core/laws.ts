@@ -219,12 +219,23 @@ function onlyWhatIsOurs({ before, observation, decision }: Pass): readonly strin
   }
   for (const { ordinal, ownership, name, releasedAt } of decision.job.allocations) {
     const isNews = releasedAt !== null && (allocationIn(before, ordinal)?.releasedAt ?? null) === null;
-    const hasRule = decision.events.some((event) => event.kind === 'rule_applied' && event.on === 'new');
-    const isEnding = decision.job.attempts.some((one) => one.allocation === ordinal && one.ending !== null);
-    if (isNews && ownership === 'standing' && !hasRule && !isEnding)
+    if (isNews && ownership === 'standing' && !isReapplied(decision.job, ordinal))
       found.push(`${name} is standing and is let go without a rule`);
   }
   return found;
+}
+
+/** Whether a rule wants a new one after what ended on it; or has wanted it of an earlier one, and none came to be ready since. */
+function isReapplied(job: Job, ordinal: number): boolean {
+  const { rules } = job.spec.recovery;
+  const endings = job.attempts.flatMap((one) =>
+    one.allocation === ordinal && one.ending !== null ? [one.ending] : [],
+  );
+  const hasRule = endings.some(({ reason }) =>
+    rules.some((rule) => rule.reason === reason && rule.answer.on === 'new'),
+  );
+  const isUnderWay = job.allocations.some((one) => one.ordinal < ordinal && one.releasedAt !== null);
+  return hasRule || (isUnderWay && allocationIn(job, ordinal)?.readyAt === null);
 }
 
 // ------------------------------------------------------------------------------------------ 4

@@ -2,14 +2,7 @@
 // the record; name the situation; one switch; hand back what is now true, what to tell, what to do and when to look again.
 // No clock, no chance, nothing outside: whatever happened to a job can be told again from its record and what was seen.
 
-import {
-  capacityTraits,
-  capacityWaitEnd,
-  markRequested,
-  releasesDue,
-  secondLookAfter,
-  waitingSince,
-} from './allocate.ts';
+import { askAnew, capacityTraits, capacityWaitEnd, markRequested, releasesDue, secondLookAfter } from './allocate.ts';
 import { answerWish } from './begin.ts';
 import { told, unchanged, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
@@ -92,6 +85,8 @@ function answerAttempt(view: View, attempt: Attempt, situation: Exclude<Situatio
       return request(view, attempt, situation.notBefore);
     case 'accepted':
       return rest(job, earliest(secondLook(view), patienceEnd(view, attempt)));
+    case 'no_capacity':
+      return goOn(askAnew(job, attempt, now), now);
     case 'coming':
       return rest(
         job,
@@ -196,8 +191,8 @@ function secondLook({ now, allocation }: View): Instant {
 }
 
 /** What has just been asked for may be ready in seconds; what has been waited for longer is looked at less often. */
-function nextGlance({ job, now, look }: View, attempt: Attempt): Instant {
-  const waited = now - waitingSince(job, attempt);
+function nextGlance({ now, look }: View, attempt: Attempt): Instant {
+  const waited = now - attempt.createdAt;
   if (look.kind === 'known' && look.value.state === 'provisioning')
     return now + between(2 * second, waited / 5, 5 * second);
   if (attempt.startedAt !== null) return now + 10 * second;

@@ -1,7 +1,6 @@
 // Recover: what follows the end of an attempt. The rules are data; the presets below are the table of docs/recovery.md.
 
-import { capacityTraits, capacityWaitEnd, isPermanent, pace } from './allocate.ts';
-import { allocationOf } from './job.ts';
+import { capacityTraits } from './allocate.ts';
 import type { Attempt, Evidence, Job, Settled, Wish } from './job.ts';
 import { doubling } from './pace.ts';
 import { betweenWorkers } from './patterns.ts';
@@ -72,7 +71,7 @@ export type Budget = keyof RecoverySpec['budget'];
 /**
  * Whose doing an end was, and so which budget it uses up. Machines that are taken away or fall silent are the
  * platform's doing. A non-zero exit is the program's own, whatever it printed: one that prints `GRPC error` on every
- * start must not go on for ever. An attempt that got no capacity never ran and uses up nothing; a success uses up nothing.
+ * start must not go on for ever. A success uses up nothing.
  */
 export function budgetOf(reason: Reason): Budget | null {
   switch (reason) {
@@ -116,7 +115,7 @@ export type Following =
       readonly stage: number;
       readonly on: Answer['on'];
       readonly notBefore: Instant;
-      readonly applied: Applied | null;
+      readonly applied: Applied;
     }
   /** The owner has a wish, which is answered before any rule. */
   | { readonly next: 'wish' }
@@ -141,10 +140,11 @@ export function whatFollows(job: Job, attempt: Attempt, now: Instant): Following
   switch (reason) {
     case 'stopped':
       return settleAs(stoppedWord(job));
+    // No rule answers these: the job's own limit, and capacity that will not come. What may still come is waited for
+    // within the attempt (askAnew in allocate.ts).
     case 'timed_out':
-      return settleAs('failed');
     case 'allocation_failed':
-      return afterNoCapacity(job, attempt, now);
+      return settleAs('failed');
     case 'succeeded':
     case 'preempted':
     case 'unreachable':
@@ -212,16 +212,4 @@ function pauseAfter(job: Job, attempt: Attempt, reason: RuledReason, used: reado
     case 'hung':
       return doubling(delay, delayMax, quick, job.id, attempt.ordinal);
   }
-}
-
-/** No capacity: the typed error decides, not a rule. Permanent ones end the job, the others set the pace of the next request. */
-function afterNoCapacity(job: Job, attempt: Attempt, now: Instant): Following {
-  const since = attempt.ending?.since ?? now;
-  const waitEnd = capacityWaitEnd(job, attempt);
-  const kind = allocationOf(job, attempt.allocation).lastFailure?.error.kind ?? 'internal';
-  if (isPermanent(kind) || (waitEnd !== undefined && waitEnd <= since)) return settleAs('failed');
-  const others = inThisChance(job, attempt);
-  const inRow = others.length - 1 - others.findLastIndex((one) => one.ending?.reason !== 'allocation_failed');
-  const wait = pace(kind, inRow, job.id, attempt.ordinal);
-  return { next: 'attempt', how: attempt.how, stage: attempt.stage, on: 'new', notBefore: now + wait, applied: null };
 }

@@ -1,7 +1,16 @@
 // Situation: the class that a job and what is seen of it fall in. The table is read from the top, the first match wins,
 // so each row may assume that none above it holds. Rows look and name; what to do about it is in `reconcile.ts`.
 
-import { capacityTraits, capacityWaitEnd, isLost, isPermanent, leaving, mayRequest, nextTryAt } from './allocate.ts';
+import {
+  capacityTraits,
+  capacityWaitEnd,
+  isLost,
+  isPermanent,
+  leaving,
+  lossKind,
+  mayRequest,
+  nextTryAt,
+} from './allocate.ts';
 import type { Attempt, Evidence } from './job.ts';
 import { planted } from './plant.ts';
 import { triesUsedUp, unprovenWorkers } from './prepare.ts';
@@ -41,6 +50,8 @@ export type Situation =
   | { readonly kind: 'to_request'; readonly notBefore: Instant }
   /** The allocation was accepted and does not show yet. */
   | { readonly kind: 'accepted' }
+  /** No capacity came of what was asked for; something else is to be asked for in its place. */
+  | { readonly kind: 'no_capacity' }
   /** The allocation is being waited for: in a queue, being made, or under repair. */
   | { readonly kind: 'coming' }
   /** Workers have steps before them, or do not answer. */
@@ -114,15 +125,22 @@ const table: readonly Row[] = [
     if (error === undefined || view.allocation?.readyAt !== null || view.allocation.acceptedAt !== null) return false;
     return isPermanent(error.kind) && mustEnd('allocation_failed', { detail: error.message, raw: error.raw });
   }),
-  // The allocation will not be usable again. Before it was ever ready that is a failure to get capacity, unless the cloud
-  // says that it took it; after that it is the cloud's act, by whatever word the cloud calls it.
+  // The allocation will not be usable again. After it was ready that is the cloud's act, by whatever word the cloud calls
+  // it; before, only where the cloud says that it took it.
   during((view) => {
-    const { allocation } = view;
+    const { allocation, look } = view;
     if (allocation === undefined || !isLost(allocation)) return false;
-    const evidence = { detail: lossDetail(view), ...rawError(view) };
-    const wasTaken =
-      allocation.readyAt !== null || (view.look.kind === 'known' && view.look.value.cause === 'preempted');
-    return mustEnd(wasTaken ? 'preempted' : 'allocation_failed', evidence);
+    const wasTaken = allocation.readyAt !== null || (look.kind === 'known' && look.value.cause === 'preempted');
+    return wasTaken && mustEnd('preempted', { detail: lossDetail(view), ...rawError(view) });
+  }),
+  // It never came to be ready. Nothing was tried on it, so the attempt goes on with another; unless asking again is
+  // pointless, or was never ours to do: a standing allocation is asked for only where a rule has let it go before.
+  during((view) => {
+    const { allocation, job } = view;
+    if (allocation === undefined || !isLost(allocation)) return false;
+    const isWorthAsking = !isPermanent(lossKind(allocation)) && mayRequest(job, allocation);
+    if (isWorthAsking) return { kind: 'no_capacity' };
+    return mustEnd('allocation_failed', { detail: lossDetail(view), ...rawError(view) });
   }),
   // One worker of many has failed: the attempt fails as a whole.
   during((view, attempt) => attempt.startedAt !== null && failureOf(view, attempt)),
@@ -313,7 +331,9 @@ function lossDetail({ allocation, look }: View): string {
   const detail = look.kind === 'known' && look.value.detail !== '' ? look.value.detail : allocation?.seen?.detail;
   const words = { absent: 'it is gone', releasing: 'somebody else deletes it', foreign: 'its name is taken' };
   const state = allocation?.seen?.state;
-  const word = state === 'absent' || state === 'releasing' || state === 'foreign' ? words[state] : 'the cloud took it';
+  const isFailure = allocation?.readyAt === null && look.kind === 'known' && look.value.cause !== 'preempted';
+  const taken = isFailure ? 'it failed before it was ready' : 'the cloud took it';
+  const word = state === 'absent' || state === 'releasing' || state === 'foreign' ? words[state] : taken;
   return detail === undefined || detail === '' ? word : `${word} (${detail})`;
 }
 

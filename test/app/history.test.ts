@@ -36,6 +36,12 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
         'attempt 2 on allocation 2: resumes, stage 1, in 38s',
       ],
     ],
+    attempt_moved: [
+      [
+        { kind: 'attempt_moved', attempt: 1, allocation: 2, notBefore: noon + 38 * second },
+        'attempt 1 goes on to allocation 2',
+      ],
+    ],
     allocation_requested: [
       [
         { kind: 'allocation_requested', allocation: 1, name: 'vit-000042-1', ownership: 'owned' },

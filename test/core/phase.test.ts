@@ -62,7 +62,7 @@ test('a first wait for capacity is queued, however many requests came to nothing
   world.pass();
   world.pass();
   world.nodes.set(1, { ...world.newNode('lost'), cause: 'failed' });
-  world.live(() => world.job.attempts.length > 1, 10 * minute);
+  world.live(() => world.job.allocations.length > 1, 10 * minute);
   assert.equal(phaseOf(world.job), 'queued');
 });
 

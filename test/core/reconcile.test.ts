@@ -4,12 +4,21 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { actionKey } from '../../src/core/decision.ts';
 import { lastAllocation, lastAttempt } from '../../src/core/job.ts';
+import { historyTellsTheState } from '../../src/core/history.ts';
 import { known, unknown } from '../../src/core/observation.ts';
 import { phaseOf } from '../../src/core/phase.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
 import { World, local, spec, step, tpu } from './world.ts';
 
 const standing = { ...tpu, ownership: 'standing' as const };
+
+/** What becomes of a queued resource that got nothing. */
+const failedForWantOfCapacity = {
+  state: 'lost',
+  detail: 'FAILED',
+  cause: 'failed',
+  error: { kind: 'stockout', message: 'There is no more capacity.', raw: 'RESOURCE_EXHAUSTED' },
+} as const;
 
 function keys(world: World): readonly string[] {
   return world.decision?.actions.map(actionKey) ?? [];
@@ -139,10 +148,80 @@ test('capacity that fails before it is ready is let go, seen gone, and asked for
   const failed = { ...world.newNode('lost'), cause: 'failed' as const };
   world.nodes.set(1, failed);
   world.live(() => world.nodes.has(2), hour);
-  assert.equal(world.job.attempts[0]?.ending?.reason, 'allocation_failed');
   assert.ok(!world.nodes.has(1));
   world.live(() => phaseOf(world.job) === 'running', hour);
-  assert.deepEqual([lastAttempt(world.job)?.ordinal, lastAttempt(world.job)?.stage], [2, 0]);
+  // Nothing was tried, so it is still the first try at the command.
+  assert.deepEqual([lastAttempt(world.job)?.ordinal, lastAttempt(world.job)?.allocation], [1, 2]);
+});
+
+test('a queue that fails again and again is asked again more patiently each time, and it stays the first attempt', () => {
+  const world = new World();
+  const asked: number[] = [];
+  world.onPass = (_before, _observation, decision, now) => {
+    if (decision.events.some(({ kind }) => kind === 'allocation_requested')) asked.push(now);
+  };
+  const perform = world.perform.bind(world);
+  world.perform = (action) => {
+    const result = perform(action);
+    if (action.kind === 'request') Object.assign(world.nodes.get(action.allocation) ?? {}, failedForWantOfCapacity);
+    return result;
+  };
+  world.live(() => false, 6 * hour);
+  const waits = asked.slice(1).map((at, index) => at - (asked[index] ?? 0));
+  assert.ok((waits[0] ?? 0) >= 22 * second && (waits[0] ?? 0) <= minute, `the first wait was ${waits[0]} ms`);
+  assert.ok((waits.at(-1) ?? 0) >= 7.5 * minute && (waits.at(-1) ?? 0) <= 13 * minute);
+  assert.deepEqual([world.job.attempts.length, phaseOf(world.job)], [1, 'queued']);
+  assert.ok(world.nodes.size <= 1, 'what failed is let go before another is asked for');
+  world.perform = perform;
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.equal(lastAttempt(world.job)?.ordinal, 1);
+  assert.deepEqual(historyTellsTheState(world.events, world.job), []);
+});
+
+test("a new word of the owner's is a new wait: it is asked at once and then patiently anew", () => {
+  const world = new World();
+  world.pass();
+  world.pass();
+  world.nodes.set(1, { ...world.newNode('lost'), ...failedForWantOfCapacity });
+  world.live(() => world.job.allocations.length === 4, hour);
+  for (let count = 0; count < 3; count += 1) {
+    world.nodes.set(world.job.allocations.length, { ...world.newNode('lost'), ...failedForWantOfCapacity });
+    world.settleNow();
+    world.live(() => false, 20 * minute);
+  }
+  world.ask('stop');
+  world.live(() => world.job.settled !== null, hour);
+  world.ask('start');
+  world.pass();
+  const before = world.job.allocations.length;
+  world.nodes.set(before, { ...world.newNode('lost'), ...failedForWantOfCapacity });
+  world.settleNow();
+  assert.equal(world.job.allocations.length, before + 1);
+  assert.ok((lastAttempt(world.job)?.notBefore ?? Infinity) - world.now <= 38 * second);
+});
+
+test('an error of the queue that is permanent ends the job', () => {
+  const world = new World();
+  world.pass();
+  world.pass();
+  const error = { kind: 'permission' as const, message: 'no right to v4', raw: 'PERMISSION_DENIED' };
+  world.nodes.set(1, { ...world.newNode('lost'), cause: 'failed', error });
+  world.settleNow();
+  assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'allocation_failed']);
+  assert.equal(world.job.attempts[0]?.ending?.evidence.raw, 'PERMISSION_DENIED');
+});
+
+test('the wait for capacity has its limit, however often another allocation is asked for', () => {
+  const world = new World(spec({ limits: { ...spec().limits, capacityWait: 20 * minute } }));
+  const perform = world.perform.bind(world);
+  world.perform = (action) => {
+    const result = perform(action);
+    if (action.kind === 'request') Object.assign(world.nodes.get(action.allocation) ?? {}, failedForWantOfCapacity);
+    return result;
+  };
+  world.live(() => world.job.settled !== null, 2 * hour);
+  assert.deepEqual([world.job.settled?.reason, world.job.attempts.length], ['allocation_failed', 1]);
+  assert.equal(world.now, world.job.createdAt + 20 * minute);
 });
 
 // ------------------------------------------------------------------------------------------ setup and start
@@ -562,11 +641,79 @@ test('a rule may apply for a standing TPU again: let go, seen gone, and asked fo
   );
 });
 
+test('while the old TPU of a re-apply is on its way out it is not taken for the new one of its name', () => {
+  const world = new World(spec({ capacity: standing, preset: 'reapply' }));
+  world.stepResult = { kind: 'unclear', evidence: { detail: 'the line dropped' } };
+  world.settleNow();
+  assert.equal(phaseOf(world.job), 'setup');
+  const node = world.node;
+  const perform = world.perform.bind(world);
+  world.perform = (action) => {
+    if (action.kind !== 'release') return perform(action);
+    Object.assign(node, { state: 'releasing', detail: 'DELETING' });
+    return { kind: 'done' };
+  };
+  Object.assign(node, { state: 'lost', detail: 'PREEMPTED', cause: 'preempted' });
+  world.live(() => false, 5 * minute);
+  assert.deepEqual([world.job.attempts.length, world.job.allocations.length], [2, 2]);
+  assert.equal(world.job.allocations[1]?.seen, null);
+  world.nodes.delete(1);
+  world.stepResult = { kind: 'done' };
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.deepEqual([world.job.attempts.length, world.job.allocations.length], [2, 2]);
+});
+
 test('a standing TPU that was taken, and that no rule applies for again, fails the job after the grace', () => {
   const world = running(spec({ capacity: standing, preset: 'pass' }));
   Object.assign(world.nodes.get(1) ?? {}, { state: 'lost', detail: 'PREEMPTED', cause: 'preempted' });
   world.live(() => world.job.settled !== null, hour);
   assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'preempted']);
+});
+
+for (const preset of ['pre', 'reapply', 'pass'] as const) {
+  test(`${preset}: a standing TPU that has failed before the job came is nobody's to let go, and fails the job`, () => {
+    const world = new World(spec({ capacity: standing, preset }));
+    Object.assign(world.nodes.get(1) ?? {}, failedForWantOfCapacity);
+    world.live(() => world.job.settled !== null, hour);
+    assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'allocation_failed']);
+    assert.equal(world.nodes.size, 1);
+    assert.ok(!world.kinds().includes('allocation_released'));
+  });
+}
+
+test('a re-apply that got no capacity goes on until it gets some: the rule that began it still stands', () => {
+  const world = running(spec({ capacity: standing, preset: 'reapply' }));
+  const perform = world.perform.bind(world);
+  let failures = 0;
+  world.perform = (action) => {
+    const result = perform(action);
+    if (action.kind === 'request' && failures < 2) {
+      failures += 1;
+      Object.assign(world.nodes.get(1) ?? {}, failedForWantOfCapacity);
+    }
+    return result;
+  };
+  Object.assign(world.nodes.get(1) ?? {}, { state: 'lost', detail: 'PREEMPTED', cause: 'preempted' });
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.deepEqual([phaseOf(world.job), world.job.attempts.length, world.job.allocations.length], ['running', 2, 4]);
+});
+
+test('a re-apply that the owner broke off is taken up again by his next word, since by rule the TPU was let go', () => {
+  const world = running(spec({ capacity: standing, preset: 'reapply' }));
+  Object.assign(world.nodes.get(1) ?? {}, { state: 'lost', detail: 'PREEMPTED', cause: 'preempted' });
+  world.refusal = {
+    kind: 'failed',
+    evidence: { detail: '' },
+    error: { kind: 'stockout', message: 'none left', raw: 'none' },
+  };
+  world.live(() => world.job.allocations.length === 2, hour);
+  world.live(() => false, 5 * minute);
+  world.ask('stop');
+  world.live(() => world.job.settled !== null, hour);
+  world.refusal = null;
+  world.ask('resume');
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.equal(phaseOf(world.job), 'running');
 });
 
 test('a program on this machine outlives its TPU, so it is stopped before the next one starts', () => {

@@ -5,7 +5,7 @@ import { ask } from '../../src/core/ask.ts';
 import type { Verb } from '../../src/core/ask.ts';
 import type { Action, Decision, Event } from '../../src/core/decision.ts';
 import { actionKey } from '../../src/core/decision.ts';
-import type { AllocationState, Job } from '../../src/core/job.ts';
+import type { AllocationState, CloudError, Job } from '../../src/core/job.ts';
 import { commandWorkers, lastAllocation, mayExist } from '../../src/core/job.ts';
 import { known, unknown } from '../../src/core/observation.ts';
 import type {
@@ -98,6 +98,7 @@ interface Node {
   state: AllocationState;
   detail: string;
   cause?: 'preempted' | 'failed';
+  error?: CloudError;
   workers: Worker[];
 }
 
@@ -182,6 +183,7 @@ export class World {
         state: node.state,
         detail: node.detail,
         ...(node.cause === undefined ? {} : { cause: node.cause }),
+        ...(node.error === undefined ? {} : { error: node.error }),
         ...(node.state === 'ready' ? { workers: node.workers.length } : {}),
       },
       this.now,

@@ -31,7 +31,6 @@ function markOf(event: Event, view: Pick<JobView, 'spec'>): string | undefined {
       return `try ${event.attempt} (stage ${event.stage}) on allocation ${event.allocation}${later}`;
     }
     case 'asked':
-    case 'attempt_moved':
     case 'allocation_refused':
     case 'step_failed':
     case 'silent':
@@ -42,6 +41,7 @@ function markOf(event: Event, view: Pick<JobView, 'spec'>): string | undefined {
     case 'allocation_seen':
     case 'allocation_released':
     case 'allocation_gone':
+    case 'attempt_moved':
     case 'attempt_started':
     case 'attempt_running':
     case 'attempt_ending':
