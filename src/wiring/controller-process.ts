@@ -1,6 +1,8 @@
 // Everything that one running controller is made of.
 
+import { join } from 'node:path';
 import { pino } from 'pino';
+import { fileError } from '../app/file-trouble.ts';
 import { createLogFiles } from '../app/log-files.ts';
 import { exitCode, StoreError } from '../app/errors.ts';
 import type { Store } from '../app/ports.ts';
@@ -54,6 +56,9 @@ export async function runInForeground(
     }
     logger.info(`left: ${because}`);
     return exitCode.ok;
+  } catch (error) {
+    // The lock and the files that say who runs are in the home folder itself.
+    throw fileError(join(home, 'controller.json'), error);
   } finally {
     copies.end();
     backends.close();

@@ -67,10 +67,18 @@ export function createControllerService(parts: ControllerParts): ControllerServi
         await askToLeave(home, io.version);
         await waitFor(async () => (isControllerRunning(home) ? undefined : true), leaveMost);
       }
-      startDetached(io, home, ['controller', 'run'], log);
-      const begun = await waitFor(async () => (await readController(home)) ?? undefined, startMost);
+      const { endedFor, lastWords } = startDetached(io, home, ['controller', 'run'], log);
+      // Another client may have started one at the same moment: then ours leaves, and that one is waited for.
+      const hasFailed = (): boolean => endedFor() > 0 && !isControllerRunning(home);
+      const begun = await waitFor(async () => (await readController(home)) ?? undefined, startMost, hasFailed);
       if (begun === undefined) {
-        throw new JobmanError(`The controller did not start; the reason is at the end of ${log}.`, exitCode.failed);
+        throw new JobmanError(
+          hasFailed()
+            ? `The controller ended as soon as it was started; its log is ${log}.`
+            : `The controller was started and does not answer; its log is ${log}.`,
+          exitCode.failed,
+          lastWords(),
+        );
       }
       return { started: true, pid: begun.pid };
     },

@@ -19,6 +19,8 @@ export interface Endpoint {
 /** A cloud with hundreds of hosts takes its time to come back after a crash. */
 const startMost = 30_000;
 const stopMost = 30_000;
+/** One that ended at once may have met another that was started at the same moment, and is about to answer. */
+const otherMost = 5_000;
 
 export function emulatorFolder(home: string): string {
   return join(home, 'emulator');
@@ -49,12 +51,16 @@ export async function ensureEmulator(
   const found = await findEmulator(home);
   if (found !== undefined) return { started: false, endpoint: found };
   const log = join(home, 'emulator.log');
-  startDetached(io, home, ['emulator', 'serve'], log);
-  const endpoint = await waitFor(() => findEmulator(home), startMost);
+  const { endedFor, lastWords } = startDetached(io, home, ['emulator', 'serve'], log);
+  const hasFailed = (): boolean => endedFor() > otherMost;
+  const endpoint = await waitFor(() => findEmulator(home), startMost, hasFailed);
   if (endpoint === undefined) {
     throw new JobmanError(
-      `The built-in cloud did not start; the reason is at the end of ${log}.`,
+      hasFailed()
+        ? `The built-in cloud ended as soon as it was started; its log is ${log}.`
+        : `The built-in cloud was started and does not answer; its log is ${log}.`,
       exitCode.unreachable,
+      lastWords(),
     );
   }
   return { started: true, endpoint };

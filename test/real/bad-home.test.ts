@@ -1,0 +1,160 @@
+/** The home is mounted read-only, or the disk is full: said in a sentence, nothing lost, nothing done twice. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { eventually } from '../support/eventually.ts';
+import { jobman } from '../support/jobman.ts';
+import { requireReal } from '../support/real.ts';
+import type { World } from '../support/world.ts';
+import {
+  cloudManifest,
+  create,
+  localManifest,
+  logOf,
+  openBadWorld,
+  runningIn,
+  settled,
+  until,
+  well,
+} from './bad-world.ts';
+
+/** Mounts something on a folder of the world until its end; false, and the test skipped, where that is not allowed. */
+function mount(t: TestContext, world: World, at: string, ...words: readonly string[]): boolean {
+  mkdirSync(at, { recursive: true });
+  const { status } = spawnSync('mount', [...words, at]);
+  if (!requireReal(t, 'right to mount a file system', status === 0)) return false;
+  world.atEnd(async () => {
+    // What a controller that is ending still writes may hold it for a moment.
+    assert.ok(await eventually(() => spawnSync('umount', [at]).status === 0), `${at} can be unmounted`);
+  });
+  return true;
+}
+
+test('in a home that is mounted read-only jobs can be looked at, and every change says why it cannot be', async (t) => {
+  const world = openBadWorld(t);
+  const id = await create(world, localManifest(world, 'echo seen before'));
+  await settled(world, id);
+  await well(world, ['controller', 'stop']);
+  const home = join(world.folder, 'closed');
+  if (!mount(t, world, home, '--bind', world.home)) return;
+  assert.equal(spawnSync('mount', ['-o', 'remount,bind,ro', home]).status, 0);
+  const closed = { env: { JOBMAN_HOME: home } };
+
+  assert.match((await well(world, ['list'], closed)).stdout, /000001 .* succeeded/);
+  assert.match((await well(world, ['show', id], closed)).stdout, /exit code 0/);
+  assert.equal((await well(world, ['logs', id], closed)).stdout, '[0] seen before\n');
+  assert.match((await well(world, ['wait', id], closed)).stdout, /succeeded/);
+
+  for (const words of [
+    ['create', localManifest(world, 'true')],
+    ['create', localManifest(world, 'true'), '--follow'],
+    ['create', cloudManifest(world, 'true')],
+    ['rerun', id],
+    ['delete', id],
+    ['clean', id],
+    ['controller', 'start'],
+    ['controller', 'run'],
+    ['emulator', 'start'],
+  ]) {
+    const { code, stdout, stderr } = await jobman(world, words, closed);
+    assert.equal(code, 5, stderr);
+    assert.equal(stdout, '');
+    assert.match(
+      stderr,
+      /^jobman: \S+ cannot be written: \S+ is read-only or belongs to somebody else\. Nothing was changed\.\n/,
+    );
+    assert.match(
+      stderr,
+      /\n {2}Set JOBMAN_HOME to a folder of yours that can be written, or make this one writable\.\n$/,
+    );
+  }
+  assert.deepEqual(runningIn(world, 'main.ts controller run'), []);
+});
+
+test('a disk that is full while a job runs loses nothing, and nothing is done twice when there is room again', async (t) => {
+  const world = openBadWorld(t);
+  const starts = join(world.folder, 'starts');
+  const go = join(world.folder, 'go');
+  if (!mount(t, world, world.home, '-t', 'tmpfs', '-o', 'size=8m,mode=700', 'jobman-test')) return;
+  // It writes its last lines when it is told to, which is when there is room again.
+  const manifest = localManifest(
+    world,
+    `echo began; echo start >>${starts}; until [ -e ${go} ]; do sleep 0.1; done; echo done`,
+  );
+  const id = await create(world, manifest);
+  const other = await create(world, localManifest(world, 'sleep 2; exit 3'));
+  await until(world, id, (job) => job.phase === 'running' && job.workers[0]?.lastLine === 'began');
+  await until(world, other, (job) => job.phase === 'running');
+
+  const filler = join(world.home, 'filler');
+  const room = openSync(filler, 'w');
+  // Small pieces at the end take the last bytes too.
+  for (const piece of [Buffer.alloc(65_536), Buffer.alloc(512)]) {
+    assert.throws(
+      () => {
+        for (;;) writeSync(room, piece);
+      },
+      { code: 'ENOSPC' },
+    );
+  }
+  closeSync(room);
+
+  for (const words of [
+    ['create', manifest],
+    ['create', manifest, '--follow'],
+    ['stop', id],
+  ]) {
+    const { code, stdout, stderr } = await jobman(world, words);
+    assert.equal(code, 5, stderr);
+    assert.equal(stdout, '');
+    assert.match(stderr, /^jobman: The disk is full: \S+ could not be written\. Free some space and try again\.\n$/);
+  }
+  assert.match((await well(world, ['list'])).stdout, /000001 .* running/);
+  // The second program ends meanwhile, and the controller cannot write it down.
+  assert.ok(
+    await eventually(() => /The disk is full/.test(readFileSync(join(world.home, 'controller.log'), 'utf8')), {
+      withinMs: 30_000,
+    }),
+    'the controller says so in its log',
+  );
+  const pid = runningIn(world, 'controller run').map((one) => one.pid);
+  assert.equal(pid.length, 1, 'it waits for room and does not give up');
+
+  rmSync(filler);
+  const failed = await settled(world, other, 1);
+  assert.equal(failed.attempts.at(-1)?.evidence?.exitCode, 3);
+  spawnSync('touch', [go]);
+  await settled(world, id);
+  assert.equal(readFileSync(starts, 'utf8'), 'start\n');
+  assert.equal(logOf(world, id).toString(), 'began\ndone\n');
+  assert.deepEqual(
+    runningIn(world, 'controller run').map((one) => one.pid),
+    pid,
+  );
+  const rows = (await well(world, ['list', '--json', '--all'])).stdout.trimEnd().split('\n');
+  assert.equal(rows.length, 2, 'what was refused is not there');
+});
+
+test('on a disk that is full from the beginning nothing is made, and that is said', async (t) => {
+  const world = openBadWorld(t);
+  if (!mount(t, world, world.home, '-t', 'tmpfs', '-o', 'size=64k,mode=700', 'jobman-test')) return;
+  const room = openSync(join(world.home, 'filler'), 'w');
+  assert.throws(() => {
+    for (;;) writeSync(room, Buffer.alloc(4_096));
+  });
+  closeSync(room);
+  for (const words of [
+    ['create', localManifest(world, 'true')],
+    ['create', cloudManifest(world, 'true')],
+    ['controller', 'start'],
+  ]) {
+    const { code, stdout, stderr } = await jobman(world, words);
+    assert.notEqual(code, 0);
+    assert.equal(stdout, '');
+    assert.match(stderr, /disk is full|ENOSPC|SQLITE_FULL/i, words.join(' '));
+    assert.doesNotMatch(stderr, /mistake of its own/);
+  }
+  assert.match((await well(world, ['list'])).stderr, /No jobs yet/);
+});
