@@ -216,6 +216,7 @@ export function createJudge(world: () => World): Judge {
       if (allocation.goneAt !== null && (old === undefined || old.goneAt === null)) checkGone(job, allocation);
       if (allocation.ownership === 'owned') checkAccepted(job, allocation, old, ledger);
     }
+    checkAttempts(job);
     const attempt = job.attempts.at(-1);
     const old = before.attempts[(attempt?.ordinal ?? 0) - 1];
     if (attempt !== undefined && attempt.endedAt !== null && old !== undefined && old.endedAt === null) {
@@ -223,6 +224,16 @@ export function createJudge(world: () => World): Judge {
       if (alive !== undefined && alive.host.machine.state === 'ready') {
         breakLaw(4, `job ${job.id}: attempt ${attempt.ordinal} counts as ended while ${runName(alive)} is alive`);
       }
+    }
+  }
+
+  /** Attempts that followed one another by rule since the owner's newest word. What got no capacity uses up no budget. */
+  function checkAttempts({ id, attempts, spec }: Job): void {
+    const since = attempts.slice(Math.max(0, attempts.findLastIndex((one) => one.asked)));
+    const counted = since.filter(({ ending }) => ending !== null && ending.reason !== 'allocation_failed');
+    const { preemptions, failures } = spec.recovery.budget;
+    if (counted.length > 1 + preemptions + failures) {
+      breakLaw(7, `job ${id}: ${counted.length} attempts have ended, and the budgets allow ${1 + preemptions + failures}`);
     }
   }
 

@@ -1,0 +1,49 @@
+// The simulator is the main test of everything that decides; `npm run long` plays it for longer. Here: a hundred worlds
+// hold, a seed is a story that can be told again, and the laws can fail.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import test from 'node:test';
+import { allPlants, find } from '../../sim/plants.ts';
+import { run } from '../../sim/run.ts';
+
+test('a hundred worlds come through their storms without breaking a law', async () => {
+  for (let seed = 1; seed <= 100; seed += 1) {
+    const { violation } = await run({ seed });
+    assert.equal(violation, null, `npm run sim -- --seed ${seed} --trace`);
+  }
+});
+
+test('the same seed tells the same story, and another seed another', async () => {
+  for (const seed of [3, 11, 26]) {
+    const first = await run({ seed });
+    const second = await run({ seed });
+    assert.equal(second.hash, first.hash);
+    assert.notEqual((await run({ seed: seed + 1 })).hash, first.hash);
+  }
+});
+
+test('a story that is kept is the story that was played', async () => {
+  const kept = await run({ seed: 5, trace: true });
+  assert.equal(kept.hash, (await run({ seed: 5 })).hash);
+  assert.ok(kept.lines.length > 20);
+});
+
+// One for each law whose mistake shows within a few seeds; `sim/plants.ts` plants them all.
+for (const [name, law] of [
+  ['act-without-commit', 2],
+  ['no-gang', 4],
+  ['start-before-setup', 5],
+  ['silent-end', 9],
+  ['mirror-repeats', 11],
+] as const) {
+  test(`law ${law} notices the planted mistake ${name}`, async () => {
+    const found = await find(name, 25);
+    assert.equal(found?.law, law);
+  });
+}
+
+test('PLANTS.md names every mistake that can be planted', async () => {
+  const page = await readFile(new URL('../../sim/PLANTS.md', import.meta.url), 'utf8');
+  for (const { name } of allPlants) assert.match(page, new RegExp(`\\| \`${name}\` \\|`));
+});
