@@ -116,11 +116,11 @@ give_up() {
 mv "$prepared"/* "$dir/" 2>/dev/null || give_up "cannot write below $root"
 rmdir "$prepared" 2>/dev/null
 printf '' 2>/dev/null >>"$dir/log" || give_up "cannot write below $root"
+# Room for the last word, so that a program that fills the disk can still be told how it ended.
+printf '%39s\\n' '' >"$dir/exit.new" 2>/dev/null || give_up "cannot write below $root"
 read_clock
 read_ticks $$
 printf '%s %s %s %s\\n' $$ "$ticks" "$boot" "$now" >"$dir/pid" 2>/dev/null || give_up "cannot write below $root"
-# Room for the last word, so that a program that fills the disk can still be told how it ended.
-printf '%39s\\n' '' >"$dir/exit.new" 2>/dev/null || give_up "cannot write below $root"
 echo started
 exec >/dev/null 2>&1
 

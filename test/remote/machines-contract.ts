@@ -455,6 +455,16 @@ printf end`;
     assert.equal(readFileSync(made('mounts'), 'utf8'), 'x\nx\n', 'what is gone is');
   });
 
+  on('a proof counts in the boot that it was made in', async (ground) => {
+    const step = stepOf('mounted', '[ -e "$HOME/mounted" ]', 'echo x >>"$HOME/applied"; touch "$HOME/mounted"');
+    isDone(await ground.machines.step(ground.ref, step));
+    writeFileSync(ground.bootIdFile, 'boot-two\n');
+    assert.deepEqual((await seen(ground)).proofs, []);
+    isDone(await ground.machines.step(ground.ref, step));
+    assert.equal(readFileSync(join(ground.home, 'applied'), 'utf8'), 'x\n', 'it still held, and was not made again');
+    assert.deepEqual((await seen(ground)).proofs, ['mounted']);
+  });
+
   on('a step that fails says where, how and with what last words, and may be tried again', async (ground) => {
     const step = stepOf('bad', null, 'echo first; echo "no room" >&2; [ -e "$HOME/ok" ] || exit 7');
     const result = await ground.machines.step(ground.ref, step);

@@ -120,7 +120,7 @@ function noticeIn(path: string, call: () => void): { close(): void } {
   try {
     watcher = watch(path, call);
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') throw error;
+    if (codeOf(error) === 'ENOENT') throw new Error(`the attempt has left nothing in ${path}`, { cause: error });
     const timer = setInterval(call, pollEvery);
     return {
       close: () => {
