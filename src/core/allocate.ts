@@ -14,6 +14,8 @@ import type { Duration, Instant } from './time.ts';
 
 /** A look that misses something is believed when another, at least this much later, misses it too. */
 export const secondLookAfter: Duration = 10 * second;
+/** The same after a release that was confirmed: nothing is on its way in any more, so only a partial list can deceive. */
+export const goneLookAfter: Duration = 3 * second;
 
 /** The longest name that Google gives a node. */
 const nameLongest = 63;
@@ -210,7 +212,7 @@ export function releasesDue(
     const ordinal = planted('release-the-newest') ? job.allocations.length : allocation.ordinal;
     if (dueAt !== undefined && dueAt <= now) actions.push({ kind: 'release', allocation: ordinal });
     const lookAgain = now + between(5 * second, (now - (allocation.releasedAt ?? now)) / 4, 30 * second);
-    const believed = allocation.missedAt === null ? undefined : later(allocation.missedAt + secondLookAfter, now);
+    const believed = allocation.missedAt === null ? undefined : later(allocation.missedAt + goneLookAfter, now);
     wakeAt = earliest(wakeAt, lookAgain, believed, dueAt !== undefined && dueAt > now ? dueAt : undefined);
   }
   return { actions, wakeAt };

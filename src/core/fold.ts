@@ -1,7 +1,15 @@
 // Fold: the first movement. What came back from actions and what looks have shown is written into the record, and only
 // what changes something. Nothing is decided here but what may be believed.
 
-import { isPermanent, leaving, markRequested, mayRequest, nextTryAt, secondLookAfter } from './allocate.ts';
+import {
+  goneLookAfter,
+  isPermanent,
+  leaving,
+  markRequested,
+  mayRequest,
+  nextTryAt,
+  secondLookAfter,
+} from './allocate.ts';
 import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import { lastAllocation, openAttempt } from './job.ts';
@@ -9,7 +17,7 @@ import type { Allocation, Attempt, CloudError, Host, Job } from './job.ts';
 import type { AllocationFact, AllocationSeen, Observation, Outcome, OutcomeResult } from './observation.ts';
 import { planted } from './plant.ts';
 import { triesUsedUp } from './prepare.ts';
-import type { Instant } from './time.ts';
+import type { Duration, Instant } from './time.ts';
 
 /** Replies first, then looks: a look is never older than a reply that is folded with it. */
 export function fold(job: Job, observation: Observation, now: Instant): Change {
@@ -183,7 +191,7 @@ function foldLeaving(job: Job, allocation: Allocation, seen: AllocationSeen, see
   const isMissed = seen.state === 'absent' || seen.state === 'foreign';
   if (planted('release-not-verified')) return gone(job, ordinal, now);
   if (!isMissed) return toldOfSight(withAllocation(job, ordinal, { missedAt: null }), ordinal, seen, now);
-  if (!isSecondLook(allocation, seenAt) || allocation.acceptedAt === null) {
+  if (!isSecondLook(allocation, seenAt, goneLookAfter) || allocation.acceptedAt === null) {
     return unchanged(withAllocation(job, ordinal, { missedAt: firstMissed(allocation, seenAt) }));
   }
   return gone(job, ordinal, now);
@@ -230,9 +238,9 @@ function firstMissed(allocation: Allocation, seenAt: Instant): Instant {
   return allocation.missedAt === null ? seenAt : Math.min(allocation.missedAt, seenAt);
 }
 
-function isSecondLook(allocation: Allocation, seenAt: Instant): boolean {
+function isSecondLook(allocation: Allocation, seenAt: Instant, after: Duration = secondLookAfter): boolean {
   if (planted('skip-double-look')) return true;
-  return allocation.missedAt !== null && seenAt >= allocation.missedAt + secondLookAfter;
+  return allocation.missedAt !== null && seenAt >= allocation.missedAt + after;
 }
 
 /** Something of that name exists which is not ours: then ours does not exist, and what is there is not touched. */
