@@ -40,18 +40,23 @@ export async function createBackends(parts: BackendParts): Promise<Backends> {
       changed: parts.changed,
     }),
   };
-  const { createTpuBackend } = await import('./tpu.ts');
-  const tpu = createTpuBackend(parts);
+  const [{ createTpuBackend }, { withHere }] = await Promise.all([
+    import('./tpu.ts'),
+    import('../backends/machines.ts'),
+  ]);
+  const { backend, close } = createTpuBackend(parts);
+  // A command may also run on this machine and drive its TPU from here.
+  const tpu: Backend = { ...backend, machines: withHere(backend.machines, local.machines) };
   return {
     of(spec) {
       switch (spec.capacity.kind) {
         case 'local':
           return local;
         case 'tpu':
-          return tpu.backend;
+          return tpu;
       }
     },
-    all: [local, tpu.backend],
-    close: tpu.close,
+    all: [local, tpu],
+    close,
   };
 }
