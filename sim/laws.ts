@@ -229,11 +229,19 @@ export function createJudge(world: () => World): Judge {
 
   /** Attempts that followed one another by rule since the owner's newest word. What got no capacity uses up no budget. */
   function checkAttempts({ id, attempts, spec }: Job): void {
-    const since = attempts.slice(Math.max(0, attempts.findLastIndex((one) => one.asked)));
+    const since = attempts.slice(
+      Math.max(
+        0,
+        attempts.findLastIndex((one) => one.asked),
+      ),
+    );
     const counted = since.filter(({ ending }) => ending !== null && ending.reason !== 'allocation_failed');
     const { preemptions, failures } = spec.recovery.budget;
     if (counted.length > 1 + preemptions + failures) {
-      breakLaw(7, `job ${id}: ${counted.length} attempts have ended, and the budgets allow ${1 + preemptions + failures}`);
+      breakLaw(
+        7,
+        `job ${id}: ${counted.length} attempts have ended, and the budgets allow ${1 + preemptions + failures}`,
+      );
     }
   }
 

@@ -66,8 +66,8 @@ export function createPerformer(options: {
   const waiting = new Map<string, Order>();
   const underWay = new Set<string>();
   const busyTargets = new Set<string>();
-  /** At which turn each action came back last; kept until a pass that began later has asked for the job's actions. */
-  const cameBack = new Map<string, number>();
+  /** By job, at which turn each of its actions came back last; kept until a pass that began later has asked for actions. */
+  const cameBack = new Map<string, Map<string, number>>();
   const listeners: (() => void)[] = [];
   let turn = 0;
   let stopped = false;
@@ -113,7 +113,8 @@ export function createPerformer(options: {
     const outcome = { key: actionKey(action), at: clock.now(), result };
     await writeDown(order.id, () => store.addOutcome(order.id, outcome));
     turn += 1;
-    cameBack.set(order.key, turn);
+    const ofJob = cameBack.get(order.id) ?? new Map<string, number>();
+    cameBack.set(order.id, ofJob.set(order.key, turn));
     if (action.kind === 'request' || action.kind === 'release') {
       await note(job, `${action.kind} of ${allocationOf(job, action.allocation).name}: ${wordsFor(result)}`);
     }
@@ -184,10 +185,12 @@ export function createPerformer(options: {
     },
     perform(job, actions, asOf) {
       for (const [key, order] of waiting) if (order.id === job.id) waiting.delete(key);
-      for (const [key, at] of cameBack) if (at <= asOf && key.startsWith(`${job.id}/`)) cameBack.delete(key);
+      const news = cameBack.get(job.id);
+      for (const [key, at] of news ?? []) if (at <= asOf) news?.delete(key);
+      if (news?.size === 0) cameBack.delete(job.id);
       for (const action of actions) {
         const key = `${job.id}/${actionKey(action)}`;
-        if (underWay.has(key) || cameBack.has(key)) continue;
+        if (underWay.has(key) || news?.has(key) === true) continue;
         waiting.set(key, { id: job.id, action, job, key, target: `${job.id}/${targetOf(action)}` });
       }
       next();

@@ -92,6 +92,8 @@ async function runLocked(options: RunControllerOptions): Promise<LeftBecause> {
     certain: true,
     onRenewal: () => void heed(),
   });
+  // What lies there from before is answered by beginning: every job is looked at, and an old word to leave was for another.
+  await takeWakes(home);
   const unwatch = await watchWakes(home, () => void heed());
   const unhear = options.onStop(() => void controller.stop());
   // Timers of the clock do not keep a process alive; this one never fires and does.

@@ -74,7 +74,9 @@ export function createSweeper(options: {
         return;
       case 'unknown':
         await store.recordStray(stray);
-        options.say(`${stray.resource} carries our label and no job here claims it; it is left alone and noted as a stray`);
+        options.say(
+          `${stray.resource} carries our label and no job here claims it; it is left alone and noted as a stray`,
+        );
         return;
       case 'release': {
         if (!mayAct()) return;

@@ -15,7 +15,10 @@ export async function dropWake(home: string, id: string): Promise<void> {
   await writeFile(join(folder, id), '');
 }
 
-/** Asks the controller that runs to finish its passes and leave. A controller of that very version stays; null asks any. */
+/**
+ * Asks the controller that runs to finish its passes and leave. A controller of that very version stays; null asks any.
+ * One that is only just beginning does not hear it: whoever waits for the lock to be free asks again now and then.
+ */
 export async function askToLeave(home: string, version: string | null): Promise<void> {
   const folder = folderOf(home);
   await mkdir(folder, { recursive: true });

@@ -1,0 +1,105 @@
+// The mirror against a line that drops wherever it likes and a disk that is full now and then. The simulator plays the
+// same with whole worlds; here the copy of one long output is held against the original, byte for byte.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { createLogMirror } from '../../src/controller/log-mirror.ts';
+import type { LogFiles, MachinePort } from '../../src/app/ports.ts';
+import { createChance } from '../../sim/chance.ts';
+import { createCopies, contentOf } from '../../sim/copies.ts';
+import type { Disk } from '../../sim/copies.ts';
+import { createTimeline } from '../../sim/timeline.ts';
+import { newJob } from '../../src/core/create.ts';
+import { drawJobs } from '../../sim/jobs.ts';
+import type { Allocation, Job } from '../../src/core/job.ts';
+
+const output = { attempt: 1, allocation: 1, worker: 0 } as const;
+
+function jobWithOneAllocation(): Job {
+  const spec = drawJobs(createChance(1))[0]?.spec;
+  assert.ok(spec !== undefined);
+  const { job } = newJob({ id: '000001', installation: 'abcdef', owner: 'owner', spec, at: 0 });
+  // Only its number is read here.
+  return { ...job, allocations: [{ ordinal: 1 } as Allocation] };
+}
+
+/** Serves these bytes, in pieces, and drops the line as often as the seed likes. */
+function unsteadyHost(truth: Uint8Array, seed: number, timeline: ReturnType<typeof createTimeline>): MachinePort {
+  const chance = createChance(seed);
+  const tail: MachinePort['tail'] = (_ref, _attempt, begin, receiver) => {
+    let isOff = false;
+    const send = async (): Promise<void> => {
+      for (let from = begin; from < truth.length;) {
+        await timeline.pause(chance.between(0, 50));
+        if (isOff) return;
+        if (chance.yes(0.1)) return receiver.dropped('the line dropped');
+        const to = Math.min(truth.length, from + chance.between(1, 400));
+        await receiver.bytes(truth.slice(from, to));
+        from = to;
+      }
+      if (!isOff) receiver.ended();
+    };
+    void send();
+    return () => {
+      isOff = true;
+    };
+  };
+  const unused = (): never => {
+    throw new Error('only tails are asked for here');
+  };
+  return { tail, look: unused, step: unused, start: unused, stop: unused, forget: () => undefined };
+}
+
+function mirrorOver(timeline: ReturnType<typeof createTimeline>, logFiles: LogFiles, woken: string[]) {
+  return createLogMirror({
+    logFiles,
+    clock: { now: () => timeline.now, at: (at, call) => timeline.at(at, call) },
+    mayAct: () => true,
+    wake: (id) => woken.push(id),
+    say: () => undefined,
+  });
+}
+
+test('whatever drops, and however often the disk is full, the copy is the original', async () => {
+  const truth = new TextEncoder().encode(Array.from({ length: 2_000 }, (_, line) => `line ${line}\n`).join(''));
+  for (let seed = 1; seed <= 30; seed += 1) {
+    const timeline = createTimeline();
+    const disk: Disk = { isFull: false };
+    const copies = createCopies(disk, createChance(seed));
+    const job = jobWithOneAllocation();
+    const woken: string[] = [];
+    const host = unsteadyHost(truth, seed, timeline);
+    // A controller that dies and another that goes on: the length of the copy is all that is handed over.
+    const first = mirrorOver(timeline, copies, woken);
+    first.follow(job, host, output);
+    timeline.after(700, () => {
+      disk.isFull = true;
+    });
+    timeline.after(3_000, () => {
+      disk.isFull = false;
+    });
+    await timeline.play(5_000, () => false);
+    first.stop();
+    const second = mirrorOver(timeline, copies, woken);
+    second.follow(job, host, output);
+    await timeline.play(3_600_000, () => second.isCopied(job, output));
+    const copy = copies.files.get('000001/1/0');
+    assert.ok(copy !== undefined && Buffer.from(contentOf(copy)).equals(truth), `seed ${seed}`);
+    assert.ok(woken.includes('000001'));
+    assert.equal(second.size, 0);
+  }
+});
+
+test('a drain waits for the last byte, and not for ever', async () => {
+  const timeline = createTimeline();
+  const copies = createCopies({ isFull: false }, createChance(1));
+  const job = jobWithOneAllocation();
+  const mirror = mirrorOver(timeline, copies, []);
+  const deaf: MachinePort = { ...unsteadyHost(new Uint8Array(0), 1, timeline), tail: () => () => undefined };
+  const answers: boolean[] = [];
+  void mirror.drain(job, deaf, output, 5_000).then((answer) => answers.push(answer));
+  await timeline.play(60_000, () => answers.length > 0);
+  assert.deepEqual(answers, [false]);
+  assert.equal(timeline.now, 5_000);
+  mirror.stop();
+});

@@ -1,0 +1,116 @@
+// The controller as a process, in this process: the lock, the file that says who runs, the wake folder, leaving.
+
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test from 'node:test';
+import type { TestContext } from 'node:test';
+import type { Backend, Clock } from '../../src/app/ports.ts';
+import {
+  askToLeave,
+  dropWake,
+  isControllerRunning,
+  readController,
+  runController,
+} from '../../src/controller/process.ts';
+import type { RunControllerOptions } from '../../src/controller/process.ts';
+import { openStore } from '../../src/store/store.ts';
+import { createChance } from '../../sim/chance.ts';
+import { createCopies } from '../../sim/copies.ts';
+import { eventually } from '../support/eventually.ts';
+
+const clock: Clock = {
+  now: () => Date.now(),
+  at(at, call) {
+    const timer = setTimeout(call, Math.max(0, at - Date.now()));
+    timer.unref();
+    return () => clearTimeout(timer);
+  },
+};
+
+async function newHome(t: TestContext): Promise<string> {
+  const home = await mkdtemp(join(tmpdir(), 'jobman-controller-'));
+  t.after(() => rm(home, { recursive: true, force: true }));
+  return home;
+}
+
+async function optionsFor(
+  t: TestContext,
+  home: string,
+  changes: Partial<RunControllerOptions> = {},
+): Promise<RunControllerOptions> {
+  const store = openStore({ file: join(home, 'state.db') });
+  await store.installation();
+  t.after(() => store.close());
+  const none = (): Backend => {
+    throw new Error('there are no jobs here');
+  };
+  return {
+    home,
+    store,
+    pid: 4242,
+    version: '1.0.0',
+    backendOf: none,
+    backends: [],
+    clock,
+    logFiles: createCopies({ isFull: false }, createChance(1)),
+    log: { info: () => undefined, warn: () => undefined },
+    slots: 1,
+    idleExitMs: null,
+    onStop: () => () => undefined,
+    ...changes,
+  };
+}
+
+test('it says who it is while it runs, lets no second one in, and leaves nothing behind when it is told to stop', async (t) => {
+  const home = await newHome(t);
+  let stop = (): void => undefined;
+  const onStop = (call: () => void): (() => void) => {
+    stop = call;
+    return () => undefined;
+  };
+  assert.equal(await readController(home), null);
+  const running = runController(await optionsFor(t, home, { onStop }));
+  assert.ok(await eventually(async () => (await readController(home))?.pid === 4242));
+  assert.equal(isControllerRunning(home), true);
+  assert.equal(await runController(await optionsFor(t, home)), 'busy');
+  stop();
+  assert.equal(await running, 'stopped');
+  assert.equal(isControllerRunning(home), false);
+  assert.equal(existsSync(join(home, 'controller.json')), false);
+});
+
+test('with nothing to watch it leaves by itself', async (t) => {
+  const home = await newHome(t);
+  assert.equal(await runController(await optionsFor(t, home, { idleExitMs: 20 })), 'idle');
+});
+
+test('one of another version leaves when a client asks, one of the same version stays', async (t) => {
+  const home = await newHome(t);
+  const running = runController(await optionsFor(t, home));
+  assert.ok(await eventually(async () => (await readController(home))?.version === '1.0.0'));
+  await askToLeave(home, '1.0.0');
+  assert.ok(await eventually(() => !existsSync(join(home, 'wake', '.leave'))));
+  assert.equal(isControllerRunning(home), true);
+  await askToLeave(home, '1.1.0');
+  assert.equal(await running, 'stopped');
+});
+
+test('an old word to leave does not send away the controller that comes next', async (t) => {
+  const home = await newHome(t);
+  await askToLeave(home, null);
+  const running = runController(await optionsFor(t, home, { idleExitMs: 50 }));
+  assert.equal(await running, 'idle');
+});
+
+test('a wake is taken out of the folder', async (t) => {
+  const home = await newHome(t);
+  const running = runController(await optionsFor(t, home));
+  assert.ok(await eventually(async () => (await readController(home)) !== null));
+  await dropWake(home, '000001');
+  assert.ok(await eventually(() => !existsSync(join(home, 'wake', '000001'))));
+  await askToLeave(home, null);
+  assert.equal(await running, 'stopped');
+});
