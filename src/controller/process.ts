@@ -78,23 +78,23 @@ async function runLocked(options: RunControllerOptions): Promise<LeftBecause> {
   const { home, pid, version } = options;
   const startedAt = options.clock.now();
   const file = join(home, 'controller.json');
-  const heed = async (): Promise<void> => {
+  const heed = once(async (): Promise<void> => {
     const { ids, leave } = await takeWakes(home);
     for (const id of ids) controller.wake(id);
     if (leave !== undefined && leave !== version) {
       options.log.info(leave === '' ? 'asked to leave' : `asked to leave by jobman ${leave}`);
       void controller.stop();
     }
-  };
+  });
   const controller = createController({
     ...options,
     holder: `${pid}-${randomUUID().slice(0, 8)}`,
     certain: true,
-    onRenewal: () => void heed(),
+    onRenewal: heed,
   });
   // What lies there from before is answered by beginning: every job is looked at, and an old word to leave was for another.
   await takeWakes(home);
-  const unwatch = await watchWakes(home, () => void heed());
+  const unwatch = await watchWakes(home, heed);
   const unhear = options.onStop(() => void controller.stop());
   // Timers of the clock do not keep a process alive; this one never fires and does.
   const alive = setInterval(() => undefined, 2 ** 31 - 1);
@@ -109,6 +109,27 @@ async function runLocked(options: RunControllerOptions): Promise<LeftBecause> {
     unwatch();
     await rm(file, { force: true });
   }
+}
+
+/**
+ * The same work, one at a time: calls that come while it goes on are one further turn. Each file that is taken out of the
+ * wake folder is a notice as well, so without this a thousand jobs that come together would be read a thousand times.
+ */
+function once(work: () => Promise<void>): () => void {
+  let isGoingOn = false;
+  let isWanted = false;
+  return () => {
+    isWanted = true;
+    if (isGoingOn) return;
+    isGoingOn = true;
+    void (async () => {
+      while (isWanted) {
+        isWanted = false;
+        await work();
+      }
+      isGoingOn = false;
+    })();
+  };
 }
 
 /** Readers see the old text or the new one, never a part. */

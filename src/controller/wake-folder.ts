@@ -3,7 +3,7 @@
 // before the look, so what comes during the look is a new file. Due times are in the store: a lost file delays, no more.
 
 import { watch } from 'node:fs';
-import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, readdir, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 const leaveFile = '.leave';
@@ -47,7 +47,7 @@ export async function takeWakes(home: string): Promise<Wakes> {
     try {
       if (name === leaveFile) leave = (await readFile(path, 'utf8')).trim();
       else if (/^\d{6,}$/.test(name)) ids.push(name);
-      await rm(path, { force: true });
+      await unlink(path);
     } catch {
       // Somebody else took it, or the folder is read-only: in both cases a later look is all that is lost.
     }
