@@ -26,7 +26,7 @@ export async function backUp(file: string, now: Instant): Promise<boolean> {
       closeSync(openSync(unfinished, 'wx', 0o600));
       await copyInto(db, unfinished);
     } finally {
-      await db.destroy();
+      db.close();
     }
     renameSync(unfinished, copy);
     return true;

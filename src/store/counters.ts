@@ -1,7 +1,6 @@
 // Counters: numbers that only grow.
 
-import { sql } from 'kysely';
-import type { Database } from './sqlite.ts';
+import { sql, type Database } from './sql.ts';
 
 /** `job` and `outcome` number those; `change` counts changes of any job. */
 export type Counter = 'job' | 'outcome' | 'change';

@@ -1,6 +1,6 @@
 // Jobs: the statements about jobs and their history, one operation a function. Those that write want a transaction.
 
-import { sql, type RawBuilder } from 'kysely';
+import { sql, type Database, type Sql } from './sql.ts';
 import type { JobRow } from '../app/client.ts';
 import type { Commit, CommitResult, JobFilter, JobPage, NewJob, RowPage, Stored, StoredEvent } from '../app/ports.ts';
 import { rowVersion } from '../app/views.ts';
@@ -12,7 +12,6 @@ import { next } from './counters.ts';
 import { readLease } from './lease.ts';
 import { deleteOutcomes } from './outcomes.ts';
 import { idOf, jobOf, lifeColumns, numberOf } from './rows.ts';
-import type { Database } from './sqlite.ts';
 
 /**
  * Gives the job its number and writes it with the first line of its history. A number that `isTaken` is passed over: it
@@ -133,7 +132,7 @@ export async function listRows(db: Database, filter: JobFilter, rowOf: (job: Job
 
 async function readPage<Columns>(
   db: Database,
-  columns: RawBuilder<unknown>,
+  columns: Sql,
   filter: JobFilter,
 ): Promise<{ readonly rows: readonly Columns[]; readonly more: number }> {
   const { settledMost } = filter;
@@ -156,8 +155,8 @@ async function countSettled(db: Database, filter: JobFilter): Promise<number> {
   return Number(rows[0]?.jobs ?? 0);
 }
 
-function matches(filter: JobFilter): RawBuilder<unknown> {
-  const parts: RawBuilder<unknown>[] = [];
+function matches(filter: JobFilter): Sql {
+  const parts: Sql[] = [];
   if (filter.withRemoved !== true) parts.push(sql`removed = 0`);
   if (filter.ids !== undefined) parts.push(isOneOf(sql`number`, filter.ids.map(numberOf)));
   if (filter.names !== undefined) parts.push(isOneOf(sql`name`, filter.names));
@@ -167,7 +166,7 @@ function matches(filter: JobFilter): RawBuilder<unknown> {
   return parts.length === 0 ? sql`1 = 1` : sql.join(parts, sql` and `);
 }
 
-function isOneOf(column: RawBuilder<unknown>, values: readonly (string | number | undefined)[]): RawBuilder<unknown> {
+function isOneOf(column: Sql, values: readonly (string | number | undefined)[]): Sql {
   const given = values.filter((value) => value !== undefined);
   return given.length === 0 ? sql`1 = 0` : sql`${column} in (${sql.join(given)})`;
 }

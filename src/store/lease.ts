@@ -1,10 +1,9 @@
 // Lease: which controller may commit. Its epoch grows whenever it changes hands, and every commit of a controller names
 // the epoch that it was given, so that one which has lost the lease without knowing it cannot write.
 
-import { sql } from 'kysely';
+import { sql, type Database } from './sql.ts';
 import type { LeaseState } from '../app/ports.ts';
 import type { Duration, Instant } from '../core/time.ts';
-import type { Database } from './sqlite.ts';
 
 /** Who holds it; undefined when nobody does. A lease that has run out is held until somebody takes it. */
 export async function readLease(db: Database): Promise<LeaseState | undefined> {

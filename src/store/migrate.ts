@@ -1,7 +1,7 @@
 // Migrate: brings the tables of a record up to what this program knows, and refuses one that knows more.
 
-import { sql } from 'kysely';
-import { hasTable, type Database } from './sqlite.ts';
+import { sql, type Database } from './sql.ts';
+import { hasTable } from './sqlite.ts';
 
 /** The version of the record that this program reads and writes: the number of the last migration. */
 export const currentVersion = 1;
@@ -20,16 +20,18 @@ export async function versionOf(db: Database): Promise<number> {
  * left to do. Safe to repeat. Throws what the database says.
  */
 export async function migrate(db: Database): Promise<void> {
-  // Neither the texts nor the machinery are loaded by a program that finds its tables in place, which is nearly always.
-  const [{ Migrator }, { migrations }] = await Promise.all([import('kysely/migration'), import('./migrations.ts')]);
-  await db.transaction().execute(async (transaction) => {
-    const migrator = new Migrator({
-      db: transaction,
-      provider: { getMigrations: () => Promise.resolve({ ...migrations }) },
-      migrationTableName: migrationTable,
-      migrationLockTableName: 'migration_lock',
-    });
-    const { error } = await migrator.migrateToLatest();
-    if (error !== undefined) throw error;
+  // The texts are not loaded by a program that finds its tables in place, which is nearly always.
+  const { migrations } = await import('./migrations.ts');
+  await db.transaction(async (transaction) => {
+    await sql`create table if not exists migration (name text primary key, timestamp text not null)`.execute(
+      transaction,
+    );
+    const { rows } = await sql<{ name: string }>`select name from migration`.execute(transaction);
+    const done = new Set(rows.map((row) => row.name));
+    for (const [name, run] of Object.entries(migrations).toSorted(([one], [other]) => (one < other ? -1 : 1))) {
+      if (done.has(name)) continue;
+      await run(transaction);
+      await sql`insert into migration (name, timestamp) values (${name}, current_timestamp)`.execute(transaction);
+    }
   });
 }

@@ -1,103 +1,100 @@
 // Migrations: how the tables came to be, one step after the other. A step that has been released is never edited: records
 // in the world have run it as it was. Only words that SQLite and PostgreSQL both know.
 
-import { sql } from 'kysely';
-import type { Migration } from 'kysely/migration';
+import { sql, type Database } from './sql.ts';
 
 /** In order; the number at the front of a name is the version of the record. */
-export const migrations: Readonly<Record<string, Migration>> = {
-  '0001_begin': {
-    async up(db) {
-      await sql`create table meta (key text primary key, value text not null)`.execute(db);
+export const migrations: Readonly<Record<string, (db: Database) => Promise<void>>> = {
+  async '0001_begin'(db) {
+    await sql`create table meta (key text primary key, value text not null)`.execute(db);
 
-      // Numbers that grow: ids of jobs and outcomes, and the count of changes. A row and not the database's own
-      // sequence, because a number that was given must never be given again, and `change` must be cheap to read.
-      await sql`create table counter (name text primary key, value bigint not null)`.execute(db);
-      await sql`insert into counter (name, value) values ('job', 0), ('outcome', 0), ('change', 0)`.execute(db);
+    // Numbers that grow: ids of jobs and outcomes, and the count of changes. A row and not the database's own
+    // sequence, because a number that was given must never be given again, and `change` must be cheap to read.
+    await sql`create table counter (name text primary key, value bigint not null)`.execute(db);
+    await sql`insert into counter (name, value) values ('job', 0), ('outcome', 0), ('change', 0)`.execute(db);
 
-      // One row a job. What is filtered and sorted by has a column; the rest is in two texts: `life` is all that has
-      // happened and is rewritten by each commit; `outline` is the spec without its long texts, for lists. `shown` is the
-      // row on screen of a job that nothing more will happen to, in the form that `shown_version` names, else null.
-      await sql`
-        create table job (
-          number integer primary key,
-          revision integer not null,
-          events integer not null,
-          owner text not null,
-          name text not null,
-          created_at bigint not null,
-          settled_at bigint,
-          removed integer not null,
-          wake_at bigint,
-          outline text not null,
-          life text not null,
-          shown_version integer not null,
-          shown text
-        )`.execute(db);
-      await sql`create index job_live on job (number) where settled_at is null`.execute(db);
-      // With the columns that narrow a list, so that the settled jobs which are only counted are not read.
-      await sql`
-        create index job_settled on job (settled_at, number, removed, owner, name)
-        where settled_at is not null`.execute(db);
-      await sql`create index job_name on job (name)`.execute(db);
-      await sql`create index job_wake on job (wake_at) where wake_at is not null`.execute(db);
+    // One row a job. What is filtered and sorted by has a column; the rest is in two texts: `life` is all that has
+    // happened and is rewritten by each commit; `outline` is the spec without its long texts, for lists. `shown` is the
+    // row on screen of a job that nothing more will happen to, in the form that `shown_version` names, else null.
+    await sql`
+      create table job (
+        number integer primary key,
+        revision integer not null,
+        events integer not null,
+        owner text not null,
+        name text not null,
+        created_at bigint not null,
+        settled_at bigint,
+        removed integer not null,
+        wake_at bigint,
+        outline text not null,
+        life text not null,
+        shown_version integer not null,
+        shown text
+      )`.execute(db);
+    await sql`create index job_live on job (number) where settled_at is null`.execute(db);
+    // With the columns that narrow a list, so that the settled jobs which are only counted are not read.
+    await sql`
+      create index job_settled on job (settled_at, number, removed, owner, name)
+      where settled_at is not null`.execute(db);
+    await sql`create index job_name on job (name)`.execute(db);
+    await sql`create index job_wake on job (wake_at) where wake_at is not null`.execute(db);
 
-      // Written once, read when one job is looked at closely: scripts, frozen files, the manifest.
-      await sql`
-        create table job_text (
-          job integer primary key references job (number),
-          spec text not null,
-          manifest text not null
-        )`.execute(db);
+    // Written once, read when one job is looked at closely: scripts, frozen files, the manifest.
+    await sql`
+      create table job_text (
+        job integer primary key references job (number),
+        spec text not null,
+        manifest text not null
+      )`.execute(db);
 
-      await sql`
-        create table job_tag (
-          tag text not null,
-          job integer not null references job (number),
-          primary key (tag, job)
-        )`.execute(db);
+    await sql`
+      create table job_tag (
+        tag text not null,
+        job integer not null references job (number),
+        primary key (tag, job)
+      )`.execute(db);
 
-      await sql`
-        create table event (
-          job integer not null references job (number),
-          seq integer not null,
-          at bigint not null,
-          body text not null,
-          primary key (job, seq)
-        )`.execute(db);
+    await sql`
+      create table event (
+        job integer not null references job (number),
+        seq integer not null,
+        at bigint not null,
+        body text not null,
+        primary key (job, seq)
+      )`.execute(db);
 
-      // Facts for the next pass of a job. At most one for each action.
-      await sql`
-        create table outcome (
-          id bigint primary key,
-          job integer not null references job (number),
-          key text not null,
-          at bigint not null,
-          result text not null,
-          unique (job, key)
-        )`.execute(db);
+    // Facts for the next pass of a job. At most one for each action.
+    await sql`
+      create table outcome (
+        id bigint primary key,
+        job integer not null references job (number),
+        key text not null,
+        at bigint not null,
+        result text not null,
+        unique (job, key)
+      )`.execute(db);
 
-      // One row. `holder` is null when nobody holds it; the epoch stays, so that it never repeats.
-      await sql`
-        create table lease (
-          only integer primary key check (only = 1),
-          holder text,
-          epoch integer not null,
-          version text not null,
-          until bigint not null
-        )`.execute(db);
-      await sql`insert into lease (only, holder, epoch, version, until) values (1, null, 0, '', 0)`.execute(db);
+    // One row. `holder` is null when nobody holds it; the epoch stays, so that it never repeats.
+    await sql`
+      create table lease (
+        only integer primary key check (only = 1),
+        holder text,
+        epoch integer not null,
+        version text not null,
+        until bigint not null
+      )`.execute(db);
+    await sql`insert into lease (only, holder, epoch, version, until) values (1, null, 0, '', 0)`.execute(db);
 
-      await sql`
-        create table stray (
-          backend text not null,
-          resource text not null,
-          installation text not null,
-          job text not null,
-          allocation integer not null,
-          state text not null,
-          primary key (backend, resource)
-        )`.execute(db);
-    },
+    await sql`
+      create table stray (
+        backend text not null,
+        resource text not null,
+        installation text not null,
+        job text not null,
+        allocation integer not null,
+        state text not null,
+        primary key (backend, resource)
+      )`.execute(db);
   },
 };

@@ -1,11 +1,10 @@
 // Outcomes: what came back from actions, kept until a pass has folded it into its job.
 
-import { sql } from 'kysely';
+import { sql, type Database } from './sql.ts';
 import type { StoredOutcome } from '../app/ports.ts';
 import type { Outcome, OutcomeResult } from '../core/observation.ts';
 import { next } from './counters.ts';
 import { numberOf } from './rows.ts';
-import type { Database } from './sqlite.ts';
 
 /**
  * Keeps it in the place of an older one of the same action. It gets a number of its own, so that a pass which folded the

@@ -1,13 +1,10 @@
 // SQLite: the one file that knows which database lies underneath. It opens the file, sets it up for many processes at
-// once, makes it a Kysely database, and names what its errors mean. Another driver is another file like this one.
+// once, runs statements on it, and names what its errors mean. Another driver is another file like this one.
 
 import { closeSync, openSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-import { Kysely, SqliteAdapter, SqliteDialect, sql, type SqliteDatabase } from 'kysely';
-
-/** The statements are written as SQL, so Kysely needs no types of tables. */
-export type Database = Kysely<unknown>;
+import { sql, type Database, type Statement } from './sql.ts';
 
 /** The name of a database that lives in memory and is gone when it is closed. */
 export const inMemory = ':memory:';
@@ -36,7 +33,7 @@ export function openForWriting(file: string): Database {
     connection.close();
     throw error;
   }
-  return asKysely(connection);
+  return asDatabase(connection);
 }
 
 /**
@@ -48,14 +45,14 @@ export function openForReading(file: string, hasUnmergedLog: boolean): Database 
   const connection = new DatabaseSync(file, { readOnly: true, timeout: busyTimeoutMs });
   try {
     connection.prepare('select count(*) from sqlite_master').get();
-    return asKysely(connection);
+    return asDatabase(connection);
   } catch (error) {
     connection.close();
     if (primaryCode(error) !== code.cannotOpen || hasUnmergedLog) throw error;
   }
   const unchanging = pathToFileURL(file);
   unchanging.searchParams.set('immutable', '1');
-  return asKysely(new DatabaseSync(unchanging, { readOnly: true }));
+  return asDatabase(new DatabaseSync(unchanging, { readOnly: true }));
 }
 
 /** True when a table of that name exists. */
@@ -130,40 +127,67 @@ function untilNotBusy(attempt: () => void): void {
   }
 }
 
-function asKysely(connection: DatabaseSync): Database {
+function asDatabase(connection: DatabaseSync): Database {
   const prepared = new Map<string, StatementSync>();
-  const database: SqliteDatabase = {
-    prepare(text) {
-      // A plain `begin` takes the right to write only at the first write, and fails at once when another process wrote
-      // since our first read, whatever the timeout. All our transactions write.
-      const statement = cached(prepared, connection, text === 'begin' ? 'begin immediate' : text);
-      return {
-        reader: statement.columns().length > 0,
-        all: (values) => statement.all(...asInput(values)),
-        run(values) {
-          // A full or failing disk makes SQLite roll back by itself; a second rollback would hide what had happened.
-          if (text === 'rollback' && !connection.isTransaction) return { changes: 0, lastInsertRowid: 0 };
-          return statement.run(...asInput(values));
-        },
-        iterate: (values) => statement.iterate(...asInput(values)),
-      };
+  const run = ({ pieces, values }: Statement): readonly unknown[] =>
+    cached(prepared, connection, pieces.join('?')).all(...(values as SQLInputValue[]));
+  const say = (text: string): void => {
+    cached(prepared, connection, text).run();
+  };
+  /** The transaction under way; statements from elsewhere wait for its end. */
+  let underWay: Promise<unknown> | undefined;
+  /** What made SQLite undo the whole transaction by itself: a full or failing disk. */
+  let undoneBy: unknown;
+
+  /** Within a transaction. Its parts follow each other, so one name for their beginnings is enough. */
+  const inside: Database = {
+    run: async (statement) => run(statement),
+    transaction(operation) {
+      // Nothing is left that this could be a part of; a savepoint would begin a transaction of its own.
+      if (!connection.isTransaction) return Promise.reject(undoneBy);
+      return between('savepoint part', 'release part', ['rollback to part', 'release part'], operation);
     },
     close: () => connection.close(),
   };
-  return new Kysely<unknown>({ dialect: new Dialect({ database }) });
-}
 
-class Dialect extends SqliteDialect {
-  override createAdapter(): SqliteAdapter {
-    return new Adapter();
+  async function between<T>(
+    begin: string,
+    end: string,
+    undo: readonly string[],
+    operation: (db: Database) => Promise<T>,
+  ): Promise<T> {
+    say(begin);
+    try {
+      const result = await operation(inside);
+      if (!connection.isTransaction) throw undoneBy;
+      say(end);
+      return result;
+    } catch (error) {
+      if (connection.isTransaction) undo.forEach(say);
+      else undoneBy = error;
+      throw error;
+    }
   }
-}
 
-/** SQLite can undo the making of a table, and migrations rely on it; Kysely's own adapter leaves this unsaid. */
-class Adapter extends SqliteAdapter {
-  override get supportsTransactionalDdl(): boolean {
-    return true;
-  }
+  return {
+    async run(statement) {
+      while (underWay !== undefined) await underWay;
+      return run(statement);
+    },
+    async transaction(operation) {
+      while (underWay !== undefined) await underWay;
+      // A plain `begin` takes the right to write only at the first write, and fails at once when another process wrote
+      // since our first read, whatever the timeout.
+      const result = between('begin immediate', 'commit', ['rollback'], operation);
+      underWay = result.catch(() => {});
+      try {
+        return await result;
+      } finally {
+        underWay = undefined;
+      }
+    },
+    close: () => connection.close(),
+  };
 }
 
 /** The newest transaction that was begun on a file by this process, ended or not. */
@@ -191,9 +215,4 @@ function cached(prepared: Map<string, StatementSync>, connection: DatabaseSync, 
   const statement = connection.prepare(text);
   prepared.set(text, statement);
   return statement;
-}
-
-function asInput(values: readonly unknown[]): SQLInputValue[] {
-  // Kysely types parameters as unknown; ours are texts, whole numbers and null, and node:sqlite refuses anything else.
-  return values as SQLInputValue[];
 }

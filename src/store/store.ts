@@ -6,7 +6,7 @@
 
 import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { sql } from 'kysely';
+import { sql, type Database } from './sql.ts';
 import { StoreError } from '../app/errors.ts';
 import { makeFolder } from '../app/make-folder.ts';
 import type { Store } from '../app/ports.ts';
@@ -25,8 +25,9 @@ import {
 import { dropLease, readLease, takeLease } from './lease.ts';
 import { currentVersion, migrate, versionOf } from './migrate.ts';
 import { readOutcomes, writeOutcome } from './outcomes.ts';
-import { inMemory, inTurn, openForReading, openForWriting, type Database } from './sqlite.ts';
+import { inMemory, inTurn, openForReading, openForWriting } from './sqlite.ts';
 import { deleteStray, readStrays, writeStray } from './strays.ts';
+import { createTogether, type Together } from './together.ts';
 import { newerRecord, olderRecord, troubleOf } from './trouble.ts';
 
 export interface OpenStore {
@@ -45,6 +46,7 @@ export function openStore({ file, readOnly = false, installation, isTaken = () =
   let writing: Promise<Database> | undefined;
   let reading: Promise<Database> | undefined;
   let empty: Promise<Database> | undefined;
+  let together: Together | undefined;
   // Both may be open: a reader that was opened first may still be answering when the first write comes.
   const writer = () => (writing ??= forgetting(openWriter(), () => (writing = undefined)));
   const reader = () => {
@@ -93,8 +95,15 @@ export function openStore({ file, readOnly = false, installation, isTaken = () =
   const write = <T>(operation: (db: Database) => Promise<T>) =>
     guarded(file, async () => {
       const db = await writer();
-      const transact = () => db.transaction().execute(operation);
-      return file === inMemory ? transact() : inTurn(file, transact);
+      together ??=
+        file === inMemory
+          ? createTogether(
+              db,
+              (work) => work(),
+              () => Promise.resolve(),
+            )
+          : createTogether(db, (work) => inTurn(file, work), nextTurn);
+      return together(operation);
     });
 
   return {
@@ -122,9 +131,9 @@ export function openStore({ file, readOnly = false, installation, isTaken = () =
     forgetStray: (stray) => write((db) => deleteStray(db, stray)),
     async close() {
       const open = await Promise.allSettled([empty, reading, writing]);
-      empty = reading = writing = undefined;
+      empty = reading = writing = together = undefined;
       for (const result of open) {
-        if (result.status === 'fulfilled') await result.value?.destroy();
+        if (result.status === 'fulfilled') result.value?.close();
       }
     },
   };
@@ -157,6 +166,13 @@ function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
+/** The turn of the event loop after this one: what else came to its end in this turn may want to write as well. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}
+
 /** A connection that could not be made is asked for anew next time: what was wrong may have been put right. */
 async function forgetting(opening: Promise<Database>, forget: () => void): Promise<Database> {
   try {
@@ -171,7 +187,7 @@ async function orClose(db: Database, prepare: () => Promise<Database>): Promise<
   try {
     return await prepare();
   } catch (error) {
-    await db.destroy();
+    db.close();
     throw error;
   }
 }

@@ -1,8 +1,7 @@
 // Strays: capacity of ours that no job claims, kept until it has been let go.
 
-import { sql } from 'kysely';
+import { sql, type Database } from './sql.ts';
 import type { Stray } from '../app/ports.ts';
-import type { Database } from './sqlite.ts';
 
 /** Keeps it; the newest word on the same resource stands. */
 export async function writeStray(db: Database, stray: Stray): Promise<void> {

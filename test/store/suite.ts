@@ -56,6 +56,28 @@ export function storeSuite(name: string, open: OpenPair): void {
       });
     }
 
+    it('does what is asked in the same moment, and undoes alone what fails of it', async () => {
+      const { job } = await store.insert(ada());
+      const neverInserted = { ...job, id: '000777' };
+      const results = await Promise.allSettled([
+        store.insert(ada()),
+        commit({ job: neverInserted, revision: 1 }, { events: [silent] }),
+        commit({ job, revision: 1 }, { events: [silent] }),
+        other.insert(ada()),
+      ]);
+      assert.deepEqual(
+        results.map((result) => result.status),
+        ['fulfilled', 'rejected', 'fulfilled', 'fulfilled'],
+      );
+      const { jobs } = await other.list({ settledMost: null });
+      assert.deepEqual(jobs.map((one) => one.id).toSorted(), ['000001', '000002', '000003']);
+      assert.equal((await other.load(job.id))?.revision, 2);
+      assert.deepEqual(
+        (await other.events(job.id, 1)).map((stored) => stored.event),
+        [silent],
+      );
+    });
+
     it('numbers jobs from 000001 and writes the first line of their history', async () => {
       const first = await store.insert(ada());
       const second = await store.insert(ada());

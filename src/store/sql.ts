@@ -1,0 +1,77 @@
+// SQL: statements written as SQL, with their values in their places. That is all: no builder, no model, nothing to load
+// that a statement does not need.
+
+/** A value as every database takes it. */
+export type Value = string | number | null;
+
+/** Where statements are run: a database, or one transaction on it. */
+export interface Database {
+  /** Runs one statement; its rows, none for one that gives no rows. Throws what the database says. */
+  run(statement: Statement): Promise<readonly unknown[]>;
+  /**
+   * Runs the operation in one transaction, which holds the right to write from its beginning. What the operation throws
+   * undoes all of it. Nobody else's statement on this connection comes in between. Within a transaction it is a part of
+   * that one, which can be undone by itself.
+   */
+  transaction<T>(operation: (db: Database) => Promise<T>): Promise<T>;
+  close(): void;
+}
+
+/** The text between the values, and the values: `pieces` has one more. */
+export interface Statement {
+  readonly pieces: readonly string[];
+  readonly values: readonly Value[];
+}
+
+/** A statement, or a part of one that stands inside another. */
+export interface Sql<Row = unknown> extends Statement {
+  execute(db: Database): Promise<{ readonly rows: readonly Row[] }>;
+}
+
+/** What may stand at a place of a statement. */
+type Given = Value | Sql;
+
+/** Writes a statement: sql`select name from job where number = ${number}`. A value never becomes a part of the text. */
+function write<Row = unknown>(texts: readonly string[], ...given: readonly Given[]): Sql<Row> {
+  const pieces = [texts[0] ?? ''];
+  const values: Value[] = [];
+  const extend = (text: string): void => {
+    pieces.push(`${pieces.pop() ?? ''}${text}`);
+  };
+  for (const [index, one] of given.entries()) {
+    if (typeof one === 'object' && one !== null) {
+      extend(one.pieces[0] ?? '');
+      pieces.push(...one.pieces.slice(1));
+      values.push(...one.values);
+    } else {
+      pieces.push('');
+      values.push(one);
+    }
+    extend(texts[index + 1] ?? '');
+  }
+  return {
+    pieces,
+    values,
+    async execute(db) {
+      // What a row holds is known to whoever wrote the statement, and to nobody else.
+      return { rows: (await db.run(this)) as readonly Row[] };
+    },
+  };
+}
+
+/** Several parts or values, one after the other with commas or with `between`. */
+function join(parts: readonly Given[], between: Sql = write([', '])): Sql {
+  const pieces = [''];
+  const given: Given[] = [];
+  for (const part of parts) {
+    if (given.length > 0) {
+      given.push(between);
+      pieces.push('');
+    }
+    given.push(part);
+    pieces.push('');
+  }
+  return write(pieces, ...given);
+}
+
+export const sql: typeof write & { readonly join: typeof join } = Object.assign(write, { join });
