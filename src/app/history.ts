@@ -17,7 +17,8 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
     case 'attempt_created': {
       const wait = event.notBefore - event.at;
       const pause = wait > 0 ? `, in ${lengthText(wait)}` : '';
-      return `attempt ${event.attempt} on allocation ${event.allocation}: ${startWords[event.how]}, stage ${event.stage}${pause}`;
+      const steps = event.commandOnly === true ? ', just the command' : '';
+      return `attempt ${event.attempt} on allocation ${event.allocation}: ${startWords[event.how]}, stage ${event.stage}${steps}${pause}`;
     }
     case 'attempt_moved':
       return `attempt ${event.attempt} goes on to allocation ${event.allocation}`;

@@ -2,7 +2,7 @@
 
 import { ask, jobCan } from '../core/ask.ts';
 import type { Event } from '../core/decision.ts';
-import { heldAllocations, type Job } from '../core/job.ts';
+import { heldAllocations, outlivesRemoval, type Job } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
 import type { AskAnswer, AskOptions, Verb } from './client.ts';
 import { exitCode, StoreError } from './errors.ts';
@@ -41,7 +41,8 @@ export async function sayTo(
       revision,
       events: change.events,
       folded: [],
-      wakeAt: change.job.removed ? null : now(),
+      // Off the list or not: a program that nothing else ends is still ended.
+      wakeAt: change.job.removed && !outlivesRemoval(change.job) ? null : now(),
       epoch: null,
     });
     if (result === 'committed') {
@@ -114,7 +115,7 @@ function sayWhat(job: Job, verb: Verb): string {
       return `${it} is cancelled${heldAllocations(job).length > 0 ? '; what it holds is being let go' : ''}.`;
     case 'delete':
       if (!job.removed) return `${it} is being deleted; it leaves the list once its capacity is seen gone.`;
-      return `${it} is off the list.${strayText(job)}`;
+      return `${it} is off the list${outlivesRemoval(job) ? '; its program is being ended' : ''}.${strayText(job)}`;
   }
 }
 

@@ -15,6 +15,8 @@ export function addAttempt(
 ): Change {
   const { on, how, stage, notBefore, asked } = next;
   const same = on === 'same' ? usableAllocation(job) : undefined;
+  // Steps are passed over only where they may hold: not on what has to be made first.
+  const commandOnly = next.commandOnly === true && same !== undefined && same.readyAt !== null;
   const place =
     same === undefined ? chain(leaveBehind(job, on, now), (after) => addAllocation(after, now)) : unchanged(job);
   return chain(place, (after) => {
@@ -23,7 +25,7 @@ export function addAttempt(
       stage,
       how,
       asked,
-      ...(next.commandOnly === true && { commandOnly: true }),
+      ...(commandOnly && { commandOnly: true }),
       allocation: after.allocations.length,
       createdAt: now,
       notBefore,
@@ -40,6 +42,7 @@ export function addAttempt(
       stage,
       how,
       asked,
+      ...(commandOnly && { commandOnly: true }),
       allocation,
       notBefore,
     });

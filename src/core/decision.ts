@@ -76,6 +76,8 @@ export type EventBody =
       readonly stage: number;
       readonly how: Wish['how'];
       readonly asked: boolean;
+      /** As in the attempt: its steps are passed over. */
+      readonly commandOnly?: true;
       readonly allocation: number;
       readonly notBefore: Instant;
     }

@@ -97,8 +97,12 @@ export function keptUntil(job: Job): Instant | undefined {
   return job.settled.at + keepFor;
 }
 
-/** Lets go of everything that a settled job may not keep, and takes a deleted one off the list once it holds nothing. */
+/**
+ * Lets go of everything that a settled job may not keep, and takes a deleted one off the list once it holds nothing. One
+ * that was taken off before holds only what was recorded as a stray then.
+ */
 export function tidySettled(job: Job, now: Instant): Change & { readonly wakeAt: Instant | undefined } {
+  if (job.removed) return { ...unchanged(job), wakeAt: undefined };
   const surplus = heldAllocations(job).filter((one) => one.releasedAt === null && !isKept(job, one, now));
   const tidied = chain(
     unchanged(job),

@@ -48,13 +48,14 @@ export function tell(events: readonly Event[]): Tale {
         } else if (event.verb !== 'stop') cancelled = true;
         break;
       case 'attempt_created': {
-        const { attempt: ordinal, stage, how, asked, allocation: on, notBefore, at } = event;
+        const { attempt: ordinal, stage, how, asked, commandOnly, allocation: on, notBefore, at } = event;
         allocation(on);
         attempts.push({
           ordinal,
           stage,
           how,
           asked,
+          commandOnly,
           allocation: on,
           notBefore,
           createdAt: at,

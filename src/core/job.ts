@@ -240,6 +240,16 @@ export function mayExist(allocation: Allocation): boolean {
   return allocation.requestedAt !== null && allocation.goneAt === null;
 }
 
+/**
+ * True while a program of the job may be alive where nothing else will end it once the job is off the list: on this machine,
+ * or on a standing allocation. What runs on owned capacity goes with that, which is recorded as a stray.
+ */
+export function outlivesRemoval(job: Job): boolean {
+  const attempt = openAttempt(job);
+  if (attempt === undefined || attempt.startedAt === null) return false;
+  return job.spec.command.place === 'here' || allocationOf(job, attempt.allocation).ownership === 'standing';
+}
+
 /** Owned allocations that may exist outside. Empty is what "settled means empty" asks for. */
 export function heldAllocations(job: Job): readonly Allocation[] {
   return job.allocations.filter((allocation) => allocation.ownership === 'owned' && mayExist(allocation));

@@ -307,6 +307,7 @@ function setupBeforeStart({ before, observation, decision }: Pass): readonly str
   const found: string[] = [];
   for (const action of decision.actions) {
     if (action.kind !== 'start' || before.attempts[action.attempt - 1]?.startedAt !== null) continue;
+    if (isJustTheCommand(decision.job, action.attempt)) continue;
     for (const worker of allWorkers(decision.job, action.allocation)) {
       if (worker === 'here') continue;
       const proofs = workerSeen(observation, action.allocation, worker)?.proofs ?? [];
@@ -315,6 +316,13 @@ function setupBeforeStart({ before, observation, decision }: Pass): readonly str
     }
   }
   return found;
+}
+
+/** The owner wanted no steps, on machines that he held ready when he said so. */
+function isJustTheCommand(job: Job, ordinal: number): boolean {
+  const attempt = job.attempts[ordinal - 1];
+  const readyAt = attempt === undefined ? null : (allocationIn(job, attempt.allocation)?.readyAt ?? null);
+  return attempt?.commandOnly === true && attempt.asked && readyAt !== null && readyAt <= attempt.createdAt;
 }
 
 // ------------------------------------------------------------------------------------------ 6
@@ -328,7 +336,9 @@ function settledMeansEmpty({ before, observation, decision, now }: Pass): readon
     const state = fact?.kind === 'known' ? fact.value.state : undefined;
     if (state !== 'absent' && state !== 'foreign')
       found.push(`allocation ${allocation.ordinal} counts as gone without a look that missed it`);
-    const isFirstLook = was.missedAt === null || fact?.kind !== 'known' || fact.seenAt - was.missedAt < 10 * second;
+    // After a release nothing is on its way in any more, so the second look may come sooner.
+    const apart = was.releasedAt === null ? 10 * second : 3 * second;
+    const isFirstLook = was.missedAt === null || fact?.kind !== 'known' || fact.seenAt - was.missedAt < apart;
     if (isFirstLook && state === 'absent')
       found.push(`allocation ${allocation.ordinal} counts as gone at the first look that missed it`);
     if (was.releasedAt !== null && was.acceptedAt === null && !hasDone(observation, `release/${allocation.ordinal}`)) {
@@ -375,7 +385,7 @@ function bounded({ before, decision: { job }, now }: Pass): readonly string[] {
   if (count(failures) > budget.failures) found.push(`${count(failures)} failures were followed by another attempt`);
   if (count(losses) > budget.preemptions) found.push(`${count(losses)} losses were followed by another attempt`);
   const attempt = job.attempts.at(-1);
-  if (attempt === undefined || attempt.endedAt !== null || attempt.ending !== null) return found;
+  if (attempt === undefined || attempt.endedAt !== null || attempt.ending !== null || job.removed) return found;
   const { maxRuntime, capacityWait, setupTries } = job.spec.limits;
   if (maxRuntime !== null && attempt.runningAt !== null && now > attempt.runningAt + maxRuntime && job === before) {
     found.push('the command runs past its limit');
@@ -411,7 +421,7 @@ function quietAtRest({ observation, decision, now }: Pass): readonly string[] {
 /** The part of convergence that one pass can break: something is left to do and nobody will look. */
 function neverForgotten({ observation, decision, now }: Pass): readonly string[] {
   const { job, wakeAt, actions } = decision;
-  if (job.removed) return [];
+  if (job.removed) return wakeAt === undefined ? leftBehind(job, observation) : [];
   const found: string[] = [];
   const isQueued = !observation.admitted.ok && job.desired === 'run';
   const isLeaving = job.allocations.some((one) => one.releasedAt !== null && one.goneAt === null);
@@ -433,4 +443,18 @@ function neverForgotten({ observation, decision, now }: Pass): readonly string[]
       found.push(`worker ${worker} ignores its stop signal and is not killed`);
   }
   return found;
+}
+
+/** Programs of a removed job that answer and that nobody will end: on this machine, or on what stands. */
+function leftBehind(job: Job, observation: Observation): readonly string[] {
+  const attempt = job.attempts.at(-1);
+  if (attempt === undefined || attempt.startedAt === null || attempt.endedAt !== null) return [];
+  const isStanding = allocationIn(job, attempt.allocation)?.ownership === 'standing';
+  return placesOf(job, attempt)
+    .filter((worker) => worker === 'here' || isStanding)
+    .filter((worker) => {
+      const runs = workerSeen(observation, attempt.allocation, worker)?.runs ?? [];
+      return runs.some((run) => run.attempt === attempt.ordinal && run.state === 'running');
+    })
+    .map((worker) => `the job is off the list, and its program on worker ${worker} runs on`);
 }

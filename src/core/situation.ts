@@ -11,6 +11,7 @@ import {
   mayRequest,
   nextTryAt,
 } from './allocate.ts';
+import { outlivesRemoval } from './job.ts';
 import type { Attempt, Evidence } from './job.ts';
 import { planted } from './plant.ts';
 import { triesUsedUp, unprovenWorkers } from './prepare.ts';
@@ -73,8 +74,8 @@ function mustEnd(reason: Reason, evidence: Evidence): Situation {
 }
 
 const table: readonly Row[] = [
-  // A removed job is history.
-  ({ job }) => job.removed && { kind: 'removed' },
+  // A removed job is history, once nothing of it is alive that would go on for ever, or nobody there answers any more.
+  (view) => view.job.removed && (!outlivesRemoval(view.job) || isPastHearing(view)) && { kind: 'removed' },
 
   // ---- between attempts
 
@@ -208,6 +209,13 @@ export function classify(view: View): Situation {
 }
 
 // ------------------------------------------------------------------------------------------ what rows ask
+
+/** Nobody has answered for the whole grace where something of the attempt may be alive. */
+function isPastHearing({ job, now, attempt, allocation, places }: View): boolean {
+  if (attempt === undefined || allocation === undefined || allocation.silentSince === null) return false;
+  const isHeard = places.some((place) => place.seen !== undefined && mayBeAlive(place, attempt));
+  return !isHeard && now >= allocation.silentSince + job.spec.recovery.unreachableGrace;
+}
 
 function isAnythingAlive(view: View, attempt: Attempt): boolean {
   if (attempt.startedAt === null) return false;

@@ -72,6 +72,8 @@ function canHear({ worker, seen }: Place, allocation: Allocation): boolean {
 function isToBeReleased(view: View, attempt: Attempt, allocation: Allocation, killAt: Instant): boolean {
   const { job, now } = view;
   const isOwned = allocation.ownership === 'owned';
+  // What it had of its own was recorded as a stray when the job left the list.
+  if (job.removed) return false;
   // What the cloud took is of no use to anybody, and counts against the quota until it is deleted.
   if (isOwned && isLost(allocation)) return true;
   if (!letsGo(job, whatFollows(job, attempt, now), allocation)) return isOwned && isBeyondReach(view, attempt);

@@ -253,6 +253,22 @@ test('a forced delete takes the job off the list and notes what it may leave beh
   assert.equal(stray?.installation, await desk.store.installation());
 });
 
+test('a forced delete leaves it to the controller to end a program that would run on: on this machine', async (t) => {
+  const desk = openDesk(t);
+  const id = await desk.create(localSpec());
+  await desk.lives(id, (job) => living(aJob(job.spec), [{ ...ready, workers: 1 }], [running]));
+  const answer = await desk.client.ask(id, 'delete', { by: 'ada', force: true });
+  assert.match(answer.message, /off the list; its program is being ended\.$/);
+  assert.deepEqual(await desk.store.due(desk.clock, 10), [id]);
+
+  const over = await desk.create(localSpec());
+  await desk.lives(over, (job) =>
+    living(aJob(job.spec), [{ ...ready, workers: 1 }], [ended('stopped', { detail: '' })]),
+  );
+  await desk.client.ask(over, 'delete', { by: 'ada', force: true });
+  assert.deepEqual(await desk.store.due(desk.clock, 10), [id], 'what has ended needs nobody');
+});
+
 test('show tells the attempts, the allocations with their addresses, and the newest line of each worker', async (t) => {
   const desk = openDesk(t);
   const id = await desk.create(tpuSpec());

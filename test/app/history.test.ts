@@ -35,6 +35,19 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
         },
         'attempt 2 on allocation 2: resumes, stage 1, in 38s',
       ],
+      [
+        {
+          kind: 'attempt_created',
+          attempt: 2,
+          stage: 0,
+          how: 'fresh',
+          asked: true,
+          commandOnly: true,
+          allocation: 1,
+          notBefore: noon,
+        },
+        'attempt 2 on allocation 1: a fresh start, stage 0, just the command',
+      ],
     ],
     attempt_moved: [
       [

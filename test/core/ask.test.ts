@@ -6,9 +6,10 @@ import { ask, jobCan } from '../../src/core/ask.ts';
 import type { Verb } from '../../src/core/ask.ts';
 import { historyTellsTheState } from '../../src/core/history.ts';
 import type { Job } from '../../src/core/job.ts';
+import { broken } from '../../src/core/laws.ts';
 import { phaseOf } from '../../src/core/phase.ts';
-import { hour } from '../../src/core/time.ts';
-import { World, freshJob, spec } from './world.ts';
+import { hour, minute } from '../../src/core/time.ts';
+import { World, freshJob, local, spec, tpu } from './world.ts';
 
 const verbs: readonly Verb[] = ['start', 'stop', 'resume', 'rerun', 'cancel', 'delete'];
 
@@ -104,6 +105,51 @@ test('delete with force takes the job off the list now, whatever it still holds'
   world.settleNow();
   assert.deepEqual(world.decision?.actions, []);
   assert.deepEqual(historyTellsTheState(world.events, world.job), []);
+});
+
+const standing = { ...tpu, ownership: 'standing' as const };
+
+for (const [name, given, where] of [
+  ['this machine', spec({ capacity: local, steps: [] }), 0],
+  ['a standing TPU', spec({ capacity: standing }), 0],
+  ['this machine, driving a TPU of its own', spec({ command: { ...spec().command, place: 'here' } }), 'here'],
+] as const) {
+  test(`delete with force ends a program on ${name} all the same: asked, then killed, off the list the while`, () => {
+    const world = new World(given);
+    world.settleNow();
+    world.isStubborn = true;
+    const faults: string[] = [];
+    world.onPass = (before, observation, decision, now) =>
+      void faults.push(...broken({ before, observation, decision, now }));
+    world.ask('delete', { force: true });
+    assert.deepEqual([world.job.removed, phaseOf(world.job)], [true, 'cancelled']);
+    world.settleNow();
+    assert.equal(world.run(where, 1).ended, null);
+    world.live(() => false, hour);
+    assert.deepEqual(world.run(where, 1).ended, {
+      exitCode: 137,
+      signal: 'KILL',
+      at: (world.job.desiredAt ?? 0) + 30_000,
+    });
+    assert.deepEqual([world.decision?.actions, world.decision?.wakeAt], [[], undefined]);
+    assert.deepEqual([world.job.settled?.verdict, phaseOf(world.job)], ['cancelled', 'cancelled']);
+    // What it had of its own is a stray now, which is let go by a person's word; what stands, stands.
+    assert.ok(!world.kinds().includes('allocation_released'));
+    assert.equal(world.kinds().filter((kind) => kind === 'removed').length, 1);
+    assert.deepEqual(historyTellsTheState(world.events, world.job), []);
+    assert.deepEqual(faults, []);
+  });
+}
+
+test('delete with force does not wait for ever for a standing TPU that does not answer', () => {
+  const world = new World(spec({ capacity: standing }));
+  world.settleNow();
+  for (const worker of world.node.workers) worker.isAnswering = false;
+  world.ask('delete', { force: true });
+  const asked = world.now;
+  world.live(() => false, hour);
+  assert.equal(world.decision?.wakeAt, undefined);
+  assert.ok(world.now <= asked + 4 * minute, `it gave up after ${world.now - asked} ms`);
 });
 
 test('a second wish before the first is answered replaces it', () => {

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ask, jobCan } from '../../src/core/ask.ts';
-import type { Verb } from '../../src/core/ask.ts';
+import type { AskOptions, Verb } from '../../src/core/ask.ts';
 import type { Change } from '../../src/core/change.ts';
 import { actionKey } from '../../src/core/decision.ts';
 import type { Action, Event } from '../../src/core/decision.ts';
@@ -28,7 +28,18 @@ import { minute, second } from '../../src/core/time.ts';
 import type { Instant } from '../../src/core/time.ts';
 import { freshJob, local, spec, t0, tpu } from './world.ts';
 
-const verbs: readonly Verb[] = ['start', 'stop', 'resume', 'rerun', 'cancel', 'delete'];
+/** Every word of the owner, with each way to say it. */
+const words: readonly (readonly [Verb, Omit<AskOptions, 'by'>])[] = [
+  ['start', {}],
+  ['start', { commandOnly: true }],
+  ['stop', {}],
+  ['stop', { release: true }],
+  ['resume', {}],
+  ['rerun', {}],
+  ['cancel', {}],
+  ['delete', {}],
+  ['delete', { force: true }],
+];
 
 function sights(workers: number): readonly AllocationSeen[] {
   return [
@@ -140,7 +151,7 @@ function explore(given: JobSpec, workers: number, most: number): { readonly reco
     const { job } = node;
     const add = (next: Change, now: Instant, actions: readonly Action[]): void => {
       const key = shape(next.job);
-      if (next.job.attempts.length > 4 || seen.has(key)) return;
+      if (next.job.attempts.length > 4 || next.job.allocations.length > 4 || seen.has(key)) return;
       seen.add(key);
       const events = [...node.events, ...next.events];
       assert.deepEqual(historyTellsTheState(events, next.job), []);
@@ -166,8 +177,9 @@ function explore(given: JobSpec, workers: number, most: number): { readonly reco
         add(decision, now, decision.actions);
       }
     }
-    for (const verb of verbs) {
-      if (jobCan(job, verb, 'alice').ok) add(ask(job, verb, { by: 'alice' }, node.now), node.now, node.actions);
+    for (const [verb, options] of words) {
+      if (!jobCan(job, verb, 'alice', options).ok) continue;
+      add(ask(job, verb, { by: 'alice', ...options }, node.now), node.now, node.actions);
     }
   }
   return { records, passes };

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { actionKey } from '../../src/core/decision.ts';
 import { lastAllocation, lastAttempt } from '../../src/core/job.ts';
 import { historyTellsTheState } from '../../src/core/history.ts';
+import { broken } from '../../src/core/laws.ts';
 import { known, unknown } from '../../src/core/observation.ts';
 import { phaseOf } from '../../src/core/phase.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
@@ -755,6 +756,38 @@ test('stop ends the program and keeps the capacity; start goes on with it', () =
   assert.deepEqual(
     [phaseOf(world.job), lastAttempt(world.job)?.allocation, lastAttempt(world.job)?.stage],
     ['running', 1, 0],
+  );
+});
+
+test('just the command passes over steps on workers that are held ready, and that is lawful', () => {
+  const world = running();
+  world.ask('stop');
+  world.settleNow();
+  for (const worker of [0, 1]) host(world, worker).proofs.clear();
+  const faults: string[] = [];
+  world.onPass = (before, observation, decision, now) =>
+    void faults.push(...broken({ before, observation, decision, now }));
+  world.ask('start', { commandOnly: true });
+  world.settleNow();
+  assert.deepEqual([phaseOf(world.job), faults], ['running', []]);
+  assert.equal(world.node.workers[0]?.proofs.size, 0);
+});
+
+test('just the command is only for what is held: on a new machine every step comes first', () => {
+  const world = running();
+  world.ask('stop');
+  world.settleNow();
+  const faults: string[] = [];
+  world.onPass = (before, observation, decision, now) =>
+    void faults.push(...broken({ before, observation, decision, now }));
+  world.ask('start', { commandOnly: true });
+  // What was held is taken away before the wish is answered.
+  world.preempt();
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.deepEqual([phaseOf(world.job), faults], ['running', []]);
+  assert.deepEqual(
+    world.node.workers.map(({ proofs }) => proofs.size),
+    [1, 1],
   );
 });
 

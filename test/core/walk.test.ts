@@ -7,7 +7,8 @@ import fc from 'fast-check';
 import { ask, jobCan } from '../../src/core/ask.ts';
 import type { Verb } from '../../src/core/ask.ts';
 import { historyTellsTheState } from '../../src/core/history.ts';
-import { heldAllocations } from '../../src/core/job.ts';
+import { heldAllocations, lastAllocation, outlivesRemoval } from '../../src/core/job.ts';
+import type { Job } from '../../src/core/job.ts';
 import { broken } from '../../src/core/laws.ts';
 import { phaseOf } from '../../src/core/phase.ts';
 import { plantForTest, plants } from '../../src/core/plant.ts';
@@ -21,7 +22,7 @@ type Happening =
   | { readonly kind: 'wait'; readonly seconds: number }
   | { readonly kind: 'exit'; readonly worker: number; readonly code: number }
   | { readonly kind: 'vanish' | 'silence'; readonly worker: number }
-  | { readonly kind: 'ask'; readonly verb: Verb; readonly release: boolean }
+  | { readonly kind: 'ask'; readonly verb: Verb; readonly more: boolean }
   | { readonly kind: 'refuse'; readonly error: 'stockout' | 'quota' | 'internal' | 'permission' | null }
   | { readonly kind: 'steps'; readonly works: boolean }
   | {
@@ -45,7 +46,7 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant('ask' as const),
       verb: fc.constantFrom<Verb>('start', 'stop', 'resume', 'rerun', 'cancel', 'delete'),
-      release: fc.boolean(),
+      more: fc.boolean(),
     }),
   },
   {
@@ -107,8 +108,8 @@ function tell(job: JobSpec, happenings: readonly Happening[]): readonly string[]
   };
   const watch = (): void => void faults.push(...world.faults());
   // What goes on for ever by its own rule, or waits for its owner, has come to where it belongs too.
-  const isThere = (): boolean => world.job.settled !== null || phaseOf(world.job) === 'running';
-  const mayHold = (): boolean => world.job.settled === null || world.job.desired === 'hold';
+  const isThere = (): boolean => isOver(world.job) || phaseOf(world.job) === 'running';
+  const mayHold = (): boolean => world.job.settled === null || world.job.removed || world.job.desired === 'hold';
   const isHolding = (): boolean => !mayHold() && heldAllocations(world.job).length > 0;
   try {
     for (const one of happenings) {
@@ -132,6 +133,12 @@ function tell(job: JobSpec, happenings: readonly Happening[]): readonly string[]
   return faults;
 }
 
+/** Settled; or off the list, with nothing left to do, or nobody left who answers. */
+function isOver(job: Job): boolean {
+  if (job.settled !== null) return true;
+  return job.removed && (!outlivesRemoval(job) || lastAllocation(job)?.silentSince !== null);
+}
+
 function happen(world: World, one: Happening): void {
   const { job } = world;
   const attempt = job.attempts.length;
@@ -153,7 +160,8 @@ function happen(world: World, one: Happening): void {
       return;
     }
     case 'ask': {
-      const options = { by: 'alice', release: one.release };
+      // Each word has one thing that can be said with it: let go, just the command, off the list at once.
+      const options = { by: 'alice', release: one.more, commandOnly: one.more, force: one.more };
       if (!jobCan(job, one.verb, 'alice', options).ok) return;
       const change = ask(job, one.verb, options, world.now);
       world.job = change.job;

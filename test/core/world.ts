@@ -333,7 +333,10 @@ export class World {
   }
 
   /** The owner's word, committed as a client commits it. */
-  ask(verb: Verb, options: { readonly release?: boolean; readonly force?: boolean } = {}): void {
+  ask(
+    verb: Verb,
+    options: { readonly release?: boolean; readonly force?: boolean; readonly commandOnly?: boolean } = {},
+  ): void {
     const change = ask(this.job, verb, { by: 'alice', ...options }, this.now);
     this.job = change.job;
     this.events.push(...change.events);
@@ -364,7 +367,9 @@ export class World {
     if (alive.size > 1) found.push(`4 one command at a time: attempts ${[...alive].join(' and ')} are alive together`);
     for (const host of hosts) {
       const isBare = host !== this.here && this.job.spec.steps.some(({ key }) => !host.proofs.has(key));
-      const started = host.runs.some(({ startedAt }) => startedAt === this.now);
+      const started = host.runs.some(
+        ({ startedAt, attempt }) => startedAt === this.now && this.job.attempts[attempt - 1]?.commandOnly === undefined,
+      );
       if (isBare && started) found.push('5 setup before start: a command runs on a worker that is not set up');
     }
     const owned = this.job.spec.capacity.ownership === 'owned';
