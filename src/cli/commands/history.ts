@@ -5,6 +5,7 @@ import { eventSentence } from '../../app/history.ts';
 import type { Event } from '../../core/decision.ts';
 import type { Instant } from '../../core/time.ts';
 import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import { replaceKilled } from '../controller.ts';
 import { eventJson } from '../json.ts';
 import { historyLines } from '../render/history.ts';
 import { inertWord } from '../render/inert.ts';
@@ -27,7 +28,7 @@ export async function history(
   const client = await cli.services.client();
   const refs = await refsOf(client, args, flags.jobName);
   let isFirst = true;
-  return forEachRef(cli, refs, async (ref) => {
+  const code = await forEachRef(cli, refs, async (ref) => {
     // A name is found once: it may mean another job a moment later.
     const view = await client.show(ref);
     const events = await client.events(view.id, 0);
@@ -48,6 +49,8 @@ export async function history(
     isFirst = false;
     return exitCode.ok;
   });
+  await replaceKilled(cli, client);
+  return code;
 }
 
 function endingsIn(events: readonly { readonly event: Event }[]): ReadonlyMap<number, Instant> {

@@ -4,6 +4,7 @@ import type { Client, LogQuery } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { WorkerId } from '../../core/spec.ts';
 import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import { replaceKilled } from '../controller.ts';
 import { followJob, leaveOnSignal } from '../follow/loop.ts';
 import { createProgress } from '../follow/progress.ts';
 import { verdictLine } from '../follow/verdict.ts';
@@ -25,7 +26,11 @@ export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: re
   const client = await cli.services.client();
   const refs = await refsOf(client, args, flags.jobName);
   const [ref] = refs;
-  if (flags.follow !== true) return forEachRef(cli, refs, (one) => printLogs(cli, client, one, flags, refs.length > 1));
+  if (flags.follow !== true) {
+    const code = await forEachRef(cli, refs, (one) => printLogs(cli, client, one, flags, refs.length > 1));
+    await replaceKilled(cli, client);
+    return code;
+  }
   if (ref === undefined || refs.length > 1) {
     throw new JobmanError('Follow one job at a time; `jobman list --watch` shows all of them.', exitCode.usage);
   }

@@ -40,7 +40,8 @@ export async function wait(cli: Cli, flags: WaitFlags & GlobalFlags, ...args: re
   const { signal, release } = leaveOnSignal(cli);
   try {
     let changes = -1;
-    let controllerAt = began;
+    // At once, and then every few seconds: whoever waits expects that somebody works.
+    let controllerAt = began - controllerEvery;
     for (;;) {
       const seen = await client.changes();
       if (seen !== changes) {

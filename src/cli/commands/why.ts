@@ -2,6 +2,7 @@
 
 import { exitCode } from '../../app/errors.ts';
 import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import { replaceKilled } from '../controller.ts';
 import { whyJson } from '../json.ts';
 import { whyLines } from '../render/why.ts';
 import type { ShowFlags } from './show.ts';
@@ -11,7 +12,7 @@ export async function why(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: rea
   const client = await cli.services.client();
   const refs = await refsOf(client, args, flags.jobName);
   let isFirst = true;
-  return forEachRef(cli, refs, async (ref) => {
+  const code = await forEachRef(cli, refs, async (ref) => {
     const answer = await client.why(ref);
     if (cli.json) {
       cli.print(JSON.stringify(whyJson(answer)));
@@ -22,4 +23,6 @@ export async function why(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: rea
     isFirst = false;
     return exitCode.ok;
   });
+  await replaceKilled(cli, client);
+  return code;
 }

@@ -59,7 +59,8 @@ export async function followJob(options: FollowOptions): Promise<FollowEnd> {
   let changes = -1;
   let seq = 0;
   let shownAt = io.now();
-  let controllerAt = shownAt;
+  // The first look asks too: whoever follows expects that somebody works.
+  let controllerAt = shownAt - controllerEvery;
   let printedAt = shownAt;
   let attempt: number | null = null;
   let isFirst = true;

@@ -159,7 +159,15 @@ export function pretend(options: PretendOptions = {}): Pretend {
       controller: { idleExitMs: 600_000 },
     }),
     client: async () => client,
-    controller: absent('controller'),
+    // One that runs, which is all that a command which only looks asks for.
+    controller: async () => ({
+      status: async () => ({ running: true, pid: 7, version: '0.1.0', startedAt: 0, log: '/dev/null' }),
+      start: absent('controller'),
+      stop: absent('controller'),
+      run: absent('controller'),
+      install: absent('controller'),
+      uninstall: absent('controller'),
+    }),
     emulator: absent('emulator'),
     sshArgv: absent('ssh'),
     onTerminal: absent('terminal'),
