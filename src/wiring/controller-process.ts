@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import { fileError } from '../app/file-trouble.ts';
 import { createLogFiles } from '../app/log-files.ts';
-import { exitCode, StoreError } from '../app/errors.ts';
+import { exitCode, JobmanError, StoreError } from '../app/errors.ts';
 import type { Store } from '../app/ports.ts';
-import { runController } from '../controller/process.ts';
+import { readController, runController } from '../controller/process.ts';
 import { openStore } from '../store/store.ts';
 import { createBackends } from './backends.ts';
 import { createClock } from './clock.ts';
@@ -51,8 +51,11 @@ export async function runInForeground(
       },
     });
     if (because === 'busy') {
-      io.stderr.write('A controller of this home runs already.\n');
-      return exitCode.conflict;
+      const other = await readController(home);
+      const which = other === null ? '' : `: process ${other.pid}, version ${other.version}`;
+      throw new JobmanError(`A controller of ${home} runs already${which}. There is one at most.`, exitCode.conflict, [
+        'To run it here instead: jobman controller stop',
+      ]);
     }
     logger.info(`left: ${because}`);
     return exitCode.ok;

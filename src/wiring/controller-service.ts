@@ -65,7 +65,14 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       if (running !== null) {
         // One of another version finishes its passes and leaves; what it left undone the next look finds.
         await askToLeave(home, io.version);
-        await waitFor(async () => (isControllerRunning(home) ? undefined : true), leaveMost);
+        const left = await waitFor(async () => (isControllerRunning(home) ? undefined : true), leaveMost);
+        if (left === undefined) {
+          throw new JobmanError(
+            `A controller of jobman ${running.version} (process ${running.pid}) was asked to leave and is still finishing its passes; this is jobman ${io.version}.`,
+            exitCode.failed,
+            [`Try again in a moment. Its log is ${log}; jobs go on meanwhile.`],
+          );
+        }
       }
       const { endedFor, lastWords } = startDetached(io, home, ['controller', 'run'], log);
       // Another client may have started one at the same moment: then ours leaves, and that one is waited for.

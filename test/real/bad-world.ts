@@ -54,7 +54,12 @@ export function localManifest(
   return writeManifest(world, { job: { name, ...job }, local: {}, command: { run }, ...sections });
 }
 
-/** Writes a manifest of a job on the built-in cloud, with two workers unless told otherwise. */
+/** Where programs on the built-in cloud and tests share files: a worker sees the rest of the machine as it was. */
+export function bucket(world: World, ...below: readonly string[]): string {
+  return join(world.home, 'emulator', 'buckets', 'shared', ...below);
+}
+
+/** Writes a manifest of a job on the built-in cloud with `~/bucket`, and with two workers unless told otherwise. */
 export function cloudManifest(
   world: World,
   run: string,
@@ -69,6 +74,7 @@ export function cloudManifest(
   return writeManifest(world, {
     job: { name, ...job },
     tpu: { project: 'emulator', accelerator: 'v4-16', zone: 'us-central2-b', pricing: 'spot', ...tpu },
+    gcsfuse: { bucket_name: 'shared', mount_path: '~/bucket' },
     command: { run, workers: 'all' },
     ...sections,
   });
