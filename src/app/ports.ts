@@ -172,8 +172,13 @@ export interface CapacityPort {
   request(ref: AllocationRef): Promise<OutcomeResult>;
   /** Lets it go. Safe to repeat: what is not there is `done`. Never touches what is not labelled ours with this ordinal. */
   release(ref: AllocationRef): Promise<OutcomeResult>;
-  /** Lists all that carries the installation's label. `unknown` when any place could not be asked. */
-  sweep(places: readonly AllocationRef[]): Promise<Fact<readonly Stray[]>>;
+  /** Names the place that an allocation is in, as one sweep asks it. Absent: all of this source is one place. */
+  placeOf?(ref: AllocationRef): string;
+  /**
+   * Lists all that carries the installation's label in the place of these; all of them are of one. `unknown` when it could
+   * not be asked. Starts nothing: a place that does not run now is one that could not be asked.
+   */
+  sweep(refs: readonly AllocationRef[]): Promise<Fact<readonly Stray[]>>;
   releaseStray(stray: Stray): Promise<OutcomeResult>;
   /** Dollars per hour of one allocation of this job, as an estimate; null when no price is known. */
   pricePerHour(spec: JobSpec): number | null;

@@ -15,7 +15,7 @@ import { runProcess } from '../remote/process.ts';
 import { remoteRoot } from '../remote/run-folder.ts';
 import { createSshPool } from '../remote/ssh.ts';
 import type { BackendParts } from './backends.ts';
-import { ensureEmulator } from './emulator-service.ts';
+import { ensureEmulator, findEmulator } from './emulator-service.ts';
 
 /** Where Google serves the Cloud TPU API. */
 const google = 'https://tpu.googleapis.com';
@@ -32,25 +32,36 @@ export interface TpuBackend {
 export function createTpuBackend(parts: Omit<BackendParts, 'changed'>): TpuBackend {
   const { io, home, settings, clock, logFiles } = parts;
   const now = () => clock.now();
-  const apis = new Map<string, TpuApi>();
 
   // A server that the settings name does in the built-in cloud's place too: that is how another emulator is tried.
   const usesBuiltIn = (project: string) => project === emulatorProject && settings.tpu.endpoint === null;
 
-  async function endpointOf(project: string): Promise<string> {
-    if (usesBuiltIn(project)) return (await ensureEmulator(io, home)).endpoint.url;
-    return settings.tpu.endpoint ?? google;
+  /** A look at a job that lives in the built-in cloud brings the cloud back, as after a reboot. */
+  async function startedBuiltIn(): Promise<string> {
+    return (await ensureEmulator(io, home)).endpoint.url;
   }
 
+  /** A sweep is about what nobody should miss, so it wakes nobody. */
+  async function runningBuiltIn(): Promise<string> {
+    const endpoint = await findEmulator(home);
+    if (endpoint === undefined) throw new Error('the built-in cloud does not run');
+    return endpoint.url;
+  }
+
+  function apiOver(endpoint: () => Promise<string>): TpuApi {
+    return createTpuApi(createCaller({ endpoint, credentials: createCredentials({ endpoint, run, now }) }));
+  }
+
+  const apis = new Map<string, TpuApi>();
   function apiFor(project: string): TpuApi {
     let api = apis.get(project);
     if (api === undefined) {
-      const endpoint = () => endpointOf(project);
-      api = createTpuApi(createCaller({ endpoint, credentials: createCredentials({ endpoint, run, now }) }));
+      api = apiOver(usesBuiltIn(project) ? startedBuiltIn : async () => settings.tpu.endpoint ?? google);
       apis.set(project, api);
     }
     return api;
   }
+  const builtInIfRunning = apiOver(runningBuiltIn);
 
   const pool = createSshPool({
     home,
@@ -73,7 +84,12 @@ export function createTpuBackend(parts: Omit<BackendParts, 'changed'>): TpuBacke
   return {
     workers,
     backend: {
-      capacity: createTpuCapacity({ apiFor, clock, sshKeyLines: (spec) => sshKeyLines(spec, login) }),
+      capacity: createTpuCapacity({
+        apiFor,
+        runningApiFor: (project) => (usesBuiltIn(project) ? builtInIfRunning : apiFor(project)),
+        clock,
+        sshKeyLines: (spec) => sshKeyLines(spec, login),
+      }),
       machines: createMachines({
         reach: (ref) => workers.reach(ref),
         root: (ref) => remoteRoot(ref.job),

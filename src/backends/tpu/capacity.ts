@@ -6,7 +6,7 @@ import type { TpuSpec } from '../../core/spec.ts';
 import type { TpuApi } from './api.ts';
 import { lookAtAll } from './look.ts';
 import { failed } from './outcomes.ts';
-import { placeOf, tpuOf } from './places.ts';
+import { placeName, placeOf, tpuOf } from './places.ts';
 import { pricePerHour } from './prices.ts';
 import { releaseAllocation, releaseFound } from './release.ts';
 import { requestAllocation } from './request.ts';
@@ -15,6 +15,8 @@ import { sweepPlaces } from './sweep.ts';
 export interface TpuCapacityOptions {
   /** The API that serves a project: Google's, a server that follows it, or the built-in cloud. */
   readonly apiFor: (project: string) => TpuApi;
+  /** The same without starting anything: for the sweep, which asks about what nobody should miss. `apiFor` when absent. */
+  readonly runningApiFor?: (project: string) => TpuApi;
   readonly clock: Clock;
   /** Lines of the node's `ssh-keys` metadata (`USER:TYPE KEY COMMENT`) which let jobman log in; see `ssh-keys.ts`. */
   readonly sshKeyLines: (spec: TpuSpec) => Promise<string>;
@@ -38,7 +40,8 @@ export function createTpuCapacity(options: TpuCapacityOptions): CapacityPort {
       return requestAllocation(apiFor(placeOf(ref).project), ref, sshKeys);
     },
     release: (ref) => releaseAllocation(apiFor(placeOf(ref).project), ref),
-    sweep: (refs) => sweepPlaces(refs, options),
+    placeOf: placeName,
+    sweep: (refs) => sweepPlaces(refs, { clock: options.clock, apiFor: options.runningApiFor ?? apiFor }),
     releaseStray: (stray) => releaseFound(apiFor, stray),
     pricePerHour: ({ capacity }) => (capacity.kind === 'tpu' ? pricePerHour(capacity) : null),
   };

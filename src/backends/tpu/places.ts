@@ -17,6 +17,12 @@ export function placeOf(ref: AllocationRef): Place {
   return { project, zone };
 }
 
+/** The name of a place, different for any two. */
+export function placeName(ref: AllocationRef): string {
+  const { project, zone } = placeOf(ref);
+  return `${project}/${zone}`;
+}
+
 /** Each place once, with the allocations there in their order. */
 export function byPlace(
   refs: readonly AllocationRef[],
@@ -24,7 +30,7 @@ export function byPlace(
   const groups = new Map<string, { readonly place: Place; readonly refs: AllocationRef[] }>();
   for (const ref of refs) {
     const place = placeOf(ref);
-    const key = `${place.project}/${place.zone}`;
+    const key = placeName(ref);
     const group = groups.get(key) ?? { place, refs: [] };
     group.refs.push(ref);
     groups.set(key, group);

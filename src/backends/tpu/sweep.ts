@@ -8,7 +8,7 @@ import { nodeOwner, queuedOwner } from './ownership.ts';
 import type { Owner } from './ownership.ts';
 import { byPlace } from './places.ts';
 
-/** The places are those of these allocations, each asked once. Unknown when any of them could not be asked. */
+/** The place of these allocations; of several, each is asked once, and any that could not be asked makes all unknown. */
 export async function sweepPlaces(
   refs: readonly AllocationRef[],
   options: { readonly apiFor: (project: string) => TpuApi; readonly clock: Clock },

@@ -1,0 +1,61 @@
+// The built-in cloud comes when a job that lives in it is looked at, and is left asleep by a sweep.
+
+import assert from 'node:assert/strict';
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createLogFiles } from '../../src/app/log-files.ts';
+import type { Io } from '../../src/app/services.ts';
+import { loadSettings } from '../../src/app/settings.ts';
+import { createTpuBackend } from '../../src/wiring/tpu.ts';
+import { tpuRef } from '../backends/tpu/support/refs.ts';
+import { eventually } from '../support/eventually.ts';
+import { openWorld } from '../support/world.ts';
+
+/** Answers every question as an emulator that holds nothing. */
+async function emptyCloud(): Promise<Server> {
+  const server = createServer((request, reply) => {
+    reply.setHeader('content-type', 'application/json');
+    reply.end(JSON.stringify(request.url === '/emulator/info' ? { sshPort: 7 } : {}));
+  });
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  return server;
+}
+
+test('a sweep does not start the built-in cloud, and a look does', async (t) => {
+  const world = openWorld(t);
+  const began = join(world.folder, 'began');
+  const launcher = join(world.folder, 'launcher');
+  writeFileSync(launcher, `#!/bin/sh\necho "$@" >'${began}'\n`);
+  chmodSync(launcher, 0o700);
+  mkdirSync(join(world.home, 'emulator'), { recursive: true });
+  const io = { env: world.env, user: 'ada', userHome: world.folder, cwd: world.folder, launcher: [launcher] };
+  const tpu = createTpuBackend({
+    io: io as unknown as Io,
+    home: world.home,
+    settings: await loadSettings({ home: world.home, env: {}, cores: 1 }),
+    clock: { now: Date.now, at: () => () => undefined },
+    logFiles: createLogFiles({ home: world.home, history: () => Promise.resolve([]) }),
+  });
+  world.atEnd(() => tpu.close());
+  const ref = tpuRef({ spec: { project: 'emulator' }, allocation: { acceptedAt: null } });
+  const { capacity } = tpu.backend;
+
+  const swept = await capacity.sweep([ref]);
+  assert.ok(swept.kind === 'unknown');
+  assert.match(swept.reason, /the built-in cloud does not run/);
+  assert.equal(existsSync(began), false);
+
+  const looking = capacity.look([ref]);
+  assert.ok(await eventually(() => existsSync(began)), 'a look starts it');
+  const server = await emptyCloud();
+  world.atEnd(() => new Promise<void>((resolve) => void server.close(() => resolve())));
+  const { port } = server.address() as AddressInfo;
+  const endpoint = { url: `http://127.0.0.1:${port}`, sshPort: 7, pid: process.pid };
+  writeFileSync(join(world.home, 'emulator/endpoint.json'), JSON.stringify(endpoint));
+  const [seen] = await looking;
+  assert.equal(seen?.kind, 'known', JSON.stringify(seen));
+  assert.deepEqual((await capacity.sweep([ref])).kind, 'known', 'one that runs is asked');
+});
