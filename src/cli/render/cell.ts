@@ -4,7 +4,8 @@
 export function width(text: string): number {
   if (plainAscii.test(text)) return text.length;
   let columns = 0;
-  for (const character of text.replace(graphics, '')) columns += columnsOf(character.codePointAt(0) ?? 0);
+  const visible = text.includes('\u001b') ? text.replace(graphics, '') : text;
+  for (const character of visible) columns += columnsOf(character.codePointAt(0) ?? 0);
   return columns;
 }
 
@@ -92,8 +93,13 @@ const wide: readonly (readonly [number, number])[] = [
   [0x20000, 0x3fffd],
 ];
 
+/** Arrows, mathematics and shapes, as our glyphs are: no marks among them. Preparing the test for marks costs more than a list. */
+function isSymbol(code: number): boolean {
+  return code >= 0x2100 && code < 0x2c00;
+}
+
 function columnsOf(code: number): number {
-  if (code < 0x300) return 1;
+  if (code < 0x300 || isSymbol(code)) return 1;
   if (mark.test(String.fromCodePoint(code))) return 0;
   return wide.some(([from, to]) => code >= from && code <= to) ? 2 : 1;
 }

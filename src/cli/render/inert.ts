@@ -6,7 +6,7 @@
  * text around are shown as well: they can make a line read as something else.
  */
 export function inert(text: string, colour = true): string {
-  if (!hasControl.test(text)) return text;
+  if (plainAscii.test(text) || !hasControl.test(text)) return text;
   return text.replace(control, (found: string, graphic: string | undefined) => {
     if (found === '\t') return found;
     if (graphic !== undefined && found.startsWith(escape)) return colour ? found : '';
@@ -23,7 +23,7 @@ export function isInert(block: string): boolean {
 
 /** The same for one cell of a table or one line of a sentence: there, a tab or a colour is out of place too. */
 export function inertWord(text: string): string {
-  return inert(text, false).replaceAll('\t', ' ');
+  return plainAscii.test(text) ? text : inert(text, false).replaceAll('\t', ' ');
 }
 
 /** Bytes as text. What is not UTF-8 is shown byte by byte (`\xff`), so that nothing of a binary output is hidden or guessed. */
@@ -75,6 +75,8 @@ function validAt(bytes: Uint8Array, at: number): number {
 // A byte order mark is text like any other here: leaving it out would make a copy differ from its original.
 const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const escape = '\u001b';
+/** Nearly every text. The tests of what may be wrong with the others are slow to prepare. */
+const plainAscii = /^[ -~]*$/;
 const hasControl = /[^\P{Cc}\t]|[\u202a-\u202e\u2066-\u2069]/u;
 const hasControlInLines = /[^\P{Cc}\t\n]|[\u202a-\u202e\u2066-\u2069]/u;
 const control = /\p{Cc}(\[[0-9;:]*m)?|[\u202a-\u202e\u2066-\u2069]/gu;
