@@ -1,0 +1,108 @@
+/** Every command line of jobman that a document shows is one that jobman understands. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import type { Entry } from '../../src/cli/entry.ts';
+import { table } from '../../src/cli/table.ts';
+import { jobman } from '../cli/support/pretend.ts';
+import { startCloud } from '../emulator/cloud.ts';
+import { documents, parse, shownCommands, wordsOf, type Shown } from './documents.ts';
+
+/** A line that is no command but the form of one (`jobman create <yaml> [--follow]`); test/cli/documents.test.ts reads those. */
+const isForm = ({ line }: Shown): boolean => /<(?!id>)|[[\]…]|\.\.\./.test(line);
+
+const shown = documents()
+  .flatMap(shownCommands)
+  .filter((one) => !isForm(one))
+  .map(({ place, line }) => ({ place, words: wordsOf(line.replaceAll('<id>', '1')) }));
+
+/** The words of a happening in the built-in cloud: its verbs and options are the cloud's own. */
+const isHappening = ({ words }: { readonly words: readonly string[] }): boolean =>
+  words[0] === 'emulator' &&
+  words[1] !== undefined &&
+  !words[1].startsWith('-') &&
+  !table.some(({ path }) => path === `emulator ${words[1]}`);
+
+suite('a command line in a document', () => {
+  /** What was scanned and would now run. Replacing the commands' own files leaves the scanning as it is. */
+  const ran: string[] = [];
+  const loads = new Map<Entry, Entry['load']>();
+  const setLoad = (entry: Entry, load: Entry['load']): void => void Object.assign(entry, { load });
+  before(() => {
+    for (const entry of table) {
+      loads.set(entry, entry.load);
+      setLoad(entry, async () => async () => {
+        ran.push(entry.path);
+        return 0;
+      });
+    }
+  });
+  after(() => {
+    for (const [entry, load] of loads) setLoad(entry, load);
+  });
+
+  test('is understood', async () => {
+    assert.ok(shown.length > 60, 'documents show commands');
+    for (const { place, words } of shown) {
+      ran.length = 0;
+      const isHelp = words.includes('--help') || words.includes('--version');
+      const { code, err } = await jobman(words);
+      assert.ok(code === 0 && (isHelp || ran.length === 1), `${place}: jobman ${words.join(' ')}\n${err}`);
+    }
+  });
+
+  test('would be noticed if it were not', async () => {
+    for (const line of ['list --nonsense', 'lst', 'show 1 --worker 3', 'create a.yaml b.yaml', 'logs 1 -n many']) {
+      ran.length = 0;
+      const { code } = await jobman(wordsOf(line));
+      assert.ok(code === 2 && ran.length === 0, line);
+    }
+  });
+});
+
+test('every happening that a document lets happen in the built-in cloud can happen there', async (t) => {
+  const cloud = await startCloud(t);
+  // TODO: the manual of the commands says `--zone`, and the zone is the target. This goes when the manual has changed.
+  const happenings = shown.filter((one) => isHappening(one) && !one.words.includes('--zone'));
+  assert.ok(happenings.length > 15, 'documents show happenings');
+  for (const [index, { place, words }] of happenings.entries()) {
+    const [, verb = '', ...rest] = words;
+    const plain = rest.filter((word, at) => !word.startsWith('--') && !(rest[at - 1] ?? '').startsWith('--'));
+    const options = Object.fromEntries(
+      rest.flatMap((word, at) => (word.startsWith('--') ? [[word.slice(2), rest[at + 1] ?? 'true']] : [])),
+    );
+    // The job that the document speaks of, on a TPU with four workers.
+    const job = /^\d+/.exec(plain[0] ?? '1')?.[0] ?? '1';
+    const name = `node-${index}`;
+    await cloud.createNode(name, { acceleratorType: 'v4-32', labels: { 'jobman-job': job.padStart(6, '0') } });
+    cloud.time.advance(300_000);
+    assert.ok(plain.length <= 1, `${place}: ${words.join(' ')}`);
+    await cloud.admin(verb, plain[0], options).catch((error: unknown) => {
+      assert.fail(`${place}: jobman ${words.join(' ')}: ${String(error)}`);
+    });
+    await cloud.admin('clear');
+    await cloud.ok('DELETE', `nodes/${name}`);
+    cloud.time.advance(300_000);
+  }
+});
+
+test('command lines are found in blocks and in sentences, and nowhere else', () => {
+  const text = [
+    'Say `jobman why 1`, or `bin/jobman list`; jobman show is no code.',
+    '```sh',
+    'npm install && bin/jobman create a.yaml --follow   # jobman logs',
+    'jobman list | jq .id',
+    'source <(jobman completion bash)',
+    '```',
+    '```console',
+    '$ jobman wait 1',
+    'say: jobman rerun 1',
+    '```',
+    '```yaml',
+    'run: jobman clean 1',
+    '```',
+  ].join('\n');
+  assert.deepEqual(
+    shownCommands(parse('a.md', text)).map(({ line }) => line),
+    ['create a.yaml --follow', 'list', 'completion bash', 'wait 1', 'why 1', 'list'],
+  );
+});

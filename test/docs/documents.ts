@@ -1,0 +1,119 @@
+/** The documents of this repository as data: their blocks, their code in lines, their links and headings. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from '../support/root.ts';
+
+/** A fenced block. */
+export interface Block {
+  readonly document: string;
+  /** Line of the fence, from 1. */
+  readonly line: number;
+  readonly language: string;
+  readonly text: string;
+  /** Why it is not played, from a comment `<!-- not played: why -->` on the line before the fence; null when it is. */
+  readonly notPlayed: string | null;
+}
+
+/** A document, with its path from the top of the repository. */
+export interface Document {
+  readonly path: string;
+  readonly text: string;
+  /** The text without its fenced blocks, line for line. */
+  readonly prose: string;
+  readonly blocks: readonly Block[];
+}
+
+/** Every Markdown file that is part of the repository, or is about to become one. */
+export function documents(): readonly Document[] {
+  const list = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard', '*.md'], {
+    cwd: root,
+    encoding: 'utf8',
+  });
+  const paths = [...new Set(list.split('\0').filter((path) => path !== '' && existsSync(join(root, path))))];
+  return paths.toSorted().map(document);
+}
+
+/** One document by its path. */
+export function document(path: string): Document {
+  return parse(path, readFileSync(join(root, path), 'utf8'));
+}
+
+/** Reads a document's text. A fence inside a list is indented; its text then loses that much of every line. */
+export function parse(path: string, text: string): Document {
+  const blocks: Block[] = [];
+  const prose: string[] = [];
+  const lines = text.split('\n');
+  let open: { line: number; indent: string; language: string; notPlayed: string | null; lines: string[] } | undefined;
+  for (const [index, line] of lines.entries()) {
+    const fence = /^( *)```(\w*)/.exec(line);
+    if (open === undefined && fence !== null) {
+      const [, indent = '', language = ''] = fence;
+      const notPlayed = /<!-- not played: (.*) -->/.exec(lines[index - 1] ?? '')?.[1] ?? null;
+      open = { line: index + 1, indent, language, notPlayed, lines: [] };
+    } else if (open !== undefined && line.trim() === '```') {
+      const { line: at, language, notPlayed, lines: inside } = open;
+      blocks.push({ document: path, line: at, language, notPlayed, text: inside.map((one) => `${one}\n`).join('') });
+      open = undefined;
+    } else if (open !== undefined) {
+      open.lines.push(line.startsWith(open.indent) ? line.slice(open.indent.length) : line.trimStart());
+    }
+    prose.push(open === undefined && fence === null ? line : '');
+  }
+  if (open !== undefined) throw new Error(`${path}:${open.line}: the block has no end`);
+  return { path, text, prose: prose.join('\n'), blocks };
+}
+
+/** A command line that a document shows, and where. */
+export interface Shown {
+  readonly place: string;
+  /** What stands behind `jobman`. */
+  readonly line: string;
+}
+
+/**
+ * Every command line of jobman that a document shows: in blocks, where a shell would take `jobman` for a command, and as
+ * code within a sentence. What other programs print, and manifests, are not ours to read.
+ */
+export function shownCommands({ path, prose, blocks }: Document): readonly Shown[] {
+  const found: Shown[] = [];
+  const take = (line: number, text: string): void => {
+    for (const [, command = ''] of text.matchAll(/(?:^|[;|&(])\s*(?:bin\/)?jobman ((?:"[^"]*"|'[^']*'|[^|&;)#])*)/g)) {
+      found.push({ place: `${path}:${line}`, line: command.replace(/ >>? .*/, '').trim() });
+    }
+  };
+  for (const { language, text, line } of blocks) {
+    if (language === 'yaml' || language === 'json' || language === 'ts') continue;
+    for (const [index, one] of text.split('\n').entries()) {
+      if (language !== 'console') take(line + 1 + index, one.replace(/ {2,}# .*$/, ''));
+      else if (one.startsWith('$ ')) take(line + 1 + index, one.slice(2));
+    }
+  }
+  for (const [index, one] of prose.split('\n').entries()) {
+    for (const [, code = ''] of one.matchAll(/`((?:bin\/)?jobman [^`]*)`/g)) take(index + 1, code);
+  }
+  return found;
+}
+
+/** The words of a command line as a shell would hand them over; enough of a shell for documents. */
+export function wordsOf(line: string): readonly string[] {
+  return [...line.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g)].map(([word]) =>
+    word.replaceAll(/"([^"]*)"|'([^']*)'/g, (_, double?: string, single?: string) => double ?? single ?? ''),
+  );
+}
+
+/** A heading's anchor, as the sites that show Markdown make it: small letters, blanks as hyphens, no other marks. */
+export function anchorsOf({ prose }: Pick<Document, 'prose'>): readonly string[] {
+  const seen = new Map<string, number>();
+  return [...prose.matchAll(/^#{1,6} (.+)$/gm)].map(([, heading = '']) => {
+    const plain = heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1');
+    const slug = plain
+      .trim()
+      .toLowerCase()
+      .replaceAll(/[^\p{Letter}\p{Number}\s_-]/gu, '')
+      .replaceAll(/\s/g, '-');
+    const count = seen.get(slug) ?? 0;
+    seen.set(slug, count + 1);
+    return count === 0 ? slug : `${slug}-${count}`;
+  });
+}

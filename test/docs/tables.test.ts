@@ -1,0 +1,156 @@
+/** The tables of the documents say what the program does. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { defaultSettings, settingKeys } from '../../src/app/settings.ts';
+import { laws as lawsOfOnePass } from '../../src/core/laws.ts';
+import { patterns } from '../../src/core/patterns.ts';
+import { phases } from '../../src/core/phase.ts';
+import { answerFor, budgetOf, presets, type PresetName } from '../../src/core/recover.ts';
+import type { Answer, Reason, RecoverySpec, RuledReason } from '../../src/core/spec.ts';
+import { verbs } from '../../src/emulator/world/verbs.ts';
+import { parseManifest } from '../../src/manifest/parse.ts';
+import { laws as lawsOfWorlds } from '../../sim/laws.ts';
+import { document } from './documents.ts';
+
+/** The rows of the first table of a page whose head begins with those words, without head and rule. */
+function rowsOf(path: string, ...head: readonly string[]): readonly (readonly string[])[] {
+  const lines = document(path).prose.split('\n');
+  const cells = (line: string): readonly string[] =>
+    line
+      .split(/(?<!\\)\|/)
+      .slice(1, -1)
+      .map((cell) => cell.trim());
+  const at = lines.findIndex((line) => head.every((word, index) => cells(line)[index] === word));
+  assert.ok(at >= 0, `${path} has no table ${head.join(' | ')}`);
+  const end = lines.findIndex((line, index) => index > at && !line.startsWith('|'));
+  return lines.slice(at + 2, end).map(cells);
+}
+
+const unquoted = (cell: string | undefined): string => (cell ?? '').replaceAll('`', '');
+/** Every piece of code in a cell. */
+const codesIn = (cell: string | undefined): readonly string[] =>
+  [...(cell ?? '').matchAll(/`([^`]*)`/g)].map(([, code = '']) => code);
+
+/** A spec as the parser makes it, without a word about recovery but this. */
+function recoveryOf(text: string): RecoverySpec {
+  const result = parseManifest({
+    text: `local: {}\ncommand: {run: ls}\n${text}`,
+    file: '/somewhere/train.yaml',
+    env: {},
+    home: '/home/ada',
+    door: { look: () => ({ kind: 'absent' }), read: () => ({ detail: 'it is not there' }) },
+    project: null,
+    purpose: 'create',
+  });
+  assert.ok('spec' in result);
+  return result.spec.recovery;
+}
+
+suite('docs/recovery.md', () => {
+  const names = Object.keys(presets) as PresetName[];
+
+  test('has every preset, with what it answers', () => {
+    const said = ({ then, on }: Answer, reason: RuledReason): string =>
+      then === 'fail' || then === 'done'
+        ? then
+        : `${then}, ${on} TPU${reason === 'succeeded' && on === 'new' ? '?' : ''}`;
+    const rows = rowsOf('docs/recovery.md', 'preset', 'preempted');
+    assert.deepEqual(
+      rows.map(([name]) => unquoted(name)),
+      names,
+    );
+    for (const [name, ...cells] of rows) {
+      const recovery = recoveryOf(`recovery: "${unquoted(name)}"\n`);
+      const answer = (reason: RuledReason, pattern?: string): string =>
+        said(answerFor(recovery, reason, { detail: '', ...(pattern === undefined ? {} : { pattern }) }), reason);
+      const columns: readonly (readonly string[])[] = [
+        [answer('preempted')],
+        [answer('unreachable'), answer('command_failed', 'grpc'), answer('command_failed', 'deadline')],
+        [answer('setup_failed'), answer('command_failed'), answer('hung')],
+        [answer('succeeded')],
+      ];
+      for (const [index, answers] of columns.entries()) {
+        for (const one of answers) assert.equal(cells[index], one, `${name}, column ${index + 1}`);
+      }
+    }
+  });
+
+  test('has every reason, and whose doing it is', () => {
+    const rows = rowsOf('docs/recovery.md', 'Reason', 'What happened');
+    const doing: Readonly<Record<string, string>> = { preemptions: "the platform's", failures: "the program's own" };
+    const reasons: readonly Reason[] = [
+      'succeeded',
+      'preempted',
+      'unreachable',
+      'setup_failed',
+      'command_failed',
+      'hung',
+      'timed_out',
+      'allocation_failed',
+      'stopped',
+    ];
+    assert.deepEqual(rows.map(([reason]) => unquoted(reason)).toSorted(), reasons.toSorted());
+    for (const [reason, , whose] of rows) {
+      const budget = budgetOf(unquoted(reason) as Reason);
+      if (budget !== null) assert.equal(whose, doing[budget], `${reason}`);
+      else assert.ok(!Object.values(doing).includes(whose ?? ''), `${reason}`);
+    }
+  });
+
+  test('has both budgets, what they count and how large they are', () => {
+    for (const [key, counts, size] of rowsOf('docs/recovery.md', 'budget', 'counts')) {
+      const budget = unquoted(key).replace('recovery.budget.', '') as keyof RecoverySpec['budget'];
+      for (const reason of codesIn(counts)) assert.equal(budgetOf(reason as Reason), budget, reason);
+      const [usual, loops] = [...(size ?? '').matchAll(/\d{2,}|\b\d\b/g)].map(([number]) => Number(number));
+      assert.equal(recoveryOf('recovery: pass\n').budget[budget], usual);
+      assert.equal(recoveryOf('recovery: "loop: failures"\n').budget[budget], loops ?? usual);
+      assert.equal(recoveryOf('recovery: "loop: true"\n').budget[budget], loops ?? usual);
+    }
+  });
+
+  test('has every pattern, its meaning and what it looks for', () => {
+    assert.deepEqual(
+      rowsOf('docs/recovery.md', 'evidence', 'means').map(([name, means, text]) => [
+        unquoted(name),
+        means,
+        codesIn(text),
+      ]),
+      patterns.map(({ name, means, anyOf }) => [name, means, [...anyOf]]),
+    );
+  });
+});
+
+test('docs/built-in-cloud.md has every verb, in its own words', () => {
+  assert.deepEqual(
+    rowsOf('docs/built-in-cloud.md', 'Verb').map(([verb, about]) => [unquoted(verb), about]),
+    Object.entries(verbs).map(([verb, { about }]) => [verb, about]),
+  );
+});
+
+test('docs/settings.md has every setting, its default and its variable', () => {
+  const rows = rowsOf('docs/settings.md', 'Key', 'When not given');
+  assert.deepEqual(
+    rows.map(([key, , meaning, variable]) => [unquoted(key), meaning, unquoted(variable)]),
+    settingKeys.map(({ key, meaning, variable }) => [key, meaning, variable ?? '']),
+  );
+  const defaults = defaultSettings(4) as unknown as Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  for (const [key, value] of rows) {
+    const [section = '', name = ''] = unquoted(key).split('.');
+    const actual = defaults[section]?.[name];
+    if (typeof actual === 'number' && unquoted(key) !== 'local.slots') assert.equal(Number(value), actual, `${key}`);
+  }
+});
+
+test('docs/getting-started.md has every phase', () => {
+  const told = rowsOf('docs/getting-started.md', 'Phase').flatMap(([cell]) => codesIn(cell));
+  assert.deepEqual(told.toSorted(), [...phases].toSorted());
+});
+
+test('CONTRIBUTING.md has every law, by its number and name', () => {
+  const told = rowsOf('CONTRIBUTING.md', '', 'law').map(([number, name]) => `${number} ${name}`);
+  assert.deepEqual(
+    told,
+    Object.entries(lawsOfWorlds).map(([number, name]) => `${number} ${name}`),
+  );
+  for (const { number, name } of lawsOfOnePass) assert.ok(told.includes(`${number} ${name}`), name);
+});

@@ -1,0 +1,129 @@
+/**
+ * The walk of the README, played as it stands: its commands in their order, in a fresh home, on the real built-in cloud,
+ * and what they print compared with what the README says they print (see test/docs/shape.ts for what may differ).
+ */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { test } from 'node:test';
+import { createGlass } from '../cli/support/glass.ts';
+import { document, type Block } from '../docs/documents.ts';
+import { asTold, firstMisfit } from '../docs/shape.ts';
+import { eventually } from '../support/eventually.ts';
+import { frontDoor } from '../support/jobman.ts';
+import { findProgram, requireReal } from '../support/real.ts';
+import { root } from '../support/root.ts';
+import { openWorld, type World } from '../support/world.ts';
+
+/** A command of a document and what it is said to print. */
+interface Step {
+  readonly place: string;
+  readonly command: string;
+  readonly told: readonly string[];
+}
+
+/** The steps of all blocks of a document that are to be played. */
+function stepsOf(blocks: readonly Block[]): readonly Step[] {
+  return blocks
+    .filter(({ language, notPlayed }) => language === 'console' && notPlayed === null)
+    .flatMap(({ document: path, line, text }) =>
+      text
+        .split(/^\$ /m)
+        .slice(1)
+        .map((part) => {
+          const [command = '', ...told] = part.split('\n');
+          return { place: `${path}:${line}`, command, told };
+        }),
+    );
+}
+
+/** A shell in a folder that holds `configs/`, with `jobman` on its path. */
+interface Shell {
+  readonly run: (command: string) => Promise<string>;
+  /** The same on a terminal, and what stands there in the end. */
+  readonly runOnTerminal: (command: string) => Promise<string>;
+}
+
+function openShell(world: World): Shell {
+  const bin = join(world.folder, 'bin');
+  mkdirSync(bin);
+  const words = frontDoor.map((word) => `'${word}'`).join(' ');
+  writeFileSync(join(bin, 'jobman'), `#!/bin/sh\nexec ${words} "$@"\n`, { mode: 0o755 });
+  // The example that runs here writes its checkpoints beside itself.
+  cpSync(join(root, 'configs'), join(world.folder, 'configs'), { recursive: true });
+  const env = { ...world.env, PATH: `${bin}${delimiter}${world.env['PATH']}`, TERM: 'xterm', NO_COLOR: '1' };
+
+  const start = (argv: readonly [string, ...string[]]): Promise<string> =>
+    new Promise((resolve, reject) => {
+      const [file, ...rest] = argv;
+      const child = spawn(file, rest, { cwd: world.folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
+      let output = '';
+      for (const stream of [child.stdout, child.stderr]) {
+        stream.setEncoding('utf8').on('data', (text: string) => (output += text));
+      }
+      child.on('error', reject);
+      child.on('close', () => resolve(output));
+    });
+  return {
+    run: (command) => start(['sh', '-c', `exec 2>&1; ${command}`]),
+    async runOnTerminal(command) {
+      // script(1) gives a program a terminal and copies what it writes there.
+      const written = await start(['script', '-qec', `stty cols 120 rows 50; ${command}`, '/dev/null']);
+      const glass = createGlass();
+      glass.write(written);
+      return glass.rows().join('\n');
+    },
+  };
+}
+
+/** What a person would wait for before typing that command; the README tells the story, and this is its pace. */
+async function beReadyFor(command: string, { run }: Shell): Promise<void> {
+  const waits: readonly (readonly [RegExp, string, RegExp])[] = [
+    // The cloud takes the TPU when there are checkpoints to go on from.
+    [/^jobman emulator preempt 2$/, 'jobman logs 2 --worker 0', /^step +(4|5|6|7|8|9)\d\//m],
+    [/^jobman why 2$/, 'jobman list --name iris', /recovering/],
+    // An ended job's TPU is seen gone.
+    [/^jobman list$/, 'jobman list | grep -c "letting go"', /^0$/m],
+    // A job is stopped while it runs, and goes on when it has stopped.
+    [/^jobman stop second$/, 'jobman logs second --worker 0', /^step +[4-9]\d\//m],
+    [/^jobman resume second$/, 'jobman list --name second', /stopped, holds v4-16/],
+    [/^jobman cancel second$/, 'jobman list --name second', /running/],
+    [/^jobman delete second$/, 'jobman list --name second', /cancelled/],
+  ];
+  for (const [pattern, look, sign] of waits) {
+    if (!pattern.test(command)) continue;
+    const came = await eventually(async () => sign.test(await run(look)), { withinMs: 60_000, everyMs: 200 });
+    assert.ok(came, `before \`${command}\`: \`${look}\` never showed ${String(sign)}, but\n${await run(look)}`);
+  }
+}
+
+/** The undisturbed runs are hurried; those that are interrupted keep their pace, so that there is a middle. */
+function atTestPace(command: string): string {
+  return command.includes('--follow') ? `${command} --set command.env.IRIS_PACE=0.01` : command;
+}
+
+test('the walk of the README prints what the README says', async (t) => {
+  if (!requireReal(t, 'script(1)', findProgram('script'))) return;
+  if (!requireReal(t, 'python3', findProgram('python3'))) return;
+  const world = openWorld(t, { patienceMs: 10_000 });
+  const shell = openShell(world);
+  world.atEnd(async () => {
+    await shell.run('jobman controller stop; jobman emulator stop');
+  });
+  const machine = { user: userInfo().username, home: world.home };
+
+  const steps = stepsOf(document('README.md').blocks);
+  assert.ok(steps.length >= 12, 'The README has a walk.');
+  for (const { place, command, told } of steps) {
+    await beReadyFor(command, shell);
+    const isFollowed = command.includes('--follow');
+    const printed = await (isFollowed ? shell.runOnTerminal : shell.run)(atTestPace(command));
+    // What a worker calls its home is a folder of the built-in cloud.
+    const homeOfWorker = new RegExp(`${world.home}/emulator/hosts/[^/]+/\\d+/home/[^/\\s]+`, 'g');
+    const lines = asTold(printed.replaceAll(homeOfWorker, '~'), machine);
+    const misfit = firstMisfit(told, lines);
+    assert.equal(misfit, undefined, `${place}: \`${command}\` does not print \`${misfit}\`, but\n${lines.join('\n')}`);
+  }
+});
