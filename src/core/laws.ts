@@ -373,8 +373,8 @@ function mayKeep(job: Job, held: Allocation, now: Instant): boolean {
 const failures: readonly Reason[] = ['setup_failed', 'command_failed', 'hung'];
 const losses: readonly Reason[] = ['preempted', 'unreachable'];
 
-function bounded({ before, decision: { job }, now }: Pass): readonly string[] {
-  const found: string[] = [];
+function bounded({ before, observation, decision: { job }, now }: Pass): readonly string[] {
+  const found: string[] = [...waitsForTheSilent(job, observation, now)];
   const { budget } = job.spec.recovery;
   const chance = job.attempts.findLastIndex(
     (one) => one.asked || job.attempts[one.ordinal - 2]?.ending?.reason === 'succeeded',
@@ -398,6 +398,18 @@ function bounded({ before, decision: { job }, now }: Pass): readonly string[] {
     if (!key.startsWith('stop/') && tries > setupTries + 1) found.push(`${key} was tried ${tries} times`);
   }
   return found;
+}
+
+/** Capacity of the job's own that the cloud calls ready, and a worker there that will never tell the end of its program. */
+function waitsForTheSilent(job: Job, observation: Observation, now: Instant): readonly string[] {
+  const attempt = job.attempts.at(-1);
+  const allocation = attempt === undefined ? undefined : allocationIn(job, attempt.allocation);
+  if (attempt?.endedAt !== null || attempt.ending === null || allocation?.ownership !== 'owned') return [];
+  if (job.removed || job.spec.command.place === 'here' || allocation.releasedAt !== null) return [];
+  if (allocation.silentWho !== 'worker' || seenOf(observation, attempt.allocation)?.state !== 'ready') return [];
+  const since = Math.max(attempt.ending.since, allocation.silentSince ?? now);
+  const isTooLong = now > since + 10 * job.spec.recovery.unreachableGrace;
+  return isTooLong ? [`attempt ${attempt.ordinal} waits without end for a worker that does not answer`] : [];
 }
 
 // ------------------------------------------------------------------------------------------ 8

@@ -41,6 +41,8 @@ export function windDown(view: View, attempt: Attempt): WindDown {
   const actions: Action[] = [];
   let wakeAt: Instant | undefined = now + between(5 * second, (now - since) / 4, 30 * second);
   if (how === 'ask') wakeAt = earliest(wakeAt, later(killAt, now));
+  const givenUp = givenUpAt(job, attempt, now);
+  if (givenUp !== undefined && givenUp > now) wakeAt = earliest(wakeAt, givenUp);
   for (const place of view.places) {
     if (!mayBeAlive(place, attempt) || !canHear(place, allocationOf(asked.job, allocation.ordinal))) continue;
     if (how === 'ask' && attempt.ending?.told.includes(place.worker) === true) continue;
@@ -76,20 +78,32 @@ function isToBeReleased(view: View, attempt: Attempt, allocation: Allocation, ki
   if (job.removed) return false;
   // What the cloud took is of no use to anybody, and counts against the quota until it is deleted.
   if (isOwned && isLost(allocation)) return true;
-  if (!letsGo(job, whatFollows(job, attempt, now), allocation)) return isOwned && isBeyondReach(view, attempt);
+  if (!letsGo(job, whatFollows(job, attempt, now), allocation)) return isBeyondReach(view, attempt);
   // A re-apply has to take away what is still in use, so the program gets its grace there as everywhere.
   return isLost(allocation) || now >= killAt;
 }
 
+/** How many graces what is to be kept waits for a silent worker: long enough for its owner to see to it. */
+const keptGraces = 10;
+
 /**
- * A worker that fell silent and stays so for another grace, although the cloud calls it ready, will never confirm that
- * its program has ended. The rule may want the same allocation, but then nothing would ever go on.
+ * When owned capacity that was to stay is let go after all, because one of its workers does not answer although the cloud
+ * calls it ready: it will never confirm that its program has ended, and nothing would ever go on. Undefined while all
+ * answer, while the cloud itself is silent (nothing follows from that), and where there is nothing to let go.
  */
-function isBeyondReach({ job, now, look, places }: View, { ending }: Attempt): boolean {
-  if (ending?.reason !== 'unreachable' || job.desired !== 'run') return false;
+export function givenUpAt(job: Job, attempt: Attempt, now: Instant): Instant | undefined {
+  const { ownership, silentSince, silentWho } = allocationOf(job, attempt.allocation);
+  // A command that runs here has no silent places: this machine is the one that asks.
+  if (ownership !== 'owned' || job.spec.command.place === 'here') return undefined;
+  if (attempt.ending === null || silentSince === null || silentWho !== 'worker') return undefined;
+  const graces = whatFollows(job, attempt, now).next === 'settle' ? keptGraces : 1;
+  return Math.max(attempt.ending.since, silentSince) + graces * job.spec.recovery.unreachableGrace;
+}
+
+function isBeyondReach({ job, now, look, places }: View, attempt: Attempt): boolean {
   const isReady = look.kind === 'known' && look.value.state === 'ready';
-  const isSilent = places.some((place) => place.worker !== 'here' && place.isSilent);
-  return isReady && isSilent && now >= ending.since + job.spec.recovery.unreachableGrace;
+  const at = givenUpAt(job, attempt, now);
+  return isReady && places.some(({ isSilent }) => isSilent) && at !== undefined && now >= at;
 }
 
 /** Whether the allocation will not be used again after this end. */
@@ -107,6 +121,8 @@ function letsGo(job: Job, following: Following, allocation: Allocation): boolean
 function whyReleased(view: View, attempt: Attempt): string {
   const reason = attempt.ending?.reason ?? 'stopped';
   if (isLost(allocationOf(view.job, attempt.allocation))) return 'it is lost';
+  const silent = view.places.find(({ isSilent }) => isSilent);
+  if (silent !== undefined && isBeyondReach(view, attempt)) return `worker ${silent.worker} does not answer any more`;
   return view.job.desired === 'run' ? `attempt ${attempt.ordinal} ended: ${reason}` : 'the owner let it go';
 }
 

@@ -8,6 +8,7 @@ import { historyTellsTheState } from '../../src/core/history.ts';
 import { broken } from '../../src/core/laws.ts';
 import { known, unknown } from '../../src/core/observation.ts';
 import { phaseOf } from '../../src/core/phase.ts';
+import { givenUpAt } from '../../src/core/stop.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
 import { World, local, spec, step, tpu } from './world.ts';
 
@@ -507,6 +508,76 @@ test('capacity of our own whose worker stays silent for another grace is replace
   world.live(() => phaseOf(world.job) === 'running' && world.job.attempts.length === 2, hour);
   assert.deepEqual([...world.nodes.keys()], [2]);
   assert.equal(world.job.attempts[1]?.allocation, 2);
+});
+
+test('a failed attempt whose other worker falls silent while it is being ended does not wait for ever either', () => {
+  const world = running(spec({ preset: 'loop: failures' }));
+  world.isStubborn = true;
+  world.exit(0, 1);
+  world.settleNow();
+  assert.equal(lastAttempt(world.job)?.ending?.reason, 'command_failed');
+  host(world, 1).isAnswering = false;
+  world.live(() => phaseOf(world.job) === 'running' && world.job.attempts.length === 2, hour);
+  assert.deepEqual([...world.nodes.keys()], [2]);
+});
+
+test('a stop keeps capacity whose worker is silent for ten graces, and then lets it go: nobody else would end it', () => {
+  const world = running();
+  host(world, 1).isAnswering = false;
+  world.ask('stop');
+  const { now } = world;
+  world.settleNow();
+  const attempt = lastAttempt(world.job);
+  assert.ok(attempt !== undefined);
+  assert.equal(givenUpAt(world.job, attempt, world.now), now + 30 * minute);
+  world.live(() => false, 29 * minute);
+  assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopping', 1]);
+  world.live(() => world.job.settled !== null, hour);
+  assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopped', 0]);
+  const released = world.events.find((event) => event.kind === 'allocation_released');
+  assert.deepEqual([released?.at, released?.why], [now + 30 * minute, 'worker 1 does not answer any more']);
+});
+
+test('a stop ends when the silent worker answers again, and holds what it was to hold', () => {
+  const world = running();
+  host(world, 1).isAnswering = false;
+  world.ask('stop');
+  world.live(() => false, 20 * minute);
+  host(world, 1).isAnswering = true;
+  world.live(() => world.job.settled !== null, hour);
+  assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopped', 1]);
+});
+
+test('while the cloud does not answer either, nothing is let go by a stop', () => {
+  const world = running();
+  for (const worker of [0, 1]) host(world, worker).isAnswering = false;
+  world.cloudAnswers = false;
+  world.ask('stop');
+  world.live(() => false, 10 * hour);
+  assert.deepEqual([phaseOf(world.job), world.nodes.size], ['stopping', 1]);
+});
+
+test('maintenance is waited for without limit: the limit on waiting for capacity is about what was never there', () => {
+  const world = new World(spec({ limits: { ...spec().limits, capacityWait: 20 * minute } }));
+  world.stepResult = { kind: 'unclear', evidence: { detail: 'the line dropped' } };
+  world.settleNow();
+  assert.equal(phaseOf(world.job), 'setup');
+  Object.assign(world.node, { state: 'interrupted', detail: 'REPAIRING' });
+  world.live(() => false, 20 * hour);
+  assert.deepEqual([world.job.attempts.length, world.job.attempts[0]?.ending], [1, null]);
+  Object.assign(world.node, { state: 'ready', detail: 'READY' });
+  world.stepResult = { kind: 'done' };
+  world.live(() => phaseOf(world.job) === 'running', minute);
+  assert.equal(phaseOf(world.job), 'running');
+});
+
+test('a program under maintenance has no limit but its own', () => {
+  const world = running(spec({ limits: { ...spec().limits, maxRuntime: 10 * hour } }));
+  Object.assign(world.node, { state: 'interrupted', detail: 'REPAIRING' });
+  const { now } = world;
+  world.live(() => lastAttempt(world.job)?.ending !== null, 20 * hour);
+  assert.equal(lastAttempt(world.job)?.ending?.reason, 'timed_out');
+  assert.equal(world.now, now + 10 * hour);
 });
 
 test('maintenance is no loss: the run is judged when the machine is back', () => {
