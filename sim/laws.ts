@@ -423,9 +423,13 @@ export function createJudge(world: () => World): Judge {
   function isOwnFailure(run: Run): boolean {
     if (run.exitCode === null || run.exitCode === 0 || run.askedAt !== null || run.killed || run.endedAt === null)
       return false;
+    const others = world().runs.filter((one) => one.job === run.job && one.attempt === run.attempt);
+    if (others.some((one) => one.endedAt !== null && one.askedAt === null && (one.killed || one.exitCode === null)))
+      return false;
     // The command on this machine fails with the workers that it drives.
     const name = ledgerOf(run.job).job.allocations[run.allocation - 1]?.name;
-    const machine = world().machines.findLast((one) => one.name === name) ?? run.host.machine;
+    const machine =
+      world().machines.findLast((one) => one.name === name && one.madeAt <= run.madeAt) ?? run.host.machine;
     if (machine.lostAt !== null && machine.lostAt < run.endedAt + 2 * minute) return false;
     if (machine.troubledAt >= run.madeAt || world().lineCutUntil >= run.madeAt) return false;
     return machine.hosts.every((host) => host.silence === null);

@@ -190,7 +190,7 @@ export function createController(options: ControllerOptions): Controller {
       schedule.delete(id);
       queue.add(id);
     }
-    if (clock.now() >= sweeper.dueAt) void sweeper.sweep().finally(arm);
+    if (clock.now() >= sweeper.dueAt) void sweeper.sweep().then(checkIdle).finally(arm);
     inRound = false;
     await checkIdle();
     arm();
@@ -236,7 +236,7 @@ export function createController(options: ControllerOptions): Controller {
   }
 
   function isAtRest(): boolean {
-    return schedule.size === 0 && queue.size === 0 && performer.size === 0 && mirror.size === 0;
+    return schedule.size === 0 && queue.size === 0 && performer.size === 0 && mirror.size === 0 && !sweeper.isOwed;
   }
 
   async function checkIdle(): Promise<void> {

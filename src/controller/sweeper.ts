@@ -15,6 +15,8 @@ import { textOf } from './looks.ts';
 export interface Sweeper {
   /** When the next sweep is due. */
   readonly dueAt: Instant;
+  /** Something was let go so recently that a late message may still bring it back: it is too early to leave. */
+  readonly isOwed: boolean;
   /** Sweeps again soon: something was released just now. */
   soon(): void;
   /** The next sweep is due at once: the clock it was planned by went backwards. */
@@ -27,6 +29,8 @@ export interface Sweeper {
 const pace = 5 * minute;
 /** After a release: long enough for a deletion to be through, so that one sweep tells. */
 const afterRelease = 45 * second;
+/** A request whose reply was lost may take effect after the release that was meant to end it, but not later than this. */
+const lateness = 5 * minute;
 
 /** What to do about something that a sweep found. */
 export type Claim = 'claimed' | 'release' | 'unknown';
@@ -54,16 +58,29 @@ export function createSweeper(options: {
 }): Sweeper {
   const { store, clock, mayAct } = options;
   let dueAt = clock.now();
+  /** Until when something may come back; told by the record, so that a controller which has just begun knows it too. */
+  let owedUntil: Instant = 0;
 
-  async function places(): Promise<Map<CapacityPort, AllocationRef[]>> {
+  async function places(began: Instant): Promise<Map<CapacityPort, AllocationRef[]>> {
     const found = new Map<CapacityPort, AllocationRef[]>();
     for (const backend of options.backends) found.set(backend.capacity, []);
     const page = await store.list({ settledMost: 200, withRemoved: true });
     for (const job of page.jobs) {
+      for (const { ownership, requestedAt, releasedAt, goneAt } of job.allocations) {
+        if (ownership === 'standing' || requestedAt === null) continue;
+        // What lies ahead was written by a clock that has been set back since, and says nothing about how long ago it was.
+        const letGoAt = Math.max(releasedAt ?? 0, goneAt ?? 0);
+        if (letGoAt <= began) owedUntil = Math.max(owedUntil, letGoAt + lateness);
+      }
       const allocation = job.allocations.find((one) => one.ownership === 'owned' && one.requestedAt !== null);
       if (allocation !== undefined) found.get(options.backendOf(job.spec).capacity)?.push({ job, allocation });
     }
     return found;
+  }
+
+  function soon(): void {
+    dueAt = Math.min(dueAt, clock.now() + afterRelease);
+    owedUntil = clock.now() + lateness;
   }
 
   async function settle(capacity: CapacityPort, stray: Stray): Promise<void> {
@@ -81,6 +98,8 @@ export function createSweeper(options: {
       case 'release': {
         if (!mayAct()) return;
         const result = await capacity.releaseStray(stray);
+        // Nobody looks at it any more but the next sweep, whatever the answer was.
+        soon();
         options.say(`${stray.resource} of job ${stray.job} appeared after its release; released again: ${result.kind}`);
       }
     }
@@ -90,16 +109,20 @@ export function createSweeper(options: {
     get dueAt() {
       return dueAt;
     },
-    soon() {
-      dueAt = Math.min(dueAt, clock.now() + afterRelease);
+    get isOwed() {
+      return owedUntil > 0;
     },
+    soon,
     now() {
       dueAt = clock.now();
+      owedUntil = Math.min(owedUntil, clock.now() + lateness);
     },
     async sweep() {
-      dueAt = clock.now() + pace;
+      const began = clock.now();
+      dueAt = began + pace;
+      owedUntil = 0;
       try {
-        for (const [capacity, refs] of await places()) {
+        for (const [capacity, refs] of await places(began)) {
           // Asked with no place, a backend would have nowhere to look.
           if (refs.length === 0) continue;
           const found = await capacity.sweep(refs);
@@ -109,6 +132,8 @@ export function createSweeper(options: {
       } catch (error) {
         options.say(`the sweep did not get through and is made again later: ${textOf(error)}`);
       }
+      if (owedUntil <= began) owedUntil = 0;
+      if (owedUntil > 0) dueAt = Math.min(dueAt, owedUntil);
     },
   };
 }
