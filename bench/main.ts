@@ -1,0 +1,31 @@
+// npm run bench [-- NAME...]: measures what has a budget, prints a table, and judges. It writes nothing but to the
+// terminal; bench/RESULTS.md is kept by hand. The bundle must be built: npm run build.
+
+import { measureCreates } from './creates.ts';
+import { measureLocalJobs } from './local-jobs.ts';
+import { loadWords, machineWords } from './machine.ts';
+import { tableOf, type Result } from './result.ts';
+import { measureStarts } from './starts.ts';
+
+const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> = {
+  starts: measureStarts,
+  creates: measureCreates,
+  'local-jobs': measureLocalJobs,
+};
+
+const asked = process.argv.slice(2);
+const unknown = asked.filter((name) => !(name in measurements));
+if (unknown.length > 0) {
+  console.error(`There is no measurement ${unknown.join(', ')}. There are: ${Object.keys(measurements).join(', ')}.`);
+  process.exit(2);
+}
+
+console.log(machineWords());
+const results: Result[] = [];
+for (const [name, measure] of Object.entries(measurements)) {
+  if (asked.length > 0 && !asked.includes(name)) continue;
+  console.error(`${name} ... (load ${loadWords()})`);
+  results.push(...(await measure()));
+}
+for (const line of tableOf(results)) console.log(line);
+process.exitCode = results.some((result) => result.isKept === false) ? 1 : 0;
