@@ -133,7 +133,7 @@ export function createJudge(world: () => World): Judge {
     // Two silences with no look between them are one to whoever looks.
     const silentLongest = Math.max(...machine.hosts.map((host) => host.silentLongest(now)));
     if (silentLongest + world().lineCutLongest >= recovery.unreachableGrace * 0.8) return true;
-    return jumps.some((at) => at >= machine.madeAt);
+    return jumps.some((at) => at >= ledger.madeAt);
   }
 
   // ------------------------------------------------------------------------------------------ calls as they arrive
