@@ -20,6 +20,8 @@ export interface ClientParts {
   readonly now: () => Instant;
   /** Dollars an hour of what such a job asks for, from its backend; null when no price is known. */
   readonly pricePerHour: (spec: JobSpec) => Promise<number | null> | number | null;
+  /** How many local jobs run at once on this machine (`local.slots`). */
+  readonly slots: () => Promise<number>;
   /** Tells a controller that runs that this job has changed. Called after the commit; a hint, so it never throws. */
   readonly hint: (id: string) => Promise<void>;
   /** Sees to it that a controller runs; answers what to tell the user, if anything. */
@@ -44,13 +46,19 @@ export function createClient(parts: ClientParts): Client {
     list: (query) => listJobs(store, query, now()),
 
     async show(ref) {
-      const [{ job }, { showJob }] = await Promise.all([find(ref), import('./show.ts')]);
-      return showJob({ job, events: await eventsOf(store, job.id), home, now: now() });
+      const [{ job }, { showJob }, { turnIn }] = await Promise.all([
+        find(ref),
+        import('./show.ts'),
+        import('./turn.ts'),
+      ]);
+      const [events, turn] = await Promise.all([eventsOf(store, job.id), turnIn(store, parts.slots, job)]);
+      return showJob({ job, events, home, now: now(), turn });
     },
 
     async why(ref) {
-      const [{ job }, { whyOf }] = await Promise.all([find(ref), import('./why.ts')]);
-      return whyOf(job, await eventsOf(store, job.id), now());
+      const [{ job }, { whyOf }, { turnIn }] = await Promise.all([find(ref), import('./why.ts'), import('./turn.ts')]);
+      const [events, turn] = await Promise.all([eventsOf(store, job.id), turnIn(store, parts.slots, job)]);
+      return whyOf(job, events, now(), turn);
     },
 
     async events(ref, after) {

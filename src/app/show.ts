@@ -1,5 +1,6 @@
 // Show: everything about one job, for one look.
 
+import type { Turn } from '../core/admit.ts';
 import type { Event } from '../core/decision.ts';
 import type { Job } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
@@ -15,11 +16,13 @@ export async function showJob(given: {
   readonly events: readonly Event[];
   readonly home: string;
   readonly now: Instant;
+  /** Where it stands among those that wait for a place of this machine. */
+  readonly turn: Turn | undefined;
 }): Promise<JobView> {
-  const { job, events, home, now } = given;
+  const { job, events, home, now, turn } = given;
   return {
     ...jobRow(job, now),
-    why: whyOf(job, events, now),
+    why: whyOf(job, events, now, turn),
     attempts: attemptViews(job),
     allocations: allocationViews(job),
     workers: await workerViews(home, job, now),

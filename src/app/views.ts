@@ -10,6 +10,7 @@ import {
   openAttempt,
 } from '../core/job.ts';
 import { nextTryAt } from '../core/allocate.ts';
+import { takesTurns } from '../core/admit.ts';
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
 import { budgetOf } from '../core/recover.ts';
 import type { WorkerId } from '../core/spec.ts';
@@ -106,9 +107,9 @@ function reasonOf(job: Job, phase: Phase, now: Instant): string {
   if (job.settled !== null && leavingAllocations(job).length > 0) return `letting go of ${acceleratorOf(job)}`;
   switch (phase) {
     case 'queued':
-      return waitPhrase(job, now) ?? `waits for its turn, ${ageText(now - phaseSince(job))}`;
+      return waitPhrase(job, now) ?? `${firstWait(job)}, ${ageText(now - phaseSince(job))}`;
     case 'provisioning':
-      return `being made for ${ageText(now - phaseSince(job))}`;
+      return interruptedPhrase(job, now) ?? `being made for ${ageText(now - phaseSince(job))}`;
     case 'setup':
       return setupPhrase(job) ?? `setting up for ${ageText(now - phaseSince(job))}`;
     case 'running':
@@ -138,6 +139,25 @@ function waitPhrase(job: Job, now: Instant): string | undefined {
   return allocation.requestedAt !== null && allocation.readyAt === null ? `asked ${waits} ago` : undefined;
 }
 
+/** Before the first attempt: a cloud has a queue of its own, this machine gives out turns. */
+function firstWait(job: Job): string {
+  return takesTurns(job) ? 'waits for its turn' : 'waits for its first look';
+}
+
+/** While the allocation that matters is under maintenance: since when. */
+function interruptedPhrase(job: Job, now: Instant): string | undefined {
+  const since = interruptedSince(job);
+  return since === undefined ? undefined : `interrupted for ${ageText(now - since)}`;
+}
+
+/** Since when the newest allocation has been seen interrupted; undefined when it is not, or does not answer. */
+export function interruptedSince(job: Job): Instant | undefined {
+  const allocation = lastAllocation(job);
+  if (allocation?.seen?.state !== 'interrupted' || allocation.goneAt !== null || allocation.silentSince !== null)
+    return undefined;
+  return allocation.seen.at;
+}
+
 function setupPhrase(job: Job): string | undefined {
   const failures = Object.entries(openAttempt(job)?.stepFailures ?? {});
   const [newest] = failures.toSorted(([, one], [, other]) => other.lastAt - one.lastAt);
@@ -155,6 +175,8 @@ function stepOf(key: string): string {
 function runPhrase(job: Job, now: Instant): string {
   const silentSince = lastAllocation(job)?.silentSince ?? null;
   if (silentSince !== null) return `no answer for ${ageText(now - silentSince)}`;
+  const interrupted = interruptedPhrase(job, now);
+  if (interrupted !== undefined) return interrupted;
   const runs = lengthText(now - phaseSince(job));
   const preemptions = job.attempts.filter((attempt) => attempt.ending?.reason === 'preempted').length;
   if (preemptions > 0) return `${runs}, ${countText(preemptions, 'preemption')}`;
@@ -166,6 +188,10 @@ function runPhrase(job: Job, now: Instant): string {
 
 function stopPhrase(job: Job, now: Instant): string {
   const ending = openAttempt(job)?.ending ?? null;
+  const silentSince = ending === null ? null : (lastAllocation(job)?.silentSince ?? null);
+  if (silentSince !== null) return `no answer for ${ageText(now - silentSince)}`;
+  const interrupted = ending === null ? undefined : interruptedPhrase(job, now);
+  if (interrupted !== undefined) return interrupted;
   const ago = ageText(now - phaseSince(job));
   if (ending === null) return `asked ${ago} ago`;
   return ending.reason === 'stopped' ? `asked ${ago} ago` : `${reasonWords[ending.reason]} ${ago} ago`;

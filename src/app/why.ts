@@ -1,7 +1,9 @@
 // Why: one answer for each phase. A sentence, what it rests on and when that was, the rule in force, what comes next and
 // when. Everything is from our own record; nobody outside is asked to make it.
 
-import { capacityWaitEnd, isPermanent } from '../core/allocate.ts';
+import { takesTurns } from '../core/admit.ts';
+import type { Turn } from '../core/admit.ts';
+import { capacityWaitEnd, inVain, isPermanent } from '../core/allocate.ts';
 import type { Event } from '../core/decision.ts';
 import { keptUntil } from '../core/end.ts';
 import {
@@ -16,6 +18,7 @@ import {
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
 import { answerFor, budgetOf, usedBudget } from '../core/recover.ts';
 import type { RuledReason } from '../core/spec.ts';
+import { givenUpAt } from '../core/stop.ts';
 import type { Instant } from '../core/time.ts';
 import type { Why } from './client.ts';
 import { ageText, countText, lengthText, momentText, priceText } from './figures.ts';
@@ -23,6 +26,7 @@ import { capacityText, evidenceText, reasonWords, refusalWords, ruleText, senten
 import {
   acceleratorOf,
   asksAgainAt,
+  interruptedSince,
   keptAllocations,
   lastEnding,
   leavingAllocations,
@@ -30,18 +34,21 @@ import {
   workersOf,
 } from './views.ts';
 
-/** Why that job is in its phase at that moment. `events` is its whole history; the rules that answered are told there. */
-export function whyOf(job: Job, events: readonly Event[], now: Instant): Why {
-  return { id: job.id, ...answer(job, events, now) };
+/**
+ * Why that job is in its phase at that moment. `events` is its whole history; the rules that answered are told there.
+ * `turn` is where it stands among those that wait for a place of this machine, if it does.
+ */
+export function whyOf(job: Job, events: readonly Event[], now: Instant, turn?: Turn): Why {
+  return { id: job.id, ...answer(job, events, now, turn) };
 }
 
 type Answer = Omit<Why, 'id'>;
 
-function answer(job: Job, events: readonly Event[], now: Instant): Answer {
+function answer(job: Job, events: readonly Event[], now: Instant, turn?: Turn): Answer {
   const phase = phaseOf(job);
   switch (phase) {
     case 'queued':
-      return whyQueued(job, now);
+      return whyQueued(job, now, turn);
     case 'provisioning':
       return whyProvisioning(job, now);
     case 'setup':
@@ -62,28 +69,44 @@ function answer(job: Job, events: readonly Event[], now: Instant): Answer {
 
 // ------------------------------------------------------------------------------------------ waiting
 
-function whyQueued(job: Job, now: Instant): Answer {
+function whyQueued(job: Job, now: Instant, turn?: Turn): Answer {
   const attempt = openAttempt(job);
   if (attempt === undefined) {
     return {
-      sentence: `${job.id} is queued: it waits for its turn.`,
+      sentence: `${job.id} is queued: ${turnText(job, turn)}.`,
       because: `no attempt has begun since ${momentText(phaseSince(job))}, ${ageText(now - phaseSince(job))} ago`,
       rule: null,
-      next: 'the controller begins an attempt when there is a free place',
+      next: nextForTurn(job, turn),
       nextAt: null,
     };
   }
   const allocation = allocationOf(job, attempt.allocation);
   return {
-    sentence: `${job.id} is queued: ${queuedFor(job, allocation)}.`,
-    because: capacityEvidence(job, allocation, now),
+    sentence: `${job.id} is queued: ${queuedFor(job, attempt, allocation)}.`,
+    because: capacityEvidence(job, attempt, allocation, now),
     rule: null,
     ...nextForCapacity(job, attempt, allocation, now),
   };
 }
 
-function queuedFor(job: Job, allocation: Allocation): string {
-  const kind = allocation.lastFailure?.error.kind;
+function turnText(job: Job, turn: Turn | undefined): string {
+  if (!takesTurns(job)) return 'no controller has looked at it yet';
+  if (turn === undefined) return 'it waits for its turn';
+  const { slots, taken, ahead } = turn;
+  if (taken < slots && ahead < slots - taken) return 'it is its turn, and no controller has looked at it yet';
+  const jobs = `${countText(ahead, 'job')} ${ahead === 1 ? 'is' : 'are'} ahead`;
+  return `${taken} of ${countText(slots, 'place')} of this machine are taken${ahead === 0 ? '' : `, and ${jobs}`}`;
+}
+
+function nextForTurn(job: Job, turn: Turn | undefined): string {
+  if (!takesTurns(job) || (turn !== undefined && turn.taken < turn.slots)) return 'the controller begins an attempt';
+  const which =
+    turn?.ahead === 0 ? 'it is the next to begin, as soon as a place is free' : 'it begins when its turn has come';
+  return `${which} (local.slots says how many there are)`;
+}
+
+function queuedFor(job: Job, attempt: Attempt, allocation: Allocation): string {
+  const kind = (allocation.lastFailure ?? lastInVain(job, attempt))?.error.kind;
   if (kind === 'stockout' || (kind === undefined && allocation.seen?.state === 'waiting')) {
     return `no capacity for ${capacityText(job)} so far`;
   }
@@ -92,9 +115,19 @@ function queuedFor(job: Job, allocation: Allocation): string {
   return `${capacityText(job)} is about to be asked for`;
 }
 
+/** How the newest of those that came to nothing before this one was refused. */
+function lastInVain(job: Job, attempt: Attempt): Allocation['lastFailure'] {
+  return inVain(job, attempt).at(-1)?.lastFailure ?? null;
+}
+
 /** What the outside has said of an allocation that is not ready, with the age of it. */
-function capacityEvidence(job: Job, allocation: Allocation, now: Instant): string | null {
+function capacityEvidence(job: Job, attempt: Attempt, allocation: Allocation, now: Instant): string | null {
   const { lastFailure, seen, requestFailures, requestedAt, name } = allocation;
+  const before = lastInVain(job, attempt);
+  if (lastFailure === null && seen === null && before !== null) {
+    const count = countText(inVain(job, attempt).length, 'allocation');
+    return `${sentencePart(before.error.message)}, ${ageText(now - before.at)} ago; ${count} in vain`;
+  }
   if (lastFailure !== null) {
     const tries = requestFailures > 1 ? `; ${countText(requestFailures, 'request')} in vain` : '';
     return `${sentencePart(lastFailure.error.message)}, ${ageText(now - lastFailure.at)} ago${tries}`;
@@ -130,14 +163,13 @@ function whyProvisioning(job: Job, now: Instant): Answer {
   const attempt = openAttempt(job);
   const allocation = lastAllocation(job);
   if (attempt === undefined || allocation === undefined) return whyQueued(job, now);
-  const isBack = allocation.seen?.state === 'interrupted';
+  const interruption = interruptionOf(job, now);
+  const it = `its ${acceleratorOf(job)}`;
   return {
-    sentence: isBack
-      ? `${job.id} is provisioning: its ${acceleratorOf(job)} is interrupted and comes back by itself.`
-      : `${job.id} is provisioning: its ${acceleratorOf(job)} is being made.`,
-    because: capacityEvidence(job, allocation, now),
+    sentence: `${job.id} is provisioning: ${it} ${interruption === null ? 'is being made' : interruption.text}.`,
+    because: capacityEvidence(job, attempt, allocation, now),
     rule: null,
-    next: isBack ? 'the command goes on, or is judged, when it is back' : 'it is set up when it is ready',
+    next: interruption === null ? 'it is set up when it is ready' : `it is set up ${interruption.wait}`,
     nextAt: null,
   };
 }
@@ -182,6 +214,19 @@ function placesText(job: Job, attempt: Attempt): string {
   return places.length === 0 ? 'its workers' : countText(places.length, 'worker');
 }
 
+/** Maintenance ends by itself, and no limit of the job's is about it: what is said of it, and how long that is waited for. */
+function interruptionOf(job: Job, now: Instant): { readonly text: string; readonly wait: string } | null {
+  const since = interruptedSince(job);
+  if (since === undefined) return null;
+  const detail = lastAllocation(job)?.seen?.detail ?? '';
+  const word = detail === '' ? '' : ` (${detail})`;
+  const letGo = job.spec.capacity.ownership === 'owned' ? `; to let it go: jobman cancel ${Number(job.id)}` : '';
+  return {
+    text: `has been interrupted for ${lengthText(now - since)}${word} and comes back by itself`,
+    wait: `when it is back, which is waited for without limit${letGo}`,
+  };
+}
+
 // ------------------------------------------------------------------------------------------ running
 
 function whyRunning(job: Job, now: Instant): Answer {
@@ -206,6 +251,16 @@ function whyRunning(job: Job, now: Instant): Answer {
           ? 'its worker is given up if it stays silent while the cloud says that it is ready'
           : 'the controller keeps looking',
       nextAt: silentWho === 'worker' ? silentSince + job.spec.recovery.unreachableGrace : null,
+    };
+  }
+  const interruption = interruptionOf(job, now);
+  if (interruption !== null) {
+    return {
+      sentence: `${job.id} ran when it was last seen; its ${acceleratorOf(job)} ${interruption.text}.`,
+      because: capacityEvidence(job, attempt, allocation, now),
+      rule: wouldFollow(job, 'unreachable'),
+      next: `the command goes on, or is judged, ${interruption.wait}`,
+      nextAt: end.nextAt,
     };
   }
   return {
@@ -240,16 +295,27 @@ function whyRecovering(job: Job, events: readonly Event[], now: Instant): Answer
   const happened = `its attempt ended ${ago} ago (${reasonWords[ending.reason]})`;
   const sentence = ending.reason === 'preempted' ? `its ${acceleratorOf(job)} was preempted ${ago} ago` : happened;
   if (attempt === undefined || attempt.ending !== null) {
+    const hindrance = hindranceOf(job, now);
     return {
-      sentence: `${job.id} is recovering: ${sentence}; what is left of it is being ended.`,
+      sentence: `${job.id} is recovering: ${sentence}; what is left of it is being ended${inSentence(hindrance)}.`,
       because,
       rule,
-      next: 'the next attempt begins once nothing of this one can be alive',
-      nextAt: null,
+      next: hindrance?.next ?? 'the next attempt begins once nothing of this one can be alive',
+      nextAt: hindrance?.nextAt ?? null,
     };
   }
   const allocation = allocationOf(job, attempt.allocation);
   const goesOn = `attempt ${attempt.ordinal}, stage ${attempt.stage}`;
+  const interruption = interruptionOf(job, now);
+  if (interruption !== null) {
+    return {
+      sentence: `${job.id} is recovering: ${sentence}; the next one ${interruption.text}.`,
+      because: `${because}; ${capacityEvidence(job, attempt, allocation, now)}`,
+      rule,
+      next: `it is set up ${interruption.wait}`,
+      nextAt: null,
+    };
+  }
   if (allocation.readyAt !== null) {
     return {
       sentence: `${job.id} is recovering: ${sentence}; ${goesOn} is being set up.`,
@@ -259,9 +325,9 @@ function whyRecovering(job: Job, events: readonly Event[], now: Instant): Answer
       nextAt: attempt.notBefore > now ? attempt.notBefore : null,
     };
   }
-  const said = capacityEvidence(job, allocation, now);
+  const said = capacityEvidence(job, attempt, allocation, now);
   return {
-    sentence: `${job.id} is recovering: ${sentence}; ${queuedFor(job, allocation)}.`,
+    sentence: `${job.id} is recovering: ${sentence}; ${queuedFor(job, attempt, allocation)}.`,
     because: said === null ? because : `${because}; ${said}`,
     rule,
     ...nextForCapacity(job, attempt, allocation, now),
@@ -281,18 +347,72 @@ function whyStopping(job: Job, events: readonly Event[], now: Instant): Answer {
   const { signal, grace } = job.spec.stop;
   const askedAt = ending?.stopAskedAt ?? null;
   const isInGrace = askedAt !== null && now < askedAt + grace;
+  const hindrance = hindranceOf(job, now);
+  const because = [
+    hindrance?.because,
+    askedAt === null ? undefined : `${signal} sent at ${momentText(askedAt)}, ${ageText(now - askedAt)} ago`,
+    askedAt === null && ending !== null && ending.reason !== 'stopped' ? evidenceText(ending.evidence) : undefined,
+    hindrance === null ? stopFailure(job, now) : undefined,
+  ].filter((part) => part !== undefined);
   return {
-    sentence: `${job.id} is stopping: ${whyEnding(job, events, now)}.`,
-    because:
-      askedAt === null
-        ? ending === null || ending.reason === 'stopped'
-          ? null
-          : evidenceText(ending.evidence)
-        : `${signal} sent at ${momentText(askedAt)}, ${ageText(now - askedAt)} ago`,
+    sentence: `${job.id} is stopping: ${whyEnding(job, events, now)}${inSentence(hindrance)}.`,
+    because: because.length === 0 ? null : because.join('; '),
     rule: `${signal}, then after ${lengthText(grace)} it is killed with all its children`,
-    next: isInGrace ? 'it is killed if it is still there' : 'the controller sees that nothing of it is alive',
-    nextAt: isInGrace ? askedAt + grace : null,
+    next:
+      hindrance?.next ??
+      (isInGrace ? 'it is killed if it is still there' : 'the controller sees that nothing of it is alive'),
+    nextAt: hindrance === null ? (isInGrace ? askedAt + grace : null) : hindrance.nextAt,
   };
+}
+
+/** What keeps the end of an attempt from being seen, and what the owner can do about it. */
+interface Hindrance {
+  readonly clause: string;
+  readonly because: string | undefined;
+  readonly next: string;
+  readonly nextAt: Instant | null;
+}
+
+function inSentence(hindrance: Hindrance | null): string {
+  return hindrance === null ? '' : `; ${hindrance.clause}`;
+}
+
+/** Silence and maintenance: in both nobody can see whether the program has ended. */
+function hindranceOf(job: Job, now: Instant): Hindrance | null {
+  const attempt = openAttempt(job);
+  if (attempt === undefined || attempt.ending === null) return null;
+  const { silentSince, silentWho, ownership } = allocationOf(job, attempt.allocation);
+  const it = `its ${acceleratorOf(job)}`;
+  const number = Number(job.id);
+  const interruption = interruptionOf(job, now);
+  if (interruption !== null) {
+    const next = `it ends when ${it} is back, which is waited for without limit`;
+    const letGo = ownership === 'owned' ? `; to let it go now: jobman cancel ${number}` : '';
+    return { clause: `${it} ${interruption.text}`, because: undefined, next: `${next}${letGo}`, nextAt: null };
+  }
+  if (silentSince === null) return null;
+  const who = silentWho === 'allocation' ? 'the cloud' : 'a worker';
+  const clause = `${who} has not answered for ${lengthText(now - silentSince)}`;
+  const because = `no answer since ${momentText(silentSince)}`;
+  if (ownership === 'standing') {
+    const next = `it ends when the worker answers or its TPU is seen gone; to wait no longer: jobman delete ${number} --force`;
+    return { clause, because, next, nextAt: null };
+  }
+  if (silentWho === 'allocation') {
+    const next = `the controller keeps asking, without limit; to let ${it} go as soon as it is heard of: jobman cancel ${number}`;
+    return { clause, because, next, nextAt: null };
+  }
+  const next = `it ends when the worker answers; else ${it} is let go; to let it go now: jobman cancel ${number}`;
+  return { clause, because, next, nextAt: givenUpAt(job, attempt, now) ?? null };
+}
+
+/** The newest stop that came to nothing on some worker, in its own words. */
+function stopFailure(job: Job, now: Instant): string | undefined {
+  const failures = Object.entries(openAttempt(job)?.stepFailures ?? {}).filter(([key]) => key.startsWith('stop/'));
+  const [newest] = failures.toSorted(([, one], [, other]) => other.lastAt - one.lastAt);
+  if (newest === undefined) return undefined;
+  const [key, { lastAt, detail }] = newest;
+  return `${stepText(key)} failed ${ageText(now - lastAt)} ago: ${sentencePart(detail)}`;
 }
 
 function whyEnding(job: Job, events: readonly Event[], now: Instant): string {

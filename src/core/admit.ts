@@ -28,13 +28,32 @@ export function waitsForSlot(job: Job): boolean {
  */
 export function admit(limit: number, jobs: readonly Job[]): ReadonlySet<string> {
   const holders = jobs.filter(holdsSlot);
-  const waiting = jobs.filter(waitsForSlot).toSorted((a, b) => since(a) - since(b) || (a.id < b.id ? -1 : 1));
+  const waiting = jobs.filter(waitsForSlot).toSorted(comesBefore);
   const room = Math.max(0, limit - holders.length);
   return new Set([...holders, ...waiting.slice(0, room)].map(({ id }) => id));
 }
 
+/** Negative when the first has waited longer. */
+function comesBefore(a: Job, b: Job): number {
+  return since(a) - since(b) || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
+}
+
 function since(job: Job): Instant {
   return job.wish?.at ?? job.createdAt;
+}
+
+/** Where a job stands that waits for a slot: how many there are, how many are taken, and how many jobs come before it. */
+export interface Turn {
+  readonly slots: number;
+  readonly taken: number;
+  readonly ahead: number;
+}
+
+/** Undefined for a job that waits for no slot. */
+export function turnOf(limit: number, jobs: readonly Job[], job: Job): Turn | undefined {
+  if (!waitsForSlot(job)) return undefined;
+  const ahead = jobs.filter((other) => waitsForSlot(other) && comesBefore(other, job) < 0);
+  return { slots: limit, taken: jobs.filter(holdsSlot).length, ahead: ahead.length };
 }
 
 /** The same as the controller hands it to `reconcile`. Jobs that take no turns always may. */

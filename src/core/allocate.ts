@@ -95,6 +95,14 @@ export function lossKind(allocation: Allocation): CloudErrorKind {
   return allocation.lastFailure?.error.kind ?? 'internal';
 }
 
+/** What was asked for that attempt before its present allocation, and came to nothing; oldest first. */
+export function inVain(job: Job, attempt: Attempt): readonly Allocation[] {
+  return job.allocations.filter(
+    ({ ordinal, readyAt, requestedAt }) =>
+      ordinal < attempt.allocation && readyAt === null && requestedAt !== null && requestedAt >= attempt.createdAt,
+  );
+}
+
 /**
  * Another allocation for an attempt of which the last came to nothing, at the pace of its error. It is still the same
  * attempt: those count tries at the command, and nothing was tried. Waits are counted per attempt too, so the owner's word,
@@ -102,15 +110,12 @@ export function lossKind(allocation: Allocation): CloudErrorKind {
  */
 export function askAnew(job: Job, attempt: Attempt, now: Instant): Change {
   const failed = allocationOf(job, attempt.allocation);
-  const inVain = job.allocations.filter(
-    ({ readyAt, requestedAt }) => readyAt === null && requestedAt !== null && requestedAt >= attempt.createdAt,
-  );
   const error: CloudError = failed.lastFailure?.error ?? {
     kind: lossKind(failed),
     message: 'it came to nothing',
     raw: '',
   };
-  const notBefore = now + pace(error.kind, Math.max(1, inVain.length), job.id, failed.ordinal);
+  const notBefore = now + pace(error.kind, inVain(job, attempt).length + 1, job.id, failed.ordinal);
   return chain(
     told(job, now, { kind: 'allocation_refused', allocation: failed.ordinal, error, nextAt: notBefore }),
     (next) => release(next, failed.ordinal, 'it came to nothing', now),

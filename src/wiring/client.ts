@@ -37,6 +37,7 @@ export async function createLocalClient(services: Services): Promise<Client> {
     },
     now: io.now,
     pricePerHour: priceOf,
+    slots: async () => (await services.settings()).local.slots,
 
     async hint(id) {
       const { dropWake } = await import('../controller/wake-folder.ts');

@@ -41,6 +41,7 @@ function openDesk(t: TestContext): Desk {
     logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
     now: () => desk.clock,
     pricePerHour: (spec) => (spec.capacity.kind === 'tpu' ? 2.5 : null),
+    slots: () => Promise.resolve(2),
     hint(id) {
       hinted.push(id);
       return Promise.resolve();
@@ -231,6 +232,7 @@ test('a word meets a controller that commits at the same moment, and neither is 
     logFiles: createLogFiles({ home: desk.home, history: (one, after) => store.events(one, after) }),
     now: () => desk.clock,
     pricePerHour: () => null,
+    slots: () => Promise.resolve(2),
     hint: () => Promise.resolve(),
     wake: () => Promise.resolve(null),
   });
@@ -267,6 +269,19 @@ test('a forced delete leaves it to the controller to end a program that would ru
   );
   await desk.client.ask(over, 'delete', { by: 'ada', force: true });
   assert.deepEqual(await desk.store.due(desk.clock, 10), [id], 'what has ended needs nobody');
+});
+
+test('why and show tell a local job how many places are taken and who is ahead, whoever they belong to', async (t) => {
+  const desk = openDesk(t);
+  for (const owner of ['ada', 'bob']) {
+    const id = await desk.create(localSpec(), owner);
+    await desk.lives(id, (job) => living(aJob(job.spec, { owner }), [{ ...ready, workers: 1 }], [running]));
+  }
+  await desk.create(localSpec(), 'bob');
+  const id = await desk.create();
+  const sentence = `${id} is queued: 2 of 2 places of this machine are taken, and 1 job is ahead.`;
+  assert.equal((await desk.client.why(id)).sentence, sentence);
+  assert.equal((await desk.client.show(id)).why.sentence, sentence);
 });
 
 test('show tells the attempts, the allocations with their addresses, and the newest line of each worker', async (t) => {

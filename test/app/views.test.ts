@@ -6,7 +6,7 @@ import type { Why } from '../../src/app/client.ts';
 import { jobRow, lastingRow, reasonLongest } from '../../src/app/views.ts';
 import { whyOf } from '../../src/app/why.ts';
 import type { Event } from '../../src/core/decision.ts';
-import type { Job } from '../../src/core/job.ts';
+import type { Ending, Job } from '../../src/core/job.ts';
 import type { Phase } from '../../src/core/phase.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
 import { aJob, ended, living, localSpec, noon, ready, running, tpuSpec } from './sample-life.ts';
@@ -36,6 +36,18 @@ const ruleApplied: Event = {
   used: 1,
   limit: 100,
 };
+
+const stopping: Ending = {
+  reason: 'stopped',
+  evidence: { detail: '' },
+  since: noon + hour,
+  stopAskedAt: noon + hour + second,
+  told: [],
+};
+
+const repairing = { state: 'interrupted', detail: 'REPAIRING', at: noon + 30 * minute } as const;
+
+const stockout = { kind: 'stockout', message: 'There is no more capacity in the zone.', raw: 'code 8' } as const;
 
 const cases: readonly Case[] = [
   {
@@ -228,6 +240,177 @@ const cases: readonly Case[] = [
     },
   },
   {
+    life: 'its owner wants it stopped, and a worker does not answer',
+    job: living(
+      aJob(tpuSpec(), { desired: 'hold', desiredAt: noon + hour }),
+      [{ ...ready, silentSince: noon + hour - 2 * minute, silentWho: 'worker' }],
+      [{ ...running, ending: stopping }],
+    ),
+    now: noon + hour + 5 * minute,
+    events: [{ kind: 'asked', at: noon + hour, verb: 'stop', by: 'ada', desired: 'hold' }],
+    phase: 'stopping',
+    reason: 'no answer for 7m',
+    price: 4,
+    why: {
+      sentence: '000042 is stopping: ada said stop 5m ago; a worker has not answered for 7m.',
+      because: 'no answer since 20 Nov 12:58:00 UTC; TERM sent at 20 Nov 13:00:01 UTC, 4m ago',
+      next: 'it ends when the worker answers; else its v5litepod-16 is let go; to let it go now: jobman cancel 42',
+      nextAt: noon + hour + 30 * minute,
+    },
+  },
+  {
+    life: 'its owner wants it stopped, and nobody answers on a TPU that is not its own',
+    job: living(
+      aJob(tpuSpec({}, { ownership: 'standing' }), { desired: 'hold', desiredAt: noon + hour }),
+      [{ ...ready, silentSince: noon + hour - 2 * minute, silentWho: 'worker' }],
+      [{ ...running, ending: stopping }],
+    ),
+    now: noon + hour + 5 * minute,
+    phase: 'stopping',
+    reason: 'no answer for 7m',
+    why: {
+      next: 'it ends when the worker answers or its TPU is seen gone; to wait no longer: jobman delete 42 --force',
+      nextAt: null,
+    },
+  },
+  {
+    life: 'its owner wants it stopped, and the cloud does not answer',
+    job: living(
+      aJob(tpuSpec(), { desired: 'hold', desiredAt: noon + hour }),
+      [{ ...ready, silentSince: noon + hour - 2 * minute, silentWho: 'allocation' }],
+      [{ ...running, ending: stopping }],
+    ),
+    now: noon + hour + 5 * minute,
+    phase: 'stopping',
+    reason: 'no answer for 7m',
+    price: 4,
+    why: {
+      next: 'the controller keeps asking, without limit; to let its v5litepod-16 go as soon as it is heard of: jobman cancel 42',
+      nextAt: null,
+    },
+  },
+  {
+    life: 'its program cannot be killed',
+    job: living(
+      aJob(tpuSpec(), { desired: 'hold', desiredAt: noon + hour }),
+      [ready],
+      [
+        {
+          ...running,
+          ending: stopping,
+          stepFailures: {
+            'stop/2': { tries: 3, lastAt: noon + hour + minute, detail: 'on worker 2 these processes do not die: 77' },
+          },
+        },
+      ],
+    ),
+    now: noon + hour + 2 * minute,
+    phase: 'stopping',
+    reason: 'asked 2m ago',
+    price: 4,
+    why: {
+      because:
+        'TERM sent at 20 Nov 13:00:01 UTC, 1m ago; the stop of the command on worker 2 failed 1m ago: on worker 2 these processes do not die: 77',
+    },
+  },
+  {
+    life: 'its TPU is under maintenance while it is stopped',
+    job: living(
+      aJob(tpuSpec(), { desired: 'hold', desiredAt: noon + hour }),
+      [{ ...ready, seen: repairing }],
+      [{ ...running, ending: stopping }],
+    ),
+    now: noon + hour + 5 * minute,
+    phase: 'stopping',
+    reason: 'interrupted for 35m',
+    price: 4,
+    why: {
+      sentence:
+        '000042 is stopping: ada said stop 5m ago; its v5litepod-16 has been interrupted for 35m (REPAIRING) and comes back by itself.',
+      next: 'it ends when its v5litepod-16 is back, which is waited for without limit; to let it go now: jobman cancel 42',
+    },
+    events: [{ kind: 'asked', at: noon + hour, verb: 'stop', by: 'ada', desired: 'hold' }],
+  },
+  {
+    life: 'its TPU is under maintenance while it runs',
+    job: living(aJob(), [{ ...ready, seen: repairing }], [running]),
+    now: noon + hour,
+    phase: 'running',
+    reason: 'interrupted for 30m',
+    price: 4,
+    why: {
+      sentence:
+        '000042 ran when it was last seen; its v5litepod-16 has been interrupted for 30m (REPAIRING) and comes back by itself.',
+      because: 'vit-000042-1 REPAIRING since 20 Nov 12:30:00 UTC, 30m ago',
+      rule: 'pre: unreachable -> same allocation, resume (0 of 100 used)',
+      next: 'the command goes on, or is judged, when it is back, which is waited for without limit; to let it go: jobman cancel 42',
+      nextAt: null,
+    },
+  },
+  {
+    life: 'its TPU is under maintenance before it has begun',
+    job: living(aJob(), [{ ...ready, seen: repairing }], [{}]),
+    now: noon + hour,
+    phase: 'provisioning',
+    reason: 'interrupted for 30m',
+    price: 4,
+    why: {
+      sentence:
+        '000042 is provisioning: its v5litepod-16 has been interrupted for 30m (REPAIRING) and comes back by itself.',
+      next: 'it is set up when it is back, which is waited for without limit; to let it go: jobman cancel 42',
+    },
+  },
+  {
+    life: 'its TPU is under maintenance while it recovers',
+    job: living(
+      aJob(),
+      [gone, { ...ready, seen: repairing }],
+      [
+        { ...running, ...preempted },
+        { createdAt: noon + hour, notBefore: noon + hour },
+      ],
+    ),
+    now: noon + 2 * hour,
+    events: [ruleApplied],
+    phase: 'recovering',
+    reason: 'preempted, 1h ago',
+    price: 4,
+    why: {
+      sentence:
+        '000042 is recovering: its v5litepod-16 was preempted 1h ago; the next one has been interrupted for 1h30m (REPAIRING) and comes back by itself.',
+      next: 'it is set up when it is back, which is waited for without limit; to let it go: jobman cancel 42',
+    },
+  },
+  {
+    life: 'the queue of the cloud has failed twice, and it is asked again in a while',
+    job: living(
+      aJob(),
+      [
+        { ...gone, readyAt: null, lastFailure: { at: noon + minute, error: stockout } },
+        { ...gone, readyAt: null, lastFailure: { at: noon + 3 * minute, error: stockout } },
+        { requestedAt: null },
+      ],
+      [{ allocation: 3, notBefore: noon + 4 * minute }],
+    ),
+    now: noon + 3 * minute + 30 * second,
+    phase: 'queued',
+    reason: 'next try in 30s',
+    why: {
+      sentence: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
+      because: 'There is no more capacity in the zone, 30s ago; 2 allocations in vain',
+      next: 'it is asked for again',
+      nextAt: noon + 4 * minute,
+    },
+  },
+  {
+    life: 'no controller has looked at a job for the cloud yet',
+    job: aJob(),
+    now: noon + minute,
+    phase: 'queued',
+    reason: 'waits for its first look, 1m',
+    why: { sentence: '000042 is queued: no controller has looked at it yet.' },
+  },
+  {
     life: 'it was stopped and keeps its TPU',
     job: {
       ...living(
@@ -323,6 +506,19 @@ for (const { life, job, now, events = [], phase, status, reason, price, why } of
     for (const [name, value] of Object.entries(why)) assert.deepEqual(answer[name as keyof Why], value, name);
   });
 }
+
+test('a job that waits for its turn is told how many places are taken, and how many jobs are ahead', () => {
+  const job = aJob(localSpec());
+  const turn = (taken: number, ahead: number) => whyOf(job, [], noon + minute, { slots: 2, taken, ahead });
+  assert.equal(turn(2, 3).sentence, '000042 is queued: 2 of 2 places of this machine are taken, and 3 jobs are ahead.');
+  assert.equal(turn(2, 1).sentence, '000042 is queued: 2 of 2 places of this machine are taken, and 1 job is ahead.');
+  assert.equal(turn(2, 0).sentence, '000042 is queued: 2 of 2 places of this machine are taken.');
+  assert.equal(
+    turn(2, 0).next,
+    'it is the next to begin, as soon as a place is free (local.slots says how many there are)',
+  );
+  assert.equal(turn(1, 0).sentence, '000042 is queued: it is its turn, and no controller has looked at it yet.');
+});
 
 test('every why names its job and says what comes next', () => {
   for (const { job, now, events = [] } of cases) {

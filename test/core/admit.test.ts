@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { admission, admit } from '../../src/core/admit.ts';
+import { admission, admit, turnOf } from '../../src/core/admit.ts';
 import type { Job } from '../../src/core/job.ts';
 import { World, freshJob, local, spec } from './world.ts';
 
@@ -27,6 +27,17 @@ test('of two that came at one moment the lower number goes first', () => {
 
 test('more holders than slots, after the limit was lowered, all go on', () => {
   assert.deepEqual([...admit(1, [holding('000001'), holding('000002'), waiting('000003', 1)])], ['000001', '000002']);
+});
+
+test('where a job stands: how many slots are taken, and how many jobs come before it', () => {
+  const jobs = [waiting('000003', 30), holding('000009'), waiting('000002', 20), waiting('000001', 40)];
+  const turns = jobs.map((job) => turnOf(2, jobs, job));
+  assert.deepEqual(turns, [
+    { slots: 2, taken: 1, ahead: 1 },
+    undefined,
+    { slots: 2, taken: 1, ahead: 0 },
+    { slots: 2, taken: 1, ahead: 2 },
+  ]);
 });
 
 test('a job of a cloud takes no turn, and one that has to wait is told why', () => {
