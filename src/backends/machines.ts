@@ -93,13 +93,13 @@ export function createMachines(parts: MachinesParts): MachinePort {
 
     async step(ref, step) {
       const { job, worker, allocation } = ref;
-      const at = `step ${step.name} on worker ${worker}`;
-      if (!isStepKey(step.key)) return refused(worker, `${at} has a key that cannot be a file's name: ${step.key}`);
+      // Whoever tells of it says which step it was, and on which worker; these words go on from there.
+      if (!isStepKey(step.key)) return refused(worker, `its key cannot be a file's name: ${step.key}`);
       let files: readonly StepFileBytes[];
       try {
         files = await filesOf(step);
       } catch (error) {
-        return failed(worker, `${at} needs a file of this machine: ${textOf(error)}`);
+        return failed(worker, `it needs a file of this machine: ${textOf(error)}`);
       }
       const root = parts.root(ref);
       let last = '';
@@ -119,21 +119,25 @@ export function createMachines(parts: MachinesParts): MachinePort {
         },
       });
       if (result.kind === 'no_answer') {
-        if (!result.timedOut) return noAnswer(worker, `${at}: ${result.reason}`, result.sent);
+        if (!result.timedOut) return noAnswer(worker, result.reason, result.sent);
         await run(ref, {
           script: killStepScript(root, allocation.ordinal, step),
           timeoutMs: startTimeout,
           outputMost: answerMost,
         });
-        return failed(worker, `${at} took longer than ${Math.round(step.timeout / second)} s`, lastLines(last));
+        return failed(
+          worker,
+          `it took longer than ${Math.round(step.timeout / second)} s${lastLine(last)}`,
+          lastLines(last),
+        );
       }
       const verdict = /(?:^|\n)step (\d+|vanished|cannot .*)\n$/u.exec(textFrom(result.stderr))?.[1];
-      if (verdict === undefined) return noAnswer(worker, `${at}: the line broke off: ${wordsOf(result)}`, true);
+      if (verdict === undefined) return noAnswer(worker, `the line broke off: ${wordsOf(result)}`, true);
       if (verdict === '0') return { kind: 'done' };
-      if (verdict === 'vanished') return failed(worker, `${at} was killed from outside`, lastLines(last));
-      if (verdict.startsWith('cannot ')) return failed(worker, `${at} cannot ${verdict.slice('cannot '.length)}`);
+      if (verdict === 'vanished') return failed(worker, `it was killed from outside${lastLine(last)}`, lastLines(last));
+      if (verdict.startsWith('cannot ')) return failed(worker, `it cannot ${verdict.slice('cannot '.length)}`);
       const note = logProblem === undefined ? '' : ` (its log is not complete: ${logProblem})`;
-      return failed(worker, `${at} failed with exit code ${verdict}${note}`, lastLines(last), Number(verdict));
+      return failed(worker, `exit code ${verdict}${note}${lastLine(last)}`, lastLines(last), Number(verdict));
     },
 
     async start(ref, launch) {
@@ -296,6 +300,12 @@ function evidence(worker: WorkerId, detail: string, raw?: string, exitCode?: num
 }
 
 /** What a person wants to see of a failed step: the end of what it printed. */
+/** The last thing that a step said is mostly what was the matter; all of it is in its log. */
+function lastLine(text: string): string {
+  const line = text.trimEnd().split('\n').at(-1)?.trim() ?? '';
+  return line === '' ? '' : `: ${line.slice(-300)}`;
+}
+
 function lastLines(text: string): string {
   return text.trimEnd().split('\n').slice(-10).join('\n');
 }

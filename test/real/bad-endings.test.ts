@@ -1,0 +1,163 @@
+/** Every way in which a program ends badly has a reason of its own, with what it rests on; here and on the built-in cloud. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { eventually } from '../support/eventually.ts';
+import {
+  cloudManifest,
+  create,
+  end,
+  localManifest,
+  logOf,
+  openBadWorld,
+  runningIn,
+  settled,
+  until,
+  well,
+} from './bad-world.ts';
+
+const never = 'while :; do sleep 0.1; done';
+
+test('its own failure, a kill, silence and a time limit are told apart on this machine', async (t) => {
+  const world = openBadWorld(t);
+  const ids = {
+    failed: await create(world, localManifest(world, 'echo first; echo boom >&2; exit 7', { name: 'failed' })),
+    killed: await create(world, localManifest(world, `echo $$; ${never}`, { name: 'killed' })),
+    hung: await create(
+      world,
+      localManifest(world, `echo still; ${never}`, { name: 'hung', job: { silence_timeout: '1s' } }),
+    ),
+    late: await create(
+      world,
+      localManifest(world, 'while :; do echo tick; sleep 0.1; done', { name: 'late', job: { max_runtime: '2s' } }),
+    ),
+  };
+  await until(world, ids.killed, (job) => /^\d+$/.test(job.workers[0]?.lastLine ?? ''));
+  end(Number(logOf(world, ids.killed).toString().trim()), 'SIGKILL');
+
+  for (const [id, reason, detail, more] of [
+    [ids.failed, 'command_failed', /^exit code 7 on worker 0$/, { exitCode: 7, worker: 0 }],
+    [ids.killed, 'command_failed', /^killed by KILL on worker 0$/, { exitCode: 137, signal: 'KILL', worker: 0 }],
+    [ids.hung, 'hung', /^no output on worker 0 for as long as job\.silence_timeout allows$/, { worker: 0 }],
+    [ids.late, 'timed_out', /^it ran for as long as job\.max_runtime allows$/, {}],
+  ] as const) {
+    const job = await settled(world, id, 1);
+    assert.equal(job.phase, 'failed');
+    assert.equal(job.attempts.length, 1);
+    const [attempt] = job.attempts;
+    assert.equal(attempt?.reason, reason);
+    const { detail: said, ...evidence } = attempt?.evidence ?? { detail: '' };
+    assert.match(said, detail);
+    assert.deepEqual(evidence, more);
+    const why = await well(world, ['why', id]);
+    assert.ok(why.stdout.includes(said), why.stdout);
+    assert.match(why.stdout, new RegExp(`jobman resume ${Number(id)}; from the beginning: jobman rerun ${Number(id)}`));
+  }
+  assert.equal(logOf(world, ids.failed).toString(), 'first\nboom\n');
+});
+
+test('a kill and silence on one worker of two end the job on both, and a step that fails tells its last words', async (t) => {
+  const world = openBadWorld(t);
+  // Not on spot: there a kill is first given half a minute to turn out to be the cloud's.
+  const killed = await create(
+    world,
+    cloudManifest(world, `echo $$; ${never}`, { name: 'killed', tpu: { pricing: 'ondemand' } }),
+  );
+  const hung = await create(
+    world,
+    cloudManifest(world, `while :; do [ $JOBMAN_WORKER = 1 ] || echo tick; sleep 0.1; done`, {
+      name: 'hung',
+      job: { silence_timeout: '2s' },
+    }),
+  );
+  // A file stands where the bucket is to be: the step fails however often it is tried.
+  const setup = await create(
+    world,
+    cloudManifest(world, 'true', { name: 'setup', gcsfuse: { bucket_name: 'shared', mount_path: '/etc/passwd/x' } }),
+  );
+
+  await until(
+    world,
+    killed,
+    (job) => job.workers.length === 2 && job.workers.every(({ lastLine }) => /^\d+$/.test(lastLine ?? '')),
+  );
+  const pid = logOf(world, killed, 1).toString().trim();
+  await well(world, ['ssh', killed, '--worker', '1', '--', `kill -9 ${pid}`]);
+
+  for (const [id, reason, detail] of [
+    [killed, 'command_failed', /^killed by KILL on worker 1$/],
+    [hung, 'hung', /^no output on worker 1 for as long as job\.silence_timeout allows$/],
+    [
+      setup,
+      'setup_failed',
+      /^step gcsfuse failed on worker [01] \(3 tries\): exit code 1: .*\/etc\/passwd\/x cannot be made/,
+    ],
+  ] as const) {
+    const job = await settled(world, id, 1);
+    assert.equal(job.attempts.length, 1);
+    assert.equal(job.attempts[0]?.reason, reason);
+    assert.match(job.attempts[0].evidence?.detail ?? '', detail);
+    const why = await well(world, ['why', id]);
+    assert.ok(why.stdout.includes((job.attempts[0].evidence?.detail ?? '?').replace(/\.$/, '')), why.stdout);
+  }
+  assert.match((await well(world, ['logs', setup, '--step', 'gcsfuse'])).stdout, /^\[0\] mkdir: .*Not a directory$/m);
+  // Nothing that a job had is left: no program, no TPU.
+  for (const id of [killed, hung, setup])
+    await until(world, id, (job) => job.allocations.every(({ gone }) => gone !== null));
+  const isEmpty = async () => /"nodes": \[\]/.test((await well(world, ['emulator', 'status'])).stdout);
+  assert.ok(await eventually(isEmpty));
+});
+
+test('a stop asks first, then kills, with all children, also those that went into a session of their own', async (t) => {
+  const world = openBadWorld(t);
+  const note = join(world.folder, 'asked');
+  const script = [
+    `trap 'echo asked >>${note}' TERM`,
+    // One that ignores the signal, one that left the session and whose parent is gone, both of the same job.
+    `(trap '' TERM; exec -a stubborn-child sleep 1000) &`,
+    `(setsid bash -c 'trap "" TERM; exec -a stubborn-orphan sleep 1000' &) `,
+    `echo ready`,
+    `while :; do sleep 0.1; done`,
+  ].join('\n');
+  const id = await create(world, localManifest(world, script, { job: { stop_grace: '1s' } }));
+  await until(world, id, (job) => job.workers[0]?.lastLine === 'ready');
+  assert.ok(await eventually(() => runningIn(world, 'stubborn').length === 2));
+
+  const asked = await well(world, ['stop', id]);
+  assert.match(asked.stdout, /^Job 000001 \(bad\) is being stopped\.\n$/);
+  const job = await settled(world, id, 1);
+  assert.equal(job.phase, 'stopped');
+  assert.equal(job.attempts[0]?.reason, 'stopped');
+  assert.equal(readFileSync(note, 'utf8'), 'asked\n', 'it was asked, once');
+  assert.deepEqual(runningIn(world, 'stubborn'), [], 'what did not listen was killed');
+  assert.deepEqual(runningIn(world, join('attempt_1', 'script')), []);
+});
+
+test('a process number that another program got after a restart is not believed, and that program lives', async (t) => {
+  const world = openBadWorld(t);
+  const bootId = join(world.folder, 'boot-id');
+  const env = { JOBMAN_BOOT_ID_FILE: bootId };
+  writeFileSync(bootId, '11111111-1111-4111-8111-111111111111\n');
+  const id = (await well(world, ['create', localManifest(world, never), '--quiet'], { env })).stdout.trim();
+  await until(world, id, (job) => job.phase === 'running');
+  await well(world, ['controller', 'stop'], { env });
+
+  // The machine "restarts": everything is dead, and the launcher's number, even its start time, is now another's.
+  for (const { pid } of runningIn(world, 'attempt_1')) end(pid, 'SIGKILL');
+  const stranger = spawn('sleep', ['1000'], { stdio: 'ignore', cwd: '/' });
+  world.atEnd(() => void stranger.kill('SIGKILL'));
+  const ticks = readFileSync(`/proc/${stranger.pid}/stat`, 'utf8').split(') ')[1]?.split(' ')[19];
+  const file = join(world.home, 'runs', id, '0', 'attempt_1', 'pid');
+  const [, , boot, startedAt] = readFileSync(file, 'utf8').split(' ');
+  writeFileSync(file, `${stranger.pid} ${ticks} ${boot} ${startedAt}`);
+  writeFileSync(bootId, '22222222-2222-4222-8222-222222222222\n');
+
+  await well(world, ['controller', 'start'], { env });
+  const job = await settled(world, id, 1);
+  assert.equal(job.attempts.length, 1);
+  assert.match(job.attempts[0]?.evidence?.detail ?? '', /the machine was restarted/);
+  assert.match((await well(world, ['why', id])).stdout, /the machine was restarted/);
+  assert.equal(stranger.exitCode ?? stranger.signalCode, null, 'the stranger was left alone');
+});
