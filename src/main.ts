@@ -35,7 +35,7 @@ const io: Io = {
     line: readLine,
   },
   env: process.env,
-  cwd: process.cwd(),
+  cwd: folderHere(),
   user: loginName(),
   userHome: process.env['HOME'] || userInfo().homedir,
   pid: process.pid,
@@ -106,9 +106,8 @@ function plainOutput(descriptor: number, open: () => NodeJS.WriteStream): Stream
             waiting.write(bytes);
             return;
           }
-          // `jobman list | head -1` closes our output early. The reader has what it wanted, so this is an ending, not an error.
-          if (code !== 'EPIPE') throw error;
           closed = true;
+          noteUnwritten(error as NodeJS.ErrnoException);
         }
       }
     },
@@ -124,10 +123,9 @@ function plainOutput(descriptor: number, open: () => NodeJS.WriteStream): Stream
 
 function streamOutput(stream: NodeJS.WriteStream): Stream {
   let closed = false;
-  // As above: the reader has what it wanted.
   stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
     closed = true;
+    noteUnwritten(error);
   });
   return {
     write(text) {
@@ -151,6 +149,33 @@ function streamOutput(stream: NodeJS.WriteStream): Stream {
       return closed;
     },
   };
+}
+
+/**
+ * Called with what ended an output early. `jobman list | head -1` closes it: the reader has what it wanted, so this is an
+ * ending and no error, as is a terminal that was shut (EIO). Anything else, a full disk say, leaves a reader with a part
+ * that looks like the whole, so the command says so at its end and fails.
+ */
+function noteUnwritten(error: NodeJS.ErrnoException): void {
+  if (error.code === 'EPIPE' || error.code === 'EIO') return;
+  // At the very end, because a stream may tell its failure after the command is over.
+  process.once('exit', () => {
+    const why = error.message.replace(/^E[A-Z]+: |, write$/g, '');
+    io.stderr.write(`jobman: What it printed could not be written in full: ${why}.\n`);
+    process.exitCode ||= 1;
+  });
+}
+
+/**
+ * The folder that the command was called in. A shell may stand in one that has been removed meanwhile; by the shell's word
+ * for it, absolute paths and jobs are found as ever, and a relative path is answered with "there is no such file".
+ */
+function folderHere(): string {
+  try {
+    return process.cwd();
+  } catch {
+    return process.env['PWD'] || '/';
+  }
 }
 
 /** The login name by the system's own books; the environment's USER may say anything. A number where there is no name. */
