@@ -281,7 +281,6 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     return createController({
       store: incarnation.through(recordedByController),
       backendOf: (spec) => (spec.capacity.kind === 'local' ? here : cloud),
-      backends: [cloud, here],
       clock: itsClock,
       logFiles: incarnation.through(copies),
       log: {

@@ -49,8 +49,6 @@ export interface ControllerOptions {
   readonly store: Store;
   /** The ports that serve a job. */
   readonly backendOf: (spec: JobSpec) => Backend;
-  /** Every backend there is, for the sweep. */
-  readonly backends: readonly Backend[];
   readonly clock: Clock;
   readonly logFiles: LogFiles;
   readonly log: ControllerLog;

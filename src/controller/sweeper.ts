@@ -21,7 +21,7 @@ export interface Sweeper {
   soon(): void;
   /** The next sweep is due at once: the clock it was planned by went backwards. */
   now(): void;
-  /** One sweep of every backend. Never throws; what could not be asked is asked again next time. */
+  /** One sweep of every place. Never throws; what could not be asked is asked again next time, and hides nothing elsewhere. */
   sweep(): Promise<void>;
 }
 
@@ -48,9 +48,14 @@ export function claimOf(job: Job | undefined, ordinal: number): Claim {
   return planted('sweep-forgets') ? 'unknown' : 'release';
 }
 
+/** What one question asks about. */
+interface Place {
+  readonly capacity: CapacityPort;
+  readonly refs: AllocationRef[];
+}
+
 export function createSweeper(options: {
   readonly store: Store;
-  readonly backends: readonly Backend[];
   readonly backendOf: (spec: JobSpec) => Backend;
   readonly clock: Clock;
   readonly mayAct: () => boolean;
@@ -61,9 +66,9 @@ export function createSweeper(options: {
   /** Until when something may come back; told by the record, so that a controller which has just begun knows it too. */
   let owedUntil: Instant = 0;
 
-  async function places(began: Instant): Promise<Map<CapacityPort, AllocationRef[]>> {
-    const found = new Map<CapacityPort, AllocationRef[]>();
-    for (const backend of options.backends) found.set(backend.capacity, []);
+  /** Everywhere that a job of ours has asked for something: each place once, with those that are there. */
+  async function places(began: Instant): Promise<readonly Place[]> {
+    const found = new Map<CapacityPort, Map<string, Place>>();
     const page = await store.list({ settledMost: 200, withRemoved: true });
     for (const job of page.jobs) {
       for (const { ownership, requestedAt, releasedAt, goneAt } of job.allocations) {
@@ -73,9 +78,28 @@ export function createSweeper(options: {
         if (letGoAt <= began) owedUntil = Math.max(owedUntil, letGoAt + lateness);
       }
       const allocation = job.allocations.find((one) => one.ownership === 'owned' && one.requestedAt !== null);
-      if (allocation !== undefined) found.get(options.backendOf(job.spec).capacity)?.push({ job, allocation });
+      if (allocation === undefined) continue;
+      const { capacity } = options.backendOf(job.spec);
+      const ref = { job, allocation };
+      const name = capacity.placeOf?.(ref) ?? '';
+      const byName = found.get(capacity) ?? new Map<string, Place>();
+      const place = byName.get(name) ?? { capacity, refs: [] };
+      place.refs.push(ref);
+      found.set(capacity, byName.set(name, place));
     }
-    return found;
+    return [...found.values()].flatMap((byName) => [...byName.values()]);
+  }
+
+  /** What is there; nothing where nobody could say. */
+  async function ask({ capacity, refs }: Place): Promise<readonly Stray[]> {
+    try {
+      const found = await capacity.sweep(refs);
+      return found.kind === 'known' ? found.value : [];
+    } catch (error) {
+      // A port that throws has seen nothing.
+      options.say(`a place could not be swept and is asked again later: ${textOf(error)}`);
+      return [];
+    }
   }
 
   function soon(): void {
@@ -122,13 +146,12 @@ export function createSweeper(options: {
       dueAt = began + pace;
       owedUntil = 0;
       try {
-        for (const [capacity, refs] of await places(began)) {
-          // Asked with no place, a backend would have nowhere to look.
-          if (refs.length === 0) continue;
-          const found = await capacity.sweep(refs);
-          if (found.kind === 'unknown') continue;
-          for (const stray of found.value) await settle(capacity, stray);
-        }
+        // Side by side: a place that takes long to say nothing holds up no other.
+        await Promise.all(
+          (await places(began)).map(async (place) => {
+            for (const stray of await ask(place)) await settle(place.capacity, stray);
+          }),
+        );
       } catch (error) {
         options.say(`the sweep did not get through and is made again later: ${textOf(error)}`);
       }

@@ -20,7 +20,6 @@ export interface BackendParts {
 
 export interface Backends {
   readonly of: (spec: JobSpec) => Backend;
-  readonly all: readonly Backend[];
   readonly close: () => void;
 }
 
@@ -56,7 +55,6 @@ export async function createBackends(parts: BackendParts): Promise<Backends> {
           return tpu;
       }
     },
-    all: [local, tpu],
     close,
   };
 }

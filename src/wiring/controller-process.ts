@@ -38,7 +38,6 @@ export async function runInForeground(
       clock,
       logFiles,
       backendOf: backends.of,
-      backends: backends.all,
       log: { info: (line) => logger.info(line), warn: (line) => logger.warn(line) },
       version: io.version,
       slots: settings.local.slots,

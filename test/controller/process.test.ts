@@ -53,7 +53,6 @@ async function optionsFor(
     pid: 4242,
     version: '1.0.0',
     backendOf: none,
-    backends: [],
     clock,
     logFiles: createCopies({ isFull: false }, createChance(1)),
     log: { info: () => undefined, warn: () => undefined },

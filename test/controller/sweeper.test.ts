@@ -1,0 +1,113 @@
+// The sweep: what no record claims any more is let go, place by place, and nothing else is touched.
+
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { AllocationRef, Backend, CapacityPort, Store, Stray } from '../../src/app/ports.ts';
+import { createSweeper } from '../../src/controller/sweeper.ts';
+import type { Job } from '../../src/core/job.ts';
+import { known, unknown } from '../../src/core/observation.ts';
+import { openStore } from '../../src/store/store.ts';
+import { aJob, living, noon, ready, tpuSpec } from '../app/sample-life.ts';
+
+/** A cloud of several zones, each of which answers or not, with what is there. */
+interface Cloud {
+  readonly capacity: CapacityPort;
+  readonly silent: Set<string>;
+  readonly broken: Set<string>;
+  readonly there: Map<string, Stray>;
+  /** The zones that were asked, each time together. */
+  readonly asked: string[][];
+}
+
+function zoneOf({ job }: AllocationRef): string {
+  return job.spec.capacity.kind === 'tpu' ? job.spec.capacity.zone : '';
+}
+
+function createCloud(): Cloud {
+  const silent = new Set<string>();
+  const broken = new Set<string>();
+  const there = new Map<string, Stray>();
+  const asked: string[][] = [];
+  const none = (): never => assert.fail('the sweep asks for nothing else');
+  const capacity: CapacityPort = {
+    backend: 'tpu',
+    look: none,
+    request: none,
+    release: none,
+    pricePerHour: none,
+    placeOf: zoneOf,
+    async sweep(refs) {
+      const zones = [...new Set(refs.map(zoneOf))];
+      asked.push(zones);
+      if (zones.some((zone) => broken.has(zone))) throw new Error('a mistake of our own');
+      if (zones.some((zone) => silent.has(zone))) return unknown('the project has been deleted', noon);
+      return known(
+        [...there.values()].filter(({ resource }) => zones.some((zone) => resource.includes(zone))),
+        noon,
+      );
+    },
+    async releaseStray({ resource }) {
+      there.delete(resource);
+      return { kind: 'done' };
+    },
+  };
+  return { capacity, silent, broken, there, asked };
+}
+
+/** A job in that zone that has ended, and whose only allocation was seen gone. */
+async function endedJob(store: Store, zone: string): Promise<Job> {
+  const base = tpuSpec();
+  const spec = base.capacity.kind === 'tpu' ? { ...base, capacity: { ...base.capacity, zone } } : base;
+  const { job, revision } = await store.insert({ owner: 'ada', spec, manifest: '', at: noon });
+  const lived = living({ ...aJob(spec), id: job.id, installation: job.installation }, [{ ...ready, goneAt: noon }], []);
+  const over: Job = { ...lived, settled: { at: noon, verdict: 'succeeded', reason: 'succeeded' } };
+  await store.commit({ job: over, revision, events: [], folded: [], wakeAt: null, epoch: null });
+  return over;
+}
+
+function late(job: Job, zone: string): Stray {
+  const resource = `projects/lab/locations/${zone}/nodes/vit-${job.id}-1`;
+  return { backend: 'tpu', resource, installation: job.installation, job: job.id, allocation: 1, state: 'READY' };
+}
+
+async function open(t: TestContext) {
+  const store = openStore({ file: ':memory:' });
+  t.after(() => store.close());
+  const cloud = createCloud();
+  const backend: Backend = { capacity: cloud.capacity, machines: {} as Backend['machines'] };
+  const said: string[] = [];
+  const sweeper = createSweeper({
+    store,
+    backendOf: () => backend,
+    clock: { now: () => noon, at: () => () => undefined },
+    mayAct: () => true,
+    say: (line) => void said.push(line),
+  });
+  return { store, cloud, sweeper, said };
+}
+
+test('a zone that cannot be asked, or whose answer is beyond us, hides nothing in the others', async (t) => {
+  const { store, cloud, sweeper } = await open(t);
+  for (const zone of ['dead-a', 'odd-a', 'good-a', 'good-b']) {
+    const stray = late(await endedJob(store, zone), zone);
+    cloud.there.set(stray.resource, stray);
+  }
+  cloud.silent.add('dead-a');
+  cloud.broken.add('odd-a');
+  await sweeper.sweep();
+  assert.deepEqual(
+    [...cloud.there.keys()].map((resource) => resource.split('/')[3]),
+    ['dead-a', 'odd-a'],
+  );
+  cloud.silent.clear();
+  cloud.broken.clear();
+  await sweeper.sweep();
+  assert.equal(cloud.there.size, 0);
+});
+
+test('all jobs of one place are one question', async (t) => {
+  const { store, cloud, sweeper } = await open(t);
+  for (const zone of ['good-a', 'good-b', 'good-a', 'good-a']) await endedJob(store, zone);
+  await sweeper.sweep();
+  assert.deepEqual(cloud.asked.flat().toSorted(), ['good-a', 'good-b']);
+});
