@@ -8,6 +8,7 @@ import { replaceKilled } from '../controller.ts';
 import { followJob, leaveOnSignal } from '../follow/loop.ts';
 import { createProgress } from '../follow/progress.ts';
 import { verdictLine } from '../follow/verdict.ts';
+import { isSettled } from '../settled.ts';
 import { createLogStream, type LogRules } from '../logs/stream.ts';
 
 export interface LogsFlags {
@@ -54,13 +55,18 @@ async function printLogs(
     const printed = await stream.finish(io.now());
     // Silence has a reason, and somebody who looks at logs wants to know it.
     if (!printed && flags.grep === undefined) {
-      const why = await client.why(ref);
-      cli.note(found === 0 ? `No log yet. ${why.sentence}` : `Nothing printed yet. ${why.sentence}`);
+      const view = await client.show(ref);
+      cli.note(`${silenceText(isSettled(view), found > 0)} ${view.why.sentence}`);
     }
   } finally {
     await stream.close();
   }
   return exitCode.ok;
+}
+
+function silenceText(isOver: boolean, hasFile: boolean): string {
+  if (!isOver) return hasFile ? 'Nothing printed yet.' : 'No log yet.';
+  return hasFile ? 'Nothing was printed.' : 'There is no log: nothing was printed, or its files were cleaned.';
 }
 
 /** Resolves with 0 when the job has settled: how it ended is `wait`'s matter. */

@@ -1,0 +1,130 @@
+/** A program that prints more, worse or less than anybody expects: its log is its output, byte for byte, and nobody grows. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { eventually } from '../support/eventually.ts';
+import { frontDoor, jobman, startJobman } from '../support/jobman.ts';
+import type { World } from '../support/world.ts';
+import { create, jobFolder, localManifest, logOf, openBadWorld, runningIn, settled, until, well } from './bad-world.ts';
+
+const megabyte = 1024 * 1024;
+
+/** The most memory that the process has held so far, as the kernel counts it; 0 when it has gone. */
+function peakOf(pid: number): number {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    return Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * 1024;
+  } catch {
+    return 0;
+  }
+}
+
+function controllerOf(world: World): number {
+  const [controller] = runningIn(world, 'controller run');
+  assert.ok(controller);
+  return controller.pid;
+}
+
+test('200 MB of output are copied byte for byte, and neither the controller nor who follows grows with them', async (t) => {
+  const world = openBadWorld(t);
+  const go = join(world.folder, 'go');
+  const lines =
+    'yes "0123456789 a line like any other that a program prints when it is left alone" | head -c 200000000';
+  const id = await create(world, localManifest(world, `until [ -e ${go} ]; do sleep 0.1; done; ${lines}`));
+  await until(world, id, (job) => job.phase === 'running');
+  const controller = controllerOf(world);
+  const before = peakOf(controller);
+
+  const hash = createHash('sha256');
+  let bytes = 0;
+  let followerPeak = 0;
+  const [file, ...words] = frontDoor;
+  const follower = spawn(file, [...words, 'logs', id, '-f', '--raw'], {
+    cwd: world.folder,
+    env: world.env,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const over = new Promise<number | null>((resolve) => follower.on('close', resolve));
+  follower.stdout.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    hash.update(chunk);
+    followerPeak = Math.max(followerPeak, peakOf(follower.pid ?? 0));
+  });
+  writeFileSync(go, '');
+  assert.equal(await over, 0);
+  await settled(world, id);
+  const log = jobFolder(world, id, 'logs', 'command_worker_0.log');
+  assert.equal(statSync(log).size, 200_000_000);
+  const copy = createHash('sha256').update(readFileSync(log)).digest('hex');
+  const original = createHash('sha256')
+    .update(readFileSync(join(world.home, 'runs', id, '0', 'attempt_1', 'log')))
+    .digest('hex');
+  assert.equal(copy, original);
+  assert.equal(bytes, 200_000_000, 'who follows gets all of it');
+  assert.equal(hash.digest('hex'), original);
+  assert.ok(
+    peakOf(controller) - before < 100 * megabyte,
+    `the controller grew from ${before} to ${peakOf(controller)}`,
+  );
+  assert.ok(followerPeak < 250 * megabyte, `logs -f took ${followerPeak}`);
+  // The end of a large log costs no more than its end.
+  const tail = await well(world, ['logs', id, '--tail', '2']);
+  assert.equal(tail.stdout.split('\n').length, 3);
+});
+
+test('bytes that are no text, one line of 10 MB, and nothing at all', async (t) => {
+  const world = openBadWorld(t);
+  const bytes = Buffer.from(Array.from({ length: 4_096 }, (_, at) => (at * 31) % 256));
+  const blob = join(world.folder, 'blob');
+  writeFileSync(blob, bytes);
+  const binary = await create(world, localManifest(world, `cat ${blob}`, { name: 'binary' }));
+  const long = await create(
+    world,
+    localManifest(world, `head -c 10000000 /dev/zero | tr '\\0' x; echo; echo end`, { name: 'long' }),
+  );
+  const silent = await create(world, localManifest(world, 'true', { name: 'silent' }));
+
+  await settled(world, binary);
+  assert.deepEqual(logOf(world, binary), bytes);
+  const shown = await well(world, ['logs', binary]);
+  // Nothing of it may steer a terminal; a carriage return does no harm in a pipe.
+  // oxlint-disable-next-line no-control-regex
+  assert.doesNotMatch(shown.stdout, /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/);
+  const view = await well(world, ['show', binary]);
+  // oxlint-disable-next-line no-control-regex
+  assert.doesNotMatch(view.stdout, /[\0-\x08\x0b-\x1f\x7f]/);
+  for (const line of (await well(world, ['logs', binary, '--json'])).stdout.trimEnd().split('\n')) JSON.parse(line);
+
+  await settled(world, long);
+  assert.equal(logOf(world, long).length, 10_000_005);
+  const raw = await well(world, ['logs', long, '--raw']);
+  assert.equal(raw.stdout, `${'x'.repeat(10_000_000)}\nend\n`);
+  const numbered = await well(world, ['logs', long, '-f']);
+  assert.equal(numbered.stdout.replaceAll('[0] ', '').replaceAll('\n', ''), `${'x'.repeat(10_000_000)}end`);
+  assert.match((await well(world, ['logs', long, '--tail', '1'])).stdout, /^\[0\] end\n$/);
+  assert.ok((await well(world, ['show', long])).stdout.length < 5_000, 'its last line is cut in a table');
+
+  await settled(world, silent);
+  const nothing = await well(world, ['logs', silent]);
+  assert.equal(nothing.stdout, '');
+  assert.match(
+    nothing.stderr,
+    /^There is no log: nothing was printed, or its files were cleaned\. 000003 succeeded \d+s ago\.\n$/,
+  );
+  assert.equal((await well(world, ['logs', silent, '-f'])).stdout, '');
+  assert.ok(await eventually(() => statSync(jobFolder(world, silent, 'config.yaml')).size > 0));
+});
+
+test('a reader that goes away early is no error', async (t) => {
+  const world = openBadWorld(t);
+  const id = await create(world, localManifest(world, 'yes | head -n 200000'));
+  await settled(world, id);
+  const reader = startJobman(world, ['logs', id]);
+  reader.child.stdout?.once('data', () => reader.child.stdout?.destroy());
+  const { code, stderr } = await reader.ended;
+  assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+  assert.equal((await jobman(world, ['list'])).code, 0);
+});
