@@ -42,8 +42,9 @@ export function jobCan(
 ): Can {
   const it = `job ${job.id} (${job.spec.name})`;
   if (by !== job.owner) return no(`${it} belongs to ${job.owner}; only its owner may ${verb} it`);
-  if (job.removed) return no(`${it} has been deleted; create a new one`);
-  if (job.desired === 'delete' && verb !== 'delete') return no(`${it} is being deleted; create a new one`);
+  const instead = verb === 'start' || verb === 'resume' || verb === 'rerun' ? '; create a new one' : ' already';
+  if (job.removed) return no(`${it} has been deleted${instead}`);
+  if (job.desired === 'delete' && verb !== 'delete') return no(`${it} is being deleted${instead}`);
   const phase = phaseOf(job);
   switch (verb) {
     case 'start':
