@@ -13,6 +13,7 @@ import type { Instant } from '../core/time.ts';
 import { createController } from './controller.ts';
 import type { Controller, ControllerOptions, LeftBecause } from './controller.ts';
 import { isLocked, takeLock } from './lock.ts';
+import { rememberFiles } from './same-files.ts';
 import { takeWakes, watchWakes } from './wake-folder.ts';
 
 export { askToLeave, dropWake } from './wake-folder.ts';
@@ -20,6 +21,8 @@ export { askToLeave, dropWake } from './wake-folder.ts';
 export interface RunControllerOptions extends Omit<ControllerOptions, 'certain' | 'holder' | 'onRenewal'> {
   /** `$JOBMAN_HOME`, absolute. */
   readonly home: string;
+  /** The file of the record that `store` has open. */
+  readonly record: string;
   /** Of this process, for people and for `controller stop`. */
   readonly pid: number;
   /** Calls back when the process is asked to end (a signal); the returned function takes that off again. */
@@ -78,7 +81,15 @@ async function runLocked(options: RunControllerOptions): Promise<LeftBecause> {
   const { home, pid, version } = options;
   const startedAt = options.clock.now();
   const file = join(home, 'controller.json');
+  // A home that is removed, or a record that is replaced by a copy, leaves this process with files that nobody else sees.
+  // Jobs of that record are beyond everybody's reach then, while whatever is written by name would go among the new ones.
+  const isStillOurs = rememberFiles([join(home, 'controller.lock'), options.record]);
   const heed = once(async (): Promise<void> => {
+    if (!isStillOurs()) {
+      options.log.warn('the record of jobs was taken away or replaced while it was in use: this controller leaves');
+      void controller.stop();
+      return;
+    }
     const { ids, leave } = await takeWakes(home);
     for (const id of ids) controller.wake(id);
     if (leave !== undefined && leave !== version) {
@@ -107,7 +118,7 @@ async function runLocked(options: RunControllerOptions): Promise<LeftBecause> {
     clearInterval(alive);
     unhear();
     unwatch();
-    await rm(file, { force: true });
+    if (isStillOurs()) await rm(file, { force: true });
   }
 }
 

@@ -34,6 +34,7 @@ export async function runInForeground(
   try {
     const because = await runController({
       home,
+      record: recordFile(home),
       store,
       clock,
       logFiles,

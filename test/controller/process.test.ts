@@ -49,6 +49,7 @@ async function optionsFor(
   };
   return {
     home,
+    record: join(home, 'state.db'),
     store,
     pid: 4242,
     version: '1.0.0',

@@ -1,0 +1,58 @@
+/** A home that is removed, or whose record is replaced, while a controller works in it: that controller leaves. */
+import assert from 'node:assert/strict';
+import { readFileSync, renameSync, rmSync, copyFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { eventually } from '../support/eventually.ts';
+import { create, jobFolder, localManifest, openBadWorld, runningIn, settled, until, well } from './bad-world.ts';
+
+/** Counts aloud, more lines than any test waits for; ends when a file of that name is there. */
+const counting = (stop: string) =>
+  `i=0; while [ $i -lt 300 ] && [ ! -e ${stop} ]; do echo "$JOBMAN_JOB_ID says $i"; i=$((i+1)); sleep 0.1; done`;
+
+test('a controller whose home was removed leaves what came after it alone', { timeout: 90_000 }, async (t) => {
+  const world = openBadWorld(t);
+  const stop = join(world.folder, 'stop');
+  // Programs of forgotten jobs run on; these end by a word of the test.
+  world.atEnd(async () => writeFileSync(stop, ''));
+  await create(world, localManifest(world, counting(stop)));
+  const second = await create(world, localManifest(world, counting(stop)));
+  await until(world, second, ({ phase }) => phase === 'running');
+  const [old] = runningIn(world, 'controller run');
+  assert.ok(old);
+
+  rmSync(world.home, { recursive: true, force: true });
+  // The record begins anew, maybe with a number that the old controller works on.
+  const again = await create(world, localManifest(world, 'echo the new one'));
+  await settled(world, again);
+  const isGone = async () => runningIn(world, 'controller run').every(({ pid }) => pid !== old.pid);
+  assert.ok(await eventually(isGone, { withinMs: 30_000 }), 'the old controller has left');
+
+  assert.ok((await well(world, ['controller', 'status'])).stdout.includes('runs'), 'and the new one is still known');
+  assert.equal(readFileSync(jobFolder(world, again, 'logs', 'command_worker_0.log'), 'utf8'), 'the new one\n');
+  await well(world, ['rerun', again]);
+  assert.equal((await settled(world, again)).attempts.length, 2);
+  assert.ok((await well(world, ['list'])).stdout.includes(again), 'the new record is whole');
+});
+
+test('a controller whose record was replaced by a copy leaves, and the next one reads the copy', async (t) => {
+  const world = openBadWorld(t);
+  const id = await create(world, localManifest(world, 'echo before'));
+  await settled(world, id);
+  await well(world, ['controller', 'stop']);
+  const record = join(world.home, 'state.db');
+  const copy = join(world.folder, 'copy.db');
+  copyFileSync(record, copy);
+  // Begins the controller that is about to lose its record.
+  await settled(world, await create(world, localManifest(world, 'true')));
+  const [old] = runningIn(world, 'controller run');
+  assert.ok(old);
+
+  for (const file of [record, `${record}-wal`, `${record}-shm`]) rmSync(file, { force: true });
+  renameSync(copy, record);
+  const isGone = async () => runningIn(world, 'controller run').every(({ pid }) => pid !== old.pid);
+  assert.ok(await eventually(isGone, { withinMs: 30_000 }), 'the old controller has left');
+  const after = await create(world, localManifest(world, 'echo after'));
+  await settled(world, after);
+  assert.match(readFileSync(join(world.home, 'controller.log'), 'utf8'), /taken away/);
+});
