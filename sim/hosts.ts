@@ -39,8 +39,9 @@ export function createHosts(parts: HostParts): MachinePort {
     const folder = folderOf(host, ref.job.id, `${ref.worker}`);
     const proofs: string[] = [];
     for (const proof of folder.proofs) {
-      const [allocation, key] = proof.split('/');
-      if (allocation === `${ref.allocation.ordinal}` && key !== undefined) proofs.push(key);
+      const [allocation, key, boot] = proof.split('/');
+      const isOfThis = allocation === `${ref.allocation.ordinal}` && boot === host.bootId;
+      if (isOfThis && key !== undefined) proofs.push(key);
     }
     const runs = [...folder.runs.entries()]
       .toSorted(([a], [b]) => a - b)
@@ -113,7 +114,7 @@ export function createHosts(parts: HostParts): MachinePort {
       }
       return send(ref, (host) => {
         if (chance.yes(sky.weather.stepFails)) return { kind: 'failed', evidence: { detail: 'exit 1', exitCode: 1 } };
-        folderOf(host, ref.job.id, `${ref.worker}`).proofs.add(`${ref.allocation.ordinal}/${step.key}`);
+        folderOf(host, ref.job.id, `${ref.worker}`).proofs.add(`${ref.allocation.ordinal}/${step.key}/${host.bootId}`);
         world.say(`host: ${hostName(host)} has ${step.name} for ${ref.job.id}`);
         return undefined;
       });

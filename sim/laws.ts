@@ -55,6 +55,8 @@ interface Ledger {
   readonly steps: Map<string, number>;
   readonly events: Event[];
   commits: number;
+  /** The owner has taken it off the list by force: what it holds is a stray, and nobody reads on in its logs. */
+  isForced: boolean;
 }
 
 export interface Judge {
@@ -304,10 +306,12 @@ export function createJudge(world: () => World): Judge {
           steps: new Map(),
           events: [...events],
           commits: 0,
+          isForced: false,
         });
         return;
       }
       known.job = job;
+      known.isForced ||= job.removed;
       known.words += 1;
       known.wordAt = world().timeline.now;
       known.begun = new Set();
@@ -437,6 +441,7 @@ export function createJudge(world: () => World): Judge {
 
   function checkSetup(run: Run, ledger: Ledger): void {
     const { machine } = run.host;
+    if (isJustTheCommand(ledger.job, run)) return;
     // The command on this machine drives workers that must be set up all the same.
     const hosts =
       run.worker === 'here'
@@ -446,19 +451,31 @@ export function createJudge(world: () => World): Judge {
     for (const host of hosts) {
       const { proofs } = folderOf(host, run.job, `${host.worker}`);
       for (const step of ledger.job.spec.steps) {
-        if (proofs.has(`${run.allocation}/${step.key}`)) continue;
+        const proven = [...proofs].filter((proof) => proof.startsWith(`${run.allocation}/${step.key}/`));
+        // A restart only just now cannot have been seen by the look that the start rests on.
+        const isFresh = world().timeline.now - host.bootedAt < 40 * second;
+        if (proven.some((proof) => isFresh || proof.endsWith(`/${host.bootId}`))) continue;
         breakLaw(5, `${runName(run)} begins and worker ${host.worker} has not gone through ${step.name}`);
         return;
       }
     }
   }
 
-  function checkEmpty({ job }: Ledger): void {
+  /** The owner wanted no steps, on a machine that was his before he said so. */
+  function isJustTheCommand(job: Job, run: Run): boolean {
+    const attempt = job.attempts[run.attempt - 1];
+    const readyAt = job.allocations[run.allocation - 1]?.readyAt ?? null;
+    return attempt?.commandOnly === true && readyAt !== null && readyAt <= attempt.createdAt;
+  }
+
+  function checkEmpty({ job, isForced }: Ledger): void {
     if (job.settled === null) return;
     const isKept = job.desired === 'hold' || job.spec.finish.capacity === 'keep';
     if (isKept) return;
     for (const machine of world().machines) {
       if (machine.state === 'gone' || machine.isStanding || machine.labels?.job !== job.id) continue;
+      // What a forced delete leaves behind is noted as a stray, for a person to let go.
+      if (isForced && job.allocations[machine.labels.allocation - 1]?.goneAt === null) continue;
       breakLaw(6, `job ${job.id} is settled and ${machine.name} is still ${machine.state}`);
     }
   }
@@ -488,7 +505,7 @@ export function createJudge(world: () => World): Judge {
     }
     // What was out of reach from the program's end on may be lost with its machine. What can be read must be there.
     const isReachable = run.host.isUp && run.host.silence === null && run.host.machine.state === 'ready';
-    if (!isReachable) return;
+    if (!isReachable || ledgerOf(run.job).isForced) return;
     const due = run.endedAt === null ? printed(run, now - minute) : all;
     if (held.length < due)
       breakLaw(11, `we hold ${held.length} of ${due} bytes of ${runName(run)}, whose host answers`);

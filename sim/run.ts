@@ -6,7 +6,7 @@ import type { Backend, Clock, Store } from '../src/app/ports.ts';
 import { createController } from '../src/controller/controller.ts';
 import type { Controller, LeftBecause } from '../src/controller/controller.ts';
 import { ask, jobCan } from '../src/core/ask.ts';
-import type { Verb } from '../src/core/ask.ts';
+import type { AskOptions, Verb } from '../src/core/ask.ts';
 import { heldAllocations } from '../src/core/job.ts';
 import type { Job } from '../src/core/job.ts';
 import { plantForTest } from '../src/core/plant.ts';
@@ -103,6 +103,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
 
   const natures = new Map<string, Nature>();
   const owners = chance.fork('owners');
+  const ways = chance.fork('ways of saying it');
 
   async function create(wanted: Wanted): Promise<void> {
     const stored = await untilWritten(() =>
@@ -135,12 +136,12 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     }
   }
 
-  async function speak(verb: Verb, id: string, release: boolean): Promise<void> {
+  async function speak(verb: Verb, id: string, options: Omit<AskOptions, 'by'>): Promise<void> {
     for (let tries = 0; tries < 20; tries += 1) {
       const stored = await store.load(id);
       if (stored === undefined) return;
-      if (!jobCan(stored.job, verb, 'owner', { release }).ok) return;
-      const change = ask(stored.job, verb, { by: 'owner', release }, clock.now());
+      if (!jobCan(stored.job, verb, 'owner', options).ok) return;
+      const change = ask(stored.job, verb, { by: 'owner', ...options }, clock.now());
       if (change.events.length === 0) return;
       let result;
       try {
@@ -156,7 +157,8 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
         return;
       }
       if (result !== 'committed') continue;
-      world.say(`owner: ${verb}${release ? ' --release' : ''} ${id}`);
+      const said = Object.entries(options).flatMap(([name, isSaid]) => (isSaid ? [` --${name}`] : []));
+      world.say(`owner: ${verb}${said.join('')} ${id}`);
       judge.spoken(change.job, change.events);
       tap(id);
       return;
@@ -438,7 +440,10 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
       'resume',
       'start',
     ] as const);
-    void speak(verb, owners.pick(ids), verb === 'stop' && owners.yes(0.4));
+    const id = owners.pick(ids);
+    if (verb === 'stop') void speak(verb, id, { release: owners.yes(0.4) });
+    else if (verb === 'start') void speak(verb, id, { commandOnly: ways.yes(0.3) });
+    else void speak(verb, id, verb === 'delete' ? { force: ways.yes(0.5) } : {});
   }
 
   function nextAccident(): void {
@@ -472,7 +477,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
 
   /** Settled and empty, or truly running what never ends, or told to hold. */
   function isResting(job: Job): boolean {
-    if (job.removed) return true;
+    if (job.removed) return !isLooseEnd(job);
     if (job.settled !== null) {
       if (job.desired === 'delete') return false;
       const { capacity, keepFor } = job.spec.finish;
@@ -480,11 +485,6 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
       return isKept || heldAllocations(job).length === 0;
     }
     const attempt = job.attempts.at(-1);
-    // The owner keeps a machine on which the program cannot be seen to have ended: only his next word can end that.
-    const isDeaf = world.machines.some(
-      ({ labels, hosts }) => labels?.job === job.id && hosts.some((host) => host.silence?.until === Infinity),
-    );
-    if (job.desired === 'hold' && isDeaf && attempt?.ending !== null) return true;
     if (attempt === undefined || attempt.runningAt === null || attempt.ending !== null) return false;
     const alive = world.runs.filter((one) => one.job === job.id && one.attempt === attempt.ordinal && isAlive(one));
     // What may still end by itself is not at rest yet.
@@ -492,6 +492,14 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
       alive.length > 0 &&
       alive.every((one) => one.plan.length === null) &&
       timeline.now - (alive[0]?.startedAt ?? 0) > minute
+    );
+  }
+
+  /** A program of a job off the list that runs on where nothing else ends it, although somebody there has answered of late. */
+  function isLooseEnd(job: Job): boolean {
+    if (job.allocations.some(({ silentSince }) => silentSince !== null)) return false;
+    return world.runs.some(
+      (one) => one.job === job.id && isAlive(one) && (one.host.machine === world.here || one.host.machine.isStanding),
     );
   }
 
@@ -555,7 +563,9 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     const length = 3 * minute;
     await timeline.play(timeline.now + length, isBroken);
     const { acts, commits, looks } = judge.counts;
-    const isWatching = judge.jobs.some((job) => job.settled === null || heldAllocations(job).length > 0);
+    const isWatching = judge.jobs.some(
+      (job) => !job.removed && (job.settled === null || heldAllocations(job).length > 0),
+    );
     if (acts > before.acts) judge.break(8, `at rest, ${acts - before.acts} things were done in three minutes`);
     if (commits > before.commits + 1)
       judge.break(8, `at rest, the record was written ${commits - before.commits} times`);

@@ -42,6 +42,7 @@ export interface Host {
   readonly machine: Machine;
   readonly worker: number;
   bootId: string;
+  bootedAt: number;
   isUp: boolean;
   /** The line is cut: nothing answers, and what runs goes on. `until` Infinity: for good. */
   silence: { readonly since: number; readonly until: number } | null;
@@ -55,7 +56,7 @@ export interface Host {
 }
 
 export interface Folder {
-  /** Proof files, `allocation/step key`. */
+  /** Proofs, `allocation/step key/boot id`: what a step makes may not outlive a restart. */
   readonly proofs: Set<string>;
   /** Null: the attempt was stopped before it had begun, and never will. */
   readonly runs: Map<number, Run | null>;
@@ -177,6 +178,7 @@ export function newMachine(given: {
       machine,
       worker,
       bootId: `${given.name}-${given.at}-${worker}-0`,
+      bootedAt: given.at,
       isUp: false,
       silence: null,
       silentBefore: 0,
@@ -263,6 +265,7 @@ export async function restartHost(world: World, host: Host): Promise<void> {
 
 function newBoot(world: World, host: Host): void {
   host.bootId = `${hostName(host)}-${world.timeline.now}`;
+  host.bootedAt = world.timeline.now;
 }
 
 function shutDown(world: World, host: Host): void {

@@ -383,6 +383,8 @@ export function createController(options: ControllerOptions): Controller {
 
   /** Outputs of ended attempts that are not copied to their end, and whose machine may still answer. */
   function unfinishedOutputs(job: Job): readonly Output[] {
+    // Nobody reads on in what is off the list.
+    if (job.removed) return [];
     const now = clock.now();
     return job.attempts
       .filter((attempt) => isLogWanted(job, attempt, now))
@@ -405,7 +407,7 @@ export function createController(options: ControllerOptions): Controller {
   /** Follows what runs, and what has ended and is not copied yet; gives up what comes from machines that will not answer. */
   function followLogs(job: Job, backend: Backend, workers: readonly WorkerFact[]): void {
     const unfinished = unfinishedOutputs(job);
-    const open = openAttempt(job);
+    const open = job.removed ? undefined : openAttempt(job);
     mirror.giveUp(job, (output) => {
       if (job.allocations[output.allocation - 1]?.goneAt !== null) return true;
       return output.attempt !== open?.ordinal && !unfinished.some((one) => isSameOutput(one, output));

@@ -2,7 +2,7 @@
 // What is not asked is missing, what did not answer is unknown; nothing is remembered from an earlier pass.
 
 import type { Backend, Clock, LogFiles, StoredOutcome, WorkerRef } from '../app/ports.ts';
-import { allocationOf, commandWorkers, lastAllocation, lastAttempt, mayExist } from '../core/job.ts';
+import { allocationOf, commandWorkers, lastAllocation, lastAttempt, mayExist, outlivesRemoval } from '../core/job.ts';
 import type { Allocation, Job } from '../core/job.ts';
 import { unknown } from '../core/observation.ts';
 import type { AllocationFact, Fact, Observation, WorkerFact, WorkerSeen } from '../core/observation.ts';
@@ -35,6 +35,10 @@ export async function observe(
     readonly logFiles: LogFiles;
   },
 ): Promise<Observation> {
+  // Off the list, and nothing of it would run on: nobody is asked about it any more.
+  if (job.removed && !outlivesRemoval(job)) {
+    return { admitted, allocations: [], workers: [], outcomes: outcomes.map((stored) => stored.outcome) };
+  }
   const asked = job.allocations.filter((one) => mayExist(one) || one === lastAllocation(job));
   const facts = await outside.look(asked.map((allocation) => ({ job, allocation })));
   const allocations = asked.map((allocation, index): AllocationFact => {
