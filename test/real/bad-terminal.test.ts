@@ -1,0 +1,157 @@
+/** Ctrl-C at any moment, a terminal of forty columns, and none at all. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
+import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { frontDoor, startJobman } from '../support/jobman.ts';
+import { findProgram, requireReal } from '../support/real.ts';
+import { root } from '../support/root.ts';
+import type { World } from '../support/world.ts';
+import { create, localManifest, openBadWorld, runningIn, settled, until, well } from './bad-world.ts';
+
+interface OnTerminal {
+  /** As a shell would see it. */
+  readonly code: number;
+  readonly screen: string;
+  /** Whether the terminal's settings were left as they were found. */
+  readonly kept: boolean;
+}
+
+/** Runs jobman on a real terminal; `typed` is what is typed, and how many milliseconds after the start. */
+function onTerminal(
+  world: World,
+  columns: number,
+  words: readonly string[],
+  typed: readonly (readonly [number, string])[] = [],
+): Promise<OnTerminal> {
+  const argv = [
+    join(root, 'test/real/on-terminal.py'),
+    String(columns),
+    '24',
+    JSON.stringify(typed),
+    ...frontDoor,
+    ...words,
+  ];
+  const env = { ...world.env, TERM: 'xterm-256color' };
+  return new Promise((resolve, reject) => {
+    execFile('python3', argv, { env, cwd: world.folder, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
+      if (error !== null) reject(new Error(`${String(error)}\n${stderr}`));
+      else resolve(JSON.parse(stdout) as OnTerminal);
+    });
+  });
+}
+
+function hasTerminal(t: TestContext): boolean {
+  return requireReal(t, 'python3', findProgram('python3'));
+}
+
+/** What hides, bells or switches the screen must be undone at the end. */
+function isRestored({ screen, kept }: OnTerminal): boolean {
+  const pairs = [
+    ['\u001b[?25l', '\u001b[?25h'],
+    ['\u001b[?2026h', '\u001b[?2026l'],
+    ['\u001b[?1049h', '\u001b[?1049l'],
+  ] as const;
+  return kept && pairs.every(([on, off]) => screen.lastIndexOf(on) <= screen.lastIndexOf(off));
+}
+
+const ctrlC = '\u0003';
+
+test('Ctrl-C at any moment of --follow leaves with 130, and the job goes on', async (t) => {
+  const world = openBadWorld(t);
+  const starts = join(world.folder, 'starts');
+  const manifest = localManifest(world, `echo start >>${starts}; for i in 1 2 3; do echo $i; sleep 0.7; done`);
+  // The first is on its way before anything was read, the last while the program prints.
+  const moments = [20, 60, 120, 200, 350, 600, 900, 1_400];
+  const named: string[] = [];
+  for (const [turn, moment] of moments.entries()) {
+    const follower = startJobman(world, ['create', manifest, '--follow']);
+    await sleep(moment);
+    follower.child.kill('SIGINT');
+    if (turn % 2 === 1) {
+      await sleep(10);
+      follower.child.kill('SIGINT');
+    }
+    const { code, signal, stdout, stderr } = await follower.ended;
+    // Before the program listens the system ends it, which a shell calls 130 as well.
+    assert.ok(code === 130 || signal === 'SIGINT', `${code} ${signal} ${stderr}`);
+    assert.ok(!`${stdout}${stderr}`.includes('\u001b'), 'no terminal, no escapes');
+    const id = /^(\d{6}) bad created; it goes on without this terminal$/m.exec(stderr)?.[1];
+    if (id !== undefined) named.push(id);
+    if (id !== undefined && signal === null)
+      assert.match(stderr, new RegExp(`^Left; ${id} goes on\\. Back: jobman logs ${Number(id)} -f$`, 'm'));
+  }
+  const { stdout } = await well(world, ['list', '--all', '--json']);
+  const ids = stdout
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => (JSON.parse(line) as { id: string }).id);
+  for (const id of named) assert.ok(ids.includes(id), `${id} was promised`);
+  for (const id of ids) {
+    const job = await settled(world, id);
+    assert.equal(job.attempts.length, 1);
+  }
+  if (ids.length > 0) assert.equal(readFileSync(starts, 'utf8'), 'start\n'.repeat(ids.length));
+});
+
+test('Ctrl-C on a terminal ends the looking only, restores the terminal, and spares the controller', async (t) => {
+  if (!hasTerminal(t)) return;
+  const world = openBadWorld(t);
+  const go = join(world.folder, 'go');
+  const manifest = localManifest(world, `echo begun; until [ -e ${go} ]; do sleep 0.1; done`);
+  const id = await create(world, manifest);
+  await until(world, id, (job) => job.phase === 'running');
+  const controller = runningIn(world, 'controller run').map(({ pid }) => pid);
+  for (const [words, typed] of [
+    [['logs', id, '-f'], [[1_500, ctrlC]]],
+    [
+      ['list', '--watch'],
+      [
+        [1_500, ctrlC],
+        [1_520, ctrlC],
+      ],
+    ],
+    [['wait', id], [[800, ctrlC]]],
+  ] as const) {
+    const left = await onTerminal(world, 80, words, typed);
+    assert.equal(left.code, 130, left.screen);
+    assert.ok(isRestored(left), JSON.stringify(left.screen.slice(-200)));
+  }
+  const created = await onTerminal(world, 80, ['create', manifest, '--follow'], [[2_500, ctrlC]]);
+  assert.equal(created.code, 130, created.screen);
+  assert.ok(isRestored(created));
+  assert.match(stripVTControlCharacters(created.screen), /Left; 000002 goes on\. Back: jobman logs 2 -f/);
+  assert.deepEqual(
+    runningIn(world, 'controller run').map(({ pid }) => pid),
+    controller,
+  );
+  writeFileSync(go, '');
+  await settled(world, id);
+  await settled(world, '2');
+});
+
+test('on a terminal of forty columns nothing is wider than it', async (t) => {
+  if (!hasTerminal(t)) return;
+  const world = openBadWorld(t);
+  const name = 'a-rather-long-name-for-a-job-of-a-family-0042';
+  const manifest = localManifest(world, 'echo short; sleep 1; exit 3', { name });
+  const followed = await onTerminal(world, 40, ['create', manifest, '--follow']);
+  assert.equal(followed.code, 1);
+  assert.ok(isRestored(followed));
+  for (const words of [['list'], ['show', '1'], ['why', '1'], ['history', '1'], ['logs', '1'], ['show', '77']]) {
+    const { screen } = await onTerminal(world, 40, words);
+    const lines = stripVTControlCharacters(screen).split('\r\n');
+    if (words[0] === 'list')
+      assert.ok(
+        lines.every((line) => [...line].length <= 40),
+        screen,
+      );
+    assert.ok(
+      lines.some((line) => line.includes(words[0] === 'logs' ? 'short' : '0000')),
+      screen,
+    );
+  }
+});

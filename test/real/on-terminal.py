@@ -1,0 +1,33 @@
+# Runs a command on a terminal of its own: on-terminal.py COLUMNS ROWS TYPED COMMAND...
+# TYPED is a list in JSON of [milliseconds, text]: what is typed on the terminal, and when after the start.
+# Prints one line of JSON: the exit code as a shell would see it, all that the screen was sent, and whether the terminal's
+# settings were left as they were found.
+import fcntl, json, os, pty, select, signal, struct, sys, termios, time
+
+columns, rows, typed, command = int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4:]
+master, slave = pty.openpty()
+fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+before = termios.tcgetattr(slave)
+began = time.monotonic()
+child = os.fork()
+if child == 0:
+    os.setsid()
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+    for stream in (0, 1, 2):
+        os.dup2(slave, stream)
+    os.close(master)
+    os.execvp(command[0], command)
+screen, status = b"", None
+while status is None or select.select([master], [], [], 0.05)[0]:
+    if select.select([master], [], [], 0.02)[0]:
+        screen += os.read(master, 65536)
+    while typed and time.monotonic() - began >= typed[0][0] / 1000:
+        os.write(master, typed.pop(0)[1].encode())
+    if status is None:
+        pid, found = os.waitpid(child, os.WNOHANG)
+        status = found if pid else None
+    if time.monotonic() - began > 60:
+        os.kill(child, signal.SIGKILL)
+code = os.waitstatus_to_exitcode(status)
+kept = termios.tcgetattr(slave) == before
+print(json.dumps({"code": 128 - code if code < 0 else code, "screen": screen.decode("utf8", "replace"), "kept": kept}))
