@@ -2,6 +2,7 @@
 
 import type { Client, JobList, JobRow, ListQuery } from '../app/client.ts';
 import { exitCode } from '../app/errors.ts';
+import { localClockText } from '../app/figures.ts';
 import type { Duration, Instant } from '../core/time.ts';
 import type { Cli } from './context.ts';
 import { leaveOnSignal, pause } from './follow/loop.ts';
@@ -9,7 +10,6 @@ import { rowJson } from './json.ts';
 import { createPainter } from './painter.ts';
 import { cutEnd } from './render/cell.ts';
 import { listLines } from './render/list.ts';
-import { localClock } from './render/time.ts';
 
 /** Looks at the record this often; it draws only when something on the screen is different. */
 const lookEvery: Duration = 250;
@@ -78,7 +78,7 @@ function stateLine(jobs: JobList, now: Instant): string {
   const phases = [...counts].map(([phase, count]) => `${count} ${phase}`).join(', ');
   const more = jobs.more === 0 ? '' : `, ${jobs.more} settled before (--all)`;
   const notes = jobs.notes.length === 0 ? '' : `   ${jobs.notes.join('; ')}`;
-  return `${localClock(now)}  ${phases === '' ? 'no jobs' : phases}${more}${notes}   Ctrl-C leaves`;
+  return `${localClockText(now)}  ${phases === '' ? 'no jobs' : phases}${more}${notes}   Ctrl-C leaves`;
 }
 
 async function watchRows(cli: Cli, client: Client, query: ListQuery, signal: AbortSignal): Promise<number> {

@@ -2,14 +2,13 @@
 // elsewhere a line for each change of fact and a heartbeat.
 
 import type { JobView } from '../../app/client.ts';
-import { countText, lengthText } from '../../app/figures.ts';
+import { countText, lengthText, stampText } from '../../app/figures.ts';
 import { hour, minute, second, type Duration, type Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 import type { LogStream } from '../logs/stream.ts';
 import { createPainter } from '../painter.ts';
 import { cutEnd, padEnd } from '../render/cell.ts';
 import { inertWord } from '../render/inert.ts';
-import { utcStamp } from '../render/time.ts';
 import { glyph } from '../screen.ts';
 import { isSettled } from '../settled.ts';
 import type { Follower } from './loop.ts';
@@ -50,7 +49,7 @@ function plain(cli: Cli, { tellsPhases }: ProgressOptions): Progress {
   let phaseSince: Instant | undefined;
   let beaten: Duration = 0;
   let refusal: string | undefined;
-  const say = (at: Instant, id: string, text: string) => cli.note(`${utcStamp(at)} ${id} ${text}`);
+  const say = (at: Instant, id: string, text: string) => cli.note(`${stampText(at)} ${id} ${text}`);
 
   return {
     changed(view, news, isFirst) {
@@ -81,7 +80,7 @@ function plain(cli: Cli, { tellsPhases }: ProgressOptions): Progress {
       say(now, view.id, `${inertWord(view.status)} ${lengthText(age)}: ${inertWord(view.why.because ?? view.reason)}`);
     },
     clear() {},
-    end: (line, now) => cli.note(`${utcStamp(now)} ${line}`),
+    end: (line, now) => cli.note(`${stampText(now)} ${line}`),
     close() {},
   };
 }

@@ -1,10 +1,9 @@
 // What happened to a job, a line for each event.
 
-import { clockText, lengthText } from '../../app/figures.ts';
+import { clockText, dateText, lengthText, stampText } from '../../app/figures.ts';
 import type { Instant } from '../../core/time.ts';
 import { padStart } from './cell.ts';
 import { inertWord } from './inert.ts';
-import { utcDate, utcStamp } from './time.ts';
 
 /**
  * On a terminal: the time of day, how long after the event before, and the sentence, under a line for each new day.
@@ -14,12 +13,12 @@ export function historyLines(
   events: readonly { readonly at: Instant; readonly sentence: string }[],
   isTerminal: boolean,
 ): readonly string[] {
-  if (!isTerminal) return events.map(({ at, sentence }) => `${utcStamp(at)}  ${inertWord(sentence)}`);
+  if (!isTerminal) return events.map(({ at, sentence }) => `${stampText(at)}  ${inertWord(sentence)}`);
 
   const lines: string[] = [];
   let before: Instant | undefined;
   for (const { at, sentence } of events) {
-    if (before === undefined || utcDate(before) !== utcDate(at)) lines.push(`${utcDate(at)}, UTC`);
+    if (before === undefined || dateText(before) !== dateText(at)) lines.push(`${dateText(at)}, UTC`);
     const later = before === undefined || at - before < 1_000 ? '' : `+${lengthText(at - before)}`;
     lines.push(`${clockText(at)}  ${padStart(later, 7)}  ${inertWord(sentence)}`);
     before = at;
