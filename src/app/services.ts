@@ -67,11 +67,9 @@ export interface EmulatorService {
   serve(options: {
     readonly port?: number;
     readonly sshPort?: number;
-    readonly hosts?: 'process' | 'sshd';
     readonly seed?: number;
     readonly speed?: number;
     readonly state?: string;
-    readonly schedule?: string;
   }): Promise<number>;
   start(): Promise<{ readonly started: boolean; readonly url: string }>;
   stop(): Promise<{ readonly stopped: boolean }>;

@@ -34,6 +34,8 @@ export interface Entry {
   readonly usage: string;
   /** Further sentences for its own help; empty when the brief says all. */
   readonly about: string;
+  /** Words that the command takes beside its flags, each with its meaning, under a heading. */
+  readonly list: readonly [heading: string, rows: readonly Example[]] | undefined;
   readonly examples: readonly Example[];
   /** What its exit codes mean, where it is more than the general table says. */
   readonly exits: Readonly<Record<number, string>>;
@@ -62,6 +64,7 @@ interface Definition<Flags, Args extends BaseArgs> {
   readonly brief: string;
   readonly usage: string;
   readonly about?: string;
+  readonly list?: readonly [heading: string, rows: readonly Example[]];
   readonly examples: readonly Example[];
   readonly exits?: Readonly<Record<number, string>>;
   readonly flags: FlagParametersForType<Flags, Context>;
@@ -76,6 +79,7 @@ export function entry<Flags = object, Args extends BaseArgs = []>(definition: De
     alias: undefined,
     hidden: false,
     about: '',
+    list: undefined,
     exits: {},
     ...definition,
     flags: definition.flags as Readonly<Record<string, Flag>>,

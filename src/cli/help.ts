@@ -41,6 +41,7 @@ function wholeHelp(): string {
   lines.push(
     '`jobman <command> --help` tells its flags and shows examples.',
     'A job is named by its id (1 is 000001) or by its name. Several at once are fine.',
+    'It is settled once it has succeeded, failed, been stopped or been cancelled.',
     '',
     'Exit codes: 0 done, 1 it failed, 2 wrong usage or manifest, 3 not found, 4 conflict, 5 unreachable, 130 interrupted.',
   );
@@ -71,6 +72,7 @@ function groupHelp(group: string): string {
     return [word, entry.brief] as const;
   });
   const lines = [`Usage: jobman ${group} <command>`, '', groups[group] ?? '', '', ...inColumns(rows)];
+  for (const { list } of entries) if (list !== undefined) lines.push('', list[0], ...inColumns(list[1]));
   return `${lines.join('\n')}\n`;
 }
 
@@ -80,6 +82,7 @@ function commandHelp(entry: Entry): string {
   if (entry.alias !== undefined) lines.push(`       jobman ${entry.alias} ${entry.usage}`.trimEnd());
   lines.push('', `${entry.brief}.`);
   if (entry.about !== '') lines.push(entry.about);
+  if (entry.list !== undefined) lines.push('', entry.list[0], ...inColumns(entry.list[1]));
   if (Object.keys(entry.flags).length > 0) lines.push('', 'Flags', ...flagRows(entry.flags, entry.letters));
   lines.push('', 'Flags of every command', ...flagRows(everywhere, { ...globalLetters, h: 'help' }));
   lines.push('', 'Examples', ...inColumns(entry.examples));
@@ -97,7 +100,7 @@ function flagRows(flags: Readonly<Record<string, Flag>>, letters: Readonly<Recor
   const rows = Object.entries(flags).map(([name, flag]) => {
     const letter = Object.entries(letters).find(([, target]) => target === name)?.[0];
     const value = flag.kind === 'boolean' ? '' : ` ${flag.placeholder ?? flag.values?.join('|') ?? 'value'}`;
-    // The ten phases are listed by `list` itself; a column that wide would push all briefs away.
+    // The ten phases stand above the flags of `list`; a column that wide would push all briefs away.
     const shown = value.length > 40 ? ' word' : value;
     return [`${letter === undefined ? '   ' : `-${letter},`} ${flagName(name)}${shown}`, flag.brief] as const;
   });

@@ -2,6 +2,7 @@
 // docs/commands.md is held to this table by a test.
 
 import { phases } from '../core/phase.ts';
+import { emulatorVerbs } from './emulator-verbs.ts';
 import { jobIds } from './completion/ids.ts';
 import type { AskFlags } from './commands/ask.ts';
 import type { CleanFlags } from './commands/clean.ts';
@@ -15,7 +16,7 @@ import type { RunFlags } from './commands/run.ts';
 import type { ShowFlags } from './commands/show.ts';
 import type { SshFlags } from './commands/ssh.ts';
 import type { WaitFlags } from './commands/wait.ts';
-import { choice, entry, mark, value, word, words, type Entry } from './entry.ts';
+import { entry, mark, value, word, words, type Entry } from './entry.ts';
 import { parseShell, shells, type Shell } from './completion/shells.ts';
 import { parseCount, parseDuration, parseDurationOrNever, parseFactor, parsePattern, parseWorker } from './parse.ts';
 
@@ -29,6 +30,10 @@ const jobs = { kind: 'array', parameter: job } as const;
 const oneJob = { kind: 'tuple', parameters: [{ ...job, optional: true }] } as const;
 const nothing = { kind: 'tuple', parameters: [] } as const;
 const yaml = { placeholder: 'yaml', brief: 'The manifest', parse: String } as const;
+
+function listed(words: readonly string[]): string {
+  return words.join(', ');
+}
 
 const jobName = word('The job of exactly this name, even if it looks like an id', 'name');
 const verdict = {
@@ -45,7 +50,7 @@ export const table: readonly Entry[] = [
     usage: '<yaml> [--follow] [--dry-run] [--set key=value]...',
     about:
       "Prints the job's id. The job goes on without this terminal; --follow shows what it waits for and what its workers\n" +
-      "print, and ends with the job's verdict. Ctrl-C leaves and never ends the job.",
+      "print, and ends with the job's verdict. Ctrl-C leaves and never ends the job; `jobman logs 1 -f` comes back to it.",
     examples: [
       ['jobman create configs/quick-start.yaml --follow', 'run the example on the built-in cloud and watch it'],
       ['jobman create --config=train.yaml --set command.lr=0.01', 'one key of the manifest changed for this job'],
@@ -94,7 +99,11 @@ export const table: readonly Entry[] = [
     section: 'Look',
     brief: 'Jobs: all that are not settled and the 50 that settled last',
     usage: '[--user u] [--phase p]... [--tag t] [--name n] [--all] [--watch]',
-    about: 'A narrow terminal loses columns in this order: HOST0 IP, USER (if all are of one), ZONE, AGE, ACCELERATOR.',
+    about:
+      'A job is settled once it has succeeded, failed, been stopped or been cancelled: nothing more happens to it until\n' +
+      `somebody says so. --phase takes one of ${listed(phases.slice(0, 6))},\n` +
+      `${listed(phases.slice(6))}.\n` +
+      'A narrow terminal loses columns in this order: HOST0 IP, USER (if all are of one), ZONE, AGE, ACCELERATOR.',
     examples: [
       ['jobman list', 'what there is'],
       ['jobman list --phase failed --phase recovering --name "vit-*"', 'some of it'],
@@ -123,12 +132,12 @@ export const table: readonly Entry[] = [
     path: 'show',
     alias: 'details',
     section: 'Look',
-    brief: 'One job: where it is, its tries, its workers',
+    brief: 'One job: where it is, its attempts, its workers',
     usage: '<job>...',
     examples: [
       ['jobman show 42', 'the job 000042'],
       ['jobman details -j vit-l16', 'the same by its name'],
-      ['jobman show 42 --json | jq .attempts', 'its tries, for programs'],
+      ['jobman show 42 --json | jq .attempts', 'its attempts, for programs'],
     ],
     flags: { jobName },
     letters: { j: 'jobName' },
@@ -148,13 +157,13 @@ export const table: readonly Entry[] = [
       ['jobman logs 42 -w 3 -n 100', 'the last hundred lines of worker 3'],
       ['jobman logs 42 --step docker', 'what a setup step printed'],
       ['jobman logs 42 --step job', "the job's own log; `tpu` is what was asked of the cloud"],
-      ['jobman logs 42 --attempt 1 --grep "loss|nan"', 'lines of an earlier try'],
+      ['jobman logs 42 --attempt 1 --grep "loss|nan"', 'lines of an earlier attempt'],
     ],
     flags: {
       follow: mark('Go on as lines come, until the job has ended'),
       worker: value('This worker only', 'n|here', parseWorker),
       step: word("A setup step's log instead; `job` and `tpu` are the job's own", 'name'),
-      attempt: value('This try instead of the newest', 'n', parseCount),
+      attempt: value('This attempt instead of the newest', 'n', parseCount),
       tail: value('The last lines of each worker', 'lines', parseCount),
       grep: value('Only lines in which this regular expression is found', 'pattern', parsePattern),
       noFold: mark('Print equal lines of several workers each'),
@@ -175,7 +184,7 @@ export const table: readonly Entry[] = [
       ['jobman history 42 --timeline', 'and its life as one line above'],
       ['jobman history 42 --json', 'one object for each event'],
     ],
-    flags: { timeline: mark('Draw the tries along an axis of time'), jobName },
+    flags: { timeline: mark('Draw the attempts along an axis of time'), jobName },
     letters: { j: 'jobName' },
     args: jobs,
     load: async () => (await import('./commands/history.ts')).history,
@@ -318,7 +327,7 @@ export const table: readonly Entry[] = [
     usage: '<job> [--worker n] [-- command...]',
     examples: [
       ['jobman ssh 42', 'worker 0'],
-      ['jobman ssh 42 --worker 3 -- nvidia-smi', 'one command on worker 3'],
+      ['jobman ssh 42 --worker 3 -- df -h', 'one command on worker 3'],
     ],
     exits: { 255: 'ssh could not connect; otherwise the exit code of what ran there' },
     flags: { worker: value("The worker's number", 'n', parseCount), jobName },
@@ -427,16 +436,14 @@ export const table: readonly Entry[] = [
     path: 'emulator serve',
     section: 'This installation',
     brief: 'Run the built-in cloud in the foreground',
-    usage: '[--port n] [--speed factor] [--seed n] [--state folder] [--schedule file]',
+    usage: '[--port n] [--speed factor] [--seed n] [--state folder]',
     examples: [['jobman emulator serve --port 8080 --speed 10', 'ten times as fast as the real one']],
     flags: {
       port: value('Port of the API', 'n', parseCount),
       sshPort: value("Port of the workers' SSH", 'n', parseCount),
-      hosts: choice('What a worker is', ['process', 'sshd']),
       seed: value('Seed of its temper', 'n', parseCount),
       speed: value('How much faster than the real one', 'factor', parseFactor),
       state: word('Folder of its state', 'folder'),
-      schedule: word('File of what happens when', 'file'),
     },
     args: nothing,
     load: async () => (await import('./commands/emulator-serve.ts')).serve,
@@ -448,10 +455,13 @@ export const table: readonly Entry[] = [
     brief: 'Let something happen in the built-in cloud',
     usage: '<verb> [target] [--option value]...',
     about:
-      "Said without the word `act`. A target is a job's id or a node's name; a wrong verb is answered with the right ones.",
+      "A target is a job's id or name, a node's name, or one of their workers: 1/3 is worker 3 of job 000001. From stockout\n" +
+      'on a verb leaves a condition: for a time (--for 10m), for so many times (--times 3), or until it is cleared.\n' +
+      'docs/built-in-cloud.md shows each with its options.',
+    list: ['Verbs', emulatorVerbs],
     examples: [
       ['jobman emulator preempt 1', 'the cloud takes the TPU of job 000001'],
-      ['jobman emulator stockout --zone us-central2-b', 'nothing to be had in that zone'],
+      ['jobman emulator stockout us-central2-b --for 10m', 'nothing to be had in that zone for ten minutes'],
     ],
     flags: {},
     args: {

@@ -4,8 +4,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { globalFlags, type Flag } from '../../src/cli/entry.ts';
+import { emulatorVerbs } from '../../src/cli/emulator-verbs.ts';
 import { flagName } from '../../src/cli/help.ts';
 import { table } from '../../src/cli/table.ts';
+import { phases } from '../../src/core/phase.ts';
+import { verbs } from '../../src/emulator/world/verbs.ts';
 import { root } from '../support/root.ts';
 import { jobman } from './support/pretend.ts';
 
@@ -102,15 +105,32 @@ suite('--help', () => {
   });
 });
 
-test('every example of the table is a command line that parses', async () => {
-  for (const { examples } of table) {
-    for (const [command] of examples) {
-      const [, line = ''] = /(?:^|<\()jobman ((?:"[^"]*"|[^|>)&])*)/.exec(command) ?? [];
-      const words = [...line.trim().matchAll(/"([^"]*)"|(\S+)/g)].map((found) => found[1] ?? found[2] ?? '');
-      // Asked for help at its end, a command line is scanned and nothing is done. The words after `--` are not ours.
-      const end = words.indexOf('--');
-      const { code, err } = await jobman([...words.slice(0, end < 0 ? undefined : end), '--help']);
-      assert.equal(code, 0, `${command}: ${err}`);
+suite('a newcomer finds in the help', () => {
+  const help = async (...words: string[]) => (await jobman([...words, '--help'])).out;
+
+  test('every phase that list can be asked for, and what settled means', async () => {
+    const out = await help('list');
+    for (const phase of phases) assert.match(out, new RegExp(`[ ,]${phase}[,.]`), phase);
+    assert.match(out, /settled once it has/);
+    assert.match(await help(), /settled once it has/);
+  });
+
+  test('the way back to a job that was left', async () => {
+    assert.match(await help('create'), /`jobman logs 1 -f` comes back to it/);
+  });
+
+  test('every verb of the built-in cloud, in the words of the cloud', async () => {
+    for (const out of [await help('emulator'), await help('emulator', 'preempt')]) {
+      for (const [verb, { about }] of Object.entries(verbs)) assert.match(out, rowOf(verb, about), verb);
     }
-  }
+    assert.deepEqual(
+      emulatorVerbs.map(([verb]) => verb),
+      Object.keys(verbs),
+    );
+  });
 });
+
+/** A row of two columns of the help. */
+function rowOf(first: string, second: string): RegExp {
+  return new RegExp(`^ {2}${RegExp.escape(first)} +${RegExp.escape(second)}$`, 'm');
+}

@@ -1,0 +1,24 @@
+// What may happen in the built-in cloud, for the help. The cloud has the list that counts, and the terminal does not know
+// the cloud: a test holds this copy to it.
+
+/** Each verb in the cloud's own words. From `stockout` on a verb leaves a condition. */
+export const emulatorVerbs: readonly (readonly [verb: string, meaning: string])[] = [
+  ['preempt', 'take a node away, as the cloud takes spot capacity'],
+  ['maintenance', 'take a node down for maintenance; it comes back with its disks'],
+  ['kill-host', 'cut the power of one worker: nobody answers there, while the cloud still says READY'],
+  ['hang-host', 'freeze one worker: its processes stand still and its connections stay silent'],
+  ['start-host', 'bring a killed or frozen worker back'],
+  ['stockout', 'no capacity in a zone, for a type or a generation'],
+  ['capacity', 'how many chips of a generation a zone has'],
+  ['quota', 'how much a project may hold in a region (chips for v5e and v6e, cores for the others)'],
+  [
+    'permission',
+    'refuse: a zone, a right such as tpu.nodes.create, `login` (credentials expired) or `api` (not enabled)',
+  ],
+  ['hold', 'a queue that stays waiting, a creation that does not end'],
+  ['fail', 'let the next creation fail (once, or `times`)'],
+  ['slow', 'let things take `factor` times longer, or delay every reply by `replies`'],
+  ['drop', 'lose the next reply (or `times`) of a changing call, although the act is done'],
+  ['flaky', 'answer 503 with probability `p`'],
+  ['clear', 'take conditions off: those of one verb, or all'],
+];
