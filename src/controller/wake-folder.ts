@@ -2,8 +2,9 @@
 // empty file named after the job; the file carries no information but "look at this job". The controller removes it
 // before the look, so what comes during the look is a new file. Due times are in the store: a lost file delays, no more.
 
+import { randomUUID } from 'node:crypto';
 import { watch } from 'node:fs';
-import { mkdir, readFile, readdir, unlink, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, readdir, rename, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 const leaveFile = '.leave';
@@ -22,7 +23,11 @@ export async function dropWake(home: string, id: string): Promise<void> {
 export async function askToLeave(home: string, version: string | null): Promise<void> {
   const folder = folderOf(home);
   await mkdir(folder, { recursive: true });
-  await writeFile(join(folder, leaveFile), version ?? '');
+  // Moved in whole: half a request would be read as one to a controller of any version. Written outside of the folder,
+  // because what lies in it is taken away.
+  const draft = join(home, `${leaveFile}-${randomUUID()}`);
+  await writeFile(draft, version ?? '');
+  await rename(draft, join(folder, leaveFile));
 }
 
 /** What was found: ids to look at, and what a request to leave said (undefined: there was none). */

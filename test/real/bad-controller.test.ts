@@ -128,11 +128,14 @@ test(`the controller is killed twenty times during one job of two workers, which
   let kills = 0;
   for (let turn = 0; kills < 20; turn += 1) {
     assert.ok(turn < 25, 'a look brings the controller back');
-    await sleep(random() * 400);
+    await sleep(random() * 700);
     if (await killController(world)) kills += 1;
     await jobman(world, kills === 16 ? ['controller', 'start'] : (looks[turn % looks.length] ?? []));
     // The program ends while the controller is being killed too.
-    if (kills === 14) writeFileSync(bucket(world, 'go'), '');
+    if (kills === 14) {
+      mkdirSync(bucket(world), { recursive: true });
+      writeFileSync(bucket(world, 'go'), '');
+    }
   }
   await well(world, ['controller', 'start']);
   const job = await settled(world, id);
@@ -165,7 +168,7 @@ test(`the controller is killed twenty times during one job of two workers, which
   ]) {
     assert.equal(kinds.filter((kind) => kind === once).length, 1, `${once} in ${kinds.join(' ')}`);
   }
-  const isEmpty = async () => /"nodes": \[\]/.test((await well(world, ['emulator', 'status'])).stdout);
+  const isEmpty = async () => /"nodes":\[\]/.test((await well(world, ['emulator', 'status', '--json'])).stdout);
   assert.ok(await eventually(isEmpty), 'its TPU was released');
 });
 

@@ -11,6 +11,7 @@ import type { World } from '../support/world.ts';
 import {
   cloudManifest,
   create,
+  endParts,
   localManifest,
   logOf,
   openBadWorld,
@@ -26,7 +27,7 @@ function mount(t: TestContext, world: World, at: string, ...words: readonly stri
   const { status } = spawnSync('mount', [...words, at]);
   if (!requireReal(t, 'right to mount a file system', status === 0)) return false;
   world.atEnd(async () => {
-    // What a controller that is ending still writes may hold it for a moment.
+    await endParts(world);
     assert.ok(await eventually(() => spawnSync('umount', [at]).status === 0), `${at} can be unmounted`);
   });
   return true;

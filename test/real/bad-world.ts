@@ -12,14 +12,17 @@ import { openWorld, type Scope, type World } from '../support/world.ts';
 /** A world in which a controller and the built-in cloud may run; they are ended with it, programs of jobs are not. */
 export function openBadWorld(scope: Scope): World {
   const world = openWorld(scope, { patienceMs: 5_000 });
-  world.atEnd(async () => {
-    // The controller first: it would start the cloud again.
-    for (const part of ['controller run', 'emulator serve']) {
-      for (const { pid } of runningIn(world, part)) end(pid, 'SIGTERM');
-      await eventually(() => runningIn(world, part).length === 0, { withinMs: 15_000 });
-    }
-  });
+  world.atEnd(() => endParts(world));
   return world;
+}
+
+/** Ends the controller and the built-in cloud of this world; safe to repeat. */
+export async function endParts(world: World): Promise<void> {
+  // The controller first: it would start the cloud again.
+  for (const part of ['controller run', 'emulator serve']) {
+    for (const { pid } of runningIn(world, part)) end(pid, 'SIGTERM');
+    await eventually(() => runningIn(world, part).length === 0, { withinMs: 15_000 });
+  }
 }
 
 /** The processes of this world whose command line holds that text. */
