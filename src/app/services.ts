@@ -62,6 +62,30 @@ export interface ControllerService {
   uninstall(): Promise<string>;
 }
 
+/** What is in the built-in cloud at one moment. */
+export interface CloudView {
+  /** How many times faster than Google's things happen. */
+  readonly speed: number;
+  readonly tpus: readonly CloudTpu[];
+  /** Conditions that were laid on it and stand, each in its own words: `stockout us-central2-b, for 10m`. */
+  readonly inForce: readonly string[];
+  /** Everything, as the cloud itself tells it. */
+  readonly raw: Readonly<Record<string, unknown>>;
+}
+
+/** A node, a queued resource that has none (yet), or the two together. States are Google's words. */
+export interface CloudTpu {
+  readonly name: string;
+  readonly zone: string;
+  readonly type: string;
+  readonly node: string | null;
+  readonly queued: string | null;
+  readonly workers: readonly ('runs' | 'hangs' | 'is dead')[];
+  /** The id of the job that asked for it; null when it was no job of jobman. */
+  readonly job: string | null;
+  readonly createdAt: number;
+}
+
 /** The built-in cloud as a process, and its temper. */
 export interface EmulatorService {
   serve(options: {
@@ -73,11 +97,12 @@ export interface EmulatorService {
   }): Promise<number>;
   start(): Promise<{ readonly started: boolean; readonly url: string }>;
   stop(): Promise<{ readonly stopped: boolean }>;
+  /** `cloud` is null while it does not run. */
   status(): Promise<{
     readonly running: boolean;
     readonly url: string | null;
     readonly pid: number | null;
-    readonly text: string;
+    readonly cloud: CloudView | null;
   }>;
   /** One admin verb (`preempt`, `stockout`, …) with its target and options; answers what happened. Throws JobmanError. */
   act(verb: string, target: string | undefined, options: Readonly<Record<string, string>>): Promise<string>;

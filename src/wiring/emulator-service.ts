@@ -126,10 +126,14 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
 
     async status() {
       const endpoint = await findEmulator(home);
-      if (endpoint === undefined)
-        return { running: false, url: null, pid: null, text: 'The built-in cloud is not running.' };
-      const state = await adminLook(endpoint.url, 'state');
-      return { running: true, url: endpoint.url, pid: endpoint.pid, text: JSON.stringify(state, null, 2) };
+      if (endpoint === undefined) return { running: false, url: null, pid: null, cloud: null };
+      const { url, pid } = endpoint;
+      const [info, state, { cloudView }] = await Promise.all([
+        adminLook(url, 'info'),
+        adminLook(url, 'state'),
+        import('./cloud-view.ts'),
+      ]);
+      return { running: true, url, pid, cloud: cloudView(info, state) };
     },
 
     async act(verb, target, options) {

@@ -3,7 +3,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { AllocationView, AttemptView, Plan } from '../../src/app/client.ts';
-import type { EmulatorService } from '../../src/app/services.ts';
+import { JobmanError } from '../../src/app/errors.ts';
+import type { CloudView, EmulatorService } from '../../src/app/services.ts';
 import type { Event } from '../../src/core/decision.ts';
 import { openWorld } from '../support/world.ts';
 import { jobman, now, view } from './support/pretend.ts';
@@ -364,6 +365,94 @@ test('a happening in the built-in cloud passes through with its target and its o
   assert.equal(code, 0);
   assert.equal(out, 'node vit-000001-1 is PREEMPTED\n');
   assert.deepEqual(acts, [['preempt', '1', { delay: '5s', 'quiet-time': '3', hard: 'true' }]]);
+});
+
+suite('emulator', () => {
+  const cloud: CloudView = {
+    speed: 40,
+    tpus: [
+      {
+        name: 'iris-000001-1',
+        zone: 'us-central2-b',
+        type: 'v4-16',
+        node: 'READY',
+        queued: 'ACTIVE',
+        workers: ['runs', 'is dead'],
+        job: '000001',
+        createdAt: now - 12_000,
+      },
+      {
+        name: 'mine',
+        zone: 'us-east5-b',
+        type: 'v6e-8',
+        node: null,
+        queued: 'WAITING_FOR_RESOURCES',
+        workers: [],
+        job: null,
+        createdAt: now - 90_000,
+      },
+    ],
+    inForce: ['stockout us-east5-b, for 10m'],
+    raw: { nodes: [{ name: 'n' }] },
+  };
+  const at = { running: true, url: 'http://127.0.0.1:4', pid: 7 };
+  const emulator = (parts: Partial<EmulatorService>) => ({ emulator: async () => parts as EmulatorService });
+
+  test('status is a row for each TPU and a line for each condition; --json is what the cloud itself tells', async () => {
+    const services = emulator({ status: async () => ({ ...at, cloud }) });
+    const { code, out } = await jobman(['emulator', 'status'], { services });
+    assert.equal(code, 0);
+    assert.equal(
+      out,
+      [
+        "The built-in cloud runs at http://127.0.0.1:4 (process 7), 40 times as fast as Google's.",
+        'NAME           ZONE           TYPE   STATE                  WORKERS       JOB     AGE',
+        'iris-000001-1  us-central2-b  v4-16  READY                  2, 1 is dead  000001  12s',
+        'mine           us-east5-b     v6e-8  WAITING_FOR_RESOURCES  -             -        1m',
+        'in force: stockout us-east5-b, for 10m',
+        '',
+      ].join('\n'),
+    );
+    const json = await jobman(['emulator', 'status', '--json'], { services });
+    assert.deepEqual(JSON.parse(json.out), { ...at, speed: 40, nodes: [{ name: 'n' }] });
+  });
+
+  test('status of one that does not run, or is empty, says so', async () => {
+    const absent = { running: false, url: null, pid: null, cloud: null };
+    const { code, out } = await jobman(['emulator', 'status'], { services: emulator({ status: async () => absent }) });
+    assert.equal(code, 1);
+    assert.match(out, /^The built-in cloud does not run/);
+    const empty = { ...at, cloud: { ...cloud, tpus: [], inForce: [] } };
+    const none = await jobman(['emulator', 'status'], { services: emulator({ status: async () => empty }) });
+    assert.match(none.out, /\nThere is no TPU in it\.\n$/);
+  });
+
+  /** A cloud that knows job 000042 by its id only. */
+  const knowsIds = emulator({
+    async act(verb, target) {
+      if (/^(0*42|n1)(\/\d)?$/.test(target ?? '')) return `${verb} ${target}`;
+      throw new JobmanError(`There is no node "${target}".`, 3);
+    },
+  });
+
+  for (const [target, acted] of [
+    ['42', '42'],
+    ['n1', 'n1'],
+    ['vit-l16-3e4', '000042'],
+    ['vit-l16-3e4/3', '000042/3'],
+  ]) {
+    test(`a happening finds ${target}`, async () => {
+      const { code, out } = await jobman(['emulator', 'preempt', target ?? ''], { jobs: [view()], services: knowsIds });
+      assert.equal(code, 0);
+      assert.equal(out, `preempt ${acted}\n`);
+    });
+  }
+
+  test('a happening on what neither the cloud nor the list knows is refused in the words of the cloud', async () => {
+    const { code, err } = await jobman(['emulator', 'preempt', 'nobody'], { jobs: [view()], services: knowsIds });
+    assert.equal(code, 3);
+    assert.equal(err, 'jobman: There is no node "nobody".\n');
+  });
 });
 
 test('ssh hands over the worker and the words after --', async () => {

@@ -106,7 +106,7 @@ test('a kill and silence on one worker of two end the job on both, and a step th
   // Nothing that a job had is left: no program, no TPU.
   for (const id of [killed, hung, setup])
     await until(world, id, (job) => job.allocations.every(({ gone }) => gone !== null));
-  const isEmpty = async () => /"nodes": \[\]/.test((await well(world, ['emulator', 'status'])).stdout);
+  const isEmpty = async () => /"nodes":\[\]/.test((await well(world, ['emulator', 'status', '--json'])).stdout);
   assert.ok(await eventually(isEmpty));
 });
 

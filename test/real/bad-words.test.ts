@@ -34,7 +34,7 @@ async function refused(world: World, code: number, ...words: readonly string[]):
 }
 
 const nodesOf = async (world: World): Promise<readonly { readonly id: string }[]> =>
-  (JSON.parse(await say(world, 'emulator', 'status')) as { nodes: { id: string }[] }).nodes;
+  (JSON.parse(await say(world, 'emulator', 'status', '--json')) as { nodes: { id: string }[] }).nodes;
 
 const train = [
   'mkdir -p ~/bucket/ck/step_$JOBMAN_ATTEMPT ~/bucket/ck/step_9.tmp',

@@ -1,6 +1,7 @@
 // emulator preempt, stockout, …: what may happen in the built-in cloud. Its verbs and their options are its own; here
 // they are only taken apart.
 
+import type { Client } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
 
@@ -8,9 +9,43 @@ export async function act(cli: Cli, _flags: object, ...args: readonly string[]):
   const json = cli.json || args.includes('--json');
   const { verb, target, options } = takeApart(args.filter((word) => word !== '--json'));
   const emulator = await cli.services.emulator();
-  const said = await emulator.act(verb, target, options);
+  const said = await actOn(cli, target, (meant) => emulator.act(verb, meant, options));
   cli.print(json ? JSON.stringify({ verb, target: target ?? null, message: said }) : said);
   return exitCode.ok;
+}
+
+/**
+ * Acts on the target as it was said. The cloud knows ids of jobs and names of nodes; what it does not know may be the name
+ * of a job (`iris`, or `iris/1` for its worker 1). Throws what the cloud said when it is not.
+ */
+async function actOn(
+  cli: Cli,
+  target: string | undefined,
+  act: (target: string | undefined) => Promise<string>,
+): Promise<string> {
+  try {
+    return await act(target);
+  } catch (error) {
+    if (target === undefined || !isNotFound(error)) throw error;
+    const [, name = target, worker = ''] = /^(.+?)(\/\d+)?$/.exec(target) ?? [];
+    const id = await idOf(await cli.services.client(), name);
+    if (id === undefined) throw error;
+    return act(`${id}${worker}`);
+  }
+}
+
+async function idOf(client: Client, name: string): Promise<string | undefined> {
+  try {
+    return (await client.show(name)).id;
+  } catch (error) {
+    // A name that several jobs have is worth saying; one that none has was a node's or a zone's, mistyped.
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
+function isNotFound(error: unknown): boolean {
+  return error instanceof JobmanError && error.code === exitCode.notFound;
 }
 
 /** `preempt 1 --delay=5s --hard`: the verb, its target, and options; one without a value is `true`. Throws a usage error. */

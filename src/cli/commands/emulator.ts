@@ -2,11 +2,22 @@
 
 import { exitCode } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
+import { cloudLines } from '../render/cloud.ts';
 
 export async function status(cli: Cli): Promise<number> {
   const emulator = await cli.services.emulator();
   const now = await emulator.status();
-  cli.print(cli.json ? JSON.stringify(now) : now.text.trimEnd());
+  if (cli.json) {
+    const { cloud, ...where } = now;
+    cli.print(JSON.stringify({ ...where, speed: cloud?.speed ?? null, ...cloud?.raw }));
+  } else if (now.cloud === null) cli.print('The built-in cloud does not run; a job in project `emulator` starts it.');
+  else {
+    const columns = cli.io.stdout.isTerminal ? cli.io.stdout.size().columns : null;
+    cli.print(
+      `The built-in cloud runs at ${now.url ?? '?'} (process ${now.pid ?? '?'}), ${now.cloud.speed} times as fast as Google's.`,
+    );
+    for (const line of cloudLines(now.cloud, columns, cli.io.now())) cli.print(line);
+  }
   return now.running ? exitCode.ok : exitCode.failed;
 }
 
