@@ -104,10 +104,35 @@ export async function loadSettings(given: {
   const values = text === undefined ? new Map<string, Value>() : valuesOf(text, path, problems);
   if (problems.length > 0) throw wrong(`${path} holds something that is no setting. Nothing was changed.`, problems);
   for (const setting of settingKeys) {
-    const said = setting.variable === undefined ? undefined : env[setting.variable];
-    if (said !== undefined && said !== '') values.set(setting.key, fromEnvironment(setting, said));
+    const said = saidIn(env, setting);
+    if (said !== undefined) values.set(setting.key, fromEnvironment(setting, said));
   }
   return merged(defaultSettings(cores), values);
+}
+
+/**
+ * Where the value of each key comes from: the variable that stands above the file, `settings.json`, or `default`. For
+ * settings that `loadSettings` took; what it refuses is not refused again. Reads only.
+ */
+export async function settingSources(given: {
+  readonly home: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}): Promise<ReadonlyMap<string, string>> {
+  const path = settingsFile(given.home);
+  const text = await readOptional(path);
+  const inFile = text === undefined ? new Map<string, Value>() : valuesOf(text, path, []);
+  return new Map(
+    settingKeys.map((setting) => {
+      const fromFile = inFile.has(setting.key) ? 'settings.json' : 'default';
+      return [setting.key, saidIn(given.env, setting) === undefined ? fromFile : (setting.variable ?? fromFile)];
+    }),
+  );
+}
+
+/** What the environment says of it; a variable that is set to nothing says nothing. */
+function saidIn(env: Readonly<Record<string, string | undefined>>, { variable }: SettingKey): string | undefined {
+  const said = variable === undefined ? undefined : env[variable];
+  return said === '' ? undefined : said;
 }
 
 function fromEnvironment(setting: SettingKey, said: string): Value {

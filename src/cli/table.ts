@@ -475,7 +475,10 @@ export const table: readonly Entry[] = [
     section: 'This installation',
     brief: 'The settings in force, and where each comes from',
     usage: '',
-    examples: [['jobman settings', 'defaults, and what settings.json changes']],
+    about:
+      'To change one, write $JOBMAN_HOME/settings.json (~/.jobman/settings.json unless JOBMAN_HOME is set) with the keys that\n' +
+      'you want, as in { "tpu": { "project": "my-project" }, "local": { "slots": 8 } }. docs/settings.md explains each.',
+    examples: [['jobman settings', 'each value, and whether a variable, settings.json or the default says it']],
     flags: {},
     args: nothing,
     load: async () => (await import('./commands/settings.ts')).settings,

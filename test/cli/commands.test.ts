@@ -474,14 +474,17 @@ test('ssh hands over the worker and the words after --', async () => {
 
 test('settings tells each value and where it comes from', async (t) => {
   const { folder } = openWorld(t);
-  writeFileSync(join(folder, 'settings.json'), '{"local":{"slots":8}}');
-  const { out } = await jobman(['settings', '--json'], { services: { home: folder } });
+  writeFileSync(join(folder, 'settings.json'), '{"local":{"slots":8},"tpu":{"endpoint":"http://127.0.0.1:1"}}');
+  const env = { JOBMAN_TPU_ENDPOINT: 'http://127.0.0.1:2', JOBMAN_TPU_SSH_PORT: '' };
+  const { out } = await jobman(['settings', '--json'], { services: { home: folder }, env });
   const rows = out
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as { key: string; from: string });
   assert.deepEqual(rows.find(({ key }) => key === 'local.slots')?.from, 'settings.json');
   assert.deepEqual(rows.find(({ key }) => key === 'tpu.sshPort')?.from, 'default');
+  assert.deepEqual(rows.find(({ key }) => key === 'tpu.endpoint')?.from, 'JOBMAN_TPU_ENDPOINT');
+  assert.match((await jobman(['settings', '--help'])).out, /write \$JOBMAN_HOME\/settings\.json/);
 });
 
 suite('completion', () => {
