@@ -30,7 +30,9 @@ async function demo(): Promise<number> {
   await expect(['create', join(root, 'configs/local.yaml')]);
 
   say('2. When the first has written checkpoints, the cloud takes its TPU away.');
-  await until('the job has trained for a while', async () => /step +[2-9]\d\d/.test((await jobman(['logs', '1', '--worker', '0'])).output));
+  await until('the job has trained for a while', async () =>
+    /step +[2-9]\d\d/.test((await jobman(['logs', '1', '--worker', '0'])).output),
+  );
   await expect(['emulator', 'preempt', '1']);
 
   say('3. Nobody does anything now. jobman gets another TPU and goes on from the last checkpoint.');
@@ -66,7 +68,8 @@ async function expect(words: readonly string[]): Promise<number> {
 async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
   const end = performance.now() + patienceMs;
   while (!(await holds())) {
-    if (performance.now() > end) throw new Error(`the demo is stuck: it waited ${patienceMs / 1000} s for this: ${what}`);
+    if (performance.now() > end)
+      throw new Error(`the demo is stuck: it waited ${patienceMs / 1000} s for this: ${what}`);
     await sleep(250);
   }
 }
@@ -78,7 +81,8 @@ function jobman(words: readonly string[]): Promise<{ readonly code: number; read
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     let output = '';
-    for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => (output += text));
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding('utf8').on('data', (text: string) => (output += text));
     child.on('error', reject);
     child.on('close', (code) => resolve({ code: code ?? 1, output }));
   });

@@ -35,7 +35,7 @@ export async function createLocalClient(services: Services): Promise<Client> {
       note: async (...line) => (await logFiles()).note(...line),
       mirror: async (...copy) => (await logFiles()).mirror(...copy),
     },
-    now: io.now,
+    now: () => io.now(),
     pricePerHour: priceOf,
     slots: async () => (await services.settings()).local.slots,
 

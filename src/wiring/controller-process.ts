@@ -21,7 +21,7 @@ export async function runInForeground(
   const { io, home } = parts;
   const settings = await parts.settings();
   const store = openStore({ file: recordFile(home) });
-  const clock = createClock(io.now);
+  const clock = createClock(() => io.now());
   await expectUsable(store);
   const logFiles = createLogFiles({ home, history: (id, after) => store.events(id, after) });
   const logger = pino(

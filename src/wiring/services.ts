@@ -26,12 +26,17 @@ export function createServices(io: Io): Services {
 
     async controller() {
       const { createControllerService } = await import('./controller-service.ts');
-      return createControllerService({ io, home, settings: services.settings });
+      return createControllerService({ io, home, settings: () => services.settings() });
     },
 
     async emulator() {
       const { createEmulatorService } = await import('./emulator-service.ts');
       return createEmulatorService({ io, home });
+    },
+
+    async strays() {
+      const { openStrayKeeper } = await import('./strays.ts');
+      return openStrayKeeper(services);
     },
 
     async sshArgv(id, worker, command) {

@@ -45,7 +45,7 @@ export async function sshArgv(
       io,
       home,
       settings: await services.settings(),
-      clock: createClock(io.now),
+      clock: createClock(() => io.now()),
       logFiles: createLogFiles({ home, history: (of, after) => store.events(of, after) }),
     });
     try {

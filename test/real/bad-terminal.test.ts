@@ -38,7 +38,7 @@ function onTerminal(
   const env = { ...world.env, TERM: 'xterm-256color' };
   return new Promise((resolve, reject) => {
     execFile('python3', argv, { env, cwd: world.folder, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
-      if (error !== null) reject(new Error(`${String(error)}\n${stderr}`));
+      if (error !== null) reject(new Error(`${error.message}\n${stderr}`));
       else resolve(JSON.parse(stdout) as OnTerminal);
     });
   });
@@ -146,7 +146,7 @@ test('on a terminal of forty columns nothing is wider than it', async (t) => {
     const lines = stripVTControlCharacters(screen).split('\r\n');
     if (words[0] === 'list')
       assert.ok(
-        lines.every((line) => [...line].length <= 40),
+        lines.every((line) => Array.from(line).length <= 40),
         screen,
       );
     assert.ok(
