@@ -3,6 +3,7 @@
 
 import type { Client } from './client.ts';
 import type { Settings } from './settings.ts';
+import type { StrayKeeper } from './strays.ts';
 
 /** The streams and facts of the process, handed down from main.ts, the only file that touches `process`. */
 export interface Io {
@@ -116,6 +117,8 @@ export interface Services {
   client(): Promise<Client>;
   controller(): Promise<ControllerService>;
   emulator(): Promise<EmulatorService>;
+  /** What may have been left behind in a cloud; to be closed after use. */
+  strays(): Promise<StrayKeeper>;
   /** The argv of the system's ssh for a shell on that worker. Throws JobmanError when it cannot be reached. */
   sshArgv(id: string, worker: number, command: readonly string[]): Promise<readonly string[]>;
   /** Runs a program on this terminal with its streams, for `ssh`; resolves with its exit code. */

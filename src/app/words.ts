@@ -8,7 +8,8 @@ import type { AskAnswer, AskOptions, Verb } from './client.ts';
 import { exitCode, StoreError } from './errors.ts';
 import { priceText } from './figures.ts';
 import { eventSentence } from './history.ts';
-import type { LogFiles, Store, Stored, Stray } from './ports.ts';
+import type { LogFiles, Store, Stored } from './ports.ts';
+import { straysOf } from './strays.ts';
 import { acceleratorOf, keptAllocations, pricePerHour } from './views.ts';
 
 /** A commit that met another one is tried again on what stands then; the controller commits often, and never for long. */
@@ -79,22 +80,6 @@ async function rememberStrays(store: Store, job: Job): Promise<void> {
   for (const stray of straysOf(job)) await store.recordStray(stray);
 }
 
-/** What a job that leaves the list may leave behind: every owned allocation that nobody has seen gone. */
-export function straysOf(job: Job): readonly Stray[] {
-  const { capacity } = job.spec;
-  if (capacity.kind !== 'tpu') return [];
-  // As the cloud calls them, which is how a sweep finds them and what letting them go asks for.
-  const collection = capacity.mode === 'queued-resources' ? 'queuedResources' : 'nodes';
-  return heldAllocations(job).map((allocation) => ({
-    backend: capacity.kind,
-    resource: `projects/${capacity.project}/locations/${capacity.zone}/${collection}/${allocation.name}`,
-    installation: job.installation,
-    job: job.id,
-    allocation: allocation.ordinal,
-    state: allocation.seen?.detail ?? 'unknown',
-  }));
-}
-
 // ------------------------------------------------------------------------------------------ what is answered
 
 function sayWhat(job: Job, verb: Verb): string {
@@ -123,7 +108,7 @@ function sayWhat(job: Job, verb: Verb): string {
 function strayText(job: Job): string {
   const names = straysOf(job).map(({ resource }) => resource);
   if (names.length === 0) return '';
-  return ` Nobody has seen what it holds gone, so it may go on and cost; it is noted as a stray: ${names.join(', ')}`;
+  return ` Nobody has seen what it holds gone, so it may go on and cost; it is noted as a stray (${names.join(', ')}); to let it go: jobman gc`;
 }
 
 /** What a stopped job keeps, what that costs, and how to let it go. */

@@ -284,7 +284,7 @@ export const table: readonly Entry[] = [
     examples: [
       ['jobman delete 42', 'off the list when its TPU is seen gone'],
       ['jobman delete 42 --yes', 'without a question'],
-      ['jobman delete 42 --force --yes', 'off the list now; what it held is recorded as a stray'],
+      ['jobman delete 42 --force --yes', 'off the list now; what it held is recorded as a stray (jobman gc)'],
     ],
     flags: { force: mark('Do not wait for a look; leave a recorded stray'), jobName },
     letters: { j: 'jobName' },
@@ -304,6 +304,27 @@ export const table: readonly Entry[] = [
     flags: { all: mark('All of your settled jobs') },
     args: jobs,
     load: async () => (await import('./commands/clean.ts')).clean,
+  }),
+  entry<object, string[]>({
+    path: 'gc',
+    section: 'Change',
+    brief: 'List what may be left behind in a cloud; with --yes let go of it',
+    usage: '[job|name]... [--yes]',
+    about:
+      'A stray is a TPU that carries our label and that no job looks after any more: a forced delete leaves one, and the\n' +
+      'controller notes what it finds. Without --yes it is only looked at.',
+    examples: [
+      ['jobman gc', 'each stray and what the cloud says of it'],
+      ['jobman gc --yes', 'let go of all of them'],
+      ['jobman gc 42 --yes', 'only of what job 000042 left'],
+    ],
+    exits: { 1: 'one could not be let go' },
+    flags: {},
+    args: {
+      kind: 'array',
+      parameter: { placeholder: 'name', brief: 'The job that left it, or its name', parse: String },
+    },
+    load: async () => (await import('./commands/gc.ts')).gc,
   }),
   entry<RunFlags, [string | undefined]>({
     path: 'run',

@@ -247,7 +247,7 @@ test('a forced delete takes the job off the list and notes what it may leave beh
   const id = await desk.create(tpuSpec());
   await desk.lives(id, (job) => living(aJob(job.spec), [ready], [running]));
   const answer = await desk.client.ask(id, 'delete', { by: 'ada', force: true });
-  assert.match(answer.message, /off the list.*stray/);
+  assert.match(answer.message, /off the list.*stray.*jobman gc$/);
   assert.deepEqual((await desk.client.list({ all: true })).rows, []);
   const [stray, ...others] = await desk.store.strays();
   assert.deepEqual(others, []);

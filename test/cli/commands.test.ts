@@ -5,6 +5,7 @@ import { suite, test } from 'node:test';
 import type { AllocationView, AttemptView, Plan } from '../../src/app/client.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import type { CloudView, EmulatorService } from '../../src/app/services.ts';
+import type { StrayKeeper, StrayView } from '../../src/app/strays.ts';
 import type { Event } from '../../src/core/decision.ts';
 import { openWorld } from '../support/world.ts';
 import { jobman, now, view } from './support/pretend.ts';
@@ -365,6 +366,90 @@ test('a happening in the built-in cloud passes through with its target and its o
   assert.equal(code, 0);
   assert.equal(out, 'node vit-000001-1 is PREEMPTED\n');
   assert.deepEqual(acts, [['preempt', '1', { delay: '5s', 'quiet-time': '3', hard: 'true' }]]);
+});
+
+suite('gc', () => {
+  const stray = (job: string, seen: StrayView['seen'], says: string): StrayView => ({
+    backend: 'tpu',
+    resource: `projects/lab/locations/us-west4-a/nodes/vit-${job}-1`,
+    installation: 'abc123',
+    job,
+    allocation: 1,
+    state: 'READY',
+    seen,
+    says,
+  });
+
+  /** A cloud in which a stray that was told to go is gone at the next look. */
+  function keeperOf(...strays: StrayView[]) {
+    const acts: string[] = [];
+    const keeper: StrayKeeper = {
+      look: async () => strays.map((one) => ({ ...one })),
+      async letGo({ resource, job }) {
+        acts.push(`let go of ${job}`);
+        if (job === '000009') return { kind: 'failed', evidence: { detail: 'the cloud did not answer' } };
+        const at = strays.findIndex((one) => one.resource === resource);
+        strays[at] = stray(job, 'gone', 'gone');
+        return { kind: 'done' };
+      },
+      async forget({ resource, job }) {
+        acts.push(`forget ${job}`);
+        strays.splice(
+          strays.findIndex((one) => one.resource === resource),
+          1,
+        );
+      },
+      close: async () => void acts.push('close'),
+    };
+    return { acts, services: { strays: async () => keeper } };
+  }
+
+  test('lists what is on record with what is seen of it, and changes nothing', async () => {
+    const { acts, services } = keeperOf(stray('000001', 'there', 'READY'), stray('000002', 'unknown', 'code 403'));
+    const { code, out, err } = await jobman(['gc'], { services });
+    assert.equal(code, 0);
+    assert.equal(
+      out,
+      [
+        'JOB     STATE                NAME          IN',
+        '000001  READY                vit-000001-1  projects/lab/locations/us-west4-a/nodes',
+        '000002  not known: code 403  vit-000002-1  projects/lab/locations/us-west4-a/nodes',
+        '',
+      ].join('\n'),
+    );
+    assert.match(err, /^2 strays; nothing was changed\..*jobman gc --yes\n$/);
+    assert.deepEqual(acts, ['close']);
+    assert.match((await jobman(['gc'], { services: keeperOf().services })).err, /No stray is on record/);
+  });
+
+  test('--yes lets go of what may be there, and forgets what is seen gone', async () => {
+    const { acts, services } = keeperOf(stray('000001', 'there', 'READY'), stray('000002', 'gone', 'gone'));
+    const { code, out } = await jobman(['gc', '--yes'], { services });
+    assert.equal(code, 0);
+    assert.deepEqual(acts, ['let go of 000001', 'forget 000002', 'forget 000001', 'close']);
+    assert.match(out, /vit-000002-1 is gone\.\n.*vit-000001-1 is gone\.\n$/);
+  });
+
+  test('takes those that are named, by job or by name, and no other', async () => {
+    const { acts, services } = keeperOf(stray('000001', 'there', 'READY'), stray('000002', 'there', 'READY'));
+    await jobman(['gc', '2', '--yes'], { services });
+    await jobman(['gc', 'vit-000001-1', '-y'], { services });
+    assert.deepEqual(
+      acts.filter((act) => act.startsWith('let')),
+      ['let go of 000002', 'let go of 000001'],
+    );
+    const { code, err } = await jobman(['gc', '7'], { services: keeperOf().services });
+    assert.equal(code, 3);
+    assert.match(err, /no stray 7/);
+  });
+
+  test('says which could not be let go, and keeps it on record', async () => {
+    const { acts, services } = keeperOf(stray('000009', 'there', 'READY'), stray('000001', 'there', 'READY'));
+    const { code, err } = await jobman(['gc', '--yes'], { services });
+    assert.equal(code, 1);
+    assert.match(err, /vit-000009-1 was not let go: the cloud did not answer/);
+    assert.ok(acts.includes('forget 000001') && !acts.includes('forget 000009'));
+  });
 });
 
 suite('emulator', () => {

@@ -169,6 +169,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
       uninstall: absent('controller'),
     }),
     emulator: absent('emulator'),
+    strays: absent('strays'),
     sshArgv: absent('ssh'),
     onTerminal: absent('terminal'),
     ...options.services,

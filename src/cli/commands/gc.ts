@@ -1,0 +1,117 @@
+// gc: what may have been left behind in a cloud. It only looks, unless --yes says to let go.
+
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { countText } from '../../app/figures.ts';
+import type { StrayKeeper, StrayView } from '../../app/strays.ts';
+import type { Duration } from '../../core/time.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { leaveOnSignal, pause } from '../follow/loop.ts';
+import { inertWord } from '../render/inert.ts';
+import { aligned } from '../render/show.ts';
+
+/** After an order to go: a small cloud is through with it in this time, a large one takes minutes. */
+const goneMost: Duration = 20_000;
+const lookEvery: Duration = 1_000;
+
+export async function gc(cli: Cli, flags: GlobalFlags, ...names: readonly string[]): Promise<number> {
+  const keeper = await cli.services.strays();
+  try {
+    const strays = named(await keeper.look(), names);
+    if (flags.yes !== true) return list(cli, strays);
+    return await letGo(cli, keeper, strays);
+  } finally {
+    await keeper.close();
+  }
+}
+
+/** Those that are meant: by the id of the job that left them, or by their name. All, when nothing is said. */
+function named(strays: readonly StrayView[], names: readonly string[]): readonly StrayView[] {
+  for (const name of names) {
+    if (!strays.some((stray) => isCalled(stray, name)))
+      throw new JobmanError(`There is no stray ${name}; \`jobman gc\` lists them.`, exitCode.notFound);
+  }
+  return names.length === 0 ? strays : strays.filter((stray) => names.some((name) => isCalled(stray, name)));
+}
+
+function isCalled({ resource, job }: StrayView, name: string): boolean {
+  return resource === name || resource.endsWith(`/${name}`) || job === name.padStart(6, '0');
+}
+
+function list(cli: Cli, strays: readonly StrayView[]): number {
+  if (cli.json) for (const stray of strays) cli.print(JSON.stringify(stray));
+  else if (strays.length > 0) {
+    const columns = cli.io.stdout.isTerminal ? cli.io.stdout.size().columns : null;
+    const rows = strays.map((stray) => {
+      const [, place = '-', name = stray.resource] = /^(.*)\/([^/]+)$/.exec(stray.resource) ?? [];
+      return [stray.job, stateText(stray), name, place].map(inertWord);
+    });
+    const title = ['JOB', 'STATE', 'NAME', 'IN'];
+    for (const line of aligned([title, ...rows], ['left', 'left', 'left', 'left'], columns)) cli.print(line);
+  }
+  cli.note(
+    strays.length === 0
+      ? 'No stray is on record: nothing of yours is known to be left behind.'
+      : `${countText(strays.length, 'stray')}; nothing was changed. To let go of what is there: jobman gc --yes`,
+  );
+  return exitCode.ok;
+}
+
+function stateText({ seen, says }: StrayView): string {
+  return seen === 'unknown' ? `not known: ${says}` : says;
+}
+
+/** One line for each. What is gone is forgotten at once; what was told to go, when it is seen gone. */
+async function letGo(cli: Cli, keeper: StrayKeeper, strays: readonly StrayView[]): Promise<number> {
+  let code: number = exitCode.ok;
+  const told: StrayView[] = [];
+  for (const stray of strays) {
+    if (stray.seen === 'gone') {
+      await forget(cli, keeper, stray);
+      continue;
+    }
+    const result = await keeper.letGo(stray);
+    if (result.kind === 'done') told.push(stray);
+    else {
+      code = exitCode.failed;
+      say(cli, stray, 'failed', `${stray.resource} was not let go: ${result.evidence.detail}`);
+    }
+  }
+  const left = await untilGone(cli, keeper, told);
+  for (const stray of left) {
+    say(cli, stray, 'told', `${stray.resource} was told to go and is not seen gone yet; \`jobman gc\` looks again.`);
+  }
+  if (strays.length === 0) cli.note('No stray is on record: there is nothing to let go.');
+  return code;
+}
+
+/** Looks until all of them are gone, for a while; answers those that are not. */
+async function untilGone(cli: Cli, keeper: StrayKeeper, told: readonly StrayView[]): Promise<readonly StrayView[]> {
+  const { signal, release } = leaveOnSignal(cli);
+  const until = cli.io.now() + goneMost;
+  let left = told;
+  try {
+    while (left.length > 0 && !signal.aborted) {
+      const seen = await keeper.look();
+      const isGone = ({ resource }: StrayView) =>
+        seen.some((stray) => stray.resource === resource && stray.seen === 'gone');
+      for (const stray of left.filter(isGone)) await forget(cli, keeper, stray);
+      left = left.filter((stray) => !isGone(stray));
+      if (left.length === 0 || cli.io.now() >= until) break;
+      await pause(lookEvery, signal);
+    }
+  } finally {
+    release();
+  }
+  return left;
+}
+
+async function forget(cli: Cli, keeper: StrayKeeper, stray: StrayView): Promise<void> {
+  await keeper.forget(stray);
+  say(cli, stray, 'gone', `${stray.resource} is gone.`);
+}
+
+function say(cli: Cli, stray: StrayView, outcome: 'gone' | 'told' | 'failed', sentence: string): void {
+  if (cli.json) cli.print(JSON.stringify({ ...stray, outcome, message: sentence }));
+  else if (outcome === 'failed') cli.complain(`${cli.screen.err('red', 'jobman:')} ${inertWord(sentence)}`);
+  else cli.print(inertWord(sentence));
+}
