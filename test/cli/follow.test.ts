@@ -107,6 +107,21 @@ suite('create --follow without a terminal', () => {
     assert.equal(world.out(), '[0] step 1\n[0] step 2\n');
   });
 
+  test('prints also what tries said that came and went between two looks', async (t) => {
+    const { world, ended, log, says } = follow(t, ['create', 'iris.yaml', '--follow']);
+    await says('err', 'queued');
+    log(0, 'first\n', 1);
+    log(0, 'second\n', 2);
+    world.set([running], {}, log(0, 'third\n', 3));
+    await says('out', 'third');
+    log(0, 'fourth\n', 4);
+    log(0, 'fifth\n', 5);
+    const last: AttemptView = { ...attempt, attempt: 7, ended: now };
+    world.set([view({ ...succeeded, attempts: [last] })], {}, log(0, 'sixth\n', 6));
+    assert.equal(await ended, 0);
+    assert.equal(world.out(), '[0] first\n[0] second\n[0] third\n[0] fourth\n[0] fifth\n[0] sixth\n');
+  });
+
   test('ends with 1 and the evidence when the job failed', async (t) => {
     const { world, ended, says } = follow(t, ['create', 'iris.yaml', '--follow']);
     await says('err', 'queued');
@@ -160,6 +175,27 @@ suite('create --follow on a terminal', () => {
     assert.equal(world.out(), '[0-1] step 1\n[0]   only me\n[0]    20%\n');
     assert.ok(world.err().includes('\u001b[?2026h'), 'Redraws are one synchronised update each.');
     assert.ok(world.err().endsWith('\u001b[J000001 iris succeeded after 1m05s\n'));
+  });
+});
+
+suite('run', () => {
+  test('prints what the try says that it began, and nothing of the ones before', async (t) => {
+    const over = view({ ...succeeded, attempts: [{ ...attempt, ended: now, reason: 'succeeded' }] });
+    const begun = view({ ...running, attempts: [...over.attempts, { ...attempt, attempt: 2 }] });
+    const followed: Followed = follow(t, ['run', '1'], {
+      jobs: [over],
+      answer(id) {
+        followed.world.set([begun], {}, followed.log(0, 'of the first try\n', 1));
+        return { id, ok: true, message: `Job ${id} is started.`, code: 0 };
+      },
+    });
+    const { world, ended, log, says } = followed;
+    await says('err', 'is started');
+    world.set([begun], {}, log(0, 'of the second try\n', 2));
+    await says('out', 'of the second try');
+    world.set([succeeded]);
+    assert.equal(await ended, 0);
+    assert.equal(world.out(), '[0] of the second try\n');
   });
 });
 

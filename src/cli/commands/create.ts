@@ -48,7 +48,7 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
     if (cli.json) cli.print(JSON.stringify(rowJson(row)));
     else cli.note(`${id} ${row.name} created; it goes on without this terminal`);
     await wake(cli, client);
-    return await followToEnd(cli, client, id, leave.signal, flags.noFold === true);
+    return await followToEnd(cli, client, id, leave.signal, flags.noFold === true, 0);
   } finally {
     leave.release();
   }

@@ -14,7 +14,7 @@ export async function runJob(cli: Cli, flags: RunFlags & GlobalFlags, ref?: stri
   const client = await cli.services.client();
   const [only, second] = await refsOf(client, ref === undefined ? [] : [ref], flags.jobName);
   if (only === undefined || second !== undefined) throw new JobmanError('Run one job at a time.', exitCode.usage);
-  const [{ leaveOnSignal }, { followToEnd }, { id, desired, phase }] = await Promise.all([
+  const [{ leaveOnSignal }, { followToEnd }, { id, desired, phase, attempts }] = await Promise.all([
     import('../follow/loop.ts'),
     import('../follow/to-end.ts'),
     client.show(only),
@@ -28,7 +28,9 @@ export async function runJob(cli: Cli, flags: RunFlags & GlobalFlags, ref?: stri
       cli.note(answer.message);
     }
     await wake(cli, client);
-    return await followToEnd(cli, client, id, leave.signal, false);
+    // What an earlier try printed is no news to somebody who asks for another.
+    const after = attempts.at(-1)?.ended === null ? undefined : attempts.length;
+    return await followToEnd(cli, client, id, leave.signal, false, after);
   } finally {
     leave.release();
   }

@@ -3,7 +3,7 @@
 
 import { watch, type FSWatcher } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Client, JobView, LogQuery } from '../../app/client.ts';
+import type { Client, JobView, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Event } from '../../core/decision.ts';
 import type { Duration, Instant } from '../../core/time.ts';
@@ -36,6 +36,8 @@ export interface FollowOptions {
   readonly follower: Follower;
   readonly logs: LogStream | null;
   readonly query: LogQuery;
+  /** Tries up to this one are passed over, and of the later ones none. Without it: the newest try, and all that follow. */
+  readonly after?: number;
   /** Aborted when the user leaves. */
   readonly leave: AbortSignal;
 }
@@ -62,7 +64,10 @@ export async function followJob(options: FollowOptions): Promise<FollowEnd> {
   // The first look asks too: whoever follows expects that somebody works.
   let controllerAt = shownAt - controllerEvery;
   let printedAt = shownAt;
+  /** The try whose log is being read. */
   let attempt: number | null = null;
+  /** Tries up to this one have been asked for what they said. */
+  let asked = options.after ?? 0;
   let isFirst = true;
   let isBehind = false;
 
@@ -71,9 +76,24 @@ export async function followJob(options: FollowOptions): Promise<FollowEnd> {
     isBehind = printed === 'behind';
     if (printed !== 'nothing') printedAt = io.now();
   };
+  /** The newest try's files; before them those of tries that came and went between two looks. */
+  const logFiles = async (): Promise<readonly LogFile[]> => {
+    const { query } = options;
+    const newest = await client.logs(id, query);
+    const from = attempt ?? options.after;
+    if (from === undefined || query.attempt !== undefined || query.step !== undefined) return newest;
+    const last = newest[0]?.attempt ?? view.attempts.findLast(({ started }) => started !== null)?.attempt ?? from;
+    const files: LogFile[] = [];
+    for (let missed = Math.max(from, asked) + 1; missed < last; missed += 1) {
+      files.push(...(await client.logs(id, { ...query, attempt: missed })));
+      asked = missed;
+    }
+    return [...files, ...newest];
+  };
   const findLogs = async (): Promise<void> => {
     if (logs === null) return;
-    for (const file of await client.logs(id, options.query)) {
+    for (const file of await logFiles()) {
+      if (options.after !== undefined && file.attempt !== null && file.attempt <= options.after) continue;
       // Another try's log begins: what the last one still had to say comes first.
       if (attempt !== null && file.attempt !== null && file.attempt > attempt) {
         await logs.finish(io.now(), follower.clear);

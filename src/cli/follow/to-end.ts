@@ -11,7 +11,7 @@ import { verdictLine } from './verdict.ts';
 
 /**
  * Shows a job until it settles, its workers' output on standard output and everything else beside it; answers the
- * verdict's exit code. Leaving ends nothing but the looking.
+ * verdict's exit code. Leaving ends nothing but the looking. `after`: see FollowOptions.
  */
 export async function followToEnd(
   cli: Cli,
@@ -19,6 +19,7 @@ export async function followToEnd(
   id: string,
   leave: AbortSignal,
   noFold: boolean,
+  after?: number,
 ): Promise<number> {
   const { io } = cli;
   const form = cli.json ? 'json' : io.stdout.isTerminal ? 'terminal' : 'pipe';
@@ -33,7 +34,8 @@ export async function followToEnd(
   });
   const progress = createProgress(cli, { logs, tellsPhases: true });
   try {
-    const end = await followJob({ cli, client, id, follower: progress, logs, query: {}, leave });
+    const from = after === undefined ? {} : { after };
+    const end = await followJob({ cli, client, id, follower: progress, logs, query: {}, leave, ...from });
     switch (end.kind) {
       case 'settled':
         progress.close();
