@@ -229,3 +229,19 @@ test('an emulator that nobody runs is a refusal too', async () => {
     return true;
   });
 });
+
+test('a condition whose time is over is not in force, neither in the look at all there is nor for `clear`', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.admin('stockout', 'v4', { for: '10m' });
+  await cloud.admin('quota', 'v4', { limit: '8' });
+  const inForce = async () => {
+    const { conditions } = await adminLook(cloud.emulator.url, 'state');
+    return (conditions as readonly { readonly verb: string }[]).map(({ verb }) => verb);
+  };
+  assert.deepEqual(await inForce(), ['stockout', 'quota']);
+  cloud.time.advance(minutes(11));
+  assert.deepEqual(await inForce(), ['quota']);
+  assert.equal((await cloud.admin('clear', 'stockout')).message, 'Nothing stood there.');
+  assert.doesNotMatch((await cloud.admin('clear', 'all')).message, /stockout/);
+  assert.deepEqual(await inForce(), []);
+});

@@ -9,7 +9,7 @@ import { EmulatorRefusal } from '../contract.ts';
 import { badField, CloudError, texts } from '../wire/errors.ts';
 import type { ApiVersion, Data } from '../wire/messages.ts';
 import { projectNumber } from '../world/nodes.ts';
-import { standing, useUp } from '../world/temper.ts';
+import { inForce, standing, useUp } from '../world/temper.ts';
 import { act, sayCondition, verbs } from '../world/verbs.ts';
 import type { World } from '../world/world.ts';
 import { type Neighbour, neighbourOf } from './neighbours.ts';
@@ -67,7 +67,7 @@ export function createFront({ world, uid, info, hostsSettled }: FrontOptions): H
       })),
       queuedResources: world.queued.values(),
       operations: world.operations.values(),
-      conditions: world.conditions.values().map((condition) => ({ ...condition, says: sayCondition(condition) })),
+      conditions: inForce(world).map((condition) => ({ ...condition, says: sayCondition(condition) })),
       agenda: world.agenda.values(),
       verbs: Object.fromEntries(Object.entries(verbs).map(([name, verb]) => [name, verb.about])),
     }),

@@ -50,14 +50,24 @@ export function strikes(world: World, verb: string, place: Place): Condition | u
   return standing(world, verb).find((condition) => isAbout(condition, place));
 }
 
-/** All conditions of a verb that are in force now. Those whose time is over are taken off on the way. */
-export function standing(world: World, verb: string): Condition[] {
+/** All conditions that are in force now, the oldest first. Those whose time is over are kept until somebody sweeps. */
+export function inForce(world: World): Condition[] {
   const now = world.now();
   return world.conditions
     .values()
-    .filter((condition) => condition.verb === verb && (condition.until === null || condition.until > now))
-    .filter((condition) => condition.remaining !== 0)
+    .filter((condition) => (condition.until === null || condition.until > now) && condition.remaining !== 0)
     .toSorted((a, b) => (a.key < b.key ? -1 : 1));
+}
+
+/** Those of one verb. */
+export function standing(world: World, verb: string): Condition[] {
+  return inForce(world).filter((condition) => condition.verb === verb);
+}
+
+/** Takes off what is not in force any more, so that nobody is told of it and the shelf does not grow. */
+export function sweepConditions(world: World): void {
+  const kept = new Set(inForce(world).map(({ key }) => key));
+  for (const { key } of world.conditions.values()) if (!kept.has(key)) world.conditions.remove(key);
 }
 
 /** Counts one strike of a condition that strikes a limited number of times; the last one takes it off. */

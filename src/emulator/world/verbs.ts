@@ -11,7 +11,7 @@ import { type AdminReply, EmulatorRefusal } from '../contract.ts';
 import { preemptNode } from './node-life.ts';
 import { changeWorker, isLiving, restartNode } from './nodes.ts';
 import type { Condition, NodeRecord } from './records.ts';
-import { isPlace, jobWords } from './temper.ts';
+import { isPlace, jobWords, sweepConditions } from './temper.ts';
 import type { World } from './world.ts';
 
 type OptionKind = 'duration' | 'number' | 'count' | 'share' | 'flag' | 'text' | 'pricing';
@@ -170,6 +170,7 @@ export function act(world: World, verb: string, given: Readonly<Record<string, u
     throw new EmulatorRefusal(400, `The target of ${verb} must be a text.`);
   }
   const options = readOptions(verb, rule, rest);
+  sweepConditions(world);
   const found = findTarget(world, verb, rule, target);
   if (rule.act !== undefined) {
     const picked = rule.target === 'worker' ? withWorker(found, options) : found;
