@@ -90,9 +90,9 @@ export function capacityWaitEnd(job: Job, attempt: Attempt): Instant | undefined
   return capacityWait === null ? undefined : attempt.createdAt + capacityWait;
 }
 
-/** The class of the error that an allocation was lost with before it was ready. */
-export function lossKind(allocation: Allocation): CloudErrorKind {
-  return allocation.lastFailure?.error.kind ?? 'internal';
+/** The error that an allocation was lost with before it was ready; one of the cloud's own where nobody said. */
+export function lossError({ lastFailure }: Allocation): CloudError {
+  return lastFailure?.error ?? { kind: 'internal', message: 'it came to nothing', raw: '' };
 }
 
 /** What was asked for that attempt before its present allocation, and came to nothing; oldest first. */
@@ -110,11 +110,7 @@ export function inVain(job: Job, attempt: Attempt): readonly Allocation[] {
  */
 export function askAnew(job: Job, attempt: Attempt, now: Instant): Change {
   const failed = allocationOf(job, attempt.allocation);
-  const error: CloudError = failed.lastFailure?.error ?? {
-    kind: lossKind(failed),
-    message: 'it came to nothing',
-    raw: '',
-  };
+  const error = lossError(failed);
   const notBefore = now + pace(error.kind, inVain(job, attempt).length + 1, job.id, failed.ordinal);
   return chain(
     told(job, now, { kind: 'allocation_refused', allocation: failed.ordinal, error, nextAt: notBefore }),

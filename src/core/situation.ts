@@ -7,7 +7,7 @@ import {
   isLost,
   isPermanent,
   leaving,
-  lossKind,
+  lossError,
   mayRequest,
   nextTryAt,
 } from './allocate.ts';
@@ -139,7 +139,7 @@ const table: readonly Row[] = [
   during((view) => {
     const { allocation, job } = view;
     if (allocation === undefined || !isLost(allocation)) return false;
-    const isWorthAsking = !isPermanent(lossKind(allocation)) && mayRequest(job, allocation);
+    const isWorthAsking = !isPermanent(lossError(allocation).kind) && mayRequest(job, allocation);
     if (isWorthAsking) return { kind: 'no_capacity' };
     return mustEnd('allocation_failed', { detail: lossDetail(view), ...rawError(view) });
   }),
