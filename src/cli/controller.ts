@@ -1,6 +1,6 @@
 // The terminal never runs jobs, but it sees to it that somebody does.
 
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '../app/client.ts';
 import { JobmanError } from '../app/errors.ts';
@@ -29,9 +29,20 @@ export async function keepController(cli: Cli, client: Client): Promise<void> {
 }
 
 /**
- * After a read that showed a job which is not settled: a controller that was killed is replaced, so that the next command
- * of whatever kind brings it back. One that left or was stopped takes its file with it and is not missed here.
+ * After a look at jobs: a controller that was killed is replaced, so that the next command of whatever kind brings it back.
+ * One that left or was stopped takes its file with it and is not missed here, unless a command that wanted one was itself
+ * ended (a second Ctrl-C) after it had knocked and before it could start one.
  */
 export async function replaceKilled(cli: Cli, client: Client): Promise<void> {
-  if (existsSync(join(cli.services.home, 'controller.json'))) await keepController(cli, client);
+  const { home } = cli.services;
+  if (existsSync(join(home, 'controller.json')) || hasKnock(join(home, 'wake'))) await keepController(cli, client);
+}
+
+/** True when a wake file lies there that no controller has taken. */
+function hasKnock(folder: string): boolean {
+  try {
+    return readdirSync(folder).length > 0;
+  } catch {
+    return false;
+  }
 }

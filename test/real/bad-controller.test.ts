@@ -5,6 +5,7 @@ import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { openStore } from '../../src/store/store.ts';
 import { version } from '../../src/version.ts';
 import { eventually } from '../support/eventually.ts';
 import { jobman } from '../support/jobman.ts';
@@ -103,6 +104,27 @@ test('two controllers of one home cannot run', async (t) => {
   await well(world, ['controller', 'stop']);
   assert.equal((await jobman(world, ['controller', 'status'])).code, 1);
   assert.ok(!existsSync(join(world.home, 'controller.json')));
+});
+
+test('a job whose create was ended before it could start the controller is taken up by the next look', async (t) => {
+  const world = openBadWorld(t);
+  const first = await create(world, localManifest(world, 'true'));
+  await settled(world, first);
+  await well(world, ['controller', 'stop']);
+  const store = openStore({ file: join(world.home, 'state.db') });
+  const one = await store.load(first);
+  assert.ok(one);
+  const { owner, spec } = one.job;
+  const { job } = await store.insert({ owner, spec, manifest: '', at: Date.now() });
+  await store.close();
+
+  // Stopped by its owner's word, it is not brought back by a look.
+  await well(world, ['list']);
+  assert.equal(runningIn(world, 'controller run').length, 0);
+  // This is how far `create` had come: committed, and knocked.
+  writeFileSync(join(world.home, 'wake', job.id), '');
+  assert.match((await well(world, ['list'])).stderr, /Started the controller/);
+  await settled(world, job.id);
 });
 
 // Random moments, of a seed that is said: what goes wrong can be looked for again.
