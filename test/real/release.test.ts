@@ -58,7 +58,7 @@ test('both release recipes make archives that run elsewhere', (t) => {
       assert.deepEqual([status, stdout, stderr], [0, `jobman ${version}\n`, ''], kind);
     }
     const has = (name: string) => existsSync(join(elsewhere, 'jobman', name));
-    assert.deepEqual(['src', 'package.json', 'dist/bundle/main.cjs'].map(has), [kind === 'full', true, true]);
+    assert.deepEqual(['src/main.ts', 'package.json', 'dist/bundle/main.cjs'].map(has), [kind === 'full', true, true]);
     assert.ok(readdirSync(join(elsewhere, 'jobman')).some((name) => name.endsWith('.md')));
     rmSync(elsewhere, { recursive: true });
   }
