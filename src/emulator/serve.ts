@@ -1,6 +1,6 @@
 // The emulator as a program of its own: it says READY when it answers, and leaves a note where others find it.
 
-import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Emulator, EmulatorOptions } from './contract.ts';
 import { startEmulator } from './start.ts';
@@ -10,16 +10,32 @@ export interface ServeOptions extends EmulatorOptions {
   readonly pid: number;
   /** Told `READY http://127.0.0.1:PORT`, with a line end, once the API answers. */
   readonly write: (text: string) => void;
+  /** Called once when the state folder was removed: nobody can find this cloud any more, so it is to be closed. */
+  readonly gone?: () => void;
 }
+
+/** How often it is looked whether the state folder is still there, in milliseconds. */
+const lookEvery = 5_000;
 
 /**
  * Starts the emulator, writes `<stateDir>/endpoint.json` as `{ url, sshPort, pid }`, then says READY.
  * The file is removed on close; after a kill -9 it stays, and its pid tells that nobody is there.
  */
 export async function serveEmulator(options: ServeOptions): Promise<Emulator> {
-  const { pid, write, ...rest } = options;
+  const { pid, write, gone, ...rest } = options;
   const emulator = await startEmulator(rest);
   const path = join(options.stateDir, 'endpoint.json');
+  const database = join(options.stateDir, 'cloud.db');
+  // The number of a file is given to no other while this one is held open.
+  const { ino } = statSync(database);
+  const isGone = () => isAnother(database, ino);
+  const watch = setInterval(() => {
+    if (!isGone()) return;
+    clearInterval(watch);
+    rest.log?.(`${options.stateDir} was removed: the cloud ends, and its machines with it.`);
+    gone?.();
+  }, lookEvery);
+  watch.unref();
   mkdirSync(options.stateDir, { recursive: true });
   writeFileSync(`${path}.new`, `${JSON.stringify({ url: emulator.url, sshPort: emulator.sshPort, pid })}\n`);
   renameSync(`${path}.new`, path);
@@ -27,8 +43,19 @@ export async function serveEmulator(options: ServeOptions): Promise<Emulator> {
   return {
     ...emulator,
     async close() {
-      rmSync(path, { force: true });
+      clearInterval(watch);
+      // Another cloud may have left its note there since.
+      if (!isGone()) rmSync(path, { force: true });
       await emulator.close();
     },
   };
+}
+
+/** True when nothing has that name, or another file. A look that fails in any other way says nothing. */
+function isAnother(path: string, ino: number): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.ino !== ino;
+  } catch {
+    return false;
+  }
 }

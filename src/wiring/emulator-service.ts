@@ -95,6 +95,7 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
           pid: io.pid,
           write: (text) => io.stdout.write(text),
           log: (line) => io.stderr.write(`${line}\n`),
+          gone: () => ended.resolve(),
         });
         await ended.promise;
         await emulator.close();

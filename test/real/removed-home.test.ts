@@ -4,7 +4,17 @@ import { readFileSync, renameSync, rmSync, copyFileSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../support/eventually.ts';
-import { create, jobFolder, localManifest, openBadWorld, runningIn, settled, until, well } from './bad-world.ts';
+import {
+  cloudManifest,
+  create,
+  jobFolder,
+  localManifest,
+  openBadWorld,
+  runningIn,
+  settled,
+  until,
+  well,
+} from './bad-world.ts';
 
 /** Counts aloud, more lines than any test waits for; ends when a file of that name is there. */
 const counting = (stop: string) =>
@@ -55,4 +65,17 @@ test('a controller whose record was replaced by a copy leaves, and the next one 
   const after = await create(world, localManifest(world, 'echo after'));
   await settled(world, after);
   assert.match(readFileSync(join(world.home, 'controller.log'), 'utf8'), /taken away/);
+});
+
+test('a cloud whose home was removed ends, and its machines with it', async (t) => {
+  const world = openBadWorld(t);
+  const id = await create(world, cloudManifest(world, 'while sleep 1; do echo on; done'));
+  await until(world, id, ({ phase }) => phase === 'running');
+  assert.equal(runningIn(world, 'emulator serve').length, 1);
+  rmSync(world.home, { recursive: true, force: true });
+  const isOver = () => runningIn(world, '').length === 0;
+  assert.ok(
+    await eventually(isOver, { withinMs: 45_000 }),
+    `nothing of it runs on: ${JSON.stringify(runningIn(world, ''))}`,
+  );
 });
