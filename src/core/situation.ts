@@ -15,6 +15,7 @@ import { outlivesRemoval } from './job.ts';
 import type { Attempt, Evidence } from './job.ts';
 import { planted } from './plant.ts';
 import { triesUsedUp, unprovenWorkers } from './prepare.ts';
+import { whatFollows } from './recover.ts';
 import type { Reason, WorkerId } from './spec.ts';
 import { second } from './time.ts';
 import type { Duration, Instant } from './time.ts';
@@ -90,9 +91,12 @@ const table: readonly Row[] = [
 
   // ---- an attempt that must end: its reason stands
 
-  // It never started, or every place of its command has told its end.
-  during((view, attempt) => attempt.ending !== null && !isAnythingAlive(view, attempt) && { kind: 'over' }),
-  // Something of it may be alive.
+  // It never started, or every place of its command has told its end, and what follows can begin.
+  during(
+    (view, attempt) =>
+      attempt.ending !== null && !isAnythingAlive(view, attempt) && !isAwaited(view, attempt) && { kind: 'over' },
+  ),
+  // Something of it may be alive, or what is to follow needs a worker that does not answer.
   during((_, attempt) => attempt.ending !== null && { kind: 'ending' }),
 
   // ---- reasons to end, the surest first
@@ -223,6 +227,19 @@ function isAnythingAlive(view: View, attempt: Attempt): boolean {
   const isSilentGrave = ({ worker, run }: Place): boolean =>
     worker !== 'here' && run.state === 'unknown' && isBuried(view);
   return view.places.some((place) => mayBeAlive(place, attempt) && !isSilentGrave(place));
+}
+
+/**
+ * The rule wants the same allocation again, and a worker there is still silent. The next attempt would end of the same
+ * silence at once, and the one after it, so the worker is waited for first, whether or not something of this attempt can
+ * be alive there; `stop.ts` says when it is given up.
+ */
+function isAwaited(view: View, attempt: Attempt): boolean {
+  const { job, allocation, now } = view;
+  if (attempt.ending?.reason !== 'unreachable' || silentWorker(view) === undefined) return false;
+  if (allocation === undefined || allocation.releasedAt !== null || isLost(allocation)) return false;
+  const following = whatFollows(job, attempt, now);
+  return following.next === 'attempt' && following.on === 'same';
 }
 
 /**

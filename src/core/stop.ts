@@ -12,6 +12,7 @@ import { planted } from './plant.ts';
 import { tryAgainAt } from './prepare.ts';
 import { whatFollows } from './recover.ts';
 import type { Following } from './recover.ts';
+import type { WorkerId } from './spec.ts';
 import { earliest, second } from './time.ts';
 import type { Instant } from './time.ts';
 import { mayBeAlive, strangersAlive } from './view.ts';
@@ -43,7 +44,9 @@ export function windDown(view: View, attempt: Attempt): WindDown {
   if (how === 'ask') wakeAt = earliest(wakeAt, later(killAt, now));
   const givenUp = givenUpAt(job, attempt, now);
   if (givenUp !== undefined && givenUp > now) wakeAt = earliest(wakeAt, givenUp);
-  for (const place of view.places) {
+  // Where nothing was started nothing has to hear of the end: a silent worker is only waited for.
+  const places = attempt.startedAt === null ? [] : view.places;
+  for (const place of places) {
     if (!mayBeAlive(place, attempt) || !canHear(place, allocationOf(asked.job, allocation.ordinal))) continue;
     if (how === 'ask' && attempt.ending?.told.includes(place.worker) === true) continue;
     const dueAt = tryAgainAt(job, attempt, `stop/${place.worker}`);
@@ -93,17 +96,22 @@ const keptGraces = 10;
  */
 export function givenUpAt(job: Job, attempt: Attempt, now: Instant): Instant | undefined {
   const { ownership, silentSince, silentWho } = allocationOf(job, attempt.allocation);
-  // A command that runs here has no silent places: this machine is the one that asks.
-  if (ownership !== 'owned' || job.spec.command.place === 'here') return undefined;
+  if (ownership !== 'owned') return undefined;
   if (attempt.ending === null || silentSince === null || silentWho !== 'worker') return undefined;
   const graces = whatFollows(job, attempt, now).next === 'settle' ? keptGraces : 1;
   return Math.max(attempt.ending.since, silentSince) + graces * job.spec.recovery.unreachableGrace;
 }
 
-function isBeyondReach({ job, now, look, places }: View, attempt: Attempt): boolean {
+function isBeyondReach(view: View, attempt: Attempt): boolean {
+  const { job, now, look } = view;
   const isReady = look.kind === 'known' && look.value.state === 'ready';
   const at = givenUpAt(job, attempt, now);
-  return isReady && places.some(({ isSilent }) => isSilent) && at !== undefined && now >= at;
+  return isReady && silentOne(view) !== undefined && at !== undefined && now >= at;
+}
+
+/** The first worker of the allocation that does not answer, also where the command does not run there. */
+function silentOne({ workers }: View): WorkerId | undefined {
+  return workers.find(({ worker, isSilent }) => worker !== 'here' && isSilent)?.worker;
 }
 
 /** Whether the allocation will not be used again after this end. */
@@ -121,8 +129,7 @@ function letsGo(job: Job, following: Following, allocation: Allocation): boolean
 function whyReleased(view: View, attempt: Attempt): string {
   const reason = attempt.ending?.reason ?? 'stopped';
   if (isLost(allocationOf(view.job, attempt.allocation))) return 'it is lost';
-  const silent = view.places.find(({ isSilent }) => isSilent);
-  if (silent !== undefined && isBeyondReach(view, attempt)) return `worker ${silent.worker} does not answer any more`;
+  if (isBeyondReach(view, attempt)) return `worker ${silentOne(view)} does not answer any more`;
   return view.job.desired === 'run' ? `attempt ${attempt.ordinal} ended: ${reason}` : 'the owner let it go';
 }
 

@@ -521,6 +521,80 @@ test('a failed attempt whose other worker falls silent while it is being ended d
   assert.deepEqual([...world.nodes.keys()], [2]);
 });
 
+/** A job in whose setup that worker has fallen silent for good. */
+function silentInSetup(given = spec(), worker = 1): World {
+  const world = new World(given);
+  world.stepResult = { kind: 'unclear', evidence: { detail: 'the line dropped' } };
+  world.settleNow();
+  assert.equal(phaseOf(world.job), 'setup');
+  host(world, worker).isAnswering = false;
+  world.live(() => lastAttempt(world.job)?.ending !== null, hour);
+  assert.equal(lastAttempt(world.job)?.ending?.reason, 'unreachable');
+  world.stepResult = { kind: 'done' };
+  return world;
+}
+
+test('capacity whose worker fell silent before anything was started there gets another grace too, and is then replaced', () => {
+  for (const preset of ['pre', 'rerun', 'resume', 'loop: failures'] as const) {
+    const world = silentInSetup(spec({ preset }));
+    const { now } = world;
+    world.live(() => false, 2 * minute);
+    assert.deepEqual([world.job.attempts.length, phaseOf(world.job)], [1, 'recovering'], preset);
+    world.live(() => phaseOf(world.job) === 'running', hour);
+    assert.deepEqual([phaseOf(world.job), world.job.attempts.length, world.nodes.size], ['running', 2, 1], preset);
+    assert.equal(world.job.attempts[1]?.allocation, 2);
+    assert.ok(world.now >= now + 3 * minute);
+  }
+});
+
+test('the same holds for a worker that the command does not run on', () => {
+  const world = silentInSetup(spec({ command: { ...spec().command, workers: [0] } }));
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.deepEqual([phaseOf(world.job), world.job.attempts.length], ['running', 2]);
+  assert.equal(world.job.attempts[1]?.allocation, 2);
+
+  const started = running(spec({ command: { ...spec().command, workers: [0] } }));
+  host(started, 1).isAnswering = false;
+  started.live(() => started.job.attempts.length > 1 && phaseOf(started.job) === 'running', 2 * hour);
+  assert.ok(started.job.attempts.length <= 3, `${started.job.attempts.length} attempts`);
+  assert.equal(lastAttempt(started.job)?.allocation, 2);
+});
+
+test('a script that drives the TPU from here goes on with another one when a worker stays silent', () => {
+  for (const begin of [silentInSetup, running]) {
+    const world = begin(spec({ command: { ...spec().command, place: 'here' } }));
+    host(world, 1).isAnswering = false;
+    world.live(() => lastAttempt(world.job)?.allocation === 2 && phaseOf(world.job) === 'running', 2 * hour);
+    assert.deepEqual([phaseOf(world.job), world.job.attempts.length], ['running', 2], begin.name);
+  }
+});
+
+test('a worker that answers again before that goes on on the same capacity', () => {
+  const world = silentInSetup();
+  world.live(() => false, minute);
+  host(world, 1).isAnswering = true;
+  world.live(() => phaseOf(world.job) === 'running', minute);
+  assert.deepEqual([phaseOf(world.job), world.job.attempts.length], ['running', 2]);
+  assert.equal(world.job.attempts[1]?.allocation, 1);
+});
+
+test('a standing TPU whose worker is silent is waited for: it is not ours to replace, and tries are not burnt on it', () => {
+  const world = silentInSetup(spec({ capacity: standing }));
+  world.live(() => false, 10 * hour);
+  assert.equal(world.job.settled, null);
+  assert.ok(world.job.attempts.length <= 2, `${world.job.attempts.length} attempts`);
+  host(world, 1).isAnswering = true;
+  world.live(() => phaseOf(world.job) === 'running', 5 * minute);
+  assert.equal(phaseOf(world.job), 'running');
+});
+
+test('the owner need not wait for a silent worker on which nothing was started', () => {
+  const world = silentInSetup();
+  world.ask('cancel');
+  world.live(() => world.job.settled !== null, minute);
+  assert.equal(phaseOf(world.job), 'cancelled');
+});
+
 test('a stop keeps capacity whose worker is silent for ten graces, and then lets it go: nobody else would end it', () => {
   const world = running();
   host(world, 1).isAnswering = false;
