@@ -124,7 +124,7 @@ const mountPath = {
 const bucketName = line({
   words: 'bucket name',
   pattern: /^(gs:\/\/)?[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]\/?$/,
-  rule: 'is no name of a bucket (small letters, digits, - _ and ., no folder behind it)',
+  rule: 'is no name of a bucket (3 characters or more: small letters, digits, - _ and .; no folder behind it)',
 });
 
 const signals = ['TERM', 'INT', 'HUP', 'QUIT', 'USR1', 'USR2', 'KILL'] as const;
@@ -223,8 +223,8 @@ export const manifest = section({
       name: {
         kind: line({
           words: 'name',
-          pattern: /^(?!\d{1,6}$)[^\s/]{1,100}$/u,
-          rule: 'is no name for a job (no spaces and no /, and not only digits, which would be an id)',
+          pattern: /^(?!\d{1,6}$|-)[^\s/]{1,100}$/u,
+          rule: 'is no name for a job (at most 100 characters; no space, no /, not only digits, which would be an id; does not begin with -, which would be a flag)',
         }),
         about: 'A label for people, shown in lists and logs, and by which commands find the job.',
         otherwise: "the file's name",

@@ -184,6 +184,8 @@ test('types are checked wherever a value stands', () => {
   const lines: readonly (readonly [string, RegExp])[] = [
     ['job: {name: [a]}', /job\.name: wants name, this is a list/],
     ['job: {name: "12"}', /job\.name: "12" is no name for a job/],
+    ['job: {name: --help}', /job\.name: "--help" is no name for a job \(.*does not begin with -/],
+    [`job: {name: ${'x'.repeat(101)}}`, /is no name for a job \(at most 100 characters/],
     ['job: {name: ""}', /job\.name: .*(is empty|no name)/],
     ['job: {tags: {a: b}}', /job\.tags: wants a list of text, this is a map/],
     ['job: {loop: maybe}', /job\.loop: wants true or false, this is the text "maybe"/],

@@ -165,6 +165,10 @@ test('buckets are mounted with their caches, several of them', () => {
     /is no name of a bucket/,
   );
   assert.match(
+    problemsOf(tpu('gcsfuse: {bucket_name: ab, mount_path: ~/x}\n')).join(),
+    /is no name of a bucket \(3 characters or more/,
+  );
+  assert.match(
     problemsOf(tpu('gcsfuse: {bucket_name: a-b, mount_path: ~bob/x}\n')).join(),
     /is not below the login folder/,
   );
