@@ -71,6 +71,7 @@ export function parseManifest(input: ManifestInput): ManifestResult {
 function nameOf(file: string): string {
   const plain = basename(file, extname(file))
     .replace(/[\s/]+/g, '-')
+    .replace(/^-+/, '')
     .slice(0, 100);
   return /^\d{0,6}$/.test(plain) ? `job-${plain}` : plain;
 }

@@ -145,6 +145,7 @@ test('a name of the job makes a name for the TPU', () => {
 
 test('a file whose name is a number gets a job name that is no id', () => {
   assert.equal(specOf(tpu(), { file: '/work/12.yaml' }).spec.name, 'job-12');
+  assert.equal(specOf(tpu(), { file: '/work/-f.yaml' }).spec.name, 'f');
 });
 
 test('the local section places everything on this machine', () => {
