@@ -1,6 +1,7 @@
 // npm run bench [-- NAME...]: measures what has a budget, prints a table, and judges. It writes nothing but to the
 // terminal; bench/RESULTS.md is kept by hand. The bundle must be built: npm run build.
 
+import { measureAtRest } from './at-rest.ts';
 import { measureCreates } from './creates.ts';
 import { measureLocalJobs } from './local-jobs.ts';
 import { loadWords, machineWords } from './machine.ts';
@@ -11,6 +12,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   starts: measureStarts,
   creates: measureCreates,
   'local-jobs': measureLocalJobs,
+  'at-rest': measureAtRest,
 };
 
 const asked = process.argv.slice(2);
