@@ -18,7 +18,7 @@ import { takeWakes, watchWakes } from './wake-folder.ts';
 
 export { askToLeave, dropWake } from './wake-folder.ts';
 
-export interface RunControllerOptions extends Omit<ControllerOptions, 'certain' | 'holder' | 'onRenewal'> {
+export interface RunControllerOptions extends Omit<ControllerOptions, 'certain' | 'holder'> {
   /** `$JOBMAN_HOME`, absolute. */
   readonly home: string;
   /** The file of the record that `store` has open. */
@@ -101,7 +101,10 @@ async function runLocked(options: RunControllerOptions): Promise<LeftBecause> {
     ...options,
     holder: `${pid}-${randomUUID().slice(0, 8)}`,
     certain: true,
-    onRenewal: heed,
+    onRenewal() {
+      heed();
+      options.onRenewal?.();
+    },
   });
   // What lies there from before is answered by beginning: every job is looked at, and an old word to leave was for another.
   await takeWakes(home);

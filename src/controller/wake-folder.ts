@@ -3,8 +3,8 @@
 // before the look, so what comes during the look is a new file. Due times are in the store: a lost file delays, no more.
 
 import { randomUUID } from 'node:crypto';
-import { watch } from 'node:fs';
-import { mkdir, readFile, readdir, rename, unlink, writeFile } from 'node:fs/promises';
+import { readdirSync, watch } from 'node:fs';
+import { mkdir, readFile, rename, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 const leaveFile = '.leave';
@@ -43,7 +43,8 @@ export async function takeWakes(home: string): Promise<Wakes> {
   let leave: string | undefined;
   let names: readonly string[];
   try {
-    names = await readdir(folder);
+    // At once: it is looked into with every renewal, nearly always in vain, and waiting for the answer is one more wakeup.
+    names = readdirSync(folder);
   } catch {
     return { ids, leave };
   }

@@ -16,6 +16,8 @@ export interface BackendParts {
   readonly logFiles: LogFiles;
   /** That job deserves a look now. */
   readonly changed: (jobId: string) => void;
+  /** When what is followed on this machine is looked at without being woken; by itself when absent. */
+  readonly rounds?: (call: () => void) => () => void;
 }
 
 export interface Backends {
@@ -37,6 +39,7 @@ export async function createBackends(parts: BackendParts): Promise<Backends> {
       stepLog,
       readFile: (path) => readFile(path),
       changed: parts.changed,
+      ...(parts.rounds === undefined ? {} : { rounds: parts.rounds }),
     }),
   };
   const [{ createTpuBackend }, { withHere }] = await Promise.all([

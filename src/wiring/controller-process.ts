@@ -30,7 +30,13 @@ export async function runInForeground(
   );
   const copies = keepCopies({ file: recordFile(home), clock, warn: (line) => logger.warn(line) });
   let wakeJob: (id: string) => void = () => undefined;
-  const backends = await createBackends({ io, home, settings, clock, logFiles, changed: (id) => wakeJob(id) });
+  /** What looks around now and then does so with the renewal of the lease, so that at rest one timer wakes all. */
+  const lookingAround = new Set<() => void>();
+  const rounds = (call: () => void) => {
+    lookingAround.add(call);
+    return () => lookingAround.delete(call);
+  };
+  const backends = await createBackends({ io, home, settings, clock, logFiles, rounds, changed: (id) => wakeJob(id) });
   try {
     const because = await runController({
       home,
@@ -45,6 +51,7 @@ export async function runInForeground(
       idleExitMs: parts.idleExitMs,
       pid: io.pid,
       onStop: (call) => io.onSignal(call),
+      onRenewal: () => lookingAround.forEach((call) => call()),
       onBegun: (controller) => {
         wakeJob = (id) => controller.wake(id);
         copies.begin();

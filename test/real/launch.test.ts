@@ -55,7 +55,10 @@ function openThisMachine(host: ReturnType<typeof openHost>): Ground {
     },
     readFile: async (path) => readFileSync(path),
     changed: () => undefined,
-    recheckEvery: 200,
+    rounds(call) {
+      const timer = setInterval(call, 200);
+      return () => clearInterval(timer);
+    },
   });
   return { ...host, machines, root: localRoot(host.jobmanHome, host.ref.job, host.ref.worker) };
 }

@@ -19,6 +19,7 @@ import { createMachines, failed, noAnswer, refused, startOutcome } from '../mach
 import { attemptsBelow, isOver, isThere, lookAtRun, namesIn, readLine } from './runs.ts';
 import type { RunFolder } from './runs.ts';
 import { createTailHub } from './tail.ts';
+import type { Rounds } from './tail.ts';
 
 export interface LocalMachinesOptions {
   /** `$JOBMAN_HOME`, absolute. Run folders are below `runs/`. */
@@ -32,8 +33,8 @@ export interface LocalMachinesOptions {
   readonly readFile: (path: string) => Promise<Uint8Array>;
   /** Called when a command that was started from this process has ended: its job deserves a look now. */
   readonly changed: (jobId: string) => void;
-  /** How often a followed run is looked at without being woken, in milliseconds; ten seconds when absent. */
-  readonly recheckEvery?: Duration;
+  /** When a followed run is looked at without being woken; every ten seconds, by a timer of its own, when absent. */
+  readonly rounds?: Rounds;
 }
 
 /** The folder of this job for that worker on this machine. */
@@ -54,7 +55,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     now,
     forget: () => undefined,
   });
-  const hub = createTailHub(options.recheckEvery);
+  const hub = createTailHub(options.rounds);
   const readBootId = (): string => readLine(env['JOBMAN_BOOT_ID_FILE'] ?? bootIdFile) ?? 'unknown';
   const folderOf = (ref: WorkerRef, attempt: number): RunFolder => ({
     attempt,

@@ -1,7 +1,7 @@
 // Following an output on this machine: woken by the file system when something is written, so that an idle job costs
 // nothing and an exit is noticed at once.
 
-import { watch } from 'node:fs';
+import { fstatSync, watch } from 'node:fs';
 import type { FSWatcher } from 'node:fs';
 import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
@@ -15,7 +15,7 @@ import { textOf } from '../../remote/process.ts';
 const chunkMost = 256 * 1024;
 
 /** What is asked again without being woken: a launcher that is killed writes nothing. */
-const recheckUsual: Duration = 10 * second;
+const recheckEvery: Duration = 10 * second;
 /** Where the file system gives no notice (its watches are used up). */
 const pollEvery: Duration = 0.5 * second;
 
@@ -24,22 +24,38 @@ export interface TailHub {
   follow(path: string, isOver: () => boolean, from: number, receiver: TailReceiver): () => void;
 }
 
-/** All tails share one timer, so that a thousand of them wake the processor no more often than one. */
-export function createTailHub(recheckEvery: Duration = recheckUsual): TailHub {
-  const pokes = new Set<() => void>();
-  let timer: NodeJS.Timeout | undefined;
+/** Calls back every now and then until the returned function is called. */
+export type Rounds = (call: () => void) => () => void;
 
-  function joinIn(poke: () => void): () => void {
-    pokes.add(poke);
-    timer ??= setInterval(() => {
-      for (const each of pokes) each();
-    }, recheckEvery);
+/** All tails go by the same rounds, so that a thousand of them wake the processor no more often than one. */
+export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
+  const checks = new Set<() => void>();
+  let endRounds: (() => void) | undefined;
+  /** Buffers that nobody reads into just now: as many as have ever been read into at once, and not one for each tail. */
+  const buffers: Buffer[] = [];
+
+  function joinIn(check: () => void): () => void {
+    checks.add(check);
+    endRounds ??= rounds(() => {
+      for (const each of checks) each();
+    });
     return () => {
-      pokes.delete(poke);
-      if (pokes.size > 0) return;
-      clearInterval(timer);
-      timer = undefined;
+      checks.delete(check);
+      if (checks.size > 0) return;
+      endRounds?.();
+      endRounds = undefined;
     };
+  }
+
+  /** What stands there, at most a buffer full; undefined at the end. A copy: the receiver may keep what it is given. */
+  async function readAt(log: FileHandle, at: number): Promise<Uint8Array | undefined> {
+    const buffer = buffers.pop() ?? Buffer.allocUnsafe(chunkMost);
+    try {
+      const { bytesRead } = await log.read(buffer, 0, chunkMost, at);
+      return bytesRead === 0 ? undefined : Uint8Array.prototype.slice.call(buffer, 0, bytesRead);
+    } finally {
+      buffers.push(buffer);
+    }
   }
 
   return {
@@ -51,7 +67,18 @@ export function createTailHub(recheckEvery: Duration = recheckUsual): TailHub {
         isPoked = true;
         wake?.();
       };
-      const leave = joinIn(poke);
+      let log: FileHandle | undefined;
+      let at = from;
+      /** Asked without reading: what nobody has written to and what goes on is left alone. */
+      const check = (): void => {
+        try {
+          if (log !== undefined && fstatSync(log.fd).size === at && !isOver()) return;
+        } catch {
+          // Whoever reads meets it too, and says it.
+        }
+        poke();
+      };
+      const leave = joinIn(check);
       let notice: { close(): void } | undefined;
       const finish = (): void => {
         isOff = true;
@@ -61,10 +88,7 @@ export function createTailHub(recheckEvery: Duration = recheckUsual): TailHub {
       };
       const run = async (): Promise<void> => {
         notice = noticeIn(path, poke);
-        let log: FileHandle | undefined;
         try {
-          let at = from;
-          const buffer = Buffer.allocUnsafe(chunkMost);
           for (;;) {
             isPoked = false;
             // Asked first: what is over writes no more, so that the reading after it is the last one.
@@ -72,11 +96,10 @@ export function createTailHub(recheckEvery: Duration = recheckUsual): TailHub {
             log ??= await openIfThere(join(path, 'log'));
             for (;;) {
               if (isOff) return;
-              const { bytesRead } = (await log?.read(buffer, 0, chunkMost, at)) ?? { bytesRead: 0 };
-              if (bytesRead === 0 || isOff) break;
-              at += bytesRead;
-              // A copy: the receiver may keep what it is given.
-              await receiver.bytes(Uint8Array.prototype.slice.call(buffer, 0, bytesRead));
+              const chunk = log === undefined ? undefined : await readAt(log, at);
+              if (chunk === undefined || isOff) break;
+              at += chunk.length;
+              await receiver.bytes(chunk);
             }
             if (isOff) return;
             if (over) {
@@ -103,6 +126,11 @@ export function createTailHub(recheckEvery: Duration = recheckUsual): TailHub {
       return finish;
     },
   };
+}
+
+function tenSeconds(call: () => void): () => void {
+  const timer = setInterval(call, recheckEvery);
+  return () => clearInterval(timer);
 }
 
 async function openIfThere(path: string): Promise<FileHandle | undefined> {
