@@ -1,7 +1,7 @@
 // Machine: what the kernel's books say of processes and of the load, for measurements that ask how much was used rather
 // than how long it took. Linux only, as is the measuring.
 
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { availableParallelism, cpus, loadavg } from 'node:os';
 
 /** The kernel counts processor time in hundredths of a second for whoever reads /proc (USER_HZ, proc_pid_stat(5)). */
@@ -11,10 +11,8 @@ const tickMs = 10;
 export interface Usage {
   /** Processor time of all its threads, in milliseconds, by steps of ten. */
   readonly cpuMs: number;
-  /** How often its main thread has gone to sleep of its own accord: each is one wakeup. */
+  /** How often its main thread has stood still: to wait for something to happen, for the disk, or for another thread. */
   readonly sleeps: number;
-  /** How often any of its threads has. */
-  readonly sleepsOfThreads: number;
   /** Memory of its own, in MB: what is resident and not shared with a file. */
   readonly ownMb: number;
 }
@@ -22,11 +20,9 @@ export interface Usage {
 /** Reads the books of one process. Throws when it is not there. */
 export function usageOf(pid: number): Usage {
   const words = statOf(pid);
-  const threads = readdirSync(`/proc/${pid}/task`).map((thread) => sleepsIn(`/proc/${pid}/task/${thread}/status`));
   return {
     cpuMs: (Number(words[11]) + Number(words[12])) * tickMs,
     sleeps: sleepsIn(`/proc/${pid}/status`),
-    sleepsOfThreads: threads.reduce((sum, sleeps) => sum + sleeps, 0),
     ownMb: numberAfter(readFileSync(`/proc/${pid}/status`, 'utf8'), 'RssAnon:') / 1024,
   };
 }
