@@ -16,7 +16,7 @@ import { quote } from '../../remote/quote.ts';
 import { bootIdFile, runMark } from '../../remote/run-folder.ts';
 import { createLocalTransport } from '../../remote/transport.ts';
 import { createMachines, failed, noAnswer, refused, startOutcome } from '../machines.ts';
-import { attemptsBelow, isOver, isThere, lookAtRun, namesIn, readLine } from './runs.ts';
+import { attemptsBelow, createGlance, isOver, isThere, lookAtRun, namesIn, readLine } from './runs.ts';
 import type { RunFolder } from './runs.ts';
 import { createTailHub } from './tail.ts';
 import type { Rounds } from './tail.ts';
@@ -122,7 +122,8 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
 
     tail(ref, attempt, from, receiver) {
       const folder = folderOf(ref, attempt);
-      return hub.follow(folder.path, () => isOver(folder, readBootId(), now()), from, receiver);
+      const run = { isOver: () => isOver(folder, readBootId(), now()), seemsOver: createGlance(folder) };
+      return hub.follow(folder.path, run, from, receiver);
     },
 
     forget: () => undefined,

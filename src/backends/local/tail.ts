@@ -19,9 +19,16 @@ const recheckEvery: Duration = 10 * second;
 /** Where the file system gives no notice (its watches are used up). */
 const pollEvery: Duration = 0.5 * second;
 
+export interface FollowedRun {
+  /** Asked before each reading to the end: nothing of it is alive, and nothing more will be written. */
+  isOver(): boolean;
+  /** Asked now and then while nothing is written: false while it certainly goes on. */
+  seemsOver(): boolean;
+}
+
 export interface TailHub {
-  /** Follows the `log` of that run folder; as `MachinePort.tail`. `isOver` is asked before each reading to the end. */
-  follow(path: string, isOver: () => boolean, from: number, receiver: TailReceiver): () => void;
+  /** Follows the `log` of that run folder; as `MachinePort.tail`. */
+  follow(path: string, run: FollowedRun, from: number, receiver: TailReceiver): () => void;
 }
 
 /** Calls back every now and then until the returned function is called. */
@@ -59,7 +66,7 @@ export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
   }
 
   return {
-    follow(path, isOver, from, receiver) {
+    follow(path, followed, from, receiver) {
       let isOff = false;
       let isPoked = false;
       let wake: (() => void) | undefined;
@@ -72,7 +79,7 @@ export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
       /** Asked without reading: what nobody has written to and what goes on is left alone. */
       const check = (): void => {
         try {
-          if (log !== undefined && fstatSync(log.fd).size === at && !isOver()) return;
+          if (log !== undefined && fstatSync(log.fd).size === at && !followed.seemsOver()) return;
         } catch {
           // Whoever reads meets it too, and says it.
         }
@@ -92,7 +99,7 @@ export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
           for (;;) {
             isPoked = false;
             // Asked first: what is over writes no more, so that the reading after it is the last one.
-            const over = isOver();
+            const over = followed.isOver();
             log ??= await openIfThere(join(path, 'log'));
             for (;;) {
               if (isOff) return;
