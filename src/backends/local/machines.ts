@@ -9,7 +9,7 @@ import { known, unknown } from '../../core/observation.ts';
 import type { Fact, WorkerSeen } from '../../core/observation.ts';
 import type { SetupStep, WorkerId } from '../../core/spec.ts';
 import { second } from '../../core/time.ts';
-import type { Duration, Instant } from '../../core/time.ts';
+import type { Instant } from '../../core/time.ts';
 import { attemptTexts, badVariable } from '../../remote/launch.ts';
 import { startDetached, textOf } from '../../remote/process.ts';
 import { quote } from '../../remote/quote.ts';

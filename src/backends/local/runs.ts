@@ -1,7 +1,7 @@
 // Looking at runs on this machine: the same files and marks that remote/look.ts reads with a shell, read directly. A look
 // at a local job is a few small reads; they are synchronous because each takes less than handing it to another thread.
 
-import { closeSync, existsSync, openSync, readFileSync, readSync, readdirSync, statSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, readSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunSeen } from '../../core/observation.ts';
 import type { Instant } from '../../core/time.ts';
@@ -63,21 +63,29 @@ export function isOver(folder: RunFolder, bootId: string, now: Instant): boolean
 }
 
 /**
- * A quick look at one run, made again and again: false while its launcher lives and has written no exit. What may be over
- * is for `isOver` to say. It leaves nothing behind for the collector of garbage, whose own work would wake an idle
- * controller more often than the looks do.
+ * A quick look at one run, made again and again: false while its launcher lives. What may be over is for `isOver` to say.
+ * It leaves next to nothing behind for the collector of garbage, whose own work would wake an idle controller more often
+ * than the looks do.
  */
 export function createGlance(folder: RunFolder): () => boolean {
-  const exit = join(folder.path, 'exit');
   let launcher: { readonly stat: string; readonly ticks: Buffer } | undefined;
   return () => {
     if (launcher === undefined) {
-      const found = readPid(folder.path);
+      const found = readPidQuietly(folder.path);
       if (found === undefined) return true;
       launcher = { stat: `/proc/${found.pid}/stat`, ticks: Buffer.from(`${found.ticks} `) };
     }
-    return existsSync(exit) || !isStillThere(launcher.stat, launcher.ticks);
+    return !isStillThere(launcher.stat, launcher.ticks);
   };
+}
+
+/** Whoever looks closely meets what is wrong with the file, and says it. */
+function readPidQuietly(path: string): Launcher | undefined {
+  try {
+    return readPid(path);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Room for one line of proc_pid_stat(5). */
