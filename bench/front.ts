@@ -34,8 +34,8 @@ export function openFront(home: Home, changes: Partial<Services> = {}): Front {
     user: userInfo().username,
     userHome: userInfo().homedir,
     pid: process.pid,
-    // What this process starts is the bundle, as when a person starts it.
-    launcher: [node, `${root}/dist/bundle/main.cjs`],
+    // What this process starts is the bundle, as when a person starts it: see src/main.ts.
+    launcher: [node, '--no-memory-reducer', `${root}/dist/bundle/main.cjs`],
     version,
     onSignal: () => () => undefined,
     now: () => Date.now(),

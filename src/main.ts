@@ -39,7 +39,9 @@ const io: Io = {
   user: loginName(),
   userHome: process.env['HOME'] || userInfo().homedir,
   pid: process.pid,
-  launcher: [process.execPath, process.argv[1] ?? ''],
+  // What is started again in the background rests nearly always; V8's own search for memory to give back would wake it
+  // more often than its work does.
+  launcher: [process.execPath, '--no-memory-reducer', process.argv[1] ?? ''],
   version,
   onSignal(call) {
     const names = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
