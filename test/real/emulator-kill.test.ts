@@ -83,6 +83,8 @@ describe('the emulator is killed', { skip: hasProgram('ssh') ? false : 'there is
     assert.equal(sshPort, portBefore);
     assert.deepEqual(await node('n1'), before);
     await admin(url, 'clear', 'all');
+    const programs = await user.run(address, sshPort, 'sudo echo as root && hostname && command -v gcsfuse apt-get');
+    assert.equal(programs.code, 0, `the programs of a TPU VM are still there: ${programs.stderr}`);
     const look = await user.run(
       address,
       sshPort,

@@ -6,7 +6,7 @@
  * They are POSIX shell, because a shell is all that a host is sure to have. A script finds its own host through
  * EMULATOR_HOST, the environment's mark; `sudo` keeps that.
  */
-import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const header = '#!/bin/sh\n';
@@ -226,14 +226,21 @@ for (const name of ['usermod', 'useradd', 'adduser', 'groupadd', 'gpasswd', 'apt
   Object.assign(scripts, { [name]: quiet });
 }
 
-/** Writes the folder `<stateDir>/bin`, which comes first on every host's PATH, and returns it. */
+/**
+ * Writes the folder `<stateDir>/bin`, which comes first on every host's PATH, and returns it. Hosts that outlived an
+ * emulator show that very folder, and their programs may be in use, so it stays and each file is replaced as a whole.
+ */
 export function writePrograms(stateDir: string): string {
   const folder = join(stateDir, 'bin');
-  rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
+  for (const name of readdirSync(folder)) {
+    if (!Object.hasOwn(scripts, name)) rmSync(join(folder, name), { recursive: true, force: true });
+  }
   for (const [name, text] of Object.entries(scripts)) {
-    writeFileSync(join(folder, name), text);
-    chmodSync(join(folder, name), 0o755);
+    const path = join(folder, name);
+    writeFileSync(`${path}.new`, text);
+    chmodSync(`${path}.new`, 0o755);
+    renameSync(`${path}.new`, path);
   }
   return folder;
 }
