@@ -134,11 +134,10 @@ function streamOutput(stream: NodeJS.WriteStream): Stream {
       if (!closed) stream.write(text);
     },
     async flush() {
-      while (!closed && stream.writableLength > 0) {
-        await new Promise<void>((resolve) => {
-          stream.once('drain', resolve);
-          stream.once('error', () => resolve());
-        });
+      // Not 'drain': that is told only after a write which filled the buffer, and a smaller one may have to wait as well.
+      // Called back after all that was written before it, and with an error when there will be no more.
+      if (!closed && stream.writableLength > 0) {
+        await new Promise<void>((resolve) => stream.write('', () => resolve()));
       }
     },
     isTerminal: stream.isTTY === true,

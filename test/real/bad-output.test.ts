@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../support/eventually.ts';
 import { frontDoor, jobman, startJobman } from '../support/jobman.ts';
 import type { World } from '../support/world.ts';
@@ -127,4 +128,26 @@ test('a reader that goes away early is no error', async (t) => {
   const { code, stderr } = await reader.ended;
   assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
   assert.equal((await jobman(world, ['list'])).code, 0);
+});
+
+test('a reader that pauses gets everything when it goes on, wherever its pause fell', async (t) => {
+  const world = openBadWorld(t);
+  // Sizes on both sides of what a stream holds before it asks its writer to wait.
+  const id = await create(
+    world,
+    localManifest(world, `for i in $(seq 40); do head -c 7001 /dev/zero | tr '\\0' x; echo; sleep 0.05; done`),
+  );
+  const [file, ...words] = frontDoor;
+  const argv = [...words, 'logs', id, '-f', '--raw'];
+  const follower = spawn(file, argv, { cwd: world.folder, env: world.env, stdio: ['ignore', 'pipe', 'ignore'] });
+  world.atEnd(() => void follower.kill('SIGKILL'));
+  const over = new Promise<number | null>((resolve) => follower.on('close', resolve));
+  // Node gives its children sockets for pipes; with nobody reading, the follower soon has more than that takes.
+  await settled(world, id);
+  await sleep(1_000);
+  let bytes = 0;
+  follower.stdout.on('data', (chunk: Buffer) => (bytes += chunk.length));
+  const code = await Promise.race([over, sleep(20_000, 'it hangs' as const, { ref: false })]);
+  assert.equal(code, 0);
+  assert.equal(bytes, 40 * 7_002);
 });
