@@ -7,7 +7,7 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { serve } from '@hono/node-server';
 import { wallClock } from './clock.ts';
-import type { Emulator, EmulatorOptions } from './contract.ts';
+import { type Emulator, type EmulatorOptions, EmulatorRefusal } from './contract.ts';
 import { createFleet, type Fleet } from './hosts/fleet.ts';
 import { listen } from './hosts/login.ts';
 import { type Isolation, probeIsolation } from './hosts/machine.ts';
@@ -27,8 +27,9 @@ const emulatorVersion = '1';
 export async function startEmulator(options: EmulatorOptions): Promise<Emulator> {
   const { seed = 1, speed = 1, clock = wallClock, log = () => undefined } = options;
   if (options.hosts === 'sshd')
-    throw new Error('The emulator has no sshd hosts yet; leave `hosts` out, or say `process`.');
-  if (!(speed > 0)) throw new Error(`The speed of the emulator must be more than 0; it is ${String(speed)}.`);
+    throw new EmulatorRefusal(400, 'The emulator has no sshd hosts yet; leave `hosts` out, or say `process`.');
+  if (!(speed > 0))
+    throw new EmulatorRefusal(400, `The speed of the emulator must be more than 0; it is ${String(speed)}.`);
   mkdirSync(options.stateDir, { recursive: true, mode: 0o700 });
   // Hosts see their folder under its real name, whatever links lead there.
   const stateDir = realpathSync(options.stateDir);
@@ -86,7 +87,8 @@ function chooseIsolation(wish: 'auto' | 'namespaces' | 'none', stateDir: string)
   const scratch = join(stateDir, 'probe');
   const found = probeIsolation(scratch);
   rmSync(scratch, { recursive: true, force: true });
-  if (found === 'none' && wish === 'namespaces') throw new Error('No namespaces can be made on this machine.');
+  if (found === 'none' && wish === 'namespaces')
+    throw new EmulatorRefusal(409, 'No namespaces can be made on this machine.');
   return found;
 }
 
@@ -113,9 +115,13 @@ async function takeAddresses(
         await listen(server, port, `127.${String(octet)}.0.1`);
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') continue;
-        throw new Error(`Cannot listen on 127.${String(octet)}.0.1 port ${String(port)}: ${String(error)}`, {
-          cause: error,
-        });
+        throw new EmulatorRefusal(
+          409,
+          `Cannot listen on 127.${String(octet)}.0.1 port ${String(port)}: ${String(error)}`,
+          {
+            cause: error,
+          },
+        );
       }
       const address = server.address();
       const sshPort = address !== null && typeof address === 'object' ? address.port : port;
@@ -132,7 +138,8 @@ async function takeAddresses(
       return { server, sshPort };
     }
   }
-  throw new Error(
+  throw new EmulatorRefusal(
+    409,
     `The SSH port ${String(wishedPort ?? before.sshPort)} is taken on every loopback network that was tried. Name another with --ssh-port.`,
   );
 }
@@ -156,7 +163,7 @@ async function openHttp(
       if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
     }
   }
-  throw new Error(`Port ${String(wished)} of this machine is taken. Name another with --port.`);
+  throw new EmulatorRefusal(409, `Port ${String(wished)} of this machine is taken. Name another with --port.`);
 }
 
 function closeHttp(server: Http): Promise<void> {

@@ -99,6 +99,8 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
         });
         await ended.promise;
         await emulator.close();
+      } catch (error) {
+        throw refusedBy(error);
       } finally {
         unhear();
       }
@@ -142,17 +144,19 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
       try {
         return (await admin(endpoint.url, verb, target, options)).message;
       } catch (error) {
-        if (!(error instanceof EmulatorRefusal)) throw error;
-        const code =
-          error.status === 404
-            ? exitCode.notFound
-            : error.status === 409
-              ? exitCode.conflict
-              : error.status === 0
-                ? exitCode.unreachable
-                : exitCode.usage;
-        throw new JobmanError(error.message, code, [], { cause: error });
+        throw refusedBy(error);
       }
     },
   };
+}
+
+/** A refusal of the emulator with the exit code that it means; any other error as it is. */
+function refusedBy(error: unknown): unknown {
+  if (!(error instanceof EmulatorRefusal)) return error;
+  const codes: Readonly<Record<number, number>> = {
+    0: exitCode.unreachable,
+    404: exitCode.notFound,
+    409: exitCode.conflict,
+  };
+  return new JobmanError(error.message, codes[error.status] ?? exitCode.usage, [], { cause: error });
 }

@@ -6,6 +6,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { EmulatorRefusal } from '../contract.ts';
 
 /** Records of one kind by key. Records are values: to change one, put another in its place. */
 export interface Shelf<T> {
@@ -38,16 +39,21 @@ export function openDatabase(stateDir: string): Database {
   } catch (error) {
     sqlite.close();
     if (error instanceof Error && /lock|busy/i.test(error.message)) {
-      throw new Error(`Another emulator is running on ${stateDir}. Stop it, or name another state folder.`, {
-        cause: error,
-      });
+      throw new EmulatorRefusal(
+        409,
+        `Another emulator is running on ${stateDir}. Stop it, or name another state folder.`,
+        {
+          cause: error,
+        },
+      );
     }
     throw error;
   }
   const found = Number(sqlite.prepare('PRAGMA user_version').get()?.['user_version'] ?? 0);
   if (found > layout) {
     sqlite.close();
-    throw new Error(
+    throw new EmulatorRefusal(
+      409,
       `${path} was written by a later emulator (layout ${String(found)}, this one knows ${String(layout)}). ` +
         'Use that one, or name another state folder.',
     );
