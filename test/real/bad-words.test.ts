@@ -71,13 +71,16 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
   assert.match(await refused(world, 4, 'clean', id), /is not over yet, so its files are kept; cancel it first\.$/);
 
   const held =
-    /^Job 000001 \(words\) is being stopped\. It keeps its v4-8, which costs about \$\d+\.\d\d\/h; to let it go: jobman stop 1 --release$/;
+    /^Job 000001 \(words\) is being stopped\. It keeps its v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here; to let it go: jobman stop 1 --release$/;
   assert.match(await say(world, 'stop', id), held);
   const stopped = await until(world, id, (job) => job.phase === 'stopped');
   assert.equal(stopped.status, 'stopped, holds v4-8');
   assert.ok((stopped.pricePerHour ?? 0) > 1);
   assert.deepEqual(runningIn(world, join('attempt_1', 'script')), [], 'the program has ended');
-  assert.match(await say(world, 'why', id), /it still holds v4-8 at about \$\d+\.\d\d\/h\.\n/);
+  assert.match(
+    await say(world, 'why', id),
+    /it still holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here\.\n/,
+  );
 
   assert.match(await say(world, 'start', id), /^Job 000001 \(words\) is started\.$/);
   assert.equal((await running(2)).allocations.length, 1, 'on what it held');
@@ -107,7 +110,7 @@ test('stop, start, resume, cancel, rerun and delete, each with what it keeps and
   const question = await refused(world, 2, 'delete', id);
   assert.match(
     question,
-    /^jobman: 000001 words holds v4-8 \(\$\d+\.\d\d\/h, estimated\); it was not deleted\. Say --yes to do it without a question\.$/,
+    /^jobman: 000001 words holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here; it was not deleted\. Say --yes to do it without a question\.$/,
   );
   assert.match(
     await say(world, 'delete', id, '--yes'),
@@ -152,14 +155,14 @@ test('a finished job keeps its TPU as long as it was told to; a forced delete na
   assert.equal(done.status, 'succeeded, holds v4-8');
   assert.match(
     await say(world, 'why', kept),
-    /it still holds v4-8 at about \$\d+\.\d\d\/h\.\n(.*\n)*next +what it still holds is let go \(in \d+s\)$/,
+    /it still holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here\.\n(.*\n)*next +what it still holds is let go \(in \d+s\)$/,
   );
   await until(world, left, (job) => job.phase === 'running');
 
   const answer = await say(world, 'delete', left, '--force', '--yes');
   assert.match(
     answer,
-    /^Job 000002 \(left\) is off the list\. Nobody has seen what it holds gone, .* noted as a stray: \S+\/left-000002-1$/,
+    /^Job 000002 \(left\) is off the list.*\. Nobody has seen what it holds gone, .* noted as a stray \(\S+\/left-000002-1\); to let it go: jobman gc$/,
   );
   assert.doesNotMatch(await say(world, 'list', '--all'), /000002/);
   const released = await until(world, kept, (job) => job.allocations.every(({ gone }) => gone !== null));
