@@ -6,6 +6,7 @@ import { measureCreates } from './creates.ts';
 import { measureLocalJobs } from './local-jobs.ts';
 import { loadWords, machineWords } from './machine.ts';
 import { tableOf, type Result } from './result.ts';
+import { measurePreemption } from './preemption.ts';
 import { measureStarts } from './starts.ts';
 
 const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> = {
@@ -13,6 +14,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   creates: measureCreates,
   'local-jobs': measureLocalJobs,
   'at-rest': measureAtRest,
+  preemption: measurePreemption,
 };
 
 const asked = process.argv.slice(2);
