@@ -432,7 +432,7 @@ export function createController(options: ControllerOptions): Controller {
   const performer = createPerformer({
     ...options,
     mirror,
-    most: 32,
+    most: { request: 64, release: 128, step: 128, start: 64, stop: 128 },
     mayAct,
     wake,
     released() {

@@ -52,8 +52,11 @@ export function createPerformer(options: {
   readonly clock: Clock;
   readonly logFiles: LogFiles;
   readonly mirror: LogMirror;
-  /** How many actions may be under way at once. */
-  readonly most: number;
+  /**
+   * How many actions of a kind may be under way at once. Each kind has its own number: a setup step takes minutes, and a
+   * lost machine must not wait to be let go of until others have been set up.
+   */
+  readonly most: Readonly<Record<Action['kind'], number>>;
   /** True while the lease is ours beyond doubt; asked right before each action, because time passes between commit and act. */
   readonly mayAct: () => boolean;
   /** The job deserves a pass: an outcome is there, or an action could not be done now. */
@@ -65,6 +68,7 @@ export function createPerformer(options: {
   /** Waiting orders by key, in the order of asking. */
   const waiting = new Map<string, Order>();
   const underWay = new Set<string>();
+  const underWayOf: Record<Action['kind'], number> = { request: 0, release: 0, step: 0, start: 0, stop: 0 };
   const busyTargets = new Set<string>();
   /** By job, at which turn each of its actions came back last; kept until a pass that began later has asked for actions. */
   const cameBack = new Map<string, Map<string, number>>();
@@ -74,10 +78,12 @@ export function createPerformer(options: {
 
   function next(): void {
     for (const order of waiting.values()) {
-      if (stopped || underWay.size >= options.most) return;
-      if (busyTargets.has(order.target)) continue;
+      if (stopped) return;
+      const { kind } = order.action;
+      if (underWayOf[kind] >= options.most[kind] || busyTargets.has(order.target)) continue;
       waiting.delete(order.key);
       underWay.add(order.key);
+      underWayOf[kind] += 1;
       busyTargets.add(order.target);
       void run(order);
     }
@@ -88,6 +94,7 @@ export function createPerformer(options: {
       await carryOut(order);
     } finally {
       underWay.delete(order.key);
+      underWayOf[order.action.kind] -= 1;
       busyTargets.delete(order.target);
       wake(order.id);
       next();
