@@ -4,12 +4,13 @@
 // alone for a minute, and the kernel's books tell how much processor time it used and how often it woke.
 
 import { spawn } from 'node:child_process';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openFront } from './front.ts';
-import { waitFor, withHome, type Home } from './home.ts';
+import { waitFor, withHome } from './home.ts';
 import { usageOf } from './machine.ts';
+import { endPrograms } from './programs.ts';
 import type { Result } from './result.ts';
 
 const count = 1_000;
@@ -108,17 +109,4 @@ async function waitsOf(pid: number, lengthMs: number): Promise<number> {
   // epoll_pwait(13, [], 1024, 9996, NULL, 8) = 0: the fourth is how long it may wait at the most; 0 does not wait.
   const waits = [...seen.matchAll(/^epoll_p?wait\(\d+, .*, \d+, (-?\d+)(?:,.*)?\) = \d+$/gm)];
   return waits.filter(([, timeout]) => timeout !== '0').length;
-}
-
-/** Kills every program that was started, by the number that its launcher wrote down: it leads a session of its own. */
-function endPrograms(home: Home): void {
-  const runs = join(home.path, 'runs');
-  for (const job of readdirSync(runs)) {
-    try {
-      const [pid] = readFileSync(join(runs, job, '0', 'attempt_1', 'pid'), 'utf8').split(' ');
-      process.kill(-Number(pid), 'SIGKILL');
-    } catch {
-      // It never began, or it is gone.
-    }
-  }
 }

@@ -8,6 +8,7 @@ import { loadWords, machineWords } from './machine.ts';
 import { tableOf, type Result } from './result.ts';
 import { measurePreemption } from './preemption.ts';
 import { measureStarts } from './starts.ts';
+import { measureTakeover } from './takeover.ts';
 
 const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> = {
   starts: measureStarts,
@@ -15,6 +16,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   'local-jobs': measureLocalJobs,
   'at-rest': measureAtRest,
   preemption: measurePreemption,
+  takeover: measureTakeover,
 };
 
 const asked = process.argv.slice(2);

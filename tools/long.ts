@@ -1,0 +1,149 @@
+/**
+ * `npm run long [-- NAME...]`: proofs that take minutes, for before a release and for the night. Each is made of parts;
+ * what is done is noted, so that a proof that was cut off goes on where it was, as long as the tree is the same. `--anew`
+ * forgets it. At the end stands one line for each, for bench/RESULTS.md. Exits with 1 when something was not proven.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { allPlants, find, seedsMost } from '../sim/plants.ts';
+
+const root = join(import.meta.dirname, '..');
+const progressFile = join(root, 'node_modules/.cache/long.json');
+const kills = 1_000;
+const seeds = 5_000;
+const seedsAtOnce = 250;
+
+interface Part {
+  readonly name: string;
+  /** What came of it, in one phrase; throws when it does not hold. */
+  readonly prove: () => Promise<string>;
+}
+
+const proofs: Readonly<Record<string, readonly Part[]>> = {
+  mirror: ['on this machine', 'over SSH'].map((way) => ({
+    name: way,
+    prove: () => mirrorKills(way),
+  })),
+  plants: allPlants.map(({ name }) => ({ name, prove: () => plantIsFound(name) })),
+  seeds: Array.from({ length: seeds / seedsAtOnce }, (_, index) => ({
+    name: `from ${index * seedsAtOnce + 1}`,
+    prove: () => playSeeds(index * seedsAtOnce + 1),
+  })),
+};
+
+/** What each proof says when all of its parts hold. */
+const sentences: Readonly<Record<string, string>> = {
+  mirror: `the log mirror is killed ${kills} times at any byte, on this machine and over SSH, and holds every byte once`,
+  plants: `each of ${allPlants.length} planted mistakes is found by a law within ${seedsMost} seeds`,
+  seeds: `${seeds} storms of the simulator break no law`,
+};
+
+const { values, positionals } = parseArgs({
+  options: { anew: { type: 'boolean', default: false } },
+  allowPositionals: true,
+});
+const unknown = positionals.filter((name) => !(name in proofs));
+if (unknown.length > 0) {
+  console.error(`There is no proof ${unknown.join(', ')}. There are: ${Object.keys(proofs).join(', ')}.`);
+  process.exit(2);
+}
+
+const tree = treeName();
+const done = values.anew ? {} : readProgress();
+const lines: string[] = [];
+for (const [name, parts] of Object.entries(proofs)) {
+  if (positionals.length > 0 && !positionals.includes(name)) continue;
+  lines.push(`| ${name} | ${await prove(name, parts)} | ${tree} | ${new Date().toISOString().slice(0, 10)} |`);
+}
+console.log('\n| proof | what is proven | tree | date |\n| --- | --- | --- | --- |');
+for (const line of lines) console.log(line);
+
+/** Makes the parts that are not done; answers what to write down. */
+async function prove(name: string, parts: readonly Part[]): Promise<string> {
+  const began = performance.now();
+  const broken: string[] = [];
+  for (const part of parts) {
+    const key = `${name}/${part.name}`;
+    if (done[key] !== undefined) continue;
+    try {
+      done[key] = await part.prove();
+      writeProgress();
+      console.log(`${key}: ${done[key]}`);
+    } catch (error) {
+      broken.push(part.name);
+      console.log(`${key}: NOT PROVEN: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+  const took = `${Math.round((performance.now() - began) / 1_000)} s`;
+  if (broken.length === 0) return `${sentences[name]} (${took})`;
+  process.exitCode = 1;
+  return `NOT PROVEN: ${broken.join(', ')}`;
+}
+
+async function mirrorKills(way: string): Promise<string> {
+  const { code, output } = await run(
+    ['--test', '--test-name-pattern', way, join(root, 'test/real/launch-kills.test.ts')],
+    { JOBMAN_KILLS: String(kills) },
+  );
+  if (code !== 0) throw new Error(output.slice(-2_000));
+  // A test that has what it needs runs; one that has not says so and is no proof.
+  if (!/pass [1-9]/.test(output) || /skipped [1-9]/.test(output)) throw new Error(`it did not run:\n${output}`);
+  return `${kills} kills`;
+}
+
+async function plantIsFound(plant: (typeof allPlants)[number]['name']): Promise<string> {
+  const found = await find(plant, seedsMost);
+  if (found === undefined) throw new Error(`no law noticed it in ${seedsMost} seeds`);
+  return `law ${found.law} in seed ${found.seed}`;
+}
+
+async function playSeeds(first: number): Promise<string> {
+  const words = [join(root, 'sim/main.ts'), '--seed', String(first), '--seeds', String(seedsAtOnce)];
+  const { code, output } = await run(words, {});
+  if (code !== 0) throw new Error(output.slice(-2_000));
+  return output.trim().split('\n').at(-1) ?? '';
+}
+
+function run(
+  words: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<{ readonly code: number; readonly output: string }> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, words, {
+      cwd: root,
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let output = '';
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding('utf8').on('data', (text: string) => (output += text));
+    }
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code: code ?? 1, output }));
+  });
+}
+
+/** The commit, marked when the files differ from it. What was proven of one tree says nothing of another. */
+function treeName(): string {
+  const { stdout } = spawnSync('git', ['describe', '--always', '--dirty', '--exclude=*'], {
+    cwd: root,
+    encoding: 'utf8',
+  });
+  return stdout.trim() || 'unknown';
+}
+
+function readProgress(): Record<string, string> {
+  try {
+    const noted = JSON.parse(readFileSync(progressFile, 'utf8')) as { tree: string; done: Record<string, string> };
+    return noted.tree === tree ? noted.done : {};
+  } catch {
+    return {};
+  }
+}
+
+function writeProgress(): void {
+  mkdirSync(dirname(progressFile), { recursive: true });
+  writeFileSync(progressFile, JSON.stringify({ tree, done }, null, 2));
+}
