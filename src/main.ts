@@ -7,6 +7,7 @@
  */
 import { fstatSync, statSync, writeSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
+import type { Interface } from 'node:readline';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import type { Io, Stream } from './app/services.ts';
@@ -19,6 +20,7 @@ if (cacheHome) enableCompileCache(join(cacheHome, 'jobman', 'v8'));
 
 // Each is opened when it is first asked for: opening a stream has a cost, and standard input a side effect on pipes.
 const streams: { stdout?: Stream; stderr?: Stream } = {};
+let reader: Interface | undefined;
 let lines: AsyncIterator<string> | undefined;
 
 const io: Io = {
@@ -191,8 +193,12 @@ function loginName(): string {
 async function readLine(): Promise<string | null> {
   if (lines === undefined) {
     const { createInterface } = await import('node:readline');
-    lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+    reader = createInterface({ input: process.stdin });
+    lines = reader[Symbol.asyncIterator]();
   }
+  reader?.resume();
   const next = await lines.next();
+  // A terminal that is still listened to would keep the command from ending after its last question.
+  reader?.pause();
   return next.done === true ? null : next.value;
 }

@@ -14,8 +14,10 @@ export interface LaunchText {
   /** JOBMAN_RUN of every process of it. Null: the program's processes are not marked, and what it leaves behind stays. */
   readonly mark: string | null;
   readonly workdir: string | null;
-  /** With a value, JOBMAN_RESUME_FROM is the newest complete entry of this folder, or itself. */
-  readonly resumeFrom: string | null;
+  /** With a value, JOBMAN_CHECKPOINT_DIR is this folder as an absolute path, whatever way it was written. */
+  readonly checkpointDir: string | null;
+  /** With it, JOBMAN_RESUME_FROM is the newest complete entry of that folder, or itself. */
+  readonly resume: boolean;
 }
 
 /**
@@ -27,7 +29,8 @@ export function launchText(text: LaunchText): string {
   const value = (word: string | null): string => quote(word ?? '');
   return `mark=${value(text.mark)}
 workdir=${value(text.workdir)}
-resume_from=${value(text.resumeFrom)}
+checkpoints=${value(text.checkpointDir)}
+resume=${text.resume ? 'yes' : ''}
 ${launcher}`;
 }
 
@@ -50,7 +53,8 @@ export function attemptTexts(launch: Launch, mark: string): Readonly<Record<'scr
     launch: launchText({
       mark,
       workdir: launch.workdir,
-      resumeFrom: launch.resume ? launch.checkpointDir : null,
+      checkpointDir: launch.checkpointDir,
+      resume: launch.resume,
     }),
   };
 }
@@ -164,13 +168,16 @@ esac
   umask "$mask"
   expand "\${workdir:-$HOME}"
   cd "$expanded" || exit 126
-  if [ -n "$resume_from" ]; then
-    expand "$resume_from"
+  if [ -n "$checkpoints" ]; then
+    # With the home of the login, not with one that the command's own variables name.
+    expand "$checkpoints"
     case $expanded in /*) ;; *) expanded=$PWD/$expanded ;; esac
     newest_complete "$expanded"
-    export JOBMAN_RESUME_FROM="\${best:-$expanded}"
   fi
   . "$dir/env"
+  # Programs take a path as it is: a tilde would become a folder of that name, and the checkpoints would not be in the bucket.
+  [ -z "$checkpoints" ] || export JOBMAN_CHECKPOINT_DIR="$expanded"
+  [ -z "$checkpoints" ] || [ -z "$resume" ] || export JOBMAN_RESUME_FROM="\${best:-$expanded}"
   exec "$@"
 )
 code=$?

@@ -427,6 +427,16 @@ printf end`;
     assert.equal(await run(6, true, '/not/there'), '/not/there');
   });
 
+  on('the checkpoint folder is an absolute path to the program, whatever way it was written', async (ground) => {
+    const launch = launchOf(1, 'printf "%s\\n" "$JOBMAN_CHECKPOINT_DIR"', {
+      env: { JOBMAN_CHECKPOINT_DIR: '~/check points', HOME: '/elsewhere' },
+      checkpointDir: '~/check points',
+    });
+    isDone(await ground.machines.start(ground.ref, launch));
+    await reach(ground, 1, 'exited');
+    assert.equal(logOf(ground, 1).toString().trimEnd(), join(ground.home, 'check points'));
+  });
+
   on('a step is applied when its check fails, is proven, and is not done again', async (ground) => {
     const step = stepOf('one', '[ -e "$HOME/made" ]', 'echo making; echo x >>"$HOME/made"');
     isDone(await ground.machines.step(ground.ref, step));
