@@ -26,7 +26,7 @@ export const patterns = [
   {
     name: 'file_missing',
     means: 'the program was not found',
-    anyOf: ['python: No such file or directory', "python: can't open file"],
+    anyOf: ['python: No such file or directory', 'python3: No such file or directory', ": can't open file '"],
   },
   { name: 'grpc', means: 'a call between workers failed', anyOf: ['GRPC error', 'GRPC Error'] },
   { name: 'deadline', means: 'a worker waited too long for another', anyOf: ['DEADLINE_EXCEEDED'] },

@@ -16,6 +16,13 @@ test('what explains most wins, wherever it stands', () => {
   assert.equal(matchPattern('GRPC error\nRESOURCE_EXHAUSTED: out of HBM\n')?.pattern, 'out_of_memory');
 });
 
+test('the interpreter is found by what it says, whatever it is called', () => {
+  for (const name of ['python', 'python3', '/usr/bin/python3.11']) {
+    const line = `${name}: can't open file '/home/a/trian.py': [Errno 2] No such file or directory`;
+    assert.equal(matchPattern(line)?.pattern, 'file_missing', line);
+  }
+});
+
 test('ordinary output matches nothing', () => {
   assert.equal(matchPattern('loss 0.3\naccuracy 0.97\n'), undefined);
   assert.equal(matchPattern(''), undefined);
