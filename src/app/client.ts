@@ -48,6 +48,8 @@ export interface JobRow {
   readonly since: Instant;
   /** Dollars an hour of what it holds now, an estimate; null when it holds nothing or no price is known. */
   readonly pricePerHour: number | null;
+  /** True on the built-in cloud: its prices are Google's, and nobody pays them. */
+  readonly pretended: boolean;
 }
 
 export interface JobList {
@@ -76,6 +78,8 @@ export interface AllocationView {
   readonly name: string;
   readonly ownership: 'owned' | 'standing';
   readonly state: string;
+  /** What the cloud has said of it last, with the age of that; null when it is ready or gone, or nothing was asked yet. */
+  readonly says: string | null;
   readonly requested: Instant | null;
   readonly ready: Instant | null;
   readonly released: Instant | null;
@@ -160,6 +164,7 @@ export interface Plan {
   readonly rules: readonly string[];
   readonly limits: readonly string[];
   readonly pricePerHour: number | null;
+  readonly pretended: boolean;
 }
 
 export interface CreateRequest {

@@ -77,7 +77,9 @@ export function ruleText(
   const { reason, then, on, used, limit } = applied;
   const goesOn = then === 'resume' || then === 'rerun';
   const answer = goesOn ? `${on} allocation, ${then}` : then;
-  const budget = limit === 0 ? '' : ` (${used} of ${limit} used)`;
+  // An end that no rule goes on after uses up nothing; one that a budget forbids to go on after says so.
+  const isUsedUp = limit > 0 && used > limit;
+  const budget = goesOn && limit > 0 ? ` (${used} of ${limit} used)` : isUsedUp ? ` (all ${limit} are used up)` : '';
   return `${job.spec.recovery.preset}: ${reasonWords[reason]} -> ${answer}${budget}`;
 }
 

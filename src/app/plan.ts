@@ -4,6 +4,7 @@ import { nodeName } from '../core/allocate.ts';
 import { answerFor } from '../core/recover.ts';
 import { nodeNameMark, type CapacitySpec, type JobSpec, type RuledReason } from '../core/spec.ts';
 import type { Plan } from './client.ts';
+import { isPretended } from './cost.ts';
 import { countText, lengthText, workerText } from './figures.ts';
 import { reasonWords } from './history.ts';
 
@@ -21,6 +22,7 @@ export function planOf(spec: JobSpec, pricePerHour: number | null): Plan {
     rules: rulesOf(spec),
     limits: limitsOf(spec),
     pricePerHour,
+    pretended: isPretended(spec.capacity),
   };
 }
 

@@ -24,7 +24,7 @@ export async function showJob(given: {
     ...jobRow(job, now),
     why: whyOf(job, events, now, turn),
     attempts: attemptViews(job),
-    allocations: allocationViews(job),
+    allocations: allocationViews(job, now),
     workers: await workerViews(home, job, now),
     spec: job.spec,
     folder: folderOf(home, job),

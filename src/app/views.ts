@@ -14,16 +14,18 @@ import { takesTurns } from '../core/admit.ts';
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
 import { budgetOf } from '../core/recover.ts';
 import type { WorkerId } from '../core/spec.ts';
-import type { Instant } from '../core/time.ts';
+import { minute, type Duration, type Instant } from '../core/time.ts';
 import type { AllocationView, AttemptView, JobRow } from './client.ts';
+import { isPretended } from './cost.ts';
 import { ageText, countText, lengthText, workerText } from './figures.ts';
 import { reasonWords, refusalWords } from './history.ts';
+import { sayingOf } from './outside.ts';
 
 /** The longest phrase of a row; a narrow terminal still shows it whole. */
 export const reasonLongest = 28;
 
 /** Raise this when a row gets another field or other words: rows that were kept of ended jobs are then made anew. */
-export const rowVersion = 1;
+export const rowVersion = 2;
 
 /** The row of a job at that moment. */
 export function jobRow(job: Job, now: Instant): JobRow {
@@ -39,7 +41,7 @@ export function jobRow(job: Job, now: Instant): JobRow {
     accelerator: tpu?.accelerator ?? 'this machine',
     pricing: tpu?.pricing ?? null,
     zone: tpu?.zone ?? null,
-    host0: hostOf(lastAllocation(job), 0),
+    host0: hostThere(lastAllocation(job)),
     phase,
     status: statusOf(job, phase),
     reason: fit(reasonOf(job, phase, now)),
@@ -50,6 +52,7 @@ export function jobRow(job: Job, now: Instant): JobRow {
     createdAt: job.createdAt,
     since: phaseSince(job),
     pricePerHour: pricePerHour(job),
+    pretended: isPretended(capacity),
   };
 }
 
@@ -104,7 +107,8 @@ export function lastEnding(job: Job): Attempt['ending'] {
 // ------------------------------------------------------------------------------------------ why, in one phrase
 
 function reasonOf(job: Job, phase: Phase, now: Instant): string {
-  if (job.settled !== null && leavingAllocations(job).length > 0) return `letting go of ${acceleratorOf(job)}`;
+  const leaves = job.settled === null ? undefined : leavesFor(job, now);
+  if (leaves !== undefined && leaves > leavesUsually) return `still letting go, for ${ageText(leaves)}`;
   switch (phase) {
     case 'queued':
       return waitPhrase(job, now) ?? `${firstWait(job)}, ${ageText(now - phaseSince(job))}`;
@@ -128,14 +132,23 @@ function reasonOf(job: Job, phase: Phase, now: Instant): string {
   }
 }
 
+/** A cloud takes its time to let go, which is nobody's trouble: a settled job says how it ended. After this it is. */
+const leavesUsually = 10 * minute;
+
+/** How long ago the first of the allocations that are not gone yet was told to go. */
+function leavesFor(job: Job, now: Instant): Duration | undefined {
+  const told = leavingAllocations(job).map(({ releasedAt }) => now - (releasedAt ?? now));
+  return told.length === 0 ? undefined : Math.max(...told);
+}
+
 function waitPhrase(job: Job, now: Instant): string | undefined {
   const attempt = openAttempt(job);
   const allocation = attempt === undefined ? undefined : job.allocations[attempt.allocation - 1];
   if (attempt === undefined || allocation === undefined) return undefined;
-  if (attempt.notBefore > now) return `next try in ${lengthText(attempt.notBefore - now)}`;
+  if (attempt.notBefore > now) return `asks again in ${lengthText(attempt.notBefore - now)}`;
   const waits = ageText(now - attempt.createdAt);
   if (allocation.lastFailure !== null) return `${refusalWords[allocation.lastFailure.error.kind]} for ${waits}`;
-  if (allocation.seen?.state === 'waiting') return `no capacity for ${waits}`;
+  if (allocation.seen?.state === 'waiting') return `waits for capacity, ${waits}`;
   return allocation.requestedAt !== null && allocation.readyAt === null ? `asked ${waits} ago` : undefined;
 }
 
@@ -197,11 +210,14 @@ function stopPhrase(job: Job, now: Instant): string {
   return ending.reason === 'stopped' ? `asked ${ago} ago` : `${reasonWords[ending.reason]} ${ago} ago`;
 }
 
+/** How long its command ran, over all attempts. */
 function ranPhrase(job: Job): string {
-  const attempt = lastAttempt(job);
-  if (attempt === undefined || attempt.startedAt === null) return 'done';
-  const ended = attempt.endedAt ?? job.settled?.at ?? attempt.startedAt;
-  return `ran ${lengthText(ended - (attempt.runningAt ?? attempt.startedAt))}`;
+  const runs = job.attempts.flatMap(({ startedAt, runningAt, endedAt }) =>
+    startedAt === null ? [] : [(endedAt ?? job.settled?.at ?? startedAt) - (runningAt ?? startedAt)],
+  );
+  if (runs.length === 0) return 'done';
+  const ran = `ran ${lengthText(runs.reduce((sum, run) => sum + run))}`;
+  return runs.length === 1 ? ran : `${ran} in ${countText(runs.length, 'attempt')}`;
 }
 
 /** How the newest ended attempt came to its end: `exit 1, worker 3`. */
@@ -266,12 +282,13 @@ export function workersOf(job: Job, attempt: Attempt): readonly WorkerId[] {
 }
 
 /** The allocations, oldest first. */
-export function allocationViews(job: Job): readonly AllocationView[] {
+export function allocationViews(job: Job, now: Instant): readonly AllocationView[] {
   return job.allocations.map((allocation) => ({
     allocation: allocation.ordinal,
     name: allocation.name,
     ownership: allocation.ownership,
     state: stateOf(allocation),
+    says: sayingOf(job, allocation, now),
     requested: allocation.requestedAt,
     ready: allocation.readyAt,
     released: allocation.releasedAt,
@@ -289,6 +306,13 @@ function stateOf(allocation: Allocation): string {
   if (allocation.releasedAt !== null) return 'releasing';
   if (allocation.requestedAt === null) return 'planned';
   return allocation.seen?.state ?? 'asked';
+}
+
+/** The address of the first worker, while it is there to log in to. */
+function hostThere(allocation: Allocation | undefined): string | null {
+  return allocation === undefined || allocation.releasedAt !== null || allocation.goneAt !== null
+    ? null
+    : hostOf(allocation, 0);
 }
 
 /** The address that a worker is known by: the outer one where it has one. */

@@ -3,7 +3,7 @@
 
 import { takesTurns } from '../core/admit.ts';
 import type { Turn } from '../core/admit.ts';
-import { capacityWaitEnd, inVain, isPermanent } from '../core/allocate.ts';
+import { capacityWaitEnd, isPermanent } from '../core/allocate.ts';
 import type { Event } from '../core/decision.ts';
 import { keptUntil } from '../core/end.ts';
 import {
@@ -21,8 +21,10 @@ import type { RuledReason } from '../core/spec.ts';
 import { givenUpAt } from '../core/stop.ts';
 import type { Instant } from '../core/time.ts';
 import type { Why } from './client.ts';
-import { ageText, countText, lengthText, momentText, priceText } from './figures.ts';
+import { costOf } from './cost.ts';
+import { ageText, countText, lengthText, momentText } from './figures.ts';
 import { capacityText, evidenceText, reasonWords, refusalWords, ruleText, sentencePart } from './history.ts';
+import { evidenceOf, lastInVain } from './outside.ts';
 import {
   acceleratorOf,
   asksAgainAt,
@@ -83,7 +85,7 @@ function whyQueued(job: Job, now: Instant, turn?: Turn): Answer {
   const allocation = allocationOf(job, attempt.allocation);
   return {
     sentence: `${job.id} is queued: ${queuedFor(job, attempt, allocation)}.`,
-    because: capacityEvidence(job, attempt, allocation, now),
+    because: evidenceOf(job, allocation, now),
     rule: null,
     ...nextForCapacity(job, attempt, allocation, now),
   };
@@ -107,36 +109,11 @@ function nextForTurn(job: Job, turn: Turn | undefined): string {
 
 function queuedFor(job: Job, attempt: Attempt, allocation: Allocation): string {
   const kind = (allocation.lastFailure ?? lastInVain(job, attempt))?.error.kind;
-  if (kind === 'stockout' || (kind === undefined && allocation.seen?.state === 'waiting')) {
-    return `no capacity for ${capacityText(job)} so far`;
-  }
+  if (kind === 'stockout') return `no capacity for ${capacityText(job)} so far`;
+  if (kind === undefined && allocation.seen?.state === 'waiting') return `it waits for ${capacityText(job)}`;
   if (kind !== undefined) return `${capacityText(job)} was not given (${refusalWords[kind]})`;
   if (allocation.requestedAt !== null) return `${capacityText(job)} is asked for`;
   return `${capacityText(job)} is about to be asked for`;
-}
-
-/** How the newest of those that came to nothing before this one was refused. */
-function lastInVain(job: Job, attempt: Attempt): Allocation['lastFailure'] {
-  return inVain(job, attempt).at(-1)?.lastFailure ?? null;
-}
-
-/** What the outside has said of an allocation that is not ready, with the age of it. */
-function capacityEvidence(job: Job, attempt: Attempt, allocation: Allocation, now: Instant): string | null {
-  const { lastFailure, seen, requestFailures, requestedAt, name } = allocation;
-  const before = lastInVain(job, attempt);
-  if (lastFailure === null && seen === null && before !== null) {
-    const count = countText(inVain(job, attempt).length, 'allocation');
-    return `${sentencePart(before.error.message)}, ${ageText(now - before.at)} ago; ${count} in vain`;
-  }
-  if (lastFailure !== null) {
-    const tries = requestFailures > 1 ? `; ${countText(requestFailures, 'request')} in vain` : '';
-    return `${sentencePart(lastFailure.error.message)}, ${ageText(now - lastFailure.at)} ago${tries}`;
-  }
-  if (seen !== null) {
-    const said = seen.detail === '' ? seen.state : seen.detail;
-    return `${name} ${said} since ${momentText(seen.at)}, ${ageText(now - seen.at)} ago`;
-  }
-  return requestedAt === null ? null : `${name} asked ${ageText(now - requestedAt)} ago, not seen yet`;
 }
 
 function nextForCapacity(
@@ -167,7 +144,7 @@ function whyProvisioning(job: Job, now: Instant): Answer {
   const it = `its ${acceleratorOf(job)}`;
   return {
     sentence: `${job.id} is provisioning: ${it} ${interruption === null ? 'is being made' : interruption.text}.`,
-    because: capacityEvidence(job, attempt, allocation, now),
+    because: evidenceOf(job, allocation, now),
     rule: null,
     next: interruption === null ? 'it is set up when it is ready' : `it is set up ${interruption.wait}`,
     nextAt: null,
@@ -257,7 +234,7 @@ function whyRunning(job: Job, now: Instant): Answer {
   if (interruption !== null) {
     return {
       sentence: `${job.id} ran when it was last seen; its ${acceleratorOf(job)} ${interruption.text}.`,
-      because: capacityEvidence(job, attempt, allocation, now),
+      because: evidenceOf(job, allocation, now),
       rule: wouldFollow(job, 'unreachable'),
       next: `the command goes on, or is judged, ${interruption.wait}`,
       nextAt: end.nextAt,
@@ -310,7 +287,7 @@ function whyRecovering(job: Job, events: readonly Event[], now: Instant): Answer
   if (interruption !== null) {
     return {
       sentence: `${job.id} is recovering: ${sentence}; the next one ${interruption.text}.`,
-      because: `${because}; ${capacityEvidence(job, attempt, allocation, now)}`,
+      because: `${because}; ${evidenceOf(job, allocation, now)}`,
       rule,
       next: `it is set up ${interruption.wait}`,
       nextAt: null,
@@ -325,7 +302,7 @@ function whyRecovering(job: Job, events: readonly Event[], now: Instant): Answer
       nextAt: attempt.notBefore > now ? attempt.notBefore : null,
     };
   }
-  const said = capacityEvidence(job, attempt, allocation, now);
+  const said = evidenceOf(job, allocation, now);
   return {
     sentence: `${job.id} is recovering: ${sentence}; ${queuedFor(job, attempt, allocation)}.`,
     because: said === null ? because : `${because}; ${said}`,
@@ -437,16 +414,10 @@ function whySettled(job: Job, events: readonly Event[], now: Instant): Answer {
     ending === null ? `ended at ${momentText(at)}` : `${evidenceText(ending.evidence)}; at ${momentText(ending.since)}`;
   return {
     sentence: `${job.id} ${settledText(job, phase)} ${ageText(now - at)} ago${holdingText(job)}.`,
-    because: [ended, ...leaving.map((allocation) => leavingText(allocation, now))].join('; '),
+    because: [ended, ...leaving.map((allocation) => evidenceOf(job, allocation, now))].join('; '),
     rule: phase === 'failed' ? lastRule(job, events) : null,
     ...nextForSettled(job, phase),
   };
-}
-
-function leavingText(allocation: Allocation, now: Instant): string {
-  const { name, releasedAt, lastFailure } = allocation;
-  const failed = lastFailure === null ? '' : `, last answer: ${sentencePart(lastFailure.error.message)}`;
-  return `${name} told to go ${ageText(now - (releasedAt ?? now))} ago, not seen gone yet${failed}`;
 }
 
 function settledText(job: Job, phase: Phase): string {
@@ -479,9 +450,9 @@ function nextForSettled(job: Job, phase: Phase): Pick<Answer, 'next' | 'nextAt'>
   return { next, nextAt: null };
 }
 
-/** `; it still holds v4-8 at $4.00/h`, or nothing. */
-export function holdingText(job: Job): string {
+/** `; it still holds v4-8, which costs about $4.00/h`, or nothing. */
+function holdingText(job: Job): string {
   if (keptAllocations(job).length === 0) return '';
   const price = pricePerHour(job);
-  return `; it still holds ${acceleratorOf(job)}${price === null ? '' : ` at about ${priceText(price)}`}`;
+  return `; it still holds ${acceleratorOf(job)}${price === null ? '' : `, which costs ${costOf(job.spec.capacity, price)}`}`;
 }

@@ -2,11 +2,11 @@
 
 import { ask, jobCan } from '../core/ask.ts';
 import type { Event } from '../core/decision.ts';
-import { heldAllocations, outlivesRemoval, type Job } from '../core/job.ts';
+import { heldAllocations, outlivesRemoval, type Job, type Settled } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
 import type { AskAnswer, AskOptions, Verb } from './client.ts';
+import { costOf } from './cost.ts';
 import { exitCode, StoreError } from './errors.ts';
-import { priceText } from './figures.ts';
 import { eventSentence } from './history.ts';
 import type { LogFiles, Store, Stored } from './ports.ts';
 import { straysOf } from './strays.ts';
@@ -93,15 +93,26 @@ function sayWhat(job: Job, verb: Verb): string {
     case 'rerun':
       return `${it} starts again from the beginning.`;
     case 'stop':
-      return job.desired === 'hold'
-        ? `${it} is being stopped.${holdText(job, number)}`
-        : `${it} is being stopped, and what it holds let go.`;
+      if (job.desired === 'hold') return `${it} is being stopped.${holdText(job, number)}`;
+      return job.settled === null ? `${it} is being stopped, and what it holds let go.` : letGoText(it, job.settled);
     case 'cancel':
+      if (hasEndedByItself(job.settled)) return letGoText(it, job.settled);
       return `${it} is cancelled${heldAllocations(job).length > 0 ? '; what it holds is being let go' : ''}.`;
     case 'delete':
       if (!job.removed) return `${it} is being deleted; it leaves the list once its capacity is seen gone.`;
       return `${it} is off the list${outlivesRemoval(job) ? '; its program is being ended' : ''}.${strayText(job)}`;
   }
+}
+
+/** What has come to its own end keeps its verdict, whatever the owner says then. */
+function hasEndedByItself(settled: Settled | null): settled is Settled {
+  return settled?.verdict === 'succeeded' || settled?.verdict === 'failed';
+}
+
+/** The word came after the end: letting go is all that it could still do. */
+function letGoText(it: string, { verdict }: Settled): string {
+  const has = verdict === 'stopped' || verdict === 'cancelled' ? `been ${verdict}` : verdict;
+  return `${it} has ${has} already; what it still holds is being let go.`;
 }
 
 /** What a job that left the list may leave in the cloud, by name: from now on nobody looks after it. */
@@ -115,7 +126,7 @@ function strayText(job: Job): string {
 function holdText(job: Job, number: number): string {
   if (job.spec.capacity.ownership === 'standing' || keptAllocations(job).length === 0) return '';
   const price = pricePerHour(job);
-  const cost = price === null ? '' : `, which costs about ${priceText(price)}`;
+  const cost = price === null ? '' : `, which costs ${costOf(job.spec.capacity, price)}`;
   return ` It keeps its ${acceleratorOf(job)}${cost}; to let it go: jobman stop ${number} --release`;
 }
 
@@ -125,7 +136,7 @@ function sayAgain(job: Job, verb: Verb): string {
     case 'stop':
       return `${it} has been asked to stop already.${job.desired === 'hold' ? holdText(job, Number(job.id)) : ''}`;
     case 'cancel':
-      return `${it} has been cancelled already.`;
+      return hasEndedByItself(job.settled) ? letGoText(it, job.settled) : `${it} has been cancelled already.`;
     case 'delete':
       return `${it} is being deleted already.`;
     case 'start':

@@ -2,6 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import type { Client } from '../app/client.ts';
+import { isPretended } from '../app/cost.ts';
 import { tracesOf } from '../app/job-folder.ts';
 import { createClient } from '../app/jobman.ts';
 import type { LogFiles } from '../app/ports.ts';
@@ -57,7 +58,7 @@ export async function createLocalClient(services: Services): Promise<Client> {
   return {
     ...client,
     async create(request) {
-      if (usesEmulator(request.spec)) {
+      if (isPretended(request.spec.capacity)) {
         const { ensureEmulator } = await import('./emulator-service.ts');
         const { started, endpoint } = await ensureEmulator(io, home);
         if (started)
@@ -66,11 +67,6 @@ export async function createLocalClient(services: Services): Promise<Client> {
       return client.create(request);
     },
   };
-}
-
-/** The built-in cloud is used only where a job names it. */
-function usesEmulator({ capacity }: JobSpec): boolean {
-  return capacity.kind === 'tpu' && capacity.project === 'emulator';
 }
 
 async function priceOf(spec: JobSpec): Promise<number | null> {

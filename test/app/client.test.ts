@@ -200,6 +200,38 @@ test('stop says what is kept, what it costs an hour and how to let it go', async
   assert.equal(released.message, 'Job 000001 (vit) is being stopped, and what it holds let go.');
 });
 
+test('a word that comes after the end says what it could still do', async (t) => {
+  const desk = openDesk(t);
+  const finished = (job: Job, verdict: 'succeeded' | 'stopped', allocation = ready): Job => ({
+    ...living(aJob(job.spec, { desired: verdict === 'stopped' ? 'hold' : 'run' }), [allocation], [running]),
+    settled: { at: noon, verdict, reason: verdict },
+  });
+  const kept = await desk.create(tpuSpec());
+  await desk.lives(kept, (job) => finished(job, 'succeeded'));
+  const said = async (id: string, verb: 'cancel' | 'stop') => {
+    const { ok, message } = await desk.client.ask(id, verb, { by: 'ada', release: true });
+    return [ok, message];
+  };
+  const letGo = 'Job 000001 (vit) has succeeded already; what it still holds is being let go.';
+  assert.deepEqual(await said(kept, 'cancel'), [true, letGo]);
+  assert.deepEqual(await said(kept, 'cancel'), [true, letGo], 'twice is no mistake');
+  assert.equal((await desk.client.show(kept)).phase, 'succeeded');
+
+  const stopped = await desk.create(tpuSpec());
+  await desk.lives(stopped, (job) => finished(job, 'stopped'));
+  assert.deepEqual(await said(stopped, 'stop'), [
+    true,
+    'Job 000002 (vit) has been stopped already; what it still holds is being let go.',
+  ]);
+
+  const empty = await desk.create(tpuSpec());
+  await desk.lives(empty, (job) => finished(job, 'succeeded', { ...ready, releasedAt: noon, goneAt: noon }));
+  assert.deepEqual(await said(empty, 'cancel'), [
+    false,
+    'Job 000003 (vit) is over already: it has succeeded, and holds nothing.',
+  ]);
+});
+
 test("somebody else's job is refused with a sentence and its own code", async (t) => {
   const desk = openDesk(t);
   const id = await desk.create(localSpec(), 'bob');

@@ -125,8 +125,12 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
         'rule pre: preempted -> new allocation, resume (4 of 100 used)',
       ],
       [
-        { kind: 'rule_applied', attempt: 3, reason: 'hung', then: 'fail', on: 'same', used: 0, limit: 3 },
-        'rule pre: hung -> fail (0 of 3 used)',
+        { kind: 'rule_applied', attempt: 1, reason: 'hung', then: 'fail', on: 'same', used: 1, limit: 3 },
+        'rule pre: hung -> fail',
+      ],
+      [
+        { kind: 'rule_applied', attempt: 4, reason: 'hung', then: 'fail', on: 'same', used: 4, limit: 3 },
+        'rule pre: hung -> fail (all 3 are used up)',
       ],
     ],
     silent: [

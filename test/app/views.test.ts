@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Why } from '../../src/app/client.ts';
-import { jobRow, lastingRow, reasonLongest } from '../../src/app/views.ts';
+import { allocationViews, jobRow, lastingRow, reasonLongest } from '../../src/app/views.ts';
 import { whyOf } from '../../src/app/why.ts';
 import type { Event } from '../../src/core/decision.ts';
 import type { Ending, Job } from '../../src/core/job.ts';
@@ -91,8 +91,9 @@ const cases: readonly Case[] = [
     ),
     now: noon + 11 * minute,
     phase: 'queued',
-    reason: 'no capacity for 11m',
+    reason: 'waits for capacity, 11m',
     why: {
+      sentence: '000042 is queued: it waits for v5litepod-16 spot in us-west4-a.',
       because: 'vit-000042-1 WAITING_FOR_RESOURCES since 20 Nov 12:01:00 UTC, 10m ago',
       next: 'the controller keeps looking, and sets it up when it is there; it gives up in 49m, by its limit on waiting',
     },
@@ -394,7 +395,7 @@ const cases: readonly Case[] = [
     ),
     now: noon + 3 * minute + 30 * second,
     phase: 'queued',
-    reason: 'next try in 30s',
+    reason: 'asks again in 30s',
     why: {
       sentence: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
       because: 'There is no more capacity in the zone, 30s ago; 2 allocations in vain',
@@ -425,7 +426,9 @@ const cases: readonly Case[] = [
     status: 'stopped, holds v5litepod-16',
     reason: 'by its owner',
     price: 4,
-    why: { sentence: '000042 was stopped by its owner 1h ago; it still holds v5litepod-16 at about $4.00/h.' },
+    why: {
+      sentence: '000042 was stopped by its owner 1h ago; it still holds v5litepod-16, which costs about $4.00/h.',
+    },
   },
   {
     life: 'its program failed and its TPU is on its way out',
@@ -435,9 +438,13 @@ const cases: readonly Case[] = [
     },
     now: noon + hour + minute,
     phase: 'failed',
-    reason: 'letting go of v5litepod-16',
+    reason: 'exit 1, worker 3',
     price: 4,
-    why: { next: 'the controller looks until its v5litepod-16 is seen gone' },
+    why: {
+      because:
+        'exit 1; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC; vit-000042-1 told to go 1m ago, not seen gone yet',
+      next: 'the controller looks until its v5litepod-16 is seen gone',
+    },
   },
   {
     life: 'its program failed',
@@ -452,6 +459,55 @@ const cases: readonly Case[] = [
       sentence: '000042 failed (command failed) 1d ago.',
       because: 'exit 1; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC',
       next: 'nothing by itself; to go on: jobman resume 42; from the beginning: jobman rerun 42',
+    },
+  },
+  {
+    life: 'it succeeded on the built-in cloud, which does not let go of its TPU',
+    job: {
+      ...living(
+        aJob(tpuSpec({}, { project: 'emulator' })),
+        [
+          {
+            ...ready,
+            releasedAt: noon + hour,
+            seen: { state: 'releasing', detail: 'DELETING', at: noon + hour + second },
+            lastFailure: { at: noon + hour, error: { kind: 'internal', message: 'Internal error.', raw: 'code 13' } },
+          },
+        ],
+        [{ ...running, ...ended('succeeded', { detail: 'exit 0 everywhere' }) }],
+      ),
+      settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
+    },
+    now: noon + hour + 12 * minute,
+    phase: 'succeeded',
+    reason: 'still letting go, for 12m',
+    price: 4,
+    why: {
+      because:
+        'exit 0 everywhere; at 20 Nov 13:00:00 UTC; vit-000042-1 told to go 12m ago (DELETING), not seen gone yet, last answer: Internal error',
+    },
+  },
+  {
+    life: 'it succeeded on the built-in cloud after a preemption, and keeps its TPU',
+    job: {
+      ...living(
+        aJob(tpuSpec({ finish: { capacity: 'keep', keepFor: null } }, { project: 'emulator' })),
+        [gone, ready],
+        [
+          { ...running, ...preempted },
+          { ...running, runningAt: noon + 2 * hour, ...ended('succeeded', { detail: '' }, noon + 3 * hour) },
+        ],
+      ),
+      settled: { at: noon + 3 * hour, verdict: 'succeeded', reason: 'succeeded' },
+    },
+    now: noon + 4 * hour,
+    phase: 'succeeded',
+    status: 'succeeded, holds v5litepod-16',
+    reason: 'ran 1h58m in 2 attempts',
+    price: 4,
+    why: {
+      sentence:
+        '000042 succeeded 1h ago; it still holds v5litepod-16, which costs about $4.00/h at Google and nothing here.',
     },
   },
   {
@@ -527,6 +583,38 @@ test('every why names its job and says what comes next', () => {
     assert.notEqual(why.next, '');
     assert.equal(/undefined|null|NaN/.test(JSON.stringify(why).replaceAll(/:null/g, '')), false);
   }
+});
+
+test('a row says where to log in while there is somewhere, and whether its price is paid', () => {
+  const host0 = (...allocations: Parameters<typeof living>[1]) =>
+    jobRow(living(aJob(), allocations, [running]), noon + hour).host0;
+  assert.equal(host0(ready), '192.0.2.0');
+  assert.equal(host0({ ...ready, releasedAt: noon }), null);
+  assert.equal(host0({ ...ready, ...gone }), null);
+  assert.equal(host0(), null);
+  assert.equal(jobRow(aJob(), noon).pretended, false);
+  assert.equal(jobRow(aJob(tpuSpec({}, { project: 'emulator' })), noon).pretended, true);
+  assert.equal(jobRow(aJob(localSpec()), noon).pretended, false);
+});
+
+test('an allocation says what the cloud last said of it, while there is something to wait for', () => {
+  const says = (job: Job) => allocationViews(job, noon + 2 * hour).map((allocation) => allocation.says);
+  const refused = { requestFailures: 2, lastFailure: { at: noon + hour, error: stockout } };
+  assert.deepEqual(says(living(aJob(), [refused], [{}])), [
+    'There is no more capacity in the zone, 1h ago; 2 requests in vain',
+  ]);
+  assert.deepEqual(says(living(aJob(), [{}], [{}])), ['asked 2h ago, not seen yet']);
+  assert.deepEqual(says(living(aJob(), [ready], [running])), [null]);
+  assert.deepEqual(says(living(aJob(), [{ ...ready, silentSince: noon + hour, silentWho: 'worker' }], [running])), [
+    'has not answered since 20 Nov 13:00:00 UTC',
+  ]);
+  const leaving = { ...ready, releasedAt: noon + hour };
+  const coming = { seen: { state: 'waiting', detail: 'CREATING', at: noon + hour } } as const;
+  assert.deepEqual(says(living(aJob(), [gone, leaving, coming], [running, running, {}])), [
+    null,
+    'told to go 1h ago, not seen gone yet',
+    'CREATING since 20 Nov 13:00:00 UTC, 1h ago',
+  ]);
 });
 
 test('the row of an ended job lasts: nothing of it changes with time', () => {

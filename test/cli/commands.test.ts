@@ -43,6 +43,7 @@ const allocation = (number: number, ready: number, gone: number | null): Allocat
   name: `vit-000042-${number}`,
   ownership: 'owned',
   state: gone === null ? 'ready' : 'gone',
+  says: null,
   requested: ready - minute,
   ready,
   released: gone,
@@ -146,7 +147,7 @@ suite('delete', () => {
       const { code, err, asked } = await jobman(['delete', '42'], { jobs: [holding], terminal, input: [answer] });
       assert.deepEqual(asked, expected);
       assert.equal(code, expected.length === 2 ? 0 : 1);
-      assert.match(err, /000042 vit-l16-3e4 holds v5litepod-16 \(\$4\.00\/h, estimated\)\..*\[y\/N\] /);
+      assert.match(err, /000042 vit-l16-3e4 holds v5litepod-16, which costs about \$4\.00\/h\..*\[y\/N\] /);
     }
   });
 
@@ -180,14 +181,14 @@ suite('show', () => {
     workers: [{ worker: 0, host: '10.0.0.1', state: 'running', logAgeMs: 4_000, lastLine: ' 9%\r10%\u001b[2J' }],
   });
 
-  test('tells the tries and the workers', async () => {
+  test('tells the attempts and the workers', async () => {
     const { code, out } = await jobman(['details', 'vit-l16-3e4'], { jobs: [job] });
     assert.equal(code, 0);
-    assert.match(out, /^000042 vit-l16-3e4 \(alice\) {2}▸ running for 2h05m {2}try 2, stage 1\n/);
+    assert.match(out, /^000042 vit-l16-3e4 \(alice\) {2}▸ running for 2h05m {2}attempt 2, stage 1\n/);
     for (const line of [
-      'TRY  STAGE  ALLOCATION  WAITED  SETUP    RAN  ENDED',
-      '  1      0           1   1h38m     2m  1h40m  preempted 21 Nov 06:40:14 UTC: node PREEMPTED',
-      '  2      1           2     58m     2m    40m  -',
+      'ATTEMPT  STAGE  ALLOCATION  WAITED  SETUP    RAN  ENDED',
+      '      1      0           1   1h38m     2m  1h40m  preempted 21 Nov 06:40:14 UTC: node PREEMPTED',
+      '      2      1           2     58m     2m    40m  -',
       'WORKER  HOST      STATE    LOG AGE  LAST LINE',
       '     0  10.0.0.1  running       4s  10%\\x1b[2J',
     ]) {
@@ -227,7 +228,7 @@ test('why tells the sentence, what it rests on and what comes next', async () =>
     sentence: '000042 is recovering: its TPU was preempted 4m ago.',
     because: 'node gone, seen 08:16:02',
     rule: 'pre: preempted -> new allocation, resume (4 of 100 used)',
-    next: 'try 5 from step 8,000',
+    next: 'attempt 5 from step 8,000',
     nextAt: now + 38_000,
   };
   const { out } = await jobman(['why', '42'], { jobs: [view({ why })] });
@@ -269,13 +270,13 @@ suite('history', () => {
   test('--timeline draws waiting, setup, running and the end along an axis', async () => {
     const jobs = [view({ createdAt: now - 300 * minute, attempts, allocations })];
     const { out } = await jobman(['history', '42', '--timeline'], { jobs, events });
-    const [, ruler = '', bar = '', tries = ''] = out.split('\n');
-    // 300 minutes in columns of 5: 98 minutes of waiting, 2 of setup, 100 running, then the second try.
-    assert.match(bar, /^ {6}\.{19}\+>{20}!\.{10}\+>{9}$/);
-    assert.match(ruler, /^ {6}03:20 +04:20 +05:20/);
-    assert.equal(tries.indexOf('1'), 6);
-    assert.equal(tries.indexOf('2'), bar.indexOf('!'));
-    for (const line of [ruler, bar, tries]) assert.ok(line.length <= 80);
+    const [, ruler = '', bar = '', numbers = ''] = out.split('\n');
+    // 300 minutes in columns of 5: 98 minutes of waiting, 2 of setup, 100 running, then the second attempt.
+    assert.match(bar, /^ {8}\.{19}\+>{20}!\.{10}\+>{9}$/);
+    assert.match(ruler, /^ {8}03:20 +04:20 +05:20/);
+    assert.match(numbers, /^attempt 1/);
+    assert.equal(numbers.indexOf('2'), bar.indexOf('!'));
+    for (const line of [ruler, bar, numbers]) assert.ok(line.length <= 80);
   });
 });
 
@@ -339,6 +340,7 @@ suite('create', () => {
       rules: ['pass: preempted -> fail'],
       limits: ['no time limit'],
       pricePerHour: null,
+      pretended: false,
     };
     const { code, out, asked } = await jobman(['create', 'iris.yaml', '--dry-run'], { cwd: folder, plan });
     assert.equal(code, 0);

@@ -30,7 +30,7 @@ const created: Event = { at: now, kind: 'created', by: 'alice' };
 interface Followed {
   readonly world: Pretend;
   readonly ended: Promise<number>;
-  /** Writes to the log of that worker in that try, and tells the files there are. */
+  /** Writes to the log of that worker in that attempt, and tells the files there are. */
   readonly log: (worker: number, text: string, attempt?: number) => readonly LogFile[];
   readonly says: (stream: 'out' | 'err', text: string | RegExp) => Promise<void>;
 }
@@ -73,13 +73,13 @@ suite('create --follow without a terminal', () => {
     assert.equal(await ended, 0);
     assert.equal(world.out(), '[0] hello\n[1] hallo\n');
     assert.match(world.err(), /^000001 iris created; it goes on without this terminal\n/);
-    assert.match(world.err(), /Z 000001 running: try 1, stage 0, 2 workers\n/);
+    assert.match(world.err(), /Z 000001 running: attempt 1, stage 0, 2 workers\n/);
     assert.match(world.err(), /Z 000001 iris succeeded after 1m05s\n$/);
     assert.ok(!world.err().includes('\u001b'), 'Nothing is drawn.');
     assert.deepEqual(world.asked, ['create iris for alice', 'wake']);
   });
 
-  test('tells a preemption and the next try, and goes on with its logs', async (t) => {
+  test('tells a preemption and the next attempt, and goes on with its logs', async (t) => {
     const { world, ended, log, says } = follow(t, ['create', '--config=iris.yaml', '-f']);
     world.set([running], {}, log(0, 'step 1\n'));
     await says('out', '[0] step 1\n');
@@ -99,7 +99,7 @@ suite('create --follow without a terminal', () => {
     ];
     world.set([view({ ...running, phase: 'recovering', status: 'recovering' })], { '000001': events });
     await says('err', '000001 preempted; node PREEMPTED\n');
-    await says('err', '000001 try 2 (stage 1) on allocation 2\n');
+    await says('err', '000001 attempt 2 (stage 1) on allocation 2\n');
     world.set([running], { '000001': events }, log(0, 'step 2\n', 2));
     await says('out', '[0] step 2\n');
     world.set([succeeded]);
@@ -163,8 +163,13 @@ suite('create --follow on a terminal', () => {
   test('draws what it waits for, takes it away for the logs, and leaves only what is said for good', async (t) => {
     const { world, ended, log, says } = follow(t, ['create', 'iris.yaml', '--follow', '--color=never'], { terminal });
     await says('err', 'Ctrl-C leaves, the job goes on; back: jobman logs 1 -f');
+    // The numbers have the room of both workers from the first line on, although one is late.
+    world.set([running], {}, log(0, 'hello\n'));
+    await says('out', '[0]   hello\n');
+    world.set([running], {}, log(1, 'hello\n'));
+    await says('out', '[1]   hello\n');
     log(0, 'step 1\n');
-    world.set([running], {}, log(1, 'step 1\n'));
+    log(1, 'step 1\n');
     await says('out', '[0-1] step 1\n');
     log(0, 'only me\n 10%\r 20%');
     await says('out', '[0]   only me\n');
@@ -172,7 +177,7 @@ suite('create --follow on a terminal', () => {
     log(0, '\n');
     world.set([succeeded]);
     assert.equal(await ended, 0);
-    assert.equal(world.out(), '[0-1] step 1\n[0]   only me\n[0]    20%\n');
+    assert.equal(world.out(), '[0]   hello\n[1]   hello\n[0-1] step 1\n[0]   only me\n[0]    20%\n');
     assert.ok(world.err().includes('\u001b[?2026h'), 'Redraws are one synchronised update each.');
     assert.ok(world.err().endsWith('\u001b[J000001 iris succeeded after 1m05s\n'));
   });

@@ -28,7 +28,7 @@ export function shapeOf(line: string): string {
       // The axis of `history --timeline`.
       .replace(/^ *[.+>!?-]{5,} *$/, 'TIMELINE')
       .replace(/^ *(CLOCK *)+$/, 'AXIS')
-      .replace(/^try( +\d)+$/, 'TRIES')
+      .replace(/^attempt( +\d)+$/, 'ATTEMPTS')
       .replaceAll(/\bone column is \S+ \w+/g, 'one column is LENGTH')
       .replaceAll(/ +/g, ' ')
       .trim()

@@ -84,8 +84,6 @@ async function beReadyFor(command: string, { run }: Shell): Promise<void> {
     // The cloud takes the TPU when there are checkpoints to go on from.
     [/^jobman emulator preempt 2$/, 'jobman logs 2 --worker 0', /^step +(4|5|6|7|8|9)\d\//m],
     [/^jobman why 2$/, 'jobman list --name iris', /recovering/],
-    // An ended job's TPU is seen gone.
-    [/^jobman list$/, 'jobman list | grep -c "letting go"', /^0$/m],
     // A job is stopped while it runs, and goes on when it has stopped.
     [/^jobman stop second$/, 'jobman logs second --worker 0', /^step +[4-9]\d\//m],
     [/^jobman resume second$/, 'jobman list --name second', /stopped, holds v4-16/],

@@ -2,7 +2,7 @@
 
 import type { JobView, Ref } from '../../app/client.ts';
 import { exitCode } from '../../app/errors.ts';
-import { priceText } from '../../app/figures.ts';
+import { costText } from '../../app/cost.ts';
 import { refsOf, type Cli, type GlobalFlags } from '../context.ts';
 import { confirm } from '../prompt.ts';
 import { askAll, askOne, type AskFlags } from './ask.ts';
@@ -29,7 +29,7 @@ export async function deleteJobs(
   });
 }
 
-/** `v4-8 ($4.00/h, estimated)`: owned capacity that may exist and was not let go; undefined when there is none. */
+/** `v4-8, which costs about $4.00/h`: owned capacity that may exist and was not let go; undefined when there is none. */
 function heldBy(view: JobView): string | undefined {
   const held = view.allocations.some(
     ({ ownership, requested, released, gone }) =>
@@ -38,5 +38,5 @@ function heldBy(view: JobView): string | undefined {
   if (!held) return undefined;
   return view.pricePerHour === null
     ? view.accelerator
-    : `${view.accelerator} (${priceText(view.pricePerHour)}, estimated)`;
+    : `${view.accelerator}, which costs ${costText(view, view.pricePerHour)}`;
 }

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, JobView, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Event } from '../../core/decision.ts';
+import type { WorkerId } from '../../core/spec.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 import { controllerEvery, keepController } from '../controller.ts';
@@ -36,7 +37,7 @@ export interface FollowOptions {
   readonly follower: Follower;
   readonly logs: LogStream | null;
   readonly query: LogQuery;
-  /** Tries up to this one are passed over, and of the later ones none. Without it: the newest try, and all that follow. */
+  /** Attempts up to this one are passed over, and of the later ones none. Without it: the newest, and all that follow. */
   readonly after?: number;
   /** Aborted when the user leaves. */
   readonly leave: AbortSignal;
@@ -64,9 +65,9 @@ export async function followJob(options: FollowOptions): Promise<FollowEnd> {
   // The first look asks too: whoever follows expects that somebody works.
   let controllerAt = shownAt - controllerEvery;
   let printedAt = shownAt;
-  /** The try whose log is being read. */
+  /** The attempt whose log is being read. */
   let attempt: number | null = null;
-  /** Tries up to this one have been asked for what they said. */
+  /** Attempts up to this one have been asked for what they said. */
   let asked = options.after ?? 0;
   let isFirst = true;
   let isBehind = false;
@@ -76,7 +77,7 @@ export async function followJob(options: FollowOptions): Promise<FollowEnd> {
     isBehind = printed === 'behind';
     if (printed !== 'nothing') printedAt = io.now();
   };
-  /** The newest try's files; before them those of tries that came and went between two looks. */
+  /** The newest attempt's files; before them those of attempts that came and went between two looks. */
   const logFiles = async (): Promise<readonly LogFile[]> => {
     const { query } = options;
     const newest = await client.logs(id, query);
@@ -92,9 +93,10 @@ export async function followJob(options: FollowOptions): Promise<FollowEnd> {
   };
   const findLogs = async (): Promise<void> => {
     if (logs === null) return;
+    logs.expect(workersOf(view, options.query));
     for (const file of await logFiles()) {
       if (options.after !== undefined && file.attempt !== null && file.attempt <= options.after) continue;
-      // Another try's log begins: what the last one still had to say comes first.
+      // Another attempt's log begins: what the last one still had to say comes first.
       if (attempt !== null && file.attempt !== null && file.attempt > attempt) {
         await logs.finish(io.now(), follower.clear);
         isFirst = false;
@@ -147,6 +149,13 @@ export async function followJob(options: FollowOptions): Promise<FollowEnd> {
     files.close();
     await logs?.close();
   }
+}
+
+/** The workers whose logs belong to the answer: those of the command, or of a setup step, which runs on all of them. */
+function workersOf(view: JobView, { step }: LogQuery): readonly WorkerId[] {
+  const attempt = view.attempts.findLast(({ workers }) => workers.length > 0);
+  if (step === undefined || step === 'command') return attempt?.workers ?? [];
+  return view.allocations.at(-1)?.workers.map(({ worker }) => worker) ?? [];
 }
 
 /**

@@ -28,7 +28,7 @@ function markOf(event: Event, view: Pick<JobView, 'spec'>): string | undefined {
       if (event.attempt === 1) return undefined;
       const wait = event.notBefore - event.at;
       const later = wait > 0 ? `, in ${lengthText(wait)}` : '';
-      return `try ${event.attempt} (stage ${event.stage}) on allocation ${event.allocation}${later}`;
+      return `attempt ${event.attempt} (stage ${event.stage}) on allocation ${event.allocation}${later}`;
     }
     case 'asked':
     case 'allocation_refused':

@@ -3,13 +3,14 @@
 
 import type { JobView } from '../../app/client.ts';
 import { countText, lengthText, stampText } from '../../app/figures.ts';
+import { reasonWords } from '../../app/history.ts';
 import { hour, minute, second, type Duration, type Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 import type { LogStream } from '../logs/stream.ts';
 import { createPainter } from '../painter.ts';
-import { cutEnd, padEnd } from '../render/cell.ts';
+import { cutEnd, padEnd, width, wrap } from '../render/cell.ts';
 import { inertWord } from '../render/inert.ts';
-import { glyph } from '../screen.ts';
+import { glyph, type Screen } from '../screen.ts';
 import { isSettled } from '../settled.ts';
 import type { Follower } from './loop.ts';
 import { createMarks } from './marks.ts';
@@ -92,7 +93,7 @@ function factOf(view: JobView): string {
       return `: ${placeOf(view)}`;
     case 'running': {
       const workers = view.attempts.at(-1)?.workers.length ?? 0;
-      return `: try ${view.attempt}, stage ${view.stage}${workers === 0 ? '' : `, ${countText(workers, 'worker')}`}`;
+      return `: attempt ${view.attempt}, stage ${view.stage}${workers === 0 ? '' : `, ${countText(workers, 'worker')}`}`;
     }
     case 'setup':
       return view.spec.steps.length === 0 ? '' : `: ${inertWord(view.spec.steps.map((step) => step.name).join(', '))}`;
@@ -150,8 +151,8 @@ function redrawn(cli: Cli, { logs }: ProgressOptions): Progress {
       const partials = (logs?.partial() ?? []).slice(0, mostPartials).map(({ worker, text }) => {
         return worker === null ? text : `[${worker}] ${text}`;
       });
-      const lines = [...partials, ...statusLines(view, now, screen)].slice(0, Math.max(1, rows - 1));
-      painter.draw(lines.map((line) => cutEnd(line, columns)));
+      const lines = [...partials.map((line) => cutEnd(line, columns)), ...statusLines(view, now, screen, columns)];
+      painter.draw(lines.slice(0, Math.max(1, rows - 1)).map((line) => cutEnd(line, columns)));
       drawnAt = now;
       isStale = false;
     },
@@ -170,38 +171,99 @@ function redrawn(cli: Cli, { logs }: ProgressOptions): Progress {
   };
 }
 
-/** While it runs one line is enough: the log itself is the news. Before that: what is waited for, part by part. */
-function statusLines(view: JobView, now: Instant, screen: Cli['screen']): readonly string[] {
-  const leave = `Ctrl-C leaves, the job goes on; back: jobman logs ${Number(view.id)} -f`;
-  const head = `${view.id} ${glyph(screen, view.phase)} ${inertWord(view.status)} ${lengthText(now - view.since)}`;
+/**
+ * While it runs one line is enough: the log itself is the news. Before that: what is waited for, part by part. Lines that
+ * are too long go on below their beginning.
+ */
+export function statusLines(
+  view: JobView,
+  now: Instant,
+  screen: Pick<Screen, 'unicode'>,
+  columns: number,
+): readonly string[] {
+  const head = ` ${view.id} ${glyph(screen, view.phase)} ${inertWord(view.status)} ${lengthText(now - view.since)}`;
   if (view.phase === 'running') {
-    const attempt = view.attempts.at(-1);
-    const workers = attempt === undefined ? '' : `, ${countText(attempt.workers.length, 'worker')}`;
-    return [` ${head}, try ${view.attempt}${workers}   ${leave}`];
+    const count = view.attempts.at(-1)?.workers.length ?? 0;
+    const attempt = `${head}, attempt ${view.attempt}`;
+    const full = `${attempt}${count === 0 ? '' : `, ${countText(count, 'worker')}`}${runFact(view)}`;
+    const line = width(full) <= columns ? full : `${attempt}${runFact(view)}`;
+    const whole = leaving(view)
+      .map((leave) => `${line}   ${leave}`)
+      .find((text) => width(text) <= columns);
+    return whole === undefined ? [line, ` ${leaveLine(view, columns - 1)}`] : [whole];
   }
-  return [` ${head}: ${inertWord(view.reason)}`, ...partLines(view, now), ` ${leave}`];
+  const parts = partsOf(view, now).flatMap((part) => partLines(part, columns));
+  return [`${head}${headFact(view)}`, ...parts, ` ${leaveLine(view, columns - 1)}`];
 }
 
-function partLines(view: JobView, now: Instant): readonly string[] {
+/** How to leave and to come back, from the fullest way to say it to the shortest. */
+function leaving(view: JobView): readonly [string, ...string[]] {
+  const back = `jobman logs ${Number(view.id)} -f`;
+  return [`Ctrl-C leaves, the job goes on; back: ${back}`, `Ctrl-C leaves; back: ${back}`, `back: ${back}`];
+}
+
+function leaveLine(view: JobView, columns: number): string {
+  const ways = leaving(view);
+  return ways.find((way) => width(way) <= columns) ?? ways.at(-1) ?? '';
+}
+
+/** While it runs, whatever its row says that is not its age: nobody answers, it was preempted before. */
+function runFact(view: JobView): string {
+  return /^\S+(,|$)/.test(view.reason) ? '' : `: ${inertWord(view.reason)}`;
+}
+
+/** Why it recovers or ends. Of a job that comes up the parts below say all. */
+function headFact(view: JobView): string {
+  const ending = view.attempts.findLast(({ reason }) => reason !== null)?.reason ?? null;
+  if (view.phase === 'recovering' && ending !== null) return `: ${reasonWords[ending]}`;
+  return view.phase === 'stopping' ? `: ${inertWord(view.reason)}` : '';
+}
+
+/** One part of what is waited for: since when, and what is known of it. */
+interface Part {
+  readonly label: string;
+  readonly length: Duration | null;
+  readonly text: string;
+}
+
+function partsOf(view: JobView, now: Instant): readonly Part[] {
   const attempt = view.attempts.at(-1);
-  const next = part('next', null, view.why.next);
-  if (attempt === undefined || attempt.reason !== null) return [...because(view), next];
+  const when = view.why.nextAt !== null && view.why.nextAt > now ? `, in ${lengthText(view.why.nextAt - now)}` : '';
+  const next: Part = { label: 'next', length: null, text: `${view.why.next}${when}` };
+  // What is on its way out is said before what comes in its place.
+  const leaves = view.allocations.flatMap(({ name, released, gone, says }): readonly Part[] =>
+    released === null || gone !== null
+      ? []
+      : [{ label: 'release', length: now - released, text: `${name} ${says ?? ''}` }],
+  );
+  if (attempt === undefined) return [...because(view), next];
+  if (attempt.reason !== null) return leaves.length > 0 ? [...leaves, next] : [...because(view), next];
+
   const allocation = view.allocations.find((candidate) => candidate.allocation === attempt.allocation);
   const ready = allocation?.ready ?? null;
   const readyAt = ready === null ? null : Math.max(ready, attempt.created);
-  if (readyAt === null) return [part('capacity', now - attempt.created, view.why.because ?? placeOf(view)), next];
-
-  const rows = [part('capacity', readyAt - attempt.created, `${placeOf(view)}: ready`)];
+  const place = placeOf(view);
+  if (readyAt === null) {
+    const says = allocation?.says ?? null;
+    const text = says === null ? place : `${place}: ${says}`;
+    return [...leaves, { label: 'capacity', length: now - attempt.created, text }, next];
+  }
+  const parts: Part[] = [
+    { label: 'capacity', length: readyAt - attempt.created, text: `${place}: ${allocation?.says ?? 'ready'}` },
+  ];
   if (view.spec.steps.length > 0) {
     const steps = view.spec.steps.map((step) => step.name).join(', ');
-    rows.push(part('setup', (attempt.started ?? now) - readyAt, steps));
+    const failing = attempt.started === null && /failed/.test(view.reason) ? `; ${view.reason}` : '';
+    parts.push({ label: 'setup', length: (attempt.started ?? now) - readyAt, text: `${steps}${failing}` });
   }
-  return [...rows, part('command', attempt.started === null ? null : now - attempt.started, workersPhrase(view))];
+  const command = `${workersPhrase(view)}${attempt.how === 'resume' ? ', from the last checkpoint' : ''}`;
+  parts.push({ label: 'command', length: attempt.started === null ? null : now - attempt.started, text: command });
+  return [...leaves, ...parts];
 }
 
 /** An attempt that is being ended has no parts any more; what is still waited for is in the evidence. */
-function because(view: JobView): readonly string[] {
-  return view.why.because === null ? [] : [part('because', null, view.why.because)];
+function because(view: JobView): readonly Part[] {
+  return view.why.because === null ? [] : [{ label: 'because', length: null, text: view.why.because }];
 }
 
 function workersPhrase(view: JobView): string {
@@ -210,6 +272,14 @@ function workersPhrase(view: JobView): string {
   return workers === 'all' ? 'on all workers' : `on ${countText(workers.length, 'worker')}`;
 }
 
-function part(label: string, length: Duration | null, text: string): string {
-  return `   ${padEnd(label, 10)}${padEnd(length === null ? '' : lengthText(length), 7)}${inertWord(text)}`;
+function partLines({ label, length, text }: Part, columns: number): readonly string[] {
+  const front = `   ${padEnd(label, 10)}${padEnd(length === null ? '' : lengthText(length), 7)}`;
+  const clean = inertWord(text);
+  if (width(front) + width(clean) <= columns) return [front + clean];
+  // Where little room is left beside the label, the text stands below it.
+  const isNarrow = columns < 60;
+  const indent = ' '.repeat(isNarrow ? 5 : width(front));
+  const lines = wrap(clean, columns - indent.length).split('\n');
+  if (isNarrow) return [front.trimEnd(), ...lines.map((line) => indent + line)];
+  return lines.map((line, index) => (index === 0 ? front : indent) + line);
 }

@@ -22,6 +22,8 @@ export interface LogRules extends LineRules {
 }
 
 export interface LogStream {
+  /** These workers will have logs here, so that the column of their numbers is wide enough from the first line on. */
+  expect(workers: readonly WorkerId[]): void;
   /**
    * Begins to read a file; one that is read already is left alone. `isFirst` says that `tail` holds for it. False when
    * it is not there (yet). Throws JobmanError when it may not be read.
@@ -75,6 +77,7 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
     rules.grep !== undefined && rules.tail !== undefined && !rules.follow ? new Map<Source, Piece[]>() : null;
   // The last matches of each worker are found out one by one.
   const fold = rules.fold && lastMatches === null;
+  let expected: readonly WorkerId[] = [];
   /** The number in front of a worker's lines is made once. */
   let fronts = new Map<Source, string>();
 
@@ -105,12 +108,16 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
 
   function frontOf(from: Source | readonly Source[]): string {
     if (!rules.numbered) return '';
-    if (!('queue' in from)) return frontText(workersOf(from), workersOf(sources), rules);
+    if (!('queue' in from)) return frontText(workersOf(from), workersKnown(), rules);
     const known = fronts.get(from);
     if (known !== undefined) return known;
-    const front = frontText(workersOf([from]), workersOf(sources), rules);
+    const front = frontText(workersOf([from]), workersKnown(), rules);
     fronts.set(from, front);
     return front;
+  }
+
+  function workersKnown(): readonly WorkerId[] {
+    return [...new Set([...workersOf(sources), ...expected])];
   }
 
   async function write(): Promise<void> {
@@ -171,6 +178,11 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
   }
 
   return {
+    expect(workers) {
+      if (workers.length === expected.length) return;
+      expected = workers;
+      fronts = new Map();
+    },
     async add({ path, worker, attempt }, isFirst) {
       if (sources.some((source) => source.path === path)) return true;
       const file = await openLog(path);

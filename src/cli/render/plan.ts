@@ -1,7 +1,7 @@
 // What `create --dry-run` says.
 
 import type { Plan } from '../../app/client.ts';
-import { priceText } from '../../app/figures.ts';
+import { costText } from '../../app/cost.ts';
 import { labelled } from './show.ts';
 
 export function planLines(plan: Plan, columns: number | null): readonly string[] {
@@ -13,7 +13,7 @@ export function planLines(plan: Plan, columns: number | null): readonly string[]
   list('asks', plan.asks);
   rows.push([
     'price',
-    plan.pricePerHour === null ? 'not known' : `${priceText(plan.pricePerHour)} while it is ready, estimated`,
+    plan.pricePerHour === null ? 'not known' : `${costText(plan, plan.pricePerHour)}, while it is ready`,
   ]);
   list('setup', plan.steps);
   list('command', plan.command.trimEnd().split('\n'));

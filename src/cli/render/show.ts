@@ -1,7 +1,8 @@
-// One job on one screen: its sentence, where it is, its tries, its workers.
+// One job on one screen: its sentence, where it is, its attempts, its workers.
 
 import type { AllocationView, AttemptView, JobView, WorkerView } from '../../app/client.ts';
-import { ageText, lengthText, momentText, priceText } from '../../app/figures.ts';
+import { costText } from '../../app/cost.ts';
+import { ageText, countText, lengthText, momentText } from '../../app/figures.ts';
 import type { Instant } from '../../core/time.ts';
 import { glyph, inPhaseStyle, type Ink } from '../screen.ts';
 import { cutEnd, padEnd, padStart, width, wrap } from './cell.ts';
@@ -15,14 +16,14 @@ export interface ShowLayout {
   readonly now: Instant;
 }
 
-/** Workers and tries beyond this many are counted, not listed; `--json` has all. */
+/** Workers and attempts beyond this many are counted, not listed; `--json` has all. */
 const mostRows = 20;
 
 export function showLines(view: JobView, layout: ShowLayout): readonly string[] {
   return [
     heading(view, layout),
     ...facts(view, layout),
-    ...tries(view, layout),
+    ...attempts(view, layout),
     ...workers(view, layout),
     commands(view),
   ];
@@ -30,7 +31,7 @@ export function showLines(view: JobView, layout: ShowLayout): readonly string[] 
 
 function heading(view: JobView, layout: ShowLayout): string {
   const status = `${glyph(layout, view.phase)} ${inertWord(view.status)} for ${lengthText(layout.now - view.since)}`;
-  const attempt = view.attempt === 0 ? '' : `try ${view.attempt}, stage ${view.stage}`;
+  const attempt = view.attempt === 0 ? '' : `attempt ${view.attempt}, stage ${view.stage}`;
   const name = `${view.id} ${inertWord(view.name)} (${inertWord(view.user)})`;
   return [layout.ink('bold', name), inPhaseStyle(layout.ink, view.phase, status), attempt].filter(Boolean).join('  ');
 }
@@ -39,8 +40,7 @@ function facts(view: JobView, layout: ShowLayout): readonly string[] {
   const rows: (readonly [string, string])[] = [['why', view.why.sentence]];
   if (view.why.because !== null) rows.push(['because', view.why.because]);
   rows.push(['next', view.why.next], ['where', where(view, layout)]);
-  if (view.pricePerHour !== null)
-    rows.push(['cost', `${priceText(view.pricePerHour)}, estimated, for what it holds now`]);
+  if (view.pricePerHour !== null) rows.push(['cost', `${costText(view, view.pricePerHour)}, for what it holds now`]);
   if (view.tags.length > 0) rows.push(['tags', view.tags.join(', ')]);
   rows.push(['files', view.folder]);
   return labelled(rows, layout.columns);
@@ -76,7 +76,7 @@ function allocationPhrase(allocation: AllocationView, layout: ShowLayout): strin
   return null;
 }
 
-function tries(view: JobView, layout: ShowLayout): readonly string[] {
+function attempts(view: JobView, layout: ShowLayout): readonly string[] {
   if (view.attempts.length === 0) return [];
   const shown = view.attempts.slice(-mostRows);
   const rows = shown.map((attempt) => {
@@ -85,17 +85,19 @@ function tries(view: JobView, layout: ShowLayout): readonly string[] {
     const cells = [String(attempt.attempt), String(attempt.stage), String(attempt.allocation)];
     return [...cells, ...[waited, setup, ran].map((span) => (span === null ? '-' : lengthText(span))), ended(attempt)];
   });
-  const title = ['TRY', 'STAGE', 'ALLOCATION', 'WAITED', 'SETUP', 'RAN', 'ENDED'];
+  const title = ['ATTEMPT', 'STAGE', 'ALLOCATION', 'WAITED', 'SETUP', 'RAN', 'ENDED'];
   const lines = aligned(
     [title, ...rows],
     ['right', 'right', 'right', 'right', 'right', 'right', 'left'],
     layout.columns,
   );
   const earlier = view.attempts.length - shown.length;
-  return earlier === 0 ? lines : [...lines, `${earlier} earlier tries: jobman history ${Number(view.id)}`];
+  return earlier === 0
+    ? lines
+    : [...lines, `${countText(earlier, 'earlier attempt')}: jobman history ${Number(view.id)}`];
 }
 
-/** How long a try waited for its capacity, was set up, and ran; null for what has not begun. */
+/** How long an attempt waited for its capacity, was set up, and ran; null for what has not begun. */
 function spans(
   attempt: AttemptView,
   ready: Instant | null,

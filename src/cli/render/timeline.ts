@@ -16,9 +16,9 @@ const scales: readonly Duration[] = [
   ...[1, 2, 7, 30].map((count) => count * day),
 ];
 
-const margin = 6;
+const margin = 8;
 
-/** Three lines: the hours, the bar, the numbers of the tries; and what the marks mean. `[]` when nothing was tried yet. */
+/** Three lines: the hours, the bar, the numbers of the attempts; and what the marks mean. `[]` before the first. */
 export function timelineLines(
   life: {
     readonly createdAt: Instant;
@@ -64,7 +64,7 @@ export function timelineLines(
   return [
     (indent + ruler(from, scale, count)).trimEnd(),
     (indent + bar.map((kind) => (kind === null ? ' ' : marks[kind])).join('')).trimEnd(),
-    ('try'.padEnd(margin) + numbers.join('')).trimEnd(),
+    ('attempt'.padEnd(margin) + numbers.join('')).trimEnd(),
     `one column is ${scaleText(scale)}, UTC; . capacity  + setup  > running  ! ended or lost`,
   ];
 }

@@ -248,6 +248,7 @@ export function view(different: Partial<JobView> = {}): JobView {
     createdAt: now - 14 * 3_600_000,
     since: now - 125 * 60_000,
     pricePerHour: null,
+    pretended: false,
   };
   return {
     ...row,

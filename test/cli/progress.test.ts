@@ -1,0 +1,150 @@
+/** The block at the end of a terminal while a job is followed: what is true of each moment, at several widths. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { AllocationView, AttemptView, JobView } from '../../src/app/client.ts';
+import { statusLines } from '../../src/cli/follow/progress.ts';
+import { now, view } from './support/pretend.ts';
+
+const second = 1_000;
+const unicode = { unicode: true };
+
+function allocation(number: number, different: Partial<AllocationView>): AllocationView {
+  return {
+    allocation: number,
+    name: `iris-000042-${number}`,
+    ownership: 'owned',
+    state: 'waiting',
+    says: null,
+    requested: now - 20 * second,
+    ready: null,
+    released: null,
+    gone: null,
+    workers: [],
+    ...different,
+  };
+}
+
+function attempt(number: number, different: Partial<AttemptView>): AttemptView {
+  return {
+    attempt: number,
+    stage: number - 1,
+    how: number === 1 ? 'fresh' : 'resume',
+    allocation: number,
+    workers: [0, 1],
+    created: now - 20 * second,
+    started: null,
+    ended: null,
+    reason: null,
+    evidence: null,
+    ...different,
+  };
+}
+
+const why = { id: '000042', sentence: '', because: 'the cloud took it', rule: null, next: 'it goes on', nextAt: null };
+const spec = { ...view().spec, steps: [{ name: 'files' }, { name: 'gcsfuse' }] } as unknown as JobView['spec'];
+
+const queued = view({
+  phase: 'queued',
+  reason: 'waits for capacity, 8s',
+  since: now - 8 * second,
+  attempts: [attempt(1, { created: now - 8 * second })],
+  allocations: [allocation(1, { says: 'CREATING since 21 Nov 08:20:06 UTC, 8s ago' })],
+  why,
+  spec,
+});
+const told = {
+  state: 'releasing',
+  released: now - 8 * second,
+  says: 'told to go 8s ago (DELETING), not seen gone yet',
+};
+const preempted = view({
+  ...queued,
+  phase: 'recovering',
+  status: 'recovering',
+  reason: 'preempted, 8s ago',
+  attempts: [attempt(1, { started: now - 15 * second, reason: 'preempted' })],
+  allocations: [allocation(1, { ...told, ready: now - 18 * second })],
+});
+const next = attempt(2, { created: now - 4 * second });
+const replaced = view({
+  ...preempted,
+  attempts: [attempt(1, { started: now - 15 * second, reason: 'preempted', ended: now - 4 * second }), next],
+  allocations: [
+    allocation(1, { gone: now - 4 * second }),
+    allocation(2, { says: 'WAITING_FOR_RESOURCES since 21 Nov 08:20:10 UTC, 4s ago' }),
+  ],
+});
+const setUp = view({
+  ...replaced,
+  allocations: [allocation(1, { gone: now - 4 * second }), allocation(2, { ready: now - second, state: 'ready' })],
+});
+const running = view({ ...setUp, phase: 'running', status: 'running', reason: '8s, 1 preemption', attempt: 2 });
+
+suite('at 100 columns', () => {
+  const shown = (job: JobView) => statusLines(job, now, unicode, 100);
+  const leave = ' Ctrl-C leaves, the job goes on; back: jobman logs 42 -f';
+
+  test('a job that waits for capacity says what the cloud says, and each age once', () => {
+    assert.deepEqual(shown(queued), [
+      ' 000042 ◌ queued 8s',
+      '   capacity  8s     v5litepod-16 spot us-west4-a: CREATING since 21 Nov 08:20:06 UTC, 8s ago',
+      '   next             it goes on',
+      leave,
+    ]);
+  });
+
+  test('a preempted one says that the old TPU is on its way out, and not that it is ready', () => {
+    assert.deepEqual(shown(preempted), [
+      ' 000042 ↻ recovering 8s: preempted',
+      '   release   8s     iris-000042-1 told to go 8s ago (DELETING), not seen gone yet',
+      '   next             it goes on',
+      leave,
+    ]);
+  });
+
+  test('then that the next one is asked for, and when that is there, where it goes on', () => {
+    assert.deepEqual(shown(replaced).slice(1, -2), [
+      '   capacity  4s     v5litepod-16 spot us-west4-a: WAITING_FOR_RESOURCES since 21 Nov 08:20:10 UTC,',
+      '                    4s ago',
+    ]);
+    assert.deepEqual(shown(setUp).slice(1, -1), [
+      '   capacity  3s     v5litepod-16 spot us-west4-a: ready',
+      '   setup     1s     files, gcsfuse',
+      '   command          on all workers, from the last checkpoint',
+    ]);
+  });
+
+  test('a step that fails is named beside the setup', () => {
+    const failing = view({ ...setUp, reason: 'docker failed, 2 times' });
+    assert.ok(shown(failing).includes('   setup     1s     files, gcsfuse; docker failed, 2 times'));
+  });
+
+  test('one that runs takes a line, with what is not as it should be', () => {
+    assert.deepEqual(shown(running), [` 000042 ▸ running 8s, attempt 2, 2 workers  ${leave}`]);
+    const silent = view({ ...running, reason: 'no answer for 2m' });
+    assert.equal(shown(silent)[0]?.slice(0, 60), ' 000042 ▸ running 8s, attempt 2, 2 workers: no answer for 2m');
+  });
+});
+
+suite('on a narrow terminal', () => {
+  for (const columns of [80, 60, 50, 40]) {
+    test(`nothing is wider than ${columns} columns, and no word is lost`, () => {
+      for (const job of [queued, preempted, replaced, setUp, running]) {
+        const lines = statusLines(job, now, unicode, columns);
+        for (const line of lines) assert.ok(line.length <= columns, line);
+        const words = lines.join(' ').replaceAll(/\s+/g, ' ');
+        for (const { says, gone } of job.allocations)
+          if (gone === null && says !== null) assert.ok(words.includes(says), words);
+        assert.match(words, /back: jobman logs 42 -f$/);
+      }
+    });
+  }
+
+  test('a part stands below its label', () => {
+    assert.deepEqual(statusLines(replaced, now, unicode, 50).slice(1, 4), [
+      '   capacity  4s',
+      '     v5litepod-16 spot us-west4-a:',
+      '     WAITING_FOR_RESOURCES since 21 Nov 08:20:10',
+    ]);
+  });
+});
