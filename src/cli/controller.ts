@@ -31,11 +31,15 @@ export async function keepController(cli: Cli, client: Client): Promise<void> {
 /**
  * After a look at jobs: a controller that was killed is replaced, so that the next command of whatever kind brings it back.
  * One that left or was stopped takes its file with it and is not missed here, unless a command that wanted one was itself
- * ended (a second Ctrl-C) after it had knocked and before it could start one.
+ * ended (a second Ctrl-C) after it had knocked and before it could start one. `isNeeded`: something that was shown is not
+ * settled; then a stopped controller is at least told of, since what was shown is what was last seen.
  */
-export async function replaceKilled(cli: Cli, client: Client): Promise<void> {
+export async function replaceKilled(cli: Cli, client: Client, isNeeded = false): Promise<void> {
   const { home } = cli.services;
   if (existsSync(join(home, 'controller.json')) || hasKnock(join(home, 'wake'))) await keepController(cli, client);
+  else if (isNeeded) {
+    cli.note('No controller runs: this is what was last seen, and nobody acts on it. Start one: jobman controller start');
+  }
 }
 
 /** True when a wake file lies there that no controller has taken. */

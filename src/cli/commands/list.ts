@@ -40,7 +40,7 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
     cli.note(footer(jobs, query));
   }
   for (const note of jobs.notes) cli.note(`note: ${note}`);
-  if (jobs.rows.some((row) => !isSettled(row))) await replaceKilled(cli, client);
+  if (jobs.rows.some((row) => !isSettled(row))) await replaceKilled(cli, client, true);
   return exitCode.ok;
 }
 

@@ -31,6 +31,6 @@ export async function show(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: re
     isFirst = false;
     return exitCode.ok;
   });
-  if (isAlive) await replaceKilled(cli, client);
+  if (isAlive) await replaceKilled(cli, client, true);
   return code;
 }
