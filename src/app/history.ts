@@ -83,10 +83,12 @@ export function ruleText(
   return `${job.spec.recovery.preset}: ${reasonWords[reason]} -> ${answer}${budget}`;
 }
 
-/** What a reason rests on: the phrase, and the line of the log that said so. */
+/** What a reason rests on: the phrase, the line of the log that said so, and the cloud's own words. */
 export function evidenceText(evidence: Evidence): string {
   const line = evidence.line === undefined ? '' : `; its log says "${evidence.line.trim()}"`;
-  return `${sentencePart(evidence.detail)}${line}`;
+  const raw =
+    evidence.raw === undefined || evidence.detail.includes(evidence.raw) ? '' : `; it says "${evidence.raw.trim()}"`;
+  return `${sentencePart(evidence.detail)}${line}${raw}`;
 }
 
 /** `v5litepod-16 spot in us-west4-a`, or `this machine`. */
@@ -106,7 +108,7 @@ export const reasonWords: Readonly<Record<Reason, string>> = {
   stopped: 'stopped',
   preempted: 'preempted',
   unreachable: 'unreachable',
-  allocation_failed: 'no capacity',
+  allocation_failed: 'allocation failed',
   setup_failed: 'setup failed',
   command_failed: 'command failed',
   hung: 'hung',

@@ -7,29 +7,47 @@ import { ageText, countText, momentText } from './figures.ts';
 import { sentencePart } from './history.ts';
 
 /**
- * What is said of an allocation that is not ready for the job, or not gone yet: `WAITING_FOR_RESOURCES since …, 10m ago`.
- * Null when there is nothing to add: it is ready, or gone, or nothing was asked yet.
+ * What is said of an allocation that is not ready for the job, or not gone yet, in short and without its name:
+ * `WAITING_FOR_RESOURCES for 10m`. Null when there is nothing to add: it is ready, or gone, or nothing was asked yet.
  */
 export function sayingOf(job: Job, allocation: Allocation, now: Instant): string | null {
-  if (allocation.goneAt !== null) return null;
-  if (allocation.releasedAt !== null) return leaving(allocation, allocation.releasedAt, now);
-  const attempt = openAttempt(job);
-  if (attempt?.allocation !== allocation.ordinal) return null;
-  if (allocation.silentSince !== null) return `has not answered since ${momentText(allocation.silentSince)}`;
-  if (allocation.readyAt !== null && allocation.seen?.state !== 'interrupted') return null;
-  return coming(job, attempt, allocation, now);
+  const { seen } = allocation;
+  switch (stageOf(job, allocation)) {
+    case 'leaving':
+      return `${seen === null || seen.detail === '' ? 'told to go' : seen.detail}, not seen gone yet${lastAnswer(allocation)}`;
+    case 'silent':
+      return `no answer for ${ageText(now - (allocation.silentSince ?? now))}`;
+    case 'refused':
+      return refusal(job, allocation, now);
+    case 'coming':
+      return seen === null ? asked(allocation, now) : `${wordOf(seen)} for ${ageText(now - seen.at)}`;
+    case 'quiet':
+      return null;
+  }
 }
 
-/** The same as evidence, where the allocation is not named beside it. */
+/** The same as evidence, with its name and with moments: `vit-000042-1 WAITING_FOR_RESOURCES since 20 Nov 12:01:00 UTC, 10m ago`. */
 export function evidenceOf(job: Job, allocation: Allocation, now: Instant): string | null {
-  const said = sayingOf(job, allocation, now);
-  const isRefusal = allocation.releasedAt === null && isRefused(job, allocation);
-  return said === null || isRefusal ? said : `${allocation.name} ${said}`;
-}
-
-/** A refusal speaks of the request, and every other word of the allocation by its name. */
-function isRefused(job: Job, allocation: Allocation): boolean {
-  return allocation.lastFailure !== null || (allocation.seen === null && lastInVain(job, openAttempt(job)) !== null);
+  const { name, seen } = allocation;
+  switch (stageOf(job, allocation)) {
+    case 'leaving': {
+      const word = seen === null || seen.detail === '' ? '' : ` (${seen.detail})`;
+      const ago = ageText(now - (allocation.releasedAt ?? now));
+      return `${name} told to go ${ago} ago${word}, not seen gone yet${lastAnswer(allocation)}`;
+    }
+    case 'silent':
+      return `${name} has not answered since ${momentText(allocation.silentSince ?? now)}`;
+    case 'refused':
+      // A refusal speaks of the request, and every other word of the allocation.
+      return refusal(job, allocation, now);
+    case 'coming': {
+      if (seen !== null) return `${name} ${wordOf(seen)} since ${momentText(seen.at)}, ${ageText(now - seen.at)} ago`;
+      const said = asked(allocation, now);
+      return said === null ? null : `${name} ${said}`;
+    }
+    case 'quiet':
+      return null;
+  }
 }
 
 /** How the newest of those that came to nothing before this one was refused. */
@@ -37,26 +55,37 @@ export function lastInVain(job: Job, attempt: Attempt | undefined): Allocation['
   return attempt === undefined ? null : (inVain(job, attempt).at(-1)?.lastFailure ?? null);
 }
 
-function coming(job: Job, attempt: Attempt, allocation: Allocation, now: Instant): string | null {
-  const { lastFailure, seen, requestFailures, requestedAt } = allocation;
-  const before = lastInVain(job, attempt);
-  if (lastFailure === null && seen === null && before !== null) {
-    const count = countText(inVain(job, attempt).length, 'allocation');
-    return `${sentencePart(before.error.message)}, ${ageText(now - before.at)} ago; ${count} in vain`;
-  }
-  if (lastFailure !== null) {
-    const requests = requestFailures > 1 ? `; ${countText(requestFailures, 'request')} in vain` : '';
-    return `${sentencePart(lastFailure.error.message)}, ${ageText(now - lastFailure.at)} ago${requests}`;
-  }
-  if (seen !== null) {
-    const said = seen.detail === '' ? seen.state : seen.detail;
-    return `${said} since ${momentText(seen.at)}, ${ageText(now - seen.at)} ago`;
-  }
+type Stage = 'leaving' | 'silent' | 'refused' | 'coming' | 'quiet';
+
+/** Ordered: the first that holds says what there is to say. */
+function stageOf(job: Job, allocation: Allocation): Stage {
+  if (allocation.goneAt !== null) return 'quiet';
+  if (allocation.releasedAt !== null) return 'leaving';
+  const attempt = openAttempt(job);
+  if (attempt?.allocation !== allocation.ordinal) return 'quiet';
+  if (allocation.silentSince !== null) return 'silent';
+  if (allocation.readyAt !== null) return allocation.seen?.state === 'interrupted' ? 'coming' : 'quiet';
+  if (allocation.lastFailure !== null) return 'refused';
+  return allocation.seen === null && lastInVain(job, attempt) !== null ? 'refused' : 'coming';
+}
+
+function refusal(job: Job, { lastFailure, requestFailures }: Allocation, now: Instant): string {
+  const attempt = openAttempt(job);
+  const newest = lastFailure ?? lastInVain(job, attempt);
+  if (newest === null || attempt === undefined) throw new Error(`job ${job.id} was refused nothing`);
+  const said = `${sentencePart(newest.error.message)}, ${ageText(now - newest.at)} ago`;
+  if (lastFailure === null) return `${said}; ${countText(inVain(job, attempt).length, 'allocation')} in vain`;
+  return requestFailures > 1 ? `${said}; ${countText(requestFailures, 'request')} in vain` : said;
+}
+
+function wordOf({ state, detail }: NonNullable<Allocation['seen']>): string {
+  return detail === '' ? state : detail;
+}
+
+function asked({ requestedAt }: Allocation, now: Instant): string | null {
   return requestedAt === null ? null : `asked ${ageText(now - requestedAt)} ago, not seen yet`;
 }
 
-function leaving({ seen, lastFailure }: Allocation, releasedAt: Instant, now: Instant): string {
-  const word = seen === null || seen.detail === '' || seen.at < releasedAt ? '' : ` (${seen.detail})`;
-  const failed = lastFailure === null ? '' : `, last answer: ${sentencePart(lastFailure.error.message)}`;
-  return `told to go ${ageText(now - releasedAt)} ago${word}, not seen gone yet${failed}`;
+function lastAnswer({ lastFailure }: Allocation): string {
+  return lastFailure === null ? '' : `, last answer: ${sentencePart(lastFailure.error.message)}`;
 }

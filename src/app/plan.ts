@@ -89,8 +89,9 @@ function rulesOf(spec: JobSpec): readonly string[] {
   const { preemptions, failures } = recovery.budget;
   return [
     `rule ${recovery.preset}: ${countText(preemptions, 'preemption')} and ${countText(failures, 'failure')} allowed`,
-    ...rows,
+    // What the log says is asked first, so it is told first.
     ...byLog,
+    ...rows,
   ];
 }
 

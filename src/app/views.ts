@@ -25,7 +25,7 @@ import { sayingOf } from './outside.ts';
 export const reasonLongest = 28;
 
 /** Raise this when a row gets another field or other words: rows that were kept of ended jobs are then made anew. */
-export const rowVersion = 2;
+export const rowVersion = 3;
 
 /** The row of a job at that moment. */
 export function jobRow(job: Job, now: Instant): JobRow {

@@ -131,7 +131,7 @@ function nextForCapacity(
   if (again !== null) return { next: `it is asked for again${limit}`, nextAt: again };
   const kind = allocation.lastFailure?.error.kind;
   if (kind !== undefined && isPermanent(kind)) return { next: 'nothing more is asked: the job ends', nextAt: null };
-  return { next: `the controller keeps looking, and sets it up when it is there${limit}`, nextAt: null };
+  return { next: `it is set up as soon as it is there${limit}`, nextAt: null };
 }
 
 // ------------------------------------------------------------------------------------------ coming up
@@ -277,7 +277,7 @@ function whyRecovering(job: Job, events: readonly Event[], now: Instant): Answer
       sentence: `${job.id} is recovering: ${sentence}; what is left of it is being ended${inSentence(hindrance)}.`,
       because,
       rule,
-      next: hindrance?.next ?? 'the next attempt begins once nothing of this one can be alive',
+      next: hindrance?.next ?? 'the next attempt begins when nothing of it is alive',
       nextAt: hindrance?.nextAt ?? null,
     };
   }

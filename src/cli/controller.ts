@@ -38,7 +38,9 @@ export async function replaceKilled(cli: Cli, client: Client, isNeeded = false):
   const { home } = cli.services;
   if (existsSync(join(home, 'controller.json')) || hasKnock(join(home, 'wake'))) await keepController(cli, client);
   else if (isNeeded) {
-    cli.note('No controller runs: this is what was last seen, and nobody acts on it. Start one: jobman controller start');
+    cli.note(
+      'No controller runs: this is what was last seen, and nobody acts on it. Start one: jobman controller start',
+    );
   }
 }
 

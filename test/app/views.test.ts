@@ -95,7 +95,7 @@ const cases: readonly Case[] = [
     why: {
       sentence: '000042 is queued: it waits for v5litepod-16 spot in us-west4-a.',
       because: 'vit-000042-1 WAITING_FOR_RESOURCES since 20 Nov 12:01:00 UTC, 10m ago',
-      next: 'the controller keeps looking, and sets it up when it is there; it gives up in 49m, by its limit on waiting',
+      next: 'it is set up as soon as it is there; it gives up in 49m, by its limit on waiting',
     },
   },
   {
@@ -442,7 +442,7 @@ const cases: readonly Case[] = [
     price: 4,
     why: {
       because:
-        'exit 1; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC; vit-000042-1 told to go 1m ago, not seen gone yet',
+        'exit 1; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC; vit-000042-1 told to go 1m ago (READY), not seen gone yet',
       next: 'the controller looks until its v5litepod-16 is seen gone',
     },
   },
@@ -546,7 +546,7 @@ const cases: readonly Case[] = [
     now: noon + 2 * hour,
     phase: 'failed',
     reason: 'not allowed',
-    why: { sentence: '000042 failed (no capacity) 1h ago.' },
+    why: { sentence: '000042 failed (allocation failed) 1h ago.' },
   },
 ];
 
@@ -606,14 +606,14 @@ test('an allocation says what the cloud last said of it, while there is somethin
   assert.deepEqual(says(living(aJob(), [{}], [{}])), ['asked 2h ago, not seen yet']);
   assert.deepEqual(says(living(aJob(), [ready], [running])), [null]);
   assert.deepEqual(says(living(aJob(), [{ ...ready, silentSince: noon + hour, silentWho: 'worker' }], [running])), [
-    'has not answered since 20 Nov 13:00:00 UTC',
+    'no answer for 1h',
   ]);
   const leaving = { ...ready, releasedAt: noon + hour };
   const coming = { seen: { state: 'waiting', detail: 'CREATING', at: noon + hour } } as const;
   assert.deepEqual(says(living(aJob(), [gone, leaving, coming], [running, running, {}])), [
     null,
-    'told to go 1h ago, not seen gone yet',
-    'CREATING since 20 Nov 13:00:00 UTC, 1h ago',
+    'READY, not seen gone yet',
+    'CREATING for 1h',
   ]);
 });
 

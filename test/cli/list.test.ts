@@ -19,7 +19,10 @@ suite('list', () => {
     assert.deepEqual(headings(out), all);
     assert.ok(out.includes(name));
     assert.ok(!out.includes('\u001b'), 'No colour reaches a pipe.');
-    assert.equal(err, '4 jobs\n');
+    assert.equal(
+      err,
+      '4 jobs\nNo controller runs: this is what was last seen, and nobody acts on it. Start one: jobman controller start\n',
+    );
   });
 
   for (const [columns, expected] of [

@@ -234,7 +234,7 @@ function partsOf(view: JobView, now: Instant): readonly Part[] {
   const leaves = view.allocations.flatMap(({ name, released, gone, says }): readonly Part[] =>
     released === null || gone !== null
       ? []
-      : [{ label: 'release', length: now - released, text: `${name} ${says ?? ''}` }],
+      : [{ label: 'release', length: now - released, text: `${name}: ${says ?? ''}` }],
   );
   if (attempt === undefined) return [...because(view), next];
   if (attempt.reason !== null) return leaves.length > 0 ? [...leaves, next] : [...because(view), next];
