@@ -124,7 +124,11 @@ function strayText(job: Job): string {
 
 /** What a stopped job keeps, what that costs, and how to let it go. */
 function holdText(job: Job, number: number): string {
-  if (job.spec.capacity.ownership === 'standing' || keptAllocations(job).length === 0) return '';
+  const kept = keptAllocations(job);
+  if (job.spec.capacity.ownership === 'standing' || kept.length === 0) return '';
+  // A stop keeps what can be used. What is still being waited for is given back, and with it the place in the queue.
+  if (kept.every(({ readyAt }) => readyAt === null))
+    return ` Its ${acceleratorOf(job)} was not ready yet and is let go.`;
   const price = pricePerHour(job);
   const cost = price === null ? '' : `, which costs ${costOf(job.spec.capacity, price)}`;
   return ` It keeps its ${acceleratorOf(job)}${cost}; to let it go: jobman stop ${number} --release`;

@@ -176,6 +176,16 @@ test('lists narrow by owner, tag, name and phase, and count what they do not sho
   assert.equal((await desk.client.list({ phases: ['stopped'], all: true })).rows.length, 52);
 });
 
+test('stop says so when there is nothing ready that could be kept', async (t) => {
+  const desk = openDesk(t);
+  const id = await desk.create(tpuSpec());
+  await desk.lives(id, (job) =>
+    living(aJob(job.spec), [{ ...ready, readyAt: null, hosts: null, workers: null }], [{}]),
+  );
+  const { message } = await desk.client.ask(id, 'stop', { by: 'ada' });
+  assert.equal(message, 'Job 000001 (vit) is being stopped. Its v5litepod-16 was not ready yet and is let go.');
+});
+
 test('stop says what is kept, what it costs an hour and how to let it go', async (t) => {
   const desk = openDesk(t);
   const id = await desk.create(tpuSpec());
