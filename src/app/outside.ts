@@ -14,7 +14,7 @@ export function sayingOf(job: Job, allocation: Allocation, now: Instant): string
   const { seen } = allocation;
   switch (stageOf(job, allocation)) {
     case 'leaving':
-      return `${seen === null || seen.detail === '' ? 'told to go' : seen.detail}, not seen gone yet${lastAnswer(allocation)}`;
+      return `${leavingWord(allocation) ?? 'told to go'}, not seen gone yet${lastAnswer(allocation)}`;
     case 'silent':
       return `no answer for ${ageText(now - (allocation.silentSince ?? now))}`;
     case 'refused':
@@ -31,9 +31,9 @@ export function evidenceOf(job: Job, allocation: Allocation, now: Instant): stri
   const { name, seen } = allocation;
   switch (stageOf(job, allocation)) {
     case 'leaving': {
-      const word = seen === null || seen.detail === '' ? '' : ` (${seen.detail})`;
+      const word = leavingWord(allocation);
       const ago = ageText(now - (allocation.releasedAt ?? now));
-      return `${name} told to go ${ago} ago${word}, not seen gone yet${lastAnswer(allocation)}`;
+      return `${name} told to go ${ago} ago${word === null ? '' : ` (${word})`}, not seen gone yet${lastAnswer(allocation)}`;
     }
     case 'silent':
       return `${name} has not answered since ${momentText(allocation.silentSince ?? now)}`;
@@ -80,6 +80,11 @@ function refusal(job: Job, { lastFailure, requestFailures }: Allocation, now: In
 
 function wordOf({ state, detail }: NonNullable<Allocation['seen']>): string {
   return detail === '' ? state : detail;
+}
+
+/** What the cloud calls it, once it has heard that it is to go; before, its word is about something else. */
+function leavingWord({ seen }: Allocation): string | null {
+  return seen !== null && (seen.state === 'releasing' || seen.state === 'lost') ? wordOf(seen) : null;
 }
 
 function asked({ requestedAt }: Allocation, now: Instant): string | null {

@@ -442,7 +442,7 @@ const cases: readonly Case[] = [
     price: 4,
     why: {
       because:
-        'exit 1; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC; vit-000042-1 told to go 1m ago (READY), not seen gone yet',
+        'exit 1; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC; vit-000042-1 told to go 1m ago, not seen gone yet',
       next: 'the controller looks until its v5litepod-16 is seen gone',
     },
   },
@@ -612,7 +612,7 @@ test('an allocation says what the cloud last said of it, while there is somethin
   const coming = { seen: { state: 'waiting', detail: 'CREATING', at: noon + hour } } as const;
   assert.deepEqual(says(living(aJob(), [gone, leaving, coming], [running, running, {}])), [
     null,
-    'READY, not seen gone yet',
+    'told to go, not seen gone yet',
     'CREATING for 1h',
   ]);
 });

@@ -48,14 +48,14 @@ const queued = view({
   reason: 'waits for capacity, 8s',
   since: now - 8 * second,
   attempts: [attempt(1, { created: now - 8 * second })],
-  allocations: [allocation(1, { says: 'CREATING since 21 Nov 08:20:06 UTC, 8s ago' })],
+  allocations: [allocation(1, { says: 'CREATING for 8s' })],
   why,
   spec,
 });
 const told = {
   state: 'releasing',
   released: now - 8 * second,
-  says: 'told to go 8s ago (DELETING), not seen gone yet',
+  says: 'DELETING, not seen gone yet',
 };
 const preempted = view({
   ...queued,
@@ -71,7 +71,7 @@ const replaced = view({
   attempts: [attempt(1, { started: now - 15 * second, reason: 'preempted', ended: now - 4 * second }), next],
   allocations: [
     allocation(1, { gone: now - 4 * second }),
-    allocation(2, { says: 'WAITING_FOR_RESOURCES since 21 Nov 08:20:10 UTC, 4s ago' }),
+    allocation(2, { says: 'There is no more capacity in the zone us-west4-a, 4s ago; 12 requests in vain' }),
   ],
 });
 const setUp = view({
@@ -87,7 +87,7 @@ suite('at 100 columns', () => {
   test('a job that waits for capacity says what the cloud says, and each age once', () => {
     assert.deepEqual(shown(queued), [
       ' 000042 ◌ queued 8s',
-      '   capacity  8s     v5litepod-16 spot us-west4-a: CREATING since 21 Nov 08:20:06 UTC, 8s ago',
+      '   capacity  8s     v5litepod-16 spot us-west4-a: CREATING for 8s',
       '   next             it goes on',
       leave,
     ]);
@@ -96,7 +96,7 @@ suite('at 100 columns', () => {
   test('a preempted one says that the old TPU is on its way out, and not that it is ready', () => {
     assert.deepEqual(shown(preempted), [
       ' 000042 ↻ recovering 8s: preempted',
-      '   release   8s     iris-000042-1 told to go 8s ago (DELETING), not seen gone yet',
+      '   release   8s     iris-000042-1: DELETING, not seen gone yet',
       '   next             it goes on',
       leave,
     ]);
@@ -104,8 +104,8 @@ suite('at 100 columns', () => {
 
   test('then that the next one is asked for, and when that is there, where it goes on', () => {
     assert.deepEqual(shown(replaced).slice(1, -2), [
-      '   capacity  4s     v5litepod-16 spot us-west4-a: WAITING_FOR_RESOURCES since 21 Nov 08:20:10 UTC,',
-      '                    4s ago',
+      '   capacity  4s     v5litepod-16 spot us-west4-a: There is no more capacity in the zone us-west4-a,',
+      '                    4s ago; 12 requests in vain',
     ]);
     assert.deepEqual(shown(setUp).slice(1, -1), [
       '   capacity  3s     v5litepod-16 spot us-west4-a: ready',
@@ -143,8 +143,8 @@ suite('on a narrow terminal', () => {
   test('a part stands below its label', () => {
     assert.deepEqual(statusLines(replaced, now, unicode, 50).slice(1, 4), [
       '   capacity  4s',
-      '     v5litepod-16 spot us-west4-a:',
-      '     WAITING_FOR_RESOURCES since 21 Nov 08:20:10',
+      '     v5litepod-16 spot us-west4-a: There is no',
+      '     more capacity in the zone us-west4-a, 4s ago;',
     ]);
   });
 });
