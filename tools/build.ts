@@ -26,7 +26,7 @@ const keepOldChunksMs = 7 * 24 * 60 * 60 * 1000;
  */
 const together: readonly (readonly [chunk: string, entries: readonly string[]])[] = [
   ['start', ['src/cli/run.ts', 'src/wiring/services.ts']],
-  ['record', ['src/wiring/client.ts']],
+  ['record', ['src/wiring/client.ts', 'src/wiring/controller-service.ts']],
   ['screens', ['src/cli/commands/list.ts', 'src/cli/commands/show.ts']],
 ];
 

@@ -7,12 +7,12 @@
 // look, or the lock was free at the client's.
 
 import { randomUUID } from 'node:crypto';
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Instant } from '../core/time.ts';
 import { createController } from './controller.ts';
 import type { Controller, ControllerOptions, LeftBecause } from './controller.ts';
-import { isLocked, takeLock } from './lock.ts';
+import { takeLock } from './lock.ts';
+import type { ControllerFile } from './running.ts';
 import { rememberFiles } from './same-files.ts';
 import { takeWakes, watchWakes } from './wake-folder.ts';
 
@@ -29,13 +29,6 @@ export interface RunControllerOptions extends Omit<ControllerOptions, 'certain' 
   readonly onStop: (call: () => void) => () => void;
   /** Called once the lock and the file that says so are there, and looks have begun; again when it went back to work. */
   readonly onBegun?: (controller: Controller) => void;
-}
-
-/** Who runs, as `controller.json` says. True only while the lock is held. */
-export interface ControllerFile {
-  readonly pid: number;
-  readonly version: string;
-  readonly startedAt: Instant;
 }
 
 /**
@@ -59,22 +52,6 @@ export async function runController(options: RunControllerOptions): Promise<Left
     const { ids } = await takeWakes(home);
     if (ids.length === 0) return because;
   }
-}
-
-/** Who runs the controller of this home, or null. Reads only. */
-export async function readController(home: string): Promise<ControllerFile | null> {
-  if (!isLocked(join(home, 'controller.lock'))) return null;
-  try {
-    return JSON.parse(await readFile(join(home, 'controller.json'), 'utf8')) as ControllerFile;
-  } catch {
-    // It holds the lock and has not yet written the file, or is about to remove it.
-    return null;
-  }
-}
-
-/** Whether a controller of this home is running now. */
-export function isControllerRunning(home: string): boolean {
-  return isLocked(join(home, 'controller.lock'));
 }
 
 async function runLocked(options: RunControllerOptions): Promise<LeftBecause> {

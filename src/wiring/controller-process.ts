@@ -6,7 +6,8 @@ import { fileError } from '../app/file-trouble.ts';
 import { createLogFiles } from '../app/log-files.ts';
 import { exitCode, JobmanError, StoreError } from '../app/errors.ts';
 import type { Store } from '../app/ports.ts';
-import { readController, runController } from '../controller/process.ts';
+import { runController } from '../controller/process.ts';
+import { readController } from '../controller/running.ts';
 import { openStore } from '../store/store.ts';
 import { createBackends } from './backends.ts';
 import { createClock } from './clock.ts';
@@ -58,7 +59,7 @@ export async function runInForeground(
       },
     });
     if (because === 'busy') {
-      const other = await readController(home);
+      const other = readController(home);
       const which = other === null ? '' : `: process ${other.pid}, version ${other.version}`;
       throw new JobmanError(`A controller of ${home} runs already${which}. There is one at most.`, exitCode.conflict, [
         'To run it here instead: jobman controller stop',

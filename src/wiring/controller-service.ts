@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { JobmanError, exitCode } from '../app/errors.ts';
 import type { ControllerService, ControllerStatus, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
-import { startDetached, waitFor } from './detached.ts';
+import { isControllerRunning, readController } from '../controller/running.ts';
 
 /** How long a controller that was just started may take to answer before we say that it does not. */
 const startMost = 15_000;
@@ -17,14 +17,13 @@ export interface ControllerParts {
   readonly settings: () => Promise<Settings>;
 }
 
-/** See ControllerService. The controller's own code is loaded by `run` alone. */
+/** See ControllerService. The controller's own code is loaded by `run` alone, and what starts programs by `start`. */
 export function createControllerService(parts: ControllerParts): ControllerService {
   const { io, home } = parts;
   const log = join(home, 'controller.log');
 
   async function status(): Promise<ControllerStatus> {
-    const { isControllerRunning, readController } = await import('../controller/process.ts');
-    const file = await readController(home);
+    const file = readController(home);
     return {
       running: file !== null || isControllerRunning(home),
       pid: file?.pid ?? null,
@@ -35,8 +34,11 @@ export function createControllerService(parts: ControllerParts): ControllerServi
   }
 
   async function stop(): Promise<{ readonly stopped: boolean }> {
-    const { askToLeave, isControllerRunning } = await import('../controller/process.ts');
     if (!isControllerRunning(home)) return { stopped: false };
+    const [{ askToLeave }, { waitFor }] = await Promise.all([
+      import('../controller/wake-folder.ts'),
+      import('./detached.ts'),
+    ]);
     await askToLeave(home, null);
     const left = await waitFor(async () => (isControllerRunning(home) ? undefined : true), leaveMost);
     if (left === undefined) {
@@ -59,11 +61,12 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     },
 
     async start() {
-      const { isControllerRunning, readController, askToLeave } = await import('../controller/process.ts');
-      const running = await readController(home);
+      const running = readController(home);
       if (running !== null && running.version === io.version) return { started: false, pid: running.pid };
+      const { startDetached, waitFor } = await import('./detached.ts');
       if (running !== null) {
         // One of another version finishes its passes and leaves; what it left undone the next look finds.
+        const { askToLeave } = await import('../controller/wake-folder.ts');
         await askToLeave(home, io.version);
         const left = await waitFor(async () => (isControllerRunning(home) ? undefined : true), leaveMost);
         if (left === undefined) {
@@ -77,7 +80,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       const { endedFor, lastWords } = startDetached(io, home, ['controller', 'run'], log);
       // Another client may have started one at the same moment: then ours leaves, and that one is waited for.
       const hasFailed = (): boolean => endedFor() > 0 && !isControllerRunning(home);
-      const begun = await waitFor(async () => (await readController(home)) ?? undefined, startMost, hasFailed);
+      const begun = await waitFor(async () => readController(home) ?? undefined, startMost, hasFailed);
       if (begun === undefined) {
         throw new JobmanError(
           hasFailed()

@@ -8,14 +8,9 @@ import { join } from 'node:path';
 import test from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Backend, Clock } from '../../src/app/ports.ts';
-import {
-  askToLeave,
-  dropWake,
-  isControllerRunning,
-  readController,
-  runController,
-} from '../../src/controller/process.ts';
+import { askToLeave, dropWake, runController } from '../../src/controller/process.ts';
 import type { RunControllerOptions } from '../../src/controller/process.ts';
+import { isControllerRunning, readController } from '../../src/controller/running.ts';
 import { openStore } from '../../src/store/store.ts';
 import { createChance } from '../../sim/chance.ts';
 import { createCopies } from '../../sim/copies.ts';
@@ -71,9 +66,9 @@ test('it says who it is while it runs, lets no second one in, and leaves nothing
     stop = call;
     return () => undefined;
   };
-  assert.equal(await readController(home), null);
+  assert.equal(readController(home), null);
   const running = runController(await optionsFor(t, home, { onStop }));
-  assert.ok(await eventually(async () => (await readController(home))?.pid === 4242));
+  assert.ok(await eventually(() => readController(home)?.pid === 4242));
   assert.equal(isControllerRunning(home), true);
   assert.equal(await runController(await optionsFor(t, home)), 'busy');
   stop();
@@ -90,7 +85,7 @@ test('with nothing to watch it leaves by itself', async (t) => {
 test('one of another version leaves when a client asks, one of the same version stays', async (t) => {
   const home = await newHome(t);
   const running = runController(await optionsFor(t, home));
-  assert.ok(await eventually(async () => (await readController(home))?.version === '1.0.0'));
+  assert.ok(await eventually(() => readController(home)?.version === '1.0.0'));
   await askToLeave(home, '1.0.0');
   assert.ok(await eventually(() => !existsSync(join(home, 'wake', '.leave'))));
   assert.equal(isControllerRunning(home), true);
@@ -108,7 +103,7 @@ test('an old word to leave does not send away the controller that comes next', a
 test('a wake is taken out of the folder', async (t) => {
   const home = await newHome(t);
   const running = runController(await optionsFor(t, home));
-  assert.ok(await eventually(async () => (await readController(home)) !== null));
+  assert.ok(await eventually(() => readController(home) !== null));
   await dropWake(home, '000001');
   assert.ok(await eventually(() => !existsSync(join(home, 'wake', '000001'))));
   await askToLeave(home, null);
