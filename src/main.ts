@@ -20,6 +20,9 @@ if (cacheHome) enableCompileCache(join(cacheHome, 'jobman', 'v8'));
 
 // Each is opened when it is first asked for: opening a stream has a cost, and standard input a side effect on pipes.
 const streams: { stdout?: Stream; stderr?: Stream } = {};
+/** Whether one of them is a stream of Node's, in which something may still be on its way when the command is over. */
+let hasStream = false;
+let login: string | undefined;
 let reader: Interface | undefined;
 let lines: AsyncIterator<string> | undefined;
 
@@ -38,7 +41,9 @@ const io: Io = {
   },
   env: process.env,
   cwd: folderHere(),
-  user: loginName(),
+  get user() {
+    return (login ??= loginName());
+  },
   userHome: process.env['HOME'] || userInfo().homedir,
   pid: process.pid,
   // What is started again in the background rests nearly always; V8's own search for memory to give back would wake it
@@ -61,8 +66,9 @@ Promise.all([import('./cli/run.ts'), import('./wiring/services.ts')])
   .then(([{ run }, { createServices }]) => run(process.argv.slice(2), createServices(io)))
   .then(
     (exitCode) => {
-      // Not `process.exit`: output to a pipe may still be on its way.
       process.exitCode = exitCode;
+      // Everything is written, so nothing is left to wait for; taking all of Node down in order takes some milliseconds.
+      if (!hasStream) process.exit();
     },
     (error: unknown) => {
       const text = error instanceof Error ? error.stack : String(error);
@@ -127,6 +133,7 @@ function plainOutput(descriptor: number, open: () => NodeJS.WriteStream): Stream
 
 function streamOutput(stream: NodeJS.WriteStream): Stream {
   let closed = false;
+  hasStream = true;
   stream.on('error', (error: NodeJS.ErrnoException) => {
     closed = true;
     noteUnwritten(error);
