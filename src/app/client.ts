@@ -68,6 +68,8 @@ export interface AttemptView {
   readonly workers: readonly WorkerId[];
   readonly created: Instant;
   readonly started: Instant | null;
+  /** When it was decided that it must end, or was seen to have ended by itself; from here to `ended` the time is lost. */
+  readonly ending: Instant | null;
   readonly ended: Instant | null;
   readonly reason: Reason | null;
   readonly evidence: Evidence | null;

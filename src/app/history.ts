@@ -45,9 +45,11 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
     case 'attempt_running':
       return `attempt ${event.attempt} runs`;
     case 'attempt_ending':
-      return `attempt ${event.attempt} is being ended: ${reasonWords[event.reason]}${inBrackets(event.evidence.detail)}`;
+      return event.reason === 'succeeded'
+        ? `attempt ${event.attempt} has done its work${afterComma(event.evidence.detail)}`
+        : `attempt ${event.attempt} is being ended: ${reasonWords[event.reason]}${afterComma(event.evidence.detail)}`;
     case 'attempt_ended':
-      return `attempt ${event.attempt} ended: ${reasonWords[event.reason]}${inBrackets(evidenceText(event.evidence))}`;
+      return `attempt ${event.attempt} ended: ${reasonWords[event.reason]}${afterComma(evidenceText(event.evidence))}`;
     case 'rule_applied':
       return `rule ${ruleText(job, event)}`;
     case 'silent': {
@@ -167,6 +169,12 @@ function placesText(workers: readonly (number | 'here')[]): string {
 /** A text of others as a part of our sentence: in one line and without its full stop. */
 export function sentencePart(text: string): string {
   return text.trim().replaceAll(/\s+/g, ' ').replace(/\.$/, '');
+}
+
+/** For evidence, which has brackets of its own. */
+function afterComma(text: string): string {
+  const part = sentencePart(text);
+  return part === '' ? '' : `, ${part}`;
 }
 
 function inBrackets(text: string): string {

@@ -210,11 +210,12 @@ function stopPhrase(job: Job, now: Instant): string {
   return ending.reason === 'stopped' ? `asked ${ago} ago` : `${reasonWords[ending.reason]} ${ago} ago`;
 }
 
-/** How long its command ran, over all attempts. */
+/** How long its command ran, over all attempts; the time in which what was left of one was being ended is not counted. */
 function ranPhrase(job: Job): string {
-  const runs = job.attempts.flatMap(({ startedAt, runningAt, endedAt }) =>
-    startedAt === null ? [] : [(endedAt ?? job.settled?.at ?? startedAt) - (runningAt ?? startedAt)],
-  );
+  const runs = job.attempts.flatMap(({ startedAt, runningAt, ending, endedAt }) => {
+    const until = ending?.since ?? endedAt ?? job.settled?.at ?? startedAt;
+    return startedAt === null || until === null ? [] : [Math.max(0, until - (runningAt ?? startedAt))];
+  });
   if (runs.length === 0) return 'done';
   const ran = `ran ${lengthText(runs.reduce((sum, run) => sum + run))}`;
   return runs.length === 1 ? ran : `${ran} in ${countText(runs.length, 'attempt')}`;
@@ -270,6 +271,7 @@ export function attemptViews(job: Job): readonly AttemptView[] {
     workers: workersOf(job, attempt),
     created: attempt.createdAt,
     started: attempt.startedAt,
+    ending: attempt.ending?.since ?? null,
     ended: attempt.endedAt,
     reason: attempt.ending?.reason ?? null,
     evidence: attempt.ending?.evidence ?? null,

@@ -58,6 +58,7 @@ function attemptJson(attempt: AttemptView): object {
     ...attempt,
     created: moment(attempt.created),
     started: moment(attempt.started),
+    ending: moment(attempt.ending),
     ended: moment(attempt.ended),
   };
 }

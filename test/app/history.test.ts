@@ -105,7 +105,11 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
     attempt_ending: [
       [
         { kind: 'attempt_ending', attempt: 1, reason: 'hung', evidence: { detail: 'no output for 10m' } },
-        'attempt 1 is being ended: hung (no output for 10m)',
+        'attempt 1 is being ended: hung, no output for 10m',
+      ],
+      [
+        { kind: 'attempt_ending', attempt: 2, reason: 'succeeded', evidence: { detail: 'exit code 0' } },
+        'attempt 2 has done its work, exit code 0',
       ],
     ],
     attempt_ended: [
@@ -116,7 +120,7 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
           reason: 'command_failed',
           evidence: { detail: 'exit 1', line: 'ValueError: no lr ' },
         },
-        'attempt 1 ended: command failed (exit 1; its log says "ValueError: no lr")',
+        'attempt 1 ended: command failed, exit 1; its log says "ValueError: no lr"',
       ],
     ],
     rule_applied: [

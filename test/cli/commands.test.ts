@@ -21,6 +21,7 @@ const attempts: readonly AttemptView[] = [
     workers: [0],
     created: now - 300 * minute,
     started: now - 200 * minute,
+    ending: now - 110 * minute,
     ended: now - 100 * minute,
     reason: 'preempted',
     evidence: { detail: 'node PREEMPTED' },
@@ -33,6 +34,7 @@ const attempts: readonly AttemptView[] = [
     workers: [0],
     created: now - 100 * minute,
     started: now - 40 * minute,
+    ending: null,
     ended: null,
     reason: null,
     evidence: null,
@@ -187,7 +189,7 @@ suite('show', () => {
     assert.match(out, /^000042 vit-l16-3e4 \(alice\) {2}▸ running for 2h05m {2}attempt 2, stage 1\n/);
     for (const line of [
       'ATTEMPT  STAGE  ALLOCATION  WAITED  SETUP    RAN  ENDED',
-      '      1      0           1   1h38m     2m  1h40m  preempted 21 Nov 06:40:14 UTC: node PREEMPTED',
+      '      1      0           1   1h38m     2m  1h30m  preempted 21 Nov 06:40:14 UTC: node PREEMPTED',
       '      2      1           2     58m     2m    40m  -',
       'WORKER  HOST      STATE    LOG AGE  LAST LINE',
       '     0  10.0.0.1  running       4s  10%\\x1b[2J',
@@ -210,6 +212,7 @@ suite('show', () => {
       workers: [0],
       created: '2026-11-21T03:20:14.000Z',
       started: '2026-11-21T05:00:14.000Z',
+      ending: '2026-11-21T06:30:14.000Z',
       ended: '2026-11-21T06:40:14.000Z',
       reason: 'preempted',
       evidence: { detail: 'node PREEMPTED' },
@@ -271,11 +274,11 @@ suite('history', () => {
     const jobs = [view({ createdAt: now - 300 * minute, attempts, allocations })];
     const { out } = await jobman(['history', '42', '--timeline'], { jobs, events });
     const [, ruler = '', bar = '', numbers = ''] = out.split('\n');
-    // 300 minutes in columns of 5: 98 minutes of waiting, 2 of setup, 100 running, then the second attempt.
-    assert.match(bar, /^ {8}\.{19}\+>{20}!\.{10}\+>{9}$/);
+    // 300 minutes in columns of 5: 98 minutes of waiting, 2 of setup, 90 running, 10 until all was gone, then the second attempt.
+    assert.match(bar, /^ {8}\.{19}\+>{18}!!!\.{10}\+>{9}$/);
     assert.match(ruler, /^ {8}03:20 +04:20 +05:20/);
     assert.match(numbers, /^attempt 1/);
-    assert.equal(numbers.indexOf('2'), bar.indexOf('!'));
+    assert.equal(numbers.indexOf('2'), bar.lastIndexOf('!'));
     for (const line of [ruler, bar, numbers]) assert.ok(line.length <= 80);
   });
 });

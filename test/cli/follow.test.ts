@@ -18,6 +18,7 @@ const attempt: AttemptView = {
   workers: [0, 1],
   created: now,
   started: now,
+  ending: null,
   ended: null,
   reason: null,
   evidence: null,

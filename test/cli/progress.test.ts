@@ -33,6 +33,7 @@ function attempt(number: number, different: Partial<AttemptView>): AttemptView {
     workers: [0, 1],
     created: now - 20 * second,
     started: null,
+    ending: null,
     ended: null,
     reason: null,
     evidence: null,

@@ -2,8 +2,6 @@
 
 import { exitCode } from '../../app/errors.ts';
 import { eventSentence } from '../../app/history.ts';
-import type { Event } from '../../core/decision.ts';
-import type { Instant } from '../../core/time.ts';
 import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { eventJson } from '../json.ts';
@@ -39,7 +37,7 @@ export async function history(
     const columns = io.stdout.isTerminal ? io.stdout.size().columns : plainColumns;
     const lines = [
       screen.out('bold', `${view.id} ${inertWord(view.name)} (${inertWord(view.user)})`),
-      ...(flags.timeline === true ? timelineLines({ ...view, endings: endingsIn(events) }, columns, io.now()) : []),
+      ...(flags.timeline === true ? timelineLines(view, columns, io.now()) : []),
       ...historyLines(
         events.map(({ event }) => ({ at: event.at, sentence: eventSentence(event, view) })),
         io.stdout.isTerminal,
@@ -51,10 +49,4 @@ export async function history(
   });
   await replaceKilled(cli, client);
   return code;
-}
-
-function endingsIn(events: readonly { readonly event: Event }[]): ReadonlyMap<number, Instant> {
-  return new Map(
-    events.flatMap(({ event }) => (event.kind === 'attempt_ending' ? [[event.attempt, event.at] as const] : [])),
-  );
 }

@@ -108,7 +108,7 @@ function spans(
   return {
     waited: (begun ?? attempt.started ?? end) - attempt.created,
     setup: begun === null ? null : Math.max(0, (attempt.started ?? end) - begun),
-    ran: attempt.started === null ? null : end - attempt.started,
+    ran: attempt.started === null ? null : (attempt.ending ?? end) - attempt.started,
   };
 }
 

@@ -24,8 +24,6 @@ export function timelineLines(
     readonly createdAt: Instant;
     readonly attempts: readonly AttemptView[];
     readonly allocations: readonly AllocationView[];
-    /** When it was decided that an attempt ends, by its number: from there to its end the time is lost. */
-    readonly endings: ReadonlyMap<number, Instant>;
   },
   columns: number,
   now: Instant,
@@ -54,9 +52,9 @@ export function timelineLines(
     const started = Math.min(stop, attempt.started ?? stop);
     if (usable > attempt.created) paint('capacity', attempt.created, usable);
     if (started > usable) paint('setup', usable, started);
-    const ending = attempt.reason === 'succeeded' ? undefined : (life.endings.get(attempt.attempt) ?? attempt.ended);
+    const ending = attempt.reason === 'succeeded' ? null : (attempt.ending ?? attempt.ended);
     if (attempt.started !== null) paint('run', attempt.started, Math.max(attempt.started, ending ?? stop));
-    if (ending !== undefined && ending !== null) paint('ended', ending, stop);
+    if (ending !== null) paint('ended', ending, stop);
     write(numbers, Math.floor((attempt.created - from) / scale), String(attempt.attempt));
   }
 
