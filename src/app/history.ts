@@ -2,15 +2,16 @@
 
 import type { Event } from '../core/decision.ts';
 import type { AllocationState, CloudErrorKind, Evidence, Job } from '../core/job.ts';
-import type { Reason } from '../core/spec.ts';
+import { budgetOf, type Budget } from '../core/recover.ts';
+import type { Reason, RecoverySpec } from '../core/spec.ts';
 import { countText, lengthText, workerText } from './figures.ts';
 
 /** What happened, in words. `job` gives the names of what the event speaks of by number; any later state of it will do. */
 export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
   switch (event.kind) {
     case 'created': {
-      const { preset, budget } = job.spec.recovery;
-      return `created by ${event.by}; rule ${preset}, ${countText(budget.preemptions, 'preemption')} and ${countText(budget.failures, 'failure')} allowed`;
+      const allowed = allowanceText(job.spec.recovery);
+      return `created by ${event.by}; rule ${job.spec.recovery.preset}${allowed === null ? '' : `, ${allowed}`}`;
     }
     case 'asked':
       return `${event.by} said ${event.verb}: ${askedFor(event)}`;
@@ -63,6 +64,19 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
     case 'removed':
       return 'taken off the list; its history and logs are kept';
   }
+}
+
+/** `1000 preemptions and 3 failures allowed`: the budgets that some rule goes on under; null when none goes on. */
+export function allowanceText({ rules, budget }: RecoverySpec): string | null {
+  const isUsed = (of: Budget) =>
+    rules.some(
+      ({ reason, answer }) => budgetOf(reason) === of && (answer.then === 'resume' || answer.then === 'rerun'),
+    );
+  const parts = [
+    ...(isUsed('preemptions') ? [countText(budget.preemptions, 'preemption')] : []),
+    ...(isUsed('failures') ? [countText(budget.failures, 'failure')] : []),
+  ];
+  return parts.length === 0 ? null : `${parts.join(' and ')} allowed`;
 }
 
 /** `pre: preempted -> new allocation, resume (4 of 100 used)`: a row of the rules, and how much of its budget is used. */

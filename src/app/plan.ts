@@ -6,7 +6,7 @@ import { nodeNameMark, type CapacitySpec, type JobSpec, type RuledReason } from 
 import type { Plan } from './client.ts';
 import { isPretended } from './cost.ts';
 import { countText, lengthText, workerText } from './figures.ts';
-import { reasonWords } from './history.ts';
+import { allowanceText, reasonWords } from './history.ts';
 
 /** Stands where the job's id will be, which is given when it is created. */
 const idToCome = '<job id>';
@@ -86,9 +86,8 @@ function rulesOf(spec: JobSpec): readonly string[] {
   const byLog = recovery.rules
     .filter((rule) => rule.evidence !== undefined)
     .map((rule) => `${reasonWords[rule.reason]}, log says ${rule.evidence} -> ${answerText(rule.answer)}`);
-  const { preemptions, failures } = recovery.budget;
   return [
-    `rule ${recovery.preset}: ${countText(preemptions, 'preemption')} and ${countText(failures, 'failure')} allowed`,
+    `rule ${recovery.preset}: ${allowanceText(recovery) ?? 'nothing is tried again'}`,
     // What the log says is asked first, so it is told first.
     ...byLog,
     ...rows,
@@ -97,7 +96,7 @@ function rulesOf(spec: JobSpec): readonly string[] {
 
 function answerText(answer: { readonly then: string; readonly on: string }): string {
   return answer.then === 'resume' || answer.then === 'rerun'
-    ? `${answer.then} on the ${answer.on} allocation`
+    ? `${answer.then} on ${answer.on === 'new' ? 'a new' : 'the same'} allocation`
     : answer.then;
 }
 

@@ -148,7 +148,7 @@ function waitPhrase(job: Job, now: Instant): string | undefined {
   if (attempt.notBefore > now) return `asks again in ${lengthText(attempt.notBefore - now)}`;
   const waits = ageText(now - attempt.createdAt);
   if (allocation.lastFailure !== null) return `${refusalWords[allocation.lastFailure.error.kind]} for ${waits}`;
-  if (allocation.seen?.state === 'waiting') return `waits for capacity, ${waits}`;
+  if (allocation.seen?.state === 'waiting' && now - attempt.createdAt >= minute) return `no capacity for ${waits}`;
   return allocation.requestedAt !== null && allocation.readyAt === null ? `asked ${waits} ago` : undefined;
 }
 
@@ -223,10 +223,12 @@ function ranPhrase(job: Job): string {
 
 /** How the newest ended attempt came to its end: `exit 1, worker 3`. */
 function endPhrase(job: Job): string {
-  const ending = lastEnding(job);
-  if (ending === null) return reasonWords[job.settled?.reason ?? 'stopped'];
-  const { reason, evidence } = ending;
-  const where = evidence.worker === undefined || evidence.worker === 'here' ? '' : `, ${workerText(evidence.worker)}`;
+  const attempt = job.attempts.findLast(({ ending }) => ending !== null);
+  if (attempt === undefined || attempt.ending === null) return reasonWords[job.settled?.reason ?? 'stopped'];
+  const { reason, evidence } = attempt.ending;
+  // Where there is one worker, it is no news that it was that one.
+  const isOneOfMany = evidence.worker !== undefined && workersOf(job, attempt).length > 1;
+  const where = isOneOfMany ? `, ${workerText(evidence.worker)}` : '';
   switch (reason) {
     case 'command_failed':
       return `${exitPhrase(evidence)}${where}`;

@@ -8,8 +8,8 @@ import type { Cli } from './context.ts';
 import { leaveOnSignal, pause } from './follow/loop.ts';
 import { rowJson } from './json.ts';
 import { createPainter } from './painter.ts';
-import { cutEnd } from './render/cell.ts';
-import { listLines } from './render/list.ts';
+import { cutEnd, width } from './render/cell.ts';
+import { linesPerJob, listLines } from './render/list.ts';
 
 /** Looks at the record this often; it draws only when something on the screen is different. */
 const lookEvery: Duration = 250;
@@ -52,7 +52,7 @@ async function watchTable(cli: Cli, client: Client, query: ListQuery, signal: Ab
       if (now >= restsAt) {
         const { columns, rows } = io.stdout.size();
         const lines = listLines(jobs.rows, { columns, ink: screen.out, unicode: screen.unicode, now });
-        painter.draw(withinScreen(lines, stateLine(jobs, now), columns, rows));
+        painter.draw(withinScreen(lines, stateLine(jobs, now, columns), rows, linesPerJob(columns)));
       }
       await pause(lookEvery, signal);
     }
@@ -63,22 +63,29 @@ async function watchTable(cli: Cli, client: Client, query: ListQuery, signal: Ab
   return signal.aborted ? exitCode.interrupted : exitCode.ok;
 }
 
-/** As many lines as fit above the last one, which says how many do not. One row is left for the cursor. */
-export function withinScreen(lines: readonly string[], last: string, columns: number, rows: number): readonly string[] {
+/** As many whole jobs as fit above the last line, and how many do not. One row is left for the cursor. */
+export function withinScreen(lines: readonly string[], last: string, rows: number, perJob: number): readonly string[] {
   const room = Math.max(1, rows - 2);
-  if (lines.length <= room) return [...lines, cutEnd(last, columns)];
-  const shown = lines.slice(0, Math.max(1, room - 1));
-  return [...shown, `${lines.length - shown.length} more`, cutEnd(last, columns)];
+  if (lines.length <= room) return [...lines, last];
+  // The heading is of one line, and there is none above two-line rows.
+  const heading = perJob === 1 ? 1 : 0;
+  const jobs = Math.floor((Math.max(1, room - 1) - heading) / perJob);
+  const shown = lines.slice(0, heading + jobs * perJob);
+  return [...shown, `${(lines.length - shown.length) / perJob} more`, last];
 }
 
-/** `08:20:14  2 running, 1 queued   Ctrl-C leaves`: the state of our knowledge. */
-function stateLine(jobs: JobList, now: Instant): string {
+/** `08:20:14  2 running, 1 queued   Ctrl-C leaves`: the state of our knowledge. What does not fit is said in fewer words. */
+export function stateLine(jobs: JobList, now: Instant, columns: number): string {
   const counts = new Map<string, number>();
   for (const { phase } of jobs.rows) counts.set(phase, (counts.get(phase) ?? 0) + 1);
-  const phases = [...counts].map(([phase, count]) => `${count} ${phase}`).join(', ');
-  const more = jobs.more === 0 ? '' : `, ${jobs.more} settled before (--all)`;
+  const phases = [...counts].map(([phase, count]) => `${count} ${phase}`);
+  const what = phases.length === 0 ? 'no jobs' : phases.join(', ');
   const notes = jobs.notes.length === 0 ? '' : `   ${jobs.notes.join('; ')}`;
-  return `${localClockText(now)}  ${phases === '' ? 'no jobs' : phases}${more}${notes}   Ctrl-C leaves`;
+  const more = jobs.more === 0 ? '' : `, ${jobs.more} settled before (--all)`;
+  const leave = '   Ctrl-C leaves';
+  const ways = [`${what}${more}${notes}${leave}`, `${what}${notes}${leave}`, `${what}${leave}`, what];
+  const line = ways.map((way) => `${localClockText(now)}  ${way}`);
+  return line.find((way) => width(way) <= columns) ?? cutEnd(line.at(-1) ?? '', columns);
 }
 
 async function watchRows(cli: Cli, client: Client, query: ListQuery, signal: AbortSignal): Promise<number> {

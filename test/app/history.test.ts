@@ -3,15 +3,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ageText, lengthText, momentText, priceText } from '../../src/app/figures.ts';
-import { eventSentence } from '../../src/app/history.ts';
+import { allowanceText, eventSentence } from '../../src/app/history.ts';
 import type { EventBody } from '../../src/core/decision.ts';
+import type { RecoverySpec } from '../../src/core/spec.ts';
 import { day, hour, minute, second } from '../../src/core/time.ts';
-import { aJob, localSpec, noon } from './sample-life.ts';
+import { aJob, localSpec, noon, tpuSpec } from './sample-life.ts';
 
 /** Every kind once or more; a kind that is missing here does not compile. */
 const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [EventBody & { kind: Kind }, string])[] } =
   {
-    created: [[{ kind: 'created', by: 'ada' }, 'created by ada; rule pre, 100 preemptions and 3 failures allowed']],
+    created: [[{ kind: 'created', by: 'ada' }, 'created by ada; rule pre, 100 preemptions allowed']],
     asked: [
       [
         { kind: 'asked', verb: 'stop', by: 'ada', desired: 'hold' },
@@ -186,4 +187,17 @@ test('lengths, moments and prices are short and have their unit', () => {
   );
   assert.equal(momentText(noon), '20 Nov 12:00:00 UTC');
   assert.equal(priceText(75.7), '$75.70/h');
+});
+
+test('budgets are told as far as some rule goes on under them', () => {
+  const { recovery } = tpuSpec();
+  const told = (...rules: RecoverySpec['rules']) => allowanceText({ ...recovery, rules });
+  const resume = { then: 'resume', on: 'same' } as const;
+  assert.equal(told(), null);
+  assert.equal(told({ reason: 'hung', answer: { then: 'fail', on: 'same' } }), null);
+  assert.equal(told({ reason: 'hung', answer: resume }), '3 failures allowed');
+  assert.equal(
+    told({ reason: 'unreachable', answer: resume }, { reason: 'hung', answer: resume }),
+    '100 preemptions and 3 failures allowed',
+  );
 });

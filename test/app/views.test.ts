@@ -91,12 +91,20 @@ const cases: readonly Case[] = [
     ),
     now: noon + 11 * minute,
     phase: 'queued',
-    reason: 'waits for capacity, 11m',
+    reason: 'no capacity for 11m',
     why: {
       sentence: '000042 is queued: it waits for v5litepod-16 spot in us-west4-a.',
       because: 'vit-000042-1 WAITING_FOR_RESOURCES since 20 Nov 12:01:00 UTC, 10m ago',
       next: 'it is set up as soon as it is there; it gives up in 49m, by its limit on waiting',
     },
+  },
+  {
+    life: 'it has just come to the queue of the cloud, which says nothing yet',
+    job: living(aJob(), [{ acceptedAt: noon, seen: { state: 'waiting', detail: 'CREATING', at: noon } }], [{}]),
+    now: noon + 20 * second,
+    phase: 'queued',
+    reason: 'asked 20s ago',
+    why: { sentence: '000042 is queued: it waits for v5litepod-16 spot in us-west4-a.' },
   },
   {
     life: 'its machines are being made',
@@ -583,6 +591,19 @@ test('every why names its job and says what comes next', () => {
     assert.notEqual(why.next, '');
     assert.equal(/undefined|null|NaN/.test(JSON.stringify(why).replaceAll(/:null/g, '')), false);
   }
+});
+
+test('which worker failed is said where there are several', () => {
+  const failed = (workers: number) =>
+    jobRow(
+      {
+        ...living(aJob(), [{ ...ready, ...gone, workers }], [{ ...running, ...failedExit }]),
+        settled: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
+      },
+      noon + 2 * hour,
+    ).reason;
+  assert.equal(failed(4), 'exit 1, worker 3');
+  assert.equal(failed(1), 'exit 1');
 });
 
 test('a row says where to log in while there is somewhere, and whether its price is paid', () => {

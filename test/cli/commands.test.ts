@@ -188,8 +188,8 @@ suite('show', () => {
     assert.equal(code, 0);
     assert.match(out, /^000042 vit-l16-3e4 \(alice\) {2}▸ running for 2h05m {2}attempt 2, stage 1\n/);
     for (const line of [
-      'ATTEMPT  STAGE  ALLOCATION  WAITED  SETUP    RAN  ENDED',
-      '      1      0           1   1h38m     2m  1h30m  preempted 21 Nov 06:40:14 UTC: node PREEMPTED',
+      'ATTEMPT  STAGE  ALLOCATION  WAITED  SETUP    RAN  ENDED (UTC)',
+      '      1      0           1   1h38m     2m  1h30m  06:40:14 preempted: node PREEMPTED',
       '      2      1           2     58m     2m    40m  -',
       'WORKER  HOST      STATE    LOG AGE  LAST LINE',
       '     0  10.0.0.1  running       4s  10%\\x1b[2J',
@@ -219,9 +219,26 @@ suite('show', () => {
     });
   });
 
-  test('fits a narrow terminal', async () => {
-    const { out } = await jobman(['show', '42', '--color=never'], { jobs: [job], terminal: { columns: 40, rows: 24 } });
-    for (const line of out.split('\n').slice(1)) assert.ok(line.length <= 60, line);
+  for (const columns of [100, 80, 60, 40]) {
+    test(`fits ${columns} columns, and cuts no sentence`, async () => {
+      const evidence = { detail: 'exit code 1 on worker 3; a sentence that is longer than what is left of the line' };
+      const long = view({ ...job, attempts: [{ ...attempts[0], reason: 'command_failed', evidence } as AttemptView] });
+      const terminalOf = { columns, rows: 24 };
+      const { out } = await jobman(['show', '42', '--color=never'], { jobs: [long], terminal: terminalOf });
+      // A path stays whole, so that it can be copied.
+      for (const line of out.split('\n')) assert.ok(line.length <= columns || line.startsWith('files '), line);
+      assert.ok(out.replaceAll(/\s+/g, ' ').includes(`command failed: ${evidence.detail}`), out);
+      assert.match(out, /jobman why 42\n$/);
+    });
+  }
+
+  test('says of a local job where it works, and of an attempt of another day its date', async () => {
+    const yesterday = { ...attempts[0], ended: now - 1_000 * minute } as AttemptView;
+    const { out } = await jobman(['show', '42'], {
+      jobs: [view({ backend: 'local', accelerator: 'this machine', attempts: [yesterday], allocations })],
+    });
+    assert.match(out, /\nwhere {5}this machine, in \/home\/alice\n/);
+    assert.match(out, / {2}20 Nov 15:40:14 preempted: node PREEMPTED\n/);
   });
 });
 
@@ -256,12 +273,30 @@ suite('history', () => {
   test('is one line an event; on a terminal with the time since the last one', async () => {
     const jobs = [view({ attempts, allocations })];
     const plain = await jobman(['history', '42'], { jobs, events });
-    assert.match(plain.out, /\n2026-11-21T03:20:14Z {2}created by alice; rule pre, /);
+    assert.match(plain.out, /\n2026-11-21T03:20:14Z {2}created by alice; rule pre\n/);
     const shown = await jobman(['history', '42', '--color=never'], { jobs, events, terminal });
     assert.match(
       shown.out,
       /\n21 Nov, UTC\n03:20:14 {11}created by alice.*\n04:58:14 {3}\+1h38m {2}allocation 1 asked/,
     );
+  });
+
+  test('breaks a long sentence below its beginning, and on a narrow terminal below its time', async () => {
+    const jobs = [view({ attempts, allocations })];
+    const at = async (columns: number) => {
+      const { out } = await jobman(['history', '42', '--timeline', '--color=never'], {
+        jobs,
+        events,
+        terminal: { columns, rows: 24 },
+      });
+      for (const line of out.split('\n')) assert.ok(line.length <= columns, line);
+      return out;
+    };
+    assert.match(
+      await at(60),
+      /\n04:58:14 {3}\+1h38m {2}allocation 1 asked: this machine, called\n {19}vit-000042-1\n/,
+    );
+    assert.match(await at(40), /\n04:58:14 {3}\+1h38m\n {5}allocation 1 asked: this machine,\n/);
   });
 
   test('--json is one object an event, with its number and its moments as text', async () => {

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Stream } from '../../src/app/services.ts';
 import { createPainter, type Painter } from '../../src/cli/painter.ts';
-import { withinScreen } from '../../src/cli/watch.ts';
 import { createGlass, type Glass } from './support/glass.ts';
 
 function painted(columns = 40): {
@@ -78,11 +77,4 @@ suite('a block that is redrawn', () => {
     painter.draw(['x'.repeat(20), 'short', 'y'.repeat(20)]);
     assert.deepEqual(glass.rows(), ['before', 'x'.repeat(20), 'short', 'y'.repeat(20), '']);
   });
-});
-
-test('a watched list is never taller than the screen and says how much it leaves out', () => {
-  const lines = Array.from({ length: 30 }, (_, index) => `job ${index}`);
-  const shown = withinScreen(lines, 'state', 80, 10);
-  assert.deepEqual(shown, [...lines.slice(0, 7), '23 more', 'state']);
-  assert.deepEqual(withinScreen(lines.slice(0, 3), 'state', 80, 10), ['job 0', 'job 1', 'job 2', 'state']);
 });

@@ -40,7 +40,7 @@ export async function history(
       ...(flags.timeline === true ? timelineLines(view, columns, io.now()) : []),
       ...historyLines(
         events.map(({ event }) => ({ at: event.at, sentence: eventSentence(event, view) })),
-        io.stdout.isTerminal,
+        io.stdout.isTerminal ? columns : null,
       ),
     ];
     io.stdout.write(`${isFirst ? '' : '\n'}${lines.join('\n')}\n`);

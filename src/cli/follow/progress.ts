@@ -8,7 +8,7 @@ import { hour, minute, second, type Duration, type Instant } from '../../core/ti
 import type { Cli } from '../context.ts';
 import type { LogStream } from '../logs/stream.ts';
 import { createPainter } from '../painter.ts';
-import { cutEnd, padEnd, width, wrap } from '../render/cell.ts';
+import { cutEnd, hanging, padEnd, width } from '../render/cell.ts';
 import { inertWord } from '../render/inert.ts';
 import { glyph, type Screen } from '../screen.ts';
 import { isSettled } from '../settled.ts';
@@ -274,12 +274,5 @@ function workersPhrase(view: JobView): string {
 
 function partLines({ label, length, text }: Part, columns: number): readonly string[] {
   const front = `   ${padEnd(label, 10)}${padEnd(length === null ? '' : lengthText(length), 7)}`;
-  const clean = inertWord(text);
-  if (width(front) + width(clean) <= columns) return [front + clean];
-  // Where little room is left beside the label, the text stands below it.
-  const isNarrow = columns < 60;
-  const indent = ' '.repeat(isNarrow ? 5 : width(front));
-  const lines = wrap(clean, columns - indent.length).split('\n');
-  if (isNarrow) return [front.trimEnd(), ...lines.map((line) => indent + line)];
-  return lines.map((line, index) => (index === 0 ? front : indent) + line);
+  return hanging(front, inertWord(text), columns);
 }

@@ -34,20 +34,45 @@ export function cutMiddle(text: string, columns: number): string {
   return `${take(text, columns - 1 - tail)}~${takeFromEnd(text, tail)}`;
 }
 
-/** Lines of at most `columns`, broken at blanks; a longer word stays whole. `indent` stands before all lines but the first. */
-export function wrap(text: string, columns: number, indent = ''): string {
+/** Lines of at most `columns`, broken at blanks; a longer word stays whole. */
+export function wrap(text: string, columns: number): readonly string[] {
   const lines: string[] = [];
   let line = '';
   for (const word of text.split(' ')) {
     if (line === '') line = word;
-    else if (width(line) + 1 + width(word) + width(indent) <= columns) line += ` ${word}`;
+    else if (width(line) + 1 + width(word) <= columns) line += ` ${word}`;
     else {
       lines.push(line);
       line = word;
     }
   }
-  lines.push(line);
-  return lines.join(`\n${indent}`);
+  return [...lines, line];
+}
+
+/** Below this width a text that is too long has more room below what stands in front of it than beside it. */
+export const narrowTerminal = 60;
+
+/**
+ * A text behind a label or a time. What does not fit goes on below its beginning; on a narrow terminal all of it stands below
+ * the front, a little to the right.
+ */
+export function hanging(front: string, text: string, columns: number): readonly string[] {
+  if (width(front) + width(text) <= columns) return [front + text];
+  if (columns < narrowTerminal) return [front.trimEnd(), ...wrap(text, columns - 5).map((line) => `     ${line}`)];
+  const indent = ' '.repeat(width(front));
+  return wrap(text, columns - width(front)).map((line, index) => (index === 0 ? front : indent) + line);
+}
+
+/** These parts on as few lines as hold them, none of them broken. */
+export function filled(parts: readonly string[], between: string, columns: number | null): readonly string[] {
+  const lines: string[] = [];
+  for (const part of parts) {
+    const line = lines.at(-1);
+    const isRoom = columns === null || width(line ?? '') + width(between) + width(part) <= columns;
+    if (line !== undefined && isRoom) lines[lines.length - 1] = line + between + part;
+    else lines.push(part);
+  }
+  return lines;
 }
 
 function take(text: string, columns: number): string {

@@ -2,25 +2,26 @@
 
 import { clockText, dateText, lengthText, stampText } from '../../app/figures.ts';
 import type { Instant } from '../../core/time.ts';
-import { padStart } from './cell.ts';
+import { hanging, padStart } from './cell.ts';
 import { inertWord } from './inert.ts';
 
 /**
- * On a terminal: the time of day, how long after the event before, and the sentence, under a line for each new day.
+ * On a terminal of so many columns: the time of day, how long after the event before, and the sentence, under a line for each new day.
  * Elsewhere every line has its whole time, so that lines can be sorted and searched.
  */
 export function historyLines(
   events: readonly { readonly at: Instant; readonly sentence: string }[],
-  isTerminal: boolean,
+  columns: number | null,
 ): readonly string[] {
-  if (!isTerminal) return events.map(({ at, sentence }) => `${stampText(at)}  ${inertWord(sentence)}`);
+  if (columns === null) return events.map(({ at, sentence }) => `${stampText(at)}  ${inertWord(sentence)}`);
 
   const lines: string[] = [];
   let before: Instant | undefined;
   for (const { at, sentence } of events) {
     if (before === undefined || dateText(before) !== dateText(at)) lines.push(`${dateText(at)}, UTC`);
     const later = before === undefined || at - before < 1_000 ? '' : `+${lengthText(at - before)}`;
-    lines.push(`${clockText(at)}  ${padStart(later, 7)}  ${inertWord(sentence)}`);
+    const front = `${clockText(at)}  ${padStart(later, 7)}  `;
+    lines.push(...hanging(front, inertWord(sentence), columns));
     before = at;
   }
   return lines;

@@ -4,7 +4,7 @@ import type { JobRow } from '../../app/client.ts';
 import { ageText } from '../../app/figures.ts';
 import type { Instant } from '../../core/time.ts';
 import { glyph, inPhaseStyle, type Ink } from '../screen.ts';
-import { cutEnd, cutMiddle, padEnd, padStart, width } from './cell.ts';
+import { cutEnd, cutMiddle, narrowTerminal, padEnd, padStart, width } from './cell.ts';
 import { inertWord } from './inert.ts';
 
 export interface ListLayout {
@@ -48,8 +48,11 @@ const nameLeast = 16;
 const reasonLeast = 24;
 /** From this width on nothing is left out: names and reasons are cut further instead. */
 const wideTerminal = 120;
-/** Below this width a job takes two lines. */
-const narrowTerminal = 60;
+
+/** How many lines a job takes on a terminal of so many columns. */
+export function linesPerJob(columns: number): number {
+  return columns < narrowTerminal ? 2 : 1;
+}
 
 /** The lines of the table, a heading first; `[]` for no rows. Never wider than the terminal. */
 export function listLines(rows: readonly JobRow[], layout: ListLayout): readonly string[] {

@@ -2,6 +2,7 @@
 
 import type { Plan } from '../../app/client.ts';
 import { costText } from '../../app/cost.ts';
+import { wrap } from './cell.ts';
 import { labelled } from './show.ts';
 
 export function planLines(plan: Plan, columns: number | null): readonly string[] {
@@ -19,5 +20,6 @@ export function planLines(plan: Plan, columns: number | null): readonly string[]
   list('command', plan.command.trimEnd().split('\n'));
   list('rules', plan.rules);
   list('limits', plan.limits);
-  return [`${plan.name}: nothing was stored; this is what create would do`, ...labelled(rows, columns)];
+  const head = `${plan.name}: nothing was stored; this is what create would do`;
+  return [...(columns === null ? [head] : wrap(head, columns)), ...labelled(rows, columns)];
 }

@@ -2,10 +2,11 @@
 
 import type { AllocationView, AttemptView, JobView, WorkerView } from '../../app/client.ts';
 import { costText } from '../../app/cost.ts';
-import { ageText, countText, lengthText, momentText } from '../../app/figures.ts';
-import type { Instant } from '../../core/time.ts';
+import { ageText, clockText, countText, dateText, lengthText } from '../../app/figures.ts';
+import { reasonWords } from '../../app/history.ts';
+import type { Duration, Instant } from '../../core/time.ts';
 import { glyph, inPhaseStyle, type Ink } from '../screen.ts';
-import { cutEnd, padEnd, padStart, width, wrap } from './cell.ts';
+import { cutEnd, filled, padEnd, padStart, width, wrap } from './cell.ts';
 import { inertWord } from './inert.ts';
 
 export interface ShowLayout {
@@ -21,19 +22,20 @@ const mostRows = 20;
 
 export function showLines(view: JobView, layout: ShowLayout): readonly string[] {
   return [
-    heading(view, layout),
+    ...heading(view, layout),
     ...facts(view, layout),
     ...attempts(view, layout),
     ...workers(view, layout),
-    commands(view),
+    ...commands(view, layout.columns),
   ];
 }
 
-function heading(view: JobView, layout: ShowLayout): string {
+function heading(view: JobView, layout: ShowLayout): readonly string[] {
   const status = `${glyph(layout, view.phase)} ${inertWord(view.status)} for ${lengthText(layout.now - view.since)}`;
   const attempt = view.attempt === 0 ? '' : `attempt ${view.attempt}, stage ${view.stage}`;
   const name = `${view.id} ${inertWord(view.name)} (${inertWord(view.user)})`;
-  return [layout.ink('bold', name), inPhaseStyle(layout.ink, view.phase, status), attempt].filter(Boolean).join('  ');
+  const parts = [layout.ink('bold', name), inPhaseStyle(layout.ink, view.phase, status), attempt].filter(Boolean);
+  return filled(parts, '  ', layout.columns);
 }
 
 function facts(view: JobView, layout: ShowLayout): readonly string[] {
@@ -51,14 +53,16 @@ export function labelled(rows: readonly (readonly [string, string])[], columns: 
   const indent = ' '.repeat(labelWidth);
   return rows.flatMap(([label, text]) => {
     const clean = inertWord(text.replaceAll('\n', ' '));
-    const shown = columns === null ? clean : wrap(clean, columns - labelWidth, '');
-    return shown.split('\n').map((line, index) => (index === 0 ? padEnd(label, labelWidth) : indent) + line);
+    const shown = columns === null ? [clean] : wrap(clean, columns - labelWidth);
+    return shown.map((line, index) => (index === 0 ? padEnd(label, labelWidth) : indent) + line);
   });
 }
 
 const labelWidth = 10;
 
 function where(view: JobView, layout: ShowLayout): string {
+  const { capacity } = view.spec;
+  if (view.backend === 'local' && capacity.kind === 'local') return `${view.accelerator}, in ${capacity.workdir}`;
   const allocation = view.allocations.at(-1);
   const place = [view.accelerator, view.pricing].filter((part) => part !== null).join(' ');
   const parts = [place, view.zone, allocation === undefined ? null : allocationPhrase(allocation, layout)];
@@ -79,17 +83,18 @@ function allocationPhrase(allocation: AllocationView, layout: ShowLayout): strin
 function attempts(view: JobView, layout: ShowLayout): readonly string[] {
   if (view.attempts.length === 0) return [];
   const shown = view.attempts.slice(-mostRows);
+  const isNarrow = layout.columns !== null && layout.columns < tableTerminal;
+  const columns = isNarrow ? attemptColumns.filter(({ isDropped }) => !isDropped) : attemptColumns;
   const rows = shown.map((attempt) => {
     const ready = view.allocations.find(({ allocation }) => allocation === attempt.allocation)?.ready ?? null;
-    const { waited, setup, ran } = spans(attempt, ready, layout.now);
-    const cells = [String(attempt.attempt), String(attempt.stage), String(attempt.allocation)];
-    return [...cells, ...[waited, setup, ran].map((span) => (span === null ? '-' : lengthText(span))), ended(attempt)];
+    const all = spans(attempt, ready, layout.now);
+    return [...columns.map(({ text }) => text(attempt, all)), ended(attempt, layout.now)];
   });
-  const title = ['ATTEMPT', 'STAGE', 'ALLOCATION', 'WAITED', 'SETUP', 'RAN', 'ENDED'];
   const lines = aligned(
-    [title, ...rows],
-    ['right', 'right', 'right', 'right', 'right', 'right', 'left'],
+    [[...columns.map(({ title }) => title), 'ENDED (UTC)'], ...rows],
+    [...columns.map(() => 'right' as const), 'left'],
     layout.columns,
+    'wrap',
   );
   const earlier = view.attempts.length - shown.length;
   return earlier === 0
@@ -97,12 +102,34 @@ function attempts(view: JobView, layout: ShowLayout): readonly string[] {
     : [...lines, `${countText(earlier, 'earlier attempt')}: jobman history ${Number(view.id)}`];
 }
 
+/** Below this width the table says how each attempt went, and no more. */
+const tableTerminal = 80;
+
+const attemptColumns: readonly {
+  readonly title: string;
+  readonly isDropped?: true;
+  readonly text: (attempt: AttemptView, all: Spans) => string;
+}[] = [
+  { title: 'ATTEMPT', text: ({ attempt }) => String(attempt) },
+  { title: 'STAGE', isDropped: true, text: ({ stage }) => String(stage) },
+  { title: 'ALLOCATION', isDropped: true, text: ({ allocation }) => String(allocation) },
+  { title: 'WAITED', isDropped: true, text: (_, { waited }) => spanText(waited) },
+  { title: 'SETUP', isDropped: true, text: (_, { setup }) => spanText(setup) },
+  { title: 'RAN', text: (_, { ran }) => spanText(ran) },
+];
+
+interface Spans {
+  readonly waited: Duration | null;
+  readonly setup: Duration | null;
+  readonly ran: Duration | null;
+}
+
+function spanText(span: Duration | null): string {
+  return span === null ? '-' : lengthText(span);
+}
+
 /** How long an attempt waited for its capacity, was set up, and ran; null for what has not begun. */
-function spans(
-  attempt: AttemptView,
-  ready: Instant | null,
-  now: Instant,
-): { readonly waited: number | null; readonly setup: number | null; readonly ran: number | null } {
+function spans(attempt: AttemptView, ready: Instant | null, now: Instant): Spans {
   const end = attempt.ended ?? now;
   const begun = ready === null ? null : Math.max(ready, attempt.created);
   return {
@@ -112,11 +139,14 @@ function spans(
   };
 }
 
-function ended(attempt: AttemptView): string {
+/** `06:40:14 preempted: node PREEMPTED`; of another day its date too. */
+function ended(attempt: AttemptView, now: Instant): string {
   if (attempt.reason === null) return '-';
-  const when = attempt.ended === null ? 'ending' : momentText(attempt.ended);
+  const at = attempt.ended;
+  const day = at === null || dateText(at) === dateText(now) ? '' : `${dateText(at)} `;
+  const when = at === null ? 'ending' : `${day}${clockText(at)}`;
   const detail = attempt.evidence === null || attempt.evidence.detail === '' ? '' : `: ${attempt.evidence.detail}`;
-  return inertWord(`${attempt.reason} ${when}${detail}`.replaceAll('\n', ' '));
+  return inertWord(`${when} ${reasonWords[attempt.reason]}${detail}`.replaceAll('\n', ' '));
 }
 
 function workers(view: JobView, layout: ShowLayout): readonly string[] {
@@ -140,23 +170,38 @@ function lastLine(worker: WorkerView): string {
   return inertWord((worker.lastLine ?? '').trimEnd().split('\r').at(-1) ?? '');
 }
 
-/** Rows under their headings, two blanks apart. The last column is cut where the terminal ends. */
+/**
+ * Rows under their headings, two blanks apart. What does not fit where the terminal ends is cut, or a last column of
+ * sentences goes on below its beginning.
+ */
 export function aligned(
   rows: readonly (readonly string[])[],
   sides: readonly ('left' | 'right')[],
   columns: number | null,
+  last: 'cut' | 'wrap' = 'cut',
 ): readonly string[] {
   const sizes = sides.map((_, index) => Math.max(...rows.map((row) => width(row[index] ?? ''))));
-  return rows.map((row) => {
-    const line = sides
-      .map((side, index) => (side === 'right' ? padStart : padEnd)(row[index] ?? '', sizes[index] ?? 0))
-      .join('  ')
-      .trimEnd();
-    return columns === null ? line : cutEnd(line, columns);
+  const indent = sizes.slice(0, -1).reduce((sum, size) => sum + size + 2, 0);
+  return rows.flatMap((row) => {
+    const cells = sides.map((side, index) =>
+      (side === 'right' ? padStart : padEnd)(row[index] ?? '', sizes[index] ?? 0),
+    );
+    const line = cells.join('  ').trimEnd();
+    if (columns === null || width(line) <= columns) return [line];
+    if (last === 'cut' || columns - indent < leastWrapped) return [cutEnd(line, columns)];
+    const [first = '', ...rest] = wrap(row.at(-1) ?? '', columns - indent);
+    return [[...cells.slice(0, -1), first].join('  '), ...rest.map((part) => ' '.repeat(indent) + part)];
   });
 }
 
-function commands(view: JobView): string {
+/** A column that is narrower than this is no place for sentences. */
+const leastWrapped = 16;
+
+function commands(view: JobView, columns: number | null): readonly string[] {
   const id = Number(view.id);
-  return ['logs', 'history', 'why'].map((verb) => `jobman ${verb} ${id}`).join(' | ');
+  return filled(
+    ['logs', 'history', 'why'].map((verb) => `jobman ${verb} ${id}`),
+    ' | ',
+    columns,
+  );
 }

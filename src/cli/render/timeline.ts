@@ -3,6 +3,7 @@
 import type { AllocationView, AttemptView } from '../../app/client.ts';
 import { clockText } from '../../app/figures.ts';
 import { day, hour, minute, second, type Duration, type Instant } from '../../core/time.ts';
+import { filled } from './cell.ts';
 
 /** In the order in which they win where several fall into one column: the rare one must not be hidden by the long one. */
 const marks = { ended: '!', run: '>', setup: '+', capacity: '.' } as const;
@@ -63,7 +64,11 @@ export function timelineLines(
     (indent + ruler(from, scale, count)).trimEnd(),
     (indent + bar.map((kind) => (kind === null ? ' ' : marks[kind])).join('')).trimEnd(),
     ('attempt'.padEnd(margin) + numbers.join('')).trimEnd(),
-    `one column is ${scaleText(scale)}, UTC; . capacity  + setup  > running  ! ended or lost`,
+    ...filled(
+      [`one column is ${scaleText(scale)}, UTC;`, '. capacity', '+ setup', '> running', '! ended or lost'],
+      '  ',
+      columns,
+    ),
   ];
 }
 

@@ -16,6 +16,6 @@ export function whyLines(why: Why, columns: number | null, now: Instant): readon
     'next',
     why.nextAt !== null && why.nextAt > now ? `${why.next} (in ${lengthText(why.nextAt - now)})` : why.next,
   ]);
-  const head = columns === null ? sentence : wrap(sentence, columns);
-  return [...head.split('\n'), ...labelled(rows, columns)];
+  const head = columns === null ? [sentence] : wrap(sentence, columns);
+  return [...head, ...labelled(rows, columns)];
 }
