@@ -2,7 +2,8 @@
 
 import type { Client, Ref } from '../app/client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
-import type { Io, Services } from '../app/services.ts';
+import type { Io, Services, Stream } from '../app/services.ts';
+import { wrap } from './render/cell.ts';
 import { screenFor, type Screen, type ScreenFlags } from './screen.ts';
 
 /** Taken by every command, before or after its word. A flag that was not given is undefined. */
@@ -19,8 +20,10 @@ export interface Cli {
   readonly json: boolean;
   readonly yes: boolean;
   readonly quiet: boolean;
-  /** One line of result, on standard output. */
+  /** One line of result, on standard output, as it is. */
   print(line: string): void;
+  /** One sentence of result, on standard output; a terminal gets it in lines that end between words. */
+  tell(sentence: string): void;
   /** One line of remark, on standard error; not said when the user wants quiet. */
   readonly note: (line: string) => void;
   /** One line about what went wrong, on standard error, said even when the user wants quiet. */
@@ -45,11 +48,20 @@ export function createCli(services: Services, flags: GlobalFlags): Cli {
     yes: flags.yes === true,
     quiet,
     print: (line) => io.stdout.write(`${line}\n`),
+    tell: (sentence) => io.stdout.write(`${inLines(sentence, io.stdout)}\n`),
     note: (line) => {
-      if (!quiet) io.stderr.write(`${line}\n`);
+      if (!quiet) io.stderr.write(`${inLines(line, io.stderr)}\n`);
     },
-    complain: (line) => io.stderr.write(`${line}\n`),
+    complain: (line) => io.stderr.write(`${inLines(line, io.stderr)}\n`),
   };
+}
+
+/** On a terminal in lines that end between words, those below the first a little to the right; elsewhere as it is. */
+function inLines(text: string, stream: Stream): string {
+  if (!stream.isTerminal) return text;
+  const [, blanks = '', sentence = ''] = /^( *)(.*)$/s.exec(text) ?? [];
+  const [first = '', ...rest] = wrap(sentence, stream.size().columns - blanks.length - 2);
+  return [blanks + first, ...rest.map((line) => `${blanks}  ${line}`)].join('\n');
 }
 
 /** Says an expected failure on standard error and returns the exit code that it ends in. */

@@ -242,6 +242,49 @@ suite('show', () => {
   });
 });
 
+test('show of many workers has those that are unlike the others', async () => {
+  const workers = Array.from({ length: 64 }, (_, worker) => ({
+    worker,
+    host: '10.0.0.1',
+    state: worker === 41 ? 'setup' : 'running',
+    logAgeMs: worker === 50 ? 600_000 : 1_000,
+    lastLine: `step ${worker}`,
+  }));
+  const { out } = await jobman(['show', '42'], { jobs: [view({ workers })] });
+  assert.match(out, /\n {4}41 {2}10\.0\.0\.1 {2}setup .*\n {4}50 {2}10\.0\.0\.1 {2}running +10m {2}step 50\n/);
+  assert.match(out, /\n44 more workers, like the others: jobman show 42 --json\n/);
+});
+
+suite('sentences on a terminal', () => {
+  const answer = (id: string) => ({
+    id,
+    ok: id === '000042',
+    code: 4,
+    message: `Job ${id} ${'is told a long story '.repeat(5)}.`,
+  });
+  for (const columns of [80, 40]) {
+    test(`end between words at ${columns} columns, whether they are results or complaints`, async () => {
+      const jobs = [view(), view({ id: '000043' })];
+      const { out, err } = await jobman(['stop', '42', '43', '--color=never'], {
+        jobs,
+        answer,
+        terminal: { columns, rows: 24 },
+      });
+      for (const text of [out, err]) {
+        for (const line of text.split('\n')) assert.ok(line.length <= columns, line);
+        const whole = text.replaceAll('\n  ', ' ');
+        assert.match(whole, /(is told a long story ){5}\.\n$/);
+        assert.equal(whole.split('\n').length, 2);
+      }
+    });
+  }
+
+  test('are one line each elsewhere', async () => {
+    const { out } = await jobman(['stop', '42'], { jobs: [view()], answer });
+    assert.equal(out, `${answer('000042').message}\n`);
+  });
+});
+
 test('why tells the sentence, what it rests on and what comes next', async () => {
   const why = {
     id: '000042',

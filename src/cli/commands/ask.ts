@@ -78,7 +78,7 @@ export async function askOne(
 /** One line for one job: done on standard output, refused on standard error. */
 export function sayAnswer(cli: Cli, answer: AskAnswer): number {
   if (cli.json) cli.print(JSON.stringify(answer));
-  else if (answer.ok) cli.print(answer.message);
+  else if (answer.ok) cli.tell(answer.message);
   else cli.complain(`${cli.screen.err('red', 'jobman:')} ${answer.message}`);
   return answer.ok ? exitCode.ok : answer.code;
 }

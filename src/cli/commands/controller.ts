@@ -11,11 +11,11 @@ export async function status(cli: Cli): Promise<number> {
   if (cli.json) cli.print(JSON.stringify({ ...now, startedAt: moment(now.startedAt) }));
   else if (now.running) {
     const age = now.startedAt === null ? '' : ` for ${lengthText(cli.io.now() - now.startedAt)}`;
-    cli.print(
+    cli.tell(
       `The controller runs${age}: process ${now.pid ?? '?'}, version ${now.version ?? '?'}. Its log: ${now.log}`,
     );
   } else {
-    cli.print(`The controller does not run; a command that needs it starts it. Its log: ${now.log}`);
+    cli.tell(`The controller does not run; a command that needs it starts it. Its log: ${now.log}`);
   }
   return now.running ? exitCode.ok : exitCode.failed;
 }
@@ -26,7 +26,7 @@ export async function start(cli: Cli): Promise<number> {
   const controller = await cli.services.controller();
   const answer = await controller.start();
   if (cli.json) cli.print(JSON.stringify(answer));
-  else cli.print(`The controller ${answer.started ? 'was started' : 'runs already'}: process ${answer.pid}.`);
+  else cli.tell(`The controller ${answer.started ? 'was started' : 'runs already'}: process ${answer.pid}.`);
   return exitCode.ok;
 }
 
@@ -35,8 +35,8 @@ export async function stop(cli: Cli): Promise<number> {
   const answer = await controller.stop();
   if (cli.json) cli.print(JSON.stringify(answer));
   else if (answer.stopped)
-    cli.print('The controller was stopped. Programs on workers run on; nobody looks after them now.');
-  else cli.print('The controller did not run.');
+    cli.tell('The controller was stopped. Programs on workers run on; nobody looks after them now.');
+  else cli.tell('The controller did not run.');
   return exitCode.ok;
 }
 
@@ -51,6 +51,7 @@ export async function uninstall(cli: Cli): Promise<number> {
 }
 
 function say(cli: Cli, message: string): number {
-  cli.print(cli.json ? JSON.stringify({ message }) : message);
+  if (cli.json) cli.print(JSON.stringify({ message }));
+  else cli.tell(message);
   return exitCode.ok;
 }

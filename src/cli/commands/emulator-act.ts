@@ -10,7 +10,8 @@ export async function act(cli: Cli, _flags: object, ...args: readonly string[]):
   const { verb, target, options } = takeApart(args.filter((word) => word !== '--json'));
   const emulator = await cli.services.emulator();
   const said = await actOn(cli, target, (meant) => emulator.act(verb, meant, options));
-  cli.print(json ? JSON.stringify({ verb, target: target ?? null, message: said }) : said);
+  if (json) cli.print(JSON.stringify({ verb, target: target ?? null, message: said }));
+  else cli.tell(said);
   return exitCode.ok;
 }
 

@@ -10,10 +10,10 @@ export async function status(cli: Cli): Promise<number> {
   if (cli.json) {
     const { cloud, ...where } = now;
     cli.print(JSON.stringify({ ...where, speed: cloud?.speed ?? null, ...cloud?.raw }));
-  } else if (now.cloud === null) cli.print('The built-in cloud does not run; a job in project `emulator` starts it.');
+  } else if (now.cloud === null) cli.tell('The built-in cloud does not run; a job in project `emulator` starts it.');
   else {
     const columns = cli.io.stdout.isTerminal ? cli.io.stdout.size().columns : null;
-    cli.print(
+    cli.tell(
       `The built-in cloud runs at ${now.url ?? '?'} (process ${now.pid ?? '?'}), ${now.cloud.speed} times as fast as Google's.`,
     );
     for (const line of cloudLines(now.cloud, columns, cli.io.now())) cli.print(line);
@@ -25,7 +25,7 @@ export async function start(cli: Cli): Promise<number> {
   const emulator = await cli.services.emulator();
   const answer = await emulator.start();
   if (cli.json) cli.print(JSON.stringify(answer));
-  else cli.print(`The built-in cloud ${answer.started ? 'was started' : 'runs already'}: ${answer.url}`);
+  else cli.tell(`The built-in cloud ${answer.started ? 'was started' : 'runs already'}: ${answer.url}`);
   return exitCode.ok;
 }
 
@@ -34,7 +34,7 @@ export async function stop(cli: Cli): Promise<number> {
   const answer = await emulator.stop();
   if (cli.json) cli.print(JSON.stringify(answer));
   else
-    cli.print(
+    cli.tell(
       answer.stopped ? 'The built-in cloud was stopped; its state stays on disk.' : 'The built-in cloud did not run.',
     );
   return exitCode.ok;

@@ -113,5 +113,5 @@ async function forget(cli: Cli, keeper: StrayKeeper, stray: StrayView): Promise<
 function say(cli: Cli, stray: StrayView, outcome: 'gone' | 'told' | 'failed', sentence: string): void {
   if (cli.json) cli.print(JSON.stringify({ ...stray, outcome, message: sentence }));
   else if (outcome === 'failed') cli.complain(`${cli.screen.err('red', 'jobman:')} ${inertWord(sentence)}`);
-  else cli.print(inertWord(sentence));
+  else cli.tell(inertWord(sentence));
 }

@@ -16,6 +16,6 @@ export async function validate(cli: Cli, _flags: object, path: string): Promise<
   }
   const { spec, warnings } = found.manifest;
   for (const warning of warnings) cli.note(`warning: ${warning}`);
-  if (!cli.json) cli.print(`${path} is fine: job ${spec.name}.`);
+  if (!cli.json) cli.tell(`${path} is fine: job ${spec.name}.`);
   return exitCode.ok;
 }

@@ -140,7 +140,7 @@ function redrawn(cli: Cli, { logs }: ProgressOptions): Progress {
         const mark = event.kind === 'allocation_refused' ? undefined : markOf(event, view);
         if (mark === undefined) continue;
         painter.erase();
-        io.stderr.write(`${screen.err('bold', '--')} ${mark}\n`);
+        cli.complain(`${screen.err('bold', '--')} ${mark}`);
       }
     },
     tick(view, now) {

@@ -151,7 +151,7 @@ function ended(attempt: AttemptView, now: Instant): string {
 
 function workers(view: JobView, layout: ShowLayout): readonly string[] {
   if (view.workers.length === 0) return [];
-  const shown = view.workers.slice(0, mostRows);
+  const shown = view.workers.length <= mostRows ? view.workers : mostUnlike(view.workers);
   const rows = shown.map((worker) => [
     String(worker.worker),
     inertWord(worker.host ?? '-'),
@@ -162,7 +162,21 @@ function workers(view: JobView, layout: ShowLayout): readonly string[] {
   const title = ['WORKER', 'HOST', 'STATE', 'LOG AGE', 'LAST LINE'];
   const lines = aligned([title, ...rows], ['right', 'left', 'left', 'right', 'left'], layout.columns);
   const more = view.workers.length - shown.length;
-  return more === 0 ? lines : [...lines, `${more} more workers: jobman show ${Number(view.id)} --json`];
+  return more === 0
+    ? lines
+    : [...lines, `${countText(more, 'more worker')}, like the others: jobman show ${Number(view.id)} --json`];
+}
+
+/** Of many workers those to look at, in their order: whose state is rare, then whose log has been silent longest. */
+function mostUnlike(all: readonly WorkerView[]): readonly WorkerView[] {
+  const counts = new Map<string, number>();
+  for (const { state } of all) counts.set(state, (counts.get(state) ?? 0) + 1);
+  const rarity = ({ state }: WorkerView) => counts.get(state) ?? 0;
+  const age = ({ logAgeMs }: WorkerView) => logAgeMs ?? 0;
+  const chosen = new Set(
+    all.toSorted((one, other) => rarity(one) - rarity(other) || age(other) - age(one)).slice(0, mostRows),
+  );
+  return all.filter((worker) => chosen.has(worker));
 }
 
 function lastLine(worker: WorkerView): string {
