@@ -2,28 +2,29 @@
 
 import { globalFlags, globalLetters, sections, type Entry, type Flag } from './entry.ts';
 import { arrange, commandIn } from './arrange.ts';
-import { padEnd, width } from './render/cell.ts';
+import { filled, hanging, padEnd, width, wrap } from './render/cell.ts';
 import { table } from './table.ts';
 
 /**
  * The help that a command line asks for; undefined when it asks for none, or when its words name nothing that is there.
- * A wish for help wins over whatever else is said before `--`.
+ * A wish for help wins over whatever else is said before `--`. `columns` of the terminal; null where there is none.
  */
-export function helpFor(argv: readonly string[]): string | undefined {
+export function helpFor(argv: readonly string[], columns: number | null): string | undefined {
   const end = argv.indexOf('--');
   const inputs = arrange(end < 0 ? argv : argv.slice(0, end));
   if (!inputs.includes('--help') && !inputs.includes('-h')) return undefined;
   const [first = '', second = ''] = inputs;
   const isGroup = first in groups && second.startsWith('-');
   const path = commandIn(inputs) ?? (isGroup ? first : first.startsWith('-') ? '' : undefined);
-  return path === undefined ? undefined : helpText(path);
+  return path === undefined ? undefined : helpText(path, columns);
 }
 
 /** Ends with a newline. `path` is what was typed before `--help`: empty, `list`, `controller`, `controller run`. */
-export function helpText(path: string): string {
+export function helpText(path: string, columns: number | null = null): string {
   const found = table.find((entry) => entry.path === path || entry.alias === path);
-  if (found !== undefined) return commandHelp(found);
-  return path === '' ? wholeHelp() : groupHelp(path);
+  const lines =
+    found !== undefined ? commandHelp(found, columns) : path === '' ? wholeHelp(columns) : groupHelp(path, columns);
+  return `${lines.join('\n')}\n`;
 }
 
 /** A word of a flag as it is typed: `cmdOnly` is `--cmd-only`. */
@@ -31,21 +32,21 @@ export function flagName(name: string): string {
   return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
-function wholeHelp(): string {
+function wholeHelp(columns: number | null): readonly string[] {
   const lines = ['Usage: jobman <command> [arguments]', ''];
   for (const section of sections) {
     lines.push(section);
     const entries = table.filter((entry) => entry.section === section && !entry.hidden);
-    lines.push(...inColumns(wordsOf(entries)), '');
+    lines.push(...inColumns(wordsOf(entries), columns), '');
   }
-  lines.push(
+  const sentences = [
     '`jobman <command> --help` tells its flags and shows examples.',
     'A job is named by its id (1 is 000001) or by its name. Several at once are fine.',
     'It is settled once it has succeeded, failed, been stopped or been cancelled.',
     '',
     'Exit codes: 0 done, 1 it failed, 2 wrong usage or manifest, 3 not found, 4 conflict, 5 unreachable, 130 interrupted.',
-  );
-  return `${lines.join('\n')}\n`;
+  ];
+  return [...lines, ...sentences.flatMap((sentence) => fitted(sentence, columns))];
 }
 
 /** One row a command; commands that differ in their last word only share a row there, and have their own in the group's help. */
@@ -65,30 +66,49 @@ export const groups: Readonly<Record<string, string>> = {
   emulator: 'The built-in cloud: start, stop, status, serve, preempt and other happenings',
 };
 
-function groupHelp(group: string): string {
+function groupHelp(group: string, columns: number | null): readonly string[] {
   const entries = table.filter((entry) => entry.path.startsWith(`${group} `));
   const rows = entries.map((entry) => {
     const word = entry.hidden ? entry.usage : entry.path.slice(group.length + 1);
     return [word, entry.brief] as const;
   });
-  const lines = [`Usage: jobman ${group} <command>`, '', groups[group] ?? '', '', ...inColumns(rows)];
-  for (const { list } of entries) if (list !== undefined) lines.push('', list[0], ...inColumns(list[1]));
-  return `${lines.join('\n')}\n`;
+  const about = fitted(groups[group] ?? '', columns);
+  const lines = [`Usage: jobman ${group} <command>`, '', ...about, '', ...inColumns(rows, columns)];
+  for (const { list } of entries) if (list !== undefined) lines.push('', list[0], ...inColumns(list[1], columns));
+  return lines;
 }
 
-function commandHelp(entry: Entry): string {
+function commandHelp(entry: Entry, columns: number | null): readonly string[] {
   const typed = entry.hidden ? entry.path.split(' ').slice(0, -1).join(' ') : entry.path;
-  const lines = [`Usage: jobman ${typed} ${entry.usage}`.trimEnd()];
-  if (entry.alias !== undefined) lines.push(`       jobman ${entry.alias} ${entry.usage}`.trimEnd());
-  lines.push('', `${entry.brief}.`);
-  if (entry.about !== '') lines.push(entry.about);
-  if (entry.list !== undefined) lines.push('', entry.list[0], ...inColumns(entry.list[1]));
-  if (Object.keys(entry.flags).length > 0) lines.push('', 'Flags', ...flagRows(entry.flags, entry.letters));
-  lines.push('', 'Flags of every command', ...flagRows(everywhere, { ...globalLetters, h: 'help' }));
-  lines.push('', 'Examples', ...inColumns(entry.examples));
+  const usages = [typed, ...(entry.alias === undefined ? [] : [entry.alias])];
+  const lines = usages.flatMap((words, index) =>
+    inParts(`${index === 0 ? 'Usage: ' : '       '}jobman ${words} ${entry.usage}`.trimEnd(), columns),
+  );
+  lines.push('', ...fitted(`${entry.brief}.`, columns));
+  if (entry.about !== '') lines.push(...fitted(entry.about, columns));
+  if (entry.list !== undefined) lines.push('', entry.list[0], ...inColumns(entry.list[1], columns));
+  if (Object.keys(entry.flags).length > 0) lines.push('', 'Flags', ...flagRows(entry.flags, entry.letters, columns));
+  lines.push('', 'Flags of every command', ...flagRows(everywhere, { ...globalLetters, h: 'help' }, columns));
+  lines.push('', 'Examples', ...inColumns(entry.examples, columns));
   const exits = Object.entries(entry.exits);
-  if (exits.length > 0) lines.push('', 'Exit codes', ...inColumns(exits));
-  return `${lines.join('\n')}\n`;
+  if (exits.length > 0) lines.push('', 'Exit codes', ...inColumns(exits, columns));
+  return lines;
+}
+
+/** Sentences as the table breaks them, or on a terminal as its width does. */
+function fitted(text: string, columns: number | null): readonly string[] {
+  return columns === null || width(text) <= columns ? [text] : wrap(text.replaceAll('\n', ' '), columns);
+}
+
+/** A usage line, broken between its flags and below its first one. */
+function inParts(line: string, columns: number | null): readonly string[] {
+  if (columns === null || width(line) <= columns) return [line];
+  const [, front = '', rest = ''] = /^( *(?:Usage: )?jobman [^[<]*)(.*)$/.exec(line) ?? [];
+  // What stands in brackets is one part: `[--set key=value]...`.
+  const parts = rest.match(/\[[^\]]*\]\S*|\S+/g) ?? [];
+  return filled(parts, ' ', columns - width(front)).map(
+    (part, index) => (index === 0 ? front : ' '.repeat(width(front))) + part,
+  );
 }
 
 const everywhere = {
@@ -96,7 +116,11 @@ const everywhere = {
   help: { kind: 'boolean', brief: 'Print this' },
 };
 
-function flagRows(flags: Readonly<Record<string, Flag>>, letters: Readonly<Record<string, string>>): string[] {
+function flagRows(
+  flags: Readonly<Record<string, Flag>>,
+  letters: Readonly<Record<string, string>>,
+  columns: number | null,
+): string[] {
   const rows = Object.entries(flags).map(([name, flag]) => {
     const letter = Object.entries(letters).find(([, target]) => target === name)?.[0];
     const value = flag.kind === 'boolean' ? '' : ` ${flag.placeholder ?? flag.values?.join('|') ?? 'value'}`;
@@ -104,14 +128,16 @@ function flagRows(flags: Readonly<Record<string, Flag>>, letters: Readonly<Recor
     const shown = value.length > 40 ? ' word' : value;
     return [`${letter === undefined ? '   ' : `-${letter},`} ${flagName(name)}${shown}`, flag.brief] as const;
   });
-  return inColumns(rows);
+  return inColumns(rows, columns);
 }
 
-function inColumns(rows: readonly (readonly [string, string])[]): string[] {
+function inColumns(rows: readonly (readonly [string, string])[], columns: number | null): string[] {
   const left = Math.max(...rows.map(([first]) => width(first)).filter((size) => size <= 48), 0);
-  return rows.map(([first, second]) => {
+  return rows.flatMap(([first, second]) => {
     // A first part that is longer than the column has its meaning on the next line.
-    if (width(first) > left) return `  ${first}\n  ${' '.repeat(left)}  ${second}`;
-    return `  ${padEnd(first, left)}  ${second}`.trimEnd();
+    const isLong = width(first) > left;
+    const front = isLong ? `  ${' '.repeat(left)}  ` : `  ${padEnd(first, left)}  `;
+    const lines = columns === null ? [`${front}${second}`.trimEnd()] : hanging(front, second, columns);
+    return isLong ? [`  ${first}`, ...lines] : lines;
   });
 }

@@ -23,7 +23,7 @@ export async function run(argv: readonly string[], services: Services): Promise<
       return run([...rest, '--help'], services);
     default: {
       // Help is made of the table alone; the framework would be most of its time.
-      const help = helpFor(argv);
+      const help = helpFor(argv, io.stdout.isTerminal ? io.stdout.size().columns : null);
       if (help === undefined) return runCommand(argv, services);
       io.stdout.write(help);
       return exitCode.ok;

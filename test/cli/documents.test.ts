@@ -105,6 +105,20 @@ suite('--help', () => {
   });
 });
 
+for (const columns of [80, 60]) {
+  test(`the help is no wider than a terminal of ${columns} columns, and says the same`, async () => {
+    const asked = ['', 'emulator', 'controller', ...table.map(({ path }) => path)];
+    const words = (text: string) => text.split(/\s+/).filter(Boolean);
+    for (const path of asked) {
+      const argv = [...path.split(' ').filter(Boolean), '--help'];
+      const { out } = await jobman(argv, { terminal: { columns, rows: 24 } });
+      // A command line that is an example stays whole.
+      for (const line of out.split('\n')) assert.ok(line.length <= columns || /^ +(jobman|source) /.test(line), line);
+      assert.deepEqual(words(out), words((await jobman(argv)).out), path);
+    }
+  });
+}
+
 suite('a newcomer finds in the help', () => {
   const help = async (...words: string[]) => (await jobman([...words, '--help'])).out;
 

@@ -33,7 +33,8 @@ export async function wait(cli: Cli, flags: WaitFlags & GlobalFlags, ...args: re
   }
 
   const say = (view: JobView) => {
-    cli.print(cli.json ? JSON.stringify(rowJson(view)) : verdictLine(view));
+    if (cli.json) cli.print(JSON.stringify(rowJson(view)));
+    else cli.tell(verdictLine(view));
     worst = Math.max(worst, verdictCode(view));
   };
   const began = io.now();

@@ -49,18 +49,21 @@ export function wrap(text: string, columns: number): readonly string[] {
   return [...lines, line];
 }
 
-/** Below this width a text that is too long has more room below what stands in front of it than beside it. */
-export const narrowTerminal = 60;
+/** A column of sentences that is narrower than this is mostly blanks. */
+const leastRoom = 24;
 
 /**
- * A text behind a label or a time. What does not fit goes on below its beginning; on a narrow terminal all of it stands below
- * the front, a little to the right.
+ * A text behind a label or a time. What does not fit goes on below its beginning; where there is little room beside the
+ * front, all of the text stands below it, a little to the right.
  */
 export function hanging(front: string, text: string, columns: number): readonly string[] {
-  if (width(front) + width(text) <= columns) return [front + text];
-  if (columns < narrowTerminal) return [front.trimEnd(), ...wrap(text, columns - 5).map((line) => `     ${line}`)];
+  const room = columns - width(front);
+  if (width(text) <= room) return [front + text];
+  if (room < leastRoom || text.split(' ').some((word) => width(word) > room)) {
+    return [front.trimEnd(), ...wrap(text, columns - 5).map((line) => `     ${line}`)];
+  }
   const indent = ' '.repeat(width(front));
-  return wrap(text, columns - width(front)).map((line, index) => (index === 0 ? front : indent) + line);
+  return wrap(text, room).map((line, index) => (index === 0 ? front : indent) + line);
 }
 
 /** These parts on as few lines as hold them, none of them broken. */

@@ -4,7 +4,7 @@ import type { JobRow } from '../../app/client.ts';
 import { ageText } from '../../app/figures.ts';
 import type { Instant } from '../../core/time.ts';
 import { glyph, inPhaseStyle, type Ink } from '../screen.ts';
-import { cutEnd, cutMiddle, narrowTerminal, padEnd, padStart, width } from './cell.ts';
+import { cutEnd, cutMiddle, padEnd, padStart, width } from './cell.ts';
 import { inertWord } from './inert.ts';
 
 export interface ListLayout {
@@ -48,6 +48,9 @@ const nameLeast = 16;
 const reasonLeast = 24;
 /** From this width on nothing is left out: names and reasons are cut further instead. */
 const wideTerminal = 120;
+
+/** Below this width a job takes two lines. */
+const narrowTerminal = 60;
 
 /** How many lines a job takes on a terminal of so many columns. */
 export function linesPerJob(columns: number): number {
