@@ -171,9 +171,17 @@ function whySetup(job: Job, now: Instant): Answer {
         ? begun
         : `${sentencePart(newest[1].detail)}, ${ageText(now - newest[1].lastAt)} ago; ${countText(newest[1].tries, 'try', 'tries')} of ${job.spec.limits.setupTries + 1}`,
     rule: newest === undefined ? null : wouldFollow(job, 'setup_failed'),
-    next: `the command starts on ${attempt === undefined ? 'its workers' : placesText(job, attempt)} when all steps hold`,
+    next: `the command starts on ${attempt === undefined ? 'its workers' : placesText(job, attempt)} when all steps hold${stepLog(job, attempt)}`,
     nextAt: null,
   };
+}
+
+/** Where to read what the setup step printed that failed last; nothing when none has. */
+function stepLog(job: Job, attempt: Attempt | undefined): string {
+  const failures = Object.entries(attempt?.stepFailures ?? {}).filter(([key]) => !/^(start|stop)\//.test(key));
+  const [newest] = failures.toSorted(([, one], [, other]) => other.lastAt - one.lastAt);
+  const step = newest?.[0].split('/', 2)[1];
+  return step === undefined ? '' : `; what the step printed: jobman logs ${Number(job.id)} --step ${step}`;
 }
 
 /** `step docker on worker 3` of `3/docker`; `the start on worker 3` of `start/3`. */
@@ -445,9 +453,10 @@ function nextForSettled(job: Job, phase: Phase): Pick<Answer, 'next' | 'nextAt'>
   }
   const number = Number(job.id);
   const again = `from the beginning: jobman rerun ${number}`;
-  const next =
-    phase === 'succeeded' ? `nothing; ${again}` : `nothing by itself; to go on: jobman resume ${number}; ${again}`;
-  return { next, nextAt: null };
+  if (phase === 'succeeded') return { next: `nothing; ${again}`, nextAt: null };
+  const attempt = lastAttempt(job);
+  const log = attempt?.ending?.reason === 'setup_failed' ? stepLog(job, attempt) : '';
+  return { next: `nothing by itself${log}; to go on: jobman resume ${number}; ${again}`, nextAt: null };
 }
 
 /** `; it still holds v4-8, which costs about $4.00/h`, or nothing. */

@@ -145,6 +145,7 @@ const cases: readonly Case[] = [
       sentence: '000042 is in setup: step docker on worker 3 failed and is tried again.',
       because: 'exit 100: no such package, 1m ago; 2 tries of 4',
       rule: 'pre: setup failed -> fail',
+      next: 'the command starts on 4 workers when all steps hold; what the step printed: jobman logs 42 --step docker',
     },
   },
   {
@@ -470,6 +471,28 @@ const cases: readonly Case[] = [
     },
   },
   {
+    life: 'its setup failed for good',
+    job: {
+      ...living(
+        aJob(),
+        [{ ...ready, ...gone }],
+        [
+          {
+            stepFailures: { '3/docker': { tries: 4, lastAt: noon + hour, detail: 'exit 100' } },
+            ...ended('setup_failed', { detail: 'step docker failed on worker 3 (4 tries): exit 100', worker: 3 }),
+          },
+        ],
+      ),
+      settled: { at: noon + hour, verdict: 'failed', reason: 'setup_failed' },
+    },
+    now: noon + 2 * hour,
+    phase: 'failed',
+    reason: 'setup failed, worker 3',
+    why: {
+      next: 'nothing by itself; what the step printed: jobman logs 42 --step docker; to go on: jobman resume 42; from the beginning: jobman rerun 42',
+    },
+  },
+  {
     life: 'it succeeded on the built-in cloud, which does not let go of its TPU',
     job: {
       ...living(
@@ -647,7 +670,7 @@ test('the row of an ended job lasts: nothing of it changes with time', () => {
     assert.deepEqual(row, jobRow(job, now));
     assert.deepEqual(row, jobRow(job, now + 100 * hour));
   }
-  assert.equal(lasting, 2);
+  assert.equal(lasting, 3);
 });
 
 test('what costs money or may still change is never taken for lasting', () => {
