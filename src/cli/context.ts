@@ -59,6 +59,12 @@ export function createCli(services: Services, flags: GlobalFlags): Cli {
 /** On a terminal in lines that end between words, those below the first a little to the right; elsewhere as it is. */
 function inLines(text: string, stream: Stream): string {
   if (!stream.isTerminal) return text;
+  if (text.includes('\n')) {
+    return text
+      .split('\n')
+      .map((line) => inLines(line, stream))
+      .join('\n');
+  }
   const [, blanks = '', sentence = ''] = /^( *)(.*)$/s.exec(text) ?? [];
   const [first = '', ...rest] = wrap(sentence, stream.size().columns - blanks.length - 2);
   return [blanks + first, ...rest.map((line) => `${blanks}  ${line}`)].join('\n');
