@@ -35,11 +35,13 @@ async function idOfName(store: Store, name: string, owner: string, now: Instant)
   );
   if (first === undefined) throw await unknownName(store, name);
   if (others.length === 0) return first.id;
-  const both = [first, ...others].map((job) => job.id);
+  // Newest first, whichever of them settled last: the one just created is the one most often meant.
+  const all = [first, ...others].toSorted((one, other) => Number(other.id) - Number(one.id));
+  const ids = all.map((job) => job.id).join(', ');
   throw new JobmanError(
-    `The name "${name}" stands for ${both.length} jobs: ${both.join(', ')}. Say which one by its id.`,
+    `The name "${name}" stands for ${all.length} jobs: ${ids}. Say which one by its id.`,
     exitCode.conflict,
-    [first, ...others].map((job) => `${job.id}  ${job.owner}, created ${ageText(now - job.createdAt)} ago`),
+    all.map((job) => `${job.id}  ${job.owner}, created ${ageText(now - job.createdAt)} ago`),
   );
 }
 

@@ -136,6 +136,19 @@ test('a job is meant by its number or its name; two of one name are named both',
   await desk.lives('000002', (job) => ({ ...stoppedLife(job.spec), owner: 'ada' }));
   assert.equal((await desk.client.why('iris')).id, '000001', 'the one that is not settled is meant');
 
+  // Both are over, the older one last: whichever ended first, the newest is named first.
+  for (const [id, at] of [
+    ['000001', noon + 2 * hour],
+    ['000002', noon + hour],
+  ] as const) {
+    await desk.lives(id, (job) => ({
+      ...stoppedLife(job.spec),
+      owner: 'ada',
+      settled: { at, verdict: 'stopped', reason: 'stopped' },
+    }));
+  }
+  assert.match((await refusal(desk.client.why('iris'))).message, /000002, 000001/);
+
   assert.equal((await refusal(desk.client.show('9'))).code, 3);
   const unknown = await refusal(desk.client.show('irsi'));
   assert.equal(unknown.code, 3);
