@@ -41,10 +41,17 @@ function tpuOf(node: NodeRecord, queued: QueuedRecord | undefined): CloudTpu {
     type: node.type,
     node: node.state,
     queued: queued?.state ?? null,
-    workers: node.workers.map(({ power, hung }) => (!power ? 'is dead' : hung ? 'hangs' : 'runs')),
+    workers: node.workers.map(workerWord),
     job: jobIn(node.asked),
     createdAt: node.createTime,
   };
+}
+
+function workerWord({ power, hung, sshRefused, diskFull }: NodeRecord['workers'][number]): CloudTpu['workers'][number] {
+  if (!power) return 'is dead';
+  if (hung) return 'hangs';
+  if (sshRefused === true) return 'refuses SSH';
+  return diskFull === true ? 'has a full disk' : 'runs';
 }
 
 function waiting(queued: QueuedRecord): CloudTpu {

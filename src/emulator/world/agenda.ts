@@ -2,7 +2,7 @@
 
 import { failOperation, finishOperation } from './operations.ts';
 import { nodeFailed, nodeReady, preemptNode } from './node-life.ts';
-import { changeNode, changeWorker, nodeData } from './nodes.ts';
+import { changeNode, endTrouble, nodeData } from './nodes.ts';
 import { queuedAccepted, queuedGone, queuedLook, queuedReset, queuedSettled } from './queued-resources.ts';
 import type { Happening, NodeRecord, OperationRecord, QueuedRecord } from './records.ts';
 import type { World } from './world.ts';
@@ -51,11 +51,7 @@ export function happen(world: World, what: Happening): void {
       return;
     }
     case 'host-back':
-      return withNode(world, what, (node) => {
-        const worker = node.workers[what.worker];
-        if (worker === undefined) return;
-        changeWorker(world, node, what.worker, worker.power ? { hung: false } : { power: true, boot: worker.boot + 1 });
-      });
+      return withNode(world, what, (node) => endTrouble(world, node, what.worker, what.trouble));
     case 'queued-accepted':
       return withQueued(world, what, (queued) => queuedAccepted(world, queued, what.operation));
     case 'queued-look':

@@ -9,7 +9,7 @@ import { camelCase } from '../wire/decode.ts';
 import { timestampText } from '../wire/encode.ts';
 import { type ApiVersion, type Data, messageOf, textOf } from '../wire/messages.ts';
 import { beginOperation, failOperation } from './operations.ts';
-import type { NodeRecord, NodeState, OperationRecord, WorkerRecord } from './records.ts';
+import type { HostTrouble, NodeRecord, NodeState, OperationRecord, WorkerRecord } from './records.ts';
 import { type Place, placeOf, type Pricing, slowness, strikes } from './temper.ts';
 import type { World } from './world.ts';
 
@@ -276,8 +276,7 @@ function newWorker(world: World, index: number): WorkerRecord {
     hostKey: key.privateKey,
     hostKeyPublic: key.publicBlob,
     boot: 1,
-    power: true,
-    hung: false,
+    ...soundHost,
   };
 }
 
@@ -389,8 +388,7 @@ export function startNode(world: World, version: ApiVersion, node: NodeRecord): 
       ...worker,
       address: newAddress(world),
       boot: worker.boot + 1,
-      power: true,
-      hung: false,
+      ...soundHost,
     })),
   });
   world.later(takes(world, 'stop') * slowness(world, place), { kind: 'node-ready', name: node.name, id: node.id });
@@ -420,9 +418,23 @@ export function restartNode(
   changeNode(world, node, {
     state: why === 'maintenance' ? 'REPAIRING' : 'RESTARTING',
     health: why === 'maintenance' ? 'UNHEALTHY_MAINTENANCE' : node.health,
-    workers: node.workers.map((worker) => ({ ...worker, boot: worker.boot + 1, power: true, hung: false })),
+    workers: node.workers.map((worker) => ({ ...worker, boot: worker.boot + 1, ...soundHost })),
   });
   world.later(takes(world, why), { kind: 'node-back', name: node.name, id: node.id, operation });
+}
+
+/** A worker with which nothing is the matter. A boot makes it so: the disk is emptied by whoever repairs the machine. */
+const soundHost = { power: true, hung: false, diskFull: false, sshRefused: false } as const;
+
+/** Ends one trouble of a worker, or all. One that had no power boots; nothing happens to one that had no such trouble. */
+export function endTrouble(world: World, node: NodeRecord, index: number, trouble: HostTrouble | undefined): void {
+  const worker = node.workers[index];
+  if (worker === undefined) return;
+  const boots = !worker.power && (trouble === undefined || trouble === 'power');
+  changeWorker(world, node, index, {
+    ...(trouble === undefined ? soundHost : { [trouble]: soundHost[trouble] }),
+    ...(boots ? { boot: worker.boot + 1 } : {}),
+  });
 }
 
 /** Changes one worker of a node. */

@@ -31,7 +31,14 @@ export interface WorkerRecord {
   readonly power: boolean;
   /** True after `hang-host`: all processes stand still and connections stay silent. */
   readonly hung: boolean;
+  /** True after `fill-disk`: nothing can be written there. Absent in a state that an earlier emulator wrote. */
+  readonly diskFull?: boolean;
+  /** True after `ssh-refuse`: the machine runs, and its SSH door takes no connection. Absent as above. */
+  readonly sshRefused?: boolean;
 }
+
+/** What may be the matter with a worker, as its record says it. */
+export type HostTrouble = 'power' | 'hung' | 'diskFull' | 'sshRefused';
 
 export interface NodeRecord {
   /** Full resource name, which is also the key. */
@@ -110,7 +117,14 @@ export type Happening = { readonly key: string; readonly at: Instant } & (
   | { readonly kind: 'node-back'; readonly name: string; readonly id: string; readonly operation: string | null }
   | { readonly kind: 'node-aged'; readonly name: string; readonly id: string }
   | { readonly kind: 'node-preempted'; readonly name: string; readonly id: string }
-  | { readonly kind: 'host-back'; readonly name: string; readonly id: string; readonly worker: number }
+  | {
+      readonly kind: 'host-back';
+      readonly name: string;
+      readonly id: string;
+      readonly worker: number;
+      /** Which trouble ends; without it, all of them. */
+      readonly trouble?: HostTrouble;
+    }
   | { readonly kind: 'operation-done'; readonly operation: string }
   | { readonly kind: 'operation-failed'; readonly operation: string; readonly error: RpcStatus }
   | { readonly kind: 'queued-accepted'; readonly name: string; readonly uid: string; readonly operation: string }

@@ -9,8 +9,8 @@ import { didYouMean } from '../catalogue/nearest.ts';
 import { zones } from '../catalogue/zones.ts';
 import { type AdminReply, EmulatorRefusal } from '../contract.ts';
 import { preemptNode } from './node-life.ts';
-import { changeWorker, isLiving, restartNode } from './nodes.ts';
-import type { Condition, NodeRecord } from './records.ts';
+import { changeWorker, endTrouble, isLiving, restartNode } from './nodes.ts';
+import type { Condition, HostTrouble, NodeRecord } from './records.ts';
 import { isPlace, jobWords, sweepConditions } from './temper.ts';
 import type { World } from './world.ts';
 
@@ -69,7 +69,7 @@ export const verbs: Readonly<Record<string, Verb>> = {
     target: 'worker',
     options: { worker: 'count', for: 'duration' },
     act(world, found, options) {
-      return strikeHost(world, found, options, { power: false, hung: false }, 'is dead');
+      return strikeHost(world, found, options, 'power', 'is dead');
     },
   },
   'hang-host': {
@@ -77,17 +77,32 @@ export const verbs: Readonly<Record<string, Verb>> = {
     target: 'worker',
     options: { worker: 'count', for: 'duration' },
     act(world, found, options) {
-      return strikeHost(world, found, options, { hung: true }, 'hangs');
+      return strikeHost(world, found, options, 'hung', 'hangs');
+    },
+  },
+  'fill-disk': {
+    about: 'fill the disk of one worker: nothing can be written there',
+    target: 'worker',
+    options: { worker: 'count', for: 'duration' },
+    act(world, found, options) {
+      return strikeHost(world, found, options, 'diskFull', 'has a full disk');
+    },
+  },
+  'ssh-refuse': {
+    about: 'close the SSH door of one worker: its programs run on, and nobody gets in',
+    target: 'worker',
+    options: { worker: 'count', for: 'duration' },
+    act(world, found, options) {
+      return strikeHost(world, found, options, 'sshRefused', 'refuses SSH');
     },
   },
   'start-host': {
-    about: 'bring a killed or frozen worker back',
+    about: 'end all that is the matter with one worker; a dead one boots',
     target: 'worker',
     options: { worker: 'count' },
     act(world, { node, worker = 0 }) {
-      const record = node?.workers[worker];
-      if (node === undefined || record === undefined) return '';
-      changeWorker(world, node, worker, record.power ? { hung: false } : { power: true, boot: record.boot + 1 });
+      if (node === undefined) return '';
+      endTrouble(world, node, worker, undefined);
       return `Worker ${String(worker)} of ${node.nodeId} runs.`;
     },
   },
@@ -216,15 +231,16 @@ function strikeHost(
   world: World,
   { node, worker = 0 }: Found,
   options: Options,
-  change: { readonly power?: boolean; readonly hung: boolean },
+  trouble: HostTrouble,
   word: string,
 ): string {
   if (node === undefined) return '';
   if (node.state !== 'READY') throw new EmulatorRefusal(409, `${node.nodeId} is ${node.state}; its hosts do not run.`);
-  changeWorker(world, node, worker, change);
+  // What has no power does not hang.
+  changeWorker(world, node, worker, trouble === 'power' ? { power: false, hung: false } : { [trouble]: true });
   const length = options['for'];
   if (typeof length === 'number') {
-    world.later(length, { kind: 'host-back', name: node.name, id: node.id, worker });
+    world.later(length, { kind: 'host-back', name: node.name, id: node.id, worker, trouble });
     return `Worker ${String(worker)} of ${node.nodeId} ${word} for ${say(length)}.`;
   }
   return `Worker ${String(worker)} of ${node.nodeId} ${word}. \`start-host\` brings it back.`;
