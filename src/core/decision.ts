@@ -131,6 +131,8 @@ export type EventBody =
       readonly on: string;
       readonly used: number;
       readonly limit: number;
+      /** The log pattern that the row names, if it names one. */
+      readonly pattern?: string;
     }
   | { readonly kind: 'silent'; readonly allocation: number; readonly worker?: WorkerId; readonly detail: string }
   | { readonly kind: 'answering'; readonly allocation: number }

@@ -55,11 +55,16 @@ export const presets = {
 /** What a manifest may name. */
 export type PresetName = keyof typeof presets;
 
-/** The first rule that matches the reason and, where it names a pattern, the evidence. */
-export function answerFor(recovery: RecoverySpec, reason: RuledReason, evidence: Evidence): Answer {
-  const rule = recovery.rules.find(
+/** The first rule that matches the reason and, where it names a pattern, the evidence; undefined when none does. */
+function ruleFor(recovery: RecoverySpec, reason: RuledReason, evidence: Evidence): Rule | undefined {
+  return recovery.rules.find(
     (one) => one.reason === reason && (one.evidence === undefined || one.evidence === evidence.pattern),
   );
+}
+
+/** What that rule answers; where no rule matches, a success is a success and all else fails the job. */
+export function answerFor(recovery: RecoverySpec, reason: RuledReason, evidence: Evidence): Answer {
+  const rule = ruleFor(recovery, reason, evidence);
   return rule?.answer ?? { then: reason === 'succeeded' ? 'done' : 'fail', on: 'same' };
 }
 
@@ -127,6 +132,8 @@ export interface Applied {
   readonly on: Answer['on'];
   readonly used: number;
   readonly limit: number;
+  /** The log pattern that the rule names. Without it a reader could not tell this row from the one for all else. */
+  readonly pattern?: string;
 }
 
 /** What follows the end of that attempt, if it ended now. The owner's word comes before any rule. */
@@ -151,7 +158,7 @@ export function whatFollows(job: Job, attempt: Attempt, now: Instant): Following
     case 'setup_failed':
     case 'command_failed':
     case 'hung':
-      return byRule(job, attempt, reason, answerFor(job.spec.recovery, reason, evidence), now);
+      return byRule(job, attempt, reason, evidence, now);
   }
 }
 
@@ -164,11 +171,13 @@ export function stoppedWord(job: Job): 'stopped' | 'cancelled' {
   return job.cancelled ? 'cancelled' : 'stopped';
 }
 
-function byRule(job: Job, attempt: Attempt, reason: RuledReason, answer: Answer, now: Instant): Following {
+function byRule(job: Job, attempt: Attempt, reason: RuledReason, evidence: Evidence, now: Instant): Following {
+  const answer = answerFor(job.spec.recovery, reason, evidence);
+  const pattern = ruleFor(job.spec.recovery, reason, evidence)?.evidence;
   const budget = budgetOf(reason);
   const used = budget === null ? [] : usedBudget(job, attempt, budget);
   const limit = budget === null ? 0 : job.spec.recovery.budget[budget];
-  const applied: Applied = { ...answer, used: used.length, limit };
+  const applied: Applied = { ...answer, used: used.length, limit, ...(pattern === undefined ? {} : { pattern }) };
   if (answer.then === 'done') return settleAs('succeeded');
   if (answer.then === 'fail') return settleAs('failed', applied);
   if (used.length > limit && !planted('budget-ignored')) return settleAs('failed', { ...applied, then: 'fail' });

@@ -242,3 +242,18 @@ test('a success of a job that loops is a new chance: failures before it are forg
   }
   assert.equal(phaseOf(world.job), 'failed');
 });
+
+test('history names the pattern of the row that answered, and none where the row names none', () => {
+  const answered = (pattern?: string): string | undefined => {
+    const world = new World(spec({ preset: 'pre' }));
+    world.settleNow();
+    world.pattern = pattern ?? 'file_missing';
+    world.exitAll(1);
+    world.live(() => world.job.settled !== null || world.job.attempts.length > 1, hour);
+    const applied = world.events.findLast((event) => event.kind === 'rule_applied');
+    assert.ok(applied !== undefined);
+    return applied.pattern;
+  };
+  assert.equal(answered('grpc'), 'grpc');
+  assert.equal(answered(), undefined);
+});
