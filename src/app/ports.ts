@@ -121,6 +121,17 @@ export interface Store {
   due(now: Instant, most: number): Promise<readonly string[]>;
   /** The earliest `wakeAt` of all jobs. */
   nextWake(): Promise<Instant | null>;
+  /** When the controller looks at that job again, at the latest; null when only a wish can change anything. */
+  wakeOf(id: string): Promise<Instant | null>;
+  /**
+   * Jobs made since then that asked for the same accelerator, zone and pricing, the newest first, at most that many of them:
+   * what their waits were like is what this one may expect. Their specs are outlines. Those that left the list are among them.
+   */
+  alike(
+    asked: { readonly accelerator: string; readonly zone: string; readonly pricing: string },
+    since: Instant,
+    most: number,
+  ): Promise<readonly Job[]>;
   /** A counter that grows with every committed change of any job; cheap, for followers. */
   changes(): Promise<number>;
   /** Takes the lease when it is free, expired or already ours; the epoch grows each time it changes hands. */

@@ -173,11 +173,12 @@ function isOneOf(column: Sql, values: readonly (string | number | undefined)[]):
 
 /** `llama-*` as the pattern of `like`, in small letters. */
 function likeOf(glob: string): string {
-  return glob
-    .toLowerCase()
-    .replaceAll(/[\\%_]/g, String.raw`\$&`)
-    .replaceAll('*', '%')
-    .replaceAll('?', '_');
+  return likeText(glob.toLowerCase()).replaceAll('*', '%').replaceAll('?', '_');
+}
+
+/** A text that `like` takes letter by letter. */
+function likeText(text: string): string {
+  return text.replaceAll(/[\\%_]/g, String.raw`\$&`);
 }
 
 /** Ids of jobs that want a look at `now`, the longest waiting first: their time has come, or an outcome waits for them. */
@@ -197,6 +198,42 @@ export async function readNextWake(db: Database): Promise<number | null> {
   const { rows } = await sql<{ at: number | null }>`
     select min(wake_at) as at from job where wake_at is not null`.execute(db);
   return rows[0]?.at ?? null;
+}
+
+/** When that job wants its next look; null when it wants none, or there is no such job. */
+export async function readWakeOf(db: Database, id: string): Promise<number | null> {
+  const { rows } = await sql<{ at: number | null }>`
+    select wake_at as at from job where number = ${numberOf(id) ?? null}`.execute(db);
+  return rows[0]?.at ?? null;
+}
+
+/** How far back `readAlike` goes at most: a record of a hundred thousand jobs is not read through for one line of a screen. */
+const alikeWithin = 2_000;
+
+/** See `Store.alike`. */
+export async function readAlike(
+  db: Database,
+  asked: { readonly accelerator: string; readonly zone: string; readonly pricing: string },
+  since: number,
+  most: number,
+): Promise<readonly Job[]> {
+  // A first choice by the text alone, so that few have to be taken apart; the words could stand elsewhere in it, in a name.
+  const holds = Object.entries(asked).map(
+    ([key, value]) =>
+      sql`outline like ${`%${likeText(`${JSON.stringify(key)}:${JSON.stringify(value)}`)}%`} escape '\\'`,
+  );
+  const { rows } = await sql<{ life: string; outline: string }>`
+    select life, outline from job
+    where number > (select max(number) from job) - ${alikeWithin} and created_at >= ${since}
+      and ${sql.join(holds, sql` and `)}
+    order by number desc limit ${most}`.execute(db);
+  return rows
+    .map((row) => jobOf(row.life, row.outline))
+    .filter(({ spec: { capacity } }) => {
+      if (capacity.kind !== 'tpu') return false;
+      const { accelerator, zone, pricing } = capacity;
+      return accelerator === asked.accelerator && zone === asked.zone && pricing === asked.pricing;
+    });
 }
 
 async function addEvents(db: Database, number: number, last: number, events: readonly Event[]): Promise<void> {

@@ -20,7 +20,9 @@ import {
   readDue,
   readEvents,
   readManifest,
+  readAlike,
   readNextWake,
+  readWakeOf,
 } from './jobs.ts';
 import { dropLease, readLease, takeLease } from './lease.ts';
 import { currentVersion, migrate, versionOf } from './migrate.ts';
@@ -121,6 +123,8 @@ export function openStore({ file, readOnly = false, installation, isTaken = () =
     outcomes: (id) => read((db) => readOutcomes(db, id)),
     due: (now, most) => read((db) => readDue(db, now, most)),
     nextWake: () => read(readNextWake),
+    wakeOf: (id) => read((db) => readWakeOf(db, id)),
+    alike: (asked, since, most) => read((db) => readAlike(db, asked, since, most)),
     changes: () => read((db) => newest(db, 'change')),
     takeLease: (holder, version, now, ttl, certain) =>
       write((db) => takeLease(db, { holder, version, now, ttl, certain })),

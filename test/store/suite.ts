@@ -327,6 +327,36 @@ export function storeSuite(name: string, open: OpenPair): void {
       assert.deepEqual(page.rows[1], lastingRow(settled(ended.job, noon)));
     });
 
+    it('knows of each job when it wants its next look', async () => {
+      const made = await store.insert(ada());
+      assert.equal(await other.wakeOf(made.job.id), noon);
+      await commit(made, { wakeAt: noon + 7_000 });
+      assert.equal(await other.wakeOf(made.job.id), noon + 7_000);
+      await commit({ ...made, revision: 2 });
+      assert.equal(await other.wakeOf(made.job.id), null);
+      assert.equal(await other.wakeOf('000009'), null);
+    });
+
+    it('finds the jobs that asked for the same, the newest first, and no others', async () => {
+      const asked = { accelerator: 'v5litepod-16', zone: 'us-west4-a', pricing: 'spot' };
+      await store.insert(ada({ spec: tpuSpec() }));
+      await store.insert(ada({ spec: tpuSpec({}, { zone: 'us-east5-b' }) }));
+      await store.insert(ada({ spec: tpuSpec({}, { pricing: 'ondemand' }) }));
+      await store.insert(ada());
+      // The same words in another place of the text are something else.
+      const name = '"accelerator":"v5litepod-16","zone":"us-west4-a"';
+      await store.insert(ada({ spec: tpuSpec({ name }, { accelerator: 'v6e-8', zone: 'us-east5-b' }) }));
+      // An underscore is no letter that stands for any other.
+      await store.insert(ada({ spec: tpuSpec({}, { zone: 'us-west4_a' }) }));
+      await store.insert(ada({ spec: tpuSpec(), at: noon + 5 }));
+      const ids = (jobs: readonly Job[]) => jobs.map(({ id }) => id);
+      assert.deepEqual(ids(await other.alike(asked, 0, 10)), ['000007', '000001']);
+      assert.deepEqual(ids(await other.alike(asked, 0, 1)), ['000007']);
+      assert.deepEqual(ids(await other.alike(asked, noon + 1, 10)), ['000007']);
+      assert.deepEqual(ids(await other.alike({ ...asked, zone: 'us-west4_a' }, 0, 10)), ['000006']);
+      assert.deepEqual(await other.alike({ ...asked, zone: 'nowhere' }, 0, 10), []);
+    });
+
     it('remembers strays until they are forgotten', async () => {
       const stray = {
         backend: 'tpu',
