@@ -28,7 +28,7 @@ export function openFront(home: Home, changes: Partial<Services> = {}): Front {
   const io: Io = {
     stdout: stream,
     stderr: stream,
-    stdin: { isTerminal: false, line: () => Promise.resolve(null) },
+    stdin: { isTerminal: false, line: () => Promise.resolve(null), keys: () => () => undefined },
     env: home.env,
     cwd: root,
     user: userInfo().username,
@@ -38,6 +38,7 @@ export function openFront(home: Home, changes: Partial<Services> = {}): Front {
     launcher: [node, '--no-memory-reducer', `${root}/dist/bundle/main.cjs`],
     version,
     onSignal: () => () => undefined,
+    atExit: () => () => undefined,
     now: () => Date.now(),
   };
   const services: Services = Object.assign(createServices(io), changes);

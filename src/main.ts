@@ -38,6 +38,7 @@ const io: Io = {
       return process.stdin.isTTY === true;
     },
     line: readLine,
+    keys: readKeys,
   },
   env: process.env,
   cwd: folderHere(),
@@ -58,6 +59,7 @@ const io: Io = {
       for (const [name, listener] of listeners) process.off(name, listener);
     };
   },
+  atExit,
   now: () => Date.now(),
 };
 
@@ -196,6 +198,56 @@ function loginName(): string {
     return String(process.getuid?.() ?? 'unknown');
   }
 }
+
+const endingSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** See Io. A signal that only we listen to has its usual effect, after the call. */
+function atExit(call: () => void): () => void {
+  const listeners = endingSignals.map((name) => [name, () => endBy(name)] as const);
+  const endBy = (name: (typeof endingSignals)[number]) => {
+    if (process.listenerCount(name) > 1) return;
+    forget();
+    call();
+    process.kill(process.pid, name);
+  };
+  const forget = () => {
+    process.off('exit', call);
+    for (const [name, listener] of listeners) process.off(name, listener);
+  };
+  process.on('exit', call);
+  for (const [name, listener] of listeners) process.on(name, listener);
+  return forget;
+}
+
+/** See Input. Node puts the terminal's own mode back when the process ends, by a signal too. */
+function readKeys(call: (typed: string) => void): () => void {
+  const { stdin } = process;
+  const take = (bytes: Buffer) => {
+    const typed = bytes.toString('utf8');
+    if (!typed.includes(ctrlZ)) {
+      call(typed);
+      return;
+    }
+    stdin.setRawMode(false);
+    process.kill(process.pid, 'SIGTSTP');
+  };
+  // Whoever comes back finds the terminal in the shell's mode.
+  const comeBack = () => {
+    stdin.setRawMode(true);
+    call('');
+  };
+  stdin.setRawMode(true);
+  stdin.on('data', take);
+  process.on('SIGCONT', comeBack);
+  return () => {
+    stdin.off('data', take);
+    process.off('SIGCONT', comeBack);
+    stdin.pause();
+    stdin.setRawMode(false);
+  };
+}
+
+const ctrlZ = '\u001a';
 
 async function readLine(): Promise<string | null> {
   if (lines === undefined) {

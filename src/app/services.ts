@@ -21,6 +21,11 @@ export interface Io {
   readonly version: string;
   /** Calls back on SIGINT (and SIGTERM, SIGHUP for servers) until the returned function is called. */
   onSignal(call: (signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP') => void): () => void;
+  /**
+   * Calls back when the program ends, however it does: in order, by an error, or by a signal that nobody listens to. For
+   * putting the terminal right, and nothing that waits. Until the returned function is called.
+   */
+  atExit(call: () => void): () => void;
   now(): number;
 }
 
@@ -40,6 +45,11 @@ export interface Input {
   readonly isTerminal: boolean;
   /** One line, without its end; null at the end of input. */
   line(): Promise<string | null>;
+  /**
+   * Calls back with what is typed, key by key and unseen, until the returned function is called. Ctrl-C is a key then
+   * (`\u0003`) and no signal. Ctrl-Z rests the program as ever; coming back is told as an empty text.
+   */
+  keys(call: (typed: string) => void): () => void;
 }
 
 export interface ControllerStatus {

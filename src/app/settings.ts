@@ -25,10 +25,16 @@ export interface Settings {
     /** Leaves when nothing has been left to watch for this many milliseconds. */
     readonly idleExitMs: number;
   };
+  readonly terminal: {
+    /** Whether the window's title tells what a command waits for. */
+    readonly title: boolean;
+    /** Whether a job that ends while somebody waits for it rings once. */
+    readonly bell: boolean;
+  };
 }
 
 /** What may stand at a key. */
-type Kind = 'text or null' | 'address or null' | 'port' | 'count' | 'milliseconds';
+type Kind = 'text or null' | 'address or null' | 'port' | 'count' | 'milliseconds' | 'yes or no';
 
 export interface SettingKey {
   /** `tpu.project`. */
@@ -65,9 +71,11 @@ export const settingKeys: readonly SettingKey[] = [
     kind: 'milliseconds',
     meaning: 'The controller leaves when nothing has been left to watch for this long.',
   },
+  { key: 'terminal.title', kind: 'yes or no', meaning: "The window's title tells what a command waits for." },
+  { key: 'terminal.bell', kind: 'yes or no', meaning: 'A job that ends while a terminal waits for it rings once.' },
 ];
 
-type Value = string | number | null;
+type Value = string | number | boolean | null;
 
 /** The settings when nobody has said anything; `cores` is how many processors this machine has. */
 export function defaultSettings(cores: number): Settings {
@@ -75,6 +83,7 @@ export function defaultSettings(cores: number): Settings {
     tpu: { project: null, endpoint: null, sshPort: 22 },
     local: { slots: Math.max(1, cores) },
     controller: { idleExitMs: 10 * minute },
+    terminal: { title: true, bell: true },
   };
 }
 
@@ -218,6 +227,7 @@ const kindWords: Readonly<Record<Kind, string>> = {
   port: 'a port from 1 to 65535',
   count: 'a whole number from 1 on',
   milliseconds: 'a number of milliseconds from 0 on',
+  'yes or no': 'true or false',
 };
 
 function isOfKind(value: unknown, kind: Kind): value is Value {
@@ -232,6 +242,8 @@ function isOfKind(value: unknown, kind: Kind): value is Value {
       return isWhole(value) && value >= 1;
     case 'milliseconds':
       return isWhole(value) && value >= 0;
+    case 'yes or no':
+      return typeof value === 'boolean';
   }
 }
 

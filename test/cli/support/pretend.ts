@@ -44,6 +44,10 @@ export interface Pretend {
   set(jobs: readonly JobView[], events?: Readonly<Record<string, readonly Event[]>>, logs?: readonly LogFile[]): void;
   resize(terminal: Terminal): void;
   signal(): void;
+  /** Types on the terminal; false when nobody listens to single keys. */
+  type(keys: string): boolean;
+  /** Ends the program as a signal that nobody listens to does; false when nothing had to be put right. */
+  kill(): boolean;
   /** The reader of standard output goes away. */
   closeOutput(): void;
 }
@@ -57,6 +61,8 @@ export function pretend(options: PretendOptions = {}): Pretend {
   const asked: string[] = [];
   const resizes = new Set<() => void>();
   const signals = new Set<(signal: 'SIGINT') => void>();
+  const keyboards = new Set<(typed: string) => void>();
+  const endings = new Set<() => void>();
   const input = [...(options.input ?? [])];
   let closed = false;
   const parts = { out: [] as string[], err: [] as string[] };
@@ -78,7 +84,14 @@ export function pretend(options: PretendOptions = {}): Pretend {
   const io: Io = {
     stdout: stream('out'),
     stderr: stream('err'),
-    stdin: { isTerminal: options.terminal !== undefined, line: async () => input.shift() ?? null },
+    stdin: {
+      isTerminal: options.terminal !== undefined,
+      line: async () => input.shift() ?? null,
+      keys(call) {
+        keyboards.add(call);
+        return () => void keyboards.delete(call);
+      },
+    },
     env: { LANG: 'C.UTF-8', TERM: 'xterm', ...options.env },
     cwd: options.cwd ?? '/',
     user: 'alice',
@@ -89,6 +102,10 @@ export function pretend(options: PretendOptions = {}): Pretend {
     onSignal(call) {
       signals.add(call);
       return () => void signals.delete(call);
+    },
+    atExit(call) {
+      endings.add(call);
+      return () => void endings.delete(call);
     },
     now: options.now ?? (() => now),
   };
@@ -157,6 +174,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
       tpu: { project: null, endpoint: null, sshPort: 22 },
       local: { slots: 4 },
       controller: { idleExitMs: 600_000 },
+      terminal: { title: true, bell: true },
     }),
     client: async () => client,
     // One that runs, which is all that a command which only looks asks for.
@@ -190,6 +208,15 @@ export function pretend(options: PretendOptions = {}): Pretend {
       for (const call of resizes) call();
     },
     signal: () => signals.forEach((call) => call('SIGINT')),
+    type(keys) {
+      for (const call of keyboards) call(keys);
+      return keyboards.size > 0;
+    },
+    kill() {
+      const calls = [...endings];
+      for (const call of calls) call();
+      return calls.length > 0;
+    },
     closeOutput() {
       closed = true;
     },
