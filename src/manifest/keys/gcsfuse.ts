@@ -1,0 +1,104 @@
+// Keys of `gcsfuse`: buckets as folders of every worker.
+
+import { line, listOf, script, section, truth, whole } from '../kinds.ts';
+import type { Key } from '../kinds.ts';
+
+/** How one mount caches; it stands at the first mount and at each further one. */
+export const cache = section({
+  dir: {
+    kind: line(),
+    about: 'Folder on the worker that file contents are cached in; giving it turns the file cache on.',
+    otherwise: 'no file cache',
+    example: '/tmp/gcsfuse-cache',
+  },
+  metadata_ttl_secs: {
+    kind: whole(-1),
+    about: 'How long what is known of a file counts as true, in seconds; -1 is for ever.',
+    otherwise: "gcsfuse's own",
+    example: '60',
+  },
+  stat_cache_max_size_mb: {
+    kind: whole(-1),
+    about: 'Size of the cache of file attributes.',
+    otherwise: "gcsfuse's own",
+    example: '32',
+  },
+  type_cache_max_size_mb: {
+    kind: whole(-1),
+    about: 'Size of the cache of file types.',
+    otherwise: "gcsfuse's own",
+    example: '4',
+  },
+  file_cache_max_size_mb: {
+    kind: whole(-1),
+    about: 'Size of the file cache; -1 is all the space there is.',
+    otherwise: "gcsfuse's own",
+    example: '10240',
+  },
+  cache_file_for_range_read: {
+    kind: truth(),
+    about: 'Fetch the whole file when a part from its middle is read.',
+    otherwise: "gcsfuse's own",
+    example: 'true',
+  },
+  enable_parallel_downloads: {
+    kind: truth(),
+    about: 'Fetch large files in parts, side by side.',
+    otherwise: "gcsfuse's own",
+    example: 'true',
+  },
+  prefix: {
+    kind: script(),
+    about: 'A script that runs on the worker before the mount, for example to make a RAM disk for the cache.',
+    otherwise: 'none',
+    example: 'sudo mkdir -p /mnt/ram',
+  },
+});
+
+const mountPath = {
+  kind: line(),
+  about: 'Folder on the worker where the bucket appears: absolute, or below the login folder as `~/bucket`.',
+  isRequired: true,
+  otherwise: 'must be given',
+  example: '/home/zephyr/gcs-bucket',
+} as const;
+
+const bucketName = line({
+  words: 'bucket name',
+  pattern: /^(gs:\/\/)?[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]\/?$/,
+  rule: 'is no name of a bucket (3 characters or more: small letters, digits, - _ and .; no folder behind it)',
+});
+
+/** The section `gcsfuse`. */
+export const gcsfuse = {
+  about: 'Mounts a bucket of Google Cloud Storage as a folder of every worker.',
+  otherwise: 'no bucket',
+  kind: section({
+    bucket_name: {
+      kind: bucketName,
+      about: 'The bucket.',
+      isRequired: true,
+      otherwise: 'must be given',
+      example: 'llm_pruning_us_central2_b',
+    },
+    mount_path: mountPath,
+    cache: { kind: cache, about: 'How gcsfuse caches.', otherwise: "gcsfuse's own way" },
+    extra_mounts: {
+      kind: listOf(
+        section({
+          bucket_name: {
+            kind: bucketName,
+            about: 'Another bucket.',
+            otherwise: 'the same bucket',
+            example: 'my-data',
+          },
+          mount_path: mountPath,
+          cache: { kind: cache, about: 'How gcsfuse caches this mount.', otherwise: "gcsfuse's own way" },
+        }),
+        'list of mounts',
+      ),
+      about: 'Further mounts.',
+      otherwise: 'none',
+    },
+  }),
+} satisfies Key<unknown>;

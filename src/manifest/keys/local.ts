@@ -1,0 +1,18 @@
+// Keys of `local`: the job on this machine.
+
+import { line, section } from '../kinds.ts';
+import type { Key } from '../kinds.ts';
+
+/** The section `local`. */
+export const local = {
+  about: 'Runs the job on this machine. An empty section (`local: {}`) is enough.',
+  otherwise: 'none',
+  kind: section({
+    workdir: {
+      kind: line({ words: 'path' }),
+      about: 'Folder that the command starts in.',
+      otherwise: "the manifest's folder",
+      example: '.',
+    },
+  }),
+} satisfies Key<unknown>;

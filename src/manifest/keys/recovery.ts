@@ -1,0 +1,91 @@
+// Keys of `recovery`: what happens when an attempt ends.
+
+import { second } from '../../core/time.ts';
+import { choice, duration, either, line, listOf, section, whole } from '../kinds.ts';
+import type { Key } from '../kinds.ts';
+
+const reasons = ['preempted', 'unreachable', 'setup_failed', 'command_failed', 'hung', 'succeeded'] as const;
+
+const recoveryRule = section({
+  reason: {
+    kind: choice(...reasons),
+    about: 'Why the attempt ended.',
+    isRequired: true,
+    otherwise: 'must be given',
+    example: 'command_failed',
+  },
+  evidence: {
+    kind: line(),
+    about: 'Only when this pattern was found at the end of the output.',
+    otherwise: 'any evidence',
+    example: 'out_of_memory',
+  },
+  then: {
+    kind: choice('resume', 'rerun', 'fail', 'done'),
+    about: 'What follows: go on from the checkpoint, start from the beginning, or end the job as failed or as done.',
+    isRequired: true,
+    otherwise: 'must be given',
+    example: 'resume',
+  },
+  on: {
+    kind: choice('same', 'new'),
+    about: 'Whether it follows on the same TPU or on a new one.',
+    otherwise: '`new` after `preempted`, else `same`',
+    example: 'same',
+  },
+});
+
+/** The long form of `recovery`. */
+export const longForm = section({
+  preset: {
+    kind: line(),
+    about: 'Name of a set of rules; see docs/recovery.md.',
+    otherwise: '`pre` on spot and preemptible TPUs, else `pass`',
+    example: 'pre',
+  },
+  rules: {
+    kind: listOf(recoveryRule, 'list of rules'),
+    about: 'Rules of your own, asked before those of the preset; the first that fits decides.',
+    otherwise: "the preset's",
+    example: '[{reason: command_failed, then: resume}]',
+  },
+  budget: {
+    kind: section({
+      preemptions: {
+        kind: whole(0),
+        about: 'How many losses of the machine the job survives.',
+        otherwise: '1000',
+        example: '50',
+      },
+      failures: {
+        kind: whole(0),
+        about: "How many failures of the program's own it survives.",
+        otherwise: '3',
+        example: '5',
+      },
+    }),
+    about: 'How often the job comes back before it counts as failed.',
+    otherwise: 'see below',
+  },
+  delay: {
+    kind: duration(),
+    about: "First wait after a failure of the program's own; it doubles with each further one.",
+    otherwise: '10s',
+    example: '30s',
+  },
+  delay_max: { kind: duration(), about: 'Longest such wait.', otherwise: '10m', example: '1h' },
+  unreachable_grace: {
+    kind: duration(second),
+    about: 'How long a machine may be silent before it counts as lost when nobody confirms that it is.',
+    otherwise: '3m',
+    example: '10m',
+  },
+});
+
+/** The section `recovery`, or the name of a preset. */
+export const recovery = {
+  about: 'What happens when an attempt ends: the name of a preset, or a section.',
+  otherwise: '`pre` on spot and preemptible TPUs, else `pass`',
+  example: 'pre',
+  kind: either(line({ words: 'name of a preset' }), (tree) => tree.kind !== 'map', longForm),
+} satisfies Key<unknown>;

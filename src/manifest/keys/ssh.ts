@@ -1,0 +1,54 @@
+// Keys of `ssh`: the keys to log in with, and those that the workers get.
+
+import { line, listOf, section, text } from '../kinds.ts';
+import type { Key } from '../kinds.ts';
+
+/** The section `ssh`. */
+export const ssh = {
+  about: 'Keys: the one that jobman logs in with, and those that the workers get.',
+  otherwise: "jobman's own key, and nothing on the workers",
+  kind: section({
+    private_key: {
+      kind: line({ words: 'path' }),
+      about: 'The private key file here that jobman logs in to the workers with.',
+      otherwise: "jobman's own key",
+      example: '~/.ssh/id_rsa',
+      aliases: ['tpu_private_key'],
+    },
+    tpu_public_key: {
+      kind: line({ words: 'path' }),
+      about:
+        'Its public half. When given, both halves are copied to the workers, so that they can log in to each other.',
+      otherwise: 'none',
+      example: '~/.ssh/id_rsa.pub',
+    },
+    identities: {
+      kind: listOf(
+        section({
+          private_key: {
+            kind: line({ words: 'path' }),
+            about: 'A private key file here.',
+            isRequired: true,
+            otherwise: 'must be given',
+            example: '~/.ssh/id_ed25519_github',
+          },
+          public_key: {
+            kind: line({ words: 'path' }),
+            about: 'Its public half.',
+            otherwise: 'none',
+            example: '~/.ssh/id_ed25519_github.pub',
+          },
+          config_entry: {
+            kind: text(),
+            about: 'Lines for the ssh_config of the workers.',
+            otherwise: 'none',
+            example: '"Host github.com"',
+          },
+        }),
+        'list of identities',
+      ),
+      about: 'Further keys that are copied to `~/.ssh` of every worker, with lines for its ssh_config.',
+      otherwise: 'none',
+    },
+  }),
+} satisfies Key<unknown>;
