@@ -28,13 +28,14 @@ import { createLook, textOf } from './looks.ts';
 import type { Look } from './looks.ts';
 import { observe } from './observe.ts';
 import { createPerformer } from './performer.ts';
+import { createSilences } from './silences.ts';
 import { createSweeper } from './sweeper.ts';
 import { createWorkqueue } from './workqueue.ts';
 
 /** How long the lease holds without being renewed, and how often it is: two renewals may fail. */
 export const leaseTtl: Duration = 30 * second;
 export const leasePace: Duration = 10 * second;
-/** How long after its end a log that could not be copied is tried again. */
+/** How long after its end a log that could not be copied is tried again; twice that where the clock was set back. */
 const logPatience = 5 * minute;
 
 /** Why the controller left. `lease_lost`: another one has taken over; nothing more may be done here. */
@@ -290,6 +291,7 @@ export function createController(options: ControllerOptions): Controller {
       backend,
       look: lookFor(backend),
       clock,
+      silences,
       mirror,
       logFiles,
     });
@@ -361,8 +363,9 @@ export function createController(options: ControllerOptions): Controller {
   /** Only a wish can change anything about it. */
   function restJob(job: Job): void {
     atOnce.delete(job.id);
+    silences.forget(job.id);
     // While its logs may still be asked for, what was copied must be known, or each pass would copy it anew.
-    const isOld = job.attempts.every(({ endedAt }) => endedAt !== null && clock.now() > endedAt + logPatience);
+    const isOld = job.attempts.every((attempt) => attempt.endedAt !== null && isLongOver(attempt, clock.now()));
     if (isOld || job.removed) mirror.forget(job.id);
   }
 
@@ -392,9 +395,14 @@ export function createController(options: ControllerOptions): Controller {
   }
 
   function isLogWanted(job: Job, attempt: Attempt, now: Instant): boolean {
-    if (attempt.startedAt === null || attempt.endedAt === null || now > attempt.endedAt + logPatience) return false;
+    if (attempt.startedAt === null || attempt.endedAt === null || isLongOver(attempt, now)) return false;
     const allocation = job.allocations[attempt.allocation - 1];
     return allocation !== undefined && allocation.goneAt === null && allocation.releasedAt === null;
+  }
+
+  /** An end that lies far ahead was written by a clock that has been set back since: how long ago it was, nobody knows. */
+  function isLongOver({ endedAt }: Attempt, now: Instant): boolean {
+    return endedAt !== null && Math.abs(now - endedAt) > logPatience;
   }
 
   function outputsOf(job: Job, attempt: Attempt): readonly Output[] {
@@ -427,6 +435,7 @@ export function createController(options: ControllerOptions): Controller {
   const wake = (id: string): void => {
     if (state === 'running' && epoch !== null) queue.add(id);
   };
+  const silences = createSilences();
   const mirror = createLogMirror({ logFiles, clock, mayAct, wake, say });
   const sweeper = createSweeper({ ...options, mayAct, say });
   const performer = createPerformer({

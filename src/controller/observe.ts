@@ -1,5 +1,6 @@
 // Observation: everything that a decision about one job may need to know, looked at afresh.
-// What is not asked is missing, what did not answer is unknown; nothing is remembered from an earlier pass.
+// What is not asked is missing, what did not answer is unknown; nothing is remembered from an earlier pass but since when
+// a worker has been silent.
 
 import type { Backend, Clock, LogFiles, StoredOutcome, WorkerRef } from '../app/ports.ts';
 import { allocationOf, commandWorkers, lastAllocation, lastAttempt, mayExist, outlivesRemoval } from '../core/job.ts';
@@ -13,6 +14,7 @@ import { second } from '../core/time.ts';
 import type { LogMirror } from './log-mirror.ts';
 import type { Look } from './looks.ts';
 import { textOf } from './looks.ts';
+import type { Silences } from './silences.ts';
 
 /** How much of the end of an output is searched for known patterns. */
 const searched = 256 * 1024;
@@ -31,6 +33,7 @@ export async function observe(
     readonly backend: Backend;
     readonly look: Look;
     readonly clock: Clock;
+    readonly silences: Silences;
     readonly mirror: LogMirror;
     readonly logFiles: LogFiles;
   },
@@ -39,6 +42,7 @@ export async function observe(
   if (job.removed && !outlivesRemoval(job)) {
     return { admitted, allocations: [], workers: [], outcomes: outcomes.map((stored) => stored.outcome) };
   }
+  const began = outside.clock.now();
   const asked = job.allocations.filter((one) => mayExist(one) || one === lastAllocation(job));
   const facts = await outside.look(asked.map((allocation) => ({ job, allocation })));
   const allocations = asked.map((allocation, index): AllocationFact => {
@@ -46,7 +50,9 @@ export async function observe(
     return { allocation: allocation.ordinal, fact };
   });
   const refs = workersToLookAt(job, allocations).map(({ allocation, worker }) => ({ job, allocation, worker }));
-  const workers = await lookAtWorkers(refs, outside.backend, outside.clock);
+  const answers = await lookAtWorkers(refs, outside.backend, outside.clock);
+  const heardAt = outside.clock.now();
+  const workers = answers.map((one) => outside.silences.heard(job.id, one, began, heardAt));
   await Promise.all(workers.map((worker) => copyLastWords(job, worker, outside)));
   return {
     admitted,

@@ -78,7 +78,7 @@ export const generations: readonly Generation[] = [
 
 /** What a type means; undefined when it is none that we know. */
 export function accelerator(type: string): Accelerator | undefined {
-  const family = generations.find((one) => type.startsWith(one.prefix));
+  const family = generationOf(type);
   if (family === undefined) return undefined;
   const number = type.slice(family.prefix.length);
   // No leading zero and no sign: `v4-08` is not a name of `v4-8`.
@@ -90,17 +90,31 @@ export function accelerator(type: string): Accelerator | undefined {
   return { type, generation: family, chips, workers: chips / chipsPerWorker, chipsPerWorker, topology };
 }
 
-/** The type that was most likely meant: another spelling of the generation, or the next larger size of the right one. */
+/** The generation whose prefix a type has, whatever its size; undefined for a prefix that we do not know. */
+export function generationOf(type: string): Generation | undefined {
+  return generations.find((one) => type.startsWith(one.prefix));
+}
+
+/** What people write for a generation and a size: `v5e-16`, `V4_8`, `tpu-v4-8`. Undefined when no generation is meant by it. */
+export function spelledAs(type: string): { readonly generation: Generation; readonly size: number } | undefined {
+  const spelled = /^(?:tpu(?!7x))?-?(v\d+\s*[a-z]*|tpu7x)[-_ ]?(\d+)$/i.exec(type.trim());
+  if (spelled === null) return undefined;
+  const word = (spelled[1] ?? '').toLowerCase().replace(/^v5(?:e|lite)$/, 'v5litepod');
+  const found = generations.find((one) => one.prefix === `${word}-` || one.name === word);
+  return found === undefined ? undefined : { generation: found, size: Number(spelled[2]) };
+}
+
+/**
+ * The type that was most likely meant: another spelling of the generation, or the nearest size of the right one (by the
+ * factor between them; of two as near, the larger).
+ */
 export function acceleratorMeant(type: string): string | undefined {
-  const spelled = /^(?:tpu)?-?(v\d+\s*[a-z]*|tpu7x)[-_ ]?(\d+)$/i.exec(type.trim());
-  if (spelled !== null) {
-    const word = (spelled[1] ?? '').toLowerCase().replace(/^v5(?:e|lite)$/, 'v5litepod');
-    const family = generations.find((one) => one.prefix === `${word}-` || one.name === word);
-    if (family !== undefined) {
-      const wanted = Number(spelled[2]);
-      const known = [...family.sizes.keys()];
-      return `${family.prefix}${known.find((size) => size >= wanted) ?? known.at(-1) ?? wanted}`;
-    }
+  const spelled = spelledAs(type);
+  if (spelled !== undefined) {
+    const { prefix, sizes: known } = spelled.generation;
+    const factor = (size: number): number => Math.max(size, spelled.size) / Math.max(1, Math.min(size, spelled.size));
+    const nearest = [...known.keys()].reduce((best, size) => (factor(size) <= factor(best) ? size : best));
+    return `${prefix}${nearest}`;
   }
   return didYouMean(
     type,

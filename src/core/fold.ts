@@ -17,6 +17,7 @@ import type { Allocation, Attempt, CloudError, Host, Job } from './job.ts';
 import type { AllocationFact, AllocationSeen, Observation, Outcome, OutcomeResult } from './observation.ts';
 import { planted } from './plant.ts';
 import { triesUsedUp } from './prepare.ts';
+import type { WorkerId } from './spec.ts';
 import type { Duration, Instant } from './time.ts';
 
 /** Replies first, then looks: a look is never older than a reply that is folded with it. */
@@ -315,6 +316,8 @@ function gone(job: Job, ordinal: number, now: Instant): Change {
 /**
  * Who does not answer, and since when. Only what was asked and gave no answer is silent; what nobody asked is not.
  * When the cloud answers again but a worker still does not, the count begins anew: until then the line was at fault.
+ * And it begins when the longest silence of those that go on began: two workers that fall silent in turn, or one that
+ * answered when nobody wrote it down, have not been silent for as long as the record would have it.
  */
 function foldSilence(job: Job, observation: Observation, now: Instant): Change {
   const allocation = lastAllocation(job);
@@ -328,25 +331,35 @@ function foldSilence(job: Job, observation: Observation, now: Instant): Change {
     // What nobody waits for any more has not answered; it is only no longer asked.
     return isWatched ? told(answering, now, { kind: 'answering', allocation: ordinal }) : unchanged(answering);
   }
-  if (silence.who === silentWho) return unchanged(job);
+  if (silence.who === silentWho) {
+    const isLater = silentSince !== null && silence.since !== undefined && silence.since > silentSince;
+    return isLater ? unchanged(withAllocation(job, ordinal, { silentSince: silence.since })) : unchanged(job);
+  }
   const isSameSilence = silence.who === 'allocation' && silentSince !== null;
   const since = isSameSilence ? silentSince : now;
   const next = withAllocation(job, ordinal, { silentSince: since, silentWho: silence.who });
   if (isSameSilence) return unchanged(next);
-  const { who: _who, ...detail } = silence;
+  const { who: _who, since: _since, ...detail } = silence;
   return told(next, now, { kind: 'silent', allocation: ordinal, ...detail });
 }
 
-function silenceOf(
-  observation: Observation,
-  { ordinal }: Allocation,
-): { readonly who: 'allocation' | 'worker'; readonly detail: string; readonly worker?: number | 'here' } | undefined {
+interface Silence {
+  readonly who: 'allocation' | 'worker';
+  readonly detail: string;
+  readonly worker?: WorkerId;
+  /** Of a worker: since when it has been asked without a break and without an answer. */
+  readonly since?: Instant;
+}
+
+function silenceOf(observation: Observation, { ordinal }: Allocation): Silence | undefined {
   const look = observation.allocations.find((one) => one.allocation === ordinal)?.fact;
   if (look?.kind === 'unknown') return { who: 'allocation', detail: look.reason };
   const isReady = look?.value.state === 'ready';
+  let longest: Silence | undefined;
   for (const { allocation, worker, fact } of observation.workers) {
-    if (fact.kind !== 'unknown') continue;
-    if (worker === 'here' || (isReady && allocation === ordinal)) return { who: 'worker', worker, detail: fact.reason };
+    if (fact.kind !== 'unknown' || (worker !== 'here' && (!isReady || allocation !== ordinal))) continue;
+    if (longest?.since === undefined || fact.since < longest.since)
+      longest = { who: 'worker', worker, detail: fact.reason, since: fact.since };
   }
-  return undefined;
+  return longest;
 }

@@ -130,9 +130,14 @@ function goneBefore(before: Job, ordinal: number): boolean {
   return (allocationIn(before, ordinal)?.goneAt ?? null) !== null;
 }
 
-function wasSilentLongEnough({ before, now }: Pass, ordinal: number): boolean {
+/** By the record, and by one worker that has not answered in all that time. */
+function wasSilentLongEnough({ before, observation, now }: Pass, ordinal: number): boolean {
   const since = allocationIn(before, ordinal)?.silentSince ?? null;
-  return since !== null && now - since >= before.spec.recovery.unreachableGrace;
+  const silent = observation.workers.flatMap(({ allocation, worker, fact }) =>
+    fact.kind === 'unknown' && (worker === 'here' || allocation === ordinal) ? [fact.since] : [],
+  );
+  const grace = before.spec.recovery.unreachableGrace;
+  return since !== null && now - since >= grace && silent.some((one) => now - one >= grace);
 }
 
 /** A worker that answers and has no living or orderly ended run of it. */

@@ -35,6 +35,8 @@ export interface WorkerView {
   readonly seen: WorkerSeen | undefined;
   /** True when it was asked and did not answer. */
   readonly isSilent: boolean;
+  /** Since when that has been so without a break; undefined while it answers, or is not asked. */
+  readonly silentSince: Instant | undefined;
 }
 
 /** One place of the attempt's command and what is known of its run there. */
@@ -80,6 +82,7 @@ function workersOf(job: Job, allocation: Allocation, observation: Observation): 
       worker,
       seen: fact?.kind === 'known' ? fact.value : undefined,
       isSilent: fact?.kind === 'unknown',
+      silentSince: fact?.kind === 'unknown' ? fact.since : undefined,
     };
   });
 }
@@ -91,7 +94,12 @@ function placeOf(
   allocation: Allocation,
   now: Instant,
 ): Place {
-  const view = workers.find((one) => one.worker === worker) ?? { worker, seen: undefined, isSilent: false };
+  const view = workers.find((one) => one.worker === worker) ?? {
+    worker,
+    seen: undefined,
+    isSilent: false,
+    silentSince: undefined,
+  };
   return { ...view, run: runOf(view, attempt, allocation, now) };
 }
 
@@ -141,7 +149,9 @@ function isStrangerAlive({ job, now }: View, run: RunSeen, worker: WorkerId): bo
   return !(isLostStart(run, now) && wasStopped);
 }
 
-/** The first worker that was asked and did not answer. */
+/** Of the workers that were asked and did not answer the one that has been silent for longest. */
 export function silentWorker(view: View): WorkerId | undefined {
-  return view.workers.find((one) => one.isSilent)?.worker;
+  const silent = view.workers.filter((one) => one.isSilent);
+  const began = Math.min(...silent.map(({ silentSince }) => silentSince ?? Infinity));
+  return silent.find(({ silentSince }) => (silentSince ?? Infinity) === began)?.worker;
 }

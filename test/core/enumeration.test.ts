@@ -63,7 +63,9 @@ function workerSights(job: Job, now: Instant): readonly Fact<WorkerSeen>[] {
     known({ bootId: 'b', proofs: proven, runs }, now);
   const running: RunSeen = { attempt, state: 'running', startedAt: now - minute, outputAt: now - second };
   return [
-    unknown('no answer', now),
+    // Silent all the while that the record has it so, and since just now.
+    unknown('no answer', lastAllocation(job)?.silentSince ?? now),
+    ...(lastAllocation(job)?.silentWho === 'worker' ? [unknown('no answer', now)] : []),
     seen([], []),
     seen([]),
     seen([{ attempt, state: 'starting', since: now }]),

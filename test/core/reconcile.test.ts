@@ -466,6 +466,23 @@ test('a worker that is silent while the cloud says ready ends the attempt after 
   assert.equal(lastAttempt(world.job)?.ending?.reason, 'unreachable');
 });
 
+test('two workers that fall silent in turn have not been silent for as long as both together', () => {
+  const world = running(spec({ preset: 'reapply' }));
+  host(world, 0).isAnswering = false;
+  world.settleNow();
+  world.now += 2 * minute;
+  host(world, 0).isAnswering = true;
+  host(world, 1).isAnswering = false;
+  world.settleNow();
+  const { now } = world;
+  world.now += 2 * minute;
+  world.settleNow();
+  assert.equal(lastAttempt(world.job)?.ending, null);
+  world.live(() => lastAttempt(world.job)?.ending !== null, hour);
+  assert.equal(world.now, now + 3 * minute);
+  assert.equal(lastAttempt(world.job)?.ending?.evidence.worker, 1);
+});
+
 test('the grace begins anew when the cloud itself was silent in between', () => {
   const world = running();
   host(world, 1).isAnswering = false;

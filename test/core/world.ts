@@ -92,6 +92,8 @@ interface Worker {
   proofs: Set<string>;
   runs: Run[];
   isAnswering: boolean;
+  /** Since when every look at it has failed. */
+  silentSince?: Instant;
 }
 
 interface Node {
@@ -212,7 +214,11 @@ export class World {
   }
 
   private lookAtWorker(worker: Worker): Fact<WorkerSeen> {
-    if (!worker.isAnswering) return unknown('no answer', this.now);
+    if (!worker.isAnswering) {
+      worker.silentSince ??= this.now;
+      return unknown('no answer', worker.silentSince);
+    }
+    delete worker.silentSince;
     const runs = worker.runs.map((run): RunSeen => {
       const { attempt } = run;
       if (run.ended === 'vanished') return { attempt, state: 'vanished', detail: 'the machine restarted' };

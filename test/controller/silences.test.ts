@@ -1,0 +1,51 @@
+// How long a worker has been silent: as long as looks that follow closely upon one another have found it to be.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createSilences } from '../../src/controller/silences.ts';
+import type { Silences } from '../../src/controller/silences.ts';
+import { known, unknown } from '../../src/core/observation.ts';
+import type { WorkerFact } from '../../src/core/observation.ts';
+import { hour, minute, second } from '../../src/core/time.ts';
+import type { Instant } from '../../src/core/time.ts';
+
+const begin: Instant = 1_700_000_000_000;
+
+/** The `since` of a look at that worker which failed, and lasted eight seconds until `now`. */
+function silent(silences: Silences, now: Instant, worker = 0, began = now - 8 * second): Instant | undefined {
+  const fact: WorkerFact = { allocation: 1, worker, fact: unknown('no answer', now) };
+  const heard = silences.heard('000001', fact, began, now);
+  return heard.fact.kind === 'unknown' ? heard.fact.since : undefined;
+}
+
+test('looks that fail one after the other are one silence, however many there are', () => {
+  const silences = createSilences();
+  for (let at = 0; at <= 10 * minute; at += 38 * second) assert.equal(silent(silences, begin + at), begin);
+});
+
+test('a worker that answered in between begins anew, and the others do not', () => {
+  const silences = createSilences();
+  silent(silences, begin, 0);
+  silent(silences, begin, 1);
+  const answer = known({ bootId: 'b', proofs: [], runs: [] }, begin + 20 * second);
+  const fact: WorkerFact = { allocation: 1, worker: 0, fact: answer };
+  assert.equal(silences.heard('000001', fact, begin + 19 * second, begin + 20 * second), fact);
+  assert.equal(silent(silences, begin + 40 * second, 0), begin + 40 * second);
+  assert.equal(silent(silences, begin + 40 * second, 1), begin);
+});
+
+test('time in which nobody looked is no silence: between two looks, within one, and where the clock went back', () => {
+  const silences = createSilences();
+  silent(silences, begin);
+  assert.equal(silent(silences, begin + hour), begin + hour);
+  const inTheMiddle = begin + 2 * hour;
+  assert.equal(silent(silences, inTheMiddle, 0, begin + hour + 10 * second), inTheMiddle);
+  assert.equal(silent(silences, begin), begin);
+});
+
+test('a job that nobody asks about is forgotten', () => {
+  const silences = createSilences();
+  silent(silences, begin);
+  silences.forget('000001');
+  assert.equal(silent(silences, begin + 20 * second), begin + 20 * second);
+});
