@@ -28,7 +28,9 @@ export const runtimeVersions: readonly string[] = [
 export function runtimeVersionMeant(version: string): string | undefined {
   // Images of frameworks differ in their numbers only: 2.19.0 is no slip of 2.18.0.
   if (/^tpu-vm-(tf|pt)-[\d.]+(-pod)?(-pjrt)?$/.test(version)) return undefined;
-  return didYouMean(version, [...generations.map((one) => one.runtimeVersion), ...runtimeVersions]);
+  const candidates = [...new Set([...generations.map((one) => one.runtimeVersion), ...runtimeVersions])];
+  const begun = candidates.filter((one) => version.length > 3 && one.startsWith(version));
+  return begun.length === 1 ? begun[0] : didYouMean(version, candidates);
 }
 
 /** The generation that a version is made for and no other; null for one that several share, or that is not known. */

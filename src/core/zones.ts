@@ -61,8 +61,11 @@ export function zonesOffering({ generation, workers }: Accelerator): readonly st
  */
 export function zoneMeant(text: string, likely: readonly string[] = []): string | undefined {
   const candidates = [...new Set([...likely, ...zones])];
-  const region = text.trim().toLowerCase().replaceAll(/[_\s]/g, '-').replace(/-+$/, '');
-  return candidates.find((zone) => zone === region || zone.startsWith(`${region}-`)) ?? didYouMean(region, candidates);
+  const wanted = text.trim().toLowerCase().replaceAll(/[_\s]/g, '-').replace(/-+$/, '');
+  if (candidates.includes(wanted)) return wanted;
+  // The letter is what people do not know by heart: the region is more likely right than wrong.
+  const region = wanted.replace(/(\d)-?[a-z]?$/, '$1');
+  return candidates.find((zone) => zone.startsWith(`${region}-`)) ?? didYouMean(wanted, candidates);
 }
 
 function offer(generation: string, sells: Offer['sells'], names: string): Offer {
