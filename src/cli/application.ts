@@ -18,7 +18,8 @@ import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import { arrange, commandIn } from './arrange.ts';
 import { complainAbout, createCli, type GlobalFlags } from './context.ts';
-import { globalFlags, globalLetters, type Context, type Entry } from './entry.ts';
+import { proposeHappenings } from './completion/happenings.ts';
+import { globalFlags, globalLetters, type Context, type Entry, type Flag } from './entry.ts';
 import { flagName, groups, helpText } from './help.ts';
 import { table } from './table.ts';
 
@@ -52,11 +53,12 @@ function flagWithoutValue(argv: readonly string[]): string | undefined {
 /** Prints what could stand in the place of the last word, one a line, with its meaning after a tab. */
 export async function propose(words: readonly string[], services: Services): Promise<number> {
   const inputs = words.length === 0 ? [''] : words;
-  const proposals = await proposeCompletions(
-    createApplication(),
-    inputs,
-    contextFor(services, () => {}),
-  );
+  const context = contextFor(services, () => {});
+  const proposals = [
+    ...(await proposeCompletions(createApplication(), inputs, context)),
+    // They are no commands of the framework's, since their flags are the cloud's own.
+    ...(await proposeHappenings(inputs, context)),
+  ];
   // Flags are proposed to whoever begins one; between jobs and file names they are in the way.
   const wantsFlag = inputs.at(-1)?.startsWith('-') === true;
   const wanted = proposals.filter(({ completion }) => completion.startsWith('-') === wantsFlag);
@@ -82,7 +84,10 @@ function contextFor(services: Services, ended: (code: number) => void): Context 
  * are made ready, because making all of them ready takes as long as a short command; all are, when it means none.
  */
 function createApplication(inputs?: readonly string[]): Application<Context> {
-  const meant = table.filter((entry) => entry.alias === inputs?.[0] || entry.path.split(' ')[0] === inputs?.[0]);
+  const [first] = inputs ?? [];
+  const meant = table.filter(
+    ({ alias, path }) => first !== undefined && (alias === first || path.split(' ')[0] === first),
+  );
   return buildApplication<Context>(
     rootOf(meant.length === 0 ? table : meant),
     {
@@ -181,10 +186,12 @@ const text: ApplicationText = {
   exceptionWhileParsingArguments(error) {
     return `jobman: ${formatMessageForArgumentScannerError(error as never, {
       FlagNotFoundError: ({ input, corrections }) =>
-        `there is no flag --${input}.${corrections.length === 0 ? '' : ` Did you mean ${corrections.map((name) => `--${name}`).join(' or ')}?`}`,
+        `there is no flag --${input}.${corrections.length === 0 ? '' : ` Did you mean ${corrections.map(flagName).join(' or ')}?`}`,
       AliasNotFoundError: ({ input }) => `there is no flag -${input}.`,
       ArgumentParseError: ({ externalFlagNameOrPlaceholder: name, input, exception }) =>
-        `${asTyped(name)} \`${input}\`: ${exception instanceof Error ? exception.message : String(exception)}.`,
+        isMark(name)
+          ? `--${name} takes no value, and \`${input}\` was given.`
+          : `${asTyped(name)} \`${input}\`: ${exception instanceof Error ? exception.message : String(exception)}.`,
       EnumValidationError: ({ externalFlagName, input, values }) =>
         `--${externalFlagName} \`${input}\`: expected one of ${values.join(', ')}.`,
       UnsatisfiedFlagError: ({ externalFlagName }) => `--${externalFlagName} needs a value.`,
@@ -193,7 +200,9 @@ const text: ApplicationText = {
       InvalidNegatedFlagSyntaxError: ({ externalFlagName, valueText }) =>
         `--${externalFlagName} takes no value, and \`${valueText}\` was given.`,
       UnexpectedFlagError: ({ externalFlagName, previousInput, input }) =>
-        `--${externalFlagName} was given twice: \`${previousInput}\` and \`${input}\`.`,
+        isMark(externalFlagName)
+          ? `--${externalFlagName} was given twice.`
+          : `--${externalFlagName} was given twice: \`${previousInput}\` and \`${input}\`.`,
     })}`;
   },
   exceptionWhileRunningCommand: (error) => ourMistake(error),
@@ -202,8 +211,18 @@ const text: ApplicationText = {
 
 /** A flag's name with its dashes; the word for an argument as it is. */
 function asTyped(name: string): string {
-  const isFlag = table.some(({ flags }) => Object.keys(flags).some((flag) => flagName(flag) === `--${name}`));
-  return isFlag ? `--${name}` : name;
+  return flagOf(name) === undefined ? name : `--${name}`;
+}
+
+/** True of a flag that says yes by being there. */
+function isMark(name: string): boolean {
+  return flagOf(name)?.kind === 'boolean';
+}
+
+/** The flag of this name, as it is typed. No two commands have flags of one name and different kinds. */
+function flagOf(name: string): Flag | undefined {
+  const all = [globalFlags as Readonly<Record<string, Flag>>, ...table.map(({ flags }) => flags)];
+  return all.flatMap(Object.entries<Flag>).find(([flag]) => flagName(flag) === `--${name}`)?.[1];
 }
 
 function ourMistake(error: unknown): string {

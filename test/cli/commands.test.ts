@@ -8,6 +8,7 @@ import type { CloudView, EmulatorService } from '../../src/app/services.ts';
 import type { StrayKeeper, StrayView } from '../../src/app/strays.ts';
 import type { Event } from '../../src/core/decision.ts';
 import { openWorld } from '../support/world.ts';
+import { table } from '../../src/cli/table.ts';
 import { jobman, now, view } from './support/pretend.ts';
 
 const terminal = { columns: 80, rows: 24 };
@@ -65,6 +66,9 @@ suite('the command line', () => {
   for (const [argv, said] of [
     [['lst'], /no command `lst`\. Did you mean `list`\?/],
     [['list', '--jsno'], /no flag --jsno\. Did you mean --json\?/],
+    [['create', '--dryrun'], /no flag --dryrun\. Did you mean --dry-run\?/],
+    [['create', '--dry-run=yess', 'x'], /--dry-run takes no value, and `yess` was given/],
+    [['run', '--cmd-only', '--cmd-only', '1'], /--cmd-only was given twice\.\n/],
     [['list', '-z'], /no flag -z/],
     [['list', 'extra'], /`extra` is one word too many/],
     [['list', '--phase', 'runing'], /--phase `runing`: expected one of queued, /],
@@ -655,6 +659,24 @@ test('settings tells each value and where it comes from', async (t) => {
   assert.match((await jobman(['settings', '--help'])).out, /write \$JOBMAN_HOME\/settings\.json/);
 });
 
+suite('every command', () => {
+  for (const entry of table) {
+    test(`${entry.path} has an example in its help, and a way to write each flag that a wrong one leads to`, async () => {
+      const words = entry.path.split(' ');
+      const { code, out } = await jobman([...words, '--help']);
+      assert.equal(code, 0);
+      assert.ok(entry.examples.length > 0);
+      for (const [command] of entry.examples) assert.ok(/[ \n]/.test(out.split(`  ${command}`)[1]?.[0] ?? ''), command);
+      // The verbs of the built-in cloud have flags of their own, which the cloud checks.
+      if (entry.path === 'emulator act') return;
+      for (const flag of Object.keys(entry.flags)) {
+        const { err } = await jobman([...words, `--${flag.toLowerCase()}x`]);
+        assert.match(err, /Did you mean (--[a-z-]+)( or --[a-z-]+)*\?/, flag);
+      }
+    });
+  }
+});
+
 suite('completion', () => {
   const proposed = async (...words: string[]) => {
     const { out } = await jobman(['__complete', ...words], { jobs: [view(), view({ id: '000043', name: 'bert' })] });
@@ -672,6 +694,15 @@ suite('completion', () => {
     assert.deepEqual(await proposed('logs', '00004'), ['000042', '000043']);
     assert.deepEqual(await proposed('stop', '000042', 'be'), ['bert']);
     assert.deepEqual(await proposed('completion', ''), ['bash', 'zsh', 'fish']);
+    // Every command that takes a job proposes jobs, one with a second name too.
+    for (const words of [['show'], ['details'], ['why'], ['emulator', 'preempt']])
+      assert.deepEqual(await proposed(...words, ''), ['000042', '000043']);
+  });
+
+  test('proposes what can happen in the built-in cloud beside its commands', async () => {
+    assert.deepEqual(await proposed('emulator', 'st'), ['status', 'start', 'stop', 'start-host', 'stockout']);
+    assert.deepEqual(await proposed('emulator', 'nothing', ''), []);
+    assert.deepEqual(await proposed('emulator', 'preempt', '000042', ''), []);
   });
 
   test('prints a script for each shell', async () => {

@@ -49,7 +49,12 @@ compdef _jobman jobman
 const fish = `# jobman completion for fish: jobman completion fish | source
 function __jobman_complete
   set -l typed (commandline -opc) (commandline -ct)
-  $typed[1] __complete $typed[2..] 2>/dev/null
+  set -l found ($typed[1] __complete $typed[2..] 2>/dev/null)
+  if set -q found[1]
+    printf '%s\\n' $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
 end
-complete -c jobman -f -n 'test (count (__jobman_complete)) -gt 0' -a '(__jobman_complete)'
+complete -c jobman -f -a '(__jobman_complete)'
 `;

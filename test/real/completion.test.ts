@@ -1,0 +1,109 @@
+/** Completion in the shells themselves: words are typed and the tab key is pressed, and the shell runs what came of it. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { promisify } from 'node:util';
+import { frontDoor, jobman } from '../support/jobman.ts';
+import { findProgram, requireReal } from '../support/real.ts';
+import { root } from '../support/root.ts';
+import { openWorld, type World } from '../support/world.ts';
+
+interface Shell {
+  readonly name: string;
+  /** Begins it without anything of the user's. */
+  readonly command: readonly string[];
+  readonly prompt: string;
+  readonly load: string;
+}
+
+const shells: readonly Shell[] = [
+  {
+    name: 'bash',
+    command: ['bash', '--norc', '--noprofile', '-i'],
+    prompt: "PS1='rea''dy> '",
+    load: 'source <(jobman completion bash)',
+  },
+  {
+    name: 'zsh',
+    command: ['zsh', '-f', '-i'],
+    prompt: "autoload -Uz compinit && compinit -u -D; PROMPT='rea''dy> '",
+    load: 'source <(jobman completion zsh)',
+  },
+  {
+    name: 'fish',
+    command: ['fish', '--no-config', '-i'],
+    prompt: "function fish_prompt; echo -n 'rea''dy> '; end",
+    load: 'jobman completion fish | source',
+  },
+];
+
+/** What is typed before the tab key, and what the shell is to run then. */
+const cases: readonly (readonly [typed: string, run: string])[] = [
+  ['jobman canc\t', '<cancel>'],
+  ['jobman show 0\t', '<show><000001>'],
+  ['jobman show an-od\t', '<show><an-odd-name>'],
+  ['jobman create --dry\t', '<create><--dry-run>'],
+  ['jobman controller unin\t', '<controller><uninstall>'],
+  ['jobman emulator pree\t', '<emulator><preempt>'],
+  ['jobman emulator preempt 0\t', '<emulator><preempt><000001>'],
+  ['jobman list --phase prov\t', '<list><--phase><provisioning>'],
+  ['jobman validate manif\t', '<validate><manifest.yaml>'],
+];
+
+/** A word `jobman` on the path that answers the shell's questions for real, and otherwise says what it was called with. */
+function putOnPath(world: World): string {
+  const folder = join(world.folder, 'bin');
+  mkdirSync(folder);
+  const real = frontDoor.map((word) => `'${word}'`).join(' ');
+  const path = join(folder, 'jobman');
+  writeFileSync(
+    path,
+    `#!/bin/sh\ncase $1 in __complete|completion) exec ${real} "$@";; esac\nprintf 'ran'; printf '<%s>' "$@"; echo\n`,
+  );
+  chmodSync(path, 0o755);
+  return folder;
+}
+
+async function type(world: World, path: string, shell: Shell, steps: readonly (readonly [string, string])[]) {
+  const argv = [join(root, 'test/real/typed-in.py'), JSON.stringify(steps), ...shell.command];
+  const env = {
+    ...world.env,
+    PATH: `${path}${delimiter}${world.env['PATH'] ?? ''}`,
+    TERM: 'xterm',
+    XDG_RUNTIME_DIR: world.folder,
+  };
+  const { stdout } = await promisify(execFile)('python3', argv, { env, cwd: world.folder, timeout: 120_000 });
+  return JSON.parse(stdout) as { readonly done: boolean; readonly screen: string };
+}
+
+function hasAll(t: TestContext, ...names: readonly string[]): boolean {
+  return names.every((name) => requireReal(t, name, findProgram(name)));
+}
+
+for (const shell of shells) {
+  test(`${shell.name} completes commands, flags and their values, ids and names of jobs, verbs and files`, async (t) => {
+    if (!hasAll(t, 'python3', shell.name)) return;
+    const world = openWorld(t, { patienceMs: 10_000 });
+    world.atEnd(async () => void (await jobman(world, ['controller', 'stop'])));
+    const manifest = join(world.folder, 'manifest.yaml');
+    writeFileSync(manifest, 'job:\n  name: an-odd-name\nlocal: {}\ncommand:\n  run: "true"\n');
+    assert.equal((await jobman(world, ['create', manifest])).code, 0);
+    assert.equal((await jobman(world, ['wait', '1', '--timeout', '30s'])).code, 0);
+
+    const path = putOnPath(world);
+    const steps: (readonly [string, string])[] = [
+      [`${shell.prompt}\r`, 'ready> '],
+      [`${shell.load}\r`, 'ready> '],
+    ];
+    for (const [typed, run] of cases) {
+      // The rest of the last word is there before the line is sent off.
+      const word = /<([^<>]*)>$/.exec(run)?.[1] ?? '';
+      const begun = typed.trim().split(' ').at(-1) ?? '';
+      steps.push([typed, word.slice(begun.length)], ['\r', `ran${run}\\s[\\s\\S]*ready> `]);
+    }
+    const { done, screen } = await type(world, path, shell, steps);
+    assert.ok(done, screen);
+  });
+}
