@@ -101,9 +101,26 @@ export interface WorkerView {
   readonly lastLine: string | null;
 }
 
+/** The newest checkpoint that can be seen from this machine: what an attempt that resumed now would be told. */
+export interface SavedView {
+  readonly name: string;
+  /** Absolute. */
+  readonly folder: string;
+  /** When it was written last. */
+  readonly at: Instant;
+}
+
 /** What `show --json` prints. */
 export interface JobView extends JobRow {
   readonly why: Why;
+  /** How far its program has come, as its own lines say: `step 40,210 of 90,000 (44%)`; null when they do not say it. */
+  readonly progress: string | null;
+  /** Null where its checkpoints are not on this machine, or there is none. */
+  readonly saved: SavedView | null;
+  /** What would follow if its cloud took its capacity now, in a sentence; null where no cloud may, or nothing runs. */
+  readonly ifTaken: string | null;
+  /** Dollars that what it held has cost so far, an estimate; null when no price is known. On the built-in cloud nobody pays. */
+  readonly spent: number | null;
   readonly attempts: readonly AttemptView[];
   readonly allocations: readonly AllocationView[];
   readonly workers: readonly WorkerView[];
@@ -116,9 +133,15 @@ export interface Why {
   readonly id: string;
   readonly sentence: string;
   readonly because: string | null;
+  /** The last lines of the program's log, where it failed; empty otherwise. */
+  readonly log: readonly string[];
   readonly rule: string | null;
+  /** How long such capacity is usually waited for, from our own record, while it is; null under five known waits. */
+  readonly usually: string | null;
   readonly next: string;
   readonly nextAt: Instant | null;
+  /** When the controller looks again, where a look is what is waited for; null otherwise. */
+  readonly lookAt: Instant | null;
 }
 
 export interface AskOptions {

@@ -1,6 +1,8 @@
 // Cost: what capacity costs an hour, in words, and whether anybody pays it.
 
+import type { Job } from '../core/job.ts';
 import type { CapacitySpec } from '../core/spec.ts';
+import { hour, type Instant } from '../core/time.ts';
 import { priceText } from './figures.ts';
 
 /** True for the TPUs of the built-in cloud. They have Google's prices, so that a rehearsal shows what the real thing costs. */
@@ -16,4 +18,17 @@ export function costText({ pretended }: { readonly pretended: boolean }, pricePe
 /** The same of what a spec asks for. */
 export function costOf(capacity: CapacitySpec, pricePerHour: number): string {
   return costText({ pretended: isPretended(capacity) }, pricePerHour);
+}
+
+/**
+ * Dollars that what the job asked for has cost until now, an estimate: each allocation from ready until it was seen gone,
+ * at the price of when the job was created. Null when no price is known, or nothing of its own was ever ready.
+ */
+export function spentOn(job: Job, now: Instant): number | null {
+  const { capacity } = job.spec;
+  if (capacity.kind !== 'tpu' || capacity.pricePerHour === null) return null;
+  const paid = job.allocations.filter(({ ownership, readyAt }) => ownership === 'owned' && readyAt !== null);
+  if (paid.length === 0) return null;
+  const held = paid.reduce((sum, { readyAt, goneAt }) => sum + Math.max(0, (goneAt ?? now) - (readyAt ?? now)), 0);
+  return (held / hour) * capacity.pricePerHour;
 }

@@ -55,6 +55,11 @@ export function priceText(dollarsPerHour: number): string {
   return `$${dollarsPerHour.toFixed(2)}/h`;
 }
 
+/** `$75.70`. */
+export function dollarsText(dollars: number): string {
+  return `$${dollars.toFixed(2)}`;
+}
+
 /** `1 worker`, `4 workers`. */
 export function countText(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;

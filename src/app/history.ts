@@ -3,7 +3,8 @@
 import type { Event } from '../core/decision.ts';
 import type { AllocationState, CloudErrorKind, Evidence, Job } from '../core/job.ts';
 import { budgetOf, type Budget } from '../core/recover.ts';
-import type { Reason, RecoverySpec } from '../core/spec.ts';
+import type { JobSpec, Reason, RecoverySpec } from '../core/spec.ts';
+import { causeText } from './cause.ts';
 import { countText, lengthText, workerText } from './figures.ts';
 
 /** What happened, in words. `job` gives the names of what the event speaks of by number; any later state of it will do. */
@@ -48,9 +49,9 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
     case 'attempt_ending':
       return event.reason === 'succeeded'
         ? `attempt ${event.attempt} has done its work${afterComma(event.evidence.detail)}`
-        : `attempt ${event.attempt} is being ended: ${reasonWords[event.reason]}${afterComma(event.evidence.detail)}`;
+        : `attempt ${event.attempt} is being ended: ${reasonWords[event.reason]}${afterComma(causeText(job.spec.limits, event.reason, event.evidence))}`;
     case 'attempt_ended':
-      return `attempt ${event.attempt} ended: ${reasonWords[event.reason]}${afterComma(evidenceText(event.evidence))}`;
+      return `attempt ${event.attempt} ended: ${reasonWords[event.reason]}${afterComma(endText(job, event))}`;
     case 'rule_applied':
       return `rule ${ruleText(job, event)}`;
     case 'silent': {
@@ -88,18 +89,29 @@ export function ruleText(
     readonly on: string;
     readonly used: number;
     readonly limit: number;
+    /** The log pattern that the row names; two rows may speak of one reason. */
+    readonly pattern?: string | undefined;
   },
 ): string {
-  const { reason, then, on, used, limit } = applied;
+  const { reason, then, on, used, limit, pattern } = applied;
+  const log = pattern === undefined ? '' : ` (its log says ${pattern})`;
   const goesOn = then === 'resume' || then === 'rerun';
   const answer = goesOn ? `${on} allocation, ${then}` : then;
   // An end that no rule goes on after uses up nothing; one that a budget forbids to go on after says so.
   const isUsedUp = limit > 0 && used > limit;
   const budget = goesOn && limit > 0 ? ` (${used} of ${limit} used)` : isUsedUp ? ` (all ${limit} are used up)` : '';
-  return `${job.spec.recovery.preset}: ${reasonWords[reason]} -> ${answer}${budget}`;
+  return `${job.spec.recovery.preset}: ${reasonWords[reason]}${log} -> ${answer}${budget}`;
 }
 
-/** What a reason rests on: the phrase, the line of the log that said so, and the cloud's own words. */
+/** What an end rests on: its cause, the line of the log that said so, and the cloud's own words. */
+export function endText(
+  job: { readonly spec: Pick<JobSpec, 'limits'> },
+  { reason, evidence }: { readonly reason: Reason; readonly evidence: Evidence },
+): string {
+  return evidenceText({ ...evidence, detail: causeText(job.spec.limits, reason, evidence) });
+}
+
+/** The same where nobody knows of which job it was. */
 export function evidenceText(evidence: Evidence): string {
   const line = evidence.line === undefined ? '' : `; its log says "${evidence.line.trim()}"`;
   const raw =

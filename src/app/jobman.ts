@@ -46,19 +46,13 @@ export function createClient(parts: ClientParts): Client {
     list: (query) => listJobs(store, query, now()),
 
     async show(ref) {
-      const [{ job }, { showJob }, { turnIn }] = await Promise.all([
-        find(ref),
-        import('./show.ts'),
-        import('./turn.ts'),
-      ]);
-      const [events, turn] = await Promise.all([eventsOf(store, job.id), turnIn(store, parts.slots, job)]);
-      return showJob({ job, events, home, now: now(), turn });
+      const [{ job }, { showJob }] = await Promise.all([find(ref), import('./show.ts')]);
+      return showJob(parts, job);
     },
 
     async why(ref) {
-      const [{ job }, { whyOf }, { turnIn }] = await Promise.all([find(ref), import('./why.ts'), import('./turn.ts')]);
-      const [events, turn] = await Promise.all([eventsOf(store, job.id), turnIn(store, parts.slots, job)]);
-      return whyOf(job, events, now(), turn);
+      const [{ job }, { whyJob }] = await Promise.all([find(ref), import('./show.ts')]);
+      return whyJob(parts, job);
     },
 
     async events(ref, after) {
@@ -88,10 +82,6 @@ export function createClient(parts: ClientParts): Client {
     wake: () => parts.wake(),
     close: () => store.close(),
   };
-}
-
-async function eventsOf(store: Store, id: string) {
-  return (await store.events(id, 0)).map(({ event }) => event);
 }
 
 /** The rows of that question: newest first, unsettled before settled. */

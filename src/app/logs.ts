@@ -1,6 +1,6 @@
 // Logs: which files answer a question about a job's logs, and what the newest lines of its workers say.
 
-import { open, readdir, stat } from 'node:fs/promises';
+import { open, readdir, stat, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { didYouMean } from '../core/did-you-mean.ts';
 import { allocationOf, lastAttempt, openAttempt, type Attempt, type Job } from '../core/job.ts';
@@ -11,6 +11,8 @@ import type { LogFile, LogQuery, WorkerView } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { countText, workerText } from './figures.ts';
 import { asFileName, attemptFile, folderOf, logFolder, noteFile, stepFile } from './job-folder.ts';
+import { lastWordsBytes, lastWordsOf } from './last-words.ts';
+import { newestCounts, oldestCounts, paceOf, type Progress } from './progress.ts';
 import { hostOf, workersOf } from './views.ts';
 
 /** How much of the end of a log is read to find its last line. */
@@ -39,25 +41,59 @@ export async function logFilesOf(home: string, job: Job, query: LogQuery): Promi
   );
 }
 
-/** Every place where the newest attempt's command runs, with the age and the last line of what we hold of its output. */
-export async function workerViews(home: string, job: Job, now: Instant): Promise<readonly WorkerView[]> {
+/** A worker and the last line of what we hold of its output, with the moment when that last grew; null when there is none. */
+export type WorkerNow = Omit<WorkerView, 'logAgeMs'> & { readonly changedAt: Instant | null };
+
+/** Every place where the newest attempt's command runs, with what we hold of its output last. */
+export async function workerViews(home: string, job: Job): Promise<readonly WorkerNow[]> {
   const attempt = lastAttempt(job);
   if (attempt === undefined) return [];
   const allocation = allocationOf(job, attempt.allocation);
   const state = workerState(job, attempt);
   return Promise.all(
     workersOf(job, attempt).map(async (worker) => {
-      const { lastLine, changedAt } = await newestLine(attemptFile(folderOf(home, job), attempt.ordinal, worker));
-      return {
-        worker,
-        host: hostOf(allocation, worker),
-        state,
-        logAgeMs: changedAt === null ? null : Math.max(0, now - changedAt),
-        lastLine,
-      };
+      const { text, changedAt } = await endOf(attemptFile(folderOf(home, job), attempt.ordinal, worker), lastLineBytes);
+      return { worker, host: hostOf(allocation, worker), state, lastLine: lastLineOf(text), changedAt };
     }),
   );
 }
+
+/** The last lines of that attempt's log, of the worker that it ended of; of the first where nobody says which. */
+export async function lastWords(home: string, job: Job, attempt: Attempt): Promise<readonly string[]> {
+  const worker = attempt.ending?.evidence.worker ?? workersOf(job, attempt)[0];
+  if (worker === undefined) return [];
+  const { text } = await endOf(attemptFile(folderOf(home, job), attempt.ordinal, worker), lastWordsBytes);
+  return lastWordsOf(text);
+}
+
+/**
+ * How far the newest attempt has come, by the lines of the worker that is furthest behind; null when its lines do not say.
+ * At most so many workers are read: they work together, and a thousand would not be another answer.
+ */
+export async function progressOf(home: string, job: Job): Promise<Progress | null> {
+  const attempt = lastAttempt(job);
+  if (attempt === undefined || attempt.startedAt === null) return null;
+  const files = workersOf(job, attempt)
+    .slice(0, progressWorkers)
+    .map((worker) => attemptFile(folderOf(home, job), attempt.ordinal, worker));
+  const all = await Promise.all(
+    files.map(async (path) => {
+      const { text, changedAt } = await endOf(path, lastLineBytes);
+      return { path, counts: newestCounts(text), changedAt };
+    }),
+  );
+  const [least] = all
+    .filter(({ counts }) => counts.length > 0)
+    .toSorted((one, other) => (one.counts[0]?.done ?? 0) - (other.counts[0]?.done ?? 0));
+  if (least === undefined) return null;
+  const { path, counts, changedAt } = least;
+  // Once it has ended, how much longer it would have taken is no question.
+  const isRunning = attempt.endedAt === null && attempt.ending === null;
+  if (!isRunning || attempt.runningAt === null || changedAt === null) return { counts, pace: null };
+  return { counts, pace: paceOf(oldestCounts(await beginningOf(path)), counts, changedAt - attempt.runningAt) };
+}
+
+const progressWorkers = 16;
 
 function workerState(job: Job, attempt: Attempt): string {
   if (attempt.endedAt !== null) return 'ended';
@@ -135,22 +171,49 @@ async function present(files: readonly Omit<LogFile, 'bytes'>[]): Promise<readon
   });
 }
 
-// ------------------------------------------------------------------------------------------ the newest line
+// ------------------------------------------------------------------------------------------ the ends of a file
 
-async function newestLine(
+/** The last bytes of a file as text, and when it last grew; nothing when there is none. */
+async function endOf(
   path: string,
-): Promise<{ readonly lastLine: string | null; readonly changedAt: Instant | null }> {
+  most: number,
+): Promise<{ readonly text: string; readonly changedAt: Instant | null }> {
   const file = await open(path, 'r').catch(() => undefined);
-  if (file === undefined) return { lastLine: null, changedAt: null };
+  if (file === undefined) return { text: '', changedAt: null };
   try {
     const { size, mtimeMs } = await file.stat();
-    const length = Math.min(size, lastLineBytes);
-    const bytes = Buffer.alloc(length);
-    await file.read(bytes, 0, length, size - length);
-    // A progress bar writes over itself: what a terminal would show last is what comes after the last return.
-    const lines = bytes.toString('utf8').split(/[\r\n]+/);
-    return { lastLine: lines.findLast((line) => line.trim() !== '')?.trim() ?? null, changedAt: Math.floor(mtimeMs) };
+    const length = Math.min(size, most);
+    return { text: await readText(file, size - length, length), changedAt: Math.floor(mtimeMs) };
   } finally {
     await file.close();
   }
+}
+
+/** How much of the beginning of a log is read for its first count. */
+const beginningBytes = 16 * 1024;
+
+async function beginningOf(path: string): Promise<string> {
+  const file = await open(path, 'r').catch(() => undefined);
+  if (file === undefined) return '';
+  try {
+    return await readText(file, 0, beginningBytes);
+  } finally {
+    await file.close();
+  }
+}
+
+async function readText(file: FileHandle, from: number, length: number): Promise<string> {
+  const bytes = Buffer.alloc(length);
+  const { bytesRead } = await file.read(bytes, 0, length, from);
+  return bytes.toString('utf8', 0, bytesRead);
+}
+
+function lastLineOf(text: string): string | null {
+  // A progress bar writes over itself: what a terminal would show last is what comes after the last return.
+  return (
+    text
+      .split(/[\r\n]+/)
+      .findLast((line) => line.trim() !== '')
+      ?.trim() ?? null
+  );
 }

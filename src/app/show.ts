@@ -1,32 +1,105 @@
-// Show: everything about one job, for one look.
+// Show: everything about one job, for one look; and why, which is a part of it.
 
-import type { Turn } from '../core/admit.ts';
-import type { Event } from '../core/decision.ts';
-import type { Job } from '../core/job.ts';
-import type { Instant } from '../core/time.ts';
-import type { JobView } from './client.ts';
+import { capacityTraits } from '../core/allocate.ts';
+import { lastAllocation, openAttempt, type Job } from '../core/job.ts';
+import { phaseOf } from '../core/phase.ts';
+import { answerFor, usedBudget } from '../core/recover.ts';
+import type { Duration, Instant } from '../core/time.ts';
+import type { JobView, SavedView, Why } from './client.ts';
+import { spentOn } from './cost.ts';
+import { lengthText } from './figures.ts';
 import { folderOf } from './job-folder.ts';
-import { workerViews } from './logs.ts';
-import { allocationViews, attemptViews, jobRow } from './views.ts';
-import { whyOf } from './why.ts';
+import { lastWords, progressOf, workerViews } from './logs.ts';
+import type { Store } from './ports.ts';
+import { progressText } from './progress.ts';
+import { newestSaved } from './saved.ts';
+import { turnIn } from './turn.ts';
+import { usualWait } from './usual.ts';
+import { acceleratorOf, allocationViews, attemptViews, jobRow } from './views.ts';
+import { failureOf, whyOf, type Around } from './why.ts';
+
+/** What a look at one job reads. Nobody outside is asked: the record, our copies of logs, and folders of this machine. */
+export interface Sources {
+  readonly store: Store;
+  /** `$JOBMAN_HOME`, absolute. */
+  readonly home: string;
+  /** How many local jobs run at once on this machine. */
+  readonly slots: () => Promise<number>;
+  readonly now: () => Instant;
+}
 
 /** The view of a job from its record, its history and what our copies of its logs say last. */
-export async function showJob(given: {
-  readonly job: Job;
-  readonly events: readonly Event[];
-  readonly home: string;
-  readonly now: Instant;
-  /** Where it stands among those that wait for a place of this machine. */
-  readonly turn: Turn | undefined;
-}): Promise<JobView> {
-  const { job, events, home, now, turn } = given;
+export async function showJob(sources: Sources, job: Job): Promise<JobView> {
+  const { home } = sources;
+  const [around, workers, saved] = await Promise.all([
+    aroundOf(sources, job),
+    workerViews(home, job),
+    newestSaved(job),
+  ]);
+  const progress = await progressOf(home, job);
+  // After everything was read: no age of what was read is then less than nothing.
+  const now = sources.now();
   return {
     ...jobRow(job, now),
-    why: whyOf(job, events, now, turn),
+    why: whyOf(job, now, around),
+    progress: progress === null ? null : progressText(progress),
+    saved,
+    ifTaken: ifTaken(job, around, saved, now),
+    spent: spentOn(job, now),
     attempts: attemptViews(job),
     allocations: allocationViews(job, now),
-    workers: await workerViews(home, job, now),
+    workers: workers.map(({ changedAt, ...worker }) => ({
+      ...worker,
+      logAgeMs: changedAt === null ? null : Math.max(0, now - changedAt),
+    })),
     spec: job.spec,
     folder: folderOf(home, job),
   };
+}
+
+/** Why a job is in its phase. */
+export async function whyJob(sources: Sources, job: Job): Promise<Why> {
+  const around = await aroundOf(sources, job);
+  return whyOf(job, sources.now(), around);
+}
+
+async function aroundOf({ store, home, slots, now }: Sources, job: Job): Promise<Around> {
+  const failure = failureOf(job);
+  const isWaiting = job.settled === null;
+  const [events, turn, nextLook, usual, log] = await Promise.all([
+    store.events(job.id, 0),
+    turnIn(store, slots, job),
+    store.wakeOf(job.id),
+    isWaiting ? usualWait(store, job, now()) : null,
+    failure === undefined ? [] : lastWords(home, job, failure),
+  ]);
+  return { events: events.map(({ event }) => event), turn, nextLook, usual, log };
+}
+
+// ------------------------------------------------------------------------------------------ if it were taken now
+
+/**
+ * What a preemption at this moment would cost and lead to. Null where none can come: nothing runs, the cloud does not take
+ * such capacity back, or nobody can say that it runs.
+ */
+function ifTaken(job: Job, { usual }: Around, saved: SavedView | null, now: Instant): string | null {
+  const attempt = openAttempt(job);
+  const isSilent = (lastAllocation(job)?.silentSince ?? null) !== null;
+  if (phaseOf(job) !== 'running' || attempt === undefined || isSilent) return null;
+  if (!capacityTraits(job.spec.capacity).revocable) return null;
+  const { then } = answerFor(job.spec.recovery, 'preempted', { detail: '' });
+  if (then === 'fail' || then === 'done') return 'the job would fail: no rule of its goes on after a preemption';
+  const used = usedBudget(job, attempt, 'preemptions').length;
+  const limit = job.spec.recovery.budget.preemptions;
+  if (used >= limit) return `the job would fail: all ${limit} preemptions that it may have are used up`;
+  const wait = usual === null || usual === undefined ? '' : `, usually after ${lengthText(usual.median)}`;
+  const how = then === 'rerun' ? 'would begin anew' : 'would go on';
+  return `it ${how} on another ${acceleratorOf(job)}${wait}${lossText(then, saved, attempt.runningAt, now)}; ${used + 1} of ${limit} preemptions used then`;
+}
+
+/** How much work would be lost, where that is known. */
+function lossText(then: 'resume' | 'rerun', saved: SavedView | null, runningAt: Instant | null, now: Instant): string {
+  const lost = (since: Instant): Duration => Math.max(0, now - since);
+  if (then === 'rerun') return runningAt === null ? '' : `; ${lengthText(lost(runningAt))} of work would be lost`;
+  return saved === null ? '' : `; ${lengthText(lost(saved.at))} of work would be lost`;
 }

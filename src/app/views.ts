@@ -25,7 +25,7 @@ import { sayingOf } from './outside.ts';
 export const reasonLongest = 28;
 
 /** Raise this when a row gets another field or other words: rows that were kept of ended jobs are then made anew. */
-export const rowVersion = 3;
+export const rowVersion = 4;
 
 /** The row of a job at that moment. */
 export function jobRow(job: Job, now: Instant): JobRow {
@@ -111,15 +111,17 @@ function reasonOf(job: Job, phase: Phase, now: Instant): string {
   if (leaves !== undefined && leaves > leavesUsually) return `still letting go, for ${ageText(leaves)}`;
   switch (phase) {
     case 'queued':
-      return waitPhrase(job, now) ?? `${firstWait(job)}, ${ageText(now - phaseSince(job))}`;
+      return silentPhrase(job, now) ?? waitPhrase(job, now) ?? `${firstWait(job)}, ${ageText(now - phaseSince(job))}`;
     case 'provisioning':
-      return interruptedPhrase(job, now) ?? `being made for ${ageText(now - phaseSince(job))}`;
+      return (
+        silentPhrase(job, now) ?? interruptedPhrase(job, now) ?? `being made for ${ageText(now - phaseSince(job))}`
+      );
     case 'setup':
-      return setupPhrase(job) ?? `setting up for ${ageText(now - phaseSince(job))}`;
+      return silentPhrase(job, now) ?? setupPhrase(job) ?? `setting up for ${ageText(now - phaseSince(job))}`;
     case 'running':
       return runPhrase(job, now);
     case 'recovering':
-      return `${endPhrase(job)}, ${ageText(now - phaseSince(job))} ago`;
+      return silentPhrase(job, now) ?? `${endPhrase(job)}, ${ageText(now - phaseSince(job))} ago`;
     case 'stopping':
       return stopPhrase(job, now);
     case 'succeeded':
@@ -157,6 +159,12 @@ function firstWait(job: Job): string {
   return takesTurns(job) ? 'waits for its turn' : 'waits for its first look';
 }
 
+/** While its cloud or a worker does not answer: since when. Whatever else was to be said is not known to hold any more. */
+function silentPhrase(job: Job, now: Instant): string | undefined {
+  const silentSince = lastAllocation(job)?.silentSince ?? null;
+  return silentSince === null ? undefined : `no answer for ${ageText(now - silentSince)}`;
+}
+
 /** While the allocation that matters is under maintenance: since when. */
 function interruptedPhrase(job: Job, now: Instant): string | undefined {
   const since = interruptedSince(job);
@@ -186,10 +194,8 @@ function stepOf(key: string): string {
 }
 
 function runPhrase(job: Job, now: Instant): string {
-  const silentSince = lastAllocation(job)?.silentSince ?? null;
-  if (silentSince !== null) return `no answer for ${ageText(now - silentSince)}`;
-  const interrupted = interruptedPhrase(job, now);
-  if (interrupted !== undefined) return interrupted;
+  const unclear = silentPhrase(job, now) ?? interruptedPhrase(job, now);
+  if (unclear !== undefined) return unclear;
   const runs = lengthText(now - phaseSince(job));
   const preemptions = job.attempts.filter((attempt) => attempt.ending?.reason === 'preempted').length;
   if (preemptions > 0) return `${runs}, ${countText(preemptions, 'preemption')}`;
@@ -201,10 +207,8 @@ function runPhrase(job: Job, now: Instant): string {
 
 function stopPhrase(job: Job, now: Instant): string {
   const ending = openAttempt(job)?.ending ?? null;
-  const silentSince = ending === null ? null : (lastAllocation(job)?.silentSince ?? null);
-  if (silentSince !== null) return `no answer for ${ageText(now - silentSince)}`;
-  const interrupted = ending === null ? undefined : interruptedPhrase(job, now);
-  if (interrupted !== undefined) return interrupted;
+  const unclear = ending === null ? undefined : (silentPhrase(job, now) ?? interruptedPhrase(job, now));
+  if (unclear !== undefined) return unclear;
   const ago = ageText(now - phaseSince(job));
   if (ending === null) return `asked ${ago} ago`;
   return ending.reason === 'stopped' ? `asked ${ago} ago` : `${reasonWords[ending.reason]} ${ago} ago`;
@@ -253,7 +257,7 @@ function exitPhrase(evidence: {
   readonly signal?: string;
   readonly pattern?: string;
 }): string {
-  if (evidence.signal !== undefined) return `killed by ${evidence.signal}`;
+  if (evidence.signal !== undefined) return `killed by SIG${evidence.signal}`;
   return evidence.exitCode === undefined ? 'command failed' : `exit ${evidence.exitCode}`;
 }
 

@@ -20,11 +20,13 @@ import { answerFor, budgetOf, usedBudget } from '../core/recover.ts';
 import type { RuledReason } from '../core/spec.ts';
 import { givenUpAt } from '../core/stop.ts';
 import type { Instant } from '../core/time.ts';
+import { mostlyMeans } from './cause.ts';
 import type { Why } from './client.ts';
 import { costOf } from './cost.ts';
-import { ageText, countText, lengthText, momentText } from './figures.ts';
-import { capacityText, evidenceText, reasonWords, refusalWords, ruleText, sentencePart } from './history.ts';
+import { ageText, countText, lengthText, momentText, workerText } from './figures.ts';
+import { capacityText, endText, reasonWords, refusalWords, ruleText, sentencePart } from './history.ts';
 import { evidenceOf, lastInVain } from './outside.ts';
+import { usualText, type UsualWait } from './usual.ts';
 import {
   acceleratorOf,
   asksAgainAt,
@@ -36,17 +38,72 @@ import {
   workersOf,
 } from './views.ts';
 
-/**
- * Why that job is in its phase at that moment. `events` is its whole history; the rules that answered are told there.
- * `turn` is where it stands among those that wait for a place of this machine, if it does.
- */
-export function whyOf(job: Job, events: readonly Event[], now: Instant, turn?: Turn): Why {
-  return { id: job.id, ...answer(job, events, now, turn) };
+/** What is known beside the record of the job itself. */
+export interface Around {
+  /** Its whole history; the rules that answered are told there, and what a look said that failed. */
+  readonly events: readonly Event[];
+  /** Where it stands among those that wait for a place of this machine, if it does. */
+  readonly turn?: Turn | undefined;
+  /** When the controller looks at it again, at the latest. */
+  readonly nextLook?: Instant | null;
+  /** How long such capacity is usually waited for. */
+  readonly usual?: UsualWait | null;
+  /** The last lines of the log of the attempt that failed last, where it did. */
+  readonly log?: readonly string[];
 }
 
-type Answer = Omit<Why, 'id'>;
+/** Why that job is in its phase at that moment. */
+export function whyOf(job: Job, now: Instant, around: Around): Why {
+  const told = silentAnswer(job, around, now) ?? answer(job, around, now);
+  const { usual = null, nextLook = null, log = [] } = around;
+  // What is to happen at a moment of its own needs no look before it.
+  const isLookAwaited = awaitsLook(job) && nextLook !== null && (told.nextAt === null || nextLook < told.nextAt);
+  return {
+    id: job.id,
+    ...told,
+    log: isAboutFailure(job) ? log : [],
+    usually: usual !== null && awaitsCapacity(job) ? usualText(usual) : null,
+    lookAt: isLookAwaited ? nextLook : null,
+  };
+}
 
-function answer(job: Job, events: readonly Event[], now: Instant, turn?: Turn): Answer {
+type Answer = Pick<Why, 'sentence' | 'because' | 'rule' | 'next' | 'nextAt'>;
+
+/** The ending whose log tells something, if that is what the job is about now: its program failed, and nothing else runs. */
+export function failureOf(job: Job): Attempt | undefined {
+  const attempt = job.attempts.findLast(({ ending }) => ending !== null);
+  switch (attempt?.ending?.reason) {
+    case 'command_failed':
+    case 'hung':
+    case 'timed_out':
+    case 'unreachable':
+      return attempt;
+    default:
+      return undefined;
+  }
+}
+
+function isAboutFailure(job: Job): boolean {
+  const phase = phaseOf(job);
+  return (phase === 'failed' || phase === 'recovering' || phase === 'stopping') && failureOf(job) !== undefined;
+}
+
+/** Capacity of its own has been asked for and is not there. */
+function awaitsCapacity(job: Job): boolean {
+  const attempt = openAttempt(job);
+  if (attempt === undefined || attempt.ending !== null || job.desired !== 'run') return false;
+  const { ownership, readyAt } = allocationOf(job, attempt.allocation);
+  return ownership === 'owned' && readyAt === null;
+}
+
+/** Only a look can bring news; what runs well calls for itself. */
+function awaitsLook(job: Job): boolean {
+  return (
+    awaitsCapacity(job) || leavingAllocations(job).length > 0 || (lastAllocation(job)?.silentSince ?? null) !== null
+  );
+}
+
+function answer(job: Job, { events, turn }: Around, now: Instant): Answer {
   const phase = phaseOf(job);
   switch (phase) {
     case 'queued':
@@ -54,9 +111,9 @@ function answer(job: Job, events: readonly Event[], now: Instant, turn?: Turn): 
     case 'provisioning':
       return whyProvisioning(job, now);
     case 'setup':
-      return whySetup(job, now);
+      return whySetup(job, events, now);
     case 'running':
-      return whyRunning(job, now);
+      return whyRunning(job, events, now);
     case 'recovering':
       return whyRecovering(job, events, now);
     case 'stopping':
@@ -67,6 +124,65 @@ function answer(job: Job, events: readonly Event[], now: Instant, turn?: Turn): 
     case 'cancelled':
       return whySettled(job, events, now);
   }
+}
+
+// ------------------------------------------------------------------------------------------ not knowing
+
+/** Who does not answer, since when, and what came instead of an answer. */
+interface Silence {
+  readonly since: Instant;
+  /** `the cloud`, `worker 3`. */
+  readonly who: string;
+  readonly isCloud: boolean;
+  /** `no answer since 20 Nov 12:50:00 UTC: PERMISSION_DENIED: …`. */
+  readonly because: string;
+}
+
+/** The silence around the newest allocation, while there is one. */
+function silenceOf(job: Job, events: readonly Event[]): Silence | null {
+  const allocation = lastAllocation(job);
+  if (allocation === undefined || allocation.silentSince === null) return null;
+  const { silentSince: since, silentWho, name } = allocation;
+  const isCloud = silentWho === 'allocation';
+  const told = events.findLast((event) => event.kind === 'silent' && event.allocation === allocation.ordinal);
+  // Both may be silent one after the other; the words of the one are not those of the other.
+  const isOfSame = told?.kind === 'silent' && (told.worker === undefined) === isCloud;
+  const words = isOfSame ? sentencePart(told.detail) : '';
+  const worker = isOfSame ? told.worker : undefined;
+  return {
+    since,
+    who: isCloud ? 'the cloud' : worker === undefined ? 'a worker' : workerText(worker),
+    isCloud,
+    because: `no answer${isCloud ? ` about ${name}` : ''} since ${momentText(since)}${words === '' ? '' : `: ${words}`}`,
+  };
+}
+
+const then: Readonly<Partial<Record<Phase, string>>> = {
+  queued: 'queued',
+  provisioning: 'provisioning',
+  setup: 'in setup',
+  running: 'running',
+  recovering: 'recovering',
+};
+
+/**
+ * Not knowing is an answer of its own: while the cloud tells nothing, no other sentence would be sure. An attempt that is
+ * being ended has its own words for it, since there silence holds something up.
+ */
+function silentAnswer(job: Job, { events }: Around, now: Instant): Answer | null {
+  const silence = silenceOf(job, events);
+  const word = then[phaseOf(job)];
+  if (silence === null || !silence.isCloud || word === undefined || openAttempt(job)?.ending !== null) return null;
+  const { since } = silence;
+  const ending = word === 'recovering' ? lastEnding(job) : null;
+  const after = ending === null ? '' : ` (${reasonWords[ending.reason]} at ${momentText(ending.since)})`;
+  return {
+    sentence: `${job.id}: not known since ${momentText(since)} (${lengthText(now - since)}). It was ${word}${after} then; nothing is changed.`,
+    because: silence.because,
+    rule: null,
+    next: 'the controller keeps looking, without limit, and goes on from what it sees',
+    nextAt: null,
+  };
 }
 
 // ------------------------------------------------------------------------------------------ waiting
@@ -151,7 +267,7 @@ function whyProvisioning(job: Job, now: Instant): Answer {
   };
 }
 
-function whySetup(job: Job, now: Instant): Answer {
+function whySetup(job: Job, events: readonly Event[], now: Instant): Answer {
   const attempt = openAttempt(job);
   const allocation = lastAllocation(job);
   const steps = job.spec.steps.map((step) => step.name).join(', ');
@@ -161,6 +277,16 @@ function whySetup(job: Job, now: Instant): Answer {
   );
   const [newest] = failures;
   const begun = `ready since ${momentText(phaseSince(job))}, ${lengthText(now - phaseSince(job))} ago`;
+  const silence = silenceOf(job, events);
+  if (silence !== null) {
+    return {
+      sentence: `${job.id} is in setup: ${silence.who} has not answered for ${lengthText(now - silence.since)}. Nothing is changed.`,
+      because: silence.because,
+      rule: wouldFollow(job, 'unreachable'),
+      next: `its worker is given up if it stays silent while the cloud says that it is ready`,
+      nextAt: silence.since + job.spec.recovery.unreachableGrace,
+    };
+  }
   return {
     sentence:
       newest === undefined
@@ -214,7 +340,7 @@ function interruptionOf(job: Job, now: Instant): { readonly text: string; readon
 
 // ------------------------------------------------------------------------------------------ running
 
-function whyRunning(job: Job, now: Instant): Answer {
+function whyRunning(job: Job, events: readonly Event[], now: Instant): Answer {
   const attempt = openAttempt(job);
   if (attempt === undefined) throw new Error(`job ${job.id} is running and has no attempt under way`);
   const runningAt = attempt.runningAt ?? attempt.startedAt ?? attempt.createdAt;
@@ -224,18 +350,14 @@ function whyRunning(job: Job, now: Instant): Answer {
     maxRuntime === null
       ? { next: 'it ends when its program does', nextAt: null }
       : { next: 'its program is ended when its time is over', nextAt: runningAt + maxRuntime };
-  const { silentSince, silentWho } = allocation;
-  if (silentSince !== null) {
-    const who = silentWho === 'allocation' ? 'the cloud' : 'a worker';
+  const silence = silenceOf(job, events);
+  if (silence !== null) {
     return {
-      sentence: `${job.id} ran when it was last seen; ${who} has not answered for ${lengthText(now - silentSince)}. Nothing is changed.`,
-      because: `no answer since ${momentText(silentSince)}`,
+      sentence: `${job.id} ran when it was last seen; ${silence.who} has not answered for ${lengthText(now - silence.since)}. Nothing is changed.`,
+      because: silence.because,
       rule: wouldFollow(job, 'unreachable'),
-      next:
-        silentWho === 'worker'
-          ? 'its worker is given up if it stays silent while the cloud says that it is ready'
-          : 'the controller keeps looking',
-      nextAt: silentWho === 'worker' ? silentSince + job.spec.recovery.unreachableGrace : null,
+      next: 'its worker is given up if it stays silent while the cloud says that it is ready',
+      nextAt: silence.since + job.spec.recovery.unreachableGrace,
     };
   }
   const interruption = interruptionOf(job, now);
@@ -276,14 +398,14 @@ function whyRecovering(job: Job, events: readonly Event[], now: Instant): Answer
   if (ending === null) return whyQueued(job, now);
   const ago = ageText(now - ending.since);
   const rule = lastRule(job, events);
-  const because = `${evidenceText(ending.evidence)}; seen ${momentText(ending.since)}`;
+  const because = `${endedOf(job, ending)}; seen ${momentText(ending.since)}`;
   const happened = `its attempt ended ${ago} ago (${reasonWords[ending.reason]})`;
   const sentence = ending.reason === 'preempted' ? `its ${acceleratorOf(job)} was preempted ${ago} ago` : happened;
   if (attempt === undefined || attempt.ending !== null) {
-    const hindrance = hindranceOf(job, now);
+    const hindrance = hindranceOf(job, events, now);
     return {
       sentence: `${job.id} is recovering: ${sentence}; what is left of it is being ended${inSentence(hindrance)}.`,
-      because,
+      because: hindrance?.because === undefined ? because : `${because}; ${hindrance.because}`,
       rule,
       next: hindrance?.next ?? 'the next attempt begins when nothing of it is alive',
       nextAt: hindrance?.nextAt ?? null,
@@ -302,9 +424,10 @@ function whyRecovering(job: Job, events: readonly Event[], now: Instant): Answer
     };
   }
   if (allocation.readyAt !== null) {
+    const silence = silenceOf(job, events);
     return {
       sentence: `${job.id} is recovering: ${sentence}; ${goesOn} is being set up.`,
-      because,
+      because: silence === null ? because : `${because}; ${silence.who}: ${silence.because}`,
       rule,
       next: `its command starts on ${placesText(job, attempt)}`,
       nextAt: attempt.notBefore > now ? attempt.notBefore : null,
@@ -317,6 +440,12 @@ function whyRecovering(job: Job, events: readonly Event[], now: Instant): Answer
     rule,
     ...nextForCapacity(job, attempt, allocation, now),
   };
+}
+
+/** What an ending rests on, and what such an end mostly means. */
+function endedOf(job: Job, ending: NonNullable<Attempt['ending']>): string {
+  const means = ending.reason === 'command_failed' ? mostlyMeans(ending.evidence) : null;
+  return `${endText(job, ending)}${means === null ? '' : `; ${means}`}`;
 }
 
 /** The newest row of the rules that answered, as history tells it. */
@@ -332,11 +461,11 @@ function whyStopping(job: Job, events: readonly Event[], now: Instant): Answer {
   const { signal, grace } = job.spec.stop;
   const askedAt = ending?.stopAskedAt ?? null;
   const isInGrace = askedAt !== null && now < askedAt + grace;
-  const hindrance = hindranceOf(job, now);
+  const hindrance = hindranceOf(job, events, now);
   const because = [
     hindrance?.because,
     askedAt === null ? undefined : `${signal} sent at ${momentText(askedAt)}, ${ageText(now - askedAt)} ago`,
-    askedAt === null && ending !== null && ending.reason !== 'stopped' ? evidenceText(ending.evidence) : undefined,
+    askedAt === null && ending !== null && ending.reason !== 'stopped' ? endedOf(job, ending) : undefined,
     hindrance === null ? stopFailure(job, now) : undefined,
   ].filter((part) => part !== undefined);
   return {
@@ -363,10 +492,10 @@ function inSentence(hindrance: Hindrance | null): string {
 }
 
 /** Silence and maintenance: in both nobody can see whether the program has ended. */
-function hindranceOf(job: Job, now: Instant): Hindrance | null {
+function hindranceOf(job: Job, events: readonly Event[], now: Instant): Hindrance | null {
   const attempt = openAttempt(job);
   if (attempt === undefined || attempt.ending === null) return null;
-  const { silentSince, silentWho, ownership } = allocationOf(job, attempt.allocation);
+  const { ownership } = allocationOf(job, attempt.allocation);
   const it = `its ${acceleratorOf(job)}`;
   const number = Number(job.id);
   const interruption = interruptionOf(job, now);
@@ -375,15 +504,15 @@ function hindranceOf(job: Job, now: Instant): Hindrance | null {
     const letGo = ownership === 'owned' ? `; to let it go now: jobman cancel ${number}` : '';
     return { clause: `${it} ${interruption.text}`, because: undefined, next: `${next}${letGo}`, nextAt: null };
   }
-  if (silentSince === null) return null;
-  const who = silentWho === 'allocation' ? 'the cloud' : 'a worker';
-  const clause = `${who} has not answered for ${lengthText(now - silentSince)}`;
-  const because = `no answer since ${momentText(silentSince)}`;
+  const silence = silenceOf(job, events);
+  if (silence === null) return null;
+  const clause = `${silence.who} has not answered for ${lengthText(now - silence.since)}`;
+  const { because } = silence;
   if (ownership === 'standing') {
     const next = `it ends when the worker answers or its TPU is seen gone; to wait no longer: jobman delete ${number} --force`;
     return { clause, because, next, nextAt: null };
   }
-  if (silentWho === 'allocation') {
+  if (silence.isCloud) {
     const next = `the controller keeps asking, without limit; to let ${it} go as soon as it is heard of: jobman cancel ${number}`;
     return { clause, because, next, nextAt: null };
   }
@@ -419,7 +548,7 @@ function whySettled(job: Job, events: readonly Event[], now: Instant): Answer {
   const ending = lastAttempt(job)?.ending ?? null;
   const leaving = leavingAllocations(job);
   const ended =
-    ending === null ? `ended at ${momentText(at)}` : `${evidenceText(ending.evidence)}; at ${momentText(ending.since)}`;
+    ending === null ? `ended at ${momentText(at)}` : `${endedOf(job, ending)}; at ${momentText(ending.since)}`;
   return {
     sentence: `${job.id} ${settledText(job, phase)} ${ageText(now - at)} ago${holdingText(job)}.`,
     because: [ended, ...leaving.map((allocation) => evidenceOf(job, allocation, now))].join('; '),

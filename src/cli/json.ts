@@ -31,13 +31,14 @@ export function rowJson(row: JobRow): object {
 }
 
 export function whyJson(why: Why): object {
-  return { ...why, nextAt: moment(why.nextAt) };
+  return { ...why, nextAt: moment(why.nextAt), lookAt: moment(why.lookAt) };
 }
 
 export function viewJson(view: JobView): object {
   return {
     ...rowJson(view),
     why: whyJson(view.why),
+    saved: view.saved === null ? null : { ...view.saved, at: moment(view.saved.at) },
     attempts: view.attempts.map(attemptJson),
     allocations: view.allocations.map(allocationJson),
   };

@@ -589,14 +589,15 @@ for (const { life, job, now, events = [], phase, status, reason, price, why } of
     assert.equal(row.reason, reason);
     assert.ok(row.reason.length <= reasonLongest);
     assert.equal(row.pricePerHour, price ?? null);
-    const answer = whyOf(job, events, now);
+    const answer = whyOf(job, now, { events });
     for (const [name, value] of Object.entries(why)) assert.deepEqual(answer[name as keyof Why], value, name);
   });
 }
 
 test('a job that waits for its turn is told how many places are taken, and how many jobs are ahead', () => {
   const job = aJob(localSpec());
-  const turn = (taken: number, ahead: number) => whyOf(job, [], noon + minute, { slots: 2, taken, ahead });
+  const turn = (taken: number, ahead: number) =>
+    whyOf(job, noon + minute, { events: [], turn: { slots: 2, taken, ahead } });
   assert.equal(turn(2, 3).sentence, '000042 is queued: 2 of 2 places of this machine are taken, and 3 jobs are ahead.');
   assert.equal(turn(2, 1).sentence, '000042 is queued: 2 of 2 places of this machine are taken, and 1 job is ahead.');
   assert.equal(turn(2, 0).sentence, '000042 is queued: 2 of 2 places of this machine are taken.');
@@ -609,8 +610,8 @@ test('a job that waits for its turn is told how many places are taken, and how m
 
 test('every why names its job and says what comes next', () => {
   for (const { job, now, events = [] } of cases) {
-    const why = whyOf(job, events, now);
-    assert.match(why.sentence, /^000042 .*\.$/);
+    const why = whyOf(job, now, { events });
+    assert.match(why.sentence, /^000042[ :].*\.$/);
     assert.notEqual(why.next, '');
     assert.equal(/undefined|null|NaN/.test(JSON.stringify(why).replaceAll(/:null/g, '')), false);
   }

@@ -9,7 +9,7 @@ import type { StrayKeeper, StrayView } from '../../src/app/strays.ts';
 import type { Event } from '../../src/core/decision.ts';
 import { openWorld } from '../support/world.ts';
 import { table } from '../../src/cli/table.ts';
-import { jobman, now, view } from './support/pretend.ts';
+import { aWhy, jobman, now, view } from './support/pretend.ts';
 
 const terminal = { columns: 80, rows: 24 };
 const minute = 60_000;
@@ -290,14 +290,13 @@ suite('sentences on a terminal', () => {
 });
 
 test('why tells the sentence, what it rests on and what comes next', async () => {
-  const why = {
-    id: '000042',
+  const why = aWhy({
     sentence: '000042 is recovering: its TPU was preempted 4m ago.',
     because: 'node gone, seen 08:16:02',
     rule: 'pre: preempted -> new allocation, resume (4 of 100 used)',
     next: 'attempt 5 from step 8,000',
     nextAt: now + 38_000,
-  };
+  });
   const { out } = await jobman(['why', '42'], { jobs: [view({ why })] });
   assert.equal(
     out,

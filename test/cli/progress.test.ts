@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { AllocationView, AttemptView, JobView } from '../../src/app/client.ts';
 import { statusLines } from '../../src/cli/follow/progress.ts';
-import { now, view } from './support/pretend.ts';
+import { aWhy, now, view } from './support/pretend.ts';
 
 const second = 1_000;
 const unicode = { unicode: true };
@@ -41,7 +41,7 @@ function attempt(number: number, different: Partial<AttemptView>): AttemptView {
   };
 }
 
-const why = { id: '000042', sentence: '', because: 'the cloud took it', rule: null, next: 'it goes on', nextAt: null };
+const why = aWhy({ because: 'the cloud took it', next: 'it goes on' });
 const spec = { ...view().spec, steps: [{ name: 'files' }, { name: 'gcsfuse' }] } as unknown as JobView['spec'];
 
 const queued = view({

@@ -3,7 +3,7 @@
 import type { Plan } from '../../app/client.ts';
 import { costText } from '../../app/cost.ts';
 import { wrap } from './cell.ts';
-import { labelled } from './show.ts';
+import { labelled } from './labelled.ts';
 
 export function planLines(plan: Plan, columns: number | null): readonly string[] {
   const rows: (readonly [string, string])[] = [];

@@ -1,13 +1,16 @@
 // One job on one screen: its sentence, where it is, its attempts, its workers.
 
-import type { AllocationView, AttemptView, JobView, WorkerView } from '../../app/client.ts';
+import type { AllocationView, AttemptView, JobView, SavedView, WorkerView } from '../../app/client.ts';
 import { costText } from '../../app/cost.ts';
-import { ageText, clockText, countText, dateText, lengthText } from '../../app/figures.ts';
+import { ageText, clockText, countText, dateText, dollarsText, lengthText } from '../../app/figures.ts';
+import { causeText } from '../../app/cause.ts';
 import { reasonWords } from '../../app/history.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import { glyph, inPhaseStyle, type Ink } from '../screen.ts';
 import { cutEnd, filled, padEnd, padStart, width, wrap } from './cell.ts';
 import { inertWord } from './inert.ts';
+import { labelled } from './labelled.ts';
+import { whyRows } from './why.ts';
 
 export interface ShowLayout {
   /** Columns of the terminal; null where there is none: then nothing is cut or wrapped. */
@@ -40,25 +43,30 @@ function heading(view: JobView, layout: ShowLayout): readonly string[] {
 
 function facts(view: JobView, layout: ShowLayout): readonly string[] {
   const rows: (readonly [string, string])[] = [['why', view.why.sentence]];
-  if (view.why.because !== null) rows.push(['because', view.why.because]);
-  rows.push(['next', view.why.next], ['where', where(view, layout)]);
-  if (view.pricePerHour !== null) rows.push(['cost', `${costText(view, view.pricePerHour)}, for what it holds now`]);
+  rows.push(...whyRows(view.why, layout.now), ['where', where(view, layout)]);
+  if (view.progress !== null) rows.push(['progress', view.progress]);
+  if (view.saved !== null) rows.push(['saved', savedText(view.saved, layout.now)]);
+  if (view.ifTaken !== null) rows.push(['if taken', view.ifTaken]);
+  const cost = costLine(view);
+  if (cost !== null) rows.push(['cost', cost]);
   if (view.tags.length > 0) rows.push(['tags', view.tags.join(', ')]);
   rows.push(['files', view.folder]);
   return labelled(rows, layout.columns);
 }
 
-/** `label     text` lines; a text that is too long goes on below its beginning. */
-export function labelled(rows: readonly (readonly [string, string])[], columns: number | null): readonly string[] {
-  const indent = ' '.repeat(labelWidth);
-  return rows.flatMap(([label, text]) => {
-    const clean = inertWord(text.replaceAll('\n', ' '));
-    const shown = columns === null ? [clean] : wrap(clean, columns - labelWidth);
-    return shown.map((line, index) => (index === 0 ? padEnd(label, labelWidth) : indent) + line);
-  });
+/** `step_000120.json, 3m ago, in /srv/checkpoints`. */
+function savedText({ name, folder, at }: SavedView, now: Instant): string {
+  return `${name}, ${ageText(now - at)} ago, in ${folder}`;
 }
 
-const labelWidth = 10;
+/** What it holds costs so much an hour, and all that it held has cost so much. */
+function costLine(view: JobView): string | null {
+  const now = view.pricePerHour === null ? [] : [`${costText(view, view.pricePerHour)}, for what it holds now`];
+  const free = view.pretended && view.pricePerHour === null ? ' at Google and nothing here' : '';
+  const all = view.spent === null ? [] : [`${dollarsText(view.spent)} so far, estimated${free}`];
+  const parts = [...now, ...all];
+  return parts.length === 0 ? null : parts.join('; ');
+}
 
 function where(view: JobView, layout: ShowLayout): string {
   const { capacity } = view.spec;
@@ -88,7 +96,7 @@ function attempts(view: JobView, layout: ShowLayout): readonly string[] {
   const rows = shown.map((attempt) => {
     const ready = view.allocations.find(({ allocation }) => allocation === attempt.allocation)?.ready ?? null;
     const all = spans(attempt, ready, layout.now);
-    return [...columns.map(({ text }) => text(attempt, all)), ended(attempt, layout.now)];
+    return [...columns.map(({ text }) => text(attempt, all)), ended(view, attempt, layout.now)];
   });
   const lines = aligned(
     [[...columns.map(({ title }) => title), 'ENDED (UTC)'], ...rows],
@@ -140,13 +148,13 @@ function spans(attempt: AttemptView, ready: Instant | null, now: Instant): Spans
 }
 
 /** `06:40:14 preempted: node PREEMPTED`; of another day its date too. */
-function ended(attempt: AttemptView, now: Instant): string {
+function ended({ spec }: JobView, attempt: AttemptView, now: Instant): string {
   if (attempt.reason === null) return '-';
   const at = attempt.ended;
   const day = at === null || dateText(at) === dateText(now) ? '' : `${dateText(at)} `;
   const when = at === null ? 'ending' : `${day}${clockText(at)}`;
-  const detail = attempt.evidence === null || attempt.evidence.detail === '' ? '' : `: ${attempt.evidence.detail}`;
-  return inertWord(`${when} ${reasonWords[attempt.reason]}${detail}`.replaceAll('\n', ' '));
+  const cause = attempt.evidence === null ? '' : causeText(spec.limits, attempt.reason, attempt.evidence);
+  return inertWord(`${when} ${reasonWords[attempt.reason]}${cause === '' ? '' : `: ${cause}`}`.replaceAll('\n', ' '));
 }
 
 function workers(view: JobView, layout: ShowLayout): readonly string[] {

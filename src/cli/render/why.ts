@@ -5,17 +5,33 @@ import { lengthText } from '../../app/figures.ts';
 import type { Instant } from '../../core/time.ts';
 import { wrap } from './cell.ts';
 import { inertWord } from './inert.ts';
-import { labelled } from './show.ts';
+import { labelled } from './labelled.ts';
 
 export function whyLines(why: Why, columns: number | null, now: Instant): readonly string[] {
   const sentence = inertWord(why.sentence);
+  const head = columns === null ? [sentence] : wrap(sentence, columns);
+  return [...head, ...labelled(whyRows(why, now), columns)];
+}
+
+/** What stands below the sentence, label by label. */
+export function whyRows(why: Why, now: Instant): readonly (readonly [string, string])[] {
   const rows: (readonly [string, string])[] = [];
   if (why.because !== null) rows.push(['because', why.because]);
+  for (const [index, line] of why.log.entries()) rows.push([index === 0 ? 'log' : '', line]);
   if (why.rule !== null) rows.push(['rule', why.rule]);
-  rows.push([
-    'next',
-    why.nextAt !== null && why.nextAt > now ? `${why.next} (in ${lengthText(why.nextAt - now)})` : why.next,
-  ]);
-  const head = columns === null ? [sentence] : wrap(sentence, columns);
-  return [...head, ...labelled(rows, columns)];
+  if (why.usually !== null) rows.push(['usually', why.usually]);
+  return [...rows, ['next', nextText(why, now)]];
+}
+
+/** What comes next, in how long, and when somebody looks again. */
+function nextText({ next, nextAt, lookAt }: Why, now: Instant): string {
+  const when = nextAt !== null && nextAt > now ? ` (in ${lengthText(nextAt - now)})` : '';
+  // A look that is due is under way, or waits for a controller, which this command starts.
+  const look =
+    lookAt === null
+      ? ''
+      : lookAt > now
+        ? `; looked at again in ${lengthText(lookAt - now)}`
+        : '; it is being looked at';
+  return `${next}${when}${look}`;
 }

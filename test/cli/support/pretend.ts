@@ -2,7 +2,7 @@
  * A pretend rest of the program for tests of the terminal: jobs as plain data in, text and exit code out. Only the
  * terminal's own part is real, which is what these tests are about; the whole program runs in the front-door tests.
  */
-import type { AskAnswer, Client, JobRow, JobView, LogFile, Plan, Verb } from '../../../src/app/client.ts';
+import type { AskAnswer, Client, JobRow, JobView, LogFile, Plan, Verb, Why } from '../../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Io, Services, Stream } from '../../../src/app/services.ts';
 import { run } from '../../../src/cli/run.ts';
@@ -279,12 +279,32 @@ export function view(different: Partial<JobView> = {}): JobView {
   };
   return {
     ...row,
-    why: { id, sentence: '4 of 4 workers alive.', because: null, rule: null, next: 'look in 16 s', nextAt: null },
+    why: aWhy({ id, sentence: '4 of 4 workers alive.', next: 'look in 16 s' }),
+    progress: null,
+    saved: null,
+    ifTaken: null,
+    spent: null,
     attempts: [],
     allocations: [],
     workers: [],
     spec,
     folder: `/home/alice/.jobman/jobs/alice/${id}`,
     ...different,
+  };
+}
+
+/** A why with what is given, and nothing else to say. */
+export function aWhy(given: Partial<Why>): Why {
+  return {
+    id: '000042',
+    sentence: '',
+    because: null,
+    log: [],
+    rule: null,
+    usually: null,
+    next: '',
+    nextAt: null,
+    lookAt: null,
+    ...given,
   };
 }

@@ -1,0 +1,64 @@
+// Usual: how long jobs like this one have waited for their capacity, from our own record and nothing else. No cloud tells a
+// place in its queue, so what was so far is all that can be said.
+
+import type { Job } from '../core/job.ts';
+import type { TpuSpec } from '../core/spec.ts';
+import { day, type Duration, type Instant } from '../core/time.ts';
+import { isPretended } from './cost.ts';
+import { countText, lengthText } from './figures.ts';
+import type { Store } from './ports.ts';
+
+/** Waits that are older say little about today. */
+const withinDays = 30;
+/** Of the newest jobs so many are enough for a median, and quick to read. */
+const jobsMost = 200;
+/** Fewer than this are no habit. */
+const leastWaits = 5;
+
+/** What the waits of our own past jobs were like. */
+export interface UsualWait {
+  /** Half of them were no longer. */
+  readonly median: Duration;
+  /** Nine of ten were no longer. */
+  readonly ninetieth: Duration;
+  /** How many they were. */
+  readonly waits: number;
+}
+
+/** The usual wait for what that job asks for; null for what is not asked for, and where fewer than five waits are known. */
+export async function usualWait(store: Pick<Store, 'alike'>, job: Job, now: Instant): Promise<UsualWait | null> {
+  const { capacity } = job.spec;
+  if (capacity.kind !== 'tpu' || capacity.ownership !== 'owned') return null;
+  const alike = await store.alike(askedOf(capacity), now - withinDays * day, jobsMost);
+  // The built-in cloud has the names of Google's zones, and none of its waits.
+  return usualOf(alike.filter(({ spec }) => isPretended(spec.capacity) === isPretended(capacity)).flatMap(waitsOf));
+}
+
+function askedOf({ accelerator, zone, pricing }: TpuSpec): Parameters<Store['alike']>[0] {
+  return { accelerator, zone, pricing };
+}
+
+/** How long each attempt that asked for capacity waited until it was ready; what came to nothing in between is part of it. */
+export function waitsOf(job: Job): readonly Duration[] {
+  return job.attempts.flatMap(({ allocation: ordinal, createdAt, notBefore }) => {
+    const allocation = job.allocations[ordinal - 1];
+    if (allocation === undefined || allocation.ownership !== 'owned' || allocation.readyAt === null) return [];
+    const begun = Math.max(createdAt, notBefore);
+    // What was held from an earlier attempt was not waited for.
+    return allocation.readyAt < begun ? [] : [allocation.readyAt - begun];
+  });
+}
+
+/** Median and ninetieth percentile by nearest rank: each is a wait that there was. Null under five. */
+export function usualOf(waits: readonly Duration[]): UsualWait | null {
+  if (waits.length < leastWaits) return null;
+  const sorted = waits.toSorted((one, other) => one - other);
+  const rank = (part: number) => sorted[Math.ceil(part * sorted.length) - 1] ?? 0;
+  return { median: rank(0.5), ninetieth: rank(0.9), waits: sorted.length };
+}
+
+/** `41m here (median of 12 waits in 30 days; 9 of 10 under 2h10m)`. */
+export function usualText({ median, ninetieth, waits }: UsualWait): string {
+  const most = lengthText(ninetieth);
+  return `${lengthText(median)} here (median of ${countText(waits, 'wait')} in ${withinDays} days; 9 of 10 within ${most})`;
+}
