@@ -5,7 +5,18 @@ import { known, unknown } from '../src/core/observation.ts';
 import type { Fact, OutcomeResult, RunSeen, WorkerSeen } from '../src/core/observation.ts';
 import { isTheirs } from './cloud.ts';
 import type { PortParts } from './cloud.ts';
-import { endRun, findMachine, folderOf, hostName, outputOf, printed, printedAt, startRun, stopRun } from './world.ts';
+import {
+  endRun,
+  findMachine,
+  folderOf,
+  hostName,
+  outputOf,
+  printed,
+  printedAt,
+  restartAtOnce,
+  startRun,
+  stopRun,
+} from './world.ts';
 import type { Host, Plan, Run } from './world.ts';
 
 export interface HostParts extends PortParts {
@@ -122,7 +133,16 @@ export function createHosts(parts: HostParts): MachinePort {
     start(ref, launch) {
       const attempt = launch.attempt.ordinal;
       watcher.called('start', ref, `${attempt}/${ref.worker}`);
+      const { startMeetsRestart } = sky.weather;
+      if (!isLocal(ref) && startMeetsRestart > 0 && chance.yes(startMeetsRestart)) {
+        const host = reach(ref);
+        if (host !== undefined) restartAtOnce(world, host);
+      }
       return send(ref, (host) => {
+        const isOther = launch.bootId !== undefined && launch.bootId !== host.bootId;
+        if (isOther && !folderOf(host, ref.job.id, `${ref.worker}`).runs.has(attempt)) {
+          return { kind: 'failed', evidence: { detail: 'it was restarted' } };
+        }
         const given = { job: ref.job.id, attempt, worker: `${ref.worker}`, allocation: ref.allocation.ordinal };
         const plan = parts.planFor(ref.job.id, attempt, given.worker);
         const slow = chance.yes(sky.weather.startSlow) ? chance.between(1_000, 9_000) : chance.between(0, 200);

@@ -401,7 +401,9 @@ export function createJudge(world: () => World): Judge {
     const { preemptions, failures } = ledger.job.spec.recovery.budget;
     const failed = new Set<number>();
     for (const other of world().runs) {
-      if (other.job === run.job && isOwnFailure(other) && ledger.begun.has(other.attempt)) failed.add(other.attempt);
+      // Of the same attempt another worker may begin late, when one has failed already.
+      const isEarlier = other.job === run.job && other.attempt < run.attempt;
+      if (isEarlier && isOwnFailure(other) && ledger.begun.has(other.attempt)) failed.add(other.attempt);
     }
     if (failed.size > failures) {
       breakLaw(
@@ -441,7 +443,7 @@ export function createJudge(world: () => World): Judge {
 
   function checkSetup(run: Run, ledger: Ledger): void {
     const { machine } = run.host;
-    if (isJustTheCommand(ledger.job, run)) return;
+    if (isJustTheCommand(ledger, run)) return;
     // The command on this machine drives workers that must be set up all the same.
     const hosts =
       run.worker === 'here'
@@ -452,8 +454,9 @@ export function createJudge(world: () => World): Judge {
       const { proofs } = folderOf(host, run.job, `${host.worker}`);
       for (const step of ledger.job.spec.steps) {
         const proven = [...proofs].filter((proof) => proof.startsWith(`${run.allocation}/${step.key}/`));
-        // A restart only just now cannot have been seen by the look that the start rests on.
-        const isFresh = world().timeline.now - host.bootedAt < 40 * second;
+        // A restart only just now cannot have been seen by the look that the start rests on. Where it begins itself, the
+        // launcher must have noticed.
+        const isFresh = host !== run.host && world().timeline.now - host.bootedAt < 40 * second;
         if (proven.some((proof) => isFresh || proof.endsWith(`/${host.bootId}`))) continue;
         breakLaw(5, `${runName(run)} begins and worker ${host.worker} has not gone through ${step.name}`);
         return;
@@ -462,10 +465,12 @@ export function createJudge(world: () => World): Judge {
   }
 
   /** The owner wanted no steps, on a machine that was his before he said so. */
-  function isJustTheCommand(job: Job, run: Run): boolean {
-    const attempt = job.attempts[run.attempt - 1];
-    const readyAt = job.allocations[run.allocation - 1]?.readyAt ?? null;
-    return attempt?.commandOnly === true && readyAt !== null && readyAt <= attempt.createdAt;
+  function isJustTheCommand({ job, wordAt }: Ledger, run: Run): boolean {
+    if (job.attempts[run.attempt - 1]?.commandOnly !== true) return false;
+    const name = job.allocations[run.allocation - 1]?.name;
+    const machine = world().machines.findLast((one) => one.name === name) ?? run.host.machine;
+    // By the world's own time: the record's may have been set back in between.
+    return machine.readyAt !== null && machine.readyAt <= wordAt;
   }
 
   function checkEmpty({ job, isForced }: Ledger): void {

@@ -25,6 +25,8 @@ export interface Weather {
   readonly stepFails: number;
   readonly startSlow: number;
   readonly tailDrops: number;
+  /** A host restarts while the message that is to start a program there is on its way. */
+  readonly startMeetsRestart: number;
 }
 
 export const calm: Weather = {
@@ -43,6 +45,7 @@ export const calm: Weather = {
   stepFails: 0,
   startSlow: 0,
   tailDrops: 0,
+  startMeetsRestart: 0,
 };
 
 /** Mostly more than any real cloud would dare, never so much that nothing gets done. */
@@ -62,6 +65,7 @@ const worst: Weather = {
   stepFails: 0.2,
   startSlow: 0.3,
   tailDrops: 0.1,
+  startMeetsRestart: 0.1,
 };
 
 export function drawWeather(chance: Chance): Weather {

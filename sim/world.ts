@@ -263,6 +263,16 @@ export async function restartHost(world: World, host: Host): Promise<void> {
   host.isUp = true;
 }
 
+/** So quickly that nobody has noticed but those who know its boot. */
+export function restartAtOnce(world: World, host: Host): void {
+  world.say(`host: ${hostName(host)} restarts at once`);
+  host.restarts += 1;
+  host.machine.troubledAt = world.timeline.now;
+  shutDown(world, host);
+  newBoot(world, host);
+  host.isUp = true;
+}
+
 function newBoot(world: World, host: Host): void {
   host.bootId = `${hostName(host)}-${world.timeline.now}`;
   host.bootedAt = world.timeline.now;

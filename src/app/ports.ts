@@ -211,6 +211,11 @@ export interface Launch {
   readonly checkpointDir: string | null;
   /** True when the attempt continues an earlier one: the host then finds JOBMAN_RESUME_FROM in `checkpointDir`. */
   readonly resume: boolean;
+  /**
+   * The boot of the worker in which its setup steps hold. On any other, nothing is started and the answer is `failed`: they
+   * have to be gone through again first. Absent: it needs none.
+   */
+  readonly bootId?: string;
 }
 
 /**

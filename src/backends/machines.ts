@@ -271,6 +271,8 @@ export function withHere(workers: MachinePort, here: MachinePort): MachinePort {
 /** What a launcher's one line means. */
 export function startOutcome(worker: WorkerId, said: string | undefined, raw: string): OutcomeResult {
   if (said === 'started' || said === 'already') return { kind: 'done' };
+  if (said === 'restarted')
+    return failed(worker, `worker ${worker} was restarted after it had been set up, so nothing was started there yet`);
   if (said?.startsWith('failed ') === true)
     return failed(worker, `worker ${worker} could not start the command: ${said.slice(7)}`);
   // The launcher said nothing: it may have been killed at any point. Only a look can tell.

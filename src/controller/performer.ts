@@ -145,7 +145,7 @@ export function createPerformer(options: {
       case 'start':
         return machines.start(
           { ...ref, worker: action.worker },
-          launchFor(job, attemptOf(job, action.attempt), action.worker),
+          launchFor(job, attemptOf(job, action.attempt), action.worker, action.bootId),
         );
       case 'stop':
         return machines.stop({ ...ref, worker: action.worker }, action.attempt, action.how, job.spec.stop.signal);

@@ -29,7 +29,14 @@ export type Action =
       readonly step: string;
       readonly attempt: number;
     }
-  | { readonly kind: 'start'; readonly attempt: number; readonly allocation: number; readonly worker: WorkerId }
+  | {
+      readonly kind: 'start';
+      readonly attempt: number;
+      readonly allocation: number;
+      readonly worker: WorkerId;
+      /** The boot in which the worker's steps were seen proven: on another one it must not start. Absent: any will do. */
+      readonly bootId?: string;
+    }
   | {
       readonly kind: 'stop';
       readonly attempt: number;

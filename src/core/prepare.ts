@@ -64,14 +64,15 @@ export interface LaunchData {
   readonly workdir: string | null;
   readonly checkpointDir: string | null;
   readonly resume: boolean;
+  readonly bootId?: string;
 }
 
 /**
  * What is started for that attempt on that worker, with the node's name filled in. Of the words that jobman adds, the
  * host adds JOBMAN_RESUME_FROM itself, since only it can see which checkpoint is complete; what the manifest says about
- * one of them does not count, because the program relies on them.
+ * one of them does not count, because the program relies on them. `bootId` is the action's.
  */
-export function launchFor(job: Job, attempt: Attempt, worker: WorkerId): LaunchData {
+export function launchFor(job: Job, attempt: Attempt, worker: WorkerId, bootId?: string): LaunchData {
   const { command, capacity } = job.spec;
   const allocation = allocationOf(job, attempt.allocation);
   const checkpointDir = withNodeName(command.checkpointDir, allocation);
@@ -93,6 +94,7 @@ export function launchFor(job: Job, attempt: Attempt, worker: WorkerId): LaunchD
     workdir: withNodeName(command.workdir, allocation),
     checkpointDir,
     resume: attempt.how === 'resume',
+    ...(bootId !== undefined && !planted('any-boot-will-do') && { bootId }),
   };
 }
 

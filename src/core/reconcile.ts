@@ -151,8 +151,21 @@ function start(view: View, attempt: Attempt, workers: readonly WorkerId[]): Arm 
       ? told(withAttempt(job, ordinal, { startedAt: now }), now, { kind: 'attempt_started', attempt: ordinal, workers })
       : unchanged(job);
   const due = workers.filter((worker) => tryAgainAt(job, attempt, `start/${worker}`) <= now);
-  const actions = due.map((worker): Action => ({ kind: 'start', attempt: ordinal, allocation, worker }));
+  const actions = due.map((worker): Action => ({
+    kind: 'start',
+    attempt: ordinal,
+    allocation,
+    worker,
+    ...provenBoot(view, attempt, worker),
+  }));
   return { ...begun, actions, wakeAt: now + 5 * second };
+}
+
+/** What a step makes may not outlive a restart, and a worker may restart between this look and the start. */
+function provenBoot({ job, workers }: View, attempt: Attempt, worker: WorkerId): { readonly bootId?: string } {
+  const bootId = workers.find((one) => one.worker === worker)?.seen?.bootId;
+  const needsSteps = worker !== 'here' && job.spec.steps.length > 0 && attempt.commandOnly !== true;
+  return needsSteps && bootId !== undefined ? { bootId } : {};
 }
 
 /** Started everywhere. Running is what is seen running; from then on only limits and changes matter. */

@@ -18,12 +18,14 @@ export interface LaunchText {
   readonly checkpointDir: string | null;
   /** With it, JOBMAN_RESUME_FROM is the newest complete entry of that folder, or itself. */
   readonly resume: boolean;
+  /** The only boot of the machine in which it may start; null for any. */
+  readonly bootId: string | null;
 }
 
 /**
  * The launcher, a program of its own (`sh <root>/start_<n>.x/launch attempt_<n>`). It prints one line to whoever started it and
- * then lets go of its output: `started`, `already` (somebody else made the folder) or `failed <why>` (nothing ran and
- * no folder stands).
+ * then lets go of its output: `started`, `already` (somebody else made the folder), `restarted` (the machine was, so that
+ * nothing ran) or `failed <why>` (nothing ran and no folder stands).
  */
 export function launchText(text: LaunchText): string {
   const value = (word: string | null): string => quote(word ?? '');
@@ -31,6 +33,7 @@ export function launchText(text: LaunchText): string {
 workdir=${value(text.workdir)}
 checkpoints=${value(text.checkpointDir)}
 resume=${text.resume ? 'yes' : ''}
+boot_wanted=${value(text.bootId)}
 ${launcher}`;
 }
 
@@ -55,6 +58,7 @@ export function attemptTexts(launch: Launch, mark: string): Readonly<Record<'scr
       workdir: launch.workdir,
       checkpointDir: launch.checkpointDir,
       resume: launch.resume,
+      bootId: launch.bootId ?? null,
     }),
   };
 }
@@ -103,6 +107,12 @@ prepared=\${0%/*}
 root=\${prepared%/*}
 dir=$root/$folder
 ${prelude}
+# Whoever asked saw the machine set up in another boot than this. What was made for the command may be gone.
+if [ -n "$boot_wanted" ] && [ "$boot" != "$boot_wanted" ] && [ ! -d "$dir" ]; then
+  echo restarted
+  rm -rf "$prepared"
+  exit 0
+fi
 if ! mkdir "$dir" 2>/dev/null; then
   if [ -d "$dir" ]; then echo already; else echo "failed cannot make the folder $dir"; fi
   rm -rf "$prepared"

@@ -32,7 +32,7 @@ function triesFolder(root: string, allocation: number, step: FinalStep): string 
  * the step's check says quickly what still holds.
  */
 export function stepScript(root: string, allocation: number, step: FinalStep, files: readonly StepFileBytes[]): string {
-  const launcher = launchText({ mark: null, workdir: null, checkpointDir: null, resume: false });
+  const launcher = launchText({ mark: null, workdir: null, checkpointDir: null, resume: false, bootId: null });
   return `
 mask=$(umask)
 umask 077

@@ -257,6 +257,19 @@ test('no worker starts before every worker is prepared', () => {
   assert.equal(world.job.attempts[0]?.startedAt, world.now);
 });
 
+test('a start names the boot in which the steps were seen to hold, unless there are none to hold', () => {
+  const bootsAsked = (given = spec()): readonly unknown[] => {
+    const world = new World(given);
+    while (!keys(world).includes('start/1/0')) {
+      world.act();
+      world.pass();
+    }
+    return world.decision?.actions.flatMap((one) => (one.kind === 'start' ? [one.bootId] : [])) ?? [];
+  };
+  assert.deepEqual(bootsAsked(), ['b1', 'b1']);
+  assert.deepEqual(bootsAsked(spec({ steps: [] })), [undefined, undefined]);
+});
+
 test('a start is repeated on the worker that shows no run, and only there', () => {
   const world = new World();
   world.pass();

@@ -157,6 +157,22 @@ function contract(open: (t: TestContext) => Promise<Ground | undefined>): void {
     );
   });
 
+  on('what was set up in another boot starts nothing, and the next start is like the first', async (ground) => {
+    const launch = launchOf(1, 'echo ran >>"$HOME/times"\n');
+    const refusal = await ground.machines.start(ground.ref, { ...launch, bootId: 'another boot' });
+    assert.match(refusal.kind === 'failed' ? refusal.evidence.detail : refusal.kind, /was restarted/);
+    assert.deepEqual((await seen(ground)).runs, []);
+    const { bootId } = await seen(ground);
+    isDone(await ground.machines.start(ground.ref, { ...launch, bootId }));
+    await reach(ground, 1, 'exited');
+    isDone(await ground.machines.start(ground.ref, { ...launch, bootId: 'another boot' }));
+    assert.equal(readFileSync(join(ground.home, 'times'), 'utf8'), 'ran\n');
+    assert.deepEqual(
+      readdirSync(ground.root).filter((entry) => entry.startsWith('start_')),
+      [],
+    );
+  });
+
   on('the program sees its variables, its folder and its mark, whatever characters they hold', async (ground) => {
     const workdir = join(ground.home, "it's a folder");
     mkdirSync(workdir);
