@@ -21,6 +21,7 @@ import { complainAbout, createCli, type GlobalFlags } from './context.ts';
 import { proposeHappenings } from './completion/happenings.ts';
 import { globalFlags, globalLetters, type Context, type Entry, type Flag } from './entry.ts';
 import { flagName, groups, helpText } from './help.ts';
+import { otherWord } from './other-words.ts';
 import { table } from './table.ts';
 
 /** Scans the arguments and runs the command that they name; resolves with its exit code. */
@@ -95,7 +96,7 @@ function createApplication(inputs?: readonly string[]): Application<Context> {
       scanner: { caseStyle: 'allow-kebab-for-camel', allowArgumentEscapeSequence: true },
       documentation: { caseStyle: 'convert-camel-to-kebab' },
       completion: { includeAliases: false },
-      localization: { text },
+      localization: { text: textFor(inputs?.[0]) },
     },
     {
       help: {
@@ -176,13 +177,23 @@ function commandOf(entry: Entry): Command<Context> {
   });
 }
 
-/** Our words for what is wrong with a command line; the framework's for the rest. */
+/** Our words, for a command line that begins with that one. */
+function textFor(first: string | undefined): ApplicationText {
+  return {
+    ...text,
+    noCommandRegisteredForInput({ input, corrections }) {
+      // A word of another tool stands before what only looks alike; as the second word (`controller ps`) it is none.
+      const known = input === first ? otherWord(input) : undefined;
+      const guess = corrections.length === 0 ? '' : ` Did you mean ${corrections.join(' or ')}?`;
+      const meant = known === undefined ? guess : `\n  ${known}`;
+      return `jobman: there is no command \`${input}\`.${meant}\n  \`jobman --help\` lists them.`;
+    },
+  };
+}
+
+/** What is wrong with a command line, in our words; the framework's for the rest. */
 const text: ApplicationText = {
   ...text_en,
-  noCommandRegisteredForInput({ input, corrections }) {
-    const meant = corrections.length === 0 ? '' : ` Did you mean ${corrections.join(' or ')}?`;
-    return `jobman: there is no command \`${input}\`.${meant}\n  \`jobman --help\` lists them.`;
-  },
   exceptionWhileParsingArguments(error) {
     return `jobman: ${formatMessageForArgumentScannerError(error as never, {
       FlagNotFoundError: ({ input, corrections }) =>

@@ -1,0 +1,61 @@
+// Other words: what people who come from other tools type first, and what it is called here. A word that is merely
+// mistyped is found by the framework; these are right words of somewhere else, which no likeness leads to ours.
+
+/** What to say to that word; the commands stand in backquotes, as the reader is to type them. */
+const meant: Readonly<Record<string, string>> = {
+  // Slurm, LSF, PBS
+  sbatch: '`jobman create job.yaml` hands a job in.',
+  srun: '`jobman create job.yaml --follow` hands a job in and shows what it prints.',
+  squeue: '`jobman list` shows the jobs, `jobman why 1` what one of them waits for.',
+  scancel: '`jobman cancel 1` ends a job for good, `jobman stop 1` so that it may go on later.',
+  sinfo: '`jobman list` shows the jobs; what a cloud has free is not told to anybody.',
+  bsub: '`jobman create job.yaml` hands a job in.',
+  qsub: '`jobman create job.yaml` hands a job in.',
+  qstat: '`jobman list` shows the jobs.',
+  qdel: '`jobman cancel 1` ends a job for good.',
+  // Docker, Kubernetes, systemd
+  ps: '`jobman list` shows the jobs, `jobman show 1` one of them.',
+  status:
+    '`jobman list` shows the jobs, `jobman show 1` one of them; `jobman controller status` is about the controller.',
+  get: '`jobman list` shows the jobs, `jobman show 1` one of them.',
+  describe: '`jobman show 1` shows all of one job, `jobman why 1` why it is in its phase.',
+  inspect: '`jobman show 1` shows all of one job; with --json for programs.',
+  info: '`jobman show 1` shows all of one job.',
+  tail: '`jobman logs 1 -f` follows what a job prints, `jobman logs 1 --tail 20` shows its last lines.',
+  log: '`jobman logs 1` shows what a job printed.',
+  attach: '`jobman logs 1 -f` follows what a job prints; Ctrl-C leaves, and the job goes on.',
+  follow: '`jobman logs 1 -f` follows what a job prints.',
+  events: '`jobman history 1` tells all that happened to a job.',
+  exec: '`jobman ssh 1` opens a shell on a worker, `jobman ssh 1 -- command` runs a command there.',
+  shell: '`jobman ssh 1` opens a shell on a worker.',
+  apply:
+    '`jobman create job.yaml` hands a job in; `jobman create job.yaml --dry-run` only shows what would be asked for.',
+  submit: '`jobman create job.yaml` hands a job in.',
+  launch: '`jobman create job.yaml` hands a job in.',
+  up: '`jobman create job.yaml` hands a job in, `jobman start 1` brings a stopped one up.',
+  down: '`jobman stop 1 --release` ends the program and lets its TPU go, `jobman cancel 1` for good.',
+  rm: '`jobman delete 1` ends a job and takes it off the list, `jobman clean 1` removes the files of one that has ended.',
+  remove:
+    '`jobman delete 1` ends a job and takes it off the list, `jobman clean 1` removes the files of one that has ended.',
+  kill: '`jobman cancel 1` ends a job for good and lets its TPU go, `jobman stop 1` so that it may go on later.',
+  restart: '`jobman resume 1` goes on from the last checkpoint, `jobman rerun 1` begins anew.',
+  retry: '`jobman resume 1` goes on from the last checkpoint, `jobman rerun 1` begins anew.',
+  pause: '`jobman stop 1` ends the program and keeps its TPU; `jobman resume 1` goes on.',
+  queue: '`jobman list --phase queued` shows what waits, `jobman why 1` what for.',
+  top: '`jobman list --watch` shows the jobs as they change.',
+  watch: '`jobman list --watch` shows the jobs as they change, `jobman logs 1 -f` what one prints.',
+  plan: '`jobman create job.yaml --dry-run` shows what would be asked for, and stores nothing.',
+  check: '`jobman validate job.yaml` checks a manifest.',
+  lint: '`jobman validate job.yaml` checks a manifest.',
+  doctor: '`jobman controller status` tells whether the controller runs, `jobman why 1` what keeps a job.',
+  config: '`jobman settings` shows the settings.',
+  version: '`jobman --version` prints it.',
+};
+
+/** The answer to a command of another tool; undefined for a word that is nobody's. */
+export function otherWord(word: string): string | undefined {
+  return Object.hasOwn(meant, word) ? meant[word] : undefined;
+}
+
+/** All words that are answered, for the test that holds the answers to the commands that there are. */
+export const otherWords: readonly string[] = Object.keys(meant);
