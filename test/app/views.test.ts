@@ -681,3 +681,121 @@ test('what costs money or may still change is never taken for lasting', () => {
   assert.equal(lastingRow({ ...aJob(), settled }), null);
   assert.notEqual(lastingRow({ ...living(aJob(), [{ ...ready, ...gone }], []), settled }), null);
 });
+
+/** A job in each phase with a cloud that has not been heard of since half past twelve. */
+const unheard = { silentSince: noon + 30 * minute, silentWho: 'allocation' } as const;
+const lookFailed: Event = {
+  kind: 'silent',
+  at: noon + 30 * minute,
+  allocation: 1,
+  detail: 'this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login',
+};
+
+for (const [word, job] of [
+  ['queued', living(aJob(), [{ ...unheard }], [{}])],
+  [
+    'provisioning',
+    living(aJob(), [{ ...unheard, seen: { state: 'provisioning', detail: 'CREATING', at: noon } }], [{}]),
+  ],
+  ['in setup', living(aJob(), [{ ...ready, ...unheard }], [{}])],
+  ['running', living(aJob(), [{ ...ready, ...unheard }], [running])],
+] as const) {
+  test(`a job that was ${word} when the cloud fell silent is not known, and the failed look is told in its own words`, () => {
+    const now = noon + 32 * minute;
+    const why = whyOf(job, now, { events: [lookFailed], nextLook: now + 16 * second });
+    assert.equal(
+      why.sentence,
+      `000042: not known since 20 Nov 12:30:00 UTC (2m). It was ${word} then; nothing is changed.`,
+    );
+    assert.equal(
+      why.because,
+      'no answer about vit-000042-1 since 20 Nov 12:30:00 UTC: this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login',
+    );
+    assert.equal(why.rule, null);
+    assert.equal(why.lookAt, now + 16 * second);
+    assert.equal(jobRow(job, now).reason, 'no answer for 2m');
+  });
+}
+
+test('a silent worker is named, with what came instead of an answer', () => {
+  const job = living(aJob(), [{ ...ready, silentSince: noon + 30 * minute, silentWho: 'worker' }], [running]);
+  const events: readonly Event[] = [
+    // Of another allocation, and of the cloud: neither is about this worker.
+    { kind: 'silent', at: noon, allocation: 1, detail: '403' },
+    { kind: 'silent', at: noon + 30 * minute, allocation: 1, worker: 3, detail: 'worker 3: connection timed out' },
+  ];
+  const why = whyOf(job, noon + 31 * minute, { events });
+  assert.equal(why.sentence, '000042 ran when it was last seen; worker 3 has not answered for 1m. Nothing is changed.');
+  assert.equal(why.because, 'no answer since 20 Nov 12:30:00 UTC: worker 3: connection timed out');
+  assert.equal(why.nextAt, noon + 33 * minute);
+});
+
+test('the usual wait is told while capacity is waited for, and the next look where a look is waited for', () => {
+  const usual = { median: 41 * minute, ninetieth: 2 * hour, waits: 12 };
+  const around = { events: [], usual, nextLook: noon + 2 * minute };
+  const waiting = whyOf(living(aJob(), [{}], [{}]), noon + minute, around);
+  assert.equal(waiting.usually, '41m here (median of 12 waits in 30 days; 9 of 10 within 2h00m)');
+  assert.equal(waiting.lookAt, noon + 2 * minute);
+  const runs = whyOf(living(aJob(), [ready], [running]), noon + 10 * minute, around);
+  assert.deepEqual([runs.usually, runs.lookAt], [null, null]);
+  const standing = living(aJob(tpuSpec({}, { ownership: 'standing' })), [{}], [{}]);
+  assert.equal(whyOf(standing, noon + minute, around).usually, null);
+});
+
+test('the end of the log is told where the program failed, and nowhere else', () => {
+  const log = ['ValueError: no lr'];
+  const settled = (verdict: 'failed' | 'succeeded', reason: 'command_failed' | 'succeeded') =>
+    ({
+      ...living(aJob(localSpec()), [ready], [{ ...running, ...ended(reason, { detail: 'exit code 1', exitCode: 1 }) }]),
+      settled: { at: noon + hour, verdict, reason },
+    }) as const;
+  const why = (job: Job) => whyOf(job, noon + 2 * hour, { events: [], log });
+  assert.deepEqual(why(settled('failed', 'command_failed')).log, log);
+  assert.deepEqual(why(settled('succeeded', 'succeeded')).log, []);
+  const again = living(
+    aJob(),
+    [ready, ready],
+    [{ ...running, ...failedExit, ...ended('command_failed', { detail: 'exit code 1' }) }, running],
+  );
+  assert.deepEqual(why(again).log, []);
+});
+
+test('a rule that matched by what the log says is told with that', () => {
+  const job = {
+    ...living(
+      aJob(),
+      [{ ...ready, ...gone }],
+      [
+        {
+          ...running,
+          ...ended('command_failed', {
+            detail: 'exit code 1 on worker 0',
+            exitCode: 1,
+            pattern: 'out_of_memory',
+            line: 'RESOURCE_EXHAUSTED: 16G',
+          }),
+        },
+      ],
+    ),
+    settled: { at: noon + hour, verdict: 'failed', reason: 'command_failed' },
+  } as const;
+  const events: readonly Event[] = [
+    {
+      kind: 'rule_applied',
+      at: noon + hour,
+      attempt: 1,
+      reason: 'command_failed',
+      then: 'fail',
+      on: 'same',
+      used: 1,
+      limit: 3,
+      pattern: 'out_of_memory',
+    },
+  ];
+  const why = whyOf(job, noon + 2 * hour, { events });
+  assert.equal(why.rule, 'pre: command failed (its log says out_of_memory) -> fail');
+  assert.equal(
+    why.because,
+    'exit code 1 on worker 0; its log says "RESOURCE_EXHAUSTED: 16G"; the accelerator ran out of memory; at 20 Nov 13:00:00 UTC',
+  );
+});
