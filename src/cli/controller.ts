@@ -17,14 +17,22 @@ export async function wake(cli: Cli, client: Client): Promise<void> {
 export const controllerEvery: Duration = 5_000;
 
 /** While a job is followed: a controller that died is replaced. A failure is said and tried again later. */
-export async function keepController(cli: Cli, client: Client): Promise<void> {
+export async function keepController(cli: Cli, client: Client, beforeNote: () => void = () => {}): Promise<void> {
+  const said = await replaceDead(cli, client);
+  if (said === null) return;
+  beforeNote();
+  cli.note(said);
+}
+
+/** Starts a controller where none runs; answers what is to be said of it, if anything. */
+async function replaceDead(cli: Cli, client: Client): Promise<string | null> {
   try {
     const controller = await cli.services.controller();
     const { running } = await controller.status();
-    if (!running) await wake(cli, client);
+    return running ? null : await client.wake();
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    cli.note(error.message);
+    return error.message;
   }
 }
 
@@ -35,13 +43,22 @@ export async function keepController(cli: Cli, client: Client): Promise<void> {
  * settled; then a stopped controller is at least told of, since what was shown is what was last seen.
  */
 export async function replaceKilled(cli: Cli, client: Client, isNeeded = false): Promise<void> {
-  const { home } = cli.services;
-  if (existsSync(join(home, 'controller.json')) || hasKnock(join(home, 'wake'))) await keepController(cli, client);
+  if (mayHaveBeenKilled(cli)) await keepController(cli, client);
   else if (isNeeded) {
     cli.note(
       'No controller runs: this is what was last seen, and nobody acts on it. Start one: jobman controller start',
     );
   }
+}
+
+/** The same for a screen that is looked at for long: answers what stands beside its rows; null when all is well. */
+export async function controllerNote(cli: Cli, client: Client, isNeeded: boolean): Promise<string | null> {
+  if (mayHaveBeenKilled(cli)) return replaceDead(cli, client);
+  return isNeeded ? 'no controller runs: what was last seen' : null;
+}
+
+function mayHaveBeenKilled({ services: { home } }: Cli): boolean {
+  return existsSync(join(home, 'controller.json')) || hasKnock(join(home, 'wake'));
 }
 
 /** True when a wake file lies there that no controller has taken. */

@@ -19,6 +19,10 @@ export interface Screen {
   readonly unicode: boolean;
   /** `auto` redraws on a terminal and writes plain lines elsewhere; `none` says nothing while it waits. */
   readonly progress: 'redraw' | 'plain' | 'none';
+  /** Whether results on standard output may be redrawn in place and steered by keys. */
+  readonly live: boolean;
+  /** Somebody has the screen read aloud: what lasts is told again and again instead of being drawn. */
+  readonly aloud: boolean;
 }
 
 export interface ScreenFlags {
@@ -36,6 +40,8 @@ export function screenFor(io: Io, flags: ScreenFlags): Screen {
     err: hasColour(io, io.stderr.isTerminal, flags) ? styled : plain,
     unicode: isUtf8(io.env),
     progress: progressFor(io, flags),
+    live: canRedraw(io, io.stdout.isTerminal, flags) && flags.quiet !== true,
+    aloud: io.stderr.isTerminal && Boolean(io.env['ACCESSIBLE']),
   };
 }
 
@@ -48,9 +54,12 @@ function hasColour(io: Io, isTerminal: boolean, flags: ScreenFlags): boolean {
 
 function progressFor(io: Io, flags: ScreenFlags): Screen['progress'] {
   if (flags.quiet === true || flags.progress === 'none') return 'none';
-  const canRedraw = io.stderr.isTerminal && io.env['TERM'] !== 'dumb';
+  return canRedraw(io, io.stderr.isTerminal, flags) ? 'redraw' : 'plain';
+}
+
+function canRedraw(io: Io, isTerminal: boolean, { progress = 'auto' }: ScreenFlags): boolean {
   // A screen reader reads every repaint aloud, so ACCESSIBLE asks for lines that stay.
-  return canRedraw && flags.progress !== 'plain' && !io.env['ACCESSIBLE'] ? 'redraw' : 'plain';
+  return isTerminal && io.env['TERM'] !== 'dumb' && progress === 'auto' && !io.env['ACCESSIBLE'];
 }
 
 /** The first of these three that is set decides the character set (POSIX, Environment Variables, LC_ALL). */

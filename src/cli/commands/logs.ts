@@ -5,9 +5,8 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { WorkerId } from '../../core/spec.ts';
 import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
-import { followJob, leaveOnSignal } from '../follow/loop.ts';
-import { createProgress } from '../follow/progress.ts';
-import { verdictLine } from '../follow/verdict.ts';
+import { followLog } from '../follow/log.ts';
+import { leaveOnSignal } from '../follow/loop.ts';
 import { isSettled } from '../settled.ts';
 import { createLogStream, type LogRules } from '../logs/stream.ts';
 
@@ -71,27 +70,12 @@ function silenceText(isOver: boolean, hasFile: boolean): string {
 
 /** Resolves with 0 when the job has settled: how it ended is `wait`'s matter. */
 async function followLogs(cli: Cli, client: Client, ref: string, flags: LogsFlags): Promise<number> {
-  const { io } = cli;
-  const view = await client.show(ref);
-  const rules = rulesOf(cli, flags);
-  const stream = createLogStream(io.stdout, rules);
-  const progress = createProgress(cli, { logs: stream, tellsPhases: false });
+  const { id } = await client.show(ref);
   const { signal, release } = leaveOnSignal(cli);
   try {
-    const query = queryOf(flags);
-    const end = await followJob({ cli, client, id: view.id, follower: progress, logs: stream, query, leave: signal });
-    switch (end.kind) {
-      case 'settled':
-        progress.end(`-- ${verdictLine(end.view)}`, io.now());
-        return exitCode.ok;
-      case 'left':
-        progress.close();
-        return exitCode.interrupted;
-      case 'unread':
-        return exitCode.ok;
-    }
+    const end = await followLog(cli, client, id, { query: queryOf(flags), rules: rulesOf(cli, flags), leave: signal });
+    return end.kind === 'left' ? exitCode.interrupted : exitCode.ok;
   } finally {
-    progress.close();
     release();
   }
 }

@@ -1,4 +1,4 @@
-// wait: until jobs have settled. One line for each, and the worst verdict as exit code.
+// wait: until jobs have settled. One line for each, and the worst verdict as exit code; meanwhile, what is waited for.
 
 import type { JobView } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
@@ -6,10 +6,12 @@ import { lengthText } from '../../app/figures.ts';
 import type { Duration } from '../../core/time.ts';
 import { complainAbout, refsOf, type Cli, type GlobalFlags } from '../context.ts';
 import { controllerEvery, keepController } from '../controller.ts';
-import { leaveOnSignal, pause } from '../follow/loop.ts';
+import { isGone, leaveOnSignal, pause } from '../follow/loop.ts';
 import { verdictLine } from '../follow/verdict.ts';
+import { createWaiting } from '../follow/waiting.ts';
 import { rowJson } from '../json.ts';
 import { isSettled, verdictCode } from '../settled.ts';
+import { openWindow } from '../window.ts';
 
 export interface WaitFlags {
   readonly timeout: Duration | undefined;
@@ -17,6 +19,9 @@ export interface WaitFlags {
 }
 
 const lookEvery: Duration = 250;
+/** Without any change of the record ages and phrases are asked for again after this time, and more seldom for many jobs. */
+const refreshEvery: Duration = 1_000;
+const refreshAtOnce = 8;
 
 export async function wait(cli: Cli, flags: WaitFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { io } = cli;
@@ -32,46 +37,86 @@ export async function wait(cli: Cli, flags: WaitFlags & GlobalFlags, ...args: re
     }
   }
 
-  const say = (view: JobView) => {
+  const views = new Map<string, JobView>();
+  const seqs = new Map<string, number>();
+  const back = `jobman wait ${[...open].map(Number).join(' ')}`;
+  const window = await openWindow(cli, io.stderr, cli.screen.progress === 'redraw');
+  const waiting = createWaiting(cli, [...open], back, window);
+  const verdict = (view: JobView) => {
+    waiting.clear();
     if (cli.json) cli.print(JSON.stringify(rowJson(view)));
     else cli.tell(verdictLine(view));
     worst = Math.max(worst, verdictCode(view));
   };
+  /** Looks at one job, and tells what is new about it. */
+  const look = async (id: string): Promise<void> => {
+    try {
+      // Events first: the view is then at least as new as what is told of it.
+      const news = await client.events(id, seqs.get(id) ?? 0);
+      const view = await client.show(id);
+      waiting.changed(
+        view,
+        news.map(({ event }) => event),
+        !views.has(id),
+      );
+      seqs.set(id, news.at(-1)?.seq ?? seqs.get(id) ?? 0);
+      views.set(id, view);
+      if (!isSettled(view)) return;
+      open.delete(id);
+      verdict(view);
+    } catch (error) {
+      if (!isGone(error)) throw error;
+      open.delete(id);
+      waiting.clear();
+      cli.complain(`${id} was deleted meanwhile.`);
+      worst = Math.max(worst, exitCode.failed);
+    }
+  };
+
   const began = io.now();
   const { signal, release } = leaveOnSignal(cli);
   try {
     let changes = -1;
+    let lookedAt = began;
     // At once, and then every few seconds: whoever waits expects that somebody works.
     let controllerAt = began - controllerEvery;
-    for (;;) {
+    for (let isFirst = true; ; isFirst = false) {
       const seen = await client.changes();
-      if (seen !== changes) {
+      if (seen !== changes || io.now() - lookedAt >= refreshEvery * Math.ceil(open.size / refreshAtOnce)) {
         changes = seen;
-        for (const id of open) {
-          const view = await client.show(id);
-          if (!isSettled(view)) continue;
-          open.delete(id);
-          say(view);
-        }
+        for (const id of [...open]) await look(id);
+        lookedAt = io.now();
       }
-      if (open.size === 0) return worst;
+      if (open.size === 0) {
+        // Who asks for what is over already has the answer at once, and needs no ring.
+        if (!isFirst) window.ring();
+        return worst;
+      }
       if (signal.aborted) {
-        cli.complain(`Left; ${[...open].join(', ')} ${open.size === 1 ? 'goes' : 'go'} on.`);
+        waiting.clear();
+        cli.complain(`Left; ${[...open].join(', ')} ${open.size === 1 ? 'goes' : 'go'} on. Back: ${back}`);
         return exitCode.interrupted;
       }
       if (flags.timeout !== undefined && io.now() - began >= flags.timeout) {
+        waiting.clear();
         cli.complain(
           `Not settled after ${lengthText(flags.timeout)}: ${[...open].join(', ')}. The wait is over; the jobs go on.`,
         );
+        window.ring();
         return Math.max(worst, exitCode.failed);
       }
+      waiting.tick(
+        [...open].flatMap((id) => views.get(id) ?? []),
+        io.now(),
+      );
       if (io.now() - controllerAt >= controllerEvery) {
         controllerAt = io.now();
-        await keepController(cli, client);
+        await keepController(cli, client, waiting.clear);
       }
       await pause(lookEvery, signal);
     }
   } finally {
+    waiting.close();
     release();
   }
 }

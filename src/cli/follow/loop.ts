@@ -3,7 +3,7 @@
 
 import { watch, type FSWatcher } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Client, JobView, LogFile, LogQuery } from '../../app/client.ts';
+import type { AttemptView, Client, JobView, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Event } from '../../core/decision.ts';
 import type { WorkerId } from '../../core/spec.ts';
@@ -17,6 +17,8 @@ import { isSettled } from '../settled.ts';
 export interface Follower {
   /** The job as it is now, and what happened since the last call; at first all that ever happened. */
   changed(view: JobView, news: readonly Event[], isFirst: boolean): void;
+  /** The log of another attempt begins, of these workers; `isFirst` says that nothing was printed before it. */
+  begins(view: JobView, attempt: AttemptView, workers: readonly WorkerId[], isFirst: boolean): void;
   /** Called four times a second, for what moves by itself. */
   tick(view: JobView, now: Instant): void;
   /** The log is about to print: whatever is drawn below it must go. */
@@ -91,6 +93,12 @@ export async function followJob(options: FollowOptions): Promise<FollowEnd> {
     }
     return [...files, ...newest];
   };
+  const tellBegin = (number: number | null): void => {
+    const begun = view.attempts.find((one) => one.attempt === number);
+    if (begun === undefined || options.query.step !== undefined) return;
+    const { worker } = options.query;
+    follower.begins(view, begun, worker === undefined ? begun.workers : [worker], isFirst);
+  };
   const findLogs = async (): Promise<void> => {
     if (logs === null) return;
     logs.expect(workersOf(view, options.query));
@@ -101,8 +109,11 @@ export async function followJob(options: FollowOptions): Promise<FollowEnd> {
         await logs.finish(io.now(), follower.clear);
         isFirst = false;
       }
+      const isNew = file.attempt !== null && file.attempt !== attempt;
       attempt = file.attempt ?? attempt;
-      if (await logs.add(file, isFirst)) files.add(file.path);
+      if (!(await logs.add(file, isFirst))) continue;
+      files.add(file.path);
+      if (isNew) tellBegin(file.attempt);
     }
   };
 
@@ -141,7 +152,7 @@ export async function followJob(options: FollowOptions): Promise<FollowEnd> {
         }
       } else if (now - controllerAt >= controllerEvery) {
         controllerAt = now;
-        await keepController(cli, client);
+        await keepController(cli, client, follower.clear);
       }
       if (!isBehind) await Promise.race([pause(lookEvery, leave), files.grown()]);
     }

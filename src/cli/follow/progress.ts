@@ -1,8 +1,8 @@
 // What is said around the logs while a job is followed, on standard error: on a terminal a block that is redrawn,
 // elsewhere a line for each change of fact and a heartbeat.
 
-import type { JobView } from '../../app/client.ts';
-import { countText, lengthText, stampText } from '../../app/figures.ts';
+import type { JobRow, JobView } from '../../app/client.ts';
+import { clockText, countText, lengthText, stampText } from '../../app/figures.ts';
 import { reasonWords } from '../../app/history.ts';
 import { hour, minute, second, type Duration, type Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
@@ -12,8 +12,11 @@ import { cutEnd, hanging, padEnd, width } from '../render/cell.ts';
 import { inertWord } from '../render/inert.ts';
 import { glyph, type Screen } from '../screen.ts';
 import { isSettled } from '../settled.ts';
+import type { Window } from '../window.ts';
+import { attemptText, beforeTexts, beginsText } from './attempts.ts';
 import type { Follower } from './loop.ts';
 import { createMarks } from './marks.ts';
+import { createSilences, type Silences } from './silence.ts';
 
 export interface Progress extends Follower {
   /** Takes the block away and says how it ended. */
@@ -26,6 +29,12 @@ export interface ProgressOptions {
   readonly logs: Pick<LogStream, 'partial'> | null;
   /** Plain lines tell every phase and beat; off for a log alone, where only what interrupts it is told. */
   readonly tellsPhases: boolean;
+  /** Equal lines of several workers are drawn once; whoever sees them is told. */
+  readonly folds: boolean;
+  /** The command that comes back to it; without it, the one that follows its log. */
+  readonly back?: string;
+  /** For what stands in the title meanwhile, and for the ring at the end. */
+  readonly window: Window;
 }
 
 /** The one that fits the screen: redrawn, plain or silent. */
@@ -36,7 +45,7 @@ export function createProgress(cli: Cli, options: ProgressOptions): Progress {
     case 'plain':
       return plain(cli, options);
     case 'none':
-      return { changed() {}, tick() {}, clear() {}, end: () => {}, close() {} };
+      return { changed() {}, begins() {}, tick() {}, clear() {}, end: () => {}, close: () => options.window.close() };
   }
 }
 
@@ -44,8 +53,10 @@ export function createProgress(cli: Cli, options: ProgressOptions): Progress {
 
 const beats: readonly Duration[] = [minute, 5 * minute, 15 * minute, 30 * minute];
 
-function plain(cli: Cli, { tellsPhases }: ProgressOptions): Progress {
+function plain(cli: Cli, { logs, tellsPhases, folds, window }: ProgressOptions): Progress {
   const markOf = createMarks();
+  const silences = createSilences();
+  let sawItOpen = false;
   let phase: string | undefined;
   let phaseSince: Instant | undefined;
   let beaten: Duration = 0;
@@ -68,22 +79,50 @@ function plain(cli: Cli, { tellsPhases }: ProgressOptions): Progress {
           : ` after ${lengthText(view.since - phaseSince)}`;
       phase = view.phase;
       phaseSince = view.since;
-      beaten = 0;
+      beaten = lastBeat(cli.io.now() - view.since);
       // The verdict has a line of its own, at the end.
       if (tellsPhases && !isSettled(view))
         say(view.since, view.id, `${inertWord(view.status)}${lasted}${factOf(view)}`);
     },
+    begins(view, attempt, workers, isFirst) {
+      // Where phases are told, the one before this has said it.
+      if (tellsPhases) return;
+      if (isFirst) for (const text of beforeTexts(view, attempt.attempt)) cli.note(`-- ${text}`);
+      const text = isFirst ? `${attemptText(attempt, workers)}, following` : beginsText(view, attempt, workers);
+      say(attempt.started ?? cli.io.now(), view.id, `${text}${isFirst && folds ? foldedText : ''}`);
+    },
     tick(view, now) {
+      if (isSettled(view)) return;
+      sawItOpen = true;
+      if (logs !== null) for (const text of silencesOf(view, silences)) say(now, view.id, text);
+      // Where lines come anyway, nobody has to be told that it still goes on.
+      const isAloud = cli.screen.aloud && (logs === null || view.phase !== 'running');
       const age = now - view.since;
-      const due = nextBeat(beaten);
-      if (!tellsPhases || isSettled(view) || age < due) return;
-      beaten = due;
-      say(now, view.id, `${inertWord(view.status)} ${lengthText(age)}: ${inertWord(view.why.because ?? view.reason)}`);
+      const due = isAloud ? beaten + aloudEvery : nextBeat(beaten);
+      if (!tellsPhases || age < due) return;
+      beaten = isAloud ? age : due;
+      say(now, view.id, `still ${inertWord(view.status)}, ${lengthText(age)}: ${waitText(view)}`);
     },
     clear() {},
-    end: (line, now) => cli.note(`${stampText(now)} ${line}`),
-    close() {},
+    end(line, now) {
+      cli.note(`${stampText(now)} ${line}`);
+      if (sawItOpen) window.ring();
+    },
+    close: () => window.close(),
   };
+}
+
+const foldedText = '; equal lines are shown once';
+
+/** What the other side says, and what is usual. */
+function waitText(view: JobView): string {
+  const { because, usually } = view.why;
+  return inertWord(`${because ?? view.reason}${usually === null ? '' : `; usually ${usually}`}`);
+}
+
+/** Only while it runs is somebody expected to print. */
+function silencesOf(view: JobView, silences: Silences): readonly string[] {
+  return view.phase === 'running' ? silences(view.workers) : [];
 }
 
 /** What the phase is about, without anything that would be old a minute later. */
@@ -107,6 +146,14 @@ function placeOf(view: JobView): string {
   return inertWord([view.accelerator, view.pricing, view.zone].filter((part) => part !== null).join(' '));
 }
 
+/** Somebody to whom the screen is read out hears nothing of a picture that stands still. */
+const aloudEvery: Duration = 30 * second;
+
+/** The newest heartbeat that was due after so long: whoever comes later has not missed it. */
+function lastBeat(age: Duration): Duration {
+  return age >= hour ? Math.floor(age / hour) * hour : (beats.findLast((beat) => beat <= age) ?? 0);
+}
+
 /** The first heartbeat after this one; hourly after the listed. */
 function nextBeat(beaten: Duration): Duration {
   return beats.find((beat) => beat > beaten) ?? (Math.floor(beaten / hour) + 1) * hour;
@@ -119,10 +166,12 @@ const calmAfter: Duration = minute;
 const calmEvery: Duration = 5 * second;
 const mostPartials = 4;
 
-function redrawn(cli: Cli, { logs }: ProgressOptions): Progress {
+function redrawn(cli: Cli, { logs, tellsPhases, folds, back, window }: ProgressOptions): Progress {
   const { io, screen } = cli;
   const painter = createPainter(io.stderr);
   const markOf = createMarks();
+  const silences = createSilences();
+  let sawItOpen = false;
   let drawnAt: Instant = Number.NEGATIVE_INFINITY;
   let isStale = true;
   let settlesAt: Instant = 0;
@@ -132,27 +181,49 @@ function redrawn(cli: Cli, { logs }: ProgressOptions): Progress {
     isStale = true;
   });
 
+  /** A line that stays, between those of the log. */
+  function row(text: string): void {
+    painter.erase();
+    isStale = true;
+    cli.complain(`${screen.err('bold', '--')} ${text}`);
+  }
+
   return {
     changed(view, news, isFirst) {
       isStale = true;
       for (const event of isFirst ? [] : news) {
         // The block itself tells why there is no capacity yet.
         const mark = event.kind === 'allocation_refused' ? undefined : markOf(event, view);
-        if (mark === undefined) continue;
-        painter.erase();
-        cli.complain(`${screen.err('bold', '--')} ${mark}`);
+        if (mark !== undefined) row(`${clockText(event.at)}Z ${mark}`);
       }
     },
+    begins(view, attempt, workers, isFirst) {
+      if (!isFirst) {
+        row(`${clockText(attempt.started ?? io.now())}Z ${beginsText(view, attempt, workers)}`);
+        return;
+      }
+      // Whoever made the job a moment ago knows that its first attempt is the first.
+      if (tellsPhases && attempt.attempt === 1) return;
+      for (const text of beforeTexts(view, attempt.attempt)) row(text);
+      row(`${view.id} ${attemptText(attempt, workers)}, following${folds && workers.length > 1 ? foldedText : ''}`);
+    },
     tick(view, now) {
-      if (now < settlesAt || isSettled(view)) return;
+      if (isSettled(view)) return;
+      sawItOpen = true;
+      if (logs !== null) for (const text of silencesOf(view, silences)) row(`${clockText(now)}Z ${text}`);
+      if (now < settlesAt) return;
       const isCalm = view.phase !== 'running' && now - view.since > calmAfter;
       if (!isStale && now - drawnAt < (isCalm ? calmEvery : 240)) return;
       const { columns, rows } = io.stderr.size();
       const partials = (logs?.partial() ?? []).slice(0, mostPartials).map(({ worker, text }) => {
         return worker === null ? text : `[${worker}] ${text}`;
       });
-      const lines = [...partials.map((line) => cutEnd(line, columns)), ...statusLines(view, now, screen, columns)];
+      const lines = [
+        ...partials.map((line) => cutEnd(line, columns)),
+        ...statusLines(view, now, screen, columns, back),
+      ];
       painter.draw(lines.slice(0, Math.max(1, rows - 1)).map((line) => cutEnd(line, columns)));
+      window.title(titleText(view, now));
       drawnAt = now;
       isStale = false;
     },
@@ -163,47 +234,56 @@ function redrawn(cli: Cli, { logs }: ProgressOptions): Progress {
     end(line) {
       painter.erase();
       cli.note(line);
+      if (sawItOpen) window.ring();
     },
     close() {
       stopListening();
       painter.erase();
+      window.close();
     },
   };
 }
 
+/** `42 queued 1h02m`. */
+export function titleText(view: JobRow, now: Instant): string {
+  return `${Number(view.id)} ${inertWord(view.status)} ${lengthText(now - view.since)}`;
+}
+
 /**
  * While it runs one line is enough: the log itself is the news. Before that: what is waited for, part by part. Lines that
- * are too long go on below their beginning.
+ * are too long go on below their beginning. `back` is the command that comes back to it.
  */
 export function statusLines(
   view: JobView,
   now: Instant,
   screen: Pick<Screen, 'unicode'>,
   columns: number,
+  back = `jobman logs ${Number(view.id)} -f`,
 ): readonly string[] {
   const head = ` ${view.id} ${glyph(screen, view.phase)} ${inertWord(view.status)} ${lengthText(now - view.since)}`;
   if (view.phase === 'running') {
     const count = view.attempts.at(-1)?.workers.length ?? 0;
     const attempt = `${head}, attempt ${view.attempt}`;
-    const full = `${attempt}${count === 0 ? '' : `, ${countText(count, 'worker')}`}${runFact(view)}`;
-    const line = width(full) <= columns ? full : `${attempt}${runFact(view)}`;
-    const whole = leaving(view)
+    const workers = count === 0 ? '' : `, ${countText(count, 'worker')}`;
+    const progress = view.progress === null ? '' : `, ${inertWord(view.progress)}`;
+    const full = [workers + progress, workers, ''].map((facts) => `${attempt}${facts}${runFact(view)}`);
+    const line = full.find((text) => width(text) <= columns) ?? full.at(-1) ?? head;
+    const whole = leaving(back)
       .map((leave) => `${line}   ${leave}`)
       .find((text) => width(text) <= columns);
-    return whole === undefined ? [line, ` ${leaveLine(view, columns - 1)}`] : [whole];
+    return whole === undefined ? [line, ` ${leaveLine(back, columns - 1)}`] : [whole];
   }
   const parts = partsOf(view, now).flatMap((part) => partLines(part, columns));
-  return [`${head}${headFact(view)}`, ...parts, ` ${leaveLine(view, columns - 1)}`];
+  return [`${head}${headFact(view)}`, ...parts, ` ${leaveLine(back, columns - 1)}`];
 }
 
 /** How to leave and to come back, from the fullest way to say it to the shortest. */
-function leaving(view: JobView): readonly [string, ...string[]] {
-  const back = `jobman logs ${Number(view.id)} -f`;
+function leaving(back: string): readonly [string, ...string[]] {
   return [`Ctrl-C leaves, the job goes on; back: ${back}`, `Ctrl-C leaves; back: ${back}`, `back: ${back}`];
 }
 
-function leaveLine(view: JobView, columns: number): string {
-  const ways = leaving(view);
+function leaveLine(back: string, columns: number): string {
+  const ways = leaving(back);
   return ways.find((way) => width(way) <= columns) ?? ways.at(-1) ?? '';
 }
 
@@ -246,7 +326,9 @@ function partsOf(view: JobView, now: Instant): readonly Part[] {
   if (readyAt === null) {
     const says = allocation?.says ?? null;
     const text = says === null ? place : `${place}: ${says}`;
-    return [...leaves, { label: 'capacity', length: now - attempt.created, text }, next];
+    const usual = view.why.usually;
+    const usually: readonly Part[] = usual === null ? [] : [{ label: 'usually', length: null, text: usual }];
+    return [...leaves, { label: 'capacity', length: now - attempt.created, text }, ...usually, next];
   }
   const parts: Part[] = [
     { label: 'capacity', length: readyAt - attempt.created, text: `${place}: ${allocation?.says ?? 'ready'}` },

@@ -5,6 +5,7 @@ import { exitCode } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
 import { createLogStream } from '../logs/stream.ts';
 import { verdictCode } from '../settled.ts';
+import { openWindow } from '../window.ts';
 import { followJob, isGone } from './loop.ts';
 import { createProgress } from './progress.ts';
 import { verdictLine } from './verdict.ts';
@@ -32,13 +33,14 @@ export async function followToEnd(
     tail: undefined,
     follow: true,
   });
-  const progress = createProgress(cli, { logs, tellsPhases: true });
+  const window = await openWindow(cli, io.stderr, cli.screen.progress === 'redraw');
+  const progress = createProgress(cli, { logs, tellsPhases: true, folds: form === 'terminal' && !noFold, window });
   try {
     const from = after === undefined ? {} : { after };
     const end = await followJob({ cli, client, id, follower: progress, logs, query: {}, leave, ...from });
     switch (end.kind) {
       case 'settled':
-        progress.close();
+        progress.clear();
         await showFailedStep(cli, client, end.view);
         progress.end(verdictLine(end.view), io.now());
         return verdictCode(end.view);

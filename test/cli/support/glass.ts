@@ -26,6 +26,7 @@ export function createGlass(): Glass {
       column = 0;
       rows[row] ??= '';
     } else if (character === '\r') column = 0;
+    else if (character === '\u0007') return;
     else {
       const line = (rows[row] ?? '').padEnd(column);
       rows[row] = line.slice(0, column) + character + line.slice(column + 1);
@@ -39,7 +40,7 @@ export function createGlass(): Glass {
     else if (final === 'B') row += count;
     else if (final === 'K') rows[row] = (rows[row] ?? '').slice(0, column);
     else if (final === 'J') rows = [...rows.slice(0, row), (rows[row] ?? '').slice(0, column)];
-    else if (!(final === 'm' || parameters === '?2026'))
+    else if (!(final === 'm' || parameters === '?2026' || (final === 't' && /^2[23];2$/.test(parameters))))
       assert.fail(`the glass does not know CSI ${parameters}${final}`);
   }
 
@@ -49,6 +50,12 @@ export function createGlass(): Glass {
       for (let at = 0; at < text.length; at += 1) {
         if (text[at] !== '\u001b') {
           put(text.charAt(at));
+          continue;
+        }
+        // A title is not on the glass.
+        const title = /^.\]2;[^\u0007]*\u0007/.exec(text.slice(at))?.[0];
+        if (title !== undefined) {
+          at += title.length - 1;
           continue;
         }
         const [found = '', parameters = '', final = ''] = /^.\[([?\d;]*)([A-Za-z])/.exec(text.slice(at)) ?? [];

@@ -1,0 +1,248 @@
+/** What is said while somebody waits: on a terminal, elsewhere, to somebody who listens to it, and to nobody. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { AttemptView, JobView } from '../../src/app/client.ts';
+import { attemptText, beforeTexts, beginsText } from '../../src/cli/follow/attempts.ts';
+import { createSilences } from '../../src/cli/follow/silence.ts';
+import { waitingLines } from '../../src/cli/follow/waiting.ts';
+import { run } from '../../src/cli/run.ts';
+import { eventually } from '../support/eventually.ts';
+import { createGlass } from './support/glass.ts';
+import { now, pretend, view, type Pretend, type PretendOptions } from './support/pretend.ts';
+
+const second = 1_000;
+const minute = 60 * second;
+const terminal = { columns: 100, rows: 24 };
+const why = {
+  ...view().why,
+  because: 'queued resource WAITING_FOR_RESOURCES, seen 9s ago',
+  usually: '41m (median of 12 waits in 30 days)',
+};
+const attempt: AttemptView = {
+  attempt: 1,
+  stage: 0,
+  how: 'fresh',
+  allocation: 1,
+  workers: [0, 1, 2, 3],
+  created: now,
+  started: null,
+  ending: null,
+  ended: null,
+  reason: null,
+  evidence: null,
+};
+const queued = view({ phase: 'queued', since: now, reason: 'waits for capacity', attempts: [attempt], why });
+const succeeded = view({ ...queued, phase: 'succeeded', status: 'succeeded' });
+
+interface Waited extends Pretend {
+  readonly ended: Promise<number>;
+  /** Moves the clock, and waits until that was said. */
+  readonly at: (clock: number, said: RegExp) => Promise<void>;
+}
+
+function waitFor(argv: readonly string[], options: PretendOptions = {}): Waited {
+  let clock = now;
+  const world = pretend({ jobs: [queued], now: () => clock, ...options });
+  const ended = run(argv, world.services);
+  return {
+    ...world,
+    ended,
+    async at(next, said) {
+      clock = next;
+      assert.ok(await eventually(() => said.test(world.err())), `${String(said)} was not said, but\n${world.err()}`);
+    },
+  };
+}
+
+suite('wait without a terminal', () => {
+  test('says each change of fact, and beats after 1, 5, 15 and 30 minutes and then every hour', async () => {
+    const waited = waitFor(['wait', '42']);
+    await waited.at(now, /^2026-11-21T08:20:14Z 000042 queued: v5litepod-16 spot us-west4-a\n$/);
+    for (const [age, text] of [
+      [minute, '1m'],
+      [5 * minute, '5m'],
+      [15 * minute, '15m'],
+      [30 * minute, '30m'],
+      [60 * minute, '1h00m'],
+      [120 * minute, '2h00m'],
+    ] as const)
+      await waited.at(now + age, new RegExp(`still queued, ${text}: queued resource WAITING.*; usually 41m \\(.*\\n$`));
+    assert.equal(waited.err().split('\n').length, 8, 'Nothing else was said.');
+    waited.set([view({ ...queued, phase: 'running', status: 'running', since: now + 130 * minute })]);
+    await waited.at(now + 131 * minute, /000042 running after 2h10m: attempt 3, stage 2, 4 workers\n/);
+    waited.set([succeeded]);
+    assert.equal(await waited.ended, 0);
+    assert.match(waited.out(), /^000042 vit-l16-3e4 succeeded after .*\n$/);
+    assert.ok(!waited.err().includes('\u001b') && !waited.err().includes('\u0007'));
+  });
+
+  test('begun late says no heartbeat that was before', async () => {
+    const waited = waitFor(['wait', '42'], { jobs: [view({ ...queued, since: now - 100 * minute })] });
+    await waited.at(now, /queued: v5litepod-16/);
+    await waited.at(now + 20 * minute, /still queued, 2h00m:/);
+    assert.equal(waited.err().split('\n').length, 3, waited.err());
+    waited.signal();
+    assert.equal(await waited.ended, 130);
+    assert.match(waited.err(), /Left; 000042 goes on\. Back: jobman wait 42\n$/);
+  });
+
+  for (const quiet of [['--quiet'], ['--progress=none']]) {
+    test(`says nothing but the verdict with ${quiet.join(' ')}`, async () => {
+      const waited = waitFor(['wait', '42', ...quiet]);
+      waited.set([succeeded]);
+      assert.equal(await waited.ended, 0);
+      assert.equal(waited.err(), '');
+      assert.match(waited.out(), /succeeded/);
+    });
+  }
+
+  test('of a job that is settled says its verdict alone', async () => {
+    const waited = waitFor(['wait', '42'], { jobs: [succeeded], terminal });
+    assert.equal(await waited.ended, 0);
+    assert.equal(waited.err().replaceAll(/\u001b\[\?2026[hl]/g, ''), '');
+  });
+});
+
+suite('wait on a terminal', () => {
+  test('draws what is waited for, since when, what the other side says, what is usual, and how to come back', async () => {
+    const waited = waitFor(['wait', '42', '--color=never'], { terminal });
+    await waited.at(now, /Ctrl-C/);
+    const glass = createGlass();
+    glass.write(waited.err());
+    assert.deepEqual(glass.rows(), [
+      ' 000042 ◌ queued 0s',
+      '   capacity  0s     v5litepod-16 spot us-west4-a',
+      '   usually          41m (median of 12 waits in 30 days)',
+      '   next             look in 16 s',
+      ' Ctrl-C leaves, the job goes on; back: jobman wait 42',
+      '',
+    ]);
+    waited.set([succeeded]);
+    assert.equal(await waited.ended, 0);
+    glass.write(waited.err().slice(glass.written()));
+    assert.deepEqual(glass.rows(), [''], 'Nothing of it is left beside the verdict.');
+    assert.equal(waited.err().match(/(?<!\]2;[^\u001b]*)\u0007/g)?.length, 1, 'It rings once.');
+  });
+
+  test('takes the title back when it is killed, and rings where the settings say so', async () => {
+    const waited = waitFor(['wait', '42'], { terminal });
+    await waited.at(now, /\]2;42 queued 0s\u0007/);
+    assert.ok(waited.kill());
+    assert.ok(waited.err().endsWith('\u001b]2;\u0007\u001b[23;2t'));
+    waited.signal();
+    await waited.ended;
+
+    const silent = pretend({ jobs: [queued], terminal });
+    const settings = { ...(await silent.services.settings()), terminal: { title: false, bell: false } };
+    const ended = run(['wait', '42'], { ...silent.services, settings: async () => settings });
+    assert.ok(await eventually(() => silent.err().includes('Ctrl-C')));
+    silent.set([succeeded]);
+    assert.equal(await ended, 0);
+    assert.ok(!silent.err().includes('\u0007'));
+  });
+
+  test('has no title and no drawing where the terminal is dumb, and tells it again and again where it is read aloud', async () => {
+    const dumb = waitFor(['wait', '42'], { terminal, env: { TERM: 'dumb' } });
+    await dumb.at(now, /^2026-11-21T08:20:14Z 000042 queued/);
+    dumb.signal();
+    await dumb.ended;
+    assert.ok(!dumb.err().includes('\u001b'));
+
+    const aloud = waitFor(['wait', '42'], { terminal, env: { ACCESSIBLE: '1' } });
+    await aloud.at(now, /^2026-11-21T08:20:14Z 000042 queued/);
+    await aloud.at(now + 30 * second, /still queued, 30s:/);
+    await aloud.at(now + 60 * second, /still queued, 1m:/);
+    aloud.set([succeeded]);
+    assert.equal(await aloud.ended, 0);
+    assert.equal(aloud.err().replaceAll('\u0007', '').includes('\u001b'), false);
+  });
+
+  test('has a line for each of several jobs, and says each verdict above them', async () => {
+    const other = view({ id: '000043', name: 'bert' });
+    const waited = waitFor(['wait', '42', '43', '--color=never'], { terminal, jobs: [queued, other] });
+    await waited.at(now, /2 jobs to wait for\. Ctrl-C leaves, they go on; back: jobman wait 42 43/);
+    assert.match(waited.err(), / 000043 ▸ running 2h05m: 2h05m, 2 preemptions\n/);
+    waited.set([queued, view({ ...other, phase: 'failed', status: 'failed' })]);
+    await waited.at(now, /1 job to wait for/);
+    assert.match(waited.out(), /^000043 bert failed/);
+    waited.set([succeeded]);
+    assert.equal(await waited.ended, 1, 'the worst verdict, and that of a job which is gone');
+    assert.match(waited.out(), /000042 vit-l16-3e4 succeeded/);
+  });
+
+  test('never draws more lines than there are, nor wider ones', () => {
+    const many = Array.from({ length: 64 }, (_, index) =>
+      view({ id: String(index + 1).padStart(6, '0'), since: now - index * minute }),
+    );
+    for (const columns of [40, 60, 80, 120, 200]) {
+      const layout = { unicode: true, columns, rows: 12, back: `jobman wait ${many.map(({ id }) => id).join(' ')}` };
+      const lines = waitingLines(many, now, layout);
+      assert.equal(lines.length, 10);
+      for (const line of lines) assert.ok(line.length <= columns, line);
+      assert.match(lines[0] ?? '', /000064/, 'Who has waited longest comes first.');
+      assert.equal(lines[8], ' 56 more');
+    }
+  });
+});
+
+suite('attempts', () => {
+  const ended = (number: number, different: Partial<AttemptView> = {}): AttemptView => ({
+    ...attempt,
+    attempt: number,
+    started: now - 100 * minute,
+    ending: now - 40 * minute,
+    ended: now - 39 * minute,
+    reason: 'preempted',
+    evidence: { detail: 'the cloud took it' },
+    ...different,
+  });
+  const third: AttemptView = { ...attempt, attempt: 3, stage: 2, started: now };
+
+  test('are told to somebody who comes back later', () => {
+    const job = { id: '000042', attempts: [ended(1, { started: null }), ended(2), third] };
+    assert.deepEqual(beforeTexts(job, 3), [
+      'attempt 1 did not run until 21 Nov 07:40:14 UTC: preempted; the cloud took it',
+      'attempt 2 ran 1h00m until 21 Nov 07:40:14 UTC: preempted; the cloud took it',
+    ]);
+    assert.equal(attemptText(third, third.workers), 'attempt 3, stage 2, workers 0-3');
+    assert.equal(beginsText(job, third, [3]), 'attempt 3, stage 2, worker 3, 40m after attempt 2');
+    assert.equal(attemptText({ ...third, stage: 0 }, ['here']), 'attempt 3, on this machine');
+  });
+
+  test('that are many are counted', () => {
+    const job = { id: '000042', attempts: Array.from({ length: 9 }, (_, index) => ended(index + 1)) };
+    const told = beforeTexts(job, 10);
+    assert.equal(told.length, 4);
+    assert.equal(told[0], '6 attempts before these: jobman history 42');
+  });
+});
+
+suite('silences', () => {
+  const ages = (...seconds: readonly (number | null)[]): JobView['workers'] =>
+    seconds.map((age, worker) => ({
+      worker,
+      host: null,
+      state: 'running',
+      logAgeMs: age === null ? null : age * second,
+      lastLine: null,
+    }));
+
+  test('of one worker are told once, and their end', () => {
+    const silences = createSilences();
+    assert.deepEqual(silences(ages(4, 12, 5, 44)), []);
+    assert.deepEqual(silences(ages(4, 12, 5, 46)), ['nothing from worker 3 for 46s, from the others 4s to 12s ago']);
+    assert.deepEqual(silences(ages(4, 12, 5, 100)), []);
+    assert.deepEqual(silences(ages(4, 12, 5, 1)), ['worker 3 printed again after 1m40s']);
+    // What it has done before is how it is.
+    assert.deepEqual(silences(ages(4, 12, 5, 150)), []);
+    assert.deepEqual(silences(ages(4, 12, 5, 200)).length, 1);
+  });
+
+  test('of all are told later, and a worker that never spoke is none', () => {
+    const silences = createSilences();
+    assert.deepEqual(silences(ages(null, null)), []);
+    assert.deepEqual(silences(ages(60, 61, null)), []);
+    assert.deepEqual(silences(ages(300, 301, null)), ['nothing from workers 0-1 for 5m']);
+    assert.deepEqual(silences([]), ['workers 0-1 printed again after 5m']);
+  });
+});
