@@ -3,15 +3,20 @@
 
 import type { Evidence } from '../core/job.ts';
 import { patterns } from '../core/patterns.ts';
-import type { LimitsSpec, Reason } from '../core/spec.ts';
+import type { JobSpec, Reason } from '../core/spec.ts';
 import { lengthText, workerText } from './figures.ts';
+
+/** What of a spec is named in a cause. */
+export type Spec = Pick<JobSpec, 'limits' | 'capacity'>;
 
 /**
  * One phrase: `no output on worker 0 for 30m (job.silence_timeout)`, `killed by SIGKILL (exit code 137) on worker 3`. The
  * core's own phrase where that says it all. Never ends in a full stop of ours.
  */
-export function causeText(limits: LimitsSpec, reason: Reason, evidence: Evidence): string {
-  const where = evidence.worker === undefined ? '' : ` on ${workerText(evidence.worker)}`;
+export function causeText(spec: Spec, reason: Reason, evidence: Evidence): string {
+  const { limits, capacity } = spec;
+  const isPlain = evidence.worker === undefined || capacity.kind === 'local';
+  const where = isPlain ? '' : ` on ${workerText(evidence.worker)}`;
   switch (reason) {
     case 'hung':
       return limits.silenceTimeout === null
@@ -22,9 +27,8 @@ export function causeText(limits: LimitsSpec, reason: Reason, evidence: Evidence
         ? evidence.detail
         : `it ran for ${lengthText(limits.maxRuntime)}, which is all that it may (job.max_runtime)`;
     case 'command_failed':
-      return evidence.signal === undefined
-        ? evidence.detail
-        : `${killedText(evidence.signal, evidence.exitCode)}${where}`;
+      if (evidence.exitCode === undefined && evidence.signal === undefined) return evidence.detail;
+      return `${exitText(evidence)}${where}`;
     case 'succeeded':
     case 'stopped':
     case 'preempted':
@@ -36,8 +40,9 @@ export function causeText(limits: LimitsSpec, reason: Reason, evidence: Evidence
 }
 
 /** `killed by SIGKILL (exit code 137)`; a shell tells a signal as 128 and its number, and so do we. */
-function killedText(signal: string, exitCode: number | undefined): string {
-  return `killed by SIG${signal}${exitCode === undefined ? '' : ` (exit code ${exitCode})`}`;
+function exitText({ signal, exitCode }: Evidence): string {
+  const code = exitCode === undefined ? '' : `exit code ${exitCode}`;
+  return signal === undefined ? code : `killed by SIG${signal}${code === '' ? '' : ` (${code})`}`;
 }
 
 /**

@@ -3,8 +3,8 @@
 import type { Event } from '../core/decision.ts';
 import type { AllocationState, CloudErrorKind, Evidence, Job } from '../core/job.ts';
 import { budgetOf, type Budget } from '../core/recover.ts';
-import type { JobSpec, Reason, RecoverySpec } from '../core/spec.ts';
-import { causeText } from './cause.ts';
+import type { Reason, RecoverySpec } from '../core/spec.ts';
+import { causeText, type Spec } from './cause.ts';
 import { countText, lengthText, workerText } from './figures.ts';
 
 /** What happened, in words. `job` gives the names of what the event speaks of by number; any later state of it will do. */
@@ -49,7 +49,7 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
     case 'attempt_ending':
       return event.reason === 'succeeded'
         ? `attempt ${event.attempt} has done its work${afterComma(event.evidence.detail)}`
-        : `attempt ${event.attempt} is being ended: ${reasonWords[event.reason]}${afterComma(causeText(job.spec.limits, event.reason, event.evidence))}`;
+        : `attempt ${event.attempt} is being ended: ${reasonWords[event.reason]}${afterComma(causeText(job.spec, event.reason, event.evidence))}`;
     case 'attempt_ended':
       return `attempt ${event.attempt} ended: ${reasonWords[event.reason]}${afterComma(endText(job, event))}`;
     case 'rule_applied':
@@ -105,10 +105,10 @@ export function ruleText(
 
 /** What an end rests on: its cause, the line of the log that said so, and the cloud's own words. */
 export function endText(
-  job: { readonly spec: Pick<JobSpec, 'limits'> },
+  job: { readonly spec: Spec },
   { reason, evidence }: { readonly reason: Reason; readonly evidence: Evidence },
 ): string {
-  return evidenceText({ ...evidence, detail: causeText(job.spec.limits, reason, evidence) });
+  return evidenceText({ ...evidence, detail: causeText(job.spec, reason, evidence) });
 }
 
 /** The same where nobody knows of which job it was. */

@@ -153,7 +153,7 @@ function ended({ spec }: JobView, attempt: AttemptView, now: Instant): string {
   const at = attempt.ended;
   const day = at === null || dateText(at) === dateText(now) ? '' : `${dateText(at)} `;
   const when = at === null ? 'ending' : `${day}${clockText(at)}`;
-  const cause = attempt.evidence === null ? '' : causeText(spec.limits, attempt.reason, attempt.evidence);
+  const cause = attempt.evidence === null ? '' : causeText(spec, attempt.reason, attempt.evidence);
   return inertWord(`${when} ${reasonWords[attempt.reason]}${cause === '' ? '' : `: ${cause}`}`.replaceAll('\n', ' '));
 }
 
