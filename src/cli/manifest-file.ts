@@ -5,7 +5,7 @@ import { exitCode, JobmanError } from '../app/errors.ts';
 import { countText } from '../app/figures.ts';
 import { loadManifest } from '../manifest/parse.ts';
 import { formatProblems, type Problem } from '../manifest/problems.ts';
-import type { SetValue } from '../manifest/sets.ts';
+import { parseSet } from '../manifest/sets.ts';
 import type { Cli } from './context.ts';
 import { disk } from './disk.ts';
 
@@ -13,28 +13,38 @@ export interface Manifest {
   readonly spec: JobSpec;
   /** As it was written. */
   readonly text: string;
-  /** One line each, with their place. */
-  readonly warnings: readonly string[];
 }
 
-export type ManifestFindings =
+/** What a manifest is, or what is wrong with it; and what is worth a warning either way. */
+export type ManifestFindings = { readonly warnings: readonly Problem[] } & (
   | { readonly manifest: Manifest }
-  | { readonly problems: readonly Problem[]; readonly lines: readonly string[] };
+  | { readonly problems: readonly Problem[] }
+);
 
-/** Throws a usage error with one line for each problem. */
+/** The manifest, its warnings said on standard error. Throws a usage error with one line for each problem. */
 export async function readManifest(
   cli: Cli,
   path: string,
   sets: readonly string[],
   purpose: 'create' | 'check',
-): Promise<Manifest> {
+): Promise<Manifest & { readonly warnings: readonly Problem[] }> {
   const found = await checkManifest(cli, path, sets, purpose);
-  if ('manifest' in found) return found.manifest;
-  const count = countText(found.lines.length, 'problem');
-  throw new JobmanError(`Nothing was created: the manifest has ${count}.`, exitCode.usage, found.lines);
+  sayWarnings(cli, path, found.warnings);
+  if ('manifest' in found) return { ...found.manifest, warnings: found.warnings };
+  const lines = formatProblems(path, found.problems);
+  const count = countText(lines.length, 'problem');
+  throw new JobmanError(`Nothing was created: the manifest has ${count}.`, exitCode.usage, lines);
 }
 
-/** The same with the problems as a value. Throws only for a `--set` that is none. */
+/** One line for each, in the form of problems, behind a word that stands out. */
+export function sayWarnings(cli: Cli, path: string, warnings: readonly Problem[]): void {
+  const { err } = cli.screen;
+  // Bold magenta as everything that asks for attention: yellow vanishes on a white terminal.
+  const word = err('bold', err('magenta', 'warning:'));
+  for (const line of formatProblems(path, warnings)) cli.note(`${word} ${line}`);
+}
+
+/** The same with all findings as values, and nothing said. */
 export async function checkManifest(
   cli: Cli,
   path: string,
@@ -53,15 +63,7 @@ export async function checkManifest(
     project: settings.tpu.project,
     purpose,
   });
-  if ('problems' in result) return { problems: result.problems, lines: formatProblems(path, result.problems) };
-  return {
-    manifest: { spec: result.spec, text: result.text ?? '', warnings: formatProblems(path, result.warnings) },
-  };
-}
-
-function parseSet(text: string): SetValue {
-  const equals = text.indexOf('=');
-  if (equals < 1)
-    throw new JobmanError(`--set ${text}: write it as key=value, as in --set command.lr=0.01.`, exitCode.usage);
-  return { path: text.slice(0, equals), value: text.slice(equals + 1) };
+  const { warnings } = result;
+  if ('problems' in result) return { problems: result.problems, warnings };
+  return { manifest: { spec: result.spec, text: result.text ?? '' }, warnings };
 }

@@ -15,6 +15,7 @@ import type { LogsFlags } from './commands/logs.ts';
 import type { RunFlags } from './commands/run.ts';
 import type { ShowFlags } from './commands/show.ts';
 import type { SshFlags } from './commands/ssh.ts';
+import type { ValidateFlags } from './commands/validate.ts';
 import type { WaitFlags } from './commands/wait.ts';
 import { entry, mark, value, word, words, type Entry } from './entry.ts';
 import { parseShell, shells, type Shell } from './completion/shells.ts';
@@ -73,14 +74,20 @@ export const table: readonly Entry[] = [
     args: { kind: 'tuple', parameters: [{ ...yaml, optional: true }] },
     load: async () => (await import('./commands/create.ts')).create,
   }),
-  entry<object, [string]>({
+  entry<ValidateFlags, [string]>({
     path: 'validate',
     section: 'Start',
     brief: 'Check a manifest and say every problem at once',
-    usage: '<yaml>',
-    examples: [['jobman validate train.yaml', 'each problem with its line, column and key']],
-    exits: { 2: 'the manifest is wrong' },
-    flags: {},
+    usage: '<yaml> [--set key=value]...',
+    about:
+      'A problem is what `create` would refuse. A warning is what it would take, and what is most likely not meant.\n' +
+      'With --json: one object a line for each of them, with its severity; nothing for a manifest without any.',
+    examples: [
+      ['jobman validate train.yaml', 'each problem with its line, column and key'],
+      ['jobman validate train.yaml --set tpu.accelerator=v5litepod-16', 'with one key changed, as create takes it'],
+    ],
+    exits: { 0: 'it may be created; there may be warnings', 2: 'the manifest is wrong' },
+    flags: { set: words('Change one key of the manifest', 'key=value') },
     args: { kind: 'tuple', parameters: [yaml] },
     load: async () => (await import('./commands/validate.ts')).validate,
   }),

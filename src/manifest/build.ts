@@ -16,6 +16,7 @@ import { recoverySpec } from './recovery.ts';
 import type { Sections } from './sections.ts';
 import { readModules, workerPath } from './setup-modules.ts';
 import type { Surroundings } from './surroundings.ts';
+import { warnOf } from './warnings.ts';
 
 /**
  * The spec. Undefined when something is missing that no spec can be made without. Whether it may be used is for the caller to
@@ -38,18 +39,20 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
   const choice = readChoice(sections, job, setup);
   const modules = readModules(sections, choice, around);
   const place = command.runs_on ?? 'workers';
-  checkTogether(sections, job, place, choice);
+  checkTogether(sections, place, choice);
   const workers = readWorkers(sections, command.workers ?? 'all', capacity);
-  if (capacity === undefined) return undefined;
-  const workdir = readWorkdir(sections, command.workdir, place, capacity, around);
-  const checkpointDir = readCheckpointDir(sections, job.checkpoint_dir, place, capacity, around);
+  // From here on nothing returns before the end: what is wrong with one section must not hide what is wrong with another.
+  const isLocal = isLocalJob(sections);
+  const workdir = readWorkdir(sections, command.workdir, { place, isLocal, capacity }, around);
+  const checkpointDir = readCheckpointDir(sections, job.checkpoint_dir, { place, isLocal }, around);
   const rules = recoverySpec({
     recovery,
     loop: job.loop,
-    isRevocable: capacityTraits(capacity).revocable,
+    isRevocable: capacity !== undefined && capacityTraits(capacity).revocable,
     refuse: sections.problem,
   });
-  if (command.run === undefined) return undefined;
+  warnOf(sections, { job, capacity, modules, place, checkpointDir, recovery: rules });
+  if (capacity === undefined || command.run === undefined) return undefined;
 
   const env = { ...job.env, ...command.env };
   const script = wrapCommand(command.run, modules.filter(isEnvironment), Object.keys(env));
@@ -95,9 +98,16 @@ function readChoice(sections: Sections, job: Partial<Section<'job'>>, setup: Par
     if (name === 'files') return job.files !== undefined && job.files.length > 0;
     return sections.has([name]) && !sections.isOff([name, 'enabled']);
   };
-  const chosen = chooseModules({ listed: setup.modules, envType: job.env_type, isThere, refuse: sections.problem });
+  const isTold = sections.has(['setup', 'modules']) || sections.has(['job', 'env_type']);
+  const chosen = chooseModules({
+    listed: setup.modules,
+    envType: job.env_type,
+    isTold,
+    isThere,
+    refuse: sections.problem,
+  });
   // This machine is set up by its owner: jobman copies nothing to it, mounts nothing and writes no keys.
-  const isLocal = sections.stands('local');
+  const isLocal = isLocalJob(sections);
   const modules = isLocal
     ? chosen.modules.filter((name) => chosen.environments.some((one) => one === name))
     : chosen.modules;
@@ -116,25 +126,17 @@ function readChoice(sections: Sections, job: Partial<Section<'job'>>, setup: Par
   return { ...chosen, modules };
 }
 
+/** Whether the manifest means this machine; what is wrong with a section makes it no other. */
+function isLocalJob(sections: Sections): boolean {
+  return sections.stands('local');
+}
+
 /** What each key allows and the keys together do not. */
-function checkTogether(
-  sections: Sections,
-  job: Partial<Section<'job'>>,
-  place: CommandSpec['place'],
-  choice: Choice,
-): void {
-  if (job.keep_for !== undefined && job.on_finish !== 'keep') {
-    sections.warning(['job', 'keep_for'], 'has no effect without job.on_finish: keep');
-  }
+function checkTogether(sections: Sections, place: CommandSpec['place'], choice: Choice): void {
   const [environment] = choice.environments;
   if (place === 'here' && environment !== undefined) {
     const message = `here is the machine of jobman, and ${environment} is set up on the workers; remove one of the two`;
     sections.problem(['command', 'runs_on'], message);
-  }
-  if (job.checkpoint_dir?.includes(nodeNameMark) === true) {
-    const message =
-      'holds ${tpu.name}, which differs with every new TPU: after a preemption the checkpoints would not be found';
-    sections.warning(['job', 'checkpoint_dir'], message);
   }
 }
 
@@ -155,16 +157,23 @@ function readWorkers(
   return workers;
 }
 
+/** Which machine the paths of the command are of. */
+interface Where {
+  readonly place: CommandSpec['place'];
+  readonly isLocal: boolean;
+}
+
 /** Where the command starts. On this machine always a folder of it; null on a worker means the login folder. */
 function readWorkdir(
   sections: Sections,
   workdir: string | undefined,
-  place: CommandSpec['place'],
-  capacity: CapacitySpec,
+  { place, isLocal, capacity }: Where & { readonly capacity: CapacitySpec | undefined },
   { folder, home }: Surroundings,
 ): string | null {
-  if (capacity.kind === 'local')
-    return workdir === undefined ? capacity.workdir : pathHere(workdir, capacity.workdir, home);
+  if (isLocal) {
+    const start = capacity?.kind === 'local' ? capacity.workdir : folder;
+    return workdir === undefined ? start : pathHere(workdir, start, home);
+  }
   if (place === 'here') return pathHere(workdir ?? '.', folder, home);
   return workdir === undefined ? null : workerPath(sections, ['command', 'workdir'], workdir);
 }
@@ -172,13 +181,12 @@ function readWorkdir(
 function readCheckpointDir(
   sections: Sections,
   checkpointDir: string | undefined,
-  place: CommandSpec['place'],
-  capacity: CapacitySpec,
+  { place, isLocal }: Where,
   { folder, home }: Surroundings,
 ): string | null {
   if (checkpointDir === undefined) return null;
   // Some programs write to a bucket without mounting it; such an address is theirs to understand.
   if (/^[a-z][a-z0-9]+:\/\//.test(checkpointDir)) return checkpointDir;
-  if (capacity.kind === 'local' || place === 'here') return pathHere(checkpointDir, folder, home);
+  if (isLocal || place === 'here') return pathHere(checkpointDir, folder, home);
   return workerPath(sections, ['job', 'checkpoint_dir'], checkpointDir);
 }

@@ -1,9 +1,10 @@
 // Capacity: the section `tpu` or `local`, as what is asked for.
 
-import { accelerator, acceleratorMeant } from '../core/accelerators.ts';
+import { generationOf } from '../core/accelerators.ts';
 import { nodeNameMark } from '../core/spec.ts';
 import type { CapacitySpec, LocalSpec, TpuSpec } from '../core/spec.ts';
 import { readText } from './door.ts';
+import { checkOffered } from './offered.ts';
 import { pathHere } from './paths.ts';
 import type { Sections } from './sections.ts';
 import type { Surroundings } from './surroundings.ts';
@@ -57,16 +58,18 @@ function readTpu(
       '`project: <your Google Cloud project>`, or `project: emulator` for the built-in cloud, which costs nothing';
     sections.problem(['tpu', 'project'], `no project is named here or in the settings; write ${answers}`);
   }
-  const known = tpu.accelerator === undefined ? undefined : accelerator(tpu.accelerator);
-  if (tpu.accelerator !== undefined && known === undefined) {
-    const message = `"${tpu.accelerator}" is no type of TPU that jobman knows`;
-    sections.problem(['tpu', 'accelerator'], message, acceleratorMeant(tpu.accelerator));
+  const isAskable = checkOffered(sections, { tpu, project });
+  const version = tpu.version ?? (isAskable ? generationOf(tpu.accelerator ?? '')?.runtimeVersion : undefined);
+  if (isAskable && version === undefined && !sections.has(['tpu', 'version'])) {
+    const message = `must be given: jobman does not know ${tpu.accelerator}, and so not which runtime version it wants`;
+    sections.problem(['tpu', 'version'], message);
   }
   const name = tpu.name ?? nameFrom(jobName);
   // Elsewhere the mark stands for this very name, so it can only have come round in a circle.
   if (name.includes(nodeNameMark)) sections.problem(['tpu', 'name'], 'refers to itself');
   const script = tpu.startup_script === undefined ? null : readStartupScript(sections, tpu.startup_script, around);
-  if (known === undefined || tpu.zone === undefined || project === null || script === undefined) return undefined;
+  if (!isAskable || tpu.accelerator === undefined || version === undefined) return undefined;
+  if (tpu.zone === undefined || project === null || script === undefined) return undefined;
 
   // The cloud is asked before the node has its full name, so here the name stands as it was written.
   const named = (text: string): string => text.replaceAll(nodeNameMark, name);
@@ -76,9 +79,9 @@ function readTpu(
     mode: tpu.allocation_mode ?? 'queued-resources',
     project,
     zone: tpu.zone,
-    accelerator: known.type,
+    accelerator: tpu.accelerator,
     name,
-    runtimeVersion: tpu.version ?? known.generation.runtimeVersion,
+    runtimeVersion: version,
     pricing: tpu.pricing ?? 'spot',
     startupScript: script,
     networkTags: [...new Set((tpu.tags ?? []).map(named))],

@@ -45,13 +45,15 @@ export function chooseModules(given: Given): Choice {
 interface Given {
   readonly listed: readonly ModuleName[] | undefined;
   readonly envType: EnvironmentName | undefined;
+  /** Something stands at setup.modules or job.env_type, be it wrong: then it has been said, and nothing is missing. */
+  readonly isTold: boolean;
   readonly isThere: (name: StepModule) => boolean;
   readonly refuse: (path: readonly (string | number)[], message: string) => void;
 }
 
 /** Those that are named; when nothing says anything, the one whose section stands alone. */
 function chooseEnvironments(
-  { listed, envType, isThere, refuse }: Given,
+  { listed, envType, isTold, isThere, refuse }: Given,
   steps: readonly StepModule[],
 ): readonly EnvironmentName[] {
   const named = environmentNames.filter((name) => steps.includes(name) || envType === name);
@@ -59,6 +61,7 @@ function chooseEnvironments(
   const there = environmentNames.filter(isThere);
   const [first, second] = there;
   if (first === undefined || second === undefined) return there;
+  if (isTold) return [];
   refuse(
     [second],
     `${there.join(' and ')} stand here and none is chosen; say which with job.env_type, for example ${first}`,

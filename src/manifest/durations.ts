@@ -20,6 +20,42 @@ export function parseDuration(text: string): Duration | undefined {
   return bounded(total);
 }
 
+/** What people write for the units. */
+const unitWords: readonly (readonly [RegExp, string])[] = [
+  [/^(ms|msecs?|millis|milliseconds?)$/, 'ms'],
+  [/^(s|secs?|seconds?)$/, 's'],
+  [/^(m|mins?|minutes?)$/, 'm'],
+  [/^(h|hrs?|hours?)$/, 'h'],
+  [/^(d|days?)$/, 'd'],
+];
+
+/**
+ * The duration that was most likely meant, written as we want it: `10 sec`, `2 hours and 30 minutes`, `1 week`, Slurm's
+ * `1-12:00:00`, `PT30M` of ISO 8601, and the words for no limit, which is `null`. Undefined when nothing is recognised.
+ */
+export function durationMeant(text: string): string | undefined {
+  const plain = text.trim().toLowerCase();
+  if (/^(-1|none|never|no|off|false|inf|infinite|infinity|unlimited|forever)$/.test(plain)) return 'null';
+  const clock = /^(?:(\d+)-)?(\d+):(\d\d):(\d\d)$/.exec(plain);
+  if (clock !== null) {
+    const [days = 0, hours = 0, minutes = 0, seconds = 0] = clock.slice(1).map((part) => Number(part ?? 0));
+    return durationText(days * day + hours * hour + minutes * minute + seconds * second);
+  }
+  const pairs = plain
+    .replace(/^p(?=[\dt])/, '')
+    .replaceAll(/(?<=^|[a-z])t(?=\d)/g, ' ')
+    .replaceAll(/,|\band\b/g, ' ');
+  if (!/^(\s*\d+(\.\d+)?\s*[a-z]+)+\s*$/.test(pairs)) return undefined;
+  let meant = '';
+  for (const [, amount = '', word = ''] of pairs.matchAll(/(\d+(?:\.\d+)?)\s*([a-z]+)/g)) {
+    const unit = unitWords.find(([pattern]) => pattern.test(word))?.[1];
+    if (/^(w|weeks?)$/.test(word)) meant += `${Number(amount) * 7}d`;
+    else if (unit === undefined) return undefined;
+    else meant += `${amount}${unit}`;
+  }
+  return parseDuration(meant) === undefined ? undefined : meant;
+}
+
 /** The shortest exact writing of a duration: `90000` is `1m30s`. */
 export function durationText(duration: Duration): string {
   let rest = duration;

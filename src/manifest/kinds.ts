@@ -3,7 +3,7 @@
 
 import { didYouMean } from '../core/did-you-mean.ts';
 import type { Duration } from '../core/time.ts';
-import { durationMost, parseDuration } from './durations.ts';
+import { durationMeant, durationMost, durationText, parseDuration } from './durations.ts';
 import { isMissing } from './interpolate.ts';
 import { pathText } from './problems.ts';
 import type { Report } from './problems.ts';
@@ -47,9 +47,18 @@ export type SectionValue<K extends Keys> = {
   readonly [N in keyof K]: K[N] extends Key<infer T> ? T | undefined : never;
 };
 
-export function text(
-  options: { readonly pattern?: RegExp; readonly words?: string; readonly rule?: string } = {},
-): Kind<string> {
+/** What a text must be like, and what to say of one that is not. */
+export interface TextOptions {
+  readonly pattern?: RegExp;
+  /** For tables and messages, after "wants". */
+  readonly words?: string;
+  /** Said after the text as it was written. */
+  readonly rule?: string;
+  /** What was probably meant by a text that does not fit; it is said when it fits itself. */
+  readonly meant?: (written: string) => string | undefined;
+}
+
+export function text(options: TextOptions = {}): Kind<string> {
   const words = options.words ?? 'text';
   return {
     words,
@@ -59,7 +68,15 @@ export function text(
       if (value === undefined) return undefined;
       if (value.includes('\0')) return refuse(tree, path, report, 'holds a zero byte');
       if (options.pattern !== undefined && !options.pattern.test(value)) {
-        return refuse(tree, path, report, `${quoted(value)} ${options.rule ?? `is no ${words}`}`);
+        const meant = options.meant?.(value);
+        const fits = meant !== undefined && options.pattern.test(meant);
+        return refuse(
+          tree,
+          path,
+          report,
+          `${quoted(value)} ${options.rule ?? `is no ${words}`}`,
+          fits ? meant : undefined,
+        );
       }
       return value;
     },
@@ -67,9 +84,7 @@ export function text(
 }
 
 /** A text of one line: names, paths, images. Whatever goes into a command line or a file of settings. */
-export function line(
-  options: { readonly words?: string; readonly pattern?: RegExp; readonly rule?: string } = {},
-): Kind<string> {
+export function line(options: TextOptions = {}): Kind<string> {
   const inner = text(options);
   return {
     ...inner,
@@ -102,9 +117,19 @@ export function truth(): Kind<boolean> {
         if (/^(yes|on|true)$/i.test(tree.source)) return true;
         if (/^(no|off|false)$/i.test(tree.source)) return false;
       }
-      return wrongKind(tree, words, path, report);
+      return refuse(tree, path, report, `wants ${words}, this is ${describe(tree)}`, truthMeant(tree));
     },
   };
+}
+
+/** What people write for yes and no in other files, and slips of those words. */
+function truthMeant(tree: Tree): string | undefined {
+  if (tree.kind !== 'scalar') return undefined;
+  const word = tree.source.trim().toLowerCase();
+  if (/^(y|t|1|enabled?|always)$/.test(word)) return 'true';
+  if (/^(n|f|0|disabled?|none|never)$/.test(word)) return 'false';
+  const near = didYouMean(word, ['true', 'false', 'yes', 'off']);
+  return near === undefined ? undefined : near === 'true' || near === 'yes' ? 'true' : 'false';
 }
 
 export function whole(least: number, most: number = Number.MAX_SAFE_INTEGER): Kind<number> {
@@ -137,23 +162,33 @@ export function duration(least: Duration = 0): Kind<Duration> {
       if (written === undefined) return wrongKind(tree, 'a duration such as 30s, 5m, 2h or 1d', path, report);
       const value = parseDuration(written);
       if (value === undefined) {
-        const spaced = parseDuration(written.replace(/\s+/g, '').toLowerCase());
         const message = `${quoted(written)} is no duration; write 30s, 5m, 2h, 1d or a number of seconds (at most ${durationMost / 86_400_000}d)`;
         report.problem({
           place: tree.place,
           path: pathText(path),
           message,
-          suggestion: spaced === undefined ? undefined : written.replace(/\s+/g, '').toLowerCase(),
+          suggestion: durationMeant(written),
         });
         return undefined;
       }
-      if (value < least) return refuse(tree, path, report, `${quoted(written)} is too short`);
+      if (value < least) {
+        const message = `${quoted(written)} is too short; the least is ${durationText(least)}`;
+        return refuse(tree, path, report, message);
+      }
       return value;
     },
   };
 }
 
 export function choice<const W extends string>(...values: readonly W[]): Kind<W> {
+  return oneOf(values, () => undefined);
+}
+
+/** One of several words. `meant` knows what else people call them; slips of the finger are seen to without it. */
+export function oneOf<const W extends string>(
+  values: readonly W[],
+  meant: (written: string) => string | undefined,
+): Kind<W> {
   const words = values.join(' | ');
   return {
     words,
@@ -167,7 +202,7 @@ export function choice<const W extends string>(...values: readonly W[]): Kind<W>
         place: tree.place,
         path: pathText(path),
         message: `${quoted(written)} is none of ${values.join(', ')}`,
-        suggestion: didYouMean(written, values),
+        suggestion: meant(written) ?? didYouMean(written, values),
       });
       return undefined;
     },

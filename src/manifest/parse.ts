@@ -22,10 +22,11 @@ export interface ManifestInput extends Omit<Surroundings, 'folder'> {
   readonly sets?: readonly SetValue[];
 }
 
-/** Either a spec and what is worth a warning, or problems; never both. */
-export type ManifestResult =
-  | { readonly spec: JobSpec; readonly warnings: readonly Problem[] }
-  | { readonly problems: readonly Problem[] };
+/** Either a spec or problems, never both; and what is worth a warning, which stands in no one's way. */
+export type ManifestResult = { readonly warnings: readonly Problem[] } & (
+  | { readonly spec: JobSpec }
+  | { readonly problems: readonly Problem[] }
+);
 
 /** A manifest larger than this is something else. It is refused by its size, before it is read. */
 export const manifestMost = 1024 * 1024;
@@ -46,7 +47,7 @@ export function loadManifest(
       suggestion: null,
       set: null,
     };
-    return { problems: [problem], text: null };
+    return { problems: [problem], warnings: [], text: null };
   }
   return { ...parseManifest({ ...input, file, text: read.text }), text: read.text };
 }
@@ -55,7 +56,10 @@ export function loadManifest(
 export function parseManifest(input: ManifestInput): ManifestResult {
   const findings = newFindings();
   const { tree: written, linePos } = parseText(input.text, findings);
-  const problemsNow = (): ManifestResult => ({ problems: placed(findings.problems, linePos) });
+  const problemsNow = (): ManifestResult => ({
+    problems: placed(findings.problems, linePos),
+    warnings: placed(findings.warnings, linePos),
+  });
   if (written === undefined) return problemsNow();
 
   const tree = applySets(written, input.sets ?? [], aliasesAt, findings);

@@ -40,13 +40,14 @@ export function recoverySpec(given: {
   }
 
   const rules = section.rules?.flatMap((rule, index): Rule[] => {
-    if (rule.reason === undefined || rule.then === undefined) return [];
     const names = patterns.map(({ name }) => name);
     const evidence = names.find((name) => name === rule.evidence);
     if (rule.evidence !== undefined && evidence === undefined) {
       const message = `"${rule.evidence}" is no pattern; there are ${names.join(', ')}`;
       refuse(['recovery', 'rules', index, 'evidence'], message, didYouMean(rule.evidence, names));
     }
+    // What is wrong with the two has been said; what is wrong with the rest of the rule is said above all the same.
+    if (rule.reason === undefined || rule.then === undefined) return [];
     const on = rule.on ?? (rule.reason === 'preempted' ? 'new' : 'same');
     if (on === 'same' && rule.reason === 'preempted' && rule.then !== 'fail') {
       refuse(['recovery', 'rules', index, 'on'], 'a preempted TPU is gone; only a new one can follow');

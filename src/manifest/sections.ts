@@ -26,7 +26,7 @@ export interface Sections {
   /** Where a key stands, by its path in the table, and the path as the user wrote it. The nearest thing that stands for what does not. */
   at(path: Path): { readonly place: Place; readonly path: string };
   readonly problem: (path: Path, message: string, suggestion?: string) => void;
-  readonly warning: (path: Path, message: string) => void;
+  readonly warning: (path: Path, message: string, suggestion?: string) => void;
 }
 
 export function openSections(
@@ -105,7 +105,7 @@ export function openSections(
     },
     at,
     problem: (path, message, suggestion) => report.problem({ ...at(path), message, suggestion }),
-    warning: (path, message) => report.warning({ ...at(path), message }),
+    warning: (path, message, suggestion) => report.warning({ ...at(path), message, suggestion }),
   };
 }
 

@@ -9,8 +9,14 @@ import type { Entry, Mapping, Tree } from './tree.ts';
 export interface SetValue {
   /** `command.lr`, `command.workers[0]`. */
   readonly path: string;
-  /** Read as YAML (a number, a list in brackets); what is no YAML is text. */
-  readonly value: string;
+  /** Read as YAML (a number, a list in brackets); what is no YAML is text. Null when no `=` was given, which is a problem. */
+  readonly value: string | null;
+}
+
+/** `key=value` taken apart at its first `=`. */
+export function parseSet(text: string): SetValue {
+  const equals = text.indexOf('=');
+  return equals < 0 ? { path: text, value: null } : { path: text.slice(0, equals), value: text.slice(equals + 1) };
 }
 
 /**
@@ -25,10 +31,13 @@ export function applySets(
 ): Mapping {
   let result: Tree = tree;
   for (const { path: text, value } of sets) {
-    const set = `${text}=${value}`;
+    const set = value === null ? text : `${text}=${value}`;
     const path = parsePath(text);
-    if (path === undefined) {
-      const message = 'is no path of a key; write it as command.lr=0.01';
+    if (path === undefined || value === null) {
+      const message =
+        path === undefined
+          ? 'is no path of a key; write it as command.lr=0.01'
+          : `gives no value; write it as ${text}=VALUE`;
       report.problem({ place: { in: 'set', set: text === '' ? set : text }, path: '', message });
       continue;
     }

@@ -76,20 +76,21 @@ function readSsh(sections: Sections, around: Surroundings): SshModule | undefine
   if (ssh.tpu_public_key !== undefined) {
     const publicKey = here(ssh.tpu_public_key);
     lookForKey(sections, around, ['ssh', 'tpu_public_key'], publicKey);
-    if (login === undefined)
-      sections.problem(['ssh', 'tpu_public_key'], 'stands without ssh.private_key, its other half');
-    else {
+    if (login === undefined) {
+      if (!sections.has(['ssh', 'private_key']) && !sections.has(['ssh', 'tpu_private_key']))
+        sections.problem(['ssh', 'tpu_public_key'], 'stands without ssh.private_key, its other half');
+    } else {
       keys.push({ privateKey: login, publicKey, isAuthorized: true });
       configEntries.push(siblingsEntry(basename(login)));
     }
   }
   for (const [index, identity] of (ssh.identities ?? []).entries()) {
-    if (identity.private_key === undefined) continue;
     const at = (key: string): Path => ['ssh', 'identities', index, key];
-    const privateKey = here(identity.private_key);
     const publicKey = identity.public_key === undefined ? null : here(identity.public_key);
-    lookForKey(sections, around, at('private_key'), privateKey);
     if (publicKey !== null) lookForKey(sections, around, at('public_key'), publicKey);
+    if (identity.private_key === undefined) continue;
+    const privateKey = here(identity.private_key);
+    lookForKey(sections, around, at('private_key'), privateKey);
     keys.push({ privateKey, publicKey, isAuthorized: privateKey === login });
     if (identity.config_entry !== undefined) configEntries.push(identity.config_entry);
   }
@@ -129,8 +130,7 @@ function lookForKey(sections: Sections, { door, purpose }: Surroundings, at: Pat
 
 function readGcsfuse(sections: Sections): GcsfuseModule | undefined {
   const gcsfuse = sections.read('gcsfuse');
-  if (gcsfuse?.bucket_name === undefined || gcsfuse.mount_path === undefined) return undefined;
-  const first = gcsfuse.bucket_name;
+  if (gcsfuse === undefined) return undefined;
   const all = [
     { at: ['gcsfuse'] as Path, ...gcsfuse },
     ...(gcsfuse.extra_mounts ?? []).map((mount, index) => ({
@@ -139,11 +139,12 @@ function readGcsfuse(sections: Sections): GcsfuseModule | undefined {
     })),
   ];
   const paths = new Set<string>();
-  const mounts = all.flatMap(({ at, bucket_name: bucket = first, mount_path: path, cache }) => {
+  const mounts = all.flatMap(({ at, bucket_name: bucket = gcsfuse.bucket_name, mount_path: path, cache }) => {
     if (path === undefined) return [];
     const onWorker = workerPath(sections, [...at, 'mount_path'], path);
     if (paths.has(onWorker)) sections.problem([...at, 'mount_path'], `${path} is mounted twice`);
     paths.add(onWorker);
+    if (bucket === undefined) return [];
     return [{ bucket: bucket.replace(/^gs:\/\//, '').replace(/\/$/, ''), path: onWorker, cache: bucketCache(cache) }];
   });
   return { name: 'gcsfuse', mounts };
@@ -166,12 +167,13 @@ function bucketCache(cache: CacheSection | undefined): BucketCache {
 
 function readDocker(sections: Sections): DockerModule | undefined {
   const docker = sections.read('docker');
-  if (docker?.image === undefined) return undefined;
+  if (docker === undefined) return undefined;
   const flags = (docker.flags ?? []).flatMap((flag, index) => {
     const words = splitWords(flag);
     if (words === undefined) sections.problem(['docker', 'flags', index], 'has a quote that is not closed');
     return words ?? [];
   });
+  if (docker.image === undefined) return undefined;
   return {
     name: 'docker',
     image: docker.image,
@@ -184,22 +186,25 @@ function readDocker(sections: Sections): DockerModule | undefined {
 
 function readConda(sections: Sections, around: Surroundings): CondaModule | undefined {
   const conda = sections.read('conda');
-  if (conda?.name === undefined) return undefined;
-  const config = readRecipe(sections, ['conda', 'config_file'], conda.config_file, around);
-  return config === undefined ? undefined : { name: 'conda', environment: conda.name, config };
+  const config = readRecipe(sections, ['conda', 'config_file'], conda?.config_file, around);
+  return config === undefined || conda?.name === undefined
+    ? undefined
+    : { name: 'conda', environment: conda.name, config };
 }
 
 function readVenv(sections: Sections, around: Surroundings): VenvModule | undefined {
   const venv: Partial<Section<'venv'>> | undefined = sections.read('venv');
   if (venv === undefined) return undefined;
   const requirements = readRecipe(sections, ['venv', 'requirements_file'], venv.requirements_file, around);
-  if (requirements === undefined) return undefined;
+  const folder =
+    venv.path === undefined ? `~/venv/${venv.name ?? 'venv'}` : workerPath(sections, ['venv', 'path'], venv.path);
   if (venv.path !== undefined && venv.name !== undefined && basename(pathOnWorker(venv.path)) !== venv.name) {
     sections.problem(
       ['venv', 'path'],
       `path and name disagree: ${venv.path} is no folder called ${venv.name}; keep one of them`,
     );
   }
+  if (requirements === undefined) return undefined;
   const other =
     requirements === null ? null : /^\s*(-r|-c|--requirement|--constraint|-e|\.{1,2}\/)[^\n]*/m.exec(requirements);
   if (other !== null) {
@@ -210,8 +215,7 @@ function readVenv(sections: Sections, around: Surroundings): VenvModule | undefi
   }
   return {
     name: 'venv',
-    folder:
-      venv.path === undefined ? `~/venv/${venv.name ?? 'venv'}` : workerPath(sections, ['venv', 'path'], venv.path),
+    folder,
     python: venv.python === undefined ? 'python3' : venv.python.replace(/^(?=\d)/, 'python'),
     requirements,
   };

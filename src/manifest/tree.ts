@@ -137,8 +137,7 @@ function treeOf(document: Document.Parsed, at: (offset: number) => Place, report
     }
     if (path.length > depthMost) {
       report.problem({ place, path: pathText(path.slice(0, 4)), message: `is nested deeper than ${depthMost} levels` });
-      given = false;
-      return nothing;
+      return { kind: 'unknown', place };
     }
     if (isAlias(node)) {
       const target = anchors.get(node.source);
@@ -149,8 +148,7 @@ function treeOf(document: Document.Parsed, at: (offset: number) => Place, report
           path: pathText(path),
           message: `the alias *${node.source} cannot be followed: ${what}`,
         });
-        given = false;
-        return nothing;
+        return { kind: 'unknown', place };
       }
       // What an alias brings in is wrong where it was written, so the places are those of the anchor.
       return convert(target, path, offset, open);
@@ -210,6 +208,7 @@ function mergeInto(
   report: Report,
 ): void {
   for (const source of from.kind === 'list' ? from.items : [from]) {
+    if (source.kind === 'unknown') continue;
     if (source.kind !== 'map') {
       report.problem({ place, path: pathText([...path, '<<']), message: 'merges a map (<<: *name), this is none' });
       continue;

@@ -61,6 +61,11 @@ export function problemsOf(text: string, given: Given = {}): readonly string[] {
   return formatProblems('cfg.yaml', result.problems);
 }
 
+/** The warnings of a manifest, right or wrong, as lines. */
+export function warningsOf(text: string, given: Given = {}): readonly string[] {
+  return formatProblems('cfg.yaml', parse(text, given).warnings);
+}
+
 /** A local job with this command and whatever else is given. */
 export function local(run: string, more = ''): string {
   return `local: {}\ncommand:\n  run: ${JSON.stringify(run)}\n${more}`;

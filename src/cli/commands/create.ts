@@ -19,13 +19,13 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
   const { io } = cli;
   const purpose = flags.dryRun === true ? 'check' : 'create';
   const manifest = await readManifest(cli, manifestPath(flags, path), flags.set ?? [], purpose);
-  for (const warning of manifest.warnings) cli.note(`warning: ${warning}`);
   const client = await cli.services.client();
 
   if (flags.dryRun === true) {
     const plan = await client.plan(manifest.spec);
     const columns = io.stdout.isTerminal ? io.stdout.size().columns : null;
-    cli.print(cli.json ? JSON.stringify(plan) : planLines(plan, columns).join('\n'));
+    const whole = { ...plan, warnings: manifest.warnings };
+    cli.print(cli.json ? JSON.stringify(whole) : planLines(plan, columns).join('\n'));
     return exitCode.ok;
   }
   const request = { spec: manifest.spec, manifest: manifest.text, owner: io.user };

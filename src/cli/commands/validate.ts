@@ -1,21 +1,34 @@
-// validate: everything that is wrong with a manifest, at once.
+// validate: everything that is wrong with a manifest, at once, and what is worth a warning.
 
 import { exitCode } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
-import type { Cli } from '../context.ts';
-import { checkManifest } from '../manifest-file.ts';
+import { formatProblems } from '../../manifest/problems.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { checkManifest, sayWarnings } from '../manifest-file.ts';
 
-export async function validate(cli: Cli, _flags: object, path: string): Promise<number> {
-  const found = await checkManifest(cli, path, [], 'check');
-  if ('problems' in found) {
-    // With --json the problems are the result; for people they are what went wrong.
-    if (cli.json) for (const problem of found.problems) cli.print(JSON.stringify({ file: path, ...problem }));
-    else for (const line of found.lines) cli.complain(line);
-    if (!cli.json) cli.complain(`${countText(found.lines.length, 'problem')}.`);
-    return exitCode.usage;
+/** The flags of `jobman validate`. */
+export interface ValidateFlags {
+  readonly set: readonly string[] | undefined;
+}
+
+/** Reads the manifest as `create` would, and changes nothing. Ends in 0 however many warnings there are. */
+export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, path: string): Promise<number> {
+  const found = await checkManifest(cli, path, flags.set ?? [], 'check');
+  const { warnings } = found;
+  const problems = 'problems' in found ? found.problems : [];
+  const code = problems.length > 0 ? exitCode.usage : exitCode.ok;
+  if (cli.json) {
+    // The findings are the result here, one object a line; a manifest without any prints nothing.
+    for (const problem of problems) cli.print(JSON.stringify({ file: path, severity: 'problem', ...problem }));
+    for (const warning of warnings) cli.print(JSON.stringify({ file: path, severity: 'warning', ...warning }));
+    return code;
   }
-  const { spec, warnings } = found.manifest;
-  for (const warning of warnings) cli.note(`warning: ${warning}`);
-  if (!cli.json) cli.tell(`${path} is fine: job ${spec.name}.`);
-  return exitCode.ok;
+  sayWarnings(cli, path, warnings);
+  for (const line of formatProblems(path, problems)) cli.complain(line);
+  if ('problems' in found) cli.complain(`${countText(problems.length, 'problem')}.`);
+  else {
+    const though = warnings.length === 0 ? '' : `, with ${countText(warnings.length, 'warning')}`;
+    cli.tell(`${path} is fine${though}: job ${found.manifest.spec.name}.`);
+  }
+  return code;
 }

@@ -67,6 +67,7 @@ const bucketName = line({
   words: 'bucket name',
   pattern: /^(gs:\/\/)?[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]\/?$/,
   rule: 'is no name of a bucket (3 characters or more: small letters, digits, - _ and .; no folder behind it)',
+  meant: (written) => /^(gs:\/\/)?([a-z0-9._-]+)\/.+$/.exec(written)?.[2] ?? written.trim().toLowerCase(),
 });
 
 /** The section `gcsfuse`. */

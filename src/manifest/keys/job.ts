@@ -1,12 +1,27 @@
 // Keys of `job`: what the job is called and how it behaves.
 
 import { second } from '../../core/time.ts';
-import { choice, duration, either, line, listOf, mapOf, section, truth } from '../kinds.ts';
+import { choice, duration, either, line, listOf, mapOf, oneOf, section, truth } from '../kinds.ts';
 import type { Key } from '../kinds.ts';
 import { environmentName, environmentNames } from './names.ts';
 
 /** Signals that may ask a program to end, as Slurm and Docker name them. */
 export const signals = ['TERM', 'INT', 'HUP', 'QUIT', 'USR1', 'USR2', 'KILL'] as const;
+
+/** `SIGINT`, `sigint` and the numbers that kill(1) takes. */
+function signalMeant(written: string): string | undefined {
+  const numbers: Readonly<Record<string, string>> = {
+    1: 'HUP',
+    2: 'INT',
+    3: 'QUIT',
+    9: 'KILL',
+    10: 'USR1',
+    12: 'USR2',
+    15: 'TERM',
+  };
+  const name = written.trim().toUpperCase().replace(/^SIG/, '');
+  return signals.find((signal) => signal === name) ?? numbers[name];
+}
 
 /** The section `job`. */
 export const job = {
@@ -18,6 +33,11 @@ export const job = {
         words: 'name',
         pattern: /^(?!\d{1,6}$|-)[^\s/]{1,100}$/u,
         rule: 'is no name for a job (at most 100 characters; no space, no /, not only digits, which would be an id; does not begin with -, which would be a flag)',
+        meant: (written) =>
+          written
+            .trim()
+            .replaceAll(/[\s/]+/g, '-')
+            .replace(/^-+/, ''),
       }),
       about: 'A label for people, shown in lists and logs, and by which commands find the job.',
       otherwise: "the file's name",
@@ -30,7 +50,12 @@ export const job = {
       example: 'docker',
     },
     loop: {
-      kind: either(truth(), (tree) => tree.kind === 'scalar' && tree.source !== 'failures', choice('failures')),
+      // What is nearly `failures` is read as it, so that the hint is the right one.
+      kind: either(
+        truth(),
+        (tree) => tree.kind === 'scalar' && !/fail/i.test(tree.source),
+        oneOf(['failures'], () => 'failures'),
+      ),
       about: 'Start again after every exit (`true`), or after every failure (`failures`). Short for a recovery preset.',
       otherwise: 'false',
       example: 'true',
@@ -80,7 +105,7 @@ export const job = {
       example: '12h',
     },
     stop_signal: {
-      kind: choice(...signals),
+      kind: oneOf(signals, signalMeant),
       about: 'The signal that asks the program to end.',
       otherwise: 'TERM',
       example: 'INT',

@@ -1,9 +1,19 @@
 // Keys of `tpu`: the TPU that is asked for.
 
+import { zoneMeant } from '../../core/zones.ts';
 import { choice, line, listOf, mapOf, section } from '../kinds.ts';
 import type { Key } from '../kinds.ts';
 
 const metadataName = { pattern: /^[A-Za-z0-9_-]{1,128}$/, rule: 'is no name for metadata (letters, digits, _ and -)' };
+
+/** With small letters, and hyphens in place of what is no letter and no digit. */
+function plainName(written: string): string {
+  return written
+    .trim()
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^[^a-z]+|-+$/g, '');
+}
 
 /** The section `tpu`. */
 export const tpu = {
@@ -15,6 +25,11 @@ export const tpu = {
         words: 'project',
         pattern: /^[a-z][a-z0-9:.-]{2,62}$/,
         rule: 'is no id of a Google Cloud project',
+        meant: (written) =>
+          written
+            .trim()
+            .toLowerCase()
+            .replaceAll(/[\s_]+/g, '-'),
       }),
       about: 'The Google Cloud project, or `emulator` for the cloud that is built into jobman and costs nothing.',
       otherwise: 'the one in your settings',
@@ -39,6 +54,7 @@ export const tpu = {
         words: 'name',
         pattern: /^[a-z]([a-z0-9-]*[a-z0-9])?$/,
         rule: 'is no name for a TPU (small letters, digits and -, beginning with a letter, not ending with -)',
+        meant: plainName,
       }),
       about:
         "First part of the TPU's name in the cloud; the job's id and the number of the allocation follow. In the command `${tpu.name}` is the full name.",
@@ -50,6 +66,7 @@ export const tpu = {
         words: 'zone',
         pattern: /^[a-z]+-[a-z]+\d+-[a-z]$/,
         rule: 'is no zone; a zone is a region and a letter, as in us-central2-b',
+        meant: (written) => zoneMeant(written),
       }),
       about: 'The zone that the TPU is made in. Your bucket should be in the same region.',
       isRequired: true,
@@ -88,6 +105,7 @@ export const tpu = {
           words: 'tag',
           pattern: /^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/,
           rule: 'is no network tag (small letters, digits and -)',
+          meant: plainName,
         }),
       ),
       about: 'Network tags for firewall rules, which are also labels to filter lists by.',

@@ -9,6 +9,7 @@ const python: Kind<string> = {
     words: 'version',
     pattern: /^((python)?\d+(\.\d+)?|\/\S+)$/,
     rule: 'is no version of Python; write 3.9 or python3.9',
+    meant: (written) => /(\d+\.\d+)/.exec(written)?.[1],
   }),
 };
 

@@ -1,0 +1,94 @@
+/** What people write in place of what is meant gets the hint that a colleague would give. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { durationMeant } from '../../src/manifest/durations.ts';
+import { problemsOf, specOf, tpu } from './pretend.ts';
+
+/** The hint about the only problem of a TPU job in which that key has that value. */
+function hint(key: string, value: string): string | null {
+  const [section = '', name = ''] = key.split('.');
+  const base: Record<string, Record<string, string>> = {
+    tpu: { project: 'emulator', accelerator: 'v4-16', zone: 'us-central2-b' },
+    command: { run: 'ls' },
+  };
+  base[section] = { ...(section === 'gcsfuse' ? { mount_path: '~/b' } : {}), ...base[section], [name]: value };
+  const text = Object.entries(base)
+    .map(
+      ([one, keys]) =>
+        `${one}: {${Object.entries(keys)
+          .map(([a, b]) => `${a}: ${b}`)
+          .join(', ')}}\n`,
+    )
+    .join('');
+  const problems = problemsOf(text);
+  assert.equal(problems.length, 1, problems.join('\n'));
+  return /\(did you mean (.*)\?\)$/.exec(problems[0] ?? '')?.[1] ?? null;
+}
+
+test('a hint is what was meant, ready to be written', () => {
+  const hints: readonly (readonly [key: string, value: string, meant: string | null])[] = [
+    ['tpu.accelerator', 'v5litepod-17', 'v5litepod-16'],
+    ['tpu.accelerator', 'v5e-8', 'v5litepod-8'],
+    ['tpu.accelerator', 'V4-8', 'v4-8'],
+    ['tpu.pricing', 'spott', 'spot'],
+    ['tpu.pricing', 'on-demand', 'ondemand'],
+    ['tpu.zone', 'us-central2', 'us-central2-b'],
+    ['tpu.zone', 'us-central2b', 'us-central2-b'],
+    ['tpu.zone', 'us-central2-a', 'us-central2-b'],
+    ['tpu.project', 'Emulator', 'emulator'],
+    ['tpu.project', 'My Project', 'my-project'],
+    ['tpu.name', 'Ada_Run', 'ada-run'],
+    ['tpu.tags', '[My_Tag]', 'my-tag'],
+    ['tpu.allocation_mode', 'queued_resources', 'queued-resources'],
+    ['job.name', 'my run', 'my-run'],
+    ['job.name', '"12"', null],
+    ['job.stop_signal', 'SIGINT', 'INT'],
+    ['job.stop_signal', 'sigterm', 'TERM'],
+    ['job.stop_signal', '15', 'TERM'],
+    ['job.max_runtime', '10 sec', '10s'],
+    ['job.max_runtime', '2 hours and 30 minutes', '2h30m'],
+    ['job.max_runtime', 'unlimited', 'null'],
+    ['job.max_runtime', 'soon', null],
+    ['job.loop', '"y"', 'true'],
+    ['job.loop', '1', 'true'],
+    ['job.loop', 'ture', 'true'],
+    ['job.loop', 'never', 'false'],
+    ['job.loop', 'on-failure', 'failures'],
+    ['gcsfuse.bucket_name', 'gs://my-bucket/data', 'my-bucket'],
+    ['gcsfuse.bucket_name', 'My-Bucket', 'my-bucket'],
+    ['venv.python', '3.10.4', '3.10'],
+    ['command.workers', 'ALL', 'all'],
+    ['recovery.preset', 'resum', 'resume'],
+  ];
+  for (const [key, value, meant] of hints) {
+    assert.equal(hint(key, value), meant, `${key}: ${value}`);
+  }
+});
+
+test('yes and no are understood, in quotes too, as the YAML of the older jobman did', () => {
+  const preset = (value: string): string => specOf(tpu(`job: {loop: ${value}}\n`)).spec.recovery.preset;
+  for (const value of ['yes', '"yes"', 'on', 'True', '"true"']) assert.equal(preset(value), 'loop: true', value);
+  for (const value of ['no', '"no"', 'off', 'FALSE']) assert.equal(preset(value), 'pre', value);
+});
+
+test('lengths of time in the words of people, of Slurm and of ISO 8601', () => {
+  const meant: readonly (readonly [string, string | undefined])[] = [
+    ['10 sec', '10s'],
+    ['5 m', '5m'],
+    ['1 week', '7d'],
+    ['1.5 hours', '1.5h'],
+    ['90 Minutes', '90m'],
+    ['1 day, 2 hours', '1d2h'],
+    ['1-12:00:00', '1d12h'],
+    ['00:30:00', '30m'],
+    ['PT1H30M', '1h30m'],
+    ['P1DT2H', '1d2h'],
+    ['-1', 'null'],
+    ['forever', 'null'],
+    ['10 parsecs', undefined],
+    ['12:30', undefined],
+    ['99999999 days', undefined],
+    ['', undefined],
+  ];
+  for (const [written, expected] of meant) assert.equal(durationMeant(written), expected, written);
+});

@@ -1,0 +1,222 @@
+/** What is allowed and most likely not meant is told, with its place; what may well be meant is not. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { problemsOf, specOf, warningsOf } from './pretend.ts';
+import type { Given } from './pretend.ts';
+
+const bucket = 'gcsfuse: {bucket_name: abc, mount_path: ~/bucket}\n';
+
+/** A TPU job of a real project; nothing about it is doubtful until the test says so. */
+function job(keys: string, more = bucket, tpu = ''): string {
+  return `job: {checkpoint_dir: ~/bucket/c, ${keys}}\ntpu: {project: my-project, accelerator: v4-16, zone: us-central2-b, ${tpu}}\n${more}command: {run: ls}\n`;
+}
+
+/** A spot job whose checkpoints go to `dir`. */
+function saving(dir: string | null, more = bucket, tpu = ''): string {
+  return `job: {name: a, checkpoint_dir: ${dir}}\ntpu: {project: p-1, accelerator: v4-16, zone: us-central2-b, ${tpu}}\n${more}command: {run: ls}\n`;
+}
+
+const only = (text: string, given: Given = {}): string => {
+  const warnings = warningsOf(text, given);
+  assert.equal(warnings.length, 1, `${text}\n${warnings.join('\n')}`);
+  return warnings[0] ?? '';
+};
+
+test('a spot TPU without a folder for checkpoints is told of', () => {
+  assert.equal(
+    only(saving(null)),
+    'cfg.yaml:1:32 job.checkpoint_dir: is not given, and a spot TPU can be taken away at any time: rule pre then starts the program again without a checkpoint to go on from',
+  );
+  assert.match(
+    only(saving(null, `${bucket}recovery: reapply\n`, 'pricing: preemptible')),
+    /preemptible TPU.*rule reapply/,
+  );
+  // What stays, or is not asked for again, or begins anew, needs none.
+  assert.deepEqual(warningsOf(saving(null, bucket, 'pricing: ondemand')), []);
+  assert.deepEqual(warningsOf(saving(null, `${bucket}recovery: pass\n`)), []);
+  assert.deepEqual(warningsOf(saving(null, `${bucket}recovery: {budget: {preemptions: 0}}\n`)), []);
+  assert.deepEqual(warningsOf(saving(null, `${bucket}recovery: {rules: [{reason: preempted, then: rerun}]}\n`)), []);
+  assert.deepEqual(warningsOf('local: {}\nrecovery: "loop: failures"\ncommand: {run: ls}\n'), []);
+});
+
+test('checkpoints outside of every bucket are told of', () => {
+  assert.equal(
+    only(saving('~/out')),
+    'cfg.yaml:1:32 job.checkpoint_dir: lies in no bucket (mounted is ~/bucket), and a spot TPU can be taken away at any time: its checkpoints go with it',
+  );
+  assert.match(only(saving('~/bucket2')), /lies in no bucket/);
+  assert.match(only(saving('~/out', '')), /the manifest mounts none/);
+  assert.match(
+    only(saving('~/bucket/c', `${bucket}setup: {modules: [command]}\n`)),
+    /gcsfuse is not listed in setup\.modules/,
+  );
+  for (const dir of ['~/bucket', '~/bucket/a/b', 'bucket/c', '/home/ada/bucket/c', 'gs://abc/c']) {
+    assert.deepEqual(warningsOf(saving(dir)), [], dir);
+  }
+  const second = 'gcsfuse: {bucket_name: abc, mount_path: ~/a, extra_mounts: [{mount_path: /mnt/b}]}\n';
+  assert.deepEqual(warningsOf(saving('/mnt/b/c', second)), []);
+  // A startup script may mount whatever it likes, and what runs here is not taken away.
+  const files = { '/work/boot.sh': 'mount -t nfs server:/x /nfs' };
+  assert.deepEqual(warningsOf(saving('/nfs/c', '', 'startup_script: boot.sh'), { files }), []);
+  assert.deepEqual(warningsOf(saving('out', '').replace('run: ls', 'run: ls, runs_on: here')), []);
+});
+
+test('a bucket that the container does not see is told of', () => {
+  const docker = (keys: string): string => `${bucket}docker: {image: i, ${keys}}\n`;
+  assert.match(only(saving('~/bucket/c', docker('mount_dirs: [/dev]'))), /is not seen inside the container/);
+  for (const keys of ['mount_dirs: [~/bucket]', 'mount_dirs: ["/home/ada:/w"]', 'flags: ["-v ~/bucket:/b"]']) {
+    assert.deepEqual(warningsOf(saving('~/bucket/c', docker(keys))), [], keys);
+  }
+});
+
+test('a folder that is called as the TPU is told of, once', () => {
+  assert.match(only(saving('"~/bucket/${tpu.name}"')), /differs with every new TPU/);
+});
+
+test('limits that do not go together are told of', () => {
+  assert.match(
+    only(job('max_runtime: 10s, stop_grace: 20s')),
+    /job\.max_runtime: is shorter than job\.stop_grace \(20s\)/,
+  );
+  assert.match(
+    only(job('max_runtime: 1h, silence_timeout: 1h')),
+    /job\.silence_timeout: has no effect: job\.max_runtime \(1h\)/,
+  );
+  assert.match(only(job('stop_grace: 2m')), /job\.stop_grace: holds for a stop only: .* 30s after/);
+  assert.match(
+    only(job('stop_signal: KILL, stop_grace: 5s')),
+    /job\.stop_grace: has no effect with job\.stop_signal: KILL/,
+  );
+  for (const keys of [
+    'max_runtime: 10s',
+    'max_runtime: 2h, silence_timeout: 1h',
+    'stop_grace: 30s',
+    'stop_signal: KILL',
+  ]) {
+    assert.deepEqual(warningsOf(job(keys)), [], keys);
+  }
+  assert.deepEqual(warningsOf(job('stop_grace: 10m', bucket, 'pricing: ondemand')), []);
+});
+
+test('a TPU that is kept without an end is told of, where it costs', () => {
+  assert.match(
+    only(job('on_finish: keep')),
+    /job\.on_finish: keeps the TPU, and its costs, until somebody releases it/,
+  );
+  assert.deepEqual(warningsOf(job('on_finish: keep, keep_for: 1h')), []);
+  assert.deepEqual(warningsOf(job('on_finish: keep').replace('my-project', 'emulator')), []);
+  assert.match(only(job('on_finish: keep', bucket, 'ownership: standing')), /a standing TPU is never released/);
+  assert.match(only(job('keep_for: 1h')), /job\.keep_for: has no effect without job\.on_finish: keep/);
+});
+
+test('what has no effect on this machine is told of', () => {
+  const here = 'job: {on_finish: keep, capacity_wait: 1h, remote_user: ada}\nlocal: {}\ncommand: {run: ls}\n';
+  const warnings = warningsOf(here).join('\n');
+  for (const key of ['on_finish', 'capacity_wait', 'remote_user']) {
+    assert.match(warnings, new RegExp(`job\\.${key}: has no effect`));
+  }
+});
+
+test('rules that are never asked are told of', () => {
+  const rules = (list: string, keys = ''): string => job(keys, `${bucket}recovery: {rules: [${list}]}\n`);
+  const failed = '{reason: command_failed, then: resume}';
+  const oom = '{reason: command_failed, evidence: out_of_memory, then: fail}';
+  assert.match(only(rules(`${failed}, ${oom}`)), /recovery\.rules\[1\]: is never asked: rules\[0\] answers all/);
+  assert.match(only(rules(`${oom}, ${oom}`)), /recovery\.rules\[1\]/);
+  assert.match(only(rules('{reason: hung, then: resume}')), /never applies: without job\.silence_timeout/);
+  assert.deepEqual(warningsOf(rules(`${oom}, ${failed}`)), []);
+  assert.deepEqual(warningsOf(rules('{reason: hung, then: resume}', 'silence_timeout: 5m')), []);
+  assert.match(
+    only('local: {}\nrecovery: {rules: [{reason: preempted, then: fail}]}\ncommand: {run: ls}\n'),
+    /never applies: this machine is not taken away/,
+  );
+});
+
+test('warnings stand beside problems, and a key that is wrong is not called missing', () => {
+  const text =
+    'job: {checkpoint_dir: [a], keep_for: 1h}\ntpu: {project: p-1, accelerator: v4-16, zone: us-central2-b}\ncommand: {}\n';
+  assert.equal(problemsOf(text).length, 2);
+  assert.match(only(text), /job\.keep_for/);
+  assert.doesNotMatch(
+    warningsOf('job: {keep_for: 1h, on_finish: kep}\nlocal: {}\ncommand: {run: ls}\n').join(),
+    /keep_for/,
+  );
+});
+
+// ------------------------------------------------------------------------------------------ what a cloud has
+
+const asks = (project: string, keys: string): string =>
+  `job: {checkpoint_dir: gs://b/c}\ntpu: {project: ${project}, ${keys}}\ncommand: {run: ls}\n`;
+
+test('of Google a type or zone that no table has may be asked for, with a warning', () => {
+  assert.match(
+    only(asks('my-project', 'accelerator: v4-16, zone: us-centrl2-b')),
+    /tpu\.zone: "us-centrl2-b" is no zone with TPUs that jobman knows; .* \(did you mean us-central2-b\?\)$/,
+  );
+  assert.match(
+    only(asks('my-project', 'accelerator: v4-16, zone: us-east1-d')),
+    /tpu\.zone: us-east1-d has no v4-16, as far as jobman knows: it is offered in us-central2-b \(did you mean us-central2-b\?\)$/,
+  );
+  const newer = asks('my-project', 'accelerator: v9e-16, zone: us-central2-b, version: v2-alpha-tpuv9e');
+  assert.match(only(newer), /tpu\.accelerator: "v9e-16" is no type of TPU that jobman knows; Google is asked/);
+  const { capacity } = specOf(newer).spec;
+  assert.ok(capacity.kind === 'tpu' && capacity.accelerator === 'v9e-16');
+  assert.equal(capacity.runtimeVersion, 'v2-alpha-tpuv9e');
+  assert.match(
+    problemsOf(asks('my-project', 'accelerator: v9e-16, zone: us-central2-b')).join(),
+    /tpu\.version: must be given: jobman does not know v9e-16/,
+  );
+  // A new size of a generation has the image of its generation.
+  const { capacity: larger } = specOf(asks('my-project', 'accelerator: v6e-512, zone: us-east5-b')).spec;
+  assert.ok(larger.kind === 'tpu' && larger.runtimeVersion === 'v2-alpha-tpuv6e');
+  // Another word for a generation is no name of Google's.
+  for (const type of ['v5e-16', 'V4-8', 'v4_8', 'banana']) {
+    assert.match(
+      problemsOf(asks('my-project', `accelerator: ${type}, zone: us-central2-b`)).join(),
+      /is no type of TPU/,
+    );
+  }
+});
+
+test('of the built-in cloud nothing may be asked for that it does not have', () => {
+  const refused = (keys: string): string => problemsOf(asks('emulator', keys)).join('\n');
+  assert.match(
+    refused('accelerator: v5litepod-17, zone: us-west4-a'),
+    /tpu\.accelerator: "v5litepod-17" is no type of TPU .*\(did you mean v5litepod-16\?\)/,
+  );
+  assert.match(refused('accelerator: v9e-16, zone: us-west4-a'), /is no type of TPU/);
+  assert.match(
+    refused('accelerator: v4-16, zone: mars-north1-a'),
+    /"mars-north1-a" is no zone with TPUs of the built-in cloud/,
+  );
+  assert.match(
+    refused('accelerator: v4-16, zone: us-east1-d'),
+    /us-east1-d has no v4-16: it is offered in us-central2-b/,
+  );
+  assert.match(refused('accelerator: tpu7x-8, zone: us-east1-d'), /us-east1-d has no tpu7x-8: no zone has any/);
+  assert.match(
+    refused('accelerator: v4-16, zone: us-central2-b, version: tpu-ubuntu2204-bas'),
+    /tpu\.version: .* \(did you mean tpu-ubuntu2204-base\?\)/,
+  );
+});
+
+test('a runtime version of another generation is told of, and one that is new is not', () => {
+  const version = (text: string): readonly string[] =>
+    warningsOf(asks('my-project', `accelerator: v6e-8, zone: us-east5-b, version: ${text}`));
+  assert.match(version('v2-alpha-tpuv5-lite').join(), /is made for v5e, and the TPU is a v6e/);
+  assert.match(version('tpu-ubuntu2204-bse').join(), /did you mean tpu-ubuntu2204-base/);
+  for (const text of ['v2-alpha-tpuv6e', 'tpu-ubuntu2204-base', 'tpu-vm-tf-2.19.1-pjrt', 'nightly']) {
+    assert.deepEqual(version(text), [], text);
+  }
+});
+
+test('a project that is called nearly like the built-in cloud is told of', () => {
+  const named = (project: string): string =>
+    warningsOf(asks(project, 'accelerator: v4-16, zone: us-central2-b')).join();
+  assert.match(
+    named('emulatr'),
+    /tpu\.project: "emulatr" is taken for a project of Google Cloud.*\(did you mean emulator\?\)/,
+  );
+  for (const project of ['my-project', 'emulator', 'my-emulator', 'emulator-2'])
+    assert.equal(named(project), '', project);
+});
