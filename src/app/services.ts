@@ -108,6 +108,11 @@ export interface EmulatorService {
   }): Promise<number>;
   start(): Promise<{ readonly started: boolean; readonly url: string }>;
   stop(): Promise<{ readonly stopped: boolean }>;
+    readonly hosts?: 'process' | 'sshd';
+    /** A rehearsal file. */
+    readonly schedule?: string;
+    /** How long it stays while it is empty and unasked, in milliseconds; for ever without it. */
+    readonly idleExitMs?: number;
   /** `cloud` is null while it does not run. */
   status(): Promise<{
     readonly running: boolean;
@@ -115,7 +120,10 @@ export interface EmulatorService {
     readonly pid: number | null;
     readonly cloud: CloudView | null;
   }>;
-  /** One admin verb (`preempt`, `stockout`, …) with its target and options; answers what happened. Throws JobmanError. */
+  /**
+   * One admin verb (`preempt`, `stockout`, …) with its target and options; answers what happened. A cloud that does not
+   * run is started for it. Throws JobmanError.
+   */
   act(verb: string, target: string | undefined, options: Readonly<Record<string, string>>): Promise<string>;
 }
 

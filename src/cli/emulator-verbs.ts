@@ -12,7 +12,9 @@ export const emulatorVerbs: readonly (readonly [verb: string, meaning: string])[
   ['start-host', 'end all that is the matter with one worker; a dead one boots'],
   ['stockout', 'no capacity in a zone, for a type or a generation'],
   ['capacity', 'how many chips of a generation a zone has'],
-  ['quota', 'how much a project may hold in a region (chips for v5e and v6e, cores for the others)'],
+  ['quota', 'how much a project may hold in a region: cores (of v5e, v6e chips), `addresses`, `requests` a minute'],
+  ['reserve', 'set chips of a generation in a zone aside, as a reservation does'],
+  ['price', 'what a chip costs an hour, in US dollars; `bill` counts with it'],
   [
     'permission',
     'refuse: a zone, a right such as tpu.nodes.create, `login` (credentials expired) or `api` (not enabled)',
@@ -21,6 +23,7 @@ export const emulatorVerbs: readonly (readonly [verb: string, meaning: string])[
   ['fail', 'let the next creation fail (once, or `times`)'],
   ['slow', 'let things take `factor` times longer, or delay every reply by `replies`'],
   ['drop', 'lose the next reply (or `times`) of a changing call, although the act is done'],
-  ['flaky', 'answer 503 with probability `p`'],
+  ['flaky', 'answer 503 with probability `p`: to some calls, or in a zone'],
+  ['bill', 'say what all nodes so far would have cost at Google'],
   ['clear', 'take conditions off: those of one verb, or all'],
 ];

@@ -50,3 +50,9 @@ export function parsePattern(text: string): RegExp {
     }
   }
 }
+
+/** What stands behind a worker of the built-in cloud. */
+export function parseHosts(text: string): 'process' | 'sshd' {
+  if (text !== 'process' && text !== 'sshd') throw new Error('expected process or sshd');
+  return text;
+}

@@ -19,7 +19,15 @@ import type { ValidateFlags } from './commands/validate.ts';
 import type { WaitFlags } from './commands/wait.ts';
 import { entry, mark, value, word, words, type Entry } from './entry.ts';
 import { parseShell, shells, type Shell } from './completion/shells.ts';
-import { parseCount, parseDuration, parseDurationOrNever, parseFactor, parsePattern, parseWorker } from './parse.ts';
+import {
+  parseCount,
+  parseDuration,
+  parseDurationOrNever,
+  parseFactor,
+  parseHosts,
+  parsePattern,
+  parseWorker,
+} from './parse.ts';
 
 const job = {
   placeholder: 'job',
@@ -464,14 +472,22 @@ export const table: readonly Entry[] = [
     path: 'emulator serve',
     section: 'This installation',
     brief: 'Run the built-in cloud in the foreground',
-    usage: '[--port n] [--speed factor] [--seed n] [--state folder]',
-    examples: [['jobman emulator serve --port 8080 --speed 10', 'ten times as fast as the real one']],
+    usage: '[--port n] [--speed factor] [--seed n] [--state folder] [--hosts kind] [--schedule file]',
+    about:
+      'It prints READY and its address once it answers. docs/built-in-cloud.md tells how a rehearsal file is written.',
+    examples: [
+      ['jobman emulator serve --port 8080 --speed 10', 'ten times as fast as the real one'],
+      ['jobman emulator serve --seed 7 --schedule storm.yaml', 'what is in that file happens to it'],
+    ],
     flags: {
       port: value('Port of the API', 'n', parseCount),
       sshPort: value("Port of the workers' SSH", 'n', parseCount),
       seed: value('Seed of its temper', 'n', parseCount),
       speed: value('How much faster than the real one', 'factor', parseFactor),
       state: word('Folder of its state', 'folder'),
+      hosts: value('What its machines are: process or sshd', 'kind', parseHosts),
+      schedule: word('Rehearsal file: what happens to it, and when', 'file'),
+      idleExit: value('Leave when it was empty and unasked for this long', 'time|never', parseDurationOrNever),
     },
     args: nothing,
     load: async () => (await import('./commands/emulator-serve.ts')).serve,

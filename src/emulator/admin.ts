@@ -28,7 +28,12 @@ function askAdmin(url: string, method: 'GET' | 'POST', path: string, body?: obje
     const text = body === undefined ? '' : JSON.stringify(body);
     const asked = request(
       `${url.replace(/\/$/, '')}/emulator/${path}`,
-      { method, headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) } },
+      {
+        method,
+        headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) },
+        // A connection that was kept belongs to the emulator that had this port before, and would be cut when it is used.
+        agent: false,
+      },
       (reply) => {
         const parts: Buffer[] = [];
         reply.on('data', (part: Buffer) => parts.push(part));

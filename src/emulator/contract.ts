@@ -16,7 +16,7 @@ export interface EmulatorOptions {
   readonly port?: number;
   /** The SSH port that all workers have in common. Without it: last time's port when it is free, else any. */
   readonly sshPort?: number;
-  /** What stands behind a worker. Only `process` exists so far. */
+  /** What lets people in to a worker: an SSH server of the emulator's own (`process`), or OpenSSH's (`sshd`). */
   readonly hosts?: 'process' | 'sshd';
   /** All chance is drawn from it; the draws go on where they stopped after a restart. 1 when absent. */
   readonly seed?: number;
@@ -25,6 +25,8 @@ export interface EmulatorOptions {
   /** The folder that holds everything: state, hosts, buckets. Made when it does not exist; one emulator at a time. */
   readonly stateDir: string;
   readonly clock?: EmulatorClock;
+  /** A rehearsal file: verbs that are done at moments written down beforehand. See docs/built-in-cloud.md. */
+  readonly schedule?: string;
   /** Told one sentence, without a line end, about each thing that happens. */
   readonly log?: (line: string) => void;
   /** Of this environment hosts get PATH, LANG and TZ; nothing else leaks into them. */
@@ -41,6 +43,11 @@ export interface Emulator {
   /** `http://127.0.0.1:PORT`, without a slash at the end. */
   readonly url: string;
   readonly sshPort: number;
+  /**
+   * Since when nothing exists here, nothing is on a rehearsal's agenda, and nobody asked for a change; null while
+   * something does. Whoever only looks finds nothing, and may as well find nobody.
+   */
+  restingSince(): Instant | null;
   /** Ends all hosts and frees the ports. The state stays in the folder: a later start goes on with it. */
   close(): Promise<void>;
 }

@@ -2,6 +2,8 @@
 
 import { mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Duration } from '../core/time.ts';
+import { wallClock } from './clock.ts';
 import type { Emulator, EmulatorOptions } from './contract.ts';
 import { startEmulator } from './start.ts';
 
@@ -10,11 +12,16 @@ export interface ServeOptions extends EmulatorOptions {
   readonly pid: number;
   /** Told `READY http://127.0.0.1:PORT`, with a line end, once the API answers. */
   readonly write: (text: string) => void;
-  /** Called once when the state folder was removed: nobody can find this cloud any more, so it is to be closed. */
+  /**
+   * Called once when this cloud is to be closed because nobody would miss it: its state folder was removed, so that nobody
+   * can find it any more, or it has been empty and unasked for `idleExitMs`.
+   */
   readonly gone?: () => void;
+  /** How long it stays while it is empty and nobody asks for a change, in milliseconds. Without it: for ever. */
+  readonly idleExitMs?: Duration;
 }
 
-/** How often it is looked whether the state folder is still there, in milliseconds. */
+/** How often it is looked whether it is to go on, in milliseconds. */
 const lookEvery = 5_000;
 
 /**
@@ -22,19 +29,32 @@ const lookEvery = 5_000;
  * The file is removed on close; after a kill -9 it stays, and its pid tells that nobody is there.
  */
 export async function serveEmulator(options: ServeOptions): Promise<Emulator> {
-  const { pid, write, gone, ...rest } = options;
+  const { pid, write, gone, idleExitMs, ...rest } = options;
   const emulator = await startEmulator(rest);
   const path = join(options.stateDir, 'endpoint.json');
   const database = join(options.stateDir, 'cloud.db');
   // The number of a file is given to no other while this one is held open.
   const { ino } = statSync(database);
   const isGone = () => isAnother(database, ino);
-  const watch = setInterval(() => {
-    if (!isGone()) return;
-    clearInterval(watch);
-    rest.log?.(`${options.stateDir} was removed: the cloud ends, and its machines with it.`);
-    gone?.();
-  }, lookEvery);
+  const clock = options.clock ?? wallClock;
+  const isForgotten = (): boolean => {
+    const since = emulator.restingSince();
+    return idleExitMs !== undefined && since !== null && clock.now() - since >= idleExitMs;
+  };
+  const watch = setInterval(
+    () => {
+      const removed = isGone();
+      if (!removed && !isForgotten()) return;
+      clearInterval(watch);
+      rest.log?.(
+        removed
+          ? `${options.stateDir} was removed: the cloud ends, and its machines with it.`
+          : 'Nothing is here and nobody asks for anything: the cloud leaves. Whoever needs it starts it again.',
+      );
+      gone?.();
+    },
+    Math.min(lookEvery, idleExitMs ?? lookEvery),
+  );
   watch.unref();
   mkdirSync(options.stateDir, { recursive: true });
   writeFileSync(`${path}.new`, `${JSON.stringify({ url: emulator.url, sshPort: emulator.sshPort, pid })}\n`);

@@ -1,7 +1,7 @@
 // Starts the cloud: state, ports, world, hosts, API. The order matters: nothing answers before all of it is there.
 
 import { createHash } from 'node:crypto';
-import { mkdirSync, realpathSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -16,6 +16,7 @@ import { happen } from './world/agenda.ts';
 import { openDatabase } from './world/database.ts';
 import { newAddress } from './world/nodes.ts';
 import { createWorld, type World } from './world/world.ts';
+import { beginRehearsal, readRehearsal, type RehearsalLine } from './world/rehearsal.ts';
 
 /** Grows with what clients can see; `GET /emulator/info` says it. */
 const emulatorVersion = '1';
@@ -35,6 +36,8 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
   const stateDir = realpathSync(options.stateDir);
   const database = openDatabase(stateDir);
   let fleet: Fleet | undefined;
+  // A mistake in it is told before anything is begun.
+  const rehearsal = options.schedule === undefined ? undefined : readSchedule(options.schedule);
   const world = createWorld({
     database,
     clock,
@@ -65,7 +68,15 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     world.change(() => world.setGeneral({ port: http.port }));
     return {
       url: `http://127.0.0.1:${String(http.port)}`,
+    let restingFrom = clock.now();
+    let wasEmpty = isEmpty(world);
+    world.onChange(() => {
+      const isSo = isEmpty(world);
+      if (!isSo || !wasEmpty) restingFrom = clock.now();
+      wasEmpty = isSo;
+    });
       sshPort: anchor.sshPort,
+    world.change(() => beginRehearsal(world, rehearsal?.lines ?? [], rehearsal?.text));
       async close() {
         for (const part of release.splice(0)) await part();
       },
@@ -73,6 +84,9 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
   } catch (error) {
     for (const part of release.splice(0)) await part();
     throw error;
+      wanted: () => {
+        restingFrom = clock.now();
+      },
   }
 }
 
@@ -80,6 +94,7 @@ const isolationSentence: Readonly<Record<Isolation, string>> = {
   root: 'Hosts have namespaces of their own; the machine stays as it is.',
   user: 'Hosts have user namespaces of their own; the machine stays as it is.',
   none: 'No namespaces can be made here: hosts are folders, and buckets can only be inside a home folder.',
+      restingSince: () => (isEmpty(world) ? restingFrom : null),
 };
 
 function chooseIsolation(wish: 'auto' | 'namespaces' | 'none', stateDir: string): Isolation {
@@ -90,6 +105,22 @@ function chooseIsolation(wish: 'auto' | 'namespaces' | 'none', stateDir: string)
   if (found === 'none' && wish === 'namespaces')
     throw new EmulatorRefusal(409, 'No namespaces can be made on this machine.');
   return found;
+/** True when there is nothing that would be missed. Conditions stand in the state, and are in force again afterwards. */
+function isEmpty(world: World): boolean {
+  const rehearses = world.agenda.values().some(({ kind }) => kind === 'rehearsal');
+  return !rehearses && world.nodes.values().length === 0 && world.queued.values().length === 0;
+}
+
+function readSchedule(file: string): { readonly text: string; readonly lines: readonly RehearsalLine[] } {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new EmulatorRefusal(404, `The rehearsal file cannot be read: ${String(error)}.`, { cause: error });
+  }
+  return { text, lines: readRehearsal(text, file) };
+}
+
 }
 
 /**

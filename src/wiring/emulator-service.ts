@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { JobmanError, exitCode } from '../app/errors.ts';
 import type { EmulatorService, Io } from '../app/services.ts';
+import { minute, second } from '../core/time.ts';
 import { admin, adminLook } from '../emulator/admin.ts';
 import { EmulatorRefusal, embeddedSpeed } from '../emulator/contract.ts';
 import { startDetached, waitFor } from './detached.ts';
@@ -19,6 +20,8 @@ export interface Endpoint {
 /** A cloud with hundreds of hosts takes its time to come back after a crash. */
 const startMost = 30_000;
 const stopMost = 30_000;
+/** A cloud that was started by the way leaves once nothing has been in it for that long; the next who needs it starts it. */
+const idleExitMs = 10 * minute;
 /** One that ended at once may have met another that was started at the same moment, and is about to answer. */
 const otherMost = 5_000;
 
@@ -51,7 +54,8 @@ export async function ensureEmulator(
   const found = await findEmulator(home);
   if (found !== undefined) return { started: false, endpoint: found };
   const log = join(home, 'emulator.log');
-  const { endedFor, lastWords } = startDetached(io, home, ['emulator', 'serve'], log);
+  const words = ['emulator', 'serve', '--idle-exit', `${String(idleExitMs / second)}s`];
+  const { endedFor, lastWords } = startDetached(io, home, words, log);
   const hasFailed = (): boolean => endedFor() > otherMost;
   const endpoint = await waitFor(() => findEmulator(home), startMost, hasFailed);
   if (endpoint === undefined) {
@@ -68,17 +72,6 @@ export async function ensureEmulator(
 
 /** See EmulatorService. */
 export function createEmulatorService({ io, home }: { readonly io: Io; readonly home: string }): EmulatorService {
-  async function running(): Promise<Endpoint> {
-    const endpoint = await findEmulator(home);
-    if (endpoint === undefined) {
-      throw new JobmanError(
-        'The built-in cloud is not running; start it with `jobman emulator start`, or create a job with `project: emulator`.',
-        exitCode.unreachable,
-      );
-    }
-    return endpoint;
-  }
-
   return {
     async serve(options) {
       const { serveEmulator } = await import('../emulator/serve.ts');
@@ -140,7 +133,7 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
     },
 
     async act(verb, target, options) {
-      const endpoint = await running();
+      const { endpoint } = await ensureEmulator(io, home);
       try {
         return (await admin(endpoint.url, verb, target, options)).message;
       } catch (error) {

@@ -1,5 +1,6 @@
 // emulator serve: the built-in cloud in the foreground.
 
+import type { Duration } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 
 export interface EmulatorServeFlags {
@@ -8,16 +9,22 @@ export interface EmulatorServeFlags {
   readonly seed: number | undefined;
   readonly speed: number | undefined;
   readonly state: string | undefined;
+  readonly hosts: 'process' | 'sshd' | undefined;
+  readonly schedule: string | undefined;
+  readonly idleExit: Duration | 'never' | undefined;
 }
 
 export async function serve(cli: Cli, flags: EmulatorServeFlags): Promise<number> {
-  const { port, sshPort, seed, speed, state } = flags;
   const emulator = await cli.services.emulator();
+  const { port, sshPort, seed, speed, state, hosts, schedule, idleExit } = flags;
   return emulator.serve({
     ...(port === undefined ? {} : { port }),
     ...(sshPort === undefined ? {} : { sshPort }),
     ...(seed === undefined ? {} : { seed }),
     ...(speed === undefined ? {} : { speed }),
     ...(state === undefined ? {} : { state }),
+    ...(hosts === undefined ? {} : { hosts }),
+    ...(schedule === undefined ? {} : { schedule }),
+    ...(idleExit === undefined || idleExit === 'never' ? {} : { idleExitMs: idleExit }),
   });
 }

@@ -8,10 +8,12 @@ import { type Context, Hono } from 'hono';
 import { EmulatorRefusal } from '../contract.ts';
 import { badField, CloudError, texts } from '../wire/errors.ts';
 import type { ApiVersion, Data } from '../wire/messages.ts';
+import { billOf } from '../world/bill.ts';
 import { projectNumber } from '../world/nodes.ts';
 import { inForce, standing, useUp } from '../world/temper.ts';
 import { act, sayCondition, verbs } from '../world/verbs.ts';
 import type { World } from '../world/world.ts';
+import { computeOperation, computeProject, setProjectMetadata } from './compute.ts';
 import { type Neighbour, neighbourOf } from './neighbours.ts';
 import { understand, type Understood } from './tpu.ts';
 
@@ -29,9 +31,11 @@ export interface FrontOptions {
   readonly info: () => Readonly<Record<string, unknown>>;
   /** Waits until the hosts are as the world wants them: a verb's answer means that it has happened. */
   readonly hostsSettled: () => Promise<void>;
+  /** Told whenever somebody asks for a change: this cloud is wanted. */
+  readonly wanted: () => void;
 }
 
-export function createFront({ world, uid, info, hostsSettled }: FrontOptions): Hono<Bindings> {
+export function createFront({ world, uid, info, hostsSettled, wanted }: FrontOptions): Hono<Bindings> {
   const app = new Hono<Bindings>();
 
   // A page of some site in the user's browser must not preempt nodes or add keys, so strangers' origins are refused,
@@ -79,15 +83,31 @@ export function createFront({ world, uid, info, hostsSettled }: FrontOptions): H
       throw new EmulatorRefusal(400, 'The body must be a JSON object: {"target": …, options…}.');
     }
     const reply = world.change(() => act(world, context.req.param('verb'), (body ?? {}) as Data));
+    wanted();
     world.log(reply.message);
     await hostsSettled();
     return context.json(reply);
   });
 
-  app.get('/compute/v1/projects/:project', (context) => {
+  app.get('/emulator/bill', (context) => context.json({ lines: billOf(world) }));
+
+  app.get('/compute/v1/projects/:project', (context) => json(200, computeProject(world, context.req.param('project'))));
+
+  app.post('/compute/v1/projects/:project/setCommonInstanceMetadata', async (context) => {
+    const body = await readBody(context);
     const project = context.req.param('project');
-    return context.json(computeProject(project));
+    return json(
+      200,
+      world.change(() => setProjectMetadata(world, project, body)),
+    );
   });
+
+  app.get('/compute/v1/projects/:project/global/operations/:operation', (context) =>
+    json(200, computeOperation(context.req.param('project'), context.req.param('operation'))),
+  );
+  app.post('/compute/v1/projects/:project/global/operations/:operation/wait', (context) =>
+    json(200, computeOperation(context.req.param('project'), context.req.param('operation'))),
+  );
 
   app.all('/:version{v1|v2|v2alpha1}/*', async (context) => {
     const body = await readBody(context);
@@ -104,6 +124,7 @@ export function createFront({ world, uid, info, hostsSettled }: FrontOptions): H
     const delay = standing(world, 'slow').find((condition) => condition.options['replies'] !== undefined);
     if (delay !== undefined) await new Promise((resolve) => setTimeout(resolve, Number(delay.options['replies'])));
     refuseByTemper(world, understood);
+    if (understood.changes) wanted();
     const reply = understood.changes ? world.change(() => understood.answer(world)) : understood.answer(world);
     if (loseReply(world, understood)) {
       context.env.outgoing.destroy();
@@ -148,7 +169,7 @@ function refuseByTemper(world: World, call: Understood): void {
       throw texts.rightMissing(call.permission, call.resource);
     }
   }
-  const flaky = standing(world, 'flaky').find((condition) => isAboutCall(condition.target, call));
+  const flaky = standing(world, 'flaky').find(({ target }) => target === call.zone || isAboutCall(target, call));
   if (flaky !== undefined && world.chance.next() < Number(flaky.options['p'] ?? 0.5)) {
     world.change(() => useUp(world, flaky));
     throw texts.unavailable();
@@ -170,18 +191,6 @@ function loseReply(world: World, call: Understood): boolean {
 function isAboutCall(target: string, call: Understood): boolean {
   if (target === '*' || target === call.verb) return true;
   return target === (call.changes ? 'change' : 'read');
-}
-
-/** The project as Compute knows it; gcloud reads the keys of everybody from it before it opens ssh. */
-function computeProject(project: string): Data {
-  return {
-    kind: 'compute#project',
-    id: projectNumber(project),
-    name: project,
-    creationTimestamp: '2024-01-01T00:00:00.000-00:00',
-    commonInstanceMetadata: { kind: 'compute#metadata', fingerprint: 'ZW11bGF0b3I=', items: [] },
-    selfLink: `https://www.googleapis.com/compute/v1/projects/${project}`,
-  };
 }
 
 async function readBody(context: FrontContext): Promise<unknown> {

@@ -12,29 +12,43 @@ import {
   type Data,
   emptyRequest,
   guestAttributesRequest,
+  maintenanceInfo,
   node as nodeMessage,
+  nodeNamesRequest,
   queuedResource as queuedMessage,
+  reservation as reservationMessage,
   textOf,
   workersRequest,
 } from '../wire/messages.ts';
 import { pageOf } from '../wire/paging.ts';
-import { deleteNode } from '../world/node-life.ts';
+import { cancelOperation, deleteNode } from '../world/node-life.ts';
 import {
   type Asked,
   checkZone,
   createNode,
   findNode,
   nodeData,
+  performMaintenance,
   projectNumber,
-  restartNode,
+  simulateMaintenance,
   startNode,
   stopNode,
   updateNode,
   workerHostName,
 } from '../world/nodes.ts';
-import { beginOperation, operationReply } from '../world/operations.ts';
-import { createQueued, deleteQueued, findQueued, queuedData, resetQueued } from '../world/queued-resources.ts';
-import type { NodeRecord, OperationRecord } from '../world/records.ts';
+import { operationReply } from '../world/operations.ts';
+import {
+  createQueued,
+  deleteQueued,
+  findQueued,
+  maintainQueued,
+  maintenanceOf,
+  queuedData,
+  resetQueued,
+} from '../world/queued-resources.ts';
+import type { NodeRecord, OperationRecord, QueuedRecord } from '../world/records.ts';
+import { reservationData } from '../world/reservations.ts';
+import { isSilent } from '../world/temper.ts';
 import type { World } from '../world/world.ts';
 
 export interface Call {
@@ -151,7 +165,7 @@ const methods: Readonly<Record<string, Method>> = {
     versions: both,
     query: page,
     answer: (world, target, call, writing) =>
-      listReply('nodes', inZone(world, world.nodes.values(), target), byName, call, (node) =>
+      zonedReply('nodes', world, world.nodes.values(), target, call, (node) =>
         encode(nodeMessage, nodeData(node), writing),
       ),
   },
@@ -191,8 +205,16 @@ const methods: Readonly<Record<string, Method>> = {
   },
   'POST nodes/id:start': nodeVerb((world, node, call) => startNode(world, call.version, node)),
   'POST nodes/id:stop': nodeVerb((world, node, call) => stopNode(world, call.version, node)),
-  'POST nodes/id:simulateMaintenanceEvent': { ...nodeVerb(maintain), versions: alpha },
-  'POST nodes/id:performMaintenance': { ...nodeVerb(maintain), versions: alpha },
+  'POST nodes/id:simulateMaintenanceEvent': {
+    ...nodeVerb((world, node, call, asked) =>
+      simulateMaintenance(world, call.version, node, (asked['workerIds'] ?? []) as string[]),
+    ),
+    versions: alpha,
+  },
+  'POST nodes/id:performMaintenance': {
+    ...nodeVerb((world, node, call) => performMaintenance(world, call.version, node)),
+    versions: alpha,
+  },
   'POST nodes/id:getGuestAttributes': {
     versions: both,
     answer(world, target, call) {
@@ -208,15 +230,14 @@ const methods: Readonly<Record<string, Method>> = {
     versions: both,
     query: page,
     answer: (world, target, call, writing) =>
-      listReply('queuedResources', inZone(world, world.queued.values(), target), byName, call, (queued) =>
+      zonedReply('queuedResources', world, world.queued.values(), target, call, (queued) =>
         encode(queuedMessage, queuedData(queued), writing),
       ),
   },
   'GET queuedResources/id': {
     versions: both,
     answer(world, target, _call, writing) {
-      checkZone(world, target.zone);
-      return encode(queuedMessage, queuedData(findQueued(world, target.name)), writing);
+      return encode(queuedMessage, queuedData(queuedAsked(world, target)), writing);
     },
   },
   'POST queuedResources': {
@@ -235,9 +256,8 @@ const methods: Readonly<Record<string, Method>> = {
     changes: true,
     answer: (world, target, call, writing) =>
       once(world, target, call, writing, () => {
-        checkZone(world, target.zone);
         const force = call.query['force']?.toLowerCase() === 'true';
-        return deleteQueued(world, call.version, findQueued(world, target.name), force);
+        return deleteQueued(world, call.version, queuedAsked(world, target), force);
       }),
   },
   'POST queuedResources/id:reset': {
@@ -245,22 +265,41 @@ const methods: Readonly<Record<string, Method>> = {
     changes: true,
     answer(world, target, call, writing) {
       decode(emptyRequest, call.body ?? {}, call.version, '');
-      return operationReply(resetQueued(world, call.version, findQueued(world, target.name)), writing);
+      return operationReply(resetQueued(world, call.version, queuedAsked(world, target)), writing);
+    },
+  },
+  'GET queuedResources/id:getMaintenanceInfo': {
+    versions: alpha,
+    answer: (world, target, _call, writing) =>
+      encode(maintenanceInfo, maintenanceOf(world, queuedAsked(world, target)), writing),
+  },
+  'POST queuedResources/id:performMaintenanceQueuedResource': {
+    versions: alpha,
+    changes: true,
+    answer(world, target, call, writing) {
+      const asked = decode(nodeNamesRequest, call.body ?? {}, call.version, '');
+      const queued = queuedAsked(world, target);
+      const names = (asked['nodeNames'] ?? []) as string[];
+      return operationReply(maintainQueued(world, call.version, queued, names), writing);
     },
   },
   'GET reservations': {
     versions: alpha,
     query: page,
-    answer: (world, target, call) => {
-      zonesAsked(world, target);
-      return listReply('reservations', [] as Data[], byName, call);
-    },
+    answer: (world, target, call, writing) =>
+      listReply(
+        'reservations',
+        reservationData(world, target.project, zonesAsked(world, target)),
+        byName,
+        call,
+        (reservation) => encode(reservationMessage, reservation, writing),
+      ),
   },
   'GET operations': {
     versions: both,
     query: [...page, 'filter', 'returnPartialSuccess'],
     answer: (world, target, call, writing) =>
-      listReply('operations', inZone(world, world.operations.values(), target), byName, call, (operation) =>
+      zonedReply('operations', world, world.operations.values(), target, call, (operation) =>
         operationReply(operation, writing),
       ),
   },
@@ -272,8 +311,7 @@ const methods: Readonly<Record<string, Method>> = {
     versions: both,
     changes: true,
     answer(world, target) {
-      const operation = operationAsked(world, target);
-      if (operation.endTime === null) world.operations.put(operation.name, { ...operation, cancelRequested: true });
+      cancelOperation(world, operationAsked(world, target));
       return {};
     },
   },
@@ -361,22 +399,15 @@ function unknownParameter(name: string): CloudError {
   );
 }
 
-function nodeVerb(act: (world: World, node: NodeRecord, call: Call) => OperationRecord): Method {
+function nodeVerb(act: (world: World, node: NodeRecord, call: Call, asked: Data) => OperationRecord): Method {
   return {
     versions: both,
     changes: true,
     answer(world, target, call, writing) {
-      decode(workersRequest, call.body ?? {}, call.version, '');
-      return operationReply(act(world, nodeAsked(world, target), call), writing);
+      const asked = decode(workersRequest, call.body ?? {}, call.version, '');
+      return operationReply(act(world, nodeAsked(world, target), call, asked), writing);
     },
   };
-}
-
-function maintain(world: World, node: NodeRecord, call: Call): OperationRecord {
-  if (node.state !== 'READY') throw texts.wrongState('maintenance', node.state, world.eid());
-  const operation = beginOperation(world, { ...node, version: call.version, target: node.name, verb: 'update' });
-  restartNode(world, node, 'maintenance', operation.name);
-  return operation;
 }
 
 /** Answers a repeated `requestId` with the operation that the first one began. */
@@ -396,6 +427,11 @@ function nodeAsked(world: World, target: Target): NodeRecord {
   return findNode(world, target.name);
 }
 
+function queuedAsked(world: World, target: Target): QueuedRecord {
+  checkZone(world, target.zone);
+  return findQueued(world, target.name);
+}
+
 function operationAsked(world: World, target: Target): OperationRecord {
   const operation = world.operations.get(target.name);
   if (operation === undefined) throw texts.notFound(target.name);
@@ -408,13 +444,25 @@ function zonesAsked(world: World, target: Target): readonly string[] {
   return [target.zone];
 }
 
-function inZone<T extends { readonly project: string; readonly zone: string }>(
+/** The records of the asked zones. Of all zones (`-`), those that do not answer now are named instead of searched. */
+function zonedReply<T extends { readonly name: string; readonly project: string; readonly zone: string }>(
+  field: string,
   world: World,
   records: readonly T[],
   target: Target,
-): T[] {
+  call: Call,
+  write: (record: T) => Data,
+): Data {
   const asked = zonesAsked(world, target);
-  return records.filter((record) => record.project === target.project && asked.includes(record.zone));
+  const silent = target.zone === '-' ? asked.filter((zone) => isSilent(world, zone)) : [];
+  const found = records.filter(
+    (record) => record.project === target.project && asked.includes(record.zone) && !silent.includes(record.zone),
+  );
+  const unreachable = silent.map((zone) => `projects/${target.project}/locations/${zone}`);
+  return {
+    ...listReply(field, found, byName, call, write),
+    ...(unreachable.length === 0 ? {} : { unreachable }),
+  };
 }
 
 function listReply<T>(

@@ -5,6 +5,7 @@
 
 /** gRPC numbers, their names, and the HTTP status that Google's front end makes of each. */
 const codes = {
+  CANCELLED: [1, 499],
   INVALID_ARGUMENT: [3, 400],
   NOT_FOUND: [5, 404],
   ALREADY_EXISTS: [6, 409],
@@ -12,6 +13,7 @@ const codes = {
   RESOURCE_EXHAUSTED: [8, 429],
   FAILED_PRECONDITION: [9, 400],
   ABORTED: [10, 409],
+  CONDITION_NOT_MET: [9, 412],
   UNIMPLEMENTED: [12, 501],
   INTERNAL: [13, 500],
   UNAVAILABLE: [14, 503],
@@ -134,6 +136,30 @@ export const texts = {
 
   queuedQuota: (name: string, limit: number, region: string) =>
     new CloudError('RESOURCE_EXHAUSTED', `Quota '${name}' exhausted. Limit ${String(limit)} in region ${region}`),
+
+  reservationExhausted: (eid: string) =>
+    new CloudError(
+      'FAILED_PRECONDITION',
+      `Insufficient reserved capacity. Contact customer support to increase your reservation. ${eid}`,
+    ),
+
+  addressQuota: (limit: number) => new CloudError('RESOURCE_EXHAUSTED', `IN_USE_ADDRESSES limit (${String(limit)})`),
+
+  requestQuota: (limit: number) =>
+    new CloudError(
+      'RESOURCE_EXHAUSTED',
+      `Quota exceeded for quota metric 'Maximum number of CreateNode requests per minute' of service ` +
+        `'tpu.googleapis.com'. Limit: ${String(limit)}.`,
+    ),
+
+  flexNotOffered: (type: string, zone: string) =>
+    new CloudError(
+      'INVALID_ARGUMENT',
+      `FLEX_START provisioning model is not supported for accelerator type "${type}" in location "${zone}"`,
+    ),
+
+  noMaintenance: (name: string, eid: string) =>
+    new CloudError('FAILED_PRECONDITION', `There is no upcoming maintenance of '${name}' to perform. ${eid}`),
 
   zoneForbidden: (project: string, zone: string) =>
     new CloudError('PERMISSION_DENIED', `Permission denied on 'locations/${zone}' (or it may not exist).`, [

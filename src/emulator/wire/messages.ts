@@ -182,6 +182,18 @@ const networkConfig: Message = {
   },
 };
 
+const upcomingMaintenance: Message = {
+  name: 'UpcomingMaintenance',
+  fields: {
+    type: choice(maintenanceType),
+    canReschedule: bool,
+    windowStartTime: string,
+    windowEndTime: string,
+    latestWindowStartTime: string,
+    maintenanceStatus: choice(maintenanceStatus),
+  },
+};
+
 export const node: Message = {
   name: 'Node',
   fields: {
@@ -233,17 +245,7 @@ export const node: Message = {
     acceleratorConfig: one(acceleratorConfig),
     queuedResource: string,
     multisliceNode: bool,
-    upcomingMaintenance: one({
-      name: 'UpcomingMaintenance',
-      fields: {
-        type: choice(maintenanceType),
-        canReschedule: bool,
-        windowStartTime: string,
-        windowEndTime: string,
-        latestWindowStartTime: string,
-        maintenanceStatus: choice(maintenanceStatus),
-      },
-    }),
+    upcomingMaintenance: one(upcomingMaintenance),
     bootDiskConfig: one({
       name: 'BootDiskConfig',
       fields: {
@@ -257,6 +259,45 @@ export const node: Message = {
       },
     }),
     autocheckpointEnabled: alpha(bool),
+  },
+};
+
+const reservationState: EnumTable = {
+  name: 'google.cloud.tpu.v2alpha1.Reservation.State',
+  numbers: {
+    STATE_UNSPECIFIED: 0,
+    APPROVED: 1,
+    PROVISIONING: 2,
+    ACTIVE: 3,
+    DEPROVISIONING: 4,
+    EXPIRED: 5,
+    FAILED: 6,
+  },
+};
+
+const capacityUnits: EnumTable = {
+  name: 'google.cloud.tpu.v2alpha1.Reservation.Standard.CapacityUnits',
+  numbers: { CAPACITY_UNITS_UNSPECIFIED: 0, CORES: 1, CHIPS: 2 },
+};
+
+const interval: Message = { name: 'Interval', fields: { startTime: timestamp, endTime: timestamp } };
+
+/** A reservation, which only v2alpha1 shows. */
+export const reservation: Message = {
+  name: 'Reservation',
+  fields: {
+    name: string,
+    state: choice(reservationState),
+    standard: one({
+      name: 'Standard',
+      fields: {
+        size: { kind: 'int32' },
+        capacityUnits: choice(capacityUnits),
+        resourceType: string,
+        interval: one(interval),
+        usage: one({ name: 'Usage', fields: { total: int64 } }),
+      },
+    }),
   },
 };
 
@@ -307,7 +348,7 @@ export const queuedResource: Message = {
         validUntilTime: timestamp,
         validAfterDuration: { kind: 'duration' },
         validAfterTime: timestamp,
-        validInterval: one({ name: 'Interval', fields: { startTime: timestamp, endTime: timestamp } }),
+        validInterval: one(interval),
       },
     }),
     state: one({
@@ -340,5 +381,20 @@ export const guestAttributesRequest: Message = {
 };
 
 export const workersRequest: Message = { name: 'SimulateMaintenanceEventRequest', fields: { workerIds: strings } };
+
+export const maintenanceInfo: Message = {
+  name: 'GetMaintenanceInfoResponse',
+  fields: {
+    nodeUpcomingMaintenances: many({
+      name: 'NodeUpcomingMaintenanceInfo',
+      fields: { nodeName: string, nodeUid: int64, upcomingMaintenance: one(upcomingMaintenance) },
+    }),
+  },
+};
+
+export const nodeNamesRequest: Message = {
+  name: 'PerformMaintenanceQueuedResourceRequest',
+  fields: { nodeNames: strings },
+};
 
 export const emptyRequest: Message = empty;

@@ -2,8 +2,9 @@
 
 import { failOperation, finishOperation } from './operations.ts';
 import { nodeFailed, nodeReady, preemptNode } from './node-life.ts';
-import { changeNode, endTrouble, nodeData } from './nodes.ts';
-import { queuedAccepted, queuedGone, queuedLook, queuedReset, queuedSettled } from './queued-resources.ts';
+import { changeNode, endTrouble, nodeData, restartNode } from './nodes.ts';
+import { queuedAccepted, queuedGone, queuedLook, queuedOver, queuedReset, queuedSettled } from './queued-resources.ts';
+import { rehearse } from './rehearsal.ts';
 import type { Happening, NodeRecord, OperationRecord, QueuedRecord } from './records.ts';
 import type { World } from './world.ts';
 
@@ -34,7 +35,7 @@ export function happen(world: World, what: Happening): void {
     case 'node-back':
       return withNode(world, what, (node) => {
         if (node.state !== 'REPAIRING' && node.state !== 'RESTARTING') return;
-        const back = changeNode(world, node, { state: 'READY', health: 'HEALTHY' });
+        const back = changeNode(world, node, { state: 'READY', health: 'HEALTHY', maintenance: null });
         if (back !== undefined) finishOperation(world, what.operation, { kind: 'Node', data: nodeData(back) });
       });
     case 'node-gone': {
@@ -60,6 +61,18 @@ export function happen(world: World, what: Happening): void {
       return withQueued(world, what, (queued) => queuedSettled(world, queued, what.error));
     case 'queued-gone':
       return withQueued(world, what, (queued) => queuedGone(world, queued, what.operation));
+    case 'queued-over':
+      return withQueued(world, what, (queued) => queuedOver(world, queued));
+    case 'node-maintained':
+      return withNode(world, what, (node) => {
+        // What was performed earlier, or announced anew for later, is not done twice.
+        const { maintenance } = node;
+        if (maintenance?.status !== 'PENDING' || maintenance.from !== what.from) return;
+        if (node.state === 'READY') restartNode(world, node, 'maintenance', null);
+        else changeNode(world, node, { maintenance: null });
+      });
+    case 'rehearsal':
+      return rehearse(world, what);
     case 'queued-reset':
       return withQueued(world, what, (queued) => queuedReset(world, queued, what.operation));
   }

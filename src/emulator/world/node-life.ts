@@ -2,10 +2,10 @@
 
 import { texts } from '../wire/errors.ts';
 import type { ApiVersion, Data } from '../wire/messages.ts';
-import { changeNode, isLiving, nodeData, placeOfNode, removeNode, takes } from './nodes.ts';
+import { changeNode, nodeData, placeOfNode, removeNode, takes } from './nodes.ts';
 import { beginOperation, failOperation, finishOperation } from './operations.ts';
 import { nodeOfQueuedFailed, nodeOfQueuedReady, suspendQueued } from './queued-resources.ts';
-import type { NodeRecord, OperationRecord } from './records.ts';
+import { isLiving, type NodeRecord, type OperationRecord } from './records.ts';
 import { lookEvery, strikes, useUp } from './temper.ts';
 import type { World } from './world.ts';
 
@@ -57,4 +57,17 @@ export function nodeFailed(world: World, node: NodeRecord, error: NonNullable<Op
   world.log(`${node.name} could not be made: ${error.message}`);
   if (node.queuedResource !== null) nodeOfQueuedFailed(world, node.queuedResource, error);
   else world.nodes.remove(node.name);
+}
+
+/**
+ * `:cancel`, which promises nothing: the creation of a node ends and leaves none; anything else goes on, and its operation
+ * says that this was asked.
+ */
+export function cancelOperation(world: World, operation: OperationRecord): void {
+  if (operation.endTime !== null) return;
+  world.operations.put(operation.name, { ...operation, cancelRequested: true });
+  const node = world.nodes.get(operation.target);
+  if (operation.verb !== 'create' || node?.operation !== operation.name) return;
+  failOperation(world, operation.name, { code: 1, message: 'The operation was cancelled.' });
+  removeNode(world, node, null);
 }

@@ -1,16 +1,18 @@
 // Nodes: what is asked, what is answered, and how they live and end. States and rules: facts/cloud-tpu.md section 3.
 
 import type { Duration } from '../../core/time.ts';
-import { type Accelerator, acceleratorByShape, acceleratorByType, quotaName } from '../catalogue/accelerators.ts';
+import { type Accelerator, acceleratorByShape, acceleratorByType } from '../catalogue/accelerators.ts';
 import { acceleratorsIn, regionOf, zones } from '../catalogue/zones.ts';
 import { newHostKey } from '../hosts/keys.ts';
 import { badField, texts } from '../wire/errors.ts';
 import { camelCase } from '../wire/decode.ts';
 import { timestampText } from '../wire/encode.ts';
 import { type ApiVersion, type Data, messageOf, textOf } from '../wire/messages.ts';
+import { noteState } from './bill.ts';
 import { beginOperation, failOperation } from './operations.ts';
-import type { HostTrouble, NodeRecord, NodeState, OperationRecord, WorkerRecord } from './records.ts';
-import { type Place, placeOf, type Pricing, slowness, strikes } from './temper.ts';
+import type { HostTrouble, NodeRecord, OperationRecord, WorkerRecord } from './records.ts';
+import { addressesExceeded, provisioningFailure, quotaExceeded, rateExceeded } from './limits.ts';
+import { type Place, placeOf, pricingOf, slowness } from './temper.ts';
 import type { World } from './world.ts';
 
 /** How long things take in Google's cloud, in milliseconds: facts/cloud-tpu.md section 16. */
@@ -30,13 +32,9 @@ export function takes(world: World, what: keyof typeof times): Duration {
   return world.pace(atLeast, atMost);
 }
 
-/** States in which a node has machines that could be taken away. */
-const livingStates: readonly NodeState[] = ['CREATING', 'READY', 'RESTARTING', 'REPAIRING', 'STARTING'];
+export { pricingOf };
 
-export function isLiving(node: NodeRecord): boolean {
-  return livingStates.includes(node.state);
-}
-
+/** Where something is asked for, and through which version of the API. */
 export interface Asked {
   readonly version: ApiVersion;
   readonly project: string;
@@ -105,13 +103,15 @@ function acceleratorAsked(world: World, zone: string, asked: Data): Accelerator 
   }
   const shape = [textOf(config, 'type'), textOf(config, 'topology')] as const;
   const found = type === '' ? acceleratorByShape(...shape) : acceleratorByType(type);
-  if (found === undefined || !acceleratorsIn(zone).includes(found)) {
+  if (found === undefined || !acceleratorsIn(zone).some((offered) => offered.type === found.type)) {
     throw texts.typeNotInZone(type || shape.join(' '), zone, world.eid());
   }
-  if (type !== '' && config && (shape[0] !== found.kind || shape[1] !== found.topology)) {
+  if (type === '' || !config) return found;
+  const shaped = acceleratorByShape(...shape);
+  if (shaped?.type !== found.type) {
     throw texts.badRequest('accelerator_type and accelerator_config do not agree.', world.eid());
   }
-  return found;
+  return shaped;
 }
 
 export function checkZone(world: World, zone: string): void {
@@ -152,91 +152,28 @@ export function nodeName(where: Asked, nodeId: string): string {
   return `projects/${where.project}/locations/${where.zone}/nodes/${nodeId}`;
 }
 
-export function pricingOf(node: Data): Pricing {
-  const scheduling = messageOf(node, 'schedulingConfig');
-  if (scheduling['spot'] === true || scheduling['preemptible'] === true) return 'spot';
-  return scheduling['reserved'] === true ? 'reserved' : 'ondemand';
-}
-
 /** POST nodes: the operation that creates it. Most failures arrive in the operation, later. */
 export function createNode(world: World, where: Asked, nodeId: string | undefined, body: Data): OperationRecord {
   checkNodeId(nodeId);
   const name = nodeName(where, nodeId);
   const { type, asked } = completeNode(world, where, body);
   if (world.nodes.get(name) !== undefined) throw texts.alreadyExists(name);
-  const place = placeOf(where.zone, type, asked, pricingOf(asked), [name]);
-  const over = quotaExceeded(world, where.project, place, 1);
+  const place = placeOf(where, type, asked, [name]);
+  const soon = rateExceeded(world, place);
+  if (soon !== undefined) throw soon;
+  const over = quotaExceeded(world, place, 1);
   if (over !== undefined) throw texts.nodeQuota(over.name, over.limit, regionOf(where.zone));
+  const refusal = provisioningFailure(world, place, asked, 1) ?? addressesExceeded(world, place, asked, 1);
 
   const operation = beginOperation(world, { ...where, target: name, verb: 'create' });
   const node = addNode(world, where, { nodeId, type, asked, queuedResource: null, multislice: false });
   world.nodes.put(name, { ...node, operation: operation.name });
-  const refusal = provisioningFailure(world, place, 1);
   if (refusal === undefined) {
     world.later(takes(world, 'create') * slowness(world, place), { kind: 'node-ready', name, id: node.id });
   } else {
     world.later(takes(world, 'stockout'), { kind: 'node-failed', name, id: node.id, error: refusal.rpc() });
   }
   return operation;
-}
-
-/** Why that many nodes cannot be made there now: a `fail`, a `stockout`, or a zone that is full. */
-export function provisioningFailure(
-  world: World,
-  place: Place,
-  nodeCount: number,
-): ReturnType<typeof texts.noCapacity> | undefined {
-  if (strikes(world, 'stockout', place) !== undefined) return texts.noCapacity(place.zone, world.eid());
-  const wanted = (acceleratorByType(place.type)?.chips ?? 0) * nodeCount;
-  const { limit, used } = capacityAt(world, place);
-  return used + wanted > limit ? texts.noCapacity(place.zone, world.eid()) : undefined;
-}
-
-/** Chips of one generation that a zone has when nobody said otherwise. */
-const chipsPerZone = 16_384;
-
-function capacityAt(world: World, place: Place): { limit: number; used: number } {
-  const said = strikes(world, 'capacity', place);
-  let used = 0;
-  for (const node of world.nodes.values()) {
-    const accelerator = acceleratorByType(node.type);
-    const holds = isLiving(node) || node.state === 'STOPPING' || node.state === 'DELETING';
-    if (holds && node.zone === place.zone && accelerator?.generation === place.generation) used += accelerator.chips;
-  }
-  return { limit: said === undefined ? chipsPerZone : Number(said.options['chips']), used };
-}
-
-/**
- * The quota that this request would exceed. Counted is what was not deleted: preempted nodes and suspended or failed
- * queued resources too.
- */
-export function quotaExceeded(
-  world: World,
-  project: string,
-  place: Place,
-  nodeCount: number,
-): { readonly name: string; readonly limit: number } | undefined {
-  const condition = strikes(world, 'quota', place);
-  if (condition === undefined) return undefined;
-  const limit = Number(condition.options['limit'] ?? 0);
-  const region = regionOf(place.zone);
-  const counts = (zone: string, type: string, pricing: Pricing): number => {
-    const accelerator = acceleratorByType(type);
-    const same = regionOf(zone) === region && pricing === place.pricing;
-    return accelerator?.generation === place.generation && same ? accelerator.quotaUnits : 0;
-  };
-  let used = 0;
-  for (const node of world.nodes.values()) {
-    if (node.project === project && node.queuedResource === null)
-      used += counts(node.zone, node.type, pricingOf(node.asked));
-  }
-  for (const queued of world.queued.values()) {
-    if (queued.project !== project) continue;
-    for (const { node } of queued.nodes) used += counts(queued.zone, String(node['acceleratorType']), pricingOf(node));
-  }
-  const wanted = (acceleratorByType(place.type)?.quotaUnits ?? 0) * nodeCount;
-  if (used + wanted <= limit) return undefined;
-  return { name: quotaName(place.generation, place.pricing === 'spot', false), limit };
 }
 
 /** Puts a node into the world, CREATING. The caller puts what follows on the agenda. */
@@ -305,7 +242,10 @@ export function changeNode(world: World, node: NodeRecord, change: Partial<NodeR
   if (current === undefined || current.id !== node.id) return undefined;
   const next = { ...current, ...change };
   world.nodes.put(next.name, next);
-  if (change.state !== undefined && change.state !== current.state) world.log(`${next.name} is ${next.state}`);
+  if (next.state !== current.state) {
+    noteState(world, current, next);
+    world.log(`${next.name} is ${next.state}`);
+  }
   return next;
 }
 
@@ -372,7 +312,7 @@ export function startNode(world: World, version: ApiVersion, node: NodeRecord): 
   if (node.state !== 'STOPPED') throw texts.wrongState('start', node.state, world.eid());
   const operation = beginOperation(world, { ...node, version, target: node.name, verb: 'start' });
   const place = placeOfNode(node);
-  const refusal = provisioningFailure(world, place, 1);
+  const refusal = provisioningFailure(world, place, node.asked, 1);
   if (refusal !== undefined) {
     world.later(takes(world, 'stockout'), {
       kind: 'operation-failed',
@@ -405,7 +345,7 @@ function checkStoppable(world: World, node: NodeRecord, verb: string): void {
 }
 
 export function placeOfNode(node: NodeRecord): Place {
-  return placeOf(node.zone, node.type, node.asked, pricingOf(node.asked), [node.name, node.queuedResource]);
+  return placeOf(node, node.type, node.asked, [node.name, node.queuedResource]);
 }
 
 /** Maintenance or a reset: every machine goes down and comes up again with its disk. */
@@ -415,12 +355,73 @@ export function restartNode(
   why: 'maintenance' | 'reset',
   operation: string | null,
 ): void {
+  const length = takes(world, why);
+  const now = world.now();
+  const announced = node.maintenance?.type ?? 'UNSCHEDULED';
   changeNode(world, node, {
+    ...(why === 'maintenance'
+      ? { maintenance: { type: announced, from: now, to: now + length, status: 'ONGOING' } as const }
+      : {}),
     state: why === 'maintenance' ? 'REPAIRING' : 'RESTARTING',
     health: why === 'maintenance' ? 'UNHEALTHY_MAINTENANCE' : node.health,
     workers: node.workers.map((worker) => ({ ...worker, boot: worker.boot + 1, ...soundHost })),
   });
-  world.later(takes(world, why), { kind: 'node-back', name: node.name, id: node.id, operation });
+  world.later(length, { kind: 'node-back', name: node.name, id: node.id, operation });
+}
+
+/** The window that Google keeps free for maintenance that it announced, in milliseconds of its own time. */
+const windowLength = 4 * 3_600_000;
+
+/** Announces maintenance that begins so many milliseconds from now, unless somebody performs it before. */
+export function announceMaintenance(world: World, node: NodeRecord, notice: Duration): void {
+  const from = world.now() + notice;
+  const to = from + Math.round(windowLength / world.speed);
+  changeNode(world, node, { maintenance: { type: 'SCHEDULED', from, to, status: 'PENDING' } });
+  world.later(notice, { kind: 'node-maintained', name: node.name, id: node.id, from });
+}
+
+/** `:performMaintenance`: what was announced is done now. */
+export function performMaintenance(world: World, version: ApiVersion, node: NodeRecord): OperationRecord {
+  checkMaintainable(world, node);
+  const operation = beginOperation(world, { ...node, version, target: node.name, verb: 'update' });
+  restartNode(world, node, 'maintenance', operation.name);
+  return operation;
+}
+
+/** Throws CloudError unless maintenance of the node was announced and has not begun. */
+export function checkMaintainable(world: World, node: NodeRecord): void {
+  if (node.state !== 'READY') throw texts.wrongState('maintenance', node.state, world.eid());
+  if (node.maintenance?.status !== 'PENDING') throw texts.noMaintenance(node.name, world.eid());
+}
+
+/** `:simulateMaintenanceEvent`: as if a machine under it had failed. A slice goes down as a whole. */
+export function simulateMaintenance(
+  world: World,
+  version: ApiVersion,
+  node: NodeRecord,
+  workerIds: readonly string[],
+): OperationRecord {
+  for (const id of workerIds) {
+    if (node.workers[Number(id)] === undefined) throw texts.badRequest(`There is no worker '${id}'.`, world.eid());
+  }
+  if (node.state !== 'READY') throw texts.wrongState('maintenance', node.state, world.eid());
+  const operation = beginOperation(world, { ...node, version, target: node.name, verb: 'update' });
+  restartNode(world, node, 'maintenance', operation.name);
+  return operation;
+}
+
+/** The maintenance as a message; null when there is none. Until it begins, the user may have it earlier. */
+export function maintenanceData(node: NodeRecord): Data | null {
+  const { maintenance } = node;
+  if (maintenance === undefined || maintenance === null) return null;
+  return {
+    type: maintenance.type,
+    canReschedule: maintenance.type === 'SCHEDULED' && maintenance.status === 'PENDING',
+    windowStartTime: timestampText(maintenance.from),
+    windowEndTime: timestampText(maintenance.to),
+    latestWindowStartTime: timestampText(maintenance.from),
+    maintenanceStatus: maintenance.status,
+  };
 }
 
 /** A worker with which nothing is the matter. A boot makes it so: the disk is emptied by whoever repairs the machine. */
@@ -460,6 +461,7 @@ export function nodeData(node: NodeRecord): Data {
     apiVersion: node.version === 'v2alpha1' ? 'V2_ALPHA1' : 'V2',
     queuedResource: node.queuedResource,
     multisliceNode: node.multislice,
+    upcomingMaintenance: maintenanceData(node),
     networkEndpoints: hasAddresses
       ? node.workers.map((worker) => ({
           ipAddress: worker.address,
@@ -468,6 +470,12 @@ export function nodeData(node: NodeRecord): Data {
         }))
       : [],
   };
+}
+
+/** The `ssh-keys` that count on a node's workers: those of its own metadata and those of its project. */
+export function sshKeysOf(world: World, node: NodeRecord): string {
+  const ofProject = world.projects.get(node.project)?.items.find(({ key }) => key === 'ssh-keys')?.value ?? '';
+  return `${textOf(messageOf(node.asked, 'metadata'), 'ssh-keys')}\n${ofProject}`;
 }
 
 /** `t1v-n-<8 hex>-w-<i>`, the name that a worker gives itself. */

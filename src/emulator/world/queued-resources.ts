@@ -1,6 +1,7 @@
 // Queued resources: requests that wait for capacity, and what becomes of them. Facts: cloud-tpu.md section 4.
 
 import type { Duration, Instant } from '../../core/time.ts';
+import type { Generation } from '../catalogue/accelerators.ts';
 import { regionOf } from '../catalogue/zones.ts';
 import { badField, type RpcStatus, texts } from '../wire/errors.ts';
 import { durationMs, timestampText } from '../wire/encode.ts';
@@ -9,16 +10,16 @@ import {
   addNode,
   type Asked,
   changeNode,
+  checkMaintainable,
   checkNodeId,
   completeNode,
+  maintenanceData,
   nodeName,
-  pricingOf,
-  provisioningFailure,
-  quotaExceeded,
   removeNode,
   restartNode,
   takes,
 } from './nodes.ts';
+import { addressesExceeded, provisioningFailure, quotaExceeded, rateExceeded } from './limits.ts';
 import { beginOperation, finishOperation } from './operations.ts';
 import type { NodeRecord, OperationRecord, QueuedRecord, QueuedState } from './records.ts';
 import { lookEvery, type Place, placeOf, slowness, strikes } from './temper.ts';
@@ -46,16 +47,24 @@ export function createQueued(world: World, where: Asked, queuedId: string | unde
   const name = queuedName(where, queuedId);
   const tiers = ['spot', 'guaranteed', 'bestEffort'].filter((tier) => body[tier] !== undefined);
   if (tiers.length > 1) throw badField('tier', `Only one of the tiers ${tiers.join(', ')} may be set.`);
+  checkRunDuration(body);
   const nodes = nodesAsked(world, where, queuedId, body);
   if (world.queued.get(name) !== undefined) throw texts.alreadyExists(name);
   for (const { nodeId } of nodes) {
     if (world.nodes.get(nodeName(where, nodeId)) !== undefined) throw texts.alreadyExists(nodeName(where, nodeId));
   }
   const place = placeOfRequest(where, name, nodes);
-  const over = quotaExceeded(world, where.project, place, nodes.length);
+  const soon = rateExceeded(world, place);
+  if (soon !== undefined) throw soon;
+  const over = quotaExceeded(world, place, nodes.length);
   if (over !== undefined) throw texts.queuedQuota(over.name, over.limit, regionOf(where.zone));
 
   const operation = beginOperation(world, { ...where, target: name, verb: 'create' });
+  if (body['provisioningModel'] === 'FLEX_START' && !flexGenerations.includes(place.generation)) {
+    const error = texts.flexNotOffered(place.type, where.zone).rpc();
+    world.later(queuedTakes(world, 'refuse'), { kind: 'operation-failed', operation: operation.name, error });
+    return operation;
+  }
   const { state: _state, name: _name, createTime: _createTime, tpu: _tpu, ...asked } = body;
   const queued: QueuedRecord = {
     ...where,
@@ -81,6 +90,22 @@ export function createQueued(world: World, where: Asked, queuedId: string | unde
   return operation;
 }
 
+/** Where flex-start is sold: the generations that its documents name. */
+const flexGenerations: readonly Generation[] = ['v5e', 'v5p', 'v6e'];
+const runLongest = 7 * 24 * 3_600_000;
+
+/** flex-start is for a limited time, of seven days at most. Throws CloudError. */
+function checkRunDuration(body: Data): void {
+  const length = textOf(messageOf(body, 'runDuration'), 'maxRunDuration');
+  if (body['provisioningModel'] === 'FLEX_START' && length === '') {
+    throw badField('queued_resource.run_duration', 'FLEX_START needs a run_duration.max_run_duration.');
+  }
+  if (length !== '' && durationMs(length) > runLongest) {
+    throw badField('queued_resource.run_duration', 'The max_run_duration must be at most 604800s.');
+  }
+}
+
+/** The full name of a queued resource. */
 export function queuedName(where: Asked, queuedId: string): string {
   return `projects/${where.project}/locations/${where.zone}/queuedResources/${queuedId}`;
 }
@@ -98,22 +123,26 @@ function nodesAsked(world: World, where: Asked, queuedId: string, body: Data): {
         `The parent of a node, '${asked}', must be that of the queued resource, '${parent}'.`,
       );
     }
-    const tier: Data =
-      body['spot'] !== undefined || body['provisioningModel'] === 'SPOT'
-        ? { spot: true }
-        : body['bestEffort'] !== undefined
-          ? { preemptible: true }
-          : messageOf(body, 'guaranteed')['reserved'] === true || body['reservationName'] !== undefined
-            ? { reserved: true }
-            : {};
     const given = messageOf(spec, 'node');
-    const scheduling = { ...(given['schedulingConfig'] as Data | undefined), ...tier };
+    const scheduling = { ...(given['schedulingConfig'] as Data | undefined), ...tierOf(body) };
     const complete = completeNode(world, where, { ...given, schedulingConfig: scheduling });
     return nodeIds(spec, queuedId).map((nodeId) => {
       checkNodeId(nodeId);
       return { nodeId, node: complete.asked };
     });
   });
+}
+
+/** How the whole is paid for, in the words of a node. */
+function tierOf(body: Data): Data {
+  if (body['spot'] !== undefined || body['provisioningModel'] === 'SPOT') return { spot: true };
+  if (body['bestEffort'] !== undefined) return { preemptible: true };
+  const reservationName = textOf(body, 'reservationName');
+  const isReserved =
+    messageOf(body, 'guaranteed')['reserved'] === true ||
+    reservationName !== '' ||
+    body['provisioningModel'] === 'RESERVATION_BOUND';
+  return isReserved ? { reserved: true, reservationName } : {};
 }
 
 function nodeIds(spec: Data, queuedId: string): string[] {
@@ -143,7 +172,7 @@ function validity(now: Instant, policy: Data): { validAfter: Instant | null; val
 function placeOfRequest(where: Asked, name: string, nodes: QueuedRecord['nodes']): Place {
   const first = nodes[0];
   const node = first?.node ?? {};
-  return placeOf(where.zone, String(node['acceleratorType']), node, pricingOf(node), [
+  return placeOf(where, String(node['acceleratorType']), node, [
     name,
     ...nodes.map((each) => nodeName(where, each.nodeId)),
   ]);
@@ -199,11 +228,12 @@ export function queuedLook(world: World, queued: QueuedRecord): void {
   const waits =
     (queued.validAfter !== null && queued.validAfter > now) ||
     strikes(world, 'hold', place) !== undefined ||
-    provisioningFailure(world, place, queued.nodes.length) !== undefined;
+    provisioningFailure(world, place, queued.nodes[0]?.node ?? {}, queued.nodes.length) !== undefined;
   if (waits) {
     world.later(lookEvery(world), { kind: 'queued-look', name: queued.name, uid: queued.uid });
     return;
   }
+  const unaddressed = addressesExceeded(world, place, queued.nodes[0]?.node ?? {}, queued.nodes.length);
   changeQueued(world, queued, { state: 'PROVISIONING', initiator: 'SERVICE' });
   for (const { nodeId, node } of queued.nodes) {
     const made = addNode(world, queued, {
@@ -213,7 +243,12 @@ export function queuedLook(world: World, queued: QueuedRecord): void {
       queuedResource: queued.name,
       multislice: queued.multislice,
     });
-    world.later(takes(world, 'create') * slowness(world, place), { kind: 'node-ready', name: made.name, id: made.id });
+    const about = { name: made.name, id: made.id };
+    if (unaddressed === undefined) {
+      world.later(takes(world, 'create') * slowness(world, place), { kind: 'node-ready', ...about });
+    } else {
+      world.later(takes(world, 'stockout'), { kind: 'node-failed', ...about, error: unaddressed.rpc() });
+    }
   }
 }
 
@@ -223,8 +258,16 @@ export function nodeOfQueuedReady(world: World, name: string): void {
   if (queued === undefined || queued.state !== 'PROVISIONING') return;
   const nodes = nodesOf(world, queued);
   if (nodes.length === queued.nodes.length && nodes.every((node) => node.state === 'READY')) {
-    changeQueued(world, queued, { state: 'ACTIVE' });
+    const length = textOf(messageOf(queued.asked, 'runDuration'), 'maxRunDuration');
+    const endsAt = length === '' ? null : world.now() + durationMs(length);
+    changeQueued(world, queued, { state: 'ACTIVE', endsAt });
+    if (endsAt !== null) world.later(endsAt - world.now(), { kind: 'queued-over', name, uid: queued.uid });
   }
+}
+
+/** The time that it was asked for is over: the machines go, and it stays listed as SUSPENDED. */
+export function queuedOver(world: World, queued: QueuedRecord): void {
+  if (queued.state === 'ACTIVE') suspendQueued(world, queued.name, 'SERVICE', undefined);
 }
 
 /** One of its nodes cannot be made: SUSPENDING, then FAILED with the reason; nothing of the nodes stays. */
@@ -240,12 +283,17 @@ export function nodeOfQueuedFailed(world: World, name: string, error: RpcStatus)
  * A node of it was taken or deleted: SUSPENDING, then SUSPENDED. The node that was taken stays visible meanwhile, the
  * others go with it.
  */
-export function suspendQueued(world: World, name: string, initiator: 'USER' | 'SERVICE', lost: NodeRecord): void {
+export function suspendQueued(
+  world: World,
+  name: string,
+  initiator: 'USER' | 'SERVICE',
+  lost: NodeRecord | undefined,
+): void {
   const queued = world.queued.get(name);
   if (queued === undefined || (queued.state !== 'ACTIVE' && queued.state !== 'PROVISIONING')) return;
   changeQueued(world, queued, { state: 'SUSPENDING', initiator });
   for (const node of nodesOf(world, queued)) {
-    if (node.id !== lost.id && node.state !== 'DELETING') removeNode(world, node, null);
+    if (node.id !== lost?.id && node.state !== 'DELETING') removeNode(world, node, null);
   }
   world.later(queuedTakes(world, 'suspend'), { kind: 'queued-settled', name, uid: queued.uid, error: null });
 }
@@ -332,9 +380,46 @@ export function resetQueued(world: World, version: ApiVersion, queued: QueuedRec
   return operation;
 }
 
-/** The reset ends when all its nodes are back. */
+/** `:performMaintenanceQueuedResource`: what was announced for those nodes (without names, for all) is done now. */
+export function maintainQueued(
+  world: World,
+  version: ApiVersion,
+  queued: QueuedRecord,
+  names: readonly string[],
+): OperationRecord {
+  const all = nodesOf(world, queued);
+  const chosen = names.length === 0 ? all : names.map((name) => nodeNamed(all, name));
+  for (const node of chosen) checkMaintainable(world, node);
+  const operation = beginOperation(world, { ...queued, version, target: queued.name, verb: 'update' });
+  for (const node of chosen) restartNode(world, node, 'maintenance', null);
+  world.later(takes(world, 'maintenance'), {
+    kind: 'queued-reset',
+    name: queued.name,
+    uid: queued.uid,
+    operation: operation.name,
+  });
+  return operation;
+}
+
+function nodeNamed(nodes: readonly NodeRecord[], name: string): NodeRecord {
+  const found = nodes.find((node) => node.name === name || node.nodeId === name);
+  if (found === undefined) throw texts.notFound(name);
+  return found;
+}
+
+/** `:getMaintenanceInfo`: the nodes of it for which there is something to tell. */
+export function maintenanceOf(world: World, queued: QueuedRecord): Data {
+  return {
+    nodeUpcomingMaintenances: nodesOf(world, queued).flatMap((node) => {
+      const upcomingMaintenance = maintenanceData(node);
+      return upcomingMaintenance === null ? [] : [{ nodeName: node.name, nodeUid: node.id, upcomingMaintenance }];
+    }),
+  };
+}
+
+/** A reset or maintenance of the whole ends when all its nodes are back. */
 export function queuedReset(world: World, queued: QueuedRecord, operation: string): void {
-  if (nodesOf(world, queued).some((node) => node.state === 'RESTARTING')) {
+  if (nodesOf(world, queued).some((node) => node.state === 'RESTARTING' || node.state === 'REPAIRING')) {
     world.later(lookEvery(world), { kind: 'queued-reset', name: queued.name, uid: queued.uid, operation });
     return;
   }
@@ -355,8 +440,11 @@ const stateFields: Readonly<Record<QueuedState, string>> = {
 
 /** The queued resource as a message. */
 export function queuedData(queued: QueuedRecord): Data {
+  const { endsAt } = queued;
+  const ends = endsAt === undefined || endsAt === null ? {} : { terminationTime: timestampText(endsAt) };
   return {
     ...queued.asked,
+    ...('runDuration' in queued.asked ? { runDuration: { ...messageOf(queued.asked, 'runDuration'), ...ends } } : {}),
     name: queued.name,
     createTime: timestampText(queued.createTime),
     tpu: {

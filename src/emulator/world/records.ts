@@ -1,6 +1,6 @@
 // What the cloud remembers. Every record is a value: it is replaced, never changed in place.
 
-import type { Instant } from '../../core/time.ts';
+import type { Duration, Instant } from '../../core/time.ts';
 import type { RpcStatus } from '../wire/errors.ts';
 import type { ApiVersion, Data } from '../wire/messages.ts';
 
@@ -62,6 +62,24 @@ export interface NodeRecord {
   readonly workers: readonly WorkerRecord[];
   /** The operation that creates or starts it, until it has ended. */
   readonly operation: string | null;
+  /** The maintenance that was announced or goes on. Absent in a state that an earlier emulator wrote. */
+  readonly maintenance?: Maintenance | null;
+}
+
+/** Maintenance of a node, announced or going on. */
+export interface Maintenance {
+  readonly type: 'SCHEDULED' | 'UNSCHEDULED';
+  readonly from: Instant;
+  readonly to: Instant;
+  readonly status: 'PENDING' | 'ONGOING';
+}
+
+/** States in which a node has machines that could be taken away. */
+const livingStates: readonly NodeState[] = ['CREATING', 'READY', 'RESTARTING', 'REPAIRING', 'STARTING'];
+
+/** True while a node has machines that could be taken away. */
+export function isLiving(node: NodeRecord): boolean {
+  return livingStates.includes(node.state);
 }
 
 export type QueuedState =
@@ -92,6 +110,8 @@ export interface QueuedRecord {
   readonly error: RpcStatus | null;
   readonly validAfter: Instant | null;
   readonly validUntil: Instant | null;
+  /** When what was asked for a limited time (flex-start) is taken back; set once it is ACTIVE. */
+  readonly endsAt?: Instant | null;
 }
 
 export interface OperationRecord {
@@ -131,6 +151,16 @@ export type Happening = { readonly key: string; readonly at: Instant } & (
   | { readonly kind: 'queued-look'; readonly name: string; readonly uid: string }
   | { readonly kind: 'queued-settled'; readonly name: string; readonly uid: string; readonly error: RpcStatus | null }
   | { readonly kind: 'queued-gone'; readonly name: string; readonly uid: string; readonly operation: string }
+  | { readonly kind: 'queued-over'; readonly name: string; readonly uid: string }
+  | { readonly kind: 'node-maintained'; readonly name: string; readonly id: string; readonly from: Instant }
+  | {
+      readonly kind: 'rehearsal';
+      readonly verb: string;
+      readonly given: Readonly<Record<string, string | number | boolean>>;
+      readonly every: readonly [atLeast: Duration, atMost: Duration] | null;
+      /** From 0 to 1: how likely it is to happen when its moment comes. */
+      readonly chance: number;
+    }
   | { readonly kind: 'queued-reset'; readonly name: string; readonly uid: string; readonly operation: string }
 );
 
@@ -146,4 +176,28 @@ export interface Condition {
   readonly until: Instant | null;
   /** How many more times it strikes; null means without limit. */
   readonly remaining: number | null;
+}
+
+/** What one node has cost, kept beyond its end. */
+export interface BillRecord {
+  readonly name: string;
+  readonly id: string;
+  readonly project: string;
+  readonly zone: string;
+  readonly type: string;
+  readonly pricing: 'spot' | 'ondemand' | 'reserved';
+  /** Milliseconds here that it was READY in, up to `since`. */
+  readonly readyMs: Duration;
+  /** Since when it is READY now; null while it is not. */
+  readonly since: Instant | null;
+  /** True once it was preempted within its first minute, for which Google takes nothing. */
+  readonly free: boolean;
+}
+
+/** A project as Compute keeps it: the metadata that all its machines share. */
+export interface ProjectRecord {
+  readonly name: string;
+  readonly items: readonly { readonly key: string; readonly value: string }[];
+  /** Grows with each change; the fingerprint is made of it. */
+  readonly changes: number;
 }

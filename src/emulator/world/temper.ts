@@ -5,14 +5,23 @@
 import type { Duration } from '../../core/time.ts';
 import { acceleratorByType, type Generation, generations } from '../catalogue/accelerators.ts';
 import { zones } from '../catalogue/zones.ts';
-import type { Data } from '../wire/messages.ts';
+import { type Data, messageOf } from '../wire/messages.ts';
 import type { Condition } from './records.ts';
 import type { World } from './world.ts';
 
 export type Pricing = 'spot' | 'ondemand' | 'reserved';
 
+/** How a node is paid for, by what was asked. Preemptible capacity counts as spot. */
+export function pricingOf(node: Data): Pricing {
+  const scheduling = messageOf(node, 'schedulingConfig');
+  const model = scheduling['provisioningModel'];
+  if (scheduling['spot'] === true || scheduling['preemptible'] === true || model === 'SPOT') return 'spot';
+  return scheduling['reserved'] === true || model === 'RESERVATION_BOUND' ? 'reserved' : 'ondemand';
+}
+
 /** What a request is about, in every word that a condition may use for it. */
 export interface Place {
+  readonly project: string;
   readonly zone: string;
   readonly type: string;
   readonly generation: Generation;
@@ -21,20 +30,21 @@ export interface Place {
   readonly names: readonly string[];
 }
 
+/** The place of a request: `names` are those of the node and of its queued resource. */
 export function placeOf(
-  zone: string,
+  { project, zone }: { readonly project: string; readonly zone: string },
   type: string,
   node: Data,
-  pricing: Pricing,
   names: readonly (string | null)[],
 ): Place {
   const labels = (node['labels'] ?? {}) as Record<string, string>;
   const known = names.filter((name) => name !== null);
   return {
+    project,
     zone,
     type,
     generation: acceleratorByType(type)?.generation ?? 'v2',
-    pricing,
+    pricing: pricingOf(node),
     names: [...known, ...known.map((name) => name.slice(name.lastIndexOf('/') + 1)), ...jobWords(labels['jobman-job'])],
   };
 }
@@ -48,6 +58,14 @@ export function jobWords(label: string | undefined): string[] {
 /** The condition of that verb which strikes here, the oldest first; undefined when none does. */
 export function strikes(world: World, verb: string, place: Place): Condition | undefined {
   return standing(world, verb).find((condition) => isAbout(condition, place));
+}
+
+/** The same for what is not about the request as a whole but about its `word` (`addresses`, `requests`). */
+export function strikesAt(world: World, verb: string, place: Place, word: string): Condition | undefined {
+  const withWord = { ...place, names: [...place.names, word] };
+  return standing(world, verb).find(
+    (condition) => condition.target.split('/').includes(word) && isAbout(condition, withWord),
+  );
 }
 
 /** All conditions that are in force now, the oldest first. Those whose time is over are kept until somebody sweeps. */
@@ -79,8 +97,9 @@ export function useUp(world: World, condition: Condition): void {
 
 /** A target is a word or several joined by `/` (`us-central1-a/v5litepod-16`), each of which must hold. */
 function isAbout(condition: Condition, place: Place): boolean {
-  const { pricing } = condition.options;
+  const { pricing, project } = condition.options;
   if (pricing !== undefined && pricing !== place.pricing) return false;
+  if (project !== undefined && project !== place.project) return false;
   if (condition.target === '*' || place.names.includes(condition.target)) return true;
   const words = condition.target.split('/');
   return words.every(
@@ -100,6 +119,14 @@ export function isPlace(target: string): boolean {
 export function slowness(world: World, place: Place): number {
   const condition = strikes(world, 'slow', place);
   return condition === undefined ? 1 : Number(condition.options['factor'] ?? 10);
+}
+
+/** True when a zone does not answer this time: `flaky` has it, and chance says so. */
+export function isSilent(world: World, zone: string): boolean {
+  const condition = standing(world, 'flaky').find(({ target }) => target === zone);
+  if (condition === undefined || world.chance.next() >= Number(condition.options['p'] ?? 0.5)) return false;
+  useUp(world, condition);
+  return true;
 }
 
 /** How often a waiting request is looked at again: every five seconds of Google's time, but not in a busy loop. */

@@ -1,42 +1,37 @@
 /**
  * The verbs of the temper, as people and scripts say them: `preempt n1`, `stockout us-central1-a for=10m`. One table for
- * all doors (HTTP, terminal, later a rehearsal file). A verb either does something now, or leaves a standing condition
+ * all doors (HTTP, terminal, rehearsal file). A verb either does something now, or leaves a standing condition
  * that `temper.ts` is asked about.
  */
-import { type Duration, hour, minute, second } from '../../core/time.ts';
-import { accelerators, generations } from '../catalogue/accelerators.ts';
 import { didYouMean } from '../catalogue/nearest.ts';
 import { zones } from '../catalogue/zones.ts';
 import { type AdminReply, EmulatorRefusal } from '../contract.ts';
 import { preemptNode } from './node-life.ts';
-import { changeWorker, endTrouble, isLiving, restartNode } from './nodes.ts';
-import type { Condition, HostTrouble, NodeRecord } from './records.ts';
-import { isPlace, jobWords, sweepConditions } from './temper.ts';
+import { billOf, sayBill } from './bill.ts';
+import { announceMaintenance, changeWorker, endTrouble, restartNode } from './nodes.ts';
+import { type OptionRule, type Options, readOptions, say } from './options.ts';
+import type { Condition, HostTrouble } from './records.ts';
+import { reservedPlace } from './reservations.ts';
+import { type Found, findTarget, type TargetKind, withWorker } from './targets.ts';
+import { sweepConditions } from './temper.ts';
 import type { World } from './world.ts';
 
-type OptionKind = 'duration' | 'number' | 'count' | 'share' | 'flag' | 'text' | 'pricing';
-type Options = Readonly<Record<string, string | number | boolean>>;
-
-interface Verb {
+interface Verb extends OptionRule {
   /** One line for people. */
   readonly about: string;
-  /** What the target may be, which also decides how it is looked up. */
-  readonly target: 'node' | 'worker' | 'place' | 'request' | 'permission' | 'call' | 'condition';
-  readonly options: Readonly<Record<string, OptionKind>>;
-  /** Options without which the verb says nothing. */
-  readonly needs?: readonly string[];
+  readonly target: TargetKind;
+  /** Words that the target may be besides. */
+  readonly words?: readonly string[];
+  /** What is wrong with the target, in a sentence; undefined when it will do. */
+  readonly objection?: (target: string) => string | undefined;
   /** Absent: the verb leaves a condition. */
   readonly act?: (world: World, found: Found, options: Options) => string;
 }
 
-interface Found {
-  readonly target: string;
-  readonly node?: NodeRecord;
-  readonly worker?: number;
-}
-
 /** Options of every verb that leaves a condition. */
 const standingOptions = { for: 'duration', times: 'count', clear: 'flag' } as const;
+/** And of those about capacity. */
+const capacityOptions = { ...standingOptions, pricing: 'pricing', project: 'text' } as const;
 
 export const verbs: Readonly<Record<string, Verb>> = {
   preempt: {
@@ -56,10 +51,14 @@ export const verbs: Readonly<Record<string, Verb>> = {
   maintenance: {
     about: 'take a node down for maintenance; it comes back with its disks',
     target: 'node',
-    options: {},
-    act(world, { node }) {
+    options: { in: 'duration' },
+    act(world, { node }, options) {
       if (node === undefined) return '';
       if (node.state !== 'READY') throw new EmulatorRefusal(409, `${node.nodeId} is ${node.state}, not READY.`);
+      if (typeof options['in'] === 'number') {
+        announceMaintenance(world, node, options['in']);
+        return `${node.nodeId} in ${node.zone} goes down for maintenance in ${say(options['in'])}; it has been announced.`;
+      }
       restartNode(world, node, 'maintenance', null);
       return `${node.nodeId} in ${node.zone} goes down for maintenance.`;
     },
@@ -109,18 +108,35 @@ export const verbs: Readonly<Record<string, Verb>> = {
   stockout: {
     about: 'no capacity in a zone, for a type or a generation',
     target: 'place',
-    options: { ...standingOptions, pricing: 'pricing' },
+    options: capacityOptions,
   },
   capacity: {
     about: 'how many chips of a generation a zone has',
     target: 'place',
-    options: { ...standingOptions, pricing: 'pricing', chips: 'number' },
+    options: { ...capacityOptions, chips: 'number' },
     needs: ['chips'],
   },
   quota: {
-    about: 'how much a project may hold in a region (chips for v5e and v6e, cores for the others)',
+    about: 'how much a project may hold in a region: cores (of v5e, v6e chips), `addresses`, `requests` a minute',
     target: 'place',
-    options: { ...standingOptions, pricing: 'pricing', limit: 'number' },
+    words: ['addresses', 'requests'],
+    options: { ...capacityOptions, limit: 'number' },
+  },
+  reserve: {
+    about: 'set chips of a generation in a zone aside, as a reservation does',
+    target: 'place',
+    options: { ...standingOptions, project: 'text', chips: 'number', name: 'text' },
+    needs: ['chips'],
+    objection: (target) =>
+      target === '*' || reservedPlace(target) !== undefined
+        ? undefined
+        : 'A reservation is of one generation in one zone: us-central1-a/v5e.',
+  },
+  price: {
+    about: 'what a chip costs an hour, in US dollars; `bill` counts with it',
+    target: 'place',
+    options: { ...capacityOptions, usd: 'number' },
+    needs: ['usd'],
   },
   permission: {
     about: 'refuse: a zone, a right such as tpu.nodes.create, `login` (credentials expired) or `api` (not enabled)',
@@ -148,9 +164,16 @@ export const verbs: Readonly<Record<string, Verb>> = {
     options: standingOptions,
   },
   flaky: {
-    about: 'answer 503 with probability `p`',
+    about: 'answer 503 with probability `p`: to some calls, or in a zone',
     target: 'call',
+    words: zones,
     options: { ...standingOptions, p: 'share' },
+  },
+  bill: {
+    about: 'say what all nodes so far would have cost at Google',
+    target: 'none',
+    options: {},
+    act: (world) => sayBill(billOf(world)),
   },
   clear: {
     about: 'take conditions off: those of one verb, or all',
@@ -164,29 +187,33 @@ export const verbs: Readonly<Record<string, Verb>> = {
   },
 };
 
-/** The calls that `drop` and `flaky` can be about; `*` for all that they would meet. */
-export const callWords = ['create', 'delete', 'update', 'start', 'stop', 'reset', 'get', 'list', 'read', 'change'];
+/** The rule of a verb. Throws EmulatorRefusal that names those that there are. */
+export function verbRule(verb: string): Verb {
+  const rule = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined;
+  if (rule !== undefined) return rule;
+  throw new EmulatorRefusal(
+    404,
+    `The emulator has no verb ${JSON.stringify(verb)}.${didYouMean(verb, Object.keys(verbs))} ` +
+      `There are: ${Object.keys(verbs).join(', ')}.`,
+  );
+}
 
 /**
  * Does one verb. `given` is the body of the request: `target` and the options as text or JSON values.
  * Throws EmulatorRefusal with a sentence.
  */
 export function act(world: World, verb: string, given: Readonly<Record<string, unknown>>): AdminReply {
-  const rule = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined;
-  if (rule === undefined) {
-    throw new EmulatorRefusal(
-      404,
-      `The emulator has no verb ${JSON.stringify(verb)}.${didYouMean(verb, Object.keys(verbs))} ` +
-        `There are: ${Object.keys(verbs).join(', ')}.`,
-    );
-  }
+  const rule = verbRule(verb);
   const { target, ...rest } = given;
   if (target !== undefined && typeof target !== 'string') {
     throw new EmulatorRefusal(400, `The target of ${verb} must be a text.`);
   }
   const options = readOptions(verb, rule, rest);
   sweepConditions(world);
-  const found = findTarget(world, verb, rule, target);
+  const words = rule.target === 'condition' ? Object.keys(verbs) : (rule.words ?? []);
+  const found = findTarget(world, verb, rule.target, words, target);
+  const objection = rule.objection?.(found.target);
+  if (objection !== undefined) throw new EmulatorRefusal(400, objection);
   if (rule.act !== undefined) {
     const picked = rule.target === 'worker' ? withWorker(found, options) : found;
     return { message: rule.act(world, picked, options) };
@@ -203,7 +230,10 @@ function leaveCondition(world: World, verb: string, target: string, options: Opt
     for (const condition of same) world.conditions.remove(condition.key);
     return { message: same.length === 0 ? 'Nothing stood there.' : `Cleared: ${same.map(sayCondition).join('; ')}.` };
   }
-  for (const condition of same.filter((each) => each.target === target)) world.conditions.remove(condition.key);
+  // What is about another tier, project or reservation stands beside it.
+  const isSame = (each: Condition): boolean =>
+    each.target === target && ['pricing', 'project', 'name'].every((option) => each.options[option] === rest[option]);
+  for (const condition of same.filter(isSame)) world.conditions.remove(condition.key);
   const once = verb === 'fail' || verb === 'drop';
   const condition: Condition = {
     key: world.newKey(),
@@ -244,194 +274,4 @@ function strikeHost(
     return `Worker ${String(worker)} of ${node.nodeId} ${word} for ${say(length)}.`;
   }
   return `Worker ${String(worker)} of ${node.nodeId} ${word}. \`start-host\` brings it back.`;
-}
-
-function withWorker(found: Found, options: Options): Found {
-  const worker = Number(options['worker'] ?? found.worker ?? 0);
-  const count = found.node?.workers.length ?? 0;
-  if (worker >= count) {
-    throw new EmulatorRefusal(
-      404,
-      `${String(found.node?.nodeId)} has no worker ${String(worker)}: they are 0 to ${String(count - 1)}.`,
-    );
-  }
-  return { ...found, worker };
-}
-
-function findTarget(world: World, verb: string, rule: Verb, target: string | undefined): Found {
-  switch (rule.target) {
-    case 'node':
-    case 'worker':
-      return findNodeTarget(world, verb, target);
-    case 'place':
-      return { target: placeTarget(verb, target, false, world) };
-    case 'request':
-      return { target: placeTarget(verb, target, true, world) };
-    case 'permission':
-      return { target: permissionTarget(verb, target) };
-    case 'call':
-      return { target: wordTarget(verb, target, callWords) };
-    case 'condition':
-      return { target: wordTarget(verb, target === 'all' ? '*' : target, Object.keys(verbs)) };
-  }
-}
-
-/**
- * A node by its id, its full name, the name of its queued resource, or the job id in its labels (with or without leading
- * zeros). `n1/2` is worker 2 of n1. Of several, the one that still lives is meant.
- */
-function findNodeTarget(world: World, verb: string, target: string | undefined): Found {
-  const all = world.nodes.values();
-  const living = all.filter(isLiving);
-  const list = living.length === 0 ? 'there is none now' : `there are: ${living.map(sayNode).join(', ')}`;
-  if (target === undefined) throw new EmulatorRefusal(400, `${verb} needs a node; ${list}.`);
-  const [, base = target, index] = /^(?!projects\/)(.+)\/(\d+)$/.exec(target) ?? [];
-  const matching = all.filter(
-    (node) =>
-      node.nodeId === base ||
-      node.name === base ||
-      node.queuedResource === base ||
-      node.queuedResource?.endsWith(`/${base}`) === true ||
-      jobWords(((node.asked['labels'] ?? {}) as Record<string, string>)['jobman-job']).includes(base),
-  );
-  const candidates = matching.filter(isLiving);
-  const [node] = candidates;
-  if (node === undefined) {
-    const [gone] = matching;
-    if (gone !== undefined) throw new EmulatorRefusal(409, `${gone.nodeId} is ${gone.state} already; ${list}.`);
-    const guess = didYouMean(
-      base,
-      living.map((each) => each.nodeId),
-    );
-    throw new EmulatorRefusal(404, `There is no node ${JSON.stringify(base)}.${guess} Of nodes ${list}.`);
-  }
-  if (candidates.length > 1 && new Set(candidates.map((each) => each.queuedResource ?? each.name)).size > 1) {
-    throw new EmulatorRefusal(
-      409,
-      `${JSON.stringify(base)} means several nodes; say which: ${candidates.map((each) => each.name).join(', ')}.`,
-    );
-  }
-  return { target, node, ...(index === undefined ? {} : { worker: Number(index) }) };
-}
-
-function sayNode(node: NodeRecord): string {
-  const job = ((node.asked['labels'] ?? {}) as Record<string, string>)['jobman-job'];
-  return `${node.nodeId} (${node.zone}, ${node.state}${job === undefined ? '' : `, job ${job}`})`;
-}
-
-function placeTarget(verb: string, target: string | undefined, resources: boolean, world: World): string {
-  if (target === undefined || target === 'all') return '*';
-  if (isPlace(target)) return target;
-  const names = [...world.queued.values(), ...world.nodes.values()].flatMap((record) => [
-    record.name,
-    'queuedId' in record ? record.queuedId : record.nodeId,
-    ...jobWords(jobOf(record)),
-  ]);
-  if (resources && names.includes(target)) return target;
-  const words = [...zones, ...accelerators.map((accelerator) => accelerator.type), ...Object.keys(generations)];
-  const mistyped = target.split('/').find((word) => !words.includes(word)) ?? target;
-  throw new EmulatorRefusal(
-    404,
-    `${verb} does not know ${JSON.stringify(mistyped)}.${didYouMean(mistyped, resources ? [...words, ...names] : words)} ` +
-      `Name a zone, an accelerator type, a generation (${Object.keys(generations).join(', ')}), or two of them joined by /` +
-      (resources ? ', or a node, queued resource or job that exists.' : '.'),
-  );
-}
-
-function jobOf(record: object): string | undefined {
-  const asked = 'queuedId' in record ? firstNode(record) : (record as NodeRecord).asked;
-  return ((asked['labels'] ?? {}) as Record<string, string>)['jobman-job'];
-}
-
-function firstNode(record: object): Record<string, unknown> {
-  return (record as { nodes?: readonly { node: Record<string, unknown> }[] }).nodes?.[0]?.node ?? {};
-}
-
-function permissionTarget(verb: string, target: string | undefined): string {
-  const known = ['login', 'api', ...zones];
-  if (target !== undefined && (known.includes(target) || /^tpu\.[a-zA-Z]+\.[a-zA-Z]+$/.test(target))) return target;
-  throw new EmulatorRefusal(
-    target === undefined ? 400 : 404,
-    `${verb} needs a zone, a right such as tpu.nodes.create, \`login\` or \`api\`.${didYouMean(target ?? '', known)}`,
-  );
-}
-
-function wordTarget(verb: string, target: string | undefined, words: readonly string[]): string {
-  if (target === undefined || target === '*') return '*';
-  if (words.includes(target)) return target;
-  throw new EmulatorRefusal(
-    404,
-    `${verb} does not know ${JSON.stringify(target)}.${didYouMean(target, words)} There are: ${words.join(', ')}.`,
-  );
-}
-
-function readOptions(verb: string, rule: Verb, given: Readonly<Record<string, unknown>>): Options {
-  const options: Record<string, string | number | boolean> = {};
-  for (const [name, value] of Object.entries(given)) {
-    const kind = Object.hasOwn(rule.options, name) ? rule.options[name] : undefined;
-    if (kind === undefined) {
-      const names = Object.keys(rule.options);
-      throw new EmulatorRefusal(
-        400,
-        `${verb} has no option ${JSON.stringify(name)}.${didYouMean(name, names)} ` +
-          (names.length === 0 ? 'It has none.' : `It has: ${names.join(', ')}.`),
-      );
-    }
-    const read = readOption(kind, value);
-    if (read === undefined) {
-      throw new EmulatorRefusal(400, `${verb} ${name}=${String(value)}: ${optionHelp[kind]}.`);
-    }
-    options[name] = read;
-  }
-  for (const name of rule.needs ?? []) {
-    if (options[name] === undefined && options['clear'] !== true) {
-      throw new EmulatorRefusal(400, `${verb} needs ${name}=….`);
-    }
-  }
-  return options;
-}
-
-const optionHelp: Readonly<Record<OptionKind, string>> = {
-  duration: 'write a length of time such as 30s, 10m or 2h',
-  number: 'write a number',
-  count: 'write a whole number',
-  share: 'write a number from 0 to 1',
-  flag: 'write true or false',
-  text: 'write a text',
-  pricing: 'write spot, ondemand or reserved',
-};
-
-function readOption(kind: OptionKind, value: unknown): string | number | boolean | undefined {
-  const text = String(value);
-  const number = text === '' ? Number.NaN : Number(text);
-  switch (kind) {
-    case 'duration':
-      return readDuration(text);
-    case 'number':
-      return Number.isFinite(number) && number >= 0 ? number : undefined;
-    case 'count':
-      return /^\d+$/.test(text) ? number : undefined;
-    case 'share':
-      return number >= 0 && number <= 1 ? number : undefined;
-    case 'flag':
-      return text === 'true' || text === '' ? true : text === 'false' ? false : undefined;
-    case 'text':
-      return text;
-    case 'pricing':
-      return ['spot', 'ondemand', 'reserved'].includes(text) ? text : undefined;
-  }
-}
-
-/** `1500ms`, `30s`, `10m`, `2h`; a bare number counts seconds. It is time here, not divided by the speed. */
-function readDuration(text: string): Duration | undefined {
-  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
-  if (match === null) return undefined;
-  const unit = { ms: 1, s: second, m: minute, h: hour }[match[2] ?? 's'] ?? second;
-  return Math.round(Number(match[1]) * unit);
-}
-
-function say(length: Duration): string {
-  if (length % hour === 0 && length > 0) return `${String(length / hour)}h`;
-  if (length % minute === 0 && length > 0) return `${String(length / minute)}m`;
-  return length % second === 0 ? `${String(length / second)}s` : `${String(length)}ms`;
 }

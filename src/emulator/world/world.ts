@@ -7,7 +7,15 @@ import type { Duration, Instant } from '../../core/time.ts';
 import type { EmulatorClock } from '../contract.ts';
 import { type Chance, createChance } from './chance.ts';
 import type { Database, Shelf } from './database.ts';
-import type { Condition, Happening, NodeRecord, OperationRecord, QueuedRecord } from './records.ts';
+import type {
+  BillRecord,
+  Condition,
+  Happening,
+  NodeRecord,
+  OperationRecord,
+  ProjectRecord,
+  QueuedRecord,
+} from './records.ts';
 
 /** The one record of what does not belong to a resource. */
 export interface General {
@@ -18,6 +26,8 @@ export interface General {
   readonly nextKey: number;
   readonly port: number;
   readonly sshPort: number;
+  /** Which rehearsal file was put on the agenda, by the hash of its text; absent without one. */
+  readonly rehearsal?: string;
 }
 
 export interface World {
@@ -30,6 +40,9 @@ export interface World {
   readonly conditions: Shelf<Condition>;
   /** The operation that answered a `requestId`, by method and id. */
   readonly requests: Shelf<{ readonly operation: string }>;
+  /** What nodes have cost, by the id of the node. */
+  readonly bills: Shelf<BillRecord>;
+  readonly projects: Shelf<ProjectRecord>;
   now(): Instant;
   log(line: string): void;
   /** Milliseconds here for something that takes Google between those two lengths: drawn, then divided by the speed. */
@@ -86,6 +99,8 @@ export function createWorld(options: WorldOptions): World {
     agenda: database.shelf('agenda'),
     conditions: database.shelf('condition'),
     requests: database.shelf('request'),
+    bills: database.shelf('bill'),
+    projects: database.shelf('project'),
     now: () => clock.now(),
     log: options.log,
     pace: (atLeast, atMost) => Math.round((atLeast + chance.next() * (atMost - atLeast)) / options.speed),

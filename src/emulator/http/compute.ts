@@ -1,0 +1,69 @@
+/**
+ * The part of the Compute API that gcloud asks for before it opens ssh: the project, with the keys of everybody in its
+ * metadata, and the change of them that `gcloud compute project-info add-metadata` makes. Facts: cloud-tpu.md section 9.
+ */
+import { CloudError } from '../wire/errors.ts';
+import type { Data } from '../wire/messages.ts';
+import { projectNumber } from '../world/nodes.ts';
+import type { ProjectRecord } from '../world/records.ts';
+import type { World } from '../world/world.ts';
+
+/** The project. Every name is one, as in the rest of this cloud. */
+export function computeProject(world: World, project: string): Data {
+  const record = world.projects.get(project);
+  return {
+    kind: 'compute#project',
+    id: projectNumber(project),
+    name: project,
+    creationTimestamp: '2024-01-01T00:00:00.000-00:00',
+    commonInstanceMetadata: {
+      kind: 'compute#metadata',
+      fingerprint: fingerprintOf(record),
+      items: record?.items ?? [],
+    },
+    selfLink: `https://www.googleapis.com/compute/v1/projects/${project}`,
+  };
+}
+
+/**
+ * Replaces the metadata that all machines of the project share; its `ssh-keys` count on every worker. Whoever read an
+ * older state is refused, so that two who add a key at once do not undo each other. Answers the operation, which is done.
+ */
+export function setProjectMetadata(world: World, project: string, body: unknown): Data {
+  const { fingerprint, items = [] } = (body ?? {}) as { fingerprint?: unknown; items?: unknown };
+  if (!Array.isArray(items) || !items.every(isItem)) {
+    throw new CloudError('INVALID_ARGUMENT', "Invalid value for field 'resource.items': each needs a key and a value.");
+  }
+  const before = world.projects.get(project);
+  if (fingerprint !== undefined && fingerprint !== fingerprintOf(before)) throw stale();
+  world.projects.put(project, { name: project, items, changes: (before?.changes ?? 0) + 1 });
+  return computeOperation(project, `operation-${world.now()}-${world.chance.hex(13)}`);
+}
+
+function isItem(item: unknown): item is { key: string; value: string } {
+  const { key, value } = (item ?? {}) as { key?: unknown; value?: unknown };
+  return typeof key === 'string' && typeof value === 'string';
+}
+
+/** Compute answers 412 here, a status that the Cloud TPU API does not know. */
+function stale(): CloudError {
+  return new CloudError('CONDITION_NOT_MET', 'Supplied fingerprint does not match current metadata fingerprint.');
+}
+
+function fingerprintOf(record: ProjectRecord | undefined): string {
+  return Buffer.from(`metadata ${String(record?.changes ?? 0)}`).toString('base64');
+}
+
+/** Changes of a project are done when they are answered, and so is every operation that is asked for afterwards. */
+export function computeOperation(project: string, name: string): Data {
+  return {
+    kind: 'compute#operation',
+    id: projectNumber(name),
+    name,
+    operationType: 'compute.projects.setCommonInstanceMetadata',
+    status: 'DONE',
+    progress: 100,
+    targetLink: `https://www.googleapis.com/compute/v1/projects/${project}`,
+    selfLink: `https://www.googleapis.com/compute/v1/projects/${project}/global/operations/${name}`,
+  };
+}

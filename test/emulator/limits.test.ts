@@ -1,0 +1,165 @@
+// What a project may have, what was set aside for it, and what it would have cost.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { accelerator } from '../../src/core/accelerators.ts';
+import { pricePerHour as jobmanPrice } from '../../src/backends/tpu/prices.ts';
+import type { TpuSpec } from '../../src/core/spec.ts';
+import { acceleratorByShape, accelerators } from '../../src/emulator/catalogue/accelerators.ts';
+import { pricePerHour } from '../../src/emulator/catalogue/prices.ts';
+import { zones } from '../../src/emulator/catalogue/zones.ts';
+import { type Cloud, minutes, nodeBody, type Reply, startCloud, zone } from './cloud.ts';
+
+const alpha = `/v2alpha1/projects/emulator/locations/${zone}`;
+const reserved = { schedulingConfig: { reserved: true } };
+
+async function reservations(cloud: Cloud): Promise<Reply[]> {
+  return (await cloud.ok('GET', `${alpha}/reservations`)).reservations ?? [];
+}
+
+test('a reservation is listed with what is used of it, and refuses what exceeds it in the words of the service', async (t) => {
+  const cloud = await startCloud(t);
+  assert.deepEqual(await reservations(cloud), []);
+  const without = await cloud.createNode('none', reserved);
+  cloud.time.advance(minutes(2));
+  assert.equal((await cloud.operation(without)).error.code, 9);
+
+  await cloud.admin('reserve', `${zone}/v4`, { chips: '8', name: 'ours' });
+  await cloud.createNode('a', reserved);
+  const second = await cloud.createNode('b', { ...reserved, acceleratorType: 'v4-16' });
+  cloud.time.advance(minutes(2));
+  assert.equal(await cloud.nodeState('a'), 'READY');
+  const { error } = await cloud.operation(second);
+  assert.match(
+    error.message,
+    /^Insufficient reserved capacity\. Contact customer support to increase your reservation\./,
+  );
+  const [only] = await reservations(cloud);
+  assert.equal(only.name, `projects/emulator/locations/${zone}/reservations/ours`);
+  assert.equal(only.state, 'ACTIVE');
+  assert.deepEqual(
+    [only.standard.size, only.standard.capacityUnits, only.standard.usage],
+    [16, 'CORES', { total: '8' }],
+  );
+});
+
+test('what is reserved is there in a zone that is full for others', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.admin('capacity', `${zone}/v4`, { chips: '0' });
+  await cloud.admin('reserve', `${zone}/v4`, { chips: '4' });
+  const spot = await cloud.createNode('spot');
+  await cloud.createNode('kept', reserved);
+  cloud.time.advance(minutes(2));
+  assert.equal((await cloud.operation(spot)).error.code, 8);
+  assert.equal(await cloud.nodeState('kept'), 'READY');
+});
+
+test('a queued resource waits for the reservation that it names, whatever zone gcloud wrote into the name', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.admin('reserve', `${zone}/v4`, { chips: '64', name: 'theirs' });
+  const parent = `projects/emulator/locations/${zone}`;
+  await cloud.ok('POST', 'queuedResources?queuedResourceId=q', {
+    guaranteed: {},
+    reservationName: 'projects/emulator/locations/None/reservations/ours',
+    tpu: { nodeSpec: [{ parent, nodeId: 'q-node', node: { ...nodeBody, schedulingConfig: {} } }] },
+  });
+  cloud.time.advance(minutes(10));
+  assert.equal(await cloud.queuedState('q'), 'WAITING_FOR_RESOURCES');
+  await cloud.admin('reserve', `${zone}/v4`, { chips: '64', name: 'ours' });
+  cloud.time.advance(minutes(5));
+  assert.equal(await cloud.queuedState('q'), 'ACTIVE');
+  const used = Object.fromEntries(
+    (await reservations(cloud)).map((each) => [each.name.split('/').at(-1), each.standard.usage?.total ?? '0']),
+  );
+  assert.deepEqual(used, { ours: '8', theirs: '0' });
+});
+
+test('a quota may be one project’s, and of one tier beside another', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.admin('quota', 'v4', { limit: '0', project: 'other' });
+  await cloud.admin('quota', 'v4', { limit: '8', pricing: 'spot' });
+  await cloud.admin('quota', 'v4', { limit: '0', pricing: 'ondemand' });
+  await cloud.createNode('spot');
+  const status = async (path: string, body: object): Promise<number> => (await cloud.call('POST', path, body)).status;
+  assert.equal(await status('nodes?nodeId=more', nodeBody), 429);
+  assert.equal(await status('nodes?nodeId=ondemand', { ...nodeBody, schedulingConfig: {} }), 429);
+  assert.equal(await status(`/v2/projects/other/locations/${zone}/nodes?nodeId=x`, nodeBody), 429);
+  assert.equal(await status(`/v2/projects/third/locations/${zone}/nodes?nodeId=x`, nodeBody), 200);
+});
+
+test('external addresses run out before chips do, and only for those who ask for them', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.admin('quota', `${zone}/addresses`, { limit: '8' });
+  await cloud.createNode('a', { acceleratorType: 'v4-32' });
+  const parent = `projects/emulator/locations/${zone}`;
+  const slice = { ...nodeBody, acceleratorType: 'v4-64' };
+  await cloud.createQueued('q', { tpu: { nodeSpec: [{ parent, nodeId: 'q-node', node: slice }] } });
+  await cloud.createNode('inner', { acceleratorType: 'v4-64', networkConfig: {} });
+  cloud.time.advance(minutes(10));
+  const queued = await cloud.ok('GET', 'queuedResources/q');
+  assert.equal(queued.state.state, 'FAILED');
+  assert.deepEqual(queued.state.failedData.error, { code: 8, message: 'IN_USE_ADDRESSES limit (8)' });
+  assert.equal(await cloud.nodeState('inner'), 'READY');
+});
+
+test('so many creations a minute, and a minute later more', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.admin('quota', 'requests', { limit: '2' });
+  await cloud.createNode('a');
+  await cloud.createNode('b');
+  const third = await cloud.call('POST', 'nodes?nodeId=c', nodeBody);
+  assert.equal(third.status, 429);
+  assert.match(third.body.error.message, /Maximum number of CreateNode requests per minute/);
+  cloud.time.advance(minutes(1.1));
+  await cloud.createNode('c');
+});
+
+test('the bill counts READY time at Google’s prices, and nothing for what was taken in its first minute', async (t) => {
+  const cloud = await startCloud(t);
+  const bill = async (): Promise<{ lines: Reply[] }> => cloud.ok('GET', '/emulator/bill');
+  assert.deepEqual(await bill(), { lines: [] });
+  await cloud.createNode('long');
+  await cloud.createNode('short');
+  cloud.time.advance(minutes(2));
+  const at = cloud.time.now();
+  await cloud.createNode('taken');
+  while ((await cloud.nodeState('taken')) !== 'READY') cloud.time.advance(1_000);
+  await cloud.admin('preempt', 'taken');
+  await cloud.ok('DELETE', 'nodes/short');
+  cloud.time.advance(minutes(60) - (cloud.time.now() - at));
+  const { lines } = await bill();
+  const hours = Object.fromEntries(lines.map((line) => [line.node.split('/').at(-1), line.hours]));
+  assert.equal(hours['taken'], 0);
+  assert.ok(hours['long'] >= 1 && hours['long'] < 1.1, String(hours['long']));
+  assert.ok(hours['short'] > 0 && hours['short'] < 0.1, String(hours['short']));
+  assert.equal(lines[0].dollarsPerHour, 4 * 0.9215);
+  assert.match((await cloud.admin('bill')).message, /^3 nodes were READY for .* would have cost \$/);
+  await cloud.admin('price', 'v4', { usd: '2', pricing: 'spot' });
+  assert.equal((await bill()).lines[0].dollarsPerHour, 8);
+});
+
+test('jobman and its cloud know the same accelerators, and the same prices', () => {
+  for (const { type, topology, chips, workers } of accelerators) {
+    const known = accelerator(type);
+    assert.deepEqual([known?.topology, known?.chips, known?.workers], [topology, chips, workers], type);
+  }
+  for (const zone of zones) {
+    for (const type of ['v2-8', 'v2-32', 'v3-8', 'v3-32', 'v4-16', 'v5litepod-16', 'v5p-128', 'v6e-8']) {
+      for (const pricing of ['spot', 'ondemand'] as const) {
+        const spec = { kind: 'tpu', accelerator: type, zone, pricing } as unknown as TpuSpec;
+        assert.equal(pricePerHour(type, zone, pricing), jobmanPrice(spec), `${type} ${zone} ${pricing}`);
+      }
+    }
+  }
+});
+
+test('a torus may be asked for in another shape, and nothing that is no torus', () => {
+  const usual = acceleratorByShape('V4', '4x8x8');
+  const other = acceleratorByShape('V4', '4x4x16');
+  assert.equal(usual?.type, 'v4-512');
+  assert.deepEqual([other?.type, other?.topology, other?.workers], ['v4-512', '4x4x16', 64]);
+  for (const topology of ['4x4x6', '16x4x4', '2x2x8', '4x4', 'x', '']) {
+    assert.equal(acceleratorByShape('V4', topology), undefined, topology);
+  }
+  assert.equal(acceleratorByShape('V6E', '4x4x4'), undefined);
+});

@@ -1,0 +1,167 @@
+// Maintenance that was announced, flex-start that ends, operations that are cancelled, zones that are silent.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { hostsSettle, minutes, nodeBody, startCloud, zone } from './cloud.ts';
+
+const parent = `projects/emulator/locations/${zone}`;
+const alpha = `/v2alpha1/${parent}`;
+
+test('announced maintenance is shown, begins at its time, and is gone from the node afterwards', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.createNode('n1');
+  cloud.time.advance(minutes(2));
+  await cloud.admin('maintenance', 'n1', { in: '30m' });
+  const { upcomingMaintenance } = await cloud.ok('GET', 'nodes/n1');
+  assert.equal(upcomingMaintenance.type, 'SCHEDULED');
+  assert.equal(upcomingMaintenance.canReschedule, true);
+  assert.equal(upcomingMaintenance.maintenanceStatus, 'PENDING');
+  assert.match(upcomingMaintenance.windowStartTime, /^2026-05-01T12:32:00\.\d{9}Z$/);
+  cloud.time.advance(minutes(29));
+  assert.equal(await cloud.nodeState('n1'), 'READY');
+  cloud.time.advance(minutes(1));
+  const during = await cloud.ok('GET', 'nodes/n1');
+  assert.deepEqual([during.state, during.upcomingMaintenance.maintenanceStatus], ['REPAIRING', 'ONGOING']);
+  cloud.time.advance(minutes(5));
+  const after = await cloud.ok('GET', 'nodes/n1');
+  assert.deepEqual([after.state, after.upcomingMaintenance], ['READY', undefined]);
+});
+
+test('performed earlier, it does not come a second time; without an announcement there is nothing to perform', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.createNode('n1');
+  cloud.time.advance(minutes(2));
+  const refused = await cloud.call('POST', `${alpha}/nodes/n1:performMaintenance`, {});
+  assert.deepEqual([refused.status, refused.body.error.status], [400, 'FAILED_PRECONDITION']);
+  assert.equal(
+    (await fetch(`${cloud.emulator.url}/v2/${parent}/nodes/n1:performMaintenance`, { method: 'POST' })).status,
+    404,
+  );
+  await cloud.admin('maintenance', 'n1', { in: '30m' });
+  const begun = await cloud.ok('POST', `${alpha}/nodes/n1:performMaintenance`, {});
+  assert.equal(await cloud.nodeState('n1'), 'REPAIRING');
+  cloud.time.advance(minutes(5));
+  assert.equal((await cloud.operation(begun)).response.state, 'READY');
+  cloud.time.advance(minutes(26));
+  assert.equal(await cloud.nodeState('n1'), 'READY');
+});
+
+test('a simulated event takes the node down now, and names a worker that it has not', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.createNode('n1', { acceleratorType: 'v4-16' });
+  cloud.time.advance(minutes(2));
+  const wrong = await cloud.call('POST', `${alpha}/nodes/n1:simulateMaintenanceEvent`, { workerIds: ['7'] });
+  assert.equal(wrong.status, 400);
+  await cloud.ok('POST', `${alpha}/nodes/n1:simulateMaintenanceEvent`, { workerIds: ['0'] });
+  const node = await cloud.ok('GET', 'nodes/n1');
+  assert.deepEqual([node.state, node.health], ['REPAIRING', 'UNHEALTHY_MAINTENANCE']);
+  assert.equal(node.upcomingMaintenance.type, 'UNSCHEDULED');
+});
+
+test('a queued resource tells the maintenance of its nodes, performs it, and stays ACTIVE', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.ok('POST', 'queuedResources?queuedResourceId=q', {
+    spot: {},
+    tpu: { nodeSpec: [{ parent, multisliceParams: { nodeCount: 2, nodeIdPrefix: 'ms' }, node: nodeBody }] },
+  });
+  cloud.time.advance(minutes(5));
+  const info = `${alpha}/queuedResources/q:getMaintenanceInfo`;
+  assert.deepEqual(await cloud.ok('GET', info), {});
+  await cloud.admin('maintenance', 'ms-1', { in: '1h' });
+  const { nodeUpcomingMaintenances } = await cloud.ok('GET', info);
+  const node = await cloud.ok('GET', 'nodes/ms-1');
+  assert.deepEqual(
+    nodeUpcomingMaintenances.map((each: { nodeName: string; nodeUid: string }) => [each.nodeName, each.nodeUid]),
+    [[node.name, node.id]],
+  );
+  const perform = `${alpha}/queuedResources/q:performMaintenanceQueuedResource`;
+  assert.equal((await cloud.call('POST', perform, { nodeNames: ['elsewhere'] })).status, 404);
+  const begun = await cloud.ok('POST', perform, { nodeNames: [node.name] });
+  assert.equal(await cloud.nodeState('ms-1'), 'REPAIRING');
+  assert.equal(await cloud.nodeState('ms-0'), 'READY');
+  cloud.time.advance(minutes(6));
+  assert.equal((await cloud.operation(begun)).response.state.state, 'ACTIVE');
+  assert.equal(await cloud.nodeState('ms-1'), 'READY');
+});
+
+test('flex-start says when it ends, and ends then', async (t) => {
+  const cloud = await startCloud(t);
+  const west = '/v2alpha1/projects/emulator/locations/us-west4-a';
+  const body = (type: string, runDuration?: object): object => ({
+    provisioningModel: 'FLEX_START',
+    ...(runDuration === undefined ? {} : { runDuration }),
+    tpu: {
+      nodeSpec: [
+        {
+          parent: 'projects/emulator/locations/us-west4-a',
+          nodeId: 'f-node',
+          node: { acceleratorType: type, runtimeVersion: 'v2-alpha-tpuv5-lite' },
+        },
+      ],
+    },
+  });
+  const path = `${west}/queuedResources?queuedResourceId=f`;
+  assert.equal((await cloud.call('POST', path, body('v5litepod-4'))).status, 400);
+  assert.equal((await cloud.call('POST', path, body('v5litepod-4', { maxRunDuration: '700000s' }))).status, 400);
+  await cloud.ok('POST', path, body('v5litepod-4', { maxRunDuration: '3600s' }));
+  cloud.time.advance(minutes(5));
+  const active = await cloud.ok('GET', `${west}/queuedResources/f`);
+  assert.equal(active.state.state, 'ACTIVE');
+  assert.match(active.runDuration.terminationTime, /^2026-05-01T13:0\d:/);
+  cloud.time.advance(minutes(60));
+  await hostsSettle(cloud);
+  cloud.time.advance(minutes(10));
+  const over = await cloud.ok('GET', `${west}/queuedResources/f`);
+  assert.deepEqual([over.state.state, over.state.stateInitiator], ['SUSPENDED', 'SERVICE']);
+  assert.equal((await cloud.call('GET', `${west}/nodes/f-node`)).status, 404);
+
+  const v4 = body('v4-8', { maxRunDuration: '60s' }) as { tpu: { nodeSpec: { parent: string }[] } };
+  for (const spec of v4.tpu.nodeSpec) spec.parent = parent;
+  const begun = await cloud.ok('POST', `${alpha}/queuedResources?queuedResourceId=f`, v4);
+  cloud.time.advance(minutes(1));
+  assert.deepEqual((await cloud.operation(begun)).error, {
+    code: 3,
+    message: `FLEX_START provisioning model is not supported for accelerator type "v4-8" in location "${zone}"`,
+  });
+});
+
+test('a cancelled creation ends as cancelled and leaves no node; a cancelled update goes on', async (t) => {
+  const cloud = await startCloud(t);
+  const begun = await cloud.createNode('n1');
+  await cloud.ok('POST', `/v2/${begun.name}:cancel`, {});
+  const done = await cloud.operation(begun);
+  assert.equal(done.error.code, 1);
+  assert.equal(done.metadata.cancelRequested, true);
+  cloud.time.advance(minutes(2));
+  assert.equal(await cloud.nodeState('n1'), 'NOT_FOUND');
+  await cloud.createNode('n2');
+  cloud.time.advance(minutes(2));
+  const update = await cloud.ok('PATCH', 'nodes/n2?updateMask=labels', { labels: { a: 'b' } });
+  await cloud.ok('POST', `/v2/${update.name}:cancel`, {});
+  cloud.time.advance(minutes(1));
+  assert.equal((await cloud.operation(update)).response.state, 'READY');
+});
+
+test('a zone that does not answer is named as unreachable in a list of all, and is a 503 by itself', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.createNode('n1');
+  await cloud.admin('flaky', zone, { p: '1' });
+  const all = await cloud.ok('GET', '/v2/projects/emulator/locations/-/nodes');
+  assert.deepEqual(all, { unreachable: [`projects/emulator/locations/${zone}`] });
+  assert.equal((await cloud.call('GET', 'nodes')).status, 503);
+  await cloud.admin('clear', 'flaky');
+  assert.equal((await cloud.ok('GET', '/v2/projects/emulator/locations/-/nodes')).nodes.length, 1);
+});
+
+test('a key of the project is changed by whoever read its last state, and by nobody else', async (t) => {
+  const cloud = await startCloud(t);
+  const { commonInstanceMetadata } = await cloud.ok('GET', '/compute/v1/projects/p');
+  const path = '/compute/v1/projects/p/setCommonInstanceMetadata';
+  const items = [{ key: 'ssh-keys', value: 'ada:ssh-ed25519 AAAA ada' }];
+  const operation = await cloud.ok('POST', path, { fingerprint: commonInstanceMetadata.fingerprint, items });
+  assert.equal(operation.status, 'DONE');
+  assert.equal((await cloud.ok('GET', `/compute/v1/projects/p/global/operations/${operation.name}`)).status, 'DONE');
+  const stale = await cloud.call('POST', path, { fingerprint: commonInstanceMetadata.fingerprint, items: [] });
+  assert.equal(stale.status, 412);
+  assert.deepEqual((await cloud.ok('GET', '/compute/v1/projects/p')).commonInstanceMetadata.items, items);
+});
