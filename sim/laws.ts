@@ -223,10 +223,17 @@ export function createJudge(world: () => World): Judge {
     const old = before.attempts[(attempt?.ordinal ?? 0) - 1];
     if (attempt !== undefined && attempt.endedAt !== null && old !== undefined && old.endedAt === null) {
       const alive = world().runs.find((run) => run.job === job.id && run.attempt === attempt.ordinal && isAlive(run));
-      if (alive !== undefined && alive.host.machine.state === 'ready') {
+      if (alive !== undefined && alive.host.machine.state === 'ready' && !isGivenUp(alive, job)) {
         breakLaw(4, `job ${job.id}: attempt ${attempt.ordinal} counts as ended while ${runName(alive)} is alive`);
       }
     }
+  }
+
+  /** On a machine that is nobody's to let go, and on a host that has been silent for ten graces. */
+  function isGivenUp({ host }: Run, job: Job): boolean {
+    const { now } = world().timeline;
+    const silent = host.silence === null ? 0 : now - host.silence.since;
+    return host.machine.isStanding && silent >= 10 * job.spec.recovery.unreachableGrace * 0.9;
   }
 
   /** Attempts that followed one another by rule since the owner's newest word. What got no capacity uses up no budget. */

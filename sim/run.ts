@@ -341,13 +341,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
       'silence',
       () => onMachine((machine) => silenceHost(world, storm.pick(machine.hosts), storm.between(5, 300) * second)),
     ],
-    [
-      'dead host',
-      () =>
-        onMachine((machine) =>
-          silenceHost(world, storm.pick(machine.hosts), machine.isStanding ? 5 * minute : Infinity),
-        ),
-    ],
+    ['dead host', () => onMachine((machine) => silenceHost(world, storm.pick(machine.hosts), Infinity))],
     ['kill', () => onRun((one) => killFromOutside({ world }, one, storm.yes(0.5)))],
     ['outage', () => during('the cloud is out of reach', storm.between(10, 300), (on) => (sky.cloudIsDown = on))],
     ['cut', () => cutLine(storm.between(10, 120))],

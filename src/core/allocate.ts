@@ -114,10 +114,21 @@ export function askAnew(job: Job, attempt: Attempt, now: Instant): Change {
   const notBefore = now + pace(error.kind, inVain(job, attempt).length + 1, job.id, failed.ordinal);
   return chain(
     told(job, now, { kind: 'allocation_refused', allocation: failed.ordinal, error, nextAt: notBefore }),
-    (next) => release(next, failed.ordinal, 'it came to nothing', now),
+    (next) => moveOn(next, attempt, { why: 'it came to nothing', notBefore }, now),
+  );
+}
+
+/** Another allocation for the attempt in place of the one it has, which is let go; not asked for before that moment. */
+export function moveOn(
+  job: Job,
+  { ordinal, allocation: last }: Attempt,
+  { why, notBefore }: { readonly why: string; readonly notBefore: Instant },
+  now: Instant,
+): Change {
+  return chain(
+    release(job, last, why, now),
     (next) => addAllocation(next, now),
     (next) => {
-      const { ordinal } = attempt;
       const allocation = next.allocations.length;
       const moved = withAttempt(next, ordinal, { allocation, notBefore });
       return told(moved, now, { kind: 'attempt_moved', attempt: ordinal, allocation, notBefore });

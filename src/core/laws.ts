@@ -300,10 +300,19 @@ function mayLive({ before, observation, decision }: Pass, attempt: Attempt, work
   if (seen !== undefined && run === undefined) return !wasTold;
   if (run?.state === 'starting') return !(wasTold && Math.abs(now - run.since) > 2 * minute);
   if (run !== undefined) return true;
+  if (worker !== 'here' && isForsaken(before, observation, attempt.allocation, now)) return false;
   // Nobody will see a standing allocation gone that was taken: after the grace its silent workers count as ended.
   const state = allocation?.seen?.state;
   const isTaken = allocation?.ownership === 'standing' && (state === 'lost' || state === 'releasing');
   return !(isTaken && worker !== 'here' && now - (allocation.seen?.at ?? now) >= before.spec.recovery.unreachableGrace);
+}
+
+/** A standing allocation that the cloud calls ready, and a worker of which has been silent for ten graces. */
+function isForsaken(before: Job, observation: Observation, ordinal: number, now: Instant): boolean {
+  const allocation = allocationIn(before, ordinal);
+  if (allocation?.ownership !== 'standing' || allocation.silentWho !== 'worker') return false;
+  if (seenOf(observation, ordinal)?.state !== 'ready') return false;
+  return now >= (allocation.silentSince ?? now) + 10 * before.spec.recovery.unreachableGrace;
 }
 
 // ------------------------------------------------------------------------------------------ 5
@@ -378,8 +387,10 @@ function mayKeep(job: Job, held: Allocation, now: Instant): boolean {
 const failures: readonly Reason[] = ['setup_failed', 'command_failed', 'hung'];
 const losses: readonly Reason[] = ['preempted', 'unreachable'];
 
-function bounded({ before, observation, decision: { job }, now }: Pass): readonly string[] {
-  const found: string[] = [...waitsForTheSilent(job, observation, now)];
+function bounded(pass: Pass): readonly string[] {
+  const { before, observation, decision, now } = pass;
+  const { job } = decision;
+  const found: string[] = [...waitsForTheSilent(job, observation, now), ...spentOnSilence(pass)];
   const { budget } = job.spec.recovery;
   const chance = job.attempts.findLastIndex(
     (one) => one.asked || job.attempts[one.ordinal - 2]?.ending?.reason === 'succeeded',
@@ -405,11 +416,26 @@ function bounded({ before, observation, decision: { job }, now }: Pass): readonl
   return found;
 }
 
-/** Capacity of the job's own that the cloud calls ready, and a worker there that will never tell the end of its program. */
+/** The owner's word brought an attempt to what he held, nobody answered there, and that counted as a try. */
+function spentOnSilence(pass: Pass): readonly string[] {
+  const { before, observation, now } = pass;
+  return newEndings(pass)
+    .filter(({ ending, asked, startedAt, commandOnly }) => {
+      return ending?.reason === 'unreachable' && asked && startedAt === null && commandOnly !== true;
+    })
+    .filter(({ ordinal, allocation }) =>
+      before.attempts.some((one) => one.ordinal < ordinal && one.allocation === allocation),
+    )
+    .filter(({ allocation }) => !isForsaken(before, observation, allocation, now))
+    .filter(() => before.spec.command.place !== 'here')
+    .map(({ ordinal }) => `attempt ${ordinal} is spent on held capacity that does not answer`);
+}
+
+/** Capacity that the cloud calls ready, and a worker there that will never tell the end of its program. */
 function waitsForTheSilent(job: Job, observation: Observation, now: Instant): readonly string[] {
   const attempt = job.attempts.at(-1);
   const allocation = attempt === undefined ? undefined : allocationIn(job, attempt.allocation);
-  if (attempt?.endedAt !== null || attempt.ending === null || allocation?.ownership !== 'owned') return [];
+  if (attempt?.endedAt !== null || attempt.ending === null || allocation === undefined) return [];
   if (job.removed || job.spec.command.place === 'here' || allocation.releasedAt !== null) return [];
   if (allocation.silentWho !== 'worker' || seenOf(observation, attempt.allocation)?.state !== 'ready') return [];
   const since = Math.max(attempt.ending.since, allocation.silentSince ?? now);

@@ -2,13 +2,22 @@
 // the record; name the situation; one switch; hand back what is now true, what to tell, what to do and when to look again.
 // No clock, no chance, nothing outside: whatever happened to a job can be told again from its record and what was seen.
 
-import { askAnew, capacityTraits, capacityWaitEnd, markRequested, releasesDue, secondLookAfter } from './allocate.ts';
+import {
+  askAnew,
+  capacityTraits,
+  capacityWaitEnd,
+  markRequested,
+  moveOn,
+  releasesDue,
+  secondLookAfter,
+} from './allocate.ts';
 import { answerWish } from './begin.ts';
 import { told, unchanged, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import type { Action, Decision } from './decision.ts';
 import { beginEnding, closeAttempt, settleAsAsked, tidySettled } from './end.ts';
 import { fold } from './fold.ts';
+import { silencePatience } from './given-up.ts';
 import type { Attempt, Job } from './job.ts';
 import type { Observation } from './observation.ts';
 import { between, later } from './pace.ts';
@@ -87,6 +96,10 @@ function answerAttempt(view: View, attempt: Attempt, situation: Exclude<Situatio
       return rest(job, earliest(secondLook(view), patienceEnd(view, attempt)));
     case 'no_capacity':
       return goOn(askAnew(job, attempt, now), now);
+    case 'out_of_reach': {
+      const why = `worker ${situation.worker} does not answer`;
+      return goOn(moveOn(job, attempt, { why, notBefore: now }, now), now);
+    }
     case 'coming':
       return rest(
         job,
@@ -190,11 +203,13 @@ function patienceEnd({ job, now, allocation }: View, attempt: Attempt): Instant 
 }
 
 /** After something did not answer, or while it is prepared: soon at first, then less often the longer it lasts. */
-function lookAgain({ job, now, allocation }: View): Instant {
+function lookAgain({ job, now, allocation, attempt }: View): Instant {
   const since = allocation?.silentSince;
   if (since === null || since === undefined) return now + 10 * second;
   const graceEnd =
-    allocation?.silentWho === 'worker' ? later(since + job.spec.recovery.unreachableGrace, now) : undefined;
+    allocation?.silentWho === 'worker' && attempt !== undefined
+      ? later(since + silencePatience(job, attempt), now)
+      : undefined;
   return earliest(now + between(5 * second, (now - since) / 2, 30 * second), graceEnd) ?? now;
 }
 

@@ -2,6 +2,7 @@
 
 import { capacityTraits } from './allocate.ts';
 import type { Attempt, Evidence, Job, Settled, Wish } from './job.ts';
+import { standingGivenUpAt } from './given-up.ts';
 import { doubling } from './pace.ts';
 import { betweenWorkers } from './patterns.ts';
 import { planted } from './plant.ts';
@@ -182,6 +183,9 @@ function byRule(job: Job, attempt: Attempt, reason: RuledReason, evidence: Evide
   if (answer.then === 'fail') return settleAs('failed', applied);
   if (used.length > limit && !planted('budget-ignored')) return settleAs('failed', { ...applied, then: 'fail' });
   const { replaceable } = capacityTraits(job.spec.capacity);
+  // The same again would only wait for the same silent worker.
+  const givenUpAt = replaceable && answer.on === 'new' ? undefined : standingGivenUpAt(job, attempt);
+  if (givenUpAt !== undefined && now >= givenUpAt) return settleAs('failed', { ...applied, then: 'fail' });
   return {
     next: 'attempt',
     ...shapeOf(attempt, answer.then),

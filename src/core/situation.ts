@@ -11,6 +11,7 @@ import {
   mayRequest,
   nextTryAt,
 } from './allocate.ts';
+import { isOnHeld, silencePatience, standingGivenUpAt } from './given-up.ts';
 import { outlivesRemoval } from './job.ts';
 import type { Attempt, Evidence } from './job.ts';
 import { planted } from './plant.ts';
@@ -54,6 +55,8 @@ export type Situation =
   | { readonly kind: 'accepted' }
   /** No capacity came of what was asked for; something else is to be asked for in its place. */
   | { readonly kind: 'no_capacity' }
+  /** Capacity that was held for the attempt does not answer; something else is to be asked for in its place. */
+  | { readonly kind: 'out_of_reach'; readonly worker: WorkerId }
   /** The allocation is being waited for: in a queue, being made, or under repair. */
   | { readonly kind: 'coming' }
   /** Workers have steps before them, or do not answer. */
@@ -152,9 +155,14 @@ const table: readonly Row[] = [
   // The program is alive and says nothing.
   during((view, attempt) => attempt.startedAt !== null && hungPlace(view)),
   // The cloud says ready, and a worker has been silent for longer than the spec's patience.
-  during((view) => {
+  during((view, attempt) => {
     const worker = silentForTooLong(view);
-    return worker !== undefined && mustEnd('unreachable', { detail: `${wordFor(worker)} does not answer`, worker });
+    if (worker === undefined) return false;
+    // To resume on what was held and find nobody there is no try: the owner wants it run, so it moves to another.
+    const { allocation, job } = view;
+    if (worker !== 'here' && allocation?.ownership === 'owned' && isOnHeld(job, attempt))
+      return { kind: 'out_of_reach', worker };
+    return mustEnd('unreachable', { detail: `${wordFor(worker)} does not answer`, worker });
   }),
   // Something on one worker has used up its tries: a step, or the start of the command.
   during(({ job }, attempt) => {
@@ -225,7 +233,7 @@ function isAnythingAlive(view: View, attempt: Attempt): boolean {
   if (attempt.startedAt === null) return false;
   if (planted('no-gang')) return false;
   const isSilentGrave = ({ worker, run }: Place): boolean =>
-    worker !== 'here' && run.state === 'unknown' && isBuried(view);
+    worker !== 'here' && run.state === 'unknown' && (isBuried(view) || isForsaken(view, attempt));
   return view.places.some((place) => mayBeAlive(place, attempt) && !isSilentGrave(place));
 }
 
@@ -238,6 +246,7 @@ function isAwaited(view: View, attempt: Attempt): boolean {
   const { job, allocation, now } = view;
   if (attempt.ending?.reason !== 'unreachable' || silentWorker(view) === undefined) return false;
   if (allocation === undefined || allocation.releasedAt !== null || isLost(allocation)) return false;
+  if (isForsaken(view, attempt)) return false;
   const following = whatFollows(job, attempt, now);
   return following.next === 'attempt' && following.on === 'same';
 }
@@ -251,6 +260,12 @@ function isBuried({ job, allocation, now }: View): boolean {
   return (
     isLost(allocation) && allocation.seen !== null && now >= allocation.seen.at + job.spec.recovery.unreachableGrace
   );
+}
+
+/** A standing allocation that the cloud calls ready, and of which a worker has been silent beyond all patience. */
+function isForsaken({ job, look, now }: View, attempt: Attempt): boolean {
+  const at = standingGivenUpAt(job, attempt);
+  return at !== undefined && now >= at && look.kind === 'known' && look.value.state === 'ready';
 }
 
 function allSucceeded(view: View): boolean {
@@ -322,12 +337,13 @@ function hungPlace({ job, places, now }: View): Situation | undefined {
 /** The grace runs while the cloud itself answers; `here` has no cloud that could speak for it. */
 function silentForTooLong(view: View): WorkerId | undefined {
   const worker = silentWorker(view);
-  const { allocation, look } = view;
-  if (worker === undefined || allocation === undefined || look.kind === 'unknown') return undefined;
+  const { allocation, attempt, look, job } = view;
+  if (worker === undefined || allocation === undefined || attempt === undefined) return undefined;
+  if (look.kind === 'unknown') return undefined;
   if (worker !== 'here' && look.value.state !== 'ready') return undefined;
   if (planted('unknown-worker-is-lost')) return worker;
   if (allocation.silentWho !== 'worker' || allocation.silentSince === null) return undefined;
-  return view.now >= allocation.silentSince + view.job.spec.recovery.unreachableGrace ? worker : undefined;
+  return view.now >= allocation.silentSince + silencePatience(job, attempt) ? worker : undefined;
 }
 
 function setupEvidence(key: string, { detail, tries }: { readonly detail: string; readonly tries: number }): Evidence {

@@ -5,6 +5,7 @@ import { chain, unchanged, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import type { Action } from './decision.ts';
 import { isKept } from './end.ts';
+import { keptGraces, standingGivenUpAt } from './given-up.ts';
 import { allocationOf } from './job.ts';
 import type { Allocation, Attempt, Job } from './job.ts';
 import { between, later } from './pace.ts';
@@ -81,22 +82,20 @@ function isToBeReleased(view: View, attempt: Attempt, allocation: Allocation, ki
   if (job.removed) return false;
   // What the cloud took is of no use to anybody, and counts against the quota until it is deleted.
   if (isOwned && isLost(allocation)) return true;
-  if (!letsGo(job, whatFollows(job, attempt, now), allocation)) return isBeyondReach(view, attempt);
+  if (!letsGo(job, whatFollows(job, attempt, now), allocation)) return isOwned && isBeyondReach(view, attempt);
   // A re-apply has to take away what is still in use, so the program gets its grace there as everywhere.
   return isLost(allocation) || now >= killAt;
 }
 
-/** How many graces what is to be kept waits for a silent worker: long enough for its owner to see to it. */
-const keptGraces = 10;
-
 /**
- * When owned capacity that was to stay is let go after all, because one of its workers does not answer although the cloud
- * calls it ready: it will never confirm that its program has ended, and nothing would ever go on. Undefined while all
- * answer, while the cloud itself is silent (nothing follows from that), and where there is nothing to let go.
+ * When a worker that does not answer is waited for no longer, although the cloud calls its machine ready: it will never
+ * confirm that its program has ended, and nothing would ever go on. Owned capacity that was to stay is then let go after
+ * all; a standing one is only left (given-up.ts). Undefined while all answer, and while the cloud itself is silent
+ * (nothing follows from that).
  */
 export function givenUpAt(job: Job, attempt: Attempt, now: Instant): Instant | undefined {
   const { ownership, silentSince, silentWho } = allocationOf(job, attempt.allocation);
-  if (ownership !== 'owned') return undefined;
+  if (ownership === 'standing') return standingGivenUpAt(job, attempt);
   if (attempt.ending === null || silentSince === null || silentWho !== 'worker') return undefined;
   const graces = whatFollows(job, attempt, now).next === 'settle' ? keptGraces : 1;
   return Math.max(attempt.ending.since, silentSince) + graces * job.spec.recovery.unreachableGrace;

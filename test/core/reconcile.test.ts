@@ -610,12 +610,89 @@ test('a worker that answers again before that goes on on the same capacity', () 
 
 test('a standing TPU whose worker is silent is waited for: it is not ours to replace, and tries are not burnt on it', () => {
   const world = silentInSetup(spec({ capacity: standing }));
-  world.live(() => false, 10 * hour);
+  world.live(() => false, 20 * minute);
   assert.equal(world.job.settled, null);
   assert.ok(world.job.attempts.length <= 2, `${world.job.attempts.length} attempts`);
   host(world, 1).isAnswering = true;
   world.live(() => phaseOf(world.job) === 'running', 5 * minute);
   assert.equal(phaseOf(world.job), 'running');
+});
+
+test('but not for ever: after ten graces the job has failed, and the TPU stands as it stood', () => {
+  const world = running(spec({ capacity: standing }));
+  host(world, 1).isAnswering = false;
+  world.settleNow();
+  const { now } = world;
+  world.live(() => world.job.settled !== null, 10 * hour);
+  assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', 'unreachable']);
+  assert.deepEqual([world.now, world.job.attempts.length, world.nodes.size], [now + 30 * minute, 1, 1]);
+  assert.ok(!world.kinds().includes('allocation_released'));
+  const left = world.run(0, 1).ended;
+  assert.equal(left !== 'vanished' && left?.signal, 'TERM');
+});
+
+test('a stop of a job on a standing TPU does not wait for a dead worker longer than that either', () => {
+  const world = running(spec({ capacity: standing }));
+  host(world, 1).isAnswering = false;
+  world.ask('stop');
+  const { now } = world;
+  world.settleNow();
+  const attempt = lastAttempt(world.job);
+  assert.ok(attempt !== undefined);
+  assert.equal(givenUpAt(world.job, attempt, now), now + 30 * minute);
+  world.live(() => world.job.settled !== null, 10 * hour);
+  assert.deepEqual([phaseOf(world.job), world.now, world.nodes.size], ['stopped', now + 30 * minute, 1]);
+  // What was left behind there is ended before anything else begins.
+  host(world, 1).isAnswering = true;
+  world.ask('resume');
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.equal(phaseOf(world.job), 'running');
+  assert.ok(world.run(1, 1).ended !== null);
+});
+
+/** Stopped, and a worker of what it holds dies; then its owner wants it to go on. */
+function resumedOntoSilence(given = spec()): World {
+  const world = running(given);
+  world.ask('stop');
+  world.live(() => world.job.settled !== null, hour);
+  host(world, 1).isAnswering = false;
+  world.ask('resume');
+  world.settleNow();
+  return world;
+}
+
+test('to resume on held capacity and find nobody there is no try: the attempt moves to another', () => {
+  for (const preset of ['pre', 'pass'] as const) {
+    const world = resumedOntoSilence(spec({ preset }));
+    const { now } = world;
+    world.live(() => phaseOf(world.job) === 'running', hour);
+    assert.deepEqual([phaseOf(world.job), world.job.attempts.length, world.job.allocations.length], ['running', 2, 2]);
+    const released = world.events.find((event) => event.kind === 'allocation_released');
+    assert.deepEqual([released?.at, released?.why], [now + 3 * minute, 'worker 1 does not answer']);
+    assert.equal(historyTellsTheState(world.events, world.job).length, 0);
+  }
+});
+
+test('held capacity that answers again within the grace is gone on with', () => {
+  const world = resumedOntoSilence();
+  world.live(() => false, 2 * minute);
+  host(world, 1).isAnswering = true;
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.deepEqual([world.job.attempts.length, world.job.allocations.length], [2, 1]);
+});
+
+test('to resume on a standing TPU and find nobody there waits within the attempt, and fails after ten graces', () => {
+  const back = resumedOntoSilence(spec({ capacity: standing }));
+  back.live(() => false, 20 * minute);
+  host(back, 1).isAnswering = true;
+  back.live(() => phaseOf(back.job) === 'running', hour);
+  assert.deepEqual([phaseOf(back.job), back.job.attempts.length], ['running', 2]);
+
+  const dead = resumedOntoSilence(spec({ capacity: standing }));
+  const { now } = dead;
+  dead.live(() => dead.job.settled !== null, 10 * hour);
+  assert.deepEqual([phaseOf(dead.job), dead.now, dead.job.attempts.length], ['failed', now + 30 * minute, 2]);
+  assert.equal(dead.nodes.size, 1);
 });
 
 test('the owner need not wait for a silent worker on which nothing was started', () => {
