@@ -99,7 +99,7 @@ suite('wait without a terminal', () => {
   test('of a job that is settled says its verdict alone', async () => {
     const waited = waitFor(['wait', '42'], { jobs: [succeeded], terminal });
     assert.equal(await waited.ended, 0);
-    assert.equal(waited.err().replaceAll(/\u001b\[\?2026[hl]/g, ''), '');
+    assert.equal(waited.err(), '');
   });
 });
 
@@ -121,12 +121,12 @@ suite('wait on a terminal', () => {
     assert.equal(await waited.ended, 0);
     glass.write(waited.err().slice(glass.written()));
     assert.deepEqual(glass.rows(), [''], 'Nothing of it is left beside the verdict.');
-    assert.equal(waited.err().match(/(?<!\]2;[^\u001b]*)\u0007/g)?.length, 1, 'It rings once.');
+    assert.ok(waited.err().includes('\u001b[J\u0007\u001b]2;'), 'It rings, and the window has its name back.');
   });
 
   test('takes the title back when it is killed, and rings where the settings say so', async () => {
     const waited = waitFor(['wait', '42'], { terminal });
-    await waited.at(now, /\]2;42 queued 0s\u0007/);
+    await waited.at(now, /\]2;42 queued 0s/);
     assert.ok(waited.kill());
     assert.ok(waited.err().endsWith('\u001b]2;\u0007\u001b[23;2t'));
     waited.signal();

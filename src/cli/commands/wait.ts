@@ -84,7 +84,7 @@ export async function wait(cli: Cli, flags: WaitFlags & GlobalFlags, ...args: re
       const seen = await client.changes();
       if (seen !== changes || io.now() - lookedAt >= refreshEvery * Math.ceil(open.size / refreshAtOnce)) {
         changes = seen;
-        for (const id of [...open]) await look(id);
+        for (const id of open) await look(id);
         lookedAt = io.now();
       }
       if (open.size === 0) {

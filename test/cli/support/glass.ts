@@ -13,6 +13,8 @@ export interface Glass {
   readonly written: () => number;
 }
 
+const bell = '\u0007';
+
 export function createGlass(): Glass {
   let rows: string[] = [''];
   let row = 0;
@@ -26,7 +28,7 @@ export function createGlass(): Glass {
       column = 0;
       rows[row] ??= '';
     } else if (character === '\r') column = 0;
-    else if (character === '\u0007') return;
+    else if (character === bell) return;
     else {
       const line = (rows[row] ?? '').padEnd(column);
       rows[row] = line.slice(0, column) + character + line.slice(column + 1);
@@ -53,9 +55,8 @@ export function createGlass(): Glass {
           continue;
         }
         // A title is not on the glass.
-        const title = /^.\]2;[^\u0007]*\u0007/.exec(text.slice(at))?.[0];
-        if (title !== undefined) {
-          at += title.length - 1;
+        if (text.startsWith(']2;', at + 1)) {
+          at = text.indexOf(bell, at);
           continue;
         }
         const [found = '', parameters = '', final = ''] = /^.\[([?\d;]*)([A-Za-z])/.exec(text.slice(at)) ?? [];
