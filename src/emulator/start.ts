@@ -1,7 +1,7 @@
 // Starts the cloud: state, ports, world, hosts, API. The order matters: nothing answers before all of it is there.
 
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, realpathSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -11,12 +11,12 @@ import { type Emulator, type EmulatorOptions, EmulatorRefusal } from './contract
 import { createFleet, type Fleet } from './hosts/fleet.ts';
 import { listen } from './hosts/login.ts';
 import { type Isolation, probeIsolation } from './hosts/machine.ts';
+import { findSshd } from './hosts/sshd.ts';
 import { createFront } from './http/front.ts';
 import { happen } from './world/agenda.ts';
 import { openDatabase } from './world/database.ts';
 import { newAddress } from './world/nodes.ts';
 import { createWorld, type World } from './world/world.ts';
-import { beginRehearsal, readRehearsal, type RehearsalLine } from './world/rehearsal.ts';
 
 /** Grows with what clients can see; `GET /emulator/info` says it. */
 const emulatorVersion = '1';
@@ -27,8 +27,12 @@ const emulatorVersion = '1';
  */
 export async function startEmulator(options: EmulatorOptions): Promise<Emulator> {
   const { seed = 1, speed = 1, clock = wallClock, log = () => undefined } = options;
-  if (options.hosts === 'sshd')
-    throw new EmulatorRefusal(400, 'The emulator has no sshd hosts yet; leave `hosts` out, or say `process`.');
+  const sshd = options.hosts === 'sshd' ? findSshd(existsSync) : undefined;
+  if (options.hosts === 'sshd' && sshd === undefined)
+    throw new EmulatorRefusal(
+      400,
+      "This machine has no sshd, so hosts cannot be reached by it. Install OpenSSH's server (openssh-server), or leave `hosts` out.",
+    );
   if (!(speed > 0))
     throw new EmulatorRefusal(400, `The speed of the emulator must be more than 0; it is ${String(speed)}.`);
   mkdirSync(options.stateDir, { recursive: true, mode: 0o700 });
@@ -36,8 +40,6 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
   const stateDir = realpathSync(options.stateDir);
   const database = openDatabase(stateDir);
   let fleet: Fleet | undefined;
-  // A mistake in it is told before anything is begun.
-  const rehearsal = options.schedule === undefined ? undefined : readSchedule(options.schedule);
   const world = createWorld({
     database,
     clock,
@@ -52,14 +54,23 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     release.unshift(() => closeServer(anchor.server));
     const isolation = chooseIsolation(options.isolation ?? 'auto', stateDir);
     log(isolationSentence[isolation]);
-    fleet = await createFleet({ world, stateDir, sshPort: anchor.sshPort, isolation, env: options.env });
+    const { username: name, uid } = userInfo();
+    fleet = await createFleet({
+      world,
+      stateDir,
+      sshPort: anchor.sshPort,
+      isolation,
+      sshd,
+      user: { name, uid },
+      env: options.env,
+    });
     const hosts = fleet;
     release.unshift(() => hosts.close());
     world.start((what) => happen(world, what));
     release.unshift(() => world.stop());
     const front = createFront({
       world,
-      uid: userInfo().uid,
+      uid,
       info: () => ({ version: emulatorVersion, sshPort: anchor.sshPort, isolation, stateDir }),
       hostsSettled: () => hosts.settled(),
     });
@@ -68,15 +79,7 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     world.change(() => world.setGeneral({ port: http.port }));
     return {
       url: `http://127.0.0.1:${String(http.port)}`,
-    let restingFrom = clock.now();
-    let wasEmpty = isEmpty(world);
-    world.onChange(() => {
-      const isSo = isEmpty(world);
-      if (!isSo || !wasEmpty) restingFrom = clock.now();
-      wasEmpty = isSo;
-    });
       sshPort: anchor.sshPort,
-    world.change(() => beginRehearsal(world, rehearsal?.lines ?? [], rehearsal?.text));
       async close() {
         for (const part of release.splice(0)) await part();
       },
@@ -84,9 +87,6 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
   } catch (error) {
     for (const part of release.splice(0)) await part();
     throw error;
-      wanted: () => {
-        restingFrom = clock.now();
-      },
   }
 }
 
@@ -94,7 +94,6 @@ const isolationSentence: Readonly<Record<Isolation, string>> = {
   root: 'Hosts have namespaces of their own; the machine stays as it is.',
   user: 'Hosts have user namespaces of their own; the machine stays as it is.',
   none: 'No namespaces can be made here: hosts are folders, and buckets can only be inside a home folder.',
-      restingSince: () => (isEmpty(world) ? restingFrom : null),
 };
 
 function chooseIsolation(wish: 'auto' | 'namespaces' | 'none', stateDir: string): Isolation {
@@ -105,22 +104,6 @@ function chooseIsolation(wish: 'auto' | 'namespaces' | 'none', stateDir: string)
   if (found === 'none' && wish === 'namespaces')
     throw new EmulatorRefusal(409, 'No namespaces can be made on this machine.');
   return found;
-/** True when there is nothing that would be missed. Conditions stand in the state, and are in force again afterwards. */
-function isEmpty(world: World): boolean {
-  const rehearses = world.agenda.values().some(({ kind }) => kind === 'rehearsal');
-  return !rehearses && world.nodes.values().length === 0 && world.queued.values().length === 0;
-}
-
-function readSchedule(file: string): { readonly text: string; readonly lines: readonly RehearsalLine[] } {
-  let text: string;
-  try {
-    text = readFileSync(file, 'utf8');
-  } catch (error) {
-    throw new EmulatorRefusal(404, `The rehearsal file cannot be read: ${String(error)}.`, { cause: error });
-  }
-  return { text, lines: readRehearsal(text, file) };
-}
-
 }
 
 /**

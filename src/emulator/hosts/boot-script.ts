@@ -16,6 +16,8 @@ export interface BootFacts {
   readonly hostName: string;
   /** True where the namespaces belong to a user namespace: overlays then keep their notes in other attributes. */
   readonly inUserNamespace: boolean;
+  /** Names below /dev of the chips, each of which is a file in the host's own folder `dev`. */
+  readonly chips: readonly string[];
 }
 
 /** File systems that are the kernel speaking, not somebody's files. */
@@ -24,6 +26,9 @@ const kernelTypes =
 
 /** Folders that are made anew, and places where other systems keep mounts of their own. */
 const notCopied = ['/proc', '/sys', '/dev', '/run', '/var/lib/docker', '/var/lib/containers', '/var/lib/kubelet'];
+
+/** What of the machine's /dev a host has; disks and the machine's own terminals are none of its business. */
+const devices = ['null', 'zero', 'full', 'random', 'urandom', 'tty', 'fuse', 'net', 'mqueue', 'hugepages'];
 
 /** Quotes one word for a shell. */
 export function quoted(word: string): string {
@@ -96,15 +101,38 @@ mkdir -p "$root/proc" "$root/sys" "$root/dev" "$root/run"
 mount -t proc proc "$root/proc"
 mount --bind "$folder/boot_id" "$root/proc/sys/kernel/random/boot_id"
 mount --rbind /sys "$root/sys"
-mount --rbind /dev "$root/dev"
+
+# /dev is a folder of our own, so that chips can lie there; its devices are the machine's.
+mount -t tmpfs -o mode=755,size=1m tmpfs "$root/dev"
+mkdir "$root/dev/shm" "$root/dev/pts"
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm" || :
+mount -t devpts -o newinstance,ptmxmode=666,mode=620 devpts "$root/dev/pts" || mount --rbind /dev/pts "$root/dev/pts"
+ln -s pts/ptmx "$root/dev/ptmx"
+ln -s /proc/self/fd "$root/dev/fd"
+ln -s fd/0 "$root/dev/stdin"
+ln -s fd/1 "$root/dev/stdout"
+ln -s fd/2 "$root/dev/stderr"
+# device SOURCE NAME
+device() {
+  if [ -d "$1" ]; then mkdir -p "$root/dev/$2"; elif [ -e "$1" ]; then : >"$root/dev/$2"; else return 0; fi
+  mount --rbind "$1" "$root/dev/$2" || :
+}
+for name in ${devices.join(' ')}; do device "/dev/$name" "$name"; done
+${facts.chips.map(chip).join('\n')}
+
 mount -t tmpfs -o mode=755,size=64m tmpfs "$root/run"
-mkdir -p "$root/run/lock"
+mkdir -p "$root/run/lock" "$root/run/sshd"
 if [ -d /run/systemd/resolve ]; then
   mkdir -p "$root/run/systemd/resolve"
   mount --bind /run/systemd/resolve "$root/run/systemd/resolve" || :
 fi
+# Who is who here, written anew by the emulator when a key of somebody new arrives.
 mount --bind "$folder/hosts" "$root/etc/hosts" 2>/dev/null || :
+mount --bind "$folder/passwd" "$root/etc/passwd" 2>/dev/null || :
+# A login shell sets its PATH anew; our programs come first there too. ssh finds its neighbours at their common port.
+{ mkdir -p "$root/etc/profile.d" && cp "$folder/profile" "$root/etc/profile.d/zz-worker.sh"; } 2>/dev/null || :
+{ mkdir -p "$root/etc/ssh/ssh_config.d" && cp "$folder/ssh_config" "$root/etc/ssh/ssh_config.d/worker.conf"; } 2>/dev/null || :
+ln -sf "$folder/startup-script.log" "$root/var/log/startup-script.log" 2>/dev/null || :
 
 # Of the emulator's own folder a host sees what is meant for it.
 mkdir -p "$root$state"
@@ -129,6 +157,12 @@ while :; do
   wait $!
 done
 `;
+}
+
+/** The line that shows one chip at its place in /dev. */
+function chip(name: string): string {
+  const at = name.includes('/') ? `mkdir -p "$root/dev/${name.slice(0, name.indexOf('/'))}"; ` : '';
+  return `${at}device "$folder/dev/${name}" ${name}`;
 }
 
 function layer(path: string, mode: number): string {

@@ -7,19 +7,16 @@
  * ends them. What cannot be found again (a reboot of the machine) boots anew with its disk, as after a power cut.
  */
 import { spawnSync } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
-import { workerHostName } from '../world/nodes.ts';
 import type { World } from '../world/world.ts';
 import { bucketsFolder } from './boot-script.ts';
-import { authorizedKeys } from './keys.ts';
-import { type Login, openLogin } from './login.ts';
-import { bootMachine, findMachine, type Isolation, type Machine, markedPids } from './machine.ts';
-import { hostMark, markedProcesses, signal } from './processes.ts';
+import { findMachine, type Isolation, markedPids } from './machine.ts';
+import { type HostSideTrouble, type PoweredHost, type PowerOptions, turnOn } from './power.ts';
+import { markedProcesses, signal } from './processes.ts';
 import { writePrograms } from './programs.ts';
-import { loginShell } from './session.ts';
+import { endSshd } from './sshd.ts';
 
 export interface Fleet {
   /** True when no process and no door of that node's workers is left. */
@@ -35,15 +32,11 @@ export interface FleetOptions {
   readonly stateDir: string;
   readonly sshPort: number;
   readonly isolation: Isolation;
+  /** OpenSSH's server, where the hosts are to be reached by it; undefined for the server of this process. */
+  readonly sshd: string | undefined;
+  /** The user that the emulator runs as. */
+  readonly user: { readonly name: string; readonly uid: number };
   readonly env: Readonly<Record<string, string | undefined>>;
-}
-
-interface Running {
-  readonly boot: number;
-  readonly address: string;
-  readonly machine: Machine;
-  readonly login: Login;
-  hung: boolean;
 }
 
 interface Host {
@@ -53,17 +46,31 @@ interface Host {
   readonly nodeId: string;
   readonly index: number;
   readonly folder: string;
-  running: Running | undefined;
+  running: PoweredHost | undefined;
   /** The work under way; it looks again at what is wanted before it ends. */
   work: Promise<void> | undefined;
 }
+
+/** In the order in which they are brought about: who stands still refuses nobody. */
+const troubles: readonly HostSideTrouble[] = ['diskFull', 'sshRefused', 'hung'];
 
 /** A host that does not boot is tried again after this long. */
 const bootAgainMs = 2_000;
 
 export async function createFleet(options: FleetOptions): Promise<Fleet> {
   const { world, stateDir, isolation } = options;
-  const programs = writePrograms(stateDir);
+  const { env, sshPort, sshd, user } = options;
+  const power: PowerOptions = {
+    world,
+    stateDir,
+    sshPort,
+    isolation,
+    sshd,
+    env,
+    ownUser: user.name,
+    uid: user.uid,
+    programs: writePrograms(stateDir),
+  };
   const buckets = bucketsFolder(stateDir);
   const hostsFolder = join(stateDir, 'hosts');
   mkdirSync(buckets, { recursive: true });
@@ -92,30 +99,36 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     const { running } = host;
     if (running !== undefined) {
       const { node, worker } = records ?? {};
+      const isAlive = running.isAlive();
       const stays =
         node !== undefined &&
         worker !== undefined &&
         isWantedOn(node, worker) &&
         worker.boot === running.boot &&
         worker.address === running.address &&
-        running.machine.isAlive();
+        isAlive;
       if (!stays) {
-        // The processes first: a program must not see its own connections go and start something new.
-        await running.machine.end();
-        await running.login.close();
+        // The cloud presses the button and waits; only a lost power, or our own end, is sudden.
+        await running.turnOff(isAlive && !isClosed && worker?.power !== false);
         host.running = undefined;
         return true;
       }
-      if (worker.hung !== running.hung) {
-        running.hung = worker.hung;
-        running.login.setHung(worker.hung);
-        await (worker.hung ? running.machine.freeze() : running.machine.thaw());
+      for (const trouble of troubles) {
+        const isWanted = worker[trouble] === true;
+        if (isWanted === running.trouble[trouble]) continue;
+        await running.setTrouble(trouble, isWanted);
         return true;
       }
       return false;
     }
     if (records !== undefined && isWantedOn(records.node, records.worker)) {
-      host.running = await turnOn(host, records.node, records.worker);
+      const { folder } = host;
+      host.running = await turnOn(
+        power,
+        { folder, records: () => recordsOf(host), clear: () => endMarked(folder) },
+        records.node,
+        records.worker,
+      );
       return true;
     }
     if (records === undefined) {
@@ -123,63 +136,6 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
       if (!isClosed) removeFolder(host.folder);
     }
     return false;
-  }
-
-  async function turnOn(host: Host, node: NodeRecord, worker: WorkerRecord): Promise<Running> {
-    const found = findMachine(host.folder, worker.boot, isolation);
-    if (found === undefined) await endMarked(host.folder);
-    const machine =
-      found ??
-      (await bootMachine(
-        {
-          stateDir,
-          folder: host.folder,
-          hostName: workerHostName(node, worker.index),
-          boot: worker.boot,
-          bootId: randomUUID(),
-          hosts: hostsText(node),
-          env: { PATH: `${machinePath(options.env)}:/usr/sbin:/sbin:/usr/bin:/bin` },
-        },
-        isolation,
-      ));
-    const login = await openLogin({
-      address: worker.address,
-      port: options.sshPort,
-      hostKey: worker.hostKey,
-      folder: host.folder,
-      machine,
-      keys: () => authorizedKeys(metadataOf(recordsOf(host)?.node ?? node)['ssh-keys']),
-      environment: (user, client) => ({
-        ...baseEnvironment(node, worker, host.folder),
-        ...userEnvironment(host.folder, user),
-        SSH_CLIENT: `${client.address} ${String(client.port)} ${String(options.sshPort)}`,
-        SSH_CONNECTION: `${client.address} ${String(client.port)} ${worker.address} ${String(options.sshPort)}`,
-      }),
-      log: (line) => world.log(line),
-    }).catch(async (error: unknown) => {
-      await machine.end();
-      throw error;
-    });
-    return { boot: worker.boot, address: worker.address, machine, login, hung: false };
-  }
-
-  function baseEnvironment(node: NodeRecord, worker: WorkerRecord, folder: string): Record<string, string> {
-    const { env } = options;
-    return {
-      PATH: `${programs}:${machinePath(env)}`,
-      SHELL: loginShell,
-      [hostMark]: folder,
-      TPU_WORKER_ID: String(worker.index),
-      TPU_ACCELERATOR_TYPE: node.type,
-      ...(env['LANG'] === undefined ? {} : { LANG: env['LANG'] }),
-      ...(env['TZ'] === undefined ? {} : { TZ: env['TZ'] }),
-    };
-  }
-
-  function userEnvironment(folder: string, user: string): Record<string, string> {
-    const home = join(folder, 'home', user);
-    mkdirSync(home, { recursive: true });
-    return { HOME: home, USER: user, LOGNAME: user };
   }
 
   /** Takes the folder of a worker away, and the node's when it was the last. */
@@ -235,7 +191,10 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
         }
       }
     }
-    for (const host of hosts.values()) if (needsWork(host)) wake(host);
+    for (const host of hosts.values()) {
+      host.running?.changed();
+      if (needsWork(host)) wake(host);
+    }
   }
 
   /** Cheap enough to ask for every host at every change. */
@@ -248,11 +207,12 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
       !isWantedOn(node, worker) ||
       worker.boot !== host.running.boot ||
       worker.address !== host.running.address ||
-      worker.hung !== host.running.hung
+      troubles.some((trouble) => (worker[trouble] === true) !== host.running?.trouble[trouble])
     );
   }
 
   async function endMarked(folder: string): Promise<void> {
+    await endSshd(folder);
     for (let round = 0; round < 20; round += 1) {
       const pids = markedPids(folder);
       if (pids.length === 0) return;
@@ -306,26 +266,6 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
       await settled();
     },
   };
-}
-
-function machinePath(env: Readonly<Record<string, string | undefined>>): string {
-  return env['PATH'] || '/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin';
-}
-
-function metadataOf(node: NodeRecord): Record<string, string> {
-  return (node.asked['metadata'] ?? {}) as Record<string, string>;
-}
-
-/** The machine's own names, and those of the node's workers, so that they find each other by name. */
-function hostsText(node: NodeRecord): string {
-  let own = '127.0.0.1 localhost\n';
-  try {
-    own = readFileSync('/etc/hosts', 'utf8');
-  } catch {
-    // A machine without the file still knows itself.
-  }
-  const workers = node.workers.map((worker) => `${worker.address} ${workerHostName(node, worker.index)}`);
-  return `${own.trimEnd()}\n${workers.join('\n')}\n`;
 }
 
 function entries(folder: string): string[] {

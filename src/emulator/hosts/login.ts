@@ -22,7 +22,11 @@ export interface LoginFacts {
 
 export interface Login {
   /** A hung host takes connections, as its kernel still does, and says nothing on them. */
-  setHung(hung: boolean): void;
+  setHung(hung: boolean): Promise<void>;
+  /** Shuts the door for who comes from now on; who is in stays in. */
+  setRefusing(refusing: boolean): Promise<void>;
+  /** To be called when the node's keys may be others. */
+  keysChanged(): void;
   /** Cuts all connections and frees the address. */
   close(): Promise<void>;
 }
@@ -45,7 +49,7 @@ export async function openLogin(facts: LoginFacts): Promise<Login> {
   const waiting = new Set<Socket>();
   await listen(listener, facts.port, facts.address);
   return {
-    setHung(hung) {
+    async setHung(hung) {
       if (hung === isHung) return;
       isHung = hung;
       for (const socket of sockets) {
@@ -57,6 +61,14 @@ export async function openLogin(facts: LoginFacts): Promise<Login> {
         waiting.clear();
       }
     },
+    async setRefusing(refusing) {
+      if (refusing === !listener.listening) return;
+      // Closing takes effect at once; its end waits for those who are in.
+      if (refusing) listener.close();
+      else await listen(listener, facts.port, facts.address);
+    },
+    // Keys are asked for at each login.
+    keysChanged: () => undefined,
     close: () =>
       new Promise((resolve) => {
         listener.close(() => resolve());

@@ -4,7 +4,7 @@
  * them a mark in the environment finds a host's processes, which holds for all that keep their environment.
  */
 import { spawn, spawnSync } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { bootScript } from './boot-script.ts';
 import { hostMark, machineBootId, markedProcesses, signal, startTicks, until } from './processes.ts';
@@ -17,6 +17,11 @@ export interface Machine {
   isAlive(): boolean;
   freeze(): Promise<void>;
   thaw(): Promise<void>;
+  /**
+   * Asks every process to end, as a machine that is switched off by its button does (SIGTERM), runs `last` meanwhile, and
+   * resolves when none is left or that time is over. `end` follows.
+   */
+  shutDown(graceMs: number, last: (() => Promise<void>) | undefined): Promise<void>;
   /** Ends every process; resolves when none is left. */
   end(): Promise<void>;
 }
@@ -29,8 +34,10 @@ export interface MachineFacts {
   readonly boot: number;
   /** What /proc/sys/kernel/random/boot_id says inside. */
   readonly bootId: string;
-  /** The text of /etc/hosts inside. */
-  readonly hosts: string;
+  /** The texts of files inside, by name: `hosts` and `passwd` of /etc, `profile` and `ssh_config` for their folders. */
+  readonly files: Readonly<Record<'hosts' | 'passwd' | 'profile' | 'ssh_config', string>>;
+  /** Names below /dev of the chips; the files are in the folder `dev`. */
+  readonly chips: readonly string[];
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -71,7 +78,7 @@ export async function bootMachine(facts: MachineFacts, isolation: Isolation): Pr
   for (const name of ['up', 'init', 'boot.json', 'mounts', 'namespaces']) rmSync(join(folder, name), { force: true });
   writeFileSync(join(folder, 'hostname'), `${facts.hostName}\n`);
   writeFileSync(join(folder, 'boot_id'), `${facts.bootId}\n`);
-  writeFileSync(join(folder, 'hosts'), facts.hosts);
+  for (const [name, text] of Object.entries(facts.files)) writeFileSync(join(folder, name), text);
   if (isolation === 'none') {
     note(facts, { isolation, pid: 0, startTicks: '' });
     return markedMachine(folder);
@@ -137,7 +144,7 @@ function namespacedMachine(folder: string, pid: number, ticks: string, inUserNam
     ...argv,
   ];
   // Inside, -1 means every process but the sender and process 1; that reaches those that lost their mark.
-  const toAll = async (name: 'STOP' | 'CONT'): Promise<void> => {
+  const toAll = async (name: 'STOP' | 'CONT' | 'TERM'): Promise<void> => {
     // An nsenter outside stops itself when its child is stopped, and would never wake up by itself to bury it.
     if (name === 'CONT') await signal(name, markedPids(folder));
     await new Promise<void>((resolve) => {
@@ -152,6 +159,11 @@ function namespacedMachine(folder: string, pid: number, ticks: string, inUserNam
     isAlive,
     freeze: () => toAll('STOP'),
     thaw: () => toAll('CONT'),
+    async shutDown(graceMs, last) {
+      if (!isAlive() || (last === undefined && isEmpty(pid))) return;
+      await toAll('TERM');
+      await Promise.all([within(graceMs, last?.()), until(() => isEmpty(pid), graceMs, 25)]);
+    },
     async end() {
       if (!isAlive()) return;
       await signal('KILL', [pid]);
@@ -162,6 +174,27 @@ function namespacedMachine(folder: string, pid: number, ticks: string, inUserNam
       if (!(await until(() => !isAlive(), 10_000))) throw new Error(`process ${String(pid)} does not end`);
     },
   };
+}
+
+/** True when a namespace holds nobody but process 1 and the sleep that it waits for. */
+function isEmpty(pid: number): boolean {
+  try {
+    return readdirSync(`/proc/${String(pid)}/root/proc`).filter((name) => /^\d+$/.test(name)).length <= 2;
+  } catch {
+    return true;
+  }
+}
+
+/** Waits for that, but no longer than so many milliseconds. */
+function within(limitMs: number, what: Promise<void> | undefined): Promise<void> {
+  if (what === undefined) return Promise.resolve();
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, limitMs);
+    void what.finally(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
 }
 
 /** The processes whose mark is exactly that folder. */
@@ -176,6 +209,11 @@ function markedMachine(folder: string): Machine {
     isAlive: () => true,
     freeze: () => signal('STOP', pids()),
     thaw: () => signal('CONT', pids()),
+    async shutDown(graceMs, last) {
+      if (last === undefined && pids().length === 0) return;
+      await signal('TERM', pids());
+      await Promise.all([within(graceMs, last?.()), until(() => pids().length === 0, graceMs, 50)]);
+    },
     async end() {
       // A process may start another while we look, so it is done until a look finds none.
       for (let round = 0; round < 100; round += 1) {

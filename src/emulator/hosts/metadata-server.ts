@@ -1,0 +1,183 @@
+/**
+ * The metadata server of one worker. Google's is at 169.254.169.254 of every VM; hosts here share the machine's network,
+ * so each has its own at its own address: on port 80 where that is allowed, else on any. /etc/hosts of the host leads
+ * `metadata.google.internal` there, and GCE_METADATA_HOST and GCE_METADATA_IP tell Google's libraries and JAX.
+ *
+ * Conduct: Google's page "Query VM metadata". A header is needed, folders end in a slash, `recursive` gives JSON, and
+ * `wait_for_change` answers when something has changed, which is how programs learn of their preemption.
+ */
+import { createHash } from 'node:crypto';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { listen } from './login.ts';
+import type { Metadata } from './metadata-tree.ts';
+
+export interface MetadataServer {
+  /** `127.x.y.z`, with `:PORT` where it is not 80. */
+  readonly host: string;
+  /** To be called when something may have changed: whoever waits for that is answered. */
+  changed(): void;
+  close(): Promise<void>;
+}
+
+export interface MetadataServerFacts {
+  readonly address: string;
+  /** The tree below `/computeMetadata/v1/`, asked for at each request; undefined once the worker is no more. */
+  tree(): Metadata | undefined;
+  /** False for somebody who has no business here: another user of the machine. */
+  mayAsk(request: IncomingMessage): boolean;
+}
+
+interface Waiting {
+  readonly path: string;
+  readonly etag: string;
+  answer(): void;
+}
+
+const base = '/computeMetadata/v1';
+
+/** The longest that somebody is kept waiting for a change, in seconds; Google's connections end as well. */
+const longestWait = 3600;
+
+/** Opens it. Rejects when the address itself cannot be used. */
+export async function openMetadataServer(facts: MetadataServerFacts): Promise<MetadataServer> {
+  const waiting = new Set<Waiting>();
+  const server = createServer((request, response) => {
+    response.setHeader('Metadata-Flavor', 'Google');
+    response.setHeader('Server', 'Metadata Server for VM');
+    serve(facts, waiting, request, response);
+  });
+  server.keepAliveTimeout = 1_000;
+  const port = await listen(server, 80, facts.address).then(
+    () => 80,
+    async () => {
+      // Not root, or somebody has the port already.
+      await listen(server, 0, facts.address);
+      const address = server.address();
+      return address !== null && typeof address === 'object' ? address.port : 0;
+    },
+  );
+  return {
+    host: port === 80 ? facts.address : `${facts.address}:${String(port)}`,
+    changed() {
+      if (waiting.size === 0) return;
+      for (const each of waiting) if (etagOf(find(facts.tree(), each.path)) !== each.etag) each.answer();
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+function serve(
+  facts: MetadataServerFacts,
+  waiting: Set<Waiting>,
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
+  const url = new URL(request.url ?? '/', 'http://metadata');
+  if (url.pathname === '/' || url.pathname === '/computeMetadata/') {
+    return say(response, 200, url.pathname === '/' ? 'computeMetadata/\n' : 'v1/\n');
+  }
+  // A page in a browser cannot send the header, and a forwarded request comes from somewhere else.
+  const isGoogles = request.headers['metadata-flavor'] === 'Google' && request.headers['x-forwarded-for'] === undefined;
+  if (!isGoogles || !facts.mayAsk(request)) return say(response, 403, 'Missing Metadata-Flavor:Google header.\n');
+  if (request.method !== 'GET' && request.method !== 'HEAD') return say(response, 405, 'Method not allowed.\n');
+  if (url.pathname !== base && !url.pathname.startsWith(`${base}/`)) return say(response, 404, 'Not found.\n');
+  const path = url.pathname.slice(base.length);
+  const found = find(facts.tree(), path);
+  if (path.endsWith('/upcoming-maintenance')) {
+    return say(response, 503, '{"error":"no notifications have been received yet, try again later"}');
+  }
+  if (found === undefined) return say(response, 404, 'Not found.\n');
+  if (typeof found !== 'string' && !path.endsWith('/')) {
+    response.setHeader('Location', `${url.pathname}/${url.search}`);
+    return say(response, 301, '');
+  }
+  const now = (): void => {
+    const value = find(facts.tree(), path);
+    if (value === undefined) return say(response, 404, 'Not found.\n');
+    response.setHeader('ETag', etagOf(value));
+    const isRecursive = url.searchParams.get('recursive')?.toLowerCase() === 'true';
+    if (isRecursive && url.searchParams.get('alt') !== 'text') {
+      return say(response, 200, JSON.stringify(asJson(value, path.includes('/attributes'))), 'application/json');
+    }
+    if (typeof value === 'string') {
+      return say(response, 200, value, value.startsWith('{') ? 'application/json' : 'application/text');
+    }
+    return say(response, 200, isRecursive ? flatList(value, '') : list(value));
+  };
+  if (url.searchParams.get('wait_for_change')?.toLowerCase() !== 'true') return now();
+  const lastSeen = url.searchParams.get('last_etag');
+  const etag = etagOf(found);
+  if (lastSeen !== null && lastSeen !== etag) return now();
+  const seconds = Math.min(longestWait, Number(url.searchParams.get('timeout_sec') ?? longestWait) || longestWait);
+  const wait: Waiting = {
+    path,
+    etag,
+    answer() {
+      clearTimeout(timer);
+      waiting.delete(wait);
+      if (!response.destroyed) now();
+    },
+  };
+  const timer = setTimeout(() => wait.answer(), seconds * 1_000);
+  response.on('close', () => {
+    clearTimeout(timer);
+    waiting.delete(wait);
+  });
+  waiting.add(wait);
+}
+
+function find(tree: Metadata | undefined, path: string): Metadata | undefined {
+  let at = tree;
+  for (const name of path.split('/').filter((part) => part !== '')) {
+    if (at === undefined || typeof at === 'string' || !Object.hasOwn(at, name)) return undefined;
+    at = at[name];
+  }
+  return at;
+}
+
+function list(folder: Exclude<Metadata, string>): string {
+  const names = Object.entries(folder).map(([name, value]) => (typeof value === 'string' ? name : `${name}/`));
+  return names
+    .toSorted()
+    .map((name) => `${name}\n`)
+    .join('');
+}
+
+/** `path value` of every text below, which is what `recursive=true&alt=text` gives. */
+function flatList(folder: Metadata, prefix: string): string {
+  if (typeof folder === 'string') return `${prefix} ${folder}\n`;
+  return Object.entries(folder)
+    .map(([name, value]) => flatList(value, prefix === '' ? name : `${prefix}/${name}`))
+    .join('');
+}
+
+/** JSON as Google writes it: the service's own names in camel case, numbered folders as lists, people's keys as they are. */
+function asJson(value: Metadata, isPeoples: boolean): unknown {
+  if (typeof value === 'string') return value;
+  const names = Object.keys(value);
+  if (names.length > 0 && names.every((name) => /^\d+$/.test(name))) {
+    return Object.values(value).map((each) => asJson(each, isPeoples));
+  }
+  return Object.fromEntries(
+    Object.entries(value).map(([name, each]) => [
+      isPeoples ? name : name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase()),
+      asJson(each, isPeoples || name === 'attributes'),
+    ]),
+  );
+}
+
+function etagOf(value: Metadata | undefined): string {
+  return createHash('sha256')
+    .update(JSON.stringify(value ?? null))
+    .digest('hex')
+    .slice(0, 16);
+}
+
+function say(response: ServerResponse, status: number, text: string, type = 'application/text'): void {
+  response.writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(text) });
+  response.end(text);
+}

@@ -1,0 +1,146 @@
+/**
+ * What Google's metadata server tells a worker about itself, as a tree of names: facts/cloud-tpu.md section 8, and for
+ * the general part Google's page "Predefined metadata keys". Programs find their peers and their number there, and learn
+ * that they are being preempted.
+ */
+import { acceleratorByType } from '../catalogue/accelerators.ts';
+import { regionOf } from '../catalogue/zones.ts';
+import { type Data, textOf } from '../wire/messages.ts';
+import { pricingOf, projectNumber, workerHostName } from '../world/nodes.ts';
+import type { NodeRecord, WorkerRecord } from '../world/records.ts';
+
+/** A text, or a folder of further entries. */
+export type Metadata = string | { readonly [name: string]: Metadata };
+
+/** One slice of several that a queued resource has made together: their first workers' addresses, in order. */
+export interface Multislice {
+  readonly slice: number;
+  readonly coordinators: readonly string[];
+}
+
+/** The whole tree below `/computeMetadata/v1/` for one worker, now. */
+export function metadataTree(node: NodeRecord, worker: WorkerRecord, multislice: Multislice | undefined): Metadata {
+  const number = projectNumber(node.project);
+  const account = (node.asked['serviceAccount'] ?? {}) as { email?: string; scope?: readonly string[] };
+  const scheduling = (node.asked['schedulingConfig'] ?? {}) as Data;
+  const mayBeTaken = pricingOf(node.asked) === 'spot';
+  const hostName = workerHostName(node, worker.index);
+  const email = account.email ?? `${number}-compute@developer.gserviceaccount.com`;
+  return {
+    instance: {
+      attributes: { ...userMetadata(node), ...workerAttributes(node, worker, multislice) },
+      description: textOf(node.asked, 'description'),
+      hostname: `${hostName}.${node.zone}.c.${node.project}.internal`,
+      id: `${node.id.slice(0, -4)}${String(worker.index).padStart(4, '0')}`,
+      'maintenance-event': node.state === 'REPAIRING' ? 'TERMINATE_ON_HOST_MAINTENANCE' : 'NONE',
+      name: hostName,
+      'network-interfaces': {
+        '0': {
+          ip: worker.address,
+          network: `projects/${number}/networks/default`,
+          ...(isExternal(node) ? { 'access-configs': { '0': { 'external-ip': worker.address } } } : {}),
+        },
+      },
+      preempted: node.state === 'PREEMPTED' ? 'TRUE' : 'FALSE',
+      region: `projects/${number}/regions/${regionOf(node.zone)}`,
+      scheduling: {
+        'automatic-restart': mayBeTaken ? 'FALSE' : 'TRUE',
+        'on-host-maintenance': 'TERMINATE',
+        preemptible: mayBeTaken ? 'TRUE' : 'FALSE',
+        ...(scheduling['spot'] === true ? { 'provisioning-model': 'SPOT' } : {}),
+      },
+      'service-accounts': { default: serviceAccount(email, account), [email]: serviceAccount(email, account) },
+      tags: JSON.stringify(node.asked['tags'] ?? []),
+      zone: `projects/${number}/zones/${node.zone}`,
+    },
+    project: {
+      attributes: {},
+      'numeric-project-id': number,
+      'project-id': node.project,
+    },
+  };
+}
+
+/** What people gave the node as metadata; every key is visible to the worker at once. */
+export function userMetadata(node: NodeRecord): Record<string, string> {
+  return (node.asked['metadata'] ?? {}) as Record<string, string>;
+}
+
+function workerAttributes(
+  node: NodeRecord,
+  worker: WorkerRecord,
+  multislice: Multislice | undefined,
+): Record<string, string> {
+  return {
+    'accelerator-type': node.type,
+    'agent-worker-number': String(worker.index),
+    'instance-id': node.nodeId,
+    'tpu-env': tpuEnv(node, worker, multislice),
+    'worker-id': String(worker.index),
+    'worker-network-endpoints': node.workers.map(({ address }) => `unknown:unknown:${address}`).join(','),
+  };
+}
+
+/** Lines of YAML, which JAX and libtpu read: what the slice looks like and where in it this worker is. */
+function tpuEnv(node: NodeRecord, worker: WorkerRecord, multislice: Multislice | undefined): string {
+  const config = (node.asked['acceleratorConfig'] ?? {}) as { type?: string; topology?: string };
+  const topology = config.topology ?? '1x1';
+  const slice = bounds(topology);
+  const perHost = chipsPerHostBounds(chipsPerHost(node));
+  const hosts = slice.map((length, axis) => Math.max(1, Math.floor(length / (perHost[axis] ?? 1))));
+  const lines: Record<string, string> = {
+    ACCELERATOR_TYPE: node.type,
+    CHIPS_PER_HOST_BOUNDS: perHost.join(','),
+    HOST_BOUNDS: hosts.join(','),
+    NODE_ID: node.nodeId,
+    TOPOLOGY: topology,
+    TYPE: config.type ?? '',
+    WORKER_ID: String(worker.index),
+    ZONE: node.zone,
+    ...(multislice === undefined
+      ? {}
+      : {
+          MEGASCALE_COORDINATOR_ADDRESS: multislice.coordinators[0] ?? '',
+          MEGASCALE_NUM_SLICES: String(multislice.coordinators.length),
+          MEGASCALE_SLICE_ID: String(multislice.slice),
+        }),
+  };
+  return Object.entries(lines)
+    .map(([name, value]) => `${name}: '${value}'\n`)
+    .join('');
+}
+
+/** How many chips each VM of the node has. */
+export function chipsPerHost(node: NodeRecord): number {
+  return Math.max(1, Math.round((acceleratorByType(node.type)?.chips ?? 4) / node.workers.length));
+}
+
+function bounds(topology: string): number[] {
+  const [x = 1, y = 1, z = 1] = topology.split('x').map(Number);
+  return [x, y, z];
+}
+
+/** Four chips lie in a square, eight (v5e and v6e on one host) in two rows of four. */
+function chipsPerHostBounds(chips: number): number[] {
+  if (chips === 8) return [2, 4, 1];
+  return chips === 4 ? [2, 2, 1] : [chips, 1, 1];
+}
+
+/** A token that opens nothing: what asks for one gets an answer in the right form. */
+function serviceAccount(email: string, account: { scope?: readonly string[] }): Metadata {
+  return {
+    aliases: 'default',
+    email,
+    scopes: (account.scope ?? ['https://www.googleapis.com/auth/cloud-platform']).join('\n'),
+    token: JSON.stringify({
+      access_token: 'a-token-of-the-built-in-cloud-that-opens-nothing',
+      expires_in: 3599,
+      token_type: 'Bearer',
+    }),
+  };
+}
+
+function isExternal(node: NodeRecord): boolean {
+  const networks = (node.asked['networkConfigs'] ?? [node.asked['networkConfig'] ?? {}]) as Data[];
+  return networks[0]?.['enableExternalIps'] === true;
+}
