@@ -1,7 +1,7 @@
 // Starts the cloud: state, ports, world, hosts, API. The order matters: nothing answers before all of it is there.
 
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, realpathSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -16,6 +16,7 @@ import { createFront } from './http/front.ts';
 import { happen } from './world/agenda.ts';
 import { openDatabase } from './world/database.ts';
 import { newAddress } from './world/nodes.ts';
+import { beginRehearsal, readRehearsal, type RehearsalLine } from './world/rehearsal.ts';
 import { createWorld, type World } from './world/world.ts';
 
 /** Grows with what clients can see; `GET /emulator/info` says it. */
@@ -35,6 +36,8 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     );
   if (!(speed > 0))
     throw new EmulatorRefusal(400, `The speed of the emulator must be more than 0; it is ${String(speed)}.`);
+  // A mistake in it is told before anything is begun.
+  const rehearsal = options.schedule === undefined ? undefined : readSchedule(options.schedule);
   mkdirSync(options.stateDir, { recursive: true, mode: 0o700 });
   // Hosts see their folder under its real name, whatever links lead there.
   const stateDir = realpathSync(options.stateDir);
@@ -65,7 +68,15 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
       env: options.env,
     });
     const hosts = fleet;
+    let restingFrom = clock.now();
+    let wasEmpty = isEmpty(world);
+    world.onChange(() => {
+      const isSo = isEmpty(world);
+      if (!isSo || !wasEmpty) restingFrom = clock.now();
+      wasEmpty = isSo;
+    });
     release.unshift(() => hosts.close());
+    world.change(() => beginRehearsal(world, rehearsal?.lines ?? [], rehearsal?.text));
     world.start((what) => happen(world, what));
     release.unshift(() => world.stop());
     const front = createFront({
@@ -73,6 +84,9 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
       uid,
       info: () => ({ version: emulatorVersion, sshPort: anchor.sshPort, isolation, stateDir }),
       hostsSettled: () => hosts.settled(),
+      wanted: () => {
+        restingFrom = clock.now();
+      },
     });
     const http = await openHttp(front.fetch, options.port, world.general().port);
     release.unshift(() => closeHttp(http.server));
@@ -80,6 +94,7 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     return {
       url: `http://127.0.0.1:${String(http.port)}`,
       sshPort: anchor.sshPort,
+      restingSince: () => (isEmpty(world) ? restingFrom : null),
       async close() {
         for (const part of release.splice(0)) await part();
       },
@@ -88,6 +103,22 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     for (const part of release.splice(0)) await part();
     throw error;
   }
+}
+
+/** True when there is nothing that would be missed. Conditions stand in the state, and are in force again afterwards. */
+function isEmpty(world: World): boolean {
+  const rehearses = world.agenda.values().some(({ kind }) => kind === 'rehearsal');
+  return !rehearses && world.nodes.values().length === 0 && world.queued.values().length === 0;
+}
+
+function readSchedule(file: string): { readonly text: string; readonly lines: readonly RehearsalLine[] } {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new EmulatorRefusal(404, `The rehearsal file cannot be read: ${String(error)}.`, { cause: error });
+  }
+  return { text, lines: readRehearsal(text, file) };
 }
 
 const isolationSentence: Readonly<Record<Isolation, string>> = {
