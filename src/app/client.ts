@@ -67,6 +67,8 @@ export interface AttemptView {
   readonly allocation: number;
   readonly workers: readonly WorkerId[];
   readonly created: Instant;
+  /** Not before this moment is its capacity asked for or its command started: the pause after a failure. */
+  readonly notBefore: Instant;
   readonly started: Instant | null;
   /** When it was decided that it must end, or was seen to have ended by itself; from here to `ended` the time is lost. */
   readonly ending: Instant | null;

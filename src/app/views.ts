@@ -276,6 +276,7 @@ export function attemptViews(job: Job): readonly AttemptView[] {
     allocation: attempt.allocation,
     workers: workersOf(job, attempt),
     created: attempt.createdAt,
+    notBefore: attempt.notBefore,
     started: attempt.startedAt,
     ending: attempt.ending?.since ?? null,
     ended: attempt.endedAt,

@@ -58,6 +58,7 @@ function attemptJson(attempt: AttemptView): object {
   return {
     ...attempt,
     created: moment(attempt.created),
+    notBefore: moment(attempt.notBefore),
     started: moment(attempt.started),
     ending: moment(attempt.ending),
     ended: moment(attempt.ended),

@@ -26,7 +26,6 @@ const meant: Readonly<Record<string, string>> = {
   attach: '`jobman logs 1 -f` follows what a job prints; Ctrl-C leaves, and the job goes on.',
   follow: '`jobman logs 1 -f` follows what a job prints.',
   events: '`jobman history 1` tells all that happened to a job.',
-  exec: '`jobman ssh 1` opens a shell on a worker, `jobman ssh 1 -- command` runs a command there.',
   shell: '`jobman ssh 1` opens a shell on a worker.',
   apply:
     '`jobman create job.yaml` hands a job in; `jobman create job.yaml --dry-run` only shows what would be asked for.',

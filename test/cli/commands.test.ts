@@ -21,6 +21,7 @@ const attempts: readonly AttemptView[] = [
     allocation: 1,
     workers: [0],
     created: now - 300 * minute,
+    notBefore: now - 300 * minute,
     started: now - 200 * minute,
     ending: now - 110 * minute,
     ended: now - 100 * minute,
@@ -34,6 +35,7 @@ const attempts: readonly AttemptView[] = [
     allocation: 2,
     workers: [0],
     created: now - 100 * minute,
+    notBefore: now - 100 * minute,
     started: now - 40 * minute,
     ending: null,
     ended: null,
@@ -215,6 +217,7 @@ suite('show', () => {
       allocation: 1,
       workers: [0],
       created: '2026-11-21T03:20:14.000Z',
+      notBefore: '2026-11-21T03:20:14.000Z',
       started: '2026-11-21T05:00:14.000Z',
       ending: '2026-11-21T06:30:14.000Z',
       ended: '2026-11-21T06:40:14.000Z',
@@ -354,7 +357,9 @@ suite('history', () => {
   test('--timeline draws waiting, setup, running and the end along an axis', async () => {
     const jobs = [view({ createdAt: now - 300 * minute, attempts, allocations })];
     const { out } = await jobman(['history', '42', '--timeline'], { jobs, events });
-    const [, ruler = '', bar = '', numbers = ''] = out.split('\n');
+    const [, range, ruler = '', bar = '', numbers = '', sums] = out.split('\n');
+    assert.equal(range, '21 Nov 03:20:14 -> 21 Nov 08:20:14 UTC');
+    assert.equal(sums, '5h00m in all: 2h10m running, 2h36m waiting, 4m setup, 10m ended or lost');
     // 300 minutes in columns of 5: 98 minutes of waiting, 2 of setup, 90 running, 10 until all was gone, then the second attempt.
     assert.match(bar, /^ {8}\.{19}\+>{18}!!!\.{10}\+>{9}$/);
     assert.match(ruler, /^ {8}03:20 +04:20 +05:20/);

@@ -17,6 +17,7 @@ const attempt: AttemptView = {
   allocation: 1,
   workers: [0, 1],
   created: now,
+  notBefore: now,
   started: now,
   ending: null,
   ended: null,

@@ -32,6 +32,7 @@ function attempt(number: number, different: Partial<AttemptView>): AttemptView {
     allocation: number,
     workers: [0, 1],
     created: now - 20 * second,
+    notBefore: now - 20 * second,
     started: null,
     ending: null,
     ended: null,

@@ -136,13 +136,17 @@ function spanText(span: Duration | null): string {
   return span === null ? '-' : lengthText(span);
 }
 
-/** How long an attempt waited for its capacity, was set up, and ran; null for what has not begun. */
+/**
+ * How long an attempt waited for its capacity or out a pause, was set up, and ran; null for what has not begun. Of a pause
+ * nothing is set up, whatever the attempt has from the one before.
+ */
 function spans(attempt: AttemptView, ready: Instant | null, now: Instant): Spans {
   const end = attempt.ended ?? now;
-  const begun = ready === null ? null : Math.max(ready, attempt.created);
+  const usable = ready === null ? null : Math.max(ready, attempt.created, attempt.notBefore);
+  const begun = usable === null || usable > (attempt.started ?? end) ? null : usable;
   return {
     waited: (begun ?? attempt.started ?? end) - attempt.created,
-    setup: begun === null ? null : Math.max(0, (attempt.started ?? end) - begun),
+    setup: begun === null ? null : (attempt.started ?? end) - begun,
     ran: attempt.started === null ? null : (attempt.ending ?? end) - attempt.started,
   };
 }

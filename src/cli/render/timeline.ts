@@ -1,13 +1,21 @@
 // The life of a job as one line: what each stretch of time went into.
 
 import type { AllocationView, AttemptView } from '../../app/client.ts';
-import { clockText } from '../../app/figures.ts';
+import { clockText, dateText, lengthText } from '../../app/figures.ts';
 import { day, hour, minute, second, type Duration, type Instant } from '../../core/time.ts';
 import { filled } from './cell.ts';
 
 /** In the order in which they win where several fall into one column: the rare one must not be hidden by the long one. */
-const marks = { ended: '!', run: '>', setup: '+', capacity: '.' } as const;
+const marks = { ended: '!', run: '>', setup: '+', waiting: '.' } as const;
 type Kind = keyof typeof marks;
+
+/** In what is said of a whole life, and in the key to the bar. */
+const words: Readonly<Record<Kind, string>> = {
+  run: 'running',
+  waiting: 'waiting',
+  setup: 'setup',
+  ended: 'ended or lost',
+};
 
 /** What one column may stand for; the shortest that lets the whole life fit is taken. */
 const scales: readonly Duration[] = [
@@ -19,7 +27,10 @@ const scales: readonly Duration[] = [
 
 const margin = 8;
 
-/** Three lines: the hours, the bar, the numbers of the attempts; and what the marks mean. `[]` before the first. */
+/**
+ * From when to when, the hours, the bar, the numbers of the attempts, how long it was in each state, and what the marks
+ * mean. `[]` before the first attempt.
+ */
 export function timelineLines(
   life: {
     readonly createdAt: Instant;
@@ -46,33 +57,67 @@ export function timelineLines(
   };
 
   const numbers = ' '.repeat(count).split('');
+  const stretches = life.attempts.flatMap((attempt) => stretchesOf(attempt, life.allocations, now));
+  for (const { kind, from: start, to } of stretches) paint(kind, start, to);
   for (const attempt of life.attempts) {
-    const stop = attempt.ended ?? now;
-    const ready = life.allocations.find(({ allocation }) => allocation === attempt.allocation)?.ready ?? null;
-    const usable = Math.min(stop, Math.max(attempt.created, ready ?? stop));
-    const started = Math.min(stop, attempt.started ?? stop);
-    if (usable > attempt.created) paint('capacity', attempt.created, usable);
-    if (started > usable) paint('setup', usable, started);
-    const ending = attempt.reason === 'succeeded' ? null : (attempt.ending ?? attempt.ended);
-    if (attempt.started !== null) paint('run', attempt.started, Math.max(attempt.started, ending ?? stop));
-    if (ending !== null) paint('ended', ending, stop);
     write(numbers, Math.floor((attempt.created - from) / scale), String(attempt.attempt));
   }
 
   const indent = ' '.repeat(margin);
   return [
+    `${dayAndTime(life.createdAt)} -> ${dayAndTime(end)} UTC`,
     (indent + ruler(from, scale, count)).trimEnd(),
     (indent + bar.map((kind) => (kind === null ? ' ' : marks[kind])).join('')).trimEnd(),
     ('attempt'.padEnd(margin) + numbers.join('')).trimEnd(),
+    ...filled(sums(stretches, end - life.createdAt), ', ', columns),
     ...filled(
-      [`one column is ${scaleText(scale)}, UTC;`, '. capacity', '+ setup', '> running', '! ended or lost'],
+      [`one column is ${scaleText(scale)};`, ...order.toReversed().map((kind) => `${marks[kind]} ${words[kind]}`)],
       '  ',
       columns,
     ),
   ];
 }
 
-const order: readonly Kind[] = ['ended', 'run', 'setup', 'capacity'];
+interface Stretch {
+  readonly kind: Kind;
+  readonly from: Instant;
+  readonly to: Instant;
+}
+
+/** What the time of one attempt went into, in its order. An attempt that succeeded has lost nothing by ending. */
+function stretchesOf(attempt: AttemptView, allocations: readonly AllocationView[], now: Instant): readonly Stretch[] {
+  const stop = attempt.ended ?? now;
+  const ready = allocations.find(({ allocation }) => allocation === attempt.allocation)?.ready ?? null;
+  const started = Math.min(stop, attempt.started ?? stop);
+  const usable = Math.min(started, Math.max(attempt.created, attempt.notBefore, ready ?? stop));
+  const ending = attempt.reason === 'succeeded' ? null : (attempt.ending ?? attempt.ended);
+  const ran = attempt.started === null ? started : Math.max(started, ending ?? stop);
+  return [
+    ...(usable > attempt.created ? [{ kind: 'waiting', from: attempt.created, to: usable } as const] : []),
+    ...(started > usable ? [{ kind: 'setup', from: usable, to: started } as const] : []),
+    // A command that ended within a millisecond ran, and is worth its mark.
+    ...(attempt.started === null ? [] : [{ kind: 'run', from: started, to: ran } as const]),
+    ...(ending === null ? [] : [{ kind: 'ended', from: ending, to: stop } as const]),
+  ];
+}
+
+/** `14h18m in all: 9h21m running`, `4h32m waiting`, ...; what no attempt was under way for was rest. */
+function sums(stretches: readonly Stretch[], all: Duration): readonly string[] {
+  const sum = (of: readonly Stretch[]) => of.reduce((total, { from, to }) => total + (to - from), 0);
+  const kinds = Object.keys(words) as readonly Kind[];
+  const parts = kinds.map((kind) => [sum(stretches.filter((one) => one.kind === kind)), words[kind]] as const);
+  const rest = [all - sum(stretches), 'between attempts'] as const;
+  const [first = '', ...others] = [...parts, rest]
+    .filter(([length]) => length >= second)
+    .map(([length, word]) => `${lengthText(length)} ${word}`);
+  return [`${lengthText(all)} in all${first === '' ? '' : `: ${first}`}`, ...others];
+}
+
+function dayAndTime(at: Instant): string {
+  return `${dateText(at)} ${clockText(at)}`;
+}
+
+const order: readonly Kind[] = ['ended', 'run', 'setup', 'waiting'];
 
 /** The time at about every tenth column. */
 function ruler(from: Instant, scale: Duration, count: number): string {
