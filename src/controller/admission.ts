@@ -1,13 +1,12 @@
 // Admission: keeps at hand the records of the jobs that take turns, so that each pass can be told whose turn it is.
 // Who that is, core/admit.ts decides from the records alone.
 
-import { admission, admit, holdsSlot, takesTurns, waitsForSlot } from '../core/admit.ts';
+import { admit, holdsSlot, isAdmitted, takesTurns, waitsForSlot } from '../core/admit.ts';
 import type { Job } from '../core/job.ts';
-import type { Observation } from '../core/observation.ts';
 
 export interface Admission {
   /** Whether this job may go on. */
-  ask(job: Job): Observation['admitted'];
+  ask(job: Job): boolean;
   /** The record after a commit: whoever has his turn by it is woken. */
   note(job: Job): void;
   /** Who holds a slot and who waits, before the first pass. */
@@ -33,7 +32,7 @@ export function createAdmission(options: { readonly slots: number; readonly wake
   return {
     ask(job) {
       if (takesTurns(job) && keep(job)) admitted = admit(options.slots, [...jobs.values()]);
-      return admission(options.slots, admitted, job);
+      return isAdmitted(admitted, job);
     },
     note(job) {
       if (!takesTurns(job) || !keep(job)) return;

@@ -28,7 +28,7 @@ const lastWords = 5 * second;
 export async function observe(
   job: Job,
   outcomes: readonly StoredOutcome[],
-  admitted: Observation['admitted'],
+  admitted: boolean,
   outside: {
     readonly backend: Backend;
     readonly look: Look;

@@ -2,7 +2,6 @@
 
 import { openAttempt } from './job.ts';
 import type { Job } from './job.ts';
-import type { Observation } from './observation.ts';
 import type { Instant } from './time.ts';
 
 /** Whether jobs of that kind of capacity take turns on this machine. */
@@ -56,8 +55,7 @@ export function turnOf(limit: number, jobs: readonly Job[], job: Job): Turn | un
   return { slots: limit, taken: jobs.filter(holdsSlot).length, ahead: ahead.length };
 }
 
-/** The same as the controller hands it to `reconcile`. Jobs that take no turns always may. */
-export function admission(limit: number, admitted: ReadonlySet<string>, job: Job): Observation['admitted'] {
-  if (!takesTurns(job) || admitted.has(job.id)) return { ok: true };
-  return { ok: false, detail: `all ${limit} slots of this machine are taken` };
+/** Whether it is the job's turn, by that answer. Jobs that take no turns always may. */
+export function isAdmitted(admitted: ReadonlySet<string>, job: Job): boolean {
+  return !takesTurns(job) || admitted.has(job.id);
 }

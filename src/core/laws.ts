@@ -320,7 +320,7 @@ function isForsaken(before: Job, observation: Observation, ordinal: number, now:
 function setupBeforeStart({ before, observation, decision }: Pass): readonly string[] {
   const found: string[] = [];
   for (const action of decision.actions) {
-    if (action.kind !== 'start' || before.attempts[action.attempt - 1]?.startedAt !== null) continue;
+    if (action.kind !== 'start') continue;
     if (isJustTheCommand(decision.job, action.attempt)) continue;
     for (const worker of allWorkers(decision.job, action.allocation)) {
       if (worker === 'here') continue;
@@ -466,7 +466,7 @@ function neverForgotten({ observation, decision, now }: Pass): readonly string[]
   const { job, wakeAt, actions } = decision;
   if (job.removed) return wakeAt === undefined ? leftBehind(job, observation) : [];
   const found: string[] = [];
-  const isQueued = !observation.admitted.ok && job.desired === 'run';
+  const isQueued = !observation.admitted && job.desired === 'run';
   const isLeaving = job.allocations.some((one) => one.releasedAt !== null && one.goneAt === null);
   const isHeld = heldAllocations(job).length > 0;
   if (wakeAt === undefined && ((job.settled === null && !isQueued) || isLeaving || isHeld)) {

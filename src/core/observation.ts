@@ -33,7 +33,7 @@ export function unknown(reason: string, since: Instant): Unknown {
 /** Everything that one decision may rest on. */
 export interface Observation {
   /** False while the job has to wait for its turn (slots of this machine, a lab's limit). Where it stands, `why` works out. */
-  readonly admitted: { readonly ok: true } | { readonly ok: false; readonly detail: string };
+  readonly admitted: boolean;
   /**
    * A look at each allocation that may still exist, by ordinal. The newest one is always among them; earlier ones are
    * there until they have been seen gone. An allocation that was not looked at is missing here and counts as unknown.

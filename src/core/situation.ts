@@ -88,7 +88,7 @@ const table: readonly Row[] = [
   // Nothing is under way, and nothing is wanted.
   ({ job, attempt }) => attempt === undefined && job.desired !== 'run' && { kind: 'ended_by_owner' },
   // Something is wanted, and it is not the job's turn.
-  ({ admitted, attempt }) => attempt === undefined && !admitted.ok && { kind: 'queued' },
+  ({ admitted, attempt }) => attempt === undefined && !admitted && { kind: 'queued' },
   // Something is wanted: the first attempt, or the owner's wish.
   ({ attempt }) => attempt === undefined && { kind: 'wanted' },
 
@@ -188,7 +188,7 @@ const table: readonly Row[] = [
   // It has begun: what remains is to see it through.
   during((view, attempt) => attempt.startedAt !== null && started(view, attempt)),
   // Not its turn.
-  during(({ admitted }) => !admitted.ok && { kind: 'queued' }),
+  during(({ admitted }) => !admitted && { kind: 'queued' }),
   // What was held before must be seen gone before anything new is asked for.
   during(({ job }) => leaving(job).length > 0 && { kind: 'leaving' }),
   // A backoff.
@@ -358,8 +358,9 @@ function setupEvidence(key: string, { detail, tries }: { readonly detail: string
 function started(view: View, attempt: Attempt): Situation {
   const unstarted = view.places.filter(({ run }) => run.state === 'none' && attempt.runningAt === null);
   if (unstarted.length === 0) return { kind: 'under_way' };
-  // A machine was made anew under that name: what had been set up is gone with the run.
-  if (!planted('start-before-setup') && unprovenWorkers(view).length > 0) return { kind: 'preparing' };
+  // A machine was made anew under that name, or has restarted: what had been set up is gone with the run. Of one that does
+  // not answer nobody can say that it has not.
+  if (isAnyoneUnprepared(view)) return { kind: 'preparing' };
   return { kind: 'to_start', workers: unstarted.map(({ worker }) => worker) };
 }
 

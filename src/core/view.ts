@@ -14,7 +14,7 @@ export interface View {
   /** The record, with everything folded in that the observation brought. */
   readonly job: Job;
   readonly now: Instant;
-  readonly admitted: Observation['admitted'];
+  readonly admitted: boolean;
   /** The attempt that is under way. */
   readonly attempt: Attempt | undefined;
   /** The allocation of that attempt, else the newest one. */

@@ -87,7 +87,7 @@ function combinations<T>(lists: readonly (readonly T[])[]): readonly (readonly T
 
 function observations(job: Job, workers: number, now: Instant): readonly Observation[] {
   const newest = lastAllocation(job);
-  const admitted = { ok: true } as const;
+  const admitted = true;
   if (newest === undefined) return [{ admitted, allocations: [], workers: [], outcomes: [] }];
   const earlier = job.allocations.filter((one) => one !== newest && mayExist(one));
   const numbered: readonly WorkerId[] = Array.from({ length: workers }, (_, index) => index);

@@ -282,6 +282,21 @@ test('a start is repeated on the worker that shows no run, and only there', () =
   assert.deepEqual(keys(world), ['start/1/0']);
 });
 
+test('a start is not repeated while another worker is silent: it may have been made anew meanwhile', () => {
+  const world = new World();
+  while (!keys(world).includes('start/1/0')) {
+    world.act();
+    world.pass();
+  }
+  host(world, 1).isAnswering = false;
+  world.now += 5 * second;
+  world.pass();
+  assert.deepEqual(keys(world), []);
+  host(world, 1).isAnswering = true;
+  world.pass();
+  assert.deepEqual(keys(world), ['start/1/0', 'start/1/1']);
+});
+
 test('a step that fails is tried again after a wait, and ends the attempt when its tries are used up', () => {
   const world = new World(spec({ preset: 'pass' }));
   world.stepResult = { kind: 'failed', evidence: { detail: 'apt is locked' } };
@@ -322,7 +337,7 @@ test('a job of this machine needs three passes from nothing to its end', () => {
 
 test('a job that has to wait for its turn does nothing and asks for no wakeup', () => {
   const world = new World(spec({ capacity: local, steps: [] }));
-  world.admitted = { ok: false, detail: 'all slots are taken' };
+  world.admitted = false;
   const { job } = world;
   const { wakeAt, actions } = world.pass();
   assert.deepEqual([wakeAt, actions, phaseOf(world.job)], [undefined, [], 'queued']);
@@ -1141,14 +1156,14 @@ test('a fact that was not asked for counts as unknown, and an unknown key as no 
   const world = running();
   const { job, now } = world;
   world.pass({
-    admitted: { ok: true },
+    admitted: true,
     allocations: [],
     workers: [],
     outcomes: [{ key: 'dance/1', at: now, result: { kind: 'done' } }],
   });
   assert.equal(world.job, job);
   world.pass({
-    admitted: { ok: true },
+    admitted: true,
     allocations: [{ allocation: 9, fact: known({ state: 'lost', detail: '' }, now) }],
     workers: [{ allocation: 9, worker: 0, fact: unknown('', now) }],
     outcomes: [],

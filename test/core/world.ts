@@ -114,7 +114,7 @@ export class World {
   readonly here: Worker = { proofs: new Set(), runs: [], isAnswering: true };
   cloudAnswers = true;
   workersCount = 2;
-  admitted: Observation['admitted'] = { ok: true };
+  admitted = true;
   /** What the next request comes back with, instead of a node. */
   refusal: OutcomeResult | null = null;
   /** What the next setup step comes back with. */

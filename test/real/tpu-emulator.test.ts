@@ -133,7 +133,7 @@ class Walk {
       allocation: allocation.ordinal,
       fact: facts[index] ?? unknown('no answer', clock.now()),
     }));
-    const observation = { admitted: { ok: true } as const, allocations, workers: [], outcomes };
+    const observation = { admitted: true, allocations, workers: [], outcomes };
     const { job, events, actions } = reconcile(this.job, observation, clock.now());
     this.job = job;
     this.events.push(...events);
