@@ -6,6 +6,7 @@ import type { Turn } from '../core/admit.ts';
 import { capacityWaitEnd, isPermanent } from '../core/allocate.ts';
 import type { Event } from '../core/decision.ts';
 import { keptUntil } from '../core/end.ts';
+import { isOnHeld, silencePatience } from '../core/given-up.ts';
 import {
   allocationOf,
   lastAllocation,
@@ -16,7 +17,7 @@ import {
   type Job,
 } from '../core/job.ts';
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
-import { answerFor, budgetOf, usedBudget } from '../core/recover.ts';
+import { answerFor, budgetOf, usedBudget, whatFollows } from '../core/recover.ts';
 import type { RuledReason } from '../core/spec.ts';
 import { givenUpAt } from '../core/stop.ts';
 import type { Instant } from '../core/time.ts';
@@ -61,7 +62,7 @@ export function whyOf(job: Job, now: Instant, around: Around): Why {
   return {
     id: job.id,
     ...told,
-    log: isAboutFailure(job) ? log : [],
+    log: isAboutFailure(job) ? withoutEvidence(job, log) : [],
     usually: usual !== null && awaitsCapacity(job) ? usualText(usual) : null,
     lookAt: isLookAwaited ? nextLook : null,
   };
@@ -86,6 +87,12 @@ export function failureOf(job: Job): Attempt | undefined {
 function isAboutFailure(job: Job): boolean {
   const phase = phaseOf(job);
   return (phase === 'failed' || phase === 'recovering' || phase === 'stopping') && failureOf(job) !== undefined;
+}
+
+/** One line that the evidence quotes need not be told twice. */
+function withoutEvidence(job: Job, log: readonly string[]): readonly string[] {
+  const line = failureOf(job)?.ending?.evidence.line?.trim();
+  return log.length === 1 && log[0]?.trim() === line ? [] : log;
 }
 
 /** Capacity of its own has been asked for and is not there. */
@@ -267,6 +274,24 @@ function whyProvisioning(job: Job, now: Instant): Answer {
   };
 }
 
+/** What a worker that stays silent before the command comes to: held capacity is exchanged, anything else is a lost try. */
+function nextForSilence(
+  job: Job,
+  attempt: Attempt | undefined,
+  since: Instant,
+): Pick<Answer, 'rule' | 'next' | 'nextAt'> {
+  const patience = attempt === undefined ? job.spec.recovery.unreachableGrace : silencePatience(job, attempt);
+  const isExchanged =
+    attempt !== undefined && isOnHeld(job, attempt) && allocationOf(job, attempt.allocation).ownership === 'owned';
+  return {
+    rule: isExchanged ? null : wouldFollow(job, 'unreachable'),
+    next: isExchanged
+      ? 'another TPU takes its place if the worker stays silent while the cloud says that it is ready'
+      : 'its worker is given up if it stays silent while the cloud says that it is ready',
+    nextAt: since + patience,
+  };
+}
+
 function whySetup(job: Job, events: readonly Event[], now: Instant): Answer {
   const attempt = openAttempt(job);
   const allocation = lastAllocation(job);
@@ -282,9 +307,7 @@ function whySetup(job: Job, events: readonly Event[], now: Instant): Answer {
     return {
       sentence: `${job.id} is in setup: ${silence.who} has not answered for ${lengthText(now - silence.since)}. Nothing is changed.`,
       because: silence.because,
-      rule: wouldFollow(job, 'unreachable'),
-      next: `its worker is given up if it stays silent while the cloud says that it is ready`,
-      nextAt: silence.since + job.spec.recovery.unreachableGrace,
+      ...nextForSilence(job, attempt, silence.since),
     };
   }
   return {
@@ -426,7 +449,7 @@ function whyRecovering(job: Job, events: readonly Event[], now: Instant): Answer
   if (allocation.readyAt !== null) {
     const silence = silenceOf(job, events);
     return {
-      sentence: `${job.id} is recovering: ${sentence}; ${goesOn} is being set up.`,
+      sentence: `${job.id} is recovering: ${sentence}; ${goesOn} ${attempt.notBefore > now ? 'follows after a pause' : 'is being set up'}.`,
       because: silence === null ? because : `${because}; ${silence.who}: ${silence.because}`,
       rule,
       next: `its command starts on ${placesText(job, attempt)}`,
@@ -509,8 +532,11 @@ function hindranceOf(job: Job, events: readonly Event[], now: Instant): Hindranc
   const clause = `${silence.who} has not answered for ${lengthText(now - silence.since)}`;
   const { because } = silence;
   if (ownership === 'standing') {
-    const next = `it ends when the worker answers or its TPU is seen gone; to wait no longer: jobman delete ${number} --force`;
-    return { clause, because, next, nextAt: null };
+    const end = 'it ends when the worker answers or its TPU is seen gone';
+    const goesOn = whatFollows(job, attempt, attempt.ending.since).next === 'attempt';
+    const givenUp = goesOn ? 'the job fails' : 'it ends without that';
+    const next = `${end}${silence.isCloud ? '' : `; else ${givenUp}, and the TPU stays as it is`}; to wait no longer: jobman delete ${number} --force`;
+    return { clause, because, next, nextAt: givenUpAt(job, attempt, now) ?? null };
   }
   if (silence.isCloud) {
     const next = `the controller keeps asking, without limit; to let ${it} go as soon as it is heard of: jobman cancel ${number}`;
@@ -584,8 +610,15 @@ function nextForSettled(job: Job, phase: Phase): Pick<Answer, 'next' | 'nextAt'>
   const again = `from the beginning: jobman rerun ${number}`;
   if (phase === 'succeeded') return { next: `nothing; ${again}`, nextAt: null };
   const attempt = lastAttempt(job);
-  const log = attempt?.ending?.reason === 'setup_failed' ? stepLog(job, attempt) : '';
+  const log = attempt?.ending?.reason === 'setup_failed' ? stepLog(job, attempt) : programLog(job, attempt);
   return { next: `nothing by itself${log}; to go on: jobman resume ${number}; ${again}`, nextAt: null };
+}
+
+/** Where to read on, once the end of the log has been shown. */
+function programLog(job: Job, attempt: Attempt | undefined): string {
+  return attempt !== undefined && failureOf(job) === attempt
+    ? `; all that it printed: jobman logs ${Number(job.id)}`
+    : '';
 }
 
 /** `; it still holds v4-8, which costs about $4.00/h`, or nothing. */

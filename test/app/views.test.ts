@@ -279,8 +279,8 @@ const cases: readonly Case[] = [
     phase: 'stopping',
     reason: 'no answer for 7m',
     why: {
-      next: 'it ends when the worker answers or its TPU is seen gone; to wait no longer: jobman delete 42 --force',
-      nextAt: null,
+      next: 'it ends when the worker answers or its TPU is seen gone; else it ends without that, and the TPU stays as it is; to wait no longer: jobman delete 42 --force',
+      nextAt: noon + hour + 28 * minute,
     },
   },
   {
@@ -451,7 +451,7 @@ const cases: readonly Case[] = [
     price: 4,
     why: {
       because:
-        'exit 1; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC; vit-000042-1 told to go 1m ago, not seen gone yet',
+        'exit code 1 on worker 3; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC; vit-000042-1 told to go 1m ago, not seen gone yet',
       next: 'the controller looks until its v5litepod-16 is seen gone',
     },
   },
@@ -466,8 +466,8 @@ const cases: readonly Case[] = [
     reason: 'exit 1, worker 3',
     why: {
       sentence: '000042 failed (command failed) 1d ago.',
-      because: 'exit 1; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC',
-      next: 'nothing by itself; to go on: jobman resume 42; from the beginning: jobman rerun 42',
+      because: 'exit code 1 on worker 3; its log says "ValueError: no lr"; at 20 Nov 13:00:00 UTC',
+      next: 'nothing by itself; all that it printed: jobman logs 42; to go on: jobman resume 42; from the beginning: jobman rerun 42',
     },
   },
   {
@@ -770,6 +770,7 @@ test('a rule that matched by what the log says is told with that', () => {
           ...running,
           ...ended('command_failed', {
             detail: 'exit code 1 on worker 0',
+            worker: 0,
             exitCode: 1,
             pattern: 'out_of_memory',
             line: 'RESOURCE_EXHAUSTED: 16G',
