@@ -22,20 +22,24 @@ export type { EnvironmentName } from './keys/names.ts';
 export type { ModuleName } from './keys/setup.ts';
 
 /** All sections, in the order of the documents. */
-export const manifest = section({
-  job,
-  tpu,
-  local,
-  setup,
-  ssh,
-  gcsfuse,
-  docker,
-  conda,
-  venv,
-  command,
-  recovery,
-  vars,
-});
+export const manifest = section(
+  {
+    job,
+    tpu,
+    local,
+    setup,
+    ssh,
+    gcsfuse,
+    docker,
+    conda,
+    venv,
+    command,
+    recovery,
+    vars,
+  },
+  undefined,
+  { brevo_email: 'was for the mails of an older jobman, which this one does not send; remove it' },
+);
 
 export type SectionName = Extract<keyof ManifestValue, string>;
 type ManifestValue = typeof manifest extends Kind<infer T> ? T : never;

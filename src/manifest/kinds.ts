@@ -21,6 +21,7 @@ export interface Kind<T> {
   /** The keys of a section, and the kind of its free keys. */
   readonly keys?: Keys;
   readonly free?: Kind<unknown>;
+  readonly retired?: Retired;
   /** What the elements of a list are. */
   readonly element?: Kind<unknown>;
   /** The value, or undefined after having reported why there is none. Never called for null, `???` or unknown. */
@@ -41,6 +42,9 @@ export interface Key<T> {
 }
 
 export type Keys = Readonly<Record<string, Key<unknown>>>;
+
+/** Keys that an older jobman had or wrote and this one does not take, with what to do about them, after the key. */
+export type Retired = Readonly<Record<string, string>>;
 
 /** What reading a section gives: each key's value, undefined when not given (or null). */
 export type SectionValue<K extends Keys> = {
@@ -295,16 +299,21 @@ export function either<A, B>(first: Kind<A>, fits: (tree: Tree) => boolean, seco
 }
 
 /** A section: a map of known keys, and of free ones where `free` says so. */
-export function section<const K extends Keys>(keys: K, free?: Kind<unknown>): Kind<SectionValue<K>> {
+export function section<const K extends Keys>(
+  keys: K,
+  free?: Kind<unknown>,
+  retired: Retired = {},
+): Kind<SectionValue<K>> {
   return {
     words: 'section',
     schema: sectionSchema(keys, free),
     keys,
     ...(free === undefined ? {} : { free }),
+    retired,
     read(tree, path, report) {
       if (tree.kind !== 'map')
         return wrongKind(tree, `a section (${Object.keys(keys).slice(0, 3).join(', ')}, ...)`, path, report);
-      sayUnknownKeys(tree, keys, free, path, report);
+      sayUnknownKeys(tree, { keys, free, retired }, path, report);
       const values: Record<string, unknown> = {};
       for (const [name, key] of Object.entries(keys)) {
         const given = givenNames(tree, name, key);
@@ -352,11 +361,17 @@ export function otherNames(keys: Keys, name: string): readonly string[] {
   return [];
 }
 
+/** What may stand in a section. */
+interface Known {
+  readonly keys?: Keys | undefined;
+  readonly free?: Kind<unknown> | undefined;
+  readonly retired?: Retired | undefined;
+}
+
 /** Reports keys that the table does not have, with what was probably meant. */
 export function sayUnknownKeys(
   tree: Mapping,
-  keys: Keys,
-  free: Kind<unknown> | undefined,
+  { keys = {}, free, retired = {} }: Known,
   path: Path,
   report: Report,
 ): void {
@@ -365,7 +380,9 @@ export function sayUnknownKeys(
     if (keyNamed(keys, name) !== undefined) continue;
     const meant = didYouMean(name, names);
     const at = [...path, name];
-    if (free === undefined) {
+    if (Object.hasOwn(retired, name)) {
+      report.problem({ place: entry.place, path: pathText(at), message: retired[name] ?? '' });
+    } else if (free === undefined) {
       const message = path.length === 0 ? 'is no section of a manifest' : `is no key of ${pathText(path)}`;
       report.problem({ place: entry.place, path: pathText(at), message, suggestion: meant });
     } else if (meant !== undefined && names.length > 0) {

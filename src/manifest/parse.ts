@@ -63,7 +63,7 @@ export function parseManifest(input: ManifestInput): ManifestResult {
   if (written === undefined) return problemsNow();
 
   const tree = applySets(written, input.sets ?? [], aliasesAt, findings);
-  if (manifest.keys !== undefined) sayUnknownKeys(tree, manifest.keys, undefined, [], findings);
+  sayUnknownKeys(tree, manifest, [], findings);
   const sections = openSections(tree, input.env, findings);
   const spec = buildSpec(sections, nameOf(input.file), { ...input, folder: dirname(input.file) });
   if (findings.problems.length > 0) return problemsNow();

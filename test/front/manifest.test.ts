@@ -134,3 +134,81 @@ test('a word about a job that is not there makes no folder and starts nothing', 
   assert.deepEqual({ code, stdout }, { code: 0, stdout: '' });
   assert.ok(!existsSync(world.home));
 });
+
+/** A manifest that may be created, and of which there is something to say. */
+const doubtful = [
+  'job:',
+  '  keep_for: 1h',
+  'tpu:',
+  '  project: emulator',
+  '  accelerator: v4-8',
+  '  zone: us-central2-b',
+  'command:',
+  '  run: echo',
+  '',
+].join('\n');
+const warnings = [
+  /^warning: x\.yaml:1:1 job\.checkpoint_dir: is not given, and a spot TPU can be taken away at any time/,
+  /^warning: x\.yaml:2:13 job\.keep_for: has no effect without job\.on_finish: keep$/,
+];
+
+test('a warning is said by validate and by a dry run alike, and keeps nothing from being done', async (t) => {
+  const world = openWorld(t);
+  writeFileSync(join(world.folder, 'x.yaml'), doubtful);
+  for (const words of [['validate'], ['create', '--dry-run']]) {
+    const { code, stdout, stderr } = await jobman(world, [...words, 'x.yaml']);
+    const lines = stderr.trimEnd().split('\n').toSorted();
+    assert.equal(lines.length, warnings.length, stderr);
+    for (const [at, pattern] of warnings.entries()) assert.match(lines[at] ?? '', pattern);
+    assert.match(
+      stdout,
+      words[0] === 'validate' ? /^x\.yaml is fine, with 2 warnings: job x\.$/m : /nothing was stored/,
+    );
+    assert.equal(code, 0);
+  }
+  const colourful = await jobman(world, ['validate', 'x.yaml', '--color=always']);
+  // oxlint-disable-next-line no-control-regex -- The codes are what is looked for.
+  assert.match(colourful.stderr, /^\u001b\[1m\u001b\[35mwarning:\u001b\[39m\u001b\[22m x\.yaml/m);
+});
+
+test('programs get problems and warnings as objects, from validate and from a dry run', async (t) => {
+  const world = openWorld(t);
+  writeFileSync(join(world.folder, 'x.yaml'), doubtful);
+  const wrong = await jobman(world, [
+    'validate',
+    'x.yaml',
+    '--json',
+    '--set',
+    'tpu.zone=us-central2',
+    '--set',
+    'job.x',
+  ]);
+  const found = wrong.stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  assert.deepEqual(
+    found.map(({ severity, path, line, set, suggestion }) => [severity, path, line, set, suggestion]),
+    [
+      ['problem', '', null, 'job.x', null],
+      ['problem', 'tpu.zone', null, 'tpu.zone', 'us-central2-b'],
+      ['warning', 'job.keep_for', 2, null, null],
+    ],
+  );
+  assert.deepEqual({ code: wrong.code, stderr: wrong.stderr }, { code: 2, stderr: '' });
+  const plan = await jobman(world, ['create', 'x.yaml', '--dry-run', '--json']);
+  const { warnings: said } = JSON.parse(plan.stdout) as { warnings: { path: string }[] };
+  assert.deepEqual(said.map(({ path }) => path).toSorted(), ['job.checkpoint_dir', 'job.keep_for']);
+  assert.equal(plan.code, 0);
+});
+
+test('validate reads --set as create does', async (t) => {
+  const world = openWorld(t);
+  writeFileSync(join(world.folder, 'x.yaml'), 'local: {}\ncommand:\n  run: echo ${command.lr}\n');
+  const without = await jobman(world, ['validate', 'x.yaml']);
+  assert.match(without.stderr, /x\.yaml:3:8 command\.run: \$\{command\.lr\} is no key of this manifest/);
+  assert.equal(without.code, 2);
+  const given = await jobman(world, ['validate', 'x.yaml', '--set', 'command.lr=0.1', '--set=job.name=b']);
+  assert.deepEqual(given, { code: 0, signal: null, stdout: 'x.yaml is fine: job b.\n', stderr: '' });
+  assert.ok(!existsSync(world.home));
+});

@@ -3,7 +3,7 @@
 import { second } from '../../core/time.ts';
 import { choice, duration, either, line, listOf, mapOf, oneOf, section, truth } from '../kinds.ts';
 import type { Key } from '../kinds.ts';
-import { environmentName, environmentNames } from './names.ts';
+import { environmentName, environmentNames, writtenByOlder } from './names.ts';
 
 /** Signals that may ask a program to end, as Slurm and Docker name them. */
 export const signals = ['TERM', 'INT', 'HUP', 'QUIT', 'USR1', 'USR2', 'KILL'] as const;
@@ -23,117 +23,131 @@ function signalMeant(written: string): string | undefined {
   return signals.find((signal) => signal === name) ?? numbers[name];
 }
 
+/** What the older jobman wrote into its copy of a manifest, and what its later versions took. */
+const retired = {
+  id: writtenByOlder,
+  user: writtenByOlder,
+  dir: writtenByOlder,
+  worker_num: 'is known from tpu.accelerator; remove it',
+  queue: 'is a thing of the older jobman: here one job runs one command; remove it and create a job for each',
+};
+
 /** The section `job`. */
 export const job = {
   about: 'What the job is called and how it behaves.',
   otherwise: 'all its defaults',
-  kind: section({
-    name: {
-      kind: line({
-        words: 'name',
-        pattern: /^(?!\d{1,6}$|-)[^\s/]{1,100}$/u,
-        rule: 'is no name for a job (at most 100 characters; no space, no /, not only digits, which would be an id; does not begin with -, which would be a flag)',
-        meant: (written) =>
-          written
-            .trim()
-            .replaceAll(/[\s/]+/g, '-')
-            .replace(/^-+/, ''),
-      }),
-      about: 'A label for people, shown in lists and logs, and by which commands find the job.',
-      otherwise: "the file's name",
-      example: 'pretrain-llama3-8b',
+  kind: section(
+    {
+      name: {
+        kind: line({
+          words: 'name',
+          pattern: /^(?!\d{1,6}$|-)[^\s/]{1,100}$/u,
+          rule: 'is no name for a job (at most 100 characters; no space, no /, not only digits, which would be an id; does not begin with -, which would be a flag)',
+          meant: (written) =>
+            written
+              .trim()
+              .replaceAll(/[\s/]+/g, '-')
+              .replace(/^-+/, ''),
+        }),
+        about: 'A label for people, shown in lists and logs, and by which commands find the job.',
+        otherwise: "the file's name",
+        example: 'pretrain-llama3-8b',
+      },
+      env_type: {
+        kind: choice(...environmentNames),
+        about: 'The environment that the command runs in; its section says the rest.',
+        otherwise: 'the one that setup.modules lists, or whose section stands alone',
+        example: 'docker',
+      },
+      loop: {
+        // What is nearly `failures` is read as it, so that the hint is the right one.
+        kind: either(
+          truth(),
+          (tree) => tree.kind === 'scalar' && !/fail/i.test(tree.source),
+          oneOf(['failures'], () => 'failures'),
+        ),
+        about:
+          'Start again after every exit (`true`), or after every failure (`failures`). Short for a recovery preset.',
+        otherwise: 'false',
+        example: 'true',
+      },
+      remote_user: {
+        kind: line({ words: 'login', pattern: /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/, rule: 'is no login name' }),
+        about: 'Login name on the workers.',
+        otherwise: 'your login name here',
+        example: 'zephyr',
+      },
+      tags: {
+        kind: listOf(line()),
+        about: 'Labels to filter lists by.',
+        otherwise: 'none',
+        example: '[experiment, llama]',
+      },
+      env: {
+        kind: mapOf(environmentName),
+        about: 'Environment variables of the command.',
+        otherwise: 'none',
+        example: '{WANDB_MODE: offline}',
+        aliases: ['environment'],
+      },
+      checkpoint_dir: {
+        kind: line(),
+        about:
+          'Folder that the program keeps its checkpoints in, best inside a mounted bucket. The program finds it as `JOBMAN_CHECKPOINT_DIR`, and after an interruption its newest complete entry as `JOBMAN_RESUME_FROM`.',
+        otherwise: 'none',
+        example: '~/bucket/checkpoints',
+      },
+      silence_timeout: {
+        kind: duration(second),
+        about: 'The attempt counts as hung when the program has printed nothing for so long.',
+        otherwise: 'no limit',
+        example: '30m',
+      },
+      max_runtime: {
+        kind: duration(second),
+        about: "The command's longest run in one attempt.",
+        otherwise: 'no limit',
+        example: '2d',
+      },
+      capacity_wait: {
+        kind: duration(second),
+        about: 'How long to wait for a TPU before giving up.',
+        otherwise: 'no limit',
+        example: '12h',
+      },
+      stop_signal: {
+        kind: oneOf(signals, signalMeant),
+        about: 'The signal that asks the program to end.',
+        otherwise: 'TERM',
+        example: 'INT',
+      },
+      stop_grace: {
+        kind: duration(),
+        about: 'How long it has to end before it is killed with all its children.',
+        otherwise: '30s',
+        example: '2m',
+      },
+      on_finish: {
+        kind: choice('release', 'keep'),
+        about: 'What happens to the TPU when the job is over. A kept TPU goes on costing.',
+        otherwise: 'release',
+        example: 'keep',
+      },
+      keep_for: {
+        kind: duration(second),
+        about: 'With `on_finish: keep`: how long it is kept at most.',
+        otherwise: 'until you release it',
+        example: '1h',
+      },
+      files: {
+        kind: listOf(line({ words: 'from:to' }), 'list of from:to'),
+        about:
+          'Files and folders that are copied to every worker before anything else, as `from:to`. `from` is relative to the manifest, `to` to the login folder of the worker; without `:to` the name stays. At most 1 MiB each and 4 MiB together: larger things belong in a bucket.',
+        otherwise: 'none',
+        example: '[train.py, data:experiment/data]',
+      },
     },
-    env_type: {
-      kind: choice(...environmentNames),
-      about: 'The environment that the command runs in; its section says the rest.',
-      otherwise: 'the one that setup.modules lists, or whose section stands alone',
-      example: 'docker',
-    },
-    loop: {
-      // What is nearly `failures` is read as it, so that the hint is the right one.
-      kind: either(
-        truth(),
-        (tree) => tree.kind === 'scalar' && !/fail/i.test(tree.source),
-        oneOf(['failures'], () => 'failures'),
-      ),
-      about: 'Start again after every exit (`true`), or after every failure (`failures`). Short for a recovery preset.',
-      otherwise: 'false',
-      example: 'true',
-    },
-    remote_user: {
-      kind: line({ words: 'login', pattern: /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/, rule: 'is no login name' }),
-      about: 'Login name on the workers.',
-      otherwise: 'your login name here',
-      example: 'zephyr',
-    },
-    tags: {
-      kind: listOf(line()),
-      about: 'Labels to filter lists by.',
-      otherwise: 'none',
-      example: '[experiment, llama]',
-    },
-    env: {
-      kind: mapOf(environmentName),
-      about: 'Environment variables of the command.',
-      otherwise: 'none',
-      example: '{WANDB_MODE: offline}',
-      aliases: ['environment'],
-    },
-    checkpoint_dir: {
-      kind: line(),
-      about:
-        'Folder that the program keeps its checkpoints in, best inside a mounted bucket. The program finds it as `JOBMAN_CHECKPOINT_DIR`, and after an interruption its newest complete entry as `JOBMAN_RESUME_FROM`.',
-      otherwise: 'none',
-      example: '~/bucket/checkpoints',
-    },
-    silence_timeout: {
-      kind: duration(second),
-      about: 'The attempt counts as hung when the program has printed nothing for so long.',
-      otherwise: 'no limit',
-      example: '30m',
-    },
-    max_runtime: {
-      kind: duration(second),
-      about: "The command's longest run in one attempt.",
-      otherwise: 'no limit',
-      example: '2d',
-    },
-    capacity_wait: {
-      kind: duration(second),
-      about: 'How long to wait for a TPU before giving up.',
-      otherwise: 'no limit',
-      example: '12h',
-    },
-    stop_signal: {
-      kind: oneOf(signals, signalMeant),
-      about: 'The signal that asks the program to end.',
-      otherwise: 'TERM',
-      example: 'INT',
-    },
-    stop_grace: {
-      kind: duration(),
-      about: 'How long it has to end before it is killed with all its children.',
-      otherwise: '30s',
-      example: '2m',
-    },
-    on_finish: {
-      kind: choice('release', 'keep'),
-      about: 'What happens to the TPU when the job is over. A kept TPU goes on costing.',
-      otherwise: 'release',
-      example: 'keep',
-    },
-    keep_for: {
-      kind: duration(second),
-      about: 'With `on_finish: keep`: how long it is kept at most.',
-      otherwise: 'until you release it',
-      example: '1h',
-    },
-    files: {
-      kind: listOf(line({ words: 'from:to' }), 'list of from:to'),
-      about:
-        'Files and folders that are copied to every worker before anything else, as `from:to`. `from` is relative to the manifest, `to` to the login folder of the worker; without `:to` the name stays. At most 1 MiB each and 4 MiB together: larger things belong in a bucket.',
-      otherwise: 'none',
-      example: '[train.py, data:experiment/data]',
-    },
-  }),
+    undefined,
+    retired,
+  ),
 } satisfies Key<unknown>;

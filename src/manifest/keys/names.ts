@@ -10,3 +10,7 @@ export const environmentName = {
 export const environmentNames = ['docker', 'conda', 'venv'] as const;
 /** One of them. */
 export type EnvironmentName = (typeof environmentNames)[number];
+
+/** Said of a key that stands in a manifest because somebody took the copy that the older jobman kept of it. */
+export const writtenByOlder =
+  'was written by an older jobman into its copy of the manifest; remove it, jobman keeps its own';
