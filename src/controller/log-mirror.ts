@@ -66,12 +66,29 @@ export function createLogMirror(options: {
   readonly say: (line: string) => void;
 }): LogMirror {
   const { logFiles, clock, mayAct, wake } = options;
-  const tails = new Map<string, Tail>();
-  /** Keys of what was copied to its end, so that it is not begun again. */
-  const copied = new Set<string>();
+  /** By job, because every pass of a job asks for its own: among a thousand jobs it must not go through all of theirs. */
+  const tails = new Map<string, Map<string, Tail>>();
+  /** By job, the keys of what was copied to its end, so that it is not begun again. */
+  const copied = new Map<string, Set<string>>();
+  let size = 0;
   let stopped = false;
 
-  const keyOf = (job: Job, output: Output): string => `${job.id}/${output.attempt}/${output.worker}`;
+  const keyOf = (output: Output): string => `${output.attempt}/${output.worker}`;
+  const isCopied = (job: Job, output: Output): boolean => copied.get(job.id)?.has(keyOf(output)) === true;
+
+  function add(tail: Tail): void {
+    const { job, output } = tail;
+    const ofJob = tails.get(job.id) ?? new Map<string, Tail>();
+    tails.set(job.id, ofJob.set(keyOf(output), tail));
+    size += 1;
+  }
+
+  function drop({ job, output }: Tail): void {
+    const ofJob = tails.get(job.id);
+    if (ofJob?.delete(keyOf(output)) !== true) return;
+    size -= 1;
+    if (ofJob.size === 0) tails.delete(job.id);
+  }
 
   async function open(tail: Tail): Promise<void> {
     tail.callOff();
@@ -110,8 +127,8 @@ export function createLogMirror(options: {
       ended() {
         if (isOld()) return;
         tail.state = 'copied';
-        copied.add(keyOf(job, output));
-        tails.delete(keyOf(job, output));
+        copied.set(job.id, (copied.get(job.id) ?? new Set<string>()).add(keyOf(output)));
+        drop(tail);
         for (const call of tail.whenCopied.splice(0)) call();
         wake(job.id);
       },
@@ -127,16 +144,15 @@ export function createLogMirror(options: {
   function wait(tail: Tail, reason: string): void {
     tail.callOff();
     tail.state = 'waiting';
-    if (tail.failures === 0) options.say(`job ${tail.job.id}: log of ${keyOf(tail.job, tail.output)}: ${reason}`);
+    if (tail.failures === 0) options.say(`job ${tail.job.id}: log of ${tail.job.id}/${keyOf(tail.output)}: ${reason}`);
     const length = backoff(tail.failures, second, 30 * second);
     tail.failures += 1;
     tail.callOff = clock.at(clock.now() + length, () => void open(tail));
   }
 
   function follow(job: Job, machines: MachinePort, output: Output): Tail | undefined {
-    const key = keyOf(job, output);
-    if (stopped || copied.has(key)) return undefined;
-    let tail = tails.get(key);
+    if (stopped || isCopied(job, output)) return undefined;
+    let tail = tails.get(job.id)?.get(keyOf(output));
     if (tail === undefined) {
       tail = {
         job,
@@ -149,7 +165,7 @@ export function createLogMirror(options: {
         callOff: () => undefined,
         whenCopied: [],
       };
-      tails.set(key, tail);
+      add(tail);
       void open(tail);
     }
     return tail;
@@ -161,41 +177,42 @@ export function createLogMirror(options: {
     },
     async drain(job, machines, output, within) {
       const tail = follow(job, machines, output);
-      if (tail === undefined) return copied.has(keyOf(job, output));
+      if (tail === undefined) return isCopied(job, output);
       if (tail.state === 'waiting') void open(tail);
       await bounded(clock, new Promise<void>((resolve) => tail.whenCopied.push(resolve)), within);
-      return copied.has(keyOf(job, output));
+      return isCopied(job, output);
     },
-    isCopied: (job, output) => copied.has(keyOf(job, output)),
+    isCopied,
     unfinished(job, allocation) {
-      const found: Output[] = [];
-      for (const tail of tails.values()) {
-        if (tail.job.id === job.id && tail.output.allocation === allocation) found.push(tail.output);
-      }
-      return found;
+      return [...(tails.get(job.id)?.values() ?? [])]
+        .map((tail) => tail.output)
+        .filter((output) => output.allocation === allocation);
     },
     giveUp(job, isHopeless) {
-      for (const [key, tail] of tails) {
-        if (tail.job.id !== job.id || !isHopeless(tail.output)) continue;
+      for (const tail of tails.get(job.id)?.values() ?? []) {
+        if (!isHopeless(tail.output)) continue;
         tail.callOff();
         tail.state = 'dropped';
         for (const call of tail.whenCopied.splice(0)) call();
-        tails.delete(key);
+        drop(tail);
       }
     },
     forget(id) {
-      for (const key of copied) if (key.startsWith(`${id}/`)) copied.delete(key);
+      copied.delete(id);
     },
     get size() {
-      return tails.size;
+      return size;
     },
     stop() {
       stopped = true;
-      for (const tail of tails.values()) {
-        tail.callOff();
-        for (const call of tail.whenCopied.splice(0)) call();
+      for (const ofJob of tails.values()) {
+        for (const tail of ofJob.values()) {
+          tail.callOff();
+          for (const call of tail.whenCopied.splice(0)) call();
+        }
       }
       tails.clear();
+      size = 0;
     },
   };
 }
