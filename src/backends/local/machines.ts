@@ -56,7 +56,13 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     forget: () => undefined,
   });
   const hub = createTailHub(options.rounds);
-  const readBootId = (): string => readLine(env['JOBMAN_BOOT_ID_FILE'] ?? bootIdFile) ?? 'unknown';
+  const ownBootIdFile = env['JOBMAN_BOOT_ID_FILE'];
+  let bootId: string | undefined;
+  /** The kernel's own is asked once: this process does not outlive the boot. Another file may change under a test. */
+  const readBootId = (): string =>
+    ownBootIdFile === undefined
+      ? (bootId ??= readLine(bootIdFile) ?? 'unknown')
+      : (readLine(ownBootIdFile) ?? 'unknown');
   const folderOf = (ref: WorkerRef, attempt: number): RunFolder => ({
     attempt,
     path: join(localRoot(home, ref.job, ref.worker), `attempt_${attempt}`),
@@ -67,12 +73,12 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     const root = localRoot(home, ref.job, ref.worker);
     const at = now();
     try {
-      const bootId = readBootId();
+      const boot = readBootId();
       const proofsFolder = join(root, 'proofs', String(ref.allocation.ordinal));
       // What was made in an earlier boot (a mount) may be gone: the step's check will say.
-      const proofs = namesIn(proofsFolder).filter((key) => readLine(join(proofsFolder, key)) === bootId);
-      const runs = attemptsBelow(root).map((attempt) => lookAtRun(folderOf(ref, attempt), bootId, at));
-      return known({ bootId, proofs, runs }, at);
+      const proofs = namesIn(proofsFolder).filter((key) => readLine(join(proofsFolder, key)) === boot);
+      const runs = attemptsBelow(root).map((attempt) => lookAtRun(folderOf(ref, attempt), boot, at));
+      return known({ bootId: boot, proofs, runs }, at);
     } catch (error) {
       return unknown(`the run folder ${root} cannot be read: ${textOf(error)}`, at);
     }

@@ -121,7 +121,10 @@ export function attemptsBelow(root: string): readonly number[] {
 
 /** The exit as the launcher or a kill wrote it; undefined while there is none. */
 export function readExit(path: string): Exit | undefined {
-  const words = readLine(join(path, 'exit'))?.trimEnd().split(' ');
+  const file = join(path, 'exit');
+  // A program that runs has none, and an error that is thrown and caught takes ten times as long as this question.
+  if (!isThere(file)) return undefined;
+  const words = readLine(file)?.trimEnd().split(' ');
   return words?.length === 2 ? { code: Number(words[0]), endedAt: Number(words[1]) } : undefined;
 }
 
@@ -195,7 +198,7 @@ function vanished(attempt: number, detail: string): RunSeen {
 
 /** The names in a folder; none when there is no such folder. Throws when it cannot be read. */
 export function namesIn(folder: string): readonly string[] {
-  return ifThere(() => readdirSync(folder)) ?? [];
+  return isThere(folder) ? (ifThere(() => readdirSync(folder)) ?? []) : [];
 }
 
 export function isThere(path: string): boolean {
@@ -203,8 +206,8 @@ export function isThere(path: string): boolean {
 }
 
 function modifiedAt(path: string): Instant | undefined {
-  const time = ifThere(() => statSync(path).mtimeMs);
-  return time === undefined ? undefined : Math.floor(time);
+  const stat = statSync(path, { throwIfNoEntry: false });
+  return stat === undefined ? undefined : Math.floor(stat.mtimeMs);
 }
 
 /** A line with its end, without it; undefined when the file is not there or the line is not complete. */

@@ -1,10 +1,8 @@
 // Following an output on this machine: woken by the file system when something is written, so that an idle job costs
 // nothing and an exit is noticed at once.
 
-import { watch } from 'node:fs';
+import { closeSync, openSync, readSync, watch } from 'node:fs';
 import type { FSWatcher } from 'node:fs';
-import { open } from 'node:fs/promises';
-import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { TailReceiver } from '../../app/ports.ts';
 import { second } from '../../core/time.ts';
@@ -38,8 +36,8 @@ export type Rounds = (call: () => void) => () => void;
 export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
   const checks = new Set<() => void>();
   let endRounds: (() => void) | undefined;
-  /** Buffers that nobody reads into just now: as many as have ever been read into at once, and not one for each tail. */
-  const buffers: Buffer[] = [];
+  /** One for all tails: what was read is copied out of it before anything else happens. */
+  const buffer = Buffer.allocUnsafe(chunkMost);
 
   function joinIn(check: () => void): () => void {
     checks.add(check);
@@ -54,15 +52,13 @@ export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
     };
   }
 
-  /** What stands there, at most a buffer full; undefined at the end. A copy: the receiver may keep what it is given. */
-  async function readAt(log: FileHandle, at: number): Promise<Uint8Array | undefined> {
-    const buffer = buffers.pop() ?? Buffer.allocUnsafe(chunkMost);
-    try {
-      const { bytesRead } = await log.read(buffer, 0, chunkMost, at);
-      return bytesRead === 0 ? undefined : Uint8Array.prototype.slice.call(buffer, 0, bytesRead);
-    } finally {
-      buffers.push(buffer);
-    }
+  /**
+   * What stands there, at most a buffer full; undefined at the end. A copy: the receiver may keep what it is given. At
+   * once, because handing a read of this machine's own file to another thread takes longer than the read.
+   */
+  function readAt(log: number, at: number): Uint8Array | undefined {
+    const length = readSync(log, buffer, 0, chunkMost, at);
+    return length === 0 ? undefined : Uint8Array.prototype.slice.call(buffer, 0, length);
   }
 
   return {
@@ -74,7 +70,7 @@ export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
         isPoked = true;
         wake?.();
       };
-      let log: FileHandle | undefined;
+      let log: number | undefined;
       let at = from;
       /** What is written calls for itself; only an end without a word has to be looked for. */
       const check = (): void => {
@@ -89,16 +85,19 @@ export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
         wake?.();
       };
       const run = async (): Promise<void> => {
+        // Nobody is called back before he holds the way to call it off.
+        await Promise.resolve();
+        if (isOff) return;
         notice = noticeIn(path, poke);
         try {
           for (;;) {
             isPoked = false;
             // Asked first: what is over writes no more, so that the reading after it is the last one.
             const over = followed.isOver();
-            log ??= await openIfThere(join(path, 'log'));
+            log ??= openIfThere(join(path, 'log'));
             for (;;) {
               if (isOff) return;
-              const chunk = log === undefined ? undefined : await readAt(log, at);
+              const chunk = log === undefined ? undefined : readAt(log, at);
               if (chunk === undefined || isOff) break;
               at += chunk.length;
               await receiver.bytes(chunk);
@@ -117,7 +116,7 @@ export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
             }
           }
         } finally {
-          await log?.close();
+          if (log !== undefined) closeSync(log);
         }
       };
       run().catch((error: unknown) => {
@@ -135,9 +134,9 @@ function tenSeconds(call: () => void): () => void {
   return () => clearInterval(timer);
 }
 
-async function openIfThere(path: string): Promise<FileHandle | undefined> {
+function openIfThere(path: string): number | undefined {
   try {
-    return await open(path, 'r');
+    return openSync(path, 'r');
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined;
     throw error;
