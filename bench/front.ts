@@ -28,7 +28,12 @@ export function openFront(home: Home, changes: Partial<Services> = {}): Front {
   const io: Io = {
     stdout: stream,
     stderr: stream,
-    stdin: { isTerminal: false, line: () => Promise.resolve(null), keys: () => () => undefined },
+    stdin: {
+      isTerminal: false,
+      line: () => Promise.resolve(null),
+      bytes: async function* () {},
+      keys: () => () => undefined,
+    },
     env: home.env,
     cwd: root,
     user: userInfo().username,

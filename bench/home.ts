@@ -1,11 +1,12 @@
 // Home: a place for one measurement, and jobman as a person starts it, from bin/jobman on the built bundle.
 
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRunning } from './machine.ts';
+import { endPrograms } from './programs.ts';
 
 /** The repository. */
 export const root = join(import.meta.dirname, '..');
@@ -25,7 +26,15 @@ export interface Home {
   controller(): Promise<number>;
 }
 
-/** Makes a home, hands it over, and leaves nothing of it behind: its controller and cloud are asked to end, its files go. */
+/** Undo what was begun, for a measurement that is broken off from outside. */
+const cleanUps = new Set<() => void>();
+
+/** Leaves nothing behind of the measurement that is under way. Blocks until it is done, since the process ends next. */
+export function cleanUpAll(): void {
+  for (const cleanUp of cleanUps) cleanUp();
+}
+
+/** Makes a home, hands it over, and leaves nothing of it behind: its programs, controller and cloud end, its files go. */
 export async function withHome<T>(measure: (home: Home) => Promise<T>, settings: object = {}): Promise<T> {
   if (!existsSync(join(root, 'dist/bundle/main.cjs'))) throw new Error('there is no bundle to measure: npm run build');
   const folder = mkdtempSync(join(tmpdir(), 'jobman-bench-'));
@@ -40,31 +49,76 @@ export async function withHome<T>(measure: (home: Home) => Promise<T>, settings:
     run: (words, code = 0) => run(words, env, code),
     controller: () => waitFor('a controller', () => pidIn(join(path, 'controller.json'))),
   };
+  const cleanUp = (): void => {
+    cleanUps.delete(cleanUp);
+    const stop = (word: string): unknown => spawnSync(jobman, [word, 'stop'], { env, timeout: 60_000 });
+    // The controller first: a thousand programs that end at once would be a thousand things for it to see to.
+    if (pidIn(join(path, 'controller.json')) !== undefined) stop('controller');
+    endPrograms(home);
+    if (pidIn(join(path, 'emulator', 'endpoint.json')) !== undefined) stop('emulator');
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  };
+  cleanUps.add(cleanUp);
   try {
     return await measure(home);
   } finally {
-    const controller = pidIn(join(path, 'controller.json'));
-    const cloud = pidIn(join(path, 'emulator', 'endpoint.json'));
-    if (controller !== undefined) await run(['controller', 'stop'], env, null).catch(() => undefined);
-    if (cloud !== undefined) await run(['emulator', 'stop'], env, null).catch(() => undefined);
-    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+    cleanUp();
   }
+}
+
+/** How often somebody who waits is told what for. */
+const tellEveryMs = 5_000;
+
+/** Tells whoever watches how far it is. The table alone goes to standard output. */
+export function tell(line: string): void {
+  process.stderr.write(`  ${line}\n`);
 }
 
 /** Asks again every so many milliseconds until there is an answer. Throws after a long time without one. */
 export async function waitFor<T>(
   what: string,
   ask: () => T | undefined | Promise<T | undefined>,
-  mostMs = 300_000,
+  mostMs = 60_000,
   everyMs = 20,
 ): Promise<T> {
-  const end = performance.now() + mostMs;
+  const began = performance.now();
   for (;;) {
     const answer = await ask();
     if (answer !== undefined) return answer;
-    if (performance.now() > end) throw new Error(`waited ${mostMs / 1000} s in vain for ${what}`);
+    if (performance.now() > began + mostMs) throw new Error(`waited ${mostMs / 1000} s in vain for ${what}`);
     await sleep(everyMs);
   }
+}
+
+/** Counts again until there are as many, and tells how many there are meanwhile. Throws after a long time. */
+export async function waitForCount(
+  what: string,
+  wanted: number,
+  count: () => Promise<number>,
+  mostMs = 180_000,
+  everyMs = 1_000,
+): Promise<void> {
+  let toldAt = performance.now();
+  await waitFor(
+    `${wanted} ${what}`,
+    async () => {
+      const now = await count();
+      if (now === wanted) return true;
+      if (performance.now() > toldAt + tellEveryMs) {
+        toldAt = performance.now();
+        tell(`${now} of ${wanted} ${what}`);
+      }
+      return undefined;
+    },
+    mostMs,
+    everyMs,
+  );
+}
+
+/** Lets that time go by, and tells why. */
+export async function rest(why: string, ms: number): Promise<void> {
+  tell(`${why}: ${ms / 1_000} s`);
+  await sleep(ms);
 }
 
 /** The pid that such a file names, if a process of that number runs. */

@@ -3,6 +3,7 @@
 
 import { measureAtRest } from './at-rest.ts';
 import { measureCreates } from './creates.ts';
+import { cleanUpAll } from './home.ts';
 import { measureLocalJobs } from './local-jobs.ts';
 import { loadWords, machineWords } from './machine.ts';
 import { tableOf, type Result } from './result.ts';
@@ -24,6 +25,17 @@ const unknown = asked.filter((name) => !(name in measurements));
 if (unknown.length > 0) {
   console.error(`There is no measurement ${unknown.join(', ')}. There are: ${Object.keys(measurements).join(', ')}.`);
   process.exit(2);
+}
+
+// Ctrl-C leaves nothing behind: a thousand programs that sleep would outlive the measurement.
+for (const [signal, number] of [
+  ['SIGINT', 2],
+  ['SIGTERM', 15],
+] as const) {
+  process.once(signal, () => {
+    cleanUpAll();
+    process.exit(128 + number);
+  });
 }
 
 console.log(machineWords());

@@ -1,6 +1,6 @@
 // Programs: what jobs of a measurement run on this machine, ended from outside without asking jobman.
 
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Home } from './home.ts';
 
@@ -10,9 +10,10 @@ export function endProgram(home: Home, id: string): void {
   process.kill(-Number(pid), 'SIGKILL');
 }
 
-/** Kills every program that was started and still runs. */
+/** Kills every program that was started on this machine itself and still runs. */
 export function endPrograms(home: Home): void {
-  for (const id of readdirSync(join(home.path, 'runs'))) {
+  const runs = join(home.path, 'runs');
+  for (const id of existsSync(runs) ? readdirSync(runs) : []) {
     try {
       endProgram(home, id);
     } catch {
