@@ -19,19 +19,19 @@ export const cache = section({
   },
   stat_cache_max_size_mb: {
     kind: whole(-1),
-    about: 'Size of the cache of file attributes.',
+    about: 'Size of the cache of file attributes, in MiB; -1 is without limit.',
     otherwise: "gcsfuse's own",
     example: '32',
   },
   type_cache_max_size_mb: {
     kind: whole(-1),
-    about: 'Size of the cache of file types.',
+    about: 'Size of the cache of file types, in MiB; -1 is without limit.',
     otherwise: "gcsfuse's own",
     example: '4',
   },
   file_cache_max_size_mb: {
     kind: whole(-1),
-    about: 'Size of the file cache; -1 is all the space there is.',
+    about: 'Size of the file cache, in MiB; -1 is all the space there is.',
     otherwise: "gcsfuse's own",
     example: '10240',
   },

@@ -99,31 +99,35 @@ export const job = {
       },
       silence_timeout: {
         kind: duration(second),
-        about: 'The attempt counts as hung when the program has printed nothing for so long.',
+        about:
+          'When the program has printed nothing for so long on one of its workers, the attempt ends as `hung`, and the rules say what follows. A worker that never prints counts as silent from its start.',
         otherwise: 'no limit',
         example: '30m',
       },
       max_runtime: {
         kind: duration(second),
-        about: "The command's longest run in one attempt.",
+        about:
+          "The command's longest run in one attempt, from the moment it runs on every worker. Then it is stopped, the attempt ends as `timed_out`, and the job fails whatever the rules say.",
         otherwise: 'no limit',
         example: '2d',
       },
       capacity_wait: {
         kind: duration(second),
-        about: 'How long to wait for a TPU before giving up.',
+        about: 'How long one attempt waits for its TPU. Then it ends as `allocation_failed`, and the job fails.',
         otherwise: 'no limit',
         example: '12h',
       },
       stop_signal: {
         kind: oneOf(signals, signalMeant),
-        about: 'The signal that asks the program to end.',
+        about:
+          'The signal that asks the program to end: at a stop, at a limit, and when another worker has failed. Without `SIG`.',
         otherwise: 'TERM',
         example: 'INT',
       },
       stop_grace: {
         kind: duration(),
-        about: 'How long it has to end before it is killed with all its children.',
+        about:
+          'How long the program then has to end, before it is killed with all its children; `0` kills at once. A preemption does not wait for it: the cloud gives 30 s at most.',
         otherwise: '30s',
         example: '2m',
       },
@@ -135,7 +139,8 @@ export const job = {
       },
       keep_for: {
         kind: duration(second),
-        about: 'With `on_finish: keep`: how long it is kept at most.',
+        about:
+          'With `on_finish: keep`: after so long it is released all the same. Without `on_finish: keep` it has no effect.',
         otherwise: 'until you release it',
         example: '1h',
       },

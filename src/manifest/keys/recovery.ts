@@ -53,30 +53,40 @@ export const longForm = section({
     kind: section({
       preemptions: {
         kind: whole(0),
-        about: 'How many losses of the machine the job survives.',
+        about:
+          'How many attempts may end by the loss of the machine (`preempted`, `unreachable`); the next one fails the job.',
         otherwise: '1000',
         example: '50',
       },
       failures: {
         kind: whole(0),
-        about: "How many failures of the program's own it survives.",
-        otherwise: '3',
+        about:
+          "How many may end by a failure of the program's own (`setup_failed`, `command_failed`, `hung`); the next one fails the job.",
+        otherwise: '3; with a loop 1000',
         example: '5',
       },
     }),
-    about: 'How often the job comes back before it counts as failed.',
-    otherwise: 'see below',
+    about:
+      'How often the job comes back before it counts as failed. Both counts begin anew with your own word and with a success.',
+    otherwise: 'as the next two say',
   },
   delay: {
     kind: duration(),
-    about: "First wait after a failure of the program's own; it doubles with each further one.",
+    about:
+      "Wait before the next attempt after a failure of the program's own; twice as long after each further one, up to `delay_max`, a quarter more or less. After a preemption nothing waits.",
     otherwise: '10s',
     example: '30s',
   },
-  delay_max: { kind: duration(), about: 'Longest such wait.', otherwise: '10m', example: '1h' },
+  delay_max: {
+    kind: duration(),
+    about: 'Longest such wait. An attempt that ran for longer than this begins the doubling anew.',
+    otherwise: '10m',
+    example: '1h',
+  },
   unreachable_grace: {
     kind: duration(second),
-    about: 'How long a machine may be silent before it counts as lost when nobody confirms that it is.',
+    about:
+      'How long a worker may give no answer before it counts as lost, when the cloud does not say that it is; then the attempt ends as `unreachable`.',
     otherwise: '3m',
     example: '10m',
   },

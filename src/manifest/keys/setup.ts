@@ -20,6 +20,11 @@ export const setup = {
       otherwise: 'ssh, gcsfuse and the environment, those that are there',
       example: '[ssh, gcsfuse, docker, command]',
     },
-    tries: { kind: whole(1, 100), about: 'How often one step is tried on one worker.', otherwise: '3', example: '5' },
+    tries: {
+      kind: whole(1, 100),
+      about: 'How often one step is tried on one worker; after the last time the attempt ends as `setup_failed`.',
+      otherwise: '3',
+      example: '5',
+    },
   }),
 } satisfies Key<unknown>;
