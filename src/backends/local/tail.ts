@@ -101,6 +101,10 @@ export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
               if (chunk === undefined || isOff) break;
               at += chunk.length;
               await receiver.bytes(chunk);
+              // A program that prints faster than we copy must not keep everybody else from their turn.
+              await new Promise<void>((resolve) => {
+                setImmediate(resolve);
+              });
             }
             if (isOff) return;
             if (over) {

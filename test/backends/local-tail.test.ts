@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { appendFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createTailHub } from '../../src/backends/local/tail.ts';
+import { openWorld } from '../support/world.ts';
+
+/** Nothing is looked for without a notice. */
+const noRounds = () => () => undefined;
+
+test('a program that prints as fast as it is read leaves others their turn', async (t) => {
+  const { folder } = openWorld(t);
+  const log = join(folder, 'log');
+  writeFileSync(log, 'x');
+  let chunks = 0;
+  let chunksBeforeTurn: number | undefined;
+  setImmediate(() => {
+    chunksBeforeTurn = chunks;
+  });
+  await new Promise<void>((resolve) => {
+    const callOff = createTailHub(noRounds).follow(folder, { isOver: () => false, seemsOver: () => false }, 0, {
+      bytes() {
+        chunks += 1;
+        if (chunks < 1_000) appendFileSync(log, 'x');
+        else {
+          callOff();
+          resolve();
+        }
+      },
+      ended: () => assert.fail('it goes on'),
+      dropped: (reason) => assert.fail(reason),
+    });
+  });
+  assert.ok(chunksBeforeTurn !== undefined && chunksBeforeTurn < 10, `${chunksBeforeTurn} chunks came first`);
+});
+
+test('whoever follows holds the way to call it off before the first word comes', async (t) => {
+  const { folder } = openWorld(t);
+  writeFileSync(join(folder, 'log'), 'all of it');
+  const heard: string[] = [];
+  await new Promise<void>((resolve) => {
+    createTailHub(noRounds).follow(folder, { isOver: () => true, seemsOver: () => true }, 4, {
+      bytes: (chunk) => void heard.push(new TextDecoder().decode(chunk)),
+      ended: () => {
+        heard.push('ended');
+        resolve();
+      },
+      dropped: (reason) => assert.fail(reason),
+    });
+    heard.push('held');
+  });
+  assert.deepEqual(heard, ['held', 'of it', 'ended']);
+});
