@@ -4,10 +4,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createLocalMachines, localRoot } from '../../src/backends/local/machines.ts';
+import type { WorkerRef } from '../../src/app/ports.ts';
 import { createMachines } from '../../src/backends/machines.ts';
 import { remoteRoot } from '../../src/remote/run-folder.ts';
 import { createSshPool } from '../../src/remote/ssh.ts';
-import { killsWanted, mirrorWithKills, writerFor } from '../remote/log-kills.ts';
+import { killsWanted, mirrorWithKills, seedWanted, writerFor } from '../remote/log-kills.ts';
 import { launchOf, testRef } from '../remote/machines-contract.ts';
 import { openSshd } from '../remote/sshd.ts';
 import { openWorld } from '../support/world.ts';
@@ -18,10 +19,21 @@ const common = {
   now: Date.now,
 };
 const kills = killsWanted();
+const seed = seedWanted();
+
+/** With as much of a job as the mirror and its files want to know. */
+function refOf(id: string): WorkerRef {
+  const ref = testRef(id);
+  return { ...ref, job: { ...ref.job, owner: 'tester', allocations: [ref.allocation] } };
+}
+
+function tell(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
 
 test(`a mirror on this machine that is killed ${kills} times copies every byte once`, async (t) => {
   const world = openWorld(t);
-  const ref = testRef('000001');
+  const ref = refOf('000001');
   const machines = createLocalMachines({
     ...common,
     home: world.home,
@@ -30,8 +42,8 @@ test(`a mirror on this machine that is killed ${kills} times copies every byte o
     changed: () => undefined,
   });
   assert.deepEqual(await machines.start(ref, launchOf(1, writerFor(kills))), { kind: 'done' });
-  const task = { ref, attempt: 1, copy: join(world.folder, 'copy'), home: world.home, ssh: null };
-  const copy = await mirrorWithKills(task, { kills, env: world.env, seed: 1 });
+  const task = { ref, attempt: 1, home: world.home, ssh: null };
+  const copy = await mirrorWithKills(task, { kills, env: world.env, seed, tell });
   assert.ok(copy.equals(readFileSync(join(localRoot(world.home, ref.job, 0), 'attempt_1/log'))));
 });
 
@@ -39,7 +51,7 @@ test(`a mirror over SSH that is killed ${kills} times copies every byte once`, a
   const sshd = await openSshd(t);
   if (sshd === undefined) return;
   const { world } = sshd;
-  const ref = testRef('000002');
+  const ref = refOf('000002');
   const target = {
     host: sshd.host,
     port: sshd.port,
@@ -60,8 +72,8 @@ test(`a mirror over SSH that is killed ${kills} times copies every byte once`, a
     forget: () => undefined,
   });
   assert.deepEqual(await machines.start(ref, launchOf(1, writerFor(kills))), { kind: 'done' });
-  const task = { ref, attempt: 1, copy: join(world.folder, 'copy'), home: world.home, ssh: target };
-  const copy = await mirrorWithKills(task, { kills, env: world.env, seed: 2 });
+  const task = { ref, attempt: 1, home: world.home, ssh: target };
+  const copy = await mirrorWithKills(task, { kills, env: world.env, seed, tell });
   const { installation, id } = ref.job;
   assert.ok(copy.equals(readFileSync(join(sshd.home, '.jobman/runs', installation, id, 'attempt_1/log'))));
 });

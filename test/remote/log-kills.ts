@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { attemptFile, folderOf } from '../../src/app/job-folder.ts';
+import { createLogFiles } from '../../src/app/log-files.ts';
 import type { MirrorTask } from './mirror-child.ts';
 
 const child = join(import.meta.dirname, 'mirror-child.ts');
@@ -13,17 +15,29 @@ export function killsWanted(env: Readonly<Record<string, string | undefined>> = 
   return Number(env['JOBMAN_KILLS'] ?? 12);
 }
 
+/** Where the kills begin to fall: another number, other bytes. Those of a long run are asked for in parts. */
+export function seedWanted(env: Readonly<Record<string, string | undefined>> = process.env): number {
+  return Number(env['JOBMAN_KILLS_SEED'] ?? 1);
+}
+
 /** A program that writes more than all mirrors together will take before they are killed, some of it while they follow. */
 export function writerFor(kills: number): string {
   return `i=0; while [ $i -lt ${Math.ceil(kills / 2) + 4} ]; do head -c 65536 /dev/urandom; i=$((i + 1)); sleep 0.02; done`;
 }
 
-/** Answers the copy, complete; fails when a mirror ended otherwise than by its kill or at the end. */
+/** Answers the copy, complete, and tells after every hundred kills how far it is; fails when a mirror ended otherwise than by its kill or at the end. */
 export async function mirrorWithKills(
   task: Omit<MirrorTask, 'killAt'>,
-  options: { readonly kills: number; readonly env: Readonly<Record<string, string>>; readonly seed: number },
+  options: {
+    readonly kills: number;
+    readonly env: Readonly<Record<string, string>>;
+    readonly seed: number;
+    readonly tell: (line: string) => void;
+  },
 ): Promise<Buffer> {
-  writeFileSync(task.copy, '');
+  const { job, worker } = task.ref;
+  const files = createLogFiles({ home: task.home, history: () => Promise.resolve([]) });
+  const length = (): Promise<number> => files.length(job, task.attempt, worker);
   let seed = options.seed;
   // Numerical Recipes' constants: any will do that give the same story for the same seed.
   const chance = (below: number): number => {
@@ -39,10 +53,11 @@ export async function mirrorWithKills(
     return signal ?? String(code);
   };
   for (let kill = 0; kill < options.kills; kill += 1) {
-    const killAt = statSync(task.copy).size + 1 + chance(60_000);
+    const killAt = (await length()) + 1 + chance(60_000);
     assert.equal(await mirror(killAt), 'SIGKILL', `kill ${kill} of seed ${options.seed}`);
-    assert.equal(statSync(task.copy).size, killAt);
+    assert.equal(await length(), killAt);
+    if ((kill + 1) % 100 === 0) options.tell(`${kill + 1} of ${options.kills} kills`);
   }
   assert.equal(await mirror(null), '0');
-  return readFileSync(task.copy);
+  return readFileSync(attemptFile(folderOf(task.home, job), task.attempt, worker));
 }

@@ -1,19 +1,21 @@
 /**
- * A mirror that is to be killed: appends an attempt's output to a copy, from the copy's length on, and kills itself in the
- * middle of a write once the copy has a given length. Started by log-kills.ts with its task as the only argument.
+ * The controller's log mirror in a process that is to be killed: it follows an attempt's output, copies it as a controller
+ * does, and kills itself in the middle of a write once the copy has a given length. Started by log-kills.ts with its task
+ * as the only argument.
  */
-import { closeSync, openSync, statSync, writeSync } from 'node:fs';
 import { createLocalMachines } from '../../src/backends/local/machines.ts';
 import { createMachines } from '../../src/backends/machines.ts';
+import { createLogFiles } from '../../src/app/log-files.ts';
+import type { LogFiles, MachinePort, WorkerRef } from '../../src/app/ports.ts';
+import { createLogMirror } from '../../src/controller/log-mirror.ts';
 import { remoteRoot } from '../../src/remote/run-folder.ts';
 import { createSshPool } from '../../src/remote/ssh.ts';
 import type { SshTarget } from '../../src/remote/ssh.ts';
-import type { MachinePort, WorkerRef } from '../../src/app/ports.ts';
+import { createClock } from '../../src/wiring/clock.ts';
 
 export interface MirrorTask {
   readonly ref: WorkerRef;
   readonly attempt: number;
-  readonly copy: string;
   /** The length of the copy at which it kills itself; null to go on to the end. */
   readonly killAt: number | null;
   readonly home: string;
@@ -46,22 +48,33 @@ function machinesFor(task: MirrorTask): MachinePort {
   });
 }
 
+/** The files as they are, but for the write that reaches that length: it is cut there, and all ends with it. */
+function cutAt(files: LogFiles, killAt: number | null): LogFiles {
+  if (killAt === null) return files;
+  return {
+    ...files,
+    async append(job, attempt, worker, chunk) {
+      const room = killAt - (await files.length(job, attempt, worker));
+      await files.append(job, attempt, worker, chunk.subarray(0, room));
+      if (chunk.length >= room) process.kill(process.pid, 'SIGKILL');
+    },
+  };
+}
+
 const task = JSON.parse(process.argv[2] ?? '') as MirrorTask;
-const copy = openSync(task.copy, 'a');
-let length = statSync(task.copy).size;
-machinesFor(task).tail(task.ref, task.attempt, length, {
-  bytes(chunk) {
-    const room = task.killAt === null ? chunk.length : Math.min(chunk.length, task.killAt - length);
-    writeSync(copy, chunk, 0, room);
-    length += room;
-    if (length === task.killAt) process.kill(process.pid, 'SIGKILL');
-  },
-  ended() {
-    closeSync(copy);
-    process.exit(0);
-  },
-  dropped(reason) {
-    process.stderr.write(`${reason}\n`);
+const { job, allocation, worker } = task.ref;
+const files = createLogFiles({ home: task.home, history: () => Promise.resolve([]) });
+const mirror = createLogMirror({
+  logFiles: cutAt(files, task.killAt),
+  clock: createClock(Date.now),
+  mayAct: () => true,
+  wake: () => undefined,
+  say(line) {
+    // A line that dropped would be taken up again; here none drops, so it is a fault of the test.
+    process.stderr.write(`${line}\n`);
     process.exit(3);
   },
 });
+const output = { attempt: task.attempt, allocation: allocation.ordinal, worker };
+const isCopied = await mirror.drain(job, machinesFor(task), output, 10 * 60_000);
+process.exit(isCopied ? 0 : 4);
