@@ -318,7 +318,8 @@ export function section<const K extends Keys>(
       for (const [name, key] of Object.entries(keys)) {
         const given = givenNames(tree, name, key);
         sayDisagreement(tree, given, path, report);
-        const [under = name] = given;
+        // What stands under a misspelt name is read as what was meant: its own slips are told in the same round.
+        const [under = misspelt(tree, keys, name) ?? name] = given;
         const entry = tree.entries.get(under);
         const value = entry === undefined ? absent : readGiven(entry.value, key.kind, [...path, under], report);
         if (value === absent) {
@@ -344,6 +345,20 @@ export function givenNames(tree: Mapping, name: string, key: Key<unknown>): read
   const present = [name, ...(key.aliases ?? [])].filter((one) => tree.entries.has(one));
   const withValue = present.filter((one) => !isNull(tree.entries.get(one)?.value));
   return withValue.length > 0 ? withValue : present;
+}
+
+/** The name in this map that is none of these keys, and most likely a slip of that one. */
+export function misspelt(tree: Mapping, keys: Keys, name: string): string | undefined {
+  const names = allNames(keys);
+  return [...tree.entries.keys()].find((one) => {
+    const meant = keyNamed(keys, one) === undefined ? didYouMean(one, names) : undefined;
+    return meant !== undefined && (meant === name || keys[name]?.aliases?.includes(meant) === true);
+  });
+}
+
+/** Every name that a key of the table has. */
+function allNames(keys: Keys): readonly string[] {
+  return Object.entries(keys).flatMap(([name, key]) => [name, ...(key.aliases ?? [])]);
 }
 
 /** The key that stands under this name or older name. */
@@ -375,7 +390,7 @@ export function sayUnknownKeys(
   path: Path,
   report: Report,
 ): void {
-  const names = Object.entries(keys).flatMap(([name, key]) => [name, ...(key.aliases ?? [])]);
+  const names = allNames(keys);
   for (const [name, entry] of tree.entries) {
     if (keyNamed(keys, name) !== undefined) continue;
     const meant = didYouMean(name, names);

@@ -5,7 +5,7 @@ import type { JobSpec } from '../core/spec.ts';
 import { buildSpec } from './build.ts';
 import { readText } from './door.ts';
 import { aliasesAt, manifest } from './keys.ts';
-import { sayUnknownKeys } from './kinds.ts';
+import { misspelt, sayUnknownKeys } from './kinds.ts';
 import { pathHere } from './paths.ts';
 import { newFindings, placed } from './problems.ts';
 import type { Problem } from './problems.ts';
@@ -14,6 +14,7 @@ import { applySets } from './sets.ts';
 import type { SetValue } from './sets.ts';
 import type { Surroundings } from './surroundings.ts';
 import { parseText } from './tree.ts';
+import type { Mapping } from './tree.ts';
 
 export interface ManifestInput extends Omit<Surroundings, 'folder'> {
   readonly text: string;
@@ -62,13 +63,24 @@ export function parseManifest(input: ManifestInput): ManifestResult {
   });
   if (written === undefined) return problemsNow();
 
-  const tree = applySets(written, input.sets ?? [], aliasesAt, findings);
-  sayUnknownKeys(tree, manifest, [], findings);
-  const sections = openSections(tree, input.env, findings);
+  const set = applySets(written, input.sets ?? [], aliasesAt, findings);
+  sayUnknownKeys(set, manifest, [], findings);
+  const sections = openSections(asMeant(set), input.env, findings);
   const spec = buildSpec(sections, nameOf(input.file), { ...input, folder: dirname(input.file) });
   if (findings.problems.length > 0) return problemsNow();
   if (spec === undefined) throw new Error('a manifest without problems gave no spec');
   return { spec, warnings: placed(findings.warnings, linePos) };
+}
+
+/** The tree with each misspelt section under the name that was meant: what is wrong inside is told in the same round. */
+function asMeant(tree: Mapping): Mapping {
+  const entries = new Map(tree.entries);
+  for (const name of Object.keys(manifest.keys ?? {})) {
+    const written = entries.has(name) ? undefined : misspelt(tree, manifest.keys ?? {}, name);
+    const entry = written === undefined ? undefined : tree.entries.get(written);
+    if (entry !== undefined) entries.set(name, entry);
+  }
+  return { ...tree, entries };
 }
 
 /** A job that has no name is called as its file. */

@@ -247,6 +247,14 @@ function yamlWords(error: { readonly code: string; readonly message: string }): 
       return 'a manifest is one YAML document; a second one begins here (---)';
     case 'BLOCK_AS_IMPLICIT_KEY':
       return 'a value with a second `key:` in it: put it on its own line, or in quotes';
+    case 'MULTILINE_IMPLICIT_KEY':
+      return 'a key goes on over several lines: the line before lacks its colon, or a quote is not closed';
+    case 'BAD_INDENT':
+      return 'this line is indented otherwise than what it belongs to';
+    case 'MISSING_CHAR':
+      if (error.message.startsWith('Implicit map keys')) return 'a word without a colon; write `key: value`';
+      if (/^Missing closing/.test(error.message)) return 'a quote is not closed';
+      return `YAML: ${firstLine(error.message)}`;
     default:
       if (error.message.includes('call stack')) return `is nested deeper than ${depthMost} levels`;
       return `YAML: ${firstLine(error.message)}`;

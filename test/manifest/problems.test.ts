@@ -98,6 +98,10 @@ test('slips in the YAML are said with their place', () => {
     'cfg.yaml:4:3 command.run: stands twice in this map; keep one of them',
   );
   assert.match(told('local: {}\ncommand: {run: ls\n'), /^cfg\.yaml:\d:\d/);
+  assert.equal(told('local: {}\ncommand\n'), 'cfg.yaml:2:1: a word without a colon; write `key: value`');
+  assert.match(told('job: {name: a}\n x: 1\n'), /cfg\.yaml:2:\d: /);
+  assert.match(told('local: {}\ncommand:\n  run: ls\n workers: 0\n'), /cfg\.yaml:4:1: this line is indented otherwise/);
+  assert.match(told('job:\n  name: "a\n  loop: true\n'), /a quote is not closed/);
   assert.match(told('a: b: c\n'), /cfg\.yaml:1:4: a value with a second `key:`/);
   assert.match(told('local: {}\n---\ncommand: {}\n'), /cfg\.yaml:2:1: a manifest is one YAML document/);
   assert.match(told('local: {}\ncommand: *nobody\n'), /the alias \*nobody cannot be followed/);
@@ -147,6 +151,22 @@ nonsense: 1
       'cfg.yaml:9:13 command.workers[0]: wants the number of a worker, a list of numbers, or all (did you mean all?)',
       'cfg.yaml:9:19 command.workers[2]: names worker 0 twice',
       'cfg.yaml:10:1 nonsense: is no section of a manifest',
+    ],
+  );
+});
+
+test('what stands under a misspelt name is read as what was meant, and nothing is called missing', () => {
+  assert.deepEqual(
+    problemsOf('comand: {rn: ls, workers: [1]}\nlcal: {workdri: nowhere}\njob: {max_rutime: 10 sec}\n'),
+    [
+      'cfg.yaml:1:1 comand: is no section of a manifest (did you mean command?)',
+      'cfg.yaml:1:10 command.rn: is no key of command, and too near to one for a value of your own (put it below vars:) (did you mean run?)',
+      'cfg.yaml:1:28 command.workers[0]: there is no worker 1: this machine is one worker, number 0',
+      'cfg.yaml:2:1 lcal: is no section of a manifest (did you mean local?)',
+      'cfg.yaml:2:1 local.workdir: there is no folder /work/nowhere on this machine',
+      'cfg.yaml:2:8 local.workdri: is no key of local (did you mean workdir?)',
+      'cfg.yaml:3:7 job.max_rutime: is no key of job (did you mean max_runtime?)',
+      'cfg.yaml:3:19 job.max_rutime: "10 sec" is no duration; write 30s, 5m, 2h, 1d or a number of seconds (at most 3650d) (did you mean 10s?)',
     ],
   );
 });

@@ -25,9 +25,11 @@ export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, pat
   }
   sayWarnings(cli, path, warnings);
   for (const line of formatProblems(path, problems)) cli.complain(line);
-  if ('problems' in found) cli.complain(`${countText(problems.length, 'problem')}.`);
-  else {
-    const though = warnings.length === 0 ? '' : `, with ${countText(warnings.length, 'warning')}`;
+  const doubts = countText(warnings.length, 'warning');
+  if ('problems' in found) {
+    cli.complain(`${countText(problems.length, 'problem')}${warnings.length === 0 ? '' : `, ${doubts}`}.`);
+  } else {
+    const though = warnings.length === 0 ? '' : `, with ${doubts}`;
     cli.tell(`${path} is fine${though}: job ${found.manifest.spec.name}.`);
   }
   return code;
