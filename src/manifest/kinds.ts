@@ -60,13 +60,18 @@ export interface TextOptions {
   readonly rule?: string;
   /** What was probably meant by a text that does not fit; it is said when it fits itself. */
   readonly meant?: (written: string) => string | undefined;
+  /** Texts that editors offer; others are right too. */
+  readonly examples?: readonly string[];
 }
 
 export function text(options: TextOptions = {}): Kind<string> {
   const words = options.words ?? 'text';
   return {
     words,
-    schema: { type: ['string', 'number', 'boolean'] },
+    schema: {
+      type: ['string', 'number', 'boolean'],
+      ...(options.examples === undefined ? {} : { examples: options.examples }),
+    },
     read(tree, path, report) {
       const value = asText(tree, words, path, report);
       if (value === undefined) return undefined;

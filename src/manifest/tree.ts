@@ -253,7 +253,7 @@ function yamlWords(error: { readonly code: string; readonly message: string }): 
       return 'this line is indented otherwise than what it belongs to';
     case 'MISSING_CHAR':
       if (error.message.startsWith('Implicit map keys')) return 'a word without a colon; write `key: value`';
-      if (/^Missing closing/.test(error.message)) return 'a quote is not closed';
+      if (error.message.startsWith('Missing closing')) return 'a quote is not closed';
       return `YAML: ${firstLine(error.message)}`;
     default:
       if (error.message.includes('call stack')) return `is nested deeper than ${depthMost} levels`;

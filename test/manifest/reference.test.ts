@@ -106,6 +106,25 @@ test('the schema knows every key, by all its names, and nothing else', () => {
   assert.doesNotThrow(() => JSON.stringify(schema));
 });
 
+test('the schema offers types, zones and presets to editors, each of which is taken', () => {
+  const schema = manifestSchema() as {
+    properties: Record<string, { properties: Record<string, { examples?: string[] }> }>;
+  };
+  const offered = (key: string): readonly string[] => schema.properties['tpu']?.properties[key]?.examples ?? [];
+  for (const key of ['accelerator', 'zone', 'version']) assert.ok(offered(key).length > 10, key);
+  for (const [key, values] of [
+    ['accelerator', offered('accelerator')],
+    ['zone', offered('zone')],
+    ['version', offered('version')],
+  ] as const) {
+    for (const value of values) {
+      const keys = { project: 'my-project', accelerator: 'v4-8', zone: 'us-central2-b', [key]: value };
+      const text = `job: {checkpoint_dir: gs://b/c}\ntpu: ${JSON.stringify(keys)}\ncommand: {run: ls}\n`;
+      assert.doesNotThrow(() => specOf(text), `${key}: ${value}`);
+    }
+  }
+});
+
 test('a key that the table does not have is refused, whatever its section', () => {
   for (const { section } of keyReference()) {
     if (section === 'vars' || section === 'command') continue;

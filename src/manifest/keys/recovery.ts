@@ -1,5 +1,6 @@
 // Keys of `recovery`: what happens when an attempt ends.
 
+import { presets } from '../../core/recover.ts';
 import { second } from '../../core/time.ts';
 import { choice, duration, either, line, listOf, section, whole } from '../kinds.ts';
 import type { Key } from '../kinds.ts';
@@ -38,7 +39,7 @@ const recoveryRule = section({
 /** The long form of `recovery`. */
 export const longForm = section({
   preset: {
-    kind: line(),
+    kind: line({ examples: Object.keys(presets) }),
     about: 'Name of a set of rules; see docs/recovery.md.',
     otherwise: '`pre` on spot and preemptible TPUs, else `pass`',
     example: 'pre',
@@ -97,5 +98,9 @@ export const recovery = {
   about: 'What happens when an attempt ends: the name of a preset, or a section.',
   otherwise: '`pre` on spot and preemptible TPUs, else `pass`',
   example: 'pre',
-  kind: either(line({ words: 'name of a preset' }), (tree) => tree.kind !== 'map', longForm),
+  kind: either(
+    line({ words: 'name of a preset', examples: Object.keys(presets) }),
+    (tree) => tree.kind !== 'map',
+    longForm,
+  ),
 } satisfies Key<unknown>;

@@ -1,11 +1,18 @@
 // Keys of `tpu`: the TPU that is asked for.
 
-import { zoneMeant } from '../../core/zones.ts';
+import { generations } from '../../core/accelerators.ts';
+import { runtimeVersions } from '../../core/runtime-versions.ts';
+import { zoneMeant, zones } from '../../core/zones.ts';
 import { choice, line, listOf, mapOf, section } from '../kinds.ts';
 import type { Key } from '../kinds.ts';
 import { writtenByOlder } from './names.ts';
 
 const metadataName = { pattern: /^[A-Za-z0-9_-]{1,128}$/, rule: 'is no name for metadata (letters, digits, _ and -)' };
+
+/** The smaller types of every generation, which most people want; editors offer them. */
+const commonTypes = generations.flatMap(({ prefix, sizes }) =>
+  [...sizes.keys()].slice(0, 8).map((size) => `${prefix}${size}`),
+);
 
 /** With small letters, and hyphens in place of what is no letter and no digit. */
 function plainName(written: string): string {
@@ -52,7 +59,7 @@ export const tpu = {
         example: 'tpu-vm',
       },
       accelerator: {
-        kind: line(),
+        kind: line({ examples: commonTypes }),
         about: "Generation and size, in Google's words.",
         isRequired: true,
         otherwise: 'must be given',
@@ -76,6 +83,7 @@ export const tpu = {
           pattern: /^[a-z]+-[a-z]+\d+-[a-z]$/,
           rule: 'is no zone; a zone is a region and a letter, as in us-central2-b',
           meant: (written) => zoneMeant(written),
+          examples: zones,
         }),
         about: 'The zone that the TPU is made in. Your bucket should be in the same region.',
         isRequired: true,
@@ -83,7 +91,12 @@ export const tpu = {
         example: 'us-central2-b',
       },
       version: {
-        kind: line({ words: 'version', pattern: /^[A-Za-z0-9._-]+$/, rule: 'is no runtime version' }),
+        kind: line({
+          words: 'version',
+          pattern: /^[A-Za-z0-9._-]+$/,
+          rule: 'is no runtime version',
+          examples: runtimeVersions,
+        }),
         about: 'The image of the machines ("runtime version").',
         otherwise: 'the one that Google names for the generation',
         example: 'tpu-ubuntu2204-base',
