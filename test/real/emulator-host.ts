@@ -23,7 +23,8 @@ export interface Ssh {
 
 export class SshUser {
   readonly folder = mkdtempSync(join(tmpdir(), 'emulator-user-'));
-  readonly name = 'zephyr';
+  /** May be set to another before the first use. */
+  name = 'zephyr';
 
   constructor() {
     execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'test', '-f', join(this.folder, 'key')]);
@@ -64,6 +65,20 @@ export class SshUser {
       child.on('close', (code) => resolve({ code, stdout, stderr }));
       child.stdin.on('error', () => undefined);
       child.stdin.end(input);
+    });
+  }
+
+  /** What a person does: a login shell on a terminal, into which they type. */
+  shell(address: string, port: number, typed: string): Promise<Ssh> {
+    return new Promise((resolve, reject) => {
+      const argv = this.argv(address, port, '', ['-tt']).slice(0, -1);
+      const child = spawn('ssh', argv, { stdio: 'pipe' });
+      let stdout = '';
+      child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+      child.stderr.resume();
+      child.on('error', reject);
+      child.on('close', (code) => resolve({ code, stdout, stderr: '' }));
+      child.stdin.write(typed);
     });
   }
 

@@ -30,6 +30,9 @@ const notCopied = ['/proc', '/sys', '/dev', '/run', '/var/lib/docker', '/var/lib
 /** What of the machine's /dev a host has; disks and the machine's own terminals are none of its business. */
 const devices = ['null', 'zero', 'full', 'random', 'urandom', 'tty', 'fuse', 'net', 'mqueue', 'hugepages'];
 
+/** How long process 1 sleeps before it sleeps again; a number by which its sleep is known. */
+export const idleSeconds = 86_413;
+
 /** Quotes one word for a shell. */
 export function quoted(word: string): string {
   return `'${word.replaceAll("'", "'\\''")}'`;
@@ -153,7 +156,7 @@ set +e
 : >"$folder/up"
 # From here on process 1 only buries the dead: a shell that waits reaps every orphan.
 while :; do
-  sleep 86400 &
+  sleep ${String(idleSeconds)} &
   wait $!
 done
 `;

@@ -6,7 +6,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { bootScript } from './boot-script.ts';
+import { bootScript, idleSeconds } from './boot-script.ts';
 import { hostMark, machineBootId, markedProcesses, signal, startTicks, until } from './processes.ts';
 
 export type Isolation = 'root' | 'user' | 'none';
@@ -40,6 +40,9 @@ export interface MachineFacts {
   readonly chips: readonly string[];
   readonly env: Readonly<Record<string, string>>;
 }
+
+/** The command line of the sleep that process 1 of a host waits for. */
+const idleWords = `sleep\0${String(idleSeconds)}\0`;
 
 /** What is written down about a running machine. */
 interface BootNote {
@@ -176,10 +179,15 @@ function namespacedMachine(folder: string, pid: number, ticks: string, inUserNam
   };
 }
 
-/** True when a namespace holds nobody but process 1 and the sleep that it waits for. */
+/** True when a namespace holds nobody but process 1, the sleep that it waits for, and the dead. */
 function isEmpty(pid: number): boolean {
+  const inside = `/proc/${String(pid)}/root/proc`;
   try {
-    return readdirSync(`/proc/${String(pid)}/root/proc`).filter((name) => /^\d+$/.test(name)).length <= 2;
+    return readdirSync(inside).every((name) => {
+      if (!/^\d+$/.test(name) || name === '1') return true;
+      const words = readText(join(inside, name, 'cmdline'));
+      return words === '' || words === idleWords;
+    });
   } catch {
     return true;
   }

@@ -6,9 +6,10 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { authorizedKeys } from './keys.ts';
 
-/** The users that a node's `ssh-keys` name, each once, in the order of their first key. */
+/** The users that a node's `ssh-keys` name, each once, in the order of their first key; what is no user's name is left out. */
 export function peopleOf(sshKeys: string | undefined): string[] {
-  return [...new Set(authorizedKeys(sshKeys).map(({ user }) => user))];
+  const names = authorizedKeys(sshKeys).map(({ user }) => user);
+  return [...new Set(names)].filter((name) => /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/.test(name));
 }
 
 /** The home of a user, made when it is not there. */
@@ -29,9 +30,7 @@ export function passwdText(folder: string, people: readonly string[], shell: str
   } catch {
     // A machine without the file still knows root.
   }
-  const lines = people
-    .filter((user) => /^[A-Za-z0-9_.][A-Za-z0-9_.-]*\$?$/.test(user))
-    .map((user) => `${user}:*:0:0::${join(folder, 'home', user)}:${shell}`);
+  const lines = people.map((user) => `${user}:*:0:0::${join(folder, 'home', user)}:${shell}`);
   // The machine's own user of that name has another number and another home.
   const others = own.split('\n').filter((line) => line !== '' && !people.includes(line.slice(0, line.indexOf(':'))));
   return `${[...lines, ...others].join('\n')}\n`;

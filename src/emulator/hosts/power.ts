@@ -82,6 +82,7 @@ export async function turnOn(
   const found = findMachine(folder, worker.boot, isolation);
   if (found === undefined) await host.clear();
   makeChips(folder, chips);
+  for (const user of peopleOf(userMetadata(node)['ssh-keys'])) homeOf(folder, user, profile);
 
   const parts: (() => Promise<void>)[] = [];
   try {

@@ -189,6 +189,43 @@ case "$self" in
 esac
 `;
 
+const withTpu = `${header}# Runs a command that holds the worker's chips, as a program does that has loaded libtpu; a second one is told whose they are.
+chips=/dev
+[ -e "$EMULATOR_HOST/namespaces" ] || chips=$EMULATOR_HOST/dev
+if [ $# -eq 0 ]; then echo 'usage: with-tpu command [word...]' >&2; exit 2; fi
+in_use() {
+  fd=$(find /proc/[0-9]*/fd -lname "$1" 2>/dev/null | head -n 1)
+  if [ -n "$fd" ]; then
+    pid=\${fd#/proc/}
+    echo "The TPU is already in use by process with pid \${pid%%/*}. Not attempting to load libtpu.so in this process." >&2
+    exit 1
+  fi
+  echo "The TPU is already in use by another process, probably one of another user; sudo lsof -w $1 tells which." >&2
+  exit 1
+}
+[ ! -e "$EMULATOR_HOST/namespaces" ] || : >>/tmp/libtpu_lockfile
+for chip in "$chips"/accel[0-9]* "$chips"/vfio/[0-9]*; do
+  [ -f "$chip" ] || continue
+  flock --nonblock "$chip" true || in_use "$chip"
+  set -- flock --nonblock --no-fork "$chip" "$@"
+done
+exec "$@"
+`;
+
+const journal = `${header}# There is no journal; what people look for in one is what the startup script has said.
+case " $* " in *startup*) cat "$EMULATOR_HOST/startup-script.log" 2>/dev/null; exit 0 ;; esac
+echo 'No journal files were found.'
+`;
+
+const snap = `${header}echo 'snap: not possible on a process host of the emulator, which changes nothing of the machine; use what is there, or pip and conda.' >&2\nexit 1\n`;
+
+const withGroup = `${header}# Everybody is in every group already: sg GROUP [-c] COMMAND.
+shift
+[ "$1" != -c ] || shift
+[ $# -gt 0 ] || exec "\${SHELL:-/bin/sh}"
+exec /bin/sh -c "$*"
+`;
+
 const quiet = `${header}# Would change users, groups or keys of the machine; on a process host there is nothing to change.\nexit 0\n`;
 
 const newgrp = `${header}# Everybody is in every group already.\nexec "\${SHELL:-/bin/sh}"\n`;
@@ -215,6 +252,10 @@ const scripts: Record<string, string> = {
   mount: mounts,
   hostname,
   newgrp,
+  sg: withGroup,
+  journalctl: journal,
+  snap,
+  'with-tpu': withTpu,
   docker,
   reboot: power,
   shutdown: power,
