@@ -1,0 +1,309 @@
+/**
+ * Google's own libraries, unchanged, as clients of the emulator: @google-cloud/tpu over REST, and
+ * google-api-python-client. They are installed into a cache folder of this clone the first time, because nothing else
+ * needs them; without a registry to install from, the tests are skipped and say so.
+ */
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import type { Emulator } from '../../src/emulator/contract.ts';
+import { startEmulator } from '../../src/emulator/start.ts';
+import {
+  type ApiVersion,
+  type Kind,
+  type Message,
+  node as nodeMessage,
+  queuedResource as queuedMessage,
+} from '../../src/emulator/wire/messages.ts';
+import { root } from '../support/root.ts';
+
+const zone = 'us-central1-a';
+const parent = `projects/p/locations/${zone}`;
+const cache = join(root, 'node_modules/.cache/google-clients');
+
+/** Installs into a folder of the cache, once. Undefined when it cannot be installed here. */
+function installed(name: string, commands: readonly (readonly string[])[]): string | undefined {
+  const folder = join(cache, name);
+  if (existsSync(join(folder, '.complete'))) return folder;
+  mkdirSync(folder, { recursive: true });
+  for (const [program = '', ...words] of commands) {
+    const ran = spawnSync(program, words, { cwd: folder, stdio: 'ignore', timeout: 300_000 });
+    if (ran.status !== 0) return undefined;
+  }
+  writeFileSync(join(folder, '.complete'), '');
+  return folder;
+}
+
+function skip(t: TestContext, name: string): void {
+  t.skip(`NOT TESTED: the emulator against ${name} (it cannot be installed here)`);
+}
+
+/** Waits without standing in the emulator's way, which runs in this process. */
+function run(
+  argv: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<{ code: number | null; out: string; err: string }> {
+  const [program = '', ...words] = argv;
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, words, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { PATH: process.env['PATH'], ...env },
+    });
+    let out = '';
+    let err = '';
+    child.stdout.on('data', (text: Buffer) => (out += String(text)));
+    child.stderr.on('data', (text: Buffer) => (err += String(text)));
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, out, err }));
+  });
+}
+
+/** What both programs must have seen, each through its own library. */
+interface Seen {
+  readonly created: readonly [state: string, endpoints: number];
+  readonly listed: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+  readonly stopped: string;
+  readonly queued: readonly [state: string, nodes: number];
+  readonly missing: string;
+  readonly stockout: number;
+  readonly types: boolean;
+}
+
+const expected: Seen = {
+  created: ['READY', 4],
+  listed: ['a', 'n1', 'z'],
+  labels: { owner: 'ada', team: 'b' },
+  stopped: 'STOPPED',
+  queued: ['ACTIVE', 2],
+  missing: 'not found',
+  stockout: 8,
+  types: true,
+};
+
+const nodeProgram = `
+import { GoogleAuth, PassThroughClient } from 'google-auth-library';
+import tpu from '@google-cloud/tpu';
+const [port, parent, admin] = process.argv.slice(2);
+const options = { fallback: true, protocol: 'http', apiEndpoint: '127.0.0.1', port: Number(port),
+  auth: new GoogleAuth({ authClient: new PassThroughClient() }) };
+const client = new tpu.v2.TpuClient(options);
+const verb = (name, target) => fetch(admin + '/emulator/' + name, { method: 'POST', body: JSON.stringify({ target }) });
+const node = (type) => ({ acceleratorType: type, runtimeVersion: 'v2-alpha-tpuv5-lite', labels: { owner: 'ada' } });
+const wait = async (call) => { const [operation] = await call; const [result] = await operation.promise(); return result; };
+// What an operation ends with has its enums as numbers in this library; what is got has them as texts.
+const get = async (id) => (await client.getNode({ name: parent + '/nodes/' + id }))[0];
+const { networkEndpoints } = await wait(client.createNode({ parent, nodeId: 'n1', node: node('v5litepod-16') }));
+const { state } = await get('n1');
+await Promise.all(['a', 'z'].map((nodeId) => wait(client.createNode({ parent, nodeId, node: node('v5litepod-4') }))));
+const listed = [];
+for await (const each of client.listNodesAsync({ parent, pageSize: 2 })) listed.push(each.name.split('/').at(-1));
+const name = parent + '/nodes/a';
+const updated = await wait(client.updateNode({ node: { name, labels: { owner: 'ada', team: 'b' } }, updateMask: { paths: ['labels'] } }));
+await wait(client.stopNode({ name }));
+const stopped = await get('a');
+await wait(client.startNode({ name }));
+const spec = { parent, multisliceParams: { nodeCount: 2, nodeIdPrefix: 'ms' }, node: node('v5litepod-4') };
+await wait(client.createQueuedResource({ parent, queuedResourceId: 'q', queuedResource: { spot: {}, tpu: { nodeSpec: [spec] } } }));
+let queued;
+do { [queued] = await client.getQueuedResource({ name: parent + '/queuedResources/q' }); } while (queued.state.state !== 'ACTIVE');
+await wait(client.deleteQueuedResource({ name: parent + '/queuedResources/q', force: true }));
+const missing = await client.getNode({ name: parent + '/nodes/nope' }).then(() => '', (error) => error.code === 5 && /was not found/.test(error.message) ? 'not found' : String(error));
+await verb('stockout', '*');
+const stockout = await wait(client.createNode({ parent, nodeId: 'x', node: node('v5litepod-4') })).then(() => 0, (error) => error.code);
+await verb('clear', 'stockout');
+const [types] = await client.listAcceleratorTypes({ parent });
+for (const id of ['n1', 'a', 'z']) await wait(client.deleteNode({ name: parent + '/nodes/' + id }));
+console.log(JSON.stringify({ created: [state, networkEndpoints.length], listed, labels: updated.labels,
+  stopped: stopped.state, queued: [queued.state.state, queued.tpu.nodeSpec.length], missing, stockout,
+  types: types.some((each) => each.type === 'v6e-8' && each.acceleratorConfigs[0].topology === '2x4') }));
+`;
+
+const pythonProgram = `
+import json, sys, time, urllib.request
+from google.auth.credentials import AnonymousCredentials
+from googleapiclient.discovery import build
+from googleapiclient.errors import HttpError
+url, parent = sys.argv[1:]
+service = build('tpu', 'v2', static_discovery=True, client_options={'api_endpoint': url}, credentials=AnonymousCredentials())
+locations = service.projects().locations()
+nodes, queue = locations.nodes(), locations.queuedResources()
+def verb(name, target):
+    urllib.request.urlopen(urllib.request.Request(url + '/emulator/' + name, json.dumps({'target': target}).encode(), method='POST')).read()
+def wait(request):
+    operation = request.execute()
+    while not operation.get('done'):
+        time.sleep(0.05)
+        operation = locations.operations().get(name=operation['name']).execute()
+    return operation
+def node(kind):
+    return {'acceleratorType': kind, 'runtimeVersion': 'v2-alpha-tpuv5-lite', 'labels': {'owner': 'ada'}}
+made = wait(nodes.create(parent=parent, nodeId='n1', body=node('v5litepod-16')))['response']
+for name in ['a', 'z']:
+    wait(nodes.create(parent=parent, nodeId=name, body=node('v5litepod-4')))
+listed, request = [], nodes.list(parent=parent, pageSize=2)
+while request is not None:
+    page = request.execute()
+    listed += [each['name'].split('/')[-1] for each in page['nodes']]
+    request = nodes.list_next(request, page)
+name = parent + '/nodes/a'
+updated = wait(nodes.patch(name=name, updateMask='labels', body={'labels': {'owner': 'ada', 'team': 'b'}}))['response']
+stopped = wait(nodes.stop(name=name, body={}))['response']
+wait(nodes.start(name=name, body={}))
+spec = {'parent': parent, 'multisliceParams': {'nodeCount': 2, 'nodeIdPrefix': 'ms'}, 'node': node('v5litepod-4')}
+wait(queue.create(parent=parent, queuedResourceId='q', body={'spot': {}, 'tpu': {'nodeSpec': [spec]}}))
+while True:
+    queued = queue.get(name=parent + '/queuedResources/q').execute()
+    if queued['state']['state'] == 'ACTIVE':
+        break
+    time.sleep(0.05)
+wait(queue.delete(name=parent + '/queuedResources/q', force=True))
+try:
+    nodes.get(name=parent + '/nodes/nope').execute()
+    missing = ''
+except HttpError as error:
+    missing = 'not found' if error.resp.status == 404 and 'was not found' in error.reason else str(error)
+verb('stockout', '*')
+stockout = wait(nodes.create(parent=parent, nodeId='x', body=node('v5litepod-4')))['error']['code']
+verb('clear', 'stockout')
+types = locations.acceleratorTypes().list(parent=parent).execute()['acceleratorTypes']
+for name in ['n1', 'a', 'z']:
+    wait(nodes.delete(name=parent + '/nodes/' + name))
+print(json.dumps({'created': [made['state'], len(made['networkEndpoints'])], 'listed': listed, 'labels': updated['labels'],
+  'stopped': stopped['state'], 'queued': [queued['state']['state'], len(queued['tpu']['nodeSpec'])], 'missing': missing,
+  'stockout': stockout, 'types': any(t['type'] == 'v6e-8' and t['acceleratorConfigs'][0]['topology'] == '2x4' for t in types)}))
+`;
+
+describe("Google's libraries", () => {
+  const folder = mkdtempSync(join(tmpdir(), 'emulator-libraries-'));
+  let emulator: Emulator;
+
+  before(async () => {
+    emulator = await startEmulator({
+      stateDir: join(folder, 'state'),
+      speed: 400,
+      seed: 1,
+      env: {},
+      isolation: 'none',
+    });
+  });
+
+  after(async () => {
+    await emulator.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  test('@google-cloud/tpu makes, lists, changes and ends nodes and queued resources', async (t) => {
+    const client = installed('node', [
+      ['npm', 'install', '--prefix', '.', '--no-audit', '--no-fund', '--ignore-scripts', '@google-cloud/tpu@3.8.1'],
+    ]);
+    if (client === undefined) return skip(t, '@google-cloud/tpu');
+    const program = join(client, 'program.mjs');
+    writeFileSync(program, nodeProgram);
+    const { port } = new URL(emulator.url);
+    const ran = await run([process.execPath, program, port, parent, emulator.url], { HOME: folder });
+    assert.equal(ran.code, 0, ran.err);
+    assert.deepEqual(JSON.parse(ran.out), expected);
+  });
+
+  const python = (): string | undefined =>
+    installed('python', [
+      ['python3', '-m', 'venv', '.'],
+      ['./bin/pip', 'install', '--quiet', 'google-api-python-client==2.201.0'],
+    ]);
+
+  test('google-api-python-client makes, lists, changes and ends nodes and queued resources', async (t) => {
+    const client = python();
+    if (client === undefined) return skip(t, 'google-api-python-client');
+    const program = join(client, 'program.py');
+    writeFileSync(program, pythonProgram);
+    const ran = await run([join(client, 'bin/python'), program, emulator.url, parent], { HOME: folder });
+    assert.equal(ran.code, 0, ran.err);
+    assert.deepEqual(JSON.parse(ran.out), expected);
+  });
+
+  // The Python library brings Google's own description of the API along: what the tables of ours are held to.
+  test("every field and enum text of Google's description is in the tables, and every method answers", async (t) => {
+    const client = python();
+    if (client === undefined) return skip(t, 'google-api-python-client');
+    for (const version of ['v2', 'v2alpha1'] as const) {
+      const description = await describeApi(client, version);
+      assert.deepEqual(missingFrom(description, 'Node', nodeMessage, version), []);
+      assert.deepEqual(missingFrom(description, 'QueuedResource', queuedMessage, version), []);
+      for (const { httpMethod, flatPath } of methodsOf(description)) {
+        const path = flatPath
+          .replace('{projectsId}', 'p')
+          .replace('{locationsId}', zone)
+          .replace(/\{\w+Id\}/, 'nothing-of-that-name');
+        const reply = await fetch(`${emulator.url}/${path}`, { method: httpMethod });
+        // A method that does not exist is a page for people; one that does refuses or answers in JSON.
+        assert.match(
+          reply.headers.get('content-type') ?? '',
+          /application\/json/,
+          `${version} ${httpMethod} ${flatPath}`,
+        );
+      }
+    }
+  });
+});
+
+interface Described {
+  readonly schemas: Readonly<Record<string, { readonly properties?: Readonly<Record<string, Property>> }>>;
+  readonly resources: Readonly<Record<string, Resource>>;
+}
+
+interface Property {
+  readonly $ref?: string;
+  readonly enum?: readonly string[];
+  readonly items?: Property;
+}
+
+interface Resource {
+  readonly methods?: Readonly<Record<string, { readonly httpMethod: string; readonly flatPath: string }>>;
+  readonly resources?: Readonly<Record<string, Resource>>;
+}
+
+async function describeApi(client: string, version: ApiVersion): Promise<Described> {
+  const found = await run(
+    [join(client, 'bin/python'), '-c', 'import googleapiclient; print(googleapiclient.__path__[0])'],
+    {},
+  );
+  const file = join(found.out.trim(), 'discovery_cache/documents', `tpu.${version}.json`);
+  return JSON.parse(readFileSync(file, 'utf8')) as Described;
+}
+
+function methodsOf({ resources = {} }: Resource): { readonly httpMethod: string; readonly flatPath: string }[] {
+  return Object.values(resources).flatMap((resource) => [
+    ...Object.values(resource.methods ?? {}),
+    ...methodsOf(resource),
+  ]);
+}
+
+/** What the description has and the table has not, as paths. */
+function missingFrom(
+  description: Described,
+  schema: string,
+  message: Message,
+  version: ApiVersion,
+  path = schema,
+): string[] {
+  return Object.entries(description.schemas[schema]?.properties ?? {}).flatMap(([name, property]) => {
+    const here = `${path}.${name}`;
+    const field = message.fields[name];
+    if (field === undefined || (field.only !== undefined && field.only !== version)) return [here];
+    const { $ref, enum: texts = [] } = property.items ?? property;
+    const kind = single(field.kind);
+    if (typeof kind === 'object' && 'enum' in kind) {
+      return texts.filter((text) => !Object.hasOwn(kind.enum.numbers, text)).map((text) => `${here}: ${text}`);
+    }
+    const isMessage = typeof kind === 'object' && 'message' in kind && $ref !== undefined;
+    return isMessage ? missingFrom(description, $ref, kind.message(), version, here) : [];
+  });
+}
+
+function single(kind: Kind): Kind {
+  return typeof kind === 'object' && 'list' in kind ? kind.list : kind;
+}
