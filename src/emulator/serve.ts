@@ -41,21 +41,21 @@ export async function serveEmulator(options: ServeOptions): Promise<Emulator> {
     const since = emulator.restingSince();
     return idleExitMs !== undefined && since !== null && clock.now() - since >= idleExitMs;
   };
-  const watch = setInterval(
-    () => {
-      const removed = isGone();
-      if (!removed && !isForgotten()) return;
-      clearInterval(watch);
-      rest.log?.(
-        removed
-          ? `${options.stateDir} was removed: the cloud ends, and its machines with it.`
-          : 'Nothing is here and nobody asks for anything: the cloud leaves. Whoever needs it starts it again.',
-      );
-      gone?.();
-    },
-    Math.min(lookEvery, idleExitMs ?? lookEvery),
-  );
-  watch.unref();
+  const every = Math.min(lookEvery, idleExitMs ?? lookEvery);
+  const look = (): void => {
+    const removed = isGone();
+    if (!removed && !isForgotten()) {
+      stopLooking = clock.after(every, look);
+      return;
+    }
+    rest.log?.(
+      removed
+        ? `${options.stateDir} was removed: the cloud ends, and its machines with it.`
+        : 'Nothing is here and nobody asks for anything: the cloud leaves. Whoever needs it starts it again.',
+    );
+    gone?.();
+  };
+  let stopLooking = clock.after(every, look);
   mkdirSync(options.stateDir, { recursive: true });
   writeFileSync(`${path}.new`, `${JSON.stringify({ url: emulator.url, sshPort: emulator.sshPort, pid })}\n`);
   renameSync(`${path}.new`, path);
@@ -63,7 +63,7 @@ export async function serveEmulator(options: ServeOptions): Promise<Emulator> {
   return {
     ...emulator,
     async close() {
-      clearInterval(watch);
+      stopLooking();
       // Another cloud may have left its note there since.
       if (!isGone()) rmSync(path, { force: true });
       await emulator.close();

@@ -121,22 +121,3 @@ storm.yaml:9: a line says when and what: { at: 2m, preempt: any }.`,
   assert.equal(mistakes(''), 'none');
   assert.equal(mistakes('- { at: 90, kill-host: 1/3, for: 2m }\n- { at: 1m, preempt: 1 }\n'), 'none');
 });
-
-test('a cloud says since when it rests: not while something is in it, and anew after each change that was asked for', async (t) => {
-  const cloud = await startCloud(t);
-  const begin = cloud.time.now();
-  assert.equal(cloud.emulator.restingSince(), begin);
-  cloud.time.advance(minutes(1));
-  await cloud.ok('GET', 'nodes');
-  assert.equal(cloud.emulator.restingSince(), begin);
-  await cloud.createNode('n1');
-  cloud.time.advance(minutes(3));
-  assert.equal(cloud.emulator.restingSince(), null);
-  await cloud.ok('DELETE', 'nodes/n1');
-  await cloud.admin('clear', 'all');
-  cloud.time.advance(minutes(10));
-  const since = cloud.emulator.restingSince();
-  assert.ok(since !== null && since > begin + minutes(4) && since < begin + minutes(6));
-  await cloud.admin('clear', 'all');
-  assert.equal(cloud.emulator.restingSince(), cloud.time.now());
-});
