@@ -35,7 +35,7 @@ export function runtimeVersionMeant(version: string): string | undefined {
 
 /** The generation that a version is made for and no other; null for one that several share, or that is not known. */
 export function generationOfVersion(version: string): string | null {
-  const name = /^v2-alpha-tpu(v4|v5-lite|v5|v6e|7)(-|$)/.exec(version)?.[1];
+  const name = /^v2-alpha-tpu(v4|v5-lite|v5(?!-lite)|v6e|7)/.exec(version)?.[1];
   const names: Readonly<Record<string, string>> = { v4: 'v4', 'v5-lite': 'v5e', v5: 'v5p', v6e: 'v6e', '7': 'tpu7x' };
   return name === undefined ? null : (names[name] ?? null);
 }

@@ -8,7 +8,7 @@ import { zoneMeant, zones, zonesOffering } from '../core/zones.ts';
 import type { Section } from './keys.ts';
 import type { Sections } from './sections.ts';
 
-/** The project that is the built-in cloud; main.ts starts it for nobody else. */
+/** The project that is the built-in cloud; jobman starts it for no other. */
 export const builtInProject = 'emulator';
 
 /** What is asked, and of whom: null when no project is named anywhere, which is a problem of its own. */
@@ -73,20 +73,22 @@ function isMisspelt(type: string): boolean {
 }
 
 function checkVersion(sections: Sections, version: string, generation: string | undefined, isGoogles: boolean): void {
+  const at = ['tpu', 'version'];
   const meant = runtimeVersionMeant(version);
   const madeFor = generationOfVersion(version);
-  if (generation !== undefined && madeFor !== null && madeFor !== generation) {
-    sections.warning(
-      ['tpu', 'version'],
-      `"${version}" is made for ${madeFor}, and the TPU is a ${generation}: programs may not find its chips`,
+  if (!isGoogles && !runtimeVersions.includes(version)) {
+    sections.problem(
+      at,
+      `"${version}" is no runtime version of the built-in cloud; leave it out for the usual one`,
+      meant,
     );
-  } else if (runtimeVersions.includes(version) || madeFor !== null) return;
-  else if (!isGoogles) {
-    const message = `"${version}" is no runtime version of the built-in cloud; leave it out for the usual one`;
-    sections.problem(['tpu', 'version'], message, meant);
-  } else if (meant !== undefined) {
+  } else if (madeFor !== null) {
+    if (generation === undefined || madeFor === generation) return;
+    const message = `"${version}" is made for ${madeFor}, and the TPU is a ${generation}: programs may not find its chips`;
+    sections.warning(at, message);
+  } else if (!runtimeVersions.includes(version) && meant !== undefined) {
     const message = `"${version}" is no runtime version that jobman knows; Google is asked for it all the same`;
-    sections.warning(['tpu', 'version'], message, meant);
+    sections.warning(at, message, meant);
   }
 }
 

@@ -23,6 +23,8 @@ export interface Sections {
   read<N extends SectionName>(name: N): Section<N> | undefined;
   /** Reads a section that is not used: slips in it are reported, what it lacks is not. */
   readUnused(name: SectionName): void;
+  /** False once a problem of the section has been reported: then nothing can be supposed from what it does not hold. */
+  isSound(name: SectionName): boolean;
   /** Where a key stands, by its path in the table, and the path as the user wrote it. The nearest thing that stands for what does not. */
   at(path: Path): { readonly place: Place; readonly path: string };
   readonly problem: (path: Path, message: string, suggestion?: string) => void;
@@ -32,8 +34,16 @@ export interface Sections {
 export function openSections(
   tree: Mapping,
   env: Readonly<Record<string, string | undefined>>,
-  report: Report,
+  findings: Report,
 ): Sections {
+  const unsound = new Set<string>();
+  const report: Report = {
+    problem(found) {
+      unsound.add(/^[^.[]*/.exec(found.path)?.[0] ?? '');
+      findings.problem(found);
+    },
+    warning: (found) => findings.warning(found),
+  };
   const values = interpolation({
     tree,
     env,
@@ -103,6 +113,7 @@ export function openSections(
         problem: (found) => (found.isLack === true ? undefined : report.problem(found)),
       });
     },
+    isSound: (name) => !unsound.has(name),
     at,
     problem: (path, message, suggestion) => report.problem({ ...at(path), message, suggestion }),
     warning: (path, message, suggestion) => report.warning({ ...at(path), message, suggestion }),

@@ -49,7 +49,7 @@ function warnOfCheckpoints(sections: Sections, { job, capacity, modules, place, 
   }
   if (capacity === undefined || !capacityTraits(capacity).revocable || !resumesElsewhere(recovery)) return;
   const taken = `a ${capacity.kind === 'tpu' ? capacity.pricing : ''} TPU can be taken away at any time`;
-  if (!sections.has(at)) {
+  if (job.checkpoint_dir === undefined && !isWrong(sections, job, 'checkpoint_dir')) {
     const after = `rule ${recovery.preset} then starts the program again without a checkpoint to go on from`;
     sections.warning(at, `is not given, and ${taken}: ${after}`);
     return;
@@ -58,6 +58,8 @@ function warnOfCheckpoints(sections: Sections, { job, capacity, modules, place, 
   if (checkpointDir === null || /^[a-z][a-z0-9]+:\/\//.test(checkpointDir) || place === 'here') return;
   // A startup script may have mounted anything anywhere.
   if (capacity.kind === 'tpu' && capacity.startupScript !== null) return;
+  // Buckets that could not be read may well be where the checkpoints go.
+  if (!sections.isSound('gcsfuse') || !sections.isSound('setup')) return;
   const mounts = modules.flatMap((module) => (module.name === 'gcsfuse' ? module.mounts : []));
   if (!mounts.some(({ path }) => isWithin(checkpointDir, path))) {
     const unused =
@@ -69,6 +71,7 @@ function warnOfCheckpoints(sections: Sections, { job, capacity, modules, place, 
     sections.warning(at, `lies in no bucket (${unused}), and ${taken}: its checkpoints go with it`);
     return;
   }
+  if (!sections.isSound('docker')) return;
   const container = modules.find((module) => module.name === 'docker');
   if (container === undefined || container.flags.some((flag) => /^(-v|--volume|--mount)/.test(flag))) return;
   const outside = container.mounts.map((mount) => pathOnWorker(mount.split(':')[0] ?? ''));
@@ -91,10 +94,8 @@ function resumesElsewhere({ rules, budget }: RecoverySpec): boolean {
  * from here.
  */
 function isWithin(path: string, folder: string): boolean {
-  const [inner, outer] = [path, folder].map((one) => one.replace(/^(\/home\/[^/]+|\/root)(?=\/|$)/, '~')) as [
-    string,
-    string,
-  ];
+  const below = (one: string): string => one.replace(/^(\/home\/[^/]+|\/root)(?=\/|$)/, '~');
+  const [inner, outer] = [below(path), below(folder)];
   return inner === outer || inner.startsWith(outer === '/' ? outer : `${outer}/`);
 }
 
@@ -105,7 +106,7 @@ function warnOfLimits(sections: Sections, { job, capacity }: Read): void {
   if (runtime !== undefined && grace !== undefined && runtime < grace) {
     sections.warning(
       ['job', 'max_runtime'],
-      `is shorter than job.stop_grace (${durationText(grace)}): a program that uses its grace runs for longer than that again`,
+      `is shorter than job.stop_grace (${durationText(grace)}), which a program has on top of it before it is killed`,
     );
   }
   if (runtime !== undefined && silence !== undefined && silence >= runtime) {
@@ -154,9 +155,10 @@ function isWrong(sections: Sections, job: Partial<Section<'job'>>, key: keyof Se
 
 // ------------------------------------------------------------------------------------------ rules
 
-function warnOfRules(sections: Sections, { capacity }: Read): void {
+function warnOfRules(sections: Sections, { job, capacity }: Read): void {
   const recovery = sections.read('recovery');
-  const rules = typeof recovery === 'string' ? [] : (recovery?.rules ?? []);
+  // A rule that could not be read is not in the list, and what it would have answered is not known.
+  const rules = typeof recovery === 'string' || !sections.isSound('recovery') ? [] : (recovery?.rules ?? []);
   for (const [index, rule] of rules.entries()) {
     const at = ['recovery', 'rules', index];
     const before = rules.findIndex(
@@ -167,7 +169,7 @@ function warnOfRules(sections: Sections, { capacity }: Read): void {
         (other.evidence === undefined || other.evidence === rule.evidence),
     );
     if (before >= 0) sections.warning(at, `is never asked: rules[${before}] answers all that it would`);
-    if (rule.reason === 'hung' && !sections.has(['job', 'silence_timeout'])) {
+    if (rule.reason === 'hung' && job.silence_timeout === undefined && !isWrong(sections, job, 'silence_timeout')) {
       sections.warning(at, 'never applies: without job.silence_timeout no attempt counts as hung');
     }
     if (rule.reason === 'preempted' && capacity?.kind === 'local') {

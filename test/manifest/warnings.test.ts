@@ -132,6 +132,20 @@ test('rules that are never asked are told of', () => {
   );
 });
 
+test('of what could not be read nothing is supposed', () => {
+  for (const text of [
+    saving('~/bucket/c', 'gcsfuse: {bucket_name: A!, mount_path: ~/bucket}\n'),
+    saving('~/bucket/c', 'gcsfuse: {bucket_name: abc, mount_path: [a]}\n'),
+    saving('~/bucket/c', 'gcsfuse: {bucket_name: abc, mount_path: ~/a, extra_mounts: 5}\n'),
+    saving('~/bucket/c', 'gcsfuse: 5\n'),
+    saving('~/bucket/c').replace('checkpoint_dir', 'checkpont_dir'),
+    job('silence_timout: 5m', `${bucket}recovery: {rules: [{reason: hung, then: resume}]}\n`),
+  ]) {
+    assert.ok(problemsOf(text).length > 0, text);
+    assert.deepEqual(warningsOf(text), [], text);
+  }
+});
+
 test('warnings stand beside problems, and a key that is wrong is not called missing', () => {
   const text =
     'job: {checkpoint_dir: [a], keep_for: 1h}\ntpu: {project: p-1, accelerator: v4-16, zone: us-central2-b}\ncommand: {}\n';
