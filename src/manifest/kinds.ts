@@ -319,12 +319,13 @@ export function section<const K extends Keys>(
       if (tree.kind !== 'map')
         return wrongKind(tree, `a section (${Object.keys(keys).slice(0, 3).join(', ')}, ...)`, path, report);
       sayUnknownKeys(tree, { keys, free, retired }, path, report);
+      // What stands under a misspelt name is read as what was meant: its own slips are told in the same round.
+      const slips = misspelt(tree, keys);
       const values: Record<string, unknown> = {};
       for (const [name, key] of Object.entries(keys)) {
         const given = givenNames(tree, name, key);
         sayDisagreement(tree, given, path, report);
-        // What stands under a misspelt name is read as what was meant: its own slips are told in the same round.
-        const [under = misspelt(tree, keys, name) ?? name] = given;
+        const [under = slips.get(name) ?? name] = given;
         const entry = tree.entries.get(under);
         const value = entry === undefined ? absent : readGiven(entry.value, key.kind, [...path, under], report);
         if (value === absent) {
@@ -352,13 +353,16 @@ export function givenNames(tree: Mapping, name: string, key: Key<unknown>): read
   return withValue.length > 0 ? withValue : present;
 }
 
-/** The name in this map that is none of these keys, and most likely a slip of that one. */
-export function misspelt(tree: Mapping, keys: Keys, name: string): string | undefined {
+/** The names in this map that are none of these keys, by the key's own name that each is most likely a slip of. */
+export function misspelt(tree: Mapping, keys: Keys): ReadonlyMap<string, string> {
   const names = allNames(keys);
-  return [...tree.entries.keys()].find((one) => {
-    const meant = keyNamed(keys, one) === undefined ? didYouMean(one, names) : undefined;
-    return meant !== undefined && (meant === name || keys[name]?.aliases?.includes(meant) === true);
-  });
+  const slips = new Map<string, string>();
+  for (const written of tree.entries.keys()) {
+    const meant = keyNamed(keys, written) === undefined ? didYouMean(written, names) : undefined;
+    const own = meant === undefined || Object.hasOwn(keys, meant) ? meant : otherNames(keys, meant)[0];
+    if (own !== undefined && !slips.has(own)) slips.set(own, written);
+  }
+  return slips;
 }
 
 /** Every name that a key of the table has. */

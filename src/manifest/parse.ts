@@ -75,10 +75,9 @@ export function parseManifest(input: ManifestInput): ManifestResult {
 /** The tree with each misspelt section under the name that was meant: what is wrong inside is told in the same round. */
 function asMeant(tree: Mapping): Mapping {
   const entries = new Map(tree.entries);
-  for (const name of Object.keys(manifest.keys ?? {})) {
-    const written = entries.has(name) ? undefined : misspelt(tree, manifest.keys ?? {}, name);
-    const entry = written === undefined ? undefined : tree.entries.get(written);
-    if (entry !== undefined) entries.set(name, entry);
+  for (const [name, written] of misspelt(tree, manifest.keys ?? {})) {
+    const entry = tree.entries.get(written);
+    if (entry !== undefined && !entries.has(name)) entries.set(name, entry);
   }
   return { ...tree, entries };
 }
