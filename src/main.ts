@@ -38,6 +38,7 @@ const io: Io = {
       return process.stdin.isTTY === true;
     },
     line: readLine,
+    bytes: readBytes,
     keys: readKeys,
   },
   env: process.env,
@@ -248,6 +249,20 @@ function readKeys(call: (typed: string) => void): () => void {
 }
 
 const ctrlZ = '\u001a';
+
+async function* readBytes(signal: AbortSignal): AsyncIterable<Uint8Array> {
+  const { stdin } = process;
+  // Input that is still waited for would keep the command from ending.
+  const leave = (): void => void stdin.destroy();
+  signal.addEventListener('abort', leave);
+  try {
+    if (!signal.aborted) yield* stdin as AsyncIterable<Uint8Array>;
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  } finally {
+    signal.removeEventListener('abort', leave);
+  }
+}
 
 async function readLine(): Promise<string | null> {
   if (lines === undefined) {

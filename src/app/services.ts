@@ -1,6 +1,7 @@
 // Services: what the terminal may ask of the rest of the program. `wiring.ts` builds it; the terminal never imports the
 // store, the backends or the controller. Every part is loaded when it is first asked for, so that a read loads little.
 
+import type { WorkerDoor } from './by-hand.ts';
 import type { Client } from './client.ts';
 import type { Settings } from './settings.ts';
 import type { StrayKeeper } from './strays.ts';
@@ -45,6 +46,8 @@ export interface Input {
   readonly isTerminal: boolean;
   /** One line, without its end; null at the end of input. */
   line(): Promise<string | null>;
+  /** All bytes as they come, for a program elsewhere, until the input ends or the signal is aborted. Nothing else reads then. */
+  bytes(signal: AbortSignal): AsyncIterable<Uint8Array>;
   /**
    * Calls back with what is typed, key by key and unseen, until the returned function is called. Ctrl-C is a key then
    * (`\u0003`) and no signal. Ctrl-Z rests the program as ever; coming back is told as an empty text.
@@ -105,14 +108,14 @@ export interface EmulatorService {
     readonly seed?: number;
     readonly speed?: number;
     readonly state?: string;
-  }): Promise<number>;
-  start(): Promise<{ readonly started: boolean; readonly url: string }>;
-  stop(): Promise<{ readonly stopped: boolean }>;
     readonly hosts?: 'process' | 'sshd';
     /** A rehearsal file. */
     readonly schedule?: string;
     /** How long it stays while it is empty and unasked, in milliseconds; for ever without it. */
     readonly idleExitMs?: number;
+  }): Promise<number>;
+  start(): Promise<{ readonly started: boolean; readonly url: string }>;
+  stop(): Promise<{ readonly stopped: boolean }>;
   /** `cloud` is null while it does not run. */
   status(): Promise<{
     readonly running: boolean;
@@ -137,6 +140,12 @@ export interface Services {
   emulator(): Promise<EmulatorService>;
   /** What may have been left behind in a cloud; to be closed after use. */
   strays(): Promise<StrayKeeper>;
+  /**
+   * The workers of a job that has machines now. `shared` goes over the controller's connections where it has a controller,
+   * so that nothing has to be opened; what is long or large has connections of its own. Throws JobmanError when the job has
+   * no machines now, or none to log in to.
+   */
+  workers(id: string, way: 'shared' | 'own'): Promise<WorkerDoor>;
   /** The argv of the system's ssh for a shell on that worker. Throws JobmanError when it cannot be reached. */
   sshArgv(id: string, worker: number, command: readonly string[]): Promise<readonly string[]>;
   /** Runs a program on this terminal with its streams, for `ssh`; resolves with its exit code. */

@@ -56,3 +56,16 @@ export function parseHosts(text: string): 'process' | 'sshd' {
   if (text !== 'process' && text !== 'sshd') throw new Error('expected process or sshd');
   return text;
 }
+
+/** `all`, or numbers and ranges: `0,2,4-7`. */
+export type WorkerChoice = 'all' | readonly (readonly [from: number, to: number])[];
+
+/** Throws an Error that says what was expected. */
+export function parseWorkers(text: string): WorkerChoice {
+  if (text === 'all') return text;
+  return text.split(',').map((part) => {
+    const [, from, to = from] = /^(\d{1,6})(?:-(\d{1,6}))?$/.exec(part.trim()) ?? [];
+    if (from === undefined || Number(to) < Number(from)) throw new Error('expected `all`, or numbers: 0,2 or 0-3,7');
+    return [Number(from), Number(to)] as const;
+  });
+}

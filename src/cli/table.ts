@@ -7,13 +7,17 @@ import { jobIds } from './completion/ids.ts';
 import type { AskFlags } from './commands/ask.ts';
 import type { CleanFlags } from './commands/clean.ts';
 import type { ControllerRunFlags } from './commands/controller-run.ts';
+import type { CpFlags } from './commands/cp.ts';
 import type { CreateFlags } from './commands/create.ts';
 import type { EmulatorServeFlags } from './commands/emulator-serve.ts';
+import type { ExecFlags } from './commands/exec.ts';
 import type { HistoryFlags } from './commands/history.ts';
 import type { ListFlags } from './commands/list.ts';
 import type { LogsFlags } from './commands/logs.ts';
+import type { PortForwardFlags } from './commands/port-forward.ts';
 import type { RunFlags } from './commands/run.ts';
 import type { ShowFlags } from './commands/show.ts';
+import type { SshConfigFlags } from './commands/ssh-config.ts';
 import type { SshFlags } from './commands/ssh.ts';
 import type { ValidateFlags } from './commands/validate.ts';
 import type { WaitFlags } from './commands/wait.ts';
@@ -27,6 +31,7 @@ import {
   parseHosts,
   parsePattern,
   parseWorker,
+  parseWorkers,
 } from './parse.ts';
 
 const job = {
@@ -361,6 +366,8 @@ export const table: readonly Entry[] = [
     section: 'Work on it',
     brief: 'A shell on a worker',
     usage: '<job> [--worker n] [-- command...]',
+    about:
+      "The system's own ssh, on this terminal. For many workers at once: jobman exec. For an editor: jobman ssh-config.",
     examples: [
       ['jobman ssh 42', 'worker 0'],
       ['jobman ssh 42 --worker 3 -- df -h', 'one command on worker 3'],
@@ -370,6 +377,101 @@ export const table: readonly Entry[] = [
     letters: { w: 'worker', i: 'worker', j: 'jobName' },
     args: jobs,
     load: async () => (await import('./commands/ssh.ts')).ssh,
+  }),
+  entry<ExecFlags, string[]>({
+    path: 'exec',
+    section: 'Work on it',
+    brief: 'Run one command on many workers at once',
+    usage: '<job> [--workers all|0,2] [--timeout 30s] [--stdin] [--in-container] -- <command>...',
+    about:
+      "One word after the dashes is a line for the login's shell there: '$HOME', pipes and stars mean what they mean on the\n" +
+      'worker. Several words are a program and its arguments, which arrive exactly as they are; no shell reads them.\n' +
+      'It runs as after a login, not in the environment of the job; --in-container runs it in the container of the job.\n' +
+      'With several workers each line has its worker in front; on a terminal a line that several print is drawn once, and\n' +
+      'the end says where they agree: `same on 31/32`. Ctrl-C ends it on the workers too; so does a line that breaks.',
+    examples: [
+      ["jobman exec 42 -- 'df -h / | tail -1'", 'a line for a shell, on all workers'],
+      ['jobman exec 42 --workers 0,4-7 -- python3 train.py --check', 'a program and its arguments'],
+      ['jobman exec 42 --json -- uptime | jq -r .stdout', 'one object a worker'],
+      ["jobman exec 42 --workers 0 --stdin -- 'cat >notes' <notes", 'with input, for one worker'],
+    ],
+    exits: {
+      0: 'it ended with 0 on every worker',
+      124: 'its time was over on a worker',
+      255: 'a worker could not be reached; otherwise the greatest exit code, 128 and its number for a signal',
+    },
+    flags: {
+      workers: value('Which workers; all, when it is not said', 'all|0,2', parseWorkers),
+      timeout: value('End it on the workers after this time', 'time', parseDuration),
+      stdin: mark('Give our input to the command, on one worker; otherwise its input is empty'),
+      inContainer: mark("In the container that the job's command runs in"),
+      noFold: mark('On a terminal: print equal lines of several workers each'),
+      jobName,
+    },
+    letters: { w: 'workers', j: 'jobName' },
+    args: jobs,
+    load: async () => (await import('./commands/exec.ts')).exec,
+  }),
+  entry<CpFlags, string[]>({
+    path: 'cp',
+    section: 'Work on it',
+    brief: 'Copy files and folders to workers, or from them',
+    usage: '<from>... <to> [--workers all|0,2] [--replace]',
+    about:
+      'One side is `<job>:path`; relative paths there begin in the login folder. Into a folder that is there, else to the new\n' +
+      'path; a slash at its end means a folder, which is made. From several workers each gets a folder: worker-0, worker-1.\n' +
+      'Modes, times and links are kept. A copy is renamed into its place when all of it has arrived: there is no half of one.',
+    examples: [
+      ['jobman cp train.py data 42:', 'a file and a folder, to all workers'],
+      ['jobman cp 42:results ./', 'from all workers: ./worker-0/results and so on'],
+      ['jobman cp 42:results/best.npz ./ --workers 0', 'from one: ./best.npz'],
+    ],
+    exits: { 3: 'there is nothing of that name', 4: 'a folder is in the way', 5: 'a worker could not be reached' },
+    flags: {
+      workers: value('Which workers; all, when it is not said', 'all|0,2', parseWorkers),
+      replace: mark('Exchange a folder that is there already for the copy'),
+    },
+    letters: { w: 'workers' },
+    args: { kind: 'array', parameter: { placeholder: 'path', brief: 'A path here, or <job>:path', parse: String } },
+    load: async () => (await import('./commands/cp.ts')).cp,
+  }),
+  entry<PortForwardFlags, string[]>({
+    path: 'port-forward',
+    section: 'Work on it',
+    brief: 'Reach a port of a worker from here, as of TensorBoard',
+    usage: '<job> <port|here:there>... [--worker n]',
+    about:
+      "It listens on this machine's loopback address only, and goes on until Ctrl-C or until the job has no machines any\n" +
+      'more. When the job is moved to another TPU it says so and goes there.',
+    examples: [
+      ['jobman port-forward 42 6006', 'http://127.0.0.1:6006 is port 6006 of worker 0'],
+      ['jobman port-forward 42 8080:6006 9999 --worker 3', 'two ports of worker 3'],
+    ],
+    exits: {
+      1: 'the job has ended and has no machines any more',
+      4: 'the port is taken',
+      130: 'you ended it; the job goes on',
+    },
+    flags: { worker: value("The worker's number; 0, when it is not said", 'n', parseCount), jobName },
+    letters: { w: 'worker', i: 'worker', j: 'jobName' },
+    args: jobs,
+    load: async () => (await import('./commands/port-forward.ts')).portForward,
+  }),
+  entry<SshConfigFlags, string[]>({
+    path: 'ssh-config',
+    section: 'Work on it',
+    brief: 'Print the workers as hosts for ssh and editors',
+    usage: '<job>...',
+    about:
+      'A Host block for each worker, `jobman-42-0` and so on; `jobman-42` is worker 0. For VS Code and the like, write it to a\n' +
+      'file and name that in ~/.ssh/config: `Include jobman.config`. A job that is moved to another TPU needs it written anew.',
+    examples: [
+      ['jobman ssh-config 42 > ~/.ssh/jobman.config', 'for Include, or for ssh -F ~/.ssh/jobman.config jobman-42'],
+    ],
+    flags: { jobName },
+    letters: { j: 'jobName' },
+    args: jobs,
+    load: async () => (await import('./commands/ssh-config.ts')).sshConfig,
   }),
   entry({
     path: 'controller status',

@@ -6,6 +6,7 @@ import { connect as connectTcp } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type * as Ssh2Module from 'ssh2';
 import type { AnyAuthMethod, Client, ClientChannel, ConnectConfig, ServerHostKeyAlgorithm } from 'ssh2';
+import type { Session, SessionRequest } from '../app/by-hand.ts';
 import { second } from '../core/time.ts';
 import type { Duration } from '../core/time.ts';
 import { createGate } from './fanout.ts';
@@ -16,6 +17,7 @@ import { processAsStream, textOf } from './process.ts';
 import { createSshConfigs, plainSshConfig } from './ssh-config.ts';
 import type { SshConfig, SshDefaults } from './ssh-config.ts';
 import { loadKey } from './ssh-keys.ts';
+import { sessionOver } from './ssh-session.ts';
 import { afterBeginMark, asProgram } from './transport.ts';
 import type { RunRequest, RunResult, StreamRequest, Transport } from './transport.ts';
 
@@ -39,9 +41,20 @@ export interface SshTarget {
   readonly userConfig: boolean;
 }
 
+/** What SSH offers beside scripts. */
+export interface SshTransport extends Transport {
+  /** Runs a program while we listen. `entry` is what the login shell is asked to become; null means a plain sh. */
+  session(request: Omit<SessionRequest, 'inside'>, entry: string | null): Session;
+  /**
+   * A connection to a port of that machine's own loopback address; it counts as one of the connection's sessions until it
+   * is closed. `isReached` says whether the machine itself answered.
+   */
+  tunnel(port: number): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }>;
+}
+
 export interface SshPool {
   /** The way to that machine. Makes no connection by itself. Equal targets share one. */
-  transport(target: SshTarget): Transport;
+  transport(target: SshTarget): SshTransport;
   /** Closes the connections whose pin's name begins so, and forgets the pins when the machines are gone for good. */
   forget(pinPrefix: string, options: { readonly pins: boolean }): void;
   /** Closes everything; what is under way is dropped. */
@@ -269,6 +282,8 @@ export function createSshPool(options: SshPoolOptions): SshPool {
   /** A shell on that machine, ready for a program on its standard input. */
   async function openShell(
     line: Line,
+    // The login shell's part is over with this: whatever shell the account has, it becomes sh.
+    entry = 'exec /bin/sh -s',
   ): Promise<{ channel: ClientChannel; connection: Connection } | { problem: string }> {
     const connection = await take(line);
     if ('problem' in connection) return connection;
@@ -280,8 +295,7 @@ export function createSshPool(options: SshPoolOptions): SshPool {
         });
       };
       try {
-        // The login shell's part is over with this: whatever shell the account has, it becomes sh.
-        connection.client.exec('exec /bin/sh -s', (error, channel) => {
+        connection.client.exec(entry, (error, channel) => {
           if (error !== undefined) {
             fail(error);
             return;
@@ -297,6 +311,35 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     });
   }
 
+  async function openTunnel(
+    line: Line,
+    port: number,
+  ): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }> {
+    const connection = await take(line);
+    if ('problem' in connection) return { ...connection, isReached: false };
+    return new Promise((resolve) => {
+      const fail = (error: unknown): void => {
+        giveBack(connection);
+        const isReached = connection.isOpen;
+        resolve({ problem: isReached ? textOf(error) : connection.why, isReached });
+      };
+      try {
+        connection.client.forwardOut('127.0.0.1', 0, '127.0.0.1', port, (error, channel) => {
+          if (error !== undefined) {
+            fail(error);
+            return;
+          }
+          channel.once('close', () => {
+            giveBack(connection);
+          });
+          resolve(channel);
+        });
+      } catch (error) {
+        fail(error);
+      }
+    });
+  }
+
   /** Looked up for each call: a line that was forgotten in between is made anew. */
   function lineTo(target: SshTarget): Line {
     const key = JSON.stringify(target);
@@ -305,10 +348,16 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     return line;
   }
 
-  function transport(target: SshTarget): Transport {
+  function transport(target: SshTarget): SshTransport {
     return {
       run: (request) => runOver(target, () => openShell(lineTo(target)), request),
       stream: (request) => streamOver(() => openShell(lineTo(target)), request),
+      session: (request, entry) =>
+        sessionOver(async () => {
+          const shell = await openShell(lineTo(target), entry ?? undefined);
+          return 'problem' in shell ? shell : { channel: shell.channel, why: () => shell.connection.why };
+        }, request),
+      tunnel: (port) => openTunnel(lineTo(target), port),
     };
   }
 

@@ -64,8 +64,8 @@ export function asProgram(script: string): string {
   return `exec 3<&0\n{\nprintf 'jobman begins here\\n'\n${script}\n} </dev/null\nexit\n`;
 }
 
-/** Drops what came before the script's own first byte. */
-export function afterBeginMark(): (chunk: Uint8Array) => Uint8Array {
+/** Drops what came before the script's own first byte, and tells when that is: all of the script has been read then. */
+export function afterBeginMark(begun: () => void = () => undefined): (chunk: Uint8Array) => Uint8Array {
   const mark = new TextEncoder().encode(beginMark);
   let head: Buffer | null = Buffer.alloc(0);
   return (chunk) => {
@@ -75,6 +75,7 @@ export function afterBeginMark(): (chunk: Uint8Array) => Uint8Array {
     if (at < 0) return new Uint8Array(0);
     const rest = head.subarray(at + mark.length);
     head = null;
+    begun();
     return rest;
   };
 }

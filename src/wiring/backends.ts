@@ -7,6 +7,7 @@ import type { Settings } from '../app/settings.ts';
 import { createLocalCapacity } from '../backends/local/capacity.ts';
 import { createLocalMachines } from '../backends/local/machines.ts';
 import type { JobSpec } from '../core/spec.ts';
+import type { TpuWorkers } from '../backends/tpu/workers.ts';
 
 export interface BackendParts {
   readonly io: Io;
@@ -22,6 +23,8 @@ export interface BackendParts {
 
 export interface Backends {
   readonly of: (spec: JobSpec) => Backend;
+  /** The workers of TPUs, for a person's own hands; see by-hand.ts. */
+  readonly workers: TpuWorkers;
   readonly close: () => void;
 }
 
@@ -46,7 +49,7 @@ export async function createBackends(parts: BackendParts): Promise<Backends> {
     import('./tpu.ts'),
     import('../backends/machines.ts'),
   ]);
-  const { backend, close } = createTpuBackend(parts);
+  const { backend, workers, close } = createTpuBackend(parts);
   // A command may also run on this machine and drive its TPU from here.
   const tpu: Backend = { ...backend, machines: withHere(backend.machines, local.machines) };
   return {
@@ -58,6 +61,7 @@ export async function createBackends(parts: BackendParts): Promise<Backends> {
           return tpu;
       }
     },
+    workers,
     close,
   };
 }

@@ -10,6 +10,7 @@ import { runController } from '../controller/process.ts';
 import { readController } from '../controller/running.ts';
 import { openStore } from '../store/store.ts';
 import { createBackends } from './backends.ts';
+import { lendConnections } from './by-hand.ts';
 import { createClock } from './clock.ts';
 import type { ControllerParts } from './controller-service.ts';
 import { recordFile } from './paths.ts';
@@ -30,6 +31,7 @@ export async function runInForeground(
     { write: (line) => io.stderr.write(line) },
   );
   const copies = keepCopies({ file: recordFile(home), clock, warn: (line) => logger.warn(line) });
+  let endLending: Promise<() => Promise<void>> | undefined;
   let wakeJob: (id: string) => void = () => undefined;
   /** What looks around now and then does so with the renewal of the lease, so that at rest one timer wakes all. */
   const lookingAround = new Set<() => void>();
@@ -56,6 +58,15 @@ export async function runInForeground(
       onBegun: (controller) => {
         wakeJob = (id) => controller.wake(id);
         copies.begin();
+        // Only now: the lock is ours, and with it the socket's name. Commands do without it where it cannot be had.
+        endLending ??= lendConnections({ home, version: io.version, store, workers: backends.workers }).catch(
+          (error: unknown) => {
+            logger.warn(
+              `connections are not lent to commands: ${error instanceof Error ? error.message : String(error)}`,
+            );
+            return () => Promise.resolve();
+          },
+        );
       },
     });
     if (because === 'busy') {
@@ -72,6 +83,9 @@ export async function runInForeground(
     throw fileError(join(home, 'controller.json'), error);
   } finally {
     copies.end();
+    await (
+      await endLending
+    )?.();
     backends.close();
     await store.close();
   }

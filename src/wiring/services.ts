@@ -39,8 +39,13 @@ export function createServices(io: Io): Services {
       return openStrayKeeper(services);
     },
 
+    async workers(id, way) {
+      const { openWorkers } = await import('./by-hand.ts');
+      return openWorkers(services, id, way);
+    },
+
     async sshArgv(id, worker, command) {
-      const { sshArgv } = await import('./ssh.ts');
+      const { sshArgv } = await import('./by-hand.ts');
       return sshArgv(services, id, worker, command);
     },
 

@@ -4,13 +4,14 @@ import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { AllocationRef, WorkerRef } from '../../app/ports.ts';
+import type { SshHost } from '../../app/by-hand.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second } from '../../core/time.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import { createHostKeys } from '../../remote/host-keys.ts';
 import { quote } from '../../remote/quote.ts';
 import { ensureOwnKey } from '../../remote/ssh-keys.ts';
-import type { SshPool, SshTarget } from '../../remote/ssh.ts';
+import type { SshPool, SshTarget, SshTransport } from '../../remote/ssh.ts';
 import type { Reach } from '../../remote/transport.ts';
 import type { GuestAttributes, TpuApi } from './api.ts';
 import { userOf } from './login.ts';
@@ -36,12 +37,18 @@ export interface TpuWorkersOptions extends LoginOptions {
 export interface TpuWorkers {
   /** The way to that worker, for `MachinesParts.reach`. Makes no connection by itself; asks the cloud once for the host keys. */
   reach(ref: WorkerRef): Promise<Reach>;
+  /** The same way for a person's own hands. Throws JobmanError when there is none. */
+  transport(ref: WorkerRef): Promise<SshTransport>;
   /** Closes the connections to that allocation's workers; of one that was released the pinned host keys go too. */
   forget(ref: AllocationRef): void;
   /**
-   * The system's ssh for that worker, as an argv. It asks nothing about host keys: the one we know must be shown, and where
-   * none is known yet the first is pinned. One word of `command` is a shell's text, as with ssh; several are one program
-   * with its arguments, which arrive as they are. Throws JobmanError when the worker cannot be reached.
+   * What the system's ssh is to be told about that worker. It asks nothing about host keys: the one we know must be shown,
+   * and where none is known yet the first is pinned. Throws JobmanError when the worker cannot be reached.
+   */
+  sshHost(ref: WorkerRef): Promise<SshHost>;
+  /**
+   * The system's ssh for that worker, as an argv. One word of `command` is a shell's text, as with ssh; several are one
+   * program with its arguments, which arrive as they are. Throws JobmanError when the worker cannot be reached.
    */
   sshArgv(ref: WorkerRef, command: readonly string[]): Promise<readonly string[]>;
 }
@@ -132,6 +139,33 @@ export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
     return true;
   }
 
+  async function hostOf(ref: WorkerRef): Promise<SshHost> {
+    const target = await targetOf(ref);
+    const file = pins.file(target.pin);
+    const isKnown = await pinForSystem(target);
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+    return {
+      worker: Number(ref.worker),
+      host: target.host,
+      options: [
+        ['Port', String(target.port)],
+        ['User', target.user],
+        // As an option and not as `-i`, which looks for the file before it expands its name.
+        ['IdentityFile', pathWord(target.keyFile)],
+        ['IdentitiesOnly', 'yes'],
+        ['HostKeyAlias', target.pin],
+        ['UserKnownHostsFile', pathWord(file)],
+        ['GlobalKnownHostsFile', '/dev/null'],
+        ['StrictHostKeyChecking', isKnown ? 'yes' : 'accept-new'],
+        ['CheckHostIP', 'no'],
+        ['HashKnownHosts', 'no'],
+        ['UpdateHostKeys', 'no'],
+        // No jump host that the user's configuration names for every host leads to the built-in cloud.
+        ...(target.userConfig ? [] : ([['ProxyCommand', 'none']] as const)),
+      ],
+    };
+  }
+
   return {
     async reach(ref) {
       try {
@@ -148,31 +182,20 @@ export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
       pool.forget(prefix, { pins: ref.allocation.releasedAt !== null });
     },
 
+    transport: async (ref) => pool.transport(await targetOf(ref)),
+
+    sshHost: hostOf,
+
     async sshArgv(ref, command) {
-      const target = await targetOf(ref);
-      const file = pins.file(target.pin);
-      const isKnown = await pinForSystem(target);
-      await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+      const { host, options: told } = await hostOf(ref);
       const words = command.length > 1 ? command.map(quote).join(' ') : command.join('');
+      const way = await sshFor(tpuOf(ref).project);
       return [
         'ssh',
-        ...(target.userConfig ? [] : ['-F', 'none']),
-        '-p',
-        String(target.port),
-        '-l',
-        target.user,
-        // Not `-i`, which looks for the file before it expands its name.
-        ...option('IdentityFile', pathWord(target.keyFile)),
-        ...option('IdentitiesOnly', 'yes'),
-        ...option('HostKeyAlias', target.pin),
-        ...option('UserKnownHostsFile', pathWord(file)),
-        ...option('GlobalKnownHostsFile', '/dev/null'),
-        ...option('StrictHostKeyChecking', isKnown ? 'yes' : 'accept-new'),
-        ...option('CheckHostIP', 'no'),
-        ...option('HashKnownHosts', 'no'),
-        ...option('UpdateHostKeys', 'no'),
+        ...(way.userConfig ? [] : ['-F', 'none']),
+        ...told.flatMap(([name, value]) => ['-o', `${name}=${value}`]),
         '--',
-        target.host,
+        host,
         ...(words === '' ? [] : [words]),
       ];
     },
@@ -193,10 +216,6 @@ function hostKeysIn(attributes: GuestAttributes | undefined): readonly string[] 
     const value = items.find((item) => item.namespace === 'hostkeys' && item.key === type)?.value?.trim() ?? '';
     return /^[A-Za-z0-9+/]+=*$/.test(value) ? [`${type} ${value}`] : [];
   });
-}
-
-function option(name: string, value: string): readonly string[] {
-  return ['-o', `${name}=${value}`];
 }
 
 /** A path in ssh's configuration: blanks separate words, and `%` with the letter that follows is expanded. */

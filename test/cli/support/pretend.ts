@@ -87,6 +87,9 @@ export function pretend(options: PretendOptions = {}): Pretend {
     stdin: {
       isTerminal: options.terminal !== undefined,
       line: async () => input.shift() ?? null,
+      async *bytes() {
+        for (const line of input) yield Buffer.from(`${line}\n`);
+      },
       keys(call) {
         keyboards.add(call);
         return () => void keyboards.delete(call);
@@ -188,6 +191,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
     }),
     emulator: absent('emulator'),
     strays: absent('strays'),
+    workers: absent('workers'),
     sshArgv: absent('ssh'),
     onTerminal: absent('terminal'),
     ...options.services,

@@ -1,0 +1,83 @@
+// By hand: what a person does on a job's workers beside the job itself: commands, copies, forwarded ports, logins.
+// Nothing of it is recorded, decided or repeated; it lasts as long as the command that asked for it.
+
+import type { Duplex } from 'node:stream';
+
+/**
+ * What is to run on a worker. A `line` is a text for the account's own shell, as ssh takes it; `argv` is one program with
+ * its arguments, which arrive as they are.
+ */
+export type Program =
+  | { readonly kind: 'line'; readonly line: string }
+  | { readonly kind: 'argv'; readonly argv: readonly string[] };
+
+export interface SessionRequest {
+  readonly program: Program;
+  /** On the worker itself, or inside the container that the job's command runs in. */
+  readonly inside: 'host' | 'container';
+  /** Whether the program reads what is written to the session. Without it, its input is empty. */
+  readonly receives: boolean;
+  /** What the program prints, in order within each stream, nothing left out. While it is awaited no more of it is read. */
+  readonly onBytes: (chunk: Uint8Array, stream: 'stdout' | 'stderr') => void | Promise<void>;
+}
+
+export type SessionEnd =
+  /** One of the two is null. The signal is named without SIG: `KILL`. */
+  | { readonly kind: 'ended'; readonly exitCode: number | null; readonly signal: string | null }
+  /** The worker could not be reached, or the line to it broke. `sent` is false when nothing can have run there. */
+  | { readonly kind: 'no_answer'; readonly reason: string; readonly sent: boolean };
+
+/** One program on one worker, for as long as somebody listens: a line that breaks ends the program as `stop` does. */
+export interface Session {
+  /** Resolves when more may be written. Does nothing once the session is over. */
+  write(bytes: Uint8Array): Promise<void>;
+  /** The end of the program's input. */
+  end(): void;
+  /** Ends the program and what it started in its own process group: asked first, killed three seconds later. */
+  stop(): void;
+  /** Settles after the last call of `onBytes`; never rejects for what the worker does. */
+  readonly ended: Promise<SessionEnd>;
+}
+
+/** What became of a copy. Either all of it is in its place, or nothing is. */
+export type CopyEnd =
+  | { readonly kind: 'done'; readonly path: string }
+  /** `conflict`: something stands in the way; `missing`: there is nothing to copy, or no folder to copy it to. */
+  | { readonly kind: 'failed'; readonly because: 'conflict' | 'missing' | 'failed'; readonly reason: string }
+  | { readonly kind: 'no_answer'; readonly reason: string };
+
+export interface CopyRequest {
+  /** A file or a folder. On a worker, relative paths begin in the login folder, and `~/` is that folder. */
+  readonly from: string;
+  /** A folder that is there, to copy into, or the new path; with a slash at its end a folder, which is made if need be. */
+  readonly to: string;
+  /** Whether a folder that is there already may be exchanged for the copy. A file always may. */
+  readonly replace: boolean;
+  /** Told how many bytes more have gone over the line. */
+  readonly onProgress: (bytes: number) => void;
+  readonly signal: AbortSignal;
+}
+
+/** How the system's ssh reaches one worker: options of ssh_config(5), in order, each with its value as it stands there. */
+export interface SshHost {
+  readonly worker: number;
+  readonly host: string;
+  readonly options: readonly (readonly [name: string, value: string])[];
+}
+
+/** The workers of a job that has machines now. To be closed after use, which ends what is still under way. */
+export interface WorkerDoor {
+  /** Their numbers, in order. */
+  readonly workers: readonly number[];
+  /** The ordinal of the allocation that they belong to. */
+  readonly allocation: number;
+  start(worker: number, request: SessionRequest): Session;
+  /** From here to a worker. */
+  put(worker: number, request: CopyRequest): Promise<CopyEnd>;
+  /** From a worker to here. */
+  get(worker: number, request: CopyRequest): Promise<CopyEnd>;
+  /** A connection to a port of the worker's own loopback address. `isReached` says whether the worker itself answered. */
+  tunnel(worker: number, port: number): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }>;
+  sshHosts(): Promise<readonly SshHost[]>;
+  close(): void;
+}

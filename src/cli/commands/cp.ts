@@ -1,0 +1,170 @@
+// cp: files and folders from here to a job's workers, and from its workers to here.
+
+import type { CopyEnd, CopyRequest, WorkerDoor } from '../../app/by-hand.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { countText } from '../../app/figures.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { leaveOnSignal } from '../follow/loop.ts';
+import { chosenWorkers } from '../hosts/choose.ts';
+import { workersLabel } from '../logs/fold.ts';
+import { createPainter } from '../painter.ts';
+import type { WorkerChoice } from '../parse.ts';
+import { inertWord } from '../render/inert.ts';
+
+export interface CpFlags {
+  readonly workers: WorkerChoice | undefined;
+  readonly replace: boolean | undefined;
+}
+
+/** Copies that go on at once: each reads its files anew, and the line here is one for all. */
+const copiesMost = 8;
+
+export async function cp(cli: Cli, flags: CpFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+  const { ref, copies } = planOf(args);
+  const client = await cli.services.client();
+  const { id } = await client.show(ref);
+  const door = await cli.services.workers(id, 'own');
+  const { signal, release } = leaveOnSignal(cli);
+  try {
+    const workers = chosenWorkers(flags.workers, door.workers, id);
+    return await copyAll(cli, door, { id, workers, copies, replace: flags.replace === true, signal });
+  } finally {
+    release();
+    door.close();
+  }
+}
+
+interface Copy {
+  readonly way: 'put' | 'get';
+  readonly from: string;
+  readonly to: string;
+}
+
+/** Sources and a target, all of one side on workers of one job. Throws JobmanError when it is not so. */
+function planOf(args: readonly string[]): { readonly ref: string; readonly copies: readonly Copy[] } {
+  const sources = args.slice(0, -1).map(sideOf);
+  const target = sideOf(args.at(-1) ?? '');
+  const [first] = sources;
+  if (first === undefined) throw usage('What is to be copied, and where to?');
+  if (target.ref !== null) {
+    if (sources.some(({ ref }) => ref !== null)) throw usage('One side has to be this machine.');
+    return { ref: target.ref, copies: sources.map(({ path }) => ({ way: 'put', from: path, to: target.path })) };
+  }
+  if (first.ref === null || sources.some(({ ref }) => ref !== first.ref))
+    throw usage('One side has to be the workers of one job.');
+  return { ref: first.ref, copies: sources.map(({ path }) => ({ way: 'get', from: path, to: target.path })) };
+}
+
+/** As scp has it: a colon before any slash means elsewhere. */
+function sideOf(word: string): { readonly ref: string | null; readonly path: string } {
+  const [, ref, path = ''] = /^([^/:]+):(.*)$/s.exec(word) ?? [];
+  return ref === undefined ? { ref: null, path: word } : { ref, path };
+}
+
+function usage(sentence: string): JobmanError {
+  return new JobmanError(sentence, exitCode.usage, [
+    'To all workers: jobman cp ./data 42:data; from them: jobman cp 42:results ./',
+    'A path of this machine that holds a colon begins with ./',
+  ]);
+}
+
+interface CopyPlan {
+  readonly id: string;
+  readonly workers: readonly number[];
+  readonly copies: readonly Copy[];
+  readonly replace: boolean;
+  readonly signal: AbortSignal;
+}
+
+async function copyAll(cli: Cli, door: WorkerDoor, plan: CopyPlan): Promise<number> {
+  const { id, workers, copies, replace, signal } = plan;
+  const progress = showProgress(cli, workers.length);
+  const failures = new Map<string, number[]>();
+  let code: number = exitCode.ok;
+
+  async function copy(worker: number): Promise<void> {
+    for (const { way, from, to } of copies) {
+      if (signal.aborted) return;
+      // Several workers' files of one name must not meet.
+      const target = way === 'get' && workers.length > 1 ? `${to === '' ? '.' : to}/worker-${worker}/` : to;
+      const request: CopyRequest = { from, to: target, replace, onProgress: progress.add, signal };
+      const end = await door[way](worker, request);
+      if (cli.json) cli.print(JSON.stringify({ worker, from, ...end }));
+      if (end.kind === 'done') continue;
+      if (signal.aborted) return;
+      code = Math.max(code, codeOf(end));
+      const said = sentenceOf(end, id);
+      failures.set(said, [...(failures.get(said) ?? []), worker]);
+    }
+    progress.done();
+  }
+
+  const left = [...workers];
+  const lane = async (): Promise<void> => {
+    for (let worker = left.shift(); worker !== undefined; worker = left.shift()) await copy(worker);
+  };
+  try {
+    await Promise.all(Array.from({ length: Math.min(copiesMost, workers.length) }, lane));
+  } finally {
+    progress.end();
+  }
+  for (const [sentence, on] of failures) {
+    const who = door.workers.length === 1 ? '' : `[${workersLabel(on)}] `;
+    cli.complain(`${cli.screen.err('red', 'jobman:')} ${who}${inertWord(sentence)}`);
+  }
+  if (signal.aborted) return exitCode.interrupted;
+  if (code === exitCode.ok) cli.note(progress.summary());
+  return code;
+}
+
+function codeOf(end: CopyEnd): number {
+  if (end.kind === 'no_answer') return exitCode.unreachable;
+  if (end.kind === 'done') return exitCode.ok;
+  return { conflict: exitCode.conflict, missing: exitCode.notFound, failed: exitCode.failed }[end.because];
+}
+
+function sentenceOf(end: Exclude<CopyEnd, { kind: 'done' }>, id: string): string {
+  if (end.kind === 'no_answer') return `not reached, and nothing was copied: ${end.reason}`;
+  if (end.because === 'conflict') return `${end.reason}; --replace exchanges it for the copy.`;
+  return `${end.reason}; nothing was copied. (job ${id})`;
+}
+
+interface Progress {
+  readonly add: (bytes: number) => void;
+  done(): void;
+  readonly end: () => void;
+  summary(): string;
+}
+
+function showProgress(cli: Cli, count: number): Progress {
+  const painter = createPainter(cli.io.stderr);
+  const isDrawn = cli.screen.progress === 'redraw';
+  const begun = cli.io.now();
+  let bytes = 0;
+  let done = 0;
+  const sentence = (): string => {
+    const seconds = Math.max(0.001, (cli.io.now() - begun) / 1_000);
+    return `${sizeText(bytes)} in ${seconds.toFixed(1)}s (${sizeText(bytes / seconds)}/s)`;
+  };
+  const timer = setInterval(() => {
+    if (isDrawn) painter.draw([`copied ${sentence()}; ${done} of ${countText(count, 'worker')} done`]);
+  }, 250);
+  return {
+    add: (more) => void (bytes += more),
+    done: () => void (done += 1),
+    end() {
+      clearInterval(timer);
+      painter.erase();
+    },
+    summary: () => `Copied ${sentence()}, ${countText(count, 'worker')}.`,
+  };
+}
+
+/** `12.3 MB`. */
+function sizeText(bytes: number): string {
+  const units = ['bytes', 'kB', 'MB', 'GB', 'TB'];
+  let unit = 0;
+  let value = bytes;
+  for (; value >= 1_000 && unit < units.length - 1; unit += 1) value /= 1_000;
+  return `${unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}

@@ -1,0 +1,46 @@
+// ssh-config: the workers of jobs as hosts of ssh_config(5), for editors and for everything else that goes over ssh.
+
+import { exitCode } from '../../app/errors.ts';
+import type { SshHost } from '../../app/by-hand.ts';
+import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+
+export interface SshConfigFlags {
+  readonly jobName: string | undefined;
+}
+
+export async function sshConfig(
+  cli: Cli,
+  flags: SshConfigFlags & GlobalFlags,
+  ...args: readonly string[]
+): Promise<number> {
+  const client = await cli.services.client();
+  const refs = await refsOf(client, args, flags.jobName);
+  return forEachRef(cli, refs, async (ref) => {
+    const { id } = await client.show(ref);
+    const door = await cli.services.workers(id, 'own');
+    try {
+      for (const host of await door.sshHosts()) {
+        if (cli.json) cli.print(JSON.stringify(hostJson(id, host)));
+        else cli.print(hostBlock(id, host));
+      }
+    } finally {
+      door.close();
+    }
+    return exitCode.ok;
+  });
+}
+
+/** `jobman-42-0`, and for the first worker also `jobman-42`. */
+function aliases(id: string, worker: number): readonly string[] {
+  const short = `jobman-${Number(id)}`;
+  return worker === 0 ? [`${short}-0`, short] : [`${short}-${worker}`];
+}
+
+function hostBlock(id: string, { worker, host, options }: SshHost): string {
+  const lines = [['HostName', host] as const, ...options].map(([name, value]) => `  ${name} ${value}`);
+  return [`Host ${aliases(id, worker).join(' ')}`, ...lines, ''].join('\n');
+}
+
+function hostJson(id: string, { worker, host, options }: SshHost): object {
+  return { job: id, worker, aliases: aliases(id, worker), HostName: host, ...Object.fromEntries(options) };
+}

@@ -1,0 +1,135 @@
+// Session: a program on a worker for as long as somebody listens, as ssh would run it, and ended when nobody does.
+//
+// The program takes the place of the shell that read the script, so that its exit code or signal is the session's own.
+// Beside it a watcher reads our words from the session's input: `data <n>` and that many bytes for the program, `end` of
+// its input, `stop`. When that input ends while the program is alive, whoever listened is gone, and the program is
+// ended. A program that has ended by itself and left something running in the background is not touched.
+
+import type { Program, Session, SessionEnd } from '../app/by-hand.ts';
+import { textOf } from './process.ts';
+import { quote } from './quote.ts';
+import { prelude } from './run-folder.ts';
+
+/** Ends what a login shell's start-up files may say on standard error before the program does. */
+export const errorMark = 'jobman begins here\n';
+
+/** The most bytes that may stand behind one `data`. */
+export const dataMost = 1 << 20;
+
+/** How long a session that was told to stop may take before its line is closed. */
+export const stopMost = 6_000;
+
+/** The words for the watcher. */
+export const word = {
+  data: (length: number): string => `data ${length}\n`,
+  end: 'end\n',
+  stop: 'stop\n',
+} as const;
+
+/** The script of a session, for `asProgram` of transport.ts. */
+export function sessionScript(program: Program, receives: boolean): string {
+  return `printf '${errorMark.replace('\n', '\\n')}' >&2
+${prelude}
+main=$$
+read_ticks "$main"
+began=$ticks
+# The program leads a process group of its own, so that all of it can be ended. A session of sshd is one already.
+stat=
+{ read -r stat <"/proc/$main/stat"; } 2>/dev/null
+set -- \${stat##*) }
+lead=setsid
+[ "$3" != "$main" ] || lead=
+${receives ? openInput : ''}
+(
+  trap '' HUP INT TERM
+${receives ? '  exec >"$input"' : ''}
+  said=
+  while read -r said count <&3; do
+    case $said in
+      data)
+        # Once the program reads no more, its input cannot be told from our words: only the end of all is waited for.
+        head -c "$count" <&3 || { exec >/dev/null; cat <&3; }
+        ;;
+      end) exec >/dev/null ;;
+      stop) break ;;
+    esac
+  done
+  if [ "$said" != stop ]; then
+    read_ticks "$main"
+    [ -n "$ticks" ] && [ "$ticks" = "$began" ] || exit 0
+  fi
+  # The program's input is still open here: a line that was cut must not look to it like the end of what it was to read.
+  kill -s TERM -- "-$main"
+  turns=0
+  while [ $turns -lt 15 ] && kill -s 0 -- "-$main"; do
+    turns=$((turns + 1))
+    nap 0.2
+  done
+  kill -s KILL -- "-$main"
+) >/dev/null 2>&1 &
+exec 3<&-
+${receives ? 'exec <"$input"\nrm -rf "${input%/*}"\n' : ''}${becoming(program)}
+`;
+}
+
+/** A pipe with a name, because the program is no child of the watcher that writes into it. */
+const openInput = `input=$(mktemp -d)/input || exit 255
+mkfifo -m 600 "$input" || exit 255`;
+
+function becoming(program: Program): string {
+  if (program.kind === 'line') return `exec $lead "\${SHELL:-/bin/sh}" -c ${quote(program.line)}`;
+  return `exec $lead ${program.argv.map(quote).join(' ')}`;
+}
+
+/**
+ * What the login shell is asked to become inside the container of a job's command: a shell there, which reads the same
+ * script. The container is found by the label that the docker module gives it; the variables are the command's own.
+ * `mark` is `<installation>/<job id>`. Exits with 125, as docker does, when there is no such container.
+ */
+export function containerEntry(mark: string): string {
+  const text = `container=$(docker ps --quiet --filter ${quote(`label=jobman-run=${mark}`)} | head -n 1)
+if [ -z "$container" ]; then
+  if docker info >/dev/null 2>&1; then
+    echo 'The command of this job runs in no container here now.' >&2
+  else
+    echo 'The docker daemon of this host does not answer, or this user may not use it.' >&2
+  fi
+  exit 125
+fi
+exec docker exec --interactive "$container" sh -c '. /jobman/variables && exec sh -s'`;
+  // A login that began before its user joined the group docker gets the group this way, as for the command itself.
+  const asMember = `text=$1
+if ! docker info >/dev/null 2>&1 && sg docker -c true 2>/dev/null; then
+  export text
+  exec sg docker -c 'exec sh -c "$text"'
+fi
+exec sh -c "$text"`;
+  return `exec sh -c ${quote(asMember)} sh ${quote(text)}`;
+}
+
+/** A session whose way is still looked for; what is said meanwhile is passed on in order. */
+export function sessionLater(coming: Promise<Session>): Session {
+  let isStopped = false;
+  const problem = (error: unknown): SessionEnd => ({ kind: 'no_answer', reason: textOf(error), sent: false });
+  return {
+    async write(bytes) {
+      const session = await coming.catch(() => undefined);
+      await session?.write(bytes);
+    },
+    end() {
+      void coming.then(
+        (session) => session.end(),
+        () => undefined,
+      );
+    },
+    stop() {
+      if (isStopped) return;
+      isStopped = true;
+      void coming.then(
+        (session) => session.stop(),
+        () => undefined,
+      );
+    },
+    ended: coming.then((session) => session.ended, problem),
+  };
+}

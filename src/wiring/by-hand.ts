@@ -1,0 +1,165 @@
+// What people do on workers by hand, joined to the machines of a job: over the controller's connections or over our own.
+
+import type { SshHost, WorkerDoor } from '../app/by-hand.ts';
+import { JobmanError, exitCode } from '../app/errors.ts';
+import { createLogFiles } from '../app/log-files.ts';
+import type { AllocationRef, Store } from '../app/ports.ts';
+import type { Services } from '../app/services.ts';
+import type { TpuWorkers } from '../backends/tpu/workers.ts';
+import { lastAllocation } from '../core/job.ts';
+import type { WorkerId } from '../core/spec.ts';
+import { containerEntry, sessionLater } from '../remote/session.ts';
+import { connectRelay, relayFile, serveRelay } from '../remote/relay.ts';
+import type { RelayOptions } from '../remote/relay.ts';
+import { openStore } from '../store/store.ts';
+import { createClock } from './clock.ts';
+import { recordFile } from './paths.ts';
+
+/** The workers of that job, as `Services.workers` promises them. */
+export async function openWorkers(services: Services, id: string, way: 'shared' | 'own'): Promise<WorkerDoor> {
+  const { home, io } = services;
+  const ref = await machinesOf(services, id);
+  // The record knows what the machines are; the program that reaches them is loaded when something has to be reached.
+  let loaded: Promise<OwnWorkers> | undefined;
+  const own = (): Promise<TpuWorkers> => (loaded ??= ownWorkers(services)).then(({ workers }) => workers);
+  const relay = way === 'shared' ? await connectRelay(relayFile(home), io.version) : undefined;
+
+  const start: WorkerDoor['start'] = (worker, request) =>
+    relay !== undefined
+      ? relay.start(id, worker, request)
+      : sessionLater(own().then((workers) => startSession(workers, ref, worker, request)));
+  const cwd = io.cwd;
+
+  return {
+    workers: (ref.allocation.hosts ?? []).map((_, worker) => worker),
+    allocation: ref.allocation.ordinal,
+    start,
+    async put(worker, request) {
+      const { put } = await import('../remote/copy.ts');
+      return put((session) => start(worker, session), { ...request, cwd });
+    },
+    async get(worker, request) {
+      const { get } = await import('../remote/copy.ts');
+      return get((session) => start(worker, session), { ...request, cwd });
+    },
+    async tunnel(worker, port) {
+      try {
+        const transport = await (await own()).transport({ ...ref, worker });
+        return await transport.tunnel(port);
+      } catch (error) {
+        return { problem: error instanceof Error ? error.message : String(error), isReached: false };
+      }
+    },
+    async sshHosts(): Promise<readonly SshHost[]> {
+      const workers = await own();
+      return Promise.all((ref.allocation.hosts ?? []).map((_, worker) => workers.sshHost({ ...ref, worker })));
+    },
+    close() {
+      relay?.close();
+      void loaded?.then(
+        ({ close }) => close(),
+        () => undefined,
+      );
+    },
+  };
+}
+
+/** The argv of the system's ssh for that worker. Throws JobmanError when there is no such worker now. */
+export async function sshArgv(
+  services: Services,
+  id: string,
+  worker: number,
+  command: readonly string[],
+): Promise<readonly string[]> {
+  const ref = await machinesOf(services, id);
+  const { workers, close } = await ownWorkers(services);
+  try {
+    return await workers.sshArgv(workerOf(ref, worker), command);
+  } finally {
+    close();
+  }
+}
+
+/** Lends the controller's connections; see remote/relay.ts. The returned function ends it. */
+export async function lendConnections(parts: {
+  readonly home: string;
+  readonly version: string;
+  readonly store: Store;
+  readonly workers: TpuWorkers;
+}): Promise<() => Promise<void>> {
+  const { home, version, store, workers } = parts;
+  const start: RelayOptions['start'] = async (id, worker, request) =>
+    startSession(workers, await machinesIn(store, id), worker, request);
+  const end = await serveRelay({ file: relayFile(home), version, start });
+  return async () => end?.();
+}
+
+const startSession = async (
+  workers: TpuWorkers,
+  ref: AllocationRef,
+  worker: number,
+  request: Parameters<WorkerDoor['start']>[1],
+): ReturnType<RelayOptions['start']> => {
+  const transport = await workers.transport(workerOf(ref, worker));
+  const { installation, id } = ref.job;
+  return transport.session(request, request.inside === 'container' ? containerEntry(`${installation}/${id}`) : null);
+};
+
+interface OwnWorkers {
+  readonly workers: TpuWorkers;
+  readonly close: () => void;
+}
+
+async function ownWorkers(services: Services): Promise<OwnWorkers> {
+  const { io, home } = services;
+  const [{ createTpuBackend }, settings] = await Promise.all([import('./tpu.ts'), services.settings()]);
+  return createTpuBackend({
+    io,
+    home,
+    settings,
+    clock: createClock(() => io.now()),
+    // Steps have logs, and nothing here is a step.
+    logFiles: createLogFiles({ home, history: () => Promise.resolve([]) }),
+  });
+}
+
+async function machinesOf({ home }: Services, id: string): Promise<AllocationRef> {
+  const store = openStore({ file: recordFile(home) });
+  try {
+    return await machinesIn(store, id);
+  } finally {
+    await store.close();
+  }
+}
+
+/** The job and the allocation that it has now. Throws JobmanError when it has none whose machines are known. */
+async function machinesIn(store: Store, id: string): Promise<AllocationRef> {
+  const stored = await store.load(id);
+  if (stored === undefined) throw new JobmanError(`There is no job ${id}.`, exitCode.notFound);
+  const { job } = stored;
+  if (job.spec.capacity.kind === 'local')
+    throw new JobmanError(`Job ${id} runs on this machine; there is nowhere to log in to.`, exitCode.usage);
+  const allocation = lastAllocation(job);
+  if (
+    allocation === undefined ||
+    allocation.hosts === null ||
+    allocation.goneAt !== null ||
+    allocation.releasedAt !== null
+  )
+    throw new JobmanError(
+      `Job ${id} has no machines now; \`jobman why ${id}\` says what it waits for.`,
+      exitCode.conflict,
+    );
+  return { job, allocation };
+}
+
+/** That worker of it. Throws JobmanError when it has none of that number. */
+function workerOf(ref: AllocationRef, worker: number): AllocationRef & { readonly worker: WorkerId } {
+  const count = ref.allocation.hosts?.length ?? 0;
+  if (worker >= count)
+    throw new JobmanError(
+      `Job ${ref.job.id} has no worker ${worker}; its workers are 0 to ${count - 1}.`,
+      exitCode.usage,
+    );
+  return { ...ref, worker };
+}
