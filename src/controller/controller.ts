@@ -149,12 +149,13 @@ export function createController(options: ControllerOptions): Controller {
   let inRound = false;
 
   /**
-   * Jobs that are due at nearly the same time are looked at together: a wait is rounded up by at most a tenth, and by
-   * at most a second, so that one question to the cloud serves all of them.
+   * Jobs that are due at nearly the same time are looked at together: a wait is rounded up by about a tenth at most, and by
+   * at most a second, so that one question to the cloud serves all of them. The usual wait is ten seconds, of which a
+   * little has gone by since it was decided.
    */
   function setDue(id: string, at: Instant): void {
     const wait = at - clock.now();
-    const grain = wait > 10 * second ? second : wait > second ? 100 : 1;
+    const grain = wait > 9 * second ? second : wait > second ? 100 : 1;
     schedule.set(id, Math.ceil(at / grain) * grain);
     arm();
   }
@@ -365,7 +366,7 @@ export function createController(options: ControllerOptions): Controller {
     atOnce.delete(job.id);
     silences.forget(job.id);
     // While its logs may still be asked for, what was copied must be known, or each pass would copy it anew.
-    const isOld = job.attempts.every((attempt) => attempt.endedAt !== null && isLongOver(attempt, clock.now()));
+    const isOld = job.attempts.every((attempt) => attempt.endedAt !== null && isLongOver(job, attempt, clock.now()));
     if (isOld || job.removed) mirror.forget(job.id);
   }
 
@@ -395,14 +396,18 @@ export function createController(options: ControllerOptions): Controller {
   }
 
   function isLogWanted(job: Job, attempt: Attempt, now: Instant): boolean {
-    if (attempt.startedAt === null || attempt.endedAt === null || isLongOver(attempt, now)) return false;
+    if (attempt.startedAt === null || attempt.endedAt === null || isLongOver(job, attempt, now)) return false;
     const allocation = job.allocations[attempt.allocation - 1];
     return allocation !== undefined && allocation.goneAt === null && allocation.releasedAt === null;
   }
 
-  /** An end that lies far ahead was written by a clock that has been set back since: how long ago it was, nobody knows. */
-  function isLongOver({ endedAt }: Attempt, now: Instant): boolean {
-    return endedAt !== null && Math.abs(now - endedAt) > logPatience;
+  /**
+   * Counted from when its end was seen: a program may have ended long ago, while nobody was there to look. What lies far
+   * ahead was written by a clock that has been set back since, and how long ago it was, nobody knows.
+   */
+  function isLongOver(job: Job, { ordinal, endedAt }: Attempt, now: Instant): boolean {
+    const seenAt = job.attempts[ordinal]?.createdAt ?? job.settled?.at ?? endedAt;
+    return seenAt !== null && Math.abs(now - seenAt) > logPatience;
   }
 
   function outputsOf(job: Job, attempt: Attempt): readonly Output[] {

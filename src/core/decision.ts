@@ -126,9 +126,33 @@ export type EventBody =
     }
   | { readonly kind: 'attempt_started'; readonly attempt: number; readonly workers: readonly WorkerId[] }
   | { readonly kind: 'attempt_running'; readonly attempt: number }
-  /** Something decided that the attempt must end; the processes are being ended. */
-  | { readonly kind: 'attempt_ending'; readonly attempt: number; readonly reason: Reason; readonly evidence: Evidence }
-  | { readonly kind: 'attempt_ended'; readonly attempt: number; readonly reason: Reason; readonly evidence: Evidence }
+  /** The program has ended on a worker, and what it ended of is not judged yet. */
+  | {
+      readonly kind: 'exit_seen';
+      readonly attempt: number;
+      readonly worker: WorkerId;
+      readonly exitCode: number;
+      readonly signal?: string;
+    }
+  /**
+   * Something decided that the attempt must end; the processes are being ended. `since` is when its program had ended by
+   * itself, where the worker tells that; absent, it is the time of the event.
+   */
+  | {
+      readonly kind: 'attempt_ending';
+      readonly attempt: number;
+      readonly reason: Reason;
+      readonly evidence: Evidence;
+      readonly since?: Instant;
+    }
+  /** Nothing of it is alive. `endedAt` is when the last of its programs ended, where all have told it. */
+  | {
+      readonly kind: 'attempt_ended';
+      readonly attempt: number;
+      readonly reason: Reason;
+      readonly evidence: Evidence;
+      readonly endedAt?: Instant;
+    }
   /** Which row of the rules answered, and how much of the budget is used. */
   | {
       readonly kind: 'rule_applied';

@@ -16,11 +16,32 @@ import type { View } from './view.ts';
 
 // ------------------------------------------------------------------------------------------ an attempt
 
-/** The reason stands from here; a later one does not replace it. */
-export function beginEnding(job: Job, attempt: Attempt, reason: Reason, evidence: Evidence, now: Instant): Change {
-  const ending = { reason, evidence, since: now, stopAskedAt: null, told: [] };
+/** The reason stands from here; a later one does not replace it. `exitAt` is when the program ended, by its worker's word. */
+export function beginEnding(
+  job: Job,
+  attempt: Attempt,
+  { reason, evidence, exitAt }: { readonly reason: Reason; readonly evidence: Evidence; readonly exitAt?: Instant },
+  now: Instant,
+): Change {
+  const since = exitAt === undefined ? now : plausible(exitAt, attempt, now);
+  const ending = { reason, evidence, since, stopAskedAt: null, told: [] };
   const next = withAttempt(job, attempt.ordinal, { ending });
-  return told(next, now, { kind: 'attempt_ending', attempt: attempt.ordinal, reason, evidence });
+  const apart = since === now ? {} : { since };
+  return told(next, now, { kind: 'attempt_ending', attempt: attempt.ordinal, reason, evidence, ...apart });
+}
+
+/** A worker's clock may be wrong: an end before the start, or in the future, was when it was seen. */
+function plausible(exitAt: Instant, { startedAt, runningAt }: Attempt, now: Instant): Instant {
+  if (startedAt === null || exitAt < startedAt || exitAt > now) return now;
+  // It was seen running in the same moment, by a look that took a while to be written down.
+  return Math.min(now, Math.max(exitAt, runningAt ?? startedAt));
+}
+
+/** When the last program of it ended, where every one has told so; now, where one was never heard of again. */
+function lastExit({ places, now }: View, attempt: Attempt): Instant {
+  const exits = places.map(({ run }) => (run.state === 'exited' ? run.endedAt : now));
+  const since = attempt.ending?.since ?? now;
+  return attempt.startedAt === null || exits.length === 0 ? now : plausible(Math.max(since, ...exits), attempt, now);
 }
 
 /** Closes the attempt and records what follows: the next one, or the end of the job. */
@@ -28,10 +49,12 @@ export function closeAttempt(view: View, attempt: Attempt): Change {
   const { job, now } = view;
   const { reason, evidence } = attempt.ending ?? { reason: 'stopped' as const, evidence: { detail: '' } };
   const following = whatFollows(job, attempt, now);
-  const ended = withAttempt(job, attempt.ordinal, { endedAt: now });
+  const endedAt = lastExit(view, attempt);
+  const ended = withAttempt(job, attempt.ordinal, { endedAt });
+  const apart = endedAt === now ? {} : { endedAt };
   const first = planted('silent-end')
     ? unchanged(ended)
-    : told(ended, now, { kind: 'attempt_ended', attempt: attempt.ordinal, reason, evidence });
+    : told(ended, now, { kind: 'attempt_ended', attempt: attempt.ordinal, reason, evidence, ...apart });
   return chain(first, (next) => follow(next, attempt, reason, following, now));
 }
 

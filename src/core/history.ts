@@ -92,11 +92,20 @@ export function tell(events: readonly Event[]): Tale {
       case 'attempt_running':
         attempt(event.attempt)['runningAt'] = event.at;
         break;
+      case 'exit_seen': {
+        const { kind: _kind, attempt: ordinal, ...seen } = event;
+        attempt(ordinal)['exitSeen'] = seen;
+        break;
+      }
       case 'attempt_ending':
-        attempt(event.attempt)['ending'] = { reason: event.reason, evidence: event.evidence, since: event.at };
+        attempt(event.attempt)['ending'] = {
+          reason: event.reason,
+          evidence: event.evidence,
+          since: event.since ?? event.at,
+        };
         break;
       case 'attempt_ended':
-        attempt(event.attempt)['endedAt'] = event.at;
+        attempt(event.attempt)['endedAt'] = event.endedAt ?? event.at;
         break;
       case 'settled':
         settled = { at: event.at, verdict: event.verdict, reason: event.reason };

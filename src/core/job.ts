@@ -80,6 +80,12 @@ export interface Attempt {
   /** First time the command was seen running on every worker that runs it. */
   readonly runningAt: Instant | null;
   /**
+   * The first exit that was seen and not judged yet, because what it came of may still show: a program that is killed on
+   * capacity which the cloud may take, or one that failed beside a worker which does not answer. For people; nothing is
+   * decided from it.
+   */
+  readonly exitSeen?: ExitSeen;
+  /**
    * Set once something has decided that this attempt must end: the reason stands from here (the first reason wins) while
    * the processes on the other workers are being ended. `endedAt` follows when none can be alive any more.
    */
@@ -94,10 +100,19 @@ export interface StepFailure {
   readonly detail: string;
 }
 
+/** A program that has ended on one worker, other than well. */
+export interface ExitSeen {
+  readonly at: Instant;
+  readonly worker: WorkerId;
+  readonly exitCode: number;
+  readonly signal?: string;
+}
+
 /** Why an attempt must end, and how far the ending of its processes has come. */
 export interface Ending {
   readonly reason: Reason;
   readonly evidence: Evidence;
+  /** When that was decided; where the program ended by itself, when it did, if its worker tells so. */
   readonly since: Instant;
   /** First time a stop was committed for it; the grace counts from here. */
   readonly stopAskedAt: Instant | null;

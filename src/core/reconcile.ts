@@ -12,7 +12,7 @@ import {
   secondLookAfter,
 } from './allocate.ts';
 import { answerWish } from './begin.ts';
-import { told, unchanged, withAttempt } from './change.ts';
+import { chain, told, unchanged, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import type { Action, Decision } from './decision.ts';
 import { beginEnding, closeAttempt, settleAsAsked, tidySettled } from './end.ts';
@@ -132,8 +132,8 @@ function settledOrOn(change: Change, now: Instant): Arm {
   return { job: tidied.job, events: [...change.events, ...tidied.events], actions: [], wakeAt };
 }
 
-function end(view: View, attempt: Attempt, { reason, evidence }: Extract<Situation, { kind: 'must_end' }>): Arm {
-  const ending = beginEnding(view.job, attempt, reason, evidence, view.now);
+function end(view: View, attempt: Attempt, situation: Extract<Situation, { kind: 'must_end' }>): Arm {
+  const ending = beginEnding(view.job, attempt, situation, view.now);
   // The same looks that show why it ends often show that it has ended: then there is nothing to wind down.
   const after: View = { ...view, job: ending.job, attempt: ending.job.attempts[attempt.ordinal - 1] };
   const arm = answer(after, classify(after));
@@ -190,7 +190,18 @@ function follow(view: View, attempt: Attempt): Arm {
     runningAt === null && isSeen && places.length > 0
       ? told(withAttempt(job, ordinal, { runningAt: now }), now, { kind: 'attempt_running', attempt: ordinal })
       : unchanged(job);
-  return { ...running, actions: [], wakeAt: nextWatch({ ...view, job: running.job }, runningAt ?? now) };
+  const followed = chain(running, (next) => noteExit(next, attempt, places, now));
+  return { ...followed, actions: [], wakeAt: nextWatch({ ...view, job: followed.job }, runningAt ?? now) };
+}
+
+/** An exit that is not judged while this arm is taken is being held back (`failureOf`); people are told that it was seen. */
+function noteExit(job: Job, { ordinal, exitSeen }: Attempt, places: View['places'], now: Instant): Change {
+  const run = places.find((place) => place.run.state === 'exited' && place.run.exitCode !== 0);
+  if (exitSeen !== undefined || run?.run.state !== 'exited') return unchanged(job);
+  const { exitCode, signal } = run.run;
+  const seen = { worker: run.worker, exitCode, ...(signal === undefined ? {} : { signal }) };
+  const noted = withAttempt(job, ordinal, { exitSeen: { at: now, ...seen } });
+  return told(noted, now, { kind: 'exit_seen', attempt: ordinal, ...seen });
 }
 
 // ------------------------------------------------------------------------------------------ when to look again

@@ -40,7 +40,13 @@ export type Situation =
   /** The attempt must end, and something of it may be alive. */
   | { readonly kind: 'ending' }
   /** Something decides now that the attempt must end. */
-  | { readonly kind: 'must_end'; readonly reason: Reason; readonly evidence: Evidence }
+  | {
+      readonly kind: 'must_end';
+      readonly reason: Reason;
+      readonly evidence: Evidence;
+      /** When the program ended by itself, by the word of the worker that it ran on. */
+      readonly exitAt?: Instant;
+    }
   /** A run of another attempt is alive where only this one's may be. */
   | { readonly kind: 'crowded' }
   /** An earlier allocation is still on its way out. */
@@ -73,8 +79,8 @@ function during(row: (view: View, attempt: Attempt) => Situation | false | undef
   return (view) => (view.attempt === undefined ? undefined : row(view, view.attempt));
 }
 
-function mustEnd(reason: Reason, evidence: Evidence): Situation {
-  return { kind: 'must_end', reason, evidence };
+function mustEnd(reason: Reason, evidence: Evidence, exitAt?: Instant): Situation {
+  return { kind: 'must_end', reason, evidence, ...(exitAt === undefined ? {} : { exitAt }) };
 }
 
 const table: readonly Row[] = [
@@ -109,7 +115,11 @@ const table: readonly Row[] = [
     (view, attempt) =>
       attempt.startedAt !== null &&
       allSucceeded(view) &&
-      mustEnd('succeeded', { detail: view.places.length === 1 ? 'exit code 0' : 'exit code 0 on every worker' }),
+      mustEnd(
+        'succeeded',
+        { detail: view.places.length === 1 ? 'exit code 0' : 'exit code 0 on every worker' },
+        Math.max(...view.places.map(({ run }) => (run.state === 'exited' ? run.endedAt : view.now))),
+      ),
   ),
   // The owner said stop, cancel or delete.
   during(({ job }) => job.desired !== 'run' && mustEnd('stopped', { detail: 'asked by the owner' })),
@@ -288,13 +298,14 @@ function failureOf(view: View, attempt: Attempt): Situation | undefined {
   if (place.run.state !== 'exited' || isJustKilled(view, place)) return undefined;
   const { exitCode, signal } = place.run;
   const how = signal === undefined ? `exit code ${exitCode}` : `killed by ${signal}`;
-  return mustEnd('command_failed', {
+  const evidence = {
     detail: `${how} on ${wordFor(place.worker)}`,
     worker: place.worker,
     exitCode,
     ...(signal === undefined ? {} : { signal }),
     ...matchedIn(place, attempt),
-  });
+  };
+  return mustEnd('command_failed', evidence, place.run.endedAt);
 }
 
 /** No process and no exit: also a run that was seen and that its worker has since forgotten. */

@@ -360,6 +360,32 @@ test('an owned TPU is looked at often enough to act on a preemption within thirt
   assert.ok((world.decision?.wakeAt ?? Infinity) - world.now <= 25 * second);
 });
 
+test('an attempt ended when its program did, not when somebody looked; a clock that is off is not believed', () => {
+  const away = 3 * hour;
+  for (const exitCode of [0, 1]) {
+    const world = running(spec({ preset: 'pass' }));
+    const began = world.now;
+    world.now = began + minute;
+    world.exitAll(exitCode);
+    world.now += away;
+    world.settleNow();
+    const attempt = lastAttempt(world.job);
+    assert.deepEqual([attempt?.ending?.since, attempt?.endedAt], [began + minute, began + minute]);
+    assert.equal(world.job.settled?.at, began + minute + away);
+    assert.deepEqual(historyTellsTheState(world.events, world.job), []);
+  }
+  for (const wrong of [-hour, 30 * hour]) {
+    const world = running(spec({ preset: 'pass' }));
+    const { now } = world;
+    world.now += wrong;
+    world.exitAll(0);
+    world.now = now + minute;
+    world.settleNow();
+    const attempt = lastAttempt(world.job);
+    assert.deepEqual([attempt?.ending?.since, attempt?.endedAt], [world.now, world.now]);
+  }
+});
+
 test('a worker that has ended well waits for the others', () => {
   const world = running();
   world.exit(0, 0);
