@@ -3,7 +3,6 @@
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
-import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { serve } from '@hono/node-server';
 import { wallClock } from './clock.ts';
@@ -11,6 +10,7 @@ import { type Emulator, type EmulatorOptions, EmulatorRefusal } from './contract
 import { createFleet, type Fleet } from './hosts/fleet.ts';
 import { listen } from './hosts/login.ts';
 import { type Isolation, probeIsolation } from './hosts/machine.ts';
+import { ownUser } from './hosts/people.ts';
 import { findSshd } from './hosts/sshd.ts';
 import { createFront } from './http/front.ts';
 import { happen } from './world/agenda.ts';
@@ -57,14 +57,14 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     release.unshift(() => closeServer(anchor.server));
     const isolation = chooseIsolation(options.isolation ?? 'auto', stateDir);
     log(isolationSentence[isolation]);
-    const { username: name, uid } = userInfo();
+    const user = ownUser(options.env);
     fleet = await createFleet({
       world,
       stateDir,
       sshPort: anchor.sshPort,
       isolation,
       sshd,
-      user: { name, uid },
+      user,
       env: options.env,
     });
     const hosts = fleet;
@@ -81,7 +81,7 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     release.unshift(() => world.stop());
     const front = createFront({
       world,
-      uid,
+      uid: user.uid,
       info: () => ({ version: emulatorVersion, sshPort: anchor.sshPort, isolation, stateDir }),
       hostsSettled: () => hosts.settled(),
       wanted: () => {

@@ -2,9 +2,24 @@
  * Who may log in to a host, and what they find there: the accounts and homes that Google's guest agent makes from the
  * node's `ssh-keys`. All are the same Linux user, because a host has only one; the names and homes are theirs.
  */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { authorizedKeys } from './keys.ts';
+
+/** Who the emulator runs as. In a container that is often a number which no account has; its processes know it. */
+export function ownUser(env: Readonly<Record<string, string | undefined>>): {
+  readonly name: string;
+  readonly uid: number;
+} {
+  try {
+    const { username, uid } = userInfo();
+    return { name: username, uid };
+  } catch {
+    const { uid } = statSync('/proc/self');
+    return { name: env['USER'] ?? String(uid), uid };
+  }
+}
 
 /** The users that a node's `ssh-keys` name, each once, in the order of their first key; what is no user's name is left out. */
 export function peopleOf(sshKeys: string | undefined): string[] {
