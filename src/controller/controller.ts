@@ -421,10 +421,10 @@ export function createController(options: ControllerOptions): Controller {
   function followLogs(job: Job, backend: Backend, workers: readonly WorkerFact[]): void {
     const unfinished = unfinishedOutputs(job);
     const open = job.removed ? undefined : openAttempt(job);
-    mirror.giveUp(job, (output) => {
-      if (job.allocations[output.allocation - 1]?.goneAt !== null) return true;
-      return output.attempt !== open?.ordinal && !unfinished.some((one) => isSameOutput(one, output));
-    });
+    const isGone = (output: Output): boolean => job.allocations[output.allocation - 1]?.goneAt !== null;
+    const isUnwanted = (output: Output): boolean =>
+      output.attempt !== open?.ordinal && !unfinished.some((one) => isSameOutput(one, output));
+    mirror.giveUp(job, (output) => isGone(output) || isUnwanted(output), isGone);
     for (const { allocation, worker, fact } of workers) {
       const hasRun = fact.kind === 'known' && fact.value.runs.some((run) => run.attempt === open?.ordinal);
       if (open !== undefined && hasRun) {

@@ -24,17 +24,29 @@ export function isSameOutput(a: Output, b: Output): boolean {
   return a.attempt === b.attempt && a.worker === b.worker;
 }
 
+/** How long a drain waits: without a new byte, and altogether. */
+export interface DrainPatience {
+  readonly quiet: Duration;
+  readonly most: Duration;
+}
+
 export interface LogMirror {
   /** Copies this output from now on until it has ended. Safe to repeat; what was copied to its end is not begun again. */
   follow(job: Job, machines: MachinePort, output: Output): void;
-  /** Makes sure that all of it is copied, within a bounded time. False when it could not be: the line is down, or it goes on. */
-  drain(job: Job, machines: MachinePort, output: Output, within: Duration): Promise<boolean>;
+  /**
+   * Makes sure that all of it is copied: waits as long as more of it comes in. False when nothing came for `quiet`, or when
+   * it took `most` altogether: the line is down, or the program writes on.
+   */
+  drain(job: Job, machines: MachinePort, output: Output, patience: DrainPatience): Promise<boolean>;
   /** True once all of it was copied by this controller. */
   isCopied(job: Job, output: Output): boolean;
   /** The outputs of that allocation which are followed and not yet copied to their end. */
   unfinished(job: Job, allocation: number): readonly Output[];
-  /** Stops following those of the job's outputs that nobody will ever answer for. */
-  giveUp(job: Job, isHopeless: (output: Output) => boolean): void;
+  /**
+   * Stops following those of the job's outputs that nobody wants any more; one that is being drained only where its machine
+   * is gone.
+   */
+  giveUp(job: Job, isHopeless: (output: Output) => boolean, isGone: (output: Output) => boolean): void;
   /** Forgets what was copied of that job: nobody will ask for it again, or asking costs one short tail. */
   forget(id: string): void;
   /** How many outputs are being followed. */
@@ -54,6 +66,10 @@ interface Tail {
   /** The writing under way: the length of the copy is true only after it. */
   writing: Promise<void>;
   callOff: () => void;
+  /** Grows with each chunk that was written. */
+  progress: number;
+  /** How many wait for the rest of it. */
+  drains: number;
   readonly whenCopied: (() => void)[];
 }
 
@@ -119,6 +135,7 @@ export function createLogMirror(options: {
         try {
           await write;
           tail.failures = 0;
+          tail.progress += 1;
         } catch (error) {
           // A part may have been written. The next tail asks for the length and goes on from there.
           if (!isOld()) wait(tail, textOf(error));
@@ -163,6 +180,8 @@ export function createLogMirror(options: {
         turn: 0,
         writing: Promise.resolve(),
         callOff: () => undefined,
+        progress: 0,
+        drains: 0,
         whenCopied: [],
       };
       add(tail);
@@ -175,11 +194,22 @@ export function createLogMirror(options: {
     follow(job, machines, output) {
       follow(job, machines, output);
     },
-    async drain(job, machines, output, within) {
+    async drain(job, machines, output, { quiet, most }) {
       const tail = follow(job, machines, output);
       if (tail === undefined) return isCopied(job, output);
       if (tail.state === 'waiting') void open(tail);
-      await bounded(clock, new Promise<void>((resolve) => tail.whenCopied.push(resolve)), within);
+      let isOver = false;
+      const over = new Promise<void>((resolve) => tail.whenCopied.push(resolve)).then(() => (isOver = true));
+      const began = clock.now();
+      tail.drains += 1;
+      for (let seen = -1; !isOver && seen < tail.progress;) {
+        // A clock that was set back makes the wait longer, not endless: it ends without a new byte all the same.
+        const left = most - (clock.now() - began);
+        if (left <= 0) break;
+        seen = tail.progress;
+        await bounded(clock, over, Math.min(quiet, left));
+      }
+      tail.drains -= 1;
       return isCopied(job, output);
     },
     isCopied,
@@ -188,9 +218,11 @@ export function createLogMirror(options: {
         .map((tail) => tail.output)
         .filter((output) => output.allocation === allocation);
     },
-    giveUp(job, isHopeless) {
+    giveUp(job, isHopeless, isGone) {
       for (const tail of tails.get(job.id)?.values() ?? []) {
         if (!isHopeless(tail.output)) continue;
+        // Whoever waits for the rest of it has a limit of his own, and a release waits for him.
+        if (tail.drains > 0 && !isGone(tail.output)) continue;
         tail.callOff();
         tail.state = 'dropped';
         for (const call of tail.whenCopied.splice(0)) call();

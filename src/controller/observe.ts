@@ -11,15 +11,18 @@ import { matchPattern } from '../core/patterns.ts';
 import { planted } from '../core/plant.ts';
 import type { WorkerId } from '../core/spec.ts';
 import { second } from '../core/time.ts';
-import type { LogMirror } from './log-mirror.ts';
+import type { DrainPatience, LogMirror } from './log-mirror.ts';
 import type { Look } from './looks.ts';
 import { textOf } from './looks.ts';
 import type { Silences } from './silences.ts';
 
 /** How much of the end of an output is searched for known patterns. */
 const searched = 256 * 1024;
-/** How long a pass waits for the rest of an output whose program has ended. */
-const lastWords = 5 * second;
+/**
+ * How long a pass waits for the rest of an output whose program has ended: not for long, since the owner's word waits with
+ * it. A release waits for what is still missing then.
+ */
+const lastWords: DrainPatience = { quiet: 5 * second, most: 5 * second };
 
 /**
  * Looks at all of one job's world. Never throws for what the outside does.

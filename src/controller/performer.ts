@@ -11,9 +11,9 @@ import type { OutcomeResult } from '../core/observation.ts';
 import { launchFor, stepFor } from '../core/prepare.ts';
 import { planted } from '../core/plant.ts';
 import type { JobSpec } from '../core/spec.ts';
-import { second } from '../core/time.ts';
+import { minute, second } from '../core/time.ts';
 import { backoff, pause } from './bounded.ts';
-import type { LogMirror } from './log-mirror.ts';
+import type { DrainPatience, LogMirror } from './log-mirror.ts';
 import { textOf } from './looks.ts';
 
 export interface Performer {
@@ -43,8 +43,11 @@ interface Order {
   readonly target: string;
 }
 
-/** How long a release waits for the last words of the programs that ran there. */
-const lastWords = 5 * second;
+/**
+ * How long a release waits for the last words of the programs that ran there: as long as they keep coming. The far limit is
+ * for what comes in too slowly ever to be through, because a machine costs money while it is waited for.
+ */
+const lastWords: DrainPatience = { quiet: 5 * second, most: 15 * minute };
 
 export function createPerformer(options: {
   readonly store: Store;

@@ -97,9 +97,78 @@ test('a drain waits for the last byte, and not for ever', async () => {
   const mirror = mirrorOver(timeline, copies, []);
   const deaf: MachinePort = { ...unsteadyHost(new Uint8Array(0), 1, timeline), tail: () => () => undefined };
   const answers: boolean[] = [];
-  void mirror.drain(job, deaf, output, 5_000).then((answer) => answers.push(answer));
+  void mirror.drain(job, deaf, output, { quiet: 5_000, most: 60_000 }).then((answer) => answers.push(answer));
   await timeline.play(60_000, () => answers.length > 0);
   assert.deepEqual(answers, [false]);
   assert.equal(timeline.now, 5_000);
   mirror.stop();
+});
+
+/** Sends a byte every second, and never comes to an end. */
+function slowHost(bytes: number, timeline: ReturnType<typeof createTimeline>): MachinePort {
+  const tail: MachinePort['tail'] = (_ref, _attempt, begin, receiver) => {
+    let isOff = false;
+    const send = async (): Promise<void> => {
+      for (let at = begin; at < bytes; at += 1) {
+        await timeline.pause(1_000);
+        if (isOff) return;
+        await receiver.bytes(new Uint8Array([at % 256]));
+      }
+      receiver.ended();
+    };
+    void send();
+    return () => {
+      isOff = true;
+    };
+  };
+  return { ...unsteadyHost(new Uint8Array(0), 1, timeline), tail };
+}
+
+test('a drain goes on as long as more comes in, up to a far limit, and nobody gives it up meanwhile', async () => {
+  for (const [bytes, most, isWhole] of [
+    [200, 900_000, true],
+    [2_000, 900_000, false],
+  ] as const) {
+    const timeline = createTimeline();
+    const copies = createCopies({ isFull: false }, createChance(1));
+    const job = jobWithOneAllocation();
+    const mirror = mirrorOver(timeline, copies, []);
+    const answers: boolean[] = [];
+    void mirror.drain(job, slowHost(bytes, timeline), output, { quiet: 5_000, most }).then((one) => answers.push(one));
+    timeline.after(20_000, () => {
+      mirror.giveUp(
+        job,
+        () => true,
+        () => false,
+      );
+    });
+    await timeline.play(3_600_000, () => answers.length > 0);
+    assert.deepEqual(answers, [isWhole]);
+    assert.equal(timeline.now, isWhole ? bytes * 1_000 : most);
+    mirror.giveUp(
+      job,
+      () => true,
+      () => false,
+    );
+    assert.equal(mirror.size, 0);
+  }
+});
+
+test('what is drained on a machine that is gone is given up at once', async () => {
+  const timeline = createTimeline();
+  const copies = createCopies({ isFull: false }, createChance(1));
+  const job = jobWithOneAllocation();
+  const mirror = mirrorOver(timeline, copies, []);
+  const answers: boolean[] = [];
+  const patience = { quiet: 5_000, most: 900_000 };
+  void mirror.drain(job, slowHost(2_000, timeline), output, patience).then((one) => answers.push(one));
+  timeline.after(20_000, () => {
+    mirror.giveUp(
+      job,
+      () => true,
+      () => true,
+    );
+  });
+  await timeline.play(3_600_000, () => answers.length > 0);
+  assert.deepEqual([answers, timeline.now], [[false], 20_000]);
 });

@@ -76,5 +76,5 @@ const mirror = createLogMirror({
   },
 });
 const output = { attempt: task.attempt, allocation: allocation.ordinal, worker };
-const isCopied = await mirror.drain(job, machinesFor(task), output, 10 * 60_000);
+const isCopied = await mirror.drain(job, machinesFor(task), output, { quiet: 10 * 60_000, most: 10 * 60_000 });
 process.exit(isCopied ? 0 : 4);
