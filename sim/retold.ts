@@ -81,6 +81,7 @@ export function retold(events: readonly Event[]): Retold {
       case 'allocation_seen':
       case 'step_failed':
       case 'attempt_running':
+      case 'exit_seen':
       case 'rule_applied':
       case 'silent':
       case 'answering':

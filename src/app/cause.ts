@@ -40,7 +40,7 @@ export function causeText(spec: Spec, reason: Reason, evidence: Evidence): strin
 }
 
 /** `killed by SIGKILL (exit code 137)`; a shell tells a signal as 128 and its number, and so do we. */
-function exitText({ signal, exitCode }: Evidence): string {
+export function exitText({ signal, exitCode }: Pick<Evidence, 'signal' | 'exitCode'>): string {
   const code = exitCode === undefined ? '' : `exit code ${exitCode}`;
   return signal === undefined ? code : `killed by SIG${signal}${code === '' ? '' : ` (${code})`}`;
 }

@@ -4,7 +4,7 @@ import type { Event } from '../core/decision.ts';
 import type { AllocationState, CloudErrorKind, Evidence, Job } from '../core/job.ts';
 import { budgetOf, type Budget } from '../core/recover.ts';
 import type { Reason, RecoverySpec } from '../core/spec.ts';
-import { causeText, type Spec } from './cause.ts';
+import { causeText, exitText, type Spec } from './cause.ts';
 import { countText, lengthText, workerText } from './figures.ts';
 
 /** What happened, in words. `job` gives the names of what the event speaks of by number; any later state of it will do. */
@@ -46,6 +46,8 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
       return `attempt ${event.attempt} started on ${placesText(event.workers)}`;
     case 'attempt_running':
       return `attempt ${event.attempt} runs`;
+    case 'exit_seen':
+      return `the program has ended on ${workerText(event.worker)}: ${exitText(event)}; what did it is not known yet`;
     case 'attempt_ending':
       return event.reason === 'succeeded'
         ? `attempt ${event.attempt} has done its work${afterComma(event.evidence.detail)}`

@@ -196,6 +196,8 @@ function stepOf(key: string): string {
 function runPhrase(job: Job, now: Instant): string {
   const unclear = silentPhrase(job, now) ?? interruptedPhrase(job, now);
   if (unclear !== undefined) return unclear;
+  const exit = openAttempt(job)?.exitSeen;
+  if (exit !== undefined) return `${exitPhrase(exit)} just now`;
   const runs = lengthText(now - phaseSince(job));
   const preemptions = job.attempts.filter((attempt) => attempt.ending?.reason === 'preempted').length;
   if (preemptions > 0) return `${runs}, ${countText(preemptions, 'preemption')}`;

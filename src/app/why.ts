@@ -14,6 +14,7 @@ import {
   openAttempt,
   type Allocation,
   type Attempt,
+  type ExitSeen,
   type Job,
 } from '../core/job.ts';
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
@@ -21,7 +22,7 @@ import { answerFor, budgetOf, usedBudget, whatFollows } from '../core/recover.ts
 import type { RuledReason } from '../core/spec.ts';
 import { givenUpAt } from '../core/stop.ts';
 import type { Instant } from '../core/time.ts';
-import { mostlyMeans } from './cause.ts';
+import { exitText, mostlyMeans } from './cause.ts';
 import type { Why } from './client.ts';
 import { costOf } from './cost.ts';
 import { ageText, countText, lengthText, momentText, workerText } from './figures.ts';
@@ -393,11 +394,24 @@ function whyRunning(job: Job, events: readonly Event[], now: Instant): Answer {
       nextAt: end.nextAt,
     };
   }
+  if (attempt.exitSeen !== undefined) return whyNotJudged(job, attempt.exitSeen, now);
   return {
     sentence: `${job.id} has been running for ${lengthText(now - runningAt)} on ${placesText(job, attempt)}.`,
     because: `attempt ${attempt.ordinal}, stage ${attempt.stage}, seen running since ${momentText(runningAt)}`,
     rule: job.spec.capacity.kind === 'tpu' ? wouldFollow(job, 'preempted') : wouldFollow(job, 'command_failed'),
     ...end,
+  };
+}
+
+/** A program that was killed where the cloud may take the machine: half a minute is given to the cloud to say so. */
+function whyNotJudged(job: Job, exit: ExitSeen, now: Instant): Answer {
+  const means = mostlyMeans({ detail: '', ...exit });
+  return {
+    sentence: `${job.id}: its program has ended on ${workerText(exit.worker)} and is not judged yet: the cloud may be about to say that it took the machine.`,
+    because: `${exitText(exit)}, seen ${momentText(exit.at)}, ${ageText(now - exit.at)} ago${means === null ? '' : `; ${means}`}`,
+    rule: `${wouldFollow(job, 'preempted')}; else ${wouldFollow(job, 'command_failed')}`,
+    next: 'within half a minute of its end it is a preemption, if the cloud says so, or a failure of its own',
+    nextAt: null,
   };
 }
 

@@ -103,6 +103,12 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
       [{ kind: 'attempt_started', attempt: 1, workers: ['here'] }, 'attempt 1 started on this machine'],
     ],
     attempt_running: [[{ kind: 'attempt_running', attempt: 1 }, 'attempt 1 runs']],
+    exit_seen: [
+      [
+        { kind: 'exit_seen', attempt: 1, worker: 3, exitCode: 137, signal: 'KILL' },
+        'the program has ended on worker 3: killed by SIGKILL (exit code 137); what did it is not known yet',
+      ],
+    ],
     attempt_ending: [
       [
         { kind: 'attempt_ending', attempt: 1, reason: 'hung', evidence: { detail: 'no output for 10m' } },

@@ -800,3 +800,21 @@ test('a rule that matched by what the log says is told with that', () => {
     'exit code 1 on worker 0; its log says "RESOURCE_EXHAUSTED: 16G"; the accelerator ran out of memory; at 20 Nov 13:00:00 UTC',
   );
 });
+
+test('a program that was killed where the cloud may take the machine is told not to be judged yet', () => {
+  const exitSeen = { at: noon + hour, worker: 0, exitCode: 137, signal: 'KILL' } as const;
+  const job = living(aJob(), [ready], [{ ...running, exitSeen }]);
+  const why = whyOf(job, noon + hour + 12 * second, { events: [] });
+  assert.equal(
+    why.sentence,
+    '000042: its program has ended on worker 0 and is not judged yet: the cloud may be about to say that it took the machine.',
+  );
+  assert.equal(
+    why.because,
+    'killed by SIGKILL (exit code 137), seen 20 Nov 13:00:00 UTC, 12s ago; mostly the machine ran out of memory, or somebody killed it',
+  );
+  assert.equal(why.rule, 'pre: preempted -> new allocation, resume (0 of 100 used); else pre: command failed -> fail');
+  const { reason } = jobRow(job, noon + hour + 12 * second);
+  assert.ok(reason.length <= reasonLongest);
+  assert.equal(reason, 'killed by SIGKILL just now');
+});

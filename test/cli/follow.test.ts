@@ -137,7 +137,7 @@ suite('create --follow without a terminal', () => {
       }),
     ]);
     assert.equal(await ended, 1);
-    assert.match(world.err(), /failed after 1m05s: exit 3 on worker 1; its log says "ValueError: no"\. `jobman why 1`/);
+    assert.match(world.err(), /failed after 1m05s: exit code 3; its log says "ValueError: no"\. `jobman why 1`/);
   });
 
   test('Ctrl-C leaves, says how to come back, and stops nothing', async (t) => {

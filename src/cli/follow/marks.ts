@@ -2,7 +2,7 @@
 
 import type { JobView } from '../../app/client.ts';
 import { lengthText } from '../../app/figures.ts';
-import { eventSentence, evidenceText, reasonWords } from '../../app/history.ts';
+import { endText, eventSentence, reasonWords } from '../../app/history.ts';
 import type { Event } from '../../core/decision.ts';
 import { inertWord } from '../render/inert.ts';
 
@@ -17,7 +17,7 @@ export function createMarks(): Marks {
     // A success is the job's verdict, which has a line of its own; a stop was told as the owner's word.
     if (told.has(event.attempt) || event.reason === 'succeeded' || event.reason === 'stopped') return undefined;
     told.add(event.attempt);
-    const evidence = evidenceText(event.evidence);
+    const evidence = endText(view, event);
     return inertWord(evidence === '' ? reasonWords[event.reason] : `${reasonWords[event.reason]}; ${evidence}`);
   };
 }
@@ -33,6 +33,7 @@ function markOf(event: Event, view: Pick<JobView, 'spec'>): string | undefined {
     case 'asked':
     case 'allocation_refused':
     case 'step_failed':
+    case 'exit_seen':
     case 'silent':
     case 'answering':
       return inertWord(eventSentence(event, view));

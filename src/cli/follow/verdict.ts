@@ -2,15 +2,15 @@
 
 import type { JobView } from '../../app/client.ts';
 import { lengthText } from '../../app/figures.ts';
-import { evidenceText } from '../../app/history.ts';
+import { endText } from '../../app/history.ts';
 import { inertWord } from '../render/inert.ts';
 
 /** `000042 vit-l16 failed after 2h05m: exit 1 on worker 3; its log says "…". jobman why 42 says more.` */
 export function verdictLine(view: JobView): string {
   const end = `${view.id} ${view.name} ${view.status} after ${lengthText(view.since - view.createdAt)}`;
   if (view.phase === 'succeeded') return inertWord(end);
-  const evidence = view.attempts.at(-1)?.evidence ?? null;
-  const because = evidence === null ? view.reason : evidenceText(evidence);
+  const { evidence = null, reason = null } = view.attempts.at(-1) ?? {};
+  const because = evidence === null || reason === null ? view.reason : endText(view, { reason, evidence });
   const more = view.phase === 'failed' ? `. \`jobman why ${Number(view.id)}\` says more.` : '';
   return inertWord(`${end}${because === '' ? '' : `: ${because}`}${more}`);
 }
