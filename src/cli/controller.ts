@@ -54,7 +54,10 @@ export async function replaceKilled(cli: Cli, client: Client, isNeeded = false):
 /** The same for a screen that is looked at for long: answers what stands beside its rows; null when all is well. */
 export async function controllerNote(cli: Cli, client: Client, isNeeded: boolean): Promise<string | null> {
   if (mayHaveBeenKilled(cli)) return replaceDead(cli, client);
-  return isNeeded ? 'no controller runs: what was last seen' : null;
+  if (!isNeeded) return null;
+  const controller = await cli.services.controller();
+  const { running } = await controller.status();
+  return running ? null : 'no controller runs: what was last seen';
 }
 
 function mayHaveBeenKilled({ services: { home } }: Cli): boolean {

@@ -1,20 +1,166 @@
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test, type TestContext } from 'node:test';
+import type { JobView, ListQuery } from '../../src/app/client.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { run } from '../../src/cli/run.ts';
+import { keyLines, listFrame, noKeys, stateLine, textFrame } from '../../src/cli/watch/frame.ts';
+import { keysOf } from '../../src/cli/watch/keys.ts';
 import { eventually } from '../support/eventually.ts';
-import { stateLine, withinScreen } from '../../src/cli/watch.ts';
-import { now, pretend, view } from './support/pretend.ts';
+import { openWorld } from '../support/world.ts';
+import { createGlass } from './support/glass.ts';
+import { now, pretend, view, type Pretend, type PretendOptions } from './support/pretend.ts';
+
+interface Watched {
+  readonly world: Pretend;
+  readonly ended: Promise<number>;
+  /** What stands on the terminal now. */
+  readonly glass: () => readonly string[];
+  readonly shows: (text: RegExp) => Promise<void>;
+}
+
+function watch(t: TestContext, options: PretendOptions, flags: readonly string[] = []): Watched {
+  const world = pretend(options);
+  const ended = run(['list', '--watch', ...flags], world.services);
+  // A test that fails must not leave a watch behind that never ends.
+  t.after(() => world.signal());
+  const shown = createGlass();
+  const glass = () => {
+    shown.write(world.out().slice(shown.written()));
+    return shown.rows();
+  };
+  return {
+    world,
+    ended,
+    glass,
+    async shows(text) {
+      const found = await eventually(() => text.test(glass().join('\n')));
+      assert.ok(found, `${String(text)} is not on the screen:\n${glass().join('\n')}\n---\n${world.err()}`);
+    },
+  };
+}
 
 suite('list --watch', () => {
-  test('on a terminal draws the table in place until Ctrl-C, and leaves the last frame', async () => {
-    const world = pretend({ jobs: [view()], terminal: { columns: 80, rows: 24 } });
-    const ended = run(['list', '--watch', '--color=never'], world.services);
-    assert.ok(await eventually(() => world.out().includes('1 running   Ctrl-C leaves')));
+  test('on a terminal draws the table in place until Ctrl-C, and leaves the last frame', async (t) => {
+    const { world, ended, glass, shows } = watch(t, { jobs: [view()], terminal: { columns: 80, rows: 24 } });
+    await shows(/1 running {3}j\/k w l Enter \? q$/m);
+    assert.match(glass()[1] ?? '', /^> 000042/);
     world.set([view({ phase: 'failed', status: 'failed', reason: 'exit 1' })]);
-    assert.ok(await eventually(() => world.out().includes('1 failed')));
-    world.signal();
+    await shows(/1 failed/);
+    assert.match(world.out(), /\]2;1 running/, 'The window is named after what is in the list.');
+    const before = glass();
+    world.type('\u0003');
     assert.equal(await ended, 130);
-    assert.ok(world.out().endsWith('\u001b[?2026l'), 'Nothing is cleared at the end.');
+    assert.deepEqual(glass(), before, 'Nothing is cleared at the end.');
+    assert.ok(world.out().endsWith('\u001b[23;2t'));
+    assert.equal(world.type('j'), false, 'Nobody listens to keys any more.');
+    assert.equal(world.kill(), false);
+  });
+
+  test('q leaves, and so does a signal', async (t) => {
+    const one = watch(t, { jobs: [view()], terminal: { columns: 80, rows: 24 } });
+    await one.shows(/000042/);
+    one.world.type('q');
+    assert.equal(await one.ended, 0);
+    const other = watch(t, { jobs: [], terminal: { columns: 80, rows: 24 } });
+    await other.shows(/no jobs/);
+    // Nothing to be about: a key that needs a job does nothing.
+    other.world.type('wl\rjk');
+    await other.shows(/no jobs/);
+    other.world.signal();
+    assert.equal(await other.ended, 130);
+  });
+
+  test('a key leads to the job that is marked, and back', async (t) => {
+    const jobs = [view({ id: '000043', name: 'bert' }), view({ why: { ...view().why, sentence: '000042 is well.' } })];
+    const { world, ended, glass, shows } = watch(t, { jobs, terminal: { columns: 80, rows: 24 } });
+    await shows(/^> 000043/m);
+    world.type('j');
+    await shows(/^> 000042/m);
+    world.type('w');
+    await shows(/^000042 is well\.$/m);
+    assert.ok(!glass().join('\n').includes('000043'), 'It stands in place of the table.');
+    world.type('\u001b');
+    await shows(/^> 000042/m);
+    world.type('\r');
+    await shows(/^000042 vit-l16-3e4 \(alice\)/m);
+    world.type('?');
+    await shows(/why it is in its phase/);
+    world.type('?');
+    await shows(/^> 000042/m);
+    world.type('\u001b[A\u001b[A');
+    await shows(/^> 000043/m);
+    world.type('q');
+    assert.equal(await ended, 0);
+  });
+
+  test('l looks into the log, and q comes back from it', async (t) => {
+    const { folder } = openWorld(t);
+    const path = join(folder, 'log');
+    writeFileSync(path, Array.from({ length: 99 }, (_, index) => `step ${index}\n`).join(''));
+    const logs = [{ path, worker: 0, attempt: 3, bytes: 0 }];
+    const { world, ended, shows } = watch(t, { jobs: [view()], logs, terminal: { columns: 80, rows: 24 } });
+    await shows(/^> 000042/m);
+    world.type('l');
+    await shows(/^\[0\] step 98$/m);
+    assert.ok(!world.out().includes('step 78\n'), 'The last twenty lines are enough to come in.');
+    assert.ok(await eventually(() => world.err().includes('q goes back to the list')));
+    world.type('q');
+    await shows(/^> 000042.*\n.*1 running {3}j\/k w l Enter \? q$/m);
+    world.type('q');
+    assert.equal(await ended, 0);
+  });
+
+  test('a row that changed is bold for five seconds, and has a star where there are no styles', async (t) => {
+    let clock = now;
+    const jobs = [view({ id: '000043', phase: 'queued' }), view({ phase: 'queued' })];
+    const next = [jobs[0], view({ phase: 'setup' })].filter((job) => job !== undefined);
+    const options = { jobs, terminal: { columns: 80, rows: 24 }, now: () => clock };
+    const plain = watch(t, options, ['--color=never']);
+    await plain.shows(/^> 000043/m);
+    plain.world.set(next);
+    await plain.shows(/^ \*000042/m);
+    assert.ok(!plain.glass().some((line) => line.includes('*000043')));
+    clock += 5_000;
+    await plain.shows(/^ {2}000042/m);
+    plain.world.type('q');
+    await plain.ended;
+
+    const bold = watch(t, options);
+    await bold.shows(/^> 000043/m);
+    assert.ok(!bold.world.out().includes('\u001b[1m'));
+    bold.world.set(next);
+    assert.ok(await eventually(() => bold.world.out().includes('\u001b[1m000042\u001b[22m')));
+    assert.ok(!bold.world.out().includes('\u001b[1m000043'));
+    bold.world.type('q');
+    await bold.ended;
+  });
+
+  test('a look that fails leaves the rows, and says as of when they are', async (t) => {
+    const inner = pretend({ jobs: [view()] });
+    const client = await inner.services.client();
+    let fails = false;
+    let changes = 0;
+    const services = {
+      client: async () => ({
+        ...client,
+        changes: async () => (changes += 1),
+        list: async (query: ListQuery) => {
+          if (fails) throw new JobmanError('The record of jobs is locked.', exitCode.unreachable);
+          return client.list(query);
+        },
+      }),
+    };
+    const { world, ended, glass, shows } = watch(t, { terminal: { columns: 100, rows: 24 }, services });
+    await shows(/000042/);
+    fails = true;
+    await shows(/1 running {3}as of 08:20:14: The record of jobs is locked\./);
+    assert.ok(glass().some((line) => line.includes('000042')));
+    fails = false;
+    await shows(/1 running {3}j\/k/);
+    world.type('q');
+    assert.equal(await ended, 0);
   });
 
   test('elsewhere prints every row, and then each that changed', async () => {
@@ -38,6 +184,24 @@ suite('list --watch', () => {
     assert.deepEqual(ids(), ['000042', '000043', '000043'], 'A phrase that only grew older is no change.');
   });
 
+  for (const [where, env] of [
+    ['a dumb terminal', { TERM: 'dumb' }],
+    ['a screen that is read aloud', { ACCESSIBLE: '1' }],
+  ] as const) {
+    test(`on ${where} nothing is redrawn, and the heading stands there once`, async (t) => {
+      const { world, ended } = watch(t, { jobs: [view()], terminal: { columns: 80, rows: 24 }, env }, [
+        '--color=never',
+      ]);
+      assert.ok(await eventually(() => world.out().includes('000042')));
+      world.set([view({ phase: 'failed', status: 'failed' })]);
+      assert.ok(await eventually(() => world.out().includes('failed')));
+      world.signal();
+      assert.equal(await ended, 130);
+      assert.equal(world.out().match(/JOB ID/g)?.length, 1);
+      assert.ok(!world.out().includes('\u001b'));
+    });
+  }
+
   test('ends quietly when nobody reads it any more', async () => {
     const world = pretend({ jobs: [view()] });
     const ended = run(['list', '--watch'], world.services);
@@ -48,25 +212,77 @@ suite('list --watch', () => {
   });
 });
 
-suite('a list that is taller than the screen', () => {
-  const last = 'the last line';
+suite('a picture of the list', () => {
+  const picture = (jobs: readonly JobView[], columns: number, rows: number, selected = jobs[0]?.id ?? null) =>
+    listFrame({
+      columns,
+      rows,
+      selected,
+      ink: (_style, text) => text,
+      colour: true,
+      unicode: true,
+      now,
+      jobs: { rows: jobs, more: 0, notes: [] },
+      changed: new Set(),
+      last: 'last',
+    });
+  const many = Array.from({ length: 1_000 }, (_, index) =>
+    view({ id: String(1_000 - index).padStart(6, '0'), name: `a-rather-long-name-of-a-family-of-jobs-${index}` }),
+  );
 
-  test('counts the jobs that it does not show', () => {
-    const lines = ['heading', ...Array.from({ length: 20 }, (_, index) => `job ${index}`)];
-    const shown = withinScreen(lines, last, 12, 1);
-    assert.deepEqual(shown.slice(-3), ['job 7', '12 more', last]);
-    assert.equal(shown.length, 11);
-    assert.deepEqual(withinScreen(lines.slice(0, 3), last, 12, 1), ['heading', 'job 0', 'job 1', last]);
+  test('is never wider or taller than the screen, and the marked job is always in it', () => {
+    for (const columns of [20, 40, 60, 80, 120, 200]) {
+      for (const rows of [2, 3, 4, 5, 6, 24, 50]) {
+        for (const selected of [0, 3, 500, 999]) {
+          const id = many[selected]?.id ?? '';
+          const lines = picture(many, columns, rows, id);
+          assert.ok(lines.length < rows, `${lines.length} lines on ${rows} rows`);
+          for (const line of lines) assert.ok(line.length <= columns, line);
+          const perJob = columns < 62 ? 2 : 1;
+          if (rows >= 2 + perJob)
+            assert.ok(
+              lines.some((line) => line.startsWith(`> ${id}`)),
+              lines.join('\n'),
+            );
+        }
+      }
+    }
   });
 
-  test('breaks no job in two where a job takes two lines', () => {
-    const lines = Array.from({ length: 20 }, (_, job) => [`job ${job}`, '  running']).flat();
-    assert.deepEqual(withinScreen(lines, last, 12, 2).slice(-4), ['job 3', '  running', '16 more', last]);
+  test('counts what is above and below', () => {
+    assert.deepEqual(picture(many, 80, 6).slice(-2), ['998 more', 'last']);
+    assert.deepEqual(picture(many, 80, 6, '000500').slice(-2), ['499 above, 499 below', 'last']);
+    assert.deepEqual(picture(many, 80, 6, '000001').slice(-2), ['998 above', 'last']);
+    assert.deepEqual(picture([], 80, 24), ['last']);
   });
 
+  test('a text that is taller than the screen is scrolled, and not beyond its end', () => {
+    const lines = Array.from({ length: 30 }, (_, index) => `line ${index}`);
+    const at = (scrolled: number) => textFrame(lines, scrolled, { columns: 80, rows: 12, now });
+    assert.equal(at(0).frame.length, 11);
+    assert.match(at(0).frame.at(-1) ?? '', /20 more, j\/k scrolls {3}Esc goes back to the list {3}l logs {3}q leaves$/);
+    assert.deepEqual(at(999).scrolled, 20);
+    assert.equal(at(999).frame[9], 'line 29');
+    for (const columns of [20, 40, 60]) {
+      for (const line of [
+        ...(columns < 40 ? [] : keyLines(columns)),
+        ...textFrame(lines, 3, { columns, rows: 12, now }).frame,
+      ])
+        assert.ok(line.length <= columns, line);
+    }
+  });
+});
+
+test('what was typed is taken apart into keys', () => {
+  assert.deepEqual(keysOf('jk\u001b[A\u001bOB\r\u001b'), ['j', 'k', 'up', 'down', 'enter', 'escape']);
+  assert.deepEqual(keysOf('\u001b[1;5Cq\u0003'), ['q', 'interrupt'], 'An unknown key types nothing.');
+});
+
+suite('the last line', () => {
   test('says its state in fewer words where there is little room', () => {
     const jobs = { rows: [view(), view({ phase: 'failed' })], more: 8, notes: [] };
-    const at = (columns: number) => stateLine(jobs, now, columns).slice('08:20:14  '.length);
+    const at = (columns: number) =>
+      stateLine(jobs, { now, notes: [], keys: noKeys }, columns).slice('08:20:14  '.length);
     assert.equal(at(80), '1 running, 1 failed, 8 settled before (--all)   Ctrl-C leaves');
     assert.equal(at(60), '1 running, 1 failed   Ctrl-C leaves');
     assert.equal(at(30), '1 running, 1 failed');

@@ -23,7 +23,7 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
   const client = await cli.services.client();
   const query = queryOf(flags);
   if (flags.watch === true) {
-    const { watchList } = await import('../watch.ts');
+    const { watchList } = await import('../watch/watch.ts');
     return watchList(cli, client, query);
   }
   const { io, screen } = cli;

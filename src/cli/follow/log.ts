@@ -5,7 +5,7 @@ import type { Cli } from '../context.ts';
 import { createLogStream, type LogRules } from '../logs/stream.ts';
 import { openWindow } from '../window.ts';
 import { followJob, type FollowEnd } from './loop.ts';
-import { createProgress } from './progress.ts';
+import { createProgress, type Ways } from './progress.ts';
 import { verdictLine } from './verdict.ts';
 
 /**
@@ -16,13 +16,19 @@ export async function followLog(
   cli: Cli,
   client: Client,
   id: string,
-  what: { readonly query: LogQuery; readonly rules: LogRules; readonly leave: AbortSignal },
+  what: { readonly query: LogQuery; readonly rules: LogRules; readonly leave: AbortSignal; readonly ways?: Ways },
 ): Promise<FollowEnd> {
   const { io, screen } = cli;
-  const { query, rules, leave } = what;
+  const { query, rules, leave, ways } = what;
   const logs = createLogStream(io.stdout, rules);
   const window = await openWindow(cli, io.stderr, screen.progress === 'redraw');
-  const progress = createProgress(cli, { logs, tellsPhases: false, folds: rules.fold, window });
+  const progress = createProgress(cli, {
+    logs,
+    tellsPhases: false,
+    folds: rules.fold,
+    window,
+    ...(ways === undefined ? {} : { ways }),
+  });
   try {
     const end = await followJob({ cli, client, id, follower: progress, logs, query, leave });
     if (end.kind === 'settled') progress.end(`-- ${verdictLine(end.view)}`, io.now());

@@ -31,8 +31,8 @@ export interface ProgressOptions {
   readonly tellsPhases: boolean;
   /** Equal lines of several workers are drawn once; whoever sees them is told. */
   readonly folds: boolean;
-  /** The command that comes back to it; without it, the one that follows its log. */
-  readonly back?: string;
+  /** How to leave it, from the fullest way to say it to the shortest; without it, that of a log that is followed. */
+  readonly ways?: Ways;
   /** For what stands in the title meanwhile, and for the ring at the end. */
   readonly window: Window;
 }
@@ -166,7 +166,7 @@ const calmAfter: Duration = minute;
 const calmEvery: Duration = 5 * second;
 const mostPartials = 4;
 
-function redrawn(cli: Cli, { logs, tellsPhases, folds, back, window }: ProgressOptions): Progress {
+function redrawn(cli: Cli, { logs, tellsPhases, folds, ways, window }: ProgressOptions): Progress {
   const { io, screen } = cli;
   const painter = createPainter(io.stderr);
   const markOf = createMarks();
@@ -220,7 +220,7 @@ function redrawn(cli: Cli, { logs, tellsPhases, folds, back, window }: ProgressO
       });
       const lines = [
         ...partials.map((line) => cutEnd(line, columns)),
-        ...statusLines(view, now, screen, columns, back),
+        ...statusLines(view, now, screen, columns, ways),
       ];
       painter.draw(lines.slice(0, Math.max(1, rows - 1)).map((line) => cutEnd(line, columns)));
       window.title(titleText(view, now));
@@ -251,14 +251,14 @@ export function titleText(view: JobRow, now: Instant): string {
 
 /**
  * While it runs one line is enough: the log itself is the news. Before that: what is waited for, part by part. Lines that
- * are too long go on below their beginning. `back` is the command that comes back to it.
+ * are too long go on below their beginning. `ways` say how to leave.
  */
 export function statusLines(
   view: JobView,
   now: Instant,
   screen: Pick<Screen, 'unicode'>,
   columns: number,
-  back = `jobman logs ${Number(view.id)} -f`,
+  ways = leaving(`jobman logs ${Number(view.id)} -f`),
 ): readonly string[] {
   const head = ` ${view.id} ${glyph(screen, view.phase)} ${inertWord(view.status)} ${lengthText(now - view.since)}`;
   if (view.phase === 'running') {
@@ -268,22 +268,22 @@ export function statusLines(
     const progress = view.progress === null ? '' : `, ${inertWord(view.progress)}`;
     const full = [workers + progress, workers, ''].map((facts) => `${attempt}${facts}${runFact(view)}`);
     const line = full.find((text) => width(text) <= columns) ?? full.at(-1) ?? head;
-    const whole = leaving(back)
-      .map((leave) => `${line}   ${leave}`)
-      .find((text) => width(text) <= columns);
-    return whole === undefined ? [line, ` ${leaveLine(back, columns - 1)}`] : [whole];
+    const whole = ways.map((leave) => `${line}   ${leave}`).find((text) => width(text) <= columns);
+    return whole === undefined ? [line, ` ${leaveLine(ways, columns - 1)}`] : [whole];
   }
   const parts = partsOf(view, now).flatMap((part) => partLines(part, columns));
-  return [`${head}${headFact(view)}`, ...parts, ` ${leaveLine(back, columns - 1)}`];
+  return [`${head}${headFact(view)}`, ...parts, ` ${leaveLine(ways, columns - 1)}`];
 }
 
-/** How to leave and to come back, from the fullest way to say it to the shortest. */
-function leaving(back: string): readonly [string, ...string[]] {
+/** The same thing said in ever fewer words. */
+export type Ways = readonly [string, ...string[]];
+
+/** How to leave and to come back by that command, from the fullest way to say it to the shortest. */
+export function leaving(back: string): Ways {
   return [`Ctrl-C leaves, the job goes on; back: ${back}`, `Ctrl-C leaves; back: ${back}`, `back: ${back}`];
 }
 
-function leaveLine(back: string, columns: number): string {
-  const ways = leaving(back);
+function leaveLine(ways: Ways, columns: number): string {
   return ways.find((way) => width(way) <= columns) ?? ways.at(-1) ?? '';
 }
 

@@ -12,7 +12,7 @@ import { glyph } from '../screen.ts';
 import { isSettled } from '../settled.ts';
 import type { Window } from '../window.ts';
 import { createMarks, type Marks } from './marks.ts';
-import { createProgress, titleText, type Progress } from './progress.ts';
+import { createProgress, leaving, titleText, type Progress } from './progress.ts';
 
 export interface Waiting {
   /** A job as it is now, and what happened to it since the last call; at first all that ever happened. */
@@ -32,7 +32,9 @@ export function createWaiting(cli: Cli, ids: readonly string[], back: string, wi
 function oneByOne(cli: Cli, back: string, window: Window): Waiting {
   const shown = new Map<string, Progress>();
   const of = (id: string): Progress => {
-    const known = shown.get(id) ?? createProgress(cli, { logs: null, tellsPhases: true, folds: false, back, window });
+    const known =
+      shown.get(id) ??
+      createProgress(cli, { logs: null, tellsPhases: true, folds: false, ways: leaving(back), window });
     shown.set(id, known);
     return known;
   };

@@ -13,6 +13,10 @@ export interface ListLayout {
   readonly ink: Ink;
   readonly unicode: boolean;
   readonly now: Instant;
+  /** Rows of these jobs are bold throughout; none without it. */
+  readonly bold?: ReadonlySet<string>;
+  /** Only the rows from the first number up to before the second are written; columns are as wide as all of them need. */
+  readonly only?: readonly [number, number];
 }
 
 interface Column {
@@ -60,7 +64,9 @@ export function linesPerJob(columns: number): number {
 /** The lines of the table, a heading first; `[]` for no rows. Never wider than the terminal. */
 export function listLines(rows: readonly JobRow[], layout: ListLayout): readonly string[] {
   if (rows.length === 0) return [];
-  if (layout.columns !== null && layout.columns < narrowTerminal) return rows.flatMap((row) => twoLines(row, layout));
+  const [from, to] = layout.only ?? [0, rows.length];
+  if (layout.columns !== null && layout.columns < narrowTerminal)
+    return rows.slice(from, to).flatMap((row) => twoLines(row, layout));
 
   const cells = new Map<ColumnName, readonly string[]>();
   for (const [name, column] of Object.entries(columns) as [ColumnName, Column][]) {
@@ -68,14 +74,15 @@ export function listLines(rows: readonly JobRow[], layout: ListLayout): readonly
   }
   const sizes = fit(cells, new Set(rows.map((row) => row.user)).size, layout.columns);
 
-  return ['', ...rows.keys()].map((_, line) => {
+  return [0, ...rows.slice(from, to).map((_, index) => from + index + 1)].map((line) => {
     const row = rows[line - 1];
     const parts = [...sizes].map(([name, size], index) => {
       const cell = cut(name, cells.get(name)?.[line] ?? '', size);
       const isLast = index === sizes.size - 1;
       const padded =
         (columns[name] as Column).align === 'right' ? padStart(cell, size) : isLast ? cell : padEnd(cell, size);
-      return name === 'status' && row !== undefined ? inPhaseStyle(layout.ink, row.phase, padded) : padded;
+      const styled = name === 'status' && row !== undefined ? inPhaseStyle(layout.ink, row.phase, padded) : padded;
+      return inRow(row, styled, layout);
     });
     return parts.join('  ').trimEnd();
   });
@@ -134,5 +141,12 @@ function twoLines(row: JobRow, layout: ListLayout): readonly string[] {
   const first = padEnd(`${row.id}  ${name}`, most - age.length) + age;
   const status = cutEnd(columns.status.text(row, layout), most - 2);
   const reason = cutEnd(inertWord(row.reason), most - 4 - width(status));
-  return [first, `  ${inPhaseStyle(layout.ink, row.phase, status)}  ${reason}`.trimEnd()];
+  const styled = inPhaseStyle(layout.ink, row.phase, status);
+  const rest = reason === '' ? '' : `  ${inRow(row, reason, layout)}`;
+  return [inRow(row, first, layout), `  ${inRow(row, styled, layout)}${rest}`];
+}
+
+/** Cell by cell, because the style of a phase switches bold off at its end. */
+function inRow(row: JobRow | undefined, text: string, { bold, ink }: ListLayout): string {
+  return row !== undefined && bold?.has(row.id) === true ? ink('bold', text) : text;
 }

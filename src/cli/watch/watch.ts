@@ -1,0 +1,329 @@
+// list --watch: the table in place, redrawn when something changes, and the keys that lead from it to one job and back.
+
+import type { Client, JobList, JobRow, ListQuery } from '../../app/client.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { localClockText } from '../../app/figures.ts';
+import { second, type Duration, type Instant } from '../../core/time.ts';
+import type { Cli } from '../context.ts';
+import { controllerEvery, controllerNote } from '../controller.ts';
+import { followLog } from '../follow/log.ts';
+import { isGone, leaveOnSignal, pause } from '../follow/loop.ts';
+import { rowJson } from '../json.ts';
+import { createPainter } from '../painter.ts';
+import { listLines } from '../render/list.ts';
+import { showLines } from '../render/show.ts';
+import { whyLines } from '../render/why.ts';
+import { isSettled } from '../settled.ts';
+import { openWindow } from '../window.ts';
+import {
+  countsText,
+  jobsOnScreen,
+  keyLines,
+  listFrame,
+  listKeys,
+  noKeys,
+  stateLine,
+  textFrame,
+  type Glass,
+} from './frame.ts';
+import { keysOf } from './keys.ts';
+import { atFirst, press, withRows, type State } from './state.ts';
+
+/** Looks at the record this often, and so draws no more than four times a second, save for an answer to a key. */
+const lookEvery: Duration = 250;
+/** Ages grow without any change of the record. */
+const ageEvery: Duration = 1_000;
+/** Terminals tell every step of a resize; drawing waits until it has come to rest. */
+const resizeRest: Duration = 100;
+/** A row that changed is bold for so long. */
+const boldFor: Duration = 5 * second;
+/** How much of its past a log shows to somebody who looks in. */
+const logTail = 20;
+
+/** Goes on until the user leaves; the last frame stays. Without a terminal: every row as it is, then each that changed. */
+export async function watchList(cli: Cli, client: Client, query: ListQuery): Promise<number> {
+  const { signal, release } = leaveOnSignal(cli);
+  try {
+    return cli.json || !cli.screen.live
+      ? await watchRows(cli, client, query, signal)
+      : await watchTable(cli, client, query, signal);
+  } finally {
+    release();
+  }
+}
+
+// ------------------------------------------------------------------------------------------ on a terminal
+
+async function watchTable(cli: Cli, client: Client, query: ListQuery, signal: AbortSignal): Promise<number> {
+  const { io, screen } = cli;
+  const hasKeys = io.stdin.isTerminal;
+  const painter = createPainter(io.stdout);
+  const window = await openWindow(cli, io.stdout, screen.live);
+  const keyboard = hasKeys ? listen(cli) : undefined;
+  const record = createRecord(cli, client, query);
+  let state: State = atFirst;
+  let restsAt: Instant = 0;
+  const stopListening = io.stdout.onResize(() => {
+    restsAt = io.now() + resizeRest;
+  });
+
+  const draw = async (): Promise<void> => {
+    const now = io.now();
+    if (now < restsAt) return;
+    const glass: Glass = {
+      ...io.stdout.size(),
+      ink: screen.out,
+      colour: screen.colour,
+      unicode: screen.unicode,
+      now,
+    };
+    window.title(countsText(record.jobs));
+    if (state.screen === 'list') {
+      const words = { now, notes: record.notes(), keys: hasKeys ? listKeys : noKeys };
+      const last = stateLine(record.jobs, words, glass.columns);
+      const selected = hasKeys ? state.selected : null;
+      painter.draw(listFrame({ ...glass, jobs: record.jobs, selected, changed: record.changed(now), last }));
+      return;
+    }
+    const { frame, scrolled } = textFrame(await textOf(client, state, glass), state.scrolled, glass);
+    state = { ...state, scrolled };
+    painter.draw(frame);
+  };
+
+  /** True when the user wants to leave. */
+  const answer = async (key: string): Promise<'leave' | 'interrupt' | null> => {
+    const { columns, rows } = io.stdout.size();
+    const page = state.screen === 'list' ? jobsOnScreen(rows, columns) : Math.max(1, rows - 3);
+    const { state: next, wish } = press(state, key, record.jobs.rows, page);
+    state = next;
+    if (wish !== 'logs' || keyboard === undefined || state.selected === null) return wish === 'logs' ? null : wish;
+    painter.erase();
+    return lookIntoLogs(cli, client, state.selected, keyboard, signal);
+  };
+
+  try {
+    while (!signal.aborted && !io.stdout.closed) {
+      const isNew = await record.look();
+      state = withRows(state, record.jobs.rows);
+      if (isNew || io.now() >= restsAt) await draw();
+      const keys = await nextKeys(keyboard, signal);
+      for (const key of keys) {
+        const wish = await answer(key);
+        if (wish !== null) return wish === 'leave' ? exitCode.ok : exitCode.interrupted;
+      }
+      // An answer to a key is drawn at once, from what is known.
+      if (keys.length > 0) await draw();
+    }
+    return signal.aborted ? exitCode.interrupted : exitCode.ok;
+  } finally {
+    stopListening();
+    keyboard?.close();
+    painter.leave();
+    window.close();
+  }
+}
+
+/** What is known of the jobs, and of how well it is known. */
+interface Record {
+  readonly jobs: JobList;
+  /** Reads the record where it may have changed; true when there is something else to draw. */
+  look(): Promise<boolean>;
+  notes(): readonly string[];
+  /** The jobs whose rows changed a moment ago. */
+  changed(now: Instant): ReadonlySet<string>;
+}
+
+function createRecord(cli: Cli, client: Client, query: ListQuery): Record {
+  const { io } = cli;
+  let jobs: JobList = { rows: [], more: 0, notes: [] };
+  let facts: ReadonlyMap<string, string> | undefined;
+  const changedAt = new Map<string, Instant>();
+  let changes = -1;
+  let readAt: Instant = Number.NEGATIVE_INFINITY;
+  let askedAt: Instant = Number.NEGATIVE_INFINITY;
+  let controller: string | null = null;
+  let trouble: string | null = null;
+
+  function take(next: JobList): void {
+    const known = facts;
+    const now = io.now();
+    for (const row of next.rows)
+      if (known !== undefined && known.get(row.id) !== factsOf(row)) changedAt.set(row.id, now);
+    facts = new Map(next.rows.map((row) => [row.id, factsOf(row)]));
+    jobs = next;
+  }
+
+  async function read(): Promise<void> {
+    const seen = await client.changes();
+    const now = io.now();
+    if (seen === changes && now - readAt < ageEvery) return;
+    take(await client.list(query));
+    changes = seen;
+    readAt = now;
+    trouble = null;
+  }
+
+  return {
+    get jobs() {
+      return jobs;
+    },
+    async look() {
+      const before = readAt;
+      try {
+        await read();
+        if (io.now() - askedAt >= controllerEvery) {
+          askedAt = io.now();
+          controller = await controllerNote(
+            cli,
+            client,
+            jobs.rows.some((row) => !isSettled(row)),
+          );
+        }
+      } catch (error) {
+        // Before there was anything to show, there is nothing to go on with.
+        if (!(error instanceof JobmanError) || facts === undefined) throw error;
+        // A look that failed leaves the rows as they were last seen.
+        trouble = `as of ${localClockText(readAt)}: ${error.message.split('\n')[0] ?? ''}`;
+        return true;
+      }
+      return readAt !== before;
+    },
+    notes: () => [trouble, controller].filter((note) => note !== null),
+    changed(now) {
+      for (const [id, at] of changedAt) if (now - at >= boldFor) changedAt.delete(id);
+      return new Set(changedAt.keys());
+    },
+  };
+}
+
+async function textOf(client: Client, state: State, glass: Glass): Promise<readonly string[]> {
+  if (state.screen === 'keys' || state.selected === null) return keyLines(glass.columns);
+  try {
+    const view = await client.show(state.selected);
+    return state.screen === 'why' ? whyLines(view.why, glass.columns, glass.now) : showLines(view, glass);
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    return [error.message];
+  }
+}
+
+/** The log of that job until it has ended or a key goes back; answers what the key asked for. */
+async function lookIntoLogs(
+  cli: Cli,
+  client: Client,
+  id: string,
+  keyboard: Keyboard,
+  signal: AbortSignal,
+): Promise<'interrupt' | null> {
+  const back = new AbortController();
+  let wish: 'interrupt' | null = null;
+  const release = keyboard.divert((key) => {
+    if (key === 'interrupt') wish = 'interrupt';
+    if (key === 'interrupt' || key === 'q' || key === 'escape' || key === 'leave') back.abort();
+  });
+  const leave = AbortSignal.any([signal, back.signal]);
+  const rules = {
+    form: 'terminal',
+    numbered: true,
+    fold: true,
+    colour: cli.screen.colour,
+    grep: undefined,
+    tail: logTail,
+    follow: true,
+  } as const;
+  try {
+    const ways = ['q goes back to the list', 'q goes back'] as const;
+    const end = await followLog(cli, client, id, { query: {}, rules, leave, ways });
+    if (end.kind === 'settled') cli.note('-- q goes back to the list');
+    while (end.kind === 'settled' && !leave.aborted) await pause(lookEvery, leave);
+  } catch (error) {
+    if (!isGone(error)) throw error;
+  } finally {
+    release();
+  }
+  return wish;
+}
+
+// ------------------------------------------------------------------------------------------ the keyboard
+
+interface Keyboard {
+  /** Keys that were pressed since the last call. */
+  take(): readonly string[];
+  /** Resolves when a key was pressed. */
+  pressed(): Promise<void>;
+  /** Keys go elsewhere until the returned function is called. */
+  divert(to: (key: string) => void): () => void;
+  close(): void;
+}
+
+function listen({ io }: Cli): Keyboard {
+  let waiting: string[] = [];
+  let tell: (() => void) | undefined;
+  let elsewhere: ((key: string) => void) | undefined;
+  const close = io.stdin.keys((typed) => {
+    for (const key of keysOf(typed)) {
+      if (elsewhere === undefined) waiting.push(key);
+      else elsewhere(key);
+    }
+    tell?.();
+  });
+  return {
+    take() {
+      const taken = waiting;
+      waiting = [];
+      return taken;
+    },
+    pressed: () =>
+      new Promise((resolve) => {
+        if (waiting.length > 0) resolve();
+        else tell = resolve;
+      }),
+    divert(to) {
+      elsewhere = to;
+      return () => {
+        elsewhere = undefined;
+      };
+    },
+    close,
+  };
+}
+
+/** Waits a quarter of a second, or until a key is pressed or the user has left. */
+async function nextKeys(keyboard: Keyboard | undefined, signal: AbortSignal): Promise<readonly string[]> {
+  const enough = new AbortController();
+  const rest = pause(lookEvery, AbortSignal.any([signal, enough.signal]));
+  await (keyboard === undefined ? rest : Promise.race([rest, keyboard.pressed()]));
+  enough.abort();
+  return keyboard?.take() ?? [];
+}
+
+// ------------------------------------------------------------------------------------------ elsewhere
+
+async function watchRows(cli: Cli, client: Client, query: ListQuery, signal: AbortSignal): Promise<number> {
+  const { io, screen } = cli;
+  const known = new Map<string, string>();
+  let changes = -1;
+  while (!signal.aborted && !io.stdout.closed) {
+    const seen = await client.changes();
+    if (seen !== changes) {
+      changes = seen;
+      const { rows } = await client.list(query);
+      const changed = rows.filter((row) => known.get(row.id) !== factsOf(row));
+      // The heading stands above the first rows, and once.
+      const from = known.size === 0 ? 0 : 1;
+      for (const row of changed) known.set(row.id, factsOf(row));
+      const lines = cli.json
+        ? changed.map((row) => JSON.stringify(rowJson(row)))
+        : listLines(changed, { columns: null, ink: screen.out, unicode: screen.unicode, now: io.now() }).slice(from);
+      io.stdout.write(lines.map((line) => `${line}\n`).join(''));
+      await io.stdout.flush();
+    }
+    await pause(lookEvery, signal);
+  }
+  return signal.aborted ? exitCode.interrupted : exitCode.ok;
+}
+
+/** What makes a row another one: everything but the phrase that holds an age. */
+function factsOf(row: JobRow): string {
+  return JSON.stringify({ ...row, reason: '' });
+}
