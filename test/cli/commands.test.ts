@@ -445,6 +445,7 @@ suite('create', () => {
 test('a happening in the built-in cloud passes through with its target and its own options', async () => {
   const acts: unknown[] = [];
   const emulator = {
+    start: async () => ({ started: false, url: '' }),
     act: async (...act: unknown[]) => {
       acts.push(act);
       return 'node vit-000001-1 is PREEMPTED';
@@ -572,7 +573,10 @@ suite('emulator', () => {
     raw: { nodes: [{ name: 'n' }] },
   };
   const at = { running: true, url: 'http://127.0.0.1:4', pid: 7 };
-  const emulator = (parts: Partial<EmulatorService>) => ({ emulator: async () => parts as EmulatorService });
+  const running = { start: async () => ({ started: false, url: 'http://127.0.0.1:1' }) };
+  const emulator = (parts: Partial<EmulatorService>) => ({
+    emulator: async () => ({ ...running, ...parts }) as EmulatorService,
+  });
 
   test('status is a row for each TPU and a line for each condition; --json is what the cloud itself tells', async () => {
     const services = emulator({ status: async () => ({ ...at, cloud }) });
@@ -623,6 +627,41 @@ suite('emulator', () => {
       assert.equal(out, `preempt ${acted}\n`);
     });
   }
+
+  for (const [what, job, said] of [
+    [
+      'waits for its next TPU',
+      view({
+        id: '000007',
+        phase: 'recovering',
+        allocations: [allocation(1, now - minute, now), { ...allocation(2, now, null), ready: null }],
+      }),
+      'jobman: Job 000007 (vit-l16-3e4) holds no TPU now: it is recovering and waits for a new v5litepod-16. More: jobman why 7\n',
+    ],
+    [
+      'has ended',
+      view({ id: '000007', phase: 'succeeded', allocations: [allocation(1, now - minute, now)] }),
+      'jobman: Job 000007 (vit-l16-3e4) holds no TPU now: it has ended (succeeded). More: jobman show 7\n',
+    ],
+    [
+      'runs on this machine',
+      view({ id: '000007', backend: 'local' }),
+      'jobman: Job 000007 (vit-l16-3e4) runs on this machine and has no TPU.\n',
+    ],
+  ] as const) {
+    test(`a happening on a job that ${what} says so, and not that there is no such node`, async () => {
+      const { code, err } = await jobman(['emulator', 'preempt', '7'], { jobs: [job], services: knowsIds });
+      assert.equal(code, 4);
+      assert.equal(err, said);
+    });
+  }
+
+  test('what the cloud refuses for a TPU that a job holds is told in its own words', async () => {
+    const jobs = [view({ id: '000007', allocations: [allocation(1, now - minute, null)] })];
+    const { code, err } = await jobman(['emulator', 'preempt', '7'], { jobs, services: knowsIds });
+    assert.equal(code, 3);
+    assert.equal(err, 'jobman: There is no node "000007".\n');
+  });
 
   test('a happening on what neither the cloud nor the list knows is refused in the words of the cloud', async () => {
     const { code, err } = await jobman(['emulator', 'preempt', 'nobody'], { jobs: [view()], services: knowsIds });

@@ -1,9 +1,10 @@
 // emulator preempt, stockout, …: what may happen in the built-in cloud. Its verbs and their options are its own; here
 // they are only taken apart.
 
-import type { Client } from '../../app/client.ts';
+import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
+import { isSettled } from '../settled.ts';
 
 export async function act(cli: Cli, _flags: object, ...args: readonly string[]): Promise<number> {
   const json = cli.json || args.includes('--json');
@@ -27,17 +28,42 @@ async function actOn(
   try {
     return await act(target);
   } catch (error) {
-    if (target === undefined || !isNotFound(error)) throw error;
+    if (target === undefined || !isAboutTarget(error)) throw error;
     const [, name = target, worker = ''] = /^(.+?)(\/\d+)?$/.exec(target) ?? [];
-    const id = await idOf(await cli.services.client(), name);
-    if (id === undefined) throw error;
-    return act(`${id}${worker}`);
+    const job = await jobOf(await cli.services.client(), name);
+    if (job === undefined) throw error;
+    const byId = `${job.id}${worker}`;
+    // By its name the cloud does not know it; by its id it has been asked already.
+    const said = target === byId ? error : await act(byId).catch((again: unknown) => again);
+    if (typeof said === 'string') return said;
+    // Between two TPUs the cloud can only say that it knows none of that job, which reads as if there were no such job.
+    throw isAboutTarget(said) && !holdsTpu(job) ? holdsNone(job) : said;
   }
 }
 
-async function idOf(client: Client, name: string): Promise<string | undefined> {
+function holdsTpu({ allocations }: JobView): boolean {
+  return allocations.some(({ ready, released, gone }) => ready !== null && released === null && gone === null);
+}
+
+function holdsNone(job: JobView): JobmanError {
+  const it = `Job ${job.id} (${job.name})`;
+  const number = Number(job.id);
+  if (job.backend === 'local') return new JobmanError(`${it} runs on this machine and has no TPU.`, exitCode.conflict);
+  const which = job.allocations.length > 1 ? 'a new' : 'its';
+  const why = isSettled(job)
+    ? `it has ended (${job.phase}). More: jobman show ${number}`
+    : `it is ${job.phase} and waits for ${which} ${job.accelerator}. More: jobman why ${number}`;
+  return new JobmanError(`${it} holds no TPU now: ${why}`, exitCode.conflict);
+}
+
+/** What the cloud says of a target that it does not know, or that is gone: its name may still be that of a job. */
+function isAboutTarget(error: unknown): boolean {
+  return isNotFound(error) || (error instanceof JobmanError && error.code === exitCode.conflict);
+}
+
+async function jobOf(client: Client, name: string): Promise<JobView | undefined> {
   try {
-    return (await client.show(name)).id;
+    return await client.show(name);
   } catch (error) {
     // A name that several jobs have is worth saying; one that none has was a node's or a zone's, mistyped.
     if (isNotFound(error)) return undefined;
