@@ -123,12 +123,13 @@ export const table: readonly Entry[] = [
       'A job is settled once it has succeeded, failed, been stopped or been cancelled: nothing more happens to it until\n' +
       `somebody says so. --phase takes one of ${listed(phases.slice(0, 6))},\n` +
       `${listed(phases.slice(6))}.\n` +
-      'A narrow terminal loses columns in this order: HOST0 IP, USER (if all are of one), ZONE, AGE, ACCELERATOR.',
+      'A narrow terminal loses columns in this order: HOST0 IP, USER (if all are of one), ZONE, AGE, ACCELERATOR.\n' +
+      'With --watch keys lead to one job and back: j and k choose it, Enter shows it, w says why, l follows its log, ? helps.',
     examples: [
       ['jobman list', 'what there is'],
       ['jobman list --phase failed --phase recovering --name "vit-*"', 'some of it'],
       ['jobman list --all --json | jq -r .id', 'for programs: one object a line'],
-      ['jobman list --watch', 'redrawn when something changes; Ctrl-C leaves'],
+      ['jobman list --watch', 'redrawn when something changes; q leaves'],
     ],
     flags: {
       user: word('Jobs of this user', 'user'),
@@ -225,6 +226,8 @@ export const table: readonly Entry[] = [
     section: 'Look',
     brief: 'Wait until jobs have ended; the exit code is their verdict',
     usage: '<job>... [--timeout 2h]',
+    about:
+      'On a terminal it shows what is waited for; elsewhere each change is a line on standard error. -q is silent.',
     examples: [
       ['jobman wait 42 && jobman create next.yaml', 'the next job once this one has succeeded'],
       ['jobman wait 42 43 --timeout 8h', 'at most eight hours for both'],

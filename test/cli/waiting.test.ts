@@ -25,6 +25,7 @@ const attempt: AttemptView = {
   allocation: 1,
   workers: [0, 1, 2, 3],
   created: now,
+  notBefore: now,
   started: null,
   ending: null,
   ended: null,
@@ -161,7 +162,7 @@ suite('wait on a terminal', () => {
     const other = view({ id: '000043', name: 'bert' });
     const waited = waitFor(['wait', '42', '43', '--color=never'], { terminal, jobs: [queued, other] });
     await waited.at(now, /2 jobs to wait for\. Ctrl-C leaves, they go on; back: jobman wait 42 43/);
-    assert.match(waited.err(), / 000043 ▸ running 2h05m: 2h05m, 2 preemptions\n/);
+    assert.match(waited.err(), / 000043 ▸ running 2h05m: 2 preemptions\n/);
     waited.set([queued, view({ ...other, phase: 'failed', status: 'failed' })]);
     await waited.at(now, /1 job to wait for/);
     assert.match(waited.out(), /^000043 bert failed/);

@@ -275,6 +275,7 @@ suite('a picture of the list', () => {
 
 test('what was typed is taken apart into keys', () => {
   assert.deepEqual(keysOf('jk\u001b[A\u001bOB\r\u001b'), ['j', 'k', 'up', 'down', 'enter', 'escape']);
+  assert.deepEqual(keysOf(''), ['resumed']);
   assert.deepEqual(keysOf('\u001b[1;5Cq\u0003'), ['q', 'interrupt'], 'An unknown key types nothing.');
 });
 

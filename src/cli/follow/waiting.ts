@@ -115,8 +115,10 @@ export function waitingLines(views: readonly JobView[], now: Instant, layout: La
   const shown = open.length <= room ? open : open.slice(0, room - 1);
   const lines = shown.map((view) => {
     const head = ` ${view.id} ${glyph(layout, view.phase)} ${inertWord(view.status)} ${lengthText(now - view.since)}`;
-    const running = view.phase === 'running' ? view.progress : null;
-    return cutEnd(`${head}: ${inertWord(running ?? view.reason)}`, columns);
+    // The reason of one that runs begins with its age, which stands there already.
+    const fact =
+      view.phase === 'running' ? (view.progress ?? view.reason.replace(/^[\ddhms]+(, |$)/, '')) : view.reason;
+    return cutEnd(fact === '' ? head : `${head}: ${inertWord(fact)}`, columns);
   });
   const more = open.length > shown.length ? [` ${open.length - shown.length} more`] : [];
   const ways = [

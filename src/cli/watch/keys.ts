@@ -21,15 +21,19 @@ const named: readonly (readonly [sequence: string, key: Key])[] = [
   ['\u0004', 'leave'],
 ];
 
+const escape = '\u001b';
+
 /** In the order in which they were pressed. A sequence that is not known is passed over as a whole. */
 export function keysOf(typed: string): readonly Key[] {
+  // So the terminal tells that the program rested and was brought back (Input.keys).
+  if (typed === '') return ['resumed'];
   const keys: Key[] = [];
   for (let at = 0; at < typed.length;) {
     const rest = typed.slice(at);
     const found = named.find(([sequence]) => rest.startsWith(sequence));
-    const unknown = /^\u001b(?:\[[0-9;?]*[ -/]*[@-~]|O.)/.exec(rest)?.[0];
+    const unknown = rest.startsWith(escape) ? /^.(?:\[[0-9;?]*[ -/]*[@-~]|O.)/.exec(rest)?.[0] : undefined;
     if (found !== undefined) keys.push(found[1]);
-    else if (unknown === undefined) keys.push(rest[0] === '\u001b' ? 'escape' : (rest[0] ?? ''));
+    else if (unknown === undefined) keys.push(rest[0] === escape ? 'escape' : (rest[0] ?? ''));
     at += (found?.[0] ?? unknown ?? ' ').length;
   }
   return keys;

@@ -92,6 +92,8 @@ async function watchTable(cli: Cli, client: Client, query: ListQuery, signal: Ab
 
   /** True when the user wants to leave. */
   const answer = async (key: string): Promise<'leave' | 'interrupt' | null> => {
+    // The shell has written below the block meanwhile.
+    if (key === 'resumed') painter.leave();
     const { columns, rows } = io.stdout.size();
     const page = state.screen === 'list' ? jobsOnScreen(rows, columns) : Math.max(1, rows - 3);
     const { state: next, wish } = press(state, key, record.jobs.rows, page);
