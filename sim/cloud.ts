@@ -11,6 +11,9 @@ import type { Weather } from './weather.ts';
 import { findMachine, makeMachine, newMachine, releaseMachine } from './world.ts';
 import type { Machine, MachineState, World } from './world.ts';
 
+/** Where everything of the pretend cloud is; see `drawCapacity` in jobs.ts. */
+const place = 'projects/pretend/locations/pretend-a/nodes/';
+
 /** What the storm is doing right now; the driver changes it. */
 export interface Sky {
   weather: Weather;
@@ -149,14 +152,14 @@ export function createCloud(parts: PortParts): CapacityPort {
       const strays = world.machines.flatMap((machine): Stray[] => {
         const { labels } = machine;
         if (machine.state === 'gone' || labels?.installation !== parts.installation) return [];
-        return [{ backend: 'tpu', resource: machine.name, ...labels, state: machine.state }];
+        return [{ backend: 'tpu', resource: `${place}${machine.name}`, ...labels, state: machine.state }];
       });
       return known(strays, clock.now());
     },
     async releaseStray(stray) {
       watcher.strayReleased(stray);
       return send(() => {
-        const machine = findMachine(world, stray.resource);
+        const machine = findMachine(world, stray.resource.slice(place.length));
         const labels = machine?.labels;
         if (machine === undefined || labels === null || labels === undefined) return;
         if (labels.job !== stray.job || labels.allocation !== stray.allocation) return;

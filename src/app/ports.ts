@@ -145,6 +145,11 @@ export interface Store {
   ): Promise<{ readonly taken: boolean; readonly lease: LeaseState }>;
   dropLease(holder: string): Promise<void>;
   lease(): Promise<LeaseState | undefined>;
+  /**
+   * What the sweep goes by: of every place where an allocation's absence was not confirmed, or was within `sweptFor`, one
+   * job, its spec an outline; and when the last of all allocations was seen gone, as far as that lies in the past.
+   */
+  sweepable(now: Instant): Promise<{ readonly jobs: readonly Job[]; readonly goneAt: Instant | null }>;
   /** A stray that a forced delete left behind on purpose, or that a sweep found. */
   recordStray(stray: Stray): Promise<void>;
   strays(): Promise<readonly Stray[]>;
@@ -183,8 +188,6 @@ export interface CapacityPort {
   request(ref: AllocationRef): Promise<OutcomeResult>;
   /** Lets it go. Safe to repeat: what is not there is `done`. Never touches what is not labelled ours with this ordinal. */
   release(ref: AllocationRef): Promise<OutcomeResult>;
-  /** Names the place that an allocation is in, as one sweep asks it. Absent: all of this source is one place. */
-  placeOf?(ref: AllocationRef): string;
   /**
    * Lists all that carries the installation's label in the place of these; all of them are of one. `unknown` when it could
    * not be asked. Starts nothing: a place that does not run now is one that could not be asked.

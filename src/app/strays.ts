@@ -4,8 +4,9 @@
 import type { Job } from '../core/job.ts';
 import { heldAllocations } from '../core/job.ts';
 import type { Fact, OutcomeResult } from '../core/observation.ts';
-import type { JobSpec, TpuSpec } from '../core/spec.ts';
+import type { JobSpec } from '../core/spec.ts';
 import { sentencePart } from './history.ts';
+import { placeOf } from './places.ts';
 import type { AllocationRef, CapacityPort, Store, Stray } from './ports.ts';
 
 /** A stray, and what is seen of it now. */
@@ -35,17 +36,12 @@ export function straysOf(job: Job): readonly Stray[] {
   const collection = capacity.mode === 'queued-resources' ? 'queuedResources' : 'nodes';
   return heldAllocations(job).map((allocation) => ({
     backend: capacity.kind,
-    resource: `${placeIn(capacity)}${collection}/${allocation.name}`,
+    resource: `${placeOf(capacity) ?? ''}${collection}/${allocation.name}`,
     installation: job.installation,
     job: job.id,
     allocation: allocation.ordinal,
     state: allocation.seen?.detail ?? 'unknown',
   }));
-}
-
-/** What the name of everything in the place of such a job begins with. */
-function placeIn({ project, zone }: TpuSpec): string {
-  return `projects/${project}/locations/${zone}/`;
 }
 
 /** Over the record and the backends that its strays are in. `end` lets go of what they hold. */
@@ -100,8 +96,8 @@ function neighbourIn(jobs: readonly Job[], stray: Stray): Neighbour | undefined 
   for (const job of jobs) {
     const { capacity } = job.spec;
     const [allocation] = job.allocations;
-    if (capacity.kind !== 'tpu' || allocation === undefined || job.installation !== stray.installation) continue;
-    const place = placeIn(capacity);
+    const place = placeOf(capacity);
+    if (place === null || allocation === undefined || job.installation !== stray.installation) continue;
     if (stray.resource.startsWith(place)) return { ref: { job, allocation }, place };
   }
   return undefined;

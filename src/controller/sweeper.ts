@@ -4,6 +4,7 @@
 // installation may have been copied from ours, so a person decides.
 
 import type { AllocationRef, Backend, CapacityPort, Clock, Store, Stray } from '../app/ports.ts';
+import { placeOf } from '../app/places.ts';
 import { mayExist } from '../core/job.ts';
 import type { Job } from '../core/job.ts';
 import { planted } from '../core/plant.ts';
@@ -51,7 +52,9 @@ export function claimOf(job: Job | undefined, ordinal: number): Claim {
 /** What one question asks about. */
 interface Place {
   readonly capacity: CapacityPort;
-  readonly refs: AllocationRef[];
+  /** What the names of all that is there begin with. */
+  readonly name: string;
+  readonly ref: AllocationRef;
 }
 
 export function createSweeper(options: {
@@ -66,39 +69,46 @@ export function createSweeper(options: {
   /** Until when something may come back; told by the record, so that a controller which has just begun knows it too. */
   let owedUntil: Instant = 0;
 
-  /** Everywhere that a job of ours has asked for something: each place once, with those that are there. */
+  /** Resources of recorded strays that the last sweep of their place has missed, and when that was. */
+  const missed = new Map<string, Instant>();
+
+  /** Everywhere that something of ours may be, or has been of late: each place once. */
   async function places(began: Instant): Promise<readonly Place[]> {
-    const found = new Map<CapacityPort, Map<string, Place>>();
-    const page = await store.list({ settledMost: 200, withRemoved: true });
-    for (const job of page.jobs) {
-      for (const { ownership, requestedAt, releasedAt, goneAt } of job.allocations) {
-        if (ownership === 'standing' || requestedAt === null) continue;
-        // What lies ahead was written by a clock that has been set back since, and says nothing about how long ago it was.
-        const letGoAt = Math.max(releasedAt ?? 0, goneAt ?? 0);
-        if (letGoAt <= began) owedUntil = Math.max(owedUntil, letGoAt + lateness);
-      }
+    const { jobs, goneAt } = await store.sweepable(began);
+    if (goneAt !== null) owedUntil = Math.max(owedUntil, goneAt + lateness);
+    return jobs.flatMap((job): readonly Place[] => {
+      const name = placeOf(job.spec.capacity);
       const allocation = job.allocations.find((one) => one.ownership === 'owned' && one.requestedAt !== null);
-      if (allocation === undefined) continue;
-      const { capacity } = options.backendOf(job.spec);
-      const ref = { job, allocation };
-      const name = capacity.placeOf?.(ref) ?? '';
-      const byName = found.get(capacity) ?? new Map<string, Place>();
-      const place = byName.get(name) ?? { capacity, refs: [] };
-      place.refs.push(ref);
-      found.set(capacity, byName.set(name, place));
-    }
-    return [...found.values()].flatMap((byName) => [...byName.values()]);
+      if (name === null || allocation === undefined) return [];
+      return [{ capacity: options.backendOf(job.spec).capacity, name, ref: { job, allocation } }];
+    });
   }
 
-  /** What is there; nothing where nobody could say. */
-  async function ask({ capacity, refs }: Place): Promise<readonly Stray[]> {
+  /** What is there; undefined where nobody could say. */
+  async function ask({ capacity, ref }: Place): Promise<readonly Stray[] | undefined> {
     try {
-      const found = await capacity.sweep(refs);
-      return found.kind === 'known' ? found.value : [];
+      const found = await capacity.sweep([ref]);
+      return found.kind === 'known' ? found.value : undefined;
     } catch (error) {
       // A port that throws has seen nothing.
       options.say(`a place could not be swept and is asked again later: ${textOf(error)}`);
-      return [];
+      return undefined;
+    }
+  }
+
+  /** What was noted as a stray there and two sweeps have missed is gone: nobody need see to it any more. */
+  async function forgetGone({ capacity, name }: Place, found: readonly Stray[], now: Instant): Promise<void> {
+    for (const stray of await store.strays()) {
+      if (stray.backend !== capacity.backend || !stray.resource.startsWith(name)) continue;
+      const isThere = found.some(({ job, allocation }) => job === stray.job && allocation === stray.allocation);
+      const missedAt = missed.get(stray.resource);
+      if (isThere) missed.delete(stray.resource);
+      else if (missedAt === undefined || now < missedAt) missed.set(stray.resource, now);
+      else if (now >= missedAt + afterRelease) {
+        await store.forgetStray(stray);
+        missed.delete(stray.resource);
+        options.say(`${stray.resource}, which was noted as a stray, is gone`);
+      }
     }
   }
 
@@ -149,7 +159,10 @@ export function createSweeper(options: {
         // Side by side: a place that takes long to say nothing holds up no other.
         await Promise.all(
           (await places(began)).map(async (place) => {
-            for (const stray of await ask(place)) await settle(place.capacity, stray);
+            const found = await ask(place);
+            if (found === undefined) return;
+            for (const stray of found) await settle(place.capacity, stray);
+            await forgetGone(place, found, began);
           }),
         );
       } catch (error) {

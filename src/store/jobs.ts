@@ -11,7 +11,7 @@ import { newJob } from '../core/create.ts';
 import { next } from './counters.ts';
 import { readLease } from './lease.ts';
 import { deleteOutcomes } from './outcomes.ts';
-import { idOf, jobOf, lifeColumns, numberOf } from './rows.ts';
+import { idOf, jobOf, lifeColumns, numberOf, sweptFor } from './rows.ts';
 
 /**
  * Gives the job its number and writes it with the first line of its history. A number that `isTaken` is passed over: it
@@ -83,12 +83,13 @@ export async function commitJob(db: Database, commit: Commit): Promise<CommitRes
   }
   if (stands.revision !== commit.revision) return 'stale';
 
-  const { settled_at, removed, life, shown_version, shown } = lifeColumns(job);
+  const { settled_at, removed, life, shown_version, shown, place, sweep_until } = lifeColumns(job);
   await sql`
     update job
     set revision = ${commit.revision + 1}, events = ${stands.events + commit.events.length},
         settled_at = ${settled_at}, removed = ${removed}, wake_at = ${commit.wakeAt},
-        life = ${life}, shown_version = ${shown_version}, shown = ${shown}
+        life = ${life}, shown_version = ${shown_version}, shown = ${shown},
+        place = ${place}, sweep_until = ${sweep_until}
     where number = ${number}`.execute(db);
   await addEvents(db, number, stands.events, commit.events);
   await deleteOutcomes(db, number, commit.folded);
@@ -205,6 +206,21 @@ export async function readWakeOf(db: Database, id: string): Promise<number | nul
   const { rows } = await sql<{ at: number | null }>`
     select wake_at as at from job where number = ${numberOf(id) ?? null}`.execute(db);
   return rows[0]?.at ?? null;
+}
+
+/** See `Store.sweepable`. */
+export async function readSweepable(
+  db: Database,
+  now: number,
+): Promise<{ readonly jobs: readonly Job[]; readonly goneAt: number | null }> {
+  const { rows } = await sql<{ life: string; outline: string }>`
+    select life, outline from job
+    where number in (select max(number) from job where sweep_until >= ${now} group by place)
+    order by number`.execute(db);
+  const { rows: last } = await sql<{ until: number | null }>`
+    select max(sweep_until) as until from job where sweep_until <= ${now + sweptFor}`.execute(db);
+  const until = last[0]?.until ?? null;
+  return { jobs: rows.map((row) => jobOf(row.life, row.outline)), goneAt: until === null ? null : until - sweptFor };
 }
 
 /** How far back `readAlike` goes at most: a record of a hundred thousand jobs is not read through for one line of a screen. */

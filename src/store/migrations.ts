@@ -1,6 +1,7 @@
 // Migrations: how the tables came to be, one step after the other. A step that has been released is never edited: records
 // in the world have run it as it was. Only words that SQLite and PostgreSQL both know.
 
+import { jobOf, sweepColumns } from './rows.ts';
 import { sql, type Database } from './sql.ts';
 
 /** In order; the number at the front of a name is the version of the record. */
@@ -96,5 +97,19 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
         state text not null,
         primary key (backend, resource)
       )`.execute(db);
+  },
+
+  /** What the sweep goes by: it must not depend on how many jobs have settled since. */
+  async '0002_sweep'(db) {
+    await sql`alter table job add column place text`.execute(db);
+    await sql`alter table job add column sweep_until bigint`.execute(db);
+    await sql`create index job_sweep on job (sweep_until, place, number) where sweep_until is not null`.execute(db);
+    const { rows } = await sql<{ number: number; life: string; outline: string }>`
+      select number, life, outline from job`.execute(db);
+    for (const { number, life, outline } of rows) {
+      const { place, sweep_until } = sweepColumns(jobOf(life, outline));
+      if (place === null) continue;
+      await sql`update job set place = ${place}, sweep_until = ${sweep_until} where number = ${number}`.execute(db);
+    }
   },
 };

@@ -22,6 +22,7 @@ import {
   readManifest,
   readAlike,
   readNextWake,
+  readSweepable,
   readWakeOf,
 } from './jobs.ts';
 import { dropLease, readLease, takeLease } from './lease.ts';
@@ -130,6 +131,7 @@ export function openStore({ file, readOnly = false, installation, isTaken = () =
       write((db) => takeLease(db, { holder, version, now, ttl, certain })),
     dropLease: (holder) => write((db) => dropLease(db, holder)),
     lease: () => read(readLease),
+    sweepable: (now) => read((db) => readSweepable(db, now)),
     recordStray: (stray) => write((db) => writeStray(db, stray)),
     strays: () => read(readStrays),
     forgetStray: (stray) => write((db) => deleteStray(db, stray)),

@@ -6,6 +6,8 @@ import type { AllocationRef, Backend, CapacityPort, Store, Stray } from '../../s
 import { createSweeper } from '../../src/controller/sweeper.ts';
 import type { Job } from '../../src/core/job.ts';
 import { known, unknown } from '../../src/core/observation.ts';
+import { hour, minute } from '../../src/core/time.ts';
+import type { Instant } from '../../src/core/time.ts';
 import { openStore } from '../../src/store/store.ts';
 import { aJob, living, noon, ready, tpuSpec } from '../app/sample-life.ts';
 
@@ -35,7 +37,6 @@ function createCloud(): Cloud {
     request: none,
     release: none,
     pricePerHour: none,
-    placeOf: zoneOf,
     async sweep(refs) {
       const zones = [...new Set(refs.map(zoneOf))];
       asked.push(zones);
@@ -55,11 +56,11 @@ function createCloud(): Cloud {
 }
 
 /** A job in that zone that has ended, and whose only allocation was seen gone. */
-async function endedJob(store: Store, zone: string): Promise<Job> {
+async function endedJob(store: Store, zone: string, goneAt: Instant | null = noon): Promise<Job> {
   const base = tpuSpec();
   const spec = base.capacity.kind === 'tpu' ? { ...base, capacity: { ...base.capacity, zone } } : base;
   const { job, revision } = await store.insert({ owner: 'ada', spec, manifest: '', at: noon });
-  const lived = living({ ...aJob(spec), id: job.id, installation: job.installation }, [{ ...ready, goneAt: noon }], []);
+  const lived = living({ ...aJob(spec), id: job.id, installation: job.installation }, [{ ...ready, goneAt }], []);
   const over: Job = { ...lived, settled: { at: noon, verdict: 'succeeded', reason: 'succeeded' } };
   await store.commit({ job: over, revision, events: [], folded: [], wakeAt: null, epoch: null });
   return over;
@@ -76,14 +77,15 @@ async function open(t: TestContext) {
   const cloud = createCloud();
   const backend: Backend = { capacity: cloud.capacity, machines: {} as Backend['machines'] };
   const said: string[] = [];
+  const clock = { now: noon };
   const sweeper = createSweeper({
     store,
     backendOf: () => backend,
-    clock: { now: () => noon, at: () => () => undefined },
+    clock: { now: () => clock.now, at: () => () => undefined },
     mayAct: () => true,
     say: (line) => void said.push(line),
   });
-  return { store, cloud, sweeper, said };
+  return { store, cloud, sweeper, said, clock };
 }
 
 test('a zone that cannot be asked, or whose answer is beyond us, hides nothing in the others', async (t) => {
@@ -111,3 +113,38 @@ test('all jobs of one place are one question', async (t) => {
   await sweeper.sweep();
   assert.deepEqual(cloud.asked.flat().toSorted(), ['good-a', 'good-b']);
 });
+
+test('a zone is swept for a week after its last job, however many others have settled, and for ever where one was not seen gone', async (t) => {
+  const { store, cloud, sweeper, clock } = await open(t);
+  await endedJob(store, 'unsure-a', null);
+  await endedJob(store, 'early-a');
+  for (let count = 0; count < 250; count += 1) await endedJob(store, 'busy-a');
+  await sweeper.sweep();
+  assert.deepEqual(cloud.asked.flat().toSorted(), ['busy-a', 'early-a', 'unsure-a']);
+  cloud.asked.length = 0;
+  clock.now = noon + 8 * 24 * hour;
+  await sweeper.sweep();
+  assert.deepEqual(cloud.asked.flat(), ['unsure-a']);
+});
+
+test('a stray that was noted is forgotten when two sweeps have missed it, and not where nobody could say', async (t) => {
+  const { store, cloud, sweeper, clock } = await open(t);
+  await endedJob(store, 'good-a');
+  await endedJob(store, 'dead-a');
+  const there = { ...late(await endedJob(store, 'good-a'), 'good-a'), job: '999999', resource: strayIn('good-a', 1) };
+  const gone = { ...there, job: '999998', resource: strayIn('good-a', 2) };
+  const unseen = { ...there, job: '999997', resource: strayIn('dead-a', 3) };
+  cloud.there.set(there.resource, there);
+  cloud.silent.add('dead-a');
+  for (const stray of [there, gone, unseen]) await store.recordStray(stray);
+  await sweeper.sweep();
+  assert.equal((await store.strays()).length, 3, 'one list may be partial');
+  clock.now += 5 * minute;
+  await sweeper.sweep();
+  const left = (await store.strays()).map(({ resource }) => resource);
+  assert.deepEqual(left.toSorted(), [there.resource, unseen.resource].toSorted());
+});
+
+function strayIn(zone: string, number: number): string {
+  return `projects/lab/locations/${zone}/nodes/somebody-${number}`;
+}

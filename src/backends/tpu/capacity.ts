@@ -6,7 +6,7 @@ import type { TpuSpec } from '../../core/spec.ts';
 import type { TpuApi } from './api.ts';
 import { lookAtAll } from './look.ts';
 import { failed } from './outcomes.ts';
-import { placeName, placeOf, tpuOf } from './places.ts';
+import { placeOf, tpuOf } from './places.ts';
 import { pricePerHour } from './prices.ts';
 import { releaseAllocation, releaseFound } from './release.ts';
 import { requestAllocation } from './request.ts';
@@ -40,7 +40,6 @@ export function createTpuCapacity(options: TpuCapacityOptions): CapacityPort {
       return requestAllocation(apiFor(placeOf(ref).project), ref, sshKeys);
     },
     release: (ref) => releaseAllocation(apiFor(placeOf(ref).project), ref),
-    placeOf: placeName,
     sweep: (refs) => sweepPlaces(refs, { clock: options.clock, apiFor: options.runningApiFor ?? apiFor }),
     releaseStray: (stray) => releaseFound(apiFor, stray),
     pricePerHour: ({ capacity }) => (capacity.kind === 'tpu' ? pricePerHour(capacity) : null),

@@ -1,0 +1,33 @@
+// A record that an earlier version wrote is brought up to date by whoever opens it.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { test } from 'node:test';
+import { openStore } from '../../src/store/store.ts';
+import { aJob, living, noon, ready, tpuSpec } from '../app/sample-life.ts';
+
+test('the second version knows of the places of all jobs that the first one wrote down', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'jobman-migrations-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'state.db');
+  const spec = tpuSpec();
+  const first = openStore({ file });
+  const { job, revision } = await first.insert({ owner: 'ada', spec, manifest: '', at: noon });
+  const lived = living({ ...aJob(spec), id: job.id, installation: job.installation }, [ready], []);
+  await first.commit({ job: lived, revision, events: [], folded: [], wakeAt: null, epoch: null });
+  await first.insert({ owner: 'ada', spec, manifest: '', at: noon });
+  await first.close();
+
+  const db = new DatabaseSync(file);
+  db.exec(`drop index job_sweep; alter table job drop column place; alter table job drop column sweep_until;
+           delete from migration where name = '0002_sweep'`);
+  db.close();
+
+  const again = openStore({ file });
+  t.after(() => again.close());
+  const { jobs, goneAt } = await again.sweepable(noon);
+  assert.deepEqual([jobs.map(({ id }) => id), goneAt], [[job.id], null]);
+});
