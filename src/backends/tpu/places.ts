@@ -18,7 +18,7 @@ export function placeOf(ref: AllocationRef): Place {
 }
 
 /** The name of a place, different for any two. */
-export function placeName(ref: AllocationRef): string {
+function placeName(ref: AllocationRef): string {
   const { project, zone } = placeOf(ref);
   return `${project}/${zone}`;
 }
