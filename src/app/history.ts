@@ -58,7 +58,7 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
       return `rule ${ruleText(job, event)}`;
     case 'silent': {
       const who = event.worker === undefined ? `allocation ${event.allocation}` : workerText(event.worker);
-      return `${who} does not answer${inBrackets(event.detail)}`;
+      return `${who} does not answer${inBrackets(withoutWho(event.detail, who))}`;
     }
     case 'answering':
       return `allocation ${event.allocation} answers again`;
@@ -197,6 +197,11 @@ function placesText(workers: readonly (number | 'here')[]): string {
 /** A text of others as a part of our sentence: in one line and without its full stop. */
 export function sentencePart(text: string): string {
   return text.trim().replaceAll(/\s+/g, ' ').replace(/\.$/, '');
+}
+
+/** Words of a failed look without the name of who was looked at, where the sentence has it already. */
+export function withoutWho(words: string, who: string): string {
+  return words.startsWith(`${who}: `) ? words.slice(who.length + 2) : words;
 }
 
 /** For evidence, which has brackets of its own. */

@@ -26,7 +26,7 @@ import { exitText, mostlyMeans } from './cause.ts';
 import type { Why } from './client.ts';
 import { costOf } from './cost.ts';
 import { ageText, countText, lengthText, momentText, workerText } from './figures.ts';
-import { capacityText, endText, reasonWords, refusalWords, ruleText, sentencePart } from './history.ts';
+import { capacityText, endText, reasonWords, refusalWords, ruleText, sentencePart, withoutWho } from './history.ts';
 import { evidenceOf, lastInVain } from './outside.ts';
 import { usualText, type UsualWait } from './usual.ts';
 import {
@@ -104,11 +104,10 @@ function awaitsCapacity(job: Job): boolean {
   return ownership === 'owned' && readyAt === null;
 }
 
-/** Only a look can bring news; what runs well calls for itself. */
+/** Only a look can bring news. What runs well calls for itself, and an attempt that winds down is looked at every few seconds. */
 function awaitsLook(job: Job): boolean {
-  return (
-    awaitsCapacity(job) || leavingAllocations(job).length > 0 || (lastAllocation(job)?.silentSince ?? null) !== null
-  );
+  if ((lastAllocation(job)?.silentSince ?? null) !== null || awaitsCapacity(job)) return true;
+  return openAttempt(job) === undefined && leavingAllocations(job).length > 0;
 }
 
 function answer(job: Job, { events, turn }: Around, now: Instant): Answer {
@@ -155,8 +154,8 @@ function silenceOf(job: Job, events: readonly Event[]): Silence | null {
   const told = events.findLast((event) => event.kind === 'silent' && event.allocation === allocation.ordinal);
   // Both may be silent one after the other; the words of the one are not those of the other.
   const isOfSame = told?.kind === 'silent' && (told.worker === undefined) === isCloud;
-  const words = isOfSame ? sentencePart(told.detail) : '';
   const worker = isOfSame ? told.worker : undefined;
+  const words = isOfSame ? sentencePart(withoutWho(told.detail, worker === undefined ? '' : workerText(worker))) : '';
   return {
     since,
     who: isCloud ? 'the cloud' : worker === undefined ? 'a worker' : workerText(worker),

@@ -726,7 +726,7 @@ test('a silent worker is named, with what came instead of an answer', () => {
   ];
   const why = whyOf(job, noon + 31 * minute, { events });
   assert.equal(why.sentence, '000042 ran when it was last seen; worker 3 has not answered for 1m. Nothing is changed.');
-  assert.equal(why.because, 'no answer since 20 Nov 12:30:00 UTC: worker 3: connection timed out');
+  assert.equal(why.because, 'no answer since 20 Nov 12:30:00 UTC: connection timed out');
   assert.equal(why.nextAt, noon + 33 * minute);
 });
 
