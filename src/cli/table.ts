@@ -169,7 +169,7 @@ export const table: readonly Entry[] = [
     path: 'logs',
     section: 'Look',
     brief: 'What the workers print',
-    usage: '<job> [-f] [-w worker] [--step name] [--attempt n] [-n lines] [--grep pattern]',
+    usage: '<job> [-f] [-w worker] [--step name] [--attempt n] [-n lines] [--grep pattern] [--first-error]',
     about:
       "Each line has its worker's number in front, unless --worker names one. On a terminal equal lines of several workers\n" +
       'are shown once and long lines are cut. Control characters are made visible; --raw prints the bytes as they are.',
@@ -178,6 +178,7 @@ export const table: readonly Entry[] = [
       ['jobman logs 42 -w 3 -n 100', 'the last hundred lines of worker 3'],
       ['jobman logs 42 --step docker', 'what a setup step printed'],
       ['jobman logs 42 --step job', "the job's own log; `tpu` is what was asked of the cloud"],
+      ['jobman logs 42 --first-error', 'what went wrong before everything that followed from it'],
       ['jobman logs 42 --attempt 1 --grep "loss|nan"', 'lines of an earlier attempt'],
     ],
     flags: {
@@ -188,6 +189,7 @@ export const table: readonly Entry[] = [
       tail: value('The last lines of each worker', 'lines', parseCount),
       grep: value('Only lines in which this regular expression is found', 'pattern', parsePattern),
       noFold: mark('Print equal lines of several workers each'),
+      firstError: mark('Only the first error over all workers, with the lines around it'),
       raw: mark('Bytes as they are, without numbers in front'),
       jobName,
     },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
-import type { LogFile } from '../../src/app/client.ts';
+import type { AttemptView, LogFile } from '../../src/app/client.ts';
 import type { WorkerId } from '../../src/core/spec.ts';
 import { openWorld } from '../support/world.ts';
 import { jobman, view, type PretendOptions } from './support/pretend.ts';
@@ -176,6 +176,40 @@ suite('logs on a terminal', () => {
     assert.equal(await shown([], logFiles(t, '\u001b[32mgreen\n')), '[0] \u001b[32mgreen\u001b[0m\n');
     const plain = await printed([], logFiles(t, '\u001b[32mgreen\n'), { terminal, env: { NO_COLOR: '1' } });
     assert.equal(plain, '[0] green\n');
+  });
+});
+
+suite('logs --first-error', () => {
+  const traceback = 'Traceback (most recent call last):\n  File "main.py", line 3\nValueError: no\n';
+
+  test('prints the earliest by the times that the lines say, with the lines around it', async (t) => {
+    const logs = logFiles(
+      t,
+      '08:20:01 step 1\n08:20:09 step 2\nRuntimeError: a peer is gone\n',
+      `08:20:01 step 1\n08:20:05 step 2\n${traceback}after\n`,
+      'all is well\n',
+    );
+    const { code, out, err } = await jobman(['logs', '42', '--first-error'], { jobs: [view()], logs });
+    assert.equal(code, 0);
+    assert.equal(out, `08:20:01 step 1\n08:20:05 step 2\n${traceback}after\n`.replaceAll(/^(?=.)/gm, '[1] '));
+    assert.equal(err, '-- the first error: worker 1, line 3; later: worker 0, line 3\n');
+  });
+
+  test('without times begins with the worker that the job ended of', async (t) => {
+    const logs = logFiles(t, 'ERROR: late\n', `${'x\n'.repeat(50)}${traceback}${'y\n'.repeat(50)}`);
+    const attempts = [{ attempt: 1, evidence: { detail: 'exit 1', worker: 1 } }] as unknown as AttemptView[];
+    const { out, err } = await jobman(['logs', '42', '--first-error'], { jobs: [view({ attempts })], logs });
+    assert.equal(out.split('\n').length, 3 + 1 + 20 + 1);
+    assert.match(err, /worker 1, line 51; later: worker 0, line 1/);
+  });
+
+  test('says so when there is none, and chooses its lines itself', async (t) => {
+    const logs = logFiles(t, 'no error here\n0 errors\n');
+    const { code, out, err } = await jobman(['logs', '42', '--first-error'], { jobs: [view()], logs });
+    assert.equal(code, 3);
+    assert.equal(out, '');
+    assert.match(err, /No line of 1 log looks like an error\. 4 of 4 workers alive/);
+    assert.equal((await jobman(['logs', '42', '--first-error', '-f'], { jobs: [view()], logs })).code, 2);
   });
 });
 

@@ -2,12 +2,15 @@
 
 import type { Client, LogQuery } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { countText, workerText } from '../../app/figures.ts';
 import type { WorkerId } from '../../core/spec.ts';
 import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { followLog } from '../follow/log.ts';
 import { leaveOnSignal } from '../follow/loop.ts';
 import { isSettled } from '../settled.ts';
+import { firstErrors, type FoundError } from '../logs/first-error.ts';
+import { bodyText, frontText, jsonText } from '../logs/line.ts';
 import { createLogStream, type LogRules } from '../logs/stream.ts';
 
 export interface LogsFlags {
@@ -18,6 +21,7 @@ export interface LogsFlags {
   readonly tail: number | undefined;
   readonly grep: RegExp | undefined;
   readonly noFold: boolean | undefined;
+  readonly firstError: boolean | undefined;
   readonly raw: boolean | undefined;
   readonly jobName: string | undefined;
 }
@@ -26,6 +30,15 @@ export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: re
   const client = await cli.services.client();
   const refs = await refsOf(client, args, flags.jobName);
   const [ref] = refs;
+  if (flags.firstError === true) {
+    if (flags.follow === true || flags.raw === true || flags.grep !== undefined || flags.tail !== undefined) {
+      throw new JobmanError(
+        '--first-error chooses the lines itself; it goes with --worker, --step and --attempt.',
+        exitCode.usage,
+      );
+    }
+    return forEachRef(cli, refs, (one) => printFirstError(cli, client, one, flags));
+  }
   if (flags.follow !== true) {
     const code = await forEachRef(cli, refs, (one) => printLogs(cli, client, one, flags, refs.length > 1));
     await replaceKilled(cli, client);
@@ -59,6 +72,31 @@ async function printLogs(
     }
   } finally {
     await stream.close();
+  }
+  return exitCode.ok;
+}
+
+/** Resolves with 3 when no worker's log says that something is wrong. */
+async function printFirstError(cli: Cli, client: Client, ref: string, flags: LogsFlags): Promise<number> {
+  const files = await client.logs(ref, queryOf(flags));
+  const view = await client.show(ref);
+  const of = view.attempts.find(({ attempt }) => attempt === files[0]?.attempt);
+  const [first, ...others] = await firstErrors(files, of?.evidence?.worker);
+  if (first === undefined) {
+    cli.note(`No line of ${countText(files.length, 'log')} looks like an error. ${view.why.sentence}`);
+    return exitCode.notFound;
+  }
+  const rules = rulesOf(cli, flags);
+  const at = ({ worker, line }: FoundError) => `${worker === null ? '' : `${workerText(worker)}, `}line ${line}`;
+  const also = others.length === 0 ? '' : `; later: ${others.map(at).join('; ')}`;
+  cli.note(`-- the first error: ${at(first)}${also}`);
+  const workers = first.worker === null ? [] : [first.worker];
+  const front = rules.numbered ? frontText(workers, workers, rules) : '';
+  for (const piece of first.pieces) {
+    const from = { attempt: files[0]?.attempt ?? null, worker: first.worker };
+    cli.io.stdout.write(
+      rules.form === 'json' ? jsonText(from, piece) : front + bodyText({ ...piece, ends: true }, rules),
+    );
   }
   return exitCode.ok;
 }

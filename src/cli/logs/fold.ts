@@ -45,6 +45,11 @@ function range(parts: readonly string[]): string {
   return `${sorted[0] ?? ''}..${sorted.at(-1) ?? ''}`;
 }
 
+/** The time that a line begins with, as it stands there; null where there is none. */
+export function timeOf(text: string): string | null {
+  return leadingTime.exec(text)?.[0].replaceAll(/[[\]]/g, '').trim() ?? null;
+}
+
 function withoutTime(text: string): string {
   return text.replace(leadingTime, '');
 }
