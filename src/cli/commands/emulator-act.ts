@@ -10,6 +10,8 @@ export async function act(cli: Cli, _flags: object, ...args: readonly string[]):
   const json = cli.json || args.includes('--json');
   const { verb, target, options } = takeApart(args.filter((word) => word !== '--json'));
   const emulator = await cli.services.emulator();
+  const { started, url } = await emulator.start();
+  if (started) cli.note(`Started the built-in cloud at ${url}; its TPUs are pretended and cost nothing.`);
   const said = await actOn(cli, target, (meant) => emulator.act(verb, meant, options));
   if (json) cli.print(JSON.stringify({ verb, target: target ?? null, message: said }));
   else cli.tell(said);
