@@ -58,8 +58,10 @@ export interface Around {
 export function whyOf(job: Job, now: Instant, around: Around): Why {
   const told = silentAnswer(job, around, now) ?? answer(job, around, now);
   const { usual = null, nextLook = null, log = [] } = around;
-  // What is to happen at a moment of its own needs no look before it.
-  const isLookAwaited = awaitsLook(job) && nextLook !== null && (told.nextAt === null || nextLook < told.nextAt);
+  // What is to happen at a moment of its own needs no look before it. A moment that is past tells nothing: the controller
+  // writes down its next look with a change, and keeps the later ones to itself while nothing changes.
+  const isAhead = nextLook !== null && nextLook > now && (told.nextAt === null || nextLook < told.nextAt);
+  const isLookAwaited = isAhead && awaitsLook(job);
   return {
     id: job.id,
     ...told,

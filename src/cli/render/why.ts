@@ -26,12 +26,6 @@ export function whyRows(why: Why, now: Instant): readonly (readonly [string, str
 /** What comes next, in how long, and when somebody looks again. */
 function nextText({ next, nextAt, lookAt }: Why, now: Instant): string {
   const when = nextAt !== null && nextAt > now ? ` (in ${lengthText(nextAt - now)})` : '';
-  // A look that is due is under way, or waits for a controller, which this command starts.
-  const look =
-    lookAt === null
-      ? ''
-      : lookAt > now
-        ? `; looked at again in ${lengthText(lookAt - now)}`
-        : '; it is being looked at';
+  const look = lookAt !== null && lookAt > now ? `; looked at again in ${lengthText(lookAt - now)}` : '';
   return `${next}${when}${look}`;
 }
