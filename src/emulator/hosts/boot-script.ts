@@ -6,7 +6,7 @@
  * them. Only the host's folder and the buckets are the real ones. /proc, /run, /dev/shm, the host name and the boot id
  * are its own.
  */
-import { lstatSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
+import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 export interface BootFacts {
@@ -16,7 +16,7 @@ export interface BootFacts {
   readonly hostName: string;
   /** True where the namespaces belong to a user namespace: overlays then keep their notes in other attributes. */
   readonly inUserNamespace: boolean;
-  /** Names below /dev of the chips, each of which is a file in the host's own folder `dev`. */
+  /** Names below /dev of the chips. */
   readonly chips: readonly string[];
 }
 
@@ -42,17 +42,20 @@ export function quoted(word: string): string {
 export function bootScript(facts: BootFacts): string {
   const { stateDir, folder } = facts;
   const lines: string[] = [];
+  const tops: string[] = [];
   for (const name of readdirSync('/')) {
     const path = `/${name}`;
     if (notCopied.includes(path)) continue;
     const entry = lstatSync(path);
     if (entry.isSymbolicLink()) lines.push(`ln -s ${quoted(readlinkSync(path))} "$root"${quoted(path)}`);
-    else if (entry.isDirectory()) lines.push(layer(path, entry.mode));
-    else if (entry.isFile()) lines.push(`bind_file ${quoted(path)}`);
+    else if (entry.isDirectory()) {
+      tops.push(path);
+      lines.push(layer(folder, path, entry.mode));
+    } else if (entry.isFile()) lines.push(`bind_file ${quoted(path)}`);
   }
   for (const mount of mountPoints(readFileSync('/proc/self/mountinfo', 'utf8'), stateDir)) {
     const entry = statSync(mount, { throwIfNoEntry: false });
-    if (entry?.isDirectory() === true) lines.push(layer(mount, entry.mode));
+    if (entry?.isDirectory() === true) lines.push(layer(folder, mount, entry.mode));
     else if (entry?.isFile() === true) lines.push(`bind_file ${quoted(mount)}`);
   }
   return `# Written by the emulator at each boot of this host; runs as process 1 of its namespaces.
@@ -73,10 +76,8 @@ mount -t tmpfs -o mode=755,size=2g tmpfs "$root"
 
 # layer PATH MODE KEY: the machine's folder, with a layer of our own for what is written to it.
 layer() {
-  mkdir -p "$root$1"
+  [ -d "$root$1" ] || mkdir -p "$root$1"
   upper=$folder/disk/$3
-  mkdir -p "$upper/up" "$upper/work"
-  chmod "$2" "$upper/up"
   options="lowerdir=$1,upperdir=$upper/up,workdir=$upper/work${facts.inUserNamespace ? ',userxattr' : ''}"
   mount -t overlay overlay -o "$options" "$root$1" 2>/dev/null && return
   # The disk below cannot carry a layer (it may be one itself): the layer is then in memory, and does not outlive a boot.
@@ -98,6 +99,8 @@ bind_file() {
   [ -e "$root$1" ] || : >"$root$1" || return 0
   mount --bind "$1" "$root$1" 2>/dev/null || :
 }
+cd "$root"
+mkdir ${tops.map((path) => quoted(path.slice(1))).join(' ')}
 ${lines.join('\n')}
 
 mkdir -p "$root/proc" "$root/sys" "$root/dev" "$root/run"
@@ -121,7 +124,10 @@ device() {
   mount --rbind "$1" "$root/dev/$2" || :
 }
 for name in ${devices.join(' ')}; do device "/dev/$name" "$name"; done
+(
+  umask 0
 ${facts.chips.map(chip).join('\n')}
+)
 
 mount -t tmpfs -o mode=755,size=64m tmpfs "$root/run"
 mkdir -p "$root/run/lock" "$root/run/sshd"
@@ -162,14 +168,20 @@ done
 `;
 }
 
-/** The line that shows one chip at its place in /dev. */
+/** The line that lays one chip at its place in /dev. */
 function chip(name: string): string {
-  const at = name.includes('/') ? `mkdir -p "$root/dev/${name.slice(0, name.indexOf('/'))}"; ` : '';
-  return `${at}device "$folder/dev/${name}" ${name}`;
+  const folder = name.slice(0, Math.max(0, name.indexOf('/')));
+  return `  ${folder === '' ? '' : `[ -d "$root/dev/${folder}" ] || mkdir "$root/dev/${folder}"; `}: >"$root/dev/${name}"`;
 }
 
-function layer(path: string, mode: number): string {
-  return `layer ${quoted(path)} ${(mode & 0o7777).toString(8)} ${path.slice(1).replace(/[^A-Za-z0-9.-]/g, '_')}`;
+/** The line that shows one folder of the machine, for which the place of what is written to it is made here. */
+function layer(folder: string, path: string, mode: number): string {
+  const key = path.slice(1).replace(/[^A-Za-z0-9.-]/g, '_');
+  const upper = join(folder, 'disk', key);
+  mkdirSync(join(upper, 'work'), { recursive: true });
+  mkdirSync(join(upper, 'up'), { recursive: true });
+  chmodSync(join(upper, 'up'), mode & 0o7777);
+  return `layer ${quoted(path)} ${(mode & 0o7777).toString(8)} ${key}`;
 }
 
 /** Mount points of real file systems below the root's folders, parents first, from the text of mountinfo. */

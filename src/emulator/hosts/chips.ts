@@ -16,7 +16,7 @@ export function chipNames(node: NodeRecord): readonly string[] {
   return Array.from({ length: chipsPerHost(node) }, (_, index) => `${folder}${String(index)}`);
 }
 
-/** Makes the files in the host's own folder; a host with namespaces shows them at /dev. */
+/** Makes the files in the folder of a host that has no /dev of its own: there they are below its `dev`. */
 export function makeChips(folder: string, names: readonly string[]): void {
   for (const name of names) {
     const path = join(folder, 'dev', name);

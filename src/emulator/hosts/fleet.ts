@@ -7,14 +7,15 @@
  * ends them. What cannot be found again (a reboot of the machine) boots anew with its disk, as after a power cut.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, readdirSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
 import type { World } from '../world/world.ts';
 import { bucketsFolder } from './boot-script.ts';
-import { findMachine, type Isolation, markedPids } from './machine.ts';
+import { findMachine, type Isolation } from './machine.ts';
 import { type HostSideTrouble, type PoweredHost, type PowerOptions, turnOn } from './power.ts';
-import { markedProcesses, signal } from './processes.ts';
+import { lookAtMarks, markedPids, signal } from './processes.ts';
 import { writePrograms } from './programs.ts';
 import { endSshd } from './sshd.ts';
 
@@ -132,23 +133,23 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
       return true;
     }
     if (records === undefined) {
+      if (!isClosed) await removeFolder(host.folder);
       hosts.delete(host.key);
-      if (!isClosed) removeFolder(host.folder);
     }
     return false;
   }
 
-  /** Takes the folder of a worker away, and the node's when it was the last. */
-  function removeFolder(folder: string): void {
+  /** Takes the folder of a worker away, and the node's when it was the last. Others go on meanwhile: there may be many. */
+  async function removeFolder(folder: string): Promise<void> {
     try {
-      rmSync(folder, { recursive: true, force: true });
+      await rm(folder, { recursive: true, force: true });
     } catch {
       // The kernel makes the working folders of overlays unreadable, even for their owner.
       spawnSync('chmod', ['-R', 'u+rwx', folder], { stdio: 'ignore' });
-      rmSync(folder, { recursive: true, force: true });
+      await rm(folder, { recursive: true, force: true });
     }
     const parent = dirname(folder);
-    if (parent !== hostsFolder && entries(parent).length === 0) rmSync(parent, { recursive: true, force: true });
+    if (parent !== hostsFolder && entries(parent).length === 0) await rm(parent, { recursive: true, force: true });
   }
 
   async function run(host: Host): Promise<void> {
@@ -214,7 +215,7 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
   async function endMarked(folder: string): Promise<void> {
     await endSshd(folder);
     for (let round = 0; round < 20; round += 1) {
-      const pids = markedPids(folder);
+      const pids = await markedPids(folder);
       if (pids.length === 0) return;
       await signal('KILL', pids);
       await new Promise((resolve) => setTimeout(resolve, 10));
@@ -232,12 +233,12 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
         if (isWantedOn(node, worker) && findMachine(folder, worker.boot, isolation) !== undefined) wanted.add(folder);
       }
     }
-    const strays = new Set(markedProcesses(`${hostsFolder}/`).map(({ mark }) => mark));
+    const strays = [...(await lookAtMarks()).keys()].filter((mark) => mark.startsWith(`${hostsFolder}/`));
     for (const folder of strays) if (!wanted.has(folder)) await endMarked(folder);
     for (const nodeFolder of entries(hostsFolder)) {
       for (const index of entries(join(hostsFolder, nodeFolder))) {
         const folder = join(hostsFolder, nodeFolder, index);
-        if (!kept.has(folder)) removeFolder(folder);
+        if (!kept.has(folder)) await removeFolder(folder);
       }
     }
   }

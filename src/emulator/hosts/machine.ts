@@ -7,7 +7,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { bootScript, idleSeconds } from './boot-script.ts';
-import { hostMark, machineBootId, markedProcesses, signal, startTicks, until } from './processes.ts';
+import { hostMark, machineBootId, markedPids, signal, startTicks, until } from './processes.ts';
 
 export type Isolation = 'root' | 'user' | 'none';
 
@@ -36,7 +36,7 @@ export interface MachineFacts {
   readonly bootId: string;
   /** The texts of files inside, by name: `hosts` and `passwd` of /etc, `profile` and `ssh_config` for their folders. */
   readonly files: Readonly<Record<'hosts' | 'passwd' | 'profile' | 'ssh_config', string>>;
-  /** Names below /dev of the chips; the files are in the folder `dev`. */
+  /** Names below /dev of the chips. */
   readonly chips: readonly string[];
   readonly env: Readonly<Record<string, string>>;
 }
@@ -74,8 +74,26 @@ function unshareOptions(isolation: Isolation): string[] {
   return [...user, '--mount', '--pid', '--uts', '--fork', '--propagation', 'private', '--'];
 }
 
-/** Switches a machine on. Rejects with the console's last words when it does not come up. */
+/** How many machines boot at once: more only wait for each other, and the last for longer than a boot may take. */
+const bootsAtOnce = 8;
+
+let booting = 0;
+const waitingToBoot: (() => void)[] = [];
+
+/** Switches a machine on, after those that came before. Rejects with the console's last words when it does not come up. */
 export async function bootMachine(facts: MachineFacts, isolation: Isolation): Promise<Machine> {
+  if (booting >= bootsAtOnce) await new Promise<void>((resolve) => waitingToBoot.push(resolve));
+  else booting += 1;
+  try {
+    return await boot(facts, isolation);
+  } finally {
+    const next = waitingToBoot.shift();
+    if (next === undefined) booting -= 1;
+    else next();
+  }
+}
+
+async function boot(facts: MachineFacts, isolation: Isolation): Promise<Machine> {
   const { folder } = facts;
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   for (const name of ['up', 'init', 'boot.json', 'mounts', 'namespaces']) rmSync(join(folder, name), { force: true });
@@ -106,7 +124,7 @@ export async function bootMachine(facts: MachineFacts, isolation: Isolation): Pr
   const isUp = (): boolean => exists(join(folder, 'up'));
   await until(() => ended || isUp(), 30_000);
   if (!isUp()) {
-    await signal('KILL', markedPids(folder));
+    await signal('KILL', await markedPids(folder));
     throw new Error(`${facts.hostName} does not boot: ${readText(consolePath).trim().split('\n').slice(-3).join(' ')}`);
   }
   const [pid = '0', ticks = ''] = readText(join(folder, 'init')).trim().split(' ');
@@ -149,7 +167,7 @@ function namespacedMachine(folder: string, pid: number, ticks: string, inUserNam
   // Inside, -1 means every process but the sender and process 1; that reaches those that lost their mark.
   const toAll = async (name: 'STOP' | 'CONT' | 'TERM'): Promise<void> => {
     // An nsenter outside stops itself when its child is stopped, and would never wake up by itself to bury it.
-    if (name === 'CONT') await signal(name, markedPids(folder));
+    if (name === 'CONT') await signal(name, await markedPids(folder));
     await new Promise<void>((resolve) => {
       const [command = '', ...rest] = enter(['/bin/sh', '-c', `kill -s ${name} -- -1`]);
       const child = spawn(command, rest, { stdio: 'ignore', cwd: '/' });
@@ -173,7 +191,7 @@ function namespacedMachine(folder: string, pid: number, ticks: string, inUserNam
       if (await until(() => !isAlive(), 200, 5)) return;
       // The kernel ends the namespace only when everybody in it is buried. The undertaker of a session is the nsenter
       // outside, and one that was stopped with its host does not bury.
-      await signal('KILL', markedPids(folder));
+      await signal('KILL', await markedPids(folder));
       if (!(await until(() => !isAlive(), 10_000))) throw new Error(`process ${String(pid)} does not end`);
     },
   };
@@ -205,27 +223,23 @@ function within(limitMs: number, what: Promise<void> | undefined): Promise<void>
   });
 }
 
-/** The processes whose mark is exactly that folder. */
-export function markedPids(folder: string): number[] {
-  return markedProcesses(folder).flatMap(({ pid, mark }) => (mark === folder ? [pid] : []));
-}
-
 function markedMachine(folder: string): Machine {
-  const pids = (): number[] => markedPids(folder);
+  const pids = (): Promise<readonly number[]> => markedPids(folder);
   return {
     enter: (argv) => argv,
     isAlive: () => true,
-    freeze: () => signal('STOP', pids()),
-    thaw: () => signal('CONT', pids()),
+    freeze: async () => signal('STOP', await pids()),
+    thaw: async () => signal('CONT', await pids()),
     async shutDown(graceMs, last) {
-      if (last === undefined && pids().length === 0) return;
-      await signal('TERM', pids());
-      await Promise.all([within(graceMs, last?.()), until(() => pids().length === 0, graceMs, 50)]);
+      const found = await pids();
+      if (last === undefined && found.length === 0) return;
+      await signal('TERM', found);
+      await Promise.all([within(graceMs, last?.()), until(async () => (await pids()).length === 0, graceMs, 50)]);
     },
     async end() {
       // A process may start another while we look, so it is done until a look finds none.
       for (let round = 0; round < 100; round += 1) {
-        const found = pids();
+        const found = await pids();
         if (found.length === 0) return;
         await signal('KILL', found);
         await until(() => found.every((pid) => startTicks(pid) === undefined), 1_000, 5);

@@ -6,8 +6,9 @@
 import { acceleratorByType } from '../catalogue/accelerators.ts';
 import { regionOf } from '../catalogue/zones.ts';
 import { type Data, textOf } from '../wire/messages.ts';
-import { pricingOf, projectNumber, workerHostName } from '../world/nodes.ts';
+import { projectNumber, workerHostName } from '../world/nodes.ts';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
+import { pricingOf } from '../world/temper.ts';
 
 /** A text, or a folder of further entries. */
 export type Metadata = string | { readonly [name: string]: Metadata };

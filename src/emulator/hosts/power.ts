@@ -7,7 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { neighbourOf } from '../http/neighbours.ts';
-import { workerHostName } from '../world/nodes.ts';
+import { sshKeysOf, workerHostName } from '../world/nodes.ts';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
 import { timestampText } from '../wire/encode.ts';
 import type { World } from '../world/world.ts';
@@ -81,8 +81,8 @@ export async function turnOn(
   const chips = chipNames(node);
   const found = findMachine(folder, worker.boot, isolation);
   if (found === undefined) await host.clear();
-  makeChips(folder, chips);
-  for (const user of peopleOf(userMetadata(node)['ssh-keys'])) homeOf(folder, user, profile);
+  if (isolation === 'none') makeChips(folder, chips);
+  for (const user of peopleOf(sshKeysOf(options.world, node))) homeOf(folder, user, profile);
 
   const parts: (() => Promise<void>)[] = [];
   try {
@@ -107,7 +107,7 @@ export async function turnOn(
           bootId: randomUUID(),
           files: {
             hosts: hostsText(node, worker),
-            passwd: passwdText(folder, peopleOf(userMetadata(node)['ssh-keys']), loginShell),
+            passwd: passwdText(folder, peopleOf(sshKeysOf(options.world, node)), loginShell),
             profile,
             ssh_config: sshConfigText(`${worker.address.split('.').slice(0, 2).join('.')}.*`, sshPort),
           },
@@ -150,7 +150,8 @@ function powered({ options, host, node: first, worker, machine, login, metadata,
   const { world, isolation } = options;
   const { folder } = host;
   const trouble = { hung: false, diskFull: false, sshRefused: false };
-  let { 'ssh-keys': keys, 'shutdown-script': shutdownScript } = userMetadata(first);
+  let keys = sshKeysOf(world, first);
+  let shutdownScript = userMetadata(first)['shutdown-script'];
   return {
     boot: worker.boot,
     address: worker.address,
@@ -177,7 +178,7 @@ function powered({ options, host, node: first, worker, machine, login, metadata,
       const node = host.records()?.node;
       if (node !== undefined) {
         shutdownScript = userMetadata(node)['shutdown-script'];
-        const now = userMetadata(node)['ssh-keys'];
+        const now = sshKeysOf(world, node);
         if (now !== keys) {
           keys = now;
           // In place: the host's /etc/passwd is this very file.
@@ -222,7 +223,7 @@ async function openDoor(
     hostKey: worker.hostKey,
     folder,
     machine,
-    keys: () => authorizedKeys(userMetadata(current().node)['ssh-keys']),
+    keys: () => authorizedKeys(sshKeysOf(options.world, current().node)),
   };
   if (options.sshd !== undefined) {
     return openSshd({

@@ -27,29 +27,57 @@ export function machineBootId(): string {
   }
 }
 
-/** All processes whose mark begins with `prefix`, with the mark's whole value. */
-export function markedProcesses(prefix: string): { readonly pid: number; readonly mark: string }[] {
-  let names: string[];
-  try {
-    names = readdirSync('/proc');
-  } catch {
-    return [];
-  }
-  const start = `\0${hostMark}=${prefix}`;
-  return names.flatMap((name) => {
-    if (!/^\d+$/.test(name)) return [];
+/** The processes of each host, by the host's folder, which is their mark. */
+export type Marks = ReadonlyMap<string, readonly number[]>;
+
+let nextLook: Promise<Marks> | undefined;
+
+/**
+ * Looks through all processes of the machine, once for everybody who asks at the same time: a slice of 256 hosts that goes
+ * asks 256 times at once. The look begins after the question.
+ */
+export function lookAtMarks(): Promise<Marks> {
+  nextLook ??= new Promise((resolve) => {
+    setImmediate(() => {
+      nextLook = undefined;
+      resolve(readMarks());
+    });
+  });
+  return nextLook;
+}
+
+/** The processes whose mark is exactly that folder. */
+export async function markedPids(folder: string): Promise<readonly number[]> {
+  return (await lookAtMarks()).get(folder) ?? [];
+}
+
+function readMarks(): Marks {
+  const marks = new Map<string, number[]>();
+  const start = `\0${hostMark}=`;
+  for (const name of processNames()) {
     try {
       const environment = `\0${readFileSync(`/proc/${name}/environ`, 'utf8')}`;
       const at = environment.indexOf(start);
-      if (at < 0 || startTicks(Number(name)) === undefined) return [];
-      const from = at + hostMark.length + 2;
+      if (at < 0 || startTicks(Number(name)) === undefined) continue;
+      const from = at + start.length;
       const end = environment.indexOf('\0', from);
-      return [{ pid: Number(name), mark: environment.slice(from, end < 0 ? undefined : end) }];
+      const mark = environment.slice(from, end < 0 ? undefined : end);
+      const known = marks.get(mark);
+      if (known === undefined) marks.set(mark, [Number(name)]);
+      else known.push(Number(name));
     } catch {
       // It ended meanwhile, or is somebody else's.
-      return [];
     }
-  });
+  }
+  return marks;
+}
+
+function processNames(): string[] {
+  try {
+    return readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  } catch {
+    return [];
+  }
 }
 
 /** Sends a signal to processes; a negative number means its group. Those that are gone are passed over. */
@@ -68,9 +96,9 @@ export function signal(
 }
 
 /** Resolves once `isTrue` is; false after `limitMs`. */
-export async function until(isTrue: () => boolean, limitMs: number, everyMs = 10): Promise<boolean> {
+export async function until(isTrue: () => boolean | Promise<boolean>, limitMs: number, everyMs = 10): Promise<boolean> {
   for (let waited = 0; waited <= limitMs; waited += everyMs) {
-    if (isTrue()) return true;
+    if (await isTrue()) return true;
     await new Promise((resolve) => setTimeout(resolve, everyMs));
   }
   return isTrue();
