@@ -216,7 +216,8 @@ function atExit(call: () => void): () => void {
     for (const [name, listener] of listeners) process.off(name, listener);
   };
   process.on('exit', call);
-  for (const [name, listener] of listeners) process.on(name, listener);
+  // Before all others: one of them may stop listening while it is told, and would then not be counted.
+  for (const [name, listener] of listeners) process.prependListener(name, listener);
   return forget;
 }
 

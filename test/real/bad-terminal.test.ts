@@ -114,10 +114,12 @@ test('Ctrl-C on a terminal ends the looking only, restores the terminal, and spa
         [1_520, ctrlC],
       ],
     ],
-    [['wait', id], [[800, ctrlC]]],
+    [['wait', id], [[2_000, ctrlC]]],
   ] as const) {
     const left = await onTerminal(world, 80, words, typed);
     assert.equal(left.code, 130, left.screen);
+    // It was told to leave, and was not ended by the signal.
+    if (words[0] === 'wait') assert.match(left.screen, /Left; 000001 goes on\. Back: jobman wait 1/);
     assert.ok(isRestored(left), JSON.stringify(left.screen.slice(-200)));
   }
   const created = await onTerminal(world, 80, ['create', manifest, '--follow'], [[2_500, ctrlC]]);
