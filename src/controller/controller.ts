@@ -149,13 +149,12 @@ export function createController(options: ControllerOptions): Controller {
   let inRound = false;
 
   /**
-   * Jobs that are due at nearly the same time are looked at together: a wait is rounded up by about a tenth at most, and by
-   * at most a second, so that one question to the cloud serves all of them. The usual wait is ten seconds, of which a
-   * little has gone by since it was decided.
+   * Jobs that are due at nearly the same time are looked at together: a wait is rounded up by at most a tenth, and by
+   * at most a second, so that one question to the cloud serves all of them.
    */
   function setDue(id: string, at: Instant): void {
     const wait = at - clock.now();
-    const grain = wait > 9 * second ? second : wait > second ? 100 : 1;
+    const grain = wait > 10 * second ? second : wait > second ? 100 : 1;
     schedule.set(id, Math.ceil(at / grain) * grain);
     arm();
   }
