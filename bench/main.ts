@@ -4,6 +4,7 @@
 import { measureAtRest } from './at-rest.ts';
 import { measureCreates } from './creates.ts';
 import { cleanUpAll } from './home.ts';
+import { measureHosts } from './hosts.ts';
 import { measureLocalJobs } from './local-jobs.ts';
 import { loadWords, machineWords } from './machine.ts';
 import { tableOf, type Result } from './result.ts';
@@ -16,6 +17,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   creates: measureCreates,
   'local-jobs': measureLocalJobs,
   'at-rest': measureAtRest,
+  hosts: measureHosts,
   preemption: measurePreemption,
   takeover: measureTakeover,
 };

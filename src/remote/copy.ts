@@ -213,7 +213,11 @@ function stopOn(signal: AbortSignal, session: Session, tar: ChildProcess): () =>
   };
 }
 
-function taker(): { readonly onBytes: (chunk: Uint8Array, stream: 'stdout' | 'stderr') => void; out(): string; err(): string } {
+function taker(): {
+  readonly onBytes: (chunk: Uint8Array, stream: 'stdout' | 'stderr') => void;
+  out(): string;
+  err(): string;
+} {
   const kept = { stdout: keepFirst(8_192), stderr: keepFirst(8_192) };
   return {
     onBytes: (chunk, stream) => kept[stream].add(chunk),
@@ -238,7 +242,13 @@ function script(text: string, args: readonly string[]): SessionRequest['program'
   return { kind: 'argv', argv: ['sh', '-c', text, 'sh', ...args] };
 }
 
-const expand = `fail() { printf '%s\\n' "$2" >&2; exit "$1"; }
+/** Paths below the login folder are told with a tilde: so several workers say the same. */
+const expand = `fail() {
+  path=$3
+  case $path in "$HOME"/*) path="~/\${path#"$HOME"/}" ;; esac
+  printf '%s%s%s\\n' "$2" "$path" "\${4:-}" >&2
+  exit "$1"
+}
 command -v tar >/dev/null || fail 69 'the host has no tar'
 expand() {
   case $1 in
@@ -252,7 +262,7 @@ expand() {
 
 const sending = `${expand}expand "$1"
 if [ -d "$path" ]; then path=$(cd "$path" && pwd -P); fi
-[ -e "$path" ] || [ -L "$path" ] || fail ${missing} "there is no $path"
+[ -e "$path" ] || [ -L "$path" ] || fail ${missing} 'there is no ' "$path"
 [ "$path" != / ] || fail ${missing} 'the root folder is not copied'
 tar -c -f - -C "$(dirname "$path")" -- "$(basename "$path")"
 code=$?
@@ -262,22 +272,22 @@ code=$?
 
 const receiving = `${expand}expand "$1"
 name=$2
-case $1 in */) mkdir -p "$path" || fail 74 "cannot make the folder $path" ;; esac
+case $1 in */) mkdir -p "$path" || fail 74 'cannot make the folder ' "$path" ;; esac
 if [ -d "$path" ]; then
   folder=\${path%/}
   target=$folder/$name
 else
   folder=$(dirname "$path")
   target=$path
-  [ -d "$folder" ] || fail ${missing} "there is no folder $folder"
+  [ -d "$folder" ] || fail ${missing} 'there is no folder ' "$folder"
 fi
-if [ -d "$target" ] && [ -z "$3" ]; then fail ${conflict} "$target is there already"; fi
-temporary=$(mktemp -d "$folder/.jobman-cp.XXXXXX" 2>/dev/null) || fail 74 "cannot write below $folder"
+if [ -d "$target" ] && [ -z "$3" ]; then fail ${conflict} '' "$target" ' is there already'; fi
+temporary=$(mktemp -d "$folder/.jobman-cp.XXXXXX" 2>/dev/null) || fail 74 'cannot write below ' "$folder"
 trap 'rm -rf "$temporary"' EXIT
 trap 'exit 143' HUP INT TERM
-tar -x -p --no-same-owner -f - -C "$temporary" || fail 74 "it cannot be written below $folder"
+tar -x -p --no-same-owner -f - -C "$temporary" || fail 74 'it cannot be written below ' "$folder"
 [ -e "$temporary/$name" ] || [ -L "$temporary/$name" ] || fail 74 'nothing arrived'
-if [ -d "$target" ]; then mv "$target" "$temporary/$name.old" || fail 74 "$target cannot be exchanged"; fi
-mv -f "$temporary/$name" "$target" || fail 74 "it cannot be put to $target"
+if [ -d "$target" ]; then mv "$target" "$temporary/$name.old" || fail 74 '' "$target" ' cannot be exchanged'; fi
+mv -f "$temporary/$name" "$target" || fail 74 'it cannot be put to ' "$target"
 printf '%s\\n' "$target"
 `;

@@ -60,8 +60,15 @@ ${receives ? '  exec >"$input"' : ''}
   fi
   # The program's input is still open here: a line that was cut must not look to it like the end of what it was to read.
   kill -s TERM -- "-$main"
+  # The group may be ours too, so it is never empty.
+  read -r self rest </proc/self/stat
+  has_others() {
+    list_processes " [RSDTtIWPK] [0-9]* $main" stat
+    for other in $listed; do [ "$other" = "$self" ] || return 0; done
+    return 1
+  }
   turns=0
-  while [ $turns -lt 15 ] && kill -s 0 -- "-$main"; do
+  while [ $turns -lt 15 ] && has_others; do
     turns=$((turns + 1))
     nap 0.2
   done

@@ -1,0 +1,340 @@
+/** Sessions by hand against a real OpenSSH server, over our own connection and over the relay; then all of it on the built-in cloud. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { symlinkSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { CopyRequest, Program, Session, SessionEnd } from '../../src/app/by-hand.ts';
+import { get, put } from '../../src/remote/copy.ts';
+import { connectRelay, serveRelay } from '../../src/remote/relay.ts';
+import { createSshPool } from '../../src/remote/ssh.ts';
+import type { SshPool, SshTarget, SshTransport } from '../../src/remote/ssh.ts';
+import { openSshd } from '../remote/sshd.ts';
+import type { Sshd } from '../remote/sshd.ts';
+import { eventually } from '../support/eventually.ts';
+import { jobman, startJobman } from '../support/jobman.ts';
+import { findProgram, requireReal } from '../support/real.ts';
+import { openWorld } from '../support/world.ts';
+
+interface Bench {
+  readonly pool: SshPool;
+  readonly transport: SshTransport;
+}
+
+function openBench(sshd: Sshd): Bench {
+  const pool = createSshPool({ home: sshd.world.home, user: sshd.user, userHome: sshd.home, agent: null, sshArgs: [] });
+  sshd.world.atEnd(() => {
+    pool.close();
+  });
+  const target: SshTarget = {
+    host: sshd.host,
+    port: sshd.port,
+    user: sshd.user,
+    keyFile: sshd.keyFile,
+    pin: 'job-1-0',
+    hostKeys: [],
+    userConfig: false,
+  };
+  return { pool, transport: pool.transport(target) };
+}
+
+interface Told {
+  readonly session: Session;
+  readonly out: () => Buffer;
+  readonly err: () => string;
+}
+
+function begin(transport: SshTransport, program: Program, receives = false): Told {
+  const kept = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
+  const session = transport.session(
+    { program, receives, onBytes: (chunk, stream) => void kept[stream].push(chunk) },
+    null,
+  );
+  return { session, out: () => Buffer.concat(kept.stdout), err: () => Buffer.concat(kept.stderr).toString() };
+}
+
+const line = (text: string): Program => ({ kind: 'line', line: text });
+const argv = (...words: readonly string[]): Program => ({ kind: 'argv', argv: words });
+const ended = (exitCode: number | null, signal: string | null = null): SessionEnd => ({
+  kind: 'ended',
+  exitCode,
+  signal,
+});
+
+/** Whether a process runs whose command line is exactly this. */
+function runs(...words: readonly string[]): boolean {
+  return readdirSync('/proc').some((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8') === `${words.join('\0')}\0`;
+    } catch {
+      return false;
+    }
+  });
+}
+
+test('a line is read by a shell there, words are not, and the end is the program’s own', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  writeFileSync(join(sshd.home, '.bashrc'), 'echo noise; echo noise >&2\n');
+  const { transport } = openBench(sshd);
+  const asLine = begin(transport, line('echo "$HOME" | cat; echo err >&2; exit 7'));
+  assert.deepEqual(await asLine.session.ended, ended(7));
+  // Its shell reads its start-up file, as it does for ssh.
+  assert.deepEqual([asLine.out().toString(), asLine.err()], [`noise\n${sshd.home}\n`, 'noise\nerr\n']);
+  const asWords = begin(transport, argv('printf', '%s|', '$HOME', "it's", 'a  b', '*', 'two\nlines', ''));
+  assert.deepEqual(await asWords.session.ended, ended(0));
+  assert.equal(asWords.out().toString(), "$HOME|it's|a  b|*|two\nlines||");
+  assert.deepEqual(await begin(transport, line('kill -KILL $$')).session.ended, ended(null, 'KILL'));
+  const noInput = begin(transport, argv('cat'));
+  assert.deepEqual(await noInput.session.ended, ended(0));
+});
+
+test('bytes go through whole in both directions, and a program that stops reading harms nothing', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const { transport } = openBench(sshd);
+  const bytes = randomBytes(5_000_000);
+  const cat = begin(transport, argv('cat'), true);
+  await cat.session.write(bytes);
+  cat.session.end();
+  assert.deepEqual(await cat.session.ended, ended(0));
+  const sum = (of: Buffer): string => createHash('sha256').update(of).digest('hex');
+  assert.equal(sum(cat.out()), sum(bytes));
+  // The rest of what is sent holds our own words; they are data and nothing else.
+  const head = begin(transport, line('head -c 3; exec 0<&-; sleep 0.5; echo " done"'), true);
+  await head.session.write(Buffer.concat([Buffer.from('abc'), Buffer.from('\nstop\n'.repeat(50_000))]));
+  head.session.end();
+  assert.deepEqual(await head.session.ended, ended(0));
+  assert.equal(head.out().toString(), 'abc done\n');
+});
+
+test('stop ends the program and its children, also those that do not listen; a broken line does too', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const { transport, pool } = openBench(sshd);
+  const polite = begin(transport, line('sleep 4711 & echo begun; wait'));
+  assert.ok(await eventually(() => polite.out().length > 0));
+  polite.session.stop();
+  assert.deepEqual(await polite.session.ended, ended(null, 'TERM'));
+  assert.ok(await eventually(() => !runs('sleep', '4711')));
+
+  const deaf = begin(transport, line('trap "" TERM; sleep 4712 & echo begun; while :; do sleep 4713; done'));
+  assert.ok(await eventually(() => deaf.out().length > 0));
+  deaf.session.stop();
+  assert.deepEqual(await deaf.session.ended, ended(null, 'KILL'));
+  assert.ok(await eventually(() => !runs('sleep', '4712') && !runs('sleep', '4713')));
+
+  const cut = begin(transport, line('echo begun; exec sleep 4714'));
+  assert.ok(await eventually(() => cut.out().length > 0));
+  assert.ok(runs('sleep', '4714'));
+  pool.close();
+  assert.equal((await cut.session.ended).kind, 'no_answer');
+  assert.ok(await eventually(() => !runs('sleep', '4714'), { withinMs: 10_000 }));
+});
+
+test('what a program leaves in the background lives on when it ends by itself', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const { transport } = openBench(sshd);
+  const program = line('sleep 4 >/dev/null 2>&1 </dev/null & echo $!');
+  const leaving = begin(transport, program);
+  assert.deepEqual(await leaving.session.ended, ended(0));
+  assert.ok(existsSync(`/proc/${leaving.out().toString().trim()}`));
+  assert.ok(await eventually(() => !existsSync(`/proc/${leaving.out().toString().trim()}`), { withinMs: 10_000 }));
+});
+
+test('the relay passes all of it on, ends what a client leaves, and takes no client of another version', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const { transport } = openBench(sshd);
+  const file = join(sshd.world.folder, 'ssh', 'relay.sock');
+  const close = await serveRelay({
+    file,
+    version: '1',
+    async start(job, worker, request) {
+      if (job !== '000042') throw new Error(`There is no job ${job}.`);
+      return transport.session({ ...request, program: worker === 0 ? request.program : argv('false') }, null);
+    },
+  });
+  sshd.world.atEnd(async () => close?.());
+  assert.equal(statSync(file).mode & 0o777, 0o600);
+  assert.equal(await connectRelay(file, '2'), undefined);
+  assert.equal(await connectRelay(`${file}.none`, '1'), undefined);
+  const relay = await connectRelay(file, '1');
+  assert.ok(relay);
+  const parts: Uint8Array[] = [];
+  const request = {
+    program: argv('cat'),
+    inside: 'host',
+    receives: true,
+    onBytes: (chunk: Uint8Array) => void parts.push(chunk),
+  } as const;
+  const bytes = randomBytes(3_000_000);
+  const cat = relay.start('000042', 0, request);
+  await cat.write(bytes);
+  cat.end();
+  assert.deepEqual(await cat.ended, ended(0));
+  assert.ok(Buffer.concat(parts).equals(bytes));
+  assert.deepEqual(await relay.start('000042', 1, { ...request, receives: false }).ended, ended(1));
+  const none = await relay.start('000043', 0, request).ended;
+  assert.deepEqual(none, { kind: 'no_answer', reason: 'There is no job 000043.', sent: false });
+  const left = relay.start('000042', 0, { ...request, program: argv('sleep', '4715'), receives: false });
+  assert.ok(await eventually(() => runs('sleep', '4715')));
+  relay.close();
+  assert.equal((await left.ended).kind, 'no_answer');
+  assert.ok(await eventually(() => !runs('sleep', '4715'), { withinMs: 10_000 }));
+});
+
+test('copies keep modes and links, stand in their place whole or not at all, and replace a folder only when told to', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const { transport, pool } = openBench(sshd);
+  const start = (request: Parameters<Parameters<typeof put>[0]>[0]): Session => transport.session(request, null);
+  const cwd = join(sshd.world.folder, 'here');
+  mkdirSync(join(cwd, 'data', 'sub'), { recursive: true });
+  writeFileSync(join(cwd, 'data', 'run'), '#!/bin/sh\n');
+  chmodSync(join(cwd, 'data', 'run'), 0o751);
+  symlinkSync('run', join(cwd, 'data', 'link'));
+  writeFileSync(join(cwd, 'data', 'sub', 'big'), randomBytes(2_500_000));
+  const ask = (more: Partial<CopyRequest>): CopyRequest & { readonly cwd: string } => ({
+    from: 'data',
+    to: '',
+    replace: false,
+    onProgress: () => undefined,
+    signal: new AbortController().signal,
+    cwd,
+    ...more,
+  });
+  assert.equal((await put(start, ask({ to: 'new folder/' }))).kind, 'done');
+  const there = join(sshd.home, 'new folder', 'data');
+  assert.equal(statSync(join(there, 'run')).mode & 0o777, 0o751);
+  assert.ok(lstatSync(join(there, 'link')).isSymbolicLink());
+  const inTheWay = await put(start, ask({ to: '~/new folder' }));
+  assert.deepEqual(inTheWay, { kind: 'failed', because: 'conflict', reason: '~/new folder/data is there already' });
+  writeFileSync(join(there, 'old'), '');
+  assert.equal((await put(start, ask({ to: '~/new folder', replace: true }))).kind, 'done');
+  assert.equal(existsSync(join(there, 'old')), false);
+  assert.deepEqual(await put(start, ask({ to: 'none/data' })), {
+    kind: 'failed',
+    because: 'missing',
+    reason: 'there is no folder ~/none',
+  });
+
+  const back = await get(start, ask({ from: 'new folder/data', to: 'back' }));
+  assert.deepEqual(back, { kind: 'done', path: join(cwd, 'back') });
+  assert.equal(spawnSync('diff', ['-r', join(cwd, 'data'), join(cwd, 'back')]).status, 0);
+  assert.equal((await get(start, ask({ from: 'nothing', to: '.' }))).kind, 'failed');
+
+  // The line breaks in the middle of a copy.
+  writeFileSync(join(cwd, 'data', 'sub', 'big'), randomBytes(30_000_000));
+  let cut = false;
+  const half = await put(
+    start,
+    ask({
+      to: 'half',
+      onProgress() {
+        if (!cut) pool.close();
+        cut = true;
+      },
+    }),
+  );
+  assert.equal(half.kind, 'no_answer');
+  const rest = (): readonly string[] => readdirSync(sshd.home).filter((name) => /half|jobman-cp/.test(name));
+  assert.ok(await eventually(() => rest().length === 0, { withinMs: 60_000 }), 'nothing of it is left there');
+  assert.deepEqual(readdirSync(cwd).toSorted(), ['back', 'data']);
+});
+
+test('on the built-in cloud, through the front door', { timeout: 180_000 }, async (t) => {
+  if (!requireReal(t, 'ssh', findProgram('ssh'))) return;
+  const world = openWorld(t, { patienceMs: 10_000 });
+  world.atEnd(async () => {
+    await jobman(world, ['cancel', '1']);
+    await jobman(world, ['controller', 'stop']);
+    await jobman(world, ['emulator', 'stop']);
+  });
+  const ok = async (...words: readonly string[]): Promise<string> => {
+    const { code, stdout, stderr } = await jobman(world, words);
+    assert.equal(code, 0, `jobman ${words.join(' ')}:\n${stdout}${stderr}`);
+    return stdout;
+  };
+  const manifest = join(world.folder, 'hold.yaml');
+  writeFileSync(
+    manifest,
+    `job: { name: hold, checkpoint_dir: ~/none }
+tpu: { project: emulator, name: hold, accelerator: v4-16, zone: us-central2-b, pricing: spot, version: tpu-ubuntu2204-base }
+command:
+  cmd: |
+    # All workers of the built-in cloud have the ports of one machine.
+    [ "$JOBMAN_WORKER" = 0 ] || exec sleep 1000
+    echo page >index.html; exec python3 -m http.server --bind 127.0.0.1 47113
+`,
+  );
+  await ok('create', manifest);
+  const isRunning = async (): Promise<boolean> => (await ok('list', '--phase', 'running')).includes('hold');
+  const later = { withinMs: 60_000 };
+  assert.ok(await eventually(isRunning, later));
+
+  // Over the controller's connections, and over our own when it is away.
+  const both = '[0] here\n[1] here\n';
+  assert.equal(
+    (await ok('exec', '1', '--', 'echo', 'here')).split('\n').toSorted().join('\n').trimStart(),
+    both.trimEnd(),
+  );
+  await ok('controller', 'stop');
+  assert.equal(await ok('exec', '1', '--workers', '1', '--', 'echo $((6 * 7))'), '42\n');
+  await ok('controller', 'start');
+
+  await ok('cp', manifest, '1:');
+  await ok('cp', '1:hold.yaml', world.folder);
+  for (const worker of [0, 1])
+    assert.equal(
+      readFileSync(join(world.folder, `worker-${worker}`, 'hold.yaml'), 'utf8'),
+      readFileSync(manifest, 'utf8'),
+    );
+
+  const config = join(world.folder, 'ssh.config');
+  writeFileSync(config, await ok('ssh-config', '1'));
+  for (const [host, number] of [
+    ['jobman-1', '0'],
+    ['jobman-1-1', '1'],
+  ] as const) {
+    const { stdout, stderr } = spawnSync('ssh', ['-F', config, host, 'hostname'], { encoding: 'utf8', env: world.env });
+    assert.match(stdout, new RegExp(`-w-${number}\n$`), stderr);
+  }
+
+  // A forwarded port outlives the TPU that it led to.
+  const forward = startJobman(world, ['port-forward', '1', '0:47113'], { withinMs: 120_000 });
+  await forward.prints(/http:\/\/127\.0\.0\.1:\d+ leads to port 47113/);
+  const port = Number(/127\.0\.0\.1:(\d+)/.exec(forward.stdout)?.[1]);
+  const answers = async (): Promise<boolean> =>
+    (await ask(port, 'GET /index.html HTTP/1.0\r\n\r\n')).endsWith('page\n');
+  assert.ok(await eventually(answers, later));
+  await ok('emulator', 'preempt', '1');
+  await forward.prints('000001 has new machines', 90_000);
+  assert.ok(await eventually(answers, later));
+  forward.child.kill('SIGINT');
+  assert.equal((await forward.ended).code, 130);
+});
+
+/** What a server answers; empty when it does not. */
+function ask(port: number, words: string): Promise<string> {
+  return new Promise((resolve) => {
+    let said = '';
+    const socket = connect(port, '127.0.0.1', () => socket.write(words));
+    socket.setEncoding('utf8').on('data', (text: string) => (said += text));
+    socket.on('error', () => undefined);
+    socket.on('close', () => resolve(said));
+  });
+}
