@@ -732,7 +732,7 @@ suite('completion', () => {
   test('proposes commands, flags, values and jobs', async () => {
     assert.deepEqual(await proposed('sto'), ['stop']);
     assert.deepEqual(await proposed('controller', 'sta'), ['status', 'start']);
-    assert.deepEqual(await proposed('logs', '--f'), ['--follow']);
+    assert.deepEqual(await proposed('logs', '--fo'), ['--follow']);
     assert.deepEqual(await proposed('list', '--phase', 're'), ['recovering']);
     assert.deepEqual(await proposed('logs', '00004'), ['000042', '000043']);
     assert.deepEqual(await proposed('stop', '000042', 'be'), ['bert']);
