@@ -1,5 +1,5 @@
 // Settings: `$JOBMAN_HOME/settings.json` and the environment, over the defaults; and what each key means. Small on
-// purpose; a key is added with the feature that reads it.
+// purpose; a key is added with the feature that reads it. How the file is changed by command: change-settings.ts.
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,6 +7,8 @@ import { didYouMean } from '../core/did-you-mean.ts';
 import { minute } from '../core/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { fileError } from './file-trouble.ts';
+import { acceleratorSlip, grantParts, type Grant } from './grants.ts';
+import { jsonIn, JsonTextError, plainJson, type JsonMember, type JsonNode, type TextPlace } from './json-text.ts';
 
 export interface Settings {
   readonly tpu: {
@@ -16,6 +18,8 @@ export interface Settings {
     readonly endpoint: string | null;
     /** The port that workers are reached on by SSH. */
     readonly sshPort: number;
+    /** A line for /bin/sh that prints an access token; null means this machine's own login to Google Cloud. */
+    readonly tokenCommand: string | null;
   };
   readonly local: {
     /** How many local jobs run at once on this machine. */
@@ -31,10 +35,12 @@ export interface Settings {
     /** Whether a job that ends while somebody waits for it rings once. */
     readonly bell: boolean;
   };
+  /** What may be asked of a cloud without a question; none means anything. */
+  readonly grants: readonly Grant[];
 }
 
 /** What may stand at a key. */
-type Kind = 'text or null' | 'address or null' | 'port' | 'count' | 'milliseconds' | 'yes or no';
+type Kind = 'text or null' | 'address or null' | 'port' | 'count' | 'milliseconds' | 'yes or no' | 'grants';
 
 export interface SettingKey {
   /** `tpu.project`. */
@@ -65,6 +71,11 @@ export const settingKeys: readonly SettingKey[] = [
     meaning: 'The port that workers are reached on by SSH.',
     variable: 'JOBMAN_TPU_SSH_PORT',
   },
+  {
+    key: 'tpu.tokenCommand',
+    kind: 'text or null',
+    meaning: "A command that prints an access token, in place of this machine's own login to Google Cloud.",
+  },
   { key: 'local.slots', kind: 'count', meaning: 'How many local jobs run at once on this machine.' },
   {
     key: 'controller.idleExitMs',
@@ -73,17 +84,19 @@ export const settingKeys: readonly SettingKey[] = [
   },
   { key: 'terminal.title', kind: 'yes or no', meaning: "The window's title tells what a command waits for." },
   { key: 'terminal.bell', kind: 'yes or no', meaning: 'A job that ends while a terminal waits for it rings once.' },
+  { key: 'grants', kind: 'grants', meaning: 'What jobs may ask of a cloud without a question; none: anything.' },
 ];
 
-type Value = string | number | boolean | null;
+type Value = string | number | boolean | null | readonly Grant[];
 
 /** The settings when nobody has said anything; `cores` is how many processors this machine has. */
 export function defaultSettings(cores: number): Settings {
   return {
-    tpu: { project: null, endpoint: null, sshPort: 22 },
+    tpu: { project: null, endpoint: null, sshPort: 22, tokenCommand: null },
     local: { slots: Math.max(1, cores) },
     controller: { idleExitMs: 10 * minute },
     terminal: { title: true, bell: true },
+    grants: [],
   };
 }
 
@@ -98,7 +111,7 @@ export function settingsTemplate(cores: number): string {
 }
 
 /**
- * The settings in force. Throws JobmanError with every problem at once, each with its line, when the file or the
+ * The settings in force. Throws JobmanError with every problem at once, each with its line and column, when the file or the
  * environment holds something that is no setting; StoreError when the file cannot be read. Reads only.
  */
 export async function loadSettings(given: {
@@ -109,9 +122,7 @@ export async function loadSettings(given: {
   const { home, env, cores } = given;
   const path = settingsFile(home);
   const text = await readOptional(path);
-  const problems: string[] = [];
-  const values = text === undefined ? new Map<string, Value>() : valuesOf(text, path, problems);
-  if (problems.length > 0) throw wrong(`${path} holds something that is no setting. Nothing was changed.`, problems);
+  const values = text === undefined ? new Map<string, Value>() : settingsIn(text, path);
   for (const setting of settingKeys) {
     const said = saidIn(env, setting);
     if (said !== undefined) values.set(setting.key, fromEnvironment(setting, said));
@@ -129,7 +140,7 @@ export async function settingSources(given: {
 }): Promise<ReadonlyMap<string, string>> {
   const path = settingsFile(given.home);
   const text = await readOptional(path);
-  const inFile = text === undefined ? new Map<string, Value>() : valuesOf(text, path, []);
+  const inFile = text === undefined ? new Map<string, Value>() : settingsIn(text, path);
   return new Map(
     settingKeys.map((setting) => {
       const fromFile = inFile.has(setting.key) ? 'settings.json' : 'default';
@@ -146,11 +157,13 @@ function saidIn(env: Readonly<Record<string, string | undefined>>, { variable }:
 
 function fromEnvironment(setting: SettingKey, said: string): Value {
   const value = setting.kind === 'port' ? Number(said) : said;
-  if (isOfKind(value, setting.kind)) return value;
+  // A list has no variable: nobody would write one on a line.
+  if (setting.kind !== 'grants' && isOfKind(value, setting.kind)) return value;
   throw wrong(`${setting.variable ?? setting.key} is "${said}", and should be ${kindWords[setting.kind]}.`);
 }
 
-async function readOptional(path: string): Promise<string | undefined> {
+/** The text of a file, or undefined where there is none. Throws StoreError when it cannot be read. */
+export async function readOptional(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
@@ -161,62 +174,111 @@ async function readOptional(path: string): Promise<string | undefined> {
 
 // ------------------------------------------------------------------------------------------ what the file says
 
-function valuesOf(text: string, path: string, problems: string[]): Map<string, Value> {
+/** What that text sets. Throws JobmanError with every problem at once; `path` is what the file is called in it. */
+export function settingsIn(text: string, path: string): Map<string, Value> {
+  let whole: JsonNode;
+  try {
+    whole = jsonIn(text);
+  } catch (error) {
+    if (!(error instanceof JsonTextError)) throw error;
+    throw wrong(`${path} is not valid JSON. Nothing was changed.`, [`${placeText(path, error.at)}: ${error.message}`]);
+  }
+  if (whole.kind !== 'object') throw wrong(`${path} should hold one object, as in { "local": { "slots": 8 } }.`);
+  const problems: Problem[] = [];
   const values = new Map<string, Value>();
-  collect(parsed(text, path), '', (key, value) => {
-    const place = `${path}:${lineOf(text, key)}`;
+  collect(whole.members, '', problems, ({ value }, key) => {
     const setting = settingKeys.find((one) => one.key === key);
-    if (setting === undefined) problems.push(`${place}: ${unknownKey(key)}`);
-    else if (isOfKind(value, setting.kind)) values.set(key, value);
-    else problems.push(`${place}: "${key}" should be ${kindWords[setting.kind]}, and is ${JSON.stringify(value)}`);
+    if (setting === undefined) return;
+    const found = problemsOf(value, setting);
+    problems.push(...found);
+    if (found.length === 0) values.set(key, plainJson(value) as Value);
   });
-  return values;
+  if (problems.length === 0) return values;
+  throw wrong(
+    `${path} holds something that is no setting. Nothing was changed.`,
+    problems
+      .toSorted(({ at: one }, { at: other }) => one.line - other.line || one.column - other.column)
+      .map(({ at, says }) => `${placeText(path, at)}: ${says}`),
+  );
 }
 
-function parsed(text: string, path: string): Readonly<Record<string, unknown>> {
-  let content: unknown;
-  try {
-    content = JSON.parse(text);
-  } catch (error) {
-    const said = error instanceof Error ? error.message : String(error);
-    throw wrong(`${path} is not valid JSON: ${said}.`);
-  }
-  if (!isSection(content)) throw wrong(`${path} should hold one object, as "jobman settings" prints it.`);
-  return content;
+interface Problem {
+  readonly at: TextPlace;
+  readonly says: string;
+}
+
+function placeText(path: string, { line, column }: TextPlace): string {
+  return `${path}:${line}:${column}`;
 }
 
 /** Every value under its full key: `tpu.sshPort`. A section is an object under a name that has keys below it. */
 function collect(
-  section: Readonly<Record<string, unknown>>,
+  members: readonly JsonMember[],
   prefix: string,
-  take: (key: string, value: unknown) => void,
+  problems: Problem[],
+  take: (member: JsonMember, key: string) => void,
 ): void {
-  for (const [name, value] of Object.entries(section)) {
+  for (const member of members) {
+    const { name, at, value } = member;
     const key = `${prefix}${name}`;
-    if (isSection(value) && settingKeys.some((one) => one.key.startsWith(`${key}.`))) collect(value, `${key}.`, take);
-    else take(key, value);
+    const first = members.find((one) => one.name === name);
+    if (first !== undefined && first !== member) {
+      problems.push({ at, says: `"${key}" stands here again; it is on line ${first.at.line} already` });
+    } else if (settingKeys.some((one) => one.key === key)) take(member, key);
+    else if (!settingKeys.some((one) => one.key.startsWith(`${key}.`))) problems.push({ at, says: unknownKey(key) });
+    else if (value.kind === 'object') collect(value.members, `${key}.`, problems, take);
+    else problems.push({ at: value.at, says: `"${key}" should be a section, as in { "${key}": { ... } }` });
   }
-}
-
-function isSection(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function unknownKey(key: string): string {
   const names = settingKeys.map((one) => one.key);
-  const meant =
-    didYouMean(key, names) ?? didYouMean(key, [...new Set(names.map((name) => name.split('.')[0] ?? name))]);
-  return `there is no setting "${key}"${meant === undefined ? '' : `; did you mean "${meant}"?`}`;
+  const sections = names.map((name) => name.split('.')[0] ?? name);
+  // The right name in the wrong section, or in none, is meant for its own.
+  const moved = names.find((name) => name.split('.').at(-1) === key.split('.').at(-1));
+  const meant = didYouMean(key, names) ?? didYouMean(key, [...new Set(sections)]) ?? moved;
+  return `there is no setting "${key}"${meantText(meant)}`;
 }
 
-/** The line on which a key stands: where its last name comes first after the names of its sections. */
-function lineOf(text: string, key: string): number {
-  let from = 0;
-  for (const name of key.split('.')) {
-    const at = text.indexOf(JSON.stringify(name), from);
-    if (at !== -1) from = at;
+function meantText(meant: string | undefined): string {
+  return meant === undefined ? '' : `; did you mean "${meant}"?`;
+}
+
+/** What is wrong with the value of a setting, each with its own place. */
+function problemsOf(node: JsonNode, { key, kind }: SettingKey): readonly Problem[] {
+  if (kind === 'grants' && node.kind === 'array') {
+    return node.items.flatMap((item, index) => grantProblems(item, `${key}[${index}]`));
   }
-  return text.slice(0, from).split('\n').length;
+  const value = plainJson(node);
+  if (kind !== 'grants' && isOfKind(value, kind)) return [];
+  return [{ at: node.at, says: `"${key}" should be ${kindWords[kind]}, and is ${shortened(value)}` }];
+}
+
+function grantProblems(node: JsonNode, key: string): readonly Problem[] {
+  if (node.kind !== 'object') {
+    return [{ at: node.at, says: `"${key}" should be an object like { "accelerator": "v4-16", "chips": 16 }` }];
+  }
+  return node.members.flatMap(({ name, at, value }, index): readonly Problem[] => {
+    const first = node.members.findIndex((one) => one.name === name);
+    if (first < index) return [{ at, says: `"${key}.${name}" stands here again` }];
+    const part = Object.hasOwn(grantParts, name) ? grantParts[name as keyof Grant] : undefined;
+    const said = plainJson(value);
+    if (part === undefined) {
+      const meant = didYouMean(name, Object.keys(grantParts));
+      return [{ at, says: `a grant has no "${name}"${meantText(meant)}` }];
+    }
+    if (part.isRight(said)) return [];
+    const meant = name === 'accelerator' && typeof said === 'string' ? acceleratorSlip(said) : undefined;
+    return [
+      { at: value.at, says: `"${key}.${name}" should be ${part.words}, and is ${shortened(said)}${meantText(meant)}` },
+    ];
+  });
+}
+
+/** What was written, for a line of a message. */
+function shortened(value: unknown): string {
+  const text = JSON.stringify(value);
+  return text.length <= 60 ? text : `${text.slice(0, 59)}…`;
 }
 
 // ------------------------------------------------------------------------------------------ kinds
@@ -228,9 +290,10 @@ const kindWords: Readonly<Record<Kind, string>> = {
   count: 'a whole number from 1 on',
   milliseconds: 'a number of milliseconds from 0 on',
   'yes or no': 'true or false',
+  grants: 'a list of grants',
 };
 
-function isOfKind(value: unknown, kind: Kind): value is Value {
+function isOfKind(value: unknown, kind: Exclude<Kind, 'grants'>): value is Exclude<Value, readonly Grant[]> {
   switch (kind) {
     case 'text or null':
       return value === null || (typeof value === 'string' && value.trim() !== '');
@@ -252,15 +315,14 @@ function isWhole(value: unknown): value is number {
 }
 
 function merged(defaults: Settings, values: ReadonlyMap<string, Value>): Settings {
-  const result: Record<string, Record<string, Value>> = {};
-  for (const [section, keys] of Object.entries(defaults)) {
-    result[section] = Object.fromEntries(
-      Object.entries(keys as Record<string, Value>).map(([name, value]) => {
-        const said = values.get(`${section}.${name}`);
-        return [name, said === undefined ? value : said];
-      }),
-    );
-  }
+  const said = (key: string, value: unknown): unknown => (values.has(key) ? values.get(key) : value);
+  const result = Object.fromEntries(
+    Object.entries(defaults).map(([name, value]: [string, unknown]) => {
+      if (typeof value !== 'object' || value === null || Array.isArray(value)) return [name, said(name, value)];
+      const keys = Object.entries(value).map(([key, one]: [string, unknown]) => [key, said(`${name}.${key}`, one)]);
+      return [name, Object.fromEntries(keys)];
+    }),
+  );
   // Every value was checked against the kind of its key above, which is the type of its field.
   return result as unknown as Settings;
 }

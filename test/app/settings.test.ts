@@ -32,35 +32,74 @@ test('without a file the defaults are in force, with a place for each core', asy
 test('the file stands over the defaults, and the environment over the file', async (t) => {
   const load = settingsIn(t, '{ "tpu": { "project": "lab", "sshPort": 2222, "endpoint": "http://127.0.0.1:1" } }');
   const { tpu, local } = await load();
-  assert.deepEqual(tpu, { project: 'lab', sshPort: 2222, endpoint: 'http://127.0.0.1:1' });
+  assert.deepEqual(tpu, { project: 'lab', sshPort: 2222, endpoint: 'http://127.0.0.1:1', tokenCommand: null });
   assert.equal(local.slots, 4);
   const over = await load({ JOBMAN_TPU_ENDPOINT: 'http://127.0.0.1:8080', JOBMAN_TPU_SSH_PORT: '2200' });
-  assert.deepEqual(over.tpu, { project: 'lab', sshPort: 2200, endpoint: 'http://127.0.0.1:8080' });
+  assert.deepEqual(over.tpu, { ...tpu, sshPort: 2200, endpoint: 'http://127.0.0.1:8080' });
   assert.deepEqual((await load({ JOBMAN_TPU_ENDPOINT: '' })).tpu, tpu);
 });
 
-test('every problem of the file is told at once, with its line and what was meant', async (t) => {
-  const load = settingsIn(
-    t,
-    '{\n  "tpu": {\n    "projcet": "lab",\n    "sshPort": "22"\n  },\n  "locale": { "slots": 2 },\n  "local": { "slots": 0 }\n}\n',
-  );
-  const error = await refusal(load());
+/** The problems of a file, without the file's name. */
+async function problemsOf(t: TestContext, text: string): Promise<readonly string[]> {
+  const error = await refusal(settingsIn(t, text)());
   assert.equal(error.code, 2);
-  const lines = error.lines.map((line) => line.replace(/^.*settings\.json:/, ''));
-  assert.deepEqual(lines, [
-    '3: there is no setting "tpu.projcet"; did you mean "tpu.project"?',
-    '4: "tpu.sshPort" should be a port from 1 to 65535, and is "22"',
-    '6: there is no setting "locale"; did you mean "local"?',
-    '7: "local.slots" should be a whole number from 1 on, and is 0',
+  return error.lines.map((line) => line.replace(/^.*settings\.json:/, ''));
+}
+
+test('every problem of the file is told at once, with its line, its column and what was meant', async (t) => {
+  const text = `{
+  "tpu": {
+    "projcet": "lab",
+    "sshPort": "22", "sshPort": 23
+  },
+  "locale": { "slots": 2 },
+  "local": { "slots": 0 }, "slots": 3,
+  "terminal": 7,
+  "grants": [{ "zone": "us-east5-b", "acelerator": "v4-8" }, { "accelerator": "v5e-16", "chips": "8" }, 3,
+    { "until": "tomorrow", "pricing": "cheap" }]
+}
+`;
+  assert.deepEqual(await problemsOf(t, text), [
+    '3:5: there is no setting "tpu.projcet"; did you mean "tpu.project"?',
+    '4:16: "tpu.sshPort" should be a port from 1 to 65535, and is "22"',
+    '4:22: "tpu.sshPort" stands here again; it is on line 4 already',
+    '6:3: there is no setting "locale"; did you mean "local"?',
+    '7:23: "local.slots" should be a whole number from 1 on, and is 0',
+    '7:28: there is no setting "slots"; did you mean "local.slots"?',
+    '8:15: "terminal" should be a section, as in { "terminal": { ... } }',
+    '9:38: a grant has no "acelerator"; did you mean "accelerator"?',
+    '9:79: "grants[1].accelerator" should be a type like "v4-16", a generation like "v5e", or one with a star, and is "v5e-16"; did you mean "v5litepod-16"?',
+    '9:98: "grants[1].chips" should be a whole number from 1 on, and is "8"',
+    '9:105: "grants[2]" should be an object like { "accelerator": "v4-16", "chips": 16 }',
+    '10:16: "grants[3].until" should be a day like "2026-12-31", or a moment like "2026-12-31T18:00:00Z", and is "tomorrow"',
+    '10:39: "grants[3].pricing" should be "spot", "ondemand" or "preemptible", and is "cheap"',
   ]);
 });
 
-test('a file that is no JSON, or no object, is refused as a whole', async (t) => {
-  const broken = await refusal(settingsIn(t, '{ "tpu": ')());
-  assert.match(broken.message, /settings\.json is not valid JSON/);
-  const list = await refusal(settingsIn(t, '[]')());
-  assert.match(list.message, /should hold one object/);
-  assert.match((await refusal(settingsIn(t, '{ "tpu": 3 }')())).lines.join(), /no setting "tpu"/);
+test('a file that is no JSON is told where that begins', async (t) => {
+  const cases: readonly (readonly [string, string])[] = [
+    ['{ "tpu": ', '1:10: the file ends here'],
+    ['{\n  "local": { "slots": 2, }\n}', '2:24: no comma may stand after the last one'],
+    ['{ "local": { "slots": 2 } // two\n}', '1:27: "," or "}" is missing before this'],
+    ['// mine\n{}', '1:1: JSON has no comments'],
+    ["{ 'local': {} }", '1:3: texts stand between double quotes'],
+    ['{ local: {} }', '1:3: a name stands between double quotes'],
+    ['{ "local" {} }', '1:11: a colon should follow the name "local"'],
+    ['{ "tpu": { "project": "lab\n" } }', '1:23: this text does not end on its line, or holds a wrong \\'],
+    ['{} {}', '1:4: the file should hold one object, and goes on here'],
+    ['{ "local": { "slots": True } }', '1:23: "T" cannot stand here'],
+  ];
+  for (const [text, says] of cases) assert.deepEqual(await problemsOf(t, text), [says], text);
+});
+
+test('a file that is no object is refused as a whole', async (t) => {
+  assert.match((await refusal(settingsIn(t, '[]')())).message, /should hold one object/);
+  assert.deepEqual(await problemsOf(t, '{ "tpu": 3 }'), ['1:10: "tpu" should be a section, as in { "tpu": { ... } }']);
+});
+
+test('grants are read as they are written', async (t) => {
+  const grants = [{ zone: 'us-*', accelerator: 'v5e', pricing: 'spot', chips: 32, until: '2026-12-31' }, {}];
+  assert.deepEqual((await settingsIn(t, JSON.stringify({ grants }))()).grants, grants);
 });
 
 test('a variable that is no port is refused by its name', async (t) => {
@@ -70,6 +109,6 @@ test('a variable that is no port is refused by its name', async (t) => {
 
 test('the template holds every key, and is a valid file', async (t) => {
   const text = settingsTemplate(4);
-  for (const { key } of settingKeys) assert.ok(text.includes(`"${key.split('.')[1] ?? ''}"`), key);
+  for (const { key } of settingKeys) assert.ok(text.includes(`"${key.split('.').at(-1) ?? ''}"`), key);
   assert.deepEqual(await settingsIn(t, text)(), defaultSettings(4));
 });

@@ -10,7 +10,7 @@ import type { AllocationRef, CapacityPort, Clock } from '../../src/app/ports.ts'
 import { createTpuApi } from '../../src/backends/tpu/api.ts';
 import { createCaller } from '../../src/backends/tpu/call.ts';
 import { createTpuCapacity } from '../../src/backends/tpu/capacity.ts';
-import { createCredentials } from '../../src/backends/tpu/credentials.ts';
+import { createCredentials, createLogin } from '../../src/backends/tpu/credentials.ts';
 import { sshKeyLines } from '../../src/backends/tpu/login.ts';
 import { createTpuWorkers } from '../../src/backends/tpu/workers.ts';
 import type { TpuWorkers } from '../../src/backends/tpu/workers.ts';
@@ -68,8 +68,10 @@ async function openCloud(t: Scope): Promise<Cloud> {
   const endpoint = () => Promise.resolve(emulator.url);
   const credentials = createCredentials({
     endpoint,
-    run: () => Promise.reject(new Error('nobody logs in to this machine')),
-    now: () => clock.now(),
+    login: createLogin({
+      run: () => Promise.reject(new Error('nobody logs in to this machine')),
+      now: () => clock.now(),
+    }),
   });
   const api = createTpuApi(createCaller({ endpoint, credentials }));
   const login = { home: world.home, user: 'zephyr' };

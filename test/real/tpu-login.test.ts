@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import { createCredentials } from '../../src/backends/tpu/credentials.ts';
+import { createCredentials, createLogin } from '../../src/backends/tpu/credentials.ts';
 import type { RunProgram } from '../../src/backends/tpu/credentials.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import { openWorld } from '../support/world.ts';
@@ -70,15 +70,16 @@ suite('application default credentials', () => {
       }),
     );
     withEnvironment(t, { GOOGLE_APPLICATION_CREDENTIALS: file, GOOGLE_CLOUD_PROJECT: 'p' });
-    const credentials = createCredentials({ endpoint, run: neverRun, now: () => 0 });
+    const credentials = createCredentials({ endpoint, login: createLogin({ run: neverRun, now: () => 0 }) });
     const many = await Promise.all([credentials.headers(), credentials.headers(), credentials.headers()]);
     for (const headers of [...many, await credentials.headers()]) {
       assert.deepEqual(headers, { authorization: 'Bearer secret', 'x-goog-user-project': 'who-pays' });
     }
     assert.equal(logins, 1);
     // Refused by the cloud: the next call logs in anew.
-    credentials.refused();
-    await credentials.headers();
+    // The server gives the same token again, which is no better than before.
+    credentials.refused(await credentials.headers());
+    await assert.rejects(credentials.headers(), /no login that Google Cloud accepts/);
     assert.equal(logins, 2);
   });
 
@@ -96,7 +97,7 @@ suite('application default credentials', () => {
       }),
     );
     withEnvironment(t, { GOOGLE_APPLICATION_CREDENTIALS: file, GOOGLE_CLOUD_PROJECT: 'p' });
-    const credentials = createCredentials({ endpoint, run: neverRun, now: () => 0 });
+    const credentials = createCredentials({ endpoint, login: createLogin({ run: neverRun, now: () => 0 }) });
     await assert.rejects(credentials.headers(), (error) => {
       assert.ok(error instanceof JobmanError);
       assert.match(error.message, /^this machine has no login .* gcloud auth application-default login$/);
@@ -119,13 +120,17 @@ suite('without them, gcloud', () => {
         output instanceof Error ? { ok: false, output: output.message } : { ok: true, output: `${output}\n` },
       );
     };
-    return { asked, clock, credentials: createCredentials({ endpoint, run, now: () => clock.now }) };
+    return {
+      asked,
+      clock,
+      credentials: createCredentials({ endpoint, login: createLogin({ run, now: () => clock.now }) }),
+    };
   }
 
-  test('gives a token, which is kept for a few minutes', async (t) => {
+  test('gives a token, which is kept for half an hour', async (t) => {
     const { asked, clock, credentials } = gcloud(t, 'first', 'second');
     assert.deepEqual(await credentials.headers(), { authorization: 'Bearer first' });
-    clock.now += 4 * 60_000;
+    clock.now += 29 * 60_000;
     assert.deepEqual(await credentials.headers(), { authorization: 'Bearer first' });
     assert.deepEqual(asked, [['gcloud', 'auth', 'print-access-token', '--quiet']]);
     clock.now += 60_000;

@@ -15,11 +15,20 @@ export type Answer<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly status: string; readonly error: CloudError };
 
+/** One try, and the login that was refused with it. */
+interface Try<T> {
+  readonly answer: Answer<T>;
+  readonly refused?: Headers;
+}
+
 /** A whole list, with the zones that could not be asked. */
 export interface Listing<T> {
   readonly items: readonly T[];
   readonly unreachable: readonly string[];
 }
+
+/** Header names in small letters, and their values. */
+export type Headers = Readonly<Record<string, string>>;
 
 /** Who we are to the cloud, for each call anew. */
 export interface Credentials {
@@ -27,9 +36,9 @@ export interface Credentials {
    * The headers that prove it; none where nothing has to be proved. Rejects with a JobmanError whose sentence says how
    * to log in again.
    */
-  headers(): Promise<Readonly<Record<string, string>>>;
-  /** The cloud did not accept the last ones: the next call must not be made with the same. Answers what to do, for people. */
-  refused(): string;
+  headers(): Promise<Headers>;
+  /** The cloud did not accept these: the next call must not be made with the same. Answers what to do, for people. */
+  refused(shown: Headers): string;
 }
 
 export interface Caller {
@@ -62,14 +71,26 @@ export function createCaller(options: {
 }): Caller {
   const { endpoint, credentials } = options;
 
+  /**
+   * A login that ends while we are at work is refused with 401, before anything is done: the same call is then made once
+   * more with a fresh one.
+   */
   async function call<T extends object>(method: string, path: string, body?: object): Promise<Answer<T>> {
+    const first = await callOnce<T>(method, path, body);
+    if (first.refused?.['authorization'] === undefined) return first.answer;
+    const fresh = await credentials.headers().catch(() => undefined);
+    if (fresh === undefined || fresh['authorization'] === first.refused['authorization']) return first.answer;
+    return (await callOnce<T>(method, path, body)).answer;
+  }
+
+  async function callOnce<T extends object>(method: string, path: string, body?: object): Promise<Try<T>> {
     let url: string;
-    let headers: Readonly<Record<string, string>>;
+    let headers: Headers;
     try {
       url = `${(await endpoint()).replace(/\/+$/, '')}/${path}`;
       headers = await credentials.headers();
     } catch (error) {
-      return lost('NOT_SENT', sentenceOf(error));
+      return { answer: lost('NOT_SENT', sentenceOf(error)) };
     }
     let reply: Response;
     let text: string;
@@ -84,23 +105,25 @@ export function createCaller(options: {
       });
       text = await reply.text();
     } catch (error) {
-      return lost(
-        wasNeverSent(error) ? 'NOT_SENT' : 'NO_ANSWER',
-        `${hostOf(url)} did not answer: ${sentenceOf(error)}`,
-      );
+      const status = wasNeverSent(error) ? 'NOT_SENT' : 'NO_ANSWER';
+      return { answer: lost(status, `${hostOf(url)} did not answer: ${sentenceOf(error)}`) };
     }
     const value = parseObject(text);
     if (reply.ok) {
-      if (value !== undefined) return { ok: true, value: value as T };
-      return lost('NO_ANSWER', `${hostOf(url)} answered with something that is not this API (HTTP ${reply.status})`);
+      if (value !== undefined) return { answer: { ok: true, value: value as T } };
+      const page = `${hostOf(url)} answered with something that is not this API (HTTP ${reply.status})`;
+      return { answer: lost('NO_ANSWER', page) };
     }
-    return refusalOf(reply.status, value, text, url);
+    if (reply.status === 401) {
+      const error = unanswered(credentials.refused(headers));
+      return { answer: { ok: false, status: 'UNAUTHENTICATED', error }, refused: headers };
+    }
+    return { answer: refusalOf(reply.status, value, text, url) };
   }
 
   /** A refusal in the API's own shape. Anything else comes from something in between, and says nothing about our things. */
   function refusalOf(httpStatus: number, value: object | undefined, text: string, url: string): Answer<never> {
     const body = (value as { readonly error?: unknown } | undefined)?.error;
-    if (httpStatus === 401) return { ok: false, status: 'UNAUTHENTICATED', error: unanswered(credentials.refused()) };
     if (typeof body !== 'object' || body === null) {
       // A proxy's or the front end's own page. Its 404 must not be read as "there is no such node".
       const page = `${hostOf(url)} answered HTTP ${httpStatus}: ${text.slice(0, 300)}`;

@@ -1,71 +1,105 @@
-// Who jobman is to Google Cloud: application default credentials, or gcloud's own login where there are none.
-// Tokens live in memory only.
+// Who jobman is to Google Cloud. The first of these that there is: the command of the setting `tpu.tokenCommand`; application
+// default credentials (the file that the environment names, the one of `gcloud auth application-default login`, the metadata
+// server of a machine at Google); gcloud's own login. Tokens live in memory only.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { minute, second } from '../../core/time.ts';
 import type { Duration, Instant } from '../../core/time.ts';
-import type { Credentials } from './call.ts';
+import type { Credentials, Headers } from './call.ts';
+import { tokenIn } from './token.ts';
 
 const scope = 'https://www.googleapis.com/auth/cloud-platform';
 
 /** What runs a program and gives what it printed, errors included; `remote/process.ts` in earnest. It ends in bounded time. */
 export type RunProgram = (argv: readonly string[]) => Promise<{ readonly ok: boolean; readonly output: string }>;
 
-type Headers = Readonly<Record<string, string>>;
+/** One login for all that this process asks of Google: many calls at once wait for it together. */
+export interface Login {
+  /** The headers that prove who we are. Rejects with a JobmanError that says how to log in again. */
+  headers(): Promise<Headers>;
+  /** The cloud did not accept those: the next ones are fetched anew. Answers what to do, for people. */
+  refused(shown: Headers): string;
+}
 
-/** gcloud does not tell how long its token lives (an hour at first); asked again it gives a fresh one when it has to. */
-const gcloudTokenFor: Duration = 5 * minute;
+/**
+ * gcloud does not tell when its token ends (an hour after it was made), and a token command need not. Asked again it gives
+ * a fresh one when it has to; one that ended before is refused by the cloud, and fetched anew at once.
+ */
+const unknownLife: Duration = 30 * minute;
+/** A token is exchanged so long before its end that a call which is under way still arrives with it. */
+const endsSoon: Duration = 1 * minute;
 /** The library has its own time-outs, several in a row. A look waits no longer than this for a login. */
 const loginWithin: Duration = 20 * second;
-
 /** A login that failed is not tried again for this long: with every try programs are started and hosts looked for. */
 const failureFor: Duration = 5 * second;
 
-const sentence =
+const noLogin =
   'this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login';
+const noToken =
+  'the command of the setting tpu.tokenCommand gave no token that Google Cloud accepts; run it by hand, and mend what it says';
 
-/**
- * Credentials for the endpoint: none on loopback, where a server of our own or the user's asks for none. A token is sent
- * over https only. Many calls at once ask for one login together.
- */
-export function createCredentials(options: {
-  readonly endpoint: () => Promise<string>;
+/** Fetches nothing yet. `tokenCommand` is a line for /bin/sh that prints a token; null where the machine's own login is meant. */
+export function createLogin(options: {
   readonly run: RunProgram;
   readonly now: () => Instant;
-}): Credentials {
-  const { endpoint, run, now } = options;
+  readonly tokenCommand?: string | null;
+}): Login {
+  const { run, now, tokenCommand = null } = options;
+  const sentence = tokenCommand === null ? noLogin : noToken;
   let adc: { headers(): Promise<Headers> } | undefined;
-  let gcloud: { readonly headers: Headers; readonly until: Instant } | undefined;
+  let held: { readonly headers: Headers; readonly until: Instant } | undefined;
   let failure: { readonly error: unknown; readonly until: Instant } | undefined;
+  /** What the cloud has just refused: given out again by whoever made it, it is no login. */
+  let bad: { readonly headers: Headers; readonly until: Instant } | undefined;
   let underWay: Promise<Headers> | undefined;
 
-  async function login(): Promise<Headers> {
-    adc ??= gcloud === undefined ? await applicationDefault() : undefined;
-    if (adc !== undefined) {
-      try {
-        return await adc.headers();
-      } catch (error) {
-        // The file may be replaced by a new login: it is read again next time.
-        adc = undefined;
-        throw expired(error instanceof Error ? error.message : String(error));
-      }
+  function unaccepted(raw: string): JobmanError {
+    return new JobmanError(sentence, exitCode.unreachable, raw === '' ? [] : [raw]);
+  }
+
+  async function printedBy(argv: readonly string[]): Promise<Headers> {
+    if (held !== undefined && held.until > now()) return held.headers;
+    held = undefined;
+    const printed = await run(argv);
+    const token = printed.ok ? tokenIn(printed.output, now()) : undefined;
+    // What was printed may hold a secret unless the program itself says that it failed.
+    if (token === undefined)
+      throw unaccepted(printed.ok ? 'it printed something else than a token' : printed.output.trim());
+    const until = token.until === null ? now() + unknownLife : token.until - endsSoon;
+    held = { headers: { authorization: `Bearer ${token.word}` }, until };
+    return held.headers;
+  }
+
+  async function fetched(): Promise<Headers> {
+    if (tokenCommand !== null) return printedBy(['/bin/sh', '-c', tokenCommand]);
+    adc ??= held === undefined ? await applicationDefault() : undefined;
+    if (adc === undefined) return printedBy(['gcloud', 'auth', 'print-access-token', '--quiet']);
+    try {
+      // The library keeps its token, and exchanges it some minutes before its end.
+      return await adc.headers();
+    } catch (error) {
+      // The file may be replaced by a new login: it is read again next time.
+      adc = undefined;
+      throw unaccepted(error instanceof Error ? error.message : String(error));
     }
-    if (gcloud !== undefined && gcloud.until > now()) return gcloud.headers;
-    gcloud = undefined;
-    const printed = await run(['gcloud', 'auth', 'print-access-token', '--quiet']);
-    const token = printed.output.trim();
-    if (!printed.ok || !/^\S+$/.test(token)) throw expired(printed.output.trim());
-    gcloud = { headers: { authorization: `Bearer ${token}` }, until: now() + gcloudTokenFor };
-    return gcloud.headers;
+  }
+
+  async function login(): Promise<Headers> {
+    const headers = await fetched();
+    if (bad !== undefined && bad.until > now() && isSame(headers, bad.headers)) {
+      forget();
+      throw unaccepted('the same token was given again after the cloud had refused it');
+    }
+    return headers;
+  }
+
+  function forget(): void {
+    adc = undefined;
+    held = undefined;
   }
 
   return {
     async headers() {
-      const address = await endpoint();
-      if (isLoopback(address)) return {};
-      if (!address.startsWith('https://')) {
-        throw new JobmanError(`${address} is no https address; the login is not sent there`, exitCode.unreachable);
-      }
       if (failure !== undefined && failure.until > now()) throw failure.error;
       underWay ??= within(loginWithin, login())
         .catch((error: unknown) => {
@@ -77,12 +111,42 @@ export function createCredentials(options: {
         });
       return underWay;
     },
-    refused() {
-      adc = undefined;
-      gcloud = undefined;
+    refused(shown) {
+      // Of many calls that were refused together, the last must not throw away what the first has fetched since.
+      const isLogin = shown['authorization'] !== undefined;
+      if (isLogin && (bad === undefined || bad.until <= now() || !isSame(bad.headers, shown))) {
+        bad = { headers: shown, until: now() + failureFor };
+        forget();
+      }
       return sentence;
     },
   };
+}
+
+/**
+ * The login as it is shown to one endpoint: not at all on loopback, where a server of our own or the user's asks for none,
+ * and otherwise over https only.
+ */
+export function createCredentials(options: {
+  readonly endpoint: () => Promise<string>;
+  readonly login: Login;
+}): Credentials {
+  const { endpoint, login } = options;
+  return {
+    async headers() {
+      const address = await endpoint();
+      if (isLoopback(address)) return {};
+      if (!address.startsWith('https://')) {
+        throw new JobmanError(`${address} is no https address; the login is not sent there`, exitCode.unreachable);
+      }
+      return login.headers();
+    },
+    refused: (shown) => login.refused(shown),
+  };
+}
+
+function isSame(one: Headers, other: Headers): boolean {
+  return one['authorization'] === other['authorization'];
 }
 
 /** Application default credentials, as Google's own clients send them; undefined when this machine has none. */
@@ -97,10 +161,6 @@ async function applicationDefault(): Promise<{ headers(): Promise<Headers> } | u
   }
   // With the token comes the project that a person's calls are counted to, where the login names one.
   return { headers: async () => Object.fromEntries((await client.getRequestHeaders()).entries()) };
-}
-
-function expired(raw: string): JobmanError {
-  return new JobmanError(sentence, exitCode.unreachable, raw === '' ? [] : [raw]);
 }
 
 async function within<T>(length: Duration, work: Promise<T>): Promise<T> {

@@ -1,26 +1,31 @@
-// Who we are to the cloud. Google's own library is not asked here: without a network it would look for a metadata server.
-// Real runs of it need an account; what is ours (when it is asked, what is sent where) is in the other tests.
+// Who we are to the cloud. Google's own library is not asked here: without a network it would look for a metadata server;
+// test/real/tpu-login.test.ts asks it. What is ours: when a token is fetched, how long it serves, what is sent where.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { createCredentials, isLoopback } from '../../../src/backends/tpu/credentials.ts';
+import { createCaller } from '../../../src/backends/tpu/call.ts';
+import type { Credentials } from '../../../src/backends/tpu/call.ts';
+import { createCredentials, createLogin, isLoopback } from '../../../src/backends/tpu/credentials.ts';
+import type { Login, RunProgram } from '../../../src/backends/tpu/credentials.ts';
+import { tokenIn } from '../../../src/backends/tpu/token.ts';
 import { JobmanError } from '../../../src/app/errors.ts';
+import { failure, openTpuServer } from './support/server.ts';
 
-const neverRun = () => Promise.reject(new Error('nobody should be asked'));
+const nobody = createLogin({ run: () => Promise.reject(new Error('nobody should be asked')), now: () => 0 });
+const to = (address: string, login: Login = nobody): Credentials =>
+  createCredentials({ endpoint: () => Promise.resolve(address), login });
 
 suite('no login is shown', () => {
   for (const endpoint of ['http://127.0.0.1:4000', 'http://127.3.2.1:4000/', 'http://localhost:1', 'http://[::1]:5']) {
     test(`to ${endpoint}, which is this machine`, async () => {
-      const credentials = createCredentials({ endpoint: () => Promise.resolve(endpoint), run: neverRun, now: () => 0 });
-      assert.deepEqual(await credentials.headers(), {});
+      assert.deepEqual(await to(endpoint).headers(), {});
     });
   }
 
   for (const endpoint of ['http://tpu.example.com', 'http://127.0.0.1.example.com', 'not an address']) {
     test(`to ${endpoint}, in clear text`, async () => {
-      const credentials = createCredentials({ endpoint: () => Promise.resolve(endpoint), run: neverRun, now: () => 0 });
       await assert.rejects(
-        credentials.headers(),
+        to(endpoint).headers(),
         (error) => error instanceof JobmanError && /no https/.test(error.message),
       );
     });
@@ -34,6 +39,129 @@ test('a machine is this one only by its whole name', () => {
 });
 
 test('a refused login names the command that makes a new one', () => {
-  const credentials = createCredentials({ endpoint: () => Promise.resolve(''), run: neverRun, now: () => 0 });
-  assert.match(credentials.refused(), /gcloud auth application-default login$/);
+  assert.match(to('').refused({}), /gcloud auth application-default login$/);
+});
+
+/** A token command that prints these in turn, and then the last for ever. */
+function printing(...printed: readonly string[]) {
+  const clock = { now: 0 };
+  const asked: string[] = [];
+  const run: RunProgram = (argv) => {
+    const output = printed[Math.min(asked.length, printed.length - 1)] ?? '';
+    asked.push(argv.join(' '));
+    return Promise.resolve(output.startsWith('!') ? { ok: false, output: output.slice(1) } : { ok: true, output });
+  };
+  return { clock, asked, login: createLogin({ run, now: () => clock.now, tokenCommand: 'print it' }) };
+}
+
+const google = 'https://tpu.googleapis.com';
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+
+suite('a token command', () => {
+  test('is run once for all who ask, and again shortly before the end that it tells', async () => {
+    const { asked, clock, login } = printing(
+      '{"access_token": "one", "expires_in": 3600, "token_type": "Bearer"}',
+      'two\n',
+    );
+    const [one, other] = [to(google, login), to(google, login)];
+    const all = await Promise.all([one.headers(), other.headers(), one.headers()]);
+    assert.deepEqual(all, [bearer('one'), bearer('one'), bearer('one')]);
+    clock.now += 58 * 60_000;
+    assert.deepEqual(await other.headers(), bearer('one'));
+    assert.deepEqual(asked, ['/bin/sh -c print it']);
+    clock.now += 61_000;
+    assert.deepEqual(await one.headers(), bearer('two'));
+    assert.equal(asked.length, 2);
+  });
+
+  test('that fails, or prints something else, is told by the name of its setting, and what it printed stays here', async () => {
+    const { clock, login } = printing('!the vault is sealed', 'password: hunter2');
+    await assert.rejects(login.headers(), (error) => {
+      assert.ok(error instanceof JobmanError);
+      assert.match(error.message, /tpu\.tokenCommand/);
+      assert.equal(error.code, 5);
+      assert.deepEqual(error.lines, ['the vault is sealed']);
+      return true;
+    });
+    clock.now += 5_000;
+    await assert.rejects(login.headers(), (error) => {
+      assert.ok(error instanceof JobmanError);
+      assert.doesNotMatch(error.message + error.lines.join(), /hunter2/);
+      return true;
+    });
+  });
+});
+
+test('a token is a bare word, or JSON as OAuth and gcloud write it', () => {
+  const at = Date.parse('2026-11-21T08:00:00Z');
+  assert.deepEqual(tokenIn(' ya29.a0-b_c/d+e==\n', at), { word: 'ya29.a0-b_c/d+e==', until: null });
+  assert.deepEqual(tokenIn('{"access_token":"t","expires_in":60}', at), { word: 't', until: at + 60_000 });
+  const gcloud = '{"credential":{"access_token":"t","token_expiry":"2026-11-21T09:00:00Z"}}';
+  assert.deepEqual(tokenIn(gcloud, at), { word: 't', until: at + 3_600_000 });
+  assert.deepEqual(tokenIn('{"credential":{"access_token":"t","token_expiry":null}}', at), { word: 't', until: null });
+  for (const text of ['', 'two words', '{"access_token":"two words"}', '{"access_token":', '{}', 'a\r\nb: c']) {
+    assert.equal(tokenIn(text, at), undefined, JSON.stringify(text));
+  }
+});
+
+suite('a login that the cloud refuses in the middle', () => {
+  /** A cloud that takes one token only, and calls to it which show what the login has. */
+  async function cloud(t: Parameters<typeof openTpuServer>[0], good: string, login: Login) {
+    const server = await openTpuServer(t);
+    server.fault = ({ headers }) =>
+      headers['authorization'] === `Bearer ${good}`
+        ? undefined
+        : failure(401, 'UNAUTHENTICATED', 'invalid credentials');
+    const credentials: Credentials = { headers: () => login.headers(), refused: (shown) => login.refused(shown) };
+    return { server, caller: createCaller({ endpoint: () => Promise.resolve(server.url), credentials }) };
+  }
+  const list = 'v2/projects/p/locations/us-central2-b/nodes';
+
+  test('is fetched anew once for all calls that were under way, which are then made again', async (t) => {
+    const { asked, login } = printing('stale', 'fresh');
+    const { server, caller } = await cloud(t, 'fresh', login);
+    const answers = await Promise.all([1, 2, 3].map(() => caller.list(list, 'nodes')));
+    assert.deepEqual(
+      answers.map(({ ok }) => ok),
+      [true, true, true],
+    );
+    assert.equal(asked.length, 2);
+    assert.equal(server.asked.length, 6);
+  });
+
+  test('is not tried a third time, and the answer says how to log in and shows no token', async (t) => {
+    const { asked, login } = printing('stale', 'stale too');
+    const again = printing('stale', 'staler');
+    for (const one of [login, again.login]) {
+      const { server, caller } = await cloud(t, 'fresh', one);
+      const answer = await caller.list(list, 'nodes');
+      assert.ok(!answer.ok);
+      assert.equal(answer.error.kind, 'unreachable');
+      assert.match(answer.error.message, /tpu\.tokenCommand/);
+      assert.doesNotMatch(JSON.stringify(answer), /stale/);
+      assert.ok(server.asked.length <= 2);
+    }
+    assert.ok(asked.length <= 2);
+  });
+
+  test('and is given out again unchanged, is no reason to ask the cloud again', async (t) => {
+    const { asked, login } = printing('stale');
+    const { server, caller } = await cloud(t, 'fresh', login);
+    const answer = await caller.list(list, 'nodes');
+    assert.ok(!answer.ok);
+    assert.equal(server.asked.length, 1);
+    await caller.list(list, 'nodes');
+    assert.equal(server.asked.length, 1, 'for a few seconds nobody is asked at all');
+    assert.equal(asked.length, 2);
+  });
+
+  test('is harmless on this machine, where none is shown', async (t) => {
+    const server = await openTpuServer(t);
+    server.fault = () => failure(401, 'UNAUTHENTICATED', 'your login has expired');
+    const caller = createCaller({ endpoint: () => Promise.resolve(server.url), credentials: to(server.url) });
+    const answer = await caller.list(list, 'nodes');
+    assert.ok(!answer.ok);
+    assert.equal(answer.status, 'UNAUTHENTICATED');
+    assert.equal(server.asked.length, 1);
+  });
 });

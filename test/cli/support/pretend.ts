@@ -174,10 +174,11 @@ export function pretend(options: PretendOptions = {}): Pretend {
     io,
     home: '/home/alice/.jobman',
     settings: async () => ({
-      tpu: { project: null, endpoint: null, sshPort: 22 },
+      tpu: { project: null, endpoint: null, sshPort: 22, tokenCommand: null },
       local: { slots: 4 },
       controller: { idleExitMs: 600_000 },
       terminal: { title: true, bell: true },
+      grants: [],
     }),
     client: async () => client,
     // One that runs, which is all that a command which only looks asks for.

@@ -1,0 +1,96 @@
+// Change settings: one key of `settings.json` set or taken out by command. The file is checked as a whole before it takes
+// the place of the old one, so that a mistake changes nothing.
+
+import { randomUUID } from 'node:crypto';
+import { rename, rm, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { didYouMean } from '../core/did-you-mean.ts';
+import { exitCode, JobmanError } from './errors.ts';
+import { fileError } from './file-trouble.ts';
+import { jsonIn, plainJson } from './json-text.ts';
+import { makeFolder } from './make-folder.ts';
+import { readOptional, settingKeys, settingsFile, settingsIn, type SettingKey } from './settings.ts';
+
+type Content = Readonly<Record<string, unknown>>;
+
+/**
+ * Sets a key, as `jobman settings set` is given both: `null`, a number, true and false are what they say for a key that takes
+ * such, a list is JSON, and everything else is a text. Throws JobmanError when there is no such key or the value is none for
+ * it; then nothing was changed.
+ */
+export async function setSetting(home: string, key: string, said: string): Promise<void> {
+  const setting = settingNamed(key);
+  await change(home, setting, (content) => put(content, key.split('.'), valueOf(setting, said)));
+}
+
+/** Takes a key out, so that its default is in force again. Answers whether it was there. Throws as `setSetting` does. */
+export async function unsetSetting(home: string, key: string): Promise<boolean> {
+  let wasThere = false;
+  await change(home, settingNamed(key), (content) => {
+    const names = key.split('.');
+    wasThere = names.reduce<unknown>((part, name) => (part as Content | undefined)?.[name], content) !== undefined;
+    return take(content, names);
+  });
+  return wasThere;
+}
+
+function settingNamed(key: string): SettingKey {
+  const setting = settingKeys.find((one) => one.key === key);
+  if (setting !== undefined) return setting;
+  const meant = didYouMean(
+    key,
+    settingKeys.map((one) => one.key),
+  );
+  throw new JobmanError(
+    `There is no setting ${key}.${meant === undefined ? ' `jobman settings` lists them.' : ` Did you mean ${meant}?`}`,
+    exitCode.usage,
+  );
+}
+
+function valueOf({ kind }: SettingKey, said: string): unknown {
+  if ((kind === 'text or null' || kind === 'address or null') && said !== 'null') return said;
+  try {
+    return plainJson(jsonIn(said));
+  } catch {
+    // What is no JSON is told as what it is by the check of the whole.
+    return said;
+  }
+}
+
+async function change(home: string, { key }: SettingKey, to: (content: Content) => Content): Promise<void> {
+  const path = settingsFile(home);
+  const before = (await readOptional(path)) ?? '{}';
+  settingsIn(before, path);
+  const content = to(plainJson(jsonIn(before)) as Content);
+  const text = `${JSON.stringify(content, null, 2)}\n`;
+  try {
+    settingsIn(text, path);
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    // The lines of a file that was never written would mislead.
+    const says = error.lines.map((line) => line.replace(/^.*?:\d+:\d+: /, ''));
+    throw new JobmanError(`${key} was not changed.`, exitCode.usage, says);
+  }
+  const draft = `${path}.${randomUUID()}`;
+  try {
+    makeFolder(dirname(path));
+    await writeFile(draft, text, { mode: 0o600 });
+    await rename(draft, path);
+  } catch (error) {
+    await rm(draft, { force: true }).catch(() => undefined);
+    throw fileError(path, error);
+  }
+}
+
+function put(content: Content, [name = '', ...rest]: readonly string[], value: unknown): Content {
+  if (rest.length === 0) return { ...content, [name]: value };
+  return { ...content, [name]: put((content[name] ?? {}) as Content, rest, value) };
+}
+
+/** Without that key; a section that is empty then goes too. */
+function take(content: Content, [name = '', ...rest]: readonly string[]): Content {
+  const { [name]: part, ...others } = content;
+  if (rest.length === 0 || part === undefined) return others;
+  const left = take(part as Content, rest);
+  return Object.keys(left).length === 0 ? others : { ...content, [name]: left };
+}

@@ -1,0 +1,127 @@
+// Grants: what may be asked of a cloud without a question, as the owner of the bill has written it into the settings. A list
+// of what is allowed; an empty one allows everything. Nothing of the built-in cloud needs a grant.
+
+import { accelerator, acceleratorMeant, generationOf, generations } from '../core/accelerators.ts';
+import { usableAllocation } from '../core/allocate.ts';
+import { heldAllocations, type Job } from '../core/job.ts';
+import type { TpuSpec } from '../core/spec.ts';
+import { day, type Instant } from '../core/time.ts';
+import { isPretended } from './cost.ts';
+import { countText } from './figures.ts';
+
+/** One row of the setting `grants`, as it is written. A part that is not there limits nothing. */
+export interface Grant {
+  /** A zone; `*` in it stands for any text. */
+  readonly zone?: string;
+  /** A type (`v4-16`) or a generation (`v5e`); `*` in it stands for any text. */
+  readonly accelerator?: string;
+  readonly pricing?: TpuSpec['pricing'];
+  /** How many chips may be held at once by all jobs of this record that the row is about. */
+  readonly chips?: number;
+  /** The last day, in UTC (`2026-12-31`), or a moment (`2026-12-31T18:00:00Z`). */
+  readonly until?: string;
+}
+
+/** The parts of a row, each with what may stand there. */
+export const grantParts: Readonly<
+  Record<keyof Grant, { readonly words: string; readonly isRight: (value: unknown) => boolean }>
+> = {
+  zone: { words: 'a zone like "us-east5-b", or with a star "us-*"', isRight: (value) => isName(value) },
+  accelerator: {
+    words: 'a type like "v4-16", a generation like "v5e", or one with a star',
+    isRight: (value) => isName(value) && acceleratorSlip(value) === undefined,
+  },
+  pricing: {
+    words: '"spot", "ondemand" or "preemptible"',
+    isRight: (value) => value === 'spot' || value === 'ondemand' || value === 'preemptible',
+  },
+  chips: {
+    words: 'a whole number from 1 on',
+    isRight: (value) => typeof value === 'number' && Number.isSafeInteger(value) && value >= 1,
+  },
+  until: {
+    words: 'a day like "2026-12-31", or a moment like "2026-12-31T18:00:00Z"',
+    isRight: (value) => typeof value === 'string' && !Number.isNaN(endOf(value)),
+  },
+};
+
+/** The type that was most likely meant, when it is certain that no type is called so; undefined for what may be a new one. */
+export function acceleratorSlip(text: string): string | undefined {
+  if (text.includes('*') || generations.some(({ name }) => name === text) || accelerator(text) !== undefined)
+    return undefined;
+  return acceleratorMeant(text);
+}
+
+/** Why something is outside of the grants, as a sentence without its full stop; null when it is inside. */
+export function whyBeyond(
+  grants: readonly Grant[],
+  asked: TpuSpec,
+  /** Jobs that may hold something; the one that asks is not among them. */
+  others: readonly Job[],
+  now: Instant,
+): string | null {
+  if (grants.length === 0 || asked.ownership === 'standing' || isPretended(asked)) return null;
+  const what = `${asked.accelerator} ${asked.pricing} in ${asked.zone}`;
+  const about = grants.filter((grant) => isAbout(grant, asked));
+  if (about.length === 0) return `${what} is in none of the grants of the settings`;
+  const standing = about.filter(({ until }) => until === undefined || now < endOf(until));
+  if (standing.length === 0) return `${what}: its grant was until ${about.at(-1)?.until ?? ''}`;
+  const reasons = standing.map((grant) => whyTooMany(grant, asked, others));
+  return reasons.includes(null) ? null : `${what}: ${reasons.at(0) ?? ''}`;
+}
+
+/** Whether that job will ask for something new when it is wanted again: what it has kept it need not ask for. */
+export function asksAnew(job: Job): boolean {
+  return usableAllocation(job) === undefined;
+}
+
+function whyTooMany({ chips, ...grant }: Grant, asked: TpuSpec, others: readonly Job[]): string | null {
+  if (chips === undefined) return null;
+  const wanted = accelerator(asked.accelerator)?.chips;
+  if (wanted === undefined) return `nobody here knows how many chips it has, and ${chips} are granted`;
+  let held = 0;
+  const holders: string[] = [];
+  for (const job of others) {
+    const { capacity } = job.spec;
+    if (capacity.kind !== 'tpu' || isPretended(capacity) || !isAbout(grant, capacity) || !takesPart(job)) continue;
+    held += accelerator(capacity.accelerator)?.chips ?? 0;
+    holders.push(job.id);
+  }
+  if (held + wanted <= chips) return null;
+  const taken =
+    held === 0
+      ? ''
+      : `, and ${held} are taken by ${holders.slice(0, 5).join(', ')}${holders.length > 5 ? ' and others' : ''}`;
+  return `it has ${countText(wanted, 'chip')} where ${chips} are granted${taken}`;
+}
+
+/** It holds something, or will ask for it by itself: what was created a moment ago counts before the cloud has heard of it. */
+function takesPart(job: Job): boolean {
+  if (job.spec.capacity.ownership === 'standing') return false;
+  return heldAllocations(job).length > 0 || (job.settled === null && job.desired === 'run');
+}
+
+function isAbout(grant: Grant, { zone, accelerator: type, pricing }: TpuSpec): boolean {
+  return (
+    (grant.zone === undefined || isLike(zone, grant.zone)) &&
+    (grant.pricing === undefined || grant.pricing === pricing) &&
+    (grant.accelerator === undefined ||
+      isLike(type, grant.accelerator) ||
+      generationOf(type)?.name === grant.accelerator)
+  );
+}
+
+function isLike(text: string, pattern: string): boolean {
+  const parts = pattern.split('*').map((part) => part.replaceAll(/[\\^$.|?+()[\]{}]/g, '\\$&'));
+  return new RegExp(`^${parts.join('.*')}$`).test(text);
+}
+
+function isName(value: unknown): value is string {
+  return typeof value === 'string' && /^[a-z0-9*-]+$/.test(value);
+}
+
+/** The first moment that is not within it any more; NaN for what is neither a day nor a moment. */
+function endOf(until: string): Instant {
+  if (/^\d{4}-\d\d-\d\d$/.test(until)) return Date.parse(until) + day;
+  return /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)$/.test(until) ? Date.parse(until) : Number.NaN;
+}

@@ -1,0 +1,138 @@
+// JSON text with places: what stands where, so that a mistake in a file that a person writes is told with line and column.
+// JSON.parse says where at most in its own words, which change with its version, and of two equal keys keeps the last.
+
+/** Both from 1; a column counts UTF-16 units, as editors do. */
+export interface TextPlace {
+  readonly line: number;
+  readonly column: number;
+}
+
+/** A value and where it begins. */
+export type JsonNode =
+  | { readonly kind: 'object'; readonly at: TextPlace; readonly members: readonly JsonMember[] }
+  | { readonly kind: 'array'; readonly at: TextPlace; readonly items: readonly JsonNode[] }
+  | { readonly kind: 'single'; readonly at: TextPlace; readonly value: string | number | boolean | null };
+
+/** One `"name": value`; `at` is where the name begins. Two of one name are both there. */
+export interface JsonMember {
+  readonly name: string;
+  readonly at: TextPlace;
+  readonly value: JsonNode;
+}
+
+/** The text is no JSON: where that shows first, and what is the matter, as a part of a sentence. */
+export class JsonTextError extends Error {
+  readonly at: TextPlace;
+
+  constructor(message: string, at: TextPlace) {
+    super(message);
+    this.name = 'JsonTextError';
+    this.at = at;
+  }
+}
+
+/** Deeper than any file of ours; a text that is deeper would end the program with its stack. */
+const depthMost = 100;
+
+/** The one value of the text. Throws JsonTextError at the first place that is no JSON (RFC 8259). */
+export function jsonIn(text: string): JsonNode {
+  let at = text.startsWith('\uFEFF') ? 1 : 0;
+
+  const wrong = (message: string, offset = at): never => {
+    throw new JsonTextError(message, placeIn(text, offset));
+  };
+  const blanks = (): void => {
+    const [skipped = ''] = /^[ \t\r\n]*/.exec(text.slice(at)) ?? [];
+    at += skipped.length;
+  };
+  const matching = (pattern: RegExp): string | undefined => {
+    pattern.lastIndex = at;
+    return pattern.exec(text)?.[0];
+  };
+  /** What stands here, for people. */
+  const here = (): string => {
+    if (at >= text.length) return 'the file ends here';
+    if (text.startsWith('//', at) || text.startsWith('/*', at) || text[at] === '#') {
+      return 'JSON has no comments';
+    }
+    if (text[at] === "'") return 'texts stand between double quotes';
+    return `${JSON.stringify(String.fromCodePoint(text.codePointAt(at) ?? 0))} cannot stand here`;
+  };
+
+  function string(): string {
+    const quoted = matching(/"(?:[^"\\\p{Cc}]|\\(?:["\\/bfnrt]|u[\da-f]{4}))*"/iuy);
+    if (quoted === undefined)
+      return wrong(text[at] === '"' ? 'this text does not end on its line, or holds a wrong \\' : here());
+    at += quoted.length;
+    return JSON.parse(quoted) as string;
+  }
+
+  function value(depth: number): JsonNode {
+    blanks();
+    const place = placeIn(text, at);
+    if (depth > depthMost) wrong('this is nested too deep');
+    if (text[at] === '{') return { kind: 'object', at: place, members: list('}', () => member(depth)) };
+    if (text[at] === '[') return { kind: 'array', at: place, items: list(']', () => value(depth + 1)) };
+    if (text[at] === '"') return { kind: 'single', at: place, value: string() };
+    const word = matching(/true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]?\d+)?/iy);
+    // The pattern takes capital letters for the sake of 1E5; JSON's three words have none.
+    if (word === undefined || /^[TFN]|[A-DF-Z]/.test(word)) return wrong(here());
+    at += word.length;
+    return { kind: 'single', at: place, value: JSON.parse(word) as number | boolean | null };
+  }
+
+  function member(depth: number): JsonMember {
+    blanks();
+    const place = placeIn(text, at);
+    if (text[at] !== '"') wrong(/[\w$]/.test(text[at] ?? '') ? 'a name stands between double quotes' : here());
+    const name = string();
+    blanks();
+    if (text[at] !== ':') wrong(`a colon should follow the name ${JSON.stringify(name)}`);
+    at += 1;
+    return { name, at: place, value: value(depth + 1) };
+  }
+
+  function list<T>(end: '}' | ']', one: () => T): readonly T[] {
+    const items: T[] = [];
+    at += 1;
+    blanks();
+    while (text[at] !== end) {
+      items.push(one());
+      blanks();
+      if (text[at] === end) break;
+      if (text[at] !== ',')
+        wrong(
+          at >= text.length ? `the file ends here, and "${end}" is missing` : `"," or "${end}" is missing before this`,
+        );
+      const comma = at;
+      at += 1;
+      blanks();
+      if (text[at] === end) wrong('no comma may stand after the last one', comma);
+    }
+    at += 1;
+    return items;
+  }
+
+  const whole = value(0);
+  blanks();
+  if (at < text.length) wrong('the file should hold one object, and goes on here');
+  return whole;
+}
+
+/** The value as JSON.parse would have it; of two members of one name the last. */
+export function plainJson(node: JsonNode): unknown {
+  switch (node.kind) {
+    case 'single':
+      return node.value;
+    case 'array':
+      return node.items.map(plainJson);
+    case 'object':
+      return Object.fromEntries(node.members.map(({ name, value }) => [name, plainJson(value)]));
+  }
+}
+
+function placeIn(text: string, offset: number): TextPlace {
+  const before = text.slice(0, offset);
+  const column = offset - (before.lastIndexOf('\n') + 1) + 1;
+  return { line: before.split('\n').length, column };
+}

@@ -1,0 +1,67 @@
+// The Cloud TPU API of each project, built from settings: which server speaks for it, and who we are to that.
+
+import type { Io } from '../app/services.ts';
+import type { Settings } from '../app/settings.ts';
+import { createTpuApi, type TpuApi } from '../backends/tpu/api.ts';
+import { createCaller } from '../backends/tpu/call.ts';
+import { createCredentials, createLogin } from '../backends/tpu/credentials.ts';
+import type { Instant } from '../core/time.ts';
+import { runProcess } from '../remote/process.ts';
+import { ensureEmulator, findEmulator } from './emulator-service.ts';
+
+/** Where Google serves the Cloud TPU API. */
+const google = 'https://tpu.googleapis.com';
+/** The one project name that stands for the built-in cloud. */
+export const emulatorProject = 'emulator';
+
+export interface TpuApis {
+  /** The API that serves a project. The built-in cloud is started for a question, as after a reboot. */
+  readonly apiFor: (project: string) => TpuApi;
+  /** The same without starting anything: for those who ask about what nobody should miss. */
+  readonly runningApiFor: (project: string) => TpuApi;
+  /** Whether the built-in cloud serves that project. */
+  readonly usesBuiltIn: (project: string) => boolean;
+}
+
+/** Asks nobody yet. All projects share one login. */
+export function createTpuApis(parts: {
+  readonly io: Io;
+  readonly home: string;
+  readonly settings: Settings;
+  readonly now: () => Instant;
+}): TpuApis {
+  const { io, home, settings, now } = parts;
+  const login = createLogin({ run, now, tokenCommand: settings.tpu.tokenCommand });
+
+  // A server that the settings name does in the built-in cloud's place too: that is how another emulator is tried.
+  const usesBuiltIn = (project: string) => project === emulatorProject && settings.tpu.endpoint === null;
+
+  async function startedBuiltIn(): Promise<string> {
+    return (await ensureEmulator(io, home)).endpoint.url;
+  }
+
+  async function runningBuiltIn(): Promise<string> {
+    const endpoint = await findEmulator(home);
+    if (endpoint === undefined) throw new Error('the built-in cloud does not run');
+    return endpoint.url;
+  }
+
+  function apiOver(endpoint: () => Promise<string>): TpuApi {
+    return createTpuApi(createCaller({ endpoint, credentials: createCredentials({ endpoint, login }) }));
+  }
+
+  const server = apiOver(async () => settings.tpu.endpoint ?? google);
+  const builtIn = apiOver(startedBuiltIn);
+  const builtInIfRunning = apiOver(runningBuiltIn);
+  return {
+    usesBuiltIn,
+    apiFor: (project) => (usesBuiltIn(project) ? builtIn : server),
+    runningApiFor: (project) => (usesBuiltIn(project) ? builtInIfRunning : server),
+  };
+
+  async function run(argv: readonly string[]): Promise<{ readonly ok: boolean; readonly output: string }> {
+    const result = await runProcess({ argv, env: io.env, timeoutMs: 20_000, outputMost: 64_000 });
+    const text = Buffer.from(result.exitCode === 0 ? result.stdout : result.stderr).toString('utf8');
+    return { ok: result.exitCode === 0, output: result.error ?? text };
+  }
+}
