@@ -191,6 +191,12 @@ async function takeAddresses(
 
 type Http = ReturnType<typeof serve>;
 
+/**
+ * How long a connection is kept that nobody uses, in milliseconds. Google's front end keeps them for minutes; Node's own five
+ * seconds end while a busy client is about to use one, and its call is then cut without an answer.
+ */
+const keepAliveTimeout = 120_000;
+
 /** Opens the API on the wished port; without a wish on last time's, or any when that is taken. */
 async function openHttp(
   fetch: Parameters<typeof serve>[0]['fetch'],
@@ -201,7 +207,9 @@ async function openHttp(
   for (const port of new Set(ports)) {
     try {
       return await new Promise((resolve, reject) => {
-        const server = serve({ fetch, port, hostname: '127.0.0.1' }, (info) => resolve({ server, port: info.port }));
+        const server = serve({ fetch, port, hostname: '127.0.0.1', serverOptions: { keepAliveTimeout } }, (info) =>
+          resolve({ server, port: info.port }),
+        );
         server.on('error', reject);
       });
     } catch (error) {

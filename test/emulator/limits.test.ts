@@ -123,7 +123,7 @@ test('the bill counts READY time at Google’s prices, and nothing for what was 
   cloud.time.advance(minutes(2));
   const at = cloud.time.now();
   await cloud.createNode('taken');
-  while ((await cloud.nodeState('taken')) !== 'READY') cloud.time.advance(1_000);
+  while ((await cloud.nodeState('taken')) !== 'READY') cloud.time.advance(10_000);
   await cloud.admin('preempt', 'taken');
   await cloud.ok('DELETE', 'nodes/short');
   cloud.time.advance(minutes(60) - (cloud.time.now() - at));

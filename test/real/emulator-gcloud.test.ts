@@ -264,6 +264,18 @@ describe(
       await ok(...vm, 'delete', 'w1');
     });
 
+    test('a key of the project lets its owner in everywhere, and no node is changed for it', async () => {
+      await ok(...vm, 'create', 'k1', ...small);
+      const project = `${emulator.url}/compute/v1/projects/p`;
+      const key = readFileSync(join(folder, '.ssh/google_compute_engine.pub'), 'utf8').trim();
+      const items = [{ key: 'ssh-keys', value: `bob:${key.replace(/ada$/, 'bob')}` }];
+      await fetch(`${project}/setCommonInstanceMetadata`, { method: 'POST', body: JSON.stringify({ items }) });
+      const port = `--ssh-flag=-p${String(emulator.sshPort)}`;
+      const who = await ok(...vm, 'ssh', 'bob@k1', '--worker=0', '--command=echo $USER', port);
+      assert.equal(who.stdout, 'bob\n');
+      assert.equal((await ok(...vm, 'describe', 'k1', '--format=value(metadata)')).stdout.trim(), '');
+    });
+
     test('what is refused is refused in the words of the service, with exit code 1', async () => {
       const create = [...vm, 'create', 'r1'];
       const version = '--version=v2-alpha-tpuv5-lite';

@@ -32,8 +32,6 @@ export function takes(world: World, what: keyof typeof times): Duration {
   return world.pace(atLeast, atMost);
 }
 
-export { pricingOf };
-
 /** Where something is asked for, and through which version of the API. */
 export interface Asked {
   readonly version: ApiVersion;

@@ -253,7 +253,8 @@ export function sayCondition(condition: Condition): string {
   const parts = [`${condition.verb} ${condition.target === '*' ? 'everywhere' : condition.target}`];
   for (const [name, value] of Object.entries(condition.options)) parts.push(`${name} ${String(value)}`);
   if (condition.until !== null) parts.push(`for ${say(condition.until - condition.since)}`);
-  if (condition.remaining !== null) parts.push(`${String(condition.remaining)} more times`);
+  if (condition.remaining !== null)
+    parts.push(condition.remaining === 1 ? 'once more' : `${String(condition.remaining)} more times`);
   return parts.join(', ');
 }
 
