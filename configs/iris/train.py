@@ -125,6 +125,12 @@ def load(path):
     return state["step"], state["weights"], state["velocity"]
 
 
+def shown(path):
+    """As a person would write it: what lies in the home folder begins with ~."""
+    home = os.path.expanduser("~")
+    return "~" + path[len(home) :] if path.startswith(home + os.sep) else path
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--steps", type=int, default=STEPS)
@@ -158,7 +164,7 @@ def main():
         say(f"training on {len(training)} flowers, {len(held_out)} held out, {options.steps} steps")
     else:
         step, weights, velocity = state
-        say(f"resuming at step {step} from {resume_from} (stage {os.environ.get('JOBMAN_STAGE', '?')})")
+        say(f"resuming at step {step} from {shown(resume_from)} (stage {os.environ.get('JOBMAN_STAGE', '?')})")
 
     while step < options.steps and not asked:
         began = time.monotonic()
@@ -174,7 +180,7 @@ def main():
 
     if asked and step < options.steps:
         if keeps and folder:
-            say(f"asked to end, kept {save(folder, step, weights, velocity)}")
+            say(f"asked to end, kept {shown(save(folder, step, weights, velocity))}")
         return 128 + asked[0]
     loss, _ = measure(weights, training)
     _, accuracy = measure(weights, held_out)
