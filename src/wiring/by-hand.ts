@@ -12,6 +12,7 @@ import { containerEntry, sessionLater } from '../remote/session.ts';
 import { connectRelay, relayFile, serveRelay } from '../remote/relay.ts';
 import type { RelayOptions } from '../remote/relay.ts';
 import { openStore } from '../store/store.ts';
+import { askOnce } from './ask-once.ts';
 import { createClock } from './clock.ts';
 import { recordFile } from './paths.ts';
 
@@ -88,8 +89,9 @@ export async function lendConnections(parts: {
   readonly workers: TpuWorkers;
 }): Promise<() => Promise<void>> {
   const { home, version, store, workers } = parts;
+  const machines = askOnce((id) => machinesIn(store, id), 200);
   const start: RelayOptions['start'] = async (id, worker, request) =>
-    startSession(workers, await machinesIn(store, id), worker, request);
+    startSession(workers, await machines(id), worker, request);
   const end = await serveRelay({ file: relayFile(home), version, start });
   return async () => end?.();
 }

@@ -8,7 +8,9 @@ import { createTpuWorkers } from '../backends/tpu/workers.ts';
 import type { TpuWorkers } from '../backends/tpu/workers.ts';
 import { createMachines } from '../backends/machines.ts';
 import { remoteRoot } from '../remote/run-folder.ts';
+import { second } from '../core/time.ts';
 import { createSshPool } from '../remote/ssh.ts';
+import { askOnce } from './ask-once.ts';
 import type { BackendParts } from './backends.ts';
 import { ensureEmulator } from './emulator-service.ts';
 import { createTpuApis } from './tpu-api.ts';
@@ -26,6 +28,8 @@ export function createTpuBackend(parts: Omit<BackendParts, 'changed'>): TpuBacke
   const now = () => clock.now();
 
   const { apiFor, runningApiFor, usesBuiltIn } = createTpuApis({ io, home, settings, now });
+  // Each worker's way asks this, and the cloud answers over HTTP.
+  const builtIn = askOnce(() => ensureEmulator(io, home), second);
   const pool = createSshPool({
     home,
     user: io.user,
@@ -41,7 +45,7 @@ export function createTpuBackend(parts: Omit<BackendParts, 'changed'>): TpuBacke
     now,
     async sshFor(project) {
       if (!usesBuiltIn(project)) return { port: settings.tpu.sshPort ?? sshPortOfGoogle, userConfig: true };
-      return { port: (await ensureEmulator(io, home)).endpoint.sshPort, userConfig: false };
+      return { port: (await builtIn('')).endpoint.sshPort, userConfig: false };
     },
   });
   return {
