@@ -5,6 +5,7 @@ import { parse } from 'yaml';
 import type { FileDoor } from '../../src/manifest/door.ts';
 import { parseManifest } from '../../src/manifest/parse.ts';
 import { formatProblems } from '../../src/manifest/problems.ts';
+import { readRehearsal } from '../../src/emulator/world/rehearsal.ts';
 import { documents } from './documents.ts';
 
 /** Whatever file a manifest names is there, in the manifest's own folder. */
@@ -39,10 +40,23 @@ function whole(piece: string): string {
 
 test('every manifest in a document is accepted', () => {
   const blocks = documents().flatMap(({ blocks: all }) => all.filter(({ language }) => language === 'yaml'));
-  assert.ok(blocks.length > 15, 'documents show manifests');
-  for (const { document, line, text } of blocks) {
+  const manifests = blocks.filter(({ text }) => !isRehearsal(text));
+  assert.ok(manifests.length > 15, 'documents show manifests');
+  for (const { document, line, text } of manifests) {
     assert.deepEqual(problemsIn(whole(text)), [], `${document}:${line}`);
   }
+});
+
+/** A manifest is a map of sections; a list is a rehearsal of the built-in cloud. */
+function isRehearsal(text: string): boolean {
+  return Array.isArray(parse(text));
+}
+
+test('every rehearsal in a document is one that the built-in cloud can play', () => {
+  const blocks = documents().flatMap(({ blocks: all }) => all.filter(({ language }) => language === 'yaml'));
+  const rehearsals = blocks.filter(({ text }) => isRehearsal(text));
+  assert.ok(rehearsals.length > 0, 'documents show rehearsals');
+  for (const { document, line, text } of rehearsals) assert.ok(readRehearsal(text, `${document}:${line}`).length > 0);
 });
 
 test('one with a mistake would not be', () => {
