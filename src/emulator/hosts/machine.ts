@@ -4,7 +4,7 @@
  * them a mark in the environment finds a host's processes, which holds for all that keep their environment.
  */
 import { spawn, spawnSync } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { bootScript, idleSeconds } from './boot-script.ts';
 import { hostMark, machineBootId, markedPids, signal, startTicks, until } from './processes.ts';
@@ -188,13 +188,36 @@ function namespacedMachine(folder: string, pid: number, ticks: string, inUserNam
     async end() {
       if (!isAlive()) return;
       await signal('KILL', [pid]);
-      if (await until(() => !isAlive(), 200, 5)) return;
+      if (await until(() => !isAlive(), 200, 5)) return openWorkFolders(folder);
       // The kernel ends the namespace only when everybody in it is buried. The undertaker of a session is the nsenter
       // outside, and one that was stopped with its host does not bury.
       await signal('KILL', await markedPids(folder));
       if (!(await until(() => !isAlive(), 10_000))) throw new Error(`process ${String(pid)} does not end`);
+      openWorkFolders(folder);
     },
   };
+}
+
+/**
+ * The kernel makes the working folders of overlays unreadable, even for their owner, who then cannot remove the folder of
+ * the whole cloud by hand.
+ */
+function openWorkFolders(folder: string): void {
+  for (const name of namesIn(join(folder, 'disk'))) {
+    try {
+      chmodSync(join(folder, 'disk', name, 'work', 'work'), 0o700);
+    } catch {
+      // This layer was never mounted, or is in memory.
+    }
+  }
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
 }
 
 /** True when a namespace holds nobody but process 1, the sleep that it waits for, and the dead. */
