@@ -80,6 +80,7 @@ export function retold(events: readonly Event[]): Retold {
       case 'allocation_refused':
       case 'allocation_seen':
       case 'step_failed':
+      case 'step_by_hand':
       case 'attempt_running':
       case 'exit_seen':
       case 'rule_applied':

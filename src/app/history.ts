@@ -42,6 +42,12 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
       return `allocation ${event.allocation} seen gone`;
     case 'step_failed':
       return `setup step ${event.step} failed on worker ${event.worker}, try ${event.tries}: ${sentencePart(event.detail)}`;
+    case 'step_by_hand': {
+      const again = event.force ? ' anew' : '';
+      const holds = event.workers - event.failed.length;
+      const failures = event.failed.map(({ worker, detail }) => `; not on worker ${worker}: ${sentencePart(detail)}`);
+      return `${event.by} had setup step ${event.step} gone through${again}; it holds on ${holds} of ${countText(event.workers, 'worker')}${failures.join('')}`;
+    }
     case 'attempt_started':
       return `attempt ${event.attempt} started on ${placesText(event.workers)}`;
     case 'attempt_running':

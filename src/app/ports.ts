@@ -4,7 +4,7 @@
 import type { Action, Event } from '../core/decision.ts';
 import type { Allocation, Attempt, CloudError, Job } from '../core/job.ts';
 import type { AllocationSeen, Fact, Outcome, OutcomeResult, WorkerSeen } from '../core/observation.ts';
-import type { BackendName, JobSpec, SetupStep, WorkerId } from '../core/spec.ts';
+import type { BackendName, JobSpec, SecretSource, SetupStep, WorkerId } from '../core/spec.ts';
 import type { Duration, Instant } from '../core/time.ts';
 import type { JobRow } from './client.ts';
 
@@ -210,6 +210,8 @@ export interface Launch {
   readonly attempt: Attempt;
   readonly script: string;
   readonly env: Readonly<Record<string, string>>;
+  /** Variables that only the program may see. Whoever starts it reads their values then, and writes them down nowhere else. */
+  readonly secrets?: Readonly<Record<string, SecretSource>>;
   readonly workdir: string | null;
   readonly checkpointDir: string | null;
   /** True when the attempt continues an earlier one: the host then finds JOBMAN_RESUME_FROM in `checkpointDir`. */
@@ -228,8 +230,11 @@ export interface Launch {
 export interface MachinePort {
   /** One look at each of these workers. Reads only. The answer is in the order of the question. */
   look(refs: readonly WorkerRef[]): Promise<readonly Fact<WorkerSeen>[]>;
-  /** Checks the step, applies it when the check fails, writes the proof. Safe to repeat. Output goes to the job's step log. */
-  step(ref: WorkerRef, step: SetupStep): Promise<OutcomeResult>;
+  /**
+   * Checks the step, applies it when the check fails, writes the proof. Safe to repeat. Output goes to the job's step log.
+   * A proof of this boot is taken at its word, but not by hand.
+   */
+  step(ref: WorkerRef, step: SetupStep, byHand?: StepByHand): Promise<OutcomeResult>;
   /** Starts the command detached, in a run directory made by an atomic mkdir. Twice equals once. */
   start(ref: WorkerRef, launch: Launch): Promise<OutcomeResult>;
   /**
@@ -246,6 +251,14 @@ export interface MachinePort {
   tail(ref: WorkerRef, attempt: number, from: number, receiver: TailReceiver): () => void;
   /** Lets go of connections to this allocation. */
   forget(ref: AllocationRef): void;
+}
+
+/** How a step is gone through for a person who asked for it: its proof is taken away first, so that it is made anew. */
+export interface StepByHand {
+  /** Applies it even where its check says that it holds. */
+  readonly force: boolean;
+  /** Told what the step prints, besides its log. */
+  readonly onOutput: (chunk: Uint8Array) => void | Promise<void>;
 }
 
 export interface TailReceiver {

@@ -124,6 +124,21 @@ export type EventBody =
       readonly tries: number;
       readonly detail: string;
     }
+  /**
+   * Its owner had a setup step gone through by hand (`jobman setup`); with `force` also where it held. It says nothing of the
+   * state: what holds is asked of the workers again before the next start.
+   */
+  | {
+      readonly kind: 'step_by_hand';
+      readonly by: string;
+      readonly allocation: number;
+      readonly step: string;
+      readonly force: boolean;
+      /** On how many workers. */
+      readonly workers: number;
+      /** Those of them on which it does not hold now. */
+      readonly failed: readonly { readonly worker: number; readonly detail: string }[];
+    }
   | { readonly kind: 'attempt_started'; readonly attempt: number; readonly workers: readonly WorkerId[] }
   | { readonly kind: 'attempt_running'; readonly attempt: number }
   /** The program has ended on a worker, and what it ended of is not judged yet. */

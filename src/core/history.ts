@@ -116,6 +116,7 @@ export function tell(events: readonly Event[]): Tale {
       case 'created':
       case 'allocation_refused':
       case 'step_failed':
+      case 'step_by_hand':
       case 'rule_applied':
       case 'silent':
       case 'answering':

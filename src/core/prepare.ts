@@ -6,7 +6,7 @@ import type { Allocation, Attempt, Job, StepFailure } from './job.ts';
 import { doubling } from './pace.ts';
 import { planted } from './plant.ts';
 import { nodeNameMark } from './spec.ts';
-import type { SetupStep, WorkerId } from './spec.ts';
+import type { SecretSource, SetupStep, WorkerId } from './spec.ts';
 import { earliest, minute, second } from './time.ts';
 import type { Instant } from './time.ts';
 import type { View } from './view.ts';
@@ -61,6 +61,7 @@ export interface LaunchData {
   readonly attempt: Attempt;
   readonly script: string;
   readonly env: Readonly<Record<string, string>>;
+  readonly secrets?: Readonly<Record<string, SecretSource>>;
   readonly workdir: string | null;
   readonly checkpointDir: string | null;
   readonly resume: boolean;
@@ -91,6 +92,7 @@ export function launchFor(job: Job, attempt: Attempt, worker: WorkerId, bootId?:
       ...(capacity.kind === 'tpu' ? { JOBMAN_NODE_NAME: allocation.name } : {}),
       ...(checkpointDir === null ? {} : { JOBMAN_CHECKPOINT_DIR: checkpointDir }),
     },
+    ...(command.secrets === undefined ? {} : { secrets: command.secrets }),
     workdir: withNodeName(command.workdir, allocation),
     checkpointDir,
     resume: attempt.how === 'resume',

@@ -96,11 +96,24 @@ export interface CommandSpec {
   /** Which workers run it. */
   readonly workers: 'all' | readonly number[];
   readonly env: Readonly<Record<string, string>>;
+  /**
+   * Environment variables whose values nobody but the program may see, by name, each with the file of this machine that holds
+   * its value (absolute; one newline at the end does not count). Read at every start and never frozen here. Absent: none.
+   */
+  readonly secrets?: Readonly<Record<string, SecretSource>>;
   /** The folder the command starts in; null means the login folder of the worker. */
   readonly workdir: string | null;
   /** Where the program keeps its checkpoints; JOBMAN_RESUME_FROM is its newest complete entry, else itself. */
   readonly checkpointDir: string | null;
 }
+
+/**
+ * Where a secret is. `file`: a file of its owner's, absolute. `environment`: a variable of whoever creates the job, whose
+ * value is kept in the job's own folder from then on (`secretFile` of app/job-folder.ts).
+ */
+export type SecretSource =
+  | { readonly kind: 'file'; readonly path: string }
+  | { readonly kind: 'environment'; readonly variable: string };
 
 /** Stands in texts for the real name of the node, which is known only with the job's id and the allocation's number. */
 export const nodeNameMark = '\uE000node-name\uE001';

@@ -98,6 +98,24 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
         'setup step docker failed on worker 3, try 2: exit 100',
       ],
     ],
+    step_by_hand: [
+      [
+        { kind: 'step_by_hand', by: 'ada', allocation: 1, step: 'gcsfuse', force: false, workers: 4, failed: [] },
+        'ada had setup step gcsfuse gone through; it holds on 4 of 4 workers',
+      ],
+      [
+        {
+          kind: 'step_by_hand',
+          by: 'ada',
+          allocation: 1,
+          step: 'venv',
+          force: true,
+          workers: 2,
+          failed: [{ worker: 1, detail: 'exit code 1: no space' }],
+        },
+        'ada had setup step venv gone through anew; it holds on 1 of 2 workers; not on worker 1: exit code 1: no space',
+      ],
+    ],
     attempt_started: [
       [{ kind: 'attempt_started', attempt: 1, workers: [0, 1, 2, 3] }, 'attempt 1 started on 4 workers'],
       [{ kind: 'attempt_started', attempt: 1, workers: ['here'] }, 'attempt 1 started on this machine'],

@@ -33,6 +33,7 @@ function markOf(event: Event, view: Pick<JobView, 'spec'>): string | undefined {
     case 'asked':
     case 'allocation_refused':
     case 'step_failed':
+    case 'step_by_hand':
     case 'exit_seen':
     case 'silent':
     case 'answering':
