@@ -134,12 +134,14 @@ export function planFor(nature: Nature, attempt: number, worker: string): Plan {
   const gang = createChance(hashOf(`${nature.seed}/${attempt}`));
   const unlucky = gang.between(0, nature.workers - 1);
   const isUnlucky = worker === 'here' || worker === `${unlucky}`;
+  // Many programs print on their first worker alone.
+  const isMute = gang.yes(0.2) && worker !== 'here' && worker !== '0';
   const usual: Plan = {
     slow: 0,
     length: nature.length + chance.between(0, 3_000),
     exitCode: 0,
     linePeriod: nature.linePeriod,
-    silentAfter: null,
+    silentAfter: isMute ? 0 : null,
     lastLine: 'the end',
     obeysAfter: nature.obeysAfter,
   };
@@ -156,7 +158,12 @@ export function planFor(nature: Nature, attempt: number, worker: string): Plan {
         lastLine: gang.pick(['GRPC error', 'it broke', 'it broke']),
       };
     case 'hangs':
-      return { ...usual, length: null, silentAfter: isUnlucky ? gang.between(5, 60) * second : null };
+      // One waits for what never comes, and soon the others wait for that one.
+      return {
+        ...usual,
+        length: null,
+        silentAfter: isMute ? 0 : gang.between(5, 60) * second + (isUnlucky ? 0 : chance.between(0, 10) * second),
+      };
     case 'endless':
       return { ...usual, length: null };
   }

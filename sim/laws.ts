@@ -9,7 +9,7 @@ import { minute, second } from '../src/core/time.ts';
 import { contentOf } from './copies.ts';
 import type { Copies } from './copies.ts';
 import { retold } from './retold.ts';
-import { folderOf, isAlive, outputOf, printed, runName } from './world.ts';
+import { folderOf, isAlive, outputOf, printed, printedAt, runName } from './world.ts';
 import type { Machine, Run, World } from './world.ts';
 
 export const laws = {
@@ -123,8 +123,10 @@ export function createJudge(world: () => World): Judge {
     for (const run of runs) {
       if (run.startedAt === null) continue;
       if (limits.maxRuntime !== null && now - run.startedAt >= limits.maxRuntime * 0.9) return true;
-      const isQuiet = run.plan.silentAfter !== null && now - run.startedAt > run.plan.silentAfter;
-      if (limits.silenceTimeout !== null && isQuiet) return true;
+      const gang = runs.filter(({ attempt }) => attempt === run.attempt);
+      const { silenceTimeout } = limits;
+      if (silenceTimeout !== null && gang.every((one) => now - printedAt(one, now) >= silenceTimeout * 0.9))
+        return true;
     }
     if (limits.capacityWait !== null && now - ledger.madeAt >= limits.capacityWait * 0.9) return true;
     if (machine === undefined) return true;

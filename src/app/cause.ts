@@ -10,7 +10,7 @@ import { lengthText, workerText } from './figures.ts';
 export type Spec = Pick<JobSpec, 'limits' | 'capacity'>;
 
 /**
- * One phrase: `no output on worker 0 for 30m (job.silence_timeout)`, `killed by SIGKILL (exit code 137) on worker 3`. The
+ * One phrase: `no output on any worker for 30m (job.silence_timeout)`, `killed by SIGKILL (exit code 137) on worker 3`. The
  * core's own phrase where that says it all. Never ends in a full stop of ours.
  */
 export function causeText(spec: Spec, reason: Reason, evidence: Evidence): string {
@@ -21,7 +21,7 @@ export function causeText(spec: Spec, reason: Reason, evidence: Evidence): strin
     case 'hung':
       return limits.silenceTimeout === null
         ? evidence.detail
-        : `no output${where} for ${lengthText(limits.silenceTimeout)} (job.silence_timeout)`;
+        : `no output${capacity.kind === 'local' ? '' : ' on any worker'} for ${lengthText(limits.silenceTimeout)} (job.silence_timeout)`;
     case 'timed_out':
       return limits.maxRuntime === null
         ? evidence.detail

@@ -29,7 +29,7 @@ import type { WorkerId } from './spec.ts';
 import { stopStrangers, windDown } from './stop.ts';
 import { earliest, second } from './time.ts';
 import type { Duration, Instant } from './time.ts';
-import { viewOf } from './view.ts';
+import { lastOutputAt, viewOf } from './view.ts';
 import type { View } from './view.ts';
 
 /** What one arm answers: what it did to the job, what should be under way, and when it wants to look again. */
@@ -242,14 +242,12 @@ function nextGlance({ now, look }: View, attempt: Attempt): Instant {
 function nextWatch(view: View, runningAt: Instant): Instant | undefined {
   const { job, now, places, allocation } = view;
   const { maxRuntime, silenceTimeout } = job.spec.limits;
-  const silences = places.flatMap(({ run }) =>
-    run.state === 'running' && silenceTimeout !== null ? [later(run.outputAt + silenceTimeout, now)] : [],
-  );
+  const last = lastOutputAt(places);
   return earliest(
     now + watchPace(view),
     allocation?.silentSince === null ? undefined : lookAgain(view),
     maxRuntime === null ? undefined : later(runningAt + maxRuntime, now),
-    ...silences,
+    silenceTimeout === null || last === undefined ? undefined : later(last + silenceTimeout, now),
   );
 }
 

@@ -20,7 +20,7 @@ import { whatFollows } from './recover.ts';
 import type { Reason, WorkerId } from './spec.ts';
 import { second } from './time.ts';
 import type { Duration, Instant } from './time.ts';
-import { mayBeAlive, silentWorker, strangersAlive } from './view.ts';
+import { lastOutputAt, mayBeAlive, silentWorker, strangersAlive } from './view.ts';
 import type { Place, View } from './view.ts';
 
 /** All that a job can be in, each with what its arm needs to know. */
@@ -163,7 +163,7 @@ const table: readonly Row[] = [
   // One worker of many has failed: the attempt fails as a whole.
   during((view, attempt) => attempt.startedAt !== null && failureOf(view, attempt)),
   // The program is alive and says nothing.
-  during((view, attempt) => attempt.startedAt !== null && hungPlace(view)),
+  during((view, attempt) => attempt.startedAt !== null && hungGang(view)),
   // The cloud says ready, and a worker has been silent for longer than the spec's patience.
   during((view, attempt) => {
     const worker = silentForTooLong(view);
@@ -334,15 +334,13 @@ function matchedIn({ seen }: Place, attempt: Attempt): { readonly pattern?: stri
   return matched?.attempt === attempt.ordinal ? { pattern: matched.pattern, line: matched.line } : {};
 }
 
-function hungPlace({ job, places, now }: View): Situation | undefined {
+function hungGang({ job, places, now }: View): Situation | undefined {
   const { silenceTimeout } = job.spec.limits;
-  if (silenceTimeout === null) return undefined;
-  const hung = places.find(({ run }) => run.state === 'running' && now - run.outputAt >= silenceTimeout);
-  if (hung === undefined) return undefined;
-  return mustEnd('hung', {
-    detail: `no output on ${wordFor(hung.worker)} for as long as job.silence_timeout allows`,
-    worker: hung.worker,
-  });
+  const last = lastOutputAt(places);
+  if (silenceTimeout === null || last === undefined || now - last < silenceTimeout) return undefined;
+  const [only, ...others] = places;
+  const where = only === undefined || others.length > 0 ? 'on any worker' : `on ${wordFor(only.worker)}`;
+  return mustEnd('hung', { detail: `no output ${where} for as long as job.silence_timeout allows` });
 }
 
 /** The grace runs while the cloud itself answers; `here` has no cloud that could speak for it. */

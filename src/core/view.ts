@@ -155,3 +155,17 @@ export function silentWorker(view: View): WorkerId | undefined {
   const began = Math.min(...silent.map(({ silentSince }) => silentSince ?? Infinity));
   return silent.find(({ silentSince }) => (silentSince ?? Infinity) === began)?.worker;
 }
+
+/**
+ * When the attempt last printed anything anywhere: most programs print on worker 0 alone, so one quiet worker says
+ * nothing. Undefined where nothing runs, and while a place cannot be asked: what it prints nobody knows.
+ */
+export function lastOutputAt(places: readonly Place[]): Instant | undefined {
+  const signs: Instant[] = [];
+  for (const { run } of places) {
+    if (run.state === 'running') signs.push(run.outputAt);
+    else if (run.state === 'exited') signs.push(run.endedAt);
+    else return undefined;
+  }
+  return places.some(({ run }) => run.state === 'running') ? Math.max(...signs) : undefined;
+}

@@ -478,6 +478,15 @@ test('a program without output for the silence limit is hung', () => {
   assert.equal(world.job.settled?.reason, 'hung');
 });
 
+test('a program that prints on one worker only is not hung', () => {
+  const world = running(spec({ preset: 'pass', limits: { ...spec().limits, silenceTimeout: 10 * minute } }));
+  world.live(() => {
+    world.run(0, 1).outputAt = world.now;
+    return world.job.settled !== null;
+  }, hour);
+  assert.equal(world.job.settled, null);
+});
+
 test('a program past its time limit is stopped, and no rule answers', () => {
   const world = running(spec({ preset: 'loop: true', limits: { ...spec().limits, maxRuntime: 30 * minute } }));
   world.cloudAnswers = false;

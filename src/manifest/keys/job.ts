@@ -100,7 +100,7 @@ export const job = {
       silence_timeout: {
         kind: duration(second),
         about:
-          'When the program has printed nothing for so long on one of its workers, the attempt ends as `hung`, and the rules say what follows. A worker that never prints counts as silent from its start.',
+          'When the program has printed nothing for so long on any of its workers, the attempt ends as `hung`, and the rules say what follows. It is enough that one worker prints.',
         otherwise: 'no limit',
         example: '30m',
       },
