@@ -140,6 +140,12 @@ export interface Allocation {
   readonly ownership: 'owned' | 'standing';
   /** The name the outside knows it by. */
   readonly name: string;
+  /** Which of the spec's places it is in: 0, or absent, for the spec's own, from 1 on its alternatives in their order. */
+  readonly place?: number;
+  /** A request came back without an answer: something may come of it, at any time, whatever later ones were told. */
+  readonly isDoubtful?: true;
+  /** When another was asked for in its stead before it was ever ready, and what its place had answered. */
+  readonly passedOver?: { readonly at: Instant; readonly answer: PlaceAnswer };
   /**
    * Set when the request was committed: from here it may exist outside, whatever the replies say. A standing one that
    * is there already is taken up without a request; this is then the moment of that.
@@ -199,6 +205,9 @@ export type CloudErrorKind =
   | 'not_found'
   | 'internal'
   | 'unreachable';
+
+/** What a place came to that had nothing to give: the class of its refusal, or that it let the request wait for too long. */
+export type PlaceAnswer = CloudErrorKind | 'waiting';
 
 /** A refusal by the cloud: its class decides, its words are for people. */
 export interface CloudError {

@@ -64,6 +64,46 @@ export interface TpuSpec {
   readonly privateKey: string | null;
   /** Dollars an hour while it is ready, estimated when the job was created; null when no price is known. */
   readonly pricePerHour: number | null;
+  /**
+   * Other places to ask when this one has nothing, in the order of their owner's liking. Which of them an allocation is in
+   * says its `place`; whoever speaks of an allocation's zone, accelerator, pricing or price reads `capacityOf` in place.ts.
+   */
+  readonly alternatives?: readonly TpuPlace[];
+  /** How long one place may let a request wait before the next is asked in its stead; absent means without limit. */
+  readonly alternativesWait?: Duration;
+  /** Id of a reservation in the project and zone, whose capacity is asked for. */
+  readonly reservation?: string;
+  /** Names in the project, as Compute Engine has them; absent means `default`. */
+  readonly network?: string;
+  readonly subnetwork?: string;
+  /** E-mail of the service account that the machines act as; absent means the project's default one. */
+  readonly serviceAccount?: string;
+  readonly dataDisks?: readonly DataDisk[];
+  /** How the chips are wired, in chips (`2x2x4`), where the type does not say it or has several; of this place only. */
+  readonly topology?: string;
+  /** Slices of one queued resource; absent means one. More than one are a multislice: all of them or none. */
+  readonly nodeCount?: number;
+  /** How long the queued resource stays in the queue before the cloud gives it up; absent means for ever. */
+  readonly validUntil?: Duration;
+}
+
+/** Where else the same may be asked for: the parts of a TpuSpec that differ from place to place. */
+export interface TpuPlace {
+  readonly zone: string;
+  readonly accelerator: string;
+  readonly pricing: TpuSpec['pricing'];
+  /** The image: another generation wants another. */
+  readonly runtimeVersion: string;
+  /** As in TpuSpec, of this place. */
+  readonly topology?: string;
+  readonly pricePerHour: number | null;
+}
+
+/** A disk that every machine gets. */
+export interface DataDisk {
+  /** Its id in the allocation's zone, or a full name `projects/P/zones/Z/disks/D`. */
+  readonly source: string;
+  readonly mode: 'read-only' | 'read-write';
 }
 
 /**
