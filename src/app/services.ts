@@ -9,6 +9,7 @@ import type { StrayKeeper } from './strays.ts';
 /** The streams and facts of the process, handed down from main.ts, the only file that touches `process`. */
 export interface Io {
   readonly stdout: Stream;
+import type { TpuList, TpuQuery } from './tpus.ts';
   readonly stderr: Stream;
   readonly stdin: Input;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -148,6 +149,8 @@ export interface Services {
   workers(id: string, way: 'shared' | 'own'): Promise<WorkerDoor>;
   /** The argv of the system's ssh for a shell on that worker. Throws JobmanError when it cannot be reached. */
   sshArgv(id: string, worker: number, command: readonly string[]): Promise<readonly string[]>;
+  /** What exists in the clouds that the settings, the jobs and the query name. Throws JobmanError when nothing names a project. */
+  tpus(query: TpuQuery): Promise<TpuList>;
   /** Runs a program on this terminal with its streams, for `ssh`; resolves with its exit code. */
   onTerminal(argv: readonly string[]): Promise<number>;
 }

@@ -4,6 +4,7 @@
 import { phases } from '../core/phase.ts';
 import { emulatorVerbs } from './emulator-verbs.ts';
 import { jobIds } from './completion/ids.ts';
+import { settingWords } from './completion/settings.ts';
 import type { AskFlags } from './commands/ask.ts';
 import type { CleanFlags } from './commands/clean.ts';
 import type { ControllerRunFlags } from './commands/controller-run.ts';
@@ -21,6 +22,7 @@ import type { SshConfigFlags } from './commands/ssh-config.ts';
 import type { SshFlags } from './commands/ssh.ts';
 import type { ValidateFlags } from './commands/validate.ts';
 import type { WaitFlags } from './commands/wait.ts';
+import type { TpusFlags } from './commands/tpus.ts';
 import { entry, mark, value, word, words, type Entry } from './entry.ts';
 import { parseShell, shells, type Shell } from './completion/shells.ts';
 import {
@@ -241,6 +243,31 @@ export const table: readonly Entry[] = [
     load: async () => (await import('./commands/wait.ts')).wait,
   }),
   entry<AskFlags, string[]>({
+  entry<TpusFlags>({
+    path: 'tpus',
+    section: 'Look',
+    brief: 'What exists in the clouds, whose it is, how long idle, and what it costs',
+    usage: '[--all] [--zone z] [--project p]',
+    about:
+      'Every node and queued resource in the projects and zones that the settings, the jobs and the flags name; where no\n' +
+      "zone is named, in all of the project. STATE is Google's word. WHOSE is a user of this record, `stray` (of this\n" +
+      'record, and no job claims it: jobman gc), another jobman, the `owner` of its metadata, or nobody. IDLE is how long it\n' +
+      "is ready without a command of ours; `?` where it is somebody else's. What has cost most for nothing comes first.\n" +
+      'A narrow terminal loses columns in this order: PRICING, READY, JOB, ZONE, TYPE.',
+    examples: [
+      ['jobman tpus', 'all that is in use, and all that is not'],
+      ['jobman tpus --all --project my-project', 'in every zone of a project'],
+      ['jobman tpus --json | jq -r \'select(.whose.kind == "nobody") | .resource\'', 'for programs: one object a line'],
+    ],
+    exits: { 5: 'a project or zone could not be asked; what the others hold is printed' },
+    flags: {
+      all: mark('Every zone of the projects'),
+      zone: word('This zone only', 'zone'),
+      project: word('This project only', 'project'),
+    },
+    args: nothing,
+    load: async () => (await import('./commands/tpus.ts')).tpus,
+  }),
     path: 'start',
     section: 'Change',
     brief: 'Bring up a job that is stopped or was never started',
@@ -621,17 +648,29 @@ export const table: readonly Entry[] = [
     },
     load: async () => (await import('./commands/emulator-act.ts')).act,
   }),
-  entry({
+  entry<object, string[]>({
     path: 'settings',
     section: 'This installation',
-    brief: 'The settings in force, and where each comes from',
-    usage: '',
+    brief: 'The settings in force, and where each comes from; set or unset one',
+    usage: '[set <key> <value> | unset <key>]',
     about:
-      'To change one, write $JOBMAN_HOME/settings.json (~/.jobman/settings.json unless JOBMAN_HOME is set) with the keys that\n' +
-      'you want, as in { "tpu": { "project": "my-project" }, "local": { "slots": 8 } }. docs/settings.md explains each.',
-    examples: [['jobman settings', 'each value, and whether a variable, settings.json or the default says it']],
+      'They are in $JOBMAN_HOME/settings.json (~/.jobman/settings.json unless JOBMAN_HOME is set), which may also be written by\n' +
+      'hand, with the keys that you want. docs/settings.md explains each. A value that is wrong changes nothing.',
+    examples: [
+      ['jobman settings', 'each value, and whether a variable, settings.json or the default says it'],
+      ['jobman settings set tpu.project my-project', 'for manifests that name none'],
+      ['jobman settings unset tpu.project', 'the default is in force again'],
+    ],
     flags: {},
-    args: nothing,
+    args: {
+      kind: 'array',
+      parameter: {
+        placeholder: 'word',
+        brief: 'set or unset, a key, a value',
+        parse: String,
+        proposeCompletions: settingWords,
+      },
+    },
     load: async () => (await import('./commands/settings.ts')).settings,
   }),
   entry<object, [Shell]>({

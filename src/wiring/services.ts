@@ -34,6 +34,11 @@ export function createServices(io: Io): Services {
       return createEmulatorService({ io, home });
     },
 
+    async tpus(query) {
+      const { lookAtClouds } = await import('./tpus.ts');
+      return lookAtClouds(services, query);
+    },
+
     async strays() {
       const { openStrayKeeper } = await import('./strays.ts');
       return openStrayKeeper(services);

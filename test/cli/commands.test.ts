@@ -699,7 +699,7 @@ test('settings tells each value and where it comes from', async (t) => {
   assert.deepEqual(rows.find(({ key }) => key === 'local.slots')?.from, 'settings.json');
   assert.deepEqual(rows.find(({ key }) => key === 'tpu.sshPort')?.from, 'default');
   assert.deepEqual(rows.find(({ key }) => key === 'tpu.endpoint')?.from, 'JOBMAN_TPU_ENDPOINT');
-  assert.match((await jobman(['settings', '--help'])).out, /write \$JOBMAN_HOME\/settings\.json/);
+  assert.match((await jobman(['settings', '--help'])).out, /are in \$JOBMAN_HOME\/settings\.json/);
 });
 
 suite('every command', () => {

@@ -11,6 +11,11 @@ export interface TpuNode {
   readonly state?: string;
   readonly health?: string;
   readonly createTime?: string;
+  readonly acceleratorType?: string;
+  /** Instead of a type: `V4` and `2x2x2`. */
+  readonly acceleratorConfig?: { readonly type?: string; readonly topology?: string };
+  readonly schedulingConfig?: { readonly spot?: boolean; readonly preemptible?: boolean; readonly reserved?: boolean };
+  readonly metadata?: Readonly<Record<string, string>>;
   readonly labels?: Readonly<Record<string, string>>;
   /** Full name of the queued resource that made it. */
   readonly queuedResource?: string;
@@ -25,6 +30,11 @@ export interface TpuNode {
 export interface QueuedResource {
   /** `projects/P/locations/Z/queuedResources/Q`. */
   readonly name: string;
+  readonly createTime?: string;
+  /** Which of these three is there says the tier. */
+  readonly spot?: object;
+  readonly bestEffort?: object;
+  readonly guaranteed?: { readonly reserved?: boolean };
   readonly tpu?: { readonly nodeSpec?: readonly { readonly nodeId?: string; readonly node?: Partial<TpuNode> }[] };
   readonly state?: {
     readonly state?: string;

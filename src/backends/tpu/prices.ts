@@ -47,7 +47,7 @@ const perChipHour: Readonly<Record<string, Readonly<Record<string, readonly [num
 };
 
 /** Dollars an hour of the whole slice; null where the catalogue has no figure. */
-export function pricePerHour(spec: TpuSpec): number | null {
+export function pricePerHour(spec: Pick<TpuSpec, 'accelerator' | 'zone' | 'pricing'>): number | null {
   const slice = accelerator(spec.accelerator);
   if (slice === undefined) return null;
   const generation = slice.generation.name;

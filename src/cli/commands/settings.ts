@@ -1,11 +1,52 @@
-// settings: what is in force, and where each value comes from.
+// settings: what is in force, and where each value comes from; and one key set or taken out.
 
-import { exitCode } from '../../app/errors.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import { settingKeys, settingsFile, settingSources, type Settings } from '../../app/settings.ts';
-import type { Cli } from '../context.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned } from '../render/show.ts';
 
-export async function settings(cli: Cli): Promise<number> {
+export async function settings(cli: Cli, _flags: GlobalFlags, ...words: readonly string[]): Promise<number> {
+  const [verb, key, value, more] = words;
+  if (verb === undefined) return show(cli);
+  if (verb === 'set' && key !== undefined && value !== undefined && more === undefined) return set(cli, key, value);
+  if (verb === 'unset' && key !== undefined && value === undefined) return unset(cli, key);
+  throw new JobmanError(
+    `\`jobman settings ${words.join(' ')}\` is none of: jobman settings, jobman settings set <key> <value>, jobman settings unset <key>.`,
+    exitCode.usage,
+  );
+}
+
+async function set(cli: Cli, key: string, value: string): Promise<number> {
+  const { setSetting } = await import('../../app/change-settings.ts');
+  await setSetting(cli.services.home, key, value);
+  return changed(cli, key, `${key} is set.`);
+}
+
+async function unset(cli: Cli, key: string): Promise<number> {
+  const { unsetSetting } = await import('../../app/change-settings.ts');
+  const wasThere = await unsetSetting(cli.services.home, key);
+  return changed(cli, key, wasThere ? `${key} is at its default again.` : `${key} was not set in the file.`);
+}
+
+/** Says what stands above the file, and who has read the settings before. */
+async function changed(cli: Cli, key: string, sentence: string): Promise<number> {
+  const { io, services } = cli;
+  if (cli.json) cli.print(JSON.stringify({ key, message: sentence }));
+  else cli.tell(sentence);
+  const variable = settingKeys.find((one) => one.key === key)?.variable;
+  if (variable !== undefined && (io.env[variable] ?? '') !== '') {
+    cli.note(`The variable ${variable} stands above the file, and is in force here.`);
+  }
+  const isRead = key.startsWith('tpu.') || key.startsWith('local.') || key.startsWith('controller.');
+  if (isRead && (await (await services.controller()).status()).running) {
+    cli.note(
+      'The controller took its settings when it began: `jobman controller stop`; the next command starts another.',
+    );
+  }
+  return exitCode.ok;
+}
+
+async function show(cli: Cli): Promise<number> {
   const { io, services } = cli;
   const { home } = services;
   const inForce = await services.settings();

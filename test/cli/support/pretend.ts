@@ -193,6 +193,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
     emulator: absent('emulator'),
     strays: absent('strays'),
     workers: absent('workers'),
+    tpus: absent('clouds'),
     sshArgv: absent('ssh'),
     onTerminal: absent('terminal'),
     ...options.services,

@@ -1,0 +1,270 @@
+// TPUs: everything that exists in the places that are named, whose it is, and what it costs while nothing of ours runs on
+// it. A place that could not be asked is told with its own words; it never reads as a place where nothing is.
+
+import type { Job } from '../core/job.ts';
+import type { TpuSpec } from '../core/spec.ts';
+import { hour, type Duration, type Instant } from '../core/time.ts';
+import { exitCode, JobmanError } from './errors.ts';
+import type { Grant } from './grants.ts';
+import type { Store } from './ports.ts';
+
+/** One TPU as its cloud shows it: a node, a queued resource that has none, or the two together. */
+export interface TpuSeen {
+  readonly project: string;
+  readonly zone: string;
+  /** Its id within the zone. */
+  readonly name: string;
+  /** What the cloud calls the whole of it: letting it go asks for this. */
+  readonly resource: string;
+  /** Google's words for both states; null for the one that is not there. */
+  readonly node: string | null;
+  readonly queued: string | null;
+  /** `v4-16`; null where the cloud does not say. */
+  readonly type: string | null;
+  readonly pricing: TpuSpec['pricing'] | 'reserved';
+  /** What the labels of a jobman say. */
+  readonly label: { readonly installation: string; readonly job: string; readonly allocation: number } | null;
+  /** The entry `owner` of its metadata, which people write there for each other. */
+  readonly owner: string | null;
+  readonly createdAt: Instant | null;
+}
+
+/** A place that could not be asked; `zone` is null when that is all of the project. */
+export interface TpuMissed {
+  readonly project: string;
+  readonly zone: string | null;
+  /** In the words of the cloud, or of what stood in between. */
+  readonly says: string;
+  /** The built-in cloud does not run: nothing of it costs anything, and nobody needs to mend it. */
+  readonly asleep: boolean;
+}
+
+/** The zones of a project to ask about; null means all of them. */
+export interface TpuPlace {
+  readonly project: string;
+  readonly zones: readonly string[] | null;
+}
+
+/** The door to the clouds. */
+export interface TpuCloud {
+  /** All that is there. Starts nothing and never throws: what could not be asked is in `missed`. */
+  list(place: TpuPlace): Promise<{ readonly tpus: readonly TpuSeen[]; readonly missed: readonly TpuMissed[] }>;
+  /** Dollars an hour, an estimate; null when no price is known. */
+  pricePerHour(seen: TpuSeen): number | null;
+  /** True for what the built-in cloud pretends. */
+  isPretended(project: string): boolean;
+}
+
+/** Whose a TPU is. `stray`: of this record, and no job claims it. `installation`: another jobman's. */
+export type Whose =
+  | { readonly kind: 'job'; readonly id: string; readonly name: string; readonly user: string }
+  | { readonly kind: 'stray'; readonly id: string }
+  | { readonly kind: 'installation'; readonly installation: string; readonly id: string }
+  | { readonly kind: 'person'; readonly name: string }
+  | { readonly kind: 'nobody' };
+
+/** One row of `jobman tpus`. */
+export interface TpuRow extends TpuSeen {
+  /** Google's word: the node's, or the queued resource's where there is no node. */
+  readonly state: string;
+  readonly whose: Whose;
+  /** The job of this record that it belongs to, or belonged to. */
+  readonly job: string | null;
+  /** Since when it is ready; of one that no job of this record waited for, since when it exists. Null while it is not ready. */
+  readonly readySince: Instant | null;
+  /**
+   * How long it has been ready without a command of ours. Null while a command runs, while it is not ready, and for what is
+   * somebody else's: what they do on it is not seen from here.
+   */
+  readonly idle: Duration | null;
+  readonly pricePerHour: number | null;
+  /** Dollars that the idle time has cost; null where either is not known. */
+  readonly idleCost: number | null;
+  readonly pretended: boolean;
+}
+
+export interface TpuList {
+  /** Those whose idle time has cost most come first. */
+  readonly rows: readonly TpuRow[];
+  readonly missed: readonly TpuMissed[];
+}
+
+/** What the person asks for. */
+export interface TpuQuery {
+  readonly project?: string;
+  readonly zone?: string;
+  /** Every zone of the projects, also those that nothing names. */
+  readonly all?: boolean;
+}
+
+/**
+ * The projects and zones that the settings, the jobs and the person name. A project in which no zone is named is looked
+ * through as a whole. Throws a usage error when no project is named anywhere.
+ */
+export function tpuPlaces(query: TpuQuery, settings: TpuSettings, specs: readonly TpuSpec[]): readonly TpuPlace[] {
+  const named = [...(settings.project === null ? [] : [settings.project]), ...specs.map(({ project }) => project)];
+  const projects = query.project === undefined ? [...new Set(named)].toSorted() : [query.project];
+  if (projects.length === 0) {
+    throw new JobmanError(
+      'No project is named, neither by a job nor by the setting tpu.project. Name one: jobman tpus --project my-project',
+      exitCode.usage,
+    );
+  }
+  return projects.map((project) => {
+    if (query.zone !== undefined) return { project, zones: [query.zone] };
+    if (query.all === true) return { project, zones: null };
+    const ofJobs = specs.filter((spec) => spec.project === project).map(({ zone }) => zone);
+    // Grants speak of whatever project the settings speak of.
+    const granted = project === settings.project ? settings.grants.flatMap(({ zone = '*' }) => zone) : [];
+    const zones = [...new Set([...ofJobs, ...granted.filter((zone) => !zone.includes('*'))])].toSorted();
+    return { project, zones: zones.length === 0 ? null : zones };
+  });
+}
+
+/** The settings that name places. */
+export interface TpuSettings {
+  readonly project: string | null;
+  readonly grants: readonly Grant[];
+}
+
+/** Looks at all that the query means. Changes nothing and starts nothing. Throws when nothing names a project. */
+export async function lookAtTpus(
+  parts: {
+    readonly store: Pick<Store, 'list' | 'loadMany'>;
+    readonly cloud: TpuCloud;
+    readonly settings: TpuSettings;
+    readonly now: () => Instant;
+  },
+  query: TpuQuery,
+): Promise<TpuList> {
+  const { store, cloud, settings } = parts;
+  const { jobs } = await store.list({ settledMost: settledLooked, withRemoved: true });
+  const places = tpuPlaces(query, settings, tpuSpecs(jobs));
+  const looks = await Promise.all(places.map((place) => cloud.list(place)));
+  const tpus = looks.flatMap((look) => look.tpus);
+  const installation = jobs[0]?.installation ?? '';
+  return {
+    rows: tpuRows(tpus, {
+      installation,
+      jobs: await claimants(store, tpus, jobs, installation),
+      now: parts.now(),
+      cloud,
+    }),
+    missed: looks.flatMap(({ missed }) => missed),
+  };
+}
+
+/** What those jobs ask of clouds. */
+export function tpuSpecs(jobs: readonly Job[]): readonly TpuSpec[] {
+  return jobs.flatMap(({ spec }) => (spec.capacity.kind === 'tpu' ? [spec.capacity] : []));
+}
+
+/**
+ * The jobs of this record that may claim any of these: those that the labels name, and those among `jobs` that use a standing
+ * one. They are read anew, after the look: a job that was created in between claims what is its own.
+ */
+export async function claimants(
+  store: Pick<Store, 'loadMany'>,
+  tpus: readonly TpuSeen[],
+  jobs: readonly Job[],
+  installation: string,
+): Promise<readonly Job[]> {
+  const labelled = tpus.flatMap(({ label }) => (label?.installation === installation ? [label.job] : []));
+  const users = jobs.filter((job) => standingNames(job).length > 0).map(({ id }) => id);
+  const stored = await store.loadMany([...new Set([...labelled, ...users])]);
+  return stored.map(({ job }) => job);
+}
+
+/** Of the settled jobs this many are asked where they were; older ones have left nothing that the sweep has not seen since. */
+const settledLooked = 200;
+
+/** The rows of what was seen. `jobs` are those that its labels name and those that use a standing one, read after the look. */
+export function tpuRows(
+  tpus: readonly TpuSeen[],
+  parts: {
+    readonly installation: string;
+    readonly jobs: readonly Job[];
+    readonly now: Instant;
+    readonly cloud: Pick<TpuCloud, 'pricePerHour' | 'isPretended'>;
+  },
+): readonly TpuRow[] {
+  const { installation, jobs, now, cloud } = parts;
+  const byId = new Map(jobs.map((job) => [job.id, job]));
+  const standing = new Map(jobs.flatMap((job) => standingNames(job).map((name) => [name, job] as const)));
+  const rows = tpus.map((seen): TpuRow => {
+    const labelled = seen.label?.installation === installation ? byId.get(seen.label.job) : undefined;
+    const job = labelled ?? standing.get(`${seen.project}/${seen.zone}/${seen.name}`);
+    const whose = whoseIs(seen, installation, job);
+    const state = seen.node ?? seen.queued ?? 'STATE_UNSPECIFIED';
+    const use = whose.kind === 'job' && job !== undefined ? useOf(job, seen.name) : undefined;
+    const readySince = state === 'READY' ? (use?.readyAt ?? seen.createdAt) : null;
+    const isWatched = whose.kind === 'job' || whose.kind === 'stray' || whose.kind === 'nobody';
+    const idleSince = readySince === null || !isWatched || use?.isBusy === true ? null : (use?.lastEnd ?? readySince);
+    const idle = idleSince === null ? null : Math.max(0, now - idleSince);
+    const pricePerHour = cloud.pricePerHour(seen);
+    return {
+      ...seen,
+      state,
+      whose,
+      job: whose.kind === 'job' || whose.kind === 'stray' ? whose.id : null,
+      readySince,
+      idle,
+      pricePerHour,
+      idleCost: idle === null || pricePerHour === null ? null : (idle / hour) * pricePerHour,
+      pretended: cloud.isPretended(seen.project),
+    };
+  });
+  return rows.toSorted(
+    (one, other) =>
+      // What is only pretended costs nobody anything.
+      Number(one.pretended) - Number(other.pretended) ||
+      (other.idleCost ?? 0) - (one.idleCost ?? 0) ||
+      (other.idle ?? 0) - (one.idle ?? 0) ||
+      (other.pricePerHour ?? 0) - (one.pricePerHour ?? 0) ||
+      one.resource.localeCompare(other.resource),
+  );
+}
+
+/** Whether the record still looks after what carries that label of its own: else it is a stray, and a person decides. */
+export function isClaimed(job: Job | undefined, ordinal: number): boolean {
+  const allocation = job?.allocations.find((one) => one.ordinal === ordinal);
+  return job !== undefined && !job.removed && allocation !== undefined && allocation.goneAt === null;
+}
+
+function whoseIs({ label, owner }: TpuSeen, installation: string, job: Job | undefined): Whose {
+  if (label !== null && label.installation !== installation) {
+    return { kind: 'installation', installation: label.installation, id: label.job };
+  }
+  if (label !== null && !isClaimed(job, label.allocation)) return { kind: 'stray', id: label.job };
+  if (job !== undefined) return { kind: 'job', id: job.id, name: job.spec.name, user: job.owner };
+  return owner === null || owner === '' ? { kind: 'nobody' } : { kind: 'person', name: owner };
+}
+
+/** The standing TPUs that an unsettled job uses, by project, zone and name. */
+function standingNames(job: Job): readonly string[] {
+  const { capacity } = job.spec;
+  if (capacity.kind !== 'tpu' || capacity.ownership !== 'standing' || job.settled !== null) return [];
+  return job.allocations
+    .filter(({ goneAt }) => goneAt === null)
+    .map(({ name }) => `${capacity.project}/${capacity.zone}/${name}`);
+}
+
+interface Use {
+  readonly readyAt: Instant | null;
+  readonly isBusy: boolean;
+  /** When the last command on it ended; null when there was none. */
+  readonly lastEnd: Instant | null;
+}
+
+function useOf(job: Job, name: string): Use | undefined {
+  // A queued resource of several nodes calls them by its own name and a number.
+  const allocation = job.allocations.findLast((one) => name === one.name || name.startsWith(`${one.name}-`));
+  if (allocation === undefined) return undefined;
+  const begun = job.attempts.filter((one) => one.allocation === allocation.ordinal && one.startedAt !== null);
+  const ends = begun.flatMap(({ endedAt }) => (endedAt === null ? [] : [endedAt]));
+  return {
+    readyAt: allocation.readyAt,
+    isBusy: begun.some(({ endedAt }) => endedAt === null),
+    lastEnd: ends.length === 0 ? null : Math.max(...ends, allocation.readyAt ?? 0),
+  };
+}

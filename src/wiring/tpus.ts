@@ -1,0 +1,48 @@
+// What `jobman tpus` works with: the record, and the API of every project. Nothing of SSH or of machines is loaded.
+
+import { lookAtTpus, type TpuCloud, type TpuList, type TpuQuery } from '../app/tpus.ts';
+import type { Io, Services } from '../app/services.ts';
+import type { Settings } from '../app/settings.ts';
+import { listTpus } from '../backends/tpu/inventory.ts';
+import { pricePerHour } from '../backends/tpu/prices.ts';
+import { openStore } from '../store/store.ts';
+import { findEmulator } from './emulator-service.ts';
+import { recordFile } from './paths.ts';
+import { createTpuApis } from './tpu-api.ts';
+
+/** Looks once, at all that the query means. */
+export async function lookAtClouds(services: Services, query: TpuQuery): Promise<TpuList> {
+  const { io, home } = services;
+  const inForce = await services.settings();
+  const store = openStore({ file: recordFile(home) });
+  try {
+    const named = { project: inForce.tpu.project, grants: inForce.grants };
+    return await lookAtTpus(
+      { store, cloud: createTpuCloud(io, home, inForce), settings: named, now: () => io.now() },
+      query,
+    );
+  } finally {
+    await store.close();
+  }
+}
+
+/** The door to all clouds; asks nobody yet. */
+export function createTpuCloud(io: Io, home: string, settings: Settings): TpuCloud {
+  const { runningApiFor, usesBuiltIn } = createTpuApis({ io, home, settings, now: () => io.now() });
+  return {
+    async list(place) {
+      const { project } = place;
+      if (usesBuiltIn(project) && (await findEmulator(home)) === undefined) {
+        const says = 'the built-in cloud does not run; start it: jobman emulator start';
+        return { tpus: [], missed: [{ project, zone: null, says, asleep: true }] };
+      }
+      return listTpus(runningApiFor(project), place);
+    },
+    pricePerHour({ type, zone, pricing }) {
+      if (type === null) return null;
+      // What is reserved is paid for anyway; the price on demand is what it would cost without.
+      return pricePerHour({ accelerator: type, zone, pricing: pricing === 'reserved' ? 'ondemand' : pricing });
+    },
+    isPretended: usesBuiltIn,
+  };
+}

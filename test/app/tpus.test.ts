@@ -1,0 +1,217 @@
+// Whose a TPU is, how long it has been idle, what that has cost, and where is looked.
+
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { JobmanError } from '../../src/app/errors.ts';
+import { claimants, lookAtTpus, tpuPlaces, tpuRows, type TpuSeen } from '../../src/app/tpus.ts';
+import type { Attempt, Job } from '../../src/core/job.ts';
+import { hour, minute } from '../../src/core/time.ts';
+import { aJob, living, noon, ready, tpuSpec } from './sample-life.ts';
+
+const zone = 'us-west4-a';
+
+function seen(name: string, different: Partial<TpuSeen> = {}): TpuSeen {
+  return {
+    project: 'lab',
+    zone,
+    name,
+    resource: `projects/lab/locations/${zone}/nodes/${name}`,
+    node: 'READY',
+    queued: null,
+    type: 'v5litepod-8',
+    pricing: 'spot',
+    label: null,
+    owner: null,
+    createdAt: noon - 10 * hour,
+    ...different,
+  };
+}
+
+const cloud = {
+  pricePerHour: ({ type }: TpuSeen) => (type === null ? null : 2),
+  isPretended: (p: string) => p === 'emulator',
+};
+
+const job: Job = {
+  ...living(aJob(), [{ ...ready, readyAt: noon - 3 * hour }], []),
+  id: '000042',
+  installation: 'ours00',
+};
+const label = (ordinal = 1, id = '000042', installation = 'ours00') => ({ installation, job: id, allocation: ordinal });
+const rowsOf = (tpus: readonly TpuSeen[], jobs: readonly Job[] = [job]) =>
+  tpuRows(tpus, { installation: 'ours00', jobs, now: noon, cloud });
+const only = (tpu: TpuSeen, jobs?: readonly Job[]) => {
+  const [row] = rowsOf([tpu], jobs);
+  assert.ok(row);
+  return row;
+};
+
+/** An attempt on the first allocation that began two hours ago, and ended then or runs. */
+function attempt(endedAt: number | null): Attempt {
+  return {
+    ordinal: 1,
+    stage: 0,
+    how: 'fresh',
+    asked: true,
+    allocation: 1,
+    createdAt: noon - 4 * hour,
+    notBefore: noon - 4 * hour,
+    stepFailures: {},
+    startedAt: noon - 2 * hour,
+    runningAt: noon - 2 * hour,
+    ending: null,
+    endedAt,
+  };
+}
+
+suite('a TPU of a job', () => {
+  const mine = seen('vit-000042-1', { label: label() });
+
+  test('is idle since it was ready, while no command has run on it', () => {
+    const row = only(mine);
+    assert.deepEqual(row.whose, { kind: 'job', id: '000042', name: job.spec.name, user: job.owner });
+    assert.equal(row.job, '000042');
+    assert.equal(row.readySince, noon - 3 * hour);
+    assert.equal(row.idle, 3 * hour);
+    assert.equal(row.idleCost, 6);
+  });
+
+  test('is not idle while a command runs, and idle again from its end', () => {
+    const busy = only(mine, [{ ...job, attempts: [attempt(null)] }]);
+    assert.deepEqual([busy.idle, busy.idleCost], [null, null]);
+    const over = only(mine, [{ ...job, attempts: [attempt(noon - 30 * minute)] }]);
+    assert.equal(over.idle, 30 * minute);
+    assert.equal(over.idleCost, 1);
+  });
+
+  test('is neither ready nor idle before the cloud says READY', () => {
+    const row = only({ ...mine, node: null, queued: 'WAITING_FOR_RESOURCES' });
+    assert.equal(row.state, 'WAITING_FOR_RESOURCES');
+    assert.deepEqual([row.readySince, row.idle, row.idleCost], [null, null, null]);
+  });
+});
+
+suite('what no job claims', () => {
+  const stray = { kind: 'stray', id: '000042' };
+  test('is a stray when its job is not known, was removed, has no such allocation, or has seen it gone', () => {
+    const mine = seen('vit-000042-1', { label: label() });
+    const [allocation] = job.allocations;
+    assert.ok(allocation);
+    assert.deepEqual(only(mine, []).whose, stray);
+    assert.deepEqual(only(mine, [{ ...job, removed: true }]).whose, stray);
+    assert.deepEqual(only({ ...mine, label: label(2) }).whose, stray);
+    assert.deepEqual(only(mine, [{ ...job, allocations: [{ ...allocation, goneAt: noon }] }]).whose, stray);
+    assert.equal(only(mine, []).idle, 10 * hour);
+  });
+
+  test("another jobman's is never taken for ours, though its job has a number that we have too", () => {
+    const row = only(seen('vit-000042-1', { label: label(1, '000042', 'theirs') }));
+    assert.deepEqual(row.whose, { kind: 'installation', installation: 'theirs', id: '000042' });
+    assert.equal(row.job, null);
+    assert.equal(row.idle, null, 'what they do on it is not seen from here');
+  });
+
+  test('is of the person that its metadata names, else of nobody, and nobody’s is idle', () => {
+    assert.deepEqual(only(seen('dev', { owner: 'grace' })).whose, { kind: 'person', name: 'grace' });
+    assert.equal(only(seen('dev', { owner: 'grace' })).idle, null);
+    assert.deepEqual(only(seen('dev', { owner: '' })).whose, { kind: 'nobody' });
+    assert.equal(only(seen('dev')).idle, 10 * hour);
+  });
+});
+
+test('a standing TPU is of the job that uses it, in its own project and zone', () => {
+  const spec = tpuSpec();
+  assert.ok(spec.capacity.kind === 'tpu');
+  const { project, zone: place } = spec.capacity;
+  const user: Job = {
+    ...living(
+      aJob({ ...spec, capacity: { ...spec.capacity, ownership: 'standing' } }),
+      [{ ...ready, ownership: 'standing', name: 'shared' }],
+      [],
+    ),
+    installation: 'ours00',
+    settled: null,
+  };
+  const shared = seen('shared', { project, zone: place, owner: 'grace' });
+  assert.equal(only(shared, [user]).whose.kind, 'job');
+  assert.equal(only({ ...shared, zone: 'us-east5-a' }, [user]).whose.kind, 'person');
+  const settled = { at: noon, verdict: 'succeeded', reason: 'succeeded' } as const;
+  assert.equal(only(shared, [{ ...user, settled }]).whose.kind, 'person');
+});
+
+test('what has cost most for nothing comes first, then what costs most, and pretended money last', () => {
+  const rows = rowsOf([
+    seen('pretended', { project: 'emulator', createdAt: noon - 99 * hour }),
+    seen('b', { createdAt: noon - 2 * hour }),
+    seen('theirs', { owner: 'grace' }),
+    seen('unpriced', { type: null, createdAt: noon - 50 * hour }),
+    seen('a', { createdAt: noon - 5 * hour }),
+  ]);
+  assert.deepEqual(
+    rows.map(({ name }) => name),
+    ['a', 'b', 'unpriced', 'theirs', 'pretended'],
+  );
+  assert.deepEqual([rows[2]?.idleCost, rows[2]?.pricePerHour], [null, null]);
+});
+
+suite('where is looked', () => {
+  const spec = tpuSpec().capacity;
+  assert.ok(spec.kind === 'tpu');
+  const settings = { project: 'lab', grants: [{ zone: 'us-east5-b' }, { zone: 'us-*' }, {}] };
+  const specs = [
+    { ...spec, project: 'lab', zone: 'us-west4-a' },
+    { ...spec, project: 'emulator', zone: 'us-central2-b' },
+    { ...spec, project: 'lab', zone: 'us-west4-a' },
+  ];
+
+  test('every project and zone that the settings, grants and jobs name, once', () => {
+    assert.deepEqual(tpuPlaces({}, settings, specs), [
+      { project: 'emulator', zones: ['us-central2-b'] },
+      { project: 'lab', zones: ['us-east5-b', 'us-west4-a'] },
+    ]);
+  });
+
+  test('what the person names, and all of a project in which nothing names a zone', () => {
+    assert.deepEqual(tpuPlaces({ project: 'other' }, settings, specs), [{ project: 'other', zones: null }]);
+    assert.deepEqual(tpuPlaces({ project: 'lab', zone: 'us-east1-d' }, settings, specs), [
+      { project: 'lab', zones: ['us-east1-d'] },
+    ]);
+    assert.deepEqual(
+      tpuPlaces({ all: true }, settings, specs).map(({ zones }) => zones),
+      [null, null],
+    );
+  });
+
+  test('nowhere is a mistake of the command line', () => {
+    assert.throws(
+      () => tpuPlaces({ zone: 'us-east1-d' }, { project: null, grants: [] }, []),
+      (error) => error instanceof JobmanError && error.code === 2,
+    );
+  });
+});
+
+test('jobs are read after the look: one that was created meanwhile claims what is its own', async () => {
+  const events: string[] = [];
+  const store = {
+    list: async () => {
+      events.push('list');
+      return { jobs: [{ ...job, id: '000001' }], more: 0 };
+    },
+    loadMany: async (ids: readonly string[]) => {
+      events.push(`load ${ids.join()}`);
+      return ids.map(() => ({ job, revision: 1 }));
+    },
+  };
+  const look = {
+    ...cloud,
+    list: async () => {
+      events.push('look');
+      return { tpus: [seen('vit-000042-1', { label: label() })], missed: [] };
+    },
+  };
+  const parts = { store, cloud: look, settings: { project: null, grants: [] }, now: () => noon };
+  const { rows } = await lookAtTpus(parts, {});
+  assert.deepEqual(events, ['list', 'look', 'load 000042']);
+  assert.equal(rows[0]?.whose.kind, 'job');
+  assert.deepEqual(await claimants(store, [], [], 'ours00'), []);
+});

@@ -1,0 +1,132 @@
+// Everything that exists in a project, in one list of each kind; and what could not be asked, which is never nothing.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { listTpus } from '../../../src/backends/tpu/inventory.ts';
+import { failure, openTpuServer, parent } from './support/server.ts';
+
+const label = { 'jobman-installation': 'abc123', 'jobman-job': '000007', 'jobman-allocation': '2' };
+
+test('all zones are asked in one question of each kind, and what belongs together is one thing', async (t) => {
+  const server = await openTpuServer(t);
+  const queued = `${parent}/queuedResources/llama-000007-2`;
+  server.queued.set('llama-000007-2', {
+    name: queued,
+    createTime: '2026-05-01T10:00:00Z',
+    spot: {},
+    tpu: { nodeSpec: [{ nodeId: 'llama-000007-2', node: { labels: label, acceleratorType: 'v4-16' } }] },
+    state: { state: 'ACTIVE' },
+  });
+  server.queued.set('waits', {
+    name: `${parent}/queuedResources/waits`,
+    bestEffort: {},
+    tpu: { nodeSpec: [{ nodeId: 'waits', node: { acceleratorType: 'v4-8', metadata: { owner: 'grace' } } }] },
+    state: { state: 'WAITING_FOR_RESOURCES' },
+  });
+  server.nodes.set('llama-000007-2', {
+    name: `${parent}/nodes/llama-000007-2`,
+    state: 'READY',
+    labels: label,
+    acceleratorType: 'v4-16',
+    queuedResource: queued,
+    createTime: '2026-05-01T11:00:00Z',
+  });
+  server.nodes.set('dev', {
+    name: `${parent}/nodes/dev`,
+    state: 'STOPPED',
+    acceleratorConfig: { type: 'V4', topology: '2x2x1' },
+    schedulingConfig: { reserved: true },
+  });
+  server.pageLength = 1;
+
+  const { tpus, missed } = await listTpus(server.api, { project: 'p', zones: null });
+  assert.deepEqual(missed, []);
+  assert.deepEqual(tpus, [
+    {
+      project: 'p',
+      zone: 'us-central2-b',
+      name: 'llama-000007-2',
+      resource: queued,
+      node: 'READY',
+      queued: 'ACTIVE',
+      type: 'v4-16',
+      pricing: 'spot',
+      label: { installation: 'abc123', job: '000007', allocation: 2 },
+      owner: null,
+      createdAt: Date.parse('2026-05-01T11:00:00Z'),
+    },
+    {
+      project: 'p',
+      zone: 'us-central2-b',
+      name: 'dev',
+      resource: `${parent}/nodes/dev`,
+      node: 'STOPPED',
+      queued: null,
+      type: 'V4 2x2x1',
+      pricing: 'reserved',
+      label: null,
+      owner: null,
+      createdAt: null,
+    },
+    {
+      project: 'p',
+      zone: 'us-central2-b',
+      name: 'waits',
+      resource: `${parent}/queuedResources/waits`,
+      node: null,
+      queued: 'WAITING_FOR_RESOURCES',
+      type: 'v4-8',
+      pricing: 'preemptible',
+      label: null,
+      owner: 'grace',
+      createdAt: null,
+    },
+  ]);
+  assert.deepEqual(
+    new Set(server.asked.map(({ path }) => path)),
+    new Set(['/v2/projects/p/locations/-/nodes', '/v2/projects/p/locations/-/queuedResources']),
+  );
+});
+
+test('of the named zones only, and a zone that the cloud could not ask is told when it is one of them', async (t) => {
+  const server = await openTpuServer(t);
+  server.nodes.set('here', { name: `${parent}/nodes/here`, state: 'READY' });
+  server.nodes.set('there', { name: 'projects/p/locations/us-east5-a/nodes/there', state: 'READY' });
+  server.unreachable = ['projects/p/locations/us-west4-a', 'europe-west4-b'];
+  const { tpus, missed } = await listTpus(server.api, { project: 'p', zones: ['us-central2-b', 'us-west4-a'] });
+  assert.deepEqual(
+    tpus.map(({ name }) => name),
+    ['here'],
+  );
+  assert.deepEqual(
+    missed.map(({ zone }) => zone),
+    ['us-west4-a'],
+  );
+  assert.equal((await listTpus(server.api, { project: 'p', zones: null })).missed.length, 2);
+});
+
+test('a server that refuses to list all zones at once is asked zone by zone, and each may refuse for itself', async (t) => {
+  const server = await openTpuServer(t);
+  server.nodes.set('here', { name: `${parent}/nodes/here`, state: 'READY' });
+  server.fault = ({ path }) => {
+    if (path.includes('/locations/-/')) return failure(400, 'INVALID_ARGUMENT', 'no wildcards');
+    return path.includes('us-west4-a') ? failure(403, 'PERMISSION_DENIED', 'not yours') : undefined;
+  };
+  const { tpus, missed } = await listTpus(server.api, { project: 'p', zones: ['us-central2-b', 'us-west4-a'] });
+  assert.deepEqual(
+    tpus.map(({ name }) => name),
+    ['here'],
+  );
+  assert.deepEqual(missed, [{ project: 'p', zone: 'us-west4-a', says: 'PERMISSION_DENIED: not yours', asleep: false }]);
+});
+
+test('half an answer is none: without the queue the nodes are not shown as all there is', async (t) => {
+  const server = await openTpuServer(t);
+  server.nodes.set('here', { name: `${parent}/nodes/here`, state: 'READY' });
+  server.fault = ({ path }) => (path.endsWith('queuedResources') ? 'drop' : undefined);
+  const { tpus, missed } = await listTpus(server.api, { project: 'p', zones: ['us-central2-b', 'us-west4-a'] });
+  assert.deepEqual(tpus, []);
+  assert.equal(missed.length, 1);
+  assert.equal(missed[0]?.zone, null);
+  assert.match(missed[0]?.says ?? '', /did not answer/);
+});

@@ -1,0 +1,133 @@
+/** The screen of `jobman tpus`: rows as plain data in, text and exit code out. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { TpuList, TpuQuery, TpuRow } from '../../src/app/tpus.ts';
+import { jobman, now } from './support/pretend.ts';
+
+const hour = 3_600_000;
+
+function row(different: Partial<TpuRow> = {}): TpuRow {
+  const name = different.name ?? 'vit-000042-1';
+  return {
+    project: 'lab',
+    zone: 'us-west4-a',
+    name,
+    resource: `projects/lab/locations/us-west4-a/nodes/${name}`,
+    node: 'READY',
+    queued: null,
+    type: 'v5litepod-16',
+    pricing: 'spot',
+    label: null,
+    owner: null,
+    createdAt: now - 5 * hour,
+    state: 'READY',
+    whose: { kind: 'job', id: '000042', name: 'vit', user: 'alice' },
+    job: '000042',
+    readySince: now - 4 * hour,
+    idle: 3 * hour,
+    pricePerHour: 7.68,
+    idleCost: 23.04,
+    pretended: false,
+    ...different,
+  };
+}
+
+const rows = [
+  row(),
+  row({ name: 'dev', whose: { kind: 'person', name: 'grace' }, job: null, idle: null, idleCost: null }),
+  row({
+    name: 'old',
+    whose: { kind: 'nobody' },
+    job: null,
+    state: 'STOPPED',
+    node: 'STOPPED',
+    readySince: null,
+    idle: null,
+    idleCost: null,
+    type: null,
+    pricePerHour: null,
+  }),
+  row({ name: 'x', whose: { kind: 'installation', installation: 'q7k2zz', id: '000001' }, job: null, idle: null }),
+];
+
+function tpus(list: Partial<TpuList>, argv: readonly string[] = [], columns?: number) {
+  const asked: TpuQuery[] = [];
+  return jobman(['tpus', ...argv], {
+    ...(columns === undefined ? {} : { terminal: { columns, rows: 24 } }),
+    services: {
+      tpus: async (query) => {
+        asked.push(query);
+        return { rows: [], missed: [], ...list };
+      },
+    },
+  }).then((ended) => ({ ...ended, queries: asked }));
+}
+
+test('a row for each, with the sum below', async () => {
+  const { code, out, err } = await tpus({ rows });
+  assert.equal(
+    out,
+    `NAME          ZONE        TYPE          PRICING  STATE    WHOSE          JOB     READY  IDLE    PRICE
+vit-000042-1  us-west4-a  v5litepod-16  spot     READY    alice          000042     4h    3h  $7.68/h
+dev           us-west4-a  v5litepod-16  spot     READY    grace          -          4h     ?  $7.68/h
+old           us-west4-a  ?             spot     STOPPED  nobody         -           -     -        ?
+x             us-west4-a  v5litepod-16  spot     READY    jobman q7k2zz  -          4h     ?  $7.68/h
+`,
+  );
+  assert.equal(err, '4 TPUs, about $23.04/h; 1 idle, about $23.04 for nothing so far\n');
+  assert.equal(code, 0);
+});
+
+test('what could not be asked is said with its words, and is the exit code; a sleeping built-in cloud is only a note', async () => {
+  const asleep = { project: 'emulator', zone: null, says: 'it does not run', asleep: true };
+  const refused = { project: 'lab', zone: 'us-east5-b', says: 'PERMISSION_DENIED: not yours', asleep: false };
+  const some = await tpus({ rows: [row()], missed: [refused, asleep] });
+  assert.equal(some.code, 5);
+  assert.match(some.out, /vit-000042-1/);
+  assert.match(some.err, /^jobman: zone us-east5-b of project lab could not be asked: PERMISSION_DENIED: not yours$/m);
+  const none = await tpus({ missed: [refused] });
+  assert.deepEqual([none.code, none.out], [5, '']);
+  assert.doesNotMatch(none.err, /No TPU exists/);
+  const sleeping = await tpus({ missed: [asleep] });
+  assert.equal(sleeping.code, 0);
+  assert.match(sleeping.err, /^note: project emulator could not be asked/);
+  const empty = await tpus({});
+  assert.deepEqual([empty.code, empty.err], [0, 'No TPU exists there.\n']);
+});
+
+test('a narrow terminal loses columns in the order that is told, and no line is too long', async () => {
+  for (const columns of [40, 59, 60, 72, 80, 100, 200]) {
+    const { out } = await tpus({ rows }, [], columns);
+    for (const line of out.split('\n')) assert.ok([...line].length <= columns, `${columns}: ${line}`);
+    if (columns >= 60) assert.match(out, /NAME.*STATE.*WHOSE.*IDLE.*PRICE/);
+  }
+  assert.doesNotMatch((await tpus({ rows }, [], 98)).out, /PRICING/);
+  assert.match(
+    (await tpus({ rows }, [], 40)).out,
+    /^vit-000042-1 {2}v5litepod-16\n {2}READY {2}alice {2}idle 3h {2}\$7\.68\/h$/m,
+  );
+});
+
+test('a name of the cloud cannot write to the terminal', async () => {
+  const { out } = await tpus({ rows: [row({ name: 'a\u001B[2Jb', type: 'v4\n-8' })] }, [], 120);
+  assert.equal(out.includes('\u001B[2J'), false);
+  assert.equal(out.split('\n').length, 3);
+});
+
+test('projects are named where there are several, and pretended money is in no sum', async () => {
+  const { out, err } = await tpus({ rows: [row({ project: 'emulator', pretended: true }), row()] });
+  assert.match(out, /emulator\/us-west4-a/);
+  assert.equal(err, '2 TPUs, about $7.68/h; 1 idle, about $23.04 for nothing so far\n');
+});
+
+test('for programs: one object a line, moments as text', async () => {
+  const { out, queries } = await tpus({ rows }, ['--json', '--all', '--zone', 'us-west4-a', '--project', 'lab']);
+  const lines = out
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  assert.equal(lines.length, 4);
+  assert.equal(lines[0]?.['readySince'], '2026-11-21T04:20:14.000Z');
+  assert.deepEqual(lines[1]?.['whose'], { kind: 'person', name: 'grace', text: 'grace' });
+  assert.deepEqual(queries, [{ all: true, zone: 'us-west4-a', project: 'lab' }]);
+});
