@@ -82,7 +82,7 @@ function drawJob(chance: Chance, index: number): Wanted {
     stop: { signal: 'TERM', grace: chance.between(5, 30) * second },
     finish: chance.yes(0.1)
       ? { capacity: 'keep', keepFor: chance.pick([null, 5 * minute]) }
-      : { capacity: 'release', keepFor: null },
+      : { capacity: 'release', keepFor: null, ...(chance.yes(0.1) && { holdOnFailure: 4 * minute }) },
   };
   const nature: Nature = {
     workers,

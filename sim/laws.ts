@@ -486,7 +486,9 @@ export function createJudge(world: () => World): Judge {
 
   function checkEmpty({ job, isForced }: Ledger): void {
     if (job.settled === null) return;
-    const isKept = job.desired === 'hold' || job.spec.finish.capacity === 'keep';
+    const { finish } = job.spec;
+    const isHeld = job.settled.verdict === 'failed' && finish.holdOnFailure !== undefined;
+    const isKept = job.desired === 'hold' || finish.capacity === 'keep' || isHeld;
     if (isKept) return;
     for (const machine of world().machines) {
       if (machine.state === 'gone' || machine.isStanding || machine.labels?.job !== job.id) continue;

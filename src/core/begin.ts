@@ -17,6 +17,8 @@ export function addAttempt(
   const same = on === 'same' ? usableAllocation(job) : undefined;
   // Steps are passed over only where they may hold: not on what has to be made first.
   const commandOnly = next.commandOnly === true && same !== undefined && same.readyAt !== null;
+  const { workdir } = job.spec;
+  const copy = workdir !== undefined && { workdir: workdir.snapshot };
   const place =
     same === undefined ? chain(leaveBehind(job, on, now), (after) => addAllocation(after, now)) : unchanged(job);
   return chain(place, (after) => {
@@ -26,6 +28,7 @@ export function addAttempt(
       how,
       asked,
       ...(commandOnly && { commandOnly: true }),
+      ...copy,
       allocation: after.allocations.length,
       createdAt: now,
       notBefore,
@@ -43,6 +46,7 @@ export function addAttempt(
       how,
       asked,
       ...(commandOnly && { commandOnly: true }),
+      ...copy,
       allocation,
       notBefore,
     });

@@ -76,6 +76,8 @@ export type EventBody =
       readonly by: string;
       readonly desired: Desired;
       readonly how?: Wish['how'];
+      /** With resume: the copy of the working directory that was taken anew for it. */
+      readonly workdir?: number;
     }
   | {
       readonly kind: 'attempt_created';
@@ -85,6 +87,8 @@ export type EventBody =
       readonly asked: boolean;
       /** As in the attempt: its steps are passed over. */
       readonly commandOnly?: true;
+      /** The copy of the working directory that it runs. */
+      readonly workdir?: number;
       readonly allocation: number;
       readonly notBefore: Instant;
     }

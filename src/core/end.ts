@@ -9,9 +9,9 @@ import type { Allocation, Attempt, Evidence, Job, Settled } from './job.ts';
 import { planted } from './plant.ts';
 import { stoppedWord, whatFollows } from './recover.ts';
 import type { Following } from './recover.ts';
-import type { Reason } from './spec.ts';
+import type { FinishSpec, Reason } from './spec.ts';
 import { earliest, minute } from './time.ts';
-import type { Instant } from './time.ts';
+import type { Duration, Instant } from './time.ts';
 import type { View } from './view.ts';
 
 // ------------------------------------------------------------------------------------------ an attempt
@@ -104,20 +104,32 @@ export function settleAsAsked(job: Job, now: Instant): Change {
  * spec says, for as long as it says. What was never ready is nothing that anybody could be keeping, and what is lost is
  * of no use.
  */
-export function isKept(job: Job, allocation: Allocation, now?: Instant): boolean {
+export function isKept(
+  job: Job,
+  allocation: Allocation,
+  verdict: Settled['verdict'] | undefined = job.settled?.verdict,
+  now?: Instant,
+): boolean {
   if (allocation.readyAt === null || isLost(allocation)) return false;
   if (job.desired === 'hold') return true;
   if (planted('keep-after-finish') && job.settled?.verdict === 'failed') return true;
-  if (job.desired !== 'run' || job.spec.finish.capacity !== 'keep') return false;
-  const until = keptUntil(job);
-  return until === undefined || now === undefined || now < until;
+  if (job.desired !== 'run') return false;
+  const keepFor = keptFor(job.spec.finish, verdict);
+  return job.settled === null || now === undefined ? keepFor !== 0 : keepFor === null || now < job.settled.at + keepFor;
 }
 
-/** When kept capacity is let go by itself; undefined when it is kept until somebody says so. */
+/** When kept capacity is let go by itself; undefined when it is kept until somebody says so, or not at all. */
 export function keptUntil(job: Job): Instant | undefined {
-  const { keepFor } = job.spec.finish;
-  if (job.desired !== 'run' || job.settled === null || keepFor === null) return undefined;
-  return job.settled.at + keepFor;
+  if (job.desired !== 'run' || job.settled === null) return undefined;
+  const keepFor = keptFor(job.spec.finish, job.settled.verdict);
+  return keepFor === null || keepFor === 0 ? undefined : job.settled.at + keepFor;
+}
+
+/** How long a job of that verdict keeps its capacity: not at all, so long, or (null) until somebody lets it go. */
+export function keptFor(finish: FinishSpec, verdict: Settled['verdict'] | undefined): Duration | null {
+  const kept = finish.capacity === 'keep' ? finish.keepFor : 0;
+  const held = verdict === 'failed' ? (finish.holdOnFailure ?? 0) : 0;
+  return kept === null ? null : Math.max(kept, held);
 }
 
 /**
@@ -126,7 +138,9 @@ export function keptUntil(job: Job): Instant | undefined {
  */
 export function tidySettled(job: Job, now: Instant): Change & { readonly wakeAt: Instant | undefined } {
   if (job.removed) return { ...unchanged(job), wakeAt: undefined };
-  const surplus = heldAllocations(job).filter((one) => one.releasedAt === null && !isKept(job, one, now));
+  const surplus = heldAllocations(job).filter(
+    (one) => one.releasedAt === null && !isKept(job, one, job.settled?.verdict, now),
+  );
   const tidied = chain(
     unchanged(job),
     ...surplus.map(
@@ -146,7 +160,7 @@ export function tidySettled(job: Job, now: Instant): Change & { readonly wakeAt:
 function whySurplus(job: Job, ordinal: number): string {
   if (isLost(allocationOf(job, ordinal))) return 'it is lost';
   if (job.desired !== 'run') return 'the owner let it go';
-  if (job.spec.finish.capacity === 'keep') return 'it was kept for as long as it was to be';
+  if (keptFor(job.spec.finish, job.settled?.verdict) !== 0) return 'it was kept for as long as it was to be';
   return `the job has ${job.settled?.verdict ?? 'ended'}`;
 }
 

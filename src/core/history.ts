@@ -48,7 +48,7 @@ export function tell(events: readonly Event[]): Tale {
         } else if (event.verb !== 'stop') cancelled = true;
         break;
       case 'attempt_created': {
-        const { attempt: ordinal, stage, how, asked, commandOnly, allocation: on, notBefore, at } = event;
+        const { attempt: ordinal, stage, how, asked, commandOnly, workdir, allocation: on, notBefore, at } = event;
         allocation(on);
         attempts.push({
           ordinal,
@@ -56,6 +56,7 @@ export function tell(events: readonly Event[]): Tale {
           how,
           asked,
           commandOnly,
+          workdir,
           allocation: on,
           notBefore,
           createdAt: at,

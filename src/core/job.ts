@@ -65,6 +65,8 @@ export interface Attempt {
   readonly asked: boolean;
   /** As in the wish that it answers. */
   readonly commandOnly?: true;
+  /** The copy of the working directory that it runs; absent when the job has none. */
+  readonly workdir?: number;
   /** The allocation that it runs on; another one after it, as long as none was ready. */
   readonly allocation: number;
   readonly createdAt: Instant;

@@ -377,9 +377,10 @@ function hasDone(observation: Observation, wanted: string): boolean {
 
 function mayKeep(job: Job, held: Allocation, now: Instant): boolean {
   if (job.desired === 'hold') return held.readyAt !== null;
-  const { capacity, keepFor } = job.spec.finish;
-  if (job.desired !== 'run' || capacity !== 'keep' || job.settled === null) return false;
-  return keepFor === null || now < job.settled.at + keepFor;
+  const { capacity, keepFor, holdOnFailure } = job.spec.finish;
+  if (job.desired !== 'run' || job.settled === null) return false;
+  const isHeld = job.settled.verdict === 'failed' && now < job.settled.at + (holdOnFailure ?? 0);
+  return isHeld || (capacity === 'keep' && (keepFor === null || now < job.settled.at + keepFor));
 }
 
 // ------------------------------------------------------------------------------------------ 7

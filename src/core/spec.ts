@@ -22,6 +22,8 @@ export interface JobSpec {
   /** What each worker goes through before the command, in this order. Texts are final; the core reads names and keys only. */
   readonly steps: readonly SetupStep[];
   readonly command: CommandSpec;
+  /** A folder of this machine that every worker gets a copy of; the step that names it puts it there. Absent: none. */
+  readonly workdir?: WorkdirSpec;
   readonly recovery: RecoverySpec;
   readonly limits: LimitsSpec;
   readonly stop: StopSpec;
@@ -106,6 +108,13 @@ export interface DataDisk {
   readonly mode: 'read-only' | 'read-write';
 }
 
+/** A working directory and which copy of it counts. Copies are frozen in the job's folder, numbered from 1. */
+export interface WorkdirSpec {
+  /** Absolute; where the next copy would be taken from. */
+  readonly from: string;
+  readonly snapshot: number;
+}
+
 /**
  * One idempotent piece of setup on one worker: `check` says whether it holds already (exit 0), `apply` makes it hold.
  * Both are shell scripts that travel as files. `key` changes when anything that matters in the step changes; a proof
@@ -118,6 +127,8 @@ export interface SetupStep {
   readonly apply: string;
   /** Files that the step needs on the worker first. Secrets (keys) are read from this machine when needed and never frozen here. */
   readonly files: readonly StepFile[];
+  /** The copy of the job's working directory that has to be on the worker first. Absent: none. */
+  readonly workdir?: number;
   /** Longest time one `apply` may take before it counts as failed. */
   readonly timeout: Duration;
 }
@@ -141,7 +152,7 @@ export interface CommandSpec {
    * its value (absolute; one newline at the end does not count). Read at every start and never frozen here. Absent: none.
    */
   readonly secrets?: Readonly<Record<string, SecretSource>>;
-  /** The folder the command starts in; null means the login folder of the worker. */
+  /** The folder the command starts in, perhaps below `workdirMark`; null means the login folder of the worker. */
   readonly workdir: string | null;
   /** Where the program keeps its checkpoints; JOBMAN_RESUME_FROM is its newest complete entry, else itself. */
   readonly checkpointDir: string | null;
@@ -157,6 +168,9 @@ export type SecretSource =
 
 /** Stands in texts for the real name of the node, which is known only with the job's id and the allocation's number. */
 export const nodeNameMark = '\uE000node-name\uE001';
+
+/** Stands at the beginning of a path for the job's working directory on a worker, which only the worker can tell. */
+export const workdirMark = '\uE000workdir\uE001';
 
 /** Why an attempt ended. `preempted` is the cloud's act, `stopped` the owner's, `command_failed` the command's. */
 export type Reason =
@@ -224,4 +238,6 @@ export interface FinishSpec {
   readonly capacity: 'release' | 'keep';
   /** How long it is kept at most; null means until somebody releases it. */
   readonly keepFor: Duration | null;
+  /** How long a job that has failed keeps it for a look, whatever `capacity` says. Absent: no longer than that says. */
+  readonly holdOnFailure?: Duration;
 }

@@ -121,7 +121,7 @@ function letsGo(job: Job, following: Following, allocation: Allocation): boolean
     case 'attempt':
       return following.on === 'new';
     case 'settle':
-      return allocation.ownership === 'owned' && !isKept(job, allocation);
+      return allocation.ownership === 'owned' && !isKept(job, allocation, following.verdict);
   }
 }
 

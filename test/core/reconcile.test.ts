@@ -9,6 +9,7 @@ import { broken } from '../../src/core/laws.ts';
 import { known, unknown } from '../../src/core/observation.ts';
 import { phaseOf } from '../../src/core/phase.ts';
 import { givenUpAt } from '../../src/core/stop.ts';
+import type { SetupStep } from '../../src/core/spec.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
 import { World, local, spec, step, tpu } from './world.ts';
 
@@ -1162,6 +1163,51 @@ test('a finished job keeps its capacity for as long as its spec says', () => {
   const end = world.now;
   world.live(() => world.nodes.size === 0, hour);
   assert.equal(world.now, end + 30 * minute);
+});
+
+test('a failed job holds its capacity for a look, a finished one does not, and its owner may let it go at once', () => {
+  const held = spec({ preset: 'pass', finish: { capacity: 'release', keepFor: null, holdOnFailure: 2 * hour } });
+  const failed = running(held);
+  failed.exitAll(3);
+  failed.settleNow();
+  assert.deepEqual([phaseOf(failed.job), failed.nodes.size], ['failed', 1]);
+  const end = failed.now;
+  failed.live(() => failed.nodes.size === 0, 3 * hour);
+  assert.equal(failed.now, end + 2 * hour);
+  assert.equal(failed.events.find(({ kind }) => kind === 'allocation_released')?.at, end + 2 * hour);
+
+  const finished = running(held);
+  finished.exitAll(0);
+  finished.live(() => finished.nodes.size === 0, hour);
+  assert.deepEqual([phaseOf(finished.job), finished.nodes.size], ['succeeded', 0]);
+
+  const looked = running(held);
+  looked.exitAll(3);
+  looked.settleNow();
+  looked.ask('stop', { release: true });
+  looked.live(() => looked.nodes.size === 0, 10 * minute);
+  assert.deepEqual([phaseOf(looked.job), looked.nodes.size], ['failed', 0]);
+});
+
+test('an attempt remembers which copy of the working directory it runs, and a resume may name another', () => {
+  const step = (snapshot: number) => ({ name: 'workdir', key: `workdir-${snapshot}`, workdir: snapshot });
+  const base = spec({ preset: 'pass' });
+  const copied = { ...base, steps: [{ ...base.steps[0], ...step(1) } as SetupStep, ...base.steps.slice(1)] };
+  const world = running({ ...copied, workdir: { from: '/home/ada/project', snapshot: 1 } });
+  world.exitAll(1);
+  world.settleNow();
+  const [first] = world.job.spec.steps;
+  assert.ok(first !== undefined);
+  world.ask('resume', { workdir: { snapshot: 2, step: { ...first, ...step(2) } } });
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.deepEqual(
+    world.job.attempts.map(({ workdir }) => workdir),
+    [1, 2],
+  );
+  assert.deepEqual(
+    world.job.spec.steps.map(({ key }) => key),
+    ['workdir-2', ...base.steps.slice(1).map(({ key }) => key)],
+  );
 });
 
 test('a deleted job leaves the list only when a look has confirmed that its capacity is gone', () => {

@@ -2,7 +2,7 @@
 // It is as kind as the outside can be; faults are brought in by the tests that need them.
 
 import { ask } from '../../src/core/ask.ts';
-import type { Verb } from '../../src/core/ask.ts';
+import type { AskOptions, Verb } from '../../src/core/ask.ts';
 import type { Action, Decision, Event } from '../../src/core/decision.ts';
 import { actionKey } from '../../src/core/decision.ts';
 import type { AllocationState, CloudError, Job } from '../../src/core/job.ts';
@@ -339,10 +339,7 @@ export class World {
   }
 
   /** The owner's word, committed as a client commits it. */
-  ask(
-    verb: Verb,
-    options: { readonly release?: boolean; readonly force?: boolean; readonly commandOnly?: boolean } = {},
-  ): void {
+  ask(verb: Verb, options: Omit<AskOptions, 'by'> = {}): void {
     const change = ask(this.job, verb, { by: 'alice', ...options }, this.now);
     this.job = change.job;
     this.events.push(...change.events);
