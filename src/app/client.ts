@@ -6,6 +6,7 @@ import type { Desired, Evidence } from '../core/job.ts';
 import type { Phase } from '../core/phase.ts';
 import type { BackendName, JobSpec, Reason, WorkerId } from '../core/spec.ts';
 import type { Duration, Instant } from '../core/time.ts';
+import type { StepPlan, StepsDone } from './setup-by-hand.ts';
 
 /** A word of the owner about a job. What each does is told in docs/commands.md and decided in core/ask.ts. */
 export type Verb = 'start' | 'stop' | 'resume' | 'rerun' | 'cancel' | 'delete';
@@ -201,6 +202,14 @@ export interface CreateRequest {
   readonly owner: string;
 }
 
+/** What the grants of the settings do not cover, and what it would cost. */
+export interface Beyond {
+  /** A sentence without its full stop. */
+  readonly sentence: string;
+  /** `about $4.00/h`; null when no price is known. */
+  readonly cost: string | null;
+}
+
 /**
  * Every method throws JobmanError (app/errors.ts) with a sentence and an exit code; reads write nothing.
  * `resolve`-like errors: not found (3), a name that matches two (4).
@@ -208,12 +217,21 @@ export interface CreateRequest {
 export interface Client {
   create(request: CreateRequest): Promise<{ readonly id: string; readonly row: JobRow }>;
   plan(spec: JobSpec): Promise<Plan>;
+  /**
+   * Why a job of this spec, or this job when it is wanted again, would ask for more than the settings grant; null when it may
+   * go on without a question. Whoever lets a person create or start something asks this first.
+   */
+  beyond(asked: JobSpec | Ref): Promise<Beyond | null>;
   list(query: ListQuery): Promise<JobList>;
   show(ref: Ref): Promise<JobView>;
   why(ref: Ref): Promise<Why>;
   /** Events after that number (0 for all), oldest first. */
   events(ref: Ref, after: number): Promise<readonly { readonly seq: number; readonly event: Event }[]>;
   ask(ref: Ref, verb: Verb, options: AskOptions): Promise<AskAnswer>;
+  /** That setup step, if this person may have it gone through now; otherwise throws what is in the way. */
+  planStep(ref: Ref, step: string, by: string): Promise<StepPlan>;
+  /** Tells the job's history what came of a step by hand. */
+  recordStep(ref: Ref, done: StepsDone): Promise<void>;
   logs(ref: Ref, query: LogQuery): Promise<readonly LogFile[]>;
   /** Removes the files of settled jobs: one, or all of this owner when `ref` is null. Answers one line a job. */
   clean(ref: Ref | null, by: string): Promise<readonly AskAnswer[]>;

@@ -3,6 +3,7 @@
 import type { JobSpec } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
 import type { Client, JobList, JobRow, ListQuery } from './client.ts';
+import type { Grant } from './grants.ts';
 import type { JobFilter, LogFiles, Store } from './ports.ts';
 import { resolve } from './refs.ts';
 import { jobRow } from './views.ts';
@@ -20,6 +21,8 @@ export interface ClientParts {
   readonly now: () => Instant;
   /** Dollars an hour of what such a job asks for, from its backend; null when no price is known. */
   readonly pricePerHour: (spec: JobSpec) => Promise<number | null> | number | null;
+  /** What may be asked of a cloud without a question (`grants`); absent: anything. */
+  readonly grants?: () => Promise<readonly Grant[]>;
   /** How many local jobs run at once on this machine (`local.slots`). */
   readonly slots: () => Promise<number>;
   /** Tells a controller that runs that this job has changed. Called after the commit; a hint, so it never throws. */
@@ -43,6 +46,15 @@ export function createClient(parts: ClientParts): Client {
       return planOf(spec, await parts.pricePerHour(spec));
     },
 
+    async beyond(asked) {
+      const grants = parts.grants ?? (() => Promise.resolve([]));
+      if ((await grants()).length === 0) return null;
+      const { beyondGrants } = await import('./grants.ts');
+      if (typeof asked !== 'string') return beyondGrants({ ...parts, grants }, asked, null);
+      const { job } = await find(asked);
+      return beyondGrants({ ...parts, grants }, job.spec, job);
+    },
+
     list: (query) => listJobs(store, query, now()),
 
     async show(ref) {
@@ -64,6 +76,16 @@ export function createClient(parts: ClientParts): Client {
       const { changed, ...answer } = await sayTo({ store, logFiles, now }, stored, verb, options);
       if (changed) await hint(answer.id);
       return answer;
+    },
+
+    async planStep(ref, step, by) {
+      const [{ job }, { planStep }] = await Promise.all([find(ref), import('./setup-by-hand.ts')]);
+      return planStep(job, step, by);
+    },
+
+    async recordStep(ref, done) {
+      const [stored, { recordStep }] = await Promise.all([find(ref), import('./setup-by-hand.ts')]);
+      await recordStep({ store, logFiles, now }, stored, done);
     },
 
     async logs(ref, query) {

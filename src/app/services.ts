@@ -1,15 +1,19 @@
 // Services: what the terminal may ask of the rest of the program. `wiring.ts` builds it; the terminal never imports the
 // store, the backends or the controller. Every part is loaded when it is first asked for, so that a read loads little.
 
+import type { Job } from '../core/job.ts';
+import type { OutcomeResult } from '../core/observation.ts';
 import type { WorkerDoor } from './by-hand.ts';
 import type { Client } from './client.ts';
+import type { StepByHand } from './ports.ts';
 import type { Settings } from './settings.ts';
+import type { StepPlan } from './setup-by-hand.ts';
 import type { StrayKeeper } from './strays.ts';
+import type { TpuList, TpuQuery } from './tpus.ts';
 
 /** The streams and facts of the process, handed down from main.ts, the only file that touches `process`. */
 export interface Io {
   readonly stdout: Stream;
-import type { TpuList, TpuQuery } from './tpus.ts';
   readonly stderr: Stream;
   readonly stdin: Input;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -131,6 +135,12 @@ export interface EmulatorService {
   act(verb: string, target: string | undefined, options: Readonly<Record<string, string>>): Promise<string>;
 }
 
+/** Goes through a setup step on one worker after another person's word, not the core's; see app/setup-by-hand.ts. */
+export interface StepRunner {
+  run(worker: number, plan: StepPlan, byHand: StepByHand): Promise<OutcomeResult>;
+  close(): void;
+}
+
 export interface Services {
   readonly io: Io;
   /** `$JOBMAN_HOME`, absolute. */
@@ -139,6 +149,8 @@ export interface Services {
   client(): Promise<Client>;
   controller(): Promise<ControllerService>;
   emulator(): Promise<EmulatorService>;
+  /** What exists in the clouds that the settings, the jobs and the query name. Throws JobmanError when nothing names a project. */
+  tpus(query: TpuQuery): Promise<TpuList>;
   /** What may have been left behind in a cloud; to be closed after use. */
   strays(): Promise<StrayKeeper>;
   /**
@@ -147,10 +159,10 @@ export interface Services {
    * no machines now, or none to log in to.
    */
   workers(id: string, way: 'shared' | 'own'): Promise<WorkerDoor>;
+  /** The one who goes through setup steps for a person, on the machines of that job; to be closed after use. */
+  stepRunner(job: Job): Promise<StepRunner>;
   /** The argv of the system's ssh for a shell on that worker. Throws JobmanError when it cannot be reached. */
   sshArgv(id: string, worker: number, command: readonly string[]): Promise<readonly string[]>;
-  /** What exists in the clouds that the settings, the jobs and the query name. Throws JobmanError when nothing names a project. */
-  tpus(query: TpuQuery): Promise<TpuList>;
   /** Runs a program on this terminal with its streams, for `ssh`; resolves with its exit code. */
   onTerminal(argv: readonly string[]): Promise<number>;
 }

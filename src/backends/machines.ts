@@ -1,7 +1,7 @@
 // Machines: looking at workers and acting on them, over whatever transport reaches them. Shared by every backend whose
 // workers are machines with a shell.
 
-import type { AllocationRef, MachinePort, TailReceiver, WorkerRef } from '../app/ports.ts';
+import type { AllocationRef, MachinePort, StepByHand, TailReceiver, WorkerRef } from '../app/ports.ts';
 import type { Evidence, Job } from '../core/job.ts';
 import { known, unknown } from '../core/observation.ts';
 import type { Fact, OutcomeResult, WorkerSeen } from '../core/observation.ts';
@@ -14,7 +14,7 @@ import { lookScript, parseLook } from '../remote/look.ts';
 import { textOf } from '../remote/process.ts';
 import { jobMark, runMark } from '../remote/run-folder.ts';
 import { isStepKey, killStepScript, stepScript } from '../remote/step.ts';
-import type { StepFileBytes } from '../remote/step.ts';
+import type { StepFileBytes, StepMode } from '../remote/step.ts';
 import { stopScript } from '../remote/stop.ts';
 import { followScript, restScript, tailCodes } from '../remote/tail.ts';
 import type { Reach, RunRequest, RunResult } from '../remote/transport.ts';
@@ -38,6 +38,12 @@ export interface MachinesParts {
   readonly now: () => Instant;
   /** Lets go of connections to this allocation. */
   readonly forget: (ref: AllocationRef) => void;
+}
+
+/** What a step's proof and check count for. */
+function stepMode(byHand: StepByHand | undefined): StepMode {
+  if (byHand === undefined) return 'unless-proven';
+  return byHand.force ? 'apply' : 'check';
 }
 
 /** A host that does not answer is noticed within ten seconds: the look gives it eight. */
@@ -91,7 +97,7 @@ export function createMachines(parts: MachinesParts): MachinePort {
   return {
     look: (refs) => fanOut(refs, looksAtOnce, lookAt),
 
-    async step(ref, step) {
+    async step(ref, step, byHand) {
       const { job, worker, allocation } = ref;
       // Whoever tells of it says which step it was, and on which worker; these words go on from there.
       if (!isStepKey(step.key)) return refused(worker, `its key cannot be a file's name: ${step.key}`);
@@ -105,11 +111,12 @@ export function createMachines(parts: MachinesParts): MachinePort {
       let last = '';
       let logProblem: string | undefined;
       const result = await run(ref, {
-        script: stepScript(root, allocation.ordinal, step, files),
+        script: stepScript(root, allocation.ordinal, step, files, stepMode(byHand)),
         timeoutMs: step.timeout + stepMargin,
         outputMost: 64_000,
         onOutput: async (chunk) => {
           last = (last + textFrom(chunk)).slice(-2_000);
+          await byHand?.onOutput(chunk);
           try {
             await parts.stepLog(job, step.name, worker, chunk);
           } catch (error) {
@@ -131,13 +138,15 @@ export function createMachines(parts: MachinesParts): MachinePort {
           lastLines(last),
         );
       }
-      const verdict = /(?:^|\n)step (\d+|vanished|cannot .*)\n$/u.exec(textFrom(result.stderr))?.[1];
+      const [, verdict, command] =
+        /(?:^|\n)step (\d+|vanished|cannot .*)\n(?:command (.*)\n)?$/u.exec(textFrom(result.stderr)) ?? [];
       if (verdict === undefined) return noAnswer(worker, `the line broke off: ${wordsOf(result)}`, true);
       if (verdict === '0') return { kind: 'done' };
       if (verdict === 'vanished') return failed(worker, `it was killed from outside${lastLine(last)}`, lastLines(last));
       if (verdict.startsWith('cannot ')) return failed(worker, `it cannot ${verdict.slice('cannot '.length)}`);
       const note = logProblem === undefined ? '' : ` (its log is not complete: ${logProblem})`;
-      return failed(worker, `exit code ${verdict}${note}${lastLine(last)}`, lastLines(last), Number(verdict));
+      const of = command === undefined ? '' : ` of \`${command}\``;
+      return failed(worker, `exit code ${verdict}${of}${note}${lastLine(last)}`, lastLines(last), Number(verdict));
     },
 
     async start(ref, launch) {
@@ -257,7 +266,7 @@ export function withHere(workers: MachinePort, here: MachinePort): MachinePort {
         return answer;
       });
     },
-    step: (ref, step) => portOf(ref).step(ref, step),
+    step: (ref, step, byHand) => portOf(ref).step(ref, step, byHand),
     start: (ref, launch) => portOf(ref).start(ref, launch),
     stop: (ref, attempt, how, signal) => portOf(ref).stop(ref, attempt, how, signal),
     tail: (ref, attempt, from, receiver) => portOf(ref).tail(ref, attempt, from, receiver),

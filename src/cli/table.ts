@@ -17,12 +17,13 @@ import type { ListFlags } from './commands/list.ts';
 import type { LogsFlags } from './commands/logs.ts';
 import type { PortForwardFlags } from './commands/port-forward.ts';
 import type { RunFlags } from './commands/run.ts';
+import type { SetupFlags } from './commands/setup.ts';
 import type { ShowFlags } from './commands/show.ts';
 import type { SshConfigFlags } from './commands/ssh-config.ts';
 import type { SshFlags } from './commands/ssh.ts';
 import type { ValidateFlags } from './commands/validate.ts';
-import type { WaitFlags } from './commands/wait.ts';
 import type { TpusFlags } from './commands/tpus.ts';
+import type { WaitFlags } from './commands/wait.ts';
 import { entry, mark, value, word, words, type Entry } from './entry.ts';
 import { parseShell, shells, type Shell } from './completion/shells.ts';
 import {
@@ -242,7 +243,6 @@ export const table: readonly Entry[] = [
     args: jobs,
     load: async () => (await import('./commands/wait.ts')).wait,
   }),
-  entry<AskFlags, string[]>({
   entry<TpusFlags>({
     path: 'tpus',
     section: 'Look',
@@ -268,6 +268,7 @@ export const table: readonly Entry[] = [
     args: nothing,
     load: async () => (await import('./commands/tpus.ts')).tpus,
   }),
+  entry<AskFlags, string[]>({
     path: 'start',
     section: 'Change',
     brief: 'Bring up a job that is stopped or was never started',
@@ -443,6 +444,30 @@ export const table: readonly Entry[] = [
     letters: { w: 'workers', j: 'jobName' },
     args: jobs,
     load: async () => (await import('./commands/exec.ts')).exec,
+  }),
+  entry<SetupFlags, string[]>({
+    path: 'setup',
+    section: 'Work on it',
+    brief: 'Go through one setup step again, on all workers that a job holds',
+    usage: '<job> <step> [--force]',
+    about:
+      'The steps are those of `setup.modules`: ssh, gcsfuse, docker, conda, venv; and `files` for job.files. Where the\n' +
+      "step's check says that it holds, nothing is done; --force applies it all the same. The workers go side by side, and one\n" +
+      'that fails stops nobody else. Refused while the controller is setting up, and where the command runs in what the step\n' +
+      'would replace; the sentence says what to do. Ctrl-C leaves; what is under way on a worker goes on there.',
+    examples: [
+      ['jobman setup 42 gcsfuse', 'mount the buckets again where they are not mounted'],
+      ['jobman setup 42 docker --force', 'pull the image again, to get what is behind its tag now'],
+    ],
+    exits: { 0: 'the step holds on every worker', 1: 'it failed on a worker', 4: 'it may not be done now' },
+    flags: {
+      force: mark('Apply the step even where it holds'),
+      noFold: mark('On a terminal: print equal lines of several workers each'),
+      jobName,
+    },
+    letters: { j: 'jobName' },
+    args: jobs,
+    load: async () => (await import('./commands/setup.ts')).setup,
   }),
   entry<CpFlags, string[]>({
     path: 'cp',

@@ -7,8 +7,10 @@
 //                         asked                 there once the program was asked to stop
 //                         never                 there when the attempt was stopped before it had begun: it will never run
 //   <root>/start_<n>.*/   what a launcher takes with it when it has won attempt_<n>; a leftover of a cut start is harmless
-//   <root>/proofs/<allocation>/<step key>       a setup step was seen to hold; its one line is the boot id of then, because
-//                                               what a step makes (a mount, a service) may not outlive a reboot
+//   <root>/proofs/<allocation>/<step key>       a setup step was seen to hold; its first line is the boot id of then, because
+//                                               what a step makes (a mount, a service) may not outlive a reboot; each further
+//                                               line is a process that it needs, with its start in clock ticks: when one of
+//                                               them has died (a mount's daemon) the proof counts no more
 //   <root>/steps/<allocation>/<step key>/try_<n>/   as an attempt: each try of a setup step
 
 import type { Job } from '../core/job.ts';
@@ -60,12 +62,6 @@ export const readBoot = `read -r boot 2>/dev/null <"\${JOBMAN_BOOT_ID_FILE:-${bo
 export const prelude = `
 ${readBoot}
 
-# True for a proof of this boot.
-is_proven() {
-  proven=
-  { read -r proven <"$1"; } 2>/dev/null
-  [ "$proven" = "$boot" ]
-}
 
 # Milliseconds where date can, else full seconds.
 read_clock() {
@@ -85,6 +81,20 @@ read_ticks() {
   case $1 in Z | X) return 0 ;; esac
   shift 19
   ticks=$1
+}
+
+# True for a proof of this boot whose processes are all alive.
+is_proven() {
+  {
+    {
+      read -r proven || return 1
+      [ "$proven" = "$boot" ] || return 1
+      while read -r needed since; do
+        read_ticks "$needed"
+        [ -n "$ticks" ] && [ "$ticks" = "$since" ] || return 1
+      done
+    } <"$1"
+  } 2>/dev/null
 }
 
 # Reads the pid file of that run folder: true when it is complete.

@@ -27,11 +27,25 @@ function triesFolder(root: string, allocation: number, step: FinalStep): string 
 }
 
 /**
- * Makes sure that a try of this step is under way, and prints its output as it grows. The last line of standard error
- * is `step <exit code>`, `step vanished` or `step cannot <why>`. A proof of this boot is `step 0` at once; after a reboot
- * the step's check says quickly what still holds.
+ * `unless-proven`: a proof of this boot is taken at its word. `check` and `apply` are for a person who asked: the proof is
+ * taken away first, and the step is applied where its check fails, or in any case.
  */
-export function stepScript(root: string, allocation: number, step: FinalStep, files: readonly StepFileBytes[]): string {
+export type StepMode = 'unless-proven' | 'check' | 'apply';
+
+/**
+ * Makes sure that a try of this step is under way, and prints its output as it grows. The last line of standard error
+ * is `step <exit code>`, `step vanished` or `step cannot <why>`; after a failure `command <line>` may follow, the last command
+ * that was begun. After a reboot the step's check says quickly what still holds.
+ */
+export function stepScript(
+  root: string,
+  allocation: number,
+  step: FinalStep,
+  files: readonly StepFileBytes[],
+  mode: StepMode = 'unless-proven',
+): string {
+  const isByHand = mode !== 'unless-proven';
+  const believeProof = `! is_proven "$proofs/${step.key}" || { echo 'step 0' >&2; exit 0; }\n`;
   const launcher = launchText({ mark: null, workdir: null, checkpointDir: null, resume: false, bootId: null });
   return `
 mask=$(umask)
@@ -41,8 +55,7 @@ root=${triesFolder(root, allocation, step)}
 proofs=$top/proofs/${allocation}
 ${prelude}
 fail() { printf 'step cannot %s\\n' "$1" >&2; exit 0; }
-! is_proven "$proofs/${step.key}" || { echo 'step 0' >&2; exit 0; }
-command -v setsid >/dev/null || fail 'run: the host has no setsid'
+${isByHand ? '' : believeProof}command -v setsid >/dev/null || fail 'run: the host has no setsid'
 command -v base64 >/dev/null || fail 'run: the host has no base64'
 mkdir -p "$root" "$proofs" 2>/dev/null || fail "make the folder $root"
 
@@ -54,9 +67,10 @@ done
 # Goes on with a try that is under way; begins another when there is none.
 if [ $newest -eq 0 ] || [ -e "$root/try_$newest/exit" ] || ! is_alive "$root/try_$newest"; then
   newest=$((newest + 1))
+${isByHand ? `  rm -f "$proofs/${step.key}"` : ''}
 ${files.map(writeFile).join('')}
   prepared=$(mktemp -d "$root/start_$newest.XXXXXX" 2>/dev/null) || fail "write below $root"
-${writeTexts({ script: program, apply: step.apply, launch: launcher, ...(step.check === null ? {} : { check: step.check }) })}
+${writeTexts({ script: program, apply: step.apply, launch: launcher, ...(step.check === null || mode === 'apply' ? {} : { check: step.check }) })}
   printf '' >"$prepared/env"
   said=$(umask "$mask"; setsid sh "$prepared/launch" try_$newest </dev/null 2>/dev/null 3<&- &)
   case $said in
@@ -86,6 +100,7 @@ done
 code= ended=
 { read -r code ended <"$dir/exit"; } 2>/dev/null
 printf 'step %s\\n' "\${code:-vanished}" >&2
+[ "$code" = 0 ] || [ ! -s "$dir/command" ] || { printf 'command '; head -n 1 "$dir/command"; } >&2
 `;
 }
 
@@ -119,11 +134,33 @@ run() {
     *) if command -v bash >/dev/null; then bash "$1"; else sh "$1"; fi ;;
   esac
 }
+# As run, and tells in a file what was begun last: of a script that fails, mostly the command that failed.
+run_traced() {
+  read -r first <"$1"
+  case $first in '#!'*) run "$1"; return ;; esac
+  if ! command -v bash >/dev/null; then
+    run "$1"
+    return
+  fi
+  BASH_XTRACEFD=7 bash -x "$1" 7>"$here/trace"
+  code=$?
+  # Words about the failure, and tests that led to them, are not what failed.
+  [ "$code" -eq 0 ] ||
+    grep '^+' "$here/trace" | grep -Ev '^\++ (echo|printf|exit|return|rm -rf|\[|true|false|sleep|tries=|code=|local) ?' |
+    tail -n 1 | sed 's/^+* //' | cut -c 1-300 >"$here/command"
+  rm -f "$here/trace"
+  return "$code"
+}
+export JOBMAN_NEEDS="$here/needs"
 if [ ! -f "$here/check" ] || ! run "$here/check"; then
-  run "$here/apply" || exit
+  rm -f "$here/needs"
+  run_traced "$here/apply" || exit
 fi
 ${readBoot}
-printf '%s\\n' "$boot" >"$top/proofs/\${allocation##*/}/\${tries##*/}"
+proofs=$top/proofs/\${allocation##*/}
+proof=\${tries##*/}
+{ printf '%s\\n' "$boot" && cat "$here/needs" 2>/dev/null; } >"$proofs/.$proof"
+mv "$proofs/.$proof" "$proofs/$proof"
 `;
 
 function writeTexts(texts: Readonly<Record<string, string>>): string {

@@ -10,14 +10,14 @@ import { step } from './step.ts';
 export function gcsfuseStep(module: GcsfuseModule): SetupStep {
   return step({
     name: 'gcsfuse',
-    check: `${isMounted}\ncommand -v gcsfuse >/dev/null || exit 1\n${module.mounts.map(checkMount).join('')}`,
-    apply: `set -u\n${isMounted}${install}${module.mounts.map(applyMount).join('')}`,
+    check: `${isMounted}${needDaemon}command -v gcsfuse >/dev/null || exit 1\n${module.mounts.map(checkMount).join('')}`,
+    apply: `set -u\n${isMounted}${needDaemon}${unmountDead}${install}${module.mounts.map(applyMount).join('')}`,
     timeout: 20 * minute,
   });
 }
 
 function checkMount({ bucket, path }: BucketMount): string {
-  return `is_mounted ${quote(bucket)} ${quotePath(path)} || exit 1\n`;
+  return `is_mounted ${quote(bucket)} ${quotePath(path)} || exit 1\nneed_daemon ${quotePath(path)}\n`;
 }
 
 // Modes as in the first jobman: a container's user and the login user both work in the bucket, and gcsfuse knows no owners.
@@ -35,6 +35,7 @@ rm -f "$before"
   return `
 bucket=${quote(bucket)}
 path=${quotePath(path)}
+unmount_dead "$path"
 if ! is_mounted "$bucket" "$path"; then
   if mountpoint -q "$path"; then
     echo "$path is a mount of something else; unmount it there, or choose another mount_path." >&2
@@ -47,6 +48,7 @@ ${before}  mkdir -p "$path" 2>/dev/null || sudo -n mkdir -p "$path" || { echo "T
   }
 fi
 ls "$path" >/dev/null || { echo "The bucket $bucket is mounted at $path but cannot be read." >&2; exit 1; }
+need_daemon "$path"
 echo "$bucket is mounted at $path."
 `;
 }
@@ -72,6 +74,30 @@ const isMounted = `is_mounted() {
   mountpoint -q "$2" || return 1
   source=$(findmnt -n -t fuse.gcsfuse -o SOURCE --mountpoint "$2" 2>/dev/null) || return 0
   [ -z "$source" ] || [ "$source" = "$1" ]
+}
+`;
+
+// A mount whose daemon has died answers to nothing and cannot be mounted over. Blanks in the kernel's table are written \\040.
+const unmountDead = `unmount_dead() {
+  if awk -v path="$(printf '%s' "$1" | sed 's/ /\\\\\\\\040/g')" '$2 == path && $3 ~ /^fuse/ { found = 1 } END { exit !found }' /proc/self/mounts &&
+    ! ls -d "$1"/. >/dev/null 2>&1; then
+    echo "What was mounted at $1 has died; it is mounted again."
+    sudo -n umount -l "$1"
+  fi
+}
+`;
+
+// Notes the daemon behind a mount, so that the step counts as done only while it lives (see remote/run-folder.ts). The
+// built-in cloud's mounts have none.
+const needDaemon = `need_daemon() {
+  [ -n "\${JOBMAN_NEEDS:-}" ] || return 0
+  for file in $(grep -ls gcsfuse /proc/[0-9]*/cmdline 2>/dev/null); do
+    folder=\${file%/cmdline}
+    [ "$(cat "$folder/comm" 2>/dev/null)" = gcsfuse ] || continue
+    tr '\\0' '\\n' <"$file" 2>/dev/null | grep -qxF -- "$1" || continue
+    stat=$(cat "$folder/stat" 2>/dev/null)
+    echo "\${folder#/proc/} $(echo "\${stat##*) }" | cut -d ' ' -f 20)" >>"$JOBMAN_NEEDS"
+  done
 }
 `;
 

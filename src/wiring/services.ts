@@ -49,6 +49,11 @@ export function createServices(io: Io): Services {
       return openWorkers(services, id, way);
     },
 
+    async stepRunner(job) {
+      const { createStepRunner } = await import('./setup.ts');
+      return createStepRunner(services, job);
+    },
+
     async sshArgv(id, worker, command) {
       const { sshArgv } = await import('./by-hand.ts');
       return sshArgv(services, id, worker, command);

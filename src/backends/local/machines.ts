@@ -7,7 +7,7 @@ import type { MachinePort, WorkerRef } from '../../app/ports.ts';
 import type { Job } from '../../core/job.ts';
 import { known, unknown } from '../../core/observation.ts';
 import type { Fact, WorkerSeen } from '../../core/observation.ts';
-import type { SetupStep, WorkerId } from '../../core/spec.ts';
+import type { WorkerId } from '../../core/spec.ts';
 import { second } from '../../core/time.ts';
 import type { Instant } from '../../core/time.ts';
 import { attemptTexts, badVariable } from '../../remote/launch.ts';
@@ -123,7 +123,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       return startOutcome(worker, started.words.trim(), started.words === '' ? 'nothing' : started.words);
     },
 
-    step: (ref: WorkerRef, step: SetupStep) => viaShell.step(ref, step),
+    step: (ref, step, byHand) => viaShell.step(ref, step, byHand),
     stop: (ref, attempt, how, signal) => viaShell.stop(ref, attempt, how, signal),
 
     tail(ref, attempt, from, receiver) {

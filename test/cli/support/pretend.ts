@@ -2,7 +2,7 @@
  * A pretend rest of the program for tests of the terminal: jobs as plain data in, text and exit code out. Only the
  * terminal's own part is real, which is what these tests are about; the whole program runs in the front-door tests.
  */
-import type { AskAnswer, Client, JobRow, JobView, LogFile, Plan, Verb, Why } from '../../../src/app/client.ts';
+import type { AskAnswer, Beyond, Client, JobRow, JobView, LogFile, Plan, Verb, Why } from '../../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Io, Services, Stream } from '../../../src/app/services.ts';
 import { run } from '../../../src/cli/run.ts';
@@ -28,6 +28,8 @@ export interface PretendOptions {
   /** What an ask is answered; without it every word is done. */
   readonly answer?: (id: string, verb: Verb) => AskAnswer;
   readonly plan?: Plan;
+  /** What the grants say of everything that is asked for; without it they cover it. */
+  readonly beyond?: Beyond;
   readonly cwd?: string;
   readonly now?: () => number;
   /** Parts that the test brings itself. */
@@ -120,6 +122,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
     if (job === undefined) throw new JobmanError(`There is no job ${ref}.`, exitCode.notFound);
     return job;
   };
+  const absent = (what: string) => () => Promise.reject(new Error(`this test has no ${what}`));
   const client: Client = {
     async create({ spec, owner }) {
       asked.push(`create ${spec.name} for ${owner}`);
@@ -130,6 +133,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
       if (options.plan === undefined) throw new Error('this test brought no plan');
       return options.plan;
     },
+    beyond: async () => options.beyond ?? null,
     async list({ name, phases, owner }) {
       const rows = jobs.filter(
         (job) =>
@@ -162,6 +166,8 @@ export function pretend(options: PretendOptions = {}): Pretend {
       asked.push(`clean ${ref ?? 'all'}`);
       return [{ id: '000001', ok: true, message: 'cleaned', code: 0 }];
     },
+    planStep: absent('setup steps'),
+    recordStep: absent('setup steps'),
     changes: async () => changes,
     wake: async () => {
       asked.push('wake');
@@ -169,7 +175,6 @@ export function pretend(options: PretendOptions = {}): Pretend {
     },
     close: async () => {},
   };
-  const absent = (what: string) => () => Promise.reject(new Error(`this test has no ${what}`));
   const services: Services = {
     io,
     home: '/home/alice/.jobman',
@@ -191,10 +196,11 @@ export function pretend(options: PretendOptions = {}): Pretend {
       uninstall: absent('controller'),
     }),
     emulator: absent('emulator'),
+    tpus: absent('clouds'),
     strays: absent('strays'),
     workers: absent('workers'),
-    tpus: absent('clouds'),
     sshArgv: absent('ssh'),
+    stepRunner: absent('setup steps'),
     onTerminal: absent('terminal'),
     ...options.services,
   };

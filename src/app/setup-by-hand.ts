@@ -1,0 +1,117 @@
+// Setup by hand: one setup step of a job, gone through again because a person asked for it. Whether that may be done now is
+// decided here, and what came of it is written into the job's history; the attempts stay the core's alone, which asks the
+// workers for proofs before it starts anything.
+
+import { usableAllocation } from '../core/allocate.ts';
+import type { Event } from '../core/decision.ts';
+import { openAttempt } from '../core/job.ts';
+import type { Allocation, Job } from '../core/job.ts';
+import { stepFor } from '../core/prepare.ts';
+import type { SetupStep } from '../core/spec.ts';
+import type { Instant } from '../core/time.ts';
+import { exitCode, JobmanError, StoreError } from './errors.ts';
+import { eventSentence } from './history.ts';
+import type { LogFiles, Store, Stored } from './ports.ts';
+
+/** What may be gone through now: the step with its final texts, and where. */
+export interface StepPlan {
+  readonly job: Job;
+  readonly allocation: Allocation;
+  readonly step: SetupStep;
+  /** The numbers of all workers that the job holds ready. */
+  readonly workers: readonly number[];
+}
+
+/** How a step by hand came out. */
+export interface StepsDone {
+  readonly allocation: number;
+  readonly step: string;
+  readonly by: string;
+  readonly force: boolean;
+  readonly workers: number;
+  readonly failed: readonly { readonly worker: number; readonly detail: string }[];
+}
+
+/** Steps whose result a command runs in: to make it anew under the running command would pull the floor from under it. */
+const underfoot: ReadonlySet<string> = new Set(['files', 'docker', 'conda', 'venv']);
+
+/**
+ * That step of that job, if `by` may have it gone through now. Throws JobmanError with what is in the way and what to do: it
+ * is another owner's job, it has no such step, no ready workers, its controller is at it, or its command runs in it.
+ */
+export function planStep(job: Job, name: string, by: string): StepPlan {
+  const it = `Job ${job.id} (${job.spec.name})`;
+  const number = Number(job.id);
+  const refuse = (sentence: string): never => {
+    throw new JobmanError(sentence, exitCode.conflict);
+  };
+  if (by !== job.owner) refuse(`${it} belongs to ${job.owner}; only its owner may set it up.`);
+  const step = job.spec.steps.find((one) => one.name === name);
+  if (step === undefined) throw new JobmanError(noSuchStep(job, it, name), exitCode.usage);
+  const allocation = usableAllocation(job);
+  if (allocation?.seen?.state !== 'ready' || allocation.workers === null) {
+    return refuse(`${it} holds no ready workers now; \`jobman why ${number}\` says what it waits for.`);
+  }
+  const attempt = openAttempt(job);
+  if (attempt !== undefined && attempt.ending !== null) {
+    refuse(`${it} is ending an attempt; say it again when that has ended: jobman wait ${number}`);
+  }
+  if (attempt !== undefined && attempt.startedAt === null) {
+    refuse(
+      `${it} is being set up by the controller right now. Watch it with \`jobman logs ${number} --step ${name} -f\`, or ` +
+        `stop it first: jobman stop ${number}`,
+    );
+  }
+  if (attempt !== undefined && underfoot.has(name)) {
+    refuse(
+      `${it} runs in what ${name} would replace. Stop it first, which keeps its workers, and go on afterwards: ` +
+        `jobman stop ${number} && jobman wait ${number}; jobman setup ${number} ${name}; jobman resume ${number}`,
+    );
+  }
+  const workers = Array.from({ length: allocation.workers }, (_, worker) => worker);
+  return { job, allocation, step: stepFor(step, allocation), workers };
+}
+
+function noSuchStep(job: Job, it: string, name: string): string {
+  const names = job.spec.steps.map((step) => step.name);
+  const has = names.length === 0 ? 'it needs no setup' : `it has ${names.join(', ')}`;
+  const isInside = names.includes('docker') && (name === 'conda' || name === 'venv');
+  const inside = isInside ? `; a ${name} environment of a container is made inside it when the command starts` : '';
+  return `${it} has no setup step ${name}: ${has}${inside}.`;
+}
+
+/** A commit that met another one is tried again on what stands then. */
+const triesMost = 20;
+
+/** Writes into the job's history what came of it. The job stays as it is. Throws what the store throws. */
+export async function recordStep(
+  parts: { readonly store: Store; readonly logFiles: Pick<LogFiles, 'note'>; readonly now: () => Instant },
+  stored: Stored,
+  done: StepsDone,
+): Promise<void> {
+  const { store, logFiles, now } = parts;
+  let { job, revision } = stored;
+  const event: Event = { kind: 'step_by_hand', at: now(), ...done };
+  for (let tries = 0; tries < triesMost; tries += 1) {
+    // When it would have been looked at, it still is: nothing has changed for the controller.
+    const wakeAt = await store.wakeOf(job.id);
+    const result = await store.commit({ job, revision, events: [event], folded: [], wakeAt, epoch: null });
+    if (result === 'committed') {
+      await note(logFiles, job, event);
+      return;
+    }
+    const fresh = await store.load(job.id);
+    if (fresh === undefined) throw new Error(`job ${job.id} has vanished from the record`);
+    ({ job, revision } = fresh);
+  }
+  throw new JobmanError(`Job ${job.id} changes too quickly for its history to be told of the step.`, exitCode.failed);
+}
+
+/** The history has it by now: a log that cannot be written does not make it untold. */
+async function note(logFiles: Pick<LogFiles, 'note'>, job: Job, event: Event): Promise<void> {
+  try {
+    await logFiles.note(job, 'job', event.at, eventSentence(event, job));
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+  }
+}
