@@ -480,6 +480,8 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     }
     const attempt = job.attempts.at(-1);
     if (attempt === undefined || attempt.runningAt === null || attempt.ending !== null) return false;
+    // Whoever is silent will be given up one day.
+    if (job.allocations.at(-1)?.silentSince !== null) return false;
     const alive = world.runs.filter((one) => one.job === job.id && one.attempt === attempt.ordinal && isAlive(one));
     // What may still end by itself is not at rest yet.
     return (
