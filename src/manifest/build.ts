@@ -2,6 +2,7 @@
 
 import { accelerator } from '../core/accelerators.ts';
 import { capacityTraits } from '../core/allocate.ts';
+import { capacityAt, placeCount } from '../core/place.ts';
 import { nodeNameMark } from '../core/spec.ts';
 import type { CapacitySpec, CommandSpec, JobSpec } from '../core/spec.ts';
 import { second } from '../core/time.ts';
@@ -48,7 +49,7 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
   const rules = recoverySpec({
     recovery,
     loop: job.loop,
-    isRevocable: capacity !== undefined && capacityTraits(capacity).revocable,
+    isRevocable: capacity !== undefined && isRevocable(capacity),
     refuse: sections.problem,
   });
   warnOf(sections, { job, capacity, modules, place, checkpointDir, recovery: rules });
@@ -147,14 +148,34 @@ function readWorkers(
 ): CommandSpec['workers'] {
   if (workers === 'all' || capacity === undefined) return workers;
   const isLocal = capacity.kind === 'local';
-  const count = isLocal ? 1 : (accelerator(capacity.accelerator)?.workers ?? Number.POSITIVE_INFINITY);
+  const { count, name } = leastWorkers(capacity);
   for (const [index, worker] of workers.entries()) {
     if (worker < count) continue;
-    const has = isLocal ? 'this machine is' : `${capacity.accelerator} has`;
+    const has = isLocal ? 'this machine is' : `${name} has`;
     const range = count === 1 ? 'one worker, number 0' : `${count} workers, numbered 0 to ${count - 1}`;
     sections.problem(['command', 'workers', index], `there is no worker ${worker}: ${has} ${range}`);
   }
   return workers;
+}
+
+/** Of the places that may come, the one with the fewest workers: what is to run must run in any of them. */
+function leastWorkers(capacity: CapacitySpec): { readonly count: number; readonly name: string } {
+  let least = { count: Number.POSITIVE_INFINITY, name: '' };
+  for (let place = 0; place < placeCount(capacity); place += 1) {
+    const at = capacityAt(capacity, place);
+    if (at.kind === 'local') return { count: 1, name: '' };
+    const slices = at.nodeCount ?? 1;
+    const count = (accelerator(at.accelerator)?.workers ?? Number.POSITIVE_INFINITY) * slices;
+    const name = slices === 1 ? at.accelerator : `${slices} x ${at.accelerator}`;
+    if (count < least.count) least = { count, name };
+  }
+  return least;
+}
+
+/** Whether the cloud may take it away in any of the places that may come. */
+function isRevocable(capacity: CapacitySpec): boolean {
+  const places = Array.from({ length: placeCount(capacity) }, (_, place) => capacityAt(capacity, place));
+  return places.some((at) => capacityTraits(at).revocable);
 }
 
 /** Which machine the paths of the command are of. */

@@ -1,9 +1,10 @@
 // Capacity: the section `tpu` or `local`, as what is asked for.
 
-import { generationOf } from '../core/accelerators.ts';
+import { accelerator as knownType, generationOf } from '../core/accelerators.ts';
 import { nodeNameMark } from '../core/spec.ts';
-import type { CapacitySpec, LocalSpec, TpuSpec } from '../core/spec.ts';
+import type { CapacitySpec, DataDisk, LocalSpec, TpuPlace, TpuSpec } from '../core/spec.ts';
 import { readText } from './door.ts';
+import type { Section } from './keys.ts';
 import { checkOffered } from './offered.ts';
 import { pathHere } from './paths.ts';
 import type { Sections } from './sections.ts';
@@ -58,7 +59,7 @@ function readTpu(
       '`project: <your Google Cloud project>`, or `project: emulator` for the built-in cloud, which costs nothing';
     sections.problem(['tpu', 'project'], `no project is named here or in the settings; write ${answers}`);
   }
-  const isAskable = checkOffered(sections, { tpu, project });
+  const isAskable = checkOffered(sections, { tpu, project, at: ['tpu'] });
   const version = tpu.version ?? (isAskable ? generationOf(tpu.accelerator ?? '')?.runtimeVersion : undefined);
   if (isAskable && version === undefined && !sections.has(['tpu', 'version'])) {
     const message = `must be given: jobman does not know ${tpu.accelerator}, and so not which runtime version it wants`;
@@ -71,18 +72,33 @@ function readTpu(
   if (!isAskable || tpu.accelerator === undefined || version === undefined) return undefined;
   if (tpu.zone === undefined || project === null || script === undefined) return undefined;
 
+  const pricing = tpu.pricing ?? (tpu.reservation === undefined ? 'spot' : 'ondemand');
+  const own: TpuPlace = {
+    zone: tpu.zone,
+    accelerator: tpu.accelerator,
+    pricing,
+    runtimeVersion: version,
+    ...(tpu.topology === undefined ? {} : { topology: tpu.topology }),
+    pricePerHour: null,
+  };
+  const ownership = tpu.ownership ?? (tpu.adopt === true ? 'standing' : 'owned');
+  checkTogether(sections, tpu);
+  checkTopology(sections, own, ['tpu']);
+  const alternatives = readAlternatives(sections, tpu, own, project);
+  const places = [own, ...alternatives];
+
   // The cloud is asked before the node has its full name, so here the name stands as it was written.
   const named = (text: string): string => text.replaceAll(nodeNameMark, name);
   return {
     kind: 'tpu',
-    ownership: tpu.ownership ?? 'owned',
+    ownership,
     mode: tpu.allocation_mode ?? 'queued-resources',
     project,
     zone: tpu.zone,
     accelerator: tpu.accelerator,
     name,
     runtimeVersion: version,
-    pricing: tpu.pricing ?? 'spot',
+    pricing,
     startupScript: script,
     networkTags: [...new Set((tpu.tags ?? []).map(named))],
     metadata: Object.fromEntries(Object.entries(tpu.metadata ?? {}).map(([key, value]) => [key, named(value)])),
@@ -90,7 +106,135 @@ function readTpu(
     privateKey: readLoginKey(sections, around),
     // What a type costs is known to the backend, not to a manifest.
     pricePerHour: null,
+    ...given('topology', tpu.topology),
+    ...(alternatives.length === 0 ? {} : { alternatives }),
+    ...given('alternativesWait', tpu.alternatives_wait),
+    ...given('reservation', tpu.reservation),
+    ...given('network', tpu.network),
+    ...given('subnetwork', tpu.subnetwork),
+    ...given('serviceAccount', tpu.service_account),
+    ...given('dataDisks', readDisks(sections, tpu, places)),
+    ...(tpu.node_count === undefined || tpu.node_count === 1 ? {} : { nodeCount: tpu.node_count }),
+    ...given('validUntil', tpu.valid_until),
   };
+}
+
+/** A field that is only there when it was given: a stored spec is as short as its manifest. */
+function given<K extends string, T>(key: K, value: T | undefined): { readonly [N in K]?: T } {
+  return value === undefined ? {} : ({ [key]: value } as { readonly [N in K]: T });
+}
+
+type Tpu = Section<'tpu'>;
+
+/** What each key of the section allows and the keys together do not. */
+function checkTogether(sections: Sections, tpu: Tpu): void {
+  const isQueued = (tpu.allocation_mode ?? 'queued-resources') === 'queued-resources';
+  const isStanding = tpu.ownership === 'standing' || tpu.adopt === true;
+  if (tpu.adopt === true && tpu.ownership === 'owned') {
+    sections.problem(['tpu', 'adopt'], 'and ownership: owned contradict each other; remove one of them');
+  }
+  if (tpu.adopt === true && tpu.name === undefined && !sections.has(['tpu', 'name'])) {
+    sections.problem(['tpu', 'name'], 'must be given with tpu.adopt: it is the exact name of the TPU that exists');
+  }
+  if (!isQueued && tpu.node_count !== undefined && tpu.node_count > 1) {
+    sections.problem(
+      ['tpu', 'node_count'],
+      'needs allocation_mode: queued-resources; only the queue makes several TPUs as one',
+    );
+  }
+  if (!isQueued && tpu.valid_until !== undefined) {
+    sections.warning(['tpu', 'valid_until'], 'has no effect with allocation_mode: tpu-vm, which waits in no queue');
+  }
+  if (tpu.reservation !== undefined && tpu.pricing !== undefined && tpu.pricing !== 'ondemand') {
+    sections.problem(
+      ['tpu', 'pricing'],
+      `is ${tpu.pricing}, and reserved capacity is never; remove it, or tpu.reservation`,
+    );
+  }
+  if (isStanding && (tpu.alternatives?.length ?? 0) > 0) {
+    sections.problem(['tpu', 'alternatives'], 'are for TPUs that are asked for; one that exists is in one place');
+  }
+  if (isStanding && (tpu.node_count ?? 1) > 1) {
+    sections.problem(['tpu', 'node_count'], 'is for TPUs that are asked for; one that exists is one');
+  }
+  if (tpu.alternatives_wait !== undefined && (tpu.alternatives?.length ?? 0) === 0) {
+    sections.warning(['tpu', 'alternatives_wait'], 'has no effect without tpu.alternatives');
+  }
+}
+
+/** The other places, each with the section's own where it says nothing; what is said twice is a warning. */
+function readAlternatives(sections: Sections, tpu: Tpu, own: TpuPlace, project: string): readonly TpuPlace[] {
+  const places: TpuPlace[] = [];
+  for (const [index, part] of (tpu.alternatives ?? []).entries()) {
+    const at = ['tpu', 'alternatives', index];
+    const asked = {
+      zone: part.zone ?? own.zone,
+      accelerator: part.accelerator ?? own.accelerator,
+      version: part.version,
+    };
+    if (!checkOffered(sections, { tpu: asked, project, at })) continue;
+    const runtimeVersion = part.version ?? imageFor(asked.accelerator, own);
+    if (runtimeVersion === undefined) {
+      const message = `must be given: jobman does not know ${asked.accelerator}, and so not which runtime version it wants`;
+      sections.problem([...at, 'version'], message);
+      continue;
+    }
+    const wired = part.topology ?? (asked.accelerator === own.accelerator ? own.topology : undefined);
+    const place: TpuPlace = {
+      zone: asked.zone,
+      accelerator: asked.accelerator,
+      pricing: part.pricing ?? own.pricing,
+      runtimeVersion,
+      ...(wired === undefined ? {} : { topology: wired }),
+      pricePerHour: null,
+    };
+    checkTopology(sections, place, at);
+    const isTwice = [own, ...places].some(
+      (other) =>
+        other.zone === place.zone &&
+        other.accelerator === place.accelerator &&
+        other.pricing === place.pricing &&
+        other.topology === place.topology,
+    );
+    if (isTwice) sections.warning(at, 'is a place that is named before already, and is asked twice in each round');
+    places.push(place);
+  }
+  return places;
+}
+
+/** The image for a type at another place: the section's own within a generation, else the one that Google names. */
+function imageFor(type: string, own: TpuPlace): string | undefined {
+  const generation = generationOf(type);
+  if (type === own.accelerator || generation === generationOf(own.accelerator)) return own.runtimeVersion;
+  return generation?.runtimeVersion;
+}
+
+function checkTopology(
+  sections: Sections,
+  { accelerator, topology }: TpuPlace,
+  at: readonly (string | number)[],
+): void {
+  const known = knownType(accelerator);
+  if (topology === undefined || known === undefined) return;
+  const chips = topology.split('x').reduce((product, side) => product * Number(side), 1);
+  if (chips === known.chips) return;
+  const message = `${topology} is ${chips} chips, and ${accelerator} has ${known.chips}`;
+  sections.problem([...at, 'topology'], message, known.topology);
+}
+
+/** The machines of a slice are several, and only what nobody writes to can be shared. */
+function readDisks(sections: Sections, tpu: Tpu, places: readonly TpuPlace[]): readonly DataDisk[] | undefined {
+  if (tpu.data_disks === undefined || tpu.data_disks.length === 0) return undefined;
+  const machines =
+    Math.max(...places.map(({ accelerator }) => knownType(accelerator)?.workers ?? 1)) * (tpu.node_count ?? 1);
+  return tpu.data_disks.flatMap(({ source, mode }, index) => {
+    if (source === undefined) return [];
+    if (mode === 'read-write' && machines > 1) {
+      const message = `is read-write, and ${machines} workers can share a disk only with read-only`;
+      sections.problem(['tpu', 'data_disks', index, 'mode'], message);
+    }
+    return [{ source, mode: mode ?? (machines > 1 ? 'read-only' : 'read-write') }];
+  });
 }
 
 function readStartupScript(sections: Sections, path: string, { door, folder, home }: Surroundings): string | undefined {

@@ -13,15 +13,17 @@ export const builtInProject = 'emulator';
 
 /** What is asked, and of whom: null when no project is named anywhere, which is a problem of its own. */
 interface Asked {
-  readonly tpu: Partial<Section<'tpu'>>;
+  readonly tpu: Partial<Pick<Section<'tpu'>, 'accelerator' | 'zone' | 'version'>>;
   readonly project: string | null;
+  /** Where in the manifest that stands. */
+  readonly at: readonly (string | number)[];
 }
 
 /**
  * Says what the cloud of that project most likely does not have. Answers whether the type may be asked for: one that no
  * table knows may be, of Google, where the manifest names the runtime version that we could not know either.
  */
-export function checkOffered(sections: Sections, { tpu, project }: Asked): boolean {
+export function checkOffered(sections: Sections, { tpu, project, at }: Asked): boolean {
   const isGoogles = project !== null && project !== builtInProject;
   const doubt = isGoogles ? sections.warning : sections.problem;
   const has = isGoogles
@@ -29,24 +31,24 @@ export function checkOffered(sections: Sections, { tpu, project }: Asked): boole
     : project === null
       ? 'that jobman knows'
       : 'of the built-in cloud';
-  if (isGoogles) checkProject(sections, project);
+  if (isGoogles && at.length === 1) checkProject(sections, project);
 
   const { accelerator: type, zone, version } = tpu;
   const known = type === undefined ? undefined : accelerator(type);
   if (type !== undefined && known === undefined) {
     const isWrong = isMisspelt(type);
     const message = `"${type}" is no type of TPU ${isWrong ? 'that jobman knows' : has}`;
-    (isWrong ? sections.problem : doubt)(['tpu', 'accelerator'], message, acceleratorMeant(type));
+    (isWrong ? sections.problem : doubt)([...at, 'accelerator'], message, acceleratorMeant(type));
   }
   if (zone !== undefined) {
     const offering = known === undefined ? [] : zonesOffering(known);
     if (!zones.includes(zone)) {
-      doubt(['tpu', 'zone'], `"${zone}" is no zone with TPUs ${has}`, zoneMeant(zone, offering));
+      doubt([...at, 'zone'], `"${zone}" is no zone with TPUs ${has}`, zoneMeant(zone, offering));
     } else if (known !== undefined && !offering.includes(zone) && (offering.length > 0 || !isGoogles)) {
       const where = offering.length === 0 ? 'no zone has any' : `it is offered in ${listed(offering)}`;
       const near = offering.length === 1 ? offering[0] : didYouMean(zone, offering);
       doubt(
-        ['tpu', 'zone'],
+        [...at, 'zone'],
         `${zone} has no ${known.type}${isGoogles ? ', as far as jobman knows' : ''}: ${where}`,
         near,
       );
@@ -54,7 +56,7 @@ export function checkOffered(sections: Sections, { tpu, project }: Asked): boole
   }
   // A type that is newer than the tables has an image that is.
   if (version !== undefined && (known !== undefined || !isGoogles)) {
-    checkVersion(sections, version, known?.generation.name, isGoogles);
+    checkVersion(sections, [...at, 'version'], { version, generation: known?.generation.name, isGoogles });
   }
   return type !== undefined && (known !== undefined || (isGoogles && !isMisspelt(type)));
 }
@@ -72,8 +74,12 @@ function isMisspelt(type: string): boolean {
   return generationOf(type) === undefined && spelledAs(type) !== undefined;
 }
 
-function checkVersion(sections: Sections, version: string, generation: string | undefined, isGoogles: boolean): void {
-  const at = ['tpu', 'version'];
+function checkVersion(
+  sections: Sections,
+  at: readonly (string | number)[],
+  asked: { readonly version: string; readonly generation: string | undefined; readonly isGoogles: boolean },
+): void {
+  const { version, generation, isGoogles } = asked;
   const meant = runtimeVersionMeant(version);
   const madeFor = generationOfVersion(version);
   if (!isGoogles && !runtimeVersions.includes(version)) {

@@ -243,3 +243,104 @@ test('recipes of environments are read here and travel with the job', () => {
     /conda\.config_file: the file \/work\/no\.yaml does not exist/,
   );
 });
+
+test('what is asked of a TPU beyond its type and zone reaches the spec, and is not there when it is not given', () => {
+  const { spec } = specOf(
+    `job: {checkpoint_dir: gs://b/c}
+tpu:
+  project: my-project
+  accelerator: v4-16
+  zone: us-central2-b
+  reservation: lab-v4
+  network: tpu-net
+  subnetwork: projects/my-project/regions/us-central2/subnetworks/tpu-sub
+  service_account: "trainer@\${tpu.project}.example.org"
+  data_disks: [{source: imagenet}]
+  topology: 2x2x2
+  node_count: 2
+  valid_until: 6h
+command: {run: ls, workers: [3]}
+`,
+  );
+  assert.ok(spec.capacity.kind === 'tpu');
+  const { reservation, network, subnetwork, serviceAccount, dataDisks, topology, nodeCount, validUntil, pricing } =
+    spec.capacity;
+  assert.deepEqual(
+    { reservation, network, subnetwork, serviceAccount, dataDisks, topology, nodeCount, validUntil, pricing },
+    {
+      reservation: 'lab-v4',
+      network: 'tpu-net',
+      subnetwork: 'projects/my-project/regions/us-central2/subnetworks/tpu-sub',
+      serviceAccount: 'trainer@my-project.example.org',
+      // Four machines can share it only to read.
+      dataDisks: [{ source: 'imagenet', mode: 'read-only' }],
+      topology: '2x2x2',
+      nodeCount: 2,
+      validUntil: 6 * hour,
+      // Reserved capacity is no spot capacity.
+      pricing: 'ondemand',
+    },
+  );
+});
+
+test('each alternative is a whole place: what it does not say is the own one, and an image goes with its generation', () => {
+  const { spec } = specOf(
+    `job: {checkpoint_dir: gs://b/c}
+tpu:
+  project: my-project
+  accelerator: v5litepod-16
+  zone: us-west4-a
+  topology: 4x4
+  alternatives:
+    - zone: us-east5-b
+    - {zone: us-east5-b, accelerator: v6e-16}
+    - pricing: ondemand
+  alternatives_wait: 20m
+command: {run: ls}
+`,
+  );
+  assert.ok(spec.capacity.kind === 'tpu');
+  assert.equal(spec.capacity.alternativesWait, 20 * minute);
+  const own = {
+    zone: 'us-west4-a',
+    accelerator: 'v5litepod-16',
+    pricing: 'spot',
+    runtimeVersion: 'v2-alpha-tpuv5-lite',
+  };
+  assert.deepEqual(spec.capacity.alternatives, [
+    { ...own, zone: 'us-east5-b', topology: '4x4', pricePerHour: null },
+    { ...own, zone: 'us-east5-b', accelerator: 'v6e-16', runtimeVersion: 'v2-alpha-tpuv6e', pricePerHour: null },
+    { ...own, pricing: 'ondemand', topology: '4x4', pricePerHour: null },
+  ]);
+  // A program that may land on spot capacity is brought back, whichever place comes first.
+  assert.equal(spec.recovery.preset, 'pre');
+});
+
+test('what does not go together in the section of the TPU is told at its key', () => {
+  const lines = (keys: string): string =>
+    problemsOf(`tpu: {project: p-1, accelerator: v4-16, zone: us-central2-b, ${keys}}\ncommand: {run: ls}\n`).join(
+      '\n',
+    );
+  assert.match(lines('node_count: 2, allocation_mode: tpu-vm'), /tpu.node_count: needs allocation_mode/);
+  assert.match(lines('reservation: lab, pricing: spot'), /tpu.pricing: is spot, and reserved capacity is never/);
+  assert.match(lines('topology: 2x2x1'), /tpu.topology: 2x2x1 is 4 chips, and v4-16 has 8 \(did you mean 2x2x2/);
+  assert.match(lines('adopt: true'), /tpu.name: must be given with tpu.adopt/);
+  assert.match(lines('adopt: true, ownership: owned, name: lab'), /tpu.adopt: and ownership: owned contradict/);
+  assert.match(
+    lines('ownership: standing, name: lab, alternatives: [{pricing: ondemand}]'),
+    /tpu.alternatives: are for/,
+  );
+  assert.match(
+    lines('data_disks: [{source: d, mode: read-write}]'),
+    /data_disks\[0\].mode: is read-write, and 2 workers/,
+  );
+  assert.match(lines('alternatives: [{accelerator: v5e-16}]'), /alternatives\[0\].accelerator: "v5e-16" is no type/);
+});
+
+test('adopt is short for a TPU that stands, by its exact name', () => {
+  const { spec } = specOf(
+    'tpu: {project: p-1, accelerator: v4-16, zone: us-central2-b, adopt: true, name: lab-v4, pricing: ondemand}\ncommand: {run: ls}\n',
+  );
+  assert.ok(spec.capacity.kind === 'tpu');
+  assert.deepEqual([spec.capacity.ownership, spec.capacity.name], ['standing', 'lab-v4']);
+});

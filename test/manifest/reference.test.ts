@@ -68,11 +68,12 @@ test("every key's own example is accepted", () => {
     for (const { key, example } of rows) {
       if (example === undefined || /[.[]/.test(key)) continue;
       // What a key chooses must be there, and one that takes its section out of the choice chooses nothing.
+      const beforehand = key === 'adopt' ? ['name: lab-v4'] : [];
       const chosen = key === 'modules' ? ['ssh', 'gcsfuse', 'docker'] : key === 'env_type' ? ['docker'] : [];
       const wanted = new Set([section === 'local' ? 'local' : 'tpu', 'command', section, ...chosen]);
       const text = [...wanted].map((name) => {
         const lines = (beside[name] ?? []).filter((one) => name !== section || !one.startsWith(`${key}:`));
-        return block(name, name === section ? [...lines, `${key}: ${example}`] : lines);
+        return block(name, name === section ? [...lines, ...beforehand, `${key}: ${example}`] : lines);
       });
       assert.doesNotThrow(
         () => specOf(text.join(''), { files: { ...files, '/work/x': '' } }),

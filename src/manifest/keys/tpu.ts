@@ -3,7 +3,8 @@
 import { generations } from '../../core/accelerators.ts';
 import { runtimeVersions } from '../../core/runtime-versions.ts';
 import { zoneMeant, zones } from '../../core/zones.ts';
-import { choice, line, listOf, mapOf, section } from '../kinds.ts';
+import { minute } from '../../core/time.ts';
+import { choice, duration, line, listOf, mapOf, section, truth, whole } from '../kinds.ts';
 import type { Key } from '../kinds.ts';
 import { writtenByOlder } from './names.ts';
 
@@ -22,6 +23,79 @@ function plainName(written: string): string {
     .replaceAll(/[^a-z0-9]+/g, '-')
     .replaceAll(/^[^a-z]+|-+$/g, '');
 }
+
+const zoneName = line({
+  words: 'zone',
+  pattern: /^[a-z]+-[a-z]+\d+-[a-z]$/,
+  rule: 'is no zone; a zone is a region and a letter, as in us-central2-b',
+  meant: (written) => zoneMeant(written),
+  examples: zones,
+});
+
+const acceleratorType = line({ examples: commonTypes });
+
+const version = line({
+  words: 'version',
+  pattern: /^[A-Za-z0-9._-]+$/,
+  rule: 'is no runtime version',
+  examples: runtimeVersions,
+});
+
+const topology = line({
+  words: 'topology',
+  pattern: /^[1-9]\d*x[1-9]\d*(x[1-9]\d*)?$/,
+  rule: 'is no topology; it counts chips in two or three directions, as in 2x2x4',
+  meant: (written) =>
+    written
+      .trim()
+      .toLowerCase()
+      .replaceAll(/\s*[x*×]\s*/g, 'x'),
+});
+
+/** Names of things of Compute Engine: networks, disks, reservations. */
+function computeName(words: string) {
+  return line({
+    words,
+    // A full name, or the last part of one.
+    pattern: /^(projects\/[a-z0-9:.-]+\/[a-z0-9/-]+\/)?[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/,
+    rule: `is no name of a ${words} (small letters, digits and -, beginning with a letter)`,
+    meant: plainName,
+  });
+}
+
+/** Another place, in which each part that is not given is the section's own. */
+const alternative = section({
+  zone: {
+    kind: zoneName,
+    about: 'Another zone.',
+    otherwise: 'tpu.zone',
+    example: 'us-east5-b',
+  },
+  accelerator: {
+    kind: acceleratorType,
+    about: 'Another type.',
+    otherwise: 'tpu.accelerator',
+    example: 'v5litepod-16',
+  },
+  pricing: {
+    kind: choice('spot', 'ondemand', 'preemptible'),
+    about: 'Another price.',
+    otherwise: 'tpu.pricing',
+    example: 'ondemand',
+  },
+  version: {
+    kind: version,
+    about: 'The image of the machines there.',
+    otherwise: 'tpu.version within a generation, else the one that Google names for it',
+    example: 'v2-alpha-tpuv5-lite',
+  },
+  topology: {
+    kind: topology,
+    about: 'How the chips are wired there.',
+    otherwise: 'tpu.topology for the same type, else as the type says',
+    example: '4x4',
+  },
+});
 
 /** What the older jobman wrote into its copy of a manifest, and what its later versions took. */
 const retired = {
@@ -59,7 +133,7 @@ export const tpu = {
         example: 'tpu-vm',
       },
       accelerator: {
-        kind: line({ examples: commonTypes }),
+        kind: acceleratorType,
         about: "Generation and size, in Google's words.",
         isRequired: true,
         otherwise: 'must be given',
@@ -78,25 +152,14 @@ export const tpu = {
         example: 'ada-${tpu.accelerator}',
       },
       zone: {
-        kind: line({
-          words: 'zone',
-          pattern: /^[a-z]+-[a-z]+\d+-[a-z]$/,
-          rule: 'is no zone; a zone is a region and a letter, as in us-central2-b',
-          meant: (written) => zoneMeant(written),
-          examples: zones,
-        }),
+        kind: zoneName,
         about: 'The zone that the TPU is made in. Your bucket should be in the same region.',
         isRequired: true,
         otherwise: 'must be given',
         example: 'us-central2-b',
       },
       version: {
-        kind: line({
-          words: 'version',
-          pattern: /^[A-Za-z0-9._-]+$/,
-          rule: 'is no runtime version',
-          examples: runtimeVersions,
-        }),
+        kind: version,
         about: 'The image of the machines ("runtime version").',
         otherwise: 'the one that Google names for the generation',
         example: 'tpu-ubuntu2204-base',
@@ -114,6 +177,13 @@ export const tpu = {
           '`owned`: the TPU is made for the job and released with it. `standing`: a TPU of that very name exists before and after the job.',
         otherwise: 'owned',
         example: 'standing',
+      },
+      adopt: {
+        kind: truth(),
+        about:
+          'Takes the TPU that exists by exactly that name (`tpu.name`) and leaves it there when the job is over: short for `ownership: standing`.',
+        otherwise: 'false',
+        example: 'true',
       },
       startup_script: {
         kind: line({ words: 'path' }),
@@ -136,9 +206,90 @@ export const tpu = {
       },
       metadata: {
         kind: mapOf(metadataName),
-        about: 'Names and values that the machines can read.',
+        about: 'Names and values that the machines can read. `owner` is shown by `show`.',
         otherwise: 'none',
         example: '{owner: ada}',
+      },
+      alternatives: {
+        kind: listOf(alternative, 'list of places'),
+        about:
+          'Other places, in the order of your liking, which are asked when this one has nothing: after a stockout, a lack of quota, a missing right, or a wait longer than `alternatives_wait`.',
+        otherwise: 'none',
+      },
+      alternatives_wait: {
+        kind: duration(minute),
+        about: 'How long one place may let a request wait before the next is asked in its stead.',
+        otherwise: 'as long as it takes',
+        example: '20m',
+      },
+      reservation: {
+        kind: computeName('reservation'),
+        about: 'A reservation of your project, whose capacity is asked for. With it `pricing` is `ondemand`.',
+        otherwise: 'none',
+        example: 'lab-v4',
+      },
+      network: {
+        kind: computeName('network'),
+        about: 'The network of the machines.',
+        otherwise: '`default`, as Google calls it',
+        example: 'tpu-net',
+      },
+      subnetwork: {
+        kind: computeName('subnetwork'),
+        about: "The network's part in the zone's region.",
+        otherwise: "the network's own choice",
+        example: 'tpu-net-us-central2',
+      },
+      service_account: {
+        kind: line({
+          words: 'service account',
+          pattern: /^[^@\s]+@[^@\s]+\.[^@\s]+$/,
+          rule: 'is no service account; it is written like an e-mail address',
+        }),
+        about: 'The service account that programs on the machines act as.',
+        otherwise: "the project's default one",
+        example: 'trainer@${tpu.project}.iam.gserviceaccount.com',
+      },
+      data_disks: {
+        kind: listOf(
+          section({
+            source: {
+              kind: computeName('disk'),
+              about: "A disk's name in the zone, or its full one.",
+              isRequired: true,
+              otherwise: 'must be given',
+              example: 'imagenet',
+            },
+            mode: {
+              kind: choice('read-only', 'read-write'),
+              about: 'Several workers can share a disk only to read it.',
+              otherwise: 'read-write on one worker, read-only on several',
+              example: 'read-only',
+            },
+          }),
+          'list of disks',
+        ),
+        about: 'Disks that exist already and that every worker gets.',
+        otherwise: 'none',
+      },
+      topology: {
+        kind: topology,
+        about: 'How the chips are wired, in chips, where a type comes in several ways.',
+        otherwise: 'as the type says',
+        example: '2x2x2',
+      },
+      node_count: {
+        kind: whole(1, 256),
+        about:
+          'How many such TPUs are asked for as one multislice, all or none. Their workers are numbered through. Needs `queued-resources`.',
+        otherwise: '1',
+        example: '2',
+      },
+      valid_until: {
+        kind: duration(minute),
+        about: 'How long Google keeps the request in its queue; then it is made anew. Needs `queued-resources`.',
+        otherwise: 'without limit',
+        example: '6h',
       },
     },
     undefined,
