@@ -4,10 +4,13 @@
 import { accelerator, acceleratorMeant, generationOf, generations } from '../core/accelerators.ts';
 import { usableAllocation } from '../core/allocate.ts';
 import { heldAllocations, type Job } from '../core/job.ts';
-import type { TpuSpec } from '../core/spec.ts';
+import { capacityAt, placesOf } from '../core/place.ts';
+import type { JobSpec, TpuSpec } from '../core/spec.ts';
 import { day, type Instant } from '../core/time.ts';
-import { isPretended } from './cost.ts';
+import type { Beyond } from './client.ts';
+import { costOf, isPretended } from './cost.ts';
 import { countText } from './figures.ts';
+import type { Store } from './ports.ts';
 
 /** One row of the setting `grants`, as it is written. A part that is not there limits nothing. */
 export interface Grant {
@@ -52,7 +55,10 @@ export function acceleratorSlip(text: string): string | undefined {
   return acceleratorMeant(text);
 }
 
-/** Why something is outside of the grants, as a sentence without its full stop; null when it is inside. */
+/**
+ * Why something is outside of the grants, as a sentence without its full stop; null when it is inside. A spec that names
+ * several places has to be inside with each of them, since it may come to any.
+ */
 export function whyBeyond(
   grants: readonly Grant[],
   asked: TpuSpec,
@@ -61,44 +67,89 @@ export function whyBeyond(
   now: Instant,
 ): string | null {
   if (grants.length === 0 || asked.ownership === 'standing' || isPretended(asked)) return null;
+  for (const place of placesOf(asked).keys()) {
+    const why = whyBeyondAt(grants, capacityAt(asked, place), others, now);
+    if (why !== null) return why;
+  }
+  return null;
+}
+
+/** What a person is asked before something outside of the grants; null when nothing has to be asked. */
+export async function beyondGrants(
+  parts: {
+    readonly store: Pick<Store, 'list'>;
+    readonly now: () => Instant;
+    readonly grants: () => Promise<readonly Grant[]>;
+    readonly pricePerHour: (spec: JobSpec) => Promise<number | null> | number | null;
+  },
+  spec: JobSpec,
+  /** The job that is wanted again; null for one that is to be created. */
+  job: Job | null,
+): Promise<Beyond | null> {
+  const { capacity } = spec;
+  const grants = await parts.grants();
+  if (grants.length === 0 || capacity.kind !== 'tpu' || (job !== null && hasAsked(job))) return null;
+  const { jobs } = await parts.store.list({ settledMost: settledLooked, withRemoved: true });
+  const others = jobs.filter(({ id }) => id !== job?.id);
+  const why = whyBeyond(grants, capacity, others, parts.now());
+  if (why === null) return null;
+  const price = await parts.pricePerHour(spec);
+  return { sentence: why, cost: price === null ? null : costOf(capacity, price) };
+}
+
+/** What it has kept, or waits for already, it need not ask for. */
+function hasAsked(job: Job): boolean {
+  return usableAllocation(job) !== undefined || (job.settled === null && job.desired === 'run');
+}
+
+/** A settled job may have kept its TPU; one that has done so for long is among those that settled last only by chance. */
+const settledLooked = 1_000;
+
+function whyBeyondAt(grants: readonly Grant[], asked: TpuSpec, others: readonly Job[], now: Instant): string | null {
   const what = `${asked.accelerator} ${asked.pricing} in ${asked.zone}`;
   const about = grants.filter((grant) => isAbout(grant, asked));
   if (about.length === 0) return `${what} is in none of the grants of the settings`;
   const standing = about.filter(({ until }) => until === undefined || now < endOf(until));
   if (standing.length === 0) return `${what}: its grant was until ${about.at(-1)?.until ?? ''}`;
   const reasons = standing.map((grant) => whyTooMany(grant, asked, others));
-  return reasons.includes(null) ? null : `${what}: ${reasons.at(0) ?? ''}`;
-}
-
-/** Whether that job will ask for something new when it is wanted again: what it has kept it need not ask for. */
-export function asksAnew(job: Job): boolean {
-  return usableAllocation(job) === undefined;
+  return reasons.includes(null) ? null : `${what}: ${reasons[0] ?? ''}`;
 }
 
 function whyTooMany({ chips, ...grant }: Grant, asked: TpuSpec, others: readonly Job[]): string | null {
   if (chips === undefined) return null;
-  const wanted = accelerator(asked.accelerator)?.chips;
+  const wanted = chipsOf(asked);
   if (wanted === undefined) return `nobody here knows how many chips it has, and ${chips} are granted`;
   let held = 0;
   const holders: string[] = [];
   for (const job of others) {
-    const { capacity } = job.spec;
-    if (capacity.kind !== 'tpu' || isPretended(capacity) || !isAbout(grant, capacity) || !takesPart(job)) continue;
-    held += accelerator(capacity.accelerator)?.chips ?? 0;
+    const counted = takenBy(job).filter((spec) => isAbout(grant, spec));
+    if (counted.length === 0) continue;
+    held += counted.reduce((sum, spec) => sum + (chipsOf(spec) ?? 0), 0);
     holders.push(job.id);
   }
   if (held + wanted <= chips) return null;
-  const taken =
-    held === 0
-      ? ''
-      : `, and ${held} are taken by ${holders.slice(0, 5).join(', ')}${holders.length > 5 ? ' and others' : ''}`;
-  return `it has ${countText(wanted, 'chip')} where ${chips} are granted${taken}`;
+  const names = `${holders.slice(0, namedMost).join(', ')}${holders.length > namedMost ? ' and others' : ''}`;
+  return `it has ${countText(wanted, 'chip')} where ${chips} are granted${held === 0 ? '' : `, and ${held} are taken by ${names}`}`;
 }
 
-/** It holds something, or will ask for it by itself: what was created a moment ago counts before the cloud has heard of it. */
-function takesPart(job: Job): boolean {
-  if (job.spec.capacity.ownership === 'standing') return false;
-  return heldAllocations(job).length > 0 || (job.settled === null && job.desired === 'run');
+/** Jobs that a sentence names before it says "and others". */
+const namedMost = 5;
+
+/**
+ * What a job has of any cloud that costs: all that it holds; or, while it is wanted and holds nothing, what it will ask for,
+ * so that what was created a moment ago counts before the cloud has heard of it.
+ */
+function takenBy(job: Job): readonly TpuSpec[] {
+  const { capacity } = job.spec;
+  if (capacity.kind !== 'tpu' || capacity.ownership === 'standing' || isPretended(capacity)) return [];
+  const held = heldAllocations(job);
+  if (held.length > 0) return held.map(({ place = 0 }) => capacityAt(capacity, place));
+  return job.settled === null && job.desired === 'run' ? [capacity] : [];
+}
+
+function chipsOf({ accelerator: type, nodeCount = 1 }: TpuSpec): number | undefined {
+  const chips = accelerator(type)?.chips;
+  return chips === undefined ? undefined : chips * nodeCount;
 }
 
 function isAbout(grant: Grant, { zone, accelerator: type, pricing }: TpuSpec): boolean {

@@ -40,7 +40,7 @@ export interface TpuMissed {
 }
 
 /** The zones of a project to ask about; null means all of them. */
-export interface TpuPlace {
+export interface TpuScope {
   readonly project: string;
   readonly zones: readonly string[] | null;
 }
@@ -48,7 +48,7 @@ export interface TpuPlace {
 /** The door to the clouds. */
 export interface TpuCloud {
   /** All that is there. Starts nothing and never throws: what could not be asked is in `missed`. */
-  list(place: TpuPlace): Promise<{ readonly tpus: readonly TpuSeen[]; readonly missed: readonly TpuMissed[] }>;
+  list(place: TpuScope): Promise<{ readonly tpus: readonly TpuSeen[]; readonly missed: readonly TpuMissed[] }>;
   /** Dollars an hour, an estimate; null when no price is known. */
   pricePerHour(seen: TpuSeen): number | null;
   /** True for what the built-in cloud pretends. */
@@ -101,7 +101,7 @@ export interface TpuQuery {
  * The projects and zones that the settings, the jobs and the person name. A project in which no zone is named is looked
  * through as a whole. Throws a usage error when no project is named anywhere.
  */
-export function tpuPlaces(query: TpuQuery, settings: TpuSettings, specs: readonly TpuSpec[]): readonly TpuPlace[] {
+export function tpuPlaces(query: TpuQuery, settings: TpuSettings, specs: readonly TpuSpec[]): readonly TpuScope[] {
   const named = [...(settings.project === null ? [] : [settings.project]), ...specs.map(({ project }) => project)];
   const projects = query.project === undefined ? [...new Set(named)].toSorted() : [query.project];
   if (projects.length === 0) {

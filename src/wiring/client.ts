@@ -43,6 +43,7 @@ export async function createLocalClient(services: Services): Promise<Client> {
     async hint(id) {
       const { dropWake } = await import('../controller/wake-folder.ts');
       // Due times are in the record: without the hint the job is looked at a little later.
+    grants: async () => (await services.settings()).grants,
       await dropWake(home, id).catch(() => undefined);
     },
 

@@ -1,7 +1,7 @@
 // Inventory: every node and queued resource of a project, whoever made them, for people. One list of each for all zones at
 // once (the location `-`); zone by zone only where a server refuses that.
 
-import type { TpuMissed, TpuPlace, TpuSeen } from '../../app/tpus.ts';
+import type { TpuMissed, TpuScope, TpuSeen } from '../../app/tpus.ts';
 import { fanOut } from '../../remote/fanout.ts';
 import { idOf } from './api.ts';
 import type { QueuedResource, TpuApi, TpuNode } from './api.ts';
@@ -15,7 +15,7 @@ const zonesAtOnce = 8;
 type Found = { readonly tpus: readonly TpuSeen[]; readonly missed: readonly TpuMissed[] };
 
 /** All that is in the place; what could not be asked is in `missed`. Never throws for what the cloud does. */
-export async function listTpus(api: TpuApi, { project, zones }: TpuPlace): Promise<Found> {
+export async function listTpus(api: TpuApi, { project, zones }: TpuScope): Promise<Found> {
   const [only] = zones ?? [];
   if (only !== undefined && zones?.length === 1) return (await listZone(api, project, only)).found;
   const whole = await listZone(api, project, everywhere);

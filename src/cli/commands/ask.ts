@@ -4,6 +4,7 @@ import type { AskAnswer, AskOptions, Client, Ref, Verb } from '../../app/client.
 import { exitCode } from '../../app/errors.ts';
 import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
 import { wake } from '../controller.ts';
+import { isGranted } from '../granted.ts';
 
 export interface AskFlags {
   readonly jobName: string | undefined;
@@ -44,8 +45,26 @@ async function askEach(
 ): Promise<number> {
   const client = await cli.services.client();
   const refs = await refsOf(client, args, flags.jobName);
-  return askAll(cli, client, refs, (ref) => askOne(cli, client, ref, verb, options));
+  return askAll(cli, client, refs, async (ref) => {
+    if (
+      begins[verb] &&
+      !(await isGranted(cli, client, ref, `Let job ${ref} ${verb}`, `Job ${ref} was left as it is`))
+    ) {
+      return exitCode.failed;
+    }
+    return askOne(cli, client, ref, verb, options);
+  });
 }
+
+/** Whether a word may have something asked of a cloud. */
+const begins: Readonly<Record<Verb, boolean>> = {
+  start: true,
+  resume: true,
+  rerun: true,
+  stop: false,
+  cancel: false,
+  delete: false,
+};
 
 /** Asks several jobs, and wakes the controller once if any of them took the word. */
 export async function askAll(

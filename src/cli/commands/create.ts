@@ -3,6 +3,7 @@
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { wake } from '../controller.ts';
+import { isGranted } from '../granted.ts';
 import { rowJson } from '../json.ts';
 import { readManifest } from '../manifest-file.ts';
 import { planLines } from '../render/plan.ts';
@@ -26,8 +27,11 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
     const columns = io.stdout.isTerminal ? io.stdout.size().columns : null;
     const whole = { ...plan, warnings: manifest.warnings };
     cli.print(cli.json ? JSON.stringify(whole) : planLines(plan, columns).join('\n'));
+    const beyond = await client.beyond(manifest.spec);
+    if (beyond !== null) cli.note(`note: ${beyond.sentence}: create will ask first.`);
     return exitCode.ok;
   }
+  if (!(await isGranted(cli, client, manifest.spec, 'Create it', 'Nothing was created'))) return exitCode.failed;
   const request = { spec: manifest.spec, manifest: manifest.text, owner: io.user };
   if (flags.follow !== true) {
     const { id, row } = await client.create(request);

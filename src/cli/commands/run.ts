@@ -3,6 +3,7 @@
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { refsOf, type Cli, type GlobalFlags } from '../context.ts';
 import { wake } from '../controller.ts';
+import { isGranted } from '../granted.ts';
 
 export interface RunFlags {
   readonly cmdOnly: boolean | undefined;
@@ -23,6 +24,7 @@ export async function runJob(cli: Cli, flags: RunFlags & GlobalFlags, ref?: stri
   const leave = leaveOnSignal(cli);
   try {
     if (!isUnderWay || flags.cmdOnly === true) {
+      if (!(await isGranted(cli, client, id, 'Start it', `Job ${id} was not started`))) return exitCode.failed;
       const answer = await client.ask(id, 'start', { by: cli.io.user, commandOnly: flags.cmdOnly === true });
       if (!answer.ok) throw new JobmanError(answer.message, answer.code);
       cli.note(answer.message);

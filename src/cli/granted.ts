@@ -1,0 +1,27 @@
+// Granted: the question before something is asked of a cloud that the settings do not grant.
+
+import type { Client, Ref } from '../app/client.ts';
+import type { JobSpec } from '../core/spec.ts';
+import type { Cli } from './context.ts';
+import { confirm } from './prompt.ts';
+
+/**
+ * True when it may go on: the grants cover it, or the user says yes. Throws a usage error where nobody can be asked. `doing`
+ * is what would be done (`create it`), `undone` what was not (`Nothing was created`).
+ */
+export async function isGranted(
+  cli: Cli,
+  client: Client,
+  asked: JobSpec | Ref,
+  doing: string,
+  undone: string,
+): Promise<boolean> {
+  const beyond = await client.beyond(asked);
+  if (beyond === null) return true;
+  const cost = beyond.cost === null ? '' : `. It costs ${beyond.cost}`;
+  const said = `${beyond.sentence}${cost}`;
+  const refused = `${undone}: ${said}. The setting \`grants\` says what needs no question.`;
+  if (await confirm(cli, `${said}. ${doing} all the same?`, refused)) return true;
+  cli.note(`${undone}.`);
+  return false;
+}

@@ -1,0 +1,73 @@
+/** What is outside of the grants is asked about on a terminal, with its price, and refused where nobody can be asked. */
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { openWorld } from '../support/world.ts';
+import { jobman as real } from '../support/jobman.ts';
+import { jobman, view, type PretendOptions } from './support/pretend.ts';
+
+const beyond = {
+  sentence: 'v4-16 spot in us-central2-b is in none of the grants of the settings',
+  cost: 'about $7.37/h',
+};
+const stopped = view({ id: '000042', phase: 'stopped', desired: 'end' });
+const terminal = { columns: 300, rows: 24 };
+
+function manifest(t: TestContext): string {
+  const { folder } = openWorld(t);
+  writeFileSync(join(folder, 'a.yaml'), 'local: {}\ncommand: {run: ls}\n');
+  return folder;
+}
+
+test('without a terminal nothing is created, and the refusal names the price, the setting and the flag', async (t) => {
+  const cwd = manifest(t);
+  const { code, err, asked } = await jobman(['create', 'a.yaml'], { cwd, beyond });
+  assert.equal(code, 2);
+  assert.match(
+    err,
+    /^jobman: Nothing was created: v4-16 spot .* of the settings\. It costs about \$7\.37\/h\. The setting `grants` .* Say --yes to do it without a question\.$/m,
+  );
+  assert.deepEqual(asked, []);
+  const yes = await jobman(['create', 'a.yaml', '--yes'], { cwd, beyond });
+  assert.equal(yes.code, 0);
+  assert.match(yes.asked.join(), /^create .* for alice/);
+});
+
+test('on a terminal it is asked, and anything but yes leaves all as it is', async (t) => {
+  const cwd = manifest(t);
+  const create = (input: readonly string[]) => jobman(['create', 'a.yaml'], { cwd, beyond, terminal, input });
+  const no = await create(['']);
+  assert.match(no.err, /It costs about \$7\.37\/h\. Create it all the same\? \[y\/N\]/);
+  assert.deepEqual([no.code, no.asked], [1, []]);
+  assert.match((await create(['y'])).asked.join(), /^create/);
+});
+
+test('start, resume, rerun and run ask too; what ends something does not', async () => {
+  const options: PretendOptions = { jobs: [stopped], beyond };
+  for (const verb of ['start', 'resume', 'rerun', 'run']) {
+    const { code, err, asked } = await jobman([verb, '42'], options);
+    assert.equal(code, 2, verb);
+    assert.match(err, /It costs about \$7\.37\/h/);
+    assert.deepEqual(asked, []);
+  }
+  for (const verb of ['stop', 'cancel']) assert.equal((await jobman([verb, '42'], options)).code, 0, verb);
+  assert.deepEqual((await jobman(['resume', '42', '--yes'], options)).asked, ['resume 000042', 'wake']);
+});
+
+test('a real record and real settings: refused before anything is stored, and told by --dry-run', async (t) => {
+  const world = openWorld(t);
+  mkdirSync(world.home);
+  const grants = [{ zone: 'us-central2-b', accelerator: 'v4-8', pricing: 'spot', chips: 4 }];
+  writeFileSync(join(world.home, 'settings.json'), JSON.stringify({ grants }));
+  const yaml = (accelerator: string): string =>
+    `tpu: {project: lab, accelerator: ${accelerator}, zone: us-central2-b}\ncommand: {run: ls}\n`;
+  writeFileSync(join(world.folder, 'small.yaml'), yaml('v4-8'));
+  writeFileSync(join(world.folder, 'large.yaml'), yaml('v4-16'));
+  const large = await real(world, ['create', 'large.yaml']);
+  assert.equal(large.code, 2);
+  assert.match(large.stderr, /Nothing was created: v4-16 spot in us-central2-b is in none of the grants/);
+  assert.equal((await real(world, ['list', '--json'])).stdout, '');
+  assert.match((await real(world, ['create', 'large.yaml', '--dry-run'])).stderr, /create will ask first/);
+  assert.doesNotMatch((await real(world, ['create', 'small.yaml', '--dry-run'])).stderr, /will ask first/);
+});
