@@ -9,6 +9,8 @@ export interface Generation {
   readonly name: string;
   /** What a type starts with: `v5litepod-`. */
   readonly prefix: string;
+  /** What the API calls it beside a topology (`AcceleratorConfig.Type`): `V5LITE_POD`. */
+  readonly configType: string;
   /** What the number in a type counts. */
   readonly counts: 'cores' | 'chips';
   readonly coresPerChip: number;
@@ -135,7 +137,9 @@ function generation(
   runtimeVersion: string,
   known: ReadonlyMap<number, string>,
 ): Generation {
-  return { name, prefix, counts, coresPerChip, runtimeVersion, sizes: known };
+  // The API's word is the prefix in capitals, but for the pods of v5e, which are one word more.
+  const configType = prefix === 'v5litepod-' ? 'V5LITE_POD' : prefix.slice(0, -1).toUpperCase();
+  return { name, prefix, configType, counts, coresPerChip, runtimeVersion, sizes: known };
 }
 
 function sizes(table: string, has: (size: number) => boolean = () => true): ReadonlyMap<number, string> {

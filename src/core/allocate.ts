@@ -29,7 +29,9 @@ export function nodeName(spec: JobSpec, jobId: string, allocation: number): stri
   if (capacity.kind === 'local') return 'this machine';
   if (capacity.ownership === 'standing') return capacity.name;
   const ending = `-${jobId}-${allocation}`;
-  return capacity.name.slice(0, nameLongest - ending.length).replace(/-+$/, '') + ending;
+  // Behind it Google writes the number of each slice of a multislice.
+  const numbers = capacity.nodeCount === undefined ? 0 : `-${capacity.nodeCount - 1}`.length;
+  return capacity.name.slice(0, nameLongest - ending.length - numbers).replace(/-+$/, '') + ending;
 }
 
 /** What the rules need to know of a source of capacity: the one place in the core that looks at its kind. */

@@ -17,7 +17,8 @@ import type { Target } from './creation.ts';
 import { isNoSuchZone } from './errors.ts';
 import { allocationSeen } from './meaning.ts';
 import type { Creation } from './meaning.ts';
-import { byPlace, tpuOf } from './places.ts';
+import { asOne } from './multislice.ts';
+import { byPlace, nodeIds, tpuOf } from './places.ts';
 
 /** Single questions under way at once in one zone. */
 const questionsAtOnce = 16;
@@ -70,11 +71,12 @@ async function lookAtPlace(
     const isQueued = tpuOf(ref).mode === 'queued-resources';
     if (isQueued && !queue.ok) return unlisted(queue, ref, since);
     const { name } = ref.allocation;
-    const node = nodes.items.get(name);
+    const found = nodeIds(ref).map((id) => nodes.items.get(id));
+    const node = asOne(found);
     // A standing TPU may be the work of a queued resource with a name of its own.
     const queuedId = ref.allocation.ownership === 'standing' ? idOf(node?.queuedResource ?? name) : name;
     const queued = isQueued && queue.ok ? queue.items.get(queuedId) : undefined;
-    return lookAtOne(asker, ref, { node, queued });
+    return lookAtOne(asker, ref, { found, queued });
   });
 }
 
@@ -89,11 +91,12 @@ interface Asker {
 async function lookAtOne(
   asker: Asker,
   ref: AllocationRef,
-  inLists: { readonly node: TpuNode | undefined; readonly queued: QueuedResource | undefined },
+  inLists: { readonly found: readonly (TpuNode | undefined)[]; readonly queued: QueuedResource | undefined },
 ): Promise<Fact<AllocationSeen>> {
   const { since } = asker;
-  let { node, queued } = inLists;
-  const isMissing = node === undefined && queued === undefined;
+  let node = asOne(inLists.found);
+  let { queued } = inLists;
+  const isMissing = inLists.found.every((one) => one === undefined) && queued === undefined;
   let creation: Creation | undefined;
   if (isBeingMade(ref) && (isMissing || isLate(ref, node, since))) {
     const operations = await asker.operations();
@@ -103,9 +106,14 @@ async function lookAtOne(
   // Lists may be partial, and "absent" has consequences. A create that is pending or failed is a second witness by itself.
   const isNodeAsked = isMissing ? isAwaited(ref) && creation === undefined : node === undefined && isNodeDue(queued);
   if (isNodeAsked) {
-    const again = await asker.api.getNode(asker.place, ref.allocation.name);
-    if (again.ok) node = again.value;
-    else if (again.status !== 'NOT_FOUND') return unknown(again.error.raw, since);
+    const found = [...inLists.found];
+    for (const [index, id] of nodeIds(ref).entries()) {
+      if (found[index] !== undefined) continue;
+      const again = await asker.api.getNode(asker.place, id);
+      if (again.ok) found[index] = again.value;
+      else if (again.status !== 'NOT_FOUND') return unknown(again.error.raw, since);
+    }
+    node = asOne(found);
   }
   if (isNodeAsked && isMissing && tpuOf(ref).mode === 'queued-resources') {
     const again = await asker.api.getQueuedResource(asker.place, ref.allocation.name);

@@ -10,12 +10,13 @@ import { isNoSuchZone } from './errors.ts';
 import { done, failed, outcomeOf, refused, refusedBy } from './outcomes.ts';
 import { isSameOwner, nodeOwner, ownerOf, queuedOwner } from './ownership.ts';
 import type { Owner } from './ownership.ts';
-import { placeOf, tpuOf } from './places.ts';
+import { nodeIds, placeOf, tpuOf } from './places.ts';
 
 /** Lets an allocation go. `done` means that the cloud has taken the order, or that nothing of ours is there. */
 export function releaseAllocation(api: TpuApi, ref: AllocationRef): Promise<OutcomeResult> {
   if (ref.allocation.ownership === 'standing') return releaseStanding(api, ref);
-  return releaseOwned(api, placeOf(ref), ref.allocation.name, ownerOf(ref), tpuOf(ref).mode === 'queued-resources');
+  const what = { id: ref.allocation.name, nodeIds: nodeIds(ref), isQueued: tpuOf(ref).mode === 'queued-resources' };
+  return releaseOwned(api, placeOf(ref), what, ownerOf(ref));
 }
 
 /** Lets go of what a sweep found. */
@@ -27,24 +28,34 @@ export async function releaseFound(apiFor: (project: string) => TpuApi, stray: S
     return refused({ kind: 'invalid', message, raw: message });
   }
   const owner: Owner = { installation: stray.installation, job: stray.job, allocation: stray.allocation };
-  return releaseOwned(apiFor(project), { project, zone }, id, owner, collection === 'queuedResources');
+  const what = { id, nodeIds: [id], isQueued: collection === 'queuedResources' };
+  return releaseOwned(apiFor(project), { project, zone }, what, owner);
 }
 
 async function releaseOwned(
   api: TpuApi,
   place: Place,
-  id: string,
+  {
+    id,
+    nodeIds: ids,
+    isQueued,
+  }: { readonly id: string; readonly nodeIds: readonly string[]; readonly isQueued: boolean },
   owner: Owner,
-  isQueued: boolean,
 ): Promise<OutcomeResult> {
   if (isQueued) {
     const queued = await api.getQueuedResource(place, id);
     if (queued.ok && isSameOwner(queuedOwner(queued.value), owner)) return deleteQueued(api, place, queued.value);
     if (!queued.ok && !isNotThere(queued)) return failed(queued.error);
   }
-  const node = await api.getNode(place, id);
-  if (node.ok) return isSameOwner(nodeOwner(node.value), owner) ? deleteNode(api, place, node.value) : done;
-  return isNotThere(node) ? done : failed(node.error);
+  // Of a multislice whose queued resource has gone there may be one node left, or several.
+  for (const nodeId of ids) {
+    const node = await api.getNode(place, nodeId);
+    if (!node.ok && !isNotThere(node)) return failed(node.error);
+    if (!node.ok || !isSameOwner(nodeOwner(node.value), owner)) continue;
+    const deleted = await deleteNode(api, place, node.value);
+    if (deleted.kind !== 'done') return deleted;
+  }
+  return done;
 }
 
 function isNotThere({ status, error }: Extract<Answer<unknown>, { readonly ok: false }>): boolean {

@@ -3,12 +3,14 @@
 import { createHash } from 'node:crypto';
 import type { AllocationRef } from '../../app/ports.ts';
 import type { OutcomeResult } from '../../core/observation.ts';
-import type { TpuSpec } from '../../core/spec.ts';
+import { generationOf } from '../../core/accelerators.ts';
+import type { DataDisk, TpuSpec } from '../../core/spec.ts';
+import { second } from '../../core/time.ts';
 import type { ApiVersion, Place, TpuApi } from './api.ts';
 import { statusName } from './errors.ts';
 import { isSameOwner, labelsOf, nodeOwner, ownerOf, queuedOwner } from './ownership.ts';
 import { couldNotTell, done, outcomeOf, refused, refusedBy } from './outcomes.ts';
-import { placeOf, tpuOf } from './places.ts';
+import { nodeIds, placeOf, sliceCount, tpuOf } from './places.ts';
 
 /** Asks for the allocation. `sshKeys` are lines for the node's metadata which let jobman log in. */
 export async function requestAllocation(api: TpuApi, ref: AllocationRef, sshKeys: string): Promise<OutcomeResult> {
@@ -37,7 +39,7 @@ async function whatExists(api: TpuApi, place: Place, ref: AllocationRef): Promis
     if (queued.ok) return isSameOwner(queuedOwner(queued.value), owner) ? done : taken(name);
     if (queued.status !== 'NOT_FOUND') return couldNotTell(queued);
   }
-  const node = await api.getNode(place, name);
+  const node = await api.getNode(place, nodeIds(ref)[0] ?? name);
   if (node.ok) return isSameOwner(nodeOwner(node.value), owner) ? done : taken(name);
   // It went in between, or does not show yet: the next look tells.
   return couldNotTell(node);
@@ -60,30 +62,52 @@ function nodeBody(ref: AllocationRef, sshKeys: string): object {
 }
 
 /** In the queue the tier is the queued resource's, and the node's body has none. */
-function queuedBody(ref: AllocationRef, { project, zone }: Place, sshKeys: string): object {
-  const { pricing } = tpuOf(ref);
+function queuedBody(ref: AllocationRef, place: Place, sshKeys: string): object {
+  const spec = tpuOf(ref);
+  const { pricing, reservation, validUntil } = spec;
   return {
     tpu: {
       nodeSpec: [
         {
-          parent: `projects/${project}/locations/${zone}`,
-          nodeId: ref.allocation.name,
+          parent: inPlace(place),
+          ...nodesAsked(ref),
           node: commonBody(ref, sshKeys),
         },
       ],
     },
     ...(pricing === 'spot' ? { spot: {} } : {}),
     ...(pricing === 'preemptible' ? { bestEffort: {} } : {}),
+    ...(reservation === undefined
+      ? {}
+      : { guaranteed: {}, reservationName: fullName(reservation, `${inPlace(place)}/reservations`) }),
+    ...(validUntil === undefined ? {} : { queueingPolicy: { validUntilDuration: `${validUntil / second}s` } }),
   };
+}
+
+/** One node by its name, or several by what their names begin with; v2 and v2alpha1 call the latter differently. */
+function nodesAsked(ref: AllocationRef): object {
+  const nodeCount = sliceCount(ref);
+  const { name } = ref.allocation;
+  if (nodeCount === 1) return { nodeId: name };
+  const params = { nodeCount, nodeIdPrefix: name };
+  return queuedVersion(tpuOf(ref)) === 'v2' ? { multisliceParams: params } : { multiNodeParams: params };
 }
 
 function commonBody(ref: AllocationRef, sshKeys: string): object {
   const spec = tpuOf(ref);
+  const { network, subnetwork, serviceAccount, dataDisks } = spec;
   const keys = [spec.metadata['ssh-keys'] ?? '', sshKeys].map((lines) => lines.trim()).filter((lines) => lines !== '');
   return {
-    acceleratorType: spec.accelerator,
+    ...acceleratorOf(spec),
     runtimeVersion: spec.runtimeVersion,
-    networkConfig: { enableExternalIps: true },
+    networkConfig: {
+      enableExternalIps: true,
+      ...(network === undefined ? {} : { network }),
+      ...(subnetwork === undefined ? {} : { subnetwork }),
+    },
+    // Without a scope the programs of the account could do nothing; what it may do is its own roles' to say.
+    ...(serviceAccount === undefined ? {} : { serviceAccount: { email: serviceAccount, scope: [cloudPlatform] } }),
+    ...(dataDisks === undefined ? {} : { dataDisks: dataDisks.map((disk) => diskBody(disk, spec)) }),
     ...(ref.allocation.ownership === 'standing' ? {} : { labels: labelsOf(ownerOf(ref)) }),
     ...(spec.networkTags.length === 0 ? {} : { tags: spec.networkTags }),
     metadata: {
@@ -94,7 +118,35 @@ function commonBody(ref: AllocationRef, sshKeys: string): object {
   };
 }
 
-function schedulingOf({ pricing }: TpuSpec): object {
+const cloudPlatform = 'https://www.googleapis.com/auth/cloud-platform';
+
+/** A type by its name; with a topology, the generation and that: the API takes one of the two and works out the other. */
+function acceleratorOf({ accelerator, topology }: TpuSpec): object {
+  const generation = generationOf(accelerator);
+  if (topology === undefined || generation === undefined) return { acceleratorType: accelerator };
+  return { acceleratorConfig: { type: generation.configType, topology } };
+}
+
+/** Disks are Compute Engine's, whose names have `zones` where those of TPUs have `locations`. */
+function diskBody({ source, mode }: DataDisk, { project, zone }: TpuSpec): object {
+  return {
+    sourceDisk: fullName(source, `projects/${project}/zones/${zone}/disks`),
+    mode: mode === 'read-only' ? 'READ_ONLY' : 'READ_WRITE',
+  };
+}
+
+/** What is written in full stays; a name alone is one in that collection. */
+function fullName(name: string, collection: string): string {
+  return name.includes('/') ? name : `${collection}/${name}`;
+}
+
+function inPlace({ project, zone }: Place): string {
+  return `projects/${project}/locations/${zone}`;
+}
+
+/** Only the newer version of the API can name the reservation here; the older takes any that the project has. */
+function schedulingOf({ pricing, reservation }: TpuSpec): object {
+  if (reservation !== undefined) return { reserved: true };
   return pricing === 'ondemand' ? {} : { [pricing]: true };
 }
 

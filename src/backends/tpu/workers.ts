@@ -16,7 +16,7 @@ import type { Reach } from '../../remote/transport.ts';
 import type { GuestAttributes, TpuApi } from './api.ts';
 import { userOf } from './login.ts';
 import type { LoginOptions } from './login.ts';
-import { placeOf, tpuOf } from './places.ts';
+import { nodeIds, placeOf, tpuOf } from './places.ts';
 
 /** How the workers of one project are reached. */
 export interface SshWay {
@@ -92,9 +92,11 @@ export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
     const before = asked.get(key);
     if (before !== undefined && now() - before.at < askAgainAfter) return before.attributes;
     const place = placeOf(ref);
-    const answered = apiFor(place.project)
-      .getGuestAttributes(place, ref.allocation.name)
-      .then((answer) => (answer.ok ? answer.value : []));
+    const api = apiFor(place.project);
+    const answered = Promise.all(nodeIds(ref).map((id) => api.getGuestAttributes(place, id))).then((answers) =>
+      // What one slice does not tell would give every later worker the keys of another.
+      answers.every((answer) => answer.ok) ? answers.flatMap((answer) => answer.value) : [],
+    );
     // A worker that does not answer has to be noticed within ten seconds, and the cloud may not answer at all.
     const late = pause(answerWithin, [], { ref: false });
     const attributes = Promise.race([answered, late]);
