@@ -64,7 +64,7 @@ test('in a home that is mounted read-only jobs can be looked at, and every chang
     assert.equal(stdout, '');
     assert.match(
       stderr,
-      /^jobman: \S+ cannot be written: \S+ is read-only or belongs to somebody else\. Nothing was changed\.\n/,
+      /^jobman: \S+ cannot be written: \S+ is read-only or belongs to somebody else\. Nothing was changed\.\n/m,
     );
     assert.match(
       stderr,
