@@ -7,7 +7,7 @@ import type { Event } from '../core/decision.ts';
 import type { Job } from '../core/job.ts';
 import type { JobSpec } from '../core/spec.ts';
 import type { CreateRequest, JobRow } from './client.ts';
-import { StoreError } from './errors.ts';
+import { JobmanError, StoreError } from './errors.ts';
 import { fileError } from './file-trouble.ts';
 import { eventSentence } from './history.ts';
 import { folderOf, jobFolder, manifestFile } from './job-folder.ts';
@@ -15,6 +15,7 @@ import type { ClientParts } from './jobman.ts';
 import { makeFolder } from './make-folder.ts';
 import type { Stored } from './ports.ts';
 import { jobRow } from './views.ts';
+import { workdirFolder, workdirsOf } from './workdir.ts';
 
 /**
  * Stores the job and its snapshot. The snapshot is written first, under a name of its own, so that a full disk stops it
@@ -29,11 +30,13 @@ export async function createJob(parts: ClientParts, request: CreateRequest): Pro
   try {
     makeFolder(draft);
     await writeFile(manifestFile(draft), manifest, { mode: 0o600 });
+    if (spec.workdir !== undefined)
+      await parts.freeze(spec.workdir.from, workdirFolder(draft, spec.workdir.snapshot));
     stored = await store.insert({ owner, spec, manifest, at: now() });
   } catch (error) {
     // Where nothing could be written, nothing may be left to remove either.
     await rm(draft, { recursive: true, force: true }).catch(() => undefined);
-    throw fileError(dirname(draft), error);
+    throw error instanceof JobmanError ? error : fileError(dirname(draft), error);
   }
   const { job } = stored;
   await writeCopies(parts.logFiles, job, draft, folderOf(home, job));
@@ -62,6 +65,7 @@ async function moveInto(draft: string, folder: string): Promise<void> {
     await rename(draft, folder);
   } catch {
     await rename(manifestFile(draft), manifestFile(folder));
+    await rename(workdirsOf(draft), workdirsOf(folder)).catch(() => undefined);
     await rm(draft, { recursive: true, force: true });
   }
 }

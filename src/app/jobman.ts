@@ -7,6 +7,7 @@ import type { Grant } from './grants.ts';
 import type { JobFilter, LogFiles, Store } from './ports.ts';
 import { resolve } from './refs.ts';
 import { jobRow } from './views.ts';
+import type { Freeze } from './workdir.ts';
 
 /** How many settled jobs a list shows that was not asked for all of them. */
 const settledShown = 50;
@@ -23,6 +24,8 @@ export interface ClientParts {
   readonly pricePerHour: (spec: JobSpec) => Promise<number | null> | number | null;
   /** What may be asked of a cloud without a question (`grants`); absent: anything. */
   readonly grants?: () => Promise<readonly Grant[]>;
+  /** Copies a working directory; see `Freeze`. */
+  readonly freeze: Freeze;
   /** How many local jobs run at once on this machine (`local.slots`). */
   readonly slots: () => Promise<number>;
   /** Tells a controller that runs that this job has changed. Called after the commit; a hint, so it never throws. */

@@ -18,6 +18,7 @@ import type { StepFileBytes, StepMode } from '../remote/step.ts';
 import { stopScript } from '../remote/stop.ts';
 import { followScript, restScript, tailCodes } from '../remote/tail.ts';
 import type { Reach, RunRequest, RunResult } from '../remote/transport.ts';
+import { createWorkdirSender } from '../remote/workdir/send.ts';
 
 /** What a backend says about its workers; the rest is the same for all. */
 export interface MachinesParts {
@@ -35,6 +36,8 @@ export interface MachinesParts {
   readonly stepLog: (job: Job, step: string, worker: WorkerId, chunk: Uint8Array) => Promise<void>;
   /** A file of this machine that a step needs on the worker. Throws when it cannot be read. */
   readonly readFile: (path: string) => Promise<Uint8Array>;
+  /** The folder on this machine that holds that copy of the job's working directory. */
+  readonly workdirOf?: (job: Job, snapshot: number) => string;
   readonly now: () => Instant;
   /** Lets go of connections to this allocation. */
   readonly forget: (ref: AllocationRef) => void;
@@ -59,6 +62,7 @@ const answerMost = 1_000_000;
 
 export function createMachines(parts: MachinesParts): MachinePort {
   const { now } = parts;
+  const workdirs = createWorkdirSender();
 
   async function run(ref: WorkerRef, request: RunRequest): Promise<RunResult> {
     const reach = await parts.reach(ref);
@@ -108,6 +112,12 @@ export function createMachines(parts: MachinesParts): MachinePort {
         return failed(worker, `it needs a file of this machine: ${textOf(error)}`);
       }
       const root = parts.root(ref);
+      if (step.workdir !== undefined) {
+        const folder = parts.workdirOf?.(job, step.workdir);
+        if (folder === undefined) return refused(worker, 'no working directory can be copied there');
+        const sent = await workdirs.send((request) => run(ref, request), root, folder);
+        if (sent.kind === 'failed') return failed(worker, `the working directory could not be sent: ${sent.reason}`);
+      }
       let last = '';
       let logProblem: string | undefined;
       const result = await run(ref, {

@@ -1,13 +1,16 @@
 // Build: from the sections of a manifest to the spec of a job, and what is wrong when they are put together.
 
+import { join, normalize } from 'node:path/posix';
 import { accelerator } from '../core/accelerators.ts';
 import { capacityTraits } from '../core/allocate.ts';
 import { capacityAt, placeCount } from '../core/place.ts';
-import { nodeNameMark } from '../core/spec.ts';
+import { nodeNameMark, workdirMark } from '../core/spec.ts';
 import type { CapacitySpec, CommandSpec, JobSpec } from '../core/spec.ts';
 import { second } from '../core/time.ts';
-import type { EnvironmentModule, SetupModule } from '../setup/modules.ts';
+import { copiedFolder } from '../setup/docker.ts';
+import type { DockerModule, EnvironmentModule, SetupModule } from '../setup/modules.ts';
 import { stepsFor, withoutAdministrator, wrapCommand } from '../setup/steps.ts';
+import { workdirStep } from '../setup/workdir.ts';
 import { readCapacity } from './capacity.ts';
 import { chooseModules } from './choose.ts';
 import type { Choice } from './choose.ts';
@@ -38,13 +41,17 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
   const name = job.name ?? defaultName;
   const capacity = readCapacity(sections, name, job.remote_user ?? null, around);
   const choice = readChoice(sections, job, setup);
-  const modules = readModules(sections, choice, around);
+  const copied = readCopied(sections, job.workdir, isLocalJob(sections), around);
+  const isCopied = copied !== undefined;
+  const modules = readModules(sections, choice, around).map((one) =>
+    one.name === 'docker' && isCopied ? withCopy(one, command.workdir) : one,
+  );
   const place = command.runs_on ?? 'workers';
   checkTogether(sections, place, choice);
   const workers = readWorkers(sections, command.workers ?? 'all', capacity);
   // From here on nothing returns before the end: what is wrong with one section must not hide what is wrong with another.
   const isLocal = isLocalJob(sections);
-  const workdir = readWorkdir(sections, command.workdir, { place, isLocal, capacity }, around);
+  const workdir = readWorkdir(sections, command.workdir, { place, isLocal, capacity, isCopied }, around);
   const checkpointDir = readCheckpointDir(sections, job.checkpoint_dir, { place, isLocal }, around);
   const rules = recoverySpec({
     recovery,
@@ -66,7 +73,10 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
     name: named(name),
     tags: [...new Set(tags.map(named))],
     capacity,
-    steps: capacity.kind === 'local' ? stepsFor(modules).map(withoutAdministrator) : stepsFor(modules),
+    steps: [
+      ...(isCopied ? [workdirStep(1)] : []),
+      ...(capacity.kind === 'local' ? stepsFor(modules).map(withoutAdministrator) : stepsFor(modules)),
+    ],
     command: {
       script,
       ...(script === command.run ? {} : { written: command.run }),
@@ -76,6 +86,7 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
       workdir: choice.environments.includes('docker') ? null : workdir,
       checkpointDir,
     },
+    ...(isCopied && { workdir: { from: copied, snapshot: 1 } }),
     recovery: rules,
     limits: {
       maxRuntime: job.max_runtime ?? null,
@@ -85,8 +96,18 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
       setupTries: (setup.tries ?? 3) - 1,
     },
     stop: { signal: job.stop_signal ?? 'TERM', grace: job.stop_grace ?? 30 * second },
-    finish: { capacity: job.on_finish ?? 'release', keepFor: job.keep_for ?? null },
+    finish: {
+      capacity: job.on_finish ?? 'release',
+      keepFor: job.keep_for ?? null,
+      ...(job.hold_on_failure === undefined ? {} : { holdOnFailure: job.hold_on_failure }),
+    },
   };
+}
+
+/** A container starts in the copy of the working directory, where nothing absolute says otherwise. */
+function withCopy(docker: DockerModule, workdir: string | undefined): DockerModule {
+  const folder = docker.workdir?.startsWith('/') === true ? docker.workdir : join(copiedFolder, workdir ?? '.');
+  return { ...docker, hasCopy: true, workdir: folder };
 }
 
 function isEnvironment(module: SetupModule): module is EnvironmentModule {
@@ -184,11 +205,39 @@ interface Where {
   readonly isLocal: boolean;
 }
 
+/** The folder of this machine that every worker gets a copy of. */
+function readCopied(
+  sections: Sections,
+  workdir: string | undefined,
+  isLocal: boolean,
+  { folder, home, door, purpose }: Surroundings,
+): string | undefined {
+  if (workdir === undefined) return undefined;
+  const at = ['job', 'workdir'];
+  if (isLocal) {
+    sections.warning(at, 'is not used: the job runs on this machine, in local.workdir');
+    return undefined;
+  }
+  const path = pathHere(workdir, folder, home);
+  const look = door.look(path);
+  if (look.kind === 'folder') return path;
+  const is =
+    look.kind === 'absent'
+      ? 'does not exist'
+      : look.kind === 'unreadable'
+        ? `cannot be read: ${look.detail}`
+        : 'is no folder';
+  // What is on the machine that checks it need not be what is on the one that creates it.
+  if (purpose === 'check') sections.warning(at, `${path} ${is} on this machine; create will refuse`);
+  else sections.problem(at, `${path} ${is}`);
+  return path;
+}
+
 /** Where the command starts. On this machine always a folder of it; null on a worker means the login folder. */
 function readWorkdir(
   sections: Sections,
   workdir: string | undefined,
-  { place, isLocal, capacity }: Where & { readonly capacity: CapacitySpec | undefined },
+  { place, isLocal, capacity, isCopied }: Where & { readonly capacity: CapacitySpec | undefined; readonly isCopied: boolean },
   { folder, home }: Surroundings,
 ): string | null {
   if (isLocal) {
@@ -196,7 +245,12 @@ function readWorkdir(
     return workdir === undefined ? start : pathHere(workdir, start, home);
   }
   if (place === 'here') return pathHere(workdir ?? '.', folder, home);
-  return workdir === undefined ? null : workerPath(sections, ['command', 'workdir'], workdir);
+  if (!isCopied) return workdir === undefined ? null : workerPath(sections, ['command', 'workdir'], workdir);
+  const inside = workdir === undefined ? '' : normalize(workdir);
+  if (inside.startsWith('/') || inside.startsWith('~')) return workerPath(sections, ['command', 'workdir'], inside);
+  if (inside.startsWith('..'))
+    sections.problem(['command', 'workdir'], `${inside} lies outside of job.workdir; write a path below it`);
+  return inside === '' || inside === '.' ? workdirMark : `${workdirMark}/${inside}`;
 }
 
 function readCheckpointDir(

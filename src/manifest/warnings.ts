@@ -138,6 +138,13 @@ function warnOfTheEnd(sections: Sections, { job, capacity }: Read): void {
   if (job.keep_for !== undefined && job.on_finish !== 'keep' && !isWrong(sections, job, 'on_finish')) {
     sections.warning(['job', 'keep_for'], 'has no effect without job.on_finish: keep');
   }
+  if (job.hold_on_failure !== undefined && capacity !== undefined) {
+    const at = ['job', 'hold_on_failure'];
+    if (capacity.kind === 'local') sections.warning(at, 'has no effect: this machine stays whatever happens');
+    else if (capacity.ownership === 'standing') sections.warning(at, 'has no effect: a standing TPU is never released');
+    else if (job.on_finish === 'keep' && job.keep_for === undefined)
+      sections.warning(at, 'has no effect: job.on_finish: keep keeps the TPU anyway');
+  }
   if (job.on_finish !== 'keep' || capacity === undefined) return;
   const at = ['job', 'on_finish'];
   if (capacity.kind === 'local') sections.warning(at, 'has no effect: this machine stays whatever happens');

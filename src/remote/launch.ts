@@ -6,6 +6,7 @@
 // may ever start. A launcher that is killed between mkdir and pid has run nothing; a look says so after a while.
 
 import type { Launch } from '../app/ports.ts';
+import { workdirMark } from '../core/spec.ts';
 import { fileText, prelude } from './run-folder.ts';
 import { quote } from './quote.ts';
 
@@ -142,6 +143,7 @@ expand() {
   case $1 in
     '~') expanded=$HOME ;;
     '~/'*) expanded=$HOME/\${1#'~/'} ;;
+    '${workdirMark}'*) expanded=$root/workdir\${1#'${workdirMark}'} ;;
     *) expanded=$1 ;;
   esac
 }

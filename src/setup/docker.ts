@@ -89,8 +89,12 @@ ${options(module)
 `;
 }
 
+/** Where the job's copy of a working directory is inside a container. */
+export const copiedFolder = '/jobman/workdir';
+
 function options(module: DockerModule): readonly string[] {
   return [
+    ...(module.hasCopy === true ? [`--volume "\${here%/*}/workdir":${copiedFolder}`] : []),
     ...module.mounts.map((mount) => `--volume ${volume(mount)}`),
     ...(module.workdir === null ? [] : [`--workdir ${quote(module.workdir)}`]),
     ...module.flags.map(quote),

@@ -61,6 +61,8 @@ export interface BucketCache {
 
 export interface DockerModule {
   readonly name: 'docker';
+  /** The job's copy of a working directory is a folder of the container (`copiedFolder` in docker.ts) too. */
+  readonly hasCopy?: true;
   readonly image: string;
   /** `NAME=value`, or `NAME` to hand on the worker's own. */
   readonly envVars: readonly string[];

@@ -38,6 +38,10 @@ export async function createLocalClient(services: Services): Promise<Client> {
     },
     now: () => io.now(),
     pricePerHour: priceOf,
+    async freeze(from, to) {
+      const { freeze } = await import('../remote/workdir/freeze.ts');
+      return freeze({ from, to, apart: home, env: io.env, at: io.now() });
+    },
     slots: async () => (await services.settings()).local.slots,
 
     async hint(id) {

@@ -1,7 +1,9 @@
 // The Cloud TPU backend, built from settings: how TPUs are asked for, looked at and let go, and how their workers are reached.
 
 import { readFile } from 'node:fs/promises';
+import { folderOf } from '../app/job-folder.ts';
 import type { Backend } from '../app/ports.ts';
+import { workdirFolder } from '../app/workdir.ts';
 import { createTpuCapacity } from '../backends/tpu/capacity.ts';
 import { sshKeyLines } from '../backends/tpu/login.ts';
 import { createTpuWorkers } from '../backends/tpu/workers.ts';
@@ -62,6 +64,7 @@ export function createTpuBackend(parts: Omit<BackendParts, 'changed'>): TpuBacke
         root: (ref) => remoteRoot(ref.job),
         stepLog: logFiles.step.bind(logFiles),
         readFile: (path) => readFile(path),
+        workdirOf: (job, snapshot) => workdirFolder(folderOf(home, job), snapshot),
         now,
         forget: (ref) => workers.forget(ref),
       }),

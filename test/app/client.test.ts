@@ -41,6 +41,7 @@ function openDesk(t: TestContext): Desk {
     logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
     now: () => desk.clock,
     pricePerHour: (spec) => (spec.capacity.kind === 'tpu' ? 2.5 : null),
+    freeze: () => Promise.reject(new Error('nobody copies a folder here')),
     slots: () => Promise.resolve(2),
     hint(id) {
       hinted.push(id);
@@ -287,6 +288,7 @@ test('a word meets a controller that commits at the same moment, and neither is 
     logFiles: createLogFiles({ home: desk.home, history: (one, after) => store.events(one, after) }),
     now: () => desk.clock,
     pricePerHour: () => null,
+    freeze: () => Promise.reject(new Error('nobody copies a folder here')),
     slots: () => Promise.resolve(2),
     hint: () => Promise.resolve(),
     wake: () => Promise.resolve(null),

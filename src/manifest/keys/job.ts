@@ -144,6 +144,20 @@ export const job = {
         otherwise: 'until you release it',
         example: '1h',
       },
+      hold_on_failure: {
+        kind: duration(second),
+        about:
+          'When the job has failed, its TPU is kept for so long, for a look with `jobman ssh`; it goes on costing. `jobman stop --release` lets it go before.',
+        otherwise: 'released at once',
+        example: '2h',
+      },
+      workdir: {
+        kind: line(),
+        about:
+          'Folder of this machine that every worker gets a copy of, and that the command starts in. What git ignores is left out. The copy is taken when the job is created; `jobman resume --workdir` takes it anew. At most 512 MiB and 50,000 files.',
+        otherwise: 'none',
+        example: '.',
+      },
       files: {
         kind: listOf(line({ words: 'from:to' }), 'list of from:to'),
         about:
