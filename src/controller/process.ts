@@ -7,6 +7,7 @@
 // look, or the lock was free at the client's.
 
 import { randomUUID } from 'node:crypto';
+import { rmSync } from 'node:fs';
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createController } from './controller.ts';
@@ -44,6 +45,8 @@ export async function runController(options: RunControllerOptions): Promise<Left
     // Not free: another one runs. It was there first, or it came while this one was on its way out.
     if (unlock === undefined) return because;
     try {
+      // What a killed one has left names a process that is no more. Whoever sees the lock would read it as its holder.
+      rmSync(runsFile(home), { force: true });
       because = await runLocked(options);
     } finally {
       unlock();
@@ -54,10 +57,15 @@ export async function runController(options: RunControllerOptions): Promise<Left
   }
 }
 
+/** The file that says who runs. */
+function runsFile(home: string): string {
+  return join(home, 'controller.json');
+}
+
 async function runLocked(options: RunControllerOptions): Promise<LeftBecause> {
   const { home, pid, version } = options;
   const startedAt = options.clock.now();
-  const file = join(home, 'controller.json');
+  const file = runsFile(home);
   // A home that is removed, or a record that is replaced by a copy, leaves this process with files that nobody else sees.
   // Jobs of that record are beyond everybody's reach then, while whatever is written by name would go among the new ones.
   const isStillOurs = rememberFiles([join(home, 'controller.lock'), options.record]);

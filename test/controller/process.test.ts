@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
@@ -11,6 +11,7 @@ import type { Backend, Clock } from '../../src/app/ports.ts';
 import { askToLeave, dropWake, runController } from '../../src/controller/process.ts';
 import type { RunControllerOptions } from '../../src/controller/process.ts';
 import { isControllerRunning, readController } from '../../src/controller/running.ts';
+import type { ControllerFile } from '../../src/controller/running.ts';
 import { openStore } from '../../src/store/store.ts';
 import { createChance } from '../../sim/chance.ts';
 import { createCopies } from '../../sim/copies.ts';
@@ -75,6 +76,29 @@ test('it says who it is while it runs, lets no second one in, and leaves nothing
   assert.equal(await running, 'stopped');
   assert.equal(isControllerRunning(home), false);
   assert.equal(existsSync(join(home, 'controller.json')), false);
+});
+
+test('whoever asks while it begins is never told the process that was killed before it', async (t) => {
+  const home = await newHome(t);
+  await writeFile(
+    join(home, 'controller.json'),
+    `${JSON.stringify({ pid: 1111, version: '0.9.0', startedAt: 0 } satisfies ControllerFile)}\n`,
+  );
+  let stop = (): void => undefined;
+  const onStop = (call: () => void): (() => void) => {
+    stop = call;
+    return () => undefined;
+  };
+  const running = runController(await optionsFor(t, home, { onStop }));
+  const told = new Set<number>();
+  while (!told.has(4242)) {
+    const pid = readController(home)?.pid;
+    if (pid !== undefined) told.add(pid);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  stop();
+  await running;
+  assert.deepEqual([...told], [4242]);
 });
 
 test('with nothing to watch it leaves by itself', async (t) => {
