@@ -1,13 +1,17 @@
 // Strays: what may have been left behind in a cloud. A forced delete notes it, and so does a sweep that finds what no job
-// claims; here a person goes through the notes: look first, then let go, and forget what is seen gone.
+// claims; here a person goes through the notes, and through all else that carries our label: look first, then let go, and
+// forget what is seen gone. What is not of this record is shown beside it, and cannot be let go of from here.
 
 import type { Job } from '../core/job.ts';
 import { heldAllocations } from '../core/job.ts';
-import type { Fact, OutcomeResult } from '../core/observation.ts';
-import type { JobSpec } from '../core/spec.ts';
+import type { OutcomeResult } from '../core/observation.ts';
+import { capacityOf } from '../core/place.ts';
+import type { Instant } from '../core/time.ts';
 import { sentencePart } from './history.ts';
 import { placeOf } from './places.ts';
-import type { AllocationRef, CapacityPort, Store, Stray } from './ports.ts';
+import type { Store, Stray } from './ports.ts';
+import { claimants, placesLooked, tpuScopes, tpuRows, tpuSpecs } from './tpus.ts';
+import type { TpuCloud, TpuMissed, TpuRow, TpuScope, TpuSeen, TpuSettings } from './tpus.ts';
 
 /** A stray, and what is seen of it now. */
 export interface StrayView extends Stray {
@@ -17,13 +21,25 @@ export interface StrayView extends Stray {
   readonly says: string;
 }
 
+/** What a look through the clouds found. */
+export interface StrayLook {
+  /** Of this record: those that were noted, and those that carry our label and are claimed by no job. */
+  readonly strays: readonly StrayView[];
+  /** Another jobman's, and what is nobody's: for people to talk about. */
+  readonly others: readonly TpuRow[];
+  /** Where nobody could look for more. */
+  readonly missed: readonly TpuMissed[];
+}
+
 /** All that a person can do about strays. */
 export interface StrayKeeper {
-  /** Those on record, each with what its place says of it now. Changes nothing and starts nothing. */
-  look(): Promise<readonly StrayView[]>;
+  /** Looks wherever the settings, the jobs and the notes say that something may be. Changes nothing and starts nothing. */
+  look(): Promise<StrayLook>;
+  /** Looks at these again, in their own places only. */
+  lookAt(strays: readonly Stray[]): Promise<readonly StrayView[]>;
   /** Asks the cloud to let it go. `done` means that the order was taken, or that nothing of ours is there. Safe to repeat. */
   letGo(stray: Stray): Promise<OutcomeResult>;
-  /** Takes it off the record: a look has seen it gone. */
+  /** Takes it off the record, if it was noted: a look has seen it gone. */
   forget(stray: Stray): Promise<void>;
   close(): Promise<void>;
 }
@@ -36,7 +52,7 @@ export function straysOf(job: Job): readonly Stray[] {
   const collection = capacity.mode === 'queued-resources' ? 'queuedResources' : 'nodes';
   return heldAllocations(job).map((allocation) => ({
     backend: capacity.kind,
-    resource: `${placeOf(capacity) ?? ''}${collection}/${allocation.name}`,
+    resource: `${placeOf(capacityOf(job, allocation)) ?? ''}${collection}/${allocation.name}`,
     installation: job.installation,
     job: job.id,
     allocation: allocation.ordinal,
@@ -44,68 +60,89 @@ export function straysOf(job: Job): readonly Stray[] {
   }));
 }
 
-/** Over the record and the backends that its strays are in. `end` lets go of what they hold. */
+/** Over the record and the clouds. `release` lets go of what is labelled as the stray says, and of nothing else. */
 export function createStrayKeeper(parts: {
-  readonly store: Store;
-  readonly capacityOf: (spec: JobSpec) => CapacityPort;
+  readonly store: Pick<Store, 'list' | 'loadMany' | 'strays' | 'forgetStray'>;
+  readonly cloud: TpuCloud;
+  readonly settings: TpuSettings;
+  readonly release: (stray: Stray) => Promise<OutcomeResult>;
+  readonly now: () => Instant;
   readonly end: () => Promise<void>;
 }): StrayKeeper {
-  const { store, capacityOf } = parts;
+  const { store, cloud, settings, now } = parts;
 
-  async function neighbourOf(stray: Stray): Promise<Neighbour | undefined> {
-    const { jobs } = await store.list({ settledMost: null, withRemoved: true });
-    return neighbourIn(jobs, stray);
+  async function lookIn(
+    scopes: readonly TpuScope[],
+  ): Promise<{ tpus: readonly TpuSeen[]; missed: readonly TpuMissed[] }> {
+    const looks = await Promise.all(scopes.map((scope) => cloud.list(scope)));
+    return { tpus: looks.flatMap(({ tpus }) => tpus), missed: looks.flatMap(({ missed }) => missed) };
   }
 
   return {
     async look() {
-      const strays = await store.strays();
-      if (strays.length === 0) return [];
-      const { jobs } = await store.list({ settledMost: null, withRemoved: true });
-      const answers = new Map<string, Promise<Fact<readonly Stray[]>>>();
-      return Promise.all(
-        strays.map(async (stray): Promise<StrayView> => {
-          const neighbour = neighbourIn(jobs, stray);
-          if (neighbour === undefined) return { ...stray, seen: 'unknown', says: nowhere };
-          const { ref, place } = neighbour;
-          const answer = answers.get(place) ?? capacityOf(ref.job.spec).sweep([ref]);
-          answers.set(place, answer);
-          return { ...stray, ...seenIn(await answer, stray) };
-        }),
-      );
+      const noted = await store.strays();
+      const { jobs } = await store.list({ settledMost: placesLooked, withRemoved: true });
+      const { tpus, missed } = await lookIn(joined(tpuScopes({}, settings, tpuSpecs(jobs)), scopesOf(noted)));
+      const installation = jobs[0]?.installation ?? noted[0]?.installation ?? '';
+      const claiming = await claimants(store, tpus, jobs, installation);
+      const rows = tpuRows(tpus, { installation, jobs: claiming, now: now(), cloud });
+      const found = rows.flatMap((row) => strayIn(row)).filter((stray) => !noted.some((one) => isSame(one, stray)));
+      return {
+        strays: [...noted, ...found].map((stray) => ({ ...stray, ...seenIn(tpus, missed, stray) })),
+        others: rows.filter(({ whose }) => whose.kind === 'installation' || whose.kind === 'nobody'),
+        missed,
+      };
     },
-    async letGo(stray) {
-      const neighbour = await neighbourOf(stray);
-      if (neighbour !== undefined) return capacityOf(neighbour.ref.job.spec).releaseStray(stray);
-      return { kind: 'refused', evidence: { detail: `${nowhere}, so nobody knows whom to ask` } };
+    async lookAt(strays) {
+      const { tpus, missed } = await lookIn(scopesOf(strays));
+      return strays.map((stray) => ({ ...stray, ...seenIn(tpus, missed, stray) }));
     },
+    letGo: (stray) => parts.release(stray),
     forget: (stray) => store.forgetStray(stray),
     close: () => parts.end(),
   };
 }
 
-const nowhere = 'no job on record was in its place';
-
-/** An allocation of ours in the same place: that is how a backend is told where to look. */
-interface Neighbour {
-  readonly ref: AllocationRef;
-  readonly place: string;
+/** Those places that the names of these are in. */
+function scopesOf(strays: readonly Stray[]): readonly TpuScope[] {
+  const scopes = strays.flatMap(({ resource }): readonly TpuScope[] => {
+    const [, project, zone] = /^projects\/([^/]+)\/locations\/([^/]+)\//.exec(resource) ?? [];
+    return project === undefined || zone === undefined ? [] : [{ project, zones: [zone] }];
+  });
+  return joined(scopes, []);
 }
 
-function neighbourIn(jobs: readonly Job[], stray: Stray): Neighbour | undefined {
-  for (const job of jobs) {
-    const { capacity } = job.spec;
-    const [allocation] = job.allocations;
-    const place = placeOf(capacity);
-    if (place === null || allocation === undefined || job.installation !== stray.installation) continue;
-    if (stray.resource.startsWith(place)) return { ref: { job, allocation }, place };
+/** Each project once, with the zones of both. */
+function joined(some: readonly TpuScope[], more: readonly TpuScope[]): readonly TpuScope[] {
+  const byProject = new Map<string, readonly string[] | null>();
+  for (const { project, zones } of [...some, ...more]) {
+    const before = byProject.get(project);
+    const all =
+      before === undefined ? zones : before === null || zones === null ? null : [...new Set([...before, ...zones])];
+    byProject.set(project, all);
   }
-  return undefined;
+  return [...byProject].map(([project, zones]) => ({ project, zones }));
+}
+
+function strayIn({ whose, label, resource, state }: TpuRow): readonly Stray[] {
+  if (whose.kind !== 'stray' || label === null) return [];
+  return [{ backend: 'tpu', resource, ...label, state }];
+}
+
+function isSame(one: Pick<Stray, 'installation' | 'job' | 'allocation'>, other: typeof one): boolean {
+  return one.installation === other.installation && one.job === other.job && one.allocation === other.allocation;
 }
 
 /** By its labels and not by its name: a node that outlived its queued resource is the same stray. */
-function seenIn(answer: Fact<readonly Stray[]>, stray: Stray): Pick<StrayView, 'seen' | 'says'> {
-  if (answer.kind === 'unknown') return { seen: 'unknown', says: sentencePart(answer.reason) };
-  const found = answer.value.find(({ job, allocation }) => job === stray.job && allocation === stray.allocation);
-  return found === undefined ? { seen: 'gone', says: 'gone' } : { seen: 'there', says: found.state };
+function seenIn(
+  tpus: readonly TpuSeen[],
+  missed: readonly TpuMissed[],
+  stray: Stray,
+): Pick<StrayView, 'seen' | 'says'> {
+  const found = tpus.find(({ label }) => label !== null && isSame(label, stray));
+  if (found !== undefined) return { seen: 'there', says: found.node ?? found.queued ?? 'STATE_UNSPECIFIED' };
+  const unasked = missed.find(({ project, zone }) =>
+    stray.resource.startsWith(`projects/${project}/locations/${zone === null ? '' : `${zone}/`}`),
+  );
+  return unasked === undefined ? { seen: 'gone', says: 'gone' } : { seen: 'unknown', says: sentencePart(unasked.says) };
 }

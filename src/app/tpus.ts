@@ -2,6 +2,7 @@
 // it. A place that could not be asked is told with its own words; it never reads as a place where nothing is.
 
 import type { Job } from '../core/job.ts';
+import { placesOf } from '../core/place.ts';
 import type { TpuSpec } from '../core/spec.ts';
 import { hour, type Duration, type Instant } from '../core/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
@@ -99,21 +100,17 @@ export interface TpuQuery {
 
 /**
  * The projects and zones that the settings, the jobs and the person name. A project in which no zone is named is looked
- * through as a whole. Throws a usage error when no project is named anywhere.
+ * through as a whole.
  */
-export function tpuPlaces(query: TpuQuery, settings: TpuSettings, specs: readonly TpuSpec[]): readonly TpuScope[] {
+export function tpuScopes(query: TpuQuery, settings: TpuSettings, specs: readonly TpuSpec[]): readonly TpuScope[] {
   const named = [...(settings.project === null ? [] : [settings.project]), ...specs.map(({ project }) => project)];
   const projects = query.project === undefined ? [...new Set(named)].toSorted() : [query.project];
-  if (projects.length === 0) {
-    throw new JobmanError(
-      'No project is named, neither by a job nor by the setting tpu.project. Name one: jobman tpus --project my-project',
-      exitCode.usage,
-    );
-  }
   return projects.map((project) => {
     if (query.zone !== undefined) return { project, zones: [query.zone] };
     if (query.all === true) return { project, zones: null };
-    const ofJobs = specs.filter((spec) => spec.project === project).map(({ zone }) => zone);
+    const ofJobs = specs
+      .filter((spec) => spec.project === project)
+      .flatMap((spec) => placesOf(spec).map(({ zone }) => zone));
     // Grants speak of whatever project the settings speak of.
     const granted = project === settings.project ? settings.grants.flatMap(({ zone = '*' }) => zone) : [];
     const zones = [...new Set([...ofJobs, ...granted.filter((zone) => !zone.includes('*'))])].toSorted();
@@ -138,9 +135,15 @@ export async function lookAtTpus(
   query: TpuQuery,
 ): Promise<TpuList> {
   const { store, cloud, settings } = parts;
-  const { jobs } = await store.list({ settledMost: settledLooked, withRemoved: true });
-  const places = tpuPlaces(query, settings, tpuSpecs(jobs));
-  const looks = await Promise.all(places.map((place) => cloud.list(place)));
+  const { jobs } = await store.list({ settledMost: placesLooked, withRemoved: true });
+  const scopes = tpuScopes(query, settings, tpuSpecs(jobs));
+  if (scopes.length === 0) {
+    throw new JobmanError(
+      'No project is named, neither by a job nor by the setting tpu.project. Name one: jobman tpus --project my-project',
+      exitCode.usage,
+    );
+  }
+  const looks = await Promise.all(scopes.map((scope) => cloud.list(scope)));
   const tpus = looks.flatMap((look) => look.tpus);
   const installation = jobs[0]?.installation ?? '';
   return {
@@ -176,7 +179,7 @@ export async function claimants(
 }
 
 /** Of the settled jobs this many are asked where they were; older ones have left nothing that the sweep has not seen since. */
-const settledLooked = 200;
+export const placesLooked = 200;
 
 /** The rows of what was seen. `jobs` are those that its labels name and those that use a standing one, read after the look. */
 export function tpuRows(

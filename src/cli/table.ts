@@ -364,14 +364,15 @@ export const table: readonly Entry[] = [
     brief: 'List what may be left behind in a cloud; with --yes let go of it',
     usage: '[job|name]... [--yes]',
     about:
-      'A stray is a TPU that carries our label and that no job looks after any more: a forced delete leaves one, and the\n' +
-      'controller notes what it finds. Without --yes it is only looked at.',
+      'A stray is a TPU that carries the label of this record and that no job looks after any more: a forced delete leaves\n' +
+      "one, or a reply that came late. Without --yes it is only looked at. What is another jobman's or nobody's is shown below\n" +
+      'them and never touched.',
     examples: [
       ['jobman gc', 'each stray and what the cloud says of it'],
       ['jobman gc --yes', 'let go of all of them'],
       ['jobman gc 42 --yes', 'only of what job 000042 left'],
     ],
-    exits: { 1: 'one could not be let go' },
+    exits: { 1: 'one could not be let go', 5: 'a project or zone could not be asked' },
     flags: {},
     args: {
       kind: 'array',

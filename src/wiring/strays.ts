@@ -1,31 +1,25 @@
-// What `jobman gc` works with: the record and every backend.
+// What `jobman gc` works with: the record, and the API of every project.
 
-import { createLogFiles } from '../app/log-files.ts';
 import type { Services } from '../app/services.ts';
 import { createStrayKeeper, type StrayKeeper } from '../app/strays.ts';
+import { releaseFound } from '../backends/tpu/release.ts';
 import { openStore } from '../store/store.ts';
-import { createBackends } from './backends.ts';
-import { createClock } from './clock.ts';
 import { recordFile } from './paths.ts';
+import { createTpuApis } from './tpu-api.ts';
+import { createTpuCloud } from './tpus.ts';
 
-/** Opens nothing yet but the files of the backends. */
+/** Opens nothing yet. */
 export async function openStrayKeeper(services: Services): Promise<StrayKeeper> {
   const { io, home } = services;
+  const settings = await services.settings();
   const store = openStore({ file: recordFile(home) });
-  const backends = await createBackends({
-    io,
-    home,
-    settings: await services.settings(),
-    clock: createClock(() => io.now()),
-    logFiles: createLogFiles({ home, history: (id, after) => store.events(id, after) }),
-    changed: () => undefined,
-  });
+  const apis = createTpuApis({ io, home, settings, now: () => io.now() });
   return createStrayKeeper({
     store,
-    capacityOf: (spec) => backends.of(spec).capacity,
-    async end() {
-      backends.close();
-      await store.close();
-    },
+    cloud: createTpuCloud(home, apis),
+    settings: { project: settings.tpu.project, grants: settings.grants },
+    release: (stray) => releaseFound(apis.apiFor, stray),
+    now: () => io.now(),
+    end: () => store.close(),
   });
 }

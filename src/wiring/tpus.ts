@@ -1,14 +1,13 @@
 // What `jobman tpus` works with: the record, and the API of every project. Nothing of SSH or of machines is loaded.
 
 import { lookAtTpus, type TpuCloud, type TpuList, type TpuQuery } from '../app/tpus.ts';
-import type { Io, Services } from '../app/services.ts';
-import type { Settings } from '../app/settings.ts';
+import type { Services } from '../app/services.ts';
 import { listTpus } from '../backends/tpu/inventory.ts';
 import { pricePerHour } from '../backends/tpu/prices.ts';
 import { openStore } from '../store/store.ts';
 import { findEmulator } from './emulator-service.ts';
 import { recordFile } from './paths.ts';
-import { createTpuApis } from './tpu-api.ts';
+import { createTpuApis, type TpuApis } from './tpu-api.ts';
 
 /** Looks once, at all that the query means. */
 export async function lookAtClouds(services: Services, query: TpuQuery): Promise<TpuList> {
@@ -17,18 +16,15 @@ export async function lookAtClouds(services: Services, query: TpuQuery): Promise
   const store = openStore({ file: recordFile(home) });
   try {
     const named = { project: inForce.tpu.project, grants: inForce.grants };
-    return await lookAtTpus(
-      { store, cloud: createTpuCloud(io, home, inForce), settings: named, now: () => io.now() },
-      query,
-    );
+    const cloud = createTpuCloud(home, createTpuApis({ io, home, settings: inForce, now: () => io.now() }));
+    return await lookAtTpus({ store, cloud, settings: named, now: () => io.now() }, query);
   } finally {
     await store.close();
   }
 }
 
 /** The door to all clouds; asks nobody yet. */
-export function createTpuCloud(io: Io, home: string, settings: Settings): TpuCloud {
-  const { runningApiFor, usesBuiltIn } = createTpuApis({ io, home, settings, now: () => io.now() });
+export function createTpuCloud(home: string, { runningApiFor, usesBuiltIn }: TpuApis): TpuCloud {
   return {
     async list(place) {
       const { project } = place;

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
-import { claimants, lookAtTpus, tpuPlaces, tpuRows, type TpuSeen } from '../../src/app/tpus.ts';
+import { claimants, lookAtTpus, tpuScopes, tpuRows, type TpuSeen } from '../../src/app/tpus.ts';
 import type { Attempt, Job } from '../../src/core/job.ts';
 import { hour, minute } from '../../src/core/time.ts';
 import { aJob, living, noon, ready, tpuSpec } from './sample-life.ts';
@@ -165,28 +165,37 @@ suite('where is looked', () => {
   ];
 
   test('every project and zone that the settings, grants and jobs name, once', () => {
-    assert.deepEqual(tpuPlaces({}, settings, specs), [
+    assert.deepEqual(tpuScopes({}, settings, specs), [
       { project: 'emulator', zones: ['us-central2-b'] },
       { project: 'lab', zones: ['us-east5-b', 'us-west4-a'] },
     ]);
   });
 
   test('what the person names, and all of a project in which nothing names a zone', () => {
-    assert.deepEqual(tpuPlaces({ project: 'other' }, settings, specs), [{ project: 'other', zones: null }]);
-    assert.deepEqual(tpuPlaces({ project: 'lab', zone: 'us-east1-d' }, settings, specs), [
+    assert.deepEqual(tpuScopes({ project: 'other' }, settings, specs), [{ project: 'other', zones: null }]);
+    assert.deepEqual(tpuScopes({ project: 'lab', zone: 'us-east1-d' }, settings, specs), [
       { project: 'lab', zones: ['us-east1-d'] },
     ]);
     assert.deepEqual(
-      tpuPlaces({ all: true }, settings, specs).map(({ zones }) => zones),
+      tpuScopes({ all: true }, settings, specs).map(({ zones }) => zones),
       [null, null],
     );
   });
 
-  test('nowhere is a mistake of the command line', () => {
-    assert.throws(
-      () => tpuPlaces({ zone: 'us-east1-d' }, { project: null, grants: [] }, []),
+  test('nowhere is a mistake of the command line', async () => {
+    assert.deepEqual(tpuScopes({ zone: 'us-east1-d' }, { project: null, grants: [] }, []), []);
+    const store = { list: async () => ({ jobs: [], more: 0 }), loadMany: async () => [] };
+    const door = { ...cloud, list: () => assert.fail('nobody is asked') };
+    await assert.rejects(
+      lookAtTpus({ store, cloud: door, settings: { project: null, grants: [] }, now: () => noon }, {}),
       (error) => error instanceof JobmanError && error.code === 2,
     );
+  });
+
+  test('also where a job may come to by an alternative', () => {
+    const other = { ...spec, zone: 'us-east1-d' };
+    const [scope] = tpuScopes({}, { project: null, grants: [] }, [{ ...spec, alternatives: [other] }]);
+    assert.deepEqual(scope?.zones, ['us-east1-d', spec.zone]);
   });
 });
 

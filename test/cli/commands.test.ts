@@ -6,6 +6,7 @@ import type { AllocationView, AttemptView, Plan } from '../../src/app/client.ts'
 import { JobmanError } from '../../src/app/errors.ts';
 import type { CloudView, EmulatorService } from '../../src/app/services.ts';
 import type { StrayKeeper, StrayView } from '../../src/app/strays.ts';
+import type { TpuMissed, TpuRow } from '../../src/app/tpus.ts';
 import type { Event } from '../../src/core/decision.ts';
 import { openWorld } from '../support/world.ts';
 import { table } from '../../src/cli/table.ts';
@@ -27,6 +28,8 @@ const attempts: readonly AttemptView[] = [
     ended: now - 100 * minute,
     reason: 'preempted',
     evidence: { detail: 'node PREEMPTED' },
+    exits: [],
+    workdir: null,
   },
   {
     attempt: 2,
@@ -41,6 +44,8 @@ const attempts: readonly AttemptView[] = [
     ended: null,
     reason: null,
     evidence: null,
+    exits: [],
+    workdir: null,
   },
 ];
 const allocation = (number: number, ready: number, gone: number | null): AllocationView => ({
@@ -223,6 +228,8 @@ suite('show', () => {
       ended: '2026-11-21T06:40:14.000Z',
       reason: 'preempted',
       evidence: { detail: 'node PREEMPTED' },
+      exits: [],
+      workdir: null,
     });
   });
 
@@ -474,9 +481,15 @@ suite('gc', () => {
 
   /** A cloud in which a stray that was told to go is gone at the next look. */
   function keeperOf(...strays: StrayView[]) {
+    const [others, missed]: [TpuRow[], TpuMissed[]] = [[], []];
     const acts: string[] = [];
     const keeper: StrayKeeper = {
-      look: async () => strays.map((one) => ({ ...one })),
+      look: async () => ({ strays: strays.map((one) => ({ ...one })), others, missed }),
+      lookAt: async (asked) =>
+        asked.map((one) => {
+          const still = strays.find(({ resource }) => resource === one.resource);
+          return still ?? { ...one, seen: 'gone', says: 'gone' };
+        }),
       async letGo({ resource, job }) {
         acts.push(`let go of ${job}`);
         if (job === '000009') return { kind: 'failed', evidence: { detail: 'the cloud did not answer' } };
@@ -493,7 +506,7 @@ suite('gc', () => {
       },
       close: async () => void acts.push('close'),
     };
-    return { acts, services: { strays: async () => keeper } };
+    return { acts, others, missed, services: { strays: async () => keeper } };
   }
 
   test('lists what is on record with what is seen of it, and changes nothing', async () => {
@@ -511,7 +524,7 @@ suite('gc', () => {
     );
     assert.match(err, /^2 strays; nothing was changed\..*jobman gc --yes\n$/);
     assert.deepEqual(acts, ['close']);
-    assert.match((await jobman(['gc'], { services: keeperOf().services })).err, /No stray is on record/);
+    assert.match((await jobman(['gc'], { services: keeperOf().services })).err, /There is no stray/);
   });
 
   test('--yes lets go of what may be there, and forgets what is seen gone', async () => {
@@ -533,6 +546,47 @@ suite('gc', () => {
     const { code, err } = await jobman(['gc', '7'], { services: keeperOf().services });
     assert.equal(code, 3);
     assert.match(err, /no stray 7/);
+  });
+
+  test('shows what is not ours apart, with or without --yes, and a project that could not be asked is the exit code', async () => {
+    const { acts, others, missed, services } = keeperOf(stray('000001', 'there', 'READY'));
+    const theirs = `projects/lab/locations/us-west4-a/nodes/theirs`;
+    others.push({
+      project: 'lab',
+      zone: 'us-west4-a',
+      name: 'theirs',
+      resource: theirs,
+      node: 'READY',
+      queued: null,
+      type: 'v4-8',
+      pricing: 'spot',
+      label: { installation: 'q7k2zz', job: '000001', allocation: 1 },
+      owner: null,
+      createdAt: 0,
+      state: 'READY',
+      whose: { kind: 'installation', installation: 'q7k2zz', id: '000001' },
+      job: null,
+      readySince: 0,
+      idle: null,
+      pricePerHour: 4,
+      idleCost: null,
+      pretended: false,
+    });
+    missed.push({ project: 'other', zone: null, says: 'no login', asleep: false });
+    const { code, out, err } = await jobman(['gc', '--yes'], { services });
+    assert.equal(code, 5);
+    assert.match(out, /^theirs +us-west4-a .* jobman q7k2zz/m);
+    assert.match(err, /1 TPU not of this record, which gc never touches:/);
+    assert.match(err, /project other could not be asked: no login/);
+    assert.deepEqual(acts, ['let go of 000001', 'forget 000001', 'close']);
+    const rows = (await jobman(['gc', '--json'], { services })).out.trim().split('\n');
+    assert.deepEqual(
+      rows
+        .map((line) => JSON.parse(line) as { ours: boolean; resource: string })
+        .map(({ ours, resource }) => [ours, resource]),
+      [[false, theirs]],
+    );
+    assert.equal((await jobman(['gc', 'theirs', '--yes'], { services })).code, 3, 'what is not ours has no name here');
   });
 
   test('says which could not be let go, and keeps it on record', async () => {

@@ -1,13 +1,15 @@
-// gc: what may have been left behind in a cloud. It only looks, unless --yes says to let go.
+// gc: what may have been left behind in a cloud. It only looks, unless --yes says to let go; and never of what is not ours.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
-import type { StrayKeeper, StrayView } from '../../app/strays.ts';
+import type { StrayKeeper, StrayLook, StrayView } from '../../app/strays.ts';
 import type { Duration } from '../../core/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { leaveOnSignal, pause } from '../follow/loop.ts';
 import { inertWord } from '../render/inert.ts';
 import { aligned } from '../render/show.ts';
+import { tpuLines } from '../render/tpus.ts';
+import { sayMissed, tpuJson } from './tpus.ts';
 
 /** After an order to go: a small cloud is through with it in this time, a large one takes minutes. */
 const goneMost: Duration = 20_000;
@@ -16,9 +18,12 @@ const lookEvery: Duration = 1_000;
 export async function gc(cli: Cli, flags: GlobalFlags, ...names: readonly string[]): Promise<number> {
   const keeper = await cli.services.strays();
   try {
-    const strays = named(await keeper.look(), names);
-    if (flags.yes !== true) return list(cli, strays);
-    return await letGo(cli, keeper, strays);
+    const look = await keeper.look();
+    const strays = named(look.strays, names);
+    const code = flags.yes === true ? await letGo(cli, keeper, strays) : list(cli, strays);
+    // Who asks for one of them by name is not told of all others.
+    if (names.length === 0) listOthers(cli, look);
+    return Math.max(code, sayMissed(cli, look));
   } finally {
     await keeper.close();
   }
@@ -38,7 +43,7 @@ function isCalled({ resource, job }: StrayView, name: string): boolean {
 }
 
 function list(cli: Cli, strays: readonly StrayView[]): number {
-  if (cli.json) for (const stray of strays) cli.print(JSON.stringify(stray));
+  if (cli.json) for (const stray of strays) cli.print(JSON.stringify({ ours: true, ...stray }));
   else if (strays.length > 0) {
     const columns = cli.io.stdout.isTerminal ? cli.io.stdout.size().columns : null;
     const rows = strays.map((stray) => {
@@ -50,10 +55,20 @@ function list(cli: Cli, strays: readonly StrayView[]): number {
   }
   cli.note(
     strays.length === 0
-      ? 'No stray is on record: nothing of yours is known to be left behind.'
+      ? 'There is no stray: nothing of yours is known to be left behind.'
       : `${countText(strays.length, 'stray')}; nothing was changed. To let go of what is there: jobman gc --yes`,
   );
   return exitCode.ok;
+}
+
+/** What is another jobman's, or nobody's. It is there to be talked about, and nothing here touches it. */
+function listOthers(cli: Cli, { others }: StrayLook): void {
+  if (cli.json) for (const row of others) cli.print(JSON.stringify({ ours: false, ...tpuJson(row) }));
+  else if (others.length > 0) {
+    cli.note(`${countText(others.length, 'TPU')} not of this record, which gc never touches:`);
+    const columns = cli.io.stdout.isTerminal ? cli.io.stdout.size().columns : null;
+    for (const line of tpuLines(others, columns, cli.io.now())) cli.print(line);
+  }
 }
 
 function stateText({ seen, says }: StrayView): string {
@@ -80,7 +95,7 @@ async function letGo(cli: Cli, keeper: StrayKeeper, strays: readonly StrayView[]
   for (const stray of left) {
     say(cli, stray, 'told', `${stray.resource} was told to go and is not seen gone yet; \`jobman gc\` looks again.`);
   }
-  if (strays.length === 0) cli.note('No stray is on record: there is nothing to let go.');
+  if (strays.length === 0) cli.note('There is no stray: there is nothing to let go.');
   return code;
 }
 
@@ -91,7 +106,7 @@ async function untilGone(cli: Cli, keeper: StrayKeeper, told: readonly StrayView
   let left = told;
   try {
     while (left.length > 0 && !signal.aborted) {
-      const seen = await keeper.look();
+      const seen = await keeper.lookAt(left);
       const isGone = ({ resource }: StrayView) =>
         seen.some((stray) => stray.resource === resource && stray.seen === 'gone');
       for (const stray of left.filter(isGone)) await forget(cli, keeper, stray);
@@ -111,7 +126,7 @@ async function forget(cli: Cli, keeper: StrayKeeper, stray: StrayView): Promise<
 }
 
 function say(cli: Cli, stray: StrayView, outcome: 'gone' | 'told' | 'failed', sentence: string): void {
-  if (cli.json) cli.print(JSON.stringify({ ...stray, outcome, message: sentence }));
+  if (cli.json) cli.print(JSON.stringify({ ours: true, ...stray, outcome, message: sentence }));
   else if (outcome === 'failed') cli.complain(`${cli.screen.err('red', 'jobman:')} ${inertWord(sentence)}`);
   else cli.tell(inertWord(sentence));
 }

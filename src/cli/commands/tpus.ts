@@ -33,7 +33,7 @@ export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<nu
 }
 
 /** What could not be asked is said on standard error, and is the exit code: a part must not be taken for the whole. */
-function sayMissed(cli: Cli, { missed }: TpuList): number {
+export function sayMissed(cli: Cli, { missed }: Pick<TpuList, 'missed'>): number {
   for (const one of missed) {
     if (one.asleep) cli.note(`note: ${missedText(one)}`);
     else cli.complain(`${cli.screen.err('red', 'jobman:')} ${missedText(one)}`);
@@ -50,7 +50,7 @@ function queryOf({ all, zone, project }: TpusFlags): TpuQuery {
 }
 
 /** The row with moments as RFC 3339, and whose it is in one word beside the parts of that. */
-function tpuJson(row: TpuRow): object {
+export function tpuJson(row: TpuRow): object {
   return {
     ...row,
     whose: { ...row.whose, text: whoseText(row) },
