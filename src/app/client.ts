@@ -200,6 +200,8 @@ export interface CreateRequest {
   /** The manifest's text as written, for the snapshot. */
   readonly manifest: string;
   readonly owner: string;
+  /** The environment of whoever creates it, for the secrets that are to be taken from it. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
 /** What the grants of the settings do not cover, and what it would cost. */

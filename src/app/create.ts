@@ -10,7 +10,7 @@ import type { CreateRequest, JobRow } from './client.ts';
 import { JobmanError, StoreError } from './errors.ts';
 import { fileError } from './file-trouble.ts';
 import { eventSentence } from './history.ts';
-import { folderOf, jobFolder, manifestFile } from './job-folder.ts';
+import { folderOf, jobFolder, manifestFile, secretFile } from './job-folder.ts';
 import type { ClientParts } from './jobman.ts';
 import { makeFolder } from './make-folder.ts';
 import type { Stored } from './ports.ts';
@@ -32,6 +32,7 @@ export async function createJob(parts: ClientParts, request: CreateRequest): Pro
     await writeFile(manifestFile(draft), manifest, { mode: 0o600 });
     if (spec.workdir !== undefined)
       await parts.freeze(spec.workdir.from, workdirFolder(draft, spec.workdir.snapshot));
+    await keepSecrets(draft, spec, request.env ?? {});
     stored = await store.insert({ owner, spec, manifest, at: now() });
   } catch (error) {
     // Where nothing could be written, nothing may be left to remove either.
@@ -42,6 +43,19 @@ export async function createJob(parts: ClientParts, request: CreateRequest): Pro
   await writeCopies(parts.logFiles, job, draft, folderOf(home, job));
   await hint(job.id);
   return { id: job.id, row: jobRow(job, now()) };
+}
+
+/** A resume may come days later, from a controller that has another environment: the values are kept, for their owner only. */
+async function keepSecrets(folder: string, spec: JobSpec, env: NonNullable<CreateRequest['env']>): Promise<void> {
+  for (const [name, source] of Object.entries(spec.command.secrets ?? {})) {
+    if (source.kind !== 'environment') continue;
+    const value = env[source.variable];
+    if (value === undefined)
+      throw new JobmanError(`The secret ${name} is to come from the variable ${source.variable}, which is not set.`, 2);
+    const file = secretFile(folder, name);
+    makeFolder(dirname(file));
+    await writeFile(file, value, { mode: 0o600 });
+  }
 }
 
 /**
@@ -65,6 +79,7 @@ async function moveInto(draft: string, folder: string): Promise<void> {
     await rename(draft, folder);
   } catch {
     await rename(manifestFile(draft), manifestFile(folder));
+    await rename(dirname(secretFile(draft, '')), dirname(secretFile(folder, ''))).catch(() => undefined);
     await rename(workdirsOf(draft), workdirsOf(folder)).catch(() => undefined);
     await rm(draft, { recursive: true, force: true });
   }

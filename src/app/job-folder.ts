@@ -14,6 +14,11 @@ export function manifestFile(folder: string): string {
   return join(folder, 'config.yaml');
 }
 
+/** The value of a secret that was taken from the environment of whoever created the job. Only its owner may read it. */
+export function secretFile(folder: string, name: string): string {
+  return join(folder, 'secrets', name);
+}
+
 /** The folder of everything that was said by anybody about the job. */
 export function logFolder(folder: string): string {
   return join(folder, 'logs');

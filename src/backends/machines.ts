@@ -1,7 +1,7 @@
 // Machines: looking at workers and acting on them, over whatever transport reaches them. Shared by every backend whose
 // workers are machines with a shell.
 
-import type { AllocationRef, MachinePort, StepByHand, TailReceiver, WorkerRef } from '../app/ports.ts';
+import type { AllocationRef, Launch, MachinePort, StepByHand, TailReceiver, WorkerRef } from '../app/ports.ts';
 import type { Evidence, Job } from '../core/job.ts';
 import { known, unknown } from '../core/observation.ts';
 import type { Fact, OutcomeResult, WorkerSeen } from '../core/observation.ts';
@@ -38,6 +38,8 @@ export interface MachinesParts {
   readonly readFile: (path: string) => Promise<Uint8Array>;
   /** The folder on this machine that holds that copy of the job's working directory. */
   readonly workdirOf?: (job: Job, snapshot: number) => string;
+  /** Where the value of a secret is that was taken from the environment of the job's creator, on this machine. */
+  readonly secretFile?: (job: Job, name: string) => string;
   readonly now: () => Instant;
   /** Lets go of connections to this allocation. */
   readonly forget: (ref: AllocationRef) => void;
@@ -164,8 +166,10 @@ export function createMachines(parts: MachinesParts): MachinePort {
       const bad = badVariable(launch.env);
       if (bad !== undefined)
         return refused(worker, `the variable ${bad} has a name or a value that no environment can hold`);
+      const secrets = await readSecrets(parts, job, launch);
+      if (typeof secrets === 'string') return failed(worker, secrets);
       const result = await run(ref, {
-        script: startScript(parts.root(ref), launch, runMark(job, launch.attempt.ordinal, worker)),
+        script: startScript(parts.root(ref), launch, runMark(job, launch.attempt.ordinal, worker), secrets),
         timeoutMs: startTimeout,
         outputMost: answerMost,
       });
@@ -196,6 +200,35 @@ export function createMachines(parts: MachinesParts): MachinePort {
 
     forget: parts.forget,
   };
+}
+
+/** More would not fit through the pipe by which a container gets them. */
+const secretsMost = 48 * 1024;
+
+/** The values of the secrets that a launch names, or one sentence that says why they cannot be had. It never tells a value. */
+export async function readSecrets(
+  parts: Pick<MachinesParts, 'readFile' | 'secretFile'>,
+  job: Job,
+  launch: Launch,
+): Promise<Readonly<Record<string, string>> | string> {
+  const secrets: Record<string, string> = {};
+  let bytes = 0;
+  for (const [name, source] of Object.entries(launch.secrets ?? {})) {
+    const file = source.kind === 'file' ? source.path : parts.secretFile?.(job, name);
+    if (file === undefined) return `the secret ${name} is kept nowhere that this machine knows of`;
+    try {
+      // Editors end a file with a newline, which is no part of a password.
+      secrets[name] = textFrom(await parts.readFile(file)).replace(/\r?\n$/u, '');
+    } catch (error) {
+      const lost =
+        source.kind === 'file' ? '' : '; it was kept with the files of the job: put it there, or create the job anew';
+      return `the secret ${name} cannot be read: ${textOf(error)}${lost}`;
+    }
+    bytes += secrets[name].length;
+  }
+  const bad = badVariable(secrets);
+  if (bad !== undefined) return `the secret ${bad} has a name or a value that no environment can hold`;
+  return bytes > secretsMost ? `the secrets are longer than ${secretsMost / 1024} KiB together` : secrets;
 }
 
 /**

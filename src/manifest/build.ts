@@ -19,6 +19,7 @@ import { pathHere } from './paths.ts';
 import { recoverySpec } from './recovery.ts';
 import type { Sections } from './sections.ts';
 import { readModules, workerPath } from './setup-modules.ts';
+import { readSecrets } from './secrets.ts';
 import type { Surroundings } from './surroundings.ts';
 import { warnOf } from './warnings.ts';
 
@@ -60,10 +61,14 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
     refuse: sections.problem,
   });
   warnOf(sections, { job, capacity, modules, place, checkpointDir, recovery: rules });
+  const env = { ...job.env, ...command.env };
+  const secrets = readSecrets(sections, job.secrets ?? {}, env, around);
   if (capacity === undefined || command.run === undefined) return undefined;
 
-  const env = { ...job.env, ...command.env };
-  const script = wrapCommand(command.run, modules.filter(isEnvironment), Object.keys(env));
+  const script = wrapCommand(command.run, modules.filter(isEnvironment), {
+    plain: Object.keys(env),
+    secret: Object.keys(secrets),
+  });
   const isHere = place === 'here' || capacity.kind === 'local';
   const tags = [...(job.tags ?? []), ...(capacity.kind === 'tpu' ? capacity.networkTags : [])];
   // People filter by these, and the node's full name is not yet born when they are stored.
@@ -83,6 +88,7 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
       place,
       workers: isHere ? 'all' : workers,
       env,
+      ...(Object.keys(secrets).length === 0 ? {} : { secrets }),
       workdir: choice.environments.includes('docker') ? null : workdir,
       checkpointDir,
     },

@@ -44,16 +44,28 @@ function envText(env: Readonly<Record<string, string>>, mark: string): string {
   return variables.map(([name, value]) => `export ${name}=${quote(value)}\n`).join('');
 }
 
+/** The file `secrets`: as `env`, and gone as soon as that shell has read it. */
+function secretsText(secrets: Readonly<Record<string, string>>): string {
+  return Object.entries(secrets)
+    .map(([name, value]) => `export ${name}=${quote(value)}\n`)
+    .join('');
+}
+
 /** The first name that no shell can export, or a value with a NUL; undefined when all is well. */
 export function badVariable(env: Readonly<Record<string, string>>): string | undefined {
   return Object.keys(env).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) || env[name]?.includes('\0'));
 }
 
-/** The files that a launcher of an attempt takes with it, by name. */
-export function attemptTexts(launch: Launch, mark: string): Readonly<Record<'script' | 'env' | 'launch', string>> {
+/** The files that a launcher of an attempt takes with it, by name. `secrets` are the values of those that the launch names. */
+export function attemptTexts(
+  launch: Launch,
+  mark: string,
+  secrets: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> {
   return {
     script: launch.script,
     env: envText(launch.env, mark),
+    ...(Object.keys(secrets).length === 0 ? {} : { secrets: secretsText(secrets) }),
     launch: launchText({
       mark,
       workdir: launch.workdir,
@@ -68,10 +80,15 @@ export function attemptTexts(launch: Launch, mark: string): Readonly<Record<'scr
  * Starts a launcher on a remote worker. Prints `said <the launcher's line>`. Safe to repeat at any moment, also by two
  * at once.
  */
-export function startScript(root: string, launch: Launch, mark: string): string {
+export function startScript(
+  root: string,
+  launch: Launch,
+  mark: string,
+  secrets: Readonly<Record<string, string>> = {},
+): string {
   const folder = `attempt_${launch.attempt.ordinal}`;
   const encoder = new TextEncoder();
-  const texts = attemptTexts(launch, mark);
+  const texts = attemptTexts(launch, mark, secrets);
   return `
 mask=$(umask)
 umask 077
@@ -85,6 +102,10 @@ if [ -d "$root/$folder" ]; then
   echo said already
   exit 0
 fi
+# What a start that was cut has left of its secrets.
+for left in "$root"/start_*/secrets "$root"/attempt_*/secrets; do
+  case $left in */"$folder"/* | */start_"$folder".*) ;; *) rm -f "$left" ;; esac
+done
 prepared=$(mktemp -d "$root/start_$folder.XXXXXX" 2>/dev/null) || fail "cannot write below $root"
 ${Object.entries(texts)
   .map(([name, text]) => fileText(`"$prepared/${name}"`, encoder.encode(text)))
@@ -187,12 +208,19 @@ esac
     newest_complete "$expanded"
   fi
   . "$dir/env"
+  if [ -f "$dir/secrets" ]; then
+    exec 4<"$dir/secrets"
+    rm -f "$dir/secrets"
+    . /proc/self/fd/4
+    exec 4<&-
+  fi
   # Programs take a path as it is: a tilde would become a folder of that name, and the checkpoints would not be in the bucket.
   [ -z "$checkpoints" ] || export JOBMAN_CHECKPOINT_DIR="$expanded"
   [ -z "$checkpoints" ] || [ -z "$resume" ] || export JOBMAN_RESUME_FROM="\${best:-$expanded}"
   exec "$@"
 )
 code=$?
+rm -f "$dir/secrets"
 
 # What the program left behind: all that carries the mark or is in this session. One that is just becoming another program
 # shows no mark, but its session. After a stop they may still be saving their work, and whoever asked will lose patience

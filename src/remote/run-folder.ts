@@ -1,6 +1,7 @@
 // The run folder: what jobman leaves on a worker, and the words of shell that every script there begins with.
 //
 //   <root>/attempt_<n>/   script  env  launch   what was to run
+//                         secrets               variables that only the program may see; gone once it has started
 //                         pid                   pid, start in clock ticks since boot, boot id, start in ms; one line
 //                         log                   output and errors together, byte for byte
 //                         exit                  exit code, end in ms, blanks; one line, complete from the moment it is there

@@ -4,7 +4,7 @@ import type { SetupStep } from '../core/spec.ts';
 import { minute } from '../core/time.ts';
 import { aptFunctions } from './apt.ts';
 import { condaCheck, condaEnsure, condaExec } from './conda.ts';
-import type { CondaModule, DockerModule, VenvModule } from './modules.ts';
+import type { CondaModule, DockerModule, VariableNames, VenvModule } from './modules.ts';
 import { quote, quotePath, writeFile } from './quote.ts';
 import { step } from './step.ts';
 import { venvCheck, venvEnsure, venvExec } from './venv.ts';
@@ -52,20 +52,21 @@ done
 /**
  * A script that runs `script` in a container. The script is a file inside it, as are the variables, so that neither meets a
  * shell's quotes nor the process list. `variables` names those of the command's environment that the container gets besides
- * what jobman and the TPU give.
+ * what jobman and the TPU give. Secrets are in no file and not in what the daemon knows of the container: they come first
+ * through the pipe that it reads.
  */
 export function runInContainer(
   module: DockerModule,
   inner: CondaModule | VenvModule | null,
   script: string,
   command: string,
-  variables: readonly string[],
+  variables: VariableNames,
 ): string {
   return `here=$(cd "$(dirname "$0")" && pwd) || exit 1
 ${becomeMember}
 ${writeFile('"$here/command"', script)}chmod 755 "$here/command"
-${writeFile('"$here/inside"', inside(module, inner, command))}chmod 644 "$here/inside"
-${variablesFile([...variables, ...module.envVars.filter((variable) => !variable.includes('='))])}
+${writeFile('"$here/inside"', inside(module, inner, command, variables.secret.length > 0))}chmod 644 "$here/inside"
+${variablesFile([...variables.plain, ...module.envVars.filter((variable) => !variable.includes('='))], variables.secret)}
 # What an earlier try of this job may have left in a container is ended first.
 job=\${JOBMAN_RUN:-none/\${JOBMAN_JOB_ID:-none}/\${JOBMAN_ATTEMPT:-0}/\${JOBMAN_WORKER:-0}}
 job=\${job%/*/*}
@@ -78,7 +79,7 @@ done
 rm -f "$here/line"
 mkfifo "$here/line" || exit 1
 exec 9<>"$here/line"
-
+${variables.secret.length === 0 ? '' : `${exportVariables(`name in wanted`, variables.secret)} >&9\necho ${secretsEnd} >&9\nunset ${variables.secret.join(' ')}\n`}
 exec docker run --rm --interactive --init --label "jobman-run=$job" --env TINI_KILL_PROCESS_GROUP=1 \\
   --mount "type=bind,source=$here/command,target=/jobman/command,readonly" \\
   --mount "type=bind,source=$here/inside,target=/jobman/inside,readonly" \\
@@ -119,21 +120,36 @@ const becomeMember = `if ! docker info >/dev/null 2>&1; then
 fi
 unset JOBMAN_MEMBER`;
 
-/** Writes the variables as a file that a shell reads, values of several lines and all. */
-function variablesFile(names: readonly string[]): string {
-  return `( umask 022; awk 'BEGIN {
+/** The line after the last secret. */
+const secretsEnd = ':jobman:these:were:the:secrets:';
+
+/** Writes the variables as a file that a shell reads, values of several lines and all. Secrets are never in it. */
+function variablesFile(names: readonly string[], secrets: readonly string[]): string {
+  const given = 'name in wanted || name ~ /^(JOBMAN|TPU|MEGASCALE|LIBTPU|PJRT)_[A-Za-z0-9_]*$/';
+  const hidden = secrets.map((name) => ` && name != "${name}"`).join('');
+  return `( umask 022; ${exportVariables(`(${given})${hidden}`, names)} >"$here/variables" ) || exit 1`;
+}
+
+/** Prints those variables of the environment that fulfil a condition of awk, as lines for a shell. */
+function exportVariables(condition: string, names: readonly string[]): string {
+  return `awk 'BEGIN {
   for (at = 1; at < ARGC; at++) wanted[ARGV[at]] = 1
-  for (name in ENVIRON) if (name in wanted || name ~ /^(JOBMAN|TPU|MEGASCALE|LIBTPU|PJRT)_[A-Za-z0-9_]*$/) {
+  for (name in ENVIRON) if (${condition}) {
     value = ENVIRON[name]
     gsub(/\\047/, "\\047\\\\\\047\\047", value)
     printf "export %s=\\047%s\\047\\n", name, value
   }
-}' ${names.map(quote).join(' ')} >"$here/variables" ) || exit 1`;
+}' ${names.map(quote).join(' ')}`;
 }
 
 /** What runs inside the container, as its main process. */
-function inside(module: DockerModule, inner: CondaModule | VenvModule | null, command: string): string {
-  return `# The other end of the line to the host. When it is cut, all that carries this run's mark is ended.
+function inside(
+  module: DockerModule,
+  inner: CondaModule | VenvModule | null,
+  command: string,
+  hasSecrets: boolean,
+): string {
+  return `${hasSecrets ? readSecrets : ''}# The other end of the line to the host. When it is cut, all that carries this run's mark is ended.
 exec 3<&0 </dev/null
 (
   trap '' TERM INT HUP QUIT USR1 USR2
@@ -153,8 +169,17 @@ exec 3<&0 </dev/null
 ) >/dev/null 2>&1 &
 exec 3<&-
 . /jobman/variables
-${module.envVars.map(exportLine).join('')}${inner === null ? `exec ${command}\n` : innerEnvironment(inner, command)}`;
+${hasSecrets ? 'eval "$secrets"\nunset secrets\n' : ''}${module.envVars.map(exportLine).join('')}${inner === null ? `exec ${command}\n` : innerEnvironment(inner, command)}`;
 }
+
+// A shell's read takes no byte more than its line, so that what follows is left to the one who waits for the end.
+const readSecrets = `secrets=
+while IFS= read -r line && [ "$line" != ${secretsEnd} ]; do
+  secrets=$secrets$line'
+'
+done
+unset line
+`;
 
 function exportLine(variable: string): string {
   const at = variable.indexOf('=');

@@ -3,6 +3,13 @@
 /** A piece of setup, named as its section in the manifest. The order of a list of modules is the order of the steps. */
 export type SetupModule = FilesModule | SshModule | GcsfuseModule | EnvironmentModule;
 
+/** Names of the environment variables that a manifest gives its command. */
+export interface VariableNames {
+  readonly plain: readonly string[];
+  /** Of `job.secrets`: their values reach the program and nothing else. */
+  readonly secret: readonly string[];
+}
+
 /** What wraps the command: a container, a conda environment, a virtual environment. */
 export type EnvironmentModule = DockerModule | CondaModule | VenvModule;
 

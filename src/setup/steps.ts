@@ -5,7 +5,7 @@ import { condaExec, condaStep } from './conda.ts';
 import { dockerStep, runInContainer } from './docker.ts';
 import { filesStep } from './files.ts';
 import { gcsfuseStep } from './gcsfuse.ts';
-import type { EnvironmentModule, SetupModule } from './modules.ts';
+import type { EnvironmentModule, SetupModule, VariableNames } from './modules.ts';
 import { writeFile } from './quote.ts';
 import { sshStep } from './ssh.ts';
 import { step } from './step.ts';
@@ -53,12 +53,12 @@ sudo() {
 /**
  * The user's script as the script that runs it in its environment: in a container, a conda environment, a virtual environment,
  * or as it is. It writes the user's script to a file beside itself and becomes it, so that signals and the exit code are the
- * program's own. \`variables\` names the command's own environment variables, for the container.
+ * program's own. \`variables\` are the command's own, for the container.
  */
 export function wrapCommand(
   script: string,
   environments: readonly EnvironmentModule[],
-  variables: readonly string[],
+  variables: VariableNames,
 ): string {
   const docker = environments.find((module) => module.name === 'docker');
   const inner = environments.find((module) => module.name !== 'docker') ?? null;

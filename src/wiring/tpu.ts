@@ -2,6 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { folderOf } from '../app/job-folder.ts';
+import { folderOf, secretFile } from '../app/job-folder.ts';
 import type { Backend } from '../app/ports.ts';
 import { workdirFolder } from '../app/workdir.ts';
 import { createTpuCapacity } from '../backends/tpu/capacity.ts';
@@ -64,6 +65,7 @@ export function createTpuBackend(parts: Omit<BackendParts, 'changed'>): TpuBacke
         root: (ref) => remoteRoot(ref.job),
         stepLog: logFiles.step.bind(logFiles),
         readFile: (path) => readFile(path),
+        secretFile: (job, name) => secretFile(folderOf(home, job), name),
         workdirOf: (job, snapshot) => workdirFolder(folderOf(home, job), snapshot),
         now,
         forget: (ref) => workers.forget(ref),

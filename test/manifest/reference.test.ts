@@ -76,7 +76,11 @@ test("every key's own example is accepted", () => {
         return block(name, name === section ? [...lines, ...beforehand, `${key}: ${example}`] : lines);
       });
       assert.doesNotThrow(
-        () => specOf(text.join(''), { files: { ...files, '/work/x': '' } }),
+        () =>
+          specOf(text.join(''), {
+            files: { ...files, '/work/x': '', '/home/ada/.hf_token': '' },
+            env: { HOME: '/home/ada', WANDB_API_KEY: 'key' },
+          }),
         `${section}.${key}: ${example}`,
       );
     }

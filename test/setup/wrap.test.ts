@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { CondaModule, DockerModule, VenvModule } from '../../src/setup/modules.ts';
+import type { CondaModule, DockerModule, VariableNames, VenvModule } from '../../src/setup/modules.ts';
 import { wrapCommand } from '../../src/setup/steps.ts';
 import { eventually } from '../support/eventually.ts';
 import { openHost } from './shell.ts';
@@ -18,6 +19,9 @@ const docker: DockerModule = {
 };
 const conda: CondaModule = { name: 'conda', environment: 'fms', config: null };
 const venv: VenvModule = { name: 'venv', folder: '~/venv/x', python: 'python3', requirements: null };
+
+/** These variables of the command, none of them secret. */
+const named = (...plain: readonly string[]): VariableNames => ({ plain, secret: [] });
 
 /** A command that would break if any shell read it a second time. */
 const nasty = `cat <<'END'
@@ -35,7 +39,7 @@ const printed = '"double" \'single\' `back` $HOME ${HOME} \\ $(echo no) %s !\n';
  * /jobman are copies, whose paths are put in place of the ones inside.
  */
 const pretendDocker = `#!/usr/bin/env python3
-import os, shutil, signal, subprocess, sys
+import os, shutil, signal, subprocess, sys, threading
 home, words = os.environ["HOME"], sys.argv[1:]
 if words[0] == "info": sys.exit(0)
 if words[0] == "ps":
@@ -54,6 +58,9 @@ text = open(inside + "inside").read().replace("/jobman/", inside)
 open(inside + "inside", "w").write(text)
 container = subprocess.Popen(["sh", inside + "inside"], stdin=subprocess.PIPE, start_new_session=True,
     env={"PATH": os.environ["PATH"], "JOBMAN_TEST": os.environ.get("JOBMAN_TEST", ""), "IMAGE": "own"})
+def hand_on():
+    while data := os.read(0, 65536): os.write(container.stdin.fileno(), data)
+threading.Thread(target=hand_on, daemon=True).start()
 open(os.path.join(home, "client"), "w").write(str(os.getpid()))
 signal.signal(signal.SIGTERM, lambda number, frame: os.killpg(container.pid, number))
 code = container.wait()
@@ -67,14 +74,14 @@ function withDocker(host: Host): void {
 }
 
 test('without an environment the script is the script', () => {
-  assert.equal(wrapCommand('ls', [], []), 'ls');
+  assert.equal(wrapCommand('ls', [], named()), 'ls');
 });
 
 test('in a container the command is a file, its variables are a file, and its exit code is its own', (t) => {
   const host = openHost(t);
   withDocker(host);
   host.write('~/left', 'abc123\n');
-  const script = wrapCommand(nasty, [docker], ['VALUE', 'LINES']);
+  const script = wrapCommand(nasty, [docker], named('VALUE', 'LINES'));
   const ran = host.run(script, {
     VALUE: "a 'quoted'\n\\value\\",
     LINES: 'TPU_FAKE=1',
@@ -97,7 +104,7 @@ test('in a container the command is a file, its variables are a file, and its ex
 test('the container gets the variables of the job, of jobman and of the TPU, and no others', (t) => {
   const host = openHost(t);
   withDocker(host);
-  const ran = host.run(wrapCommand('env', [docker], ['VALUE']), {
+  const ran = host.run(wrapCommand('env', [docker], named('VALUE')), {
     VALUE: 'v',
     TPU_NAME: 'node',
     JOBMAN_WORKER: '3',
@@ -116,13 +123,13 @@ test('a script that names its interpreter gets it, also in a container', (t) => 
   const host = openHost(t);
   withDocker(host);
   const script = '#!/usr/bin/env python3\nprint("from python")\n';
-  assert.deepEqual(host.run(wrapCommand(script, [docker], [])), { code: 0, out: 'from python\n' });
+  assert.deepEqual(host.run(wrapCommand(script, [docker], named())), { code: 0, out: 'from python\n' });
 });
 
 test('a conda environment runs the command as a file', (t) => {
   const host = openHost(t);
   host.program('conda', 'echo "$1 $2 $3 $4"; shift 4; exec "$@"');
-  assert.deepEqual(host.run(wrapCommand(nasty, [conda], []), { VALUE: 'v' }), {
+  assert.deepEqual(host.run(wrapCommand(nasty, [conda], named()), { VALUE: 'v' }), {
     code: 7,
     out: `run --no-capture-output -n fms\n${printed}kept v\n`,
   });
@@ -132,12 +139,12 @@ test('a virtual environment runs the command as a file', (t) => {
   const host = openHost(t);
   mkdirSync(join(host.home, 'venv/x/bin'), { recursive: true });
   writeFileSync(join(host.home, 'venv/x/bin/activate'), 'export VALUE=activated\n');
-  assert.deepEqual(host.run(wrapCommand(nasty, [venv], [])), { code: 7, out: `${printed}kept activated\n` });
+  assert.deepEqual(host.run(wrapCommand(nasty, [venv], named())), { code: 7, out: `${printed}kept activated\n` });
 });
 
 test('an environment that is missing is told before anything runs', (t) => {
   const host = openHost(t);
-  const ran = host.run(wrapCommand('echo ran', [venv], []));
+  const ran = host.run(wrapCommand('echo ran', [venv], named()));
   assert.equal(ran.out.includes('ran\n'), false);
   assert.notEqual(ran.code, 0);
 });
@@ -157,7 +164,7 @@ test('an environment inside a container is made there once', (t) => {
       { ...docker, envVars: [] },
       { ...venv, folder, python: 'python3.9' },
     ],
-    [],
+    named(),
   );
   assert.deepEqual(host.run(script), { code: 0, out: 'making\ninside\n' });
   assert.deepEqual(host.run(script), { code: 0, out: 'inside\n' });
@@ -166,7 +173,7 @@ test('an environment inside a container is made there once', (t) => {
 test('when the client of docker is killed, everything of the run inside the container ends', async (t) => {
   const host = openHost(t, { patienceMs: 10_000 });
   withDocker(host);
-  const script = wrapCommand('trap "" TERM; sleep 1000 & echo $! $$ >"$STARTED"; wait', [docker], ['STARTED']);
+  const script = wrapCommand('trap "" TERM; sleep 1000 & echo $! $$ >"$STARTED"; wait', [docker], named('STARTED'));
   const started = join(host.home, 'started');
   const ended = host.start(script, { JOBMAN_RUN: `${host.home}/000001/1/0`, STARTED: started });
   assert.ok(
@@ -188,7 +195,7 @@ test('a signal for the client of docker reaches the program, and its exit code c
   const script = wrapCommand(
     'trap "echo saved; exit 3" TERM; : >"$STARTED"; while :; do sleep 0.1; done',
     [docker],
-    ['STARTED'],
+    named('STARTED'),
   );
   const ended = host.start(script, { STARTED: started });
   assert.ok(await eventually(() => existsSync(started), { withinMs: 10_000 }));
@@ -202,7 +209,7 @@ test('without a daemon that answers, the command says so and does not run', (t) 
   const host = openHost(t);
   host.program('docker', 'exit 1');
   host.program('sg', 'exit 1');
-  const ran = host.run(wrapCommand('echo ran', [docker], []));
+  const ran = host.run(wrapCommand('echo ran', [docker], named()));
   assert.equal(ran.code, 125);
   assert.match(ran.out, /^The docker daemon of this host does not answer, or this user may not use it\.\n$/);
 });
@@ -213,5 +220,17 @@ test('a login that began before its user joined the group docker still gets ther
   host.write('~/inner', readFileSync(join(host.world.folder, 'bin/docker')), 0o755);
   host.program('docker', '[ -n "$MEMBER" ] || exit 1\nexec "$HOME/inner" "$@"');
   host.program('sg', '[ "$1 $2" = "docker -c" ] || exit 9\nMEMBER=1 exec sh -c "$3"');
-  assert.deepEqual(host.run(wrapCommand('echo here', [docker], [])), { code: 0, out: 'here\n' });
+  assert.deepEqual(host.run(wrapCommand('echo here', [docker], named())), { code: 0, out: 'here\n' });
+});
+
+test('a secret reaches the program in a container and no file, no argument and no variable of the client of docker', (t) => {
+  const host = openHost(t);
+  withDocker(host);
+  const secret = "it's $HOME `x`\n two lines ";
+  const names: VariableNames = { plain: ['VALUE'], secret: ['API_KEY', 'TPU_TOKEN'] };
+  const script = wrapCommand('printf "%s|" "$API_KEY" "$TPU_TOKEN" "$VALUE"; cat', [docker], names);
+  const ran = host.run(script, { API_KEY: secret, TPU_TOKEN: 'hidden-too', VALUE: 'v' });
+  assert.deepEqual(ran, { code: 0, out: `${secret}|hidden-too|v|` });
+  const left = spawnSync('grep', ['-rls', '-e', 'two lines', '-e', 'hidden-too', host.world.folder]);
+  assert.equal(left.stdout.toString(), '');
 });

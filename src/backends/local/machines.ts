@@ -3,6 +3,7 @@
 
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { folderOf as folderOfJob, secretFile as secretFileIn } from '../../app/job-folder.ts';
 import type { MachinePort, WorkerRef } from '../../app/ports.ts';
 import type { Job } from '../../core/job.ts';
 import { known, unknown } from '../../core/observation.ts';
@@ -15,7 +16,7 @@ import { startDetached, textOf } from '../../remote/process.ts';
 import { quote } from '../../remote/quote.ts';
 import { bootIdFile, runMark } from '../../remote/run-folder.ts';
 import { createLocalTransport } from '../../remote/transport.ts';
-import { createMachines, failed, noAnswer, refused, startOutcome } from '../machines.ts';
+import { createMachines, failed, noAnswer, readSecrets, refused, startOutcome } from '../machines.ts';
 import { attemptsBelow, createGlance, isOver, isThere, lookAtRun, namesIn, readLine } from './runs.ts';
 import type { RunFolder } from './runs.ts';
 import { createTailHub } from './tail.ts';
@@ -55,6 +56,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     now,
     forget: () => undefined,
   });
+  const secretFile = (job: Job, name: string): string => secretFileIn(folderOfJob(home, job), name);
   const hub = createTailHub(options.rounds);
   const ownBootIdFile = env['JOBMAN_BOOT_ID_FILE'];
   let bootId: string | undefined;
@@ -95,11 +97,13 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       const root = localRoot(home, job, worker);
       const folder = folderOf(ref, launch.attempt.ordinal);
       if (isThere(folder.path)) return { kind: 'done' };
+      const secrets = await readSecrets({ readFile: options.readFile, secretFile }, job, launch);
+      if (typeof secrets === 'string') return failed(worker, secrets);
       let launcher: string;
       try {
         mkdirSync(root, { recursive: true, mode: 0o700 });
         const prepared = mkdtempSync(join(root, `start_attempt_${folder.attempt}.`));
-        const texts = attemptTexts(launch, folder.mark);
+        const texts = attemptTexts(launch, folder.mark, secrets);
         for (const [name, text] of Object.entries(texts)) writeFileSync(join(prepared, name), text, { mode: 0o600 });
         launcher = join(prepared, 'launch');
       } catch (error) {

@@ -32,7 +32,7 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
     return exitCode.ok;
   }
   if (!(await isGranted(cli, client, manifest.spec, 'Create it', 'Nothing was created'))) return exitCode.failed;
-  const request = { spec: manifest.spec, manifest: manifest.text, owner: io.user };
+  const request = { spec: manifest.spec, manifest: manifest.text, owner: io.user, env: io.env };
   if (flags.follow !== true) {
     const { id, row } = await client.create(request);
     cli.print(cli.json ? JSON.stringify(rowJson(row)) : cli.quiet ? id : `${id} ${row.name} created`);

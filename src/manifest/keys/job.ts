@@ -90,6 +90,13 @@ export const job = {
         example: '{WANDB_MODE: offline}',
         aliases: ['environment'],
       },
+      secrets: {
+        kind: mapOf(environmentName),
+        about:
+          'Environment variables of the command that nobody else is to see. The value says where to read them: `env`, the variable of that name where you create the job; `env:OTHER`, another one; else a file of this machine, read at every start.',
+        otherwise: 'none',
+        example: '{WANDB_API_KEY: env, HF_TOKEN: ~/.hf_token}',
+      },
       checkpoint_dir: {
         kind: line(),
         about:

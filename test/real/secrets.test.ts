@@ -1,0 +1,122 @@
+/** Secrets of a command, through the front door: the program has them, and nothing that jobman writes or starts does. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { eventually } from '../support/eventually.ts';
+import { jobman } from '../support/jobman.ts';
+import { openWorld } from '../support/world.ts';
+import type { World } from '../support/world.ts';
+
+const hash = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+/** Files below the test's world that hold one of the texts. */
+function filesWith(world: World, ...texts: readonly string[]): readonly string[] {
+  const found = spawnSync('grep', ['-rlsaF', ...texts.flatMap((text) => ['-e', text]), world.folder]);
+  return found.stdout.toString().split('\n').filter(Boolean).toSorted();
+}
+
+/** Command lines of the processes in whose arguments, or environment, the text stands. */
+function processesWith(file: 'cmdline' | 'environ', text: string): readonly string[] {
+  return readdirSync('/proc').flatMap((pid) => {
+    if (!/^\d+$/.test(pid)) return [];
+    try {
+      const read = (name: string): string => readFileSync(`/proc/${pid}/${name}`, 'latin1');
+      return read(file).includes(text) ? [read('cmdline').replaceAll('\0', ' ').trim()] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
+const program = 'printf "%s" "$TOKEN" | sha256sum; printf "%s" "$FROM_FILE" | sha256sum; exec sleep 1009\n';
+const places = {
+  'this machine': 'local: {workdir: .}',
+  'a worker of the built-in cloud':
+    'tpu: {project: emulator, accelerator: v4-8, zone: us-central2-b, pricing: ondemand}',
+};
+
+for (const [place, section] of Object.entries(places)) {
+  test(`on ${place} a secret reaches the program and nothing else`, { timeout: 120_000 }, async (t) => {
+    const world = openWorld(t, { patienceMs: 10_000 });
+    const run = (...argv: readonly string[]) => jobman(world, argv, { withinMs: 100_000, env: { MY_TOKEN: token } });
+    const token = randomBytes(12).toString('hex');
+    const fromFile = `it's "$HOME" ${randomBytes(12).toString('hex')}`;
+    const file = join(world.folder, 'token.txt');
+    const manifest = join(world.folder, 'job.yaml');
+    writeFileSync(file, `${fromFile}\n`, { mode: 0o600 });
+    writeFileSync(
+      manifest,
+      `job:\n  name: hush\n  secrets: {TOKEN: env:MY_TOKEN, FROM_FILE: token.txt}\n${section}\ncommand:\n  run: ${JSON.stringify(program)}\n`,
+    );
+    world.atEnd(async () => {
+      assert.equal((await run('controller', 'stop')).code, 0);
+      assert.equal((await run('emulator', 'stop')).code, 0);
+    });
+    // Started from another shell: what one starts from the same shell has all of that shell's variables, as any program has.
+    assert.equal((await jobman(world, ['controller', 'start'])).code, 0);
+    if (section.startsWith('tpu')) assert.equal((await jobman(world, ['emulator', 'start'])).code, 0);
+    const created = await run('create', manifest, '--quiet');
+    assert.deepEqual([created.code, created.stdout], [0, '000001\n'], created.stderr);
+    const logs = await eventually(
+      async () => {
+        const { stdout } = await run('logs', '1');
+        return stdout.split('\n').length > 2 ? stdout : undefined;
+      },
+      { withinMs: 60_000 },
+    );
+    assert.equal(logs, `[0] ${hash(token)}  -\n[0] ${hash(fromFile)}  -\n`);
+
+    // It runs now: the one file that keeps what came from the environment, and the owner's own file, are all there is.
+    const kept = join(world.home, 'jobs', world.env['USER'] ?? '', '000001', 'secrets', 'TOKEN');
+    assert.deepEqual(filesWith(world, token, fromFile), [kept, file].toSorted());
+    assert.equal(statSync(kept).mode & 0o777, 0o600);
+    for (const secret of [token, fromFile]) {
+      assert.deepEqual(processesWith('cmdline', secret), []);
+      assert.deepEqual(processesWith('environ', secret), ['sleep 1009']);
+    }
+    for (const command of [['show'], ['history'], ['why'], ['show', '--json'], ['logs', '--step', 'job']]) {
+      const said = await run(...command, '1');
+      assert.ok(!`${said.stdout}${said.stderr}`.includes(token), command.join(' '));
+    }
+
+    // A resume has them too, whoever's environment the controller has; without the file it says which one is missing.
+    assert.equal((await run('stop', '1')).code, 0);
+    await run('wait', '1');
+    writeFileSync(file, 'another value\n');
+    assert.equal((await jobman(world, ['resume', '1'])).code, 0);
+    const again = await eventually(
+      async () => {
+        const { stdout } = await run('logs', '1', '--attempt', '2');
+        return stdout.split('\n').length > 2 ? stdout : undefined;
+      },
+      { withinMs: 60_000 },
+    );
+    assert.equal(again, `[0] ${hash(token)}  -\n[0] ${hash('another value')}  -\n`);
+    assert.equal((await run('cancel', '1')).code, 0);
+    await run('wait', '1');
+    const clean = await eventually(async () => ((await run('clean', '1')).code === 0 ? true : undefined), {
+      withinMs: 60_000,
+    });
+    assert.equal(clean, true);
+    rmSync(file);
+    assert.deepEqual(filesWith(world, token, fromFile), []);
+  });
+}
+
+test('a secret that is not there is refused before anything is stored', async (t) => {
+  const world = openWorld(t);
+  const manifest = join(world.folder, 'job.yaml');
+  writeFileSync(
+    manifest,
+    'job:\n  name: hush\n  env: {BOTH: x}\n  secrets: {A: env, B: env:NOT_SET, C: none.txt, BOTH: env}\nlocal: {workdir: .}\ncommand: {run: "true"}\n',
+  );
+  const refused = await jobman(world, ['create', manifest], { env: { A: 'set', BOTH: 'set' } });
+  assert.equal(refused.code, 2);
+  assert.match(refused.stderr, /job\.secrets\.B: the variable NOT_SET is not set where the job is created/);
+  assert.match(refused.stderr, /job\.secrets\.C: the file .*none\.txt does not exist on this machine/);
+  assert.match(refused.stderr, /job\.secrets\.BOTH: BOTH is a plain variable of the command too/);
+  assert.doesNotMatch(refused.stderr, /secrets\.A:/);
+});
