@@ -35,6 +35,12 @@ fi
 mkdir -p "$(dirname "$folder")" || exit 1
 # Debian keeps the module venv in a package of its own, so the first try may fail for want of it.
 if ! "$python" -m venv "$folder"; then
+  case $python in
+    */*)
+      echo "$python cannot make a virtual environment." >&2
+      exit 1
+      ;;
+  esac
   echo "$python cannot make a virtual environment yet; installing what it lacks."
 ${aptFunctions}
   apt_update

@@ -1,0 +1,141 @@
+/** The module docker with a real daemon: an image pulled from a registry, one made here, and commands in containers of it. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { dockerStep } from '../../src/setup/docker.ts';
+import type { DockerModule, VariableNames, VenvModule } from '../../src/setup/modules.ts';
+import { wrapCommand } from '../../src/setup/steps.ts';
+import { busyboxRoot, hasDocker, openDockerd, openRegistry } from '../setup/dockerd.ts';
+import { openHost } from '../setup/shell.ts';
+import { eventually } from '../support/eventually.ts';
+import { requireReal } from '../support/real.ts';
+
+const none: VariableNames = { plain: [], secret: [] };
+
+test('an image is pulled, or is there, and commands run in it as they are written', { timeout: 240_000 }, async (t) => {
+  if (!requireReal(t, 'dockerd, docker and a static busybox, as root', hasDocker())) return;
+  const host = openHost(t, { patienceMs: 20_000 });
+  const { world, home } = host;
+  const DOCKER_HOST = await openDockerd(world);
+  const root = busyboxRoot(world);
+  const registry = await openRegistry(world, root);
+  const docker = (...words: readonly string[]) =>
+    spawnSync('docker', words, { env: { ...world.env, DOCKER_HOST }, encoding: 'utf8' });
+  const module: DockerModule = {
+    name: 'docker',
+    image: `${registry}/lab/box:1`,
+    envVars: ['WRITTEN=it\'s "$HOME" `x` \\', 'HANDED_ON', 'HOME=/tmp'],
+    mounts: ['~/data', `${home}/b c:/in side:ro`],
+    workdir: '/in side',
+    flags: ['--network=host', '--label=note=two words'],
+  };
+  mkdirSync(join(home, 'data'), { recursive: true });
+  host.write('~/b c/file', 'from the worker\n');
+
+  await t.test('pulled from a registry where it is not there, and not again', async () => {
+    const step = dockerStep(module);
+    assert.equal(host.run(step.check ?? '', { DOCKER_HOST }).code, 1);
+    // The registry is this very process: the pull must not block it.
+    const pulled = await host.start(step.apply, { DOCKER_HOST });
+    assert.equal(pulled.code, 0, pulled.out);
+    assert.equal(host.run(step.check ?? '', { DOCKER_HOST }).code, 0);
+  });
+
+  await t.test('one that nobody has is told by name', async () => {
+    const step = dockerStep({ ...module, image: `${registry}/lab/none:1` });
+    host.program('sleep', 'exit 0');
+    const failed = await host.start(step.apply, { DOCKER_HOST });
+    host.program('sleep', 'exec /bin/sleep "$@"');
+    assert.equal(failed.code, 1);
+    assert.match(failed.out, /The image 127\.0\.0\.1:\d+\/lab\/none:1 could not be pulled in three tries\.\n$/);
+  });
+
+  await t.test(
+    'variables, folders, the working directory and flags are inside, and nothing is read twice',
+    async () => {
+      const script = `cat <<'END'
+"double" 'single' \`back\` $HOME \${HOME} \\ $(echo no) %s !
+END
+printf '%s|' "$WRITTEN" "$HANDED_ON" "$FROM_IMAGE" "$VALUE" "$JOBMAN_JOB_ID" "$HOME" "$PWD"
+cat file; echo new >"${home}/data/written"; touch here 2>/dev/null || echo read-only; exit 7
+`;
+      const ran = await host.start(wrapCommand(script, [module], { plain: ['VALUE'], secret: [] }), {
+        DOCKER_HOST,
+        HANDED_ON: "a\nb 'c'",
+        VALUE: '$x "y"',
+        JOBMAN_JOB_ID: '000042',
+        NOT_WANTED: 'z',
+      });
+      const line = '"double" \'single\' `back` $HOME ${HOME} \\ $(echo no) %s !\n';
+      const values = ['it\'s "$HOME" `x` \\', "a\nb 'c'", 'kept', '$x "y"', '000042', '/tmp', '/in side'];
+      assert.deepEqual(ran, { code: 7, out: `${line}${values.join('|')}|from the worker\nread-only\n` });
+      assert.equal(readFileSync(join(home, 'data/written'), 'utf8'), 'new\n');
+    },
+  );
+
+  await t.test('a container ends with whoever runs it, is known by its job, and shows no secret', async () => {
+    const secret = 's3cret-of-the-container';
+    const script = wrapCommand('echo "$API_KEY" | sha256sum; exec sleep 1010', [module], {
+      plain: [],
+      secret: ['API_KEY'],
+    });
+    const JOBMAN_RUN = 'abc123/000042/1/0';
+    const running = host.start(script, { DOCKER_HOST, API_KEY: secret, JOBMAN_RUN });
+    const label = 'label=jobman-run=abc123/000042';
+    const id = await eventually(() => docker('ps', '--quiet', '--filter', label).stdout.trim() || undefined, {
+      withinMs: 30_000,
+    });
+    assert.ok(id !== undefined);
+    const client = await eventually(
+      () => spawnSync('pgrep', ['-f', '^docker run .*jobman-run=abc123/000042']).stdout.toString().trim() || undefined,
+      { withinMs: 30_000 },
+    );
+    assert.ok(client !== undefined);
+    const logged = await eventually(() => docker('logs', id).stdout || undefined, { withinMs: 30_000 });
+    assert.match(logged ?? '', /^[0-9a-f]{64} {2}-\n$/);
+    assert.ok(!docker('inspect', id).stdout.includes(secret), 'inspect does not show it');
+    assert.ok(!readFileSync(`/proc/${client}/environ`, 'latin1').includes(secret), 'nor does the client');
+    const files = spawnSync('grep', ['-rls', '--exclude-dir=data', secret, world.folder]).stdout.toString();
+    assert.equal(files, '');
+    // Killed as a worker's out-of-memory killer would: nobody says goodbye to the daemon.
+    process.kill(Number(client), 'SIGKILL');
+    await running;
+    const isGone = await eventually(
+      () => (docker('ps', '--quiet', '--filter', label).stdout === '' ? true : undefined),
+      { withinMs: 30_000 },
+    );
+    assert.equal(isGone, true);
+  });
+
+  await t.test('an image that was made on the worker needs no registry, and a venv is made inside once', async () => {
+    const tar = join(world.folder, 'root.tar');
+    writeFileSync(tar, root);
+    assert.equal(docker('import', tar, 'made-here:1').status, 0);
+    const python = spawnSync('python3', ['-c', 'import sys; print(sys.base_prefix)'], {
+      encoding: 'utf8',
+    }).stdout.trim();
+    // The Python of this machine, with the libraries that it needs, as folders of the container.
+    const folders = new Set(['/usr', '/lib', '/lib64', realpathSync(python)]);
+    const inside: DockerModule = {
+      ...module,
+      image: 'made-here:1',
+      envVars: [`HOME=${home}/data`, 'PATH=/usr/local/bin:/usr/bin:/bin', 'PIP_NO_INDEX=1'],
+      mounts: ['~/data', ...[...folders].map((folder) => `${folder}:${folder}:ro`)],
+      workdir: null,
+    };
+    assert.equal(host.run(dockerStep(inside).check ?? '', { DOCKER_HOST }).code, 0);
+    const venv: VenvModule = {
+      name: 'venv',
+      folder: '~/env',
+      python: join(realpathSync(python), 'bin/python3'),
+      requirements: null,
+    };
+    const script = wrapCommand('python -c "import sys; print(sys.prefix)"', [inside, venv], none);
+    const first = await host.start(script, { DOCKER_HOST });
+    assert.equal(first.out.trim().split('\n').at(-1), join(home, 'data/env'), first.out);
+    const second = await host.start(script, { DOCKER_HOST });
+    assert.deepEqual(second, { code: 0, out: `${join(home, 'data/env')}\n` });
+  });
+});
