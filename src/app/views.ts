@@ -151,6 +151,8 @@ function waitPhrase(job: Job, now: Instant): string | undefined {
   const waits = ageText(now - attempt.createdAt);
   if (allocation.lastFailure !== null) return `${refusalWords[allocation.lastFailure.error.kind]} for ${waits}`;
   if (allocation.seen?.state === 'waiting' && now - attempt.createdAt >= minute) return `no capacity for ${waits}`;
+  // Nothing is asked for before that; see core/situation.ts.
+  if (allocation.requestedAt === null && leavingAllocations(job).length > 0) return `lets go of its last, ${waits}`;
   return allocation.requestedAt !== null && allocation.readyAt === null ? `asked ${waits} ago` : undefined;
 }
 

@@ -208,6 +208,16 @@ function whyQueued(job: Job, now: Instant, turn?: Turn): Answer {
     };
   }
   const allocation = allocationOf(job, attempt.allocation);
+  const before = allocation.requestedAt === null ? leavingAllocations(job) : [];
+  if (before.length > 0) {
+    return {
+      sentence: `${job.id} is queued: what it held before is to be seen gone first.`,
+      because: before.map((leaving) => evidenceOf(job, leaving, now)).join('; '),
+      rule: null,
+      next: `${capacityText(job)} is asked for then`,
+      nextAt: null,
+    };
+  }
   return {
     sentence: `${job.id} is queued: ${queuedFor(job, attempt, allocation)}.`,
     because: evidenceOf(job, allocation, now),

@@ -91,7 +91,10 @@ function hasEnded(verdict: string): string {
 }
 
 function holdsNothing(job: Job): string {
-  return heldAllocations(job).length === 0 ? ', and holds nothing' : '; stop --release lets go of what it holds';
+  const held = heldAllocations(job);
+  if (held.length === 0) return ', and holds nothing';
+  const isLetGo = held.every((allocation) => allocation.releasedAt !== null);
+  return isLetGo ? ', and what it held is being let go' : '; stop --release lets go of what it holds';
 }
 
 /**

@@ -149,7 +149,9 @@ async function machinesIn(store: Store, id: string): Promise<AllocationRef> {
     allocation.releasedAt !== null
   )
     throw new JobmanError(
-      `Job ${id} has no machines now; \`jobman why ${id}\` says what it waits for.`,
+      job.settled === null
+        ? `Job ${id} has no machines now; \`jobman why ${Number(id)}\` says what it waits for.`
+        : `Job ${id} has no machines any more: it is over (${job.settled.verdict}). To go on: jobman resume ${Number(id)}`,
       exitCode.conflict,
     );
   return { job, allocation };

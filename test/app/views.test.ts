@@ -107,6 +107,26 @@ const cases: readonly Case[] = [
     why: { sentence: '000042 is queued: it waits for v5litepod-16 spot in us-west4-a.' },
   },
   {
+    life: 'it goes on after a stop, and what it held before is not gone yet',
+    job: living(
+      aJob(),
+      [
+        { ...ready, releasedAt: noon + hour, seen: { state: 'releasing', detail: 'DELETING', at: noon + hour } },
+        { requestedAt: null },
+      ],
+      [ended('stopped', { detail: 'asked by the owner' }), { allocation: 2, createdAt: noon + hour }],
+    ),
+    now: noon + hour + 8 * second,
+    phase: 'queued',
+    reason: 'lets go of its last, 8s',
+    price: 4,
+    why: {
+      sentence: '000042 is queued: what it held before is to be seen gone first.',
+      because: 'vit-000042-1 told to go 8s ago (DELETING), not seen gone yet',
+      next: 'v5litepod-16 spot in us-west4-a is asked for then',
+    },
+  },
+  {
     life: 'its machines are being made',
     job: living(
       aJob(),

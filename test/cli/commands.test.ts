@@ -183,6 +183,14 @@ test('clean --all asks; one job does not', async () => {
   assert.equal((await jobman(['clean', '--all'])).code, 2);
   assert.deepEqual((await jobman(['clean', '--all', '--yes'])).asked, ['clean all']);
   assert.deepEqual((await jobman(['clean', '--all'], { terminal, input: ['n'] })).asked, []);
+  assert.match((await jobman(['clean', '--all', '--yes'])).err, /^No settled job of yours has files left\.\n$/);
+});
+
+test('wait --json is what show --json is, with its moments', async () => {
+  const jobs = [view({ phase: 'succeeded', attempts })];
+  const [waited, shown] = await Promise.all(['wait', 'show'].map((word) => jobman([word, '42', '--json'], { jobs })));
+  assert.equal(waited?.out, shown?.out);
+  assert.match(waited?.out ?? '', /"started":"\d{4}-/);
 });
 
 suite('show', () => {
@@ -444,6 +452,7 @@ suite('create', () => {
     assert.match(out, /^iris: nothing was stored/);
     assert.match(out, /\nasks {6}this machine\n/);
     assert.match(out, /\nrules {5}pass: preempted -> fail\n/);
+    assert.match(out, /\nprice {5}nothing: it runs here\n/);
     const json = await jobman(['create', 'iris.yaml', '--dry-run', '--json'], { cwd: folder, plan });
     assert.deepEqual(JSON.parse(json.out), { ...plan, warnings: [] });
   });
@@ -715,6 +724,20 @@ suite('emulator', () => {
     const { code, err } = await jobman(['emulator', 'preempt', '7'], { jobs, services: knowsIds });
     assert.equal(code, 3);
     assert.equal(err, 'jobman: There is no node "000007".\n');
+  });
+
+  test('a word that is no verb is told as that, whatever is the matter with the job', async () => {
+    const services = emulator({
+      async act(verb) {
+        throw new JobmanError(`The emulator has no verb "${verb}" (did you mean preempt?).`, 3);
+      },
+    });
+    const { code, err } = await jobman(['emulator', 'preemt', '42'], {
+      jobs: [view({ phase: 'succeeded' })],
+      services,
+    });
+    assert.equal(code, 3);
+    assert.equal(err, 'jobman: The emulator has no verb "preemt" (did you mean preempt?).\n');
   });
 
   test('a happening on what neither the cloud nor the list knows is refused in the words of the cloud', async () => {

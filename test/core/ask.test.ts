@@ -58,6 +58,14 @@ test('a refusal says what happened, to which job, and what to do', () => {
   });
 });
 
+test('what is on its way out already needs no word to go', () => {
+  const { job } = brought('kept');
+  const stop = (held: Job) => jobCan(held, 'stop', 'alice');
+  const isReleased = { ...job, allocations: job.allocations.map((allocation) => ({ ...allocation, releasedAt: 5 })) };
+  assert.match(JSON.stringify(stop(job)), /stop --release lets go of what it holds/);
+  assert.match(JSON.stringify(stop(isReleased)), /it has succeeded, and what it held is being let go/);
+});
+
 test('another owner is refused every word', () => {
   const job = brought('stopped').job;
   for (const verb of verbs) assert.equal(jobCan(job, verb, 'bob').ok, false);

@@ -4,6 +4,7 @@
 import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
+import { emulatorVerbs } from '../emulator-verbs.ts';
 import { isSettled } from '../settled.ts';
 
 export async function act(cli: Cli, _flags: object, ...args: readonly string[]): Promise<number> {
@@ -12,7 +13,7 @@ export async function act(cli: Cli, _flags: object, ...args: readonly string[]):
   const emulator = await cli.services.emulator();
   const { started, url } = await emulator.start();
   if (started) cli.note(`Started the built-in cloud at ${url}; its TPUs are pretended and cost nothing.`);
-  const said = await actOn(cli, target, (meant) => emulator.act(verb, meant, options));
+  const said = await actOn(cli, verb, target, (meant) => emulator.act(verb, meant, options));
   if (json) cli.print(JSON.stringify({ verb, target: target ?? null, message: said }));
   else cli.tell(said);
   return exitCode.ok;
@@ -24,13 +25,15 @@ export async function act(cli: Cli, _flags: object, ...args: readonly string[]):
  */
 async function actOn(
   cli: Cli,
+  verb: string,
   target: string | undefined,
   act: (target: string | undefined) => Promise<string>,
 ): Promise<string> {
   try {
     return await act(target);
   } catch (error) {
-    if (target === undefined || !isAboutTarget(error)) throw error;
+    // A word that is no verb is not found either, and no job is what it was about.
+    if (target === undefined || !isVerb(verb) || !isAboutTarget(error)) throw error;
     const [, name = target, worker = ''] = /^(.+?)(\/\d+)?$/.exec(target) ?? [];
     const job = await jobOf(await cli.services.client(), name);
     if (job === undefined) throw error;
@@ -41,6 +44,10 @@ async function actOn(
     // Between two TPUs the cloud can only say that it knows none of that job, which reads as if there were no such job.
     throw isAboutTarget(said) && !holdsTpu(job) ? holdsNone(job) : said;
   }
+}
+
+function isVerb(word: string): boolean {
+  return emulatorVerbs.some(([verb]) => verb === word);
 }
 
 function holdsTpu({ allocations }: JobView): boolean {

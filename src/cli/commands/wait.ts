@@ -9,7 +9,7 @@ import { controllerEvery, keepController } from '../controller.ts';
 import { isGone, leaveOnSignal, pause } from '../follow/loop.ts';
 import { verdictLine } from '../follow/verdict.ts';
 import { createWaiting } from '../follow/waiting.ts';
-import { rowJson } from '../json.ts';
+import { viewJson } from '../json.ts';
 import { isSettled, verdictCode } from '../settled.ts';
 import { openWindow } from '../window.ts';
 
@@ -44,7 +44,7 @@ export async function wait(cli: Cli, flags: WaitFlags & GlobalFlags, ...args: re
   const waiting = createWaiting(cli, [...open], back, window);
   const verdict = (view: JobView) => {
     waiting.clear();
-    if (cli.json) cli.print(JSON.stringify(rowJson(view)));
+    if (cli.json) cli.print(JSON.stringify(viewJson(view)));
     else cli.tell(verdictLine(view));
     worst = Math.max(worst, verdictCode(view));
   };

@@ -134,6 +134,8 @@ function factOf(view: JobView): string {
       const workers = view.attempts.at(-1)?.workers.length ?? 0;
       return `: attempt ${view.attempt}, stage ${view.stage}${workers === 0 ? '' : `, ${countText(workers, 'worker')}`}`;
     }
+    case 'recovering':
+      return headFact(view);
     case 'setup':
       return view.spec.steps.length === 0 ? '' : `: ${inertWord(view.spec.steps.map((step) => step.name).join(', '))}`;
     default:

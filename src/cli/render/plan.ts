@@ -12,14 +12,16 @@ export function planLines(plan: Plan, columns: number | null): readonly string[]
     for (const [index, text] of texts.entries()) rows.push([index === 0 ? label : '', text]);
   };
   list('asks', plan.asks);
-  rows.push([
-    'price',
-    plan.pricePerHour === null ? 'not known' : `${costText(plan, plan.pricePerHour)}, while it is ready`,
-  ]);
+  rows.push(['price', priceText(plan)]);
   list('setup', plan.steps);
   list('command', plan.command.trimEnd().split('\n'));
   list('rules', plan.rules);
   list('limits', plan.limits);
   const head = `${plan.name}: nothing was stored; this is what create would do`;
   return [...(columns === null ? [head] : wrap(head, columns)), ...labelled(rows, columns)];
+}
+
+function priceText(plan: Plan): string {
+  if (plan.backend === 'local') return 'nothing: it runs here';
+  return plan.pricePerHour === null ? 'not known' : `${costText(plan, plan.pricePerHour)}, while it is ready`;
 }

@@ -164,7 +164,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
     },
     async clean(ref) {
       asked.push(`clean ${ref ?? 'all'}`);
-      return [{ id: '000001', ok: true, message: 'cleaned', code: 0 }];
+      return ref === null ? [] : [{ id: '000001', ok: true, message: 'cleaned', code: 0 }];
     },
     planStep: absent('setup steps'),
     recordStep: absent('setup steps'),
