@@ -2,10 +2,11 @@
 // speak this one interface. It has two implementations: in process over the store (`jobman.ts`), and HTTP (later).
 
 import type { Event } from '../core/decision.ts';
-import type { Desired, Evidence } from '../core/job.ts';
+import type { Desired, Evidence, Exit } from '../core/job.ts';
 import type { Phase } from '../core/phase.ts';
 import type { BackendName, JobSpec, Reason, WorkerId } from '../core/spec.ts';
 import type { Duration, Instant } from '../core/time.ts';
+import type { FrozenWorkdir } from './workdir.ts';
 import type { StepPlan, StepsDone } from './setup-by-hand.ts';
 
 /** A word of the owner about a job. What each does is told in docs/commands.md and decided in core/ask.ts. */
@@ -76,6 +77,10 @@ export interface AttemptView {
   readonly ended: Instant | null;
   readonly reason: Reason | null;
   readonly evidence: Evidence | null;
+  /** How the program ended on each worker that has told so. */
+  readonly exits: readonly Exit[];
+  /** The copy of the working directory that it ran; null where the job has none. */
+  readonly workdir: number | null;
 }
 
 export interface AllocationView {
@@ -113,6 +118,13 @@ export interface SavedView {
   readonly at: Instant;
 }
 
+/** A copy of the working directory, as it was when it was taken. */
+export interface WorkdirView extends FrozenWorkdir {
+  readonly snapshot: number;
+  /** The folder of this machine with `about.json`, and `changes.diff` where git knows of changes. */
+  readonly folder: string;
+}
+
 /** What `show --json` prints. */
 export interface JobView extends JobRow {
   readonly why: Why;
@@ -125,6 +137,8 @@ export interface JobView extends JobRow {
   /** Dollars that what it held has cost so far, an estimate; null when no price is known. On the built-in cloud nobody pays. */
   readonly spent: number | null;
   readonly attempts: readonly AttemptView[];
+  /** The copies of its working directory that its attempts ran and the next one will, oldest first. */
+  readonly workdirs: readonly WorkdirView[];
   readonly allocations: readonly AllocationView[];
   readonly workers: readonly WorkerView[];
   readonly spec: JobSpec;
@@ -151,6 +165,8 @@ export interface AskOptions {
   readonly by: string;
   /** With stop: let the capacity go too. */
   readonly release?: boolean;
+  /** With resume: the working directory is copied anew. */
+  readonly workdirAnew?: boolean;
   /** With start: just the command, on the workers that the job holds ready. */
   readonly commandOnly?: boolean;
   /** With delete: take it off the list now and leave a recorded stray. */

@@ -30,8 +30,7 @@ export async function createJob(parts: ClientParts, request: CreateRequest): Pro
   try {
     makeFolder(draft);
     await writeFile(manifestFile(draft), manifest, { mode: 0o600 });
-    if (spec.workdir !== undefined)
-      await parts.freeze(spec.workdir.from, workdirFolder(draft, spec.workdir.snapshot));
+    if (spec.workdir !== undefined) await parts.freeze(spec.workdir.from, workdirFolder(draft, 1));
     await keepSecrets(draft, spec, request.env ?? {});
     stored = await store.insert({ owner, spec, manifest, at: now() });
   } catch (error) {

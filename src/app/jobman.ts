@@ -1,9 +1,11 @@
 // Jobman: the Client in process, over the store.
 
+import type { Job } from '../core/job.ts';
 import type { JobSpec } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
-import type { Client, JobList, JobRow, ListQuery } from './client.ts';
+import type { Client, JobList, JobRow, ListQuery, Verb } from './client.ts';
 import type { Grant } from './grants.ts';
+import { folderOf } from './job-folder.ts';
 import type { JobFilter, LogFiles, Store } from './ports.ts';
 import { resolve } from './refs.ts';
 import { jobRow } from './views.ts';
@@ -38,6 +40,11 @@ export interface ClientParts {
 export function createClient(parts: ClientParts): Client {
   const { store, home, owner, logFiles, now, hint } = parts;
   const find = (ref: string) => resolve(store, ref, owner, now());
+  /** A working directory that is copied anew, where the word can be said at all. */
+  async function copyFor(job: Job, verb: Verb, by: string) {
+    const [{ jobCan }, { copyAnew }] = await Promise.all([import('../core/ask.ts'), import('./workdir.ts')]);
+    return jobCan(job, verb, by).ok ? copyAnew(parts, job, folderOf(home, job)) : undefined;
+  }
   return {
     async create(request) {
       const { createJob } = await import('./create.ts');
@@ -76,7 +83,10 @@ export function createClient(parts: ClientParts): Client {
 
     async ask(ref, verb, options) {
       const [stored, { sayTo }] = await Promise.all([find(ref), import('./words.ts')]);
-      const { changed, ...answer } = await sayTo({ store, logFiles, now }, stored, verb, options);
+      const copy = options.workdirAnew === true ? await copyFor(stored.job, verb, options.by) : undefined;
+      const said = copy === undefined ? options : { ...options, copy: copy.snapshot };
+      const { changed, ...answer } = await sayTo({ store, logFiles, now }, stored, verb, said);
+      if (changed) await copy?.forget();
       if (changed) await hint(answer.id);
       return answer;
     },

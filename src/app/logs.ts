@@ -53,7 +53,7 @@ export async function workerViews(home: string, job: Job): Promise<readonly Work
   return Promise.all(
     workersOf(job, attempt).map(async (worker) => {
       const { text, changedAt } = await endOf(attemptFile(folderOf(home, job), attempt.ordinal, worker), lastLineBytes);
-      return { worker, host: hostOf(allocation, worker), state, lastLine: lastLineOf(text), changedAt };
+      return { worker, host: hostOf(allocation, worker), state: exitText(attempt, worker) ?? state, lastLine: lastLineOf(text), changedAt };
     }),
   );
 }
@@ -94,6 +94,13 @@ export async function progressOf(home: string, job: Job): Promise<Progress | nul
 }
 
 const progressWorkers = 16;
+
+/** `exit 0`, `SIGKILL`; undefined where the worker has not told how its program ended. */
+function exitText({ exits = [] }: Attempt, worker: WorkerId): string | undefined {
+  const exit = exits.find(({ workers }) => workers.includes(worker));
+  if (exit === undefined) return undefined;
+  return exit.signal === undefined ? `exit ${exit.exitCode}` : `SIG${exit.signal}`;
+}
 
 function workerState(job: Job, attempt: Attempt): string {
   if (attempt.endedAt !== null) return 'ended';

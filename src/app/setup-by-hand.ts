@@ -4,7 +4,7 @@
 
 import { usableAllocation } from '../core/allocate.ts';
 import type { Event } from '../core/decision.ts';
-import { openAttempt } from '../core/job.ts';
+import { openAttempt, stepsOf } from '../core/job.ts';
 import type { Allocation, Job } from '../core/job.ts';
 import { stepFor } from '../core/prepare.ts';
 import type { SetupStep } from '../core/spec.ts';
@@ -46,7 +46,7 @@ export function planStep(job: Job, name: string, by: string): StepPlan {
     throw new JobmanError(sentence, exitCode.conflict);
   };
   if (by !== job.owner) refuse(`${it} belongs to ${job.owner}; only its owner may set it up.`);
-  const step = job.spec.steps.find((one) => one.name === name);
+  const step = stepsOf(job).find((one) => one.name === name);
   if (step === undefined) throw new JobmanError(noSuchStep(job, it, name), exitCode.usage);
   const allocation = usableAllocation(job);
   if (allocation?.seen?.state !== 'ready' || allocation.workers === null) {

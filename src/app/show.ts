@@ -17,6 +17,7 @@ import { turnIn } from './turn.ts';
 import { usualWait } from './usual.ts';
 import { acceleratorOf, allocationViews, attemptViews, jobRow } from './views.ts';
 import { failureOf, whyOf, type Around } from './why.ts';
+import { workdirViews } from './workdir.ts';
 
 /** What a look at one job reads. Nobody outside is asked: the record, our copies of logs, and folders of this machine. */
 export interface Sources {
@@ -31,10 +32,11 @@ export interface Sources {
 /** The view of a job from its record, its history and what our copies of its logs say last. */
 export async function showJob(sources: Sources, job: Job): Promise<JobView> {
   const { home } = sources;
-  const [around, workers, saved] = await Promise.all([
+  const [around, workers, saved, workdirs] = await Promise.all([
     aroundOf(sources, job),
     workerViews(home, job),
     newestSaved(job),
+    workdirViews(folderOf(home, job), job),
   ]);
   const progress = await progressOf(home, job);
   // After everything was read: no age of what was read is then less than nothing.
@@ -47,6 +49,7 @@ export async function showJob(sources: Sources, job: Job): Promise<JobView> {
     ifTaken: ifTaken(job, around, saved, now),
     spent: spentOn(job, now),
     attempts: attemptViews(job),
+    workdirs,
     allocations: allocationViews(job, now),
     workers: workers.map(({ changedAt, ...worker }) => ({
       ...worker,

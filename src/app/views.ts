@@ -286,6 +286,8 @@ export function attemptViews(job: Job): readonly AttemptView[] {
     ended: attempt.endedAt,
     reason: attempt.ending?.reason ?? null,
     evidence: attempt.ending?.evidence ?? null,
+    exits: attempt.exits ?? [],
+    workdir: attempt.workdir ?? null,
   }));
 }
 

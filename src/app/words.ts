@@ -1,6 +1,7 @@
 // Words: what the owner says to a job, from the sentence to the commit.
 
 import { ask, jobCan } from '../core/ask.ts';
+import type { AskOptions as CoreOptions } from '../core/ask.ts';
 import type { Event } from '../core/decision.ts';
 import { heldAllocations, outlivesRemoval, type Job, type Settled } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
@@ -23,7 +24,7 @@ export async function sayTo(
   parts: { readonly store: Store; readonly logFiles: Pick<LogFiles, 'note' | 'mirror'>; readonly now: () => Instant },
   stored: Stored,
   verb: Verb,
-  options: AskOptions,
+  options: AskOptions & Pick<CoreOptions, 'copy'>,
 ): Promise<AskAnswer & { readonly changed: boolean }> {
   const { store, logFiles, now } = parts;
   let { job, revision } = stored;

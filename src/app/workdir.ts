@@ -1,8 +1,12 @@
 // Workdir: what the job's folder says about the copies of a working directory that were frozen for it.
 
-import { readFile } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { copyOf } from '../core/job.ts';
+import type { Job } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
+import type { WorkdirView } from './client.ts';
+import { exitCode, JobmanError } from './errors.ts';
 
 /** A working directory as it was when it was copied. */
 export interface FrozenWorkdir {
@@ -45,8 +49,44 @@ export function workdirDiff(folder: string): string {
   return join(folder, 'changes.diff');
 }
 
+/** All copies that the job's folder tells of, oldest first. */
+export async function workdirViews(folder: string, job: Job): Promise<readonly WorkdirView[]> {
+  const all = await Promise.all(
+    Array.from({ length: copyOf(job) ?? 0 }, async (_, index) => {
+      const about = await readFrozen(folder, index + 1);
+      return about === null ? [] : [{ ...about, snapshot: index + 1, folder: workdirFolder(folder, index + 1) }];
+    }),
+  );
+  return all.flat();
+}
+
+/**
+ * Copies the job's working directory anew, for a resume, and answers its number. Throws JobmanError when the job
+ * has none, or it cannot be copied. The files of the copies before it are not needed once the word is committed: `forget`.
+ */
+export async function copyAnew(
+  { freeze }: { readonly freeze: Freeze },
+  job: Job,
+  folder: string,
+): Promise<{ readonly snapshot: number; readonly forget: () => Promise<void> }> {
+  const { workdir } = job.spec;
+  const last = copyOf(job);
+  if (workdir === undefined || last === undefined)
+    throw new JobmanError(
+      `Job ${job.id} (${job.spec.name}) has no working directory to take anew: its manifest has no job.workdir.`,
+      exitCode.usage,
+    );
+  const snapshot = last + 1;
+  // A resume that came to nothing may have left one of that number.
+  await rm(workdirFolder(folder, snapshot), { recursive: true, force: true });
+  await freeze(workdir.from, workdirFolder(folder, snapshot));
+  const forget = (): Promise<void> =>
+    rm(join(workdirFolder(folder, last), 'files'), { recursive: true, force: true });
+  return { snapshot, forget };
+}
+
 /** What a job's folder says of that copy; null where it says nothing (any more). */
-export async function readFrozen(jobFolder: string, snapshot: number): Promise<FrozenWorkdir | null> {
+async function readFrozen(jobFolder: string, snapshot: number): Promise<FrozenWorkdir | null> {
   try {
     return JSON.parse(await readFile(workdirAbout(workdirFolder(jobFolder, snapshot)), 'utf8')) as FrozenWorkdir;
   } catch {

@@ -294,14 +294,17 @@ export const table: readonly Entry[] = [
     args: jobs,
     load: async () => (await import('./commands/ask.ts')).stop,
   }),
-  entry<AskFlags, string[]>({
+  entry<AskFlags & { readonly workdir: boolean | undefined }, string[]>({
     path: 'resume',
     section: 'Change',
     brief: 'Start again from the last checkpoint',
-    usage: '<job>...',
+    usage: '<job>... [--workdir]',
     about: 'The program finds JOBMAN_STAGE one higher, and JOBMAN_RESUME_FROM.',
-    examples: [['jobman resume 42', 'after a stop on the same capacity, after a cancel on new']],
-    flags: { jobName },
+    examples: [
+      ['jobman resume 42', 'after a stop on the same capacity, after a cancel on new'],
+      ['jobman resume 42 --workdir', 'with the files of job.workdir as they are now'],
+    ],
+    flags: { workdir: mark('Copy job.workdir anew; without it the copy of before is run'), jobName },
     letters: { j: 'jobName' },
     args: jobs,
     load: async () => (await import('./commands/ask.ts')).resume,

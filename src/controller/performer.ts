@@ -5,7 +5,7 @@
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
 import { actionKey } from '../core/decision.ts';
 import type { Action } from '../core/decision.ts';
-import { allocationOf, attemptOf } from '../core/job.ts';
+import { allocationOf, attemptOf, stepsOf } from '../core/job.ts';
 import type { Job } from '../core/job.ts';
 import type { OutcomeResult } from '../core/observation.ts';
 import { launchFor, stepFor } from '../core/prepare.ts';
@@ -141,7 +141,7 @@ export function createPerformer(options: {
         machines.forget(ref);
         return capacity.release(ref);
       case 'step': {
-        const step = job.spec.steps.find((one) => one.name === action.step);
+        const step = stepsOf(job).find((one) => one.name === action.step);
         if (step === undefined) throw new Error(`job ${job.id} has no setup step ${action.step}`);
         return machines.step({ ...ref, worker: action.worker }, stepFor(step, ref.allocation));
       }

@@ -8,7 +8,6 @@ import type { EventBody } from './decision.ts';
 import { heldAllocations } from './job.ts';
 import type { Desired, Job, Wish } from './job.ts';
 import { phaseOf } from './phase.ts';
-import type { JobSpec, SetupStep } from './spec.ts';
 import type { Instant } from './time.ts';
 
 /** A word of the owner about a job; what each does is in `ask`. */
@@ -21,8 +20,8 @@ export interface AskOptions {
   readonly release?: boolean;
   /** With start: just the command, on the workers that the job holds ready. */
   readonly commandOnly?: boolean;
-  /** With resume: the copy of the working directory that was taken anew, and the step that brings it to the workers. */
-  readonly workdir?: { readonly snapshot: number; readonly step: SetupStep };
+  /** With resume: the copy of the working directory that was taken anew. */
+  readonly copy?: number;
   /** With delete: take it off the list now. The caller records what it may still hold as a stray. */
   readonly force?: boolean;
 }
@@ -112,7 +111,7 @@ export function ask(job: Job, verb: Verb, options: AskOptions, now: Instant): Ch
       );
     case 'resume':
     case 'rerun':
-      return wish(job, verb, { how: verb, at: now }, options.by, verb === 'resume' ? options.workdir : undefined);
+      return wish(job, verb, { how: verb, at: now }, options.by, verb === 'resume' ? options.copy : undefined);
     case 'stop':
       return endBy(job, verb, strictest(job.desired, options.release === true ? 'end' : 'hold'), options.by, now);
     case 'cancel':
@@ -129,18 +128,10 @@ function strictest(before: Desired, asked: Desired): Desired {
 }
 
 /** The job is wanted again: a settled one is opened, and the next attempt answers the wish. */
-function wish(job: Job, verb: Verb, asked: Wish, by: string, copy?: AskOptions['workdir']): Change {
-  const spec = copy === undefined ? job.spec : withCopy(job.spec, copy);
-  const next: Job = { ...job, spec, desired: 'run', cancelled: false, settled: null, wish: asked };
-  const workdir = copy !== undefined && { workdir: copy.snapshot };
-  return told(next, asked.at, { kind: 'asked', verb, by, desired: 'run', how: asked.how, ...workdir });
-}
-
-/** The spec with another copy of its working directory; the step keeps its place among the others. */
-function withCopy(spec: JobSpec, { snapshot, step }: NonNullable<AskOptions['workdir']>): JobSpec {
-  if (spec.workdir === undefined) return spec;
-  const steps = spec.steps.map((one) => (one.workdir === undefined ? one : step));
-  return { ...spec, workdir: { ...spec.workdir, snapshot }, steps };
+function wish(job: Job, verb: Verb, asked: Wish, by: string, copy?: number): Change {
+  const anew = copy !== undefined && { copy };
+  const next: Job = { ...job, ...anew, desired: 'run', cancelled: false, settled: null, wish: asked };
+  return told(next, asked.at, { kind: 'asked', verb, by, desired: 'run', how: asked.how, ...anew });
 }
 
 /** The program is to end. What has settled by itself keeps its verdict; what was only stopped becomes cancelled. */

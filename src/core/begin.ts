@@ -3,7 +3,7 @@
 import { addAllocation, capacityTraits, release, usableAllocation } from './allocate.ts';
 import { chain, told, unchanged } from './change.ts';
 import type { Change } from './change.ts';
-import { lastAllocation } from './job.ts';
+import { copyOf, lastAllocation } from './job.ts';
 import type { Attempt, Job, Wish } from './job.ts';
 import type { Instant } from './time.ts';
 
@@ -17,8 +17,8 @@ export function addAttempt(
   const same = on === 'same' ? usableAllocation(job) : undefined;
   // Steps are passed over only where they may hold: not on what has to be made first.
   const commandOnly = next.commandOnly === true && same !== undefined && same.readyAt !== null;
-  const { workdir } = job.spec;
-  const copy = workdir !== undefined && { workdir: workdir.snapshot };
+  const workdir = copyOf(job);
+  const copy = workdir !== undefined && { workdir };
   const place =
     same === undefined ? chain(leaveBehind(job, on, now), (after) => addAllocation(after, now)) : unchanged(job);
   return chain(place, (after) => {

@@ -1,6 +1,6 @@
 // Decision: what `reconcile` answers. Actions are plain data; doing them is somebody else's room.
 
-import type { Desired, Evidence, Job, Settled, Wish, CloudError, AllocationState } from './job.ts';
+import type { Desired, Evidence, Exit, Job, Settled, Wish, CloudError, AllocationState } from './job.ts';
 import type { Reason, WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
 
@@ -77,7 +77,7 @@ export type EventBody =
       readonly desired: Desired;
       readonly how?: Wish['how'];
       /** With resume: the copy of the working directory that was taken anew for it. */
-      readonly workdir?: number;
+      readonly copy?: number;
     }
   | {
       readonly kind: 'attempt_created';
@@ -171,6 +171,8 @@ export type EventBody =
       readonly reason: Reason;
       readonly evidence: Evidence;
       readonly endedAt?: Instant;
+      /** As in the attempt. */
+      readonly exits?: readonly Exit[];
     }
   /** Which row of the rules answered, and how much of the budget is used. */
   | {

@@ -5,11 +5,11 @@ import { addAttempt } from './begin.ts';
 import { chain, told, unchanged, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import { allocationOf, heldAllocations } from './job.ts';
-import type { Allocation, Attempt, Evidence, Job, Settled } from './job.ts';
+import type { Allocation, Attempt, Evidence, Exit, Job, Settled } from './job.ts';
 import { planted } from './plant.ts';
 import { stoppedWord, whatFollows } from './recover.ts';
 import type { Following } from './recover.ts';
-import type { FinishSpec, Reason } from './spec.ts';
+import type { FinishSpec, Reason, WorkerId } from './spec.ts';
 import { earliest, minute } from './time.ts';
 import type { Duration, Instant } from './time.ts';
 import type { View } from './view.ts';
@@ -44,14 +44,30 @@ function lastExit({ places, now }: View, attempt: Attempt): Instant {
   return attempt.startedAt === null || exits.length === 0 ? now : plausible(Math.max(since, ...exits), attempt, now);
 }
 
+/** Few codes on many workers: each is written down once. */
+function exitsOf({ places }: View): readonly Exit[] {
+  const byHow = new Map<string, { exitCode: number; signal?: string; workers: WorkerId[] }>();
+  for (const { worker, run } of places) {
+    if (run.state !== 'exited') continue;
+    const { exitCode, signal } = run;
+    const key = `${exitCode} ${signal ?? ''}`;
+    const one = byHow.get(key) ?? { exitCode, ...(signal === undefined ? {} : { signal }), workers: [] };
+    one.workers.push(worker);
+    byHow.set(key, one);
+  }
+  return [...byHow.values()];
+}
+
 /** Closes the attempt and records what follows: the next one, or the end of the job. */
 export function closeAttempt(view: View, attempt: Attempt): Change {
   const { job, now } = view;
   const { reason, evidence } = attempt.ending ?? { reason: 'stopped' as const, evidence: { detail: '' } };
   const following = whatFollows(job, attempt, now);
   const endedAt = lastExit(view, attempt);
-  const ended = withAttempt(job, attempt.ordinal, { endedAt });
-  const apart = endedAt === now ? {} : { endedAt };
+  const exits = exitsOf(view);
+  const how = exits.length > 0 && { exits };
+  const ended = withAttempt(job, attempt.ordinal, { endedAt, ...how });
+  const apart = { ...(endedAt === now ? {} : { endedAt }), ...how };
   const first = planted('silent-end')
     ? unchanged(ended)
     : told(ended, now, { kind: 'attempt_ended', attempt: attempt.ordinal, reason, evidence, ...apart });

@@ -8,6 +8,7 @@ import type { Job } from './job.ts';
 export interface Tale {
   readonly desired: Job['desired'];
   readonly cancelled: boolean;
+  readonly copy: number | undefined;
   readonly attempts: readonly object[];
   readonly allocations: readonly object[];
   readonly settled: Job['settled'];
@@ -22,6 +23,7 @@ export function tell(events: readonly Event[]): Tale {
   const allocations: Loose[] = [];
   let desired: Job['desired'] = 'run';
   let cancelled = false;
+  let copy: number | undefined;
   let settled: Job['settled'] = null;
   let removed = false;
   const allocation = (ordinal: number): Loose => {
@@ -42,6 +44,7 @@ export function tell(events: readonly Event[]): Tale {
     switch (event.kind) {
       case 'asked':
         ({ desired } = event);
+        copy = event.copy ?? copy;
         if (event.desired === 'run') {
           settled = null;
           cancelled = false;
@@ -107,6 +110,7 @@ export function tell(events: readonly Event[]): Tale {
         break;
       case 'attempt_ended':
         attempt(event.attempt)['endedAt'] = event.endedAt ?? event.at;
+        attempt(event.attempt)['exits'] = event.exits;
         break;
       case 'settled':
         settled = { at: event.at, verdict: event.verdict, reason: event.reason };
@@ -124,7 +128,7 @@ export function tell(events: readonly Event[]): Tale {
         break;
     }
   }
-  return { desired, cancelled, attempts, allocations, settled, removed };
+  return { desired, cancelled, copy, attempts, allocations, settled, removed };
 }
 
 /** The same parts, from the record. */
@@ -132,6 +136,7 @@ export function taleOf(job: Job): Tale {
   return {
     desired: job.desired,
     cancelled: job.cancelled,
+    copy: job.copy,
     attempts: job.attempts.map(({ stepFailures: _failures, ending, ...rest }) => ({
       ...rest,
       ending: ending === null ? null : { reason: ending.reason, evidence: ending.evidence, since: ending.since },

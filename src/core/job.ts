@@ -1,7 +1,7 @@
 // Job: a spec and all that has happened to it. This is the record that `reconcile` reads and returns.
 // Values never change under you: a rule returns a new job.
 
-import type { CommandSpec, JobSpec, Reason, WorkerId } from './spec.ts';
+import type { CommandSpec, JobSpec, Reason, SetupStep, WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
 
 /**
@@ -29,6 +29,8 @@ export interface Job {
   readonly desiredAt: Instant;
   readonly attempts: readonly Attempt[];
   readonly allocations: readonly Allocation[];
+  /** The copy of its working directory that counts, where one was taken anew since the first. */
+  readonly copy?: number;
   /** Set when nothing more will run without a new wish. Capacity may still be on its way out. */
   readonly settled: Settled | null;
   /** True once a deleted job has been taken off the list; its rows stay for history. */
@@ -93,6 +95,15 @@ export interface Attempt {
    */
   readonly ending: Ending | null;
   readonly endedAt: Instant | null;
+  /** How its program ended on each worker that has told so, by how; absent until it has ended, and where none has. */
+  readonly exits?: readonly Exit[];
+}
+
+/** An exit code and where the program ended with it. */
+export interface Exit {
+  readonly exitCode: number;
+  readonly signal?: string;
+  readonly workers: readonly WorkerId[];
 }
 
 /** How often something has failed on one worker, when last, and in its own words. */
@@ -225,6 +236,25 @@ export function commandWorkers(command: CommandSpec, workers: number): readonly 
   if (command.place === 'here') return ['here'];
   if (command.workers !== 'all') return command.workers;
   return Array.from({ length: workers }, (_, index) => index);
+}
+
+/** The copy of the working directory that the next attempt runs; undefined when the job has none. */
+export function copyOf(job: Job): number | undefined {
+  return job.spec.workdir === undefined ? undefined : (job.copy ?? 1);
+}
+
+/** The setup steps as they are now: the one that brings a working directory brings the copy that counts. */
+export function stepsOf(job: Job): readonly SetupStep[] {
+  const copy = job.copy;
+  if (copy === undefined) return job.spec.steps;
+  return job.spec.steps.map((step) =>
+    step.workdir === undefined ? step : { ...step, key: workdirKey(copy), workdir: copy },
+  );
+}
+
+/** What the proof is called that a worker has that copy. */
+export function workdirKey(copy: number): string {
+  return `workdir-${copy}`;
 }
 
 /** The newest attempt, ended or not. */

@@ -4,7 +4,7 @@
 // record is for the simulator, which can look at the world itself.
 
 import type { Action, Decision } from './decision.ts';
-import { commandWorkers, heldAllocations } from './job.ts';
+import { commandWorkers, heldAllocations, stepsOf } from './job.ts';
 import type { Allocation, Attempt, Job } from './job.ts';
 import type { AllocationSeen, Observation, WorkerSeen } from './observation.ts';
 import { reconcile } from './reconcile.ts';
@@ -325,7 +325,7 @@ function setupBeforeStart({ before, observation, decision }: Pass): readonly str
     for (const worker of allWorkers(decision.job, action.allocation)) {
       if (worker === 'here') continue;
       const proofs = workerSeen(observation, action.allocation, worker)?.proofs ?? [];
-      const missing = before.spec.steps.find(({ key }) => !proofs.includes(key));
+      const missing = stepsOf(before).find(({ key }) => !proofs.includes(key));
       if (missing !== undefined) found.push(`${words(action)} before ${missing.name} is proven on worker ${worker}`);
     }
   }

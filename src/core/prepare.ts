@@ -1,7 +1,7 @@
 // Prepare: what stands between a ready worker and the command, and what is handed over when it starts.
 
 import type { Action } from './decision.ts';
-import { allocationOf, commandWorkers } from './job.ts';
+import { allocationOf, commandWorkers, stepsOf } from './job.ts';
 import type { Allocation, Attempt, Job, StepFailure } from './job.ts';
 import { doubling } from './pace.ts';
 import { planted } from './plant.ts';
@@ -19,7 +19,7 @@ export function unprovenWorkers(view: View): readonly { readonly worker: number;
   return view.workers.flatMap(({ worker, seen }) => {
     if (worker === 'here' || seen === undefined) return [];
     const { proofs } = planted('setup-on-one-worker') ? (view.workers[0]?.seen ?? seen) : seen;
-    const step = view.job.spec.steps.find(({ key }) => !proofs.includes(key));
+    const step = stepsOf(view.job).find(({ key }) => !proofs.includes(key));
     return step === undefined ? [] : [{ worker, step }];
   });
 }

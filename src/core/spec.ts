@@ -108,11 +108,10 @@ export interface DataDisk {
   readonly mode: 'read-only' | 'read-write';
 }
 
-/** A working directory and which copy of it counts. Copies are frozen in the job's folder, numbered from 1. */
+/** A working directory. Copies of it are frozen in the job's folder, numbered from 1; `copyOf` of job.ts says which counts. */
 export interface WorkdirSpec {
-  /** Absolute; where the next copy would be taken from. */
+  /** Absolute; where a copy is taken from. */
   readonly from: string;
-  readonly snapshot: number;
 }
 
 /**

@@ -79,7 +79,7 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
     tags: [...new Set(tags.map(named))],
     capacity,
     steps: [
-      ...(isCopied ? [workdirStep(1)] : []),
+      ...(isCopied ? [workdirStep()] : []),
       ...(capacity.kind === 'local' ? stepsFor(modules).map(withoutAdministrator) : stepsFor(modules)),
     ],
     command: {
@@ -92,7 +92,7 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
       workdir: choice.environments.includes('docker') ? null : workdir,
       checkpointDir,
     },
-    ...(isCopied && { workdir: { from: copied, snapshot: 1 } }),
+    ...(isCopied && { workdir: { from: copied } }),
     recovery: rules,
     limits: {
       maxRuntime: job.max_runtime ?? null,

@@ -1,21 +1,22 @@
 // Workdir: puts the job's copy of a working directory into its place on a worker. The files themselves are sent before
 // (remote/workdir/send.ts), because they are too many and too large to travel inside a step.
 
+import { workdirKey } from '../core/job.ts';
 import type { SetupStep } from '../core/spec.ts';
 import { minute } from '../core/time.ts';
 
 /**
- * The step for that copy. It has no check of its own: whoever sends the files has asked what the worker lacks, and what it does
+ * The step for the first copy; `stepsOf` of core/job.ts makes those for later ones of it. It has no check of its own: whoever sends the files has asked what the worker lacks, and what it does
  * not lack is not in the archive. Its key is a proof in the job's own folder, so the number of the copy is enough.
  */
-export function workdirStep(snapshot: number): SetupStep {
+export function workdirStep(): SetupStep {
   return {
     name: 'workdir',
-    key: `workdir-${snapshot}`,
+    key: workdirKey(1),
     check: null,
     apply,
     files: [],
-    workdir: snapshot,
+    workdir: 1,
     timeout: 10 * minute,
   };
 }

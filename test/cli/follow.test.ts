@@ -23,6 +23,8 @@ const attempt: AttemptView = {
   ended: null,
   reason: null,
   evidence: null,
+  exits: [],
+  workdir: null,
 };
 const queued = view({ id: '000001', name: 'iris', phase: 'queued', since: now, createdAt: now - 65_000, attempt: 0 });
 const running = view({ ...queued, phase: 'running', status: 'running', attempts: [attempt], attempt: 1, stage: 0 });

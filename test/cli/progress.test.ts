@@ -38,6 +38,8 @@ function attempt(number: number, different: Partial<AttemptView>): AttemptView {
     ended: null,
     reason: null,
     evidence: null,
+    exits: [],
+    workdir: null,
     ...different,
   };
 }

@@ -31,6 +31,8 @@ const attempt: AttemptView = {
   ended: null,
   reason: null,
   evidence: null,
+  exits: [],
+  workdir: null,
 };
 const queued = view({ phase: 'queued', since: now, reason: 'waits for capacity', attempts: [attempt], why });
 const succeeded = view({ ...queued, phase: 'succeeded', status: 'succeeded' });
@@ -195,6 +197,8 @@ suite('attempts', () => {
     ended: now - 39 * minute,
     reason: 'preempted',
     evidence: { detail: 'the cloud took it' },
+    exits: [],
+    workdir: null,
     ...different,
   });
   const third: AttemptView = { ...attempt, attempt: 3, stage: 2, started: now };

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { actionKey } from '../../src/core/decision.ts';
-import { lastAllocation, lastAttempt } from '../../src/core/job.ts';
+import { lastAllocation, lastAttempt, stepsOf } from '../../src/core/job.ts';
 import { historyTellsTheState } from '../../src/core/history.ts';
 import { broken } from '../../src/core/laws.ts';
 import { known, unknown } from '../../src/core/observation.ts';
@@ -1190,22 +1190,19 @@ test('a failed job holds its capacity for a look, a finished one does not, and i
 });
 
 test('an attempt remembers which copy of the working directory it runs, and a resume may name another', () => {
-  const step = (snapshot: number) => ({ name: 'workdir', key: `workdir-${snapshot}`, workdir: snapshot });
   const base = spec({ preset: 'pass' });
-  const copied = { ...base, steps: [{ ...base.steps[0], ...step(1) } as SetupStep, ...base.steps.slice(1)] };
-  const world = running({ ...copied, workdir: { from: '/home/ada/project', snapshot: 1 } });
+  const copied = { ...base, steps: [{ ...base.steps[0], name: 'workdir', key: 'workdir-1', workdir: 1 } as SetupStep, ...base.steps.slice(1)] };
+  const world = running({ ...copied, workdir: { from: '/home/ada/project' } });
   world.exitAll(1);
   world.settleNow();
-  const [first] = world.job.spec.steps;
-  assert.ok(first !== undefined);
-  world.ask('resume', { workdir: { snapshot: 2, step: { ...first, ...step(2) } } });
+  world.ask('resume', { copy: 2 });
   world.live(() => phaseOf(world.job) === 'running', hour);
   assert.deepEqual(
     world.job.attempts.map(({ workdir }) => workdir),
     [1, 2],
   );
   assert.deepEqual(
-    world.job.spec.steps.map(({ key }) => key),
+    stepsOf(world.job).map(({ key }) => key),
     ['workdir-2', ...base.steps.slice(1).map(({ key }) => key)],
   );
 });

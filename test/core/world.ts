@@ -6,7 +6,7 @@ import type { AskOptions, Verb } from '../../src/core/ask.ts';
 import type { Action, Decision, Event } from '../../src/core/decision.ts';
 import { actionKey } from '../../src/core/decision.ts';
 import type { AllocationState, CloudError, Job } from '../../src/core/job.ts';
-import { commandWorkers, lastAllocation, mayExist } from '../../src/core/job.ts';
+import { commandWorkers, lastAllocation, mayExist, stepsOf } from '../../src/core/job.ts';
 import { known, unknown } from '../../src/core/observation.ts';
 import type {
   AllocationSeen,
@@ -266,7 +266,7 @@ export class World {
         this.nodes.delete(ordinal);
         return { kind: 'done' };
       case 'step': {
-        const key = this.job.spec.steps.find(({ name }) => name === action.step)?.key ?? '';
+        const key = stepsOf(this.job).find(({ name }) => name === action.step)?.key ?? '';
         if (this.stepResult.kind === 'done') node?.workers[action.worker]?.proofs.add(key);
         return this.stepResult;
       }
@@ -369,7 +369,7 @@ export class World {
     );
     if (alive.size > 1) found.push(`4 one command at a time: attempts ${[...alive].join(' and ')} are alive together`);
     for (const host of hosts) {
-      const isBare = host !== this.here && this.job.spec.steps.some(({ key }) => !host.proofs.has(key));
+      const isBare = host !== this.here && stepsOf(this.job).some(({ key }) => !host.proofs.has(key));
       const started = host.runs.some(
         ({ startedAt, attempt }) => startedAt === this.now && this.job.attempts[attempt - 1]?.commandOnly === undefined,
       );

@@ -23,6 +23,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { createMachines } from '../../src/backends/machines.ts';
+import { workdirKey } from '../../src/core/job.ts';
 import { createLocalTransport } from '../../src/remote/transport.ts';
 import type { RunRequest } from '../../src/remote/transport.ts';
 import { freeze, workdirMost } from '../../src/remote/workdir/freeze.ts';
@@ -80,7 +81,8 @@ function openGround(t: TestContext) {
         env,
         at: 1,
       }),
-    send: (snapshot: number) => machines.step(testRef('000001'), workdirStep(snapshot)),
+    send: (snapshot: number) =>
+      machines.step(testRef('000001'), { ...workdirStep(), key: workdirKey(snapshot), workdir: snapshot }),
   };
 }
 

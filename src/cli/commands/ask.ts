@@ -24,8 +24,12 @@ export async function stop(
   return askEach(cli, 'stop', flags, args, { release: flags.release === true });
 }
 
-export async function resume(cli: Cli, flags: Flags, ...args: readonly Ref[]): Promise<number> {
-  return askEach(cli, 'resume', flags, args, {});
+export async function resume(
+  cli: Cli,
+  flags: Flags & { readonly workdir: boolean | undefined },
+  ...args: readonly Ref[]
+): Promise<number> {
+  return askEach(cli, 'resume', flags, args, { workdirAnew: flags.workdir === true });
 }
 
 export async function rerun(cli: Cli, flags: Flags, ...args: readonly Ref[]): Promise<number> {

@@ -1,6 +1,6 @@
 // One job on one screen: its sentence, where it is, its attempts, its workers.
 
-import type { AllocationView, AttemptView, JobView, SavedView, WorkerView } from '../../app/client.ts';
+import type { AllocationView, AttemptView, JobView, SavedView, WorkdirView, WorkerView } from '../../app/client.ts';
 import { costText } from '../../app/cost.ts';
 import { ageText, clockText, countText, dateText, dollarsText, lengthText } from '../../app/figures.ts';
 import { causeText } from '../../app/cause.ts';
@@ -49,6 +49,8 @@ function facts(view: JobView, layout: ShowLayout): readonly string[] {
   if (view.ifTaken !== null) rows.push(['if taken', view.ifTaken]);
   const cost = costLine(view);
   if (cost !== null) rows.push(['cost', cost]);
+  const workdir = view.workdirs.at(-1);
+  if (workdir !== undefined) rows.push(['workdir', workdirText(workdir, view)]);
   if (view.tags.length > 0) rows.push(['tags', view.tags.join(', ')]);
   rows.push(['files', view.folder]);
   return labelled(rows, layout.columns);
@@ -57,6 +59,18 @@ function facts(view: JobView, layout: ShowLayout): readonly string[] {
 /** `step_000120.json, 3m ago, in /srv/checkpoints`. */
 function savedText({ name, folder, at }: SavedView, now: Instant): string {
   return `${name}, ${ageText(now - at)} ago, in ${folder}`;
+}
+
+/** `/home/ada/vit at 3f2a9c1 (main) with changes, 120 files, copied 2h ago; attempt 1 ran copy 1`. */
+function workdirText(workdir: WorkdirView, { attempts: all }: JobView): string {
+  const { git } = workdir;
+  const commit = git === null ? '' : git.commit === null ? ', before its first commit' : ` at ${git.commit.slice(0, 10)}`;
+  const branch = git?.branch === null || git === null ? '' : ` (${git.branch})`;
+  const changes = git?.isChanged === true ? ` with changes (${workdir.folder}/changes.diff)` : '';
+  const last = all.at(-1)?.workdir ?? null;
+  const next = last === null || last === workdir.snapshot ? '' : `; attempt ${all.length} ran copy ${last}`;
+  const copy = workdir.snapshot === 1 ? '' : `, copy ${workdir.snapshot}`;
+  return `${inertWord(workdir.from)}${commit}${branch}${changes}, ${countText(workdir.files, 'file')}${copy}${next}`;
 }
 
 /** What it holds costs so much an hour, and all that it held has cost so much. */

@@ -1,0 +1,69 @@
+/** A job's copies of its working directory, through the Client: taken at create, and anew at a resume. */
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createClient } from '../../src/app/jobman.ts';
+import { JobmanError } from '../../src/app/errors.ts';
+import { createLogFiles } from '../../src/app/log-files.ts';
+import { freeze } from '../../src/remote/workdir/freeze.ts';
+import { workdirStep } from '../../src/setup/workdir.ts';
+import { openStore } from '../../src/store/store.ts';
+import { spec, tpu } from '../core/world.ts';
+import { openWorld } from '../support/world.ts';
+
+test('a resume runs the copy of create, unless it is to be taken anew', async (t) => {
+  const world = openWorld(t);
+  const project = join(world.folder, 'project');
+  mkdirSync(project);
+  writeFileSync(join(project, 'train.py'), 'one');
+  const store = openStore({ file: join(world.home, 'state.db') });
+  world.atEnd(() => store.close());
+  const client = createClient({
+    store,
+    home: world.home,
+    owner: 'ada',
+    logFiles: createLogFiles({ home: world.home, history: (id, after) => store.events(id, after) }),
+    now: () => Date.now(),
+    pricePerHour: () => null,
+    freeze: (from, to) => freeze({ from, to, apart: world.home, env: world.env, at: Date.now() }),
+    slots: () => Promise.resolve(1),
+    hint: () => Promise.resolve(),
+    wake: () => Promise.resolve(null),
+  });
+  const given = {
+    ...spec({ capacity: tpu }),
+    steps: [workdirStep()],
+    workdir: { from: project },
+  };
+  const { id } = await client.create({ spec: given, manifest: 'job: {workdir: project}\n', owner: 'ada' });
+  const [first] = (await client.show(id)).workdirs;
+  assert.equal(first?.files, 1);
+  const fileOf = (snapshot: number) => join((first?.folder ?? '').replace(/1$/u, String(snapshot)), 'files/train.py');
+  assert.equal(readFileSync(fileOf(1), 'utf8'), 'one');
+
+  writeFileSync(join(project, 'train.py'), 'two');
+  assert.equal((await client.ask(id, 'resume', { by: 'ada', workdirAnew: true })).ok, false, 'it is wanted already');
+  assert.equal(existsSync(fileOf(2)), false);
+  await client.ask(id, 'cancel', { by: 'ada' });
+  assert.equal((await client.ask(id, 'resume', { by: 'ada' })).ok, true);
+  assert.equal((await client.show(id)).workdirs.length, 1);
+  assert.equal(readFileSync(fileOf(1), 'utf8'), 'one');
+
+  await client.ask(id, 'cancel', { by: 'ada' });
+  assert.equal((await client.ask(id, 'resume', { by: 'ada', workdirAnew: true })).ok, true);
+  const shown = await client.show(id);
+  assert.deepEqual(
+    shown.workdirs.map(({ snapshot }) => snapshot),
+    [1, 2],
+    'what the first copy was is still told',
+  );
+  assert.equal(readFileSync(fileOf(2), 'utf8'), 'two');
+  assert.equal(existsSync(fileOf(1)), false, 'its files are not needed any more');
+
+  const bare = await client.create({ spec: spec({ capacity: tpu }), manifest: '', owner: 'ada' });
+  await client.ask(bare.id, 'cancel', { by: 'ada' });
+  await assert.rejects(client.ask(bare.id, 'resume', { by: 'ada', workdirAnew: true }), (error) => {
+    return error instanceof JobmanError && /no job\.workdir/u.test(error.message);
+  });
+});
