@@ -2,6 +2,7 @@
 // workers are machines with a shell.
 
 import type { AllocationRef, Launch, MachinePort, StepByHand, TailReceiver, WorkerRef } from '../app/ports.ts';
+import { commandWorkers, openAttempt } from '../core/job.ts';
 import type { Evidence, Job } from '../core/job.ts';
 import { known, unknown } from '../core/observation.ts';
 import type { Fact, OutcomeResult, WorkerSeen } from '../core/observation.ts';
@@ -74,11 +75,13 @@ export function createMachines(parts: MachinesParts): MachinePort {
 
   async function lookAt(ref: WorkerRef): Promise<Fact<WorkerSeen>> {
     const { job, worker } = ref;
+    const expected = expectedAttempt(ref);
     const result = await run(ref, {
       script: lookScript(parts.root(ref), {
         allocation: ref.allocation.ordinal,
         jobMark: jobMark(job),
         mark: (attempt) => runMark(job, attempt, worker),
+        ...(expected === undefined ? {} : { expected }),
       }),
       timeoutMs: lookTimeout,
       outputMost: answerMost,
@@ -200,6 +203,19 @@ export function createMachines(parts: MachinesParts): MachinePort {
 
     forget: parts.forget,
   };
+}
+
+/**
+ * The attempt whose program was started on that worker, by the record, and has not been seen to end; undefined when none
+ * was. It is looked for by its mark where its folder is gone, which is asked of no other attempt: it takes a search through
+ * all processes.
+ */
+export function expectedAttempt({ job, allocation, worker }: WorkerRef): number | undefined {
+  const attempt = openAttempt(job);
+  if (attempt === undefined || attempt.startedAt === null) return undefined;
+  const isOnIt = worker === 'here' || attempt.allocation === allocation.ordinal;
+  const places = commandWorkers(job.spec.command, allocation.workers ?? 0);
+  return isOnIt && places.includes(worker) ? attempt.ordinal : undefined;
 }
 
 /** More would not fit through the pipe by which a container gets them. */

@@ -17,6 +17,8 @@ export function lookScript(
     /** The start of the marks of this job's attempts. */
     readonly jobMark: string;
     readonly mark: (attempt: string) => string;
+    /** The attempt whose program should be alive there by all that is recorded; looked for also without its folder. */
+    readonly expected?: number;
   },
 ): string {
   return `
@@ -86,7 +88,16 @@ for dir in "$root"/attempt_*; do
     fi
   fi
 done
-printf 'end\\n'
+${ask.expected === undefined ? '' : lostFolder(ask.expected)}printf 'end\\n'
+`;
+}
+
+/**
+ * A program whose folder was taken away (by a hand, or by itself while it cleaned up) lives all the same. Nobody can read
+ * what it prints or how it ends, and still nothing may be started beside it.
+ */
+function lostFolder(attempt: number): string {
+  return `if [ ! -d "$root/attempt_${attempt}" ] && is_marked ${attempt}; then printf 'run ${attempt} starting %s\\n' "$now"; fi
 `;
 }
 

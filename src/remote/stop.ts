@@ -8,7 +8,9 @@ const killTurns = 50;
 
 /**
  * Prints one line: `gone` (nothing of it is alive, or will ever be), `asked <how many>` or `left <pids>`. An attempt that
- * has no folder yet gets one that says `never`, so that a launcher that is still on its way finds it taken.
+ * has no folder yet gets one that says `never`, so that a launcher that is still on its way finds it taken. One whose folder
+ * was taken away while its program runs is stopped by its mark, as any other; a launcher on its way carries the mark as
+ * well, and is given a moment to find that it came too late.
  */
 export function stopScript(
   root: string,
@@ -22,8 +24,12 @@ mark=${quote(stop.mark)}
 ${prelude}
 mkdir -p "$root" || exit 1
 if mkdir "$dir" 2>/dev/null; then
-  printf '' >"$dir/never" && echo gone
-  exit
+  find_marked "$mark"
+  [ -z "$found" ] || { nap 0.2; find_marked "$mark"; }
+  if [ -z "$found" ]; then
+    printf '' >"$dir/never" && echo gone
+    exit
+  fi
 fi
 [ -d "$dir" ] || { echo "there is no folder $dir" >&2; exit 1; }
 ${stop.how === 'ask' ? askBody(stop.signal) : killBody}`;

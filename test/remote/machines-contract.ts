@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Launch, MachinePort, WorkerRef } from '../../src/app/ports.ts';
+import type { Attempt, Job } from '../../src/core/job.ts';
 import type { OutcomeResult, RunSeen, WorkerSeen } from '../../src/core/observation.ts';
 import type { SetupStep } from '../../src/core/spec.ts';
 import { eventually } from '../support/eventually.ts';
@@ -34,7 +35,7 @@ export interface Ground {
  */
 export function testRef(id: string, worker: WorkerRef['worker'] = 0): WorkerRef {
   return {
-    job: { id, installation: `t${process.pid}` },
+    job: { id, installation: `t${process.pid}`, attempts: [] as readonly Attempt[] },
     allocation: { ordinal: 1, name: 'node-one' },
     worker,
   } as WorkerRef;
@@ -49,6 +50,17 @@ export async function seen(ground: Ground): Promise<WorkerSeen> {
   const [fact] = await ground.machines.look([ground.ref]);
   assert.ok(fact?.kind === 'known', `the look failed: ${JSON.stringify(fact)}`);
   return fact.value;
+}
+
+/** The same worker, by a record that says the first attempt was started there. */
+function startedOn({ ref }: Ground): WorkerRef {
+  const attempt = { ordinal: 1, allocation: 1, startedAt: 1, endedAt: null } as Attempt;
+  const spec = { command: { place: ref.worker === 'here' ? 'here' : 'workers', workers: 'all' } };
+  return {
+    ...ref,
+    job: { ...ref.job, spec, attempts: [attempt] } as unknown as Job,
+    allocation: { ...ref.allocation, workers: 1 },
+  };
 }
 
 /** Looks until that attempt is in that state. */
@@ -266,6 +278,22 @@ while :; do sleep 1; done
       { ...run, endedAt: 0 },
       { attempt: 1, state: 'exited', exitCode: 137, signal: 'KILL', endedAt: 0 },
     );
+  });
+
+  on('a program whose folder was taken away counts as alive until a stop has ended it', async (ground) => {
+    const script = `trap '' TERM\nsetsid sh -c 'echo $$ >"$HOME/daemon"; exec sleep 60' &\necho $$ >"$HOME/program"\nwhile :; do sleep 1; done\n`;
+    isDone(await ground.machines.start(ground.ref, launchOf(1, script)));
+    const pids = await Promise.all(['program', 'daemon'].map((file) => pidIn(ground, file)));
+    rmSync(ground.root, { recursive: true });
+    const after: Ground = { ...ground, ref: startedOn(ground) };
+    assert.equal((await reach(after, 1, 'starting')).state, 'starting');
+    isDone(await ground.machines.stop(after.ref, 1, 'ask', 'TERM'));
+    assert.equal((await reach(after, 1, 'starting')).state, 'starting', 'it may still be saving its work');
+    isDone(await ground.machines.stop(after.ref, 1, 'kill', 'TERM'));
+    for (const pid of pids) assert.equal(isAlive(pid), false, `process ${pid} of ${String(pids)} is still alive`);
+    assert.equal((await reach(after, 1, 'vanished')).state, 'vanished');
+    isDone(await ground.machines.start(after.ref, launchOf(1, 'echo ran >"$HOME/ran"')));
+    assert.equal(existsSync(join(ground.home, 'ran')), false, 'what was stopped is not started again');
   });
 
   on('what a program leaves behind is ended with it', async (ground) => {

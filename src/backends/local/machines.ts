@@ -16,8 +16,8 @@ import { startDetached, textOf } from '../../remote/process.ts';
 import { quote } from '../../remote/quote.ts';
 import { bootIdFile, runMark } from '../../remote/run-folder.ts';
 import { createLocalTransport } from '../../remote/transport.ts';
-import { createMachines, failed, noAnswer, readSecrets, refused, startOutcome } from '../machines.ts';
-import { attemptsBelow, createGlance, isOver, isThere, lookAtRun, namesIn, readLine } from './runs.ts';
+import { createMachines, expectedAttempt, failed, noAnswer, readSecrets, refused, startOutcome } from '../machines.ts';
+import { attemptsBelow, createGlance, findMarked, isOver, isThere, lookAtRun, namesIn, readLine } from './runs.ts';
 import type { RunFolder } from './runs.ts';
 import { createTailHub } from './tail.ts';
 import type { Rounds } from './tail.ts';
@@ -79,7 +79,13 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       const proofsFolder = join(root, 'proofs', String(ref.allocation.ordinal));
       // What was made in an earlier boot (a mount) may be gone: the step's check will say.
       const proofs = namesIn(proofsFolder).filter((key) => readLine(join(proofsFolder, key)) === boot);
-      const runs = attemptsBelow(root).map((attempt) => lookAtRun(folderOf(ref, attempt), boot, at));
+      const attempts = attemptsBelow(root);
+      const runs = attempts.map((attempt) => lookAtRun(folderOf(ref, attempt), boot, at));
+      const expected = expectedAttempt(ref);
+      // A program whose folder was taken away lives all the same; see remote/look.ts.
+      const isLost = expected !== undefined && !attempts.includes(expected);
+      if (isLost && findMarked(runMark(ref.job, expected, ref.worker)).length > 0)
+        runs.push({ attempt: expected, state: 'starting', since: at });
       return known({ bootId: boot, proofs, runs }, at);
     } catch (error) {
       return unknown(`the run folder ${root} cannot be read: ${textOf(error)}`, at);
