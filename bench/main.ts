@@ -11,6 +11,7 @@ import { tableOf, type Result } from './result.ts';
 import { measurePreemption } from './preemption.ts';
 import { measureStarts } from './starts.ts';
 import { measureTakeover } from './takeover.ts';
+import { measureTpus } from './tpus.ts';
 
 const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> = {
   starts: measureStarts,
@@ -20,6 +21,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   hosts: measureHosts,
   preemption: measurePreemption,
   takeover: measureTakeover,
+  tpus: measureTpus,
 };
 
 const asked = process.argv.slice(2);

@@ -14,6 +14,7 @@ import { jobman, node, root, withHome } from './home.ts';
 import { childrenCpuMs } from './machine.ts';
 import { writeRecord } from './record.ts';
 import type { Result } from './result.ts';
+import { quantile } from './start-times.ts';
 
 const rounds = 20;
 /** Started one after the other before it is the next one's turn: the kernel's books count by 10 ms. */
@@ -93,9 +94,4 @@ function resultOf({ what, budgetMs }: Contender, times?: Times, floor?: Times): 
       `processor time +${(cpu(times) - cpu(floor)).toFixed(0)} ms over ${cpu(floor).toFixed(0)} ms`,
     isKept: over <= budgetMs,
   };
-}
-
-/** Of sorted numbers the one at that share. */
-function quantile(numbers: readonly number[], share: number): number {
-  return numbers.toSorted((one, other) => one - other)[Math.floor((numbers.length - 1) * share)] ?? Number.NaN;
 }

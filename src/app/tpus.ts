@@ -224,7 +224,8 @@ export function tpuRows(
       (other.idleCost ?? 0) - (one.idleCost ?? 0) ||
       (other.idle ?? 0) - (one.idle ?? 0) ||
       (other.pricePerHour ?? 0) - (one.pricePerHour ?? 0) ||
-      one.resource.localeCompare(other.resource),
+      // Intl's order takes as long as all the rest of it, for names that have no other letters.
+      (one.resource < other.resource ? -1 : 1),
   );
 }
 

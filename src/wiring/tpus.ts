@@ -25,6 +25,8 @@ export async function lookAtClouds(services: Services, query: TpuQuery): Promise
 
 /** The door to all clouds; asks nobody yet. */
 export function createTpuCloud(home: string, { runningApiFor, usesBuiltIn }: TpuApis): TpuCloud {
+  // A thousand TPUs are of few types.
+  const prices = new Map<string, number | null>();
   return {
     async list(place) {
       const { project } = place;
@@ -36,8 +38,13 @@ export function createTpuCloud(home: string, { runningApiFor, usesBuiltIn }: Tpu
     },
     pricePerHour({ type, zone, pricing }) {
       if (type === null) return null;
+      const key = `${type} ${zone} ${pricing}`;
+      const known = prices.get(key);
+      if (known !== undefined) return known;
       // What is reserved is paid for anyway; the price on demand is what it would cost without.
-      return pricePerHour({ accelerator: type, zone, pricing: pricing === 'reserved' ? 'ondemand' : pricing });
+      const price = pricePerHour({ accelerator: type, zone, pricing: pricing === 'reserved' ? 'ondemand' : pricing });
+      prices.set(key, price);
+      return price;
     },
     isPretended: usesBuiltIn,
   };

@@ -10,6 +10,8 @@ import { suite, test } from 'node:test';
 import { createCredentials, createLogin } from '../../src/backends/tpu/credentials.ts';
 import type { RunProgram } from '../../src/backends/tpu/credentials.ts';
 import { JobmanError } from '../../src/app/errors.ts';
+import { runProcess } from '../../src/remote/process.ts';
+import { findProgram, requireReal } from '../support/real.ts';
 import { openWorld } from '../support/world.ts';
 
 type Scope = Parameters<typeof openWorld>[0];
@@ -24,6 +26,7 @@ function withEnvironment(t: Scope, variables: Readonly<Record<string, string | u
     'CLOUDSDK_CONFIG',
     'GOOGLE_CLOUD_PROJECT',
     'METADATA_SERVER_DETECTION',
+    'GCE_METADATA_HOST',
   ];
   const before = names.map((name) => [name, process.env[name]] as const);
   const set = (name: string, value: string | undefined): void => {
@@ -107,6 +110,34 @@ suite('application default credentials', () => {
   });
 });
 
+test('on a machine at Google its metadata server gives the token of its service account, once for many', async (t) => {
+  const world = openWorld(t);
+  const asked: string[] = [];
+  const metadata = createServer((request, response) => {
+    asked.push(request.url ?? '');
+    const isToken = request.url?.startsWith('/computeMetadata/v1/instance/service-accounts/default/token') === true;
+    response.writeHead(isToken ? 200 : 404, { 'metadata-flavor': 'Google', 'content-type': 'application/json' });
+    response.end(isToken ? '{"access_token":"of-the-machine","expires_in":3599,"token_type":"Bearer"}' : '{}');
+  });
+  await new Promise<void>((resolve) => metadata.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    metadata.closeAllConnections();
+    metadata.close();
+  });
+  withEnvironment(t, {
+    CLOUDSDK_CONFIG: world.folder,
+    GOOGLE_CLOUD_PROJECT: 'p',
+    METADATA_SERVER_DETECTION: 'assume-present',
+    GCE_METADATA_HOST: `127.0.0.1:${(metadata.address() as AddressInfo).port}`,
+  });
+  const login = createLogin({ run: neverRun, now: () => 0 });
+  const all = await Promise.all([login.headers(), login.headers(), login.headers()]);
+  for (const headers of [...all, await login.headers()]) {
+    assert.deepEqual(headers, { authorization: 'Bearer of-the-machine' });
+  }
+  assert.equal(asked.filter((url) => url.includes('/token')).length, 1);
+});
+
 suite('without them, gcloud', () => {
   /** A world without application default credentials, and a gcloud that prints these in turn. */
   function gcloud(t: Scope, ...printed: readonly (string | Error)[]) {
@@ -153,5 +184,38 @@ suite('without them, gcloud', () => {
   test('that prints something else than a token has given none', async (t) => {
     const { credentials } = gcloud(t, 'WARNING: please update\nya29.token');
     await assert.rejects(credentials.headers(), JobmanError);
+  });
+});
+
+suite('the real gcloud', () => {
+  /** Runs it with a configuration of the test's own, and nothing of the machine's. */
+  function realGcloud(folder: string, variables: Readonly<Record<string, string>>): RunProgram {
+    return async (argv) => {
+      const env = { PATH: process.env['PATH'], HOME: folder, CLOUDSDK_CONFIG: join(folder, 'config'), ...variables };
+      const result = await runProcess({ argv, env, timeoutMs: 60_000, outputMost: 64_000 });
+      const output = Buffer.from(result.exitCode === 0 ? result.stdout : result.stderr).toString('utf8');
+      return { ok: result.exitCode === 0, output };
+    };
+  }
+
+  test('gives the token of a file that it is told of', async (t) => {
+    if (!requireReal(t, 'gcloud', findProgram('gcloud'))) return;
+    const { folder } = openWorld(t);
+    withEnvironment(t, { CLOUDSDK_CONFIG: folder });
+    writeFileSync(join(folder, 'token'), 'ya29.from-a-file\n');
+    const run = realGcloud(folder, { CLOUDSDK_AUTH_ACCESS_TOKEN_FILE: join(folder, 'token') });
+    assert.deepEqual(await createLogin({ run, now: () => 0 }).headers(), { authorization: 'Bearer ya29.from-a-file' });
+  });
+
+  test('that has no login is told in our sentence, with its own words below', async (t) => {
+    if (!requireReal(t, 'gcloud', findProgram('gcloud'))) return;
+    const { folder } = openWorld(t);
+    withEnvironment(t, { CLOUDSDK_CONFIG: folder });
+    await assert.rejects(createLogin({ run: realGcloud(folder, {}), now: () => 0 }).headers(), (error) => {
+      assert.ok(error instanceof JobmanError);
+      assert.match(error.message, /log in with: gcloud auth application-default login$/);
+      assert.match(error.lines.join(), /do(es)? not (currently )?have an active account/);
+      return true;
+    });
   });
 });

@@ -6,6 +6,8 @@ import { second } from '../../core/time.ts';
 import type { Duration } from '../../core/time.ts';
 import { classify, statusName, unanswered } from './errors.ts';
 import type { StatusBody } from './errors.ts';
+import { send, SendError } from './send.ts';
+import type { Reply } from './send.ts';
 
 /**
  * What a call came to. `status` is the canonical name of the cloud's error (`NOT_FOUND`, `ALREADY_EXISTS`).
@@ -51,16 +53,6 @@ export interface Caller {
 const answerWithin: Duration = 15 * second;
 /** A list that is longer than this many pages is a server that repeats itself. */
 const pagesMost = 10_000;
-/** Codes of a failed connection: not a byte of the request had left when it failed. */
-const neverConnected = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'ENETUNREACH',
-  'EHOSTUNREACH',
-  'UND_ERR_CONNECT_TIMEOUT',
-]);
-
 /**
  * `endpoint` gives `https://tpu.googleapis.com`, or a server that speaks the same API; it is asked for every call, because
  * a server of our own may come back at another port. Both `endpoint` and `credentials` may reject: then nothing was sent.
@@ -92,33 +84,38 @@ export function createCaller(options: {
     } catch (error) {
       return { answer: lost('NOT_SENT', sentenceOf(error)) };
     }
-    let reply: Response;
-    let text: string;
+    let reply: Reply;
     try {
-      reply = await fetch(url, {
+      reply = await send({
+        url,
         method,
         headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        // Google's API never redirects; a login page of the network in between does, and would answer with a 200.
-        redirect: 'error',
-        signal: AbortSignal.timeout(answerWithin),
+        timeoutMs: answerWithin,
       });
-      text = await reply.text();
     } catch (error) {
-      const status = wasNeverSent(error) ? 'NOT_SENT' : 'NO_ANSWER';
+      // What is no SendError was thrown before anything was begun: an address that is none.
+      const status = error instanceof SendError && error.wasSent ? 'NO_ANSWER' : 'NOT_SENT';
       return { answer: lost(status, `${hostOf(url)} did not answer: ${sentenceOf(error)}`) };
     }
+    const { status, text } = reply;
     const value = parseObject(text);
-    if (reply.ok) {
+    // Google's API never redirects; a login page of the network in between does.
+    if (status >= 300 && status < 400) {
+      return {
+        answer: lost('NO_ANSWER', `${hostOf(url)} answered with a redirection (HTTP ${status}), not as this API`),
+      };
+    }
+    if (status < 300) {
       if (value !== undefined) return { answer: { ok: true, value: value as T } };
-      const page = `${hostOf(url)} answered with something that is not this API (HTTP ${reply.status})`;
+      const page = `${hostOf(url)} answered with something that is not this API (HTTP ${status})`;
       return { answer: lost('NO_ANSWER', page) };
     }
-    if (reply.status === 401) {
+    if (status === 401) {
       const error = unanswered(credentials.refused(headers));
       return { answer: { ok: false, status: 'UNAUTHENTICATED', error }, refused: headers };
     }
-    return { answer: refusalOf(reply.status, value, text, url) };
+    return { answer: refusalOf(status, value, text, url) };
   }
 
   /** A refusal in the API's own shape. Anything else comes from something in between, and says nothing about our things. */
@@ -179,16 +176,8 @@ function parseObject(text: string): object | undefined {
   }
 }
 
-function wasNeverSent(error: unknown): boolean {
-  const code = error instanceof Error ? (error.cause as { readonly code?: string } | undefined)?.code : undefined;
-  return code !== undefined && neverConnected.has(code);
-}
-
-/** The cause of a failed fetch says more than "fetch failed". */
 function sentenceOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  if (error.name === 'TimeoutError') return `no answer within ${answerWithin / second} s`;
-  return error.cause instanceof Error && error.cause.message !== '' ? error.cause.message : error.message;
+  return error instanceof Error ? error.message : String(error);
 }
 
 function hostOf(url: string): string {

@@ -1,0 +1,99 @@
+/**
+ * What exists in the built-in cloud, made by us and by others, as `tpus` and `gc` show it; and a login that expires while a
+ * job runs: everybody is told how to mend it, and nothing happens to the job.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { eventually } from '../support/eventually.ts';
+import { jobman } from '../support/jobman.ts';
+import { openWorld } from '../support/world.ts';
+
+const manifest = `job:
+  name: mine
+tpu:
+  project: emulator
+  accelerator: v4-8
+  zone: us-central2-b
+recovery: pass
+command:
+  run: sleep 1000
+`;
+
+test('tpus shows what everybody has, gc takes only its own, and an expired login harms nothing', async (t) => {
+  const world = openWorld(t, { patienceMs: 20_000 });
+  world.atEnd(() => jobman(world, ['emulator', 'stop']).then(() => undefined));
+  world.atEnd(() => jobman(world, ['controller', 'stop']).then(() => undefined));
+  const say = async (...words: readonly string[]) => {
+    const { code, stdout, stderr } = await jobman(world, words);
+    assert.equal(code, 0, words.join(' ') + stdout + stderr);
+    return stdout;
+  };
+  writeFileSync(join(world.folder, 'mine.yaml'), manifest);
+  const nobody = await jobman(world, ['tpus']);
+  assert.equal(nobody.code, 2, 'nothing names a project');
+  await say('create', 'mine.yaml');
+  const phase = async () => (JSON.parse(await say('show', '1', '--json')) as { phase: string }).phase;
+  assert.ok(await eventually(async () => (await phase()) === 'running', { withinMs: 40_000 }), 'it does not run');
+
+  const { url } = JSON.parse(readFileSync(join(world.home, 'emulator/endpoint.json'), 'utf8')) as { url: string };
+  const make = async (name: string, node: object) => {
+    const body = JSON.stringify({ acceleratorType: 'v4-8', runtimeVersion: 'tpu-ubuntu2204-base', ...node });
+    const to = `${url}/v2/projects/emulator/locations/us-central2-b/nodes?nodeId=${name}`;
+    const { ok } = await fetch(to, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+    assert.ok(ok, name);
+  };
+  const own = JSON.parse((await say('tpus', '--json')).trim()) as { label: { installation: string } };
+  const { installation } = own.label;
+  const label = (of: string, job: string) => ({
+    labels: { 'jobman-installation': of, 'jobman-job': job, 'jobman-allocation': '1' },
+  });
+  await make('dev', { metadata: { owner: 'grace' } });
+  await make('forgotten', {});
+  await make('theirs', label('q7k2zz', '000001'));
+  await make('stray', label(installation, '000077'));
+
+  const whose = async () => {
+    const rows = (await say('tpus', '--json')).trim().split('\n');
+    const all = rows.map((line) => JSON.parse(line) as { name: string; whose: { text: string; kind: string } });
+    return Object.fromEntries(all.map((row) => [row.name, row.whose.kind]));
+  };
+  const everybody = {
+    'mine-000001-1': 'job',
+    dev: 'person',
+    forgotten: 'nobody',
+    theirs: 'installation',
+    stray: 'stray',
+  };
+  assert.deepEqual(await whose(), everybody);
+  assert.match(
+    await say('tpus'),
+    /^mine-000001-1 +us-central2-b +v4-8 +spot +READY +\S+ +000001 +\d+s +- +\$3\.69\/h$/m,
+  );
+
+  const looked = await jobman(world, ['gc']);
+  assert.match(looked.stdout, /^000077 +\S+ +stray /m);
+  assert.match(looked.stderr, /2 TPUs not of this record/);
+  assert.deepEqual(await whose(), everybody, 'looking lets nothing go');
+  assert.match(await say('gc', '--yes'), /nodes\/stray is gone\.$/m);
+  const { stray: _gone, ...others } = everybody;
+  assert.deepEqual(await whose(), others);
+
+  await say('emulator', 'permission', 'login');
+  for (const command of ['tpus', 'gc']) {
+    const { code, stderr } = await jobman(world, [command]);
+    assert.equal(code, 5, command);
+    assert.match(stderr, /no login that Google Cloud accepts; log in with: gcloud auth application-default login$/m);
+  }
+  const isTold = async () => (await say('why', '1')).includes('gcloud auth application-default login');
+  assert.ok(await eventually(isTold, { withinMs: 60_000 }), 'why does not say it');
+  await say('emulator', 'clear', 'permission');
+  assert.ok(await eventually(async () => !(await isTold()), { withinMs: 60_000 }), 'it goes on being said');
+  const { phase: last, attempts } = JSON.parse(await say('show', '1', '--json')) as {
+    phase: string;
+    attempts: unknown[];
+  };
+  assert.deepEqual([last, attempts.length], ['running', 1]);
+  assert.deepEqual(await whose(), others);
+});
