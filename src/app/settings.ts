@@ -123,16 +123,23 @@ export async function loadSettings(given: {
   const path = settingsFile(home);
   const text = await readOptional(path);
   const values = text === undefined ? new Map<string, Value>() : settingsIn(text, path);
+  const problems: string[] = [];
   for (const setting of settingKeys) {
     const said = saidIn(env, setting);
-    if (said !== undefined) values.set(setting.key, fromEnvironment(setting, said));
+    if (said === undefined) continue;
+    const value = fromEnvironment(setting, said);
+    if (value === undefined)
+      problems.push(`${setting.variable} is "${said}", and should be ${kindWords[setting.kind]}.`);
+    else values.set(setting.key, value);
   }
+  const [problem, ...more] = problems;
+  if (problem !== undefined) throw wrong(problem, more);
   return merged(defaultSettings(cores), values);
 }
 
 /**
  * Where the value of each key comes from: the variable that stands above the file, `settings.json`, or `default`. For
- * settings that `loadSettings` took; what it refuses is not refused again. Reads only.
+ * settings that `loadSettings` took. Throws what it throws of the file. Reads only.
  */
 export async function settingSources(given: {
   readonly home: string;
@@ -155,11 +162,11 @@ function saidIn(env: Readonly<Record<string, string | undefined>>, { variable }:
   return said === '' ? undefined : said;
 }
 
-function fromEnvironment(setting: SettingKey, said: string): Value {
-  const value = setting.kind === 'port' ? Number(said) : said;
+/** What a variable's text means for the setting; undefined when it is no value for it. */
+function fromEnvironment({ kind }: SettingKey, said: string): Value | undefined {
+  const value = kind === 'port' ? Number(said) : said;
   // A list has no variable: nobody would write one on a line.
-  if (setting.kind !== 'grants' && isOfKind(value, setting.kind)) return value;
-  throw wrong(`${setting.variable ?? setting.key} is "${said}", and should be ${kindWords[setting.kind]}.`);
+  return kind !== 'grants' && isOfKind(value, kind) ? value : undefined;
 }
 
 /** The text of a file, or undefined where there is none. Throws StoreError when it cannot be read. */

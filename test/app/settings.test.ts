@@ -107,6 +107,12 @@ test('a variable that is no port is refused by its name', async (t) => {
   assert.equal(error.message, 'JOBMAN_TPU_SSH_PORT is "ssh", and should be a port from 1 to 65535.');
 });
 
+test('every variable that is wrong is told at once', async (t) => {
+  const error = await refusal(settingsIn(t)({ JOBMAN_TPU_SSH_PORT: '0', JOBMAN_TPU_ENDPOINT: 'here' }));
+  assert.match(error.message, /^JOBMAN_TPU_ENDPOINT is "here"/);
+  assert.deepEqual(error.lines, ['JOBMAN_TPU_SSH_PORT is "0", and should be a port from 1 to 65535.']);
+});
+
 test('the template holds every key, and is a valid file', async (t) => {
   const text = settingsTemplate(4);
   for (const { key } of settingKeys) assert.ok(text.includes(`"${key.split('.').at(-1) ?? ''}"`), key);
