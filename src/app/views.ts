@@ -121,7 +121,7 @@ function reasonOf(job: Job, phase: Phase, now: Instant): string {
     case 'running':
       return runPhrase(job, now);
     case 'recovering':
-      return silentPhrase(job, now) ?? `${endPhrase(job)}, ${ageText(now - phaseSince(job))} ago`;
+      return silentPhrase(job, now) ?? endedPhrase(job, `, ${ageText(now - phaseSince(job))} ago`);
     case 'stopping':
       return stopPhrase(job, now);
     case 'succeeded':
@@ -254,6 +254,12 @@ function endPhrase(job: Job): string {
     case 'timed_out':
       return reasonWords[reason];
   }
+}
+
+/** The same with its age; which worker it was is left out where there is no room for both. */
+function endedPhrase(job: Job, age: string): string {
+  const whole = `${endPhrase(job)}${age}`;
+  return whole.length <= reasonLongest ? whole : `${whole.replace(/, worker .*$/, '')}${age}`;
 }
 
 function exitPhrase(evidence: {

@@ -445,7 +445,7 @@ function whyRecovering(job: Job, events: readonly Event[], now: Instant): Answer
   const attempt = openAttempt(job);
   if (ending === null) return whyQueued(job, now);
   const ago = ageText(now - ending.since);
-  const rule = lastRule(job, events);
+  const rule = attempt === undefined || attempt.ending === null ? lastRule(job, events) : ruleAhead(job, attempt);
   const because = `${endedOf(job, ending)}; seen ${momentText(ending.since)}`;
   const happened = `its attempt ended ${ago} ago (${reasonWords[ending.reason]})`;
   const sentence = ending.reason === 'preempted' ? `its ${acceleratorOf(job)} was preempted ${ago} ago` : happened;
@@ -494,6 +494,14 @@ function whyRecovering(job: Job, events: readonly Event[], now: Instant): Answer
 function endedOf(job: Job, ending: NonNullable<Attempt['ending']>): string {
   const means = ending.reason === 'command_failed' ? mostlyMeans(ending.evidence) : null;
   return `${endText(job, ending)}${means === null ? '' : `; ${means}`}`;
+}
+
+/** The row of the rules that answers once all of that attempt has ended; the newest of history is about the one before. */
+function ruleAhead(job: Job, attempt: Attempt): string | null {
+  const { ending } = attempt;
+  if (ending === null) return null;
+  const following = whatFollows(job, attempt, ending.since);
+  return following.next === 'attempt' ? ruleText(job, { reason: ending.reason, ...following.applied }) : null;
 }
 
 /** The newest row of the rules that answered, as history tells it. */
@@ -567,7 +575,8 @@ function hindranceOf(job: Job, events: readonly Event[], now: Instant): Hindranc
     const next = `the controller keeps asking, without limit; to let ${it} go as soon as it is heard of: jobman cancel ${number}`;
     return { clause, because, next, nextAt: null };
   }
-  const next = `it ends when the worker answers; else ${it} is let go; to let it go now: jobman cancel ${number}`;
+  // The moment is said behind this, and it is that of letting go by itself.
+  const next = `to let ${it} go now: jobman cancel ${number}; else it ends when the worker answers, or is let go`;
   return { clause, because, next, nextAt: givenUpAt(job, attempt, now) ?? null };
 }
 

@@ -240,6 +240,44 @@ const cases: readonly Case[] = [
     },
   },
   {
+    life: 'it was preempted once, and now a worker of its next TPU has been given up',
+    job: living(
+      aJob(),
+      [
+        gone,
+        {
+          ...ready,
+          releasedAt: noon + hour + 9 * second,
+          seen: { state: 'releasing', detail: 'DELETING', at: noon + hour },
+        },
+      ],
+      [
+        { ...running, ...preempted },
+        {
+          ...running,
+          allocation: 2,
+          ending: {
+            reason: 'unreachable',
+            evidence: { detail: 'worker 3 does not answer', worker: 3 },
+            since: noon + hour,
+            stopAskedAt: null,
+            told: [],
+          },
+        },
+      ],
+    ),
+    now: noon + hour + 29 * second,
+    events: [ruleApplied],
+    phase: 'recovering',
+    reason: 'unreachable, 29s ago',
+    price: 4,
+    why: {
+      sentence: '000042 is recovering: its attempt ended 29s ago (unreachable); what is left of it is being ended.',
+      rule: 'pre: unreachable -> same allocation, resume (2 of 100 used)',
+      next: 'the next attempt begins when nothing of it is alive',
+    },
+  },
+  {
     life: 'its owner wants it stopped, and the program has its grace',
     job: living(
       aJob(tpuSpec(), { desired: 'hold', desiredAt: noon + hour }),
@@ -284,7 +322,7 @@ const cases: readonly Case[] = [
     why: {
       sentence: '000042 is stopping: ada said stop 5m ago; a worker has not answered for 7m.',
       because: 'no answer since 20 Nov 12:58:00 UTC; TERM sent at 20 Nov 13:00:01 UTC, 4m ago',
-      next: 'it ends when the worker answers; else its v5litepod-16 is let go; to let it go now: jobman cancel 42',
+      next: 'to let its v5litepod-16 go now: jobman cancel 42; else it ends when the worker answers, or is let go',
       nextAt: noon + hour + 30 * minute,
     },
   },
