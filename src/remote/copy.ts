@@ -285,6 +285,8 @@ if [ -d "$target" ] && [ -z "$3" ]; then fail ${conflict} '' "$target" ' is ther
 temporary=$(mktemp -d "$folder/.jobman-cp.XXXXXX" 2>/dev/null) || fail 74 'cannot write below ' "$folder"
 trap 'rm -rf "$temporary"' EXIT
 trap 'exit 143' HUP INT TERM
+# Nobody may be left to read what it says; a shell that dies of that does not tidy up.
+trap '' PIPE
 tar -x -p --no-same-owner -f - -C "$temporary" || fail 74 'it cannot be written below ' "$folder"
 [ -e "$temporary/$name" ] || [ -L "$temporary/$name" ] || fail 74 'nothing arrived'
 if [ -d "$target" ]; then mv "$target" "$temporary/$name.old" || fail 74 '' "$target" ' cannot be exchanged'; fi
