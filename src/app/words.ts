@@ -90,7 +90,10 @@ function sayWhat(job: Job, verb: Verb): string {
     case 'start':
       return `${it} is started.`;
     case 'resume':
-      return `${it} goes on from its last checkpoint.`;
+      // Without the folder jobman knows of no checkpoint, and the program finds its own or begins anew.
+      return job.spec.command.checkpointDir === null
+        ? `${it} goes on; its manifest names no job.checkpoint_dir, so its program has to find its last checkpoint itself.`
+        : `${it} goes on from its last checkpoint.`;
     case 'rerun':
       return `${it} starts again from the beginning.`;
     case 'stop':
@@ -100,9 +103,14 @@ function sayWhat(job: Job, verb: Verb): string {
       if (hasEndedByItself(job.settled)) return letGoText(it, job.settled);
       return `${it} is cancelled${heldAllocations(job).length > 0 ? '; what it holds is being let go' : ''}.`;
     case 'delete':
-      if (!job.removed) return `${it} is being deleted; it leaves the list once its capacity is seen gone.`;
+      if (!job.removed) return `${it} is being deleted; it leaves the list once ${leavesOnce(job)}.`;
       return `${it} is off the list${outlivesRemoval(job) ? '; its program is being ended' : ''}.${strayText(job)}`;
   }
+}
+
+/** This machine is nobody's to give back; what counts there is the program. */
+function leavesOnce(job: Job): string {
+  return job.spec.capacity.kind === 'local' ? 'nothing of it runs any more' : 'its capacity is seen gone';
 }
 
 /** What has come to its own end keeps its verdict, whatever the owner says then. */

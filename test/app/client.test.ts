@@ -256,6 +256,24 @@ test('a word that comes after the end says what it could still do', async (t) =>
   ]);
 });
 
+test('resume names no checkpoint where there is no folder of them, and delete no capacity where there is none', async (t) => {
+  const desk = openDesk(t);
+  const withFolder = (spec: JobSpec): JobSpec => ({ ...spec, command: { ...spec.command, checkpointDir: '~/ck' } });
+  const answers: string[] = [];
+  for (const spec of [withFolder(tpuSpec()), localSpec()]) {
+    const id = await desk.create({ ...spec, name: 'vit' });
+    await desk.lives(id, (job) => stoppedLife(job.spec));
+    for (const verb of ['resume', 'delete'] as const)
+      answers.push((await desk.client.ask(id, verb, { by: 'ada' })).message);
+  }
+  assert.deepEqual(answers, [
+    'Job 000001 (vit) goes on from its last checkpoint.',
+    'Job 000001 (vit) is being deleted; it leaves the list once its capacity is seen gone.',
+    'Job 000002 (vit) goes on; its manifest names no job.checkpoint_dir, so its program has to find its last checkpoint itself.',
+    'Job 000002 (vit) is being deleted; it leaves the list once nothing of it runs any more.',
+  ]);
+});
+
 test("somebody else's job is refused with a sentence and its own code", async (t) => {
   const desk = openDesk(t);
   const id = await desk.create(localSpec(), 'bob');

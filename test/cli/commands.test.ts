@@ -254,6 +254,18 @@ suite('show', () => {
     });
   }
 
+  test('on 40 columns the end of the log is worth more than the address', async () => {
+    const { out } = await jobman(['show', '42', '--color=never'], { jobs: [job], terminal: { columns: 40, rows: 24 } });
+    assert.ok(out.includes('\nWORKER  STATE    LOG AGE  LAST LINE\n     0  running       4s  10%\\x1b[2J\n'), out);
+  });
+
+  test('of a rehearsal that holds nothing any more: what it would have cost, and where', async () => {
+    const { out } = await jobman(['show', '42'], {
+      jobs: [view({ spent: 0.05, pretended: true, pricePerHour: null })],
+    });
+    assert.match(out, /\ncost {6}\$0\.05 at Google and nothing here so far, estimated\n/);
+  });
+
   test('says of a local job where it works, and of an attempt of another day its date', async () => {
     const yesterday = { ...attempts[0], ended: now - 1_000 * minute } as AttemptView;
     const { out } = await jobman(['show', '42'], {

@@ -77,7 +77,7 @@ function workdirText(workdir: WorkdirView, { attempts: all }: JobView): string {
 function costLine(view: JobView): string | null {
   const now = view.pricePerHour === null ? [] : [`${costText(view, view.pricePerHour)}, for what it holds now`];
   const free = view.pretended && view.pricePerHour === null ? ' at Google and nothing here' : '';
-  const all = view.spent === null ? [] : [`${dollarsText(view.spent)} so far, estimated${free}`];
+  const all = view.spent === null ? [] : [`${dollarsText(view.spent)}${free} so far, estimated`];
   const parts = [...now, ...all];
   return parts.length === 0 ? null : parts.join('; ');
 }
@@ -178,20 +178,33 @@ function ended({ spec }: JobView, attempt: AttemptView, now: Instant): string {
 function workers(view: JobView, layout: ShowLayout): readonly string[] {
   if (view.workers.length === 0) return [];
   const shown = view.workers.length <= mostRows ? view.workers : mostUnlike(view.workers);
-  const rows = shown.map((worker) => [
-    String(worker.worker),
-    inertWord(worker.host ?? '-'),
-    inertWord(worker.state),
-    worker.logAgeMs === null ? '-' : ageText(worker.logAgeMs),
-    lastLine(worker),
-  ]);
-  const title = ['WORKER', 'HOST', 'STATE', 'LOG AGE', 'LAST LINE'];
-  const lines = aligned([title, ...rows], ['right', 'left', 'left', 'right', 'left'], layout.columns);
+  const isNarrow = layout.columns !== null && layout.columns < tableTerminal;
+  const columns = isNarrow ? workerColumns.filter(({ isDropped }) => !isDropped) : workerColumns;
+  const rows = shown.map((worker) => columns.map(({ text }) => text(worker)));
+  const lines = aligned(
+    [columns.map(({ title }) => title), ...rows],
+    columns.map(({ side }) => side),
+    layout.columns,
+  );
   const more = view.workers.length - shown.length;
   return more === 0
     ? lines
     : [...lines, `${countText(more, 'more worker')}, like the others: jobman show ${Number(view.id)} --json`];
 }
+
+/** On a narrow terminal what a worker prints is worth more than its address, which `ssh` knows. */
+const workerColumns: readonly {
+  readonly title: string;
+  readonly side: 'left' | 'right';
+  readonly isDropped?: true;
+  readonly text: (worker: WorkerView) => string;
+}[] = [
+  { title: 'WORKER', side: 'right', text: ({ worker }) => String(worker) },
+  { title: 'HOST', side: 'left', isDropped: true, text: ({ host }) => inertWord(host ?? '-') },
+  { title: 'STATE', side: 'left', text: ({ state }) => inertWord(state) },
+  { title: 'LOG AGE', side: 'right', text: ({ logAgeMs }) => (logAgeMs === null ? '-' : ageText(logAgeMs)) },
+  { title: 'LAST LINE', side: 'left', text: lastLine },
+];
 
 /** Of many workers those to look at, in their order: whose state is rare, then whose log has been silent longest. */
 function mostUnlike(all: readonly WorkerView[]): readonly WorkerView[] {
