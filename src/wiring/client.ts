@@ -43,11 +43,11 @@ export async function createLocalClient(services: Services): Promise<Client> {
       return freeze({ from, to, apart: home, env: io.env, at: io.now() });
     },
     slots: async () => (await services.settings()).local.slots,
+    grants: async () => (await services.settings()).grants,
 
     async hint(id) {
       const { dropWake } = await import('../controller/wake-folder.ts');
       // Due times are in the record: without the hint the job is looked at a little later.
-    grants: async () => (await services.settings()).grants,
       await dropWake(home, id).catch(() => undefined);
     },
 
