@@ -1,20 +1,27 @@
 // Make folder: a folder with those above it, for their owner only.
 
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { troubleWith } from './file-trouble.ts';
 
-/** Makes it with what is missing above it; nothing happens when it is there. Throws what the system says. */
+/**
+ * Makes it with what is missing above it; nothing happens when it is there. Throws what the system says, or a StoreError
+ * where it says nothing that helps.
+ *
+ * Each by itself: Node's recursive mkdir tells ENOENT on a read-only file system, and never returns where a file system
+ * answers ENOENT to a folder that it will not make, as /proc does.
+ */
 export function makeFolder(path: string): void {
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
+    mkdirSync(path, { mode: 0o700 });
   } catch (error) {
-    // On a read-only file system Node's recursive mkdir says ENOENT; asking for the first missing one tells the truth.
-    mkdirSync(firstMissing(path), { mode: 0o700 });
-    throw error;
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code === 'EEXIST' && statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return;
+    if (code !== 'ENOENT') throw error;
+    const above = dirname(path);
+    if (existsSync(above)) throw troubleWith(path, 'broken', error);
+    makeFolder(above);
+    // Not mkdir alone: another process may make the same folders at the same moment.
+    makeFolder(path);
   }
-}
-
-function firstMissing(path: string): string {
-  const above = dirname(path);
-  return above === path || existsSync(above) ? path : firstMissing(above);
 }

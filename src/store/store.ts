@@ -31,7 +31,7 @@ import { readOutcomes, writeOutcome } from './outcomes.ts';
 import { inMemory, inTurn, openForReading, openForWriting } from './sqlite.ts';
 import { deleteStray, readStrays, writeStray } from './strays.ts';
 import { createTogether, type Together } from './together.ts';
-import { newerRecord, olderRecord, troubleOf } from './trouble.ts';
+import { newerRecord, olderRecord, refuseLost, troubleOf } from './trouble.ts';
 
 export interface OpenStore {
   /** Path of the database, or `:memory:` for one that is gone when it is closed. */
@@ -55,13 +55,19 @@ export function openStore({ file, readOnly = false, installation, isTaken = () =
   const reader = () => {
     if (writing !== undefined || file === inMemory) return writer();
     // Somebody else may make the record while we watch, so an empty one never stands for it for good.
-    if (reading === undefined && sizeOf(file) === 0) return (empty ??= openEmpty());
+    if (reading === undefined && sizeOf(file) === 0) {
+      refuseLost(file);
+      return (empty ??= openEmpty());
+    }
     return (reading ??= forgetting(openReader(), () => (reading = undefined)));
   };
 
   async function openWriter(): Promise<Database> {
     if (readOnly) throw new StoreError('read_only', `The record of jobs ${file} was opened for reading only.`);
-    if (file !== inMemory) makeFolder(dirname(file));
+    if (file !== inMemory) {
+      if (sizeOf(file) === 0) refuseLost(file);
+      makeFolder(dirname(file));
+    }
     return file === inMemory ? prepareWriter() : inTurn(file, prepareWriter);
   }
 

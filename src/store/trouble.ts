@@ -46,6 +46,23 @@ export function newerRecord(file: string, version: number): StoreError {
   );
 }
 
+/**
+ * Throws when a record that is missing or empty cannot be one that has yet to be made: its copy lies beside it, so it was lost
+ * (a machine that went down before the disk had it, a hand), and to begin anew would forget TPUs that go on and cost. Or
+ * the home is no folder, where no record can ever be.
+ */
+export function refuseLost(file: string): void {
+  const home = dirname(file);
+  if (statSync(home, { throwIfNoEntry: false })?.isDirectory() === false) {
+    throw new StoreError('broken', `${home} is no folder, so no jobs can be kept there.`, [
+      'Set JOBMAN_HOME to a folder of yours, or to the path of one that is to be made.',
+    ]);
+  }
+  if (!existsSync(backupOf(file))) return;
+  const what = existsSync(file) ? 'is empty' : 'is gone';
+  throw new StoreError('corrupt', `The record of jobs ${file} ${what}, while a copy of it is there.`, wayBack(file));
+}
+
 /** The record wants its tables brought up to date, and cannot be written. */
 export function olderRecord(file: string, version: number): StoreError {
   return new StoreError(

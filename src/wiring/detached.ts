@@ -1,10 +1,11 @@
 // Programs of our own that go on without the terminal they were started from: the controller and the built-in cloud.
 
 import { spawn } from 'node:child_process';
-import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, statfsSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readFileSync, statfsSync } from 'node:fs';
 import { constants } from 'node:os';
 import { dirname } from 'node:path';
 import { fileError } from '../app/file-trouble.ts';
+import { makeFolder } from '../app/make-folder.ts';
 import type { Io } from '../app/services.ts';
 
 /** A program that was started and goes on by itself. */
@@ -23,7 +24,7 @@ export interface Detached {
 export function startDetached(io: Io, home: string, words: readonly string[], logFile: string): Detached {
   let log: number;
   try {
-    mkdirSync(dirname(logFile), { recursive: true, mode: 0o700 });
+    makeFolder(dirname(logFile));
     log = openSync(logFile, 'a', 0o600);
   } catch (error) {
     throw fileError(logFile, error);
@@ -62,7 +63,8 @@ function linesAfter(file: string, offset: number): readonly string[] {
       .subarray(offset)
       .toString('utf8')
       .split('\n')
-      .filter((line) => line.trim() !== '');
+      // Where in our own code it was thrown helps nobody here; it stays in the file.
+      .filter((line) => line.trim() !== '' && !/^ +at /.test(line));
     // Without room for its words it could not say what the matter was.
     if (words.length === 0 && statfsSync(dirname(file)).bavail === 0)
       return [`The disk is full: nothing can be written below ${dirname(file)}.`];

@@ -2,7 +2,16 @@
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
@@ -192,7 +201,40 @@ test('a home that cannot be a folder is told as what it is', async (t) => {
   const world = openWorld(t);
   writeFileSync(world.home, 'a file in the way');
   const store = openStore({ file: join(world.home, 'state.db') });
-  const error = await fails(store.insert(job), 'broken');
-  assert.match(error.message, /state\.db cannot be used/);
+  for (const operation of [store.insert(job), store.list({ settledMost: null })]) {
+    const error = await fails(operation, 'broken');
+    assert.match(error.message, /home is no folder/);
+    assert.match(error.lines.join('\n'), /Set JOBMAN_HOME/);
+  }
   await store.close();
+});
+
+test('a home that the file system will not make is refused, and not tried for ever', async () => {
+  const store = openStore({ file: '/proc/no-such-folder/home/state.db' });
+  const error = await fails(store.insert(job), 'broken');
+  assert.match(error.message, /\/proc\/no-such-folder cannot be used/);
+  await store.close();
+});
+
+test('a record that is empty or gone while its copy is there is no new record', async (t) => {
+  const { file, open } = recordIn(t);
+  const store = open();
+  await store.insert(job);
+  assert.equal(await backUp(file, Date.now()), true);
+  await store.close();
+  const copy = hashOf(`${file}.bak`);
+  const lose: readonly (readonly [RegExp, () => void])[] = [
+    [/is empty/, () => truncateSync(file)],
+    [/is gone/, () => rmSync(file)],
+  ];
+  for (const [said, act] of lose) {
+    act();
+    for (const operation of [open().list({ settledMost: null }), open().load('000001'), open().insert(job)]) {
+      const error = await fails(operation, 'corrupt');
+      assert.match(error.message, said);
+      assert.match(error.lines.join('\n'), /To go back to the copy of .* && cp -p damaged\/state\.db\.bak state\.db/);
+    }
+  }
+  assert.deepEqual(readdirSync(join(file, '..')), ['state.db.bak']);
+  assert.equal(hashOf(`${file}.bak`), copy);
 });
