@@ -99,15 +99,24 @@ export function ruleText(
     readonly limit: number;
     /** The log pattern that the row names; two rows may speak of one reason. */
     readonly pattern?: string | undefined;
+    readonly exitCode?: number | undefined;
+    readonly worker?: number | undefined;
+    readonly isOwn?: true | undefined;
   },
 ): string {
-  const { reason, then, on, used, limit, pattern } = applied;
-  const log = pattern === undefined ? '' : ` (its log says ${pattern})`;
+  const { reason, then, on, used, limit, pattern, exitCode, worker, isOwn } = applied;
+  const named = [
+    ...(exitCode === undefined ? [] : [`exit code ${exitCode}`]),
+    ...(worker === undefined ? [] : [workerText(worker)]),
+    ...(pattern === undefined ? [] : [`its log says ${pattern}`]),
+  ];
+  const log = named.length === 0 ? '' : ` (${named.join(', ')})`;
+  const own = isOwn === true ? ' of this rule' : '';
   const goesOn = then === 'resume' || then === 'rerun';
   const answer = goesOn ? `${on} allocation, ${then}` : then;
   // An end that no rule goes on after uses up nothing; one that a budget forbids to go on after says so.
   const isUsedUp = limit > 0 && used > limit;
-  const budget = goesOn && limit > 0 ? ` (${used} of ${limit} used)` : isUsedUp ? ` (all ${limit} are used up)` : '';
+  const budget = goesOn && limit > 0 ? ` (${used} of ${limit}${own} used)` : isUsedUp ? ` (all ${limit}${own} are used up)` : '';
   return `${job.spec.recovery.preset}: ${reasonWords[reason]}${log} -> ${answer}${budget}`;
 }
 

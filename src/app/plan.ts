@@ -2,7 +2,7 @@
 
 import { nodeName } from '../core/allocate.ts';
 import { answerFor } from '../core/recover.ts';
-import { nodeNameMark, type CapacitySpec, type JobSpec, type RuledReason } from '../core/spec.ts';
+import { nodeNameMark, type CapacitySpec, type JobSpec, type Rule, type RuledReason } from '../core/spec.ts';
 import type { Plan } from './client.ts';
 import { isPretended } from './cost.ts';
 import { countText, lengthText, workerText } from './figures.ts';
@@ -84,14 +84,35 @@ function rulesOf(spec: JobSpec): readonly string[] {
     .filter((reason) => reason !== 'preempted' || spec.capacity.kind === 'tpu')
     .map((reason) => `${reasonWords[reason]} -> ${answerText(answerFor(recovery, reason, { detail: '' }))}`);
   const byLog = recovery.rules
-    .filter((rule) => rule.evidence !== undefined)
-    .map((rule) => `${reasonWords[rule.reason]}, log says ${rule.evidence} -> ${answerText(rule.answer)}`);
+    .filter(isNarrow)
+    .map((rule) => `${reasonWords[rule.reason]}, ${narrowText(rule)} -> ${answerText(rule.answer)}${termsText(rule)}`);
   return [
     `rule ${recovery.preset}: ${allowanceText(recovery) ?? 'nothing is tried again'}`,
     // What the log says is asked first, so it is told first.
     ...byLog,
     ...rows,
   ];
+}
+
+/** It speaks of some ends of its reason only. */
+function isNarrow({ evidence, exitCodes, worker }: Rule): boolean {
+  return evidence !== undefined || exitCodes !== undefined || worker !== undefined;
+}
+
+function narrowText({ evidence, exitCodes, worker }: Rule): string {
+  return [
+    ...(exitCodes === undefined ? [] : [`exit code ${exitCodes.join(' or ')}`]),
+    ...(worker === undefined ? [] : [workerText(worker)]),
+    ...(evidence === undefined ? [] : [`log says ${evidence}`]),
+  ].join(', ');
+}
+
+function termsText({ limit, delay, avoidZone }: Rule): string {
+  return [
+    ...(avoidZone === undefined ? [] : [', in another zone']),
+    ...(limit === undefined ? [] : [`, ${countText(limit, 'time')} at most`]),
+    ...(delay === undefined ? [] : [`, after ${lengthText(delay)}`]),
+  ].join('');
 }
 
 function answerText(answer: { readonly then: string; readonly on: string }): string {

@@ -152,7 +152,7 @@ async function withPattern(job: Job, worker: WorkerFact, logFiles: LogFiles): Pr
     // Without our copy there is no pattern; the exit code stands by itself.
     return worker;
   }
-  const found = matchPattern(text);
+  const found = matchPattern(text, job.spec.recovery.texts);
   if (found === undefined) return worker;
   const matched = { attempt: run.attempt, pattern: found.pattern, line: found.line };
   return { ...worker, fact: { ...worker.fact, value: { ...worker.fact.value, matched } } };

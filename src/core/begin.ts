@@ -10,7 +10,11 @@ import type { Instant } from './time.ts';
 /** The next attempt, on the allocation that can go on or on a new one. What cannot be used again is let go first. */
 export function addAttempt(
   job: Job,
-  next: Pick<Attempt, 'how' | 'stage' | 'notBefore' | 'asked' | 'commandOnly'> & { readonly on: 'same' | 'new' },
+  next: Pick<Attempt, 'how' | 'stage' | 'notBefore' | 'asked' | 'commandOnly'> & {
+    readonly on: 'same' | 'new';
+    /** Where a new allocation is asked for first; the first place of the spec when absent. */
+    readonly place?: number;
+  },
   now: Instant,
 ): Change {
   const { on, how, stage, notBefore, asked } = next;
@@ -20,7 +24,7 @@ export function addAttempt(
   const workdir = copyOf(job);
   const copy = workdir !== undefined && { workdir };
   const place =
-    same === undefined ? chain(leaveBehind(job, on, now), (after) => addAllocation(after, now)) : unchanged(job);
+    same === undefined ? chain(leaveBehind(job, on, now), (after) => addAllocation(after, now, next.place)) : unchanged(job);
   return chain(place, (after) => {
     const attempt: Attempt = {
       ordinal: after.attempts.length + 1,

@@ -185,6 +185,11 @@ export type EventBody =
       readonly limit: number;
       /** The log pattern that the row names, if it names one. */
       readonly pattern?: string;
+      /** What else the row names. */
+      readonly exitCode?: number;
+      readonly worker?: number;
+      /** `used` and `limit` are the row's own, and not a budget's. */
+      readonly isOwn?: true;
     }
   | { readonly kind: 'silent'; readonly allocation: number; readonly worker?: WorkerId; readonly detail: string }
   | { readonly kind: 'answering'; readonly allocation: number }

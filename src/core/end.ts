@@ -83,9 +83,9 @@ function follow(job: Job, attempt: Attempt, reason: Reason, following: Following
         settle(next, following.verdict, reason, now),
       );
     case 'attempt': {
-      const { how, stage, on, notBefore } = following;
+      const { how, stage, on, notBefore, place } = following;
       return chain(toldOfRule(job, attempt, reason, following, now), (next) =>
-        addAttempt(next, { how, stage, on, notBefore, asked: false }, now),
+        addAttempt(next, { how, stage, on, notBefore, place, asked: false }, now),
       );
     }
   }

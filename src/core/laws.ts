@@ -6,6 +6,7 @@
 import type { Action, Decision } from './decision.ts';
 import { commandWorkers, heldAllocations, stepsOf } from './job.ts';
 import type { Allocation, Attempt, Job } from './job.ts';
+import { ruleOf } from './recover.ts';
 import type { AllocationSeen, Observation, WorkerSeen } from './observation.ts';
 import { reconcile } from './reconcile.ts';
 import type { Reason, WorkerId } from './spec.ts';
@@ -398,7 +399,15 @@ function bounded(pass: Pass): readonly string[] {
   );
   const ended = job.attempts.slice(Math.max(0, chance), -1);
   const count = (reasons: readonly Reason[]): number =>
-    ended.filter(({ ending }) => ending !== null && reasons.includes(ending.reason)).length;
+    ended.filter(({ ending }) => {
+      const hasOwnLimit = ending !== null && ruleOf(job.spec.recovery, ending)?.limit !== undefined;
+      return ending !== null && reasons.includes(ending.reason) && !hasOwnLimit;
+    }).length;
+  for (const rule of job.spec.recovery.rules) {
+    const answered = ended.filter(({ ending }) => ending !== null && ruleOf(job.spec.recovery, ending) === rule).length;
+    if (rule.limit !== undefined && answered > rule.limit)
+      found.push(`a rule that may answer ${rule.limit} ends answered ${answered}`);
+  }
   if (count(failures) > budget.failures) found.push(`${count(failures)} failures were followed by another attempt`);
   if (count(losses) > budget.preemptions) found.push(`${count(losses)} losses were followed by another attempt`);
   const attempt = job.attempts.at(-1);

@@ -38,13 +38,44 @@ export const betweenWorkers: readonly string[] = ['grpc', 'deadline'];
 
 const lineLongest = 400;
 
-/** The pattern that explains most among those in the text, and its first line, cut; undefined when none is there. */
-export function matchPattern(text: string): { readonly pattern: string; readonly line: string } | undefined {
+/**
+ * The pattern that explains most among those in the text, and its first line, cut; undefined when none is there. Texts of
+ * the job's own come before all others, in their order.
+ */
+export function matchPattern(
+  text: string,
+  own: readonly string[] = [],
+): { readonly pattern: string; readonly line: string } | undefined {
+  for (const pattern of own) {
+    const place = placeOf(text, pattern.split('*'));
+    if (place !== undefined) return { pattern, line: lineAround(text, place) };
+  }
   for (const { name, anyOf } of patterns) {
     const places = anyOf.map((part) => text.indexOf(part)).filter((place) => place >= 0);
     if (places.length > 0) return { pattern: name, line: lineAround(text, Math.min(...places)) };
   }
   return undefined;
+}
+
+/** Where the first line begins to have these parts, one after the other. Takes one walk through the text, however they are. */
+function placeOf(text: string, parts: readonly string[]): number | undefined {
+  const [first = '', ...rest] = parts.filter((part) => part !== '');
+  if (first === '') return undefined;
+  for (let from = 0; ; ) {
+    const place = text.indexOf(first, from);
+    if (place < 0) return undefined;
+    const newline = text.indexOf('\n', place);
+    const line = text.slice(place + first.length, newline < 0 ? text.length : newline);
+    let at = 0;
+    const isThere = rest.every((part) => {
+      const next = line.indexOf(part, at);
+      at = next + part.length;
+      return next >= 0;
+    });
+    if (isThere) return place;
+    if (newline < 0) return undefined;
+    from = newline;
+  }
 }
 
 /** The line that holds this place; of a long one the part around it. */

@@ -1,7 +1,9 @@
 // Recover: what follows the end of an attempt. The rules are data; the presets below are the table of docs/recovery.md.
 
 import { capacityTraits } from './allocate.ts';
-import type { Attempt, Evidence, Job, Settled, Wish } from './job.ts';
+import { allocationOf } from './job.ts';
+import type { Attempt, Ending, Evidence, Job, Settled, Wish } from './job.ts';
+import { capacityAt, placeCount } from './place.ts';
 import { standingGivenUpAt } from './given-up.ts';
 import { doubling } from './pace.ts';
 import { betweenWorkers } from './patterns.ts';
@@ -56,10 +58,14 @@ export const presets = {
 /** What a manifest may name. */
 export type PresetName = keyof typeof presets;
 
-/** The first rule that matches the reason and, where it names a pattern, the evidence; undefined when none does. */
+/** The first rule that matches the reason and all that it says of the evidence; undefined when none does. */
 function ruleFor(recovery: RecoverySpec, reason: RuledReason, evidence: Evidence): Rule | undefined {
   return recovery.rules.find(
-    (one) => one.reason === reason && (one.evidence === undefined || one.evidence === evidence.pattern),
+    (one) =>
+      one.reason === reason &&
+      (one.evidence === undefined || one.evidence === evidence.pattern) &&
+      (one.exitCodes === undefined || (evidence.exitCode !== undefined && one.exitCodes.includes(evidence.exitCode))) &&
+      (one.worker === undefined || one.worker === evidence.worker),
   );
 }
 
@@ -106,9 +112,54 @@ function inThisChance(job: Job, attempt: Attempt): readonly Attempt[] {
   return until.slice(Math.max(0, until.findLastIndex(isFirst)));
 }
 
-/** The attempts of the present chance that used up that budget, this one included. */
+/** The attempts of the present chance that used up that budget, this one included. A rule with a limit has its own count. */
 export function usedBudget(job: Job, attempt: Attempt, budget: Budget): readonly Attempt[] {
-  return inThisChance(job, attempt).filter((one) => one.ending !== null && budgetOf(one.ending.reason) === budget);
+  return inThisChance(job, attempt).filter(
+    ({ ending }) =>
+      ending !== null && budgetOf(ending.reason) === budget && ruleOf(job.spec.recovery, ending)?.limit === undefined,
+  );
+}
+
+/** The attempts of the present chance that this very rule answered, this one included. */
+function answeredBy(job: Job, attempt: Attempt, rule: Rule): readonly Attempt[] {
+  return inThisChance(job, attempt).filter(({ ending }) => ending !== null && ruleOf(job.spec.recovery, ending) === rule);
+}
+
+/** The rule that answers that end; undefined when none does, or none may. */
+export function ruleOf(recovery: RecoverySpec, { reason, evidence }: Pick<Ending, 'reason' | 'evidence'>): Rule | undefined {
+  return isRuled(reason) ? ruleFor(recovery, reason, evidence) : undefined;
+}
+
+function isRuled(reason: Reason): reason is RuledReason {
+  return reason !== 'stopped' && reason !== 'allocation_failed' && reason !== 'timed_out';
+}
+
+/**
+ * The places of the spec that are in a zone which a rule has turned from in this chance. None where that would be all of
+ * them: then the first is as good as any.
+ */
+export function avoidedPlaces(job: Job, attempt: Attempt): ReadonlySet<number> {
+  const { capacity } = job.spec;
+  const zoneAt = (place: number): string | undefined => {
+    const at = capacityAt(capacity, place);
+    return at.kind === 'tpu' ? at.zone : undefined;
+  };
+  const zones = new Set<string | undefined>();
+  for (const { ending, allocation } of inThisChance(job, attempt)) {
+    if (ending === null || ruleOf(job.spec.recovery, ending)?.avoidZone === undefined) continue;
+    zones.add(zoneAt(allocationOf(job, allocation).place ?? 0));
+  }
+  const places = Array.from({ length: placeCount(capacity) }, (_, place) => place);
+  const avoided = places.filter((place) => zones.has(zoneAt(place)));
+  return new Set(avoided.length === places.length ? [] : avoided);
+}
+
+/** The first place that is not avoided. */
+function placeAfter(job: Job, attempt: Attempt): number {
+  const avoided = avoidedPlaces(job, attempt);
+  let place = 0;
+  while (avoided.has(place)) place += 1;
+  return place;
 }
 
 // ------------------------------------------------------------------------------------------ what follows
@@ -120,6 +171,8 @@ export type Following =
       readonly how: Wish['how'];
       readonly stage: number;
       readonly on: Answer['on'];
+      /** Where a new allocation is asked for first. */
+      readonly place: number;
       readonly notBefore: Instant;
       readonly applied: Applied;
     }
@@ -135,6 +188,11 @@ export interface Applied {
   readonly limit: number;
   /** The log pattern that the rule names. Without it a reader could not tell this row from the one for all else. */
   readonly pattern?: string;
+  /** What else it names, for the same reason. */
+  readonly exitCode?: number;
+  readonly worker?: number;
+  /** The number of the rule's own ends, and not of a budget's. */
+  readonly isOwn?: true;
 }
 
 /** What follows the end of that attempt, if it ended now. The owner's word comes before any rule. */
@@ -174,11 +232,25 @@ export function stoppedWord(job: Job): 'stopped' | 'cancelled' {
 
 function byRule(job: Job, attempt: Attempt, reason: RuledReason, evidence: Evidence, now: Instant): Following {
   const answer = answerFor(job.spec.recovery, reason, evidence);
-  const pattern = ruleFor(job.spec.recovery, reason, evidence)?.evidence;
+  const rule = ruleFor(job.spec.recovery, reason, evidence);
   const budget = budgetOf(reason);
-  const used = budget === null ? [] : usedBudget(job, attempt, budget);
-  const limit = budget === null ? 0 : job.spec.recovery.budget[budget];
-  const applied: Applied = { ...answer, used: used.length, limit, ...(pattern === undefined ? {} : { pattern }) };
+  const ownLimit = rule?.limit;
+  const used =
+    rule !== undefined && ownLimit !== undefined
+      ? answeredBy(job, attempt, rule)
+      : budget === null
+        ? []
+        : usedBudget(job, attempt, budget);
+  const limit = ownLimit ?? (budget === null ? 0 : job.spec.recovery.budget[budget]);
+  const applied: Applied = {
+    ...answer,
+    used: used.length,
+    limit,
+    ...(rule?.evidence === undefined ? {} : { pattern: rule.evidence }),
+    ...(rule?.exitCodes === undefined || evidence.exitCode === undefined ? {} : { exitCode: evidence.exitCode }),
+    ...(rule?.worker === undefined ? {} : { worker: rule.worker }),
+    ...(ownLimit !== undefined && { isOwn: true as const }),
+  };
   if (answer.then === 'done') return settleAs('succeeded');
   if (answer.then === 'fail') return settleAs('failed', applied);
   if (used.length > limit && !planted('budget-ignored')) return settleAs('failed', { ...applied, then: 'fail' });
@@ -190,7 +262,8 @@ function byRule(job: Job, attempt: Attempt, reason: RuledReason, evidence: Evide
     next: 'attempt',
     ...shapeOf(attempt, answer.then),
     on: replaceable ? answer.on : 'same',
-    notBefore: now + pauseAfter(job, attempt, reason, used),
+    place: placeAfter(job, attempt),
+    notBefore: now + pauseAfter(job, attempt, reason, used, rule),
     applied,
   };
 }
@@ -203,19 +276,27 @@ function shapeOf(attempt: Attempt, then: 'resume' | 'rerun'): { readonly how: Wi
 }
 
 /**
- * How long to wait before the next attempt. After a preemption nothing: the wait for capacity is wait enough. After
+ * How long to wait before the next attempt. After a preemption nothing, unless the rule has a wait of its own: the wait for
+ * capacity is wait enough. After
  * silence nothing at first. After failures the spec's delay, doubling while attempts fail quickly; one that ran for longer
  * than the longest delay begins the count anew.
  */
-function pauseAfter(job: Job, attempt: Attempt, reason: RuledReason, used: readonly Attempt[]): Duration {
-  const { delay, delayMax } = job.spec.recovery;
+function pauseAfter(
+  job: Job,
+  attempt: Attempt,
+  reason: RuledReason,
+  used: readonly Attempt[],
+  rule: Rule | undefined,
+): Duration {
+  const delay = rule?.delay ?? job.spec.recovery.delay;
+  const delayMax = Math.max(delay, rule?.delayMax ?? job.spec.recovery.delayMax);
   const ranLong = used.findLastIndex(
     (one) => one.runningAt !== null && (one.ending?.since ?? 0) - one.runningAt > delayMax,
   );
   const quick = used.length - Math.max(0, ranLong);
   switch (reason) {
     case 'preempted':
-      return 0;
+      return rule?.delay === undefined ? 0 : doubling(delay, delayMax, quick, job.id, attempt.ordinal);
     case 'succeeded':
       return delay;
     case 'unreachable':

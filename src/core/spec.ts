@@ -193,18 +193,31 @@ export interface Answer {
   readonly on: 'same' | 'new';
 }
 
-/** A row of the table of rules: for a reason, and where given a log pattern that was seen, this answer. First match wins. */
+/** A row of the table of rules: for a reason, and where given more of how it ended, this answer. First match wins. */
 export interface Rule {
   readonly reason: RuledReason;
-  /** Name of a pattern in `patterns`; a rule with one matches only when the evidence names it. */
+  /** Name of a pattern in `patterns`, or a text of the job's own (`RecoverySpec.texts`); it must be what the evidence names. */
   readonly evidence?: string;
+  /** One of these must be the exit code that the attempt ended of. */
+  readonly exitCodes?: readonly number[];
+  /** It must have ended of what happened on this worker. */
+  readonly worker?: number;
   readonly answer: Answer;
+  /** With a new allocation: not in the zone that it ended in, as long as the spec names places in another. */
+  readonly avoidZone?: true;
+  /** How many ends this rule answers with another attempt, in place of the budget; the next one fails the job. */
+  readonly limit?: number;
+  /** Waits of this rule in place of those of all; doubling up to the second. */
+  readonly delay?: Duration;
+  readonly delayMax?: Duration;
 }
 
 export interface RecoverySpec {
   /** Name of the preset that the rules come from, or `custom`; shown to people, decides nothing. */
   readonly preset: string;
   readonly rules: readonly Rule[];
+  /** What rules of the job's own look for at the end of its logs, before any pattern; `*` stands for anything in a line. */
+  readonly texts?: readonly string[];
   /** How many ended attempts of each sort the job survives since its owner's last word, or its own last success. */
   readonly budget: { readonly preemptions: number; readonly failures: number };
   /** First wait before a new attempt after the program's own failure; doubles up to `delayMax`. */

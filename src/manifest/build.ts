@@ -3,7 +3,7 @@
 import { join, normalize } from 'node:path/posix';
 import { accelerator } from '../core/accelerators.ts';
 import { capacityTraits } from '../core/allocate.ts';
-import { capacityAt, placeCount } from '../core/place.ts';
+import { capacityAt, placeCount, placesOf } from '../core/place.ts';
 import { nodeNameMark, workdirMark } from '../core/spec.ts';
 import type { CapacitySpec, CommandSpec, JobSpec } from '../core/spec.ts';
 import { second } from '../core/time.ts';
@@ -58,6 +58,10 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
     recovery,
     loop: job.loop,
     isRevocable: capacity !== undefined && isRevocable(capacity),
+    // Of a capacity that could not be read something else has been said.
+    hasOtherZone:
+      capacity === undefined ||
+      (capacity.kind === 'tpu' && placesOf(capacity).some(({ zone }) => zone !== capacity.zone)),
     refuse: sections.problem,
   });
   warnOf(sections, { job, capacity, modules, place, checkpointDir, recovery: rules });

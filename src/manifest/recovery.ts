@@ -19,9 +19,11 @@ export function recoverySpec(given: {
   readonly recovery: string | RecoverySection | undefined;
   readonly loop: boolean | 'failures' | undefined;
   readonly isRevocable: boolean;
+  /** Whether there is a zone to go to when one is to be avoided. */
+  readonly hasOtherZone: boolean;
   readonly refuse: Refuse;
 }): RecoverySpec {
-  const { recovery, loop, isRevocable, refuse } = given;
+  const { recovery, loop, isRevocable, hasOtherZone, refuse } = given;
   const section: Partial<RecoverySection> = typeof recovery === 'string' ? {} : (recovery ?? {});
   const named = typeof recovery === 'string' ? recovery : section.preset;
   const namedAt = typeof recovery === 'string' ? ['recovery'] : ['recovery', 'preset'];
@@ -46,15 +48,45 @@ export function recoverySpec(given: {
       const message = `"${rule.evidence}" is no pattern; there are ${names.join(', ')}`;
       refuse(['recovery', 'rules', index, 'evidence'], message, didYouMean(rule.evidence, names));
     }
+    const at = (key: string): (string | number)[] => ['recovery', 'rules', index, key];
+    if (rule.log !== undefined && rule.evidence !== undefined)
+      refuse(at('log'), 'stands beside evidence; keep one of them');
+    if (rule.log !== undefined && rule.log.replaceAll('*', '').trim() === '')
+      refuse(at('log'), 'would fit every line; write a text that the line must have');
+    if (rule.delay !== undefined && rule.delay_max !== undefined && rule.delay_max < rule.delay)
+      refuse(at('delay_max'), 'is less than the delay of this rule');
     // What is wrong with the two has been said; what is wrong with the rest of the rule is said above all the same.
     if (rule.reason === undefined || rule.then === undefined) return [];
     const on = rule.on ?? (rule.reason === 'preempted' ? 'new' : 'same');
     if (on === 'same' && rule.reason === 'preempted' && rule.then !== 'fail') {
       refuse(['recovery', 'rules', index, 'on'], 'a preempted TPU is gone; only a new one can follow');
     }
-    return [{ reason: rule.reason, ...(evidence === undefined ? {} : { evidence }), answer: { then: rule.then, on } }];
+    const goesOn = rule.then === 'resume' || rule.then === 'rerun';
+    for (const key of ['limit', 'delay', 'delay_max', 'avoid_zone'] as const) {
+      if (!goesOn && rule[key] !== undefined) refuse(at(key), `has no effect with then: ${rule.then}`);
+    }
+    if (goesOn && rule.avoid_zone === true) {
+      if (on !== 'new') refuse(at('avoid_zone'), 'needs on: new; the same TPU stays in its zone');
+      else if (!hasOtherZone) refuse(at('avoid_zone'), 'needs tpu.alternatives with another zone to go to');
+    }
+    const sought = evidence ?? rule.log;
+    const codes = typeof rule.exit_code === 'number' ? [rule.exit_code] : rule.exit_code;
+    return [
+      {
+        reason: rule.reason,
+        ...(sought === undefined ? {} : { evidence: sought }),
+        ...(codes === undefined ? {} : { exitCodes: codes }),
+        ...(rule.worker === undefined ? {} : { worker: rule.worker }),
+        answer: { then: rule.then, on },
+        ...(rule.avoid_zone === true && { avoidZone: true as const }),
+        ...(rule.limit === undefined ? {} : { limit: rule.limit }),
+        ...(rule.delay === undefined ? {} : { delay: rule.delay }),
+        ...(rule.delay_max === undefined ? {} : { delayMax: rule.delay_max }),
+      },
+    ];
   });
 
+  const texts = [...new Set(section.rules?.flatMap(({ log }) => (log === undefined ? [] : [log])))];
   const isLoop = preset.startsWith('loop');
   const delay = section.delay ?? 10 * second;
   if (section.delay_max !== undefined && section.delay_max < delay)
@@ -62,6 +94,7 @@ export function recoverySpec(given: {
   return {
     preset: rules === undefined || rules.length === 0 ? preset : `${preset} and rules of its own`,
     rules: [...(rules ?? []), ...presets[preset]],
+    ...(texts.length === 0 ? {} : { texts }),
     budget: {
       preemptions: section.budget?.preemptions ?? 1000,
       failures: section.budget?.failures ?? (isLoop ? 1000 : 3),

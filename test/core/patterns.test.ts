@@ -33,3 +33,12 @@ test('a line of ten million characters is cut around what was found', () => {
   assert.equal(found?.pattern, 'deadline');
   assert.ok(found.line.includes('DEADLINE_EXCEEDED') && found.line.length <= 400);
 });
+
+test("a text of the job's own comes before every pattern, and its parts must stand in one line", () => {
+  const log = 'step 1\nNCCL says\ntimeout\nGRPC error: NCCL watchdog, timeout after 600 s\n';
+  const line = 'GRPC error: NCCL watchdog, timeout after 600 s';
+  assert.deepEqual(matchPattern(log, ['nothing', 'NCCL*timeout']), { pattern: 'NCCL*timeout', line });
+  assert.equal(matchPattern(log, ['NCCL*says*timeout'])?.pattern, 'grpc');
+  assert.equal(matchPattern(log, ['*'])?.pattern, 'grpc');
+  assert.equal(matchPattern(`${'ab'.repeat(2e6)}\n`, ['a*b*c']), undefined);
+});

@@ -2,12 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { lastAttempt } from '../../src/core/job.ts';
+import { lastAllocation, lastAttempt } from '../../src/core/job.ts';
 import { phaseOf } from '../../src/core/phase.ts';
 import { answerFor, budgetOf, presets } from '../../src/core/recover.ts';
 import type { PresetName } from '../../src/core/recover.ts';
+import type { Rule } from '../../src/core/spec.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
-import { World, spec, step, t0 } from './world.ts';
+import { World, spec, step, t0, tpu } from './world.ts';
 
 type Column =
   | 'preempted'
@@ -190,6 +191,121 @@ test("the owner's word gives a job a new budget", () => {
   world.exitAll(1);
   world.live(() => world.job.attempts.length === before + 2, hour);
   assert.equal(world.job.attempts.length, before + 2);
+});
+
+/** A job with rules of its own before those of `pass`, running. */
+function ruled(rules: readonly Rule[], more: Parameters<typeof spec>[0] = {}): World {
+  const base = spec({ preset: 'pass', ...more });
+  const world = new World({ ...base, recovery: { ...base.recovery, rules } });
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  return world;
+}
+
+/** Ends it so and goes on until it runs again or is settled; answers which. */
+function exitAndWait(world: World, code: number): string {
+  world.exitAll(code);
+  const before = world.job.attempts.length;
+  world.live(
+    () => world.job.settled !== null || (world.job.attempts.length > before && phaseOf(world.job) === 'running'),
+    3 * hour,
+  );
+  return phaseOf(world.job);
+}
+
+const again = { then: 'resume', on: 'same' } as const;
+
+test('a rule may ask for exit codes, and the others are the business of the next', () => {
+  const rules: readonly Rule[] = [
+    { reason: 'command_failed', exitCodes: [42, 75], answer: { then: 'rerun', on: 'same' } },
+  ];
+  const world = ruled(rules);
+  assert.equal(exitAndWait(world, 75), 'running');
+  assert.equal(lastAttempt(world.job)?.how, 'rerun');
+  assert.equal(exitAndWait(world, 42), 'running');
+  assert.equal(exitAndWait(world, 43), 'failed');
+  const applied = world.events.filter((event) => event.kind === 'rule_applied');
+  assert.deepEqual(
+    applied.map(({ then, exitCode }) => [then, exitCode]),
+    [
+      ['rerun', 75],
+      ['rerun', 42],
+      ['fail', undefined],
+    ],
+  );
+});
+
+test('a rule may ask on which worker it ended', () => {
+  const rules: readonly Rule[] = [{ reason: 'command_failed', worker: 0, answer: again }];
+  assert.equal(exitAndWait(ruled(rules), 1), 'running', 'of several exits the lowest worker explains');
+  assert.equal(exitAndWait(ruled([{ ...rules[0], worker: 1 } as Rule]), 1), 'failed');
+});
+
+test('a rule may ask for a text of its own in the log', () => {
+  const rules: readonly Rule[] = [{ reason: 'command_failed', evidence: 'NCCL*timeout', answer: again }];
+  const world = ruled(rules);
+  world.pattern = 'NCCL*timeout';
+  assert.equal(exitAndWait(world, 1), 'running');
+  world.pattern = 'grpc';
+  assert.equal(exitAndWait(world, 1), 'failed');
+});
+
+test("a rule's own limit counts its own ends only, and uses up no budget", () => {
+  const rules: readonly Rule[] = [
+    { reason: 'command_failed', exitCodes: [42], answer: again, limit: 5 },
+    { reason: 'command_failed', answer: again },
+  ];
+  const world = ruled(rules);
+  const budget = world.job.spec.recovery.budget.failures;
+  assert.ok(budget < 5);
+  for (let count = 0; count < 5; count += 1) assert.equal(exitAndWait(world, 42), 'running');
+  for (let count = 0; count < budget; count += 1) assert.equal(exitAndWait(world, 1), 'running', `failure ${count + 1}`);
+  assert.equal(exitAndWait(world, 42), 'failed');
+  const last = world.events.findLast((event) => event.kind === 'rule_applied');
+  assert.deepEqual([last?.used, last?.limit, last?.isOwn, last?.then], [6, 5, true, 'fail']);
+});
+
+test('a rule may have waits of its own, also after a preemption', () => {
+  const waitOf = (world: World): number => {
+    const [ended, next] = world.job.attempts.slice(-2);
+    return (next?.notBefore ?? 0) - (ended?.endedAt ?? 0);
+  };
+  const failing = ruled([{ reason: 'command_failed', answer: again, delay: 4 * minute, delayMax: 5 * minute }]);
+  for (const expected of [4 * minute, 5 * minute]) {
+    exitAndWait(failing, 1);
+    assert.ok(waitOf(failing) >= expected * 0.75 && waitOf(failing) <= expected * 1.25, `it was ${waitOf(failing)} ms`);
+  }
+  const taken = ruled([{ reason: 'preempted', answer: { then: 'resume', on: 'new' }, delay: 2 * minute }]);
+  taken.preempt();
+  taken.live(() => taken.job.attempts.length === 2, hour);
+  assert.ok(waitOf(taken) >= 90 * second, `it was ${waitOf(taken)} ms`);
+});
+
+test('a rule may turn from the zone that an attempt ended in, for as long as the chance lasts', () => {
+  const place = (zone: string) => ({
+    zone,
+    accelerator: tpu.accelerator,
+    pricing: tpu.pricing,
+    runtimeVersion: tpu.runtimeVersion,
+    pricePerHour: null,
+  });
+  const capacity = { ...tpu, alternatives: [place(tpu.zone), place('us-east5-b'), place('europe-west4-b')] };
+  const world = ruled(
+    [
+      { reason: 'preempted', answer: { then: 'resume', on: 'new' }, avoidZone: true },
+      { reason: 'command_failed', answer: { then: 'resume', on: 'new' } },
+    ],
+    { capacity },
+  );
+  const goOn = (end: () => void): number => {
+    end();
+    const before = world.job.attempts.length;
+    world.live(() => world.job.attempts.length > before && phaseOf(world.job) === 'running', 3 * hour);
+    return lastAllocation(world.job)?.place ?? 0;
+  };
+  assert.equal(goOn(() => world.preempt()), 2, 'the alternative in the same zone is passed over');
+  assert.equal(goOn(() => world.exitAll(1)), 2, 'a later rule does not lead back');
+  assert.equal(goOn(() => world.preempt()), 3);
+  assert.equal(goOn(() => world.preempt()), 0, 'when all are avoided the first is as good as any');
 });
 
 test('a rule with a pattern comes before the one without only where it stands first', () => {

@@ -181,6 +181,32 @@ test('checkpoints may go to a bucket that is not mounted', () => {
   assert.match(problemsOf(tpu('job: {checkpoint_dir: ../x}\n')).join(), /is not below the login folder/);
 });
 
+test('rules of its own may ask for exit codes, a text in the log and a worker, and have terms of their own', () => {
+  const alternatives = 'alternatives: [{zone: us-east5-b, accelerator: v5litepod-16}]';
+  const { recovery } = specOf(
+    tpu(`recovery:
+  rules:
+    - {reason: command_failed, exit_code: 42, then: rerun}
+    - {reason: command_failed, exit_code: [75, 76], log: NCCL*timeout, then: resume, limit: 5, delay: 1m, delay_max: 1h}
+    - {reason: unreachable, worker: 0, then: resume, on: new, avoid_zone: true}
+`).replace('us-central2-b}', `us-central2-b, ${alternatives}}`),
+  ).spec;
+  assert.deepEqual(recovery.rules.slice(0, 3), [
+    { reason: 'command_failed', exitCodes: [42], answer: { then: 'rerun', on: 'same' } },
+    {
+      reason: 'command_failed',
+      evidence: 'NCCL*timeout',
+      exitCodes: [75, 76],
+      answer: { then: 'resume', on: 'same' },
+      limit: 5,
+      delay: minute,
+      delayMax: hour,
+    },
+    { reason: 'unreachable', worker: 0, answer: { then: 'resume', on: 'new' }, avoidZone: true },
+  ]);
+  assert.deepEqual(recovery.texts, ['NCCL*timeout']);
+});
+
 test('recovery is a preset, a looping job, or rules of its own before those of a preset', () => {
   assert.deepEqual(specOf(tpu('recovery: reapply\n')).spec.recovery.rules, presets.reapply);
   const looping = specOf(tpu('job: {loop: true}\n')).spec.recovery;

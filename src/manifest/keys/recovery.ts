@@ -2,7 +2,7 @@
 
 import { presets } from '../../core/recover.ts';
 import { second } from '../../core/time.ts';
-import { choice, duration, either, line, listOf, section, whole } from '../kinds.ts';
+import { choice, duration, either, line, listOf, section, truth, whole } from '../kinds.ts';
 import type { Key } from '../kinds.ts';
 
 const reasons = ['preempted', 'unreachable', 'setup_failed', 'command_failed', 'hung', 'succeeded'] as const;
@@ -21,6 +21,24 @@ const recoveryRule = section({
     otherwise: 'any evidence',
     example: 'out_of_memory',
   },
+  log: {
+    kind: line(),
+    about: 'In place of `evidence`: only when a line at the end of the output has this text; `*` stands for anything in it.',
+    otherwise: 'any output',
+    example: 'NCCL*timeout',
+  },
+  exit_code: {
+    kind: either(whole(0, 255), (tree) => tree.kind !== 'list', listOf(whole(0, 255))),
+    about: 'Only when the program ended with this code, or one of these. 128 and a number more is a signal: 137 is KILL.',
+    otherwise: 'any code',
+    example: '[42, 75]',
+  },
+  worker: {
+    kind: whole(0),
+    about: 'Only when it ended of what happened on this worker.',
+    otherwise: 'any worker',
+    example: '0',
+  },
   then: {
     kind: choice('resume', 'rerun', 'fail', 'done'),
     about: 'What follows: go on from the checkpoint, start from the beginning, or end the job as failed or as done.',
@@ -33,6 +51,30 @@ const recoveryRule = section({
     about: 'Whether it follows on the same TPU or on a new one.',
     otherwise: '`new` after `preempted`, else `same`',
     example: 'same',
+  },
+  avoid_zone: {
+    kind: truth(),
+    about: 'With a new TPU: not in the zone that this one was in, as long as `tpu.alternatives` name another.',
+    otherwise: 'false',
+    example: 'true',
+  },
+  limit: {
+    kind: whole(1),
+    about: 'How many ends this rule goes on after, in place of the budget; the next one fails the job.',
+    otherwise: 'what `budget` says',
+    example: '5',
+  },
+  delay: {
+    kind: duration(),
+    about: 'First wait before the next attempt after this rule, in place of `recovery.delay`.',
+    otherwise: '`recovery.delay`; nothing after a preemption',
+    example: '1m',
+  },
+  delay_max: {
+    kind: duration(),
+    about: 'Longest such wait, in place of `recovery.delay_max`.',
+    otherwise: '`recovery.delay_max`',
+    example: '1h',
   },
 });
 
