@@ -738,18 +738,17 @@ suite('emulator', () => {
     assert.equal(err, 'jobman: There is no node "000007".\n');
   });
 
-  test('a word that is no verb is told as that, whatever is the matter with the job', async () => {
-    const services = emulator({
-      async act(verb) {
-        throw new JobmanError(`The emulator has no verb "${verb}" (did you mean preempt?).`, 3);
-      },
-    });
+  test('a word that is no verb is told as that, whatever is the matter with the job, and starts no cloud', async () => {
+    const services = emulator({ start: () => Promise.reject(new Error('it was started')) });
     const { code, err } = await jobman(['emulator', 'preemt', '42'], {
       jobs: [view({ phase: 'succeeded' })],
       services,
     });
-    assert.equal(code, 3);
-    assert.equal(err, 'jobman: The emulator has no verb "preemt" (did you mean preempt?).\n');
+    assert.equal(code, 2);
+    assert.equal(
+      err,
+      'jobman: The built-in cloud has no verb `preemt`. Did you mean `preempt`?\n  `jobman emulator --help` lists them.\n',
+    );
   });
 
   test('a happening on what neither the cloud nor the list knows is refused in the words of the cloud', async () => {

@@ -3,6 +3,7 @@
 
 import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { didYouMean } from '../../core/did-you-mean.ts';
 import type { Cli } from '../context.ts';
 import { emulatorVerbs } from '../emulator-verbs.ts';
 import { isSettled } from '../settled.ts';
@@ -10,10 +11,11 @@ import { isSettled } from '../settled.ts';
 export async function act(cli: Cli, _flags: object, ...args: readonly string[]): Promise<number> {
   const json = cli.json || args.includes('--json');
   const { verb, target, options } = takeApart(args.filter((word) => word !== '--json'));
+  expectVerb(verb);
   const emulator = await cli.services.emulator();
   const { started, url } = await emulator.start();
   if (started) cli.note(`Started the built-in cloud at ${url}; its TPUs are pretended and cost nothing.`);
-  const said = await actOn(cli, verb, target, (meant) => emulator.act(verb, meant, options));
+  const said = await actOn(cli, target, (meant) => emulator.act(verb, meant, options));
   if (json) cli.print(JSON.stringify({ verb, target: target ?? null, message: said }));
   else cli.tell(said);
   return exitCode.ok;
@@ -25,15 +27,13 @@ export async function act(cli: Cli, _flags: object, ...args: readonly string[]):
  */
 async function actOn(
   cli: Cli,
-  verb: string,
   target: string | undefined,
   act: (target: string | undefined) => Promise<string>,
 ): Promise<string> {
   try {
     return await act(target);
   } catch (error) {
-    // A word that is no verb is not found either, and no job is what it was about.
-    if (target === undefined || !isVerb(verb) || !isAboutTarget(error)) throw error;
+    if (target === undefined || !isAboutTarget(error)) throw error;
     const [, name = target, worker = ''] = /^(.+?)(\/\d+)?$/.exec(target) ?? [];
     const job = await jobOf(await cli.services.client(), name);
     if (job === undefined) throw error;
@@ -46,8 +46,16 @@ async function actOn(
   }
 }
 
-function isVerb(word: string): boolean {
-  return emulatorVerbs.some(([verb]) => verb === word);
+/** A word that is no verb starts no cloud, and is not about the job that stands behind it. Throws a usage error. */
+function expectVerb(word: string): void {
+  const verbs = emulatorVerbs.map(([verb]) => verb);
+  if (word === '' || verbs.includes(word)) return;
+  const meant = didYouMean(word, verbs);
+  throw new JobmanError(
+    `The built-in cloud has no verb \`${word}\`.${meant === undefined ? '' : ` Did you mean \`${meant}\`?`}`,
+    exitCode.usage,
+    ['`jobman emulator --help` lists them.'],
+  );
 }
 
 function holdsTpu({ allocations }: JobView): boolean {
