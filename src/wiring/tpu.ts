@@ -1,7 +1,6 @@
 // The Cloud TPU backend, built from settings: how TPUs are asked for, looked at and let go, and how their workers are reached.
 
 import { readFile } from 'node:fs/promises';
-import { folderOf } from '../app/job-folder.ts';
 import { folderOf, secretFile } from '../app/job-folder.ts';
 import type { Backend } from '../app/ports.ts';
 import { workdirFolder } from '../app/workdir.ts';
