@@ -2,12 +2,16 @@
  * `npm run long [-- NAME...]`: proofs that take minutes, for before a release and for the night. Each is made of parts;
  * what is done is noted, so that a proof that was cut off goes on where it was, as long as the tree is the same. `--anew`
  * forgets it. At the end stands one line for each, for bench/RESULTS.md. Exits with 1 when something was not proven.
+ *
+ * `npm run long -- storm [--only KIND,...] [--jobs N] [--times N] [--seed N]` plays storms of another size, or of one kind;
+ * see storm/main.ts.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { allPlants, find, seedsMost } from '../sim/plants.ts';
+import { dealt, faultKinds } from './storm/plan.ts';
 
 const root = join(import.meta.dirname, '..');
 const progressFile = join(root, 'node_modules/.cache/long.json');
@@ -15,8 +19,22 @@ const kills = 1_000;
 const killsAtOnce = 100;
 /** A part that takes longer than this hangs: each is made to take a minute or less where nothing else runs. */
 const partMostMs = 15 * 60_000;
+/** A storm of everything lasts as long as 200 kills of the controller do, and until every job has come to its end. */
+const stormMostMs = 60 * 60_000;
 const seeds = 5_000;
 const seedsAtOnce = 250;
+
+const { values, positionals } = parseArgs({
+  options: {
+    anew: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    jobs: { type: 'string' },
+    times: { type: 'string' },
+    seed: { type: 'string' },
+  },
+  allowPositionals: true,
+});
+const { anew, ...stormOptions } = values;
 
 interface Part {
   readonly name: string;
@@ -36,6 +54,7 @@ const proofs: Readonly<Record<string, readonly Part[]>> = {
     name: `from ${index * seedsAtOnce + 1}`,
     prove: () => playSeeds(index * seedsAtOnce + 1),
   })),
+  storm: stormParts(),
 };
 
 /** What each proof says when all of its parts hold. */
@@ -43,12 +62,9 @@ const sentences: Readonly<Record<string, string>> = {
   mirror: `the log mirror is killed ${kills} times at any byte on this machine, and as often over SSH, and holds every byte once`,
   plants: `each of ${allPlants.length} planted mistakes is found by a law within ${seedsMost} seeds`,
   seeds: `${seeds} storms of the simulator break no law`,
+  storm: `with real processes nothing is lost and nothing happens twice, whatever strikes: each fault alone, and all at once`,
 };
 
-const { values, positionals } = parseArgs({
-  options: { anew: { type: 'boolean', default: false } },
-  allowPositionals: true,
-});
 const unknown = positionals.filter((name) => !(name in proofs));
 if (unknown.length > 0) {
   console.error(`There is no proof ${unknown.join(', ')}. There are: ${Object.keys(proofs).join(', ')}.`);
@@ -56,7 +72,7 @@ if (unknown.length > 0) {
 }
 
 const tree = treeName();
-const done = values.anew ? {} : readProgress();
+const done = anew ? {} : readProgress();
 const lines: string[] = [];
 for (const [name, parts] of Object.entries(proofs)) {
   if (positionals.length > 0 && !positionals.includes(name)) continue;
@@ -112,16 +128,35 @@ async function playSeeds(first: number): Promise<string> {
   return output.trim().split('\n').at(-1) ?? '';
 }
 
+/** Each kind of fault alone under six jobs, and all of them together under twenty; or the one that was asked for. */
+function stormParts(): readonly Part[] {
+  const options = Object.entries(stormOptions).map(([name, value]) => `--${name}=${value}`);
+  if (options.length > 0) return [{ name: options.join(' '), prove: () => playStorm(options) }];
+  return [
+    ...faultKinds.map((kind) => ({ name: dealt[kind].about, prove: () => playStorm([`--only=${kind}`, '--jobs=6']) })),
+    { name: 'all at once', prove: () => playStorm([]) },
+  ];
+}
+
+async function playStorm(options: readonly string[]): Promise<string> {
+  const words = [join(root, 'tools/storm/main.ts'), ...options];
+  // What users run, and not the source.
+  const { code, output } = await run(words, { JOBMAN_TEST_BUNDLE: '1' }, stormMostMs);
+  if (code !== 0) throw new Error(output.slice(-4_000));
+  return output.trim().split('\n').at(-1) ?? '';
+}
+
 function run(
   words: readonly string[],
   env: Readonly<Record<string, string>>,
+  mostMs = partMostMs,
 ): Promise<{ readonly code: number; readonly output: string }> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, words, {
       cwd: root,
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
-      timeout: partMostMs,
+      timeout: mostMs,
     });
     let output = '';
     for (const stream of [child.stdout, child.stderr]) {

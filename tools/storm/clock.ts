@@ -1,0 +1,41 @@
+// A clock that can be moved while programs run: libfaketime, which Debian has, put before the C library.
+//
+// Only the wall's clock is moved. The one that counts from the start of the machine goes on, as it does when a person or a
+// time server sets the clock; timers follow that one.
+
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Clockwork } from './ground.ts';
+
+const places = [
+  '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1',
+  '/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1',
+  '/usr/lib/faketime/libfaketimeMT.so.1',
+];
+
+/** The library; undefined where this machine does not have it. */
+export function findFaketime(): string | undefined {
+  return places.find((path) => existsSync(path));
+}
+
+/** A clock whose offset is kept in a file of that folder. */
+export function createClockwork(library: string, folder: string): Clockwork {
+  const file = join(folder, 'clock');
+  const move = (seconds: number): void => {
+    writeFileSync(file, `${seconds < 0 ? '-' : '+'}${Math.abs(seconds)}\n`);
+  };
+  move(0);
+  return {
+    move,
+    env: {
+      LD_PRELOAD: library,
+      FAKETIME_TIMESTAMP_FILE: file,
+      // It looks into the file once a second.
+      FAKETIME_CACHE_DURATION: '1',
+      FAKETIME_DONT_FAKE_MONOTONIC: '1',
+      DONT_FAKE_MONOTONIC: '1',
+      // Without it each program leaves a file of shared memory behind when it is killed.
+      FAKETIME_DISABLE_SHM: '1',
+    },
+  };
+}
