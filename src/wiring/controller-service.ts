@@ -2,6 +2,7 @@
 
 import { join } from 'node:path';
 import { JobmanError, exitCode } from '../app/errors.ts';
+import { fileError, fileTrouble } from '../app/file-trouble.ts';
 import type { ControllerService, ControllerStatus, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { isControllerRunning, readController } from '../controller/running.ts';
@@ -33,13 +34,23 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     };
   }
 
+  /** Asks the one that runs to leave; by a signal where the home cannot be written, because it cannot be asked otherwise. */
+  async function ask(version: string | null): Promise<void> {
+    const { askToLeave } = await import('../controller/wake-folder.ts');
+    try {
+      await askToLeave(home, version);
+    } catch (error) {
+      const pid = readController(home)?.pid;
+      if (fileTrouble(error) === undefined || pid === undefined) throw fileError(join(home, 'wake'), error);
+      const { endProcess } = await import('./end-process.ts');
+      await endProcess(pid);
+    }
+  }
+
   async function stop(): Promise<{ readonly stopped: boolean }> {
     if (!isControllerRunning(home)) return { stopped: false };
-    const [{ askToLeave }, { waitFor }] = await Promise.all([
-      import('../controller/wake-folder.ts'),
-      import('./detached.ts'),
-    ]);
-    await askToLeave(home, null);
+    const { waitFor } = await import('./detached.ts');
+    await ask(null);
     const left = await waitFor(async () => (isControllerRunning(home) ? undefined : true), leaveMost);
     if (left === undefined) {
       const { pid } = await status();
@@ -66,8 +77,7 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       const { startDetached, waitFor } = await import('./detached.ts');
       if (running !== null) {
         // One of another version finishes its passes and leaves; what it left undone the next look finds.
-        const { askToLeave } = await import('../controller/wake-folder.ts');
-        await askToLeave(home, io.version);
+        await ask(io.version);
         const left = await waitFor(async () => (isControllerRunning(home) ? undefined : true), leaveMost);
         if (left === undefined) {
           throw new JobmanError(

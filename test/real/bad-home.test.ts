@@ -72,6 +72,11 @@ test('in a home that is mounted read-only jobs can be looked at, and every chang
     );
   }
   assert.deepEqual(runningIn(world, 'main.ts controller run'), []);
+
+  // One that runs cannot find a word to leave in its folder, and is told all the same.
+  await well(world, ['controller', 'start']);
+  assert.match((await well(world, ['controller', 'stop'], closed)).stdout, /The controller was stopped/);
+  assert.ok(await eventually(() => runningIn(world, 'main.ts controller run').length === 0));
 });
 
 test('a disk that is full while a job runs loses nothing, and nothing is done twice when there is room again', async (t) => {
