@@ -1,0 +1,71 @@
+/** The rules that docs/recovery.md shows, each played on the built-in cloud as it stands there. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { document } from '../docs/documents.ts';
+import type { World } from '../support/world.ts';
+import { create, openBadWorld, settled, well } from './bad-world.ts';
+
+/** The only example of the page that has that text. */
+function exampleWith(text: string): string {
+  const blocks = document('docs/recovery.md').blocks.map(({ text: block }) => block);
+  const found = blocks.filter((block) => block.includes(text));
+  assert.equal(found.length, 1, `docs/recovery.md has ${found.length} examples with ${text}`);
+  return found[0] ?? '';
+}
+
+/** A job under that example, on two workers where it does not say otherwise. Attempts are counted in the bucket. */
+function manifest(world: World, name: string, example: string, run: string): string {
+  const tpu = example.includes('tpu:')
+    ? ''
+    : 'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b, pricing: spot}\n';
+  const rest = {
+    job: { name, checkpoint_dir: '~/bucket/none' },
+    gcsfuse: { bucket_name: 'shared', mount_path: '~/bucket' },
+    command: { run },
+  };
+  const file = join(world.folder, `${name}.yaml`);
+  const sections = Object.entries(rest).map(([section, keys]) => `${section}: ${JSON.stringify(keys)}\n`);
+  writeFileSync(file, `${example}${tpu}${sections.join('')}`);
+  return file;
+}
+
+const first = '[ "$JOBMAN_ATTEMPT" = 1 ]';
+
+test('exit codes, texts and workers are told apart as the page says', async (t) => {
+  const world = openBadWorld(t);
+  const soon = ['--set', 'recovery.delay=1s'];
+  const codes = exampleWith('exit_code: 42');
+  const texts = exampleWith('NCCL*timeout');
+  const workers = exampleWith('worker: 0');
+  const start = (name: string, example: string, run: string, ...words: readonly string[]) =>
+    create(world, manifest(world, name, example, run), ...soon, ...words);
+  const asks = await start('asks', codes, '[ "$JOBMAN_ATTEMPT" -gt 2 ] || exit 42');
+  const other = await start('other', codes, 'exit 43');
+  const said = await start(
+    'said',
+    texts,
+    `if ${first}; then echo 'NCCL watchdog: timeout'; exit 1; fi; echo "stage $JOBMAN_STAGE"`,
+    '--set',
+    'recovery.rules[0].delay=1s',
+  );
+  const elsewhere = await start('elsewhere', workers, `if [ "$JOBMAN_WORKER" = 1 ] && ${first}; then exit 1; fi`);
+  const there = await start('there', workers, 'if [ "$JOBMAN_WORKER" = 0 ]; then exit 1; fi; sleep 100');
+
+  const hows = async (id: string, code: number) => (await settled(world, id, code)).attempts.map(({ how }) => how);
+  assert.deepEqual(await hows(asks, 0), ['fresh', 'rerun', 'rerun']);
+  assert.deepEqual(await hows(other, 1), ['fresh']);
+  assert.deepEqual(await hows(said, 0), ['fresh', 'resume']);
+  assert.deepEqual(await hows(elsewhere, 0), ['fresh', 'resume']);
+  assert.deepEqual(await hows(there, 1), ['fresh']);
+  const history = await well(world, ['history', asks]);
+  assert.match(
+    history.stdout,
+    /rule .*command failed \(exit code 42\) -> same allocation, rerun \(2 of 9 of this rule used\)/,
+  );
+  const why = await well(world, ['history', said]);
+  assert.match(why.stdout, /its log says NCCL\*timeout/);
+  const [ended] = (await settled(world, there, 1)).attempts;
+  assert.deepEqual(ended?.exits.map(({ exitCode, workers: on }) => [exitCode, on]).toSorted()[0], [1, [0]]);
+});
