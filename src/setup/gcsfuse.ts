@@ -77,13 +77,16 @@ const isMounted = `is_mounted() {
 }
 `;
 
-// A mount whose daemon has died answers to nothing and cannot be mounted over. Blanks in the kernel's table are written \\040.
+// A mount whose daemon has died answers to nothing and cannot be mounted over. In the kernel's table a blank is \040.
 const unmountDead = `unmount_dead() {
-  if awk -v path="$(printf '%s' "$1" | sed 's/ /\\\\\\\\040/g')" '$2 == path && $3 ~ /^fuse/ { found = 1 } END { exit !found }' /proc/self/mounts &&
-    ! ls -d "$1"/. >/dev/null 2>&1; then
-    echo "What was mounted at $1 has died; it is mounted again."
-    sudo -n umount -l "$1"
-  fi
+  while read -r _ point type _; do
+    case $type in fuse*) ;; *) continue ;; esac
+    if [ "$(printf '%b' "$point")" = "$1" ] && ! stat "$1" >/dev/null 2>&1; then
+      echo "What was mounted at $1 has died; it is mounted again."
+      sudo -n umount -l "$1"
+      return
+    fi
+  done </proc/self/mounts
 }
 `;
 

@@ -7,11 +7,12 @@ import { createBackends } from './backends.ts';
 import { createClock } from './clock.ts';
 
 /** As `Services.stepRunner` promises it. What the steps print also goes into their logs, as when the controller does them. */
-export async function createStepRunner({ io, home, settings }: Services, job: Job): Promise<StepRunner> {
+export async function createStepRunner(services: Services, job: Job): Promise<StepRunner> {
+  const { io, home } = services;
   const backends = await createBackends({
     io,
     home,
-    settings: await settings(),
+    settings: await services.settings(),
     clock: createClock(() => io.now()),
     logFiles: createLogFiles({ home, history: () => Promise.resolve([]) }),
     changed: () => undefined,

@@ -1,0 +1,158 @@
+/** The module gcsfuse with the real program, against a storage server on loopback. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants, existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { builtGcsfuse } from '../support/gcsfuse.ts';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { gcsfuseStep } from '../../src/setup/gcsfuse.ts';
+import type { BucketCache } from '../../src/setup/modules.ts';
+import { openHost } from '../setup/shell.ts';
+import { openStorage } from '../setup/storage-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { findProgram, requireReal } from '../support/real.ts';
+
+const noCache: BucketCache = {
+  dir: null,
+  metadataTtlSeconds: null,
+  statCacheMostMb: null,
+  typeCacheMostMb: null,
+  fileCacheMostMb: null,
+  wholeFileOnRangeRead: null,
+  parallelDownloads: null,
+  before: null,
+};
+
+/** The one on the PATH, or the one that `npm run long -- gcsfuse` has built: that takes Go, and minutes. */
+function findGcsfuse(): string | undefined {
+  return existsSync(builtGcsfuse) ? builtGcsfuse : findProgram('gcsfuse');
+}
+
+function mayMount(): boolean {
+  try {
+    accessSync('/dev/fuse', constants.R_OK | constants.W_OK);
+    return process.getuid?.() === 0 && findProgram('fusermount3') !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+test('buckets are mounted with their caches, and again when their daemon has died', { timeout: 120_000 }, async (t) => {
+  const gcsfuse = findGcsfuse();
+  // The full check does without: Debian has no package of it, and to build it takes longer than all the other modules.
+  const isAsked = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_GCSFUSE'] };
+  if (!requireReal(t, 'gcsfuse and /dev/fuse, as root', gcsfuse !== undefined && mayMount(), isAsked)) return;
+  const host = openHost(t, { patienceMs: 10_000 });
+  const { world, home } = host;
+  const storage = await openStorage(world, 'my-bucket');
+  storage.put('data/train.txt', 'one line\n');
+  storage.put('checkpoints/step_1.json', '{}');
+  // The real one, told where this storage is; everything else is as the module says it.
+  host.program(
+    'gcsfuse',
+    `echo "$@" >>"$HOME/flags"\nexec ${home}/real/gcsfuse --custom-endpoint=${storage.url}/storage/v1/ --anonymous-access --enable-hns=false "$@"`,
+  );
+  mkdirSync(join(home, 'real'));
+  spawnSync('cp', [gcsfuse ?? '', join(home, 'real/gcsfuse')]);
+  const bucket = join(home, 'my bucket');
+  const extra = join(home, 'extra');
+  const needs = join(home, 'needs');
+  world.atEnd(() => {
+    for (const path of [bucket, extra]) spawnSync('umount', ['--lazy', path]);
+    // A namespace that was made meanwhile, by whomever, has these mounts too and would keep their daemons.
+    for (const line of readFileSync(needs, 'utf8').trimEnd().split('\n')) {
+      const pid = Number(line.split(' ')[0]);
+      if (argvOf(pid)[0]?.startsWith(home) === true) process.kill(pid, 'SIGKILL');
+    }
+  });
+  const before = `mkdir -p "$HOME/cache dir" && echo made >>"$HOME/before"\n`;
+  const step = gcsfuseStep({
+    name: 'gcsfuse',
+    mounts: [
+      {
+        bucket: 'my-bucket',
+        path: '~/my bucket',
+        cache: {
+          dir: '~/cache dir',
+          metadataTtlSeconds: 60,
+          statCacheMostMb: 32,
+          typeCacheMostMb: 4,
+          fileCacheMostMb: 100,
+          wholeFileOnRangeRead: true,
+          parallelDownloads: true,
+          before,
+        },
+      },
+      { bucket: 'my-bucket', path: extra, cache: noCache },
+    ],
+  });
+  const apply = () => host.start(step.apply, { JOBMAN_NEEDS: needs });
+  const check = () => host.start(step.check ?? '', { JOBMAN_NEEDS: needs });
+
+  assert.equal((await check()).code, 1);
+  const mounted = await apply();
+  assert.equal(mounted.code, 0, mounted.out);
+  // The storage server is this very process, so nothing here may wait for the mounts without giving it its turn.
+  assert.equal(await readFile(join(extra, 'data/train.txt'), 'utf8'), 'one line\n');
+  assert.deepEqual((await readdir(bucket)).toSorted(compareTexts), ['checkpoints', 'data']);
+  await writeFile(join(bucket, 'checkpoints/step_2.json'), '{"step": 2}');
+  assert.equal(storage.read('checkpoints/step_2.json'), '{"step": 2}');
+  assert.equal(await readFile(join(extra, 'checkpoints/step_2.json'), 'utf8'), '{"step": 2}');
+  assert.equal(await readFile(join(home, 'before'), 'utf8'), 'made\n');
+  const [flags = ''] = (await readFile(join(home, 'flags'), 'utf8')).split('\n');
+  assert.match(flags, /--file-cache-max-size-mb=100 --file-cache-cache-file-for-range-read=true/);
+
+  // It holds: nothing is mounted a second time, and the daemons behind the mounts are known.
+  assert.equal((await check()).code, 0);
+  assert.equal((await apply()).code, 0);
+  assert.equal((await readFile(join(home, 'flags'), 'utf8')).trimEnd().split('\n').length, 2);
+  const daemons = new Set((await readFile(needs, 'utf8')).trimEnd().split('\n'));
+  assert.equal(daemons.size, 2);
+  for (const line of daemons) {
+    const [pid = '', ticks = ''] = line.split(' ');
+    assert.equal(await readFile(`/proc/${pid}/comm`, 'utf8'), 'gcsfuse\n');
+    assert.ok((await readFile(`/proc/${pid}/stat`, 'utf8')).includes(` ${ticks} `));
+  }
+
+  // The daemon of one dies, as when a worker runs out of memory: its folder answers to nothing.
+  const dead = [...daemons].map((line) => Number(line.split(' ')[0])).find((pid) => argvOf(pid).at(-1) === bucket);
+  assert.ok(dead !== undefined);
+  process.kill(dead, 'SIGKILL');
+  const isDead = await eventually(() => readdir(bucket).then(() => false, isNotConnected), { withinMs: 10_000 });
+  assert.equal(isDead, true);
+  assert.equal((await check()).code, 1);
+  const again = await apply();
+  assert.equal(again.code, 0, again.out);
+  assert.match(again.out, /What was mounted at .*my bucket has died; it is mounted again\./);
+  assert.deepEqual((await readdir(bucket)).toSorted(compareTexts), ['checkpoints', 'data']);
+  assert.equal((await check()).code, 0);
+
+  // Something else is in the way: said, and left alone.
+  const inTheWay = gcsfuseStep({ name: 'gcsfuse', mounts: [{ bucket: 'other', path: extra, cache: noCache }] });
+  const refused = await host.start(inTheWay.apply);
+  assert.equal(refused.code, 1);
+  assert.match(refused.out, /is a mount of something else; unmount it there, or choose another mount_path\.\n$/);
+  // So is a folder that cannot be made.
+  host.write('~/file', 'in the way\n');
+  const nowhere = gcsfuseStep({ name: 'gcsfuse', mounts: [{ bucket: 'other', path: '~/file/b', cache: noCache }] });
+  const failed = await host.start(nowhere.apply);
+  assert.deepEqual(
+    [failed.code, failed.out.trimEnd().split('\n').at(-1)],
+    [1, `The folder ${home}/file/b cannot be made on this host.`],
+  );
+});
+
+/** What the kernel says of a mount whose daemon is gone, once it has noticed. */
+const isNotConnected = (error: unknown): boolean => String(error).includes('ENOTCONN');
+
+/** Empty when it has ended. */
+function argvOf(pid: number): readonly string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
+  } catch {
+    return [];
+  }
+}
+
+const compareTexts = (one: string, other: string): number => (one < other ? -1 : 1);
