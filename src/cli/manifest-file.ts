@@ -52,6 +52,8 @@ export async function checkManifest(
   purpose: 'create' | 'check',
 ): Promise<ManifestFindings> {
   const { io, services } = cli;
+  // As of a script's variable that is not set; it would be read as the folder we stand in.
+  if (path === '') throw new JobmanError('The path of the manifest is empty.', exitCode.usage);
   const settings = await services.settings();
   const result = loadManifest({
     file: path,

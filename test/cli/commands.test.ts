@@ -88,6 +88,8 @@ suite('the command line', () => {
     [['controller', 'strat'], /no command `strat`\. Did you mean `start`\?/],
     [['validate'], /<yaml> is missing/],
     [['create'], /Which manifest\?/],
+    [['create', ''], /path of the manifest is empty/],
+    [['validate', ''], /path of the manifest is empty/],
     [['create', 'a.yaml', '--config=b.yaml'], /Two manifests are named/],
     [['stop'], /Which job\?/],
     [['clean', '1', '--all'], /Say jobs or --all, not both/],

@@ -269,8 +269,8 @@ suite('cp', () => {
     assert.equal(err, 'jobman: [1-2] ~/data is there already; --replace exchanges it for the copy.\n');
   });
 
-  test('refuses two sides of one kind', async () => {
-    for (const words of [['a', 'b'], ['42:a', '42:b'], ['42:a', '43:b', '.'], ['a']]) {
+  test('refuses two sides of one kind, and a path that is empty', async () => {
+    for (const words of [['a', 'b'], ['42:a', '42:b'], ['42:a', '43:b', '.'], ['a'], ['', '42:'], ['42:a', '']]) {
       const { code } = await jobman(['cp', ...words], options(copying(1, done).workers));
       assert.equal(code, 2, words.join(' '));
     }

@@ -196,6 +196,8 @@ test('what is not there is refused with what is', async (t) => {
   assert.match(await refusal('stockout', zone, { for: 'long' }), /^400 .*30s, 10m or 2h/);
   assert.match(await refusal('capacity', zone), /^400 capacity needs chips/);
   assert.match(await refusal('kill-host', 'train'), /^409 train is CREATING/);
+  assert.match(await refusal('preempt', 'train/1'), /^400 preempt takes a whole node with all its workers/);
+  assert.equal(await cloud.nodeState('train'), 'CREATING');
 });
 
 test('state and info show the world, and no private key', async (t) => {

@@ -46,6 +46,8 @@ function planOf(args: readonly string[]): { readonly ref: string; readonly copie
   const target = sideOf(args.at(-1) ?? '');
   const [first] = sources;
   if (first === undefined) throw usage('What is to be copied, and where to?');
+  // As of a script's variable that is not set; it would be read as the folder we stand in, with all that is in it.
+  if (args.includes('')) throw usage('One of the paths is empty.');
   if (target.ref !== null) {
     if (sources.some(({ ref }) => ref !== null)) throw usage('One side has to be this machine.');
     return { ref: target.ref, copies: sources.map(({ path }) => ({ way: 'put', from: path, to: target.path })) };

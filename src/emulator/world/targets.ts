@@ -45,8 +45,13 @@ export function findTarget(
 ): Found {
   switch (kind) {
     case 'node':
-    case 'worker':
-      return target === 'any' ? anyNode(world, verb, kind) : findNodeTarget(world, verb, target);
+    case 'worker': {
+      const found = target === 'any' ? anyNode(world, verb, kind) : findNodeTarget(world, verb, target);
+      // Whoever names one worker does not expect all of them to go.
+      if (kind === 'node' && found.worker !== undefined)
+        throw new EmulatorRefusal(400, `${verb} takes a whole node with all its workers; say it without the worker.`);
+      return found;
+    }
     case 'place':
       return { target: placeTarget(verb, target, false, world, targets) };
     case 'none':
