@@ -50,7 +50,11 @@ export function planStep(job: Job, name: string, by: string): StepPlan {
   if (step === undefined) throw new JobmanError(noSuchStep(job, it, name), exitCode.usage);
   const allocation = usableAllocation(job);
   if (allocation?.seen?.state !== 'ready' || allocation.workers === null) {
-    return refuse(`${it} holds no ready workers now; \`jobman why ${number}\` says what it waits for.`);
+    return refuse(
+      job.settled === null
+        ? `${it} holds no ready workers now; \`jobman why ${number}\` says what it waits for.`
+        : `${it} holds no workers any more: it is over (${job.settled.verdict}). To go on: jobman resume ${number}`,
+    );
   }
   const attempt = openAttempt(job);
   if (attempt !== undefined && attempt.ending !== null) {

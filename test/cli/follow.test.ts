@@ -243,6 +243,13 @@ suite('wait', () => {
     assert.match(world.out(), /000001 iris succeeded after 1m05s\n$/);
   });
 
+  test('says what a job still holds as of now, and not as of its end', async (t) => {
+    const { world, ended } = follow(t, ['wait', '1']);
+    world.set([{ ...succeeded, status: 'succeeded, holds v4-16' }]);
+    assert.equal(await ended, 0);
+    assert.match(world.out(), /^000001 iris succeeded after 1m05s, holds v4-16\n$/);
+  });
+
   test('gives up after --timeout, and on a job that is not there', async (t) => {
     let clock = now;
     const { world, ended } = follow(t, ['wait', '1', '7', '--timeout', '1s'], { now: () => (clock += 400) });

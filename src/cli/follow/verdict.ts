@@ -7,7 +7,9 @@ import { inertWord } from '../render/inert.ts';
 
 /** `000042 vit-l16 failed after 2h05m: exit 1 on worker 3; its log says "…". jobman why 42 says more.` */
 export function verdictLine(view: JobView): string {
-  const end = `${view.id} ${view.name} ${view.status} after ${lengthText(view.since - view.createdAt)}`;
+  // It ended after that time; what it holds on purpose (`, holds v4-16`), it holds now.
+  const holds = view.status.slice(view.phase.length);
+  const end = `${view.id} ${view.name} ${view.phase} after ${lengthText(view.since - view.createdAt)}${holds}`;
   if (view.phase === 'succeeded') return inertWord(end);
   const { evidence = null, reason = null } = view.attempts.at(-1) ?? {};
   const because = evidence === null || reason === null ? view.reason : endText(view, { reason, evidence });
