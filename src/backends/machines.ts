@@ -341,6 +341,7 @@ export function startOutcome(worker: WorkerId, said: string | undefined, raw: st
   if (said === 'started' || said === 'already') return { kind: 'done' };
   if (said === 'restarted')
     return failed(worker, `worker ${worker} was restarted after it had been set up, so nothing was started there yet`);
+  if (said?.startsWith('busy ') === true) return busy(worker, said.slice(5));
   if (said?.startsWith('failed ') === true)
     return failed(worker, `worker ${worker} could not start the command: ${said.slice(7)}`);
   // The launcher said nothing: it may have been killed at any point. Only a look can tell.
@@ -349,6 +350,12 @@ export function startOutcome(worker: WorkerId, said: string | undefined, raw: st
 
 export function failed(worker: WorkerId, detail: string, line?: string, exitCode?: number): OutcomeResult {
   return { kind: 'failed', evidence: evidence(worker, detail, line, exitCode) };
+}
+
+/** The TPU is taken; `who` is a process that holds it. Whoever it is may let go of it, so it is tried again. */
+function busy(worker: WorkerId, who: string): OutcomeResult {
+  const detail = `its TPU is held by ${who}, which is not of this job and is left alone`;
+  return { kind: 'failed', evidence: { detail, worker, pattern: 'busy', line: who } };
 }
 
 export function refused(worker: WorkerId, detail: string): OutcomeResult {

@@ -150,7 +150,8 @@ function withTry(
   // A refusal would be repeated word for word, so it uses up all tries at once.
   const isNoFailure = result.kind === 'unclear' && !key.startsWith('stop/');
   const tries = isNoFailure ? before : result.kind === 'refused' ? triesUsedUp(job) : before + 1;
-  const failure = { tries, lastAt: at, detail: result.evidence.detail };
+  const { detail, pattern } = result.evidence;
+  const failure = { tries, lastAt: at, detail, ...(pattern === undefined ? {} : { pattern }) };
   return withAttempt(job, attempt.ordinal, { stepFailures: { ...attempt.stepFailures, [key]: failure } });
 }
 

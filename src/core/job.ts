@@ -111,6 +111,8 @@ export interface StepFailure {
   readonly tries: number;
   readonly lastAt: Instant;
   readonly detail: string;
+  /** Name of a pattern, where one tells what kind of failure it was. */
+  readonly pattern?: string;
 }
 
 /** A program that has ended on one worker, other than well. */

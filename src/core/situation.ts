@@ -13,7 +13,10 @@ import {
 } from './allocate.ts';
 import { isOnHeld, silencePatience, standingGivenUpAt } from './given-up.ts';
 import { outlivesRemoval } from './job.ts';
-import type { Attempt, Evidence } from './job.ts';
+import type { Attempt, Evidence, PlaceAnswer, StepFailure } from './job.ts';
+import { hasPlaces, nextTurn, sendsElsewhere, turnAfter } from './next-place.ts';
+import type { Turn } from './next-place.ts';
+import { capacityOf } from './place.ts';
 import { planted } from './plant.ts';
 import { triesUsedUp, unprovenWorkers } from './prepare.ts';
 import { whatFollows } from './recover.ts';
@@ -355,13 +358,17 @@ function silentForTooLong(view: View): WorkerId | undefined {
   return view.now >= allocation.silentSince + silencePatience(job, attempt) ? worker : undefined;
 }
 
-function setupEvidence(key: string, { detail, tries }: { readonly detail: string; readonly tries: number }): Evidence {
+function setupEvidence(key: string, { detail, tries, pattern }: StepFailure): Evidence {
   const [first = '', ...rest] = key.split('/');
   const isStart = first === 'start';
   const where = isStart ? rest.join('/') : first;
   const worker: WorkerId = where === 'here' ? where : Number(where);
   const what = isStart ? 'the command could not be started' : `step ${rest.join('/')} failed`;
-  return { detail: `${what} on ${wordFor(worker)} (${tries} ${tries === 1 ? 'try' : 'tries'}): ${detail}`, worker };
+  return {
+    detail: `${what} on ${wordFor(worker)} (${tries} ${tries === 1 ? 'try' : 'tries'}): ${detail}`,
+    worker,
+    ...(pattern === undefined ? {} : { pattern }),
+  };
 }
 
 function started(view: View, attempt: Attempt): Situation {

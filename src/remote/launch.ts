@@ -7,6 +7,7 @@
 
 import type { Launch } from '../app/ports.ts';
 import { workdirMark } from '../core/spec.ts';
+import { devicesText } from './devices.ts';
 import { fileText, prelude } from './run-folder.ts';
 import { quote } from './quote.ts';
 
@@ -102,6 +103,8 @@ if [ -d "$root/$folder" ]; then
   echo said already
   exit 0
 fi
+busy() { printf 'said busy %s\\n' "$1"; exit 0; }
+${devicesText({ job: mark.split('/').slice(0, 2).join('/') + '/', attempt: mark })}check_devices
 # What a start that was cut has left of its secrets.
 for left in "$root"/start_*/secrets "$root"/attempt_*/secrets; do
   case $left in */"$folder"/* | */start_"$folder".*) ;; *) rm -f "$left" ;; esac

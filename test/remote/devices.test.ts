@@ -1,0 +1,87 @@
+/** Who holds a TPU before a command starts on its worker: files stand for chips, and real processes hold them. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { createMachines } from '../../src/backends/machines.ts';
+import { createLocalTransport } from '../../src/remote/transport.ts';
+import { eventually } from '../support/eventually.ts';
+import { openWorld } from '../support/world.ts';
+import { launchOf, testRef } from './machines-contract.ts';
+
+/** A worker with a chip of that name. */
+function openGround(t: TestContext, chip: string) {
+  const world = openWorld(t);
+  const path = join(world.folder, 'dev', chip);
+  mkdirSync(join(path, '..'), { recursive: true });
+  writeFileSync(path, '');
+  const env = { ...world.env, JOBMAN_DEVICES: join(world.folder, 'dev') };
+  const ref = testRef('000001');
+  const machines = createMachines({
+    reach: () => Promise.resolve({ kind: 'open', transport: createLocalTransport({ env, cwd: world.folder }) }),
+    root: () => `'${join(world.folder, 'run')}'`,
+    stepLog: () => Promise.resolve(),
+    readFile: () => Promise.reject(new Error('no file is needed')),
+    now: () => Date.now(),
+    forget: () => undefined,
+  });
+  /** Holds the chip until it is ended; with a mark as one of jobman's programs. */
+  const hold = async (mark?: string) => {
+    const marked = mark === undefined ? {} : { JOBMAN_RUN: mark };
+    const child = spawn('sh', ['-c', 'exec 9<"$0"; echo held; exec sleep 300', path], {
+      env: { ...world.env, ...marked },
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    world.atEnd(async () => {
+      child.kill('SIGKILL');
+      await ended;
+    });
+    await new Promise((resolve) => child.stdout.once('data', resolve));
+    return child;
+  };
+  const start = (attempt: number) => machines.start(ref, launchOf(attempt, 'true\n'));
+  const isOver = async (attempt: number) => {
+    const [fact] = await machines.look([ref]);
+    return fact?.kind === 'known' && fact.value.runs.some((run) => run.attempt === attempt && run.state === 'exited');
+  };
+  return { ref, hold, start, isOver };
+}
+
+for (const chip of ['accel0', 'vfio/0']) {
+  test(`somebody else who holds ${chip} is named and left alone, and when they let go it starts`, async (t) => {
+    const { hold, start, isOver } = openGround(t, chip);
+    const child = await hold();
+    const outcome = await start(1);
+    assert.equal(outcome.kind, 'failed');
+    assert.ok(outcome.kind === 'failed');
+    assert.equal(outcome.evidence.pattern, 'busy');
+    assert.match(outcome.evidence.detail, new RegExp(`held by process ${child.pid} \\(sleep 300\\)`, 'u'));
+    assert.equal(child.exitCode ?? child.signalCode, null, 'it lives');
+    assert.equal(await isOver(1), false, 'nothing was started');
+    child.kill('SIGKILL');
+    await new Promise((resolve) => child.once('exit', resolve));
+    assert.deepEqual(await start(1), { kind: 'done' });
+    assert.ok(await eventually(() => isOver(1)));
+  });
+}
+
+test('what an earlier attempt of the same job has left on it is ended, and another job of ours is not', async (t) => {
+  const { ref, hold, start, isOver } = openGround(t, 'accel0');
+  const left = await hold(`${ref.job.installation}/000001/1/0`);
+  assert.deepEqual(await start(2), { kind: 'done' });
+  assert.ok(await eventually(() => left.signalCode === 'SIGKILL'));
+  assert.ok(await eventually(() => isOver(2)));
+  const other = await hold(`${ref.job.installation}/000002/1/0`);
+  assert.equal((await start(3)).kind, 'failed');
+  assert.equal(other.exitCode ?? other.signalCode, null, 'it lives');
+});
+
+test('its own program is no stranger to whoever starts it twice', async (t) => {
+  const { ref, hold, start } = openGround(t, 'accel0');
+  const own = await hold(`${ref.job.installation}/000001/1/0`);
+  assert.deepEqual(await start(1), { kind: 'done' });
+  assert.equal(own.exitCode ?? own.signalCode, null, 'it lives');
+});
