@@ -82,6 +82,8 @@ export function keptAllocations(job: Job): readonly Allocation[] {
 
 /** Dollars an hour of what is ready and not yet seen gone, an estimate; null when that is nothing or no price is known. */
 export function pricePerHour(job: Job): number | null {
+  // What a forced delete left behind is not known here; `gc` looks after it.
+  if (job.removed) return null;
   const { capacity } = job.spec;
   if (capacity.kind !== 'tpu' || capacity.pricePerHour === null) return null;
   const paid = heldAllocations(job).filter((allocation) => allocation.readyAt !== null).length;
@@ -95,7 +97,7 @@ export function acceleratorOf(job: Job): string {
 
 function statusOf(job: Job, phase: Phase): string {
   // While it runs, what it holds is plain; once it does not, what still costs money is part of the word.
-  const holds = job.settled !== null && keptAllocations(job).length > 0;
+  const holds = job.settled !== null && !job.removed && keptAllocations(job).length > 0;
   return holds ? `${phase}, holds ${acceleratorOf(job)}` : phase;
 }
 

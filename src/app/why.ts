@@ -631,7 +631,11 @@ function settledText(job: Job, phase: Phase): string {
 }
 
 function nextForSettled(job: Job, phase: Phase): Pick<Answer, 'next' | 'nextAt'> {
-  if (job.removed) return { next: 'nothing: it was taken off the list', nextAt: null };
+  if (job.removed) {
+    // Only a forced delete leaves something; what became of that is not in the record of the job.
+    const left = keptAllocations(job).length > 0 ? '; nobody had seen what it held gone: jobman gc' : '';
+    return { next: `nothing: it was taken off the list${left}`, nextAt: null };
+  }
   if (leavingAllocations(job).length > 0) {
     const then = job.desired === 'delete' ? '; then it leaves the list' : '';
     return { next: `the controller looks until its ${acceleratorOf(job)} is seen gone${then}`, nextAt: null };
@@ -645,7 +649,9 @@ function nextForSettled(job: Job, phase: Phase): Pick<Answer, 'next' | 'nextAt'>
   if (phase === 'succeeded') return { next: `nothing; ${again}`, nextAt: null };
   const attempt = lastAttempt(job);
   const log = attempt?.ending?.reason === 'setup_failed' ? stepLog(job, attempt) : programLog(job, attempt);
-  return { next: `nothing by itself${log}; to go on: jobman resume ${number}; ${again}`, nextAt: null };
+  const held =
+    keptAllocations(job).length > 0 ? `; to let its ${acceleratorOf(job)} go: jobman stop ${number} --release` : '';
+  return { next: `nothing by itself${log}; to go on: jobman resume ${number}; ${again}${held}`, nextAt: null };
 }
 
 /** Where to read on, once the end of the log has been shown. */
@@ -657,7 +663,7 @@ function programLog(job: Job, attempt: Attempt | undefined): string {
 
 /** `; it still holds v4-8, which costs about $4.00/h`, or nothing. */
 function holdingText(job: Job): string {
-  if (keptAllocations(job).length === 0) return '';
+  if (job.removed || keptAllocations(job).length === 0) return '';
   const price = pricePerHour(job);
   return `; it still holds ${acceleratorOf(job)}${price === null ? '' : `, which costs ${costOf(job.spec.capacity, price)}`}`;
 }

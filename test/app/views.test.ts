@@ -495,6 +495,22 @@ const cases: readonly Case[] = [
     price: 4,
     why: {
       sentence: '000042 was stopped by its owner 1h ago; it still holds v5litepod-16, which costs about $4.00/h.',
+      next: 'nothing by itself; to go on: jobman resume 42; from the beginning: jobman rerun 42; to let its v5litepod-16 go: jobman stop 42 --release',
+    },
+  },
+  {
+    life: 'it was deleted by force, and nobody has looked what became of its TPU',
+    job: {
+      ...living(aJob(tpuSpec(), { desired: 'delete', removed: true }), [ready], [running]),
+      cancelled: true,
+      settled: { at: noon + hour, verdict: 'cancelled', reason: 'stopped' },
+    },
+    now: noon + 2 * hour,
+    phase: 'cancelled',
+    reason: 'by its owner',
+    why: {
+      sentence: '000042 was cancelled by its owner 1h ago.',
+      next: 'nothing: it was taken off the list; nobody had seen what it held gone: jobman gc',
     },
   },
   {
