@@ -5,14 +5,22 @@ import type { AllocationRef, CapacityPort, Clock, Stray } from '../src/app/ports
 import type { CloudErrorKind } from '../src/core/job.ts';
 import { known, unknown } from '../src/core/observation.ts';
 import type { AllocationSeen, Fact, OutcomeResult } from '../src/core/observation.ts';
+import { capacityOf, placeCount } from '../src/core/place.ts';
 import type { BackendName, JobSpec } from '../src/core/spec.ts';
 import type { Chance } from './chance.ts';
 import type { Weather } from './weather.ts';
 import { findMachine, makeMachine, newMachine, releaseMachine } from './world.ts';
 import type { Machine, MachineState, World } from './world.ts';
 
-/** Where everything of the pretend cloud is; see `drawCapacity` in jobs.ts. */
-const place = 'projects/pretend/locations/pretend-a/nodes/';
+/** Which zone of the pretend cloud an allocation is in; see `withPlaces` in jobs.ts. */
+function zoneOf({ job, allocation }: AllocationRef): string {
+  const capacity = capacityOf(job, allocation);
+  return capacity.kind === 'tpu' ? capacity.zone : '';
+}
+
+function resourceOf({ zone, name }: Machine): string {
+  return `projects/pretend/locations/${zone}/nodes/${name}`;
+}
 
 /** What the storm is doing right now; the driver changes it. */
 export interface Sky {
@@ -45,14 +53,20 @@ export function createCloud(parts: PortParts): CapacityPort {
   const { world, sky, chance, clock, watcher } = parts;
   const { timeline } = world;
 
-  function refusal(): OutcomeResult | undefined {
+  function refusal(ref: AllocationRef): OutcomeResult | undefined {
+    const zone = zoneOf(ref);
     const { weather } = sky;
     const draw = (kind: CloudErrorKind, raw: string): OutcomeResult => {
       const error = { kind, message: `the cloud said ${kind}`, raw };
       const isPermanent = kind === 'permission';
       return { kind: isPermanent ? 'refused' : 'failed', evidence: { detail: error.message }, error };
     };
-    if (chance.yes(weather.permission)) return draw('permission', '403 PERMISSION_DENIED');
+    if (world.closed.has(zone)) return draw('permission', '403 PERMISSION_DENIED');
+    if (world.bare.has(zone)) return draw('stockout', '429 no more capacity in the zone');
+    // A right that is missing for a moment only puts a place out for the whole attempt, and with it perhaps the one zone that
+    // has anything: nothing would follow of that for the others.
+    if (chance.yes(weather.permission) && placeCount(ref.job.spec.capacity) === 1)
+      return draw('permission', '403 PERMISSION_DENIED');
     if (!world.hasCapacity && chance.yes(0.5)) return draw('stockout', '429 no more capacity in the zone');
     if (chance.yes(weather.stockout)) return draw('stockout', '429 no more capacity in the zone');
     if (chance.yes(weather.quota)) return draw('quota', '429 quota exceeded');
@@ -123,7 +137,7 @@ export function createCloud(parts: PortParts): CapacityPort {
         const error = { kind: 'invalid' as const, message: `${allocation.name} is taken`, raw: '409 ALREADY_EXISTS' };
         return { kind: 'refused', evidence: { detail: error.message }, error };
       }
-      const refused = refusal();
+      const refused = refusal(ref);
       if (refused !== undefined && !sky.cloudIsDown) {
         await timeline.pause(chance.between(20, 2_000));
         return refused;
@@ -133,7 +147,10 @@ export function createCloud(parts: PortParts): CapacityPort {
         const labels = { installation: job.installation, job: job.id, allocation: allocation.ordinal };
         const isStanding = allocation.ownership === 'standing';
         const workers = parts.workersOf(job.id);
-        makeMachine(world, newMachine({ name: allocation.name, labels, isStanding, workers, at: timeline.now }));
+        makeMachine(
+          world,
+          newMachine({ name: allocation.name, labels, isStanding, workers, at: timeline.now, zone: zoneOf(ref) }),
+        );
       });
     },
     async release(ref) {
@@ -150,16 +167,17 @@ export function createCloud(parts: PortParts): CapacityPort {
         return unknown('503 the list could not be made', clock.now());
       }
       const strays = world.machines.flatMap((machine): Stray[] => {
+        if (machine.zone !== zoneOf(first)) return [];
         const { labels } = machine;
         if (machine.state === 'gone' || labels?.installation !== parts.installation) return [];
-        return [{ backend: 'tpu', resource: `${place}${machine.name}`, ...labels, state: machine.state }];
+        return [{ backend: 'tpu', resource: resourceOf(machine), ...labels, state: machine.state }];
       });
       return known(strays, clock.now());
     },
     async releaseStray(stray) {
       watcher.strayReleased(stray);
       return send(() => {
-        const machine = findMachine(world, stray.resource.slice(place.length));
+        const machine = findMachine(world, stray.resource.slice(stray.resource.lastIndexOf('/') + 1));
         const labels = machine?.labels;
         if (machine === undefined || labels === null || labels === undefined) return;
         if (labels.job !== stray.job || labels.allocation !== stray.allocation) return;

@@ -55,7 +55,7 @@ function drawJob(chance: Chance, index: number): Wanted {
     version: 1,
     name: `job-${index}`,
     tags: [],
-    capacity: drawCapacity(chance, sort, index),
+    capacity: withPlaces(drawCapacity(chance, sort, index), chance.fork('places')),
     steps: Array.from({ length: chance.pick([0, 1, 1, 2]) }, (_, number) => step(`step${number}`)),
     command: {
       script: 'true\n',
@@ -120,6 +120,30 @@ function drawCapacity(chance: Chance, sort: 'owned' | 'standing' | 'local', inde
     remoteUser: null,
     privateKey: null,
     pricePerHour: 1,
+  };
+}
+
+/** Where the pretend cloud always has something, storms aside; what becomes of the other zones, each world draws. */
+export const sureZone = 'pretend-a';
+
+/** The other zones of the pretend cloud. */
+export const unsureZones: readonly string[] = ['pretend-b', 'pretend-c'];
+
+/** Some jobs would rather be elsewhere, and name the sure zone among others. */
+function withPlaces(capacity: CapacitySpec, chance: Chance): CapacitySpec {
+  if (capacity.kind !== 'tpu' || capacity.ownership === 'standing' || !chance.yes(0.4)) return capacity;
+  const [first = sureZone, ...others] = chance.pick([
+    ['pretend-b', 'pretend-a'],
+    ['pretend-b', 'pretend-c', 'pretend-a'],
+    ['pretend-a', 'pretend-b'],
+    ['pretend-c', 'pretend-a', 'pretend-b'],
+  ]);
+  const { accelerator, pricing, runtimeVersion } = capacity;
+  return {
+    ...capacity,
+    zone: first,
+    alternatives: others.map((zone) => ({ zone, accelerator, pricing, runtimeVersion, pricePerHour: 1 })),
+    ...(chance.yes(0.3) ? { alternativesWait: chance.between(1, 5) * minute } : {}),
   };
 }
 

@@ -24,6 +24,7 @@ export const laws = {
   9: 'history tells the state',
   10: 'convergence',
   11: 'logs are whole',
+  12: 'places in turn',
 } as const;
 
 export type Law = keyof typeof laws;
@@ -50,6 +51,8 @@ interface Ledger {
   /** Attempts that began in the world since the owner's last word. */
   begun: Set<number>;
   readonly begunInCalm: Set<number>;
+  /** When a place last said that it has nothing: by the attempt and the place, with the allocation that was told so. */
+  readonly nothing: Map<string, { readonly at: number; readonly allocation: number }>;
   /** Times of the latest requests, by allocation. */
   readonly requests: Map<number, number[]>;
   readonly steps: Map<string, number>;
@@ -66,7 +69,7 @@ export interface Judge {
   spoken(job: Job, events: readonly Event[]): void;
   committed(commit: Commit, result: CommitResult): void;
   called(kind: 'request' | 'release' | 'step' | 'start' | 'stop' | 'look', ref: AllocationRef, detail: string): void;
-  replied(kind: string, ref: AllocationRef, reply: string): void;
+  replied(kind: string, ref: AllocationRef, reply: string, error?: string): void;
   strayReleased(stray: Stray): void;
   begins(run: Run): void;
   /** A controller's clock jumped: patience that is counted by it may end early. */
@@ -130,6 +133,9 @@ export function createJudge(world: () => World): Judge {
     }
     if (limits.capacityWait !== null && now - ledger.madeAt >= limits.capacityWait * 0.9) return true;
     if (machine === undefined) return true;
+    // A queue that was waited in for as long as the owner allows, and had given nothing when it was last looked at.
+    const left = job.allocations.find((one) => one.name === machine.name)?.passedOver;
+    if (left?.answer === 'waiting' && (machine.readyAt === null || now - machine.readyAt < minute)) return true;
     // One that was lost or let go may have come back by a late message.
     const ofThatName = world().machines.filter((one) => one.name === machine.name);
     if (ofThatName.some((one) => one.lostAt !== null || one.releaseAskedAt !== null)) return true;
@@ -185,6 +191,45 @@ export function createJudge(world: () => World): Judge {
     ledger.requests.set(ordinal, recent);
     if (recent.length > 15) {
       breakLaw(7, `job ${ref.job.id}: allocation ${ordinal} was asked for ${recent.length} times within a minute`);
+    }
+  }
+
+  /** Answers after which the same request would get the same again. */
+  function isFinal(answer: string): boolean {
+    return answer === 'permission' || answer === 'invalid' || answer === 'not_found';
+  }
+
+  /** Which place of which attempt that allocation is for. */
+  function placeKey({ allocation }: AllocationRef, { job }: Ledger): string {
+    return `${job.attempts.length}/${allocation.place ?? 0}`;
+  }
+
+  /**
+   * Of several places none is asked for something new right after it has said that it has nothing, and none before every
+   * other that is open has been asked as often. A clock that jumps makes any wait short, so worlds with one are left out.
+   */
+  function checkPlaces(ref: AllocationRef, ledger: Ledger): void {
+    const { job } = ledger;
+    const { capacity } = job.spec;
+    const { ordinal, place = 0 } = ref.allocation;
+    const others = capacity.kind === 'tpu' ? (capacity.alternatives?.length ?? 0) : 0;
+    const attempt = job.attempts.at(-1);
+    if (others === 0 || attempt === undefined || (ledger.requests.get(ordinal) ?? []).length > 1) return;
+    const told = ledger.nothing.get(placeKey(ref, ledger));
+    const isSoon = told !== undefined && told.allocation !== ordinal && world().timeline.now < told.at + 20 * second;
+    if (isSoon && !jumps.some((at) => at >= told.at))
+      breakLaw(12, `job ${job.id}: place ${place} is asked again right after it said that it has nothing`);
+    const passed = job.allocations.filter(
+      (one) => one.ordinal < ordinal && (one.requestedAt ?? 0) >= attempt.createdAt,
+    );
+    const asks = (which: number): number =>
+      passed.filter((one) => (one.place ?? 0) === which && one.passedOver !== undefined).length;
+    const isOut = (which: number): boolean =>
+      passed.some((one) => (one.place ?? 0) === which && isFinal(one.passedOver?.answer ?? ''));
+    if (isOut(place)) breakLaw(12, `job ${job.id}: place ${place} is asked again, which has refused for good`);
+    for (let other = 0; other <= others; other += 1) {
+      if (!isOut(other) && asks(other) < asks(place))
+        breakLaw(12, `job ${job.id}: place ${place} is asked again before place ${other}`);
     }
   }
 
@@ -311,6 +356,7 @@ export function createJudge(world: () => World): Judge {
           troubles: 0,
           begun: new Set(),
           begunInCalm: new Set(),
+          nothing: new Map(),
           requests: new Map(),
           steps: new Map(),
           events: [...events],
@@ -349,6 +395,7 @@ export function createJudge(world: () => World): Judge {
       checkRecorded(kind, ref, detail, ledger);
       if (kind === 'request') {
         checkPace(ref, ledger);
+        checkPlaces(ref, ledger);
         checkSecond(ref, ledger);
       }
       if (kind === 'step') checkSteps(ref, detail, ledger);
@@ -357,12 +404,16 @@ export function createJudge(world: () => World): Judge {
         breakLaw(1, `job ${ref.job.id}: ${kind} ${detail} on ${machine.name}, which is well, and nothing had happened`);
       }
     },
-    replied(kind, ref, reply) {
+    replied(kind, ref, reply, error) {
       const ledger = ledgerOf(ref.job.id);
       const key = `${kind}/${ref.allocation.ordinal}`;
       if (reply === 'done') ledger.accepted.add(key);
       else if (kind === 'request' || kind === 'release') {
         if (reply === 'refused') ledger.refused.add(key);
+        if (kind === 'request' && (error === 'stockout' || error === 'quota')) {
+          const at = world().timeline.now;
+          ledger.nothing.set(placeKey(ref, ledger), { at, allocation: ref.allocation.ordinal });
+        }
       } else ledger.troubles += 1;
     },
     strayReleased(stray) {

@@ -78,6 +78,8 @@ export function retold(events: readonly Event[]): Retold {
         break;
       case 'created':
       case 'allocation_refused':
+      case 'place_passed_over':
+      case 'place_skipped':
       case 'allocation_seen':
       case 'step_failed':
       case 'step_by_hand':

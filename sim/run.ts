@@ -9,11 +9,14 @@ import { ask, jobCan } from '../src/core/ask.ts';
 import type { AskOptions, Verb } from '../src/core/ask.ts';
 import { heldAllocations } from '../src/core/job.ts';
 import type { Job } from '../src/core/job.ts';
+import type { OutcomeResult } from '../src/core/observation.ts';
+import { placeCount } from '../src/core/place.ts';
 import { plantForTest } from '../src/core/plant.ts';
 import type { PlantName } from '../src/core/plant.ts';
 import { hour, minute, second } from '../src/core/time.ts';
 import { openStore } from '../src/store/store.ts';
 import { createChance } from './chance.ts';
+import type { Chance } from './chance.ts';
 import { createCloud, createHere } from './cloud.ts';
 import type { PortParts, Sky } from './cloud.ts';
 import { createCopies, fullDisk } from './copies.ts';
@@ -21,7 +24,7 @@ import type { Disk } from './copies.ts';
 import { createHosts, killFromOutside } from './hosts.ts';
 import { createIncarnation } from './incarnation.ts';
 import type { Incarnation } from './incarnation.ts';
-import { drawJobs, planFor } from './jobs.ts';
+import { drawJobs, planFor, unsureZones } from './jobs.ts';
 import type { Nature, Wanted } from './jobs.ts';
 import { createJudge } from './laws.ts';
 import type { Violation } from './laws.ts';
@@ -66,6 +69,19 @@ export interface RunOptions {
   readonly trace?: boolean;
 }
 
+/** The class of the error that came back, if one did. */
+function errorKind(result: OutcomeResult): string | undefined {
+  return result.kind === 'failed' || result.kind === 'refused' ? result.error?.kind : undefined;
+}
+
+/** What becomes of the zones that jobs name beside the sure one. */
+function drawZones(chance: Chance): Pick<World, 'bare' | 'closed'> {
+  const fates = unsureZones.map((zone) => ({ zone, fate: chance.pick(['gives', 'bare', 'bare', 'closed'] as const) }));
+  const of = (wanted: string): ReadonlySet<string> =>
+    new Set(fates.filter(({ fate }) => fate === wanted).map(({ zone }) => zone));
+  return { bare: of('bare'), closed: of('closed') };
+}
+
 /** Plays that seed to its end, or to the first law that is broken. */
 export async function run(options: RunOptions): Promise<Story> {
   const uproot = options.plant === undefined ? () => undefined : plantForTest(options.plant);
@@ -86,7 +102,13 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
   const chance = createChance(seed);
   const timeline = createTimeline();
   const judge = createJudge(() => world);
-  const world: World = createWorld(timeline, chance.fork('world'), say, { begins: (run) => judge.begins(run) });
+  const world: World = createWorld(
+    timeline,
+    chance.fork('world'),
+    say,
+    { begins: (run) => judge.begins(run) },
+    drawZones(chance.fork('zones')),
+  );
   const sky: Sky = { weather: drawWeather(chance.fork('weather')), cloudIsDown: false, lineIsCut: false };
   const disk: Disk = { isFull: false };
   const copies = createCopies(disk, chance.fork('disk'));
@@ -128,7 +150,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
         world,
         newMachine({ name: spec.capacity.name, labels: null, isStanding: true, workers: nature.workers, at }),
       );
-    } else if (owners.yes(0.03)) {
+    } else if (owners.yes(0.03) && placeCount(spec.capacity) === 1) {
       makeMachine(
         world,
         newMachine({ name: `${spec.capacity.name}-${job.id}-1`, labels: null, isStanding: true, workers: 1, at }),
@@ -306,8 +328,8 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
         const isAct = key === 'request' || key === 'release' || key === 'step' || key === 'start' || key === 'stop';
         if (!isAct || typeof member !== 'function') return member;
         return async (...given: unknown[]) => {
-          const result = (await Reflect.apply(member, target, given)) as { readonly kind: string };
-          judge.replied(key, given[0] as Parameters<typeof judge.replied>[1], result.kind);
+          const result = (await Reflect.apply(member, target, given)) as OutcomeResult;
+          judge.replied(key, given[0] as Parameters<typeof judge.replied>[1], result.kind, errorKind(result));
           world.say(`reply: ${key} ${(given[0] as { job: Job }).job.id} ${result.kind}`);
           return result;
         };

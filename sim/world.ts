@@ -20,6 +20,7 @@ export interface Machine {
   readonly labels: Labels | null;
   /** True for a machine that was there before the jobs and is nobody's to delete. */
   readonly isStanding: boolean;
+  readonly zone: string;
   state: MachineState;
   /** The state before, and when it changed: what a list that lags behind still shows. */
   stateBefore: MachineState | null;
@@ -108,6 +109,9 @@ export interface World {
   /** Every run that ever was. */
   readonly runs: Run[];
   hasCapacity: boolean;
+  /** Zones that never have anything, and zones in which we may ask for nothing; every other one has. */
+  readonly bare: ReadonlySet<string>;
+  readonly closed: ReadonlySet<string>;
   /** The longest time for which our own line to all hosts was cut. */
   lineCutLongest: number;
   lineCutUntil: number;
@@ -127,6 +131,7 @@ export function createWorld(
   chance: Chance,
   say: (line: string) => void,
   watchers: Watchers,
+  zones: Pick<World, 'bare' | 'closed'> = { bare: new Set(), closed: new Set() },
 ): World {
   const here = newMachine({ name: 'here', labels: null, isStanding: true, workers: 1, at: 0 });
   here.state = 'ready';
@@ -139,6 +144,7 @@ export function createWorld(
     here,
     runs: [],
     hasCapacity: true,
+    ...zones,
     lineCutLongest: 0,
     lineCutUntil: -Infinity,
     say: (line) => say(`${String(timeline.now).padStart(8)} ${line}`),
@@ -154,11 +160,13 @@ export function newMachine(given: {
   readonly isStanding: boolean;
   readonly workers: number;
   readonly at: number;
+  readonly zone?: string;
 }): Machine {
   const machine: Machine = {
     name: given.name,
     labels: given.labels,
     isStanding: given.isStanding,
+    zone: given.zone ?? 'pretend-a',
     state: 'waiting',
     stateBefore: null,
     stateSince: given.at,

@@ -1,6 +1,7 @@
 // Cost: what capacity costs an hour, in words, and whether anybody pays it.
 
 import type { Job } from '../core/job.ts';
+import { capacityOf } from '../core/place.ts';
 import type { CapacitySpec } from '../core/spec.ts';
 import { hour, type Instant } from '../core/time.ts';
 import { priceText } from './figures.ts';
@@ -25,10 +26,14 @@ export function costOf(capacity: CapacitySpec, pricePerHour: number): string {
  * at the price of when the job was created. Null when no price is known, or nothing of its own was ever ready.
  */
 export function spentOn(job: Job, now: Instant): number | null {
-  const { capacity } = job.spec;
-  if (capacity.kind !== 'tpu' || capacity.pricePerHour === null) return null;
   const paid = job.allocations.filter(({ ownership, readyAt }) => ownership === 'owned' && readyAt !== null);
   if (paid.length === 0) return null;
-  const held = paid.reduce((sum, { readyAt, goneAt }) => sum + Math.max(0, (goneAt ?? now) - (readyAt ?? now)), 0);
-  return (held / hour) * capacity.pricePerHour;
+  let spent = 0;
+  for (const allocation of paid) {
+    const capacity = capacityOf(job, allocation);
+    if (capacity.kind !== 'tpu' || capacity.pricePerHour === null) return null;
+    const held = Math.max(0, (allocation.goneAt ?? now) - (allocation.readyAt ?? now));
+    spent += (held / hour) * capacity.pricePerHour;
+  }
+  return spent;
 }

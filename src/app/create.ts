@@ -5,6 +5,7 @@ import { rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Event } from '../core/decision.ts';
 import type { Job } from '../core/job.ts';
+import { capacityAt } from '../core/place.ts';
 import type { JobSpec } from '../core/spec.ts';
 import type { CreateRequest, JobRow } from './client.ts';
 import { JobmanError, StoreError } from './errors.ts';
@@ -86,5 +87,18 @@ async function moveInto(draft: string, folder: string): Promise<void> {
 
 async function withPrice(parts: ClientParts, spec: JobSpec): Promise<JobSpec> {
   if (spec.capacity.kind !== 'tpu') return spec;
-  return { ...spec, capacity: { ...spec.capacity, pricePerHour: await parts.pricePerHour(spec) } };
+  const { capacity } = spec;
+  const priceAt = (place: number): Promise<number | null> | number | null =>
+    parts.pricePerHour({ ...spec, capacity: capacityAt(capacity, place) });
+  const alternatives = await Promise.all(
+    (capacity.alternatives ?? []).map(async (place, index) => ({ ...place, pricePerHour: await priceAt(index + 1) })),
+  );
+  return {
+    ...spec,
+    capacity: {
+      ...capacity,
+      pricePerHour: await priceAt(0),
+      ...(alternatives.length === 0 ? {} : { alternatives }),
+    },
+  };
 }

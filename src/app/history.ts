@@ -1,7 +1,8 @@
 // History: one sentence for each line of it, the same in `history`, in job.log and on the pages.
 
 import type { Event } from '../core/decision.ts';
-import type { AllocationState, CloudErrorKind, Evidence, Job } from '../core/job.ts';
+import type { AllocationState, CloudErrorKind, Evidence, Job, PlaceAnswer } from '../core/job.ts';
+import { capacityAt } from '../core/place.ts';
 import { budgetOf, type Budget } from '../core/recover.ts';
 import type { Reason, RecoverySpec } from '../core/spec.ts';
 import { causeText, exitText, type Spec } from './cause.ts';
@@ -26,8 +27,12 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
       return `attempt ${event.attempt} goes on to allocation ${event.allocation}`;
     case 'allocation_requested':
       return event.ownership === 'owned'
-        ? `allocation ${event.allocation} asked: ${capacityText(job)}, called ${event.name}`
+        ? `allocation ${event.allocation} asked: ${capacityText(job, event.place)}, called ${event.name}`
         : `allocation ${event.allocation} is ${event.name}${job.spec.capacity.kind === 'local' ? '' : ', which exists already'}`;
+    case 'place_passed_over':
+      return `${capacityText(job, event.place)} is passed over (${answerWords(event.answer)}); next is ${capacityText(job, event.next)}`;
+    case 'place_skipped':
+      return `${capacityText(job, event.place)} has had nothing for another job a moment ago; ${capacityText(job, event.next)} is asked first`;
     case 'allocation_refused': {
       const again = event.nextAt === undefined ? '' : `; asked again in ${lengthText(event.nextAt - event.at)}`;
       return `allocation ${event.allocation} not given (${refusalWords[event.error.kind]}): ${sentencePart(event.error.message)}${again}`;
@@ -136,9 +141,14 @@ export function evidenceText(evidence: Evidence): string {
   return `${sentencePart(evidence.detail)}${line}${raw}`;
 }
 
-/** `v5litepod-16 spot in us-west4-a`, or `this machine`. */
-export function capacityText(job: Pick<Job, 'spec'>): string {
-  const { capacity } = job.spec;
+/** What a place came to that had nothing to give. */
+export function answerWords(answer: PlaceAnswer): string {
+  return answer === 'waiting' ? 'it let the request wait for too long' : refusalWords[answer];
+}
+
+/** `v5litepod-16 spot in us-west4-a`, or `this machine`; of the place with that number among the spec's own. */
+export function capacityText(job: Pick<Job, 'spec'>, place = 0): string {
+  const capacity = capacityAt(job.spec.capacity, place);
   switch (capacity.kind) {
     case 'local':
       return 'this machine';

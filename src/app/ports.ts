@@ -147,9 +147,9 @@ export interface Store {
   lease(): Promise<LeaseState | undefined>;
   /**
    * What the sweep goes by: of every place where an allocation's absence was not confirmed, or was within `sweptFor`, one
-   * job, its spec an outline; and when the last of all allocations was seen gone, as far as that lies in the past.
+   * allocation there, its job's spec an outline; and when the last of all allocations was seen gone, as far as that lies in the past.
    */
-  sweepable(now: Instant): Promise<{ readonly jobs: readonly Job[]; readonly goneAt: Instant | null }>;
+  sweepable(now: Instant): Promise<{ readonly refs: readonly AllocationRef[]; readonly goneAt: Instant | null }>;
   /** A stray that a forced delete left behind on purpose, or that a sweep found. */
   recordStray(stray: Stray): Promise<void>;
   strays(): Promise<readonly Stray[]>;

@@ -11,6 +11,7 @@ import {
 } from '../core/job.ts';
 import { nextTryAt } from '../core/allocate.ts';
 import { takesTurns } from '../core/admit.ts';
+import { capacityOf } from '../core/place.ts';
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
 import { budgetOf } from '../core/recover.ts';
 import type { WorkerId } from '../core/spec.ts';
@@ -29,7 +30,7 @@ export const rowVersion = 4;
 
 /** The row of a job at that moment. */
 export function jobRow(job: Job, now: Instant): JobRow {
-  const { capacity } = job.spec;
+  const capacity = capacityOf(job, lastAllocation(job));
   const tpu = capacity.kind === 'tpu' ? capacity : null;
   const phase = phaseOf(job);
   const attempt = lastAttempt(job);
@@ -84,15 +85,21 @@ export function keptAllocations(job: Job): readonly Allocation[] {
 export function pricePerHour(job: Job): number | null {
   // What a forced delete left behind is not known here; `gc` looks after it.
   if (job.removed) return null;
-  const { capacity } = job.spec;
-  if (capacity.kind !== 'tpu' || capacity.pricePerHour === null) return null;
-  const paid = heldAllocations(job).filter((allocation) => allocation.readyAt !== null).length;
-  return paid === 0 ? null : paid * capacity.pricePerHour;
+  const paid = heldAllocations(job).filter((allocation) => allocation.readyAt !== null);
+  const prices = paid.flatMap((allocation) => priceOf(job, allocation) ?? []);
+  return prices.length === 0 || prices.length < paid.length ? null : prices.reduce((sum, price) => sum + price);
 }
 
-/** What a job asks for, in one word: `v5litepod-16`, or `this machine`. */
+/** Dollars an hour of that allocation while it is ready; null when no price is known for its place. */
+export function priceOf(job: Job, allocation: Allocation): number | null {
+  const capacity = capacityOf(job, allocation);
+  return capacity.kind === 'tpu' ? capacity.pricePerHour : null;
+}
+
+/** What a job asks for where it asks now, in one word: `v5litepod-16`, or `this machine`. */
 export function acceleratorOf(job: Job): string {
-  return job.spec.capacity.kind === 'tpu' ? job.spec.capacity.accelerator : 'this machine';
+  const capacity = capacityOf(job, lastAllocation(job));
+  return capacity.kind === 'tpu' ? capacity.accelerator : 'this machine';
 }
 
 function statusOf(job: Job, phase: Phase): string {

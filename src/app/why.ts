@@ -214,7 +214,7 @@ function whyQueued(job: Job, now: Instant, turn?: Turn): Answer {
       sentence: `${job.id} is queued: what it held before is to be seen gone first.`,
       because: before.map((leaving) => evidenceOf(job, leaving, now)).join('; '),
       rule: null,
-      next: `${capacityText(job)} is asked for then`,
+      next: `${capacityText(job, lastAllocation(job)?.place)} is asked for then`,
       nextAt: null,
     };
   }
@@ -244,11 +244,12 @@ function nextForTurn(job: Job, turn: Turn | undefined): string {
 
 function queuedFor(job: Job, attempt: Attempt, allocation: Allocation): string {
   const kind = (allocation.lastFailure ?? lastInVain(job, attempt))?.error.kind;
-  if (kind === 'stockout') return `no capacity for ${capacityText(job)} so far`;
-  if (kind === undefined && allocation.seen?.state === 'waiting') return `it waits for ${capacityText(job)}`;
-  if (kind !== undefined) return `${capacityText(job)} was not given (${refusalWords[kind]})`;
-  if (allocation.requestedAt !== null) return `${capacityText(job)} is asked for`;
-  return `${capacityText(job)} is about to be asked for`;
+  if (kind === 'stockout') return `no capacity for ${capacityText(job, allocation.place)} so far`;
+  if (kind === undefined && allocation.seen?.state === 'waiting')
+    return `it waits for ${capacityText(job, allocation.place)}`;
+  if (kind !== undefined) return `${capacityText(job, allocation.place)} was not given (${refusalWords[kind]})`;
+  if (allocation.requestedAt !== null) return `${capacityText(job, allocation.place)} is asked for`;
+  return `${capacityText(job, allocation.place)} is about to be asked for`;
 }
 
 function nextForCapacity(

@@ -7,6 +7,7 @@ import type { AllocationRef, Backend, CapacityPort, Clock, Store, Stray } from '
 import { placeOf } from '../app/places.ts';
 import { mayExist } from '../core/job.ts';
 import type { Job } from '../core/job.ts';
+import { capacityOf } from '../core/place.ts';
 import { planted } from '../core/plant.ts';
 import type { JobSpec } from '../core/spec.ts';
 import { minute, second } from '../core/time.ts';
@@ -74,13 +75,11 @@ export function createSweeper(options: {
 
   /** Everywhere that something of ours may be, or has been of late: each place once. */
   async function places(began: Instant): Promise<readonly Place[]> {
-    const { jobs, goneAt } = await store.sweepable(began);
+    const { refs, goneAt } = await store.sweepable(began);
     if (goneAt !== null) owedUntil = Math.max(owedUntil, goneAt + lateness);
-    return jobs.flatMap((job): readonly Place[] => {
-      const name = placeOf(job.spec.capacity);
-      const allocation = job.allocations.find((one) => one.ownership === 'owned' && one.requestedAt !== null);
-      if (name === null || allocation === undefined) return [];
-      return [{ capacity: options.backendOf(job.spec).capacity, name, ref: { job, allocation } }];
+    return refs.flatMap((ref): readonly Place[] => {
+      const name = placeOf(capacityOf(ref.job, ref.allocation));
+      return name === null ? [] : [{ capacity: options.backendOf(ref.job.spec).capacity, name, ref }];
     });
   }
 

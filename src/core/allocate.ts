@@ -4,7 +4,7 @@ import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts
 import type { Change } from './change.ts';
 import type { Action } from './decision.ts';
 import { allocationOf, lastAllocation } from './job.ts';
-import type { Allocation, Attempt, CloudError, CloudErrorKind, Job } from './job.ts';
+import type { Allocation, Attempt, CloudError, CloudErrorKind, Job, PlaceAnswer } from './job.ts';
 import type { AllocationSeen, Fact } from './observation.ts';
 import { between, doubling, later } from './pace.ts';
 import { planted } from './plant.ts';
@@ -97,7 +97,7 @@ export function lossError({ lastFailure }: Allocation): CloudError {
   return lastFailure?.error ?? { kind: 'internal', message: 'it came to nothing', raw: '' };
 }
 
-/** What was asked for that attempt before its present allocation, and came to nothing; oldest first. */
+/** What was asked for that attempt before its present allocation, and came to nothing, anywhere; oldest first. */
 export function inVain(job: Job, attempt: Attempt): readonly Allocation[] {
   return job.allocations.filter(
     ({ ordinal, readyAt, requestedAt }) =>
@@ -113,23 +113,73 @@ export function inVain(job: Job, attempt: Attempt): readonly Allocation[] {
 export function askAnew(job: Job, attempt: Attempt, now: Instant): Change {
   const failed = allocationOf(job, attempt.allocation);
   const error = lossError(failed);
-  const notBefore = now + pace(error.kind, inVain(job, attempt).length + 1, job.id, failed.ordinal);
+  // What another place answered is no reason to be slower here.
+  const place = failed.place ?? 0;
+  const here = inVain(job, attempt).filter((one) => (one.place ?? 0) === place && one.passedOver === undefined);
+  const notBefore = now + pace(error.kind, here.length + 1, job.id, failed.ordinal);
   return chain(
     told(job, now, { kind: 'allocation_refused', allocation: failed.ordinal, error, nextAt: notBefore }),
-    (next) => moveOn(next, attempt, { why: 'it came to nothing', notBefore }, now),
+    (next) => moveOn(next, attempt, { why: 'it came to nothing', notBefore, place }, now),
   );
+}
+
+/**
+ * Another allocation, in another place, for an attempt whose present one is in a place that has nothing to give. What was
+ * refused in so many words is nowhere, and is not looked for in a place that may not even let us look; whatever may come of
+ * a request that got no answer is let go first, and what comes of it later still the sweep finds.
+ */
+export function passOver(
+  job: Job,
+  attempt: Attempt,
+  {
+    answer,
+    turn,
+  }: { readonly answer: PlaceAnswer; readonly turn: { readonly place: number; readonly notBefore: Instant } },
+  now: Instant,
+): Change {
+  const { ordinal, place = 0 } = allocationOf(job, attempt.allocation);
+  const isGone = isNowhere(allocationOf(job, attempt.allocation), answer);
+  const passed = withAllocation(job, ordinal, { passedOver: { at: now, answer } });
+  const event = { kind: 'place_passed_over', allocation: ordinal, place, answer, next: turn.place } as const;
+  const next = { place: turn.place, notBefore: Math.max(now, turn.notBefore) };
+  return chain(
+    told(passed, now, event),
+    (after) => (isGone ? markGone(after, ordinal, now) : unchanged(after)),
+    (after) => moveOn(after, attempt, { why: 'its place has nothing', ...next }, now),
+  );
+}
+
+function isNowhere({ goneAt, acceptedAt, lastFailure, isDoubtful }: Allocation, answer: PlaceAnswer): boolean {
+  return goneAt === null && acceptedAt === null && isDoubtful !== true && lastFailure?.error.kind === answer;
+}
+
+/** Nothing has been asked for yet: it may still be in another place. */
+export function takePlace(
+  job: Job,
+  { ordinal, allocation, notBefore }: Attempt,
+  turn: { readonly place: number; readonly notBefore: Instant },
+  now: Instant,
+): Change {
+  const { place = 0 } = allocationOf(job, allocation);
+  const there = withAllocation(job, allocation, { place: turn.place });
+  const skipped = told(there, now, { kind: 'place_skipped', allocation, place, next: turn.place });
+  if (turn.notBefore <= notBefore) return skipped;
+  return chain(skipped, (next) => {
+    const later = withAttempt(next, ordinal, { notBefore: turn.notBefore });
+    return told(later, now, { kind: 'attempt_moved', attempt: ordinal, allocation, notBefore: turn.notBefore });
+  });
 }
 
 /** Another allocation for the attempt in place of the one it has, which is let go; not asked for before that moment. */
 export function moveOn(
   job: Job,
   { ordinal, allocation: last }: Attempt,
-  { why, notBefore }: { readonly why: string; readonly notBefore: Instant },
+  { why, notBefore, place }: { readonly why: string; readonly notBefore: Instant; readonly place?: number },
   now: Instant,
 ): Change {
   return chain(
     release(job, last, why, now),
-    (next) => addAllocation(next, now),
+    (next) => addAllocation(next, now, place),
     (next) => {
       const allocation = next.allocations.length;
       const moved = withAttempt(next, ordinal, { allocation, notBefore });
@@ -140,14 +190,18 @@ export function moveOn(
 
 // ------------------------------------------------------------------------------------------ coming
 
-/** The next allocation of the job, recorded and not yet asked for. A standing one is taken up at once: it should be there. */
-export function addAllocation(job: Job, now: Instant): Change {
+/**
+ * The next allocation of the job, recorded and not yet asked for, in that place of the spec. A standing one is taken up at
+ * once: it should be there.
+ */
+export function addAllocation(job: Job, now: Instant, place = 0): Change {
   const ordinal = job.allocations.length + 1;
   const { ownership } = job.spec.capacity;
   const allocation: Allocation = {
     ordinal,
     ownership,
     name: nodeName(job.spec, job.id, ordinal),
+    ...(place === 0 ? {} : { place }),
     requestedAt: null,
     acceptedAt: null,
     requestFailures: 0,
@@ -178,10 +232,16 @@ export function mayRequest(job: Job, allocation: Allocation): boolean {
 
 /** From this commit on it may exist outside. */
 export function markRequested(job: Job, ordinal: number, now: Instant): Change {
-  const { requestedAt, name, ownership } = allocationOf(job, ordinal);
+  const { requestedAt, name, ownership, place } = allocationOf(job, ordinal);
   if (requestedAt !== null || planted('act-before-commit')) return unchanged(job);
   const next = withAllocation(job, ordinal, { requestedAt: now });
-  return told(next, now, { kind: 'allocation_requested', allocation: ordinal, name, ownership });
+  return told(next, now, {
+    kind: 'allocation_requested',
+    allocation: ordinal,
+    name,
+    ownership,
+    ...(place === undefined ? {} : { place }),
+  });
 }
 
 // ------------------------------------------------------------------------------------------ going
@@ -201,6 +261,12 @@ export function release(job: Job, ordinal: number, why: string, now: Instant): C
     silentWho: null,
   });
   return told(next, now, { kind: 'allocation_released', allocation: ordinal, why });
+}
+
+/** Its capacity is gone: by our release, by itself, or because it never came to be. */
+export function markGone(job: Job, ordinal: number, now: Instant): Change {
+  const next = withAllocation(job, ordinal, { goneAt: now, missedAt: null, silentSince: null, silentWho: null });
+  return told(next, now, { kind: 'allocation_gone', allocation: ordinal });
 }
 
 /** Allocations that were let go and may still exist. */

@@ -24,7 +24,9 @@ export function addAttempt(
   const workdir = copyOf(job);
   const copy = workdir !== undefined && { workdir };
   const place =
-    same === undefined ? chain(leaveBehind(job, on, now), (after) => addAllocation(after, now, next.place)) : unchanged(job);
+    same === undefined
+      ? chain(leaveBehind(job, on, now), (after) => addAllocation(after, now, next.place))
+      : unchanged(job);
   return chain(place, (after) => {
     const attempt: Attempt = {
       ordinal: after.attempts.length + 1,

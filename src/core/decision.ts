@@ -1,6 +1,6 @@
 // Decision: what `reconcile` answers. Actions are plain data; doing them is somebody else's room.
 
-import type { Desired, Evidence, Exit, Job, Settled, Wish, CloudError, AllocationState } from './job.ts';
+import type { Desired, Evidence, Exit, Job, Settled, Wish, CloudError, AllocationState, PlaceAnswer } from './job.ts';
 import type { Reason, WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
 
@@ -104,6 +104,23 @@ export type EventBody =
       readonly allocation: number;
       readonly name: string;
       readonly ownership: 'owned' | 'standing';
+      /** As in the allocation. */
+      readonly place?: number;
+    }
+  /** The allocation's place had nothing, and another is asked in its stead. */
+  | {
+      readonly kind: 'place_passed_over';
+      readonly allocation: number;
+      readonly place: number;
+      readonly answer: PlaceAnswer;
+      readonly next: number;
+    }
+  /** Nothing is asked for there, because it has told another job lately that it has nothing. */
+  | {
+      readonly kind: 'place_skipped';
+      readonly allocation: number;
+      readonly place: number;
+      readonly next: number;
     }
   | {
       readonly kind: 'allocation_refused';

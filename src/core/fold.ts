@@ -5,6 +5,7 @@ import {
   goneLookAfter,
   isPermanent,
   leaving,
+  markGone,
   markRequested,
   mayRequest,
   nextTryAt,
@@ -62,13 +63,18 @@ function foldCloudReply(
 ): Change {
   if (allocation === undefined || allocation.goneAt !== null) return unchanged(job);
   if ((kind === 'release') !== (allocation.releasedAt !== null)) return unchanged(job);
-  // A request that failed after all is no news about something that has been seen ready.
-  if (kind === 'request' && allocation.readyAt !== null && result.kind !== 'done') return unchanged(job);
+  // What has been accepted is not asked for again, so a reply that says otherwise is about an earlier question, of another
+  // controller perhaps. Were it wrong to pass it over, the looks that miss the thing would tell.
+  if (kind === 'request' && result.kind !== 'done' && (allocation.readyAt !== null || allocation.acceptedAt !== null))
+    return unchanged(job);
   const { ordinal } = allocation;
   if (result.kind === 'done') return unchanged(withAllocation(job, ordinal, { acceptedAt: at, missedAt: null }));
   const failed = withFailure(job, allocation, at, errorOf(result));
-  // A lost reply is no refusal, and a release is not worth a line for people each time: both only set a pace.
-  return kind === 'request' && result.kind !== 'unclear' ? toldOfRefusal(failed, ordinal, now) : unchanged(failed);
+  // A lost reply is no refusal: something may come of it.
+  if (kind === 'request' && result.kind === 'unclear')
+    return unchanged(withAllocation(failed, ordinal, { isDoubtful: true }));
+  // A release is not worth a line for people each time: it only sets a pace.
+  return kind === 'request' ? toldOfRefusal(failed, ordinal, now) : unchanged(failed);
 }
 
 function withFailure(job: Job, allocation: Allocation, at: Instant, error: CloudError): Job {
@@ -191,12 +197,12 @@ function foldLook(job: Job, { allocation: ordinal, fact }: AllocationFact, now: 
 function foldLeaving(job: Job, allocation: Allocation, seen: AllocationSeen, seenAt: Instant, now: Instant): Change {
   const { ordinal } = allocation;
   const isMissed = seen.state === 'absent' || seen.state === 'foreign';
-  if (planted('release-not-verified')) return gone(job, ordinal, now);
+  if (planted('release-not-verified')) return markGone(job, ordinal, now);
   if (!isMissed) return toldOfSight(withAllocation(job, ordinal, { missedAt: null }), ordinal, seen, now);
   if (!isSecondLook(allocation, seenAt, goneLookAfter) || allocation.acceptedAt === null) {
     return unchanged(withAllocation(job, ordinal, { missedAt: firstMissed(allocation, seenAt) }));
   }
-  return gone(job, ordinal, now);
+  return markGone(job, ordinal, now);
 }
 
 /**
@@ -218,7 +224,7 @@ function foldMissing(job: Job, allocation: Allocation, seen: AllocationSeen, see
   if (!mayRequest(job, allocation)) {
     const error: CloudError = { kind: 'not_found', message: `there is no ${allocation.name}`, raw: seen.detail };
     const missing = readyAt === null ? withAllocation(job, ordinal, { lastFailure: { at: now, error } }) : job;
-    return chain(toldOfSight(missing, ordinal, seen, now), (next) => gone(next, ordinal, now));
+    return chain(toldOfSight(missing, ordinal, seen, now), (next) => markGone(next, ordinal, now));
   }
   if (readyAt === null) {
     const error: CloudError = {
@@ -250,7 +256,7 @@ function foldForeign(job: Job, allocation: Allocation, seen: AllocationSeen, now
   const message = `something called ${allocation.name} exists already and is not this job's`;
   const error: CloudError = { kind: 'invalid', message, raw: seen.detail };
   const failed = withAllocation(job, allocation.ordinal, { lastFailure: { at: now, error } });
-  return chain(toldOfSight(failed, allocation.ordinal, seen, now), (next) => gone(next, allocation.ordinal, now));
+  return chain(toldOfSight(failed, allocation.ordinal, seen, now), (next) => markGone(next, allocation.ordinal, now));
 }
 
 function foldPresent(job: Job, allocation: Allocation, seen: AllocationSeen, now: Instant): Change {
@@ -304,12 +310,6 @@ function toldOfSight(job: Job, ordinal: number, { state, detail }: AllocationSee
   const workers = state === 'ready' && allocation.workers !== null ? { workers: allocation.workers } : {};
   const next = withAllocation(job, ordinal, { seen: { state, detail, at: now } });
   return told(next, now, { kind: 'allocation_seen', allocation: ordinal, state, detail, ...workers });
-}
-
-/** Its capacity is gone: by our release, or by itself. */
-function gone(job: Job, ordinal: number, now: Instant): Change {
-  const next = withAllocation(job, ordinal, { goneAt: now, missedAt: null, silentSince: null, silentWho: null });
-  return told(next, now, { kind: 'allocation_gone', allocation: ordinal });
 }
 
 // ------------------------------------------------------------------------------------------ silence

@@ -75,7 +75,7 @@ export function tell(events: readonly Event[]): Tale {
         Object.assign(attempt(event.attempt), { allocation: event.allocation, notBefore: event.notBefore });
         break;
       case 'allocation_requested':
-        allocation(event.allocation)['requestedAt'] = event.at;
+        Object.assign(allocation(event.allocation), { requestedAt: event.at, place: event.place });
         break;
       case 'allocation_seen': {
         const one = allocation(event.allocation);
@@ -120,6 +120,8 @@ export function tell(events: readonly Event[]): Tale {
         break;
       case 'created':
       case 'allocation_refused':
+      case 'place_passed_over':
+      case 'place_skipped':
       case 'step_failed':
       case 'step_by_hand':
       case 'rule_applied':
@@ -141,9 +143,11 @@ export function taleOf(job: Job): Tale {
       ...rest,
       ending: ending === null ? null : { reason: ending.reason, evidence: ending.evidence, since: ending.since },
     })),
-    allocations: job.allocations.map(({ ordinal, requestedAt, seen, readyAt, releasedAt, goneAt }) => ({
+    allocations: job.allocations.map(({ ordinal, requestedAt, place, seen, readyAt, releasedAt, goneAt }) => ({
       ordinal,
       requestedAt,
+      // Where something is not asked for yet, its place may still be another.
+      place: requestedAt === null ? undefined : place,
       seen,
       readyAt,
       releasedAt,

@@ -308,6 +308,14 @@ export function outlivesRemoval(job: Job): boolean {
   return job.spec.command.place === 'here' || allocationOf(job, attempt.allocation).ownership === 'standing';
 }
 
+/**
+ * True while nobody has ever confirmed that the allocation is to be: no request was answered with yes, and no look has found
+ * it. It is asked for again in any case, and that finds what may have come of a request whose reply was lost.
+ */
+export function isUnconfirmed({ acceptedAt, seen, readyAt, releasedAt }: Allocation): boolean {
+  return acceptedAt === null && seen === null && readyAt === null && releasedAt === null;
+}
+
 /** Owned allocations that may exist outside. Empty is what "settled means empty" asks for. */
 export function heldAllocations(job: Job): readonly Allocation[] {
   return job.allocations.filter((allocation) => allocation.ownership === 'owned' && mayExist(allocation));

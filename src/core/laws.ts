@@ -41,6 +41,7 @@ export const laws: readonly Law[] = [
   { number: 7, name: 'bounded', check: bounded },
   { number: 8, name: 'quiet at rest', check: quietAtRest },
   { number: 10, name: 'convergence', check: neverForgotten },
+  { number: 12, name: 'places in turn', check: placesInTurn },
 ];
 
 /** Every law that the pass breaks, as `4 one command at a time: …`. */
@@ -349,6 +350,8 @@ function settledMeansEmpty({ before, observation, decision, now }: Pass): readon
     if (allocation.goneAt === null || was === undefined || was.goneAt !== null) continue;
     const fact = observation.allocations.find((one) => one.allocation === allocation.ordinal)?.fact;
     const state = fact?.kind === 'known' ? fact.value.state : undefined;
+    // What every request for was refused in so many words never was anywhere.
+    if (isRefusedOutright(before, decision.job, allocation)) continue;
     if (state !== 'absent' && state !== 'foreign')
       found.push(`allocation ${allocation.ordinal} counts as gone without a look that missed it`);
     // After a release nothing is on its way in any more, so the second look may come sooner.
@@ -370,6 +373,17 @@ function settledMeansEmpty({ before, observation, decision, now }: Pass): readon
     found.push('the job is taken off the list while it holds capacity');
   }
   return found;
+}
+
+/** It was passed over for a refusal that came back, of a request that nobody has accepted and that was never in doubt. */
+function isRefusedOutright(
+  before: Job,
+  after: Job,
+  { ordinal, passedOver, acceptedAt, isDoubtful }: Allocation,
+): boolean {
+  if (passedOver === undefined || passedOver.answer === 'waiting' || acceptedAt !== null) return false;
+  const isNew = allocationIn(before, ordinal)?.passedOver === undefined;
+  return isNew && isDoubtful !== true && after.allocations.length > ordinal;
 }
 
 function hasDone(observation: Observation, wanted: string): boolean {
@@ -496,6 +510,47 @@ function neverForgotten({ observation, decision, now }: Pass): readonly string[]
       found.push(`worker ${worker} ignores its stop signal and is not killed`);
   }
   return found;
+}
+
+// ------------------------------------------------------------------------------------------ 12
+
+/** No wait after a refusal is shorter than this: the first of each sort, less the quarter by which they are spread. */
+const shortestPaces: Readonly<Record<string, number>> = { stockout: 22 * second, quota: 45 * second };
+
+/**
+ * Of a spec with several places, none is asked again before the pace of what it answered is over, none that has refused the
+ * request for good, and none while another that may still give something has been asked less often.
+ */
+function placesInTurn({ before, decision, now }: Pass): readonly string[] {
+  const { job, actions } = decision;
+  const { capacity } = job.spec;
+  const attempt = job.attempts.at(-1);
+  const count = capacity.kind === 'tpu' ? (capacity.alternatives?.length ?? 0) : 0;
+  if (count === 0 || attempt === undefined) return [];
+  const newlyAsked = actions.flatMap((action) => {
+    const was = action.kind === 'request' ? allocationIn(before, action.allocation) : undefined;
+    return was !== undefined && was.requestedAt === null ? [was] : [];
+  });
+  const passed = job.allocations.filter(
+    ({ passedOver, requestedAt }) =>
+      passedOver !== undefined && requestedAt !== null && requestedAt >= attempt.createdAt,
+  );
+  const of = (place: number): readonly Allocation[] => passed.filter((one) => (one.place ?? 0) === place);
+  const isOut = (place: number): boolean =>
+    of(place).some(({ passedOver }) => ['permission', 'invalid', 'not_found'].includes(passedOver?.answer ?? ''));
+  return newlyAsked.flatMap(({ ordinal, place = 0 }) => {
+    const found: string[] = [];
+    const last = of(place).at(-1)?.passedOver;
+    if (isOut(place)) found.push(`allocation ${ordinal} asks place ${place}, which has refused for good`);
+    if (last !== undefined && now < last.at + (shortestPaces[last.answer] ?? 0)) {
+      found.push(`allocation ${ordinal} asks place ${place} again ${now - last.at} ms after its ${last.answer}`);
+    }
+    for (let other = 0; other <= count; other += 1) {
+      if (!isOut(other) && of(other).length < of(place).length)
+        found.push(`allocation ${ordinal} asks place ${place} again before place ${other}`);
+    }
+    return found;
+  });
 }
 
 /** Programs of a removed job that answer and that nobody will end: on this machine, or on what stands. */

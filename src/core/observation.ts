@@ -1,7 +1,7 @@
 // Observation: all that was seen of one job's world at one moment, and what could not be seen.
 // A look that failed is `unknown` with its reason. It is never turned into absent, false or zero.
 
-import type { AllocationState, CloudError, Evidence, Host } from './job.ts';
+import type { AllocationState, CloudError, Evidence, Host, PlaceAnswer } from './job.ts';
 import type { WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
 
@@ -41,8 +41,21 @@ export interface Observation {
   readonly allocations: readonly AllocationFact[];
   /** A look at each worker of the newest ready allocation, and at `here` when the command runs here. */
   readonly workers: readonly WorkerFact[];
+  /**
+   * What each of the spec's places has answered last, to any job; looked up where the spec names several and nothing has been
+   * asked for yet or another place may be wanted. Absent counts as unknown.
+   */
+  readonly places?: Fact<readonly PlaceSaid[]>;
   /** What came back from actions since the last pass, oldest first. */
   readonly outcomes: readonly Outcome[];
+}
+
+/** The newest answer of one of the spec's places, by its number there. */
+export interface PlaceSaid {
+  readonly place: number;
+  /** `ready`: it gave one. */
+  readonly answer: PlaceAnswer | 'ready';
+  readonly at: Instant;
 }
 
 /** One look at one allocation. */

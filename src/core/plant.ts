@@ -35,6 +35,11 @@ export const plants = [
     law: 3,
     sentence: 'A reply about an earlier allocation is folded into the newest one.',
   },
+  {
+    name: 'place-without-pace',
+    law: 12,
+    sentence: 'A place that has just said that it has nothing is asked again at once, and the others are forgotten.',
+  },
   { name: 'asked-is-stopped', law: 4, sentence: 'A program counts as ended once it was asked to stop.' },
   {
     name: 'no-gang',

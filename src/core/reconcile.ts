@@ -8,8 +8,10 @@ import {
   capacityWaitEnd,
   markRequested,
   moveOn,
+  passOver,
   releasesDue,
   secondLookAfter,
+  takePlace,
 } from './allocate.ts';
 import { answerWish } from './begin.ts';
 import { chain, told, unchanged, withAttempt } from './change.ts';
@@ -94,6 +96,10 @@ function answerAttempt(view: View, attempt: Attempt, situation: Exclude<Situatio
       return request(view, attempt, situation.notBefore);
     case 'accepted':
       return rest(job, earliest(secondLook(view), patienceEnd(view, attempt)));
+    case 'elsewhere':
+      return goOn(passOver(job, attempt, situation, now), now);
+    case 'better_place':
+      return goOn(takePlace(job, attempt, situation.turn, now), now);
     case 'no_capacity':
       return goOn(askAnew(job, attempt, now), now);
     case 'out_of_reach': {

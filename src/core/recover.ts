@@ -122,11 +122,16 @@ export function usedBudget(job: Job, attempt: Attempt, budget: Budget): readonly
 
 /** The attempts of the present chance that this very rule answered, this one included. */
 function answeredBy(job: Job, attempt: Attempt, rule: Rule): readonly Attempt[] {
-  return inThisChance(job, attempt).filter(({ ending }) => ending !== null && ruleOf(job.spec.recovery, ending) === rule);
+  return inThisChance(job, attempt).filter(
+    ({ ending }) => ending !== null && ruleOf(job.spec.recovery, ending) === rule,
+  );
 }
 
 /** The rule that answers that end; undefined when none does, or none may. */
-export function ruleOf(recovery: RecoverySpec, { reason, evidence }: Pick<Ending, 'reason' | 'evidence'>): Rule | undefined {
+export function ruleOf(
+  recovery: RecoverySpec,
+  { reason, evidence }: Pick<Ending, 'reason' | 'evidence'>,
+): Rule | undefined {
   return isRuled(reason) ? ruleFor(recovery, reason, evidence) : undefined;
 }
 

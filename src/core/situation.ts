@@ -62,6 +62,10 @@ export type Situation =
   | { readonly kind: 'to_request'; readonly notBefore: Instant }
   /** The allocation was accepted and does not show yet. */
   | { readonly kind: 'accepted' }
+  /** The place has nothing to give, and another is left. */
+  | { readonly kind: 'elsewhere'; readonly answer: PlaceAnswer; readonly turn: Turn }
+  /** Nothing has been asked for yet, and another place is the better one to ask. */
+  | { readonly kind: 'better_place'; readonly turn: Turn }
   /** No capacity came of what was asked for; something else is to be asked for in its place. */
   | { readonly kind: 'no_capacity' }
   /** Capacity that was held for the attempt does not answer; something else is to be asked for in its place. */
@@ -140,6 +144,12 @@ const table: readonly Row[] = [
       isOver && mustEnd('allocation_failed', { detail: 'no capacity came within the time limit', ...rawError(view) })
     );
   }),
+  // The place has nothing to give, or lets the request wait for too long, and another place is left to ask.
+  during((view, attempt) => {
+    const answer = answerOfPlace(view);
+    const turn = answer === undefined ? undefined : turnAfter(view.job, attempt, answer, view.said, view.now);
+    return answer !== undefined && turn !== undefined && { kind: 'elsewhere', answer, turn };
+  }),
   // The name is taken, the request was refused for good, or the standing allocation does not exist.
   during((view) => {
     const error = view.allocation?.lastFailure?.error;
@@ -208,6 +218,13 @@ const table: readonly Row[] = [
   during(({ now }, { notBefore }) => notBefore > now && { kind: 'too_early' }),
   // Not knowing is no reason to do anything.
   during(({ look }) => look.kind === 'unknown' && !planted('unknown-is-absent') && { kind: 'unseen' }),
+  // Nothing is asked for yet, and its place has told another job a moment ago that it has nothing.
+  during((view, attempt) => {
+    const { job, allocation, said, now } = view;
+    if (allocation === undefined || allocation.requestedAt !== null || !hasPlaces(job)) return false;
+    const turn = nextTurn(job, attempt, said, now);
+    return turn !== undefined && turn.place !== (allocation.place ?? 0) && { kind: 'better_place', turn };
+  }),
   // It is not there, and nobody has confirmed a request: ask, at the pace of the last error.
   during(({ job, look, allocation }) => {
     if (allocation === undefined || allocation.acceptedAt !== null || !mayRequest(job, allocation)) return false;
@@ -234,6 +251,25 @@ export function classify(view: View): Situation {
 }
 
 // ------------------------------------------------------------------------------------------ what rows ask
+
+/**
+ * What the place of the attempt's allocation has come to, where it has nothing to give. Errors that say nothing about the
+ * place (too many calls, a cloud that failed inside or did not answer) leave the request where it is.
+ */
+function answerOfPlace({ job, now, look, allocation }: View): PlaceAnswer | undefined {
+  if (allocation === undefined || allocation.ownership === 'standing' || !hasPlaces(job)) return undefined;
+  const { readyAt, requestedAt, releasedAt, acceptedAt, lastFailure, isDoubtful } = allocation;
+  if (readyAt !== null || requestedAt === null || releasedAt !== null) return undefined;
+  const kind = lastFailure?.error.kind;
+  const isRefused = acceptedAt === null || isLost(allocation);
+  // A place that is closed to us lets us neither look nor let go: what may be there all the same ends the attempt below.
+  const isSure = kind !== undefined && isPermanent(kind) ? isDoubtful !== true : look.kind === 'known';
+  if (kind !== undefined && isRefused && sendsElsewhere(kind) && isSure) return kind;
+  const { capacity } = job.spec;
+  const patience = capacity.kind === 'tpu' ? capacity.alternativesWait : undefined;
+  if (patience === undefined || now < requestedAt + patience || look.kind === 'unknown') return undefined;
+  return look.value.state === 'waiting' || look.value.state === 'absent' ? 'waiting' : undefined;
+}
 
 /** Nobody has answered for the whole grace where something of the attempt may be alive. */
 function isPastHearing({ job, now, attempt, allocation, places }: View): boolean {
@@ -325,8 +361,8 @@ function vanishedDetail({ run, worker }: Place): string {
 /** How long after a program was killed from outside the cloud may still take to say that it took the machine away. */
 const killedJudgement: Duration = 30 * second;
 
-function isJustKilled({ job, now }: View, { run }: Place): boolean {
-  if (run.state !== 'exited' || !capacityTraits(job.spec.capacity).revocable) return false;
+function isJustKilled({ job, now, allocation }: View, { run }: Place): boolean {
+  if (run.state !== 'exited' || !capacityTraits(capacityOf(job, allocation)).revocable) return false;
   const wasKilled = run.signal !== undefined || run.exitCode === 143 || run.exitCode === 137;
   // The end was written by the worker's clock: a clock that is far off is no reason to wait.
   return wasKilled && Math.abs(now - run.endedAt) < killedJudgement;

@@ -2,7 +2,7 @@
 
 import { openAttempt, lastAllocation, allocationOf, commandWorkers } from './job.ts';
 import type { Allocation, Attempt, Job } from './job.ts';
-import type { AllocationSeen, Fact, Observation, RunSeen, WorkerSeen } from './observation.ts';
+import type { AllocationSeen, Fact, Observation, PlaceSaid, RunSeen, WorkerSeen } from './observation.ts';
 import { unknown } from './observation.ts';
 import { planted } from './plant.ts';
 import type { WorkerId } from './spec.ts';
@@ -26,6 +26,8 @@ export interface View {
   /** The places where the command of the attempt runs. */
   readonly places: readonly Place[];
   readonly lookOf: (allocation: number) => Fact<AllocationSeen>;
+  /** What the spec's places have answered lately, to any job; see `Observation`. */
+  readonly said: Fact<readonly PlaceSaid[]> | undefined;
 }
 
 /** One worker and what it says. */
@@ -67,7 +69,8 @@ export function viewOf(job: Job, observation: Observation, now: Instant): View {
       : commandWorkers(job.spec.command, allocation.workers ?? 0).map((worker) =>
           placeOf(workers, worker, attempt, allocation, now),
         );
-  return { job, now, admitted: observation.admitted, attempt, allocation, look, workers, places, lookOf };
+  const { admitted, places: said } = observation;
+  return { job, now, admitted, attempt, allocation, look, workers, places, lookOf, said };
 }
 
 function workersOf(job: Job, allocation: Allocation, observation: Observation): readonly WorkerView[] {

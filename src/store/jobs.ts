@@ -2,16 +2,27 @@
 
 import { sql, type Database, type Sql } from './sql.ts';
 import type { JobRow } from '../app/client.ts';
-import type { Commit, CommitResult, JobFilter, JobPage, NewJob, RowPage, Stored, StoredEvent } from '../app/ports.ts';
+import type {
+  AllocationRef,
+  Commit,
+  CommitResult,
+  JobFilter,
+  JobPage,
+  NewJob,
+  RowPage,
+  Stored,
+  StoredEvent,
+} from '../app/ports.ts';
 import { rowVersion } from '../app/views.ts';
 import { outline } from '../app/outline.ts';
 import type { Event } from '../core/decision.ts';
 import type { Job } from '../core/job.ts';
 import { newJob } from '../core/create.ts';
+import { placeCount } from '../core/place.ts';
 import { next } from './counters.ts';
 import { readLease } from './lease.ts';
 import { deleteOutcomes } from './outcomes.ts';
-import { idOf, jobOf, lifeColumns, numberOf, sweptFor } from './rows.ts';
+import { idOf, jobOf, lifeColumns, numberOf, placeAskedBy, sweepColumns, sweptFor, sweptPlaces } from './rows.ts';
 
 /**
  * Gives the job its number and writes it with the first line of its history. A number that `isTaken` is passed over: it
@@ -91,6 +102,7 @@ export async function commitJob(db: Database, commit: Commit): Promise<CommitRes
         life = ${life}, shown_version = ${shown_version}, shown = ${shown},
         place = ${place}, sweep_until = ${sweep_until}
     where number = ${number}`.execute(db);
+  await writePlaces(db, number, job);
   await addEvents(db, number, stands.events, commit.events);
   await deleteOutcomes(db, number, commit.folded);
   // A pass that only set the time of the next look is no change that a follower wants to hear of.
@@ -212,15 +224,41 @@ export async function readWakeOf(db: Database, id: string): Promise<number | nul
 export async function readSweepable(
   db: Database,
   now: number,
-): Promise<{ readonly jobs: readonly Job[]; readonly goneAt: number | null }> {
-  const { rows } = await sql<{ life: string; outline: string }>`
-    select life, outline from job
-    where number in (select max(number) from job where sweep_until >= ${now} group by place)
-    order by number`.execute(db);
+): Promise<{ readonly refs: readonly AllocationRef[]; readonly goneAt: number | null }> {
+  const { rows } = await sql<{ place: string; life: string; outline: string }>`
+    select swept.place, job.life, job.outline
+    from (
+      select place, max(number) as number from (
+        select place, number from job where sweep_until >= ${now}
+        union all
+        select place, job as number from job_place where sweep_until >= ${now}
+      ) as asked group by place
+    ) as swept join job on job.number = swept.number
+    order by swept.number, swept.place`.execute(db);
   const { rows: last } = await sql<{ until: number | null }>`
-    select max(sweep_until) as until from job where sweep_until <= ${now + sweptFor}`.execute(db);
+    select max(sweep_until) as until from (
+      select sweep_until from job where sweep_until <= ${now + sweptFor}
+      union all
+      select sweep_until from job_place where sweep_until <= ${now + sweptFor}
+    ) as asked`.execute(db);
   const until = last[0]?.until ?? null;
-  return { jobs: rows.map((row) => jobOf(row.life, row.outline)), goneAt: until === null ? null : until - sweptFor };
+  const refs = rows.flatMap((row): readonly AllocationRef[] => {
+    const job = jobOf(row.life, row.outline);
+    const allocation = job.allocations.findLast((one) => placeAskedBy(job, one) === row.place);
+    return allocation === undefined ? [] : [{ job, allocation }];
+  });
+  return { refs, goneAt: until === null ? null : until - sweptFor };
+}
+
+/** The places where the job has asked beside its spec's own; few have any, and those that have none write nothing. */
+async function writePlaces(db: Database, number: number, job: Job): Promise<void> {
+  if (placeCount(job.spec.capacity) === 1) return;
+  const { place: own } = sweepColumns(job);
+  await sql`delete from job_place where job = ${number}`.execute(db);
+  for (const [place, until] of sweptPlaces(job)) {
+    if (place === own) continue;
+    await sql`insert into job_place (job, place, sweep_until) values (${number}, ${place}, ${until})`.execute(db);
+  }
 }
 
 /** How far back `readAlike` goes at most: a record of a hundred thousand jobs is not read through for one line of a screen. */

@@ -112,4 +112,31 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
       await sql`update job set place = ${place}, sweep_until = ${sweep_until} where number = ${number}`.execute(db);
     }
   },
+
+  /**
+   * A job may ask in several places now, and each has to be swept. What each place has answered is kept apart from jobs, and
+   * for all of them: `waited` is how long whatever came of it took.
+   */
+  async '0003_places'(db) {
+    await sql`
+      create table job_place (
+        job integer not null references job (number),
+        place text not null,
+        sweep_until bigint not null,
+        primary key (job, place)
+      )`.execute(db);
+    await sql`create index job_place_sweep on job_place (sweep_until, place, job)`.execute(db);
+    await sql`
+      create table place_answer (
+        project text not null,
+        zone text not null,
+        accelerator text not null,
+        pricing text not null,
+        answer text not null,
+        at bigint not null,
+        waited bigint not null,
+        job integer not null,
+        primary key (project, zone, accelerator, pricing, answer)
+      )`.execute(db);
+  },
 };

@@ -2,7 +2,8 @@
 
 import { placeOf } from '../app/places.ts';
 import { lastingRow, rowVersion } from '../app/views.ts';
-import type { Job } from '../core/job.ts';
+import type { Allocation, Job } from '../core/job.ts';
+import { capacityOf } from '../core/place.ts';
 import type { JobSpec } from '../core/spec.ts';
 import { hour } from '../core/time.ts';
 
@@ -24,12 +25,29 @@ export const sweptFor = 7 * 24 * hour;
 /** Later than every moment: something may be there still. */
 const always = Number.MAX_SAFE_INTEGER;
 
-/** See LifeColumns. */
-export function sweepColumns({ spec, allocations }: Job): Pick<LifeColumns, 'place' | 'sweep_until'> {
-  const asked = allocations.filter((one) => one.ownership === 'owned' && one.requestedAt !== null);
-  const place = asked.length === 0 ? null : placeOf(spec.capacity);
-  if (place === null) return { place, sweep_until: null };
-  return { place, sweep_until: Math.max(...asked.map(({ goneAt }) => (goneAt === null ? always : goneAt + sweptFor))) };
+/** See LifeColumns. Of a job that has asked in several places, its spec's own. */
+export function sweepColumns(job: Job): Pick<LifeColumns, 'place' | 'sweep_until'> {
+  const place = placeOf(job.spec.capacity);
+  const until = place === null ? undefined : sweptPlaces(job).get(place);
+  return until === undefined ? { place: null, sweep_until: null } : { place, sweep_until: until };
+}
+
+/** Every place where the job has asked for capacity of its own, and until when that is swept for its sake. */
+export function sweptPlaces(job: Job): ReadonlyMap<string, number> {
+  const places = new Map<string, number>();
+  for (const allocation of job.allocations) {
+    const place = placeAskedBy(job, allocation);
+    if (place === null) continue;
+    const until = allocation.goneAt === null ? always : allocation.goneAt + sweptFor;
+    places.set(place, Math.max(until, places.get(place) ?? 0));
+  }
+  return places;
+}
+
+/** The place in which that allocation was asked for; null where nothing of its own can have been left behind. */
+export function placeAskedBy(job: Job, allocation: Allocation): string | null {
+  if (allocation.ownership !== 'owned' || allocation.requestedAt === null) return null;
+  return placeOf(capacityOf(job, allocation));
 }
 
 /** All that has happened to a job, without its spec, which never changes. */

@@ -9,6 +9,14 @@ import type { RecoverySpec } from '../../src/core/spec.ts';
 import { day, hour, minute, second } from '../../src/core/time.ts';
 import { aJob, localSpec, noon, tpuSpec } from './sample-life.ts';
 
+const { capacity } = tpuSpec();
+assert.ok(capacity.kind === 'tpu');
+const elsewhere = { ...capacity, zone: 'us-central1-a', accelerator: 'v4-8', pricing: 'ondemand' as const };
+const spec = { ...tpuSpec(), capacity: { ...capacity, alternatives: [elsewhere] } };
+/** A job that may also be run at the full price elsewhere. */
+const job = aJob(spec);
+const own = `${capacity.accelerator} ${capacity.pricing} in ${capacity.zone}`;
+
 /** Every kind once or more; a kind that is missing here does not compile. */
 const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [EventBody & { kind: Kind }, string])[] } =
   {
@@ -54,6 +62,22 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
       [
         { kind: 'attempt_moved', attempt: 1, allocation: 2, notBefore: noon + 38 * second },
         'attempt 1 goes on to allocation 2',
+      ],
+    ],
+    place_passed_over: [
+      [
+        { kind: 'place_passed_over', allocation: 1, place: 0, answer: 'stockout', next: 1 },
+        `${own} is passed over (no capacity); next is v4-8 ondemand in us-central1-a`,
+      ],
+      [
+        { kind: 'place_passed_over', allocation: 2, place: 1, answer: 'waiting', next: 0 },
+        `v4-8 ondemand in us-central1-a is passed over (it let the request wait for too long); next is ${own}`,
+      ],
+    ],
+    place_skipped: [
+      [
+        { kind: 'place_skipped', allocation: 1, place: 0, next: 1 },
+        `${own} has had nothing for another job a moment ago; v4-8 ondemand in us-central1-a is asked first`,
       ],
     ],
     allocation_requested: [
@@ -179,7 +203,7 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
 
 for (const [kind, rows] of Object.entries(sentences)) {
   test(`history tells ${kind} in one sentence`, () => {
-    for (const [body, sentence] of rows) assert.equal(eventSentence({ at: noon, ...body }, aJob()), sentence);
+    for (const [body, sentence] of rows) assert.equal(eventSentence({ at: noon, ...body }, job), sentence);
   });
 }
 

@@ -26,7 +26,7 @@ import { reconcile } from '../../src/core/reconcile.ts';
 import type { JobSpec, WorkerId } from '../../src/core/spec.ts';
 import { minute, second } from '../../src/core/time.ts';
 import type { Instant } from '../../src/core/time.ts';
-import { freshJob, local, spec, t0, tpu } from './world.ts';
+import { freshJob, local, spec, t0, tpu, tpuOfPlaces } from './world.ts';
 
 /** Every word of the owner, with each way to say it. */
 const words: readonly (readonly [Verb, Omit<AskOptions, 'by'>])[] = [
@@ -205,6 +205,7 @@ const cases: readonly {
 }[] = [
   { name: 'a spot TPU of one worker', given: smallSpec() },
   { name: 'a spot TPU of two workers', given: smallSpec({ preset: 'loop: failures' }), workers: 2, share: 4 },
+  { name: 'a TPU with a choice of places', given: smallSpec({ capacity: tpuOfPlaces }) },
   {
     name: 'a standing TPU that a rule applies for again',
     given: smallSpec({ preset: 'reapply', capacity: { ...tpu, ownership: 'standing' } }),

@@ -1191,7 +1191,10 @@ test('a failed job holds its capacity for a look, a finished one does not, and i
 
 test('an attempt remembers which copy of the working directory it runs, and a resume may name another', () => {
   const base = spec({ preset: 'pass' });
-  const copied = { ...base, steps: [{ ...base.steps[0], name: 'workdir', key: 'workdir-1', workdir: 1 } as SetupStep, ...base.steps.slice(1)] };
+  const copied = {
+    ...base,
+    steps: [{ ...base.steps[0], name: 'workdir', key: 'workdir-1', workdir: 1 } as SetupStep, ...base.steps.slice(1)],
+  };
   const world = running({ ...copied, workdir: { from: '/home/ada/project' } });
   world.exitAll(1);
   world.settleNow();

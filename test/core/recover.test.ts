@@ -258,7 +258,8 @@ test("a rule's own limit counts its own ends only, and uses up no budget", () =>
   const budget = world.job.spec.recovery.budget.failures;
   assert.ok(budget < 5);
   for (let count = 0; count < 5; count += 1) assert.equal(exitAndWait(world, 42), 'running');
-  for (let count = 0; count < budget; count += 1) assert.equal(exitAndWait(world, 1), 'running', `failure ${count + 1}`);
+  for (let count = 0; count < budget; count += 1)
+    assert.equal(exitAndWait(world, 1), 'running', `failure ${count + 1}`);
   assert.equal(exitAndWait(world, 42), 'failed');
   const last = world.events.findLast((event) => event.kind === 'rule_applied');
   assert.deepEqual([last?.used, last?.limit, last?.isOwn, last?.then], [6, 5, true, 'fail']);
@@ -302,10 +303,25 @@ test('a rule may turn from the zone that an attempt ended in, for as long as the
     world.live(() => world.job.attempts.length > before && phaseOf(world.job) === 'running', 3 * hour);
     return lastAllocation(world.job)?.place ?? 0;
   };
-  assert.equal(goOn(() => world.preempt()), 2, 'the alternative in the same zone is passed over');
-  assert.equal(goOn(() => world.exitAll(1)), 2, 'a later rule does not lead back');
-  assert.equal(goOn(() => world.preempt()), 3);
-  assert.equal(goOn(() => world.preempt()), 0, 'when all are avoided the first is as good as any');
+  assert.equal(
+    goOn(() => world.preempt()),
+    2,
+    'the alternative in the same zone is passed over',
+  );
+  assert.equal(
+    goOn(() => world.exitAll(1)),
+    2,
+    'a later rule does not lead back',
+  );
+  assert.equal(
+    goOn(() => world.preempt()),
+    3,
+  );
+  assert.equal(
+    goOn(() => world.preempt()),
+    0,
+    'when all are avoided the first is as good as any',
+  );
 });
 
 test('a rule with a pattern comes before the one without only where it stands first', () => {

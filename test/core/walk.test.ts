@@ -16,7 +16,7 @@ import { presets } from '../../src/core/recover.ts';
 import type { PresetName } from '../../src/core/recover.ts';
 import type { JobSpec } from '../../src/core/spec.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
-import { World, local, spec, step, tpu } from './world.ts';
+import { World, local, spec, step, tpu, tpuOfPlaces } from './world.ts';
 
 type Happening =
   | { readonly kind: 'wait'; readonly seconds: number }
@@ -77,7 +77,7 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
 const given: fc.Arbitrary<JobSpec> = fc
   .record({
     preset: fc.constantFrom(...(Object.keys(presets) as PresetName[])),
-    capacity: fc.constantFrom(tpu, { ...tpu, ownership: 'standing' as const }, local),
+    capacity: fc.constantFrom(tpu, tpuOfPlaces, { ...tpu, ownership: 'standing' as const }, local),
     place: fc.constantFrom('workers' as const, 'workers' as const, 'here' as const),
     keep: fc.boolean(),
     limited: fc.boolean(),

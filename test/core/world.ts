@@ -45,6 +45,16 @@ export const tpu: TpuSpec = {
   pricePerHour: 12.88,
 };
 
+/** The same with two places beside its own, none of which may keep a request waiting for long. */
+export const tpuOfPlaces: TpuSpec = {
+  ...tpu,
+  alternatives: [
+    { zone: 'europe-west4-a', accelerator: 'v5litepod-16', pricing: 'spot', runtimeVersion: 'b', pricePerHour: 7 },
+    { zone: 'us-central2-b', accelerator: 'v4-16', pricing: 'ondemand', runtimeVersion: 'b', pricePerHour: 25.76 },
+  ],
+  alternativesWait: 20 * minute,
+};
+
 export const local: LocalSpec = { kind: 'local', ownership: 'standing', workdir: '/work' };
 
 export function step(name: string): SetupStep {

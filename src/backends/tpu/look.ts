@@ -3,6 +3,7 @@
 
 import type { AllocationRef, Clock } from '../../app/ports.ts';
 import { isPermanent } from '../../core/allocate.ts';
+import { isUnconfirmed } from '../../core/job.ts';
 import type { CloudError } from '../../core/job.ts';
 import { known, unknown } from '../../core/observation.ts';
 import type { AllocationSeen, Fact } from '../../core/observation.ts';
@@ -134,8 +135,8 @@ function listed<T extends { readonly name: string }>(answer: Answer<Listing<T>>)
 
 /**
  * There is no list. Mostly that means that nobody knows. But where the cloud refuses for good (no such zone or project, no
- * right), what was never asked for cannot be there; and asking for it is how the person gets to read the cloud's own words,
- * instead of waiting without end. Where the cloud says that it has no such zone, nothing is there.
+ * right), what nobody has confirmed is asked for, again if need be: that is how the person gets to read the cloud's own words,
+ * instead of waiting without end, after a reply was lost too. Where the cloud says that it has no such zone, nothing is there.
  */
 function unlisted(
   { reason, error }: Extract<Listed<unknown>, { readonly ok: false }>,
@@ -143,8 +144,8 @@ function unlisted(
   since: Instant,
 ): Fact<AllocationSeen> {
   if (allocation.ownership === 'owned' && error !== undefined) {
-    const isNeverAsked = allocation.requestedAt === null && isPermanent(error.kind);
-    if (isNeverAsked || isNoSuchZone(error)) return known({ state: 'absent', detail: reason }, since);
+    const isToBeAsked = isUnconfirmed(allocation) && isPermanent(error.kind);
+    if (isToBeAsked || isNoSuchZone(error)) return known({ state: 'absent', detail: reason }, since);
   }
   return unknown(reason, since);
 }

@@ -32,6 +32,8 @@ function markOf(event: Event, view: Pick<JobView, 'spec'>): string | undefined {
     }
     case 'asked':
     case 'allocation_refused':
+    case 'place_passed_over':
+    case 'place_skipped':
     case 'step_failed':
     case 'step_by_hand':
     case 'exit_seen':

@@ -145,7 +145,9 @@ suite('a place that refuses to be listed', () => {
     ['for now', failure(503, 'UNAVAILABLE', 'away'), neverAsked, 'unknown'],
     ['with an expired login', failure(401, 'UNAUTHENTICATED', 'no'), neverAsked, 'unknown'],
     ['with too many requests', failure(429, 'RESOURCE_EXHAUSTED', 'requests per minute'), neverAsked, 'unknown'],
-    // What was asked for may be there, whatever we may see.
+    // What nobody has confirmed is asked for again: a reply may have been lost, and the job would wait without end.
+    ['for want of a right', failure(403, 'PERMISSION_DENIED', 'no'), { acceptedAt: null }, 'absent'],
+    // What was accepted may be there, whatever we may see.
     ['for want of a right', failure(403, 'PERMISSION_DENIED', 'no'), {}, 'unknown'],
     ['because there is no such project', failure(404, 'NOT_FOUND', 'no such project'), {}, 'unknown'],
     ['in words that we do not know', failure(400, 'INVALID_ARGUMENT', 'no'), {}, 'unknown'],

@@ -1,0 +1,240 @@
+// Which place is asked, and when: the table of answers, the rounds, and what another job's word is worth.
+
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import type { Action } from '../../src/core/decision.ts';
+import type { CloudErrorKind } from '../../src/core/job.ts';
+import { broken } from '../../src/core/laws.ts';
+import { known } from '../../src/core/observation.ts';
+import type { Observation, OutcomeResult } from '../../src/core/observation.ts';
+import { capacityOf } from '../../src/core/place.ts';
+import { phaseOf } from '../../src/core/phase.ts';
+import { hour, minute, second } from '../../src/core/time.ts';
+import { World, spec, tpuOfPlaces } from './world.ts';
+
+/** What each place answers; a place that is not named gives one. */
+type Answers = Readonly<Record<number, CloudErrorKind | 'waiting' | 'unclear'>>;
+
+/** A world of places. Every request is written down with its place and its moment. */
+class Places extends World {
+  answers: Answers = {};
+  said: Observation['places'];
+  readonly asked: { readonly place: number; readonly at: number }[] = [];
+  readonly faults_: string[] = [];
+
+  constructor(answers: Answers = {}, capacity = tpuOfPlaces) {
+    super(spec({ capacity, steps: [] }));
+    this.answers = answers;
+    this.onPass = (before, observation, decision, now) => {
+      this.faults_.push(...broken({ before, observation, decision, now }));
+    };
+  }
+
+  override observe(): Observation {
+    return { ...super.observe(), ...(this.said === undefined ? {} : { places: this.said }) };
+  }
+
+  override perform(action: Action): OutcomeResult {
+    if (action.kind !== 'request') return super.perform(action);
+    const place = this.job.allocations[action.allocation - 1]?.place ?? 0;
+    this.asked.push({ place, at: this.now });
+    const answer = this.answers[place];
+    if (answer === undefined) return super.perform(action);
+    if (answer === 'unclear') return { kind: 'unclear', evidence: { detail: 'lost' } };
+    if (answer === 'waiting') {
+      this.nodes.set(action.allocation, this.newNode('waiting'));
+      return { kind: 'done' };
+    }
+    const error = { kind: answer, message: `the cloud said ${answer}`, raw: answer };
+    const isFinal = answer === 'permission' || answer === 'invalid';
+    return { kind: isFinal ? 'refused' : 'failed', evidence: { detail: error.message }, error };
+  }
+
+  /** The places in the order in which they were asked. */
+  get order(): readonly number[] {
+    return this.asked.map(({ place }) => place);
+  }
+
+  get phase(): string {
+    return phaseOf(this.job);
+  }
+}
+
+suite('a place that has nothing', () => {
+  for (const answer of ['stockout', 'quota'] as const) {
+    test(`${answer}: the next is asked at once, and what runs there is known to be there`, () => {
+      const world = new Places({ 0: answer });
+      world.live(() => world.phase === 'running', minute);
+      assert.deepEqual(world.order, [0, 1]);
+      assert.equal(world.asked[1]?.at, world.asked[0]?.at);
+      const capacity = capacityOf(world.job, world.job.allocations.at(-1));
+      assert.ok(capacity.kind === 'tpu');
+      assert.deepEqual(
+        [capacity.zone, capacity.accelerator, capacity.pricePerHour],
+        ['europe-west4-a', 'v5litepod-16', 7],
+      );
+      assert.ok(world.kinds().includes('place_passed_over'));
+      assert.deepEqual(world.faults_, []);
+    });
+  }
+
+  test('after a full round each place waits for its own pace, and every one is asked in each round', () => {
+    const world = new Places({ 0: 'stockout', 1: 'quota', 2: 'stockout' });
+    world.live(() => world.asked.length >= 12, 3 * hour);
+    for (let round = 0; round < 4; round += 1) {
+      assert.deepEqual(
+        world.order.slice(3 * round, 3 * round + 3).toSorted((one, other) => one - other),
+        [0, 1, 2],
+        `round ${round}`,
+      );
+    }
+    const waits = (place: number): readonly number[] => {
+      const times = world.asked.filter((one) => one.place === place).map(({ at }) => at);
+      return times.slice(1).map((at, index) => at - (times[index] ?? 0));
+    };
+    for (const [place, first] of [30 * second, minute, 30 * second].entries()) {
+      for (const [index, wait] of waits(place).entries())
+        assert.ok(wait >= 0.75 * first * 2 ** index, `${place}: ${wait}`);
+    }
+    assert.deepEqual(world.faults_, []);
+  });
+
+  test('capacity that comes back in the first place is found there in its turn', () => {
+    const world = new Places({ 0: 'stockout', 1: 'stockout', 2: 'stockout' });
+    world.live(() => world.asked.length >= 3, hour);
+    world.answers = { 1: 'stockout', 2: 'stockout' };
+    world.live(() => world.phase === 'running', hour);
+    assert.deepEqual(world.order, [0, 1, 2, 0]);
+  });
+});
+
+suite('a place that refuses the request', () => {
+  for (const answer of ['permission', 'invalid'] as const) {
+    test(`${answer}: is out for the attempt, although nobody lets us look there`, () => {
+      const world = new Places({ 0: answer, 1: 'stockout', 2: 'stockout' });
+      world.live(() => world.asked.length >= 7, 3 * hour);
+      assert.deepEqual(world.order.filter((place) => place === 0).length, 1);
+      assert.equal(world.job.settled, null);
+      assert.deepEqual(world.faults_, []);
+    });
+  }
+
+  test('the job fails only when no place is left, and lets go of nothing that was not there', () => {
+    const world = new Places({ 0: 'permission', 1: 'invalid', 2: 'permission' });
+    world.live(() => world.job.settled !== null, hour);
+    assert.deepEqual(world.order, [0, 1, 2]);
+    assert.equal(world.job.settled?.reason, 'allocation_failed');
+    assert.match(world.job.attempts[0]?.ending?.evidence.detail ?? '', /permission/);
+    assert.deepEqual(world.faults_, []);
+  });
+
+  test('a later attempt asks it again: rights may have been given', () => {
+    const world = new Places({ 0: 'permission' });
+    world.live(() => world.phase === 'running', hour);
+    world.answers = {};
+    world.preempt();
+    world.live(() => world.job.attempts.length === 2 && world.phase === 'running', hour);
+    assert.deepEqual(world.order, [0, 1, 0]);
+  });
+});
+
+test('errors that say nothing about a place leave the request where it is, at the pace of the error', () => {
+  for (const answer of ['internal', 'rate_limited', 'unreachable'] as const) {
+    const world = new Places({ 0: answer });
+    world.live(() => world.asked.length >= 3, hour);
+    assert.deepEqual(world.order, [0, 0, 0], answer);
+    assert.equal(world.job.allocations.length, 1);
+  }
+});
+
+test('a queue that is too long is left for another, and what waited there is seen gone first', () => {
+  const world = new Places({ 0: 'waiting' });
+  world.live(() => world.phase === 'running', 2 * hour);
+  assert.deepEqual(world.order, [0, 1]);
+  assert.ok((world.asked[1]?.at ?? 0) - (world.asked[0]?.at ?? 0) >= 20 * minute);
+  assert.ok((world.job.allocations[0]?.goneAt ?? Infinity) <= (world.asked[1]?.at ?? 0));
+  assert.deepEqual([...world.nodes.keys()], [2]);
+  assert.deepEqual(world.faults_, []);
+});
+
+test('machines that are being made are not left, however long they take', () => {
+  const world = new Places();
+  world.settleNow();
+  world.node.state = 'provisioning';
+  world.job = { ...world.job, allocations: world.job.allocations.map((one) => ({ ...one, readyAt: null })) };
+  world.live(() => false, hour);
+  assert.deepEqual(world.order, [0]);
+});
+
+test('what may have come of a request without an answer is let go before another place is asked', () => {
+  const world = new Places({ 0: 'unclear' });
+  world.live(() => world.asked.length >= 1, minute);
+  world.answers = { 0: 'stockout' };
+  world.live(() => world.phase === 'running', hour);
+  assert.deepEqual(world.order.slice(-1), [1]);
+  assert.notEqual(world.job.allocations[0]?.releasedAt, null);
+  assert.deepEqual(world.faults_, []);
+});
+
+suite("another job's word", () => {
+  const said = (world: World, place: number, ago: number, answer: 'stockout' | 'ready' = 'stockout') =>
+    known([{ place, answer, at: world.now - ago }], world.now);
+
+  test('a moment ago: the place is skipped, told so, and asked when the other has nothing either', () => {
+    const world = new Places({ 1: 'stockout' });
+    world.said = said(world, 0, minute);
+    world.live(() => world.phase === 'running', hour);
+    assert.deepEqual(world.order, [1, 2]);
+    assert.ok(world.kinds().includes('place_skipped'));
+    const all = new Places({ 1: 'stockout', 2: 'stockout' });
+    all.said = said(all, 0, minute);
+    all.live(() => all.phase === 'running', hour);
+    assert.deepEqual(all.order, [1, 2, 0]);
+  });
+
+  test('long ago, or good: it is asked first', () => {
+    for (const [ago, answer] of [
+      [10 * minute, 'stockout'],
+      [-minute, 'stockout'],
+      [second, 'ready'],
+    ] as const) {
+      const world = new Places();
+      world.said = said(world, 0, ago, answer);
+      world.live(() => world.phase === 'running', hour);
+      assert.deepEqual(world.order, [0], `${ago} ${answer}`);
+    }
+  });
+
+  test('of all places: the first is asked all the same, at once', () => {
+    const world = new Places();
+    world.said = known(
+      [0, 1, 2].map((place) => ({ place, answer: 'stockout' as const, at: world.now - minute })),
+      world.now,
+    );
+    const began = world.now;
+    world.live(() => world.phase === 'running', hour);
+    assert.deepEqual([world.order, world.asked[0]?.at], [[0], began]);
+  });
+});
+
+test('whatever places answer, and however that changes, the laws hold, and a place that gives is found', () => {
+  const answer = fc.constantFrom(undefined, 'stockout', 'quota', 'permission', 'internal', 'waiting', 'unclear');
+  const weather = fc.array(fc.tuple(answer, answer, answer), { minLength: 1, maxLength: 6 });
+  fc.assert(
+    fc.property(weather, (days) => {
+      const world = new Places();
+      for (const day of days) {
+        world.answers = Object.fromEntries([...day.entries()].filter(([, one]) => one !== undefined)) as Answers;
+        world.live(() => world.phase === 'running' || world.job.settled !== null, 20 * minute);
+      }
+      world.answers = {};
+      world.live(() => world.phase === 'running' || world.job.settled !== null, 3 * hour);
+      assert.deepEqual(world.faults_, []);
+      const isClosed =
+        world.job.allocations.filter(({ passedOver }) => passedOver?.answer === 'permission').length >= 2;
+      assert.ok(world.phase === 'running' || (world.phase === 'failed' && isClosed), world.phase);
+    }),
+    { numRuns: 60 },
+  );
+});
