@@ -47,7 +47,7 @@ export interface TpuSpec {
   readonly ownership: 'owned' | 'standing';
   /** `tpu-vm` creates the node itself, `queued-resources` asks Google's queue for it. */
   readonly mode: 'tpu-vm' | 'queued-resources';
-  /** A Google Cloud project, or `emulator` for the built-in cloud. */
+  /** A Google Cloud project, or `builtInProject`. */
   readonly project: string;
   readonly zone: string;
   readonly accelerator: string;
@@ -164,6 +164,9 @@ export interface CommandSpec {
 export type SecretSource =
   | { readonly kind: 'file'; readonly path: string }
   | { readonly kind: 'environment'; readonly variable: string };
+
+/** The project that means the built-in cloud. jobman starts that cloud for no other name. */
+export const builtInProject = 'emulator';
 
 /** Stands in texts for the real name of the node, which is known only with the job's id and the allocation's number. */
 export const nodeNameMark = '\uE000node-name\uE001';

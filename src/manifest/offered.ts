@@ -4,12 +4,10 @@
 import { accelerator, acceleratorMeant, generationOf, spelledAs } from '../core/accelerators.ts';
 import { didYouMean } from '../core/did-you-mean.ts';
 import { generationOfVersion, runtimeVersionMeant, runtimeVersions } from '../core/runtime-versions.ts';
+import { builtInProject } from '../core/spec.ts';
 import { zoneMeant, zones, zonesOffering } from '../core/zones.ts';
 import type { Section } from './keys.ts';
 import type { Sections } from './sections.ts';
-
-/** The project that is the built-in cloud; jobman starts it for no other. */
-export const builtInProject = 'emulator';
 
 /** What is asked, and of whom: null when no project is named anywhere, which is a problem of its own. */
 interface Asked {

@@ -2,13 +2,12 @@
 // to read over warnings that are wrong. Nothing is refused here.
 
 import { capacityTraits } from '../core/allocate.ts';
-import { nodeNameMark } from '../core/spec.ts';
+import { builtInProject, nodeNameMark } from '../core/spec.ts';
 import type { CapacitySpec, CommandSpec, RecoverySpec } from '../core/spec.ts';
 import { second } from '../core/time.ts';
 import type { SetupModule } from '../setup/modules.ts';
 import { durationText } from './durations.ts';
 import type { Section } from './keys.ts';
-import { builtInProject } from './offered.ts';
 import { pathOnWorker } from './paths.ts';
 import type { Sections } from './sections.ts';
 

@@ -2,7 +2,6 @@
 
 import { existsSync } from 'node:fs';
 import type { Client } from '../app/client.ts';
-import { isPretended } from '../app/cost.ts';
 import { tracesOf } from '../app/job-folder.ts';
 import { createClient } from '../app/jobman.ts';
 import type { LogFiles } from '../app/ports.ts';
@@ -63,11 +62,14 @@ export async function createLocalClient(services: Services): Promise<Client> {
   return {
     ...client,
     async create(request) {
-      if (isPretended(request.spec.capacity)) {
-        const { ensureEmulator } = await import('./emulator-service.ts');
-        const { started, endpoint } = await ensureEmulator(io, home);
-        if (started)
-          news.push(`Started the built-in cloud at ${endpoint.url}; its TPUs are pretended and cost nothing.`);
+      const { capacity } = request.spec;
+      if (capacity.kind === 'tpu') {
+        const { ensureEmulator, isServedByBuiltIn } = await import('./emulator-service.ts');
+        if (isServedByBuiltIn(await services.settings(), capacity.project)) {
+          const { started, endpoint } = await ensureEmulator(io, home);
+          if (started)
+            news.push(`Started the built-in cloud at ${endpoint.url}; its TPUs are pretended and cost nothing.`);
+        }
       }
       return client.create(request);
     },

@@ -5,10 +5,20 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { JobmanError, exitCode } from '../app/errors.ts';
 import type { EmulatorService, Io } from '../app/services.ts';
+import type { Settings } from '../app/settings.ts';
+import { builtInProject } from '../core/spec.ts';
 import { minute, second } from '../core/time.ts';
 import { admin, adminLook } from '../emulator/admin.ts';
 import { EmulatorRefusal, embeddedSpeed } from '../emulator/contract.ts';
 import { startDetached, waitFor } from './detached.ts';
+
+/**
+ * Whether the built-in cloud serves that project. A server that the settings name takes its place too: that is how another
+ * emulator is tried.
+ */
+export function isServedByBuiltIn(settings: Pick<Settings, 'tpu'>, project: string): boolean {
+  return project === builtInProject && settings.tpu.endpoint === null;
+}
 
 /** Where a running emulator is. */
 export interface Endpoint {
@@ -20,12 +30,12 @@ export interface Endpoint {
 /** A cloud with hundreds of hosts takes its time to come back after a crash. */
 const startMost = 30_000;
 const stopMost = 30_000;
-/** A cloud that was started by the way leaves once nothing has been in it for that long; the next who needs it starts it. */
+/** A cloud that a command started leaves once it has been empty for this long; the next who needs it starts it again. */
 const idleExitMs = 10 * minute;
 /** One that ended at once may have met another that was started at the same moment, and is about to answer. */
 const otherMost = 5_000;
 
-export function emulatorFolder(home: string): string {
+function emulatorFolder(home: string): string {
   return join(home, 'emulator');
 }
 
@@ -81,7 +91,7 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
         const { state, ...rest } = options;
         const emulator = await serveEmulator({
           ...rest,
-          // A cloud that anybody may look at and nobody waits for: jobman's own default is quick, unless told otherwise.
+          // The emulator's own default is Google's pace. In jobman people wait for it.
           speed: options.speed ?? embeddedSpeed,
           stateDir: state ?? emulatorFolder(home),
           env: io.env,

@@ -7,12 +7,10 @@ import { createCaller } from '../backends/tpu/call.ts';
 import { createCredentials, createLogin } from '../backends/tpu/credentials.ts';
 import type { Instant } from '../core/time.ts';
 import { runProcess } from '../remote/process.ts';
-import { ensureEmulator, findEmulator } from './emulator-service.ts';
+import { ensureEmulator, findEmulator, isServedByBuiltIn } from './emulator-service.ts';
 
 /** Where Google serves the Cloud TPU API. */
 const google = 'https://tpu.googleapis.com';
-/** The one project name that stands for the built-in cloud. */
-export const emulatorProject = 'emulator';
 
 export interface TpuApis {
   /** The API that serves a project. The built-in cloud is started for a question, as after a reboot. */
@@ -33,8 +31,7 @@ export function createTpuApis(parts: {
   const { io, home, settings, now } = parts;
   const login = createLogin({ run, now, tokenCommand: settings.tpu.tokenCommand });
 
-  // A server that the settings name does in the built-in cloud's place too: that is how another emulator is tried.
-  const usesBuiltIn = (project: string) => project === emulatorProject && settings.tpu.endpoint === null;
+  const usesBuiltIn = (project: string) => isServedByBuiltIn(settings, project);
 
   async function startedBuiltIn(): Promise<string> {
     return (await ensureEmulator(io, home)).endpoint.url;
