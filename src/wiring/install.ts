@@ -7,6 +7,7 @@ import { JobmanError, exitCode } from '../app/errors.ts';
 import type { Io } from '../app/services.ts';
 import { runProcess } from '../remote/process.ts';
 import type { ProcessResult } from '../remote/process.ts';
+import { quote } from '../remote/quote.ts';
 
 interface Installation {
   readonly io: Io;
@@ -66,16 +67,16 @@ export async function uninstallService(installation: Installation): Promise<stri
   return done.length === 0 ? 'Nothing was installed.' : `${done.join(', ')}.`;
 }
 
-/** The text of the user service. Exported so that a test can hold it to what systemd accepts. */
+/** The text of the user service. */
 export function unitText({ io, home }: Installation): string {
   return [
     '[Unit]',
     'Description=jobman controller',
     '',
     '[Service]',
-    `ExecStart=${[...io.launcher, 'controller', 'run', '--idle-exit', 'never'].map(systemdQuote).join(' ')}`,
-    `Environment=${systemdQuote(`JOBMAN_HOME=${home}`)}`,
-    `Environment=${systemdQuote(`PATH=${io.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin'}`)}`,
+    `ExecStart=${[...io.launcher, 'controller', 'run', '--idle-exit', 'never'].map(commandWord).join(' ')}`,
+    `Environment=${inQuotes(`JOBMAN_HOME=${home}`)}`,
+    `Environment=${inQuotes(`PATH=${io.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin'}`)}`,
     'Restart=on-failure',
     'RestartSec=5',
     // The programs of local jobs are not the controller's: they go on when it is stopped or upgraded.
@@ -91,24 +92,25 @@ function unitFile(io: Io): string {
   return join(io.env['XDG_CONFIG_HOME'] ?? join(io.userHome, '.config'), 'systemd/user', unitName);
 }
 
-/** As systemd.syntax quotes: double quotes, with backslash, quote, `%` and `$` doubled or escaped. */
-function systemdQuote(word: string): string {
-  return `"${word.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%').replaceAll('$', '$$$$')}"`;
+/** In double quotes, backslash and quote escaped, `%` doubled. Source: systemd.syntax(7), systemd.unit(5) on specifiers. */
+function inQuotes(word: string): string {
+  return `"${word.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%')}"`;
+}
+
+/** The same for a command line, where `$` is doubled too; in Environment= it means itself (systemd.service(5), systemd.exec(5)). */
+function commandWord(word: string): string {
+  return inQuotes(word).replaceAll('$', '$$$$');
 }
 
 function cronLine({ io, home }: Installation): string {
-  const words = [...io.launcher, 'controller', 'start'].map(shellQuote).join(' ');
+  const words = [...io.launcher, 'controller', 'start'].map(quote).join(' ');
   // In a crontab a bare percent sign ends the command.
-  const command = `JOBMAN_HOME=${shellQuote(home)} ${words}`.replaceAll('%', '\\%');
+  const command = `JOBMAN_HOME=${quote(home)} ${words}`.replaceAll('%', '\\%');
   return `@reboot ${command} >/dev/null 2>&1 ${cronMark} ${home}`;
 }
 
 function withoutOurs(lines: readonly string[], { home }: Installation): readonly string[] {
   return lines.filter((line) => !line.endsWith(`${cronMark} ${home}`));
-}
-
-function shellQuote(word: string): string {
-  return `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
 async function hasUserSystemd(): Promise<boolean> {
