@@ -2,7 +2,6 @@
 
 import { spawn } from 'node:child_process';
 import { closeSync, fstatSync, openSync, readFileSync, statfsSync } from 'node:fs';
-import { constants } from 'node:os';
 import { dirname } from 'node:path';
 import { fileError } from '../app/file-trouble.ts';
 import { makeFolder } from '../app/make-folder.ts';
@@ -88,14 +87,4 @@ export async function waitFor<T>(
     if (answer !== undefined || isLast) return answer;
     await new Promise((resolve) => setTimeout(resolve, 25));
   }
-}
-
-/** Runs a program on this terminal, with its streams, and gives its exit code; 128 + n when a signal ended it. */
-export function onTerminal(argv: readonly string[]): Promise<number> {
-  const [program = '', ...words] = argv;
-  return new Promise((resolve, reject) => {
-    const child = spawn(program, words, { stdio: 'inherit' });
-    child.on('error', reject);
-    child.on('close', (code, signal) => resolve(code ?? 128 + (signal === null ? 0 : constants.signals[signal])));
-  });
 }

@@ -60,7 +60,7 @@ export function createServices(io: Io): Services {
     },
 
     async onTerminal(argv) {
-      const { onTerminal } = await import('./detached.ts');
+      const { onTerminal } = await import('./on-terminal.ts');
       return onTerminal(argv);
     },
   };
