@@ -58,12 +58,25 @@ export async function workerViews(home: string, job: Job): Promise<readonly Work
   );
 }
 
-/** The last lines of that attempt's log, of the worker that it ended of; of the first where nobody says which. */
+/**
+ * The last lines of that attempt's log, of the worker that it ended of; of the first where nobody says which. Of one that
+ * ended in its setup, those of the step that failed there.
+ */
 export async function lastWords(home: string, job: Job, attempt: Attempt): Promise<readonly string[]> {
   const worker = attempt.ending?.evidence.worker ?? workersOf(job, attempt)[0];
   if (worker === undefined) return [];
-  const { text } = await endOf(attemptFile(folderOf(home, job), attempt.ordinal, worker), lastWordsBytes);
+  const folder = folderOf(home, job);
+  const step = attempt.ending?.reason === 'setup_failed' ? failedStep(attempt, worker) : null;
+  if (step === undefined) return [];
+  const file = step === null ? attemptFile(folder, attempt.ordinal, worker) : stepFile(folder, step, worker);
+  const { text } = await endOf(file, lastWordsBytes);
   return lastWordsOf(text);
+}
+
+/** The step that failed last on that worker; undefined where it was the start of the command. */
+function failedStep({ stepFailures }: Attempt, worker: WorkerId): string | undefined {
+  const failures = Object.entries(stepFailures).filter(([key]) => key.startsWith(`${worker}/`));
+  return failures.toSorted(([, one], [, other]) => other.lastAt - one.lastAt)[0]?.[0].slice(`${worker}/`.length);
 }
 
 /**

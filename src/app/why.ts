@@ -73,7 +73,7 @@ export function whyOf(job: Job, now: Instant, around: Around): Why {
 
 type Answer = Pick<Why, 'sentence' | 'because' | 'rule' | 'next' | 'nextAt'>;
 
-/** The ending whose log tells something, if that is what the job is about now: its program failed, and nothing else runs. */
+/** The ending whose log tells something, if that is what the job is about now: its program or its setup failed, and nothing else runs. */
 export function failureOf(job: Job): Attempt | undefined {
   const attempt = job.attempts.findLast(({ ending }) => ending !== null);
   switch (attempt?.ending?.reason) {
@@ -81,6 +81,7 @@ export function failureOf(job: Job): Attempt | undefined {
     case 'hung':
     case 'timed_out':
     case 'unreachable':
+    case 'setup_failed':
       return attempt;
     default:
       return undefined;
