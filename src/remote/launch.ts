@@ -249,6 +249,14 @@ if [ -n "$mark" ]; then
   done
 fi
 
+# Without this line the program would be taken for one that vanished, and run again. Where it cannot be written (a full
+# disk that does not even take a new name) it stays running until it can, or until somebody ends it.
 read_clock
-printf '%-39s\\n' "$code $now" 1<>"$dir/exit.new" && mv "$dir/exit.new" "$dir/exit"
+while :; do
+  {
+    if printf '%-39s\\n' "$code $now" 1<>"$dir/exit.new" && mv "$dir/exit.new" "$dir/exit"; then break; fi
+  } 2>/dev/null
+  [ -d "$dir" ] || break
+  nap 1
+done
 `;

@@ -1,7 +1,7 @@
 /** The machine that jobman runs on as a worker: natively, and through the shell texts that remote hosts run. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -9,10 +9,11 @@ import { createLocalMachines, localRoot } from '../../src/backends/local/machine
 import { createMachines } from '../../src/backends/machines.ts';
 import { remoteRoot } from '../../src/remote/run-folder.ts';
 import { createLocalTransport } from '../../src/remote/transport.ts';
+import { eventually } from '../support/eventually.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { openWorld } from '../support/world.ts';
 import type { Ground } from '../remote/machines-contract.ts';
-import { launchOf, machinesContract, reach, tail, testRef } from '../remote/machines-contract.ts';
+import { launchOf, machinesContract, reach, seen, tail, testRef } from '../remote/machines-contract.ts';
 
 let jobs = 0;
 
@@ -92,6 +93,34 @@ test('on a full disk a start fails and can be tried again, and a program that fi
   assert.deepEqual(await ground.machines.start(ground.ref, launchOf(1, 'cat /dev/zero; exit 6')), { kind: 'done' });
   const run = await reach(ground, 1, 'exited');
   assert.equal(run.state === 'exited' && run.exitCode, 6);
+});
+
+test('a program that ends while nothing can be written has its exit as soon as something can', async (t) => {
+  const host = openHost(t);
+  const ground = openThisMachine(host);
+  const over = join(host.folder, 'over');
+  const go = join(host.folder, 'go');
+  const script = `until [ -e '${go}' ]; do sleep 0.05; done; sleep 0.2; echo done >'${over}'; exit 5`;
+  assert.deepEqual(await ground.machines.start(ground.ref, launchOf(1, script)), { kind: 'done' });
+  await reach(ground, 1, 'running');
+  // What was open stays open, and nothing new is taken: as on the built-in cloud when a disk is full.
+  const { root } = ground;
+  const mount = (...words: readonly string[]) => spawnSync('mount', words).status === 0;
+  const isReadOnly = mount('--bind', root, root) && mount('-o', 'remount,bind,ro', root);
+  let isUnmounted = false;
+  const unmount = () => {
+    if (!isUnmounted) spawnSync('umount', [root]);
+    isUnmounted = true;
+  };
+  host.atEnd(unmount);
+  writeFileSync(go, '');
+  if (!requireReal(t, 'leave to mount a folder read-only', isReadOnly)) return;
+  assert.ok(await eventually(() => existsSync(over)), 'the program did not come to its end');
+  const ended = (await seen(ground)).runs[0];
+  assert.equal(ended?.state, 'running', JSON.stringify(ended));
+  unmount();
+  const run = await reach(ground, 1, 'exited');
+  assert.equal(run.state === 'exited' && run.exitCode, 5);
 });
 
 /** The shell texts, with every program they use taken from that folder of names. */
