@@ -146,7 +146,7 @@ run_traced() {
   code=$?
   # Words about the failure, and tests that led to them, are not what failed.
   [ "$code" -eq 0 ] ||
-    grep '^+' "$here/trace" | grep -Ev '^[+]+ (echo|printf|exit|return|rm -rf|[[]|true|false|sleep|tries=|code=|local) ?' |
+    grep '^+' "$here/trace" | grep -Ev '^[+]+ (echo|printf|exit|return|rm -rf|.?[[]+.?|true|false|sleep|tries=|code=|local) ?' |
     tail -n 1 | sed 's/^[+]* //' | cut -c 1-300 >"$here/command"
   rm -f "$here/trace"
   return "$code"

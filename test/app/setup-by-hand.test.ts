@@ -2,8 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { JobmanError } from '../../src/app/errors.ts';
 import { planStep } from '../../src/app/setup-by-hand.ts';
-import { aJob, living, noon } from './sample-life.ts';
+import type { Job } from '../../src/core/job.ts';
+import { nodeNameMark } from '../../src/core/spec.ts';
+import { minute } from '../../src/core/time.ts';
+import { aJob, living, noon, ready, running, tpuSpec } from './sample-life.ts';
 
 test('a job that has ended waits for nothing, and one that waits is asked why', () => {
   const step = (job: ReturnType<typeof aJob>) => () => planStep(job, 'docker', 'ada');
@@ -11,4 +15,50 @@ test('a job that has ended waits for nothing, and one that waits is asked why', 
   assert.throws(step(waits), /holds no ready workers now; `jobman why 42` says what it waits for\.$/);
   const over = { ...waits, settled: { at: noon, verdict: 'succeeded', reason: 'succeeded' } as const };
   assert.throws(step(over), /holds no workers any more: it is over \(succeeded\)\. To go on: jobman resume 42$/);
+});
+
+const steps = ['ssh', 'gcsfuse', 'docker'].map((name) => ({
+  name,
+  key: name,
+  check: null,
+  apply: `echo ${nodeNameMark}`,
+  files: [],
+  timeout: minute,
+}));
+const withSteps = aJob({ ...tpuSpec(), steps });
+
+test('on workers that are held ready a step may be gone through, on all of them and with final texts', () => {
+  const stopped = living(withSteps, [ready], [{ ...running, endedAt: noon + 5 * minute }]);
+  const plan = planStep(stopped, 'docker', 'ada');
+  assert.deepEqual([plan.workers, plan.step.apply], [[0, 1, 2, 3], 'echo vit-000042-1']);
+  // A key or a mount may be looked after while the command runs.
+  assert.equal(planStep(living(withSteps, [ready], [running]), 'gcsfuse', 'ada').step.name, 'gcsfuse');
+});
+
+test('who may not, and when not, is said in a sentence with what to do', () => {
+  const says = (job: Job, step: string, by: string, sentence: RegExp, code = 4): void =>
+    assert.throws(
+      () => planStep(job, step, by),
+      (error: JobmanError) => error.code === code && sentence.test(error.message),
+      String(sentence),
+    );
+  const runs = living(withSteps, [ready], [running]);
+  says(runs, 'ssh', 'eve', /belongs to ada; only its owner may set it up\.$/);
+  says(
+    runs,
+    'venv',
+    'ada',
+    /has no setup step venv: it has ssh, gcsfuse, docker; a venv environment of a container is made inside/,
+    2,
+  );
+  says(runs, 'docker', 'ada', /runs in what docker would replace\. Stop it first, .*jobman resume 42$/);
+  says(
+    living(withSteps, [ready], [{}]),
+    'ssh',
+    'ada',
+    /is being set up by the controller right now\. .*jobman stop 42$/,
+  );
+  const ending = { reason: 'stopped', evidence: { detail: '' }, since: noon, stopAskedAt: null, told: [] } as const;
+  says(living(withSteps, [ready], [{ ...running, ending }]), 'ssh', 'ada', /is ending an attempt;/);
+  says(living(withSteps, [{ ...ready, releasedAt: noon }], [running]), 'ssh', 'ada', /holds no ready workers now;/);
 });

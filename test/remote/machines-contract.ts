@@ -519,6 +519,50 @@ printf end`;
     assert.deepEqual((await seen(ground)).proofs, ['mounted']);
   });
 
+  on('by hand a proof is not taken at its word, and a step may be applied where it holds', async (ground) => {
+    const step = stepOf('one', '[ -e "$HOME/made" ]', 'echo making; echo x >>"$HOME/applied"; touch "$HOME/made"');
+    const heard: string[] = [];
+    const byHand = (force: boolean) =>
+      ground.machines.step(ground.ref, step, {
+        force,
+        onOutput: (chunk) => void heard.push(Buffer.from(chunk).toString()),
+      });
+    const applied = (): string => readFileSync(join(ground.home, 'applied'), 'utf8');
+    isDone(await ground.machines.step(ground.ref, step));
+    isDone(await byHand(false));
+    assert.equal(applied(), 'x\n', 'its check found that it holds');
+    rmSync(join(ground.home, 'made'));
+    isDone(await byHand(false));
+    assert.equal(applied(), 'x\nx\n');
+    isDone(await byHand(true));
+    assert.equal(applied(), 'x\nx\nx\n');
+    assert.equal(heard.join(''), 'making\nmaking\n');
+    assert.deepEqual((await seen(ground)).proofs, ['one']);
+    // One that does not hold any more leaves no proof behind, so that the next attempt goes through it.
+    rmSync(join(ground.home, 'made'));
+    const broken = await ground.machines.step(
+      ground.ref,
+      { ...step, apply: 'exit 3' },
+      { force: false, onOutput: () => undefined },
+    );
+    assert.equal(broken.kind, 'failed');
+    assert.deepEqual((await seen(ground)).proofs, []);
+  });
+
+  on('a step that fails names the command that failed', async (ground) => {
+    const step = stepOf(
+      'bad',
+      null,
+      'set -eu\nname="a b"\nmkdir -p "$HOME/x"\nls "$HOME/x/$name" || { echo "It is not there." >&2; exit 4; }',
+    );
+    const result = await ground.machines.step(ground.ref, step);
+    assert.ok(result.kind === 'failed');
+    // Only bash tells what it runs; where there is none the words have to do.
+    const { detail } = result.evidence;
+    const of = detail.includes('`') ? ` of \`ls '${ground.home}/x/a b'\`` : '';
+    assert.equal(detail, `exit code 4${of}: It is not there.`);
+  });
+
   on('a step that fails says where, how and with what last words, and may be tried again', async (ground) => {
     const step = stepOf('bad', null, 'echo first; echo "no room" >&2; [ -e "$HOME/ok" ] || exit 7');
     const result = await ground.machines.step(ground.ref, step);
