@@ -19,6 +19,7 @@ import type { Services } from '../app/services.ts';
 import { arrange, commandIn } from './arrange.ts';
 import { complainAbout, createCli, type GlobalFlags } from './context.ts';
 import { proposeHappenings } from './completion/happenings.ts';
+import { proposeSteps } from './completion/steps.ts';
 import { globalFlags, globalLetters, type Context, type Entry, type Flag } from './entry.ts';
 import { flagName, groups, helpText } from './help.ts';
 import { otherWord } from './other-words.ts';
@@ -55,11 +56,16 @@ function flagWithoutValue(argv: readonly string[]): string | undefined {
 export async function propose(words: readonly string[], services: Services): Promise<number> {
   const inputs = words.length === 0 ? [''] : words;
   const context = contextFor(services, () => {});
-  const proposals = [
-    ...(await proposeCompletions(createApplication(), inputs, context)),
-    // They are no commands of the framework's, since their flags are the cloud's own.
-    ...(await proposeHappenings(inputs, context)),
-  ];
+  // The framework knows the place of a step as that of any word, or of another job.
+  const steps = await proposeSteps(inputs, context);
+  const proposals =
+    steps.length > 0
+      ? steps
+      : [
+          ...(await proposeCompletions(createApplication(), inputs, context)),
+          // They are no commands of the framework's, since their flags are the cloud's own.
+          ...(await proposeHappenings(inputs, context)),
+        ];
   // Flags are proposed to whoever begins one; between jobs and file names they are in the way.
   const wantsFlag = inputs.at(-1)?.startsWith('-') === true;
   const wanted = proposals.filter(({ completion }) => completion.startsWith('-') === wantsFlag);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import type { AllocationView, AttemptView, Plan } from '../../src/app/client.ts';
+import type { AllocationView, AttemptView, JobView, Plan } from '../../src/app/client.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import type { CloudView, EmulatorService } from '../../src/app/services.ts';
 import type { StrayKeeper, StrayView } from '../../src/app/strays.ts';
@@ -836,6 +836,25 @@ suite('completion', () => {
     assert.deepEqual(await proposed('emulator', 'st'), ['status', 'start', 'stop', 'start-host', 'stockout']);
     assert.deepEqual(await proposed('emulator', 'nothing', ''), []);
     assert.deepEqual(await proposed('emulator', 'preempt', '000042', ''), []);
+  });
+
+  test('proposes the steps of a job where one is wanted', async () => {
+    const steps = ['ssh', 'docker'].map((name) => ({ name }) as JobView['spec']['steps'][number]);
+    const job = view({ spec: { ...view().spec, steps } });
+    const words = async (...line: string[]) =>
+      (await jobman(['__complete', ...line], { jobs: [job] })).out.split('\n').map((text) => text.split('\t')[0]);
+    assert.deepEqual(await words('logs', '-n', '3', '000042', '--step', ''), [
+      'ssh',
+      'docker',
+      'command',
+      'job',
+      'tpu',
+      '',
+    ]);
+    assert.deepEqual(await words('logs', '000042', '--step', 'd'), ['docker', '']);
+    assert.deepEqual(await words('logs', '--step', ''), ['command', 'job', 'tpu', '']);
+    assert.deepEqual(await words('setup', '000042', ''), ['ssh', 'docker', '']);
+    assert.deepEqual(await words('setup', ''), ['000042', '']);
   });
 
   test('prints a script for each shell', async () => {
