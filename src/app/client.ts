@@ -1,6 +1,7 @@
 // Client: everything that a person can do with jobs, whichever way they came in. The terminal, the HTTP API and the pages
 // speak this one interface. It has two implementations: in process over the store (`jobman.ts`), and HTTP (later).
 
+import type { Verb } from '../core/ask.ts';
 import type { Event } from '../core/decision.ts';
 import type { Desired, Evidence, Exit } from '../core/job.ts';
 import type { Phase } from '../core/phase.ts';
@@ -8,9 +9,6 @@ import type { BackendName, JobSpec, Reason, WorkerId } from '../core/spec.ts';
 import type { Duration, Instant } from '../core/time.ts';
 import type { FrozenWorkdir } from './workdir.ts';
 import type { StepPlan, StepsDone } from './setup-by-hand.ts';
-
-/** A word of the owner about a job. What each does is told in docs/commands.md and decided in core/ask.ts. */
-export type Verb = 'start' | 'stop' | 'resume' | 'rerun' | 'cancel' | 'delete';
 
 /** Up to six digits are an id (`1` is `000001`), anything else a name. */
 export type Ref = string;

@@ -1,9 +1,11 @@
 // Jobman: the Client in process, over the store.
 
+import type { Verb } from '../core/ask.ts';
 import type { Job } from '../core/job.ts';
+import { isSettledPhase } from '../core/phase.ts';
 import type { JobSpec } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
-import type { Client, JobList, JobRow, ListQuery, Verb } from './client.ts';
+import type { Client, JobList, ListQuery } from './client.ts';
 import type { Grant } from './grants.ts';
 import { folderOf } from './job-folder.ts';
 import type { JobFilter, LogFiles, Store } from './ports.ts';
@@ -82,12 +84,14 @@ export function createClient(parts: ClientParts): Client {
     },
 
     async ask(ref, verb, options) {
-      const [stored, { sayTo }] = await Promise.all([find(ref), import('./words.ts')]);
+      const [stored, { sayTo }] = await Promise.all([find(ref), import('./ask.ts')]);
       const copy = options.workdirAnew === true ? await copyFor(stored.job, verb, options.by) : undefined;
       const said = copy === undefined ? options : { ...options, copy: copy.snapshot };
       const { changed, ...answer } = await sayTo({ store, logFiles, now }, stored, verb, said);
-      if (changed) await copy?.forget();
-      if (changed) await hint(answer.id);
+      if (changed) {
+        await copy?.forget();
+        await hint(answer.id);
+      }
       return answer;
     },
 
@@ -134,7 +138,7 @@ async function listJobs(store: Store, query: ListQuery, now: Instant): Promise<J
   if (query.phases === undefined) return { rows: page.rows, more: page.more, notes: [] };
   const wanted = new Set(query.phases);
   const rows = page.rows.filter((row) => wanted.has(row.phase));
-  const settled = rows.filter(isSettled);
+  const settled = rows.filter(({ phase }) => isSettledPhase(phase));
   const hidden = new Set(all ? [] : settled.slice(settledShown));
   return { rows: rows.filter((row) => !hidden.has(row)), more: hidden.size, notes: [] };
 }
@@ -142,16 +146,4 @@ async function listJobs(store: Store, query: ListQuery, now: Instant): Promise<J
 function nameFilter(name: string | undefined): Pick<JobFilter, 'names' | 'nameGlob'> {
   if (name === undefined) return {};
   return /[*?]/.test(name) ? { nameGlob: name } : { names: [name] };
-}
-
-function isSettled(row: JobRow): boolean {
-  switch (row.phase) {
-    case 'succeeded':
-    case 'failed':
-    case 'stopped':
-    case 'cancelled':
-      return true;
-    default:
-      return false;
-  }
 }

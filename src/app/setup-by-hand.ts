@@ -9,8 +9,8 @@ import type { Allocation, Job } from '../core/job.ts';
 import { stepFor } from '../core/prepare.ts';
 import type { SetupStep } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
-import { exitCode, JobmanError, StoreError } from './errors.ts';
-import { eventSentence } from './history.ts';
+import { exitCode, JobmanError } from './errors.ts';
+import { commitOwn } from './own-commit.ts';
 import type { LogFiles, Store, Stored } from './ports.ts';
 
 /** What may be gone through now: the step with its final texts, and where. */
@@ -84,38 +84,23 @@ function noSuchStep(job: Job, it: string, name: string): string {
   return `${it} has no setup step ${name}: ${has}${inside}.`;
 }
 
-/** A commit that met another one is tried again on what stands then. */
-const triesMost = 20;
-
 /** Writes into the job's history what came of it. The job stays as it is. Throws what the store throws. */
 export async function recordStep(
   parts: { readonly store: Store; readonly logFiles: Pick<LogFiles, 'note'>; readonly now: () => Instant },
   stored: Stored,
   done: StepsDone,
 ): Promise<void> {
-  const { store, logFiles, now } = parts;
-  let { job, revision } = stored;
-  const event: Event = { kind: 'step_by_hand', at: now(), ...done };
-  for (let tries = 0; tries < triesMost; tries += 1) {
+  const event: Event = { kind: 'step_by_hand', at: parts.now(), ...done };
+  const recorded = await commitOwn(parts, stored, async (job) => {
     // When it would have been looked at, it still is: nothing has changed for the controller.
-    const wakeAt = await store.wakeOf(job.id);
-    const result = await store.commit({ job, revision, events: [event], folded: [], wakeAt, epoch: null });
-    if (result === 'committed') {
-      await note(logFiles, job, event);
-      return;
-    }
-    const fresh = await store.load(job.id);
-    if (fresh === undefined) throw new Error(`job ${job.id} has vanished from the record`);
-    ({ job, revision } = fresh);
-  }
-  throw new JobmanError(`Job ${job.id} changes too quickly for its history to be told of the step.`, exitCode.failed);
-}
-
-/** The history has it by now: a log that cannot be written does not make it untold. */
-async function note(logFiles: Pick<LogFiles, 'note'>, job: Job, event: Event): Promise<void> {
-  try {
-    await logFiles.note(job, 'job', event.at, eventSentence(event, job));
-  } catch (error) {
-    if (!(error instanceof StoreError)) throw error;
+    const wakeAt = await parts.store.wakeOf(job.id);
+    return { change: { job, events: [event], wakeAt } };
+  });
+  if (recorded === 'busy') {
+    const { id } = stored.job;
+    throw new JobmanError(
+      `Job ${id} changes too quickly, so its history does not tell of the step. The step itself was gone through.`,
+      exitCode.failed,
+    );
   }
 }

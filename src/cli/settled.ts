@@ -2,9 +2,11 @@
 
 import type { JobRow } from '../app/client.ts';
 import { exitCode } from '../app/errors.ts';
+import { isSettledPhase } from '../core/phase.ts';
 
+/** Whether that job has settled. */
 export function isSettled({ phase }: Pick<JobRow, 'phase'>): boolean {
-  return phase === 'succeeded' || phase === 'failed' || phase === 'stopped' || phase === 'cancelled';
+  return isSettledPhase(phase);
 }
 
 /** The exit code that stands for how a job ended. */

@@ -6,11 +6,11 @@ import { told, unchanged } from './change.ts';
 import type { Change } from './change.ts';
 import type { EventBody } from './decision.ts';
 import { heldAllocations } from './job.ts';
-import type { Desired, Job, Wish } from './job.ts';
+import type { Desired, Job, Settled, Wish } from './job.ts';
 import { phaseOf } from './phase.ts';
 import type { Instant } from './time.ts';
 
-/** A word of the owner about a job; what each does is in `ask`. */
+/** A word of the owner about a job. What each does is decided in `ask` and told in docs/commands.md. */
 export type Verb = 'start' | 'stop' | 'resume' | 'rerun' | 'cancel' | 'delete';
 
 /** Who says it, and how far it is to go. */
@@ -57,7 +57,7 @@ export function jobCan(
       }
       if (job.settled === null || job.settled.verdict === 'stopped') return yes;
       return no(
-        `${it} has ${job.settled.verdict === 'cancelled' ? 'been cancelled' : phase}; use resume to go on from its last checkpoint, or rerun to begin anew`,
+        `${it} has ${hasEnded(job.settled.verdict)}; use resume to go on from its last checkpoint, or rerun to begin anew`,
       );
     case 'resume':
     case 'rerun':
@@ -85,7 +85,8 @@ function alreadyThere(it: string, phase: string): string {
   return phase === 'queued' ? `${it} is queued already` : `${it} is under way already (${phase})`;
 }
 
-function hasEnded(verdict: string): string {
+/** What follows `has`: `been stopped`, `succeeded`. */
+export function hasEnded(verdict: Settled['verdict']): string {
   return verdict === 'stopped' || verdict === 'cancelled' ? `been ${verdict}` : verdict;
 }
 

@@ -22,6 +22,11 @@ export const phases = [
 /** One of these words. */
 export type Phase = (typeof phases)[number];
 
+/** Whether nothing more happens to a job in that phase until somebody says so. */
+export function isSettledPhase(phase: Phase): boolean {
+  return phase === 'succeeded' || phase === 'failed' || phase === 'stopped' || phase === 'cancelled';
+}
+
 /**
  * The word for a job. `running` means that the command was started and has been seen running; `recovering`, that an
  * attempt was under way, a rule goes on after its end, and the next one does not run yet. What a stopped job still holds

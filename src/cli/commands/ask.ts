@@ -1,7 +1,8 @@
 // start, stop, resume, rerun, cancel: the owner's words. What each does is decided behind the Client.
 
-import type { AskAnswer, AskOptions, Client, Ref, Verb } from '../../app/client.ts';
+import type { AskAnswer, AskOptions, Client, Ref } from '../../app/client.ts';
 import { exitCode } from '../../app/errors.ts';
+import type { Verb } from '../../core/ask.ts';
 import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
 import { wake } from '../controller.ts';
 import { isGranted } from '../granted.ts';

@@ -2,10 +2,11 @@
  * A pretend rest of the program for tests of the terminal: jobs as plain data in, text and exit code out. Only the
  * terminal's own part is real, which is what these tests are about; the whole program runs in the front-door tests.
  */
-import type { AskAnswer, Beyond, Client, JobRow, JobView, LogFile, Plan, Verb, Why } from '../../../src/app/client.ts';
+import type { AskAnswer, Beyond, Client, JobRow, JobView, LogFile, Plan, Why } from '../../../src/app/client.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Io, Services, Stream } from '../../../src/app/services.ts';
 import { run } from '../../../src/cli/run.ts';
+import type { Verb } from '../../../src/core/ask.ts';
 import type { Event } from '../../../src/core/decision.ts';
 import type { JobSpec } from '../../../src/core/spec.ts';
 

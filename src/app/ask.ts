@@ -1,20 +1,16 @@
-// Words: what the owner says to a job, from the sentence to the commit.
+// Ask: what the owner says to a job, from the word to the commit and the answer. What a word does is decided in core/ask.ts.
 
-import { ask, jobCan } from '../core/ask.ts';
-import type { AskOptions as CoreOptions } from '../core/ask.ts';
-import type { Event } from '../core/decision.ts';
+import { ask, hasEnded, jobCan } from '../core/ask.ts';
+import type { AskOptions as CoreOptions, Verb } from '../core/ask.ts';
 import { heldAllocations, outlivesRemoval, type Job, type Settled } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
-import type { AskAnswer, AskOptions, Verb } from './client.ts';
+import type { AskAnswer, AskOptions } from './client.ts';
 import { costOf } from './cost.ts';
-import { exitCode, StoreError } from './errors.ts';
-import { eventSentence } from './history.ts';
+import { exitCode } from './errors.ts';
+import { commitOwn } from './own-commit.ts';
 import type { LogFiles, Store, Stored } from './ports.ts';
 import { straysOf } from './strays.ts';
 import { acceleratorOf, keptAllocations, pricePerHour } from './views.ts';
-
-/** A commit that met another one is tried again on what stands then; the controller commits often, and never for long. */
-const triesMost = 20;
 
 /**
  * Writes down that word about that job, and answers what it came to. A word that changes nothing is no mistake. Throws
@@ -26,46 +22,28 @@ export async function sayTo(
   verb: Verb,
   options: AskOptions & Pick<CoreOptions, 'copy'>,
 ): Promise<AskAnswer & { readonly changed: boolean }> {
-  const { store, logFiles, now } = parts;
-  let { job, revision } = stored;
-  for (let tries = 0; tries < triesMost; tries += 1) {
+  const { store, now } = parts;
+  const { id } = stored.job;
+  const said = await commitOwn(parts, stored, async (job) => {
     const can = jobCan(job, verb, options.by, options);
-    if (!can.ok) return { ...refusal(job.id, can.sentence), changed: false };
-    const change = ask(job, verb, options, now());
-    if (change.events.length === 0) {
-      return { id: job.id, ok: true, message: sayAgain(job, verb), code: exitCode.ok, changed: false };
+    if (!can.ok) return { answer: refusal(id, can.sentence), change: null };
+    const { job: asked, events } = ask(job, verb, options, now());
+    if (events.length === 0) {
+      return { answer: { id, ok: true, message: sayAgain(job, verb), code: exitCode.ok }, change: null };
     }
     // What a forced delete leaves behind is written down before it is let out of sight: a crash between the two
     // leaves one stray too many, which the next sweep clears up, and never one too few.
-    if (change.job.removed) await rememberStrays(store, job);
-    const result = await store.commit({
-      job: change.job,
-      revision,
-      events: change.events,
-      folded: [],
-      // Off the list or not: a program that nothing else ends is still ended.
-      wakeAt: change.job.removed && !outlivesRemoval(change.job) ? null : now(),
-      epoch: null,
-    });
-    if (result === 'committed') {
-      await tell(logFiles, change.job, change.events);
-      return { id: job.id, ok: true, message: sayWhat(change.job, verb), code: exitCode.ok, changed: true };
-    }
-    const fresh = await store.load(job.id);
-    if (fresh === undefined) throw new Error(`job ${job.id} has vanished from the record`);
-    ({ job, revision } = fresh);
+    if (asked.removed) await rememberStrays(store, job);
+    // Off the list or not: a program that nothing else ends is still ended.
+    const wakeAt = asked.removed && !outlivesRemoval(asked) ? null : now();
+    const answer = { id, ok: true, message: sayWhat(asked, verb), code: exitCode.ok };
+    return { answer, change: { job: asked, events, wakeAt } };
+  });
+  if (said === 'busy') {
+    const sentence = `job ${id} changes too quickly to be asked; try again`;
+    return { ...refusal(id, sentence), code: exitCode.failed, changed: false };
   }
-  const sentence = `job ${job.id} changes too quickly to be asked; try again`;
-  return { ...refusal(job.id, sentence), code: exitCode.failed, changed: false };
-}
-
-/** The word is committed by now: a log that cannot be written does not make it unsaid. */
-async function tell(logFiles: Pick<LogFiles, 'note'>, job: Job, events: readonly Event[]): Promise<void> {
-  try {
-    for (const event of events) await logFiles.note(job, 'job', event.at, eventSentence(event, job));
-  } catch (error) {
-    if (!(error instanceof StoreError)) throw error;
-  }
+  return { ...said.answer, changed: said.change !== null };
 }
 
 function refusal(id: string, sentence: string): AskAnswer {
@@ -120,8 +98,7 @@ function hasEndedByItself(settled: Settled | null): settled is Settled {
 
 /** The word came after the end: letting go is all that it could still do. */
 function letGoText(it: string, { verdict }: Settled): string {
-  const has = verdict === 'stopped' || verdict === 'cancelled' ? `been ${verdict}` : verdict;
-  return `${it} has ${has} already; what it still holds is being let go.`;
+  return `${it} has ${hasEnded(verdict)} already; what it still holds is being let go.`;
 }
 
 /** What a job that left the list may leave in the cloud, by name: from now on nobody looks after it. */
