@@ -3,7 +3,7 @@
 // Only the wall's clock is moved. The one that counts from the start of the machine goes on, as it does when a person or a
 // time server sets the clock; timers follow that one.
 
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clockwork } from './ground.ts';
 
@@ -21,6 +21,7 @@ export function findFaketime(): string | undefined {
 /** A clock whose offset is kept in a file of that folder. */
 export function createClockwork(library: string, folder: string): Clockwork {
   const file = join(folder, 'clock');
+  const before = new Set(memory());
   const move = (seconds: number): void => {
     writeFileSync(file, `${seconds < 0 ? '-' : '+'}${Math.abs(seconds)}\n`);
   };
@@ -34,8 +35,20 @@ export function createClockwork(library: string, folder: string): Clockwork {
       FAKETIME_CACHE_DURATION: '1',
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
       DONT_FAKE_MONOTONIC: '1',
-      // Without it each program leaves a file of shared memory behind when it is killed.
-      FAKETIME_DISABLE_SHM: '1',
+    },
+    tidy() {
+      for (const name of memory()) if (!before.has(name) && !isAlive(name)) rmSync(join(shared, name), { force: true });
     },
   };
+}
+
+/** Each program that it is put before has two files here, which stay when the program is killed. */
+const shared = '/dev/shm';
+
+function memory(): readonly string[] {
+  return existsSync(shared) ? readdirSync(shared).filter((name) => /^(sem\.)?faketime_\w+_\d+$/.test(name)) : [];
+}
+
+function isAlive(name: string): boolean {
+  return existsSync(`/proc/${name.split('_').at(-1) ?? ''}`);
 }

@@ -126,4 +126,6 @@ export function openGround(
 export interface Clockwork {
   readonly env: Readonly<Record<string, string>>;
   readonly move: (seconds: number) => void;
+  /** Takes away what those programs have left of it, once they have ended. */
+  readonly tidy: () => void;
 }

@@ -21,6 +21,8 @@ witness=$${witnessVariable}/$JOBMAN_JOB_ID
 me=$JOBMAN_ATTEMPT-$JOBMAN_WORKER
 mkdir -p "$witness/alive" "$witness/printed" "$JOBMAN_CHECKPOINT_DIR"
 tell() { printf '%s\\n' "$*" >>"$witness/story"; }
+# A shell that loses its sleep to a signal says so; that is not the program's word.
+exec 2>>"$witness/errors"
 trap 'tell "end $JOBMAN_ATTEMPT $JOBMAN_WORKER $$ asked"; exit 143' TERM
 
 exec 9>"$witness/alive/$me"

@@ -42,7 +42,10 @@ export async function runStorm(world: World, plan: Plan, watch: (line: string) =
     said.push(stamped);
     watch(stamped);
   };
-  const ground = openGround(world, { tell, clock: clockFor(plan, world) });
+  const clock = clockFor(plan, world);
+  // Undone last: by then everybody who had it has ended.
+  world.atEnd(() => clock?.tidy());
+  const ground = openGround(world, { tell, clock });
   await prepare(ground, plan);
   const { ids, struck } = await blow(ground, plan);
   await calm(ground, ids);
