@@ -9,6 +9,7 @@ import { createLocalMachines, localRoot } from '../../src/backends/local/machine
 import { createMachines } from '../../src/backends/machines.ts';
 import { remoteRoot } from '../../src/remote/run-folder.ts';
 import { createLocalTransport } from '../../src/remote/transport.ts';
+import { hour, type Instant } from '../../src/core/time.ts';
 import { eventually } from '../support/eventually.ts';
 import { findProgram, requireReal } from '../support/real.ts';
 import { openWorld } from '../support/world.ts';
@@ -45,12 +46,12 @@ function openHost(t: TestContext): Pick<Ground, 'ref' | 'home' | 'bootIdFile' | 
 }
 
 /** This machine as a worker, natively. */
-function openThisMachine(host: ReturnType<typeof openHost>): Ground {
+function openThisMachine(host: ReturnType<typeof openHost>, now: () => Instant = Date.now): Ground {
   const machines = createLocalMachines({
     home: host.jobmanHome,
     env: host.env,
     userHome: host.home,
-    now: Date.now,
+    now,
     stepLog: async (_job, step, _worker, chunk) => {
       host.stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
     },
@@ -65,6 +66,22 @@ function openThisMachine(host: ReturnType<typeof openHost>): Ground {
 }
 
 machinesContract('this machine', (t) => Promise.resolve(openThisMachine(openHost(t))));
+
+test('while the machine sleeps nobody is silent', async (t) => {
+  let slept = 0;
+  const ground = openThisMachine(openHost(t), () => Date.now() + slept);
+  await ground.machines.start(ground.ref, launchOf(1, 'sleep 30'));
+  const before = await reach(ground, 1, 'running');
+  slept = 8 * hour;
+  const woken = Date.now() + slept;
+  for (const look of ['at once', 'and from then on']) {
+    const after = await reach(ground, 1, 'running');
+    assert.ok(after.state === 'running' && before.state === 'running');
+    assert.ok(after.outputAt >= woken, look);
+    assert.equal(after.startedAt, before.startedAt);
+  }
+  await ground.machines.stop(ground.ref, 1, 'kill', 'TERM');
+});
 
 test('two hundred megabytes come through, every byte counted', async (t) => {
   const ground = openThisMachine(openHost(t));
