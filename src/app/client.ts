@@ -9,6 +9,7 @@ import type { BackendName, JobSpec, Reason, WorkerId } from '../core/spec.ts';
 import type { Duration, Instant } from '../core/time.ts';
 import type { FrozenWorkdir } from './workdir.ts';
 import type { StepPlan, StepsDone } from './setup-by-hand.ts';
+import type { ZoneQuery, ZoneRow } from './zones.ts';
 
 /** Up to six digits are an id (`1` is `000001`), anything else a name. */
 export type Ref = string;
@@ -239,6 +240,8 @@ export interface Client {
    */
   beyond(asked: JobSpec | Ref): Promise<Beyond | null>;
   list(query: ListQuery): Promise<JobList>;
+  /** What the places of a cloud have answered to the jobs of this record, and what these hold there. */
+  zones(query: ZoneQuery): Promise<readonly ZoneRow[]>;
   show(ref: Ref): Promise<JobView>;
   why(ref: Ref): Promise<Why>;
   /** Events after that number (0 for all), oldest first. */

@@ -69,6 +69,11 @@ export function createClient(parts: ClientParts): Client {
 
     list: (query) => listJobs(store, query, now()),
 
+    async zones(query) {
+      const { zonesOf } = await import('./zones.ts');
+      return zonesOf(store, query);
+    },
+
     async show(ref) {
       const [{ job }, { showJob }] = await Promise.all([find(ref), import('./show.ts')]);
       return showJob(parts, job);

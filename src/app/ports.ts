@@ -4,6 +4,7 @@
 import type { Action, Event } from '../core/decision.ts';
 import type { Allocation, Attempt, CloudError, Job } from '../core/job.ts';
 import type { AllocationSeen, Fact, Outcome, OutcomeResult, WorkerSeen } from '../core/observation.ts';
+import type { PlaceAnswered } from '../core/place-answers.ts';
 import type { BackendName, JobSpec, SecretSource, SetupStep, WorkerId } from '../core/spec.ts';
 import type { Duration, Instant } from '../core/time.ts';
 import type { JobRow } from './client.ts';
@@ -145,6 +146,11 @@ export interface Store {
   ): Promise<{ readonly taken: boolean; readonly lease: LeaseState }>;
   dropLease(holder: string): Promise<void>;
   lease(): Promise<LeaseState | undefined>;
+  /**
+   * What the places of a project (null: of all) have answered to any job: of each place the newest answer of each sort, the
+   * newest first. Every commit writes down what its events say about places.
+   */
+  placeAnswers(project: string | null): Promise<readonly PlaceAnswered[]>;
   /**
    * What the sweep goes by: of every place where an allocation's absence was not confirmed, or was within `sweptFor`, one
    * allocation there, its job's spec an outline; and when the last of all allocations was seen gone, as far as that lies in the past.

@@ -23,6 +23,7 @@ import type { SshConfigFlags } from './commands/ssh-config.ts';
 import type { SshFlags } from './commands/ssh.ts';
 import type { ValidateFlags } from './commands/validate.ts';
 import type { TpusFlags } from './commands/tpus.ts';
+import type { ZonesFlags } from './commands/zones.ts';
 import type { WaitFlags } from './commands/wait.ts';
 import { entry, mark, value, word, words, type Entry } from './entry.ts';
 import { parseShell, shells, type Shell } from './completion/shells.ts';
@@ -267,6 +268,27 @@ export const table: readonly Entry[] = [
     },
     args: nothing,
     load: async () => (await import('./commands/tpus.ts')).tpus,
+  }),
+  entry<ZonesFlags>({
+    path: 'zones',
+    section: 'Look',
+    brief: 'What each place has answered lately, when it last gave a TPU, and what we hold there',
+    usage: '[--accelerator a] [--project p]',
+    about:
+      'A place is a zone, a type and a price. LAST ANSWER is what it told any job of this record, GOT ONE when it last gave\n' +
+      'one and how long that job had waited. A job with tpu.alternatives passes over, as long as another is left, a place\n' +
+      'that has told another job in the last five minutes that it has nothing. Nobody is asked for this.',
+    examples: [
+      ['jobman zones', 'every place that a job has asked'],
+      ['jobman zones --accelerator v5e', 'every size of a generation'],
+      ['jobman zones --json | jq -r \'select(.last.answer == "ready") | .zone\'', 'for programs: one object a line'],
+    ],
+    flags: {
+      accelerator: word('This type, or this generation, only', 'accelerator'),
+      project: word('This project only', 'project'),
+    },
+    args: nothing,
+    load: async () => (await import('./commands/zones.ts')).zones,
   }),
   entry<AskFlags, string[]>({
     path: 'start',

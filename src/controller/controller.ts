@@ -292,6 +292,7 @@ export function createController(options: ControllerOptions): Controller {
       look: lookFor(backend),
       clock,
       silences,
+      placeAnswers: (project) => store.placeAnswers(project),
       mirror,
       logFiles,
     });

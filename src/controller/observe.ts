@@ -5,9 +5,12 @@
 import type { Backend, Clock, LogFiles, StoredOutcome, WorkerRef } from '../app/ports.ts';
 import { allocationOf, commandWorkers, lastAllocation, lastAttempt, mayExist, outlivesRemoval } from '../core/job.ts';
 import type { Allocation, Job } from '../core/job.ts';
-import { unknown } from '../core/observation.ts';
+import { known, unknown } from '../core/observation.ts';
 import type { AllocationFact, Fact, Observation, WorkerFact, WorkerSeen } from '../core/observation.ts';
 import { matchPattern } from '../core/patterns.ts';
+import { placeCount } from '../core/place.ts';
+import { saidToOthers } from '../core/place-answers.ts';
+import type { PlaceAnswered } from '../core/place-answers.ts';
 import { planted } from '../core/plant.ts';
 import type { WorkerId } from '../core/spec.ts';
 import { second } from '../core/time.ts';
@@ -37,6 +40,8 @@ export async function observe(
     readonly look: Look;
     readonly clock: Clock;
     readonly silences: Silences;
+    /** What the places of a project have answered to any job. */
+    readonly placeAnswers: (project: string) => Promise<readonly PlaceAnswered[]>;
     readonly mirror: LogMirror;
     readonly logFiles: LogFiles;
   },
@@ -52,6 +57,7 @@ export async function observe(
     const fact = facts[index] ?? unknown('the look gave no answer', outside.clock.now());
     return { allocation: allocation.ordinal, fact };
   });
+  const places = await heardOfPlaces(job, outside);
   const refs = workersToLookAt(job, allocations).map(({ allocation, worker }) => ({ job, allocation, worker }));
   const answers = await lookAtWorkers(refs, outside.backend, outside.clock);
   const heardAt = outside.clock.now();
@@ -62,7 +68,27 @@ export async function observe(
     allocations,
     workers: await Promise.all(workers.map((worker) => withPattern(job, worker, outside.logFiles))),
     outcomes: outcomes.map((stored) => stored.outcome),
+    ...(places === undefined ? {} : { places }),
   };
+}
+
+/** What other jobs were told at the places of this one, while it may still have to choose among them. */
+async function heardOfPlaces(
+  job: Job,
+  {
+    placeAnswers,
+    clock,
+  }: { readonly placeAnswers: (project: string) => Promise<readonly PlaceAnswered[]>; readonly clock: Clock },
+): Promise<Observation['places']> {
+  const { capacity } = job.spec;
+  const newest = lastAllocation(job);
+  if (capacity.kind !== 'tpu' || placeCount(capacity) === 1 || job.settled !== null) return undefined;
+  if (newest !== undefined && newest.readyAt !== null) return undefined;
+  try {
+    return known(saidToOthers(job, await placeAnswers(capacity.project)), clock.now());
+  } catch (error) {
+    return unknown(textOf(error), clock.now());
+  }
 }
 
 /**

@@ -18,10 +18,12 @@ import { outline } from '../app/outline.ts';
 import type { Event } from '../core/decision.ts';
 import type { Job } from '../core/job.ts';
 import { newJob } from '../core/create.ts';
+import { answersIn } from '../core/place-answers.ts';
 import { placeCount } from '../core/place.ts';
 import { next } from './counters.ts';
 import { readLease } from './lease.ts';
 import { deleteOutcomes } from './outcomes.ts';
+import { writeAnswers } from './place-answers.ts';
 import { idOf, jobOf, lifeColumns, numberOf, placeAskedBy, sweepColumns, sweptFor, sweptPlaces } from './rows.ts';
 
 /**
@@ -103,6 +105,7 @@ export async function commitJob(db: Database, commit: Commit): Promise<CommitRes
         place = ${place}, sweep_until = ${sweep_until}
     where number = ${number}`.execute(db);
   await writePlaces(db, number, job);
+  await writeAnswers(db, answersIn(job, commit.events));
   await addEvents(db, number, stands.events, commit.events);
   await deleteOutcomes(db, number, commit.folded);
   // A pass that only set the time of the next look is no change that a follower wants to hear of.

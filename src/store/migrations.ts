@@ -135,7 +135,7 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
         answer text not null,
         at bigint not null,
         waited bigint not null,
-        job integer not null,
+        job text not null,
         primary key (project, zone, accelerator, pricing, answer)
       )`.execute(db);
   },

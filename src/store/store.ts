@@ -29,6 +29,7 @@ import { dropLease, readLease, takeLease } from './lease.ts';
 import { currentVersion, migrate, versionOf } from './migrate.ts';
 import { readOutcomes, writeOutcome } from './outcomes.ts';
 import { inMemory, inTurn, openForReading, openForWriting } from './sqlite.ts';
+import { readAnswers } from './place-answers.ts';
 import { deleteStray, readStrays, writeStray } from './strays.ts';
 import { createTogether, type Together } from './together.ts';
 import { newerRecord, olderRecord, refuseLost, troubleOf } from './trouble.ts';
@@ -137,6 +138,7 @@ export function openStore({ file, readOnly = false, installation, isTaken = () =
       write((db) => takeLease(db, { holder, version, now, ttl, certain })),
     dropLease: (holder) => write((db) => dropLease(db, holder)),
     lease: () => read(readLease),
+    placeAnswers: (project) => read((db) => readAnswers(db, project)),
     sweepable: (now) => read((db) => readSweepable(db, now)),
     recordStray: (stray) => write((db) => writeStray(db, stray)),
     strays: () => read(readStrays),

@@ -9,6 +9,7 @@ import { run } from '../../../src/cli/run.ts';
 import type { Verb } from '../../../src/core/ask.ts';
 import type { Event } from '../../../src/core/decision.ts';
 import type { JobSpec } from '../../../src/core/spec.ts';
+import type { ZoneRow } from '../../../src/app/zones.ts';
 
 export interface Terminal {
   readonly columns: number;
@@ -31,6 +32,7 @@ export interface PretendOptions {
   readonly plan?: Plan;
   /** What the grants say of everything that is asked for; without it they cover it. */
   readonly beyond?: Beyond;
+  readonly zones?: readonly ZoneRow[];
   readonly cwd?: string;
   readonly now?: () => number;
   /** Parts that the test brings itself. */
@@ -145,6 +147,8 @@ export function pretend(options: PretendOptions = {}): Pretend {
       return { rows, more: options.more ?? 0, notes: options.notes ?? [] };
     },
     show: async (ref) => find(ref),
+    zones: async ({ project }) =>
+      (options.zones ?? []).filter((row) => project === undefined || row.project === project),
     why: async (ref) => find(ref).why,
     events: async (ref, after) =>
       (events[find(ref).id] ?? []).map((event, index) => ({ seq: index + 1, event })).filter(({ seq }) => seq > after),

@@ -1,0 +1,40 @@
+// zones: what the places of a cloud have answered to jobs, and what we hold there.
+
+import type { ZoneRow } from '../../app/zones.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { moment } from '../json.ts';
+import { zoneLines } from '../render/zones.ts';
+
+export interface ZonesFlags {
+  readonly accelerator: string | undefined;
+  readonly project: string | undefined;
+}
+
+export async function zones(cli: Cli, { accelerator, project }: ZonesFlags & GlobalFlags): Promise<number> {
+  const { io } = cli;
+  const client = await cli.services.client();
+  const rows = await client.zones({
+    ...(accelerator === undefined ? {} : { accelerator }),
+    ...(project === undefined ? {} : { project }),
+  });
+  if (cli.json) {
+    io.stdout.write(rows.map((row) => `${JSON.stringify(zoneJson(row))}\n`).join(''));
+    return 0;
+  }
+  const columns = io.stdout.isTerminal ? io.stdout.size().columns : null;
+  io.stdout.write(
+    zoneLines(rows, columns, io.now())
+      .map((line) => `${line}\n`)
+      .join(''),
+  );
+  if (rows.length === 0) cli.note('No job has asked for a TPU there yet.');
+  return 0;
+}
+
+function zoneJson(row: ZoneRow): object {
+  return {
+    ...row,
+    last: row.last === null ? null : { ...row.last, at: moment(row.last.at) },
+    gave: row.gave === null ? null : { ...row.gave, at: moment(row.gave.at) },
+  };
+}

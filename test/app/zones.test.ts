@@ -1,0 +1,94 @@
+// Places as people see them: what was answered, when one was given, who holds and who waits.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { zonesOf } from '../../src/app/zones.ts';
+import type { Event } from '../../src/core/decision.ts';
+import { minute } from '../../src/core/time.ts';
+import { openStore } from '../../src/store/store.ts';
+import { living, noon, tpuSpec } from './sample-life.ts';
+
+const elsewhere = {
+  zone: 'us-east5-b',
+  accelerator: 'v6e-16',
+  pricing: 'ondemand' as const,
+  runtimeVersion: 'v2-alpha-tpuv6e',
+  pricePerHour: 43,
+};
+
+test('a record of places is written with the commits of jobs, and shown with who holds what', async (t) => {
+  const home = mkdtempSync(join(tmpdir(), 'jobman-zones-'));
+  t.after(() => rmSync(home, { recursive: true, force: true }));
+  const store = openStore({ file: join(home, 'state.db') });
+  t.after(() => store.close());
+  const spec = tpuSpec({}, { alternatives: [elsewhere] });
+  const { job: fresh, revision } = await store.insert({ owner: 'ada', spec, manifest: '', at: noon });
+  const job = {
+    ...living(
+      fresh,
+      [{ passedOver: { at: noon + minute, answer: 'stockout' }, goneAt: noon + minute }, { place: 1 }],
+      [{ allocation: 2 }],
+    ),
+    spec,
+  };
+  const ready = {
+    ...job,
+    allocations: job.allocations.map((one) => (one.ordinal === 2 ? { ...one, readyAt: noon + 41 * minute } : one)),
+  };
+  const events: readonly Event[] = [
+    { kind: 'place_passed_over', at: noon + minute, allocation: 1, place: 0, answer: 'stockout', next: 1 },
+    { kind: 'allocation_seen', at: noon + 41 * minute, allocation: 2, state: 'ready', detail: 'READY', workers: 4 },
+  ];
+  const commit = { job: ready, revision, events, folded: [], wakeAt: null, epoch: null };
+  assert.equal(await store.commit(commit), 'committed');
+
+  const rows = await zonesOf(store, {});
+  assert.deepEqual(rows, [
+    {
+      project: 'lab',
+      zone: 'us-east5-b',
+      accelerator: 'v6e-16',
+      pricing: 'ondemand',
+      last: { answer: 'ready', at: noon + 41 * minute, job: fresh.id },
+      gave: { at: noon + 41 * minute, waited: 41 * minute },
+      holds: [fresh.id],
+      awaits: [],
+      pretended: false,
+    },
+    {
+      project: 'lab',
+      zone: 'us-west4-a',
+      accelerator: 'v5litepod-16',
+      pricing: 'spot',
+      last: { answer: 'stockout', at: noon + minute, job: fresh.id },
+      gave: null,
+      holds: [],
+      awaits: [],
+      pretended: false,
+    },
+  ]);
+  assert.deepEqual(
+    (await zonesOf(store, { accelerator: 'v6e' })).map(({ zone }) => zone),
+    ['us-east5-b'],
+  );
+  assert.deepEqual(
+    (await zonesOf(store, { accelerator: 'v5litepod-16' })).map(({ zone }) => zone),
+    ['us-west4-a'],
+  );
+  assert.deepEqual(await zonesOf(store, { project: 'other' }), []);
+
+  // Every place that was asked is swept, and each once.
+  const { refs } = await store.sweepable(noon + 42 * minute);
+  assert.deepEqual(
+    refs.map(({ allocation }) => allocation.ordinal).toSorted((one, other) => one - other),
+    [1, 2],
+  );
+
+  // An older word does not replace a newer one.
+  const old: Event = { kind: 'place_passed_over', at: noon, allocation: 1, place: 0, answer: 'stockout', next: 1 };
+  await store.commit({ ...commit, revision: revision + 1, events: [old] });
+  assert.equal((await zonesOf(store, { accelerator: 'v5e' }))[0]?.last?.at, noon + minute);
+});
