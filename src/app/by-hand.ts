@@ -1,7 +1,11 @@
 // By hand: what a person does on a job's workers beside the job itself: commands, copies, forwarded ports, logins.
-// Nothing of it is recorded, decided or repeated; it lasts as long as the command that asked for it.
+// Nothing of it is recorded or repeated; it lasts as long as the command that asked for it.
 
 import type { Duplex } from 'node:stream';
+import { lastAllocation, type Allocation, type Job } from '../core/job.ts';
+import type { WorkerId } from '../core/spec.ts';
+import { exitCode, JobmanError } from './errors.ts';
+import type { AllocationRef } from './ports.ts';
 
 /**
  * What is to run on a worker. A `line` is a text for the account's own shell, as ssh takes it; `argv` is one program with
@@ -80,4 +84,30 @@ export interface WorkerDoor {
   tunnel(worker: number, port: number): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }>;
   sshHosts(): Promise<readonly SshHost[]>;
   close(): void;
+}
+
+/** The allocation of that job whose machines a person may use now. Throws JobmanError where it has none that is known. */
+export function machinesAtHand(job: Job): Allocation {
+  const { id, spec, settled } = job;
+  if (spec.capacity.kind === 'local')
+    throw new JobmanError(`Job ${id} runs on this machine; there is nowhere to log in to.`, exitCode.usage);
+  const allocation = lastAllocation(job);
+  const isThere = allocation?.goneAt === null && allocation.releasedAt === null && allocation.hosts !== null;
+  if (isThere) return allocation;
+  throw new JobmanError(
+    settled === null
+      ? `Job ${id} has no machines now; \`jobman why ${Number(id)}\` says what it waits for.`
+      : `Job ${id} has no machines any more: it is over (${settled.verdict}). To go on: jobman resume ${Number(id)}`,
+    exitCode.conflict,
+  );
+}
+
+/** That worker of it. Throws JobmanError when it has none of that number. */
+export function workerAtHand(ref: AllocationRef, worker: number): AllocationRef & { readonly worker: WorkerId } {
+  const count = ref.allocation.hosts?.length ?? 0;
+  if (worker < count) return { ...ref, worker };
+  throw new JobmanError(
+    `Job ${ref.job.id} has no worker ${worker}; its workers are 0 to ${count - 1}.`,
+    exitCode.usage,
+  );
 }

@@ -142,7 +142,7 @@ export function evidenceText(evidence: Evidence): string {
 }
 
 /** What a place came to that had nothing to give. */
-export function answerWords(answer: PlaceAnswer): string {
+function answerWords(answer: PlaceAnswer): string {
   return answer === 'waiting' ? 'it let the request wait for too long' : refusalWords[answer];
 }
 

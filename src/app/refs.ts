@@ -9,7 +9,7 @@ import type { Store, Stored } from './ports.ts';
 import type { Instant } from '../core/time.ts';
 
 /** The id that up to six digits stand for: `000042` of `42`; undefined for anything else, which is a name. */
-export function idOfRef(ref: Ref): string | undefined {
+function idOfRef(ref: Ref): string | undefined {
   return /^\d{1,6}$/.test(ref) && Number(ref) > 0 ? ref.padStart(6, '0') : undefined;
 }
 

@@ -1,4 +1,4 @@
-// Services: what the terminal may ask of the rest of the program. `wiring.ts` builds it; the terminal never imports the
+// Services: what the terminal may ask of the rest of the program. `wiring/services.ts` builds it; the terminal never imports the
 // store, the backends or the controller. Every part is loaded when it is first asked for, so that a read loads little.
 
 import type { Job } from '../core/job.ts';

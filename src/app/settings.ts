@@ -105,11 +105,6 @@ export function settingsFile(home: string): string {
   return join(home, 'settings.json');
 }
 
-/** What `settings.json` may look like: every key at its default. */
-export function settingsTemplate(cores: number): string {
-  return `${JSON.stringify(defaultSettings(cores), null, 2)}\n`;
-}
-
 /**
  * The settings in force. Throws JobmanError with every problem at once, each with its line and column, when the file or the
  * environment holds something that is no setting; StoreError when the file cannot be read. Reads only.

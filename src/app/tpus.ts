@@ -230,7 +230,7 @@ export function tpuRows(
 }
 
 /** Whether the record still looks after what carries that label of its own: else it is a stray, and a person decides. */
-export function isClaimed(job: Job | undefined, ordinal: number): boolean {
+function isClaimed(job: Job | undefined, ordinal: number): boolean {
   const allocation = job?.allocations.find((one) => one.ordinal === ordinal);
   return job !== undefined && !job.removed && allocation !== undefined && allocation.goneAt === null;
 }

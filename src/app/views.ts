@@ -67,7 +67,7 @@ export function lastingRow(job: Job): JobRow | null {
 }
 
 /** True while owned capacity of it may exist outside. */
-export function holdsSomething(job: Job): boolean {
+function holdsSomething(job: Job): boolean {
   return heldAllocations(job).length > 0;
 }
 

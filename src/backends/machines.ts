@@ -376,13 +376,13 @@ function evidence(worker: WorkerId, detail: string, raw?: string, exitCode?: num
   };
 }
 
-/** What a person wants to see of a failed step: the end of what it printed. */
 /** The last thing that a step said is mostly what was the matter; all of it is in its log. */
 function lastLine(text: string): string {
   const line = text.trimEnd().split('\n').at(-1)?.trim() ?? '';
   return line === '' ? '' : `: ${line.slice(-300)}`;
 }
 
+/** What a person wants to see of a failed step: the end of what it printed. */
 function lastLines(text: string): string {
   return text.trimEnd().split('\n').slice(-10).join('\n');
 }

@@ -1,13 +1,11 @@
 // What people do on workers by hand, joined to the machines of a job: over the controller's connections or over our own.
 
-import type { SshHost, WorkerDoor } from '../app/by-hand.ts';
+import { machinesAtHand, workerAtHand, type SshHost, type WorkerDoor } from '../app/by-hand.ts';
 import { JobmanError, exitCode } from '../app/errors.ts';
 import { createLogFiles } from '../app/log-files.ts';
 import type { AllocationRef, Store } from '../app/ports.ts';
 import type { Services } from '../app/services.ts';
 import type { TpuWorkers } from '../backends/tpu/workers.ts';
-import { lastAllocation } from '../core/job.ts';
-import type { WorkerId } from '../core/spec.ts';
 import { containerEntry, sessionLater } from '../remote/session.ts';
 import { connectRelay, relayFile, serveRelay } from '../remote/relay.ts';
 import type { RelayOptions } from '../remote/relay.ts';
@@ -75,7 +73,7 @@ export async function sshArgv(
   const ref = await machinesOf(services, id);
   const { workers, close } = await ownWorkers(services);
   try {
-    return await workers.sshArgv(workerOf(ref, worker), command);
+    return await workers.sshArgv(workerAtHand(ref, worker), command);
   } finally {
     close();
   }
@@ -102,7 +100,7 @@ const startSession = async (
   worker: number,
   request: Parameters<WorkerDoor['start']>[1],
 ): ReturnType<RelayOptions['start']> => {
-  const transport = await workers.transport(workerOf(ref, worker));
+  const transport = await workers.transport(workerAtHand(ref, worker));
   const { installation, id } = ref.job;
   return transport.session(request, request.inside === 'container' ? containerEntry(`${installation}/${id}`) : null);
 };
@@ -138,32 +136,5 @@ async function machinesOf({ home }: Services, id: string): Promise<AllocationRef
 async function machinesIn(store: Store, id: string): Promise<AllocationRef> {
   const stored = await store.load(id);
   if (stored === undefined) throw new JobmanError(`There is no job ${id}.`, exitCode.notFound);
-  const { job } = stored;
-  if (job.spec.capacity.kind === 'local')
-    throw new JobmanError(`Job ${id} runs on this machine; there is nowhere to log in to.`, exitCode.usage);
-  const allocation = lastAllocation(job);
-  if (
-    allocation === undefined ||
-    allocation.hosts === null ||
-    allocation.goneAt !== null ||
-    allocation.releasedAt !== null
-  )
-    throw new JobmanError(
-      job.settled === null
-        ? `Job ${id} has no machines now; \`jobman why ${Number(id)}\` says what it waits for.`
-        : `Job ${id} has no machines any more: it is over (${job.settled.verdict}). To go on: jobman resume ${Number(id)}`,
-      exitCode.conflict,
-    );
-  return { job, allocation };
-}
-
-/** That worker of it. Throws JobmanError when it has none of that number. */
-function workerOf(ref: AllocationRef, worker: number): AllocationRef & { readonly worker: WorkerId } {
-  const count = ref.allocation.hosts?.length ?? 0;
-  if (worker >= count)
-    throw new JobmanError(
-      `Job ${ref.job.id} has no worker ${worker}; its workers are 0 to ${count - 1}.`,
-      exitCode.usage,
-    );
-  return { ...ref, worker };
+  return { job: stored.job, allocation: machinesAtHand(stored.job) };
 }

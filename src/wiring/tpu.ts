@@ -17,8 +17,6 @@ import type { BackendParts } from './backends.ts';
 import { ensureEmulator } from './emulator-service.ts';
 import { createTpuApis } from './tpu-api.ts';
 
-const sshPortOfGoogle = 22;
-
 export interface TpuBackend {
   readonly backend: Backend;
   readonly workers: TpuWorkers;
@@ -46,7 +44,7 @@ export function createTpuBackend(parts: Omit<BackendParts, 'changed'>): TpuBacke
     apiFor,
     now,
     async sshFor(project) {
-      if (!usesBuiltIn(project)) return { port: settings.tpu.sshPort ?? sshPortOfGoogle, userConfig: true };
+      if (!usesBuiltIn(project)) return { port: settings.tpu.sshPort, userConfig: true };
       return { port: (await builtIn('')).endpoint.sshPort, userConfig: false };
     },
   });

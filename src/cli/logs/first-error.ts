@@ -50,7 +50,7 @@ const signs =
   /^\s*Traceback \(most recent call last\)|\b[A-Z]\w*(?:Error|Exception)\b(?::|$)|\b(?:FATAL|CRITICAL|ERROR)\b|^panic: |Segmentation fault|\(core dumped\)|^F\d{4} /;
 
 /** True of a line that says that something is wrong. */
-export function isError(text: string): boolean {
+function isError(text: string): boolean {
   return signs.test(text) || matchPattern(text) !== undefined;
 }
 
