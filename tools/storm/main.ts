@@ -18,11 +18,12 @@ const { values } = parseArgs({
   },
 });
 const kinds = values.only?.split(',').map(kindCalled) ?? faultKinds;
+const times = values.times === undefined ? undefined : numberIn('times', values.times);
 const plan = drawPlan({
   seed: numberIn('seed', values.seed),
   kinds,
   jobs: numberIn('jobs', values.jobs),
-  ...(values.times === undefined ? {} : { times: numberIn('times', values.times) }),
+  ...(times === undefined ? {} : { times: Object.fromEntries(kinds.map((kind) => [kind, times])) }),
 });
 
 // A storm is long, and others want to work meanwhile. Everything that it starts inherits this.

@@ -27,21 +27,19 @@ interface Dealt {
   readonly everyMs: number;
   /** How long the world stays so, in milliseconds; null where that lies in the nature of the thing. */
   readonly lastsMs: number | null;
-  /** May an attempt end of it? Where it may not, nothing is to be restarted. */
-  readonly isHarsh: boolean;
 }
 
 /** What is dealt when nobody says otherwise. */
 export const dealt: Readonly<Record<FaultKind, Dealt>> = {
-  controller: { about: 'the controller is killed', times: 200, everyMs: 2_500, lastsMs: null, isHarsh: false },
-  hosts: { about: 'a host dies, or stands still for 5 s', times: 12, everyMs: 10_000, lastsMs: 5_000, isHarsh: true },
-  preemptions: { about: 'a spot TPU is taken away', times: 8, everyMs: 15_000, lastsMs: null, isHarsh: true },
-  cloud: { about: 'the cloud is killed, and comes back', times: 8, everyMs: 15_000, lastsMs: 6_000, isHarsh: false },
-  ssh: { about: 'no SSH for a minute', times: 2, everyMs: 90_000, lastsMs: 60_000, isHarsh: false },
-  disk: { about: "a host's disk is full for 15 s", times: 8, everyMs: 15_000, lastsMs: 15_000, isHarsh: false },
-  clock: { about: "the controller's clock jumps", times: 10, everyMs: 10_000, lastsMs: null, isHarsh: false },
-  login: { about: 'the login has expired for 90 s', times: 1, everyMs: 120_000, lastsMs: 90_000, isHarsh: false },
-  replies: { about: 'replies are lost, 503s', times: 12, everyMs: 8_000, lastsMs: 10_000, isHarsh: false },
+  controller: { about: 'the controller is killed', times: 200, everyMs: 2_500, lastsMs: null },
+  hosts: { about: 'a host dies, or stands still for 5 s', times: 12, everyMs: 10_000, lastsMs: 5_000 },
+  preemptions: { about: 'a spot TPU is taken away', times: 8, everyMs: 15_000, lastsMs: null },
+  cloud: { about: 'the cloud is killed, and comes back', times: 8, everyMs: 15_000, lastsMs: 6_000 },
+  ssh: { about: 'no SSH for a minute', times: 2, everyMs: 90_000, lastsMs: 60_000 },
+  disk: { about: "a host's disk is full for 15 s", times: 8, everyMs: 15_000, lastsMs: 15_000 },
+  clock: { about: "the controller's clock jumps", times: 10, everyMs: 10_000, lastsMs: null },
+  login: { about: 'the login has expired for 90 s', times: 1, everyMs: 120_000, lastsMs: 90_000 },
+  replies: { about: 'replies are lost, 503s', times: 12, everyMs: 8_000, lastsMs: 10_000 },
 };
 
 /** One fault: at its moment, so long after the start, it strikes where `where` and `how` (from 0 to below 1) point. */
@@ -70,8 +68,8 @@ export interface PlanOptions {
   readonly seed: number;
   readonly kinds: readonly FaultKind[];
   readonly jobs: number;
-  /** How often each kind strikes, in place of its own number. */
-  readonly times?: number;
+  /** How often a kind strikes, in place of its own number. */
+  readonly times?: Partial<Readonly<Record<FaultKind, number>>>;
   /** Nothing lasts longer than this, in milliseconds; for a storm in a test. */
   readonly lastsMostMs?: number;
 }
@@ -80,9 +78,10 @@ export interface PlanOptions {
 const quietMs = 3_000;
 
 /** Draws the plan. The same options give the same plan. */
-export function drawPlan({ seed, kinds, jobs, times, lastsMostMs = Infinity }: PlanOptions): Plan {
+export function drawPlan({ seed, kinds, jobs, times = {}, lastsMostMs = Infinity }: PlanOptions): Plan {
   const chance = createChance(seed);
-  const lengthOf = (kind: FaultKind): number => (times ?? dealt[kind].times) * everyOf(kind);
+  const timesOf = (kind: FaultKind): number => times[kind] ?? dealt[kind].times;
+  const lengthOf = (kind: FaultKind): number => timesOf(kind) * everyOf(kind);
   const everyOf = (kind: FaultKind): number => {
     const { everyMs, lastsMs } = dealt[kind];
     // What is shortened comes sooner, too.
@@ -91,8 +90,8 @@ export function drawPlan({ seed, kinds, jobs, times, lastsMostMs = Infinity }: P
   const lengthMs = Math.max(...kinds.map(lengthOf));
   const faults = kinds.flatMap((kind): readonly Fault[] => {
     const own = chance.fork(kind);
-    const { times: usual, lastsMs } = dealt[kind];
-    return Array.from({ length: times ?? usual }, (_, index) => ({
+    const { lastsMs } = dealt[kind];
+    return Array.from({ length: timesOf(kind) }, (_, index) => ({
       at: Math.round(quietMs + (index + own.next()) * everyOf(kind)),
       kind,
       where: own.next(),
