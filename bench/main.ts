@@ -9,6 +9,7 @@ import { measureLocalJobs } from './local-jobs.ts';
 import { loadWords, machineWords } from './machine.ts';
 import { tableOf, type Result } from './result.ts';
 import { measurePreemption } from './preemption.ts';
+import { measureSetup } from './setup.ts';
 import { measureStarts } from './starts.ts';
 import { measureTakeover } from './takeover.ts';
 import { measureTpus } from './tpus.ts';
@@ -19,6 +20,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   'local-jobs': measureLocalJobs,
   'at-rest': measureAtRest,
   hosts: measureHosts,
+  setup: measureSetup,
   preemption: measurePreemption,
   takeover: measureTakeover,
   tpus: measureTpus,

@@ -1,7 +1,7 @@
 /** `pip install -e .` and the modules that S0 and S2 run with `python -m`: a door to the same command line. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { findProgram, requireReal } from '../support/real.ts';
@@ -57,6 +57,22 @@ test('pip install -e . gives the command, and python -m its single parts', (t) =
     assert.equal(bare.code, 2, bare.stderr);
     assert.equal(bare.stderr, `jobman: Say which job, for example: python -m ${module} 42\n`);
   }
+  // `python -m jobman.envs.venv 2` is `jobman setup 2 venv`: its words, its exit code, its flags.
+  const made = join(world.folder, 'made');
+  writeFileSync(
+    stored,
+    `job:\n  name: door-2\nlocal:\n  workdir: .\nvenv:\n  path: ${made}\ncommand:\n  cmd: echo again\n`,
+  );
+  assert.equal(run(join(venv, 'bin/jobman'), ['create', stored, '--follow']).code, 0);
+  const holds = run(python, ['-m', 'jobman.envs.venv', '2']);
+  assert.deepEqual([holds.code, holds.stderr], [0, 'Step venv holds on 1 worker of job 000002.\n'], holds.stdout);
+  rmSync(made, { recursive: true });
+  assert.equal(run(python, ['-m', 'jobman.envs.venv', 'door-2', '--quiet']).code, 0);
+  assert.ok(existsSync(join(made, 'bin/python')));
+  const other = run(python, ['-m', 'jobman.envs.docker', '2']);
+  assert.equal(other.code, 2);
+  assert.match(other.stderr, /Job 000002 \(door-2\) has no setup step docker: it has venv\./);
+  assert.match(run(python, ['-m', 'jobman.gcsfuse', '--help']).stdout, /jobman setup <job> <step>/);
   assert.equal(run(join(venv, 'bin/jobman'), ['controller', 'stop']).code, 0);
 
   // Away from its checkout it is only a door: it looks for the program on PATH, never finds itself, and says what to do.
