@@ -79,7 +79,8 @@ ${writeTexts({ script: program, apply: step.apply, launch: launcher, ...(step.ch
   esac
 fi
 
-# Prints the log up to the length that it had, again and again. The first turns are short: most steps hold already.
+# Prints the log up to the length that it had, again and again. The first turns are short: most steps hold already. Whoever
+# has waited for seconds waits in seconds: each turn starts two programs, on as many workers as there are.
 dir=$root/try_$newest
 from=0
 turns=0
@@ -95,7 +96,7 @@ while :; do
   fi
   [ -z "$over" ] || break
   turns=$((turns + 1))
-  if [ $turns -lt 8 ]; then nap 0.05; else nap 0.3; fi
+  if [ $turns -lt 8 ]; then nap 0.05; elif [ $turns -lt 24 ]; then nap 0.3; else nap 1; fi
 done
 code= ended=
 { read -r code ended <"$dir/exit"; } 2>/dev/null
