@@ -73,7 +73,7 @@ export function planStep(job: Job, name: string, by: string): StepPlan {
     );
   }
   const workers = Array.from({ length: allocation.workers }, (_, worker) => worker);
-  return { job, allocation, step: stepFor(step, allocation), workers };
+  return { job, allocation, step: stepFor(step, allocation, job), workers };
 }
 
 function noSuchStep(job: Job, it: string, name: string): string {

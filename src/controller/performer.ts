@@ -143,7 +143,7 @@ export function createPerformer(options: {
       case 'step': {
         const step = stepsOf(job).find((one) => one.name === action.step);
         if (step === undefined) throw new Error(`job ${job.id} has no setup step ${action.step}`);
-        return machines.step({ ...ref, worker: action.worker }, stepFor(step, ref.allocation));
+        return machines.step({ ...ref, worker: action.worker }, stepFor(step, ref.allocation, job));
       }
       case 'start':
         return machines.start(

@@ -5,11 +5,13 @@ import { allocationOf, commandWorkers, stepsOf } from './job.ts';
 import type { Allocation, Attempt, Job, StepFailure } from './job.ts';
 import { doubling } from './pace.ts';
 import { planted } from './plant.ts';
-import { nodeNameMark } from './spec.ts';
+import { capacityOf } from './place.ts';
+import { nodeNameMark, withBuckets } from './spec.ts';
 import type { SecretSource, SetupStep, WorkerId } from './spec.ts';
 import { earliest, minute, second } from './time.ts';
 import type { Instant } from './time.ts';
 import type { View } from './view.ts';
+import { regionOf } from './zones.ts';
 
 // ------------------------------------------------------------------------------------------ steps
 
@@ -100,9 +102,17 @@ export function launchFor(job: Job, attempt: Attempt, worker: WorkerId, bootId?:
   };
 }
 
-/** A step whose texts name the node by its real name. Its key stays: it is what the proof on the worker is called. */
-export function stepFor(step: SetupStep, allocation: Allocation): SetupStep {
-  return { ...step, check: withNodeName(step.check, allocation), apply: withNodeName(step.apply, allocation) };
+/**
+ * A step whose texts name the node by its real name, and the buckets of its region. Its key stays: it is what the proof on the
+ * worker is called.
+ */
+export function stepFor(step: SetupStep, allocation: Allocation, job: Pick<Job, 'spec'>): SetupStep {
+  const capacity = capacityOf(job, allocation);
+  const final = (text: string): string => {
+    const named = withNodeName(text, allocation);
+    return capacity.kind === 'tpu' ? withBuckets(named, regionOf(capacity.zone)) : named;
+  };
+  return { ...step, check: step.check === null ? null : final(step.check), apply: final(step.apply) };
 }
 
 function withNodeName(text: string, allocation: Allocation): string;

@@ -174,6 +174,23 @@ export const nodeNameMark = '\uE000node-name\uE001';
 /** Stands at the beginning of a path for the job's working directory on a worker, which only the worker can tell. */
 export const workdirMark = '\uE000workdir\uE001';
 
+/**
+ * Stands in texts for the bucket of the allocation's region, which is known only with its place: the bucket of each region.
+ * Names of regions and buckets hold neither of the signs that part them.
+ */
+export function bucketMark(byRegion: Readonly<Record<string, string>>): string {
+  const pairs = Object.entries(byRegion).map(([region, bucket]) => `${region}=${bucket}`);
+  return `\uE000bucket ${pairs.join(' ')}\uE001`;
+}
+
+/** The text with every `bucketMark` filled in for that region. A region that a mark does not name leaves it as it is. */
+export function withBuckets(text: string, region: string): string {
+  return text.replaceAll(/\uE000bucket ([^\uE001]*)\uE001/g, (mark, pairs: string) => {
+    const pair = pairs.split(' ').find((one) => one.startsWith(`${region}=`));
+    return pair === undefined ? mark : pair.slice(region.length + 1);
+  });
+}
+
 /** Why an attempt ended. `preempted` is the cloud's act, `stopped` the owner's, `command_failed` the command's. */
 export type Reason =
   | 'succeeded'

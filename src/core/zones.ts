@@ -46,6 +46,11 @@ const offers: readonly Offer[] = [
 /** All zones that offer anything, by name. */
 export const zones: readonly string[] = [...new Set(offers.flatMap((row) => row.zones))].toSorted();
 
+/** `us-central2` of `us-central2-b`. */
+export function regionOf(zone: string): string {
+  return zone.replace(/-[a-z]$/, '');
+}
+
 /** The zones that offer a type, in the order of the table; empty for a generation that the table does not have. */
 export function zonesOffering({ generation, workers }: Accelerator): readonly string[] {
   return offers

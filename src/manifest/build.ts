@@ -11,6 +11,7 @@ import { copiedFolder } from '../setup/docker.ts';
 import type { DockerModule, EnvironmentModule, SetupModule } from '../setup/modules.ts';
 import { stepsFor, withoutAdministrator, wrapCommand } from '../setup/steps.ts';
 import { workdirStep } from '../setup/workdir.ts';
+import { checkBuckets } from './buckets.ts';
 import { readCapacity } from './capacity.ts';
 import { chooseModules } from './choose.ts';
 import type { Choice } from './choose.ts';
@@ -49,6 +50,7 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
   );
   const place = command.runs_on ?? 'workers';
   checkTogether(sections, place, choice);
+  if (choice.modules.includes('gcsfuse')) checkBuckets(sections, capacity);
   const workers = readWorkers(sections, command.workers ?? 'all', capacity);
   // From here on nothing returns before the end: what is wrong with one section must not hide what is wrong with another.
   const isLocal = isLocalJob(sections);
@@ -247,7 +249,12 @@ function readCopied(
 function readWorkdir(
   sections: Sections,
   workdir: string | undefined,
-  { place, isLocal, capacity, isCopied }: Where & { readonly capacity: CapacitySpec | undefined; readonly isCopied: boolean },
+  {
+    place,
+    isLocal,
+    capacity,
+    isCopied,
+  }: Where & { readonly capacity: CapacitySpec | undefined; readonly isCopied: boolean },
   { folder, home }: Surroundings,
 ): string | null {
   if (isLocal) {

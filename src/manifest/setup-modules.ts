@@ -1,6 +1,7 @@
 // Setup modules: the sections ssh, gcsfuse, docker, conda and venv, and job.files, as what the steps are made of.
 
 import { basename } from 'node:path/posix';
+import { bucketMark } from '../core/spec.ts';
 import type {
   BucketCache,
   CondaModule,
@@ -145,9 +146,20 @@ function readGcsfuse(sections: Sections): GcsfuseModule | undefined {
     if (paths.has(onWorker)) sections.problem([...at, 'mount_path'], `${path} is mounted twice`);
     paths.add(onWorker);
     if (bucket === undefined) return [];
-    return [{ bucket: bucket.replace(/^gs:\/\//, '').replace(/\/$/, ''), path: onWorker, cache: bucketCache(cache) }];
+    return [{ bucket: bucketText(bucket), path: onWorker, cache: bucketCache(cache) }];
   });
   return { name: 'gcsfuse', mounts };
+}
+
+/** The one bucket, or the mark for the one of the region. */
+function bucketText(bucket: string | Readonly<Record<string, string>>): string {
+  const plain = (name: string): string =>
+    name
+      .trim()
+      .replace(/^gs:\/\//, '')
+      .replace(/\/$/, '');
+  if (typeof bucket === 'string') return plain(bucket);
+  return bucketMark(Object.fromEntries(Object.entries(bucket).map(([region, name]) => [region, plain(name)])));
 }
 
 function bucketCache(cache: CacheSection | undefined): BucketCache {

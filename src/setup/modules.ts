@@ -47,6 +47,7 @@ export interface GcsfuseModule {
 }
 
 export interface BucketMount {
+  /** Its name; of several by region, the mark that the allocation's place fills in (`bucketMark` in spec.ts). */
   readonly bucket: string;
   /** Absolute, or `~/…`. */
   readonly path: string;

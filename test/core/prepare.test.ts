@@ -68,6 +68,6 @@ test('a step is told the name of the node and keeps its key', () => {
   const [allocation] = world.job.allocations;
   assert.ok(allocation !== undefined);
   const given = { ...step('ssh'), check: `test ${nodeNameMark}`, apply: `touch ${nodeNameMark}` };
-  const { check, apply, key } = stepFor(given, allocation);
+  const { check, apply, key } = stepFor(given, allocation, world.job);
   assert.deepEqual([check, apply, key], ['test iris-000001-1', 'touch iris-000001-1', 'ssh-1']);
 });

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { addAllocation } from '../../src/core/allocate.ts';
+import { newJob } from '../../src/core/create.ts';
+import { stepFor } from '../../src/core/prepare.ts';
 import { problemsOf, specOf, tpu } from './pretend.ts';
 
 const all = `ssh: {private_key: ~/.ssh/id}
@@ -194,4 +197,41 @@ test('the folder of the command is inside the container when there is one', () =
   const { spec } = specOf(tpu('docker: {image: i, workdir: /a}\n', 'run: ls, workdir: /b'));
   assert.equal(spec.command.workdir, null);
   assert.match(spec.command.script, /--workdir \/b/);
+});
+
+test('a bucket may be one for each region, and every place of the job must have one', () => {
+  const manifest = (buckets: string, more = ''): string => `job: {checkpoint_dir: ~/b/c}
+tpu:
+  project: my-project
+  accelerator: v5litepod-16
+  zone: us-east5-b
+  alternatives: [{zone: us-west4-a}, {zone: us-east5-a}]
+gcsfuse: {bucket_name: ${buckets}, mount_path: ~/b${more}}
+command: {run: ls}
+`;
+  const { spec } = specOf(manifest('{us-east5: my-us-east, us-west4: gs://my-us-west/}'));
+  const { job } = newJob({ id: '000001', installation: 'abc123', owner: 'ada', spec, at: 0 });
+  const [gcsfuse] = spec.steps;
+  assert.ok(gcsfuse !== undefined);
+  const at = (place: number): string => {
+    const added = addAllocation(job, 0, place).job.allocations[0];
+    assert.ok(added !== undefined);
+    return `${stepFor(gcsfuse, added, job).apply} ${stepFor(gcsfuse, added, job).check}`;
+  };
+  assert.match(at(0), /bucket='?my-us-east'?\n/);
+  assert.match(at(1), /bucket='?my-us-west'?\n/);
+  assert.match(at(2), /bucket='?my-us-east'?\n/);
+  assert.doesNotMatch(at(1), /[\uE000\uE001]|us-east/);
+  assert.match(
+    problemsOf(manifest('{us-east5: my-us-east}')).join('\n'),
+    /has no bucket for us-west4, where the job may run/,
+  );
+  assert.match(
+    problemsOf(manifest('{us-east5: A!, us-west4: bbb}')).join('\n'),
+    /bucket_name.us-east5: "A!" is no name of a bucket/,
+  );
+  assert.match(
+    problemsOf(manifest('{us-east5-b: aaa}')).join('\n'),
+    /is no region; a region is a zone without its letter/,
+  );
 });

@@ -1,6 +1,6 @@
 // Keys of `gcsfuse`: buckets as folders of every worker.
 
-import { line, listOf, script, section, truth, whole } from '../kinds.ts';
+import { either, line, listOf, mapOf, script, section, truth, whole } from '../kinds.ts';
 import type { Key } from '../kinds.ts';
 
 /** How one mount caches; it stands at the first mount and at each further one. */
@@ -63,12 +63,25 @@ const mountPath = {
   example: '/home/zephyr/gcs-bucket',
 } as const;
 
+/** What a bucket's name is like, and what to say of one that is not. */
+export const bucketPattern = /^(gs:\/\/)?[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]\/?$/;
+export const bucketRule =
+  'is no name of a bucket (3 characters or more: small letters, digits, - _ and .; no folder behind it)';
+
 const bucketName = line({
   words: 'bucket name',
-  pattern: /^(gs:\/\/)?[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]\/?$/,
-  rule: 'is no name of a bucket (3 characters or more: small letters, digits, - _ and .; no folder behind it)',
+  pattern: bucketPattern,
+  rule: bucketRule,
   meant: (written) => /^(gs:\/\/)?([a-z0-9._-]+)\/.+$/.exec(written)?.[2] ?? written.trim().toLowerCase(),
 });
+
+const region = {
+  pattern: /^[a-z]+-[a-z]+\d+$/,
+  rule: 'is no region; a region is a zone without its letter, as in us-central2',
+};
+
+/** One bucket, or one for each region that the job may come to. */
+const bucketOrByRegion = either(mapOf(region), (tree) => tree.kind === 'map', bucketName);
 
 /** The section `gcsfuse`. */
 export const gcsfuse = {
@@ -76,8 +89,9 @@ export const gcsfuse = {
   otherwise: 'no bucket',
   kind: section({
     bucket_name: {
-      kind: bucketName,
-      about: 'The bucket.',
+      kind: bucketOrByRegion,
+      about:
+        'The bucket; or a map from regions to buckets (`us-east5: my-bucket-us`), of which the one in the region of the TPU is mounted.',
       isRequired: true,
       otherwise: 'must be given',
       example: 'llm_pruning_us_central2_b',
@@ -88,8 +102,8 @@ export const gcsfuse = {
       kind: listOf(
         section({
           bucket_name: {
-            kind: bucketName,
-            about: 'Another bucket.',
+            kind: bucketOrByRegion,
+            about: 'Another bucket, or a map by region.',
             otherwise: 'the same bucket',
             example: 'my-data',
           },
