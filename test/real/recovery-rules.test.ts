@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { document } from '../docs/documents.ts';
 import type { World } from '../support/world.ts';
-import { create, openBadWorld, settled, well } from './bad-world.ts';
+import { create, openBadWorld, settled, until, well } from './bad-world.ts';
 
 /** The only example of the page that has that text. */
 function exampleWith(text: string): string {
@@ -68,4 +68,23 @@ test('exit codes, texts and workers are told apart as the page says', async (t) 
   assert.match(why.stdout, /its log says NCCL\*timeout/);
   const [ended] = (await settled(world, there, 1)).attempts;
   assert.deepEqual(ended?.exits.map(({ exitCode, workers: on }) => [exitCode, on]).toSorted()[0], [1, [0]]);
+});
+
+test('a zone that takes its TPU back is left for another', async (t) => {
+  const world = openBadWorld(t);
+  const id = await create(
+    world,
+    manifest(world, 'moves', exampleWith('avoid_zone'), `if ${first}; then sleep 1000; fi`),
+  );
+  await until(world, id, ({ phase }) => phase === 'running');
+  await well(world, ['emulator', 'preempt', id]);
+  const job = await settled(world, id, 0);
+  assert.deepEqual(
+    job.attempts.map(({ how, allocation }) => [how, allocation]),
+    [
+      ['fresh', 1],
+      ['resume', 2],
+    ],
+  );
+  assert.equal(job.zone, 'us-east5-b');
 });
