@@ -4,6 +4,7 @@
 // Each thing is done at once, and not by another thread: the record beside these files is written that way too, and for a
 // line or a small file the handing over costs ten times the work. A thousand jobs write ten thousand such lines.
 
+import { eventJson, recordJson } from './json.ts';
 import { randomUUID } from 'node:crypto';
 import {
   appendFileSync,
@@ -95,7 +96,7 @@ function writeWhole(path: string, text: string): void {
 /** What `job.json` says: the whole record, with the phase as a word and the spec without its long texts. */
 function jobCopy(job: Job): object {
   const { spec, ...life } = job;
-  return { ...life, phase: phaseOf(job), spec: outline(spec) };
+  return { ...recordJson(life), phase: phaseOf(job), spec: outline(spec) };
 }
 
 function noteLine(at: Instant, line: string): Uint8Array {
@@ -107,7 +108,7 @@ function noteLine(at: Instant, line: string): Uint8Array {
 async function addEvents(path: string, after: (seq: number) => Promise<readonly StoredEvent[]>): Promise<void> {
   const held = lastSeq(readEnd(path, tailBytes));
   const missing = await after(held ?? 0);
-  const lines = missing.map(({ seq, event }) => `${JSON.stringify({ seq, ...event })}\n`).join('');
+  const lines = missing.map(({ seq, event }) => `${JSON.stringify(eventJson(seq, event))}\n`).join('');
   if (held === undefined) writeWhole(path, lines);
   else if (lines !== '') appendTo(path, Buffer.from(lines));
 }

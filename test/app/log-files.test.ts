@@ -112,6 +112,17 @@ test('job.json says where the job stands, without its scripts', async (t) => {
   assert.equal(JSON.stringify(copy).includes(job.spec.command.script), false);
 });
 
+test('the copies for scripts tell moments as --json does, however deep they lie', async (t) => {
+  const { folder, logFiles, happened } = filesIn(t);
+  happened('a');
+  await logFiles.mirror(job, []);
+  for (const file of ['job.json', 'events.jsonl']) {
+    const moments = readFileSync(join(folder, file), 'utf8').match(/"(?:at|since|notBefore|\w+At)": ?[^,}\s]+/g) ?? [];
+    assert.ok(moments.length > 0);
+    for (const one of moments) assert.match(one, /: ?(?:null|"\d{4}-\d\d-\d\dT[\d:.]+Z")$/);
+  }
+});
+
 test('events.jsonl holds every event once, also after a line was cut, lost or the file taken away', async (t) => {
   const { folder, logFiles, happened } = filesIn(t);
   const path = join(folder, 'events.jsonl');

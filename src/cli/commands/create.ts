@@ -4,7 +4,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { wake } from '../controller.ts';
 import { isGranted } from '../granted.ts';
-import { rowJson } from '../json.ts';
+import { rowJson } from '../../app/json.ts';
 import { readManifest } from '../manifest-file.ts';
 import { planLines } from '../render/plan.ts';
 

@@ -4,7 +4,7 @@ import { exitCode } from '../../app/errors.ts';
 import { eventSentence } from '../../app/history.ts';
 import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
-import { eventJson } from '../json.ts';
+import { eventJson } from '../../app/json.ts';
 import { historyLines } from '../render/history.ts';
 import { inertWord } from '../render/inert.ts';
 import { timelineLines } from '../render/timeline.ts';

@@ -6,7 +6,7 @@ import { exitCode } from '../../app/errors.ts';
 import type { Phase } from '../../core/phase.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
-import { rowJson } from '../json.ts';
+import { rowJson } from '../../app/json.ts';
 import { listLines } from '../render/list.ts';
 import { isSettled } from '../settled.ts';
 

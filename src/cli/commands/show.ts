@@ -3,7 +3,7 @@
 import { exitCode } from '../../app/errors.ts';
 import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
-import { viewJson } from '../json.ts';
+import { viewJson } from '../../app/json.ts';
 import { showLines } from '../render/show.ts';
 import { isSettled } from '../settled.ts';
 

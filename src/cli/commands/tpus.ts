@@ -3,7 +3,7 @@
 import { exitCode } from '../../app/errors.ts';
 import type { TpuList, TpuQuery, TpuRow } from '../../app/tpus.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { moment } from '../json.ts';
+import { moment } from '../../app/json.ts';
 import { missedText, tpuLines, tpuSum, whoseText } from '../render/tpus.ts';
 
 export interface TpusFlags {

@@ -9,7 +9,7 @@ import { controllerEvery, keepController } from '../controller.ts';
 import { isGone, leaveOnSignal, pause } from '../follow/loop.ts';
 import { verdictLine } from '../follow/verdict.ts';
 import { createWaiting } from '../follow/waiting.ts';
-import { viewJson } from '../json.ts';
+import { viewJson } from '../../app/json.ts';
 import { isSettled, verdictCode } from '../settled.ts';
 import { openWindow } from '../window.ts';
 

@@ -3,7 +3,7 @@
 import { exitCode } from '../../app/errors.ts';
 import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
-import { whyJson } from '../json.ts';
+import { whyJson } from '../../app/json.ts';
 import { whyLines } from '../render/why.ts';
 import type { ShowFlags } from './show.ts';
 

@@ -8,7 +8,7 @@ import type { Cli } from '../context.ts';
 import { controllerEvery, controllerNote } from '../controller.ts';
 import { followLog } from '../follow/log.ts';
 import { isGone, leaveOnSignal, pause } from '../follow/loop.ts';
-import { rowJson } from '../json.ts';
+import { rowJson } from '../../app/json.ts';
 import { createPainter } from '../painter.ts';
 import { listLines } from '../render/list.ts';
 import { showLines } from '../render/show.ts';

@@ -1,6 +1,7 @@
-// The JSON of `--json`: the rows of app/views.ts as they are, but with moments as RFC 3339 in UTC, which every language reads.
+// The JSON of `--json` and of a job's copies for scripts: what the program knows as it is, but with moments as RFC 3339 in
+// UTC, which every language reads.
 
-import type { AllocationView, AttemptView, JobRow, JobView, Why } from '../app/client.ts';
+import type { AllocationView, AttemptView, JobRow, JobView, Why } from './client.ts';
 import type { Event } from '../core/decision.ts';
 import type { Instant } from '../core/time.ts';
 
@@ -46,12 +47,19 @@ export function viewJson(view: JobView): object {
 
 /** One event as one object: its number, its time, its kind, and what belongs to the kind. */
 export function eventJson(seq: number, event: Event): object {
-  const times = {
-    at: moment(event.at),
-    ...('notBefore' in event ? { notBefore: moment(event.notBefore) } : {}),
-    ...('nextAt' in event ? { nextAt: moment(event.nextAt) } : {}),
-  };
-  return { seq, ...event, ...times };
+  return { seq, ...recordJson(event) };
+}
+
+/** A part of the record as it is, with its moments as texts, however deep they lie. */
+export function recordJson(part: object): object {
+  return JSON.parse(JSON.stringify(part, textOfMoment)) as object;
+}
+
+/** What the record calls a moment: `at`, `since`, `notBefore`, and all that ends in `At` or `Since`. */
+const momentKey = /^(?:at|since|notBefore|\w+(?:At|Since))$/;
+
+function textOfMoment(key: string, value: unknown): unknown {
+  return typeof value === 'number' && momentKey.test(key) ? moment(value) : value;
 }
 
 function attemptJson(attempt: AttemptView): object {
