@@ -89,7 +89,7 @@ function toldOfRefusal(job: Job, ordinal: number, now: Instant): Change {
   const allocation = job.allocations[ordinal - 1];
   const error = allocation?.lastFailure?.error;
   if (allocation === undefined || error === undefined) return unchanged(job);
-  const nextAt = isPermanent(error.kind) ? {} : { nextAt: nextTryAt(job, allocation) };
+  const nextAt = isPermanent(error.kind) ? {} : { nextAt: nextTryAt(job, allocation, now) };
   return told(job, now, { kind: 'allocation_refused', allocation: ordinal, error, ...nextAt });
 }
 
