@@ -2,7 +2,15 @@
 
 import { nodeName } from '../core/allocate.ts';
 import { answerFor } from '../core/recover.ts';
-import { nodeNameMark, type CapacitySpec, type JobSpec, type Rule, type RuledReason } from '../core/spec.ts';
+import { placesOf } from '../core/place.ts';
+import {
+  nodeNameMark,
+  type CapacitySpec,
+  type JobSpec,
+  type Rule,
+  type RuledReason,
+  type TpuSpec,
+} from '../core/spec.ts';
 import type { Plan } from './client.ts';
 import { isPretended } from './cost.ts';
 import { countText, lengthText, workerText } from './figures.ts';
@@ -44,9 +52,32 @@ function asksOf(spec: JobSpec): readonly string[] {
         `${capacity.accelerator}, ${capacity.pricing}, runtime ${capacity.runtimeVersion}`,
         `labels jobman-installation, jobman-job, jobman-allocation${listed(', tags', spec.tags)}${listed(', network tags', capacity.networkTags)}`,
         ...(capacity.startupScript === null ? [] : ['a startup script at every boot']),
+        ...furtherAsks(capacity),
       ];
     }
   }
+}
+
+/** What few manifests ask for, each in a line of its own. */
+function furtherAsks(capacity: TpuSpec): readonly string[] {
+  const { nodeCount, topology, reservation, network, subnetwork, serviceAccount, dataDisks, validUntil } = capacity;
+  const [, ...others] = placesOf(capacity);
+  const wait = capacity.alternativesWait;
+  const patience = wait === undefined ? '' : `, or after ${lengthText(wait)} of waiting`;
+  return [
+    ...(nodeCount === undefined ? [] : [`a multislice of ${nodeCount} such TPUs, all or none`]),
+    ...(topology === undefined ? [] : [`wired as ${topology}`]),
+    ...(reservation === undefined ? [] : [`of the reservation ${reservation}`]),
+    ...(network === undefined ? [] : [`in the network ${network}`]),
+    ...(subnetwork === undefined ? [] : [`in the subnetwork ${subnetwork}`]),
+    ...(serviceAccount === undefined ? [] : [`acting as ${serviceAccount}`]),
+    ...(dataDisks ?? []).map(({ source, mode }) => `with the disk ${source}, ${mode}`),
+    ...(validUntil === undefined ? [] : [`given up by the queue after ${lengthText(validUntil)}`]),
+    ...others.map(
+      ({ accelerator, pricing, zone }) =>
+        `else ${accelerator}, ${pricing}, in ${zone}: when the one before has nothing${patience}`,
+    ),
+  ];
 }
 
 function listed(words: string, items: readonly string[]): string {

@@ -3,6 +3,7 @@
 import { accelerator as knownType, generationOf } from '../core/accelerators.ts';
 import { nodeNameMark } from '../core/spec.ts';
 import type { CapacitySpec, DataDisk, LocalSpec, TpuPlace, TpuSpec } from '../core/spec.ts';
+import { minute } from '../core/time.ts';
 import { readText } from './door.ts';
 import type { Section } from './keys.ts';
 import { checkOffered } from './offered.ts';
@@ -108,7 +109,8 @@ function readTpu(
     pricePerHour: null,
     ...given('topology', tpu.topology),
     ...(alternatives.length === 0 ? {} : { alternatives }),
-    ...given('alternativesWait', tpu.alternatives_wait),
+    // A queue is no refusal: without an end to the wait the others would never be asked.
+    ...(alternatives.length === 0 ? {} : { alternativesWait: tpu.alternatives_wait ?? 15 * minute }),
     ...given('reservation', tpu.reservation),
     ...given('network', tpu.network),
     ...given('subnetwork', tpu.subnetwork),

@@ -2,6 +2,7 @@
 
 import type { TpuSpec } from '../../core/spec.ts';
 import { accelerator } from '../../core/accelerators.ts';
+import { regionOf } from '../../core/zones.ts';
 
 /** When the figures were read (a public catalogue made from Cloud Billing). */
 export const pricesReadAt = '2026-08';
@@ -46,14 +47,16 @@ const perChipHour: Readonly<Record<string, Readonly<Record<string, readonly [num
   },
 };
 
-/** Dollars an hour of the whole slice; null where the catalogue has no figure. */
-export function pricePerHour(spec: Pick<TpuSpec, 'accelerator' | 'zone' | 'pricing'>): number | null {
+/** Dollars an hour of the whole slice, or of all slices of a multislice; null where the catalogue has no figure. */
+export function pricePerHour(
+  spec: Pick<TpuSpec, 'accelerator' | 'zone' | 'pricing'> & { readonly nodeCount?: number },
+): number | null {
   const slice = accelerator(spec.accelerator);
   if (slice === undefined) return null;
   const generation = slice.generation.name;
-  const region = spec.zone.replace(/-[a-z]$/, '');
+  const region = regionOf(spec.zone);
   const sliceRows = perChipHour[`${generation} slice`];
   const rows = slice.workers > 1 && sliceRows !== undefined ? sliceRows : perChipHour[generation];
   const row = rows?.[region];
-  return row === undefined ? null : slice.chips * row[spec.pricing === 'ondemand' ? 0 : 1];
+  return row === undefined ? null : slice.chips * (spec.nodeCount ?? 1) * row[spec.pricing === 'ondemand' ? 0 : 1];
 }

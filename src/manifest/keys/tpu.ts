@@ -219,8 +219,8 @@ export const tpu = {
       alternatives_wait: {
         kind: duration(minute),
         about: 'How long one place may let a request wait before the next is asked in its stead.',
-        otherwise: 'as long as it takes',
-        example: '20m',
+        otherwise: '15m',
+        example: '30m',
       },
       reservation: {
         kind: computeName('reservation'),
