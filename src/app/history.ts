@@ -121,7 +121,8 @@ export function ruleText(
   const answer = goesOn ? `${on} allocation, ${then}` : then;
   // An end that no rule goes on after uses up nothing; one that a budget forbids to go on after says so.
   const isUsedUp = limit > 0 && used > limit;
-  const budget = goesOn && limit > 0 ? ` (${used} of ${limit}${own} used)` : isUsedUp ? ` (all ${limit}${own} are used up)` : '';
+  const budget =
+    goesOn && limit > 0 ? ` (${used} of ${limit}${own} used)` : isUsedUp ? ` (all ${limit}${own} are used up)` : '';
   return `${job.spec.recovery.preset}: ${reasonWords[reason]}${log} -> ${answer}${budget}`;
 }
 

@@ -53,7 +53,13 @@ export async function workerViews(home: string, job: Job): Promise<readonly Work
   return Promise.all(
     workersOf(job, attempt).map(async (worker) => {
       const { text, changedAt } = await endOf(attemptFile(folderOf(home, job), attempt.ordinal, worker), lastLineBytes);
-      return { worker, host: hostOf(allocation, worker), state: exitText(attempt, worker) ?? state, lastLine: lastLineOf(text), changedAt };
+      return {
+        worker,
+        host: hostOf(allocation, worker),
+        state: exitText(attempt, worker) ?? state,
+        lastLine: lastLineOf(text),
+        changedAt,
+      };
     }),
   );
 }

@@ -80,8 +80,7 @@ export async function copyAnew(
   // A resume that came to nothing may have left one of that number.
   await rm(workdirFolder(folder, snapshot), { recursive: true, force: true });
   await freeze(workdir.from, workdirFolder(folder, snapshot));
-  const forget = (): Promise<void> =>
-    rm(join(workdirFolder(folder, last), 'files'), { recursive: true, force: true });
+  const forget = (): Promise<void> => rm(join(workdirFolder(folder, last), 'files'), { recursive: true, force: true });
   return { snapshot, forget };
 }
 

@@ -61,7 +61,7 @@ export function matchPattern(
 function placeOf(text: string, parts: readonly string[]): number | undefined {
   const [first = '', ...rest] = parts.filter((part) => part !== '');
   if (first === '') return undefined;
-  for (let from = 0; ; ) {
+  for (let from = 0; ;) {
     const place = text.indexOf(first, from);
     if (place < 0) return undefined;
     const newline = text.indexOf('\n', place);

@@ -86,7 +86,7 @@ function openGround(t: TestContext) {
   };
 }
 
-function put(folder: string, name: string | Buffer, text: string | Uint8Array): void {
+function put(folder: string, name: string | Uint8Array, text: string | Uint8Array): void {
   const path = Buffer.concat([Buffer.from(`${folder}/`), Buffer.from(name)]);
   const slash = path.lastIndexOf('/');
   mkdirSync(path.subarray(0, slash), { recursive: true });

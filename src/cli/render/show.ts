@@ -64,7 +64,8 @@ function savedText({ name, folder, at }: SavedView, now: Instant): string {
 /** `/home/ada/vit at 3f2a9c1 (main) with changes, 120 files, copied 2h ago; attempt 1 ran copy 1`. */
 function workdirText(workdir: WorkdirView, { attempts: all }: JobView): string {
   const { git } = workdir;
-  const commit = git === null ? '' : git.commit === null ? ', before its first commit' : ` at ${git.commit.slice(0, 10)}`;
+  const commit =
+    git === null ? '' : git.commit === null ? ', before its first commit' : ` at ${git.commit.slice(0, 10)}`;
   const branch = git?.branch === null || git === null ? '' : ` (${git.branch})`;
   const changes = git?.isChanged === true ? ` with changes (${workdir.folder}/changes.diff)` : '';
   const last = all.at(-1)?.workdir ?? null;
@@ -222,33 +223,6 @@ function lastLine(worker: WorkerView): string {
   // A progress bar writes over itself: what counts is what stands there now.
   return inertWord((worker.lastLine ?? '').trimEnd().split('\r').at(-1) ?? '');
 }
-
-/**
- * Rows under their headings, two blanks apart. What does not fit where the terminal ends is cut, or a last column of
- * sentences goes on below its beginning.
- */
-export function aligned(
-  rows: readonly (readonly string[])[],
-  sides: readonly ('left' | 'right')[],
-  columns: number | null,
-  last: 'cut' | 'wrap' = 'cut',
-): readonly string[] {
-  const sizes = sides.map((_, index) => Math.max(...rows.map((row) => width(row[index] ?? ''))));
-  const indent = sizes.slice(0, -1).reduce((sum, size) => sum + size + 2, 0);
-  return rows.flatMap((row) => {
-    const cells = sides.map((side, index) =>
-      (side === 'right' ? padStart : padEnd)(row[index] ?? '', sizes[index] ?? 0),
-    );
-    const line = cells.join('  ').trimEnd();
-    if (columns === null || width(line) <= columns) return [line];
-    if (last === 'cut' || columns - indent < leastWrapped) return [cutEnd(line, columns)];
-    const [first = '', ...rest] = wrap(row.at(-1) ?? '', columns - indent);
-    return [[...cells.slice(0, -1), first].join('  '), ...rest.map((part) => ' '.repeat(indent) + part)];
-  });
-}
-
-/** A column that is narrower than this is no place for sentences. */
-const leastWrapped = 16;
 
 function commands(view: JobView, columns: number | null): readonly string[] {
   const id = Number(view.id);

@@ -23,13 +23,15 @@ const recoveryRule = section({
   },
   log: {
     kind: line(),
-    about: 'In place of `evidence`: only when a line at the end of the output has this text; `*` stands for anything in it.',
+    about:
+      'In place of `evidence`: only when a line at the end of the output has this text; `*` stands for anything in it.',
     otherwise: 'any output',
     example: 'NCCL*timeout',
   },
   exit_code: {
     kind: either(whole(0, 255), (tree) => tree.kind !== 'list', listOf(whole(0, 255))),
-    about: 'Only when the program ended with this code, or one of these. 128 and a number more is a signal: 137 is KILL.',
+    about:
+      'Only when the program ended with this code, or one of these. 128 and a number more is a signal: 137 is KILL.',
     otherwise: 'any code',
     example: '[42, 75]',
   },
