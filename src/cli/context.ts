@@ -70,10 +70,15 @@ function inLines(text: string, stream: Stream): string {
   return [blanks + first, ...rest.map((line) => `${blanks}  ${line}`)].join('\n');
 }
 
+/** One sentence about what went wrong, with our name in front, as every tool marks its own words on standard error. */
+export function sayTrouble(cli: Pick<Cli, 'screen' | 'complain'>, sentence: string): void {
+  cli.complain(`${cli.screen.err('red', 'jobman:')} ${sentence}`);
+}
+
 /** Says an expected failure on standard error and returns the exit code that it ends in. */
 export function complainAbout(error: JobmanError, cli: Pick<Cli, 'screen' | 'complain'>): number {
   const [first, ...rest] = error.message.split('\n');
-  cli.complain(`${cli.screen.err('red', 'jobman:')} ${first ?? ''}`);
+  sayTrouble(cli, first ?? '');
   for (const line of [...rest, ...error.lines]) cli.complain(`  ${line}`);
   return error.code;
 }

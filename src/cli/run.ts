@@ -3,6 +3,7 @@
 import { exitCode } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import { helpFor } from './help.ts';
+import { columnsOf } from './screen.ts';
 
 /**
  * Runs one command and resolves with its exit code (app/errors.ts). Throws for our own bugs only. Reads nothing and
@@ -23,7 +24,7 @@ export async function run(argv: readonly string[], services: Services): Promise<
       return run([...rest, '--help'], services);
     default: {
       // Help is made of the table alone; the framework would be most of its time.
-      const help = helpFor(argv, io.stdout.isTerminal ? io.stdout.size().columns : null);
+      const help = helpFor(argv, columnsOf(io.stdout));
       if (help === undefined) return runCommand(argv, services);
       io.stdout.write(help);
       return exitCode.ok;

@@ -2,7 +2,7 @@
 // environment; everything that renders takes the answer as a value.
 
 import type { Phase } from '../core/phase.ts';
-import type { Io } from '../app/services.ts';
+import type { Io, Stream } from '../app/services.ts';
 
 /** Puts a text into one of the styles below, or leaves it as it is where colour is off. */
 export type Ink = (style: Style, text: string) => string;
@@ -43,6 +43,11 @@ export function screenFor(io: Io, flags: ScreenFlags): Screen {
     live: canRedraw(io, io.stdout.isTerminal, flags) && flags.quiet !== true,
     aloud: io.stderr.isTerminal && Boolean(io.env['ACCESSIBLE']),
   };
+}
+
+/** How many columns a text may fill; null where no terminal ends its lines. */
+export function columnsOf(stream: Stream): number | null {
+  return stream.isTerminal ? stream.size().columns : null;
 }
 
 function hasColour(io: Io, isTerminal: boolean, flags: ScreenFlags): boolean {

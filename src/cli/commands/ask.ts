@@ -3,7 +3,7 @@
 import type { AskAnswer, AskOptions, Client, Ref } from '../../app/client.ts';
 import { exitCode } from '../../app/errors.ts';
 import type { Verb } from '../../core/ask.ts';
-import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import { forEachRef, refsOf, sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
 import { wake } from '../controller.ts';
 import { isGranted } from '../granted.ts';
 
@@ -103,6 +103,6 @@ export async function askOne(
 export function sayAnswer(cli: Cli, answer: AskAnswer): number {
   if (cli.json) cli.print(JSON.stringify(answer));
   else if (answer.ok) cli.tell(answer.message);
-  else cli.complain(`${cli.screen.err('red', 'jobman:')} ${answer.message}`);
+  else sayTrouble(cli, answer.message);
   return answer.ok ? exitCode.ok : answer.code;
 }

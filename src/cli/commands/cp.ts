@@ -3,7 +3,7 @@
 import type { CopyEnd, CopyRequest, WorkerDoor } from '../../app/by-hand.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
-import type { Cli, GlobalFlags } from '../context.ts';
+import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
 import { leaveOnSignal } from '../follow/loop.ts';
 import { chosenWorkers } from '../hosts/choose.ts';
 import { workersLabel } from '../logs/fold.ts';
@@ -112,7 +112,7 @@ async function copyAll(cli: Cli, door: WorkerDoor, plan: CopyPlan): Promise<numb
   }
   for (const [sentence, on] of failures) {
     const who = door.workers.length === 1 ? '' : `[${workersLabel(on)}] `;
-    cli.complain(`${cli.screen.err('red', 'jobman:')} ${who}${inertWord(sentence)}`);
+    sayTrouble(cli, `${who}${inertWord(sentence)}`);
   }
   if (signal.aborted) return exitCode.interrupted;
   if (code === exitCode.ok) cli.note(progress.summary());

@@ -7,6 +7,7 @@ import { isGranted } from '../granted.ts';
 import { rowJson } from '../../app/json.ts';
 import { readManifest } from '../manifest-file.ts';
 import { planLines } from '../render/plan.ts';
+import { columnsOf } from '../screen.ts';
 
 export interface CreateFlags {
   readonly config: string | undefined;
@@ -24,7 +25,7 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
 
   if (flags.dryRun === true) {
     const plan = await client.plan(manifest.spec);
-    const columns = io.stdout.isTerminal ? io.stdout.size().columns : null;
+    const columns = columnsOf(io.stdout);
     const whole = { ...plan, warnings: manifest.warnings };
     cli.print(cli.json ? JSON.stringify(whole) : planLines(plan, columns).join('\n'));
     const beyond = await client.beyond(manifest.spec);

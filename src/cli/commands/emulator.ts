@@ -3,6 +3,7 @@
 import { exitCode } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
 import { cloudLines } from '../render/cloud.ts';
+import { columnsOf } from '../screen.ts';
 
 export async function status(cli: Cli): Promise<number> {
   const emulator = await cli.services.emulator();
@@ -12,7 +13,7 @@ export async function status(cli: Cli): Promise<number> {
     cli.print(JSON.stringify({ ...where, speed: cloud?.speed ?? null, ...cloud?.raw }));
   } else if (now.cloud === null) cli.tell('The built-in cloud does not run; a job in project `emulator` starts it.');
   else {
-    const columns = cli.io.stdout.isTerminal ? cli.io.stdout.size().columns : null;
+    const columns = columnsOf(cli.io.stdout);
     cli.tell(
       `The built-in cloud runs at ${now.url ?? '?'} (process ${now.pid ?? '?'}), ${now.cloud.speed} times as fast as Google's.`,
     );

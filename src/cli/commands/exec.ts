@@ -6,7 +6,7 @@ import type { JobView } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText, lengthText } from '../../app/figures.ts';
 import type { Duration } from '../../core/time.ts';
-import type { Cli, GlobalFlags } from '../context.ts';
+import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
 import { chosenWorkers, jobAndWords } from '../hosts/choose.ts';
 import { createPrint, outcomeLines, worstCode, type WorkerOutcome } from '../hosts/outcome.ts';
 import { showEach, showFolded, type LineShow } from '../hosts/show-lines.ts';
@@ -157,7 +157,7 @@ function tell(cli: Cli, all: readonly WorkerOutcome[], flags: ExecFlags): void {
   const { agreement, troubles } = outcomeLines(outcomes);
   const [only, ...others] = outcomes;
   if (only !== undefined && others.length === 0) {
-    if (only.timedOut) cli.complain(`${cli.screen.err('red', 'jobman:')} ${timeText(flags)}`);
+    if (only.timedOut) sayTrouble(cli, timeText(flags));
     else if (only.end.kind === 'no_answer') complain(cli, troubles);
     return;
   }
@@ -166,7 +166,7 @@ function tell(cli: Cli, all: readonly WorkerOutcome[], flags: ExecFlags): void {
 }
 
 function complain(cli: Cli, troubles: readonly string[]): void {
-  for (const trouble of troubles) cli.complain(`${cli.screen.err('red', 'jobman:')} ${inertWord(trouble)}`);
+  for (const trouble of troubles) sayTrouble(cli, inertWord(trouble));
 }
 
 function timeText({ timeout }: ExecFlags): string {

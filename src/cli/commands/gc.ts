@@ -4,12 +4,13 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
 import type { StrayKeeper, StrayLook, StrayView } from '../../app/strays.ts';
 import type { Duration } from '../../core/time.ts';
-import type { Cli, GlobalFlags } from '../context.ts';
+import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
 import { leaveOnSignal, pause } from '../follow/loop.ts';
 import { inertWord } from '../render/inert.ts';
-import { aligned } from '../render/show.ts';
+import { aligned } from '../render/aligned.ts';
 import { tpuLines } from '../render/tpus.ts';
 import { sayMissed, tpuJson } from './tpus.ts';
+import { columnsOf } from '../screen.ts';
 
 /** After an order to go: a small cloud is through with it in this time, a large one takes minutes. */
 const goneMost: Duration = 20_000;
@@ -45,7 +46,7 @@ function isCalled({ resource, job }: StrayView, name: string): boolean {
 function list(cli: Cli, strays: readonly StrayView[]): number {
   if (cli.json) for (const stray of strays) cli.print(JSON.stringify({ ours: true, ...stray }));
   else if (strays.length > 0) {
-    const columns = cli.io.stdout.isTerminal ? cli.io.stdout.size().columns : null;
+    const columns = columnsOf(cli.io.stdout);
     const rows = strays.map((stray) => {
       const [, place = '-', name = stray.resource] = /^(.*)\/([^/]+)$/.exec(stray.resource) ?? [];
       return [stray.job, stateText(stray), name, place].map(inertWord);
@@ -66,7 +67,7 @@ function listOthers(cli: Cli, { others }: StrayLook): void {
   if (cli.json) for (const row of others) cli.print(JSON.stringify({ ours: false, ...tpuJson(row) }));
   else if (others.length > 0) {
     cli.note(`${countText(others.length, 'TPU')} not of this record, which gc never touches:`);
-    const columns = cli.io.stdout.isTerminal ? cli.io.stdout.size().columns : null;
+    const columns = columnsOf(cli.io.stdout);
     for (const line of tpuLines(others, columns, cli.io.now())) cli.print(line);
   }
 }
@@ -127,6 +128,6 @@ async function forget(cli: Cli, keeper: StrayKeeper, stray: StrayView): Promise<
 
 function say(cli: Cli, stray: StrayView, outcome: 'gone' | 'told' | 'failed', sentence: string): void {
   if (cli.json) cli.print(JSON.stringify({ ours: true, ...stray, outcome, message: sentence }));
-  else if (outcome === 'failed') cli.complain(`${cli.screen.err('red', 'jobman:')} ${inertWord(sentence)}`);
+  else if (outcome === 'failed') sayTrouble(cli, inertWord(sentence));
   else cli.tell(inertWord(sentence));
 }

@@ -9,6 +9,7 @@ import { replaceKilled } from '../controller.ts';
 import { rowJson } from '../../app/json.ts';
 import { listLines } from '../render/list.ts';
 import { isSettled } from '../settled.ts';
+import { columnsOf } from '../screen.ts';
 
 export interface ListFlags {
   readonly user: string | undefined;
@@ -34,7 +35,7 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
     for (const row of jobs.rows) text += `${JSON.stringify(rowJson(row))}\n`;
     io.stdout.write(text);
   } else {
-    const columns = io.stdout.isTerminal ? io.stdout.size().columns : null;
+    const columns = columnsOf(io.stdout);
     const lines = listLines(jobs.rows, { columns, ink: screen.out, unicode: screen.unicode, now: io.now() });
     io.stdout.write(lines.map((line) => `${line}\n`).join(''));
     cli.note(footer(jobs, query));

@@ -3,7 +3,8 @@
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { settingKeys, settingsFile, settingSources, type Settings } from '../../app/settings.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { aligned } from '../render/show.ts';
+import { aligned } from '../render/aligned.ts';
+import { columnsOf } from '../screen.ts';
 
 export async function settings(cli: Cli, _flags: GlobalFlags, ...words: readonly string[]): Promise<number> {
   const [verb, key, value, more] = words;
@@ -61,7 +62,7 @@ async function show(cli: Cli): Promise<number> {
     return exitCode.ok;
   }
   const table = [['KEY', 'VALUE', 'FROM'], ...rows.map(({ key, value, from }) => [key, valueText(value), from])];
-  const columns = io.stdout.isTerminal ? io.stdout.size().columns : null;
+  const columns = columnsOf(io.stdout);
   for (const line of aligned(table, ['left', 'left', 'left'], columns)) cli.print(line);
   cli.note(`The file: ${settingsFile(home)}`);
   return exitCode.ok;

@@ -5,7 +5,7 @@ import type { StepRunner } from '../../app/services.ts';
 import type { StepPlan } from '../../app/setup-by-hand.ts';
 import { countText } from '../../app/figures.ts';
 import type { OutcomeResult } from '../../core/observation.ts';
-import { refOfName } from '../context.ts';
+import { refOfName, sayTrouble } from '../context.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { showEach, showFolded } from '../hosts/show-lines.ts';
 import { inertWord } from '../render/inert.ts';
@@ -57,7 +57,7 @@ export async function setup(cli: Cli, flags: SetupFlags & GlobalFlags, ...words:
       return exitCode.ok;
     }
     for (const { worker, detail } of failed) {
-      cli.complain(`${cli.screen.err('red', 'jobman:')} worker ${worker}, step ${step}: ${inertWord(detail)}`);
+      sayTrouble(cli, `worker ${worker}, step ${step}: ${inertWord(detail)}`);
     }
     if (failed.length < workers.length) cli.note(`It holds on the other ${workers.length - failed.length}.`);
     return exitCode.failed;

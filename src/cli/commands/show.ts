@@ -6,6 +6,7 @@ import { replaceKilled } from '../controller.ts';
 import { viewJson } from '../../app/json.ts';
 import { showLines } from '../render/show.ts';
 import { isSettled } from '../settled.ts';
+import { columnsOf } from '../screen.ts';
 
 export interface ShowFlags {
   readonly jobName: string | undefined;
@@ -24,7 +25,7 @@ export async function show(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: re
       cli.print(JSON.stringify(viewJson(view)));
       return exitCode.ok;
     }
-    const columns = io.stdout.isTerminal ? io.stdout.size().columns : null;
+    const columns = columnsOf(io.stdout);
     const lines = showLines(view, { columns, ink: screen.out, unicode: screen.unicode, now: io.now() });
     // A blank line between jobs, where there are several.
     io.stdout.write(`${isFirst ? '' : '\n'}${lines.join('\n')}\n`);

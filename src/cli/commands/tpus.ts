@@ -2,9 +2,10 @@
 
 import { exitCode } from '../../app/errors.ts';
 import type { TpuList, TpuQuery, TpuRow } from '../../app/tpus.ts';
-import type { Cli, GlobalFlags } from '../context.ts';
+import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
 import { moment } from '../../app/json.ts';
 import { missedText, tpuLines, tpuSum, whoseText } from '../render/tpus.ts';
+import { columnsOf } from '../screen.ts';
 
 export interface TpusFlags {
   readonly all: boolean | undefined;
@@ -20,7 +21,7 @@ export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<nu
     for (const row of list.rows) text += `${JSON.stringify(tpuJson(row))}\n`;
     io.stdout.write(text);
   } else {
-    const columns = io.stdout.isTerminal ? io.stdout.size().columns : null;
+    const columns = columnsOf(io.stdout);
     io.stdout.write(
       tpuLines(list.rows, columns, io.now())
         .map((line) => `${line}\n`)
@@ -36,7 +37,7 @@ export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<nu
 export function sayMissed(cli: Cli, { missed }: Pick<TpuList, 'missed'>): number {
   for (const one of missed) {
     if (one.asleep) cli.note(`note: ${missedText(one)}`);
-    else cli.complain(`${cli.screen.err('red', 'jobman:')} ${missedText(one)}`);
+    else sayTrouble(cli, missedText(one));
   }
   return missed.some(({ asleep }) => !asleep) ? exitCode.unreachable : exitCode.ok;
 }

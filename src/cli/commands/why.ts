@@ -6,6 +6,7 @@ import { replaceKilled } from '../controller.ts';
 import { whyJson } from '../../app/json.ts';
 import { whyLines } from '../render/why.ts';
 import type { ShowFlags } from './show.ts';
+import { columnsOf } from '../screen.ts';
 
 export async function why(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { io } = cli;
@@ -18,7 +19,7 @@ export async function why(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: rea
       cli.print(JSON.stringify(whyJson(answer)));
       return exitCode.ok;
     }
-    const columns = io.stdout.isTerminal ? io.stdout.size().columns : null;
+    const columns = columnsOf(io.stdout);
     io.stdout.write(`${isFirst ? '' : '\n'}${whyLines(answer, columns, io.now()).join('\n')}\n`);
     isFirst = false;
     return exitCode.ok;

@@ -4,6 +4,7 @@ import type { ZoneRow } from '../../app/zones.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { moment } from '../../app/json.ts';
 import { zoneLines } from '../render/zones.ts';
+import { columnsOf } from '../screen.ts';
 
 export interface ZonesFlags {
   readonly accelerator: string | undefined;
@@ -21,7 +22,7 @@ export async function zones(cli: Cli, { accelerator, project }: ZonesFlags & Glo
     io.stdout.write(rows.map((row) => `${JSON.stringify(zoneJson(row))}\n`).join(''));
     return 0;
   }
-  const columns = io.stdout.isTerminal ? io.stdout.size().columns : null;
+  const columns = columnsOf(io.stdout);
   io.stdout.write(
     zoneLines(rows, columns, io.now())
       .map((line) => `${line}\n`)

@@ -4,7 +4,7 @@ import { ageText } from '../../app/figures.ts';
 import type { CloudTpu, CloudView } from '../../app/services.ts';
 import type { Instant } from '../../core/time.ts';
 import { inertWord } from './inert.ts';
-import { aligned } from './show.ts';
+import { aligned } from './aligned.ts';
 
 const title = ['NAME', 'ZONE', 'TYPE', 'STATE', 'WORKERS', 'JOB', 'AGE'];
 

@@ -5,7 +5,7 @@ import type { TpuList, TpuMissed, TpuRow } from '../../app/tpus.ts';
 import type { Instant } from '../../core/time.ts';
 import { cutEnd, width } from './cell.ts';
 import { inertWord } from './inert.ts';
-import { aligned } from './show.ts';
+import { aligned } from './aligned.ts';
 
 interface Column {
   readonly title: string;

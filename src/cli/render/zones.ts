@@ -6,7 +6,7 @@ import type { ZoneRow } from '../../app/zones.ts';
 import type { Instant } from '../../core/time.ts';
 import { cutEnd } from './cell.ts';
 import { inertWord } from './inert.ts';
-import { aligned } from './show.ts';
+import { aligned } from './aligned.ts';
 
 /** The lines of the table, a heading first; `[]` for no rows. `terminal` is its width, null where nothing is to be cut. */
 export function zoneLines(rows: readonly ZoneRow[], terminal: number | null, now: Instant): readonly string[] {
