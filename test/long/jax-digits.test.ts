@@ -1,0 +1,53 @@
+/**
+ * configs/jax-digits.yaml for real: packages from PyPI, jax.distributed over gloo between four workers. Preempted twice and
+ * robbed of one host once, it reaches the accuracy of an undisturbed run. Takes a quarter of an hour, most of it for the
+ * installations, so it is part of `npm run long` and not of the tests.
+ */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { eventually } from '../support/eventually.ts';
+import { root } from '../support/root.ts';
+import type { World } from '../support/world.ts';
+import { create, logOf, openBadWorld, settled, until, well } from '../real/bad-world.ts';
+
+const manifest = join(root, 'configs/jax-digits.yaml');
+const minutes = 60_000;
+
+/** The step that the newest checkpoint line of worker 0 tells of, over all attempts. */
+async function reaches(world: World, id: string, step: number): Promise<void> {
+  const line = new RegExp(`step ${step}/`, 'u');
+  const is = async () => line.test((await well(world, ['logs', id, '--worker', '0'])).stdout);
+  assert.ok(await eventually(is, { withinMs: 10 * minutes, everyMs: 500 }), `it did not reach step ${step}`);
+}
+
+/** What the last attempt says of itself at its end, the same on every worker. */
+function accuracyOf(world: World, id: string): string {
+  const [first, ...others] = [0, 1, 2, 3].map((worker) => {
+    return /final accuracy (\S+)/u.exec(logOf(world, id, worker).toString())?.[1];
+  });
+  assert.ok(first !== undefined);
+  for (const other of others) assert.equal(other, first);
+  return first;
+}
+
+test('digits are learned as well on capacity that is taken away and on machines that die', async (t) => {
+  const world = openBadWorld(t);
+  const job = (name: string, ...words: readonly string[]) =>
+    create(world, manifest, '--set', `job.name=${name}`, '--set', `gcsfuse.bucket_name=${name}`, ...words);
+  const calm = await job('calm');
+  await settled(world, calm, 0, 15 * minutes);
+
+  const storm = await job('storm', '--set', 'job.env.PAUSE=0.4');
+  await reaches(world, storm, 40);
+  await well(world, ['emulator', 'preempt', storm]);
+  await reaches(world, storm, 100);
+  await well(world, ['emulator', 'kill-host', storm, '--worker', '2']);
+  await until(world, storm, ({ attempts }) => attempts.length === 3, 5 * minutes);
+  await reaches(world, storm, 160);
+  await well(world, ['emulator', 'preempt', storm]);
+  const { attempts } = await settled(world, storm, 0, 15 * minutes);
+  const reasons = attempts.map(({ reason }) => reason);
+  assert.deepEqual([reasons.length, reasons[0], reasons[2], reasons[3]], [4, 'preempted', 'preempted', 'succeeded']);
+  assert.equal(accuracyOf(world, storm), accuracyOf(world, calm));
+});
