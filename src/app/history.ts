@@ -1,12 +1,20 @@
 // History: one sentence for each line of it, the same in `history`, in job.log and on the pages.
 
 import type { Event } from '../core/decision.ts';
-import type { AllocationState, CloudErrorKind, Evidence, Job, PlaceAnswer } from '../core/job.ts';
-import { capacityAt } from '../core/place.ts';
-import { budgetOf, type Budget } from '../core/recover.ts';
-import type { Reason, RecoverySpec } from '../core/spec.ts';
-import { causeText, exitText, type Spec } from './cause.ts';
+import type { AllocationState, Job } from '../core/job.ts';
+import { causeText, exitText } from './cause.ts';
 import { countText, lengthText, workerText } from './figures.ts';
+import {
+  allowanceText,
+  answerWords,
+  capacityText,
+  endText,
+  reasonWords,
+  refusalWords,
+  ruleText,
+  sentencePart,
+  withoutWho,
+} from './phrases.ts';
 
 /** What happened, in words. `job` gives the names of what the event speaks of by number; any later state of it will do. */
 export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
@@ -80,109 +88,6 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
   }
 }
 
-/** `1000 preemptions and 3 failures allowed`: the budgets that some rule goes on under; null when none goes on. */
-export function allowanceText({ rules, budget }: RecoverySpec): string | null {
-  const isUsed = (of: Budget) =>
-    rules.some(
-      ({ reason, answer }) => budgetOf(reason) === of && (answer.then === 'resume' || answer.then === 'rerun'),
-    );
-  const parts = [
-    ...(isUsed('preemptions') ? [countText(budget.preemptions, 'preemption')] : []),
-    ...(isUsed('failures') ? [countText(budget.failures, 'failure')] : []),
-  ];
-  return parts.length === 0 ? null : `${parts.join(' and ')} allowed`;
-}
-
-/** `pre: preempted -> new allocation, resume (4 of 100 used)`: a row of the rules, and how much of its budget is used. */
-export function ruleText(
-  job: Pick<Job, 'spec'>,
-  applied: {
-    readonly reason: Reason;
-    readonly then: string;
-    readonly on: string;
-    readonly used: number;
-    readonly limit: number;
-    /** The log pattern that the row names; two rows may speak of one reason. */
-    readonly pattern?: string | undefined;
-    readonly exitCode?: number | undefined;
-    readonly worker?: number | undefined;
-    readonly isOwn?: true | undefined;
-  },
-): string {
-  const { reason, then, on, used, limit, pattern, exitCode, worker, isOwn } = applied;
-  const named = [
-    ...(exitCode === undefined ? [] : [`exit code ${exitCode}`]),
-    ...(worker === undefined ? [] : [workerText(worker)]),
-    ...(pattern === undefined ? [] : [`its log says ${pattern}`]),
-  ];
-  const log = named.length === 0 ? '' : ` (${named.join(', ')})`;
-  const own = isOwn === true ? ' of this rule' : '';
-  const goesOn = then === 'resume' || then === 'rerun';
-  const answer = goesOn ? `${on} allocation, ${then}` : then;
-  // An end that no rule goes on after uses up nothing; one that a budget forbids to go on after says so.
-  const isUsedUp = limit > 0 && used > limit;
-  const budget =
-    goesOn && limit > 0 ? ` (${used} of ${limit}${own} used)` : isUsedUp ? ` (all ${limit}${own} are used up)` : '';
-  return `${job.spec.recovery.preset}: ${reasonWords[reason]}${log} -> ${answer}${budget}`;
-}
-
-/** What an end rests on: its cause, the line of the log that said so, and the cloud's own words. */
-export function endText(
-  job: { readonly spec: Spec },
-  { reason, evidence }: { readonly reason: Reason; readonly evidence: Evidence },
-): string {
-  return evidenceText({ ...evidence, detail: causeText(job.spec, reason, evidence) });
-}
-
-/** The same where nobody knows of which job it was. */
-export function evidenceText(evidence: Evidence): string {
-  const line = evidence.line === undefined ? '' : `; its log says "${evidence.line.trim()}"`;
-  const raw =
-    evidence.raw === undefined || evidence.detail.includes(evidence.raw) ? '' : `; it says "${evidence.raw.trim()}"`;
-  return `${sentencePart(evidence.detail)}${line}${raw}`;
-}
-
-/** What a place came to that had nothing to give. */
-function answerWords(answer: PlaceAnswer): string {
-  return answer === 'waiting' ? 'it let the request wait for too long' : refusalWords[answer];
-}
-
-/** `v5litepod-16 spot in us-west4-a`, or `this machine`; of the place with that number among the spec's own. */
-export function capacityText(job: Pick<Job, 'spec'>, place = 0): string {
-  const capacity = capacityAt(job.spec.capacity, place);
-  switch (capacity.kind) {
-    case 'local':
-      return 'this machine';
-    case 'tpu':
-      return `${capacity.accelerator} ${capacity.pricing} in ${capacity.zone}`;
-  }
-}
-
-/** Reasons as words of a sentence. */
-export const reasonWords: Readonly<Record<Reason, string>> = {
-  succeeded: 'succeeded',
-  stopped: 'stopped',
-  preempted: 'preempted',
-  unreachable: 'unreachable',
-  allocation_failed: 'allocation failed',
-  setup_failed: 'setup failed',
-  command_failed: 'command failed',
-  hung: 'hung',
-  timed_out: 'timed out',
-};
-
-/** The classes of a cloud's refusal as words of a sentence. */
-export const refusalWords: Readonly<Record<CloudErrorKind, string>> = {
-  quota: 'over quota',
-  stockout: 'no capacity',
-  permission: 'not allowed',
-  invalid: 'not valid',
-  rate_limited: 'asked too often',
-  not_found: 'not found',
-  internal: 'an error of the cloud',
-  unreachable: 'the cloud did not answer',
-};
-
 const runWords = {
   fresh: 'it is to run',
   resume: 'it is to go on from its last checkpoint',
@@ -218,16 +123,6 @@ function askedFor(event: Extract<Event, { readonly kind: 'asked' }>): string {
 function placesText(workers: readonly (number | 'here')[]): string {
   const [only] = workers;
   return workers.length === 1 && only !== undefined ? workerText(only) : countText(workers.length, 'worker');
-}
-
-/** A text of others as a part of our sentence: in one line and without its full stop. */
-export function sentencePart(text: string): string {
-  return text.trim().replaceAll(/\s+/g, ' ').replace(/\.$/, '');
-}
-
-/** Words of a failed look without the name of who was looked at, where the sentence has it already. */
-export function withoutWho(words: string, who: string): string {
-  return words.startsWith(`${who}: `) ? words.slice(who.length + 2) : words;
 }
 
 /** For evidence, which has brackets of its own. */

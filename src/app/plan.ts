@@ -14,7 +14,7 @@ import {
 import type { Plan } from './client.ts';
 import { isPretended } from './cost.ts';
 import { countText, lengthText, workerText } from './figures.ts';
-import { allowanceText, reasonWords } from './history.ts';
+import { allowanceText, reasonWords } from './phrases.ts';
 
 /** Stands where the job's id will be, which is given when it is created. */
 const idToCome = '<job id>';

@@ -26,7 +26,7 @@ import { exitText, mostlyMeans } from './cause.ts';
 import type { Why } from './client.ts';
 import { costOf } from './cost.ts';
 import { ageText, countText, lengthText, momentText, workerText } from './figures.ts';
-import { capacityText, endText, reasonWords, refusalWords, ruleText, sentencePart, withoutWho } from './history.ts';
+import { capacityText, endText, reasonWords, refusalWords, ruleText, sentencePart, withoutWho } from './phrases.ts';
 import { evidenceOf, lastInVain } from './outside.ts';
 import { usualText, type UsualWait } from './usual.ts';
 import {

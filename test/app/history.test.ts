@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ageText, lengthText, momentText, priceText } from '../../src/app/figures.ts';
-import { allowanceText, eventSentence } from '../../src/app/history.ts';
+import { eventSentence } from '../../src/app/history.ts';
+import { allowanceText } from '../../src/app/phrases.ts';
 import type { EventBody } from '../../src/core/decision.ts';
 import type { RecoverySpec } from '../../src/core/spec.ts';
 import { day, hour, minute, second } from '../../src/core/time.ts';

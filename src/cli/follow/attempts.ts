@@ -2,7 +2,7 @@
 
 import type { AttemptView, JobView } from '../../app/client.ts';
 import { countText, lengthText, momentText } from '../../app/figures.ts';
-import { evidenceText, reasonWords } from '../../app/history.ts';
+import { evidenceText, reasonWords } from '../../app/phrases.ts';
 import type { WorkerId } from '../../core/spec.ts';
 import { workersLabel } from '../logs/fold.ts';
 import { inertWord } from '../render/inert.ts';

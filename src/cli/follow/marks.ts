@@ -2,7 +2,8 @@
 
 import type { JobView } from '../../app/client.ts';
 import { lengthText } from '../../app/figures.ts';
-import { endText, eventSentence, reasonWords } from '../../app/history.ts';
+import { eventSentence } from '../../app/history.ts';
+import { endText, reasonWords } from '../../app/phrases.ts';
 import type { Event } from '../../core/decision.ts';
 import { inertWord } from '../render/inert.ts';
 

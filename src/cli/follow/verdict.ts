@@ -2,7 +2,7 @@
 
 import type { JobView } from '../../app/client.ts';
 import { lengthText } from '../../app/figures.ts';
-import { endText } from '../../app/history.ts';
+import { endText } from '../../app/phrases.ts';
 import { inertWord } from '../render/inert.ts';
 
 /** `000042 vit-l16 failed after 2h05m: exit 1 on worker 3; its log says "…". jobman why 42 says more.` */

@@ -4,7 +4,7 @@ import type { AllocationView, AttemptView, JobView, SavedView, WorkdirView, Work
 import { costText } from '../../app/cost.ts';
 import { ageText, clockText, countText, dateText, dollarsText, lengthText } from '../../app/figures.ts';
 import { causeText } from '../../app/cause.ts';
-import { reasonWords } from '../../app/history.ts';
+import { reasonWords } from '../../app/phrases.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import { glyph, inPhaseStyle, type Ink } from '../screen.ts';
 import { aligned } from './aligned.ts';

@@ -1,7 +1,7 @@
 // The table of places, made to fit.
 
 import { ageText, lengthText } from '../../app/figures.ts';
-import { refusalWords } from '../../app/history.ts';
+import { refusalWords } from '../../app/phrases.ts';
 import type { ZoneRow } from '../../app/zones.ts';
 import type { Instant } from '../../core/time.ts';
 import { cutEnd } from './cell.ts';
