@@ -2,13 +2,13 @@
 
 import type { Job } from '../core/job.ts';
 import { capacityOf } from '../core/place.ts';
-import type { CapacitySpec, LocalSpec, TpuSpec } from '../core/spec.ts';
+import { builtInProject, type CapacitySpec, type LocalSpec, type TpuSpec } from '../core/spec.ts';
 import { hour, type Instant } from '../core/time.ts';
 import { priceText } from './figures.ts';
 
 /** True for the TPUs of the built-in cloud. They have Google's prices, so that a rehearsal shows what the real thing costs. */
 export function isPretended(capacity: Pick<LocalSpec, 'kind'> | Pick<TpuSpec, 'kind' | 'project'>): boolean {
-  return capacity.kind === 'tpu' && capacity.project === 'emulator';
+  return capacity.kind === 'tpu' && capacity.project === builtInProject;
 }
 
 /** `about $4.00/h`, as a part of a sentence; on the built-in cloud `about $4.00/h at Google and nothing here`. */

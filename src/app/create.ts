@@ -8,7 +8,7 @@ import type { Job } from '../core/job.ts';
 import { capacityAt } from '../core/place.ts';
 import type { JobSpec } from '../core/spec.ts';
 import type { CreateRequest, JobRow } from './client.ts';
-import { JobmanError, StoreError } from './errors.ts';
+import { exitCode, JobmanError, StoreError } from './errors.ts';
 import { fileError } from './file-trouble.ts';
 import { eventSentence } from './history.ts';
 import { folderOf, jobFolder, manifestFile, secretFile } from './job-folder.ts';
@@ -51,7 +51,10 @@ async function keepSecrets(folder: string, spec: JobSpec, env: NonNullable<Creat
     if (source.kind !== 'environment') continue;
     const value = env[source.variable];
     if (value === undefined)
-      throw new JobmanError(`The secret ${name} is to come from the variable ${source.variable}, which is not set.`, 2);
+      throw new JobmanError(
+        `The secret ${name} is to come from the variable ${source.variable}, which is not set.`,
+        exitCode.usage,
+      );
     const file = secretFile(folder, name);
     makeFolder(dirname(file));
     await writeFile(file, value, { mode: 0o600 });

@@ -135,8 +135,10 @@ export interface Store {
   ): Promise<readonly Job[]>;
   /** A counter that grows with every committed change of any job; cheap, for followers. */
   changes(): Promise<number>;
-  /** Takes the lease when it is free, expired or already ours; the epoch grows each time it changes hands. */
-  /** `certain`: the caller holds this machine's controller lock, so an earlier holder cannot be alive and is replaced at once. */
+  /**
+   * Takes the lease when it is free, expired or already ours; the epoch grows each time it changes hands. `certain`: the
+   * caller holds this machine's controller lock, so an earlier holder cannot be alive and is replaced at once.
+   */
   takeLease(
     holder: string,
     version: string,
