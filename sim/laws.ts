@@ -217,7 +217,7 @@ export function createJudge(world: () => World): Judge {
     if (others === 0 || attempt === undefined || (ledger.requests.get(ordinal) ?? []).length > 1) return;
     const told = ledger.nothing.get(placeKey(ref, ledger));
     const isSoon = told !== undefined && told.allocation !== ordinal && world().timeline.now < told.at + 20 * second;
-    if (isSoon && !jumps.some((at) => at >= told.at))
+    if (isSoon && !jumps.some((at) => at >= ledger.madeAt))
       breakLaw(12, `job ${job.id}: place ${place} is asked again right after it said that it has nothing`);
     const passed = job.allocations.filter(
       (one) => one.ordinal < ordinal && (one.requestedAt ?? 0) >= attempt.createdAt,
