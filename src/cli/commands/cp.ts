@@ -4,7 +4,7 @@ import type { CopyEnd, CopyRequest, WorkerDoor } from '../../app/by-hand.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
 import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
-import { leaveOnSignal } from '../follow/loop.ts';
+import { leaveOnSignal } from '../leave.ts';
 import { chosenWorkers } from '../hosts/choose.ts';
 import { workersLabel } from '../logs/fold.ts';
 import { createPainter } from '../painter.ts';

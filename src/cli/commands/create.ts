@@ -5,6 +5,7 @@ import type { Cli, GlobalFlags } from '../context.ts';
 import { wake } from '../controller.ts';
 import { isGranted } from '../granted.ts';
 import { rowJson } from '../../app/json.ts';
+import { leaveOnSignal } from '../leave.ts';
 import { readManifest } from '../manifest-file.ts';
 import { planLines } from '../render/plan.ts';
 import { columnsOf } from '../screen.ts';
@@ -42,10 +43,7 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
     return exitCode.ok;
   }
 
-  const [{ leaveOnSignal }, { followToEnd }] = await Promise.all([
-    import('../follow/loop.ts'),
-    import('../follow/to-end.ts'),
-  ]);
+  const { followToEnd } = await import('../follow/to-end.ts');
   // From here on Ctrl-C leaves in order: a job that was stored a moment before is named to whoever leaves.
   const leave = leaveOnSignal(cli);
   try {

@@ -5,7 +5,7 @@ import { countText } from '../../app/figures.ts';
 import type { StrayKeeper, StrayLook, StrayView } from '../../app/strays.ts';
 import type { Duration } from '../../core/time.ts';
 import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
-import { leaveOnSignal, pause } from '../follow/loop.ts';
+import { leaveOnSignal, pause } from '../leave.ts';
 import { inertWord } from '../render/inert.ts';
 import { aligned } from '../render/aligned.ts';
 import { tpuLines } from '../render/tpus.ts';

@@ -7,7 +7,7 @@ import type { WorkerId } from '../../core/spec.ts';
 import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { followLog } from '../follow/log.ts';
-import { leaveOnSignal } from '../follow/loop.ts';
+import { leaveOnSignal } from '../leave.ts';
 import { isSettled } from '../settled.ts';
 import { firstErrors, type FoundError } from '../logs/first-error.ts';
 import { bodyText, frontText, jsonText } from '../logs/line.ts';

@@ -5,7 +5,7 @@ import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { WorkerDoor } from '../../app/by-hand.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { leaveOnSignal, pause } from '../follow/loop.ts';
+import { leaveOnSignal, pause } from '../leave.ts';
 import { jobAndWords } from '../hosts/choose.ts';
 import { inertWord } from '../render/inert.ts';
 import { isSettled } from '../settled.ts';

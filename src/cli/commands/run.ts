@@ -4,6 +4,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { refsOf, type Cli, type GlobalFlags } from '../context.ts';
 import { wake } from '../controller.ts';
 import { isGranted } from '../granted.ts';
+import { leaveOnSignal } from '../leave.ts';
 
 export interface RunFlags {
   readonly cmdOnly: boolean | undefined;
@@ -15,8 +16,7 @@ export async function runJob(cli: Cli, flags: RunFlags & GlobalFlags, ref?: stri
   const client = await cli.services.client();
   const [only, second] = await refsOf(client, ref === undefined ? [] : [ref], flags.jobName);
   if (only === undefined || second !== undefined) throw new JobmanError('Run one job at a time.', exitCode.usage);
-  const [{ leaveOnSignal }, { followToEnd }, { id, desired, phase, attempts }] = await Promise.all([
-    import('../follow/loop.ts'),
+  const [{ followToEnd }, { id, desired, phase, attempts }] = await Promise.all([
     import('../follow/to-end.ts'),
     client.show(only),
   ]);

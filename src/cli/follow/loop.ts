@@ -2,7 +2,6 @@
 // in a busy loop: it looks four times a second, and at once when a log file says that it grew.
 
 import { watch, type FSWatcher } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { AttemptView, Client, JobView, LogFile, LogQuery } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Event } from '../../core/decision.ts';
@@ -10,6 +9,7 @@ import type { WorkerId } from '../../core/spec.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 import { controllerEvery, keepController } from '../controller.ts';
+import { pause } from '../leave.ts';
 import type { LogStream } from '../logs/stream.ts';
 import { isSettled } from '../settled.ts';
 
@@ -167,28 +167,6 @@ function workersOf(view: JobView, { step }: LogQuery): readonly WorkerId[] {
   const attempt = view.attempts.findLast(({ workers }) => workers.length > 0);
   if (step === undefined || step === 'command') return attempt?.workers ?? [];
   return view.allocations.at(-1)?.workers.map(({ worker }) => worker) ?? [];
-}
-
-/**
- * Aborted by the first Ctrl-C. From then on signals do what they do by default, so that a second Ctrl-C ends the
- * program at once even if leaving should take long.
- */
-export function leaveOnSignal(cli: Pick<Cli, 'io'>): { readonly signal: AbortSignal; readonly release: () => void } {
-  const controller = new AbortController();
-  const release = cli.io.onSignal(() => {
-    release();
-    controller.abort();
-  });
-  return { signal: controller.signal, release };
-}
-
-/** Waits, or returns at once when the signal is aborted. */
-export async function pause(length: Duration, signal: AbortSignal): Promise<void> {
-  try {
-    await sleep(length, undefined, { signal });
-  } catch (error) {
-    if (!signal.aborted) throw error;
-  }
 }
 
 interface FileWatch {
