@@ -333,8 +333,10 @@ function foldSilence(job: Job, observation: Observation, now: Instant): Change {
     return isWatched ? told(answering, now, { kind: 'answering', allocation: ordinal }) : unchanged(answering);
   }
   if (silence.who === silentWho) {
-    const isLater = silentSince !== null && silence.since !== undefined && silence.since > silentSince;
-    return isLater ? unchanged(withAllocation(job, ordinal, { silentSince: silence.since })) : unchanged(job);
+    // One that began later than now was noted by a clock that has been set back since.
+    const isOff =
+      silentSince !== null && silence.since !== undefined && (silence.since > silentSince || silentSince > now);
+    return isOff ? unchanged(withAllocation(job, ordinal, { silentSince: silence.since })) : unchanged(job);
   }
   const isSameSilence = silence.who === 'allocation' && silentSince !== null;
   const since = isSameSilence ? silentSince : now;

@@ -7,7 +7,7 @@ import { lastAttempt } from '../../src/core/job.ts';
 import { phaseOf } from '../../src/core/phase.ts';
 import { waitEnd } from '../../src/core/pace.ts';
 import { presets } from '../../src/core/recover.ts';
-import { hour } from '../../src/core/time.ts';
+import { hour, minute } from '../../src/core/time.ts';
 import { World, spec } from './world.ts';
 
 const day = 24 * hour;
@@ -49,4 +49,33 @@ test('an attempt that was made while the clock was ahead does not wait for its b
   world.now -= day;
   world.live(() => phaseOf(world.job) === 'running', hour);
   assert.equal(phaseOf(world.job), 'running');
+});
+
+test('a worker that fell silent while the clock was ahead is lost after its grace', () => {
+  const world = new World();
+  world.settleNow();
+  const worker = world.node.workers[1];
+  assert.ok(worker);
+  worker.isAnswering = false;
+  world.live(() => false, minute);
+  world.now -= day;
+  // A controller says how long it has found the silence to be; one whose clock was set back begins anew.
+  worker.silentSince = world.now;
+  const since = world.now;
+  world.live(() => lastAttempt(world.job)?.ordinal === 2, hour);
+  assert.equal(world.job.attempts[0]?.ending?.reason, 'unreachable');
+  assert.ok(world.now >= since + spec().recovery.unreachableGrace, 'it was lost before its grace was over');
+});
+
+test('a program that was asked to stop while the clock was ahead has its grace, and is killed after it', () => {
+  const world = new World();
+  world.settleNow();
+  world.isStubborn = true;
+  world.job = { ...world.job, desired: 'hold' };
+  world.settleNow();
+  world.now -= day;
+  const since = world.now;
+  world.live(() => world.run(0, 1).ended !== null, hour);
+  assert.notEqual(world.run(0, 1).ended, null);
+  assert.equal(world.now, since + spec().stop.grace);
 });
