@@ -30,6 +30,16 @@ const plan = drawPlan({
 setPriority(10);
 const endings: (() => Promise<void>)[] = [];
 const world = openWorld({ after: (ending) => void endings.push(ending) }, { patienceMs: 30_000 });
+// Ctrl-C leaves nothing behind either: what was started would outlive the storm.
+for (const [signal, number] of [
+  ['SIGINT', 2],
+  ['SIGTERM', 15],
+] as const) {
+  process.once(signal, () => {
+    console.log('Cut off; taking everything down.');
+    void Promise.allSettled(endings.map((ending) => ending())).then(() => process.exit(128 + number));
+  });
+}
 try {
   const { problems, summary, traces } = await runStorm(world, plan, (line) => console.log(line));
   if (problems.length > 0) {
