@@ -644,7 +644,7 @@ function nextForSettled(job: Job, phase: Phase): Pick<Answer, 'next' | 'nextAt'>
   }
   const until = keptUntil(job);
   if (until !== undefined && keptAllocations(job).length > 0) {
-    return { next: 'what it still holds is let go', nextAt: until };
+    return { next: `what it still holds is let go; at once: jobman stop ${Number(job.id)} --release`, nextAt: until };
   }
   const number = Number(job.id);
   const again = `from the beginning: jobman rerun ${number}`;

@@ -12,6 +12,7 @@
 //                                               what a step makes (a mount, a service) may not outlive a reboot; each further
 //                                               line is a process that it needs, with its start in clock ticks: when one of
 //                                               them has died (a mount's daemon) the proof counts no more
+//   <root>/workdir/       the job's copy of a working directory, and beside it `workdir.sent`, what was sent there
 //   <root>/steps/<allocation>/<step key>/try_<n>/   as an attempt: each try of a setup step
 
 import type { Job } from '../core/job.ts';

@@ -630,7 +630,7 @@ const cases: readonly Case[] = [
     status: 'succeeded, holds v5litepod-16',
     reason: 'ran 58m',
     price: 4,
-    why: { next: 'what it still holds is let go', nextAt: noon + 2 * hour },
+    why: { next: 'what it still holds is let go; at once: jobman stop 42 --release', nextAt: noon + 2 * hour },
   },
   {
     life: 'the cloud will never give it',
