@@ -125,7 +125,7 @@ export const table: readonly Entry[] = [
     usage: '[--user u] [--phase p]... [--tag t] [--name n] [--all] [--watch]',
     about:
       'A job is settled once it has succeeded, failed, been stopped or been cancelled: nothing more happens to it until\n' +
-      `somebody says so. --phase takes one of ${listed(phases.slice(0, 6))},\n` +
+      `you say so. --phase takes one of ${listed(phases.slice(0, 6))},\n` +
       `${listed(phases.slice(6))}.\n` +
       'A narrow terminal loses columns in this order: HOST0 IP, USER (if all are of one), ZONE, AGE, ACCELERATOR.\n' +
       'With --watch keys lead to one job and back: j and k choose it, Enter shows it, w says why, l follows its log, ? helps.',
@@ -326,7 +326,7 @@ export const table: readonly Entry[] = [
       ['jobman resume 42', 'after a stop on the same capacity, after a cancel on new'],
       ['jobman resume 42 --workdir', 'with the files of job.workdir as they are now'],
     ],
-    flags: { workdir: mark('Copy job.workdir anew; without it the copy of before is run'), jobName },
+    flags: { workdir: mark('Copy job.workdir again; otherwise the job runs the copy that it has'), jobName },
     letters: { j: 'jobName' },
     args: jobs,
     load: async () => (await import('./commands/ask.ts')).resume,
@@ -386,18 +386,18 @@ export const table: readonly Entry[] = [
   entry<object, string[]>({
     path: 'gc',
     section: 'Change',
-    brief: 'List what may be left behind in a cloud; with --yes let go of it',
+    brief: 'List what may be left behind in a cloud; with --yes release it',
     usage: '[job|name]... [--yes]',
     about:
-      'A stray is a TPU that carries the label of this record and that no job looks after any more: a forced delete leaves\n' +
-      "one, or a reply that came late. Without --yes it is only looked at. What is another jobman's or nobody's is shown below\n" +
-      'them and never touched.',
+      'A stray is a TPU that carries the label of this record and belongs to no job any more: a forced delete leaves one, or a\n' +
+      'reply that came late. Without --yes nothing is changed. TPUs of another jobman, or of nobody, are listed below and\n' +
+      'never touched.',
     examples: [
       ['jobman gc', 'each stray and what the cloud says of it'],
-      ['jobman gc --yes', 'let go of all of them'],
+      ['jobman gc --yes', 'release all of them'],
       ['jobman gc 42 --yes', 'only of what job 000042 left'],
     ],
-    exits: { 1: 'one could not be let go', 5: 'a project or zone could not be asked' },
+    exits: { 1: 'one could not be released', 5: 'a project or zone could not be asked' },
     flags: {},
     args: {
       kind: 'array',
@@ -460,7 +460,7 @@ export const table: readonly Entry[] = [
       255: 'a worker could not be reached; otherwise the greatest exit code, 128 and its number for a signal',
     },
     flags: {
-      workers: value('Which workers; all, when it is not said', 'all|0,2', parseWorkers),
+      workers: value('Which workers; all by default', 'all|0,2', parseWorkers),
       timeout: value('End it on the workers after this time', 'time', parseDuration),
       stdin: mark('Give our input to the command, on one worker; otherwise its input is empty'),
       inContainer: mark("In the container that the job's command runs in"),
@@ -474,13 +474,13 @@ export const table: readonly Entry[] = [
   entry<SetupFlags, string[]>({
     path: 'setup',
     section: 'Work on it',
-    brief: 'Go through one setup step again, on all workers that a job holds',
+    brief: 'Run one setup step again, on all workers that a job holds',
     usage: '<job> <step> [--force]',
     about:
       'The steps are those of `setup.modules`: ssh, gcsfuse, docker, conda, venv; and `files` for job.files. Where the\n' +
-      "step's check says that it holds, nothing is done; --force applies it all the same. The workers go side by side, and one\n" +
-      'that fails stops nobody else. Refused while the controller is setting up, and where the command runs in what the step\n' +
-      'would replace; the sentence says what to do. Ctrl-C leaves; what is under way on a worker goes on there.',
+      "step's check succeeds, nothing is done; --force applies it all the same. All workers run it at once, and a failure on\n" +
+      'one stops no other. Refused while the controller is setting up, and while the command runs in what the step would\n' +
+      'replace; the message says what to do. Ctrl-C leaves; what has begun on a worker goes on there.',
     examples: [
       ['jobman setup 42 gcsfuse', 'mount the buckets again where they are not mounted'],
       ['jobman setup 42 docker --force', 'pull the image again, to get what is behind its tag now'],
@@ -511,8 +511,8 @@ export const table: readonly Entry[] = [
     ],
     exits: { 3: 'there is nothing of that name', 4: 'a folder is in the way', 5: 'a worker could not be reached' },
     flags: {
-      workers: value('Which workers; all, when it is not said', 'all|0,2', parseWorkers),
-      replace: mark('Exchange a folder that is there already for the copy'),
+      workers: value('Which workers; all by default', 'all|0,2', parseWorkers),
+      replace: mark('Replace a folder that is there already'),
     },
     letters: { w: 'workers' },
     args: { kind: 'array', parameter: { placeholder: 'path', brief: 'A path here, or <job>:path', parse: String } },
@@ -535,7 +535,7 @@ export const table: readonly Entry[] = [
       4: 'the port is taken',
       130: 'you ended it; the job goes on',
     },
-    flags: { worker: value("The worker's number; 0, when it is not said", 'n', parseCount), jobName },
+    flags: { worker: value("The worker's number; 0 by default", 'n', parseCount), jobName },
     letters: { w: 'worker', i: 'worker', j: 'jobName' },
     args: jobs,
     load: async () => (await import('./commands/port-forward.ts')).portForward,
@@ -547,7 +547,7 @@ export const table: readonly Entry[] = [
     usage: '<job>...',
     about:
       'A Host block for each worker, `jobman-42-0` and so on; `jobman-42` is worker 0. For VS Code and the like, write it to a\n' +
-      'file and name that in ~/.ssh/config: `Include jobman.config`. A job that is moved to another TPU needs it written anew.',
+      'file and name that in ~/.ssh/config: `Include jobman.config`. When a job has moved to another TPU, write it again.',
     examples: [
       ['jobman ssh-config 42 > ~/.ssh/jobman.config', 'for Include, or for ssh -F ~/.ssh/jobman.config jobman-42'],
     ],
