@@ -36,6 +36,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
 });
 const { anew, ...stormOptions } = values;
+const stormWords = Object.entries(stormOptions).map(([name, value]) => `--${name}=${value}`);
 
 interface Part {
   readonly name: string;
@@ -67,7 +68,11 @@ const sentences: Readonly<Record<string, string>> = {
   seeds: `${seeds} storms of the simulator break no law`,
   gcsfuse:
     'the real gcsfuse mounts a bucket of a storage server on loopback with its caches, and again after it was killed',
-  storm: `with real processes nothing is lost and nothing happens twice, whatever strikes: each fault alone, and all at once`,
+  storm: `with real processes nothing is lost and nothing happens twice, ${
+    stormWords.length > 0
+      ? `in this storm: ${stormWords.join(' ')}`
+      : 'whatever strikes: each fault alone, and all at once'
+  }`,
 };
 
 const unknown = positionals.filter((name) => !(name in proofs));
@@ -135,8 +140,7 @@ async function playSeeds(first: number): Promise<string> {
 
 /** Each kind of fault alone under six jobs, and all of them together under twenty; or the one that was asked for. */
 function stormParts(): readonly Part[] {
-  const options = Object.entries(stormOptions).map(([name, value]) => `--${name}=${value}`);
-  if (options.length > 0) return [{ name: options.join(' '), prove: () => playStorm(options) }];
+  if (stormWords.length > 0) return [{ name: stormWords.join(' '), prove: () => playStorm(stormWords) }];
   return [
     ...faultKinds.map((kind) => ({ name: dealt[kind].about, prove: () => playStorm([`--only=${kind}`, '--jobs=6']) })),
     { name: 'all at once', prove: () => playStorm([]) },
@@ -146,7 +150,7 @@ function stormParts(): readonly Part[] {
 async function playStorm(options: readonly string[]): Promise<string> {
   const words = [join(root, 'tools/storm/main.ts'), ...options];
   // What users run, and not the source.
-  const { code, output } = await run(words, { JOBMAN_TEST_BUNDLE: '1' }, stormMostMs);
+  const { code, output } = await run(words, { JOBMAN_TEST_BUNDLE: '1' }, { mostMs: stormMostMs, isTold: true });
   if (code !== 0) throw new Error(output.slice(-4_000));
   return output.trim().split('\n').at(-1) ?? '';
 }
@@ -177,7 +181,8 @@ async function digitsForReal(): Promise<string> {
 function run(
   words: readonly string[],
   env: Readonly<Record<string, string>>,
-  mostMs = partMostMs,
+  // `isTold`: what it prints is shown at once, to whoever watches.
+  { mostMs = partMostMs, isTold = false } = {},
 ): Promise<{ readonly code: number; readonly output: string }> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, words, {
@@ -188,7 +193,10 @@ function run(
     });
     let output = '';
     for (const stream of [child.stdout, child.stderr]) {
-      stream.setEncoding('utf8').on('data', (text: string) => (output += text));
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        output += text;
+        if (isTold) process.stderr.write(text);
+      });
     }
     child.on('error', reject);
     child.on('close', (code) => resolve({ code: code ?? 1, output }));
