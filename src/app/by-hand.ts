@@ -105,9 +105,12 @@ export function machinesAtHand(job: Job): Allocation {
 /** That worker of it. Throws JobmanError when it has none of that number. */
 export function workerAtHand(ref: AllocationRef, worker: number): AllocationRef & { readonly worker: WorkerId } {
   const count = ref.allocation.hosts?.length ?? 0;
-  if (worker < count) return { ...ref, worker };
-  throw new JobmanError(
-    `Job ${ref.job.id} has no worker ${worker}; its workers are 0 to ${count - 1}.`,
-    exitCode.usage,
-  );
+  if (worker >= count) throw noSuchWorker(ref.job.id, worker, count);
+  return { ...ref, worker };
+}
+
+/** What is said of a number that is none of the `count` workers of that job. */
+export function noSuchWorker(id: string, worker: number, count: number): JobmanError {
+  const has = count === 1 ? 'its only worker is 0' : `its workers are 0 to ${count - 1}`;
+  return new JobmanError(`Job ${id} has no worker ${worker}; ${has}.`, exitCode.usage);
 }

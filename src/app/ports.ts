@@ -2,10 +2,11 @@
 // A contract sentence stands above every method: may it block, is it safe to repeat, what means "nothing to do".
 
 import type { Action, Event } from '../core/decision.ts';
-import type { Allocation, Attempt, CloudError, Job } from '../core/job.ts';
+import type { Allocation, CloudError, Job } from '../core/job.ts';
 import type { AllocationSeen, Fact, Outcome, OutcomeResult, WorkerSeen } from '../core/observation.ts';
 import type { PlaceAnswered } from '../core/place-answers.ts';
-import type { BackendName, JobSpec, SecretSource, SetupStep, WorkerId } from '../core/spec.ts';
+import type { Launch } from '../core/prepare.ts';
+import type { BackendName, JobSpec, SetupStep, WorkerId } from '../core/spec.ts';
 import type { Duration, Instant } from '../core/time.ts';
 import type { JobRow } from './client.ts';
 
@@ -211,24 +212,6 @@ export interface CapacityPort {
 /** One worker of one allocation, or `here`. */
 export interface WorkerRef extends AllocationRef {
   readonly worker: WorkerId;
-}
-
-/** Everything a host needs to run the command once. Texts are final: marks are filled in. */
-export interface Launch {
-  readonly attempt: Attempt;
-  readonly script: string;
-  readonly env: Readonly<Record<string, string>>;
-  /** Variables that only the program may see. Whoever starts it reads their values then, and writes them down nowhere else. */
-  readonly secrets?: Readonly<Record<string, SecretSource>>;
-  readonly workdir: string | null;
-  readonly checkpointDir: string | null;
-  /** True when the attempt continues an earlier one: the host then finds JOBMAN_RESUME_FROM in `checkpointDir`. */
-  readonly resume: boolean;
-  /**
-   * The boot of the worker in which its setup steps hold. On any other, nothing is started and the answer is `failed`: they
-   * have to be gone through again first. Absent: it needs none.
-   */
-  readonly bootId?: string;
 }
 
 /**

@@ -48,7 +48,7 @@ export interface SettingKey {
   readonly kind: Kind;
   /** What it does, as a sentence for people. */
   readonly meaning: string;
-  /** The variable that stands above the file. */
+  /** The variable that overrides the file. */
   readonly variable?: string;
 }
 
@@ -133,7 +133,7 @@ export async function loadSettings(given: {
 }
 
 /**
- * Where the value of each key comes from: the variable that stands above the file, `settings.json`, or `default`. For
+ * Where the value of each key comes from: the variable that overrides the file, `settings.json`, or `default`. For
  * settings that `loadSettings` took. Throws what it throws of the file. Reads only.
  */
 export async function settingSources(given: {

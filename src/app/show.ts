@@ -96,7 +96,7 @@ function ifTaken(job: Job, { usual }: Around, saved: SavedView | null, now: Inst
   const limit = job.spec.recovery.budget.preemptions;
   if (used >= limit) return `the job would fail: all ${limit} preemptions that it may have are used up`;
   const wait = usual === null || usual === undefined ? '' : `, usually after ${lengthText(usual.median)}`;
-  const how = then === 'rerun' ? 'would begin anew' : 'would go on';
+  const how = then === 'rerun' ? 'would begin from the start' : 'would go on';
   return `it ${how} on another ${acceleratorOf(job)}${wait}${lossText(then, saved, attempt.runningAt, now)}; ${used + 1} of ${limit} preemptions used then`;
 }
 

@@ -73,7 +73,7 @@ export async function copyAnew(
   const last = copyOf(job);
   if (workdir === undefined || last === undefined)
     throw new JobmanError(
-      `Job ${job.id} (${job.spec.name}) has no working directory to take anew: its manifest has no job.workdir.`,
+      `Job ${job.id} (${job.spec.name}) has no working directory to copy again: its manifest has no job.workdir.`,
       exitCode.usage,
     );
   const snapshot = last + 1;

@@ -1,7 +1,8 @@
 // Machines: looking at workers and acting on them, over whatever transport reaches them. Shared by every backend whose
 // workers are machines with a shell.
 
-import type { AllocationRef, Launch, MachinePort, StepByHand, TailReceiver, WorkerRef } from '../app/ports.ts';
+import type { AllocationRef, MachinePort, StepByHand, TailReceiver, WorkerRef } from '../app/ports.ts';
+import type { Launch } from '../core/prepare.ts';
 import { commandWorkers, openAttempt } from '../core/job.ts';
 import type { Evidence, Job } from '../core/job.ts';
 import { known, unknown } from '../core/observation.ts';

@@ -100,9 +100,13 @@ export async function refOfName(client: Client, name: string): Promise<Ref> {
 /** The jobs that a command is about: those of its arguments and that of `--job-name`. Throws when there is none. */
 export async function refsOf(client: Client, args: readonly Ref[], name: string | undefined): Promise<readonly Ref[]> {
   const refs = name === undefined ? args : [...args, await refOfName(client, name)];
-  if (refs.length === 0)
-    throw new JobmanError('Which job? Say its id or name; `jobman list` shows them.', exitCode.usage);
+  if (refs.length === 0) throw whichJob();
   return refs;
+}
+
+/** For a command line that names no job. */
+export function whichJob(): JobmanError {
+  return new JobmanError('Which job? Say its id or name; `jobman list` shows them.', exitCode.usage);
 }
 
 /**

@@ -57,7 +57,7 @@ export function jobCan(
       }
       if (job.settled === null || job.settled.verdict === 'stopped') return yes;
       return no(
-        `${it} has ${hasEnded(job.settled.verdict)}; use resume to go on from its last checkpoint, or rerun to begin anew`,
+        `${it} has ${hasEnded(job.settled.verdict)}; use resume to go on from its last checkpoint, or rerun to begin from the start`,
       );
     case 'resume':
     case 'rerun':

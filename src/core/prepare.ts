@@ -59,15 +59,21 @@ export function tryAgainAt(job: Job, attempt: Attempt, key: string, now: Instant
 
 // ------------------------------------------------------------------------------------------ the command
 
-/** Everything that one start hands to a host; `Launch` of app/ports.ts is exactly this. Texts are final. */
-export interface LaunchData {
+/** Everything a host needs to run the command once. Texts are final: marks are filled in. */
+export interface Launch {
   readonly attempt: Attempt;
   readonly script: string;
   readonly env: Readonly<Record<string, string>>;
+  /** Variables that only the program may see. Whoever starts it reads their values then, and writes them down nowhere else. */
   readonly secrets?: Readonly<Record<string, SecretSource>>;
   readonly workdir: string | null;
   readonly checkpointDir: string | null;
+  /** True when the attempt continues an earlier one: the host then finds JOBMAN_RESUME_FROM in `checkpointDir`. */
   readonly resume: boolean;
+  /**
+   * The boot of the worker in which its setup steps hold. On any other, nothing is started and the answer is `failed`: they
+   * have to be gone through again first. Absent: it needs none.
+   */
   readonly bootId?: string;
 }
 
@@ -76,7 +82,7 @@ export interface LaunchData {
  * host adds JOBMAN_RESUME_FROM itself, since only it can see which checkpoint is complete; what the manifest says about
  * one of them does not count, because the program relies on them. `bootId` is the action's.
  */
-export function launchFor(job: Job, attempt: Attempt, worker: WorkerId, bootId?: string): LaunchData {
+export function launchFor(job: Job, attempt: Attempt, worker: WorkerId, bootId?: string): Launch {
   const { command, capacity } = job.spec;
   const allocation = allocationOf(job, attempt.allocation);
   const checkpointDir = withNodeName(command.checkpointDir, allocation);

@@ -25,11 +25,11 @@ test('set and unset change one key, and a controller that runs is told of', asyn
   assert.deepEqual(JSON.parse(readFileSync(join(home, 'settings.json'), 'utf8')), { grants: [{ zone: 'us-*' }] });
 });
 
-test('a variable that stands above the file is named', async (t) => {
+test('a variable that overrides the file is named', async (t) => {
   const { home } = openWorld(t);
   const env = { JOBMAN_TPU_ENDPOINT: 'http://127.0.0.1:1' };
   const { err } = await jobman(['settings', 'set', 'tpu.endpoint', 'http://127.0.0.1:2'], { services: { home }, env });
-  assert.match(err, /^The variable JOBMAN_TPU_ENDPOINT stands above the file/);
+  assert.match(err, /^The variable JOBMAN_TPU_ENDPOINT overrides the file/);
 });
 
 test('what is no setting, no value or no way to say it changes nothing', async (t) => {

@@ -9,7 +9,8 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, uti
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import type { Launch, MachinePort, WorkerRef } from '../../src/app/ports.ts';
+import type { MachinePort, WorkerRef } from '../../src/app/ports.ts';
+import type { Launch } from '../../src/core/prepare.ts';
 import type { Attempt, Job } from '../../src/core/job.ts';
 import type { OutcomeResult, RunSeen, WorkerSeen } from '../../src/core/observation.ts';
 import type { SetupStep } from '../../src/core/spec.ts';

@@ -57,7 +57,7 @@ function list(cli: Cli, strays: readonly StrayView[]): number {
   cli.note(
     strays.length === 0
       ? 'There is no stray: nothing of yours is known to be left behind.'
-      : `${countText(strays.length, 'stray')}; nothing was changed. To let go of what is there: jobman gc --yes`,
+      : `${countText(strays.length, 'stray')}; nothing was changed. To release what is there: jobman gc --yes`,
   );
   return exitCode.ok;
 }

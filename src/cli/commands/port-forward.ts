@@ -3,7 +3,7 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import type { WorkerDoor } from '../../app/by-hand.ts';
+import { noSuchWorker, type WorkerDoor } from '../../app/by-hand.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
 import { jobAndWords } from '../hosts/choose.ts';
@@ -123,10 +123,7 @@ function createForward(cli: Cli, id: string, worker: number): Forward {
     const isMoved = door !== undefined;
     door?.close();
     door = next;
-    if (!next.workers.includes(worker)) {
-      const last = next.workers.length - 1;
-      throw new JobmanError(`Job ${id} has no worker ${worker}; its workers are 0 to ${last}.`, exitCode.usage);
-    }
+    if (!next.workers.includes(worker)) throw noSuchWorker(id, worker, next.workers.length);
     if (isMoved) {
       // What was joined to the old machine will hear no more of it.
       for (const socket of sockets) socket.destroy();

@@ -29,14 +29,14 @@ async function unset(cli: Cli, key: string): Promise<number> {
   return changed(cli, key, wasThere ? `${key} is at its default again.` : `${key} was not set in the file.`);
 }
 
-/** Says what stands above the file, and who has read the settings before. */
+/** Says what overrides the file, and who has read the settings before. */
 async function changed(cli: Cli, key: string, sentence: string): Promise<number> {
   const { io, services } = cli;
   if (cli.json) cli.print(JSON.stringify({ key, message: sentence }));
   else cli.tell(sentence);
   const variable = settingKeys.find((one) => one.key === key)?.variable;
   if (variable !== undefined && (io.env[variable] ?? '') !== '') {
-    cli.note(`The variable ${variable} stands above the file, and is in force here.`);
+    cli.note(`The variable ${variable} overrides the file, and is in force here.`);
   }
   const isRead = key.startsWith('tpu.') || key.startsWith('local.') || key.startsWith('controller.');
   if (isRead && (await (await services.controller()).status()).running) {

@@ -1,19 +1,15 @@
 // Which job and which of its workers a command by hand is about.
 
+import { noSuchWorker } from '../../app/by-hand.ts';
 import type { Client, JobView } from '../../app/client.ts';
-import { exitCode, JobmanError } from '../../app/errors.ts';
-import { refOfName } from '../context.ts';
+import { refOfName, whichJob } from '../context.ts';
 import type { WorkerChoice } from '../parse.ts';
 
 /** The numbers that are meant, in order and each once. Throws JobmanError when one of them is no worker of that job. */
 export function chosenWorkers(choice: WorkerChoice | undefined, all: readonly number[], id: string): readonly number[] {
   if (choice === undefined || choice === 'all') return all;
-  const last = all.length - 1;
-  const beyond = choice.find(([, to]) => to > last)?.[1];
-  if (beyond !== undefined) {
-    const which = last === 0 ? 'its only worker is 0' : `its workers are 0 to ${last}`;
-    throw new JobmanError(`Job ${id} has no worker ${beyond}; ${which}.`, exitCode.usage);
-  }
+  const beyond = choice.find(([, to]) => to >= all.length)?.[1];
+  if (beyond !== undefined) throw noSuchWorker(id, beyond, all.length);
   return all.filter((worker) => choice.some(([from, to]) => from <= worker && worker <= to));
 }
 
@@ -25,7 +21,6 @@ export async function jobAndWords(
 ): Promise<{ readonly view: JobView; readonly words: readonly string[] }> {
   const [first, ...rest] = words;
   const ref = jobName === undefined ? first : await refOfName(client, jobName);
-  if (ref === undefined)
-    throw new JobmanError('Which job? Say its id or name; `jobman list` shows them.', exitCode.usage);
+  if (ref === undefined) throw whichJob();
   return { view: await client.show(ref), words: jobName === undefined ? rest : words };
 }
