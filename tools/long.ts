@@ -173,7 +173,11 @@ async function mountForReal(): Promise<string> {
 const digitsMostMs = 45 * 60_000;
 
 async function digitsForReal(): Promise<string> {
-  const { code, output } = await run(['--test', join(root, 'test/long/jax-digits.test.ts')], {}, digitsMostMs);
+  const { code, output } = await run(
+    ['--test', join(root, 'test/long/jax-digits.test.ts')],
+    {},
+    { mostMs: digitsMostMs },
+  );
   if (code !== 0 || !/pass [1-9]/.test(output)) throw new Error(output.slice(-2_000));
   return 'the accuracy of an undisturbed run';
 }
