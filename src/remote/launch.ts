@@ -145,7 +145,8 @@ if ! mkdir "$dir" 2>/dev/null; then
 fi
 
 # A signal to the whole group is for the program. A trap, unlike an ignored signal, is not handed on to it.
-trap : HUP INT QUIT USR1 USR2 ALRM TERM
+# And whoever asked may be gone before it is told how it went: the answer is then lost, and not the program.
+trap : HUP INT QUIT USR1 USR2 ALRM TERM PIPE
 
 give_up() {
   echo "failed $1"

@@ -7,7 +7,8 @@ import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { createLocalMachines, localRoot } from '../../src/backends/local/machines.ts';
 import { createMachines } from '../../src/backends/machines.ts';
-import { remoteRoot } from '../../src/remote/run-folder.ts';
+import { attemptTexts } from '../../src/remote/launch.ts';
+import { remoteRoot, runMark } from '../../src/remote/run-folder.ts';
 import { createLocalTransport } from '../../src/remote/transport.ts';
 import { hour, type Instant } from '../../src/core/time.ts';
 import { eventually } from '../support/eventually.ts';
@@ -138,6 +139,20 @@ test('a program that ends while nothing can be written has its exit as soon as s
   unmount();
   const run = await reach(ground, 1, 'exited');
   assert.equal(run.state === 'exited' && run.exitCode, 5);
+});
+
+test('a program starts although whoever asked for it was killed before it could be told', async (t) => {
+  const host = openHost(t);
+  const ground = openThisMachine(host);
+  const prepared = join(ground.root, 'start_attempt_1.x');
+  mkdirSync(prepared, { recursive: true });
+  const texts = attemptTexts(launchOf(1, 'exit 4'), runMark(ground.ref.job, 1, 0), {});
+  for (const [name, text] of Object.entries(texts)) writeFileSync(join(prepared, name), text);
+  // The reader of its answer is gone by the time it speaks.
+  const launch = '( sleep 0.2; exec setsid sh "$0" attempt_1 ) 2>&1 | true';
+  spawnSync('sh', ['-c', launch, join(prepared, 'launch')], { env: host.env });
+  const run = await reach(ground, 1, 'exited');
+  assert.equal(run.state === 'exited' && run.exitCode, 4);
 });
 
 /** The shell texts, with every program they use taken from that folder of names. */
