@@ -88,6 +88,7 @@ export function retold(events: readonly Event[]): Retold {
       case 'rule_applied':
       case 'silent':
       case 'answering':
+      case 'clock_set_back':
         break;
     }
   }

@@ -505,11 +505,14 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     if (attempt === undefined || attempt.runningAt === null || attempt.ending !== null) return false;
     // Whoever is silent will be given up one day.
     if (job.allocations.at(-1)?.silentSince !== null) return false;
+    // A limit ends it one day; when that is, a clock that was set back decides as well.
+    if (job.spec.limits.maxRuntime !== null) return false;
     const alive = world.runs.filter((one) => one.job === job.id && one.attempt === attempt.ordinal && isAlive(one));
     // What may still end by itself is not at rest yet.
     return (
       alive.length > 0 &&
       alive.every((one) => one.plan.length === null) &&
+      (job.spec.limits.silenceTimeout === null || alive.some((one) => one.plan.silentAfter === null)) &&
       timeline.now - (alive[0]?.startedAt ?? 0) > minute
     );
   }

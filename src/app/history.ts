@@ -81,6 +81,8 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
     }
     case 'answering':
       return `allocation ${event.allocation} answers again`;
+    case 'clock_set_back':
+      return "this machine's clock was set back; what was noted while it was ahead counts from now";
     case 'settled':
       return event.verdict === 'failed' ? `failed: ${reasonWords[event.reason]}` : event.verdict;
     case 'removed':

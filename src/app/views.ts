@@ -356,6 +356,6 @@ export function asksAgainAt(job: Job, now: Instant): Instant | null {
   const attempt = openAttempt(job);
   const allocation = attempt === undefined ? undefined : job.allocations[attempt.allocation - 1];
   if (attempt === undefined || allocation === undefined || allocation.readyAt !== null) return null;
-  const at = Math.max(attempt.notBefore, allocation.acceptedAt === null ? nextTryAt(job, allocation, now) : 0);
+  const at = Math.max(attempt.notBefore, allocation.acceptedAt === null ? nextTryAt(job, allocation) : 0);
   return at > now ? at : null;
 }

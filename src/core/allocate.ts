@@ -6,7 +6,7 @@ import type { Action } from './decision.ts';
 import { allocationOf, lastAllocation } from './job.ts';
 import type { Allocation, Attempt, CloudError, CloudErrorKind, Job, PlaceAnswer } from './job.ts';
 import type { AllocationSeen, Fact } from './observation.ts';
-import { between, doubling, later, waitEnd } from './pace.ts';
+import { between, doubling, later } from './pace.ts';
 import { planted } from './plant.ts';
 import type { CapacitySpec, JobSpec } from './spec.ts';
 import { earliest, hour, minute, second } from './time.ts';
@@ -80,10 +80,10 @@ export function pace(kind: CloudErrorKind, tries: number, ...seed: readonly (str
 }
 
 /** When the next request (after its release: release) of that allocation may be sent; the past when it never failed. */
-export function nextTryAt(job: Job, allocation: Allocation, now: Instant): Instant {
+export function nextTryAt(job: Job, allocation: Allocation): Instant {
   const { lastFailure, requestFailures } = allocation;
   if (lastFailure === null) return 0;
-  return waitEnd(lastFailure.at, pace(lastFailure.error.kind, requestFailures, job.id, allocation.ordinal), now);
+  return lastFailure.at + pace(lastFailure.error.kind, requestFailures, job.id, allocation.ordinal);
 }
 
 /** When the owner's patience for the capacity of that attempt ends; undefined when it has no end. */
@@ -165,7 +165,7 @@ export function takePlace(
   const skipped = told(there, now, { kind: 'place_skipped', allocation, place, next: turn.place });
   if (turn.notBefore <= notBefore) return skipped;
   return chain(skipped, (next) => {
-    const later = withAttempt(next, ordinal, { notBefore: turn.notBefore });
+    const later = withAttempt(next, ordinal, { notBefore: turn.notBefore, movedAt: now });
     return told(later, now, { kind: 'attempt_moved', attempt: ordinal, allocation, notBefore: turn.notBefore });
   });
 }
@@ -182,7 +182,7 @@ export function moveOn(
     (next) => addAllocation(next, now, place),
     (next) => {
       const allocation = next.allocations.length;
-      const moved = withAttempt(next, ordinal, { allocation, notBefore });
+      const moved = withAttempt(next, ordinal, { allocation, notBefore, movedAt: now });
       return told(moved, now, { kind: 'attempt_moved', attempt: ordinal, allocation, notBefore });
     },
   );
@@ -288,7 +288,7 @@ export function releasesDue(
   const actions: Action[] = [];
   let wakeAt: Instant | undefined;
   for (const allocation of leaving(job)) {
-    const dueAt = releaseDueAt(job, allocation, lookOf(allocation.ordinal), now);
+    const dueAt = releaseDueAt(job, allocation, lookOf(allocation.ordinal));
     const ordinal = planted('release-the-newest') ? job.allocations.length : allocation.ordinal;
     if (dueAt !== undefined && dueAt <= now) actions.push({ kind: 'release', allocation: ordinal });
     const lookAgain = now + between(5 * second, (now - (allocation.releasedAt ?? now)) / 4, 30 * second);
@@ -298,17 +298,17 @@ export function releasesDue(
   return { actions, wakeAt };
 }
 
-function releaseDueAt(job: Job, allocation: Allocation, look: Fact<AllocationSeen>, now: Instant): Instant | undefined {
+function releaseDueAt(job: Job, allocation: Allocation, look: Fact<AllocationSeen>): Instant | undefined {
   const { acceptedAt } = allocation;
   // Nobody has confirmed it yet: the reply may be lost, or the process was killed between commit and act.
-  if (acceptedAt === null) return nextTryAt(job, allocation, now);
+  if (acceptedAt === null) return nextTryAt(job, allocation);
   if (look.kind === 'unknown') return undefined;
   if (look.value.state === 'absent' || look.value.state === 'foreign') return undefined;
-  if (look.value.state === 'releasing') return waitEnd(acceptedAt, releasingLongest, now);
+  if (look.value.state === 'releasing') return acceptedAt + releasingLongest;
   // What shows a new state since, and not that of going, has let the deletion fall: a queued resource refuses it while it
   // is being suspended. It is asked again at once.
   const changedAt = allocation.seen?.at ?? acceptedAt;
-  return changedAt > acceptedAt ? changedAt : waitEnd(acceptedAt, releaseAgainAfter, now);
+  return changedAt > acceptedAt ? changedAt : acceptedAt + releaseAgainAfter;
 }
 
 // ------------------------------------------------------------------------------------------ use

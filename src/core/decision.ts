@@ -210,5 +210,7 @@ export type EventBody =
     }
   | { readonly kind: 'silent'; readonly allocation: number; readonly worker?: WorkerId; readonly detail: string }
   | { readonly kind: 'answering'; readonly allocation: number }
+  /** The controller's clock was set back: what was noted while it was ahead counts from this event's moment. */
+  | { readonly kind: 'clock_set_back' }
   | { readonly kind: 'settled'; readonly verdict: Settled['verdict']; readonly reason: Reason }
   | { readonly kind: 'removed' };

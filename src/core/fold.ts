@@ -25,7 +25,10 @@ import type { Duration, Instant } from './time.ts';
 export function fold(job: Job, observation: Observation, now: Instant): Change {
   return chain(
     unchanged(job),
-    ...observation.outcomes.map((outcome) => (next: Job) => foldOutcome(next, outcome, now)),
+    // A reply may have been noted by a clock that has been set back since.
+    ...observation.outcomes.map(
+      (outcome) => (next: Job) => foldOutcome(next, { ...outcome, at: Math.min(outcome.at, now) }, now),
+    ),
     ...observation.allocations.map((fact) => (next: Job) => foldLook(next, fact, now)),
     (next) => foldSilence(next, observation, now),
   );
@@ -89,7 +92,7 @@ function toldOfRefusal(job: Job, ordinal: number, now: Instant): Change {
   const allocation = job.allocations[ordinal - 1];
   const error = allocation?.lastFailure?.error;
   if (allocation === undefined || error === undefined) return unchanged(job);
-  const nextAt = isPermanent(error.kind) ? {} : { nextAt: nextTryAt(job, allocation, now) };
+  const nextAt = isPermanent(error.kind) ? {} : { nextAt: nextTryAt(job, allocation) };
   return told(job, now, { kind: 'allocation_refused', allocation: ordinal, error, ...nextAt });
 }
 
@@ -242,8 +245,7 @@ function foldMissing(job: Job, allocation: Allocation, seen: AllocationSeen, see
 }
 
 function firstMissed(allocation: Allocation, seenAt: Instant): Instant {
-  // After a clock was set back, the first look lies in the future and would never be ten seconds ago.
-  return allocation.missedAt === null ? seenAt : Math.min(allocation.missedAt, seenAt);
+  return allocation.missedAt ?? seenAt;
 }
 
 function isSecondLook(allocation: Allocation, seenAt: Instant, after: Duration = secondLookAfter): boolean {
@@ -333,10 +335,8 @@ function foldSilence(job: Job, observation: Observation, now: Instant): Change {
     return isWatched ? told(answering, now, { kind: 'answering', allocation: ordinal }) : unchanged(answering);
   }
   if (silence.who === silentWho) {
-    // One that began later than now was noted by a clock that has been set back since.
-    const isOff =
-      silentSince !== null && silence.since !== undefined && (silence.since > silentSince || silentSince > now);
-    return isOff ? unchanged(withAllocation(job, ordinal, { silentSince: silence.since })) : unchanged(job);
+    const isLater = silentSince !== null && silence.since !== undefined && silence.since > silentSince;
+    return isLater ? unchanged(withAllocation(job, ordinal, { silentSince: silence.since })) : unchanged(job);
   }
   const isSameSilence = silence.who === 'allocation' && silentSince !== null;
   const since = isSameSilence ? silentSince : now;

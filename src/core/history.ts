@@ -2,7 +2,9 @@
 // and what makes `history` and `events.jsonl` worth keeping.
 
 import type { Event } from './decision.ts';
-import type { Job } from './job.ts';
+import { rightBackoff, rightMoment } from './clock-set-back.ts';
+import type { Attempt, Job } from './job.ts';
+import type { Instant } from './time.ts';
 
 /** What history alone says of a job: the parts of the record that must be tellable from its events. */
 export interface Tale {
@@ -16,6 +18,9 @@ export interface Tale {
 }
 
 type Loose = Record<string, unknown>;
+
+/** Of an attempt: the moments that its backoff is counted by. */
+type Backoff = Pick<Attempt, 'createdAt' | 'movedAt' | 'notBefore'>;
 
 /** Tells the state of a job from its history, oldest event first. */
 export function tell(events: readonly Event[]): Tale {
@@ -72,8 +77,18 @@ export function tell(events: readonly Event[]): Tale {
       }
       case 'attempt_moved':
         allocation(event.allocation);
-        Object.assign(attempt(event.attempt), { allocation: event.allocation, notBefore: event.notBefore });
+        Object.assign(attempt(event.attempt), {
+          allocation: event.allocation,
+          notBefore: event.notBefore,
+          movedAt: event.at,
+        });
         break;
+      case 'clock_set_back': {
+        const begun = rightAttempt(attempts.at(-1), event.at);
+        for (const one of allocations) rightAllocation(one, event.at, begun);
+        settled = rightEnd(settled, event.at, begun);
+        break;
+      }
       case 'allocation_requested':
         Object.assign(allocation(event.allocation), { requestedAt: event.at, place: event.place });
         break;
@@ -131,6 +146,36 @@ export function tell(events: readonly Event[]): Tale {
     }
   }
   return { desired, cancelled, copy, attempts, allocations, settled, removed };
+}
+
+/** What counts from now in the attempt that is open, if one is; and when that had begun, before. */
+function rightAttempt(attempt: Loose | undefined, now: Instant): Instant | undefined {
+  if (attempt?.['endedAt'] !== null) return undefined;
+  const { createdAt, movedAt, notBefore } = attempt as unknown as Backoff;
+  attempt['notBefore'] = rightBackoff({ createdAt, notBefore, ...(movedAt !== undefined && { movedAt }) }, now);
+  rightParts(attempt, ['createdAt', 'movedAt', 'startedAt', 'runningAt'], now, createdAt);
+  rightParts(attempt['ending'], ['since'], now, createdAt);
+  return createdAt;
+}
+
+function rightAllocation(allocation: Loose, now: Instant, begun: Instant | undefined): void {
+  rightParts(allocation, ['requestedAt'], now, begun);
+  if (allocation['goneAt'] !== null) return;
+  rightParts(allocation, ['readyAt', 'releasedAt'], now, begun);
+  rightParts(allocation['seen'], ['at'], now, begun);
+}
+
+function rightEnd(settled: Job['settled'], now: Instant, begun: Instant | undefined): Job['settled'] {
+  return settled === null ? null : { ...settled, at: rightMoment(settled.at, now, begun) };
+}
+
+function rightParts(part: unknown, keys: readonly string[], now: Instant, begun: Instant | undefined): void {
+  if (typeof part !== 'object' || part === null) return;
+  const loose = part as Loose;
+  for (const key of keys) {
+    const moment = loose[key];
+    if (typeof moment === 'number') loose[key] = rightMoment(moment, now, begun);
+  }
 }
 
 /** The same parts, from the record. */

@@ -74,6 +74,8 @@ export interface Attempt {
   readonly createdAt: Instant;
   /** Not before this moment may capacity be asked or the command be started for it (backoff). */
   readonly notBefore: Instant;
+  /** When `notBefore` was set anew for another allocation or place; absent while it counts from `createdAt`. */
+  readonly movedAt?: Instant;
   /**
    * Failed tries so far on one worker: of a setup step, keyed `worker/name`; of starting or ending the command there,
    * keyed `start/worker` and `stop/worker`.

@@ -21,14 +21,6 @@ export function between(least: Duration, value: Duration, most: Duration): Durat
   return Math.round(Math.min(most, Math.max(least, value)));
 }
 
-/**
- * The end of a wait of that length. One that began later than now was begun by a clock that has been set back since: how
- * long ago that was nobody can say, so it is over, and does not last for as long as the clock was wrong.
- */
-export function waitEnd(since: Instant, length: Duration, now: Instant): Instant {
-  return since > now ? now : since + length;
-}
-
 /** That moment, or just after now when it has passed: a time to wake that lies ahead. */
 export function later(at: Instant, now: Instant): Instant {
   return Math.max(at, now + second);

@@ -89,6 +89,11 @@ export const loopPlants = [
     law: 5,
     sentence: 'A worker that restarted after it was set up starts the command all the same.',
   },
+  {
+    name: 'clock-believed',
+    law: 10,
+    sentence: 'What was noted while the clock was ahead is waited for until that day comes.',
+  },
   { name: 'sweep-deletes-unknown', law: 3, sentence: 'The sweep deletes what no job here has ever claimed.' },
   { name: 'sweep-forgets', law: 6, sentence: 'What appears after its release is only written down.' },
   { name: 'revision-not-checked', law: 9, sentence: "A pass that met somebody's word commits over it." },

@@ -3,7 +3,7 @@
 import type { Action } from './decision.ts';
 import { allocationOf, commandWorkers, stepsOf } from './job.ts';
 import type { Allocation, Attempt, Job, StepFailure } from './job.ts';
-import { doubling, waitEnd } from './pace.ts';
+import { doubling } from './pace.ts';
 import { planted } from './plant.ts';
 import { capacityOf } from './place.ts';
 import { nodeNameMark, withBuckets } from './spec.ts';
@@ -34,7 +34,7 @@ export function stepsDue(
   const actions: Action[] = [];
   let wakeAt: Instant | undefined;
   for (const { worker, step } of unprovenWorkers(view)) {
-    const dueAt = tryAgainAt(view.job, attempt, `${worker}/${step.name}`, view.now);
+    const dueAt = tryAgainAt(view.job, attempt, `${worker}/${step.name}`);
     if (dueAt > view.now) wakeAt = earliest(wakeAt, dueAt);
     else {
       const { allocation, ordinal } = attempt;
@@ -50,11 +50,10 @@ export function triesUsedUp(job: Job): number {
 }
 
 /** When something that failed on a worker may be tried again: after 5 s, doubling to 2 min; the past when it never failed. */
-export function tryAgainAt(job: Job, attempt: Attempt, key: string, now: Instant): Instant {
+export function tryAgainAt(job: Job, attempt: Attempt, key: string): Instant {
   const failure: StepFailure | undefined = attempt.stepFailures[key];
   if (failure === undefined) return 0;
-  const wait = doubling(5 * second, 2 * minute, Math.max(1, failure.tries), job.id, attempt.ordinal, key);
-  return waitEnd(failure.lastAt, wait, now);
+  return failure.lastAt + doubling(5 * second, 2 * minute, Math.max(1, failure.tries), job.id, attempt.ordinal, key);
 }
 
 // ------------------------------------------------------------------------------------------ the command

@@ -1,5 +1,5 @@
 // Reconcile: the life of a supervised job as a pure function. Four movements: fold what came back and what was seen into
-// the record; name the situation; one switch; hand back what is now true, what to tell, what to do and when to look again.
+// the record, once its moments are right; name the situation; one switch; hand back what is now true, what to tell, what to do and when to look again.
 // No clock, no chance, nothing outside: whatever happened to a job can be told again from its record and what was seen.
 
 import {
@@ -16,6 +16,7 @@ import {
 import { answerWish } from './begin.ts';
 import { chain, told, unchanged, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
+import { setRight } from './clock-set-back.ts';
 import type { Action, Decision } from './decision.ts';
 import { beginEnding, closeAttempt, settleAsAsked, tidySettled } from './end.ts';
 import { fold } from './fold.ts';
@@ -42,7 +43,7 @@ interface Arm extends Change {
 
 /** Decides about one job by what was seen of it now. Total: it throws for no job and no observation that can come about. */
 export function reconcile(job: Job, observation: Observation, now: Instant): Decision {
-  const folded = fold(job, observation, now);
+  const folded = chain(setRight(job, now), (next) => fold(next, observation, now));
   const view = viewOf(folded.job, observation, now);
   const arm = answer(view, classify(view));
   // Whatever the situation, an allocation that was let go is asked to go until it is seen gone.
@@ -169,7 +170,7 @@ function start(view: View, attempt: Attempt, workers: readonly WorkerId[]): Arm 
     attempt.startedAt === null
       ? told(withAttempt(job, ordinal, { startedAt: now }), now, { kind: 'attempt_started', attempt: ordinal, workers })
       : unchanged(job);
-  const due = workers.filter((worker) => tryAgainAt(job, attempt, `start/${worker}`, now) <= now);
+  const due = workers.filter((worker) => tryAgainAt(job, attempt, `start/${worker}`) <= now);
   const actions = due.map((worker): Action => ({
     kind: 'start',
     attempt: ordinal,

@@ -17,7 +17,6 @@ import type { Attempt, Evidence, PlaceAnswer, StepFailure } from './job.ts';
 import { hasPlaces, nextTurn, sendsElsewhere, turnAfter } from './next-place.ts';
 import type { Turn } from './next-place.ts';
 import { capacityOf } from './place.ts';
-import { waitEnd } from './pace.ts';
 import { planted } from './plant.ts';
 import { triesUsedUp, unprovenWorkers } from './prepare.ts';
 import { whatFollows } from './recover.ts';
@@ -216,10 +215,7 @@ const table: readonly Row[] = [
   // What was held before must be seen gone before anything new is asked for.
   during(({ job }) => leaving(job).length > 0 && { kind: 'leaving' }),
   // A backoff.
-  during(
-    ({ now }, { notBefore, createdAt }) =>
-      waitEnd(createdAt, notBefore - createdAt, now) > now && { kind: 'too_early' },
-  ),
+  during(({ now }, { notBefore }) => notBefore > now && { kind: 'too_early' }),
   // Not knowing is no reason to do anything.
   during(({ look }) => look.kind === 'unknown' && !planted('unknown-is-absent') && { kind: 'unseen' }),
   // Nothing is asked for yet, and its place has told another job a moment ago that it has nothing.
@@ -230,10 +226,10 @@ const table: readonly Row[] = [
     return turn !== undefined && turn.place !== (allocation.place ?? 0) && { kind: 'better_place', turn };
   }),
   // It is not there, and nobody has confirmed a request: ask, at the pace of the last error.
-  during(({ job, look, allocation, now }) => {
+  during(({ job, look, allocation }) => {
     if (allocation === undefined || allocation.acceptedAt !== null || !mayRequest(job, allocation)) return false;
     const isAbsent = look.kind === 'unknown' || look.value.state === 'absent';
-    return isAbsent && { kind: 'to_request', notBefore: nextTryAt(job, allocation, now) };
+    return isAbsent && { kind: 'to_request', notBefore: nextTryAt(job, allocation) };
   }),
   // It is not there although it was accepted, or should be there by itself: look again before believing it.
   during(({ look }) => look.kind === 'known' && look.value.state === 'absent' && { kind: 'accepted' }),

@@ -32,7 +32,7 @@ export interface WindDown extends Change {
 export function windDown(view: View, attempt: Attempt): WindDown {
   const { job, now } = view;
   const allocation = allocationOf(job, attempt.allocation);
-  const since = Math.min(attempt.ending?.stopAskedAt ?? now, now);
+  const since = attempt.ending?.stopAskedAt ?? now;
   const killAt = since + job.spec.stop.grace;
   const asked = chain(unchanged(markAsked(job, attempt, now)), (next) =>
     isToBeReleased(view, attempt, allocation, killAt)
@@ -50,7 +50,7 @@ export function windDown(view: View, attempt: Attempt): WindDown {
   for (const place of places) {
     if (!mayBeAlive(place, attempt) || !canHear(place, allocationOf(asked.job, allocation.ordinal))) continue;
     if (how === 'ask' && attempt.ending?.told.includes(place.worker) === true) continue;
-    const dueAt = tryAgainAt(job, attempt, `stop/${place.worker}`, now);
+    const dueAt = tryAgainAt(job, attempt, `stop/${place.worker}`);
     if (dueAt > now) wakeAt = earliest(wakeAt, dueAt);
     else
       actions.push({
@@ -64,9 +64,9 @@ export function windDown(view: View, attempt: Attempt): WindDown {
   return { ...asked, actions, wakeAt };
 }
 
-/** The grace counts from the first commit that asks; anew where the clock has been set back to before that. */
+/** The grace counts from the first commit that asks. */
 function markAsked(job: Job, { ordinal, ending }: Attempt, now: Instant): Job {
-  if (ending === null || (ending.stopAskedAt !== null && ending.stopAskedAt <= now)) return job;
+  if (ending === null || ending.stopAskedAt !== null) return job;
   return withAttempt(job, ordinal, { ending: { ...ending, stopAskedAt: now } });
 }
 
@@ -141,10 +141,10 @@ export function stopStrangers(view: View): { readonly job: Job; readonly actions
     const stranger = job.attempts[ordinal - 1];
     const ending = stranger?.ending ?? null;
     if (stranger !== undefined) job = markAsked(job, stranger, now);
-    const since = ending === null ? -Infinity : Math.min(ending.stopAskedAt ?? now, now);
+    const since = ending === null ? -Infinity : (ending.stopAskedAt ?? now);
     const how = now >= since + job.spec.stop.grace ? 'kill' : 'ask';
     if (how === 'ask' && ending?.told.includes(worker) === true) continue;
-    if (stranger !== undefined && tryAgainAt(job, stranger, `stop/${worker}`, now) > now) continue;
+    if (stranger !== undefined && tryAgainAt(job, stranger, `stop/${worker}`) > now) continue;
     actions.push({ kind: 'stop', attempt: ordinal, allocation: view.allocation?.ordinal ?? 1, worker, how });
   }
   return { job, actions };

@@ -152,6 +152,12 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
         'the program has ended on worker 3: killed by SIGKILL (exit code 137); what did it is not known yet',
       ],
     ],
+    clock_set_back: [
+      [
+        { kind: 'clock_set_back' },
+        "this machine's clock was set back; what was noted while it was ahead counts from now",
+      ],
+    ],
     attempt_ending: [
       [
         { kind: 'attempt_ending', attempt: 1, reason: 'hung', evidence: { detail: 'no output for 10m' } },

@@ -3,22 +3,35 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { actionKey } from '../../src/core/decision.ts';
+import { rightBackoff, rightMoment, setRight } from '../../src/core/clock-set-back.ts';
+import { historyTellsTheState } from '../../src/core/history.ts';
 import { lastAttempt } from '../../src/core/job.ts';
 import { phaseOf } from '../../src/core/phase.ts';
-import { waitEnd } from '../../src/core/pace.ts';
 import { presets } from '../../src/core/recover.ts';
-import { hour, minute } from '../../src/core/time.ts';
+import { hour, minute, second } from '../../src/core/time.ts';
 import { World, spec } from './world.ts';
 
 const day = 24 * hour;
 
-test('a wait that began later than now is over, and any other ends where it would', () => {
-  assert.equal(waitEnd(1_000, 500, 1_200), 1_500);
-  assert.equal(waitEnd(1_000, 500, 9_000), 1_500);
-  assert.equal(waitEnd(1_000, 500, 999), 999);
+test('a record that holds nothing of later than now stays as it is, and so does one that is off by less than a second', () => {
+  const world = new World();
+  world.settleNow();
+  assert.equal(setRight(world.job, world.now).job, world.job);
+  const { requestedAt } = world.job.allocations[0] ?? {};
+  assert.equal(setRight(world.job, (requestedAt ?? 0) - 900).job, world.job);
 });
 
-test('a request that was refused while the clock was ahead is sent again at once, and then at its pace', () => {
+test('a backoff counts anew and lasts as long as it was to last, and what was asked before an attempt stays before it', () => {
+  assert.equal(rightBackoff({ createdAt: 1_000, notBefore: 1_500 }, 1_200), 1_500);
+  assert.equal(rightBackoff({ createdAt: 1_000, notBefore: 1_500 }, 400), 900);
+  assert.equal(rightBackoff({ createdAt: 100, movedAt: 1_000, notBefore: 1_500 }, 400), 900);
+  assert.equal(rightMoment(1_000, 400, undefined), 400);
+  assert.equal(rightMoment(1_000, 400, 900), 400);
+  assert.equal(rightMoment(800, 400, 900), 399);
+  assert.equal(rightMoment(300, 400, 900), 300);
+});
+
+test('a request that was refused while the clock was ahead is sent again after its pace, and not a day later', () => {
   const world = new World();
   world.refusal = {
     kind: 'failed',
@@ -33,8 +46,10 @@ test('a request that was refused while the clock was ahead is sent again at once
     if (actionKey(action) === 'request/1') asked.push(world.now);
     return perform(action);
   };
-  world.settleNow();
-  assert.deepEqual(asked, [world.now]);
+  const since = world.now;
+  world.live(() => asked.length > 0, hour);
+  assert.ok((asked[0] ?? 0) >= since + 22 * second, 'it was sent before the pace of its refusal was over');
+  assert.ok((asked[0] ?? Infinity) <= since + minute);
   world.refusal = null;
   world.live(() => phaseOf(world.job) === 'running', hour);
   assert.equal(phaseOf(world.job), 'running');
@@ -78,4 +93,27 @@ test('a program that was asked to stop while the clock was ahead has its grace, 
   world.live(() => world.run(0, 1).ended !== null, hour);
   assert.notEqual(world.run(0, 1).ended, null);
   assert.equal(world.now, since + spec().stop.grace);
+});
+
+test('a command that began while the clock was ahead runs for no longer than its limit', () => {
+  const given = spec();
+  const world = new World({ ...given, limits: { ...given.limits, maxRuntime: hour } });
+  world.settleNow();
+  world.now -= day;
+  const since = world.now;
+  world.live(() => world.job.settled !== null, 3 * hour);
+  assert.equal(world.job.settled?.reason, 'timed_out');
+  assert.ok(world.now >= since + hour);
+});
+
+test('that the clock was set back is told once, and history still tells the state', () => {
+  const given = spec();
+  const world = new World({ ...given, recovery: { ...given.recovery, rules: presets['loop: failures'] } });
+  world.settleNow();
+  world.run(0, 1).ended = { exitCode: 1, at: world.now };
+  world.live(() => lastAttempt(world.job)?.ordinal === 2, hour);
+  world.now -= day;
+  world.live(() => phaseOf(world.job) === 'running', hour);
+  assert.equal(world.kinds().filter((kind) => kind === 'clock_set_back').length, 1);
+  assert.deepEqual(historyTellsTheState(world.events, world.job), []);
 });

@@ -40,6 +40,7 @@ function markOf(event: Event, view: Pick<JobView, 'spec'>): string | undefined {
     case 'exit_seen':
     case 'silent':
     case 'answering':
+    case 'clock_set_back':
       return inertWord(eventSentence(event, view));
     case 'created':
     case 'allocation_requested':
