@@ -10,6 +10,7 @@ import type { TpuMissed, TpuRow } from '../../src/app/tpus.ts';
 import type { Event } from '../../src/core/decision.ts';
 import { openWorld } from '../support/world.ts';
 import { table } from '../../src/cli/table.ts';
+import { tpuSpec } from '../store/sample-job.ts';
 import { aWhy, jobman, now, view } from './support/pretend.ts';
 
 const terminal = { columns: 80, rows: 24 };
@@ -266,6 +267,13 @@ suite('show', () => {
       jobs: [view({ spent: 0.05, pretended: true, pricePerHour: null })],
     });
     assert.match(out, /\ncost {6}\$0\.05 at Google and nothing here so far, estimated\n/);
+  });
+
+  test('says whom the machines of a shared project are told to belong to', async () => {
+    const { out } = await jobman(['show', '42'], {
+      jobs: [view({ spec: tpuSpec({}, { metadata: { owner: 'carol' } }) })],
+    });
+    assert.match(out, /\nowner {5}carol, by tpu\.metadata\n/);
   });
 
   test('says of a local job where it works, and of an attempt of another day its date', async () => {

@@ -52,9 +52,17 @@ function facts(view: JobView, layout: ShowLayout): readonly string[] {
   if (cost !== null) rows.push(['cost', cost]);
   const workdir = view.workdirs.at(-1);
   if (workdir !== undefined) rows.push(['workdir', workdirText(workdir, view)]);
+  const owner = ownerText(view);
+  if (owner !== null) rows.push(['owner', owner]);
   if (view.tags.length > 0) rows.push(['tags', view.tags.join(', ')]);
   rows.push(['files', view.folder]);
   return labelled(rows, layout.columns);
+}
+
+/** Whom the machines are told that they belong to: in a shared project that may be somebody else than who runs jobman. */
+function ownerText({ spec: { capacity } }: JobView): string | null {
+  const owner = capacity.kind === 'tpu' ? capacity.metadata['owner'] : undefined;
+  return owner === undefined ? null : `${inertWord(owner)}, by tpu.metadata`;
 }
 
 /** `step_000120.json, 3m ago, in /srv/checkpoints`. */
