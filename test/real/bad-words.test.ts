@@ -155,7 +155,7 @@ test('a finished job keeps its TPU as long as it was told to; a forced delete na
   assert.equal(done.status, 'succeeded, holds v4-8');
   assert.match(
     await say(world, 'why', kept),
-    /it still holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here\.\n(.*\n)*next +what it still holds is let go \(in \d+s\)$/,
+    /it still holds v4-8, which costs about \$\d+\.\d\d\/h at Google and nothing here\.\n(.*\n)*next +what it still holds is let go \(in \d+s\); at once: jobman stop 1 --release$/,
   );
   await until(world, left, (job) => job.phase === 'running');
 

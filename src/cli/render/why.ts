@@ -23,9 +23,10 @@ export function whyRows(why: Why, now: Instant): readonly (readonly [string, str
   return [...rows, ['next', nextText(why, now)]];
 }
 
-/** What comes next, in how long, and when somebody looks again. */
+/** What comes next, in how long, and when somebody looks again. The time belongs to what stands before the first `;`. */
 function nextText({ next, nextAt, lookAt }: Why, now: Instant): string {
+  const [first = '', ...others] = next.split('; ');
   const when = nextAt !== null && nextAt > now ? ` (in ${lengthText(nextAt - now)})` : '';
-  const look = lookAt !== null && lookAt > now ? `; looked at again in ${lengthText(lookAt - now)}` : '';
-  return `${next}${when}${look}`;
+  const look = lookAt !== null && lookAt > now ? [`looked at again in ${lengthText(lookAt - now)}`] : [];
+  return [`${first}${when}`, ...others, ...look].join('; ');
 }
