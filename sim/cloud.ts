@@ -2,12 +2,14 @@
 // a message whose reply is lost.
 
 import type { AllocationRef, CapacityPort, Clock, Stray } from '../src/app/ports.ts';
+import { isUnconfirmed } from '../src/core/job.ts';
 import type { CloudErrorKind } from '../src/core/job.ts';
 import { known, unknown } from '../src/core/observation.ts';
 import type { AllocationSeen, Fact, OutcomeResult } from '../src/core/observation.ts';
 import { capacityOf, placeCount } from '../src/core/place.ts';
 import type { BackendName, JobSpec } from '../src/core/spec.ts';
 import type { Chance } from './chance.ts';
+import { sureZone } from './jobs.ts';
 import type { Weather } from './weather.ts';
 import { findMachine, makeMachine, newMachine, releaseMachine } from './world.ts';
 import type { Machine, MachineState, World } from './world.ts';
@@ -63,10 +65,10 @@ export function createCloud(parts: PortParts): CapacityPort {
     };
     if (world.closed.has(zone)) return draw('permission', '403 PERMISSION_DENIED');
     if (world.bare.has(zone)) return draw('stockout', '429 no more capacity in the zone');
-    // A right that is missing for a moment only puts a place out for the whole attempt, and with it perhaps the one zone that
-    // has anything: nothing would follow of that for the others.
-    if (chance.yes(weather.permission) && placeCount(ref.job.spec.capacity) === 1)
-      return draw('permission', '403 PERMISSION_DENIED');
+    // A right that is missing for a moment only puts a place out for the whole attempt. Of several places the one zone that
+    // surely has something is spared: the others may never have anything, and what waits for them never comes to rest.
+    const isSpared = zone === sureZone && placeCount(ref.job.spec.capacity) > 1;
+    if (chance.yes(weather.permission) && !isSpared) return draw('permission', '403 PERMISSION_DENIED');
     if (!world.hasCapacity && chance.yes(0.5)) return draw('stockout', '429 no more capacity in the zone');
     if (chance.yes(weather.stockout)) return draw('stockout', '429 no more capacity in the zone');
     if (chance.yes(weather.quota)) return draw('quota', '429 quota exceeded');
@@ -115,6 +117,12 @@ export function createCloud(parts: PortParts): CapacityPort {
     return seenAs(machine, isStale && machine.stateBefore !== null ? machine.stateBefore : machine.state);
   }
 
+  /** A zone that is closed to us is not listed, either. As the real look does, what nobody has confirmed is called absent. */
+  function unlisted({ allocation }: AllocationRef, since: number): Fact<AllocationSeen> {
+    const reason = '403 PERMISSION_DENIED';
+    return isUnconfirmed(allocation) ? known({ state: 'absent', detail: reason }, since) : unknown(reason, since);
+  }
+
   return {
     backend: 'tpu',
     async look(refs) {
@@ -125,7 +133,7 @@ export function createCloud(parts: PortParts): CapacityPort {
         await timeline.pause(chance.between(0, 9_000));
         return refs.map((): Fact<AllocationSeen> => unknown('503 the list could not be made', began));
       }
-      return refs.map((ref) => known(seen(ref), clock.now()));
+      return refs.map((ref) => (world.closed.has(zoneOf(ref)) ? unlisted(ref, began) : known(seen(ref), clock.now())));
     },
     async request(ref) {
       watcher.called('request', ref, '');
@@ -138,9 +146,9 @@ export function createCloud(parts: PortParts): CapacityPort {
         return { kind: 'refused', evidence: { detail: error.message }, error };
       }
       const refused = refusal(ref);
-      if (refused !== undefined && !sky.cloudIsDown) {
+      if (refused !== undefined) {
         await timeline.pause(chance.between(20, 2_000));
-        return refused;
+        return sky.cloudIsDown ? { kind: 'failed', evidence: { detail: 'connection refused' } } : refused;
       }
       return send(() => {
         if (findMachine(world, allocation.name) !== undefined) return;
@@ -163,7 +171,12 @@ export function createCloud(parts: PortParts): CapacityPort {
     async sweep(places) {
       await timeline.pause(chance.between(50, 1_000));
       const first = places[0];
-      if (first === undefined || sky.cloudIsDown || chance.yes(sky.weather.lookFails)) {
+      if (
+        first === undefined ||
+        sky.cloudIsDown ||
+        chance.yes(sky.weather.lookFails) ||
+        world.closed.has(zoneOf(first))
+      ) {
         return unknown('503 the list could not be made', clock.now());
       }
       const strays = world.machines.flatMap((machine): Stray[] => {

@@ -55,6 +55,9 @@ interface Ledger {
   readonly nothing: Map<string, { readonly at: number; readonly allocation: number }>;
   /** Times of the latest requests, by allocation. */
   readonly requests: Map<number, number[]>;
+  /** When each allocation was first asked for, and when the record first said that its place was passed over. */
+  readonly firstAsked: Map<number, number>;
+  readonly passedOver: Map<number, number>;
   readonly steps: Map<string, number>;
   readonly events: Event[];
   commits: number;
@@ -72,8 +75,8 @@ export interface Judge {
   replied(kind: string, ref: AllocationRef, reply: string, error?: string): void;
   strayReleased(stray: Stray): void;
   begins(run: Run): void;
-  /** A controller's clock jumped: patience that is counted by it may end early. */
-  clockJumped(): void;
+  /** The controllers' clock jumped forward: patience that is counted by it may end early. */
+  clockJumpedForward(): void;
   /** The storm is over: from here nothing is taken away, refused or lost. */
   becomeCalm(): void;
   /** How many calls that have effects, and how many commits, there were so far. */
@@ -133,9 +136,7 @@ export function createJudge(world: () => World): Judge {
     }
     if (limits.capacityWait !== null && now - ledger.madeAt >= limits.capacityWait * 0.9) return true;
     if (machine === undefined) return true;
-    // A queue that was waited in for as long as the owner allows, and had given nothing when it was last looked at.
-    const left = job.allocations.find((one) => one.name === machine.name)?.passedOver;
-    if (left?.answer === 'waiting' && (machine.readyAt === null || now - machine.readyAt < minute)) return true;
+    if (isWaitedOut(ledger, machine)) return true;
     // One that was lost or let go may have come back by a late message.
     const ofThatName = world().machines.filter((one) => one.name === machine.name);
     if (ofThatName.some((one) => one.lostAt !== null || one.releaseAskedAt !== null)) return true;
@@ -144,6 +145,19 @@ export function createJudge(world: () => World): Judge {
     const silentLongest = Math.max(...machine.hosts.map((host) => host.silentLongest(now)));
     if (silentLongest + world().lineCutLongest >= recovery.unreachableGrace * 0.8) return true;
     return jumps.some((at) => at >= ledger.madeAt);
+  }
+
+  /** A queue that was waited in for as long as the owner allows, and that had given nothing when it was last looked at. */
+  function isWaitedOut({ job, firstAsked, passedOver }: Ledger, machine: Machine): boolean {
+    const { capacity } = job.spec;
+    const patience = capacity.kind === 'tpu' ? capacity.alternativesWait : undefined;
+    const ordinal = job.allocations.find((one) => one.name === machine.name)?.ordinal ?? 0;
+    const askedAt = firstAsked.get(ordinal);
+    const passedAt = passedOver.get(ordinal);
+    if (patience === undefined || askedAt === undefined || passedAt === undefined) return false;
+    // A list may be some seconds old, and a pass takes some after it.
+    const wasEmpty = machine.readyAt === null || machine.readyAt > passedAt - 15 * second;
+    return wasEmpty && passedAt - askedAt >= patience * 0.9;
   }
 
   // ------------------------------------------------------------------------------------------ calls as they arrive
@@ -189,6 +203,7 @@ export function createJudge(world: () => World): Judge {
     const { ordinal } = ref.allocation;
     const recent = [...(ledger.requests.get(ordinal) ?? []), now].filter((at) => at > now - minute);
     ledger.requests.set(ordinal, recent);
+    if (!ledger.firstAsked.has(ordinal)) ledger.firstAsked.set(ordinal, now);
     if (recent.length > 15) {
       breakLaw(7, `job ${ref.job.id}: allocation ${ordinal} was asked for ${recent.length} times within a minute`);
     }
@@ -206,7 +221,8 @@ export function createJudge(world: () => World): Judge {
 
   /**
    * Of several places none is asked for something new right after it has said that it has nothing, and none before every
-   * other that is open has been asked as often. A clock that jumps makes any wait short, so worlds with one are left out.
+   * other that is open has been asked as often. Where the clock jumped forward meanwhile the wait may be over by it; a clock
+   * that is set back makes no wait short.
    */
   function checkPlaces(ref: AllocationRef, ledger: Ledger): void {
     const { job } = ledger;
@@ -217,7 +233,7 @@ export function createJudge(world: () => World): Judge {
     if (others === 0 || attempt === undefined || (ledger.requests.get(ordinal) ?? []).length > 1) return;
     const told = ledger.nothing.get(placeKey(ref, ledger));
     const isSoon = told !== undefined && told.allocation !== ordinal && world().timeline.now < told.at + 20 * second;
-    if (isSoon && !jumps.some((at) => at >= ledger.madeAt))
+    if (isSoon && !jumps.some((at) => at >= told.at))
       breakLaw(12, `job ${job.id}: place ${place} is asked again right after it said that it has nothing`);
     const passed = job.allocations.filter(
       (one) => one.ordinal < ordinal && (one.requestedAt ?? 0) >= attempt.createdAt,
@@ -264,6 +280,8 @@ export function createJudge(world: () => World): Judge {
       const old = before.allocations[allocation.ordinal - 1];
       if (allocation.goneAt !== null && (old === undefined || old.goneAt === null)) checkGone(job, allocation);
       if (allocation.ownership === 'owned') checkAccepted(job, allocation, old, ledger);
+      if (allocation.passedOver !== undefined && old?.passedOver === undefined)
+        ledger.passedOver.set(allocation.ordinal, world().timeline.now);
     }
     checkAttempts(job);
     const attempt = job.attempts.at(-1);
@@ -340,7 +358,7 @@ export function createJudge(world: () => World): Judge {
     becomeCalm() {
       calmSince = world().timeline.now;
     },
-    clockJumped() {
+    clockJumpedForward() {
       jumps.push(world().timeline.now);
     },
     spoken(job, events) {
@@ -358,6 +376,8 @@ export function createJudge(world: () => World): Judge {
           begunInCalm: new Set(),
           nothing: new Map(),
           requests: new Map(),
+          firstAsked: new Map(),
+          passedOver: new Map(),
           steps: new Map(),
           events: [...events],
           commits: 0,

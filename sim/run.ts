@@ -440,7 +440,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     world.say(`storm: the controller's clock jumps by ${length}`);
     wall.offset += length;
     wall.setBack += Math.max(0, -length);
-    judge.clockJumped();
+    if (length > 0) judge.clockJumpedForward();
   }
 
   function word(): void {
@@ -581,24 +581,29 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
   /** Law 8: where nothing is wanted and nothing changes, nothing is done, nothing written, and nobody wakes for nothing. */
   async function checkQuiet(): Promise<void> {
     const before = { ...judge.counts };
-    const wakeups = lives.reduce((sum, life) => sum + life.incarnation.wakeups, 0);
+    // Whoever only waits for the lease is kept from beginning by the machine's lock, outside the simulator.
+    const wakeupsNow = (): number =>
+      lives.reduce((sum, life) => sum + (life.hasBegun ? life.incarnation.wakeups : 0), 0);
+    const wakeups = wakeupsNow();
     const length = 3 * minute;
     await timeline.play(timeline.now + length, isBroken);
     const { acts, commits, looks } = judge.counts;
-    const isWatching = judge.jobs.some(
+    const watched = judge.jobs.filter(
       (job) => !job.removed && (job.settled === null || heldAllocations(job).length > 0),
-    );
+    ).length;
     if (acts > before.acts) judge.break(8, `at rest, ${acts - before.acts} things were done in three minutes`);
     if (commits > before.commits + 1)
       judge.break(8, `at rest, the record was written ${commits - before.commits} times`);
-    const woken = lives.reduce((sum, life) => sum + life.incarnation.wakeups, 0) - wakeups;
+    const woken = wakeupsNow() - wakeups;
+    // The lease is renewed every ten seconds, a job that runs is looked at as often, and a little comes on top.
+    const wakeupsMost = (1 + watched) * (length / (10 * second)) * 1.2 + 10;
     const alive = lives.filter((life) => life.hasBegun && !life.incarnation.isDead && life.hasLeft === null);
-    if (!isWatching) {
+    if (watched === 0) {
       if (looks > before.looks) judge.break(8, `nothing is left to watch, and ${looks - before.looks} looks were made`);
       // Where the clock was set back, something that was let go before seems to have been let go just now, and is waited out.
       const isPuzzled = wall.setBack > 0;
       if (alive.length > 0 && !isPuzzled) judge.break(8, 'nothing is left to watch, and the controller has not left');
-    } else if (woken > (length / second) * 2) {
+    } else if (woken > wakeupsMost) {
       judge.break(8, `at rest, the controller woke ${woken} times in three minutes`);
     }
   }

@@ -166,7 +166,9 @@ export function createController(options: ControllerOptions): Controller {
     let at = earliest(renewAt, sweeper.dueAt) ?? renewAt;
     for (const due of schedule.values()) if (due < at) at = due;
     if (idleSince !== null && options.idleExitMs !== null) at = Math.min(at, idleSince + options.idleExitMs);
-    callOffTimer = clock.at(at, () => void round());
+    // Never further than the lease is renewed anyway: a clock that was set back since these moments were worked out would
+    // make them lie as far ahead as it went back, and only a round notices that.
+    callOffTimer = clock.at(Math.min(at, clock.now() + leasePace), () => void round());
   }
 
   async function round(): Promise<void> {
