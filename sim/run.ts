@@ -372,8 +372,8 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     ['death', () => onLife((life) => life.incarnation.die())],
     ['suspension', suspend],
     ['clock forward', () => jump(storm.between(10, 3_600) * second)],
-    // A little, or out of a day that was wrong.
     ['clock backward', () => jump(-(storm.yes(0.5) ? storm.between(10, 900) * second : 24 * hour))],
+    ['clock a day ahead for a while', () => dayAhead(storm.between(5, 240) * second)],
     ['word', word],
     ['word', word],
   ];
@@ -382,7 +382,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
   const enabled = accidents.filter(([name]) => {
     const isRare = name.startsWith('clock') || name === 'dead host';
     if (name === 'suspension') return hasSuspension;
-    if (name === 'clock backward') return !hasSuspension && storm.yes(0.2);
+    if (name === 'clock backward' || name.startsWith('clock a day')) return !hasSuspension && storm.yes(0.2);
     return storm.yes(isRare ? 0.2 : 0.4);
   });
 
@@ -441,6 +441,12 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     wall.offset += length;
     wall.setBack += Math.max(0, -length);
     if (length > 0) judge.clockJumpedForward();
+  }
+
+  /** Somebody sets the wrong date, and right again. */
+  function dayAhead(length: number): void {
+    jump(24 * hour);
+    timeline.after(length, () => jump(-24 * hour));
   }
 
   function word(): void {
