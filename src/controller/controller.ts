@@ -37,6 +37,8 @@ export const leaseTtl: Duration = 30 * second;
 export const leasePace: Duration = 10 * second;
 /** How long after its end a log that could not be copied is tried again; twice that where the clock was set back. */
 const logPatience = 5 * minute;
+/** Between two rounds no more than a renewal's pace passes: a step longer than this is a clock that leapt, or a machine that slept. */
+const leapLeast = minute;
 
 /** Why the controller left. `lease_lost`: another one has taken over; nothing more may be done here. */
 export type LeftBecause = 'idle' | 'stopped' | 'lease_lost';
@@ -142,6 +144,8 @@ export function createController(options: ControllerOptions): Controller {
   let renewAt: Instant = 0;
   let renewFailures = 0;
   let lastNow: Instant = clock.now();
+  /** When the clock last leapt forward. Patience that ran out in the leap had nobody trying meanwhile. */
+  let leaptAt: Instant = -Infinity;
   /** The clock went back and the jobs in the store have not all been looked at since. */
   let isSetBack = false;
   let idleSince: Instant | null = null;
@@ -183,6 +187,7 @@ export function createController(options: ControllerOptions): Controller {
       for (const id of schedule.keys()) schedule.set(id, now);
       isSetBack = true;
     }
+    if (now > lastNow + leapLeast) leaptAt = now;
     lastNow = now;
     if (now >= renewAt) await keepLease();
     if (state !== 'running') return;
@@ -409,7 +414,9 @@ export function createController(options: ControllerOptions): Controller {
    */
   function isLongOver(job: Job, { ordinal, endedAt }: Attempt, now: Instant): boolean {
     const seenAt = job.attempts[ordinal]?.createdAt ?? job.settled?.at ?? endedAt;
-    return seenAt !== null && Math.abs(now - seenAt) > logPatience;
+    // A leap that no round has noticed yet is left to the next.
+    if (seenAt === null || now > lastNow + leapLeast) return false;
+    return Math.abs(now - Math.max(seenAt, leaptAt)) > logPatience;
   }
 
   function outputsOf(job: Job, attempt: Attempt): readonly Output[] {
