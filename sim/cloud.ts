@@ -117,10 +117,17 @@ export function createCloud(parts: PortParts): CapacityPort {
     return seenAs(machine, isStale && machine.stateBefore !== null ? machine.stateBefore : machine.state);
   }
 
-  /** A zone that is closed to us is not listed, either. As the real look does, what nobody has confirmed is called absent. */
+  /**
+   * A zone that is closed to us is not listed, either. As the real look does, what nobody has confirmed is called absent. The
+   * real one says nothing any more once that was let go, and the job then waits for ever to see it gone (seeds 2603, 3556);
+   * the pretend one still calls it absent, until the record keeps whether a request was ever accepted.
+   */
   function unlisted({ allocation }: AllocationRef, since: number): Fact<AllocationSeen> {
     const reason = '403 PERMISSION_DENIED';
-    return isUnconfirmed(allocation) ? known({ state: 'absent', detail: reason }, since) : unknown(reason, since);
+    const isNowhere = allocation.releasedAt !== null && allocation.seen === null && allocation.isDoubtful !== true;
+    return isUnconfirmed(allocation) || isNowhere
+      ? known({ state: 'absent', detail: reason }, since)
+      : unknown(reason, since);
   }
 
   return {

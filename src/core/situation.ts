@@ -268,7 +268,9 @@ function answerOfPlace({ job, now, look, allocation }: View): PlaceAnswer | unde
   const { capacity } = job.spec;
   const patience = capacity.kind === 'tpu' ? capacity.alternativesWait : undefined;
   if (patience === undefined || now < requestedAt + patience || look.kind === 'unknown') return undefined;
-  return look.value.state === 'waiting' || look.value.state === 'absent' ? 'waiting' : undefined;
+  // A list may lack what is there and ready: what was accepted has to be missed twice before that says anything.
+  const isMissed = look.value.state === 'absent' && acceptedAt === null;
+  return look.value.state === 'waiting' || isMissed ? 'waiting' : undefined;
 }
 
 /** Nobody has answered for the whole grace where something of the attempt may be alive. */
