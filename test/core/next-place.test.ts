@@ -4,12 +4,13 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import type { Action } from '../../src/core/decision.ts';
-import type { CloudErrorKind } from '../../src/core/job.ts';
+import type { CloudErrorKind, Job } from '../../src/core/job.ts';
 import { broken } from '../../src/core/laws.ts';
 import { known } from '../../src/core/observation.ts';
-import type { Observation, OutcomeResult } from '../../src/core/observation.ts';
+import type { AllocationSeen, Observation, OutcomeResult } from '../../src/core/observation.ts';
 import { capacityOf } from '../../src/core/place.ts';
 import { phaseOf } from '../../src/core/phase.ts';
+import { reconcile } from '../../src/core/reconcile.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
 import { World, spec, tpuOfPlaces } from './world.ts';
 
@@ -216,6 +217,20 @@ suite("another job's word", () => {
     world.live(() => world.phase === 'running', hour);
     assert.deepEqual([world.order, world.asked[0]?.at], [[0], began]);
   });
+});
+
+test('a list that lacks what was accepted says nothing about the queue, however long it was waited in', () => {
+  const world = new Places({ 0: 'waiting' });
+  world.live(() => false, 19 * minute);
+  const now = world.now + 2 * minute;
+  const passAt = (seen: AllocationSeen): Job =>
+    reconcile(
+      world.job,
+      { ...world.observe(), outcomes: [], allocations: [{ allocation: 1, fact: known(seen, now) }] },
+      now,
+    ).job;
+  assert.equal(passAt({ state: 'absent', detail: 'not found' }).attempts[0]?.allocation, 1);
+  assert.equal(passAt({ state: 'waiting', detail: 'WAITING' }).attempts[0]?.allocation, 2);
 });
 
 test('whatever places answer, and however that changes, the laws hold, and a place that gives is found', () => {
