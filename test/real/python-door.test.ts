@@ -44,7 +44,9 @@ test('pip install -e . gives the command, and python -m its single parts', (t) =
   writeFileSync(stored, 'job:\n  name: door\nlocal:\n  workdir: .\ncommand:\n  cmd: echo through the door\n');
   const created = run(join(venv, 'bin/jobman'), ['create', stored, '--quiet']);
   assert.deepEqual([created.code, created.stdout], [0, '000001\n'], created.stderr);
-  assert.equal(run(python, ['-m', 'jobman.job', '1', '--cmd-only']).code, 0);
+  assert.equal(run(python, ['-m', 'jobman', 'wait', '1']).code, 0);
+  const ran = run(python, ['-m', 'jobman.job', '1', '--cmd-only']);
+  assert.equal(ran.code, 0, ran.stderr);
   assert.match(run(join(venv, 'bin/jobman'), ['logs', '1']).stdout, /through the door\n/);
   for (const module of [
     'jobman.ssh',
