@@ -5,7 +5,7 @@
 //
 // This is the one place that knows of it. Whatever runs after it in a pass may take every moment of the record as past.
 
-import { told, unchanged, withAllocation, withAttempt } from './change.ts';
+import { told, unchanged } from './change.ts';
 import type { Change } from './change.ts';
 import { openAttempt } from './job.ts';
 import type { Allocation, Attempt, Job, StepFailure } from './job.ts';
@@ -18,15 +18,20 @@ const stepLeast = second;
 
 /** Brings every moment that something may be counted from back to now, where it lies ahead, and tells that once. */
 export function setRight(job: Job, now: Instant): Change {
-  if (planted('clock-believed') || !momentsOf(job).some((moment) => moment > now + stepLeast)) return unchanged(job);
+  if (planted('clock-believed')) return unchanged(job);
   const begun = openAttempt(job)?.createdAt;
-  const right = (moment: Instant): Instant => rightMoment(moment, now, begun);
-  let next = job;
-  for (const allocation of job.allocations)
-    next = withAllocation(next, allocation.ordinal, allocationRight(allocation, right));
-  for (const attempt of job.attempts) next = withAttempt(next, attempt.ordinal, attemptRight(attempt, right));
-  if (next.settled !== null) next = { ...next, settled: { ...next.settled, at: right(next.settled.at) } };
-  return told(next, now, { kind: 'clock_set_back' });
+  let isAhead = false;
+  const right: Right = (moment) => {
+    if (moment > now + stepLeast) isAhead = true;
+    return rightMoment(moment, now, begun);
+  };
+  const next: Job = {
+    ...job,
+    allocations: job.allocations.map((one) => ({ ...one, ...allocationRight(one, right) })),
+    attempts: job.attempts.map((one) => ({ ...one, ...attemptRight(one, right, now) })),
+    settled: job.settled === null ? null : { ...job.settled, at: right(job.settled.at) },
+  };
+  return isAhead ? told(next, now, { kind: 'clock_set_back' }) : unchanged(job);
 }
 
 /**
@@ -58,9 +63,7 @@ function allocationRight(allocation: Allocation, right: Right): Partial<Allocati
   const { passedOver, lastFailure, seen } = allocation;
   const asked: Partial<Allocation> = {
     requestedAt: orNull(allocation.requestedAt, right),
-    ...(passedOver === undefined || right(passedOver.at) === passedOver.at
-      ? {}
-      : { passedOver: { ...passedOver, at: right(passedOver.at) } }),
+    ...(passedOver !== undefined && { passedOver: { ...passedOver, at: right(passedOver.at) } }),
   };
   if (allocation.goneAt !== null) return asked;
   return {
@@ -76,44 +79,24 @@ function allocationRight(allocation: Allocation, right: Right): Partial<Allocati
 }
 
 /** Of an attempt that has ended, what is left of its program may still have to be stopped; the rest is history. */
-function attemptRight(attempt: Attempt, right: Right): Partial<Attempt> {
+function attemptRight(attempt: Attempt, right: Right, now: Instant): Partial<Attempt> {
   const { ending, stepFailures, movedAt } = attempt;
   const failures = Object.entries(stepFailures).map(([key, failure]): [string, StepFailure] => [
     key,
     { ...failure, lastAt: right(failure.lastAt) },
   ]);
-  const stopping: Partial<Attempt> = {
+  const stopping = {
     stepFailures: Object.fromEntries(failures),
     ending: ending === null ? null : { ...ending, stopAskedAt: orNull(ending.stopAskedAt, right) },
   };
   if (attempt.endedAt !== null) return stopping;
   return {
+    ...stopping,
     createdAt: right(attempt.createdAt),
     ...(movedAt !== undefined && { movedAt: right(movedAt) }),
-    notBefore: rightBackoff(attempt, right(Infinity)),
+    notBefore: rightBackoff(attempt, now),
     startedAt: orNull(attempt.startedAt, right),
     runningAt: orNull(attempt.runningAt, right),
-    stepFailures: Object.fromEntries(failures),
-    ending:
-      ending === null
-        ? null
-        : { ...ending, since: right(ending.since), stopAskedAt: orNull(ending.stopAskedAt, right) },
+    ending: stopping.ending === null ? null : { ...stopping.ending, since: right(stopping.ending.since) },
   };
-}
-
-/** Every moment of the record that something is counted from. */
-function momentsOf({ attempts, allocations, settled }: Job): readonly Instant[] {
-  const noted: (Instant | null | undefined)[] = [settled?.at];
-  for (const one of allocations) {
-    noted.push(one.requestedAt, one.passedOver?.at);
-    if (one.goneAt !== null) continue;
-    noted.push(one.acceptedAt, one.readyAt, one.missedAt, one.silentSince, one.releasedAt);
-    noted.push(one.lastFailure?.at, one.seen?.at);
-  }
-  for (const one of attempts) {
-    noted.push(one.ending?.stopAskedAt, ...Object.values(one.stepFailures).map(({ lastAt }) => lastAt));
-    if (one.endedAt !== null) continue;
-    noted.push(one.createdAt, one.movedAt, one.startedAt, one.runningAt, one.ending?.since);
-  }
-  return noted.filter((moment) => moment !== null && moment !== undefined);
 }

@@ -1,6 +1,6 @@
 // Reconcile: the life of a supervised job as a pure function. Four movements: fold what came back and what was seen into
-// the record, once its moments are right; name the situation; one switch; hand back what is now true, what to tell, what to do and when to look again.
-// No clock, no chance, nothing outside: whatever happened to a job can be told again from its record and what was seen.
+// the record, once its moments are right; name the situation; one switch; hand back what is now true, what to tell, what
+// to do and when to look again. No clock, no chance, nothing outside: whatever happened to a job can be told again from its record and what was seen.
 
 import {
   askAnew,

@@ -4,8 +4,7 @@ import type { TpuSpec } from '../../core/spec.ts';
 import { accelerator } from '../../core/accelerators.ts';
 import { regionOf } from '../../core/zones.ts';
 
-/** When the figures were read (a public catalogue made from Cloud Billing). */
-export const pricesReadAt = '2026-08';
+// Read in August 2026 from a public catalogue made from Cloud Billing.
 
 /** US dollars a chip-hour, [on demand, spot], by generation and region. `v2` and `v3` slices differ from single machines. */
 const perChipHour: Readonly<Record<string, Readonly<Record<string, readonly [number, number]>>>> = {
