@@ -7,6 +7,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { bootScript, idleSeconds } from './boot-script.ts';
+import { removeCgroups } from './docker.ts';
 import { hostMark, machineBootId, markedPids, signal, startTicks, until } from './processes.ts';
 
 export type Isolation = 'root' | 'user' | 'none';
@@ -104,7 +105,7 @@ async function boot(facts: MachineFacts, isolation: Isolation): Promise<Machine>
     note(facts, { isolation, pid: 0, startTicks: '' });
     return markedMachine(folder);
   }
-  writeFileSync(join(folder, 'namespaces'), '');
+  writeFileSync(join(folder, 'namespaces'), isolation);
   const inUserNamespace = isolation === 'user';
   writeFileSync(join(folder, 'boot.sh'), bootScript({ ...facts, inUserNamespace }));
   const consolePath = join(folder, 'console');
@@ -175,6 +176,15 @@ function namespacedMachine(folder: string, pid: number, ticks: string, inUserNam
       child.on('close', () => resolve());
     });
   };
+  const endNamespace = async (): Promise<void> => {
+    await signal('KILL', [pid]);
+    if (await until(() => !isAlive(), 200, 5)) return openWorkFolders(folder);
+    // The kernel ends the namespace only when everybody in it is buried. The undertaker of a session is the nsenter
+    // outside, and one that was stopped with its host does not bury.
+    await signal('KILL', await markedPids(folder));
+    if (!(await until(() => !isAlive(), 10_000))) throw new Error(`process ${String(pid)} does not end`);
+    openWorkFolders(folder);
+  };
   return {
     enter,
     isAlive,
@@ -186,14 +196,8 @@ function namespacedMachine(folder: string, pid: number, ticks: string, inUserNam
       await Promise.all([within(graceMs, last?.()), until(() => isEmpty(pid), graceMs, 25)]);
     },
     async end() {
-      if (!isAlive()) return;
-      await signal('KILL', [pid]);
-      if (await until(() => !isAlive(), 200, 5)) return openWorkFolders(folder);
-      // The kernel ends the namespace only when everybody in it is buried. The undertaker of a session is the nsenter
-      // outside, and one that was stopped with its host does not bury.
-      await signal('KILL', await markedPids(folder));
-      if (!(await until(() => !isAlive(), 10_000))) throw new Error(`process ${String(pid)} does not end`);
-      openWorkFolders(folder);
+      if (isAlive()) await endNamespace();
+      if (!inUserNamespace) await removeCgroups(folder);
     },
   };
 }

@@ -8,6 +8,7 @@
  */
 import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { dockerClient, workerDocker } from './docker.ts';
 
 const header = '#!/bin/sh\n';
 
@@ -94,7 +95,7 @@ esac
 exit "$status"
 `;
 
-const systemctl = `${header}# ssh runs, nothing else does; a start or restart is taken note of and not done.
+const systemctl = `${header}# ssh runs, and docker where a worker can have it; a start or restart of anything else is taken note of and not done.
 command=; unit=
 for word in "$@"; do
   case "$word" in
@@ -102,6 +103,10 @@ for word in "$@"; do
     *) if [ -z "$command" ]; then command=$word; else unit=\${unit:-$word}; fi ;;
   esac
 done
+case "$command $unit" in
+  'is-active docker'*|'status docker'*) "\${0%/*}/worker-docker" is-active 2>/dev/null || { [ $? -eq 3 ] || echo inactive; exit 3; }; exit 0 ;;
+  'start docker'*|'stop docker'*|'restart docker'*) exec "\${0%/*}/worker-docker" "$command" ;;
+esac
 case "$command" in
   is-active|is-enabled|status)
     case "$unit" in
@@ -114,6 +119,8 @@ case "$command" in
 esac
 exit 0
 `;
+
+const service = `${header}exec "\${0%/*}/systemctl" "\${2:-}" "\${1:-}"\n`;
 
 const mounts = `${header}# gcsfuse and what people look at mounts with. The list of mounted buckets is $EMULATOR_HOST/mounts.
 self=\${0##*/}
@@ -230,11 +237,9 @@ const quiet = `${header}# Would change users, groups or keys of the machine; on 
 
 const newgrp = `${header}# Everybody is in every group already.\nexec "\${SHELL:-/bin/sh}"\n`;
 
-const docker = `${header}echo 'docker: not installed on this process host of the emulator' >&2\nexit 127\n`;
-
 const power = `${header}echo "\${0##*/}: not possible on a process host of the emulator; ask the cloud to reset the node." >&2\nexit 1\n`;
 
-const hostname = `${header}cat "$EMULATOR_HOST/hostname"\n`;
+const hostname = `${header}read -r name <"$EMULATOR_HOST/hostname" && printf '%s\\n' "$name"\n`;
 
 const scripts: Record<string, string> = {
   sudo,
@@ -243,7 +248,7 @@ const scripts: Record<string, string> = {
   dpkg,
   'dpkg-query': dpkg,
   systemctl,
-  service: quiet,
+  service,
   gcsfuse: mounts,
   mountpoint: mounts,
   fusermount: mounts,
@@ -256,7 +261,8 @@ const scripts: Record<string, string> = {
   journalctl: journal,
   snap,
   'with-tpu': withTpu,
-  docker,
+  docker: dockerClient,
+  'worker-docker': workerDocker,
   reboot: power,
   shutdown: power,
   poweroff: power,
