@@ -136,7 +136,7 @@ export function createJudge(world: () => World): Judge {
     }
     if (limits.capacityWait !== null && now - ledger.madeAt >= limits.capacityWait * 0.9) return true;
     if (machine === undefined) return true;
-    if (isWaitedOut(ledger, machine)) return true;
+    if (isWaitedOut(ledger, machine) || isLate(ledger, machine)) return true;
     // One that was lost or let go may have come back by a late message.
     const ofThatName = world().machines.filter((one) => one.name === machine.name);
     if (ofThatName.some((one) => one.lostAt !== null || one.releaseAskedAt !== null)) return true;
@@ -158,6 +158,14 @@ export function createJudge(world: () => World): Judge {
     // A list may be some seconds old, and a pass takes some after it.
     const wasEmpty = machine.readyAt === null || machine.readyAt > passedAt - 15 * second;
     return wasEmpty && passedAt - askedAt >= patience * 0.9;
+  }
+
+  /** What came of a request that got no answer, after its place had said that it has nothing and was passed over for that. */
+  function isLate({ job, nothing, passedOver }: Ledger, machine: Machine): boolean {
+    const ordinal = job.allocations.find((one) => one.name === machine.name)?.ordinal ?? 0;
+    const passedAt = passedOver.get(ordinal);
+    const wasTold = [...nothing.values()].some((one) => one.allocation === ordinal);
+    return wasTold && passedAt !== undefined && machine.madeAt >= passedAt;
   }
 
   // ------------------------------------------------------------------------------------------ calls as they arrive

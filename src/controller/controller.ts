@@ -81,6 +81,11 @@ export interface Controller {
   readonly isIdle: boolean;
 }
 
+/** Whether the clock was set between these two moments, or the machine slept: no look takes so long, and none ends before it begins. */
+function hasLeapt(began: Instant, now: Instant): boolean {
+  return now < began || now - began > leapLeast;
+}
+
 /** See the head of this file. Nothing happens before `start`. */
 export function createController(options: ControllerOptions): Controller {
   const { store, clock, log, logFiles } = options;
@@ -141,6 +146,8 @@ export function createController(options: ControllerOptions): Controller {
   const schedule = new Map<string, Instant>();
   const failures = new Map<string, number>();
   const atOnce = new Map<string, number>();
+  /** Jobs that are looked at anew because the clock leapt under the last look. */
+  const lookedAgain = new Set<string>();
   let renewAt: Instant = 0;
   let renewFailures = 0;
   let lastNow: Instant = clock.now();
@@ -182,6 +189,7 @@ export function createController(options: ControllerOptions): Controller {
     if (now < lastNow - second) {
       // The clock went backwards. What was due "in ten seconds" would now be due after as long as it went back.
       renewAt = now;
+      leaptAt = Math.min(leaptAt, now);
       idleSince = null;
       sweeper.now();
       for (const id of schedule.keys()) schedule.set(id, now);
@@ -292,6 +300,7 @@ export function createController(options: ControllerOptions): Controller {
     const stored = await store.load(id);
     if (stored === undefined) return;
     const asOf = performer.turn;
+    const began = clock.now();
     const outcomes = await store.outcomes(id);
     const backend = options.backendOf(stored.job.spec);
     const observation = await observe(stored.job, outcomes, admission.ask(stored.job), {
@@ -304,7 +313,15 @@ export function createController(options: ControllerOptions): Controller {
       logFiles,
     });
     if (state !== 'running') return;
-    const decision = reconcile(stored.job, observation, clock.now());
+    const now = clock.now();
+    if (hasLeapt(began, now) && !lookedAgain.has(id)) {
+      // What was seen carries times by the clock of before. Once only: a look may also truly take that long.
+      lookedAgain.add(id);
+      queue.add(id);
+      return;
+    }
+    lookedAgain.delete(id);
+    const decision = reconcile(stored.job, observation, now);
     const wakeAt = wakeAtOf(decision);
     if (planted('act-without-commit')) performer.perform(decision.job, decision.actions, asOf);
     if (isWorthCommitting(stored.job, decision, outcomes.length > 0, wakeAt)) {
@@ -328,6 +345,7 @@ export function createController(options: ControllerOptions): Controller {
     }
     if (state !== 'running') return;
     admission.note(decision.job);
+    if (decision.events.some(({ kind }) => kind === 'allocation_gone')) sweeper.soon();
     performer.perform(decision.job, decision.actions, asOf);
     followLogs(decision.job, backend, observation.workers);
     if (wakeAt === undefined) restJob(decision.job);
@@ -371,6 +389,7 @@ export function createController(options: ControllerOptions): Controller {
   /** Only a wish can change anything about it. */
   function restJob(job: Job): void {
     atOnce.delete(job.id);
+    lookedAgain.delete(job.id);
     silences.forget(job.id);
     // While its logs may still be asked for, what was copied must be known, or each pass would copy it anew.
     const isOld = job.attempts.every((attempt) => attempt.endedAt !== null && isLongOver(job, attempt, clock.now()));
