@@ -9,7 +9,7 @@ import { mountPoints } from '../../src/emulator/hosts/boot-script.ts';
 import { authorizedKeys } from '../../src/emulator/hosts/keys.ts';
 import { ownerOf } from '../../src/emulator/http/neighbours.ts';
 import { durationMs, timestampText } from '../../src/emulator/wire/encode.ts';
-import { pageOf } from '../../src/emulator/wire/paging.ts';
+import { pageOf, type Standing } from '../../src/emulator/wire/paging.ts';
 import { createChance } from '../../src/emulator/world/chance.ts';
 
 test('types have the chips and workers that Google gives them', () => {
@@ -67,13 +67,14 @@ test('quota has the names of the service', () => {
 
 test('a page goes on after its last name, whatever came or went meanwhile', () => {
   const list = (names: string, pageToken?: string): ReturnType<typeof pageOf<string>> =>
-    pageOf(names.split(''), (name) => name, 'list', { pageSize: '2', pageToken });
+    pageOf(names.split(''), byName, 'list', { pageSize: '2', pageToken });
+  const byName = (value: string): Standing => [{ value, descends: false }];
   const first = list('acegi');
   assert.deepEqual(first.items, ['a', 'c']);
   assert.deepEqual(list('abdegi', first.nextPageToken).items, ['d', 'e']);
   assert.equal(list('ac', first.nextPageToken).nextPageToken, undefined);
-  assert.throws(() => pageOf(['a'], String, 'another', { pageToken: first.nextPageToken }), /not valid/);
-  assert.throws(() => pageOf(['a'], String, 'list', { pageSize: '-1' }), /page_size/);
+  assert.throws(() => pageOf(['a'], byName, 'another', { pageToken: first.nextPageToken }), /not valid/);
+  assert.throws(() => pageOf(['a'], byName, 'list', { pageSize: '-1' }), /page_size/);
 });
 
 test('times are RFC 3339 with nine decimals, lengths are seconds', () => {

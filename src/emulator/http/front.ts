@@ -112,7 +112,8 @@ export function createFront({ world, uid, info, hostsSettled, wanted }: FrontOpt
   app.all('/:version{v1|v2|v2alpha1}/*', async (context) => {
     const body = await readBody(context);
     const { pathname, search } = new URL(context.req.url);
-    const path = pathname.split('/').slice(1).map(decodeURIComponent);
+    const path = decodePath(pathname);
+    if (path === undefined) return badRequestPage();
     const understood = understand({
       version: path[0] as ApiVersion,
       method: context.req.method,
@@ -130,7 +131,8 @@ export function createFront({ world, uid, info, hostsSettled, wanted }: FrontOpt
       context.env.outgoing.destroy();
       return new Response(null, { headers: { 'x-hono-already-sent': lost } });
     }
-    return json(200, reply);
+    const isCompact = new URLSearchParams(search).get('prettyPrint') === 'false';
+    return json(200, reply, isCompact ? 0 : 2);
   });
 
   app.notFound((context) => notFoundPage(context));
@@ -203,8 +205,17 @@ async function readBody(context: FrontContext): Promise<unknown> {
   }
 }
 
-function json(status: number, body: object): Response {
-  return new Response(JSON.stringify(body, null, 2), {
+/** The segments of a path, decoded; undefined for one that no client writes, such as `/%/nodes`. */
+function decodePath(pathname: string): string[] | undefined {
+  try {
+    return pathname.split('/').slice(1).map(decodeURIComponent);
+  } catch {
+    return undefined;
+  }
+}
+
+function json(status: number, body: object, indent = 2): Response {
+  return new Response(JSON.stringify(body, null, indent), {
     status,
     headers: { 'content-type': 'application/json; charset=UTF-8' },
   });
@@ -217,6 +228,14 @@ function notFoundPage(context: FrontContext): Response {
     `<!DOCTYPE html><html lang=en><title>Error 404 (Not Found)</title><p><b>404.</b> That is an error.` +
       `<p>The requested URL <code>${path}</code> was not found on this server.\n`,
     { status: 404, headers: { 'content-type': 'text/html; charset=UTF-8' } },
+  );
+}
+
+function badRequestPage(): Response {
+  return new Response(
+    '<!DOCTYPE html><html lang=en><title>Error 400 (Bad Request)</title><p><b>400.</b> That is an error.' +
+      '<p>Your client has issued a malformed or illegal request.\n',
+    { status: 400, headers: { 'content-type': 'text/html; charset=UTF-8' } },
   );
 }
 

@@ -7,6 +7,7 @@ import { acceleratorsIn, runtimeVersions, tensorflowVersions, zones } from '../c
 import { camelCase, decode } from '../wire/decode.ts';
 import { encode, type Writing } from '../wire/encode.ts';
 import { badField, CloudError, texts } from '../wire/errors.ts';
+import { readFilter, readOrder, valueAt } from '../wire/filter.ts';
 import {
   type ApiVersion,
   type Data,
@@ -20,7 +21,8 @@ import {
   textOf,
   workersRequest,
 } from '../wire/messages.ts';
-import { pageOf } from '../wire/paging.ts';
+import { pageOf, type Standing } from '../wire/paging.ts';
+import { select } from '../wire/selection.ts';
 import { cancelOperation, deleteNode } from '../world/node-life.ts';
 import {
   type Asked,
@@ -122,8 +124,8 @@ const methods: Readonly<Record<string, Method>> = {
       listReply(
         'locations',
         zones.map((zone) => location(target.project, zone)),
-        (item) => String(item['name']),
         call,
+        asItIs,
       ),
   },
   'GET locations/id': {
@@ -146,7 +148,7 @@ const methods: Readonly<Record<string, Method>> = {
     answer(world, target, call, writing) {
       const types = (zone: string): Data[] =>
         uniqueTypes(acceleratorsIn(zone)).map((type) => acceleratorReply(target, zone, type, writing));
-      return listReply('acceleratorTypes', zonesAsked(world, target).flatMap(types), byName, call);
+      return listReply('acceleratorTypes', zonesAsked(world, target).flatMap(types), call, asItIs);
     },
   },
   'GET acceleratorTypes/id': {
@@ -223,7 +225,7 @@ const methods: Readonly<Record<string, Method>> = {
       const ids = ((asked['workerIds'] ?? []) as string[]).filter((id) => id !== '');
       const workers = ids.length === 0 ? node.workers.map((worker) => String(worker.index)) : ids;
       const path = textOf(asked, 'queryPath');
-      return { guestAttributes: workers.map((id) => guestAttributes(node, Number(id), path)) };
+      return { guestAttributes: workers.map((id) => guestAttributes(node, id, path)) };
     },
   },
   'GET queuedResources': {
@@ -290,7 +292,6 @@ const methods: Readonly<Record<string, Method>> = {
       listReply(
         'reservations',
         reservationData(world, target.project, zonesAsked(world, target)),
-        byName,
         call,
         (reservation) => encode(reservationMessage, reservation, writing),
       ),
@@ -325,7 +326,37 @@ const methods: Readonly<Record<string, Method>> = {
   },
 };
 
-const byName = (item: { readonly name?: unknown }): string => String(item.name);
+/**
+ * Nodes of the first API (TPU Nodes, a machine of the user's beside a TPU of Google's), which gcloud's oldest commands ask
+ * for (`gcloud compute tpus list`). Google does not make them any more, so there are none.
+ */
+const oldNodes: Readonly<Record<string, Method>> = {
+  'GET nodes': {
+    versions: ['v1'],
+    query: page,
+    answer: (world, target, call) => {
+      zonesAsked(world, target);
+      return listReply('nodes', [], call, asItIs);
+    },
+  },
+  'POST nodes': {
+    versions: ['v1'],
+    query: ['nodeId', 'requestId'],
+    answer(world) {
+      throw texts.badRequest('TPU Nodes are not made any more; create a TPU VM (v2) instead.', world.eid());
+    },
+  },
+  ...Object.fromEntries(
+    ['GET nodes/id', 'DELETE nodes/id', 'POST nodes/id:start', 'POST nodes/id:stop', 'POST nodes/id:reimage'].map(
+      (key) => [key, { versions: ['v1'], query: ['requestId'], answer: noOldNode }],
+    ),
+  ),
+};
+
+function noOldNode(world: World, target: Target): Data {
+  checkZone(world, target.zone);
+  throw texts.notFound(target.name);
+}
 
 /**
  * Understands a call: which method it is, and whether its parameters exist. Undefined for a path that is no method of
@@ -342,7 +373,8 @@ export function understand(call: Call): Understood | undefined {
   const hasId = collection === undefined ? zone !== undefined : id !== undefined;
   const custom = collection === undefined ? zoneVerb : (idVerb ?? zoneVerb);
   const key = `${call.method} ${kind}${hasId ? '/id' : ''}${custom === undefined ? '' : `:${custom}`}`;
-  const method = Object.hasOwn(methods, key) ? methods[key] : undefined;
+  const table = call.version === 'v1' && kind === 'nodes' ? oldNodes : methods;
+  const method = Object.hasOwn(table, key) ? table[key] : undefined;
   if (method === undefined || !method.versions.includes(call.version)) return undefined;
 
   const query: Record<string, string> = {};
@@ -368,7 +400,11 @@ export function understand(call: Call): Understood | undefined {
     permission: `tpu.${kind}.${verb}`,
     changes: method.changes === true,
     resource: name,
-    answer: (world) => method.answer(world, target, { ...call, query }, writing),
+    answer(world) {
+      const reply = method.answer(world, target, { ...call, query }, writing);
+      const { fields = '' } = call.query;
+      return fields === '' ? reply : select(reply, fields);
+    },
   };
 }
 
@@ -460,43 +496,36 @@ function zonedReply<T extends { readonly name: string; readonly project: string;
   );
   const unreachable = silent.map((zone) => `projects/${target.project}/locations/${zone}`);
   return {
-    ...listReply(field, found, byName, call, write),
+    ...listReply(field, found, call, write),
     ...(unreachable.length === 0 ? {} : { unreachable }),
   };
 }
 
-function listReply<T>(
+/** One page of a list. Only what is on it is written out, unless the client sorts or sifts by what is in the items. */
+function listReply<T extends { readonly name?: unknown }>(
   field: string,
   items: readonly T[],
-  nameOf: (item: T) => string,
   call: Call,
-  write: (item: T) => unknown = (item) => item,
+  write: (item: T) => Data,
 ): Data {
-  const filter = call.query['filter'] ?? '';
-  const matching = filter === '' ? items : items.filter(filterOf(filter));
-  const { pageSize, pageToken } = call.query;
-  const result = pageOf(matching, nameOf, `${call.path.join('/')}?${filter}`, { pageSize, pageToken });
+  const { filter = '', orderBy = '', pageSize, pageToken } = call.query;
+  const matches = readFilter(filter);
+  const order = readOrder(orderBy);
+  // By name among equals. A list inside an item has no one place in an order, and stands where its text does.
+  const standingOf = (item: T): Standing => [
+    ...order.map(({ field: by, descends }) => ({ value: String(valueAt(write(item), by)), descends })),
+    { value: String(item.name), descends: false },
+  ];
+  const matching = filter === '' ? items : items.filter((item) => matches(write(item)));
+  const list = `${call.path.join('/')}?${filter}&${orderBy}`;
+  const result = pageOf(matching, standingOf, list, { pageSize, pageToken });
   return {
     ...(result.items.length === 0 ? {} : { [field]: result.items.map(write) }),
     ...(result.nextPageToken === undefined ? {} : { nextPageToken: result.nextPageToken }),
   };
 }
 
-/** Only `field=value` and `field:value`: no client is known to send more, and what we cannot do we refuse. */
-function filterOf(filter: string): (item: unknown) => boolean {
-  const match = /^\s*([A-Za-z_]+)\s*(=|:)\s*"?([^"\s]*)"?\s*$/.exec(filter);
-  const [, field = '', operator, value = ''] = match ?? [];
-  if (match === null) {
-    throw badField(
-      'filter',
-      `Invalid value at 'filter', ${JSON.stringify(filter)}: the emulator knows field=value only.`,
-    );
-  }
-  return (item) => {
-    const found = textOf(item as Data, camelCase(field));
-    return operator === '=' ? found === value : found.includes(value);
-  };
-}
+const asItIs = (item: Data): Data => item;
 
 function location(project: string, zone: string): Data {
   return { name: `projects/${project}/locations/${zone}`, locationId: zone };
@@ -532,7 +561,7 @@ function versionList(field: string, versions: readonly string[], api: readonly A
           version,
         })),
       );
-      return listReply(field, items, byName, call);
+      return listReply(field, items, call, asItIs);
     },
   };
 }
@@ -549,10 +578,11 @@ function versionGet(versions: readonly string[], api: readonly ApiVersion[]): Me
 }
 
 /** What the guest agent of a worker has published: its host keys and its name. Nothing before it has booted. */
-function guestAttributes(node: NodeRecord, index: number, queryPath: string): Data {
+function guestAttributes(node: NodeRecord, id: string, queryPath: string): Data {
+  const index = Number(id);
   const worker = node.workers[index];
   if (worker === undefined) {
-    throw new CloudError('INVALID_ARGUMENT', `Worker ${String(index)} does not exist in ${node.name}.`);
+    throw new CloudError('INVALID_ARGUMENT', `Worker ${id} does not exist in ${node.name}.`);
   }
   const items =
     node.state === 'READY'
@@ -563,5 +593,8 @@ function guestAttributes(node: NodeRecord, index: number, queryPath: string): Da
         ]
       : [];
   const wanted = items.filter((item) => `${item.namespace}/${item.key}`.startsWith(queryPath));
-  return { queryPath, queryValue: { items: wanted } };
+  return {
+    ...(queryPath === '' ? {} : { queryPath }),
+    queryValue: wanted.length === 0 ? {} : { items: wanted },
+  };
 }
