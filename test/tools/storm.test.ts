@@ -1,7 +1,7 @@
 /** The judge of storms: of a life in which all is well it has nothing to say, and of each thing that can go wrong it says so. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { judge, type JobAtEnd } from '../../tools/storm/judge.ts';
+import { judge, type JobAtEnd, type WorldAtEnd } from '../../tools/storm/judge.ts';
 import { drawPlan, faultKinds } from '../../tools/storm/plan.ts';
 import type { Told } from '../../tools/storm/witness.ts';
 
@@ -32,15 +32,18 @@ const well: JobAtEnd = {
   ],
   places: ['0'],
   testimony: { story, printed },
+  alive: [],
   // The host took the end of its log with it.
   mirrored: new Map([...printed, ['1-0', lines(1, 0, 6)]]),
   struck: 1,
   steps: 12,
 };
 
+const world: WorldAtEnd = { inRecord: ['000001'], inCloud: [], twoAtOnce: [], missed: [] };
+
 suite('the judge of storms', () => {
   test('has nothing to say when all is well', () => {
-    assert.deepEqual(judge([well], []), []);
+    assert.deepEqual(judge([well], world), []);
   });
 
   const told = (...more: readonly Told[]): Partial<JobAtEnd> => ({
@@ -70,6 +73,15 @@ suite('the judge of storms', () => {
       { testimony: { story: story.filter(({ kind }) => kind !== 'start'), printed } },
       /never began/,
     ],
+    [
+      'a program that printed nothing and had steps to count',
+      {
+        testimony: { story, printed: new Map([...printed, ['2-0', '']]) },
+        mirrored: new Map(well.mirrored).set('2-0', ''),
+      },
+      /without step 12/,
+    ],
+    ['a program that lives on', { alive: ['1-0'] }, /1-0 .* is alive, although the job is over/],
     ['two programs at once', told({ kind: 'collision', who: '2-0', with: '1-0' }), /2-0 .* began while 1-0 was alive/],
     ['an attempt that was lost for nothing', { struck: 0 }, /1 attempts were lost \(1 unreachable\), and 0 faults/],
     [
@@ -87,7 +99,7 @@ suite('the judge of storms', () => {
   ];
   for (const [what, change, says] of wrong) {
     test(`notices ${what}`, () => {
-      const problems = judge([{ ...well, ...change }], []);
+      const problems = judge([{ ...well, ...change }], world);
       assert.ok(
         problems.some((problem) => says.test(problem)),
         problems.join('\n') || 'it said nothing',
@@ -95,9 +107,24 @@ suite('the judge of storms', () => {
     });
   }
 
-  test('notices what is left in the cloud', () => {
-    assert.deepEqual(judge([well], ['storm-01-000001-1 (READY)']), ['storm-01-000001-1 (READY) is left in the cloud']);
-  });
+  const around: readonly (readonly [string, Partial<WorldAtEnd>, string])[] = [
+    [
+      'what is left in the cloud',
+      { inCloud: ['storm-01-000001-1 (READY)'] },
+      'storm-01-000001-1 (READY) is left in the cloud',
+    ],
+    ['a job too many', { inRecord: ['000001', '000002'] }, 'job 000002: nobody was told that it was created'],
+    ['a job that is gone', { inRecord: [] }, 'job 000001: the record has lost it'],
+    ['two TPUs of one job', { twoAtOnce: ['000001: a, b'] }, 'two TPUs at once for job 000001: a, b'],
+    [
+      'a fault that met nobody',
+      { missed: ['ssh'] },
+      'no fault of the kind ssh met anybody, so nothing is proven about it',
+    ],
+  ];
+  for (const [what, change, says] of around) {
+    test(`notices ${what}`, () => assert.deepEqual(judge([well], { ...world, ...change }), [says]));
+  }
 
   test('hands out the same faults for the same seed, and others for another', () => {
     const plan = (seed: number): unknown => drawPlan({ seed, kinds: faultKinds, jobs: 20 });

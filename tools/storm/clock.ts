@@ -3,7 +3,7 @@
 // Only the wall's clock is moved. The one that counts from the start of the machine goes on, as it does when a person or a
 // time server sets the clock; timers follow that one.
 
-import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clockwork } from './ground.ts';
 
@@ -22,12 +22,24 @@ export function findFaketime(): string | undefined {
 export function createClockwork(library: string, folder: string): Clockwork {
   const file = join(folder, 'clock');
   const before = new Set(memory());
-  const move = (seconds: number): void => {
-    writeFileSync(file, `${seconds < 0 ? '-' : '+'}${Math.abs(seconds)}\n`);
+  let passed = 0;
+  let away = 0;
+  const set = (): void => {
+    const seconds = passed + away;
+    // In place of the old one at a stroke: a program that reads half a number would be somewhen else.
+    writeFileSync(`${file}.new`, `${seconds < 0 ? '-' : '+'}${Math.abs(seconds)}\n`);
+    renameSync(`${file}.new`, file);
   };
-  move(0);
+  set();
   return {
-    move,
+    move(seconds) {
+      away = seconds;
+      set();
+    },
+    pass(seconds) {
+      passed += seconds;
+      set();
+    },
     env: {
       LD_PRELOAD: library,
       FAKETIME_TIMESTAMP_FILE: file,

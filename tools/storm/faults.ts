@@ -1,110 +1,161 @@
 // How each kind of fault is done: by what a person or an accident would do, through the front door or by a signal.
 
 import { execFile } from 'node:child_process';
+import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { eventually } from '../../test/support/eventually.ts';
 import type { Ground, Host } from './ground.ts';
 import type { Fault, FaultKind } from './plan.ts';
 import { readTestimony } from './witness.ts';
 
-/** Does one fault; answers the ids of the jobs that it may cost an attempt, and tells what it did. */
-export async function strike(ground: Ground, fault: Fault): Promise<readonly string[]> {
+/** What came of one fault. */
+export interface Struck {
+  /** Something was done that a job may feel. A storm none of whose faults met anybody has proven nothing. */
+  readonly isHit: boolean;
+  /** The ids of the jobs that it may cost an attempt. */
+  readonly costs: readonly string[];
+}
+
+/** Does one fault, to its end, and tells what it did. */
+export async function strike(ground: Ground, fault: Fault): Promise<Struck> {
   return acts[fault.kind](ground, fault);
 }
 
-type Act = (ground: Ground, fault: Fault) => Promise<readonly string[]>;
+type Act = (ground: Ground, fault: Fault) => Promise<Struck>;
+
+const missed: Struck = { isHit: false, costs: [] };
+const harmless: Struck = { isHit: true, costs: [] };
 
 const acts: Readonly<Record<FaultKind, Act>> = {
   /** Somebody comes by afterwards, sooner or later: no command without a controller, and the next one brings it back. */
   async controller(ground, { where, how }) {
-    ground.tell(`controller: ${ground.kill('controller run')} killed`);
+    const killed = ground.kill('controller run');
+    ground.tell(`controller: ${killed} killed`);
     await sleep(how * 1_500);
     await ground.say(pick(comingBy, where) ?? []);
-    return [];
+    return killed > 0 ? harmless : missed;
   },
 
   async hosts(ground, { where, how, lastsMs }) {
-    const host = pick(await ground.hosts(), where);
+    const host = await someHost(ground, where);
     if (host === undefined) return nobody(ground, 'hosts');
     if (how < 0.4) {
-      await act(ground, ['hang-host', nameOf(host), '--for', seconds(lastsMs)]);
-      return [];
+      const isHung = await act(ground, ['hang-host', nameOf(host), '--for', seconds(lastsMs)]);
+      return isHung ? harmless : missed;
     }
-    return (await act(ground, ['kill-host', nameOf(host)])) ? [host.job] : [];
+    const isDead = await act(ground, ['kill-host', nameOf(host)]);
+    return isDead ? { isHit: true, costs: [host.job] } : missed;
   },
 
   async preemptions(ground, { where }) {
-    const host = pick(
-      (await ground.hosts()).filter(({ isSpot }) => isSpot),
-      where,
-    );
+    const host = await someHost(ground, where, ({ isSpot }) => isSpot);
     if (host === undefined) return nobody(ground, 'preemptions');
-    return (await act(ground, ['preempt', host.node])) ? [host.job] : [];
+    const isTaken = await act(ground, ['preempt', host.node]);
+    return isTaken ? { isHit: true, costs: [host.job] } : missed;
   },
 
-  /** Its machines go on meanwhile, as Google's do when its API is down; connections to them are cut. */
-  async cloud(ground, { how, lastsMs }) {
-    ground.tell(`cloud: ${ground.kill('emulator serve')} killed`);
+  /**
+   * Its machines go on meanwhile, as Google's do when its API is down; connections to them are cut. By turns it falls while it
+   * makes something, while it takes something away, and at any moment: what it had promised must come true afterwards.
+   */
+  async cloud(ground, { where, how, lastsMs }) {
+    const moment = pick(moments, where) ?? null;
+    const isIt =
+      moment === null ||
+      (await eventually(async () => (await ground.nodeStates()).includes(moment), {
+        withinMs: waitMostMs,
+        everyMs: 100,
+      }));
+    const killed = ground.kill('emulator serve');
+    ground.tell(`cloud: ${killed} killed${moment === null ? '' : `, ${isIt === true ? '' : 'not '}${moment}`}`);
     await sleep(how * lastsMs);
     await ground.say(['emulator', 'start']);
     ground.tell('cloud: back');
-    return [];
+    return killed > 0 ? harmless : missed;
   },
 
-  /** Nobody gets in, and who is in is thrown out. */
+  /**
+   * Nobody gets in, and who is in is thrown out. The storm keeps the time itself: the cloud's own clock may be moved meanwhile,
+   * and a minute that is over at once proves nothing. That the doors are closed is tried at each.
+   */
   async ssh(ground, { lastsMs }) {
+    await someHost(ground, 0);
     const hosts = await ground.hosts();
-    for (const host of hosts) await act(ground, ['ssh-refuse', nameOf(host), '--for', seconds(lastsMs)]);
+    for (const host of hosts) await act(ground, ['ssh-refuse', nameOf(host)]);
     const port = ground.sshPort();
-    if (port !== undefined)
-      ground.tell(`ssh: ${await cutConnections(port)} connections cut, ${hosts.length} hosts refuse`);
-    return [];
+    if (hosts.length === 0 || port === undefined) return nobody(ground, 'ssh');
+    ground.tell(`ssh: ${await cutConnections(port)} connections cut, ${hosts.length} hosts refuse`);
+    await sleep(lastsMs / 2);
+    const open = (await Promise.all(hosts.map(async ({ address }) => letsIn(address, port)))).filter(Boolean).length;
+    ground.tell(`ssh: ${open} of ${hosts.length} doors are open in the middle of the cut`);
+    await sleep(lastsMs / 2);
+    for (const host of hosts) await actUntilHeard(ground, ['start-host', nameOf(host)]);
+    ground.tell('ssh: back');
+    return open === 0 ? harmless : missed;
   },
 
   /** Where a program runs: a disk that is full while a TPU is set up fails the setup, and rightly. */
   async disk(ground, { where, lastsMs }) {
-    const host = pick(
-      (await ground.hosts()).filter((one) => hasProgram(ground, one)),
-      where,
-    );
+    const host = await someHost(ground, where, (one) => hasProgram(ground, one));
     if (host === undefined) return nobody(ground, 'disk');
-    await act(ground, ['fill-disk', nameOf(host), '--for', seconds(lastsMs)]);
-    return [];
+    return (await act(ground, ['fill-disk', nameOf(host), '--for', seconds(lastsMs)])) ? harmless : missed;
+  },
+
+  /** Of the machine that the controller runs on: neither the record nor the copies of logs can be written. */
+  async home(ground, { lastsMs }) {
+    const isFull = ground.fillHome?.() === true;
+    ground.tell(`home: ${isFull ? 'full' : 'cannot be filled'}`);
+    await sleep(lastsMs);
+    ground.emptyHome?.();
+    ground.tell('home: has room again');
+    return isFull ? harmless : missed;
   },
 
   async clock(ground, { where }) {
     const offset = pick(offsets, where) ?? 0;
-    ground.moveClock?.(offset);
+    ground.clock?.move(offset);
     ground.tell(`clock: ${offset} s away`);
-    return [];
+    return ground.clock === null || offset === 0 ? missed : harmless;
   },
 
+  /** For an hour, by the clock of everybody who could look at one: it goes ahead meanwhile, in steps. */
   async login(ground, { lastsMs }) {
-    await act(ground, ['permission', 'login', '--for', seconds(lastsMs)]);
-    return [];
+    const isExpired = await actUntilHeard(ground, ['permission', 'login']);
+    for (let step = 0; step < hourSteps; step += 1) {
+      await sleep(lastsMs / hourSteps);
+      ground.clock?.pass(3_600 / hourSteps);
+    }
+    await actUntilHeard(ground, ['clear', 'permission']);
+    return isExpired && ground.clock !== null ? harmless : missed;
   },
 
   async replies(ground, { where, lastsMs }) {
-    await act(
-      ground,
-      pick(
-        [
-          ['drop', 'create'],
-          ['drop', 'delete'],
-          ['flaky', '--p', '0.3', '--for', seconds(lastsMs)],
-        ],
-        where,
-      ) ?? [],
+    const words = pick(
+      [
+        ['drop', 'create'],
+        ['drop', 'delete'],
+        ['flaky', '--p', '0.3', '--for', seconds(lastsMs)],
+      ],
+      where,
     );
-    return [];
+    return (await act(ground, words ?? [])) ? harmless : missed;
   },
 };
+
+/** While a node is in which state the cloud falls; null for any moment. */
+const moments: readonly (string | null)[] = ['CREATING', 'DELETING', null];
+
+/** So long a fault waits for somebody whom it can meet. */
+const waitMostMs = 20_000;
+
+const hourSteps = 12;
 
 /** What people ask when they come by. */
 const comingBy: readonly (readonly string[])[] = [['list'], ['show', '1'], ['why', '2'], ['controller', 'start']];
 
 /** Seconds. Somebody mistypes the hour or the day, a time server corrects a little, and it is right again. */
-const offsets: readonly number[] = [0, 2, -2, 60, -60, 3_600, -3_600, 86_400];
+const offsets: readonly number[] = [3_600, 0, -86_400, 2, 86_400, -2, -3_600, 60, -60];
 
 async function act(ground: Ground, words: readonly string[]): Promise<boolean> {
   const { code, stdout, stderr } = await ground.say(['emulator', ...words]);
@@ -112,9 +163,34 @@ async function act(ground: Ground, words: readonly string[]): Promise<boolean> {
   return code === 0;
 }
 
-function nobody(ground: Ground, kind: FaultKind): readonly string[] {
+/** Again until the cloud answers, whatever it says: it may have fallen over a moment ago. */
+async function actUntilHeard(ground: Ground, words: readonly string[]): Promise<boolean> {
+  let isDone = false;
+  await eventually(
+    async () => {
+      isDone = await act(ground, words);
+      return isDone || ground.isCloudUp();
+    },
+    { withinMs: 60_000, everyMs: 500 },
+  );
+  return isDone;
+}
+
+/** A host that is switched on and of that sort; waits a while until there is one. */
+async function someHost(
+  ground: Ground,
+  where: number,
+  isMeant: (host: Host) => boolean = () => true,
+): Promise<Host | undefined> {
+  return eventually(async () => pick((await ground.hosts()).filter(isMeant), where), {
+    withinMs: waitMostMs,
+    everyMs: 500,
+  });
+}
+
+function nobody(ground: Ground, kind: FaultKind): Struck {
   ground.tell(`${kind}: nobody is there to be struck`);
-  return [];
+  return missed;
 }
 
 function nameOf({ node, worker }: Host): string {
@@ -136,6 +212,20 @@ async function cutConnections(port: number): Promise<number> {
     .trim()
     .split('\n')
     .filter((line) => line !== '').length;
+}
+
+/** True when somebody who comes anew is let in. */
+function letsIn(address: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, address);
+    const say = (answer: boolean): void => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.setTimeout(5_000, () => say(false));
+    // A port that takes the connection and says nothing lets nobody in.
+    socket.on('data', () => say(true)).on('error', () => say(false));
+  });
 }
 
 function pick<T>(list: readonly T[], where: number): T | undefined {

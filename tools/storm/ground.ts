@@ -2,9 +2,11 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { adminLook } from '../../src/emulator/admin.ts';
 import { jobman, type Ended } from '../../test/support/jobman.ts';
 import { markVariable, processesOf } from '../../test/support/leaks.ts';
 import type { World } from '../../test/support/world.ts';
+import type { SmallDisk } from './small-disk.ts';
 
 /** A worker of the built-in cloud that is switched on. */
 export interface Host {
@@ -12,6 +14,8 @@ export interface Host {
   readonly job: string;
   readonly node: string;
   readonly worker: number;
+  /** Where its SSH door is. */
+  readonly address: string;
   readonly isSpot: boolean;
 }
 
@@ -27,17 +31,25 @@ export interface Ground {
   kill(words: string): number;
   /** The workers of all TPUs that are READY; none when the cloud does not answer. */
   hosts(): Promise<readonly Host[]>;
+  /** In which states TPUs are; none when the cloud does not answer. */
+  nodeStates(): Promise<readonly string[]>;
+  isCloudUp(): Promise<boolean>;
   /** The names of all that exists in the cloud. Throws when it does not answer. */
   inCloud(): Promise<readonly string[]>;
-  /** Moves the clock of whoever is started by `say`, so many seconds away from the true time; null: it is never moved. */
-  readonly moveClock: ((seconds: number) => void) | null;
+  /** The jobs that have two TPUs at once which are being made or are READY, with their names. */
+  twoAtOnce(): Promise<readonly string[]>;
+  /** The clock of whoever is started by `say`; null: it is never moved. */
+  readonly clock: Pick<Clockwork, 'move' | 'pass'> | null;
+  /** Lets nobody write to JOBMAN_HOME any more; false when that did not come about. Null where its disk is the machine's. */
+  readonly fillHome: (() => boolean) | null;
+  readonly emptyHome: (() => void) | null;
   /** Where the built-in cloud's workers are let in; undefined while it has none. */
   sshPort(): number | undefined;
   /** A line for whoever watches, and for the traces. */
   tell(line: string): void;
 }
 
-/** What `emulator status --json` says, as far as it is read here. */
+/** What the built-in cloud says of itself, as far as it is read here. */
 interface CloudState {
   readonly nodes: readonly {
     readonly nodeId: string;
@@ -46,22 +58,42 @@ interface CloudState {
       readonly labels?: Readonly<Record<string, string>>;
       readonly schedulingConfig?: { readonly spot?: boolean };
     };
-    readonly workers: readonly { readonly power: boolean }[];
+    readonly workers: readonly { readonly power: boolean; readonly address: string }[];
   }[];
   readonly queuedResources: readonly { readonly queuedId: string }[];
 }
 
 export function openGround(
   world: World,
-  options: { readonly tell: (line: string) => void; readonly clock: Clockwork | null },
+  options: {
+    readonly tell: (line: string) => void;
+    readonly clock: Clockwork | null;
+    readonly disk: SmallDisk | null;
+  },
 ): Ground {
-  const { clock, tell } = options;
+  const { clock, disk, tell } = options;
   const say = (words: readonly string[]): Promise<Ended> =>
     jobman(world, words, { env: clock?.env ?? {}, withinMs: 300_000 });
 
+  function endpoint(): { readonly url: string; readonly sshPort: number } | undefined {
+    try {
+      const text = readFileSync(join(world.home, 'emulator', 'endpoint.json'), 'utf8');
+      return JSON.parse(text) as { readonly url: string; readonly sshPort: number };
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Not by a command: a storm looks often, and a look should cost next to nothing. */
   async function state(): Promise<CloudState | undefined> {
-    const { code, stdout } = await jobman(world, ['emulator', 'status', '--json']);
-    return code === 0 ? (JSON.parse(stdout) as CloudState) : undefined;
+    const url = endpoint()?.url;
+    if (url === undefined) return undefined;
+    try {
+      return (await adminLook(url, 'state')) as unknown as CloudState;
+    } catch {
+      // Storms kill it, too.
+      return undefined;
+    }
   }
 
   const buckets = join(world.home, 'emulator', 'buckets');
@@ -72,7 +104,9 @@ export function openGround(
     buckets,
     say,
     tell,
-    moveClock: clock?.move ?? null,
+    clock,
+    fillHome: disk?.fill ?? null,
+    emptyHome: disk?.empty ?? null,
 
     kill(words) {
       const found = processesOf(world.env[markVariable] ?? '', world.folder).filter(({ command }) =>
@@ -93,10 +127,10 @@ export function openGround(
       return nodes
         .filter(({ state: is }) => is === 'READY')
         .flatMap(({ nodeId, asked, workers }) =>
-          workers.flatMap(({ power }, worker) => {
+          workers.flatMap(({ power, address }, worker) => {
             const job = asked.labels?.['jobman-job'];
             return power && job !== undefined
-              ? [{ job, node: nodeId, worker, isSpot: asked.schedulingConfig?.spot === true }]
+              ? [{ job, node: nodeId, worker, address, isSpot: asked.schedulingConfig?.spot === true }]
               : [];
           }),
         );
@@ -111,21 +145,33 @@ export function openGround(
       ];
     },
 
-    sshPort() {
-      try {
-        const text = readFileSync(join(world.home, 'emulator', 'endpoint.json'), 'utf8');
-        return (JSON.parse(text) as { readonly sshPort: number }).sshPort;
-      } catch {
-        return undefined;
-      }
+    async nodeStates() {
+      return ((await state())?.nodes ?? []).map(({ state: is }) => is);
     },
+
+    async isCloudUp() {
+      return (await state()) !== undefined;
+    },
+
+    async twoAtOnce() {
+      const held = ((await state())?.nodes ?? []).filter(({ state: is }) => is === 'CREATING' || is === 'READY');
+      const byJob = Map.groupBy(held, ({ asked }) => asked.labels?.['jobman-job'] ?? '');
+      return [...byJob]
+        .filter(([, nodes]) => nodes.length > 1)
+        .map(([job, nodes]) => `${job}: ${nodes.map(({ nodeId }) => nodeId).join(', ')}`);
+    },
+
+    sshPort: () => endpoint()?.sshPort,
   };
 }
 
 /** A clock that can be moved for the programs that are started with `env`, and only for them. */
 export interface Clockwork {
   readonly env: Readonly<Record<string, string>>;
+  /** Puts it so far away from the time that it should show. */
   readonly move: (seconds: number) => void;
+  /** Lets so much time be over at once, for good. */
+  readonly pass: (seconds: number) => void;
   /** Takes away what those programs have left of it, once they have ended. */
   readonly tidy: () => void;
 }

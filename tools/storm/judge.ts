@@ -1,7 +1,7 @@
 // The verdict on a storm. It is found in the world: in what the programs have told, in the copies of their logs, in the
 // cloud. The record is only asked what it claims.
 
-import type { Testimony } from './witness.ts';
+import type { Testimony, Told } from './witness.ts';
 
 /** What the record claims of one attempt, as `show --json` says it. */
 export interface ClaimedAttempt {
@@ -21,6 +21,8 @@ export interface JobAtEnd {
   /** The workers that run its command. */
   readonly places: readonly string[];
   readonly testimony: Testimony;
+  /** Programs of it that are alive although it is over, as `<attempt>-<worker>`. */
+  readonly alive: readonly string[];
   /** jobman's copies of the logs, by `<attempt>-<worker>`. */
   readonly mirrored: ReadonlyMap<string, string>;
   /** How many faults struck it that may end an attempt. */
@@ -29,11 +31,28 @@ export interface JobAtEnd {
   readonly steps: number;
 }
 
+/** What else there is to be seen at the end. */
+export interface WorldAtEnd {
+  /** The ids of the jobs that the record knows of. */
+  readonly inRecord: readonly string[];
+  /** What is left in the cloud, by name. */
+  readonly inCloud: readonly string[];
+  /** Jobs that were seen with two TPUs at once, with their names. */
+  readonly twoAtOnce: readonly string[];
+  /** Kinds of fault that were to strike, and of which none met anybody. */
+  readonly missed: readonly string[];
+}
+
 /** Everything that does not hold, as sentences; none is what a storm should come to. */
-export function judge(jobs: readonly JobAtEnd[], inCloud: readonly string[]): readonly string[] {
+export function judge(jobs: readonly JobAtEnd[], world: WorldAtEnd): readonly string[] {
+  const created = new Set(jobs.map(({ id }) => id));
   return [
     ...jobs.flatMap((job) => laws.flatMap((law) => law(job).map((says) => `job ${job.id}: ${says}`))),
-    ...inCloud.map((name) => `${name} is left in the cloud`),
+    ...world.inRecord.filter((id) => !created.has(id)).map((id) => `job ${id}: nobody was told that it was created`),
+    ...[...created].filter((id) => !world.inRecord.includes(id)).map((id) => `job ${id}: the record has lost it`),
+    ...world.inCloud.map((name) => `${name} is left in the cloud`),
+    ...world.twoAtOnce.map((says) => `two TPUs at once for job ${says}`),
+    ...world.missed.map((kind) => `no fault of the kind ${kind} met anybody, so nothing is proven about it`),
   ];
 }
 
@@ -41,6 +60,7 @@ const laws: readonly ((job: JobAtEnd) => readonly string[])[] = [
   endedWell,
   startedOnce,
   neverTogether,
+  nobodyAlive,
   onlyForAReason,
   nothingForgotten,
   logsWhole,
@@ -55,7 +75,9 @@ function endedWell({ phase, places, steps, testimony }: JobAtEnd): readonly stri
       (told) => told.kind === 'end' && told.attempt === last && told.worker === place && told.how === 'done',
     );
     if (!isDone) return [`it is called succeeded, and its program never came to its end on worker ${place}`];
-    const isCounted = (lines.at(-1) ?? '').includes(`step ${steps} of ${steps},`) || lines.at(-1) === '';
+    // Who went on from the last step has nothing more to count.
+    const from = starts(testimony).find(({ attempt, worker }) => attempt === last && worker === place)?.from ?? 0;
+    const isCounted = (lines.at(-1) ?? '').includes(`step ${steps} of ${steps},`) || from >= steps;
     return isCounted ? [] : [`its program came to its end on worker ${place} without step ${steps}`];
   });
 }
@@ -87,6 +109,10 @@ function neverTogether({ testimony }: JobAtEnd): readonly string[] {
   return testimony.story.flatMap((told) =>
     told.kind === 'collision' ? [`${told.who} (attempt-worker) began while ${told.with} was alive`] : [],
   );
+}
+
+function nobodyAlive({ alive }: JobAtEnd): readonly string[] {
+  return alive.map((who) => `the program of ${who} (attempt-worker) is alive, although the job is over`);
 }
 
 /** No attempt ends of a fault that harms no program. */
@@ -139,6 +165,6 @@ function lineCount(text: string): number {
   return text.split('\n').length - 1;
 }
 
-function starts({ story }: Testimony): readonly { readonly attempt: number; readonly worker: string }[] {
+function starts({ story }: Testimony): readonly Extract<Told, { readonly kind: 'start' }>[] {
   return story.filter((told) => told.kind === 'start');
 }

@@ -11,8 +11,9 @@ import { strike } from './faults.ts';
 import { openGround, type Ground } from './ground.ts';
 import { kindOf, manifestOf, placesOf } from './jobs.ts';
 import { judge, type ClaimedAttempt, type JobAtEnd } from './judge.ts';
-import { dealt, type Plan } from './plan.ts';
-import { readTestimony } from './witness.ts';
+import { dealt, type FaultKind, type Plan } from './plan.ts';
+import { mountSmallDisk } from './small-disk.ts';
+import { readTestimony, stillAlive } from './witness.ts';
 
 export interface Verdict {
   /** What did not hold, as sentences; none when all is well. */
@@ -45,12 +46,20 @@ export async function runStorm(world: World, plan: Plan, watch: (line: string) =
   const clock = clockFor(plan, world);
   // Undone last: by then everybody who had it has ended.
   world.atEnd(() => clock?.tidy());
-  const ground = openGround(world, { tell, clock });
+  const disk = plan.kinds.includes('home') ? mountSmallDisk(world) : null;
+  const ground = openGround(world, { tell, clock, disk });
   await prepare(ground, plan);
-  const { ids, struck } = await blow(ground, plan);
+  const watched = watchCloud(ground);
+  const { ids, struck, missed } = await blow(ground, plan);
   await calm(ground, ids);
+  const twoAtOnce = await watched.end();
   const jobs = await Promise.all(ids.map((id, index) => atEnd(ground, plan, id, index, struck.get(id) ?? 0)));
-  const problems = judge(jobs, await leftInCloud(ground));
+  const problems = judge(jobs, {
+    inRecord: await inRecord(ground),
+    inCloud: await leftInCloud(ground),
+    twoAtOnce,
+    missed,
+  });
   await expectWell(ground, ['controller', 'stop']);
   await expectWell(ground, ['emulator', 'stop']);
   const traces = problems.length === 0 ? null : keepTraces(ground, plan, [...said, ...problems]);
@@ -58,7 +67,8 @@ export async function runStorm(world: World, plan: Plan, watch: (line: string) =
 }
 
 function clockFor({ kinds }: Plan, world: World): ReturnType<typeof createClockwork> | null {
-  if (!kinds.includes('clock')) return null;
+  // An hour is too long to be waited for: it passes by the clock.
+  if (!kinds.includes('clock') && !kinds.includes('login')) return null;
   const library = findFaketime();
   if (library === undefined)
     throw new Error('the clock cannot be moved here: libfaketime is missing (apt install libfaketime)');
@@ -77,21 +87,50 @@ async function prepare(ground: Ground, { jobs }: Plan): Promise<void> {
   mkdirSync(witness, { recursive: true });
 }
 
-/** Lets everything happen at its moment; answers the ids of the jobs in their order, and how often each was struck. */
-async function blow(
-  ground: Ground,
-  plan: Plan,
-): Promise<{ readonly ids: readonly string[]; readonly struck: ReadonlyMap<string, number> }> {
+/** What happened while faults struck. */
+interface Blown {
+  /** The ids of the jobs in their order. */
+  readonly ids: readonly string[];
+  /** How often each was struck by something that may cost it an attempt. */
+  readonly struck: ReadonlyMap<string, number>;
+  /** The kinds of which no fault met anybody. */
+  readonly missed: readonly FaultKind[];
+}
+
+/** Lets everything happen at its moment. */
+async function blow(ground: Ground, plan: Plan): Promise<Blown> {
   const struck = new Map<string, number>();
+  const hit = new Set<FaultKind>();
   const began = performance.now();
   const at = (ms: number): Promise<void> => sleep(Math.max(0, began + ms - performance.now()));
   const creating = Promise.all(plan.jobs.map((job, index) => at(job.at).then(() => create(ground, plan, index))));
   const striking = plan.faults.map(async (fault) => {
     await at(fault.at);
-    for (const id of await strike(ground, fault)) struck.set(id, (struck.get(id) ?? 0) + 1);
+    const { isHit, costs } = await strike(ground, fault);
+    if (isHit) hit.add(fault.kind);
+    for (const id of costs) struck.set(id, (struck.get(id) ?? 0) + 1);
   });
   await Promise.all(striking);
-  return { ids: await creating, struck };
+  return { ids: await creating, struck, missed: plan.kinds.filter((kind) => !hit.has(kind)) };
+}
+
+/** Looks again and again whether a job has two TPUs, which no later look could tell. */
+function watchCloud(ground: Ground): { end(): Promise<readonly string[]> } {
+  const seen = new Set<string>();
+  const over = new AbortController();
+  const watching = (async () => {
+    while (!over.signal.aborted) {
+      for (const found of await ground.twoAtOnce()) seen.add(found);
+      await sleep(1_000, undefined, { signal: over.signal }).catch(() => undefined);
+    }
+  })();
+  return {
+    async end() {
+      over.abort();
+      await watching;
+      return [...seen];
+    },
+  };
 }
 
 /** Creates a job, again and again until it is known to be there: two of one name would be seen at the end. */
@@ -102,16 +141,24 @@ async function create(ground: Ground, plan: Plan, index: number): Promise<string
   const graceSeconds = plan.kinds.includes('ssh') ? grace.withCutSeconds : grace.usualSeconds;
   const manifest = manifestOf(name, kindOf(index), plan.jobs[index]?.steps ?? 0, { witness, buckets, graceSeconds });
   writeFileSync(file, JSON.stringify(manifest, null, 2));
-  const { code, stdout, stderr } = await ground.say(['create', file, '--quiet']);
-  const id = stdout.trim();
-  if (!/^\d{6}$/.test(id)) throw new Error(`${name} could not be created (exit code ${code}): ${stdout}${stderr}`);
+  let id = '';
+  const isCreated = async (): Promise<boolean> => {
+    const { code, stdout, stderr } = await ground.say(['create', file, '--quiet']);
+    id = stdout.trim();
+    if (/^\d{6}$/.test(id)) return true;
+    ground.tell(`${name} could not be created (exit code ${code}): ${stdout}${stderr}`.trim());
+    return false;
+  };
+  // On a full disk it cannot be, and says so; a person then comes again.
+  const withinMs = plan.kinds.includes('home') ? 60_000 : 0;
+  if (!(await eventually(isCreated, { withinMs, everyMs: 2_000 }))) throw new Error(`${name} could not be created`);
   ground.tell(`${name} (${kindOf(index)}) is job ${id}`);
   return id;
 }
 
 /** Nothing strikes any more; somebody waits until everything has ended. */
 async function calm(ground: Ground, ids: readonly string[]): Promise<void> {
-  ground.moveClock?.(0);
+  ground.clock?.move(0);
   await ground.say(['emulator', 'clear']);
   ground.tell('calm');
   const isOver = async (): Promise<boolean> => {
@@ -126,6 +173,13 @@ async function leftInCloud(ground: Ground): Promise<readonly string[]> {
   let left: readonly string[] = [];
   await eventually(async () => (left = await ground.inCloud()).length === 0, { withinMs: releaseMostMs, everyMs: 500 });
   return left;
+}
+
+/** The ids of all jobs that the record knows of. */
+async function inRecord(ground: Ground): Promise<readonly string[]> {
+  const { stdout } = await expectWell(ground, ['list', '--all', '--json']);
+  const rows = stdout.split('\n').filter((line) => line !== '');
+  return rows.map((row) => (JSON.parse(row) as { readonly id: string }).id);
 }
 
 async function atEnd(ground: Ground, plan: Plan, id: string, index: number, struck: number): Promise<JobAtEnd> {
@@ -146,6 +200,7 @@ async function atEnd(ground: Ground, plan: Plan, id: string, index: number, stru
     attempts: shown.attempts,
     places,
     testimony: readTestimony(ground.witness, id),
+    alive: await stillAlive(ground.witness, id),
     mirrored,
     struck,
     steps: plan.jobs[index]?.steps ?? 0,

@@ -1,7 +1,9 @@
 // What the programs of a storm have told of themselves; see program.ts for how.
 
+import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { eventually } from '../../test/support/eventually.ts';
 
 /** A line of a program's story. */
 export type Told =
@@ -28,6 +30,18 @@ export function readTestimony(witness: string, job: string): Testimony {
       .map(toldIn),
     printed: new Map(namesIn(printed).map((name) => [name, textOf(join(printed, name))])),
   };
+}
+
+/**
+ * The programs of a job, as `<attempt>-<worker>`, of which something is alive by the lock that the kernel holds for them. One
+ * that has just ended is given a moment.
+ */
+export async function stillAlive(witness: string, job: string): Promise<readonly string[]> {
+  const folder = join(witness, job, 'alive');
+  const isLocked = (name: string): boolean => spawnSync('flock', ['-n', '-s', join(folder, name), 'true']).status !== 0;
+  let locked: readonly string[] = [];
+  await eventually(() => (locked = namesIn(folder).filter(isLocked)).length === 0, { withinMs: 3_000, everyMs: 200 });
+  return locked;
 }
 
 function toldIn(line: string): Told {
