@@ -59,12 +59,9 @@ export const readBoot = `read -r boot 2>/dev/null <"\${JOBMAN_BOOT_ID_FILE:-${bo
 
 /**
  * Functions that the scripts share. They fork as little as they can: these run for every worker and every look.
- * `now`, `boot`, `ticks`, `pid`, `found` and `members` are their answers.
+ * `now`, `ticks`, `pid`, `found` and `members` are their answers; what they do with a pid file needs `boot` of `readBoot`.
  */
-export const prelude = `
-${readBoot}
-
-
+export const shellFunctions = `
 # Milliseconds where date can, else full seconds.
 read_clock() {
   now=$(date +%s%3N 2>/dev/null)
@@ -143,3 +140,8 @@ nap() {
   sleep "$1" 2>/dev/null || sleep 1
 }
 `;
+
+/** What a script about a run folder begins with. */
+export const prelude = `
+${readBoot}
+${shellFunctions}`;

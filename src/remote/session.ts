@@ -8,7 +8,7 @@
 import type { Program, Session, SessionEnd } from '../app/by-hand.ts';
 import { textOf } from './process.ts';
 import { quote } from './quote.ts';
-import { prelude } from './run-folder.ts';
+import { shellFunctions } from './run-folder.ts';
 
 /** Ends what a login shell's start-up files may say on standard error before the program does. */
 export const errorMark = 'jobman begins here\n';
@@ -26,19 +26,18 @@ export const word = {
   stop: 'stop\n',
 } as const;
 
-/** The script of a session, for `asProgram` of transport.ts. */
+/**
+ * The script of a session, for `asProgram` of transport.ts. It reads nothing in /proc before the program begins, because a
+ * shell's `read` asks the kernel for each single byte. Groups are named to `kill` in the one form that dash, bash
+ * and busybox all take without a complaint: a signal with its hyphen, and no `--`.
+ */
 export function sessionScript(program: Program, receives: boolean): string {
   return `printf '${errorMark.replace('\n', '\\n')}' >&2
-${prelude}
+${shellFunctions}
 main=$$
-read_ticks "$main"
-began=$ticks
 # The program leads a process group of its own, so that all of it can be ended. A session of sshd is one already.
-stat=
-{ read -r stat <"/proc/$main/stat"; } 2>/dev/null
-set -- \${stat##*) }
 lead=setsid
-[ "$3" != "$main" ] || lead=
+! kill -0 "-$main" 2>/dev/null || lead=
 ${receives ? openInput : ''}
 (
   trap '' HUP INT TERM
@@ -54,14 +53,13 @@ ${receives ? '  exec >"$input"' : ''}
       stop) break ;;
     esac
   done
-  if [ "$said" != stop ]; then
-    read_ticks "$main"
-    [ -n "$ticks" ] && [ "$ticks" = "$began" ] || exit 0
-  fi
+  # We are its child, and the kernel gives us another parent when it ends: no number that is somebody else's by now can
+  # be taken for it (proc_pid_stat(5): number, name, state, parent).
+  read -r self name state parent rest </proc/self/stat
+  [ "$said" = stop ] || [ "$parent" = "$main" ] || exit 0
   # The program's input is still open here: a line that was cut must not look to it like the end of what it was to read.
-  kill -s TERM -- "-$main"
+  kill -TERM "-$main"
   # The group may be ours too, so it is never empty.
-  read -r self rest </proc/self/stat
   has_others() {
     list_processes " [RSDTtIWPK] [0-9]* $main" stat
     for other in $listed; do [ "$other" = "$self" ] || return 0; done
@@ -72,7 +70,7 @@ ${receives ? '  exec >"$input"' : ''}
     turns=$((turns + 1))
     nap 0.2
   done
-  kill -s KILL -- "-$main"
+  kill -KILL "-$main"
 ) >/dev/null 2>&1 &
 exec 3<&-
 ${receives ? 'exec <"$input"\nrm -rf "${input%/*}"\n' : ''}${becoming(program)}
