@@ -30,6 +30,11 @@ const harmless: Struck = { isHit: true, costs: [] };
 const acts: Readonly<Record<FaultKind, Act>> = {
   /** Somebody comes by afterwards, sooner or later: no command without a controller, and the next one brings it back. */
   async controller(ground, { where, how }) {
+    // The one before may be on its way up, and a kill of nobody proves nothing. Then it meets it at some moment of its first.
+    if (!ground.isRunning('controller run')) {
+      await eventually(() => ground.isRunning('controller run'), { withinMs: waitMostMs, everyMs: 200 });
+      await sleep(how * 1_000);
+    }
     const killed = ground.kill('controller run');
     ground.tell(`controller: ${killed} killed`);
     await sleep(how * 1_500);

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { adminLook } from '../../src/emulator/admin.ts';
 import { jobman, type Ended } from '../../test/support/jobman.ts';
-import { markVariable, processesOf } from '../../test/support/leaks.ts';
+import { markVariable, processesOf, type RunningProcess } from '../../test/support/leaks.ts';
 import type { World } from '../../test/support/world.ts';
 import type { SmallDisk } from './small-disk.ts';
 
@@ -27,6 +27,8 @@ export interface Ground {
   readonly buckets: string;
   /** A command of a person, to its end; a failure is an answer, too. Their clock is the moved one, where it is moved. */
   readonly say: (words: readonly string[]) => Promise<Ended>;
+  /** Whether a process of this jobman was started with those words. */
+  isRunning(words: string): boolean;
   /** Sends SIGKILL to the processes of this jobman that were started with those words; how many there were. */
   kill(words: string): number;
   /** The workers of all TPUs that are READY; none when the cloud does not answer. */
@@ -96,6 +98,9 @@ export function openGround(
     }
   }
 
+  const startedWith = (words: string): readonly RunningProcess[] =>
+    processesOf(world.env[markVariable] ?? '', world.folder).filter(({ command }) => command.includes(words));
+
   const buckets = join(world.home, 'emulator', 'buckets');
   return {
     world,
@@ -108,10 +113,10 @@ export function openGround(
     fillHome: disk?.fill ?? null,
     emptyHome: disk?.empty ?? null,
 
+    isRunning: (words) => startedWith(words).length > 0,
+
     kill(words) {
-      const found = processesOf(world.env[markVariable] ?? '', world.folder).filter(({ command }) =>
-        command.includes(words),
-      );
+      const found = startedWith(words);
       for (const { pid } of found) {
         try {
           process.kill(pid, 'SIGKILL');

@@ -50,7 +50,7 @@ export async function runStorm(world: World, plan: Plan, watch: (line: string) =
   const ground = openGround(world, { tell, clock, disk });
   await prepare(ground, plan);
   const watched = watchCloud(ground);
-  const { ids, struck, missed } = await blow(ground, plan);
+  const { ids, struck, hits } = await blow(ground, plan);
   await calm(ground, ids);
   const twoAtOnce = await watched.end();
   const jobs = await Promise.all(ids.map((id, index) => atEnd(ground, plan, id, index, struck.get(id) ?? 0)));
@@ -58,12 +58,12 @@ export async function runStorm(world: World, plan: Plan, watch: (line: string) =
     inRecord: await inRecord(ground),
     inCloud: await leftInCloud(ground),
     twoAtOnce,
-    missed,
+    missed: plan.kinds.filter((kind) => !hits.has(kind)),
   });
   await expectWell(ground, ['controller', 'stop']);
   await expectWell(ground, ['emulator', 'stop']);
   const traces = problems.length === 0 ? null : keepTraces(ground, plan, [...said, ...problems]);
-  return { problems, summary: summaryOf(plan, jobs), traces };
+  return { problems, summary: summaryOf(plan, hits, jobs), traces };
 }
 
 function clockFor({ kinds }: Plan, world: World): ReturnType<typeof createClockwork> | null {
@@ -93,25 +93,25 @@ interface Blown {
   readonly ids: readonly string[];
   /** How often each was struck by something that may cost it an attempt. */
   readonly struck: ReadonlyMap<string, number>;
-  /** The kinds of which no fault met anybody. */
-  readonly missed: readonly FaultKind[];
+  /** How many faults of each kind met somebody. */
+  readonly hits: ReadonlyMap<FaultKind, number>;
 }
 
 /** Lets everything happen at its moment. */
 async function blow(ground: Ground, plan: Plan): Promise<Blown> {
   const struck = new Map<string, number>();
-  const hit = new Set<FaultKind>();
+  const hits = new Map<FaultKind, number>();
   const began = performance.now();
   const at = (ms: number): Promise<void> => sleep(Math.max(0, began + ms - performance.now()));
   const creating = Promise.all(plan.jobs.map((job, index) => at(job.at).then(() => create(ground, plan, index))));
   const striking = plan.faults.map(async (fault) => {
     await at(fault.at);
     const { isHit, costs } = await strike(ground, fault);
-    if (isHit) hit.add(fault.kind);
+    if (isHit) hits.set(fault.kind, (hits.get(fault.kind) ?? 0) + 1);
     for (const id of costs) struck.set(id, (struck.get(id) ?? 0) + 1);
   });
   await Promise.all(striking);
-  return { ids: await creating, struck, missed: plan.kinds.filter((kind) => !hit.has(kind)) };
+  return { ids: await creating, struck, hits };
 }
 
 /** Looks again and again whether a job has two TPUs, which no later look could tell. */
@@ -235,8 +235,8 @@ function keepTraces({ world, witness }: Ground, { seed }: Plan, said: readonly s
   return to;
 }
 
-function summaryOf({ kinds, faults }: Plan, jobs: readonly JobAtEnd[]): string {
-  const counts = kinds.map((kind) => `${faults.filter((fault) => fault.kind === kind).length} × ${dealt[kind].about}`);
+function summaryOf({ kinds }: Plan, hits: ReadonlyMap<FaultKind, number>, jobs: readonly JobAtEnd[]): string {
+  const counts = kinds.map((kind) => `${hits.get(kind) ?? 0} × ${dealt[kind].about}`);
   const attempts = jobs.reduce((sum, job) => sum + job.attempts.length, 0);
   const lines = jobs.reduce(
     (sum, { testimony }) =>
