@@ -106,6 +106,17 @@ test('two controllers of one home cannot run', async (t) => {
   assert.ok(!existsSync(join(world.home, 'controller.json')));
 });
 
+test('settings that cannot be read are said by whoever starts the controller, as by every other command', async (t) => {
+  const world = openBadWorld(t);
+  mkdirSync(world.home, { recursive: true });
+  writeFileSync(join(world.home, 'settings.json'), '{ "local": ');
+  const said = await jobman(world, ['controller', 'start']);
+  const others = await jobman(world, ['create', localManifest(world, 'true')]);
+  assert.equal(said.code, 2);
+  assert.match(said.stderr, /^jobman: \S+settings\.json is not valid JSON\./);
+  assert.deepEqual([said.code, said.stderr], [others.code, others.stderr]);
+});
+
 test('a job whose create was ended before it could start the controller is taken up by the next look', async (t) => {
   const world = openBadWorld(t);
   const first = await create(world, localManifest(world, 'true'));
