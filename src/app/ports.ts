@@ -1,6 +1,7 @@
 // The doors between what jobman decides and the outside. Each has a real implementation and one in the simulator.
 // A contract sentence stands above every method: may it block, is it safe to repeat, what means "nothing to do".
 
+import type { BucketPlace } from '../core/bucket-place.ts';
 import type { Action, Event } from '../core/decision.ts';
 import type { Allocation, CloudError, Job } from '../core/job.ts';
 import type { AllocationSeen, Fact, Outcome, OutcomeResult, WorkerSeen } from '../core/observation.ts';
@@ -205,6 +206,26 @@ export interface CapacityPort {
   releaseStray(stray: Stray): Promise<OutcomeResult>;
   /** Dollars per hour of one allocation of this job, as an estimate; null when no price is known. */
   pricePerHour(spec: JobSpec): number | null;
+}
+
+// ---------------------------------------------------------------------------------------------- buckets
+
+/** What a look at one bucket has found. */
+export type BucketLook =
+  | { readonly kind: 'there'; readonly place: BucketPlace }
+  /** Nobody has placed it yet: on the built-in cloud the first who uses it does. */
+  | { readonly kind: 'unplaced' }
+  /** Storage says that there is none of that name. */
+  | { readonly kind: 'absent' }
+  /** It could not be asked; why, in the words of whoever was in the way. */
+  | { readonly kind: 'unknown'; readonly why: string };
+
+/**
+ * Where the buckets of one project's jobs are. Each look is one question, which changes nothing, starts nothing and never
+ * throws; it may take as long as a login or a lost line does, so whoever has a person waiting sets a limit.
+ */
+export interface BucketPort {
+  look(bucket: string): Promise<BucketLook>;
 }
 
 // ---------------------------------------------------------------------------------------------- machines

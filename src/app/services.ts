@@ -5,7 +5,7 @@ import type { Job } from '../core/job.ts';
 import type { OutcomeResult } from '../core/observation.ts';
 import type { WorkerDoor } from './by-hand.ts';
 import type { Client } from './client.ts';
-import type { StepByHand } from './ports.ts';
+import type { BucketPort, StepByHand } from './ports.ts';
 import type { Settings } from './settings.ts';
 import type { StepPlan } from './setup-by-hand.ts';
 import type { StrayKeeper } from './strays.ts';
@@ -151,6 +151,8 @@ export interface Services {
   emulator(): Promise<EmulatorService>;
   /** What exists in the clouds that the settings, the jobs and the query name. Throws JobmanError when nothing names a project. */
   tpus(query: TpuQuery): Promise<TpuList>;
+  /** Where the buckets of that project's jobs are. */
+  buckets(project: string): Promise<BucketPort>;
   /** What may have been left behind in a cloud; to be closed after use. */
   strays(): Promise<StrayKeeper>;
   /**

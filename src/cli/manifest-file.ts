@@ -1,8 +1,10 @@
 // A manifest from the command line: the file, the `--set`s, the settings; a spec comes out, or every problem at once.
 
 import type { JobSpec } from '../core/spec.ts';
+import type { BucketFindings } from '../app/buckets.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { countText } from '../app/figures.ts';
+import type { NamedBucket } from '../manifest/buckets.ts';
 import { loadManifest } from '../manifest/parse.ts';
 import { formatProblems, type Problem } from '../manifest/problems.ts';
 import { parseSet } from '../manifest/sets.ts';
@@ -15,8 +17,8 @@ export interface Manifest {
   readonly text: string;
 }
 
-/** What a manifest is, or what is wrong with it; and what is worth a warning either way. */
-export type ManifestFindings = { readonly warnings: readonly Problem[] } & (
+/** What a manifest is, or what is wrong with it; and what is worth a warning, or could not be checked, either way. */
+export type ManifestFindings = { readonly warnings: readonly Problem[]; readonly unchecked: string | null } & (
   | { readonly manifest: Manifest }
   | { readonly problems: readonly Problem[] }
 );
@@ -44,12 +46,13 @@ export function sayWarnings(cli: Cli, path: string, warnings: readonly Problem[]
   for (const line of formatProblems(path, warnings)) cli.note(`${word} ${line}`);
 }
 
-/** The same with all findings as values, and nothing said. */
+/** The same with all findings as values, and nothing said. `offline`: nobody is asked where the buckets are. */
 export async function checkManifest(
   cli: Cli,
   path: string,
   sets: readonly string[],
   purpose: 'create' | 'check',
+  offline = false,
 ): Promise<ManifestFindings> {
   const { io, services } = cli;
   // As of a script's variable that is not set; it would be read as the folder we stand in.
@@ -65,7 +68,24 @@ export async function checkManifest(
     project: settings.tpu.project,
     purpose,
   });
-  const { warnings } = result;
-  if ('problems' in result) return { problems: result.problems, warnings };
-  return { manifest: { spec: result.spec, text: result.text ?? '' }, warnings };
+  if ('problems' in result) return { problems: result.problems, warnings: result.warnings, unchecked: null };
+  const { spec, buckets } = result;
+  const asked = buckets.length > 0 && spec.capacity.kind === 'tpu' && !offline;
+  const found = asked ? await askForBuckets(cli, buckets, spec.capacity.project) : nothing;
+  const { unchecked } = found;
+  const warnings = [...result.warnings, ...found.warnings];
+  if (found.problems.length > 0) return { problems: found.problems, warnings, unchecked };
+  return { manifest: { spec, text: result.text ?? '' }, warnings, unchecked };
+}
+
+const nothing: BucketFindings = { problems: [], warnings: [], unchecked: null };
+
+async function askForBuckets(
+  { services }: Cli,
+  buckets: readonly NamedBucket[],
+  project: string,
+): Promise<BucketFindings> {
+  // Loaded here: a job without a bucket has no use for it.
+  const { checkBucketPlaces } = await import('../app/buckets.ts');
+  return checkBucketPlaces(buckets, await services.buckets(project));
 }

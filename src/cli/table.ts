@@ -95,16 +95,21 @@ export const table: readonly Entry[] = [
     path: 'validate',
     section: 'Start',
     brief: 'Check a manifest and say every problem at once',
-    usage: '<yaml> [--set key=value]...',
+    usage: '<yaml> [--set key=value]... [--offline]',
     about:
       'A problem is what `create` would refuse. A warning is what it would take, and what is most likely not meant.\n' +
+      'Cloud Storage is asked where the buckets are: one in another region than the TPU is a problem. Where it does not\n' +
+      'answer within 3 s, a line says so.\n' +
       'With --json: one object a line for each of them, with its severity; nothing for a manifest without any.',
     examples: [
       ['jobman validate train.yaml', 'each problem with its line, column and key'],
       ['jobman validate train.yaml --set tpu.accelerator=v5litepod-16', 'with one key changed, as create takes it'],
     ],
     exits: { 0: 'it may be created; there may be warnings', 2: 'the manifest is wrong' },
-    flags: { set: words('Change one key of the manifest', 'key=value') },
+    flags: {
+      set: words('Change one key of the manifest', 'key=value'),
+      offline: mark('Ask nobody where the buckets are'),
+    },
     args: { kind: 'tuple', parameters: [yaml] },
     load: async () => (await import('./commands/validate.ts')).validate,
   }),

@@ -1,10 +1,67 @@
-// Buckets: those that are given by region, held against the places that the job may come to.
+// Buckets: those that a manifest mounts, held against the places that the job may come to. What is given by region is
+// checked here; where a bucket really is, only Storage knows, and src/app/buckets.ts asks it about what is named here.
 
 import { placeCount, capacityAt } from '../core/place.ts';
 import type { CapacitySpec } from '../core/spec.ts';
 import { regionOf } from '../core/zones.ts';
 import { bucketPattern, bucketRule } from './keys/gcsfuse.ts';
+import type { Problem } from './problems.ts';
 import type { Sections } from './sections.ts';
+
+/** A bucket that is mounted, and where the job may be when it is. */
+export interface NamedBucket {
+  /** Its name alone, without `gs://`. */
+  readonly bucket: string;
+  /** The key that names it, for whoever has something to say about it. */
+  readonly at: Pick<Problem, 'path' | 'line' | 'column' | 'set'>;
+  /** The zones that the job may come to, as far as this bucket is the one that is mounted there; one at least. */
+  readonly zones: readonly string[];
+  /** The one bucket for all places, not one of several by region. */
+  readonly isOneForAll: boolean;
+  /** The owner has said that it may be in another region. */
+  readonly anyRegion: boolean;
+}
+
+type Path = readonly (string | number)[];
+type Bucket = string | Readonly<Record<string, string>>;
+
+/** Every mount's buckets. `locate` gives the place of a key. */
+export function namedBuckets(
+  sections: Sections,
+  capacity: CapacitySpec,
+  locate: (path: Path) => NamedBucket['at'],
+): readonly NamedBucket[] {
+  const gcsfuse = sections.read('gcsfuse');
+  if (gcsfuse === undefined || capacity.kind !== 'tpu') return [];
+  const zones = Array.from({ length: placeCount(capacity) }, (_, place) => capacityAt(capacity, place).zone);
+  const named: NamedBucket[] = [];
+  const add = (at: Path, name: string, isOneForAll: boolean, inZones: readonly string[], anyRegion: boolean): void => {
+    if (inZones.length === 0) return;
+    named.push({ bucket: plainBucket(name), at: locate(at), zones: [...new Set(inZones)], isOneForAll, anyRegion });
+  };
+  const addMount = (at: Path, bucket: Bucket | undefined, anyRegion: boolean): void => {
+    if (typeof bucket === 'string') add(at, bucket, true, zones, anyRegion);
+    for (const [region, name] of typeof bucket === 'object' ? Object.entries(bucket) : []) {
+      const there = zones.filter((zone) => regionOf(zone) === region);
+      add([...at, region], name, false, there, anyRegion);
+    }
+  };
+  addMount(['gcsfuse', 'bucket_name'], gcsfuse.bucket_name, gcsfuse.allow_other_region === true);
+  for (const [index, mount] of (gcsfuse.extra_mounts ?? []).entries()) {
+    const at = ['gcsfuse', 'extra_mounts', index, 'bucket_name'];
+    // A mount that names none is of the first one's bucket, of which everything has been said.
+    addMount(at, mount.bucket_name, mount.allow_other_region === true);
+  }
+  return named;
+}
+
+/** The name alone of a bucket as people write it: `gs://my-bucket/` is `my-bucket`. */
+export function plainBucket(name: string): string {
+  return name
+    .trim()
+    .replace(/^gs:\/\//, '')
+    .replace(/\/$/, '');
+}
 
 /** Says what names no bucket, and which region of the job's places has none. */
 export function checkBuckets(sections: Sections, capacity: CapacitySpec | undefined): void {
@@ -16,12 +73,7 @@ export function checkBuckets(sections: Sections, capacity: CapacitySpec | undefi
   }
 }
 
-function checkOne(
-  sections: Sections,
-  at: readonly (string | number)[],
-  bucket: string | Readonly<Record<string, string>> | undefined,
-  capacity: CapacitySpec | undefined,
-): void {
+function checkOne(sections: Sections, at: Path, bucket: Bucket | undefined, capacity: CapacitySpec | undefined): void {
   if (bucket === undefined || typeof bucket === 'string') return;
   for (const [region, name] of Object.entries(bucket)) {
     if (!bucketPattern.test(name)) sections.problem([...at, region], `"${name}" ${bucketRule}`);

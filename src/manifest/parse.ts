@@ -2,6 +2,8 @@
 
 import { basename, dirname, extname } from 'node:path/posix';
 import type { JobSpec } from '../core/spec.ts';
+import { namedBuckets } from './buckets.ts';
+import type { NamedBucket } from './buckets.ts';
 import { buildSpec } from './build.ts';
 import { readText } from './door.ts';
 import { aliasesAt, manifest } from './keys.ts';
@@ -25,7 +27,11 @@ export interface ManifestInput extends Omit<Surroundings, 'folder'> {
 
 /** Either a spec or problems, never both; and what is worth a warning, which stands in no one's way. */
 export type ManifestResult = { readonly warnings: readonly Problem[] } & (
-  | { readonly spec: JobSpec }
+  | {
+      readonly spec: JobSpec;
+      /** What it mounts: where these buckets are is the one thing that no text can tell. */
+      readonly buckets: readonly NamedBucket[];
+    }
   | { readonly problems: readonly Problem[] }
 );
 
@@ -69,7 +75,18 @@ export function parseManifest(input: ManifestInput): ManifestResult {
   const spec = buildSpec(sections, nameOf(input.file), { ...input, folder: dirname(input.file) });
   if (findings.problems.length > 0) return problemsNow();
   if (spec === undefined) throw new Error('a manifest without problems gave no spec');
-  return { spec, warnings: placed(findings.warnings, linePos) };
+  const locate = (path: readonly (string | number)[]): NamedBucket['at'] => {
+    const [found] = placed([{ ...sections.at(path), message: '' }], linePos);
+    return {
+      path: found?.path ?? '',
+      line: found?.line ?? null,
+      column: found?.column ?? null,
+      set: found?.set ?? null,
+    };
+  };
+  const mounts = spec.steps.some(({ name }) => name === 'gcsfuse');
+  const buckets = mounts ? namedBuckets(sections, spec.capacity, locate) : [];
+  return { spec, buckets, warnings: placed(findings.warnings, linePos) };
 }
 
 /** The tree with each misspelt section under the name that was meant: what is wrong inside is told in the same round. */

@@ -14,6 +14,7 @@ import type {
   VenvModule,
 } from '../setup/modules.ts';
 import { splitWords } from '../setup/quote.ts';
+import { plainBucket } from './buckets.ts';
 import type { Choice } from './choose.ts';
 import { readText } from './door.ts';
 import { readJobFiles } from './job-files.ts';
@@ -153,13 +154,8 @@ function readGcsfuse(sections: Sections): GcsfuseModule | undefined {
 
 /** The one bucket, or the mark for the one of the region. */
 function bucketText(bucket: string | Readonly<Record<string, string>>): string {
-  const plain = (name: string): string =>
-    name
-      .trim()
-      .replace(/^gs:\/\//, '')
-      .replace(/\/$/, '');
-  if (typeof bucket === 'string') return plain(bucket);
-  return bucketMark(Object.fromEntries(Object.entries(bucket).map(([region, name]) => [region, plain(name)])));
+  if (typeof bucket === 'string') return plainBucket(bucket);
+  return bucketMark(Object.fromEntries(Object.entries(bucket).map(([region, name]) => [region, plainBucket(name)])));
 }
 
 function bucketCache(cache: CacheSection | undefined): BucketCache {

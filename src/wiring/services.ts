@@ -39,6 +39,11 @@ export function createServices(io: Io): Services {
       return lookAtClouds(services, query);
     },
 
+    async buckets(project) {
+      const { createBucketPort } = await import('./buckets.ts');
+      return createBucketPort(services, project);
+    },
+
     async strays() {
       const { openStrayKeeper } = await import('./strays.ts');
       return openStrayKeeper(services);

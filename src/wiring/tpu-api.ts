@@ -4,7 +4,7 @@ import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { createTpuApi, type TpuApi } from '../backends/tpu/api.ts';
 import { createCaller } from '../backends/tpu/call.ts';
-import { createCredentials, createLogin } from '../backends/tpu/credentials.ts';
+import { createCredentials, createLogin, type Login } from '../backends/tpu/credentials.ts';
 import type { Instant } from '../core/time.ts';
 import { runProcess } from '../remote/process.ts';
 import { ensureEmulator, findEmulator, isServedByBuiltIn } from './emulator-service.ts';
@@ -29,7 +29,7 @@ export function createTpuApis(parts: {
   readonly now: () => Instant;
 }): TpuApis {
   const { io, home, settings, now } = parts;
-  const login = createLogin({ run, now, tokenCommand: settings.tpu.tokenCommand });
+  const login = createGoogleLogin({ io, settings, now });
 
   const usesBuiltIn = (project: string) => isServedByBuiltIn(settings, project);
 
@@ -55,6 +55,16 @@ export function createTpuApis(parts: {
     apiFor: (project) => (usesBuiltIn(project) ? builtIn : server),
     runningApiFor: (project) => (usesBuiltIn(project) ? builtInIfRunning : server),
   };
+}
+
+/** Who this process is to Google; fetches nothing yet. */
+export function createGoogleLogin(parts: {
+  readonly io: Pick<Io, 'env'>;
+  readonly settings: Settings;
+  readonly now: () => Instant;
+}): Login {
+  const { io, settings, now } = parts;
+  return createLogin({ run, now, tokenCommand: settings.tpu.tokenCommand });
 
   async function run(argv: readonly string[]): Promise<{ readonly ok: boolean; readonly output: string }> {
     const result = await runProcess({ argv, env: io.env, timeoutMs: 20_000, outputMost: 64_000 });

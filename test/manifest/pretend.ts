@@ -31,7 +31,8 @@ export type Given = Partial<Omit<ManifestInput, 'text' | 'door'>> & {
   readonly files?: Readonly<Record<string, string | Uint8Array>>;
 };
 
-function parse(text: string, { files = {}, ...given }: Given) {
+/** What parsing gives, whichever it is. */
+export function parse(text: string, { files = {}, ...given }: Given = {}) {
   return parseManifest({
     text,
     file: '/work/cfg.yaml',

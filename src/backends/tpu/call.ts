@@ -60,8 +60,10 @@ const pagesMost = 10_000;
 export function createCaller(options: {
   readonly endpoint: () => Promise<string>;
   readonly credentials: Credentials;
+  /** Longest wait for one answer. */
+  readonly within?: Duration;
 }): Caller {
-  const { endpoint, credentials } = options;
+  const { endpoint, credentials, within = answerWithin } = options;
 
   /**
    * A login that ends while we are at work is refused with 401, before anything is done: the same call is then made once
@@ -91,7 +93,7 @@ export function createCaller(options: {
         method,
         headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        timeoutMs: answerWithin,
+        timeoutMs: within,
       });
     } catch (error) {
       // What is no SendError was thrown before anything was begun: an address that is none.

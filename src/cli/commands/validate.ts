@@ -9,11 +9,12 @@ import { checkManifest, sayWarnings } from '../manifest-file.ts';
 /** The flags of `jobman validate`. */
 export interface ValidateFlags {
   readonly set: readonly string[] | undefined;
+  readonly offline: boolean | undefined;
 }
 
 /** Reads the manifest as `create` would, and changes nothing. Ends in 0 however many warnings there are. */
 export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, path: string): Promise<number> {
-  const found = await checkManifest(cli, path, flags.set ?? [], 'check');
+  const found = await checkManifest(cli, path, flags.set ?? [], 'check', flags.offline === true);
   const { warnings } = found;
   const problems = 'problems' in found ? found.problems : [];
   const code = problems.length > 0 ? exitCode.usage : exitCode.ok;
@@ -25,6 +26,7 @@ export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, pat
   }
   sayWarnings(cli, path, warnings);
   for (const line of formatProblems(path, problems)) cli.complain(line);
+  if (found.unchecked !== null) cli.note(`note: ${found.unchecked}.`);
   const doubts = countText(warnings.length, 'warning');
   if ('problems' in found) {
     cli.complain(`${countText(problems.length, 'problem')}${warnings.length === 0 ? '' : `, ${doubts}`}.`);

@@ -83,6 +83,14 @@ const region = {
 /** One bucket, or one for each region that the job may come to. */
 const bucketOrByRegion = either(mapOf(region), (tree) => tree.kind === 'map', bucketName);
 
+const allowOtherRegion = {
+  kind: truth(),
+  about:
+    'Take the bucket also where it is in another region than the TPU: reading it is slower then, and what crosses over is billed.',
+  otherwise: 'false',
+  example: 'true',
+} as const;
+
 /** The section `gcsfuse`. */
 export const gcsfuse = {
   about: 'Mounts a bucket of Google Cloud Storage as a folder of every worker.',
@@ -97,6 +105,7 @@ export const gcsfuse = {
       example: 'llm_pruning_us_central2_b',
     },
     mount_path: mountPath,
+    allow_other_region: allowOtherRegion,
     cache: { kind: cache, about: 'How gcsfuse caches.', otherwise: "gcsfuse's own way" },
     extra_mounts: {
       kind: listOf(
@@ -108,6 +117,7 @@ export const gcsfuse = {
             example: 'my-data',
           },
           mount_path: mountPath,
+          allow_other_region: allowOtherRegion,
           cache: { kind: cache, about: 'How gcsfuse caches this mount.', otherwise: "gcsfuse's own way" },
         }),
         'list of mounts',

@@ -203,6 +203,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
     emulator: absent('emulator'),
     tpus: absent('clouds'),
     strays: absent('strays'),
+    buckets: async () => ({ look: async () => ({ kind: 'unplaced' }) }),
     workers: absent('workers'),
     sshArgv: absent('ssh'),
     stepRunner: absent('setup steps'),

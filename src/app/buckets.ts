@@ -1,0 +1,100 @@
+// Buckets: whether those that a manifest mounts are where its job may come to. From another region reading is slow, and
+// every byte that crosses over is billed, so such a job is refused before anything is asked for. What could not be found
+// out refuses nothing: the mount itself will tell.
+
+import { bucketPlaceText, isInRegion, zoneOfBucket } from '../core/bucket-place.ts';
+import { second } from '../core/time.ts';
+import type { Duration } from '../core/time.ts';
+import { regionOf } from '../core/zones.ts';
+import type { NamedBucket } from '../manifest/buckets.ts';
+import type { Problem } from '../manifest/problems.ts';
+import type { BucketLook, BucketPort } from './ports.ts';
+
+/** What came of asking. */
+export interface BucketFindings {
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly Problem[];
+  /** What could not be checked, as a sentence; null when everything could. */
+  readonly unchecked: string | null;
+}
+
+/** A person waits for the answers, so they are waited for no longer than this, all together. */
+export const bucketsWithin: Duration = 3 * second;
+
+/** Asks where each bucket is, all at once and each once, and says at which key one is out of place. Never throws. */
+export async function checkBucketPlaces(
+  named: readonly NamedBucket[],
+  port: BucketPort,
+  within: Duration = bucketsWithin,
+): Promise<BucketFindings> {
+  const names = [...new Set(named.map(({ bucket }) => bucket))];
+  const looks = new Map(
+    await Promise.all(names.map(async (name) => [name, await inTime(port, name, within)] as const)),
+  );
+  const problems: Problem[] = [];
+  const warnings: Problem[] = [];
+  const missed: string[] = [];
+  let why = '';
+  for (const one of named) {
+    const look = looks.get(one.bucket);
+    if (look?.kind === 'unknown') {
+      if (!missed.includes(one.bucket)) missed.push(one.bucket);
+      why = look.why;
+    } else if (look?.kind === 'absent') {
+      const message = `there is no bucket ${one.bucket}; make it in ${whereToMake(one)}, or correct its name`;
+      problems.push({ ...one.at, message, suggestion: null });
+    } else if (look?.kind === 'there' && !one.anyRegion) {
+      const foreign = one.zones.filter((zone) => isInRegion(look.place, zone) === false);
+      if (foreign.length > 0) problems.push({ ...one.at, message: foreignText(one, look, foreign), suggestion: null });
+      const home = zoneOfBucket(look.place);
+      const beside = one.zones.filter((zone) => home !== undefined && zone !== home && !foreign.includes(zone));
+      if (beside.length > 0) {
+        const message = `${one.bucket} is in the zone ${home} alone, and the job may run in ${listed(beside)}: reading it from there is slower`;
+        warnings.push({ ...one.at, message, suggestion: null });
+      }
+    }
+  }
+  const of = missed.length === 1 ? 'bucket' : 'buckets';
+  const unchecked =
+    missed.length === 0
+      ? null
+      : `Where the ${of} ${listed(missed)} ${missed.length === 1 ? 'is' : 'are'} could not be checked: ${why}`;
+  return { problems, warnings, unchecked };
+}
+
+function foreignText(
+  { bucket, isOneForAll }: NamedBucket,
+  { place }: Extract<BucketLook, { kind: 'there' }>,
+  foreign: readonly string[],
+): string {
+  const regions = listed([...new Set(foreign.map(regionOf))]);
+  const instead = isOneForAll
+    ? `name a bucket in ${regions} (or one for each region), choose another zone`
+    : `name a bucket in ${regions}, choose another zone`;
+  return `${bucket} is in ${bucketPlaceText(place)}, and the job may run in ${listed(foreign)}; ${instead}, or set allow_other_region: true`;
+}
+
+function whereToMake({ zones }: NamedBucket): string {
+  return listed([...new Set(zones.map(regionOf))]);
+}
+
+/** `a`, `a and b`, `a, b and c`. */
+function listed(words: readonly string[]): string {
+  const [last = ''] = words.slice(-1);
+  return words.length < 2 ? last : `${words.slice(0, -1).join(', ')} and ${last}`;
+}
+
+async function inTime(port: BucketPort, bucket: string, within: Duration): Promise<BucketLook> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<BucketLook>((resolve) => {
+    const look: BucketLook = { kind: 'unknown', why: `no answer within ${within / second} s` };
+    timer = setTimeout(() => resolve(look), within);
+  });
+  try {
+    return await Promise.race([port.look(bucket), late]);
+  } catch (error) {
+    return { kind: 'unknown', why: error instanceof Error ? error.message : String(error) };
+  } finally {
+    clearTimeout(timer);
+  }
+}

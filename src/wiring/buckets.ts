@@ -1,0 +1,34 @@
+// Where the buckets of a project are: which server speaks for Storage there, and who we are to that.
+
+import { bucketsWithin } from '../app/buckets.ts';
+import type { BucketPort } from '../app/ports.ts';
+import type { Services } from '../app/services.ts';
+import { lookAtBucket } from '../backends/tpu/bucket-place.ts';
+import { createCaller } from '../backends/tpu/call.ts';
+import { createCredentials, isLoopback } from '../backends/tpu/credentials.ts';
+import { findEmulator, isServedByBuiltIn } from './emulator-service.ts';
+import { createGoogleLogin } from './tpu-api.ts';
+
+/** Where Google serves Cloud Storage. */
+const google = 'https://storage.googleapis.com';
+
+/** Asks nobody yet, and starts nothing: a built-in cloud that does not run cannot be asked. */
+export async function createBucketPort({ io, home, settings }: Services, project: string): Promise<BucketPort> {
+  const inForce = await settings();
+  const { endpoint: named } = inForce.tpu;
+  const isBuiltIn = isServedByBuiltIn(inForce, project);
+  // A server on this machine that takes the cloud's place has its own buckets, if any; those of Google are none of its.
+  const isOnThisMachine = isBuiltIn || (named !== null && isLoopback(named));
+
+  async function endpoint(): Promise<string> {
+    if (!isBuiltIn) return isOnThisMachine && named !== null ? named : google;
+    const running = await findEmulator(home);
+    if (running === undefined) throw new Error('the built-in cloud does not run');
+    return running.url;
+  }
+
+  const login = createGoogleLogin({ io, settings: inForce, now: () => io.now() });
+  const credentials = createCredentials({ endpoint, login });
+  const caller = createCaller({ endpoint, credentials, within: bucketsWithin });
+  return { look: (bucket) => lookAtBucket(caller, bucket, isOnThisMachine) };
+}

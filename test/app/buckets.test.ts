@@ -1,0 +1,121 @@
+// The guard of regions: manifests as people write them, and pretended answers of Storage.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { checkBucketPlaces } from '../../src/app/buckets.ts';
+import type { BucketFindings } from '../../src/app/buckets.ts';
+import type { BucketLook } from '../../src/app/ports.ts';
+import { formatProblems } from '../../src/manifest/problems.ts';
+import { parse } from '../manifest/pretend.ts';
+
+const there = (location: string, kind: string, parts: readonly string[] = []): BucketLook => ({
+  kind: 'there',
+  place: { location, kind, parts },
+});
+
+const answers: Readonly<Record<string, BucketLook>> = {
+  'in-central2': there('us-central2', 'region'),
+  'in-us': there('us', 'multi-region'),
+  'in-eu': there('eu', 'multi-region'),
+  'in-zone': there('us-central2', 'zone', ['us-central2-a']),
+  'not-there': { kind: 'absent' },
+  fresh: { kind: 'unplaced' },
+  closed: { kind: 'unknown', why: 'PERMISSION_DENIED: no' },
+};
+
+/** What is said of a job in us-central2-b (and of those alternatives) that mounts this; and what was asked. */
+async function check(
+  gcsfuse: string,
+  alternatives = '',
+): Promise<{ said: readonly string[]; asked: readonly string[]; found: BucketFindings }> {
+  const result = parse(
+    `tpu: {project: my-project, accelerator: v4-8, zone: us-central2-b${alternatives}}\ngcsfuse: ${gcsfuse}\ncommand: {run: ls}\n`,
+  );
+  assert.ok('buckets' in result, JSON.stringify(result));
+  const asked: string[] = [];
+  const found = await checkBucketPlaces(result.buckets, {
+    async look(bucket) {
+      asked.push(bucket);
+      return answers[bucket] ?? { kind: 'unknown', why: 'unheard of' };
+    },
+  });
+  return { said: formatProblems('j.yaml', [...found.problems, ...found.warnings]), asked, found };
+}
+
+test('a bucket in the region of the TPU is no news', async () => {
+  for (const name of ['in-central2', 'in-us', 'fresh', 'gs://in-central2/']) {
+    const { said, found } = await check(`{bucket_name: ${name}, mount_path: ~/b}`);
+    assert.deepEqual([said, found.unchecked], [[], null]);
+  }
+});
+
+test('one elsewhere is a problem at its key, which says where it is and what to do', async () => {
+  const { said } = await check('{bucket_name: in-eu, mount_path: ~/b}');
+  assert.deepEqual(said, [
+    'j.yaml:2:24 gcsfuse.bucket_name: in-eu is in the multi-region EU, and the job may run in us-central2-b; name a bucket in us-central2 (or one for each region), choose another zone, or set allow_other_region: true',
+  ]);
+});
+
+test('every place that the job may come to counts, with the bucket that is mounted there', async () => {
+  const v5e = ', alternatives: [{accelerator: v5litepod-8, zone: europe-west4-b}]';
+  const one = await check('{bucket_name: in-central2, mount_path: ~/b}', v5e);
+  assert.match(one.said.join(), /in-central2 is in us-central2, and the job may run in europe-west4-b; /);
+  const each = await check('{bucket_name: {us-central2: in-central2, europe-west4: in-eu}, mount_path: ~/b}', v5e);
+  assert.deepEqual(each.said, []);
+  const swapped = await check('{bucket_name: {us-central2: in-eu, europe-west4: in-central2}, mount_path: ~/b}', v5e);
+  assert.match(
+    swapped.said.join('\n'),
+    /gcsfuse\.bucket_name\.us-central2: in-eu is in .*\n.*europe-west4: in-central2 is in/,
+  );
+});
+
+test('each mount is looked at, and each bucket asked for once', async () => {
+  const { said, asked } = await check(
+    '{bucket_name: in-us, mount_path: ~/b, extra_mounts: [{mount_path: ~/c}, {bucket_name: in-us, mount_path: ~/d}, {bucket_name: not-there, mount_path: ~/e}]}',
+  );
+  assert.deepEqual(asked, ['in-us', 'not-there']);
+  assert.match(
+    said.join(),
+    /gcsfuse\.extra_mounts\[2\]\.bucket_name: there is no bucket not-there; make it in us-central2/,
+  );
+});
+
+test('what is allowed elsewhere must still exist', async () => {
+  const { said } = await check('{bucket_name: in-eu, mount_path: ~/b, allow_other_region: true}');
+  assert.deepEqual(said, []);
+  const gone = await check('{bucket_name: not-there, mount_path: ~/b, allow_other_region: true}');
+  assert.match(gone.said.join(), /there is no bucket/);
+});
+
+test('a zone of the same region is a warning', async () => {
+  const { found, said } = await check('{bucket_name: in-zone, mount_path: ~/b}');
+  assert.deepEqual(found.problems, []);
+  assert.match(said.join(), /in-zone is in the zone us-central2-a alone, and the job may run in us-central2-b/);
+});
+
+test('what could not be asked refuses nothing, and is said in one line', async () => {
+  const { found } = await check(
+    '{bucket_name: closed, mount_path: ~/b, extra_mounts: [{bucket_name: other, mount_path: ~/c}]}',
+  );
+  assert.deepEqual(found, {
+    problems: [],
+    warnings: [],
+    unchecked: 'Where the buckets closed and other are could not be checked: unheard of',
+  });
+});
+
+test('who never answers is not waited for', async () => {
+  const result = parse(
+    'tpu: {project: my-project, accelerator: v4-8, zone: us-central2-b}\ngcsfuse: {bucket_name: abc, mount_path: ~/b}\ncommand: {run: ls}\n',
+  );
+  assert.ok('buckets' in result);
+  const silent = { look: () => new Promise<BucketLook>(() => {}) };
+  const { unchecked } = await checkBucketPlaces(result.buckets, silent, 20);
+  assert.match(unchecked ?? '', /could not be checked: no answer within/);
+});
+
+test('a job on this machine asks nobody', () => {
+  const result = parse('local: {}\ngcsfuse: {bucket_name: abc, mount_path: ~/b}\ncommand: {run: ls}\n');
+  assert.ok('buckets' in result);
+  assert.deepEqual(result.buckets, []);
+});
