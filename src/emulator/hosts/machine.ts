@@ -4,7 +4,17 @@
  * them a mark in the environment finds a host's processes, which holds for all that keep their environment.
  */
 import { spawn, spawnSync } from 'node:child_process';
-import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { bootScript, idleSeconds } from './boot-script.ts';
 import { removeCgroups } from './docker.ts';
@@ -13,8 +23,8 @@ import { hostMark, machineBootId, markedPids, signal, startTicks, until } from '
 export type Isolation = 'root' | 'user' | 'none';
 
 export interface Machine {
-  /** The command line that runs `argv` inside, from any folder. */
-  enter(argv: readonly string[]): readonly string[];
+  /** The command line that runs `argv` inside, from any folder, or from `home` when that is given and is there. */
+  enter(argv: readonly string[], home?: string): readonly string[];
   isAlive(): boolean;
   freeze(): Promise<void>;
   thaw(): Promise<void>;
@@ -68,6 +78,19 @@ export function probeIsolation(scratch: string): Isolation {
     if (status === 0 && needed) return isolation;
   }
   return 'none';
+}
+
+/** The same by a shell, which is a program more to begin. */
+function fromHome(argv: readonly string[], home: string): readonly string[] {
+  return ['/bin/sh', '-c', 'cd "$0" 2>/dev/null; exec "$@"', home, ...argv];
+}
+
+let knowsFolders: boolean | undefined;
+
+/** Whether nsenter can begin in a folder of the namespace: since util-linux 2.38 (nsenter(1), --wdns). */
+function entersFolders(): boolean {
+  knowsFolders ??= spawnSync('nsenter', ['--help'], { encoding: 'utf8' }).stdout.includes('--wdns');
+  return knowsFolders;
 }
 
 function unshareOptions(isolation: Isolation): string[] {
@@ -154,17 +177,22 @@ export function findMachine(folder: string, boot: number, isolation: Isolation):
 
 function namespacedMachine(folder: string, pid: number, ticks: string, inUserNamespace: boolean): Machine {
   const isAlive = (): boolean => startTicks(pid) === ticks;
-  const enter = (argv: readonly string[]): readonly string[] => [
-    'nsenter',
-    '--target',
-    String(pid),
-    ...(inUserNamespace ? ['--user', '--preserve-credentials'] : []),
-    '--mount',
-    '--pid',
-    '--uts',
-    '--',
-    ...argv,
-  ];
+  const enter = (argv: readonly string[], home?: string): readonly string[] => {
+    // A home is the same folder inside and outside.
+    const isDirect = home !== undefined && entersFolders() && isFolder(home);
+    return [
+      'nsenter',
+      '--target',
+      String(pid),
+      ...(inUserNamespace ? ['--user', '--preserve-credentials'] : []),
+      '--mount',
+      '--pid',
+      '--uts',
+      ...(isDirect ? [`--wdns=${home}`] : []),
+      '--',
+      ...(home === undefined || isDirect ? argv : fromHome(argv, home)),
+    ];
+  };
   // Inside, -1 means every process but the sender and process 1; that reaches those that lost their mark.
   const toAll = async (name: 'STOP' | 'CONT' | 'TERM'): Promise<void> => {
     // An nsenter outside stops itself when its child is stopped, and would never wake up by itself to bury it.
@@ -253,7 +281,7 @@ function within(limitMs: number, what: Promise<void> | undefined): Promise<void>
 function markedMachine(folder: string): Machine {
   const pids = (): Promise<readonly number[]> => markedPids(folder);
   return {
-    enter: (argv) => argv,
+    enter: (argv, home) => (home === undefined ? argv : fromHome(argv, home)),
     isAlive: () => true,
     freeze: async () => signal('STOP', await pids()),
     thaw: async () => signal('CONT', await pids()),
@@ -291,4 +319,8 @@ function exists(path: string): boolean {
   } catch {
     return false;
   }
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }

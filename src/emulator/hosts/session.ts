@@ -65,9 +65,7 @@ export function startSession(
   const ttyName = join(facts.folder, `tty.${String(terminalsMade)}`);
   const inner = innerCommand(wanted);
   const argv = terminal === undefined ? inner : onTerminal(inner, terminal, ttyName);
-  // The working folder is changed inside, because outside the same path may be another folder.
-  const start = ['/bin/sh', '-c', 'cd "$HOME" 2>/dev/null; exec "$@"', 'sh', ...argv];
-  const [program = '', ...rest] = facts.machine.enter(start);
+  const [program = '', ...rest] = facts.machine.enter(argv, facts.env['HOME']);
   const child = spawn(program, rest, {
     detached: true,
     cwd: '/',
