@@ -49,15 +49,13 @@ const acts: Readonly<Record<FaultKind, Act>> = {
       const isHung = await act(ground, ['hang-host', nameOf(host), '--for', seconds(lastsMs)]);
       return isHung ? harmless : missed;
     }
-    const isDead = await act(ground, ['kill-host', nameOf(host)]);
-    return isDead ? { isHit: true, costs: [host.job] } : missed;
+    return asked(host, await ask(ground, ['kill-host', nameOf(host)]));
   },
 
   async preemptions(ground, { where }) {
     const host = await someHost(ground, where, ({ isSpot }) => isSpot);
     if (host === undefined) return nobody(ground, 'preemptions');
-    const isTaken = await act(ground, ['preempt', host.node]);
-    return isTaken ? { isHit: true, costs: [host.job] } : missed;
+    return asked(host, await ask(ground, ['preempt', host.node]));
   },
 
   /**
@@ -162,10 +160,22 @@ const comingBy: readonly (readonly string[])[] = [['list'], ['show', '1'], ['why
 /** Seconds. Somebody mistypes the hour or the day, a time server corrects a little, and it is right again. */
 const offsets: readonly number[] = [3_600, 0, -86_400, 2, 86_400, -2, -3_600, 60, -60];
 
-async function act(ground: Ground, words: readonly string[]): Promise<boolean> {
+/** `unclear`: the answer was lost, and it may have been done; storms kill the cloud, too. */
+type Answer = 'done' | 'refused' | 'unclear';
+
+async function ask(ground: Ground, words: readonly string[]): Promise<Answer> {
   const { code, stdout, stderr } = await ground.say(['emulator', ...words]);
   ground.tell(`${words.join(' ')}: ${(stdout + stderr).trim()}`);
-  return code === 0;
+  return code === 0 ? 'done' : /does not answer/.test(stderr) ? 'unclear' : 'refused';
+}
+
+async function act(ground: Ground, words: readonly string[]): Promise<boolean> {
+  return (await ask(ground, words)) === 'done';
+}
+
+/** What came of something that costs a job its attempt, if it was done. */
+function asked({ job }: Host, answer: Answer): Struck {
+  return answer === 'refused' ? missed : { isHit: answer === 'done', costs: [job] };
 }
 
 /** Again until the cloud answers, whatever it says: it may have fallen over a moment ago. */
