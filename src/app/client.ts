@@ -65,6 +65,10 @@ export interface AttemptView {
   readonly attempt: number;
   readonly stage: number;
   readonly how: 'fresh' | 'resume' | 'rerun';
+  /** True when the owner's word made it (create, start, resume, rerun), false when a rule did. */
+  readonly asked: boolean;
+  /** True when just the command was wanted, on workers that were ready: no setup step is gone through. */
+  readonly commandOnly: boolean;
   readonly allocation: number;
   readonly workers: readonly WorkerId[];
   readonly created: Instant;

@@ -23,16 +23,18 @@ export function costOf(capacity: CapacitySpec, pricePerHour: number): string {
 
 /**
  * Dollars that what the job asked for has cost until now, an estimate: each allocation from ready until it was seen gone,
- * at the price of when the job was created. Null when no price is known, or nothing of its own was ever ready.
+ * at the price of when the job was created. Null when no price is known, or nothing of its own was ever ready. What a
+ * forced delete has left behind is nobody's look any more: it counts until that word, and `gc` tells what it costs since.
  */
 export function spentOn(job: Job, now: Instant): number | null {
   const paid = job.allocations.filter(({ ownership, readyAt }) => ownership === 'owned' && readyAt !== null);
   if (paid.length === 0) return null;
+  const until = job.removed ? job.desiredAt : now;
   let spent = 0;
   for (const allocation of paid) {
     const capacity = capacityOf(job, allocation);
     if (capacity.kind !== 'tpu' || capacity.pricePerHour === null) return null;
-    const held = Math.max(0, (allocation.goneAt ?? now) - (allocation.readyAt ?? now));
+    const held = Math.max(0, (allocation.goneAt ?? until) - (allocation.readyAt ?? until));
     spent += (held / hour) * capacity.pricePerHour;
   }
   return spent;

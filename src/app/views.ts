@@ -292,6 +292,8 @@ export function attemptViews(job: Job): readonly AttemptView[] {
     attempt: attempt.ordinal,
     stage: attempt.stage,
     how: attempt.how,
+    asked: attempt.asked,
+    commandOnly: attempt.commandOnly === true,
     allocation: attempt.allocation,
     workers: workersOf(job, attempt),
     created: attempt.createdAt,

@@ -16,6 +16,7 @@ import {
 } from '@stricli/core';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
+import { didYouMean } from '../core/did-you-mean.ts';
 import { arrange, commandIn } from './arrange.ts';
 import { complainAbout, createCli, type GlobalFlags } from './context.ts';
 import { proposeHappenings } from './completion/happenings.ts';
@@ -190,7 +191,11 @@ function textFor(first: string | undefined): ApplicationText {
     noCommandRegisteredForInput({ input, corrections }) {
       // A word of another tool stands before what only looks alike; as the second word (`controller ps`) it is none.
       const known = input === first ? otherWord(input) : undefined;
-      const guess = corrections.length === 0 ? '' : ` Did you mean ${corrections.join(' or ')}?`;
+      // The framework proposes whatever is as short as the word; of `foo` nobody means `stop`.
+      const near = corrections.filter(
+        (correction) => didYouMean(input, [correction.replaceAll('`', '')]) !== undefined,
+      );
+      const guess = near.length === 0 ? '' : ` Did you mean ${near.join(' or ')}?`;
       const meant = known === undefined ? guess : `\n  ${known}`;
       return `jobman: there is no command \`${input}\`.${meant}\n  \`jobman --help\` lists them.`;
     },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
-import type { AttemptView, LogFile } from '../../src/app/client.ts';
+import type { AttemptView, JobView, LogFile } from '../../src/app/client.ts';
 import { run } from '../../src/cli/run.ts';
 import type { Event } from '../../src/core/decision.ts';
 import { eventually } from '../support/eventually.ts';
@@ -14,6 +14,8 @@ const attempt: AttemptView = {
   attempt: 1,
   stage: 0,
   how: 'fresh',
+  asked: true,
+  commandOnly: false,
   allocation: 1,
   workers: [0, 1],
   created: now,
@@ -209,6 +211,34 @@ suite('run', () => {
     assert.equal(await ended, 0);
     assert.equal(world.out(), '[0] of the second try\n');
   });
+
+  test('speaks of setup only where there is one', async (t) => {
+    for (const commandOnly of [false, true]) {
+      const steps = [{ name: 'gcsfuse' }] as unknown as JobView['spec']['steps'];
+      const spec = { ...queued.spec, steps };
+      const over = view({ ...succeeded, spec, attempts: [{ ...attempt, ended: now, reason: 'succeeded' }] });
+      const second = { ...attempt, attempt: 2, commandOnly, started: null };
+      const setup = view({ ...running, spec, phase: 'setup', status: 'setup', attempts: [...over.attempts, second] });
+      const argv = ['run', '1', ...(commandOnly ? ['--cmd-only'] : [])];
+      const { world, ended, says } = follow(t, argv, { jobs: [over] });
+      world.set([setup]);
+      await says('err', '000001 setup');
+      world.set([{ ...succeeded, spec }]);
+      assert.equal(await ended, 0);
+      assert.equal(/Z 000001 setup: gcsfuse$/m.test(world.err()), !commandOnly, world.err());
+    }
+  });
+});
+
+suite('a verdict', () => {
+  test('counts from the word that the job was last started with, and not from a rule', async (t) => {
+    const resumed = { ...attempt, attempt: 3, created: now - 20_000, asked: true };
+    const byRule = { ...attempt, attempt: 4, created: now - 5_000, asked: false };
+    const { world, ended } = follow(t, ['wait', '1']);
+    world.set([view({ ...succeeded, attempts: [attempt, { ...attempt, attempt: 2 }, resumed, byRule] })]);
+    assert.equal(await ended, 0);
+    assert.match(world.out(), /^000001 iris succeeded after 20s\n$/);
+  });
 });
 
 suite('logs -f', () => {
@@ -221,7 +251,19 @@ suite('logs -f', () => {
     await says('out', '[0] hello world\n');
     world.set([failed]);
     assert.equal(await ended, 0);
-    assert.match(world.err(), /-- 000001 iris failed after 1m05s: exit 1/);
+    assert.match(world.err(), /Z 000001 iris failed after 1m05s: exit 1/);
+  });
+
+  test('marks no row by dashes in a pipe, where each line begins with its time', async (t) => {
+    const first = { ...attempt, ending: now, ended: now, reason: 'preempted', evidence: { detail: 'taken' } } as const;
+    const again = view({ ...running, attempts: [first, { ...attempt, attempt: 2, stage: 1, how: 'resume' }] });
+    const { world, ended, log, says } = follow(t, ['logs', '1', '-f'], { jobs: [again] });
+    world.set([again], {}, log(0, 'hello\n', 2));
+    await says('err', 'following');
+    world.set([succeeded]);
+    assert.equal(await ended, 0);
+    assert.match(world.err(), /^\S+Z 000001 attempt 1 ran 0s until .*: preempted; taken$/m);
+    for (const line of world.err().trimEnd().split('\n')) assert.match(line, /^2026-11-21T[\d:]+Z 000001 /);
   });
 
   test('follows one job at a time', async (t) => {

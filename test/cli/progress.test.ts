@@ -29,6 +29,8 @@ function attempt(number: number, different: Partial<AttemptView>): AttemptView {
     attempt: number,
     stage: number - 1,
     how: number === 1 ? 'fresh' : 'resume',
+    asked: number === 1,
+    commandOnly: false,
     allocation: number,
     workers: [0, 1],
     created: now - 20 * second,

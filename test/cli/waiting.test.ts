@@ -22,6 +22,8 @@ const attempt: AttemptView = {
   attempt: 1,
   stage: 0,
   how: 'fresh',
+  asked: true,
+  commandOnly: false,
   allocation: 1,
   workers: [0, 1, 2, 3],
   created: now,

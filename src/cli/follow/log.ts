@@ -31,7 +31,7 @@ export async function followLog(
   });
   try {
     const end = await followJob({ cli, client, id, follower: progress, logs, query, leave });
-    if (end.kind === 'settled') progress.end(`-- ${verdictLine(end.view)}`, io.now());
+    if (end.kind === 'settled') progress.end(verdictLine(end.view), io.now());
     return end;
   } finally {
     progress.close();

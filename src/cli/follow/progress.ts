@@ -87,9 +87,10 @@ function plain(cli: Cli, { logs, tellsPhases, folds, window }: ProgressOptions):
     begins(view, attempt, workers, isFirst) {
       // Where phases are told, the one before this has said it.
       if (tellsPhases) return;
-      if (isFirst) for (const text of beforeTexts(view, attempt.attempt)) cli.note(`-- ${text}`);
+      const at = attempt.started ?? cli.io.now();
+      if (isFirst) for (const before of beforeTexts(view, attempt.attempt)) say(at, view.id, before);
       const text = isFirst ? `${attemptText(attempt, workers)}, following` : beginsText(view, attempt, workers);
-      say(attempt.started ?? cli.io.now(), view.id, `${text}${isFirst && folds ? foldedText : ''}`);
+      say(at, view.id, `${text}${isFirst && folds ? foldedText : ''}`);
     },
     tick(view, now) {
       if (isSettled(view)) return;
@@ -136,11 +137,19 @@ function factOf(view: JobView): string {
     }
     case 'recovering':
       return headFact(view);
-    case 'setup':
-      return view.spec.steps.length === 0 ? '' : `: ${inertWord(view.spec.steps.map((step) => step.name).join(', '))}`;
+    case 'setup': {
+      const steps = stepsOf(view);
+      return steps === '' ? '' : `: ${steps}`;
+    }
     default:
       return '';
   }
+}
+
+/** `files, gcsfuse`: what the newest attempt sets up; nothing when just the command was asked for. */
+function stepsOf({ spec, attempts }: JobView): string {
+  if (attempts.at(-1)?.commandOnly === true) return '';
+  return inertWord(spec.steps.map((step) => step.name).join(', '));
 }
 
 /** `v5litepod-16 spot us-west4-a`, or `this machine`. */
@@ -235,7 +244,8 @@ function redrawn(cli: Cli, { logs, tellsPhases, folds, ways, window }: ProgressO
     },
     end(line) {
       painter.erase();
-      cli.note(line);
+      // Below a log it is one of the rows that are not the program's.
+      cli.note(tellsPhases ? line : `-- ${line}`);
       if (sawItOpen) window.ring();
     },
     close() {
@@ -335,8 +345,8 @@ function partsOf(view: JobView, now: Instant): readonly Part[] {
   const parts: Part[] = [
     { label: 'capacity', length: readyAt - attempt.created, text: `${place}: ${allocation?.says ?? 'ready'}` },
   ];
-  if (view.spec.steps.length > 0) {
-    const steps = view.spec.steps.map((step) => step.name).join(', ');
+  const steps = stepsOf(view);
+  if (steps !== '') {
     const failing = attempt.started === null && /failed/.test(view.reason) ? `; ${view.reason}` : '';
     parts.push({ label: 'setup', length: (attempt.started ?? now) - readyAt, text: `${steps}${failing}` });
   }
