@@ -1,13 +1,14 @@
 /** The module docker with a real daemon: an image pulled from a registry, one made here, and commands in containers of it. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { dockerStep } from '../../src/setup/docker.ts';
 import type { DockerModule, VariableNames, VenvModule } from '../../src/setup/modules.ts';
 import { wrapCommand } from '../../src/setup/steps.ts';
-import { busyboxRoot, hasDocker, openDockerd, openRegistry } from '../setup/dockerd.ts';
+import { hasDocker, openDockerd, openRegistry } from '../setup/dockerd.ts';
+import { busyboxImage } from '../setup/image.ts';
 import { openHost } from '../setup/shell.ts';
 import { eventually } from '../support/eventually.ts';
 import { requireReal } from '../support/real.ts';
@@ -19,8 +20,8 @@ test('an image is pulled, or is there, and commands run in it as they are writte
   const host = openHost(t, { patienceMs: 20_000 });
   const { world, home } = host;
   const DOCKER_HOST = await openDockerd(world);
-  const root = busyboxRoot(world);
-  const registry = await openRegistry(world, root);
+  const image = busyboxImage(world);
+  const registry = await openRegistry(world, image);
   const docker = (...words: readonly string[]) =>
     spawnSync('docker', words, { env: { ...world.env, DOCKER_HOST }, encoding: 'utf8' });
   const module: DockerModule = {
@@ -110,9 +111,7 @@ cat file; echo new >"${home}/data/written"; touch here 2>/dev/null || echo read-
   });
 
   await t.test('an image that was made on the worker needs no registry, and a venv is made inside once', async () => {
-    const tar = join(world.folder, 'root.tar');
-    writeFileSync(tar, root);
-    assert.equal(docker('import', tar, 'made-here:1').status, 0);
+    assert.equal(docker('import', image, 'made-here:1').status, 0);
     const python = spawnSync('python3', ['-c', 'import sys; print(sys.base_prefix)'], {
       encoding: 'utf8',
     }).stdout.trim();

@@ -1,19 +1,23 @@
-/** A real Docker daemon of a test's own, and a registry on loopback whose images are made here of Debian's static busybox. */
+/** A real Docker daemon of a test's own, and a registry on loopback for images that image.ts makes. */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { copyFileSync, mkdirSync, symlinkSync } from 'node:fs';
+import { createReadStream, mkdirSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { eventually } from '../support/eventually.ts';
 import { findProgram } from '../support/real.ts';
 import type { World } from '../support/world.ts';
 
 /** Whether a daemon can run here: its programs, the right to, and a busybox that needs no libraries. */
 export function hasDocker(): boolean {
-  const programs = ['dockerd', 'docker', 'containerd', 'busybox'].every((name) => findProgram(name) !== undefined);
+  const programs = ['dockerd', 'docker', 'containerd', 'runc', 'busybox'].every(
+    (name) => findProgram(name) !== undefined,
+  );
   return programs && process.getuid?.() === 0;
 }
 
@@ -49,50 +53,65 @@ function mountsBelow(folder: string): readonly string[] {
   return found.filter((mount) => mount.startsWith(folder)).toReversed();
 }
 
-/** The root of a small Linux, as the bytes of a tar. */
-export function busyboxRoot(world: World): Buffer {
-  const folder = join(world.folder, 'root');
-  for (const name of ['bin', 'tmp', 'dev', 'proc', 'etc']) mkdirSync(join(folder, name), { recursive: true });
-  const busybox = findProgram('busybox') ?? '';
-  copyFileSync(busybox, join(folder, 'bin/busybox'));
-  for (const name of spawnSync(busybox, ['--list']).stdout.toString().trim().split('\n')) {
-    if (name !== 'busybox') symlinkSync('busybox', join(folder, 'bin', name));
-  }
-  return spawnSync('tar', ['-c', '-C', folder, '.'], { maxBuffer: 50_000_000 }).stdout;
+/** A blob of the registry: a text, or a file of so many bytes. */
+interface Blob {
+  readonly type: string;
+  readonly length: number;
+  read(): Readable;
 }
 
-/** A read-only registry that knows one image, `lab/box:1`, with that root. Resolves with its address, `127.0.0.1:port`. */
-export async function openRegistry(world: World, root: Buffer): Promise<string> {
-  const blobs = new Map<string, { readonly bytes: Buffer; readonly type: string }>();
-  const keep = (bytes: Buffer, type: string) => {
-    const digest = `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
-    blobs.set(digest, { bytes, type });
-    return { mediaType: type, digest, size: bytes.length };
-  };
+/**
+ * A read-only registry that knows one image, `lab/box:1`, whose only layer is that tar. Resolves with its address,
+ * `127.0.0.1:port`, from which Docker takes images without TLS.
+ */
+export async function openRegistry(world: World, tar: string): Promise<string> {
+  const blobs = new Map<string, Blob>();
   const kind = (name: string): string => `application/vnd.oci.image.${name}`;
-  const layer = keep(root, kind('layer.v1.tar'));
+  const keep = (digest: string, blob: Blob) => {
+    blobs.set(`sha256:${digest}`, blob);
+    return { mediaType: blob.type, digest: `sha256:${digest}`, size: blob.length };
+  };
+  const keepText = (value: object, type: string) => {
+    const bytes = Buffer.from(JSON.stringify(value));
+    const digest = createHash('sha256').update(bytes).digest('hex');
+    return keep(digest, { type, length: bytes.length, read: () => Readable.from([bytes]) });
+  };
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(tar), hash);
+  const layer = keep(hash.digest('hex'), {
+    type: kind('layer.v1.tar'),
+    length: statSync(tar).size,
+    read: () => createReadStream(tar),
+  });
   const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
   const path = 'PATH=/usr/local/bin:/usr/bin:/bin';
-  const configText = {
+  const config = {
     architecture,
     os: 'linux',
     config: { Cmd: ['/bin/sh'], Env: [path, 'FROM_IMAGE=kept'] },
     rootfs: { type: 'layers', diff_ids: [layer.digest] },
   };
-  const config = keep(Buffer.from(JSON.stringify(configText)), kind('config.v1+json'));
-  const manifestText = { schemaVersion: 2, mediaType: kind('manifest.v1+json'), config, layers: [layer] };
-  const manifest = keep(Buffer.from(JSON.stringify(manifestText)), kind('manifest.v1+json'));
+  const manifest = keepText(
+    {
+      schemaVersion: 2,
+      mediaType: kind('manifest.v1+json'),
+      config: keepText(config, kind('config.v1+json')),
+      layers: [layer],
+    },
+    kind('manifest.v1+json'),
+  );
   const server = createServer((request, response) => {
     const asked = new URL(request.url ?? '/', 'http://registry').pathname;
+    if (asked === '/v2/') return void response.end('{}');
     const [, what, which] = /^\/v2\/lab\/box\/(manifests|blobs)\/(.+)$/.exec(asked) ?? [];
     const digest = what === 'manifests' && which === '1' ? manifest.digest : (which ?? '');
-    const blob = asked === '/v2/' ? { bytes: Buffer.from('{}'), type: 'application/json' } : blobs.get(digest);
-    const headers = blob === undefined ? {} : { 'content-type': blob.type, 'content-length': blob.bytes.length };
-    response.writeHead(blob === undefined ? 404 : 200, {
-      ...headers,
-      ...(blob === undefined || asked === '/v2/' ? {} : { 'docker-content-digest': digest }),
-    });
-    response.end(blob === undefined || request.method === 'HEAD' ? undefined : blob.bytes);
+    const blob = blobs.get(digest);
+    if (blob === undefined) return void response.writeHead(404).end();
+    const { type, length } = blob;
+    response.writeHead(200, { 'content-type': type, 'content-length': length, 'docker-content-digest': digest });
+    if (request.method === 'HEAD') return void response.end();
+    // A client that goes away in the middle is no trouble of the registry's.
+    pipeline(blob.read(), response).catch(() => undefined);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -105,7 +105,8 @@ for word in "$@"; do
 done
 case "$command $unit" in
   'is-active docker'*|'status docker'*) "\${0%/*}/worker-docker" is-active 2>/dev/null || { [ $? -eq 3 ] || echo inactive; exit 3; }; exit 0 ;;
-  'start docker'*|'stop docker'*|'restart docker'*) exec "\${0%/*}/worker-docker" "$command" ;;
+  # Where there is no docker, its service is started as every other here: not at all. Whoever then uses docker hears why.
+  'start docker'*|'stop docker'*|'restart docker'*) "\${0%/*}/worker-docker" "$command" || [ $? -eq 127 ]; exit ;;
 esac
 case "$command" in
   is-active|is-enabled|status)
@@ -153,6 +154,11 @@ case "$self" in
     case "$bucket" in */*|.*|'') fail "$bucket is not a bucket name" ;; esac
     path=$(absolute "$path")
     mkdir -p "$state/buckets/$bucket" || fail "cannot make the bucket $bucket"
+    # The first who uses a bucket places it (world/buckets.ts); set -C keeps what stands.
+    if [ -r "$EMULATOR_HOST/zone" ] && mkdir -p "$state/buckets/.places"; then
+      region=$(sed 's/-[a-z]$//' "$EMULATOR_HOST/zone" | tr a-z A-Z)
+      (set -C; printf '{"location":"%s","locationType":"region"}\\n' "$region" >"$state/buckets/.places/$bucket") 2>/dev/null || :
+    fi
     if is_listed "$path"; then fail "mounting: $path is a mount point already"; fi
     if [ -e "$EMULATOR_HOST/namespaces" ]; then
       [ -d "$path" ] || fail "the mount point $path does not exist; make it with mkdir -p first"
