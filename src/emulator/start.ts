@@ -1,9 +1,9 @@
 // Starts the cloud: state, ports, world, hosts, API. The order matters: nothing answers before all of it is there.
 
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { serve } from '@hono/node-server';
 import { wallClock } from './clock.ts';
 import { type Emulator, type EmulatorOptions, EmulatorRefusal } from './contract.ts';
@@ -38,7 +38,9 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     throw new EmulatorRefusal(400, `The speed of the emulator must be more than 0; it is ${String(speed)}.`);
   // A mistake in it is told before anything is begun.
   const rehearsal = options.schedule === undefined ? undefined : readSchedule(options.schedule);
-  mkdirSync(options.stateDir, { recursive: true, mode: 0o700 });
+  checkPort('port', options.port);
+  checkPort('ssh-port', options.sshPort);
+  makeStateFolder(options.stateDir);
   // Hosts see their folder under its real name, whatever links lead there.
   const stateDir = realpathSync(options.stateDir);
   const database = openDatabase(stateDir);
@@ -103,6 +105,35 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     for (const part of release.splice(0)) await part();
     throw error;
   }
+}
+
+function checkPort(name: string, port: number | undefined): void {
+  if (port === undefined || (Number.isInteger(port) && port >= 0 && port <= 65_535)) return;
+  throw new EmulatorRefusal(400, `--${name}: there is no port ${String(port)}; they are 1 to 65535.`);
+}
+
+/** Makes the folder of the state, for our user only. Throws a sentence where that cannot be. */
+function makeStateFolder(folder: string): void {
+  if (folder === '') throw new EmulatorRefusal(400, 'The folder of the state has no name.');
+  try {
+    makeFolder(resolve(folder));
+    accessSync(folder, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new EmulatorRefusal(
+      409,
+      `The state of the cloud cannot be kept in ${folder}: ${reason}. Name another folder with --state.`,
+      { cause: error },
+    );
+  }
+}
+
+/** Node's own way to make a folder with those above it tries without end where none can be made, as in /proc. */
+function makeFolder(folder: string): void {
+  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true) return;
+  const above = dirname(folder);
+  if (above !== folder) makeFolder(above);
+  mkdirSync(folder, { mode: 0o700 });
 }
 
 /** True when there is nothing that would be missed. Conditions stand in the state, and are in force again afterwards. */

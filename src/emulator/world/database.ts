@@ -3,7 +3,6 @@
  * by `commit`, so a change is there as a whole or not at all, and it is there before anybody is told of it.
  * The file stays locked while it is open: two emulators on one folder would each undo what the other did.
  */
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { EmulatorRefusal } from '../contract.ts';
@@ -25,11 +24,25 @@ export interface Database {
 
 const layout = 1;
 
-/** Opens or makes the state in that folder. Throws a sentence when another emulator has it, or it is of a later layout. */
+/**
+ * Opens or makes the state in that folder, which is there. Throws a sentence when another emulator has it, it is of a later
+ * layout, or its file cannot be read.
+ */
 export function openDatabase(stateDir: string): Database {
-  mkdirSync(stateDir, { recursive: true, mode: 0o700 });
   const path = join(stateDir, 'cloud.db');
-  const sqlite = new DatabaseSync(path);
+  const unusable = (error: unknown): EmulatorRefusal =>
+    new EmulatorRefusal(
+      409,
+      `The state of the cloud, ${path}, cannot be used: ${error instanceof Error ? error.message : String(error)}. ` +
+        'Move it away to begin with an empty cloud, or name another state folder.',
+      { cause: error },
+    );
+  let sqlite: DatabaseSync;
+  try {
+    sqlite = new DatabaseSync(path);
+  } catch (error) {
+    throw unusable(error);
+  }
   try {
     sqlite.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;');
     // The lock is taken by the first write and, in exclusive mode, kept until the file is closed.
@@ -47,7 +60,7 @@ export function openDatabase(stateDir: string): Database {
         },
       );
     }
-    throw error;
+    throw unusable(error);
   }
   const found = Number(sqlite.prepare('PRAGMA user_version').get()?.['user_version'] ?? 0);
   if (found > layout) {
