@@ -38,7 +38,7 @@ export const dealt: Readonly<Record<FaultKind, Dealt>> = {
   cloud: { about: 'the cloud is killed, and comes back', times: 8, everyMs: 15_000, lastsMs: 6_000 },
   ssh: { about: 'no SSH for a minute', times: 2, everyMs: 90_000, lastsMs: 60_000 },
   disk: { about: "a host's disk is full for 15 s", times: 8, everyMs: 15_000, lastsMs: 15_000 },
-  home: { about: "the controller's own disk is full for 15 s", times: 6, everyMs: 20_000, lastsMs: 15_000 },
+  home: { about: "the controller's own disk is full for 15 s", times: 4, everyMs: 60_000, lastsMs: 15_000 },
   clock: { about: "the controller's clock jumps", times: 10, everyMs: 10_000, lastsMs: null },
   login: { about: 'the login has expired for an hour, by the clock', times: 1, everyMs: 120_000, lastsMs: 90_000 },
   replies: { about: 'replies are lost, 503s', times: 12, everyMs: 8_000, lastsMs: 10_000 },

@@ -26,7 +26,10 @@ export interface Verdict {
 
 /** A silent worker is lost after so long; where SSH is to be cut for a minute, only after that. */
 const grace = { usualSeconds: 15, withCutSeconds: 100 } as const;
-/** When everything that strikes has struck, every job has so long to end well. */
+/**
+ * When everything that strikes has struck, every job has so long to end well, beside the time that its program takes: one may
+ * have been lost at the last moment, with a silent host that is waited for, twice.
+ */
 const calmMostMs = 600_000;
 /** And then what they held has so long to be gone. */
 const releaseMostMs = 60_000;
@@ -51,7 +54,7 @@ export async function runStorm(world: World, plan: Plan, watch: (line: string) =
   await prepare(ground, plan);
   const watched = watchCloud(ground);
   const { ids, struck, hits } = await blow(ground, plan);
-  await calm(ground, ids);
+  await calm(ground, ids, calmMostMs + Math.max(...plan.jobs.map(({ steps }) => steps)) * 1_000);
   const twoAtOnce = await watched.end();
   const jobs = await Promise.all(ids.map((id, index) => atEnd(ground, plan, id, index, struck.get(id) ?? 0)));
   const problems = judge(jobs, {
@@ -150,14 +153,14 @@ async function create(ground: Ground, plan: Plan, index: number): Promise<string
     return false;
   };
   // On a full disk it cannot be, and says so; a person then comes again.
-  const withinMs = plan.kinds.includes('home') ? 60_000 : 0;
+  const withinMs = plan.kinds.includes('home') ? 180_000 : 0;
   if (!(await eventually(isCreated, { withinMs, everyMs: 2_000 }))) throw new Error(`${name} could not be created`);
   ground.tell(`${name} (${kindOf(index)}) is job ${id}`);
   return id;
 }
 
 /** Nothing strikes any more; somebody waits until everything has ended. */
-async function calm(ground: Ground, ids: readonly string[]): Promise<void> {
+async function calm(ground: Ground, ids: readonly string[], withinMs: number): Promise<void> {
   ground.clock?.move(0);
   await ground.say(['emulator', 'clear']);
   ground.tell('calm');
@@ -165,7 +168,7 @@ async function calm(ground: Ground, ids: readonly string[]): Promise<void> {
     const { code, stderr } = await ground.say(['wait', ...ids, '--timeout', '20s']);
     return code === 0 || !stderr.includes('Not settled');
   };
-  if ((await eventually(isOver, { withinMs: calmMostMs })) === undefined) ground.tell('not all jobs have ended');
+  if ((await eventually(isOver, { withinMs })) === undefined) ground.tell('not all jobs have ended');
 }
 
 /** A job is over with its command; what it held is seen gone a little later, as long as somebody works on it. */
