@@ -8,6 +8,7 @@ import { connect, createServer } from 'node:net';
 import type { Server, Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import type { Session, SessionEnd, SessionRequest } from '../app/by-hand.ts';
+import { gatherWrites } from './gather-writes.ts';
 import { dataMost } from './session.ts';
 import { textOf } from './process.ts';
 import { frame, frameReader, kinds } from './relay-frames.ts';
@@ -48,6 +49,7 @@ export async function serveRelay(options: RelayOptions): Promise<(() => Promise<
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
+    gatherWrites(socket);
     serveClient(socket, options);
   });
   await listen(server, file);
@@ -159,6 +161,7 @@ export function connectRelay(file: string, version: string): Promise<RelayLine |
   if (Buffer.byteLength(file) > nameMost) return Promise.resolve(undefined);
   return new Promise((resolve) => {
     const socket = connect(file);
+    gatherWrites(socket);
     const calls = new Map<number, { readonly take: (frame: Frame) => void; readonly lost: () => void }>();
     let made = 0;
     const timer = setTimeout(() => socket.destroy(), helloMost);

@@ -10,6 +10,7 @@ import type { Session, SessionRequest } from '../app/by-hand.ts';
 import { second } from '../core/time.ts';
 import type { Duration } from '../core/time.ts';
 import { createGate } from './fanout.ts';
+import { gatherWrites } from './gather-writes.ts';
 import { createHostKeys, fingerprint, keyFromWire } from './host-keys.ts';
 import type { HostKeys } from './host-keys.ts';
 import { keepFirst } from './keep-first.ts';
@@ -561,6 +562,7 @@ function openSocket(config: SshConfig): Promise<Socket | { readonly problem: str
       socket.destroy();
       resolve({ problem: `${at} does not answer` });
     }, tcpTimeout);
+    gatherWrites(socket);
     socket.once('connect', () => {
       clearTimeout(timer);
       resolve({ stream: socket, words: () => Promise.resolve('') });
