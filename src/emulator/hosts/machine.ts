@@ -74,7 +74,7 @@ export function probeIsolation(scratch: string): Isolation {
       stdio: 'ignore',
       timeout: 10_000,
     });
-    const needed = spawnSync('nsenter', ['--version'], { stdio: 'ignore' }).status === 0;
+    const needed = spawnSync(nsenter, ['--version'], { stdio: 'ignore' }).status === 0;
     if (status === 0 && needed) return isolation;
   }
   return 'none';
@@ -85,11 +85,14 @@ function fromHome(argv: readonly string[], home: string): readonly string[] {
   return ['/bin/sh', '-c', 'cd "$0" 2>/dev/null; exec "$@"', home, ...argv];
 }
 
+/** By its place where it usually is: the emulator stands still until a program that it starts was found on a long PATH. */
+const nsenter = ['/usr/bin/nsenter', '/bin/nsenter'].find(exists) ?? 'nsenter';
+
 let knowsFolders: boolean | undefined;
 
 /** Whether nsenter can begin in a folder of the namespace: since util-linux 2.38 (nsenter(1), --wdns). */
 function entersFolders(): boolean {
-  knowsFolders ??= spawnSync('nsenter', ['--help'], { encoding: 'utf8' }).stdout.includes('--wdns');
+  knowsFolders ??= spawnSync(nsenter, ['--help'], { encoding: 'utf8' }).stdout.includes('--wdns');
   return knowsFolders;
 }
 
@@ -181,7 +184,7 @@ function namespacedMachine(folder: string, pid: number, ticks: string, inUserNam
     // A home is the same folder inside and outside.
     const isDirect = home !== undefined && entersFolders() && isFolder(home);
     return [
-      'nsenter',
+      nsenter,
       '--target',
       String(pid),
       ...(inUserNamespace ? ['--user', '--preserve-credentials'] : []),
