@@ -42,6 +42,7 @@ export async function openLogin(facts: LoginFacts): Promise<Login> {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
     socket.on('error', () => undefined);
+    gatherWrites(socket);
     if (isHung) waiting.add(socket);
     else server.injectSocket(socket);
   });
@@ -74,6 +75,26 @@ export async function openLogin(facts: LoginFacts): Promise<Login> {
         listener.close(() => resolve());
         for (const socket of sockets) socket.destroy();
       }),
+  };
+}
+
+/**
+ * Sends what is written in one go in one go: the SSH library writes each of its packets by itself, and the end of a
+ * session alone is three of them.
+ */
+function gatherWrites(socket: Socket): void {
+  const write = socket.write.bind(socket) as (...words: readonly unknown[]) => boolean;
+  let isHeld = false;
+  socket.write = (...words: readonly unknown[]): boolean => {
+    if (!isHeld) {
+      isHeld = true;
+      socket.cork();
+      queueMicrotask(() => {
+        isHeld = false;
+        socket.uncork();
+      });
+    }
+    return write(...words);
   };
 }
 
