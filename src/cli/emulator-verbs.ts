@@ -24,6 +24,10 @@ export const emulatorVerbs: readonly (readonly [verb: string, meaning: string])[
   ['slow', 'let things take `factor` times longer, or delay every reply by `replies`'],
   ['drop', 'lose the next reply (or `times`) of a changing call, although the act is done'],
   ['flaky', 'answer 503 with probability `p`: to some calls, or in a zone'],
+  [
+    'bucket',
+    'say where a bucket is, or put it there: a region, a zone, US, EU, ASIA, NAM4, or two regions with a comma',
+  ],
   ['bill', 'say what all nodes so far would have cost at Google'],
   ['clear', 'take conditions off: those of one verb, or all'],
 ];

@@ -7,13 +7,16 @@ import { dirname, join, resolve } from 'node:path';
 import { serve } from '@hono/node-server';
 import { wallClock } from './clock.ts';
 import { type Emulator, type EmulatorOptions, EmulatorRefusal } from './contract.ts';
+import { bucketsFolder } from './hosts/boot-script.ts';
 import { createFleet, type Fleet } from './hosts/fleet.ts';
 import { listen } from './hosts/login.ts';
 import { type Isolation, probeIsolation } from './hosts/machine.ts';
 import { ownUser } from './hosts/people.ts';
 import { findSshd } from './hosts/sshd.ts';
 import { createFront } from './http/front.ts';
+import { createStorage } from './http/storage.ts';
 import { happen } from './world/agenda.ts';
+import { openBuckets } from './world/buckets.ts';
 import { openDatabase } from './world/database.ts';
 import { newAddress } from './world/nodes.ts';
 import { beginRehearsal, readRehearsal, type RehearsalLine } from './world/rehearsal.ts';
@@ -44,6 +47,7 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
   // Hosts see their folder under its real name, whatever links lead there.
   const stateDir = realpathSync(options.stateDir);
   const database = openDatabase(stateDir);
+  const buckets = openBuckets(bucketsFolder(stateDir));
   let fleet: Fleet | undefined;
   const world = createWorld({
     database,
@@ -51,8 +55,10 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     speed,
     seed,
     log,
+    buckets,
     isDown: (node) => fleet?.isDown(node) ?? true,
   });
+  const storage = createStorage({ buckets, folder: join(stateDir, 'storage'), log });
   const release: (() => Promise<void> | void)[] = [() => database.close()];
   try {
     const anchor = await takeAddresses(world, stateDir, options.sshPort);
@@ -67,6 +73,7 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
       isolation,
       sshd,
       user,
+      storage,
       env: options.env,
     });
     const hosts = fleet;
@@ -83,6 +90,7 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     release.unshift(() => world.stop());
     const front = createFront({
       world,
+      storage,
       uid: user.uid,
       info: () => ({ version: emulatorVersion, sshPort: anchor.sshPort, isolation, stateDir }),
       hostsSettled: () => hosts.settled(),

@@ -10,6 +10,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import type { Storage } from '../http/storage.ts';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
 import type { World } from '../world/world.ts';
 import { bucketsFolder } from './boot-script.ts';
@@ -30,6 +31,7 @@ export interface Fleet {
 
 export interface FleetOptions {
   readonly world: World;
+  readonly storage: Storage;
   readonly stateDir: string;
   readonly sshPort: number;
   readonly isolation: Isolation;
@@ -63,6 +65,7 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
   const { env, sshPort, sshd, user } = options;
   const power: PowerOptions = {
     world,
+    storage: options.storage,
     stateDir,
     sshPort,
     isolation,

@@ -46,7 +46,7 @@ export interface MachineFacts {
   /** What /proc/sys/kernel/random/boot_id says inside. */
   readonly bootId: string;
   /** The texts of files inside, by name: `hosts` and `passwd` of /etc, `profile` and `ssh_config` for their folders. */
-  readonly files: Readonly<Record<'hosts' | 'passwd' | 'profile' | 'ssh_config', string>>;
+  readonly files: Readonly<Record<'hosts' | 'passwd' | 'profile' | 'ssh_config' | 'zone', string>>;
   /** Names below /dev of the chips. */
   readonly chips: readonly string[];
   readonly env: Readonly<Record<string, string>>;

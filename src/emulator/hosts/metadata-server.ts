@@ -23,6 +23,8 @@ export interface MetadataServerFacts {
   readonly address: string;
   /** The tree below `/computeMetadata/v1/`, asked for at each request; undefined once the worker is no more. */
   tree(): Metadata | undefined;
+  /** Answers what is Storage's; false where it is not. */
+  storage(request: IncomingMessage, response: ServerResponse): Promise<boolean>;
   /** False for somebody who has no business here: another user of the machine. */
   mayAsk(request: IncomingMessage): boolean;
 }
@@ -42,11 +44,16 @@ const longestWait = 3600;
 export async function openMetadataServer(facts: MetadataServerFacts): Promise<MetadataServer> {
   const waiting = new Set<Waiting>();
   const server = createServer((request, response) => {
+    if (isStorages(request)) {
+      void serveStorage(facts, request, response);
+      return;
+    }
     response.setHeader('Metadata-Flavor', 'Google');
     response.setHeader('Server', 'Metadata Server for VM');
     serve(facts, waiting, request, response);
   });
-  server.keepAliveTimeout = 1_000;
+  // A client of Storage keeps its connection between two files; one that is ended while it is used again fails.
+  server.keepAliveTimeout = 60_000;
   const port = await listen(server, 80, facts.address).then(
     () => 80,
     async () => {
@@ -68,6 +75,21 @@ export async function openMetadataServer(facts: MetadataServerFacts): Promise<Me
         server.closeAllConnections();
       }),
   };
+}
+
+/** The root is for those who look whether somebody is at home; all else outside of the metadata is Storage's. */
+function isStorages({ url = '/' }: IncomingMessage): boolean {
+  return !/^\/(\?|$|computeMetadata(\/|\?|$))/.test(url);
+}
+
+async function serveStorage(
+  facts: MetadataServerFacts,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const mayAsk = request.headers['x-forwarded-for'] === undefined && request.headers.origin === undefined;
+  if (!mayAsk || !facts.mayAsk(request)) return say(response, 403, 'Not for you.\n');
+  if (!(await facts.storage(request, response))) say(response, 404, 'Not found.\n');
 }
 
 function serve(

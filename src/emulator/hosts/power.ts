@@ -7,6 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { neighbourOf } from '../http/neighbours.ts';
+import type { Storage } from '../http/storage.ts';
 import { sshKeysOf, workerHostName } from '../world/nodes.ts';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
 import { timestampText } from '../wire/encode.ts';
@@ -43,6 +44,7 @@ export type HostSideTrouble = 'hung' | 'diskFull' | 'sshRefused';
 
 export interface PowerOptions {
   readonly world: World;
+  readonly storage: Storage;
   readonly stateDir: string;
   readonly sshPort: number;
   readonly isolation: Isolation;
@@ -93,6 +95,7 @@ export async function turnOn(
         return now === undefined ? undefined : metadataTree(now.node, now.worker, multisliceOf(world, now.node));
       },
       mayAsk: ({ socket }: IncomingMessage) => neighbourOf(socket, options.uid) !== 'stranger',
+      storage: (request, response) => options.storage(request, response, node.zone),
     });
     parts.push(() => metadata.close());
     const env = baseEnvironment(options, node, worker, folder, metadata);
@@ -109,6 +112,8 @@ export async function turnOn(
             hosts: hostsText(node, worker),
             passwd: passwdText(folder, peopleOf(sshKeysOf(options.world, node)), loginShell),
             profile,
+            // A bucket that is first used here is in this zone's region (programs.ts).
+            zone: `${node.zone}\n`,
             ssh_config: sshConfigText(`${worker.address.split('.').slice(0, 2).join('.')}.*`, sshPort),
           },
           chips,
@@ -264,6 +269,8 @@ function baseEnvironment(
     TPU_ACCELERATOR_TYPE: node.type,
     GCE_METADATA_HOST: metadata.host,
     GCE_METADATA_IP: metadata.host,
+    // Cloud Storage answers there too. Google's libraries take the name with its scheme.
+    STORAGE_EMULATOR_HOST: `http://${metadata.host}`,
     ...(env['LANG'] === undefined ? {} : { LANG: env['LANG'] }),
     ...(env['TZ'] === undefined ? {} : { TZ: env['TZ'] }),
   };

@@ -4,6 +4,7 @@
  */
 import type { Socket } from 'node:net';
 import type { HttpBindings } from '@hono/node-server';
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { type Context, Hono } from 'hono';
 import { EmulatorRefusal } from '../contract.ts';
 import { badField, CloudError, texts } from '../wire/errors.ts';
@@ -15,6 +16,7 @@ import { act, sayCondition, verbs } from '../world/verbs.ts';
 import type { World } from '../world/world.ts';
 import { computeOperation, computeProject, setProjectMetadata } from './compute.ts';
 import { type Neighbour, neighbourOf } from './neighbours.ts';
+import type { Storage } from './storage.ts';
 import { understand, type Understood } from './tpu.ts';
 
 type Bindings = { Bindings: HttpBindings };
@@ -25,6 +27,7 @@ const lost = 'emulator-lost';
 
 export interface FrontOptions {
   readonly world: World;
+  readonly storage: Storage;
   /** The user whom it serves, besides root. */
   readonly uid: number;
   /** What `GET /emulator/info` says besides the speed. */
@@ -35,7 +38,7 @@ export interface FrontOptions {
   readonly wanted: () => void;
 }
 
-export function createFront({ world, uid, info, hostsSettled, wanted }: FrontOptions): Hono<Bindings> {
+export function createFront({ world, storage, uid, info, hostsSettled, wanted }: FrontOptions): Hono<Bindings> {
   const app = new Hono<Bindings>();
 
   // A page of some site in the user's browser must not preempt nodes or add keys, so strangers' origins are refused,
@@ -135,7 +138,14 @@ export function createFront({ world, uid, info, hostsSettled, wanted }: FrontOpt
     return json(200, reply, isCompact ? 0 : 2);
   });
 
-  app.notFound((context) => notFoundPage(context));
+  // Storage has its own paths, and by plain path those of all buckets; so it is asked after everybody else. Its bodies may
+  // be large, and go past the framework.
+  app.all('*', async (context) => {
+    const { incoming, outgoing } = context.env;
+    if (!(await storage(incoming, outgoing))) return notFoundPage(context);
+    if (incoming.method !== 'GET' && incoming.method !== 'HEAD') wanted();
+    return RESPONSE_ALREADY_SENT;
+  });
 
   app.onError((error, context) => {
     if (error instanceof CloudError) {

@@ -4,13 +4,23 @@ import { accelerators, generations } from '../catalogue/accelerators.ts';
 import { didYouMean } from '../catalogue/nearest.ts';
 import { zones } from '../catalogue/zones.ts';
 import { EmulatorRefusal } from '../contract.ts';
+import { bucketPattern } from './buckets.ts';
 import type { Options } from './options.ts';
 import { isLiving, type NodeRecord } from './records.ts';
 import { isPlace, jobWords } from './temper.ts';
 import type { World } from './world.ts';
 
 /** What the target of a verb may be, which also decides how it is looked up. */
-export type TargetKind = 'node' | 'worker' | 'place' | 'request' | 'permission' | 'call' | 'condition' | 'none';
+export type TargetKind =
+  | 'node'
+  | 'worker'
+  | 'place'
+  | 'request'
+  | 'permission'
+  | 'call'
+  | 'condition'
+  | 'bucket'
+  | 'none';
 
 /** A target that was found. */
 export interface Found {
@@ -64,6 +74,8 @@ export function findTarget(
       return { target: permissionTarget(verb, target) };
     case 'call':
       return { target: wordTarget(verb, target, [...callWords, ...targets]) };
+    case 'bucket':
+      return { target: bucketTarget(verb, target, world) };
     case 'condition':
       return { target: wordTarget(verb, target === 'all' ? '*' : target, targets) };
   }
@@ -173,6 +185,16 @@ function permissionTarget(verb: string, target: string | undefined): string {
   throw new EmulatorRefusal(
     target === undefined ? 400 : 404,
     `${verb} needs a zone, a right such as tpu.nodes.create, \`login\` or \`api\`.${didYouMean(target ?? '', known)}`,
+  );
+}
+
+function bucketTarget(verb: string, target: string | undefined, world: World): string {
+  const name = (target ?? '').replace(/^gs:\/\//, '').replace(/\/$/, '');
+  if (bucketPattern.test(name)) return name;
+  const names = world.buckets.names();
+  throw new EmulatorRefusal(
+    400,
+    `${verb} needs the name of a bucket; ${names.length === 0 ? 'there is none yet' : `there are: ${names.join(', ')}`}.`,
   );
 }
 

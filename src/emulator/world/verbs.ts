@@ -8,6 +8,7 @@ import { zones } from '../catalogue/zones.ts';
 import { type AdminReply, EmulatorRefusal } from '../contract.ts';
 import { preemptNode } from './node-life.ts';
 import { billOf, sayBill } from './bill.ts';
+import { readLocation, sayPlace } from './buckets.ts';
 import { announceMaintenance, changeWorker, endTrouble, restartNode } from './nodes.ts';
 import { type OptionRule, type Options, readOptions, say } from './options.ts';
 import type { Condition, HostTrouble } from './records.ts';
@@ -168,6 +169,22 @@ export const verbs: Readonly<Record<string, Verb>> = {
     target: 'call',
     words: zones,
     options: { ...standingOptions, p: 'share' },
+  },
+  bucket: {
+    about: 'say where a bucket is, or put it there: a region, a zone, US, EU, ASIA, NAM4, or two regions with a comma',
+    target: 'bucket',
+    options: { location: 'text' },
+    act(world, { target }, { location }) {
+      if (location !== undefined) {
+        const place = readLocation(String(location));
+        if (place === undefined)
+          throw new EmulatorRefusal(400, `${JSON.stringify(location)} is no location of a bucket.`);
+        world.buckets.put(target, place);
+      }
+      const place = world.buckets.place(target);
+      if (place !== undefined) return `The bucket ${target} is in ${sayPlace(place)}.`;
+      return `The bucket ${target} is nowhere yet; it will be where it is first used.`;
+    },
   },
   bill: {
     about: 'say what all nodes so far would have cost at Google',

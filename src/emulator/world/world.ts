@@ -5,6 +5,7 @@
  */
 import type { Duration, Instant } from '../../core/time.ts';
 import type { EmulatorClock } from '../contract.ts';
+import type { Buckets } from './buckets.ts';
 import { type Chance, createChance } from './chance.ts';
 import type { Database, Shelf } from './database.ts';
 import type {
@@ -43,6 +44,8 @@ export interface World {
   /** What nodes have cost, by the id of the node. */
   readonly bills: Shelf<BillRecord>;
   readonly projects: Shelf<ProjectRecord>;
+  /** No shelf: workers change them as well. */
+  readonly buckets: Buckets;
   now(): Instant;
   log(line: string): void;
   /** Milliseconds here for something that takes Google between those two lengths: drawn, then divided by the speed. */
@@ -78,6 +81,7 @@ export interface WorldOptions {
   readonly speed: number;
   readonly seed: number;
   readonly log: (line: string) => void;
+  readonly buckets: Buckets;
   readonly isDown: (node: NodeRecord) => boolean;
 }
 
@@ -101,6 +105,7 @@ export function createWorld(options: WorldOptions): World {
     requests: database.shelf('request'),
     bills: database.shelf('bill'),
     projects: database.shelf('project'),
+    buckets: options.buckets,
     now: () => clock.now(),
     log: options.log,
     pace: (atLeast, atMost) => Math.round((atLeast + chance.next() * (atMost - atLeast)) / options.speed),

@@ -1,0 +1,271 @@
+// Cloud Storage over HTTP, and the folders of the buckets: both are the same files.
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { crc32c } from '../../src/emulator/http/storage-checksums.ts';
+import { type Cloud, type Reply, startCloud } from './cloud.ts';
+
+interface Shop {
+  readonly cloud: Cloud;
+  /** A path of the bucket `things` on the disk. */
+  disk(path: string): string;
+  /** A request from the root; the body as it is. */
+  ask(method: string, path: string, body?: string | Uint8Array, headers?: Record<string, string>): Promise<Response>;
+  /** The same with JSON both ways. */
+  json(method: string, path: string, body?: object): Promise<Reply>;
+  put(name: string, text: string, query?: string): Promise<Reply>;
+  names(query?: string): Promise<readonly string[]>;
+}
+
+async function openShop(t: TestContext): Promise<Shop> {
+  const cloud = await startCloud(t);
+  const shop: Shop = {
+    cloud,
+    disk: (path) => join(cloud.stateDir, 'buckets/things', path),
+    ask: (method, path, body, headers = {}) =>
+      fetch(`${cloud.emulator.url}${path}`, {
+        method,
+        headers,
+        redirect: 'manual',
+        ...(body === undefined ? {} : { body }),
+      }),
+    async json(method, path, body) {
+      const reply = await shop.ask(method, path, body === undefined ? undefined : JSON.stringify(body));
+      const text = await reply.text();
+      return text === '' ? { status: reply.status } : (JSON.parse(text) as Reply);
+    },
+    async put(name, text, query = '') {
+      const reply = await shop.ask(
+        'POST',
+        `/upload/storage/v1/b/things/o?uploadType=media&name=${encodeURIComponent(name)}${query}`,
+        text,
+      );
+      return (await reply.json()) as Reply;
+    },
+    async names(query = '') {
+      const { items = [], prefixes = [] } = await shop.json('GET', `/storage/v1/b/things/o?${query}`);
+      return [...prefixes, ...items.map((item: Reply) => item.name)];
+    },
+  };
+  return shop;
+}
+
+test('a file that is put over HTTP is in the folder, and one of the folder is an object', async (t) => {
+  const { put, json, ask, disk } = await openShop(t);
+  const made = await put('run/one.txt', 'one\n');
+  assert.equal(made.size, '4');
+  assert.equal(made.md5Hash, createHash('md5').update('one\n').digest('base64'));
+  assert.equal(readFileSync(disk('run/one.txt'), 'utf8'), 'one\n');
+  writeFileSync(disk('run/two.bin'), Buffer.from([0, 255, 10]));
+  const two = await json('GET', '/storage/v1/b/things/o/run%2Ftwo.bin');
+  assert.deepEqual([two.name, two.size], ['run/two.bin', '3']);
+  for (const path of ['/download/storage/v1/b/things/o/run%2Ftwo.bin?alt=media', '/things/run/two.bin']) {
+    const reply = await ask('GET', path);
+    assert.deepEqual([...new Uint8Array(await reply.arrayBuffer())], [0, 255, 10]);
+    assert.equal(reply.headers.get('x-goog-generation'), two.generation);
+  }
+  // Changed by a worker, it is another state of the object.
+  writeFileSync(disk('run/one.txt'), 'more than one\n');
+  const changed = await json('GET', '/storage/v1/b/things/o/run%2Fone.txt');
+  assert.ok(BigInt(changed.generation) > BigInt(made.generation));
+  assert.equal(changed.md5Hash, undefined, 'the checksum of the old bytes is not said of the new ones');
+  // A folder that was made for an object goes with it; one that a worker has made stays.
+  mkdirSync(disk('kept'));
+  for (const name of ['run%2Fone.txt', 'run%2Ftwo.bin']) await json('DELETE', `/storage/v1/b/things/o/${name}`);
+  assert.deepEqual(readdirSync(disk('')), ['kept']);
+});
+
+test('lists have prefixes, delimiters, offsets and pages, in the order of names', async (t) => {
+  const { put, names, json, disk } = await openShop(t);
+  for (const name of ['a', 'b/1', 'b/2', 'b/c/3', 'b-', 'b0', 'z']) await put(name, name);
+  mkdirSync(disk('made/by hand'), { recursive: true });
+  assert.deepEqual(await names(), ['a', 'b-', 'b/1', 'b/2', 'b/c/3', 'b0', 'made/', 'made/by hand/', 'z']);
+  assert.deepEqual(await names('delimiter=/'), ['b/', 'made/', 'a', 'b-', 'b0', 'z']);
+  assert.deepEqual(await names('delimiter=/&prefix=b/'), ['b/c/', 'b/1', 'b/2']);
+  assert.deepEqual(await names('prefix=b'), ['b-', 'b/1', 'b/2', 'b/c/3', 'b0']);
+  assert.deepEqual(await names('startOffset=b/2&endOffset=made/'), ['b/2', 'b/c/3', 'b0']);
+  assert.deepEqual(await names('delimiter=/&includeTrailingDelimiter=true'), [
+    'b/',
+    'made/',
+    'a',
+    'b-',
+    'b0',
+    'made/',
+    'z',
+  ]);
+  for (const query of ['', 'delimiter=/&']) {
+    const whole = await names(query);
+    const paged: string[] = [];
+    let token = '';
+    do {
+      const page = await json('GET', `/storage/v1/b/things/o?${query}maxResults=2&pageToken=${token}`);
+      assert.ok((page.items ?? []).length + (page.prefixes ?? []).length <= 2);
+      paged.push(...(page.prefixes ?? []), ...(page.items ?? []).map((item: Reply) => item.name));
+      token = page.nextPageToken ?? '';
+    } while (token !== '');
+    assert.deepEqual(paged.toSorted(), [...whole].toSorted());
+  }
+});
+
+test('preconditions hold for the object as it is', async (t) => {
+  const { put, json, disk } = await openShop(t);
+  const first = await put('a', '1', '&ifGenerationMatch=0');
+  assert.equal((await put('a', '2', '&ifGenerationMatch=0')).error.code, 412);
+  assert.equal(readFileSync(disk('a'), 'utf8'), '1');
+  const second = await put('a', '2', `&ifGenerationMatch=${first.generation}`);
+  assert.ok(BigInt(second.generation) > BigInt(first.generation));
+  assert.equal((await put('a', '3', `&ifGenerationMatch=${first.generation}`)).error.code, 412);
+  const path = '/storage/v1/b/things/o/a';
+  assert.equal((await json('DELETE', `${path}?ifGenerationMatch=${first.generation}`)).error.code, 412);
+  assert.equal((await json('GET', `${path}?generation=${first.generation}`)).error.code, 404);
+  const described = await json('PATCH', path, { metadata: { step: '7', gone: 'x' }, contentType: 'text/x' });
+  assert.deepEqual([described.metageneration, described.generation], ['2', second.generation]);
+  const again = await json('PATCH', `${path}?ifMetagenerationMatch=2`, { metadata: { gone: null } });
+  assert.deepEqual([again.metadata, again.contentType, again.metageneration], [{ step: '7' }, 'text/x', '3']);
+  assert.equal((await json('PATCH', `${path}?ifMetagenerationMatch=2`, {})).error.code, 412);
+  assert.deepEqual(readdirSync(join(disk('..'), '..', 'storage/uploads')), [], 'nothing is left of what was refused');
+});
+
+test('uploads: in two parts with what it is, and piece by piece', async (t) => {
+  const { ask, json, disk } = await openShop(t);
+  const bytes = Buffer.from('--x\r\nnot a boundary\r\n\0\n');
+  const body = Buffer.concat([
+    Buffer.from(
+      '--==b==\r\ncontent-type: application/json\r\n\r\n{"name": "m/1", "metadata": {"k": "v"}}\r\n--==b==\r\nContent-Type: text/plain\r\n\r\n',
+    ),
+    bytes,
+    Buffer.from('\r\n--==b==--'),
+  ]);
+  const type = { 'content-type': 'multipart/related; boundary="==b=="' };
+  const made = (await (
+    await ask('POST', '/upload/storage/v1/b/things/o?uploadType=multipart', body, type)
+  ).json()) as Reply;
+  assert.deepEqual([made.name, made.contentType, made.metadata], ['m/1', 'text/plain', { k: 'v' }]);
+  assert.deepEqual(readFileSync(disk('m/1')), bytes);
+
+  const begun = await ask('POST', '/upload/storage/v1/b/things/o?uploadType=resumable&name=big', '{}');
+  const { pathname, search } = new URL(begun.headers.get('location') ?? '');
+  const session = pathname + search;
+  const part = (range: string, text?: string) => ask('PUT', session, text, { 'content-range': range });
+  assert.deepEqual(((reply) => [reply.status, reply.headers.get('range')])(await part('bytes 0-3/*', 'abcd')), [
+    308,
+    'bytes=0-3',
+  ]);
+  // How far is it? Sent twice, a part counts once; one after a gap does not count.
+  assert.equal((await part('bytes */8')).headers.get('range'), 'bytes=0-3');
+  assert.equal((await part('bytes 2-5/*', 'cdef')).headers.get('range'), 'bytes=0-5');
+  assert.equal((await part('bytes 7-7/8', 'h')).headers.get('range'), 'bytes=0-5');
+  assert.equal(existsSync(disk('big')), false, 'half an object is none');
+  const whole = (await (await part('bytes 6-7/8', 'gh')).json()) as Reply;
+  assert.equal(whole.size, '8');
+  assert.equal(readFileSync(disk('big'), 'utf8'), 'abcdefgh');
+  assert.equal((await part('bytes */8')).status, 404, 'it is over');
+  const broken = await json('POST', '/upload/storage/v1/b/things/o?uploadType=multipart');
+  assert.equal(broken.error.code, 400);
+});
+
+test('parts of an object are read by range', async (t) => {
+  const { put, ask } = await openShop(t);
+  await put('a', '0123456789');
+  const read = async (range: string) => {
+    const reply = await ask('GET', '/storage/v1/b/things/o/a?alt=media', undefined, { range });
+    return [reply.status, reply.status === 416 ? '' : await reply.text(), reply.headers.get('content-range')];
+  };
+  assert.deepEqual(await read('bytes=2-4'), [206, '234', 'bytes 2-4/10']);
+  assert.deepEqual(await read('bytes=7-'), [206, '789', 'bytes 7-9/10']);
+  assert.deepEqual(await read('bytes=-2'), [206, '89', 'bytes 8-9/10']);
+  assert.deepEqual(await read('bytes=8-99'), [206, '89', 'bytes 8-9/10']);
+  assert.equal((await read('bytes=10-'))[0], 416);
+});
+
+test('copies, moves and compositions', async (t) => {
+  const { put, json, disk } = await openShop(t);
+  await put('a', 'A');
+  await put('b', 'B');
+  const o = '/storage/v1/b/things/o';
+  await json('POST', `${o}/a/copyTo/b/things/o/copies%2Fa`);
+  const rewritten = await json('POST', `${o}/a/rewriteTo/b/others/o/a`);
+  assert.deepEqual([rewritten.done, rewritten.resource.bucket], [true, 'others']);
+  await json('POST', `${o}/b/moveTo/o/moved`);
+  const sourceObjects = [{ name: 'a' }, { name: 'moved' }, { name: 'copies/a' }];
+  const composed = await json('POST', `${o}/all/compose`, {
+    sourceObjects,
+    destination: { contentType: 'text/plain' },
+  });
+  assert.deepEqual([composed.componentCount, composed.contentType], [3, 'text/plain']);
+  assert.equal(readFileSync(disk('all'), 'utf8'), 'ABA');
+  assert.equal(existsSync(disk('b')), false);
+  assert.equal((await json('POST', `${o}/nothing/copyTo/b/things/o/x`)).error.code, 404);
+});
+
+test('nothing outside of a bucket is reached', async (t) => {
+  const { put, json, ask, disk, cloud } = await openShop(t);
+  await put('a', 'A');
+  symlinkSync(cloud.stateDir, disk('way'));
+  symlinkSync(join(cloud.stateDir, 'cloud.db'), disk('link'));
+  for (const name of ['../../cloud.db', 'way/cloud.db', 'link', 'x/..', './a', 'a//b']) {
+    const path = `/storage/v1/b/things/o/${encodeURIComponent(name)}`;
+    assert.equal((await json('GET', path)).error.code, 404, name);
+    const put = await ask(
+      'POST',
+      `/upload/storage/v1/b/things/o?uploadType=media&name=${encodeURIComponent(name)}`,
+      'x',
+    );
+    if (name !== 'link') assert.equal(put.status, 400, name);
+  }
+  assert.ok(existsSync(join(cloud.stateDir, 'cloud.db')));
+  assert.equal((await put('a/b', 'under a file')).error.code, 400);
+});
+
+test('buckets are made, listed and taken away, and each is where it was put', async (t) => {
+  const { put, json, cloud } = await openShop(t);
+  const made = (body: object) => json('POST', '/storage/v1/b?project=emulator', body);
+  assert.deepEqual(((b) => [b.location, b.locationType])(await made({ name: 'plain' })), ['US', 'multi-region']);
+  const pair = { name: 'pair', location: 'US', customPlacementConfig: { dataLocations: ['US-CENTRAL1', 'US-WEST4'] } };
+  const cases: readonly [object, string, string, readonly string[] | undefined][] = [
+    [{ name: 'in-region', location: 'us-central2' }, 'US-CENTRAL2', 'region', undefined],
+    [{ name: 'in-nam4', location: 'nam4' }, 'NAM4', 'dual-region', undefined],
+    [pair, 'US', 'dual-region', ['US-CENTRAL1', 'US-WEST4']],
+    [
+      { name: 'in-zone', location: 'us-west4', customPlacementConfig: { dataLocations: ['us-west4-a'] } },
+      'US-WEST4',
+      'zone',
+      ['US-WEST4-A'],
+    ],
+  ];
+  for (const [body, location, type, parts] of cases) {
+    const { name } = await made(body);
+    const layout = await json('GET', `/storage/v1/b/${name}/storageLayout`);
+    assert.deepEqual(
+      [layout.location, layout.locationType, layout.customPlacementConfig?.dataLocations],
+      [location, type, parts],
+    );
+  }
+  assert.equal((await made({ name: 'plain' })).error.code, 409);
+  assert.equal((await made({ name: 'mars', location: 'mars' })).error.code, 400);
+  // One that was only written into is nowhere yet, until somebody says where.
+  await put('a', 'A');
+  assert.equal((await json('GET', '/storage/v1/b/things')).location, undefined);
+  assert.match((await cloud.admin('bucket', 'things')).message, /is nowhere yet/);
+  await cloud.admin('bucket', 'things', { location: 'us-central1,us-east1' });
+  const placed = await json('GET', '/storage/v1/b/things');
+  assert.deepEqual([placed.location, placed.customPlacementConfig.dataLocations], ['US', ['US-CENTRAL1', 'US-EAST1']]);
+  const list = await json('GET', '/storage/v1/b?project=emulator&prefix=in-');
+  assert.deepEqual(
+    list.items.map((bucket: Reply) => bucket.name),
+    ['in-nam4', 'in-region', 'in-zone'],
+  );
+  assert.equal((await json('DELETE', '/storage/v1/b/things')).error.code, 409);
+  assert.equal((await json('DELETE', '/storage/v1/b/plain')).status, 204);
+  assert.equal((await json('GET', '/storage/v1/b/plain')).error.code, 404);
+  await assert.rejects(cloud.admin('bucket', 'things', { location: 'mars' }), /is no location/);
+});
+
+test('the checksum is that of Castagnoli', () => {
+  // The check value of CRC-32C (RFC 3720, appendix B.4): 32 bytes of zero, and of one.
+  assert.equal(crc32c(new Uint8Array(32)), 0x8a9136aa);
+  assert.equal(crc32c(new Uint8Array(32).fill(255)), 0x62a8ab43);
+});
