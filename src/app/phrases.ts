@@ -3,7 +3,7 @@
 import type { CloudErrorKind, Evidence, Job, PlaceAnswer } from '../core/job.ts';
 import { capacityAt } from '../core/place.ts';
 import { budgetOf, type Budget } from '../core/recover.ts';
-import type { Reason, RecoverySpec } from '../core/spec.ts';
+import type { LocalSpec, Reason, RecoverySpec, WorkdirSpec } from '../core/spec.ts';
 import { causeText, type Spec } from './cause.ts';
 import { countText, workerText } from './figures.ts';
 
@@ -31,6 +31,11 @@ export const refusalWords: Readonly<Record<CloudErrorKind, string>> = {
   internal: 'an error of the cloud',
   unreachable: 'the cloud did not answer',
 };
+
+/** The folder of this machine that a job here starts in; with `job.workdir` its program sees a copy of that one. */
+export function startText(copied: WorkdirSpec | undefined, local: LocalSpec): string {
+  return copied === undefined ? local.workdir : `a copy of ${copied.from}`;
+}
 
 /** `v5litepod-16 spot in us-west4-a`, or `this machine`; of the place with that number among the spec's own. */
 export function capacityText(job: Pick<Job, 'spec'>, place = 0): string {

@@ -14,7 +14,7 @@ import {
 import type { Plan } from './client.ts';
 import { isPretended } from './cost.ts';
 import { countText, lengthText, workerText } from './figures.ts';
-import { allowanceText, reasonWords } from './phrases.ts';
+import { allowanceText, reasonWords, startText } from './phrases.ts';
 
 /** Stands where the job's id will be, which is given when it is created. */
 const idToCome = '<job id>';
@@ -38,7 +38,7 @@ function asksOf(spec: JobSpec): readonly string[] {
   const { capacity } = spec;
   switch (capacity.kind) {
     case 'local':
-      return [`a place on this machine, in ${capacity.workdir}`];
+      return [`a place on this machine, in ${startText(spec.workdir, capacity)}`];
     case 'tpu': {
       const name = nodeName(spec, idToCome, 1);
       if (capacity.ownership === 'standing') {
@@ -46,12 +46,15 @@ function asksOf(spec: JobSpec): readonly string[] {
           `the TPU ${name} in ${capacity.zone} of ${capacity.project}, which exists already and is never released`,
         ];
       }
+      // Names only: what they say may be meant for the machines alone.
+      const told = Object.keys(capacity.metadata);
       const way = capacity.mode === 'queued-resources' ? 'queued resource and node' : 'node';
       return [
         `${way} ${name} in ${capacity.zone} of ${capacity.project}`,
         `${capacity.accelerator}, ${capacity.pricing}, runtime ${capacity.runtimeVersion}`,
         `labels jobman-installation, jobman-job, jobman-allocation${listed(', tags', spec.tags)}${listed(', network tags', capacity.networkTags)}`,
         ...(capacity.startupScript === null ? [] : ['a startup script at every boot']),
+        ...(told.length === 0 ? [] : [`metadata ${told.join(', ')}`]),
         ...furtherAsks(capacity),
       ];
     }

@@ -43,7 +43,7 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
   const name = job.name ?? defaultName;
   const capacity = readCapacity(sections, name, job.remote_user ?? null, around);
   const choice = readChoice(sections, job, setup);
-  const copied = readCopied(sections, job.workdir, isLocalJob(sections), around);
+  const copied = readCopied(sections, job.workdir, around);
   const isCopied = copied !== undefined;
   const modules = readModules(sections, choice, around).map((one) =>
     one.name === 'docker' && isCopied ? withCopy(one, command.workdir) : one,
@@ -217,18 +217,16 @@ interface Where {
   readonly isLocal: boolean;
 }
 
-/** The folder of this machine that every worker gets a copy of. */
+/** The folder of this machine that every worker gets a copy of; a job on this machine gets one as well. */
 function readCopied(
   sections: Sections,
   workdir: string | undefined,
-  isLocal: boolean,
   { folder, home, door, purpose }: Surroundings,
 ): string | undefined {
   if (workdir === undefined) return undefined;
   const at = ['job', 'workdir'];
-  if (isLocal) {
-    sections.warning(at, 'is not used: the job runs on this machine, in local.workdir');
-    return undefined;
+  if (sections.has(['local', 'workdir'])) {
+    sections.warning(['local', 'workdir'], 'is not used: the command starts in the copy of job.workdir');
   }
   const path = pathHere(workdir, folder, home);
   const look = door.look(path);
@@ -257,14 +255,16 @@ function readWorkdir(
   }: Where & { readonly capacity: CapacitySpec | undefined; readonly isCopied: boolean },
   { folder, home }: Surroundings,
 ): string | null {
-  if (isLocal) {
+  if (isLocal && !isCopied) {
     const start = capacity?.kind === 'local' ? capacity.workdir : folder;
     return workdir === undefined ? start : pathHere(workdir, start, home);
   }
   if (place === 'here') return pathHere(workdir ?? '.', folder, home);
   if (!isCopied) return workdir === undefined ? null : workerPath(sections, ['command', 'workdir'], workdir);
   const inside = workdir === undefined ? '' : normalize(workdir);
-  if (inside.startsWith('/') || inside.startsWith('~')) return workerPath(sections, ['command', 'workdir'], inside);
+  if (inside.startsWith('/') || inside.startsWith('~')) {
+    return isLocal ? pathHere(inside, folder, home) : workerPath(sections, ['command', 'workdir'], inside);
+  }
   if (inside.startsWith('..'))
     sections.problem(['command', 'workdir'], `${inside} lies outside of job.workdir; write a path below it`);
   return inside === '' || inside === '.' ? workdirMark : `${workdirMark}/${inside}`;

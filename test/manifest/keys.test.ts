@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { presets } from '../../src/core/recover.ts';
+import { workdirMark } from '../../src/core/spec.ts';
 import { day, hour, minute, second } from '../../src/core/time.ts';
 import { problemsOf, specOf, tpu } from './pretend.ts';
 
@@ -163,6 +164,24 @@ test('the local section places everything on this machine', () => {
     problemsOf('local: {workdir: nowhere}\ncommand: {run: ls}\n').join(),
     /there is no folder \/work\/nowhere/,
   );
+});
+
+test('a job on this machine runs a copy of its working directory too', () => {
+  const files = { '/work/sub/x': '' };
+  const given = (keys: string, run = 'run: ls') => specOf(`${keys}local: {}\ncommand: {${run}}\n`, { files });
+  const { spec, warnings } = given('job: {workdir: sub, checkpoint_dir: ckpt}\n');
+  assert.deepEqual(spec.workdir, { from: '/work/sub' });
+  assert.deepEqual(
+    spec.steps.map(({ name }) => name),
+    ['workdir'],
+  );
+  assert.equal(spec.command.workdir, workdirMark);
+  assert.equal(spec.command.checkpointDir, '/work/ckpt', 'what it keeps lies outside of the copy');
+  assert.deepEqual(warnings, []);
+  assert.equal(given('job: {workdir: sub}\n', 'run: ls, workdir: a').spec.command.workdir, `${workdirMark}/a`);
+  assert.equal(given('job: {workdir: sub}\n', 'run: ls, workdir: ~/a').spec.command.workdir, '/home/ada/a');
+  const both = specOf('job: {workdir: sub}\nlocal: {workdir: sub}\ncommand: {run: ls}\n', { files });
+  assert.match(both.warnings.join(), /local\.workdir: is not used: the command starts in the copy of job\.workdir/);
 });
 
 test('the machine of jobman may be the place of the command', () => {

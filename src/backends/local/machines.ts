@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { folderOf as folderOfJob, secretFile as secretFileIn } from '../../app/job-folder.ts';
 import type { MachinePort, WorkerRef } from '../../app/ports.ts';
+import { workdirFolder } from '../../app/workdir.ts';
 import type { Job } from '../../core/job.ts';
 import { known, unknown } from '../../core/observation.ts';
 import type { Fact, RunSeen, WorkerSeen } from '../../core/observation.ts';
@@ -56,6 +57,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     root: (ref) => quote(localRoot(home, ref.job, ref.worker)),
     stepLog: options.stepLog,
     readFile: options.readFile,
+    workdirOf: (job, snapshot) => workdirFolder(folderOfJob(home, job), snapshot),
     now,
     forget: () => undefined,
   });

@@ -4,7 +4,7 @@ import type { AllocationView, AttemptView, JobView, SavedView, WorkdirView, Work
 import { costText } from '../../app/cost.ts';
 import { ageText, clockText, countText, dateText, dollarsText, lengthText } from '../../app/figures.ts';
 import { causeText } from '../../app/cause.ts';
-import { reasonWords } from '../../app/phrases.ts';
+import { reasonWords, startText } from '../../app/phrases.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import { glyph, inPhaseStyle, type Ink } from '../screen.ts';
 import { aligned } from './aligned.ts';
@@ -93,8 +93,10 @@ function costLine(view: JobView): string | null {
 }
 
 function where(view: JobView, layout: ShowLayout): string {
-  const { capacity } = view.spec;
-  if (view.backend === 'local' && capacity.kind === 'local') return `${view.accelerator}, in ${capacity.workdir}`;
+  const { capacity, workdir } = view.spec;
+  if (view.backend === 'local' && capacity.kind === 'local') {
+    return `${view.accelerator}, in ${startText(workdir, capacity)}`;
+  }
   const allocation = view.allocations.at(-1);
   const place = [view.accelerator, view.pricing].filter((part) => part !== null).join(' ');
   const parts = [place, view.zone, allocation === undefined ? null : allocationPhrase(allocation, layout)];

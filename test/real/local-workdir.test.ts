@@ -1,0 +1,55 @@
+/** job.workdir of a job on this machine, through the front door: every attempt runs the copy, however the folder is edited. */
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { jobman } from '../support/jobman.ts';
+import { openWorld } from '../support/world.ts';
+
+const manifest = `job:
+  name: copied
+  workdir: .
+  checkpoint_dir: ../kept
+local: {}
+command:
+  workdir: part
+  run: |
+    cat data
+    echo "$JOBMAN_ATTEMPT" >made-by-attempt
+    ls ..
+`;
+
+test('a local job runs a copy, and takes a new one when it is told to', { timeout: 120_000 }, async (t) => {
+  const world = openWorld(t, { patienceMs: 10_000 });
+  const project = join(world.folder, 'project');
+  mkdirSync(join(project, 'part'), { recursive: true });
+  mkdirSync(join(project, '__pycache__'));
+  writeFileSync(join(project, '__pycache__', 'part.pyc'), '');
+  writeFileSync(join(project, 'part', 'data'), 'as it was\n');
+  writeFileSync(join(project, 'train.yaml'), manifest);
+  const run = async (...argv: readonly string[]): Promise<string> => {
+    const ended = await jobman(world, argv, { withinMs: 60_000 });
+    assert.equal(ended.code, 0, `${argv.join(' ')}: ${ended.stderr}`);
+    return ended.stdout;
+  };
+  world.atEnd(() => run('controller', 'stop').then(() => undefined));
+
+  const plan = await run('create', join(project, 'train.yaml'), '--dry-run');
+  assert.match(plan, /a place on this machine, in a copy of \S+\/project\n/);
+  await run('create', join(project, 'train.yaml'));
+  await run('wait', '1');
+  assert.equal(await run('logs', '1', '--worker', '0'), 'as it was\npart\ntrain.yaml\n');
+  assert.deepEqual(readdirSync(join(project, 'part')), ['data'], 'what the program writes is in the copy');
+
+  writeFileSync(join(project, 'part', 'data'), 'edited\n');
+  await run('resume', '1');
+  await run('wait', '1');
+  assert.match(await run('logs', '1', '--worker', '0'), /^as it was\n/);
+  await run('resume', '1', '--workdir');
+  await run('wait', '1');
+  assert.match(await run('logs', '1', '--worker', '0'), /^edited\n/);
+  assert.match(await run('show', '1'), /workdir +\S+\/project, 2 files, copy 2\n/);
+
+  await run('clean', '1');
+  assert.ok(!existsSync(join(world.home, 'runs', '000001')), 'and the copy goes with the job’s files');
+});
