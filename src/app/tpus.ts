@@ -58,7 +58,8 @@ export interface TpuCloud {
 
 /** Whose a TPU is. `stray`: of this record, and no job claims it. `installation`: another jobman's. */
 export type Whose =
-  | { readonly kind: 'job'; readonly id: string; readonly name: string; readonly user: string }
+  /** `user` made the job; `owner` is whom its metadata names, where people share a login. */
+  | { readonly kind: 'job'; readonly id: string; readonly name: string; readonly user: string; readonly owner: string }
   | { readonly kind: 'stray'; readonly id: string }
   | { readonly kind: 'installation'; readonly installation: string; readonly id: string }
   | { readonly kind: 'person'; readonly name: string }
@@ -240,8 +241,13 @@ function whoseIs({ label, owner }: TpuSeen, installation: string, job: Job | und
     return { kind: 'installation', installation: label.installation, id: label.job };
   }
   if (label !== null && !isClaimed(job, label.allocation)) return { kind: 'stray', id: label.job };
-  if (job !== undefined) return { kind: 'job', id: job.id, name: job.spec.name, user: job.owner };
-  return owner === null || owner === '' ? { kind: 'nobody' } : { kind: 'person', name: owner };
+  const named = owner === null || owner === '' ? undefined : owner;
+  if (job !== undefined) {
+    // On a standing TPU the entry is whoever made it; whose it is now is the job's to say.
+    const of = label === null ? undefined : named;
+    return { kind: 'job', id: job.id, name: job.spec.name, user: job.owner, owner: of ?? job.owner };
+  }
+  return named === undefined ? { kind: 'nobody' } : { kind: 'person', name: named };
 }
 
 /** The standing TPUs that an unsettled job uses, by project, zone and name. */

@@ -69,11 +69,17 @@ suite('a TPU of a job', () => {
 
   test('is idle since it was ready, while no command has run on it', () => {
     const row = only(mine);
-    assert.deepEqual(row.whose, { kind: 'job', id: '000042', name: job.spec.name, user: job.owner });
+    assert.deepEqual(row.whose, { kind: 'job', id: '000042', name: job.spec.name, user: job.owner, owner: job.owner });
     assert.equal(row.job, '000042');
     assert.equal(row.readySince, noon - 3 * hour);
     assert.equal(row.idle, 3 * hour);
     assert.equal(row.idleCost, 6);
+  });
+
+  test('is of the person that its metadata names, where several share a login', () => {
+    const { whose } = only({ ...mine, owner: 'yufeng' });
+    assert.deepEqual(whose, { kind: 'job', id: '000042', name: job.spec.name, user: job.owner, owner: 'yufeng' });
+    assert.equal(only({ ...mine, owner: '' }).whose.kind, 'job');
   });
 
   test('is not idle while a command runs, and idle again from its end', () => {

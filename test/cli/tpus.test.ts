@@ -21,7 +21,7 @@ function row(different: Partial<TpuRow> = {}): TpuRow {
     owner: null,
     createdAt: now - 5 * hour,
     state: 'READY',
-    whose: { kind: 'job', id: '000042', name: 'vit', user: 'alice' },
+    whose: { kind: 'job', id: '000042', name: 'vit', user: 'lab', owner: 'alice' },
     job: '000042',
     readySince: now - 4 * hour,
     idle: 3 * hour,
@@ -62,6 +62,12 @@ function tpus(list: Partial<TpuList>, argv: readonly string[] = [], columns?: nu
     },
   }).then((ended) => ({ ...ended, queries: asked }));
 }
+
+test('who made a TPU of another jobman is named where its metadata says so', async () => {
+  const whose = { kind: 'installation', installation: 'q7k2zz', id: '000001' } as const;
+  const { out } = await tpus({ rows: [row({ whose, owner: 'grace' })] });
+  assert.match(out, / grace, jobman q7k2zz /);
+});
 
 test('a row for each, with the sum below', async () => {
   const { code, out, err } = await tpus({ rows });

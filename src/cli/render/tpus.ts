@@ -80,15 +80,16 @@ function twoLines(row: TpuRow, terminal: number): readonly string[] {
   return [cutEnd(inertWord(`${row.name}  ${row.type ?? ''}`), terminal), cutEnd(`  ${facts.join('  ')}`, terminal)];
 }
 
-/** Whose it is, in a word or two: a user of this record, `stray`, another jobman by its sign, a person, nobody. */
-export function whoseText({ whose }: Pick<TpuRow, 'whose'>): string {
+/** Whose it is, in a word or two: the owner of its job, `stray`, another jobman by its sign, a person, nobody. */
+export function whoseText({ whose, owner }: Pick<TpuRow, 'whose' | 'owner'>): string {
   switch (whose.kind) {
     case 'job':
-      return whose.user;
+      return whose.owner;
     case 'stray':
       return 'stray';
     case 'installation':
-      return `jobman ${whose.installation}`;
+      // Their jobman is a sign that nobody knows; the person is whom one asks.
+      return `${owner === null || owner === '' ? '' : `${owner}, `}jobman ${whose.installation}`;
     case 'person':
       return whose.name;
     case 'nobody':
