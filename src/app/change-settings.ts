@@ -9,7 +9,7 @@ import { exitCode, JobmanError } from './errors.ts';
 import { fileError } from './file-trouble.ts';
 import { jsonIn, plainJson } from './json-text.ts';
 import { makeFolder } from './make-folder.ts';
-import { readOptional, settingKeys, settingsFile, settingsIn, type SettingKey } from './settings.ts';
+import { clusterSections, readOptional, settingKeys, settingsFile, settingsIn, type SettingKey } from './settings.ts';
 
 type Content = Readonly<Record<string, unknown>>;
 
@@ -37,6 +37,14 @@ export async function unsetSetting(home: string, key: string): Promise<boolean> 
 function settingNamed(key: string): SettingKey {
   const setting = settingKeys.find((one) => one.key === key);
   if (setting !== undefined) return setting;
+  const [section = ''] = key.split('.');
+  if (clusterSections.includes(section)) {
+    throw new JobmanError(
+      `${key} is written into the file by hand: what Kubernetes jobs are given may be more than one line.`,
+      exitCode.usage,
+      ['docs/kubernetes.md shows the file; `jobman settings` names its place and what is in force.'],
+    );
+  }
   const meant = didYouMean(
     key,
     settingKeys.map((one) => one.key),

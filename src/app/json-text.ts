@@ -34,8 +34,8 @@ export class JsonTextError extends Error {
 /** Deeper than any file of ours; a text that is deeper would end the program with its stack. */
 const depthMost = 100;
 
-/** The one value of the text. Throws JsonTextError at the first place that is no JSON (RFC 8259). */
-export function jsonIn(text: string): JsonNode {
+/** The one value of the text. Throws JsonTextError at the first place that is no JSON (RFC 8259). `called`: what holds it. */
+export function jsonIn(text: string, called = 'the file'): JsonNode {
   let at = text.startsWith('\uFEFF') ? 1 : 0;
 
   const wrong = (message: string, offset = at): never => {
@@ -51,7 +51,7 @@ export function jsonIn(text: string): JsonNode {
   };
   /** What stands here, for people. */
   const here = (): string => {
-    if (at >= text.length) return 'the file ends here';
+    if (at >= text.length) return `${called} ends here`;
     if (text.startsWith('//', at) || text.startsWith('/*', at) || text[at] === '#') {
       return 'JSON has no comments';
     }
@@ -102,7 +102,7 @@ export function jsonIn(text: string): JsonNode {
       if (text[at] === end) break;
       if (text[at] !== ',')
         wrong(
-          at >= text.length ? `the file ends here, and "${end}" is missing` : `"," or "${end}" is missing before this`,
+          at >= text.length ? `${called} ends here, and "${end}" is missing` : `"," or "${end}" is missing before this`,
         );
       const comma = at;
       at += 1;
@@ -115,7 +115,7 @@ export function jsonIn(text: string): JsonNode {
 
   const whole = value(0);
   blanks();
-  if (at < text.length) wrong('the file should hold one object, and goes on here');
+  if (at < text.length) wrong(`${called} should hold one object, and goes on here`);
   return whole;
 }
 

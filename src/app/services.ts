@@ -6,7 +6,9 @@ import type { OutcomeResult } from '../core/observation.ts';
 import type { WorkerDoor } from './by-hand.ts';
 import type { Client } from './client.ts';
 import type { BucketPort, StepByHand } from './ports.ts';
-import type { Settings } from './settings.ts';
+import type { Cluster, ClusterOptions } from './cluster/cluster.ts';
+import type { ClusterSettingsRead } from './cluster/settings.ts';
+import type { Settings, SettingsFiles } from './settings.ts';
 import type { StepPlan } from './setup-by-hand.ts';
 import type { StrayKeeper } from './strays.ts';
 import type { TpuList, TpuQuery } from './tpus.ts';
@@ -146,6 +148,19 @@ export interface Services {
   /** `$JOBMAN_HOME`, absolute. */
   readonly home: string;
   settings(): Promise<Settings>;
+  /** The files that settings are read from; others than the home's own may not be there. */
+  settingsFiles(): SettingsFiles;
+  /** Reads that file, absolute, above the others; to be said before anything asks for settings. */
+  useSettings(path: string): void;
+  /** The settings of Kubernetes jobs. Throws JobmanError with every problem of the files. */
+  clusterSettings(): Promise<ClusterSettingsRead>;
+  /** The mark of this record; null where there is none yet. Reads only. */
+  installation(): Promise<string | null>;
+  /**
+   * The cluster that the options, the settings and the kubeconfig name; to be closed after use. Nothing of Kubernetes is
+   * loaded before. Throws JobmanError when none is named.
+   */
+  cluster(options: ClusterOptions): Promise<Cluster>;
   client(): Promise<Client>;
   controller(): Promise<ControllerService>;
   emulator(): Promise<EmulatorService>;

@@ -1,5 +1,8 @@
 // Settings: `$JOBMAN_HOME/settings.json` and the environment, over the defaults; and what each key means. Small on
 // purpose; a key is added with the feature that reads it. How the file is changed by command: change-settings.ts.
+//
+// The same files hold the settings of Kubernetes jobs, which have keys of their own: cluster/settings.ts. Whoever has to do
+// with TPUs only does not load those, and a slip in them is nothing to them.
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -87,6 +90,18 @@ export const settingKeys: readonly SettingKey[] = [
   { key: 'grants', kind: 'grants', meaning: 'What jobs may ask of a cloud without a question; none: anything.' },
 ];
 
+/** The first words of the keys that cluster/settings.ts reads. */
+export const clusterSections: readonly string[] = [
+  'sharedNamespace',
+  'sharedConfigmap',
+  'jobsQueue',
+  'job',
+  'newVersion',
+  'kubeConfig',
+  'harbor',
+  'kubernetes',
+];
+
 type Value = string | number | boolean | null | readonly Grant[];
 
 /** The settings when nobody has said anything; `cores` is how many processors this machine has. */
@@ -105,19 +120,60 @@ export function settingsFile(home: string): string {
   return join(home, 'settings.json');
 }
 
-/**
- * The settings in force. Throws JobmanError with every problem at once, each with its line and column, when the file or the
- * environment holds something that is no setting; StoreError when the file cannot be read. Reads only.
- */
-export async function loadSettings(given: {
+/** A file of settings: the text, and what it is called to people. */
+export interface SettingsLayer {
+  readonly path: string;
+  /** Where a value comes from, in a word: `settings.json`. */
+  readonly called: string;
+  readonly text: string;
+}
+
+/** Which files there are to read. */
+export interface SettingsFiles {
   readonly home: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly cores: number;
-}): Promise<Settings> {
-  const { home, env, cores } = given;
-  const path = settingsFile(home);
-  const text = await readOptional(path);
-  const values = text === undefined ? new Map<string, Value>() : settingsIn(text, path);
+  /** The template that came with the program, which its owner may have edited; null where there is none. */
+  readonly template?: string | null;
+  /** What `--settings` names, absolute. */
+  readonly named?: string | undefined;
+}
+
+/**
+ * The files, each over those before it: the template, the one of the home, the one that was named. Throws JobmanError when
+ * the named one is not there, StoreError when one cannot be read. Reads only.
+ */
+export async function settingsLayers({
+  home,
+  template = null,
+  named,
+}: SettingsFiles): Promise<readonly SettingsLayer[]> {
+  const own = settingsFile(home);
+  const files = [
+    ...(template === null ? [] : [{ path: template, called: 'template' }]),
+    { path: own, called: 'settings.json' },
+    ...(named === undefined ? [] : [{ path: named, called: named }]),
+  ];
+  const layers: SettingsLayer[] = [];
+  for (const { path, called } of files) {
+    const text = await readOptional(path);
+    if (text !== undefined) layers.push({ path, called, text });
+    else if (path === named) throw new JobmanError(`There is no file of settings ${path}.`, exitCode.usage);
+  }
+  return layers;
+}
+
+/**
+ * The settings in force. Throws JobmanError with every problem at once, each with its line and column, when a file or the
+ * environment holds something that is no setting; StoreError when a file cannot be read. Reads only.
+ */
+export async function loadSettings(
+  given: SettingsFiles & {
+    readonly env: Readonly<Record<string, string | undefined>>;
+    readonly cores: number;
+  },
+): Promise<Settings> {
+  const { env, cores } = given;
+  const layers = await settingsLayers(given);
+  const values = new Map(layers.flatMap(({ text, path }) => [...settingsIn(text, path)]));
   const problems: string[] = [];
   for (const setting of settingKeys) {
     const said = saidIn(env, setting);
@@ -133,19 +189,19 @@ export async function loadSettings(given: {
 }
 
 /**
- * Where the value of each key comes from: the variable that overrides the file, `settings.json`, or `default`. For
- * settings that `loadSettings` took. Throws what it throws of the file. Reads only.
+ * Where the value of each key comes from: the variable that overrides the files, `settings.json` or another of them, or
+ * `default`. For settings that `loadSettings` took. Throws what it throws of the files. Reads only.
  */
-export async function settingSources(given: {
-  readonly home: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
-}): Promise<ReadonlyMap<string, string>> {
-  const path = settingsFile(given.home);
-  const text = await readOptional(path);
-  const inFile = text === undefined ? new Map<string, Value>() : settingsIn(text, path);
+export async function settingSources(
+  given: SettingsFiles & { readonly env: Readonly<Record<string, string | undefined>> },
+): Promise<ReadonlyMap<string, string>> {
+  const layers = await settingsLayers(given);
+  const inFiles = new Map(
+    layers.flatMap(({ text, path, called }) => [...settingsIn(text, path).keys()].map((key) => [key, called] as const)),
+  );
   return new Map(
     settingKeys.map((setting) => {
-      const fromFile = inFile.has(setting.key) ? 'settings.json' : 'default';
+      const fromFile = inFiles.get(setting.key) ?? 'default';
       return [setting.key, saidIn(given.env, setting) === undefined ? fromFile : (setting.variable ?? fromFile)];
     }),
   );
@@ -178,6 +234,39 @@ export async function readOptional(path: string): Promise<string | undefined> {
 
 /** What that text sets. Throws JobmanError with every problem at once; `path` is what the file is called in it. */
 export function settingsIn(text: string, path: string): Map<string, Value> {
+  const values = new Map<string, Value>();
+  readKeys(text, path, { keys: settingKeys.map(({ key }) => key), elsewhere: clusterSections }, (key, node) => {
+    const setting = settingKeys.find((one) => one.key === key);
+    if (setting === undefined) return [];
+    const found = problemsOf(node, setting);
+    if (found.length === 0) values.set(key, plainJson(node) as Value);
+    return found;
+  });
+  return values;
+}
+
+/** Something that is wrong in a file of settings. */
+export interface SettingProblem {
+  readonly at: TextPlace;
+  readonly says: string;
+}
+
+/** The keys that one part of the program reads, and the first words of those that another part does. */
+export interface SettingTable {
+  readonly keys: readonly string[];
+  readonly elsewhere: readonly string[];
+}
+
+/**
+ * Hands every value of a file of settings to `take` under its full key (`tpu.sshPort`), which answers what is wrong with
+ * it. Throws JobmanError with every problem of the file at once, each with its place; `path` is what it is called in them.
+ */
+export function readKeys(
+  text: string,
+  path: string,
+  table: SettingTable,
+  take: (key: string, node: JsonNode) => readonly SettingProblem[],
+): void {
   let whole: JsonNode;
   try {
     whole = jsonIn(text);
@@ -186,27 +275,15 @@ export function settingsIn(text: string, path: string): Map<string, Value> {
     throw wrong(`${path} is not valid JSON. Nothing was changed.`, [`${placeText(path, error.at)}: ${error.message}`]);
   }
   if (whole.kind !== 'object') throw wrong(`${path} should hold one object, as in { "local": { "slots": 8 } }.`);
-  const problems: Problem[] = [];
-  const values = new Map<string, Value>();
-  collect(whole.members, '', problems, ({ value }, key) => {
-    const setting = settingKeys.find((one) => one.key === key);
-    if (setting === undefined) return;
-    const found = problemsOf(value, setting);
-    problems.push(...found);
-    if (found.length === 0) values.set(key, plainJson(value) as Value);
-  });
-  if (problems.length === 0) return values;
+  const problems: SettingProblem[] = [];
+  collect(whole.members, '', table, problems, take);
+  if (problems.length === 0) return;
   throw wrong(
     `${path} holds something that is no setting. Nothing was changed.`,
     problems
       .toSorted(({ at: one }, { at: other }) => one.line - other.line || one.column - other.column)
       .map(({ at, says }) => `${placeText(path, at)}: ${says}`),
   );
-}
-
-interface Problem {
-  readonly at: TextPlace;
-  readonly says: string;
 }
 
 function placeText(path: string, { line, column }: TextPlace): string {
@@ -217,28 +294,30 @@ function placeText(path: string, { line, column }: TextPlace): string {
 function collect(
   members: readonly JsonMember[],
   prefix: string,
-  problems: Problem[],
-  take: (member: JsonMember, key: string) => void,
+  table: SettingTable,
+  problems: SettingProblem[],
+  take: (key: string, node: JsonNode) => readonly SettingProblem[],
 ): void {
+  const { keys, elsewhere } = table;
   for (const member of members) {
     const { name, at, value } = member;
     const key = `${prefix}${name}`;
     const first = members.find((one) => one.name === name);
     if (first !== undefined && first !== member) {
       problems.push({ at, says: `"${key}" stands here again; it is on line ${first.at.line} already` });
-    } else if (settingKeys.some((one) => one.key === key)) take(member, key);
-    else if (!settingKeys.some((one) => one.key.startsWith(`${key}.`))) problems.push({ at, says: unknownKey(key) });
-    else if (value.kind === 'object') collect(value.members, `${key}.`, problems, take);
+    } else if (keys.includes(key)) problems.push(...take(key, value));
+    else if (elsewhere.includes(key)) continue;
+    else if (!keys.some((one) => one.startsWith(`${key}.`))) problems.push({ at, says: unknownKey(key, table) });
+    else if (value.kind === 'object') collect(value.members, `${key}.`, table, problems, take);
     else problems.push({ at: value.at, says: `"${key}" should be a section, as in { "${key}": { ... } }` });
   }
 }
 
-function unknownKey(key: string): string {
-  const names = settingKeys.map((one) => one.key);
-  const sections = names.map((name) => name.split('.')[0] ?? name);
+function unknownKey(key: string, { keys, elsewhere }: SettingTable): string {
+  const sections = keys.map((name) => name.split('.')[0] ?? name);
   // The right name in the wrong section, or in none, is meant for its own.
-  const moved = names.find((name) => name.split('.').at(-1) === key.split('.').at(-1));
-  const meant = didYouMean(key, names) ?? didYouMean(key, [...new Set(sections)]) ?? moved;
+  const moved = keys.find((name) => name.split('.').at(-1) === key.split('.').at(-1));
+  const meant = didYouMean(key, keys) ?? didYouMean(key, [...new Set([...sections, ...elsewhere])]) ?? moved;
   return `there is no setting "${key}"${meantText(meant)}`;
 }
 
@@ -247,7 +326,7 @@ function meantText(meant: string | undefined): string {
 }
 
 /** What is wrong with the value of a setting, each with its own place. */
-function problemsOf(node: JsonNode, { key, kind }: SettingKey): readonly Problem[] {
+function problemsOf(node: JsonNode, { key, kind }: SettingKey): readonly SettingProblem[] {
   if (kind === 'grants' && node.kind === 'array') {
     return node.items.flatMap((item, index) => grantProblems(item, `${key}[${index}]`));
   }
@@ -256,11 +335,11 @@ function problemsOf(node: JsonNode, { key, kind }: SettingKey): readonly Problem
   return [{ at: node.at, says: `"${key}" should be ${kindWords[kind]}, and is ${shortened(value)}` }];
 }
 
-function grantProblems(node: JsonNode, key: string): readonly Problem[] {
+function grantProblems(node: JsonNode, key: string): readonly SettingProblem[] {
   if (node.kind !== 'object') {
     return [{ at: node.at, says: `"${key}" should be an object like { "accelerator": "v4-16", "chips": 16 }` }];
   }
-  return node.members.flatMap(({ name, at, value }, index): readonly Problem[] => {
+  return node.members.flatMap(({ name, at, value }, index): readonly SettingProblem[] => {
     const first = node.members.findIndex((one) => one.name === name);
     if (first < index) return [{ at, says: `"${key}.${name}" stands here again` }];
     const part = Object.hasOwn(grantParts, name) ? grantParts[name as keyof Grant] : undefined;
@@ -278,7 +357,7 @@ function grantProblems(node: JsonNode, key: string): readonly Problem[] {
 }
 
 /** What was written, for a line of a message. */
-function shortened(value: unknown): string {
+export function shortened(value: unknown): string {
   const text = JSON.stringify(value);
   return text.length <= 60 ? text : `${text.slice(0, 59)}…`;
 }

@@ -21,8 +21,8 @@ import { arrange, commandIn } from './arrange.ts';
 import { complainAbout, createCli, type GlobalFlags } from './context.ts';
 import { proposeHappenings } from './completion/happenings.ts';
 import { proposeSteps } from './completion/steps.ts';
-import { globalFlags, globalLetters, type Context, type Entry, type Flag } from './entry.ts';
-import { flagName, groups, helpText } from './help.ts';
+import { flagName, globalFlags, globalLetters, type Context, type Entry, type Flag } from './entry.ts';
+import { groups, helpText } from './help.ts';
 import { otherWord } from './other-words.ts';
 import { table } from './table.ts';
 
@@ -35,7 +35,7 @@ export async function scanAndRun(argv: readonly string[], services: Services): P
   }
   const inputs = arrange(argv);
   let ownCode: number | undefined;
-  const context = contextFor(services, (code) => {
+  const context = contextFor(services, inputs, (code) => {
     ownCode = code;
   });
   await runApplication(createApplication(inputs), inputs, context);
@@ -56,7 +56,7 @@ function flagWithoutValue(argv: readonly string[]): string | undefined {
 /** Prints what could stand in the place of the last word, one a line, with its meaning after a tab. */
 export async function propose(words: readonly string[], services: Services): Promise<number> {
   const inputs = words.length === 0 ? [''] : words;
-  const context = contextFor(services, () => {});
+  const context = contextFor(services, inputs, () => {});
   // The framework knows the place of a step as that of any word, or of another job.
   const steps = await proposeSteps(inputs, context);
   const proposals =
@@ -74,8 +74,13 @@ export async function propose(words: readonly string[], services: Services): Pro
   return exitCode.ok;
 }
 
-function contextFor(services: Services, ended: (code: number) => void): Context & { process: { exitCode?: number } } {
+function contextFor(
+  services: Services,
+  inputs: readonly string[],
+  ended: (code: number) => void,
+): Context & { process: { exitCode?: number } } {
   const { io } = services;
+  const end = inputs.indexOf('--');
   // No colour depth: the framework would colour whole messages.
   return {
     process: {
@@ -83,6 +88,7 @@ function contextFor(services: Services, ended: (code: number) => void): Context 
       stderr: { write: (text) => io.stderr.write(text) },
     },
     services,
+    behind: end < 0 ? [] : inputs.slice(end + 1),
     ended,
   };
 }
@@ -165,7 +171,7 @@ function commandOf(entry: Entry): Command<Context> {
     loader: async () => {
       const body = await entry.load();
       return async function (flags, ...args) {
-        const cli = createCli(this.services, flags);
+        const cli = createCli(this.services, flags, this.behind);
         try {
           this.ended(await body(cli, flags, ...args));
         } catch (error) {
@@ -187,7 +193,7 @@ function commandOf(entry: Entry): Command<Context> {
 /** Our words, for a command line that begins with that one. */
 function textFor(first: string | undefined): ApplicationText {
   return {
-    ...text,
+    ...linesFor(first),
     noCommandRegisteredForInput({ input, corrections }) {
       // A word of another tool stands before what only looks alike; as the second word (`controller ps`) it is none.
       const known = input === first ? otherWord(input) : undefined;
@@ -203,47 +209,54 @@ function textFor(first: string | undefined): ApplicationText {
 }
 
 /** What is wrong with a command line, in our words; the framework's for the rest. */
-const text: ApplicationText = {
-  ...text_en,
-  exceptionWhileParsingArguments(error) {
-    return `jobman: ${formatMessageForArgumentScannerError(error as never, {
-      FlagNotFoundError: ({ input, corrections }) =>
-        `there is no flag --${input}.${corrections.length === 0 ? '' : ` Did you mean ${corrections.map(flagName).join(' or ')}?`}`,
-      AliasNotFoundError: ({ input }) => `there is no flag -${input}.`,
-      ArgumentParseError: ({ externalFlagNameOrPlaceholder: name, input, exception }) =>
-        isMark(name)
-          ? `--${name} takes no value, and \`${input}\` was given.`
-          : `${asTyped(name)} \`${input}\`: ${exception instanceof Error ? exception.message : String(exception)}.`,
-      EnumValidationError: ({ externalFlagName, input, values }) =>
-        `--${externalFlagName} \`${input}\`: expected one of ${values.join(', ')}.`,
-      UnsatisfiedFlagError: ({ externalFlagName }) => `--${externalFlagName} needs a value.`,
-      UnexpectedPositionalError: ({ input }) => `\`${input}\` is one word too many.`,
-      UnsatisfiedPositionalError: ({ placeholder }) => `<${placeholder}> is missing.`,
-      InvalidNegatedFlagSyntaxError: ({ externalFlagName, valueText }) =>
-        `--${externalFlagName} takes no value, and \`${valueText}\` was given.`,
-      UnexpectedFlagError: ({ externalFlagName, previousInput, input }) =>
-        isMark(externalFlagName)
-          ? `--${externalFlagName} was given twice.`
-          : `--${externalFlagName} was given twice: \`${previousInput}\` and \`${input}\`.`,
-    })}`;
-  },
-  exceptionWhileRunningCommand: (error) => ourMistake(error),
-  exceptionWhileLoadingCommandFunction: (error) => ourMistake(error),
-};
+function linesFor(first: string | undefined): ApplicationText {
+  return {
+    ...text_en,
+    exceptionWhileParsingArguments(error) {
+      return `jobman: ${formatMessageForArgumentScannerError(error as never, {
+        FlagNotFoundError: ({ input, corrections }) =>
+          `there is no flag --${input}.${corrections.length === 0 ? '' : ` Did you mean ${corrections.map(flagName).join(' or ')}?`}`,
+        AliasNotFoundError: ({ input }) => `there is no flag -${input}.`,
+        ArgumentParseError: ({ externalFlagNameOrPlaceholder: name, input, exception }) =>
+          isMark(name, first)
+            ? `--${name} takes no value, and \`${input}\` was given.`
+            : `${asTyped(name, first)} \`${input}\`: ${exception instanceof Error ? exception.message : String(exception)}.`,
+        EnumValidationError: ({ externalFlagName, input, values }) =>
+          `--${externalFlagName} \`${input}\`: expected one of ${values.join(', ')}.`,
+        UnsatisfiedFlagError: ({ externalFlagName }) => `--${externalFlagName} needs a value.`,
+        UnexpectedPositionalError: ({ input }) => `\`${input}\` is one word too many.`,
+        UnsatisfiedPositionalError: ({ placeholder }) => `<${placeholder}> is missing.`,
+        InvalidNegatedFlagSyntaxError: ({ externalFlagName, valueText }) =>
+          `--${externalFlagName} takes no value, and \`${valueText}\` was given.`,
+        UnexpectedFlagError: ({ externalFlagName, previousInput, input }) =>
+          isMark(externalFlagName, first)
+            ? `--${externalFlagName} was given twice.`
+            : `--${externalFlagName} was given twice: \`${previousInput}\` and \`${input}\`.`,
+      })}`;
+    },
+    exceptionWhileRunningCommand: (error) => ourMistake(error),
+    exceptionWhileLoadingCommandFunction: (error) => ourMistake(error),
+  };
+}
 
 /** A flag's name with its dashes; the word for an argument as it is. */
-function asTyped(name: string): string {
-  return flagOf(name) === undefined ? name : `--${name}`;
+function asTyped(name: string, first: string | undefined): string {
+  return flagOf(name, first) === undefined ? name : `--${name}`;
 }
 
 /** True of a flag that says yes by being there. */
-function isMark(name: string): boolean {
-  return flagOf(name)?.kind === 'boolean';
+function isMark(name: string, first: string | undefined): boolean {
+  return flagOf(name, first)?.kind === 'boolean';
 }
 
-/** The flag of this name, as it is typed. No two commands have flags of one name and different kinds. */
-function flagOf(name: string): Flag | undefined {
-  const all = [globalFlags as Readonly<Record<string, Flag>>, ...table.map(({ flags }) => flags)];
+/** The flag of this name, as it is typed: of the commands that begin with that word, else of any. */
+function flagOf(name: string, first: string | undefined): Flag | undefined {
+  const isMeant = ({ path, alias }: Entry): boolean => path.split(' ')[0] === first || alias === first;
+  const all = [
+    globalFlags as Readonly<Record<string, Flag>>,
+    ...table.filter(isMeant).map(({ flags }) => flags),
+    ...table.map(({ flags }) => flags),
+  ];
   return all.flatMap(Object.entries<Flag>).find(([flag]) => flagName(flag) === `--${name}`)?.[1];
 }
 

@@ -1,6 +1,6 @@
 // The words of a command line, put into the order in which they are read.
 
-import { globalFlags, globalLetters, type Flag } from './entry.ts';
+import { flagName, globalFlags, globalLetters, type Flag } from './entry.ts';
 import { table } from './table.ts';
 
 /**
@@ -9,7 +9,7 @@ import { table } from './table.ts';
  */
 export function arrange(argv: readonly string[]): readonly string[] {
   const before = leadingFlags(argv);
-  const rest = argv.slice(before.length);
+  const rest = withLettersApart(argv.slice(before.length));
   const words = wordsOfCommand(rest);
   const [group, verb] = rest;
   if (group === 'emulator' && words === 1 && verb !== undefined && !verb.startsWith('-')) {
@@ -24,6 +24,45 @@ export function arrange(argv: readonly string[]): readonly string[] {
 export function commandIn(argv: readonly string[]): string | undefined {
   const words = argv.slice(0, wordsOfCommand(argv)).join(' ');
   return table.find((entry) => entry.path === words || entry.alias === words)?.path;
+}
+
+/**
+ * `-ci alpine` and `-n100` become `-c -i alpine` and `-n 100`. A word that is no row of this command's letters stays as it is,
+ * as does the value of a flag before it, and everything behind `--`.
+ */
+function withLettersApart(argv: readonly string[]): readonly string[] {
+  const entry = table.find(({ path, alias }) => [path, alias].includes(argv.slice(0, wordsOfCommand(argv)).join(' ')));
+  if (entry === undefined) return argv;
+  const letters: Readonly<Record<string, string>> = { ...globalLetters, ...entry.letters };
+  const flags: Readonly<Record<string, Flag>> = { ...(globalFlags as Record<string, Flag>), ...entry.flags };
+  const flagAt = (letter: string | undefined): Flag | undefined => flags[letters[letter ?? ''] ?? ''];
+  const words: string[] = [];
+  let isValue = false;
+  for (const [index, word] of argv.entries()) {
+    if (word === '--') return [...words, ...argv.slice(index)];
+    const parts: readonly string[] =
+      isValue || !/^-[A-Za-z]./.test(word) || flagAt(word[1]) === undefined ? [word] : apart(word, flagAt);
+    words.push(...parts);
+    const last = parts.at(-1) ?? '';
+    const flag = /^-[A-Za-z]$/.test(last)
+      ? flagAt(last[1])
+      : Object.entries(flags).find(([name]) => flagName(name) === last)?.[1];
+    isValue = !isValue && flag !== undefined && flag.kind !== 'boolean';
+  }
+  return words;
+}
+
+function apart(word: string, flagAt: (letter: string | undefined) => Flag | undefined): readonly string[] {
+  const parts: string[] = [];
+  for (const [index, letter] of word.slice(1).split('').entries()) {
+    const flag = flagAt(letter);
+    if (flag === undefined) return [word];
+    parts.push(`-${letter}`);
+    if (flag.kind === 'boolean') continue;
+    const value = word.slice(index + 2);
+    return value === '' ? parts : [...parts, value];
+  }
+  return parts;
 }
 
 function leadingFlags(argv: readonly string[]): readonly string[] {

@@ -1,5 +1,6 @@
 // What a command gets: the services, and how its output is to look. Made once from the flags that every command takes.
 
+import { resolve } from 'node:path';
 import type { Client, Ref } from '../app/client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Io, Services, Stream } from '../app/services.ts';
@@ -11,6 +12,8 @@ export interface GlobalFlags extends ScreenFlags {
   readonly json: boolean | undefined;
   readonly yes: boolean | undefined;
   readonly quiet: boolean | undefined;
+  /** A file of settings over the others. */
+  readonly settings: string | undefined;
 }
 
 export interface Cli {
@@ -20,6 +23,8 @@ export interface Cli {
   readonly json: boolean;
   readonly yes: boolean;
   readonly quiet: boolean;
+  /** The words behind `--`, as they were given. */
+  readonly behind: readonly string[];
   /** One line of result, on standard output, as it is. */
   print(line: string): void;
   /** One sentence of result, on standard output; a terminal gets it in lines that end between words. */
@@ -37,8 +42,9 @@ export type CommandBody<Flags, Args extends readonly unknown[]> = (
   ...args: Args
 ) => Promise<number>;
 
-export function createCli(services: Services, flags: GlobalFlags): Cli {
+export function createCli(services: Services, flags: GlobalFlags, behind: readonly string[] = []): Cli {
   const { io } = services;
+  if (flags.settings !== undefined) services.useSettings(resolve(io.cwd, flags.settings));
   const quiet = flags.quiet === true;
   return {
     services,
@@ -47,6 +53,7 @@ export function createCli(services: Services, flags: GlobalFlags): Cli {
     json: flags.json === true,
     yes: flags.yes === true,
     quiet,
+    behind,
     print: (line) => io.stdout.write(`${line}\n`),
     tell: (sentence) => io.stdout.write(`${inLines(sentence, io.stdout)}\n`),
     note: (line) => {

@@ -13,6 +13,8 @@ import type { CommandBody, GlobalFlags } from './context.ts';
 /** What the command line framework hands to a command and to a completion. */
 export interface Context extends CommandContext {
   readonly services: Services;
+  /** The words behind `--`. */
+  readonly behind: readonly string[];
   /** Keeps the exit code that the command returned. */
   ended(code: number): void;
 }
@@ -89,6 +91,11 @@ export function entry<Flags = object, Args extends BaseArgs = []>(definition: De
   };
 }
 
+/** A word of a flag as it is typed: `cmdOnly` is `--cmd-only`. */
+export function flagName(name: string): string {
+  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}
+
 /** Says yes by being there. */
 export function mark(brief: string) {
   return { kind: 'boolean', brief, optional: true, withNegated: false } as const;
@@ -114,14 +121,20 @@ export function value<T>(brief: string, placeholder: string, parse: (text: strin
   return { kind: 'parsed', parse, brief, placeholder, optional: true } as const;
 }
 
+/** The same each time it is given. */
+export function values<T>(brief: string, placeholder: string, parse: (text: string) => T) {
+  return { kind: 'parsed', parse, brief, placeholder, optional: true, variadic: true } as const;
+}
+
 /** The flags of every command. */
 export const globalFlags: FlagParametersForType<GlobalFlags, Context> = {
   json: mark('Print JSON, one object a line'),
   yes: mark('Answer yes to every question'),
   quiet: mark('Print results only'),
+  settings: word('A file of settings that stands over the others', 'file'),
   color: choice('Colour the output', ['auto', 'always', 'never']),
   progress: choice('How waiting is shown', ['auto', 'plain', 'none']),
 };
 
 /** One letter for some of them. */
-export const globalLetters = { y: 'yes', q: 'quiet' } as const;
+export const globalLetters = { y: 'yes', q: 'quiet', s: 'settings' } as const;

@@ -1,6 +1,6 @@
 // The help: of everything, of a group of commands, and of one command. Made from the table alone, so that it is quick.
 
-import { globalFlags, globalLetters, sections, type Entry, type Flag } from './entry.ts';
+import { flagName, globalFlags, globalLetters, sections, type Entry, type Flag } from './entry.ts';
 import { arrange, commandIn } from './arrange.ts';
 import { filled, hanging, padEnd, width, wrap } from './render/cell.ts';
 import { table } from './table.ts';
@@ -25,11 +25,6 @@ export function helpText(path: string, columns: number | null = null): string {
   const lines =
     found !== undefined ? commandHelp(found, columns) : path === '' ? wholeHelp(columns) : groupHelp(path, columns);
   return `${lines.join('\n')}\n`;
-}
-
-/** A word of a flag as it is typed: `cmdOnly` is `--cmd-only`. */
-export function flagName(name: string): string {
-  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
 function wholeHelp(columns: number | null): readonly string[] {

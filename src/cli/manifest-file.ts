@@ -5,6 +5,7 @@ import type { BucketFindings } from '../app/buckets.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { countText } from '../app/figures.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
+import type { ClusterManifest } from '../manifest/kubernetes.ts';
 import { loadManifest } from '../manifest/parse.ts';
 import { formatProblems, type Problem } from '../manifest/problems.ts';
 import { parseSet } from '../manifest/sets.ts';
@@ -17,9 +18,12 @@ export interface Manifest {
   readonly text: string;
 }
 
+/** What a manifest is about: a job of ours, or one that lives in a Kubernetes cluster. */
+export type ManifestRead = { readonly manifest: Manifest } | { readonly cluster: ClusterManifest };
+
 /** What a manifest is, or what is wrong with it; and what is worth a warning, or could not be checked, either way. */
 export type ManifestFindings = { readonly warnings: readonly Problem[]; readonly unchecked: string | null } & (
-  | { readonly manifest: Manifest }
+  | ManifestRead
   | { readonly problems: readonly Problem[] }
 );
 
@@ -29,10 +33,10 @@ export async function readManifest(
   path: string,
   sets: readonly string[],
   purpose: 'create' | 'check',
-): Promise<Manifest & { readonly warnings: readonly Problem[] }> {
+): Promise<ManifestRead & { readonly warnings: readonly Problem[] }> {
   const found = await checkManifest(cli, path, sets, purpose);
   sayWarnings(cli, path, found.warnings);
-  if ('manifest' in found) return { ...found.manifest, warnings: found.warnings };
+  if (!('problems' in found)) return found;
   const lines = formatProblems(path, found.problems);
   const count = countText(lines.length, 'problem');
   throw new JobmanError(`Nothing was created: the manifest has ${count}.`, exitCode.usage, lines);
@@ -69,6 +73,7 @@ export async function checkManifest(
     purpose,
   });
   if ('problems' in result) return { problems: result.problems, warnings: result.warnings, unchecked: null };
+  if ('cluster' in result) return { cluster: result.cluster, warnings: result.warnings, unchecked: null };
   const { spec, buckets } = result;
   const asked = buckets.length > 0 && spec.capacity.kind === 'tpu' && !offline;
   const found = asked ? await askForBuckets(cli, buckets, spec.capacity.project) : nothing;

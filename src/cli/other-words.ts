@@ -34,7 +34,6 @@ const meant: Readonly<Record<string, string>> = {
   shell: '`jobman ssh 1` opens a shell on a worker.',
   apply:
     '`jobman create job.yaml` creates a job and starts it; `jobman create job.yaml --dry-run` only shows what would be asked for.',
-  submit: '`jobman create job.yaml` creates a job and starts it.',
   launch: '`jobman create job.yaml` creates a job and starts it.',
   up: '`jobman create job.yaml` creates a job and starts it, `jobman start 1` brings a stopped one up.',
   down: '`jobman stop 1 --release` ends the program and releases its TPU, `jobman cancel 1` for good.',

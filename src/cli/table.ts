@@ -21,11 +21,22 @@ import type { SetupFlags } from './commands/setup.ts';
 import type { ShowFlags } from './commands/show.ts';
 import type { SshConfigFlags } from './commands/ssh-config.ts';
 import type { SshFlags } from './commands/ssh.ts';
+import type { SubmitFlags } from './commands/submit.ts';
 import type { ValidateFlags } from './commands/validate.ts';
 import type { TpusFlags } from './commands/tpus.ts';
 import type { ZonesFlags } from './commands/zones.ts';
 import type { WaitFlags } from './commands/wait.ts';
-import { entry, mark, value, word, words, type Entry } from './entry.ts';
+import {
+  parseAmount,
+  parseGpus,
+  parseJobName,
+  parseObjectName,
+  parsePods,
+  parseSecret,
+  parseVariable,
+  parseVolume,
+} from './cluster-flags.ts';
+import { entry, mark, value, values, word, words, type Entry } from './entry.ts';
 import { parseShell, shells, type Shell } from './completion/shells.ts';
 import {
   parseCount,
@@ -90,6 +101,67 @@ export const table: readonly Entry[] = [
     letters: { f: 'follow' },
     args: { kind: 'tuple', parameters: [{ ...yaml, optional: true }] },
     load: async () => (await import('./commands/create.ts')).create,
+  }),
+  entry<SubmitFlags, string[]>({
+    path: 'submit',
+    section: 'Start',
+    brief: 'Submit a job to a Kubernetes cluster',
+    usage: '[-i image] [-r flavor] [-j name] [-f yaml] [--dry-run] [-- word...]',
+    about:
+      "What stands behind `--` is run in the container: behind the image's entry point, or with -c in its place. A flavor is\n" +
+      "the name of one of the settings (jobman resources-flavors), a file, or JSON. Without -i and -r the settings' own are\n" +
+      'taken. The names of the job and of its flavor can be seen by everybody in the cluster.',
+    examples: [
+      ['jobman submit -i alpine -r no-gpu -- ls -al /', 'a listing, on what the flavor no-gpu asks for'],
+      ['jobman submit -i alpine --dry-run -- ls', 'print the Job, and ask no cluster'],
+      [
+        'jobman submit -i lab/train:3 --gpus 2 --shm 8G --volume data:/data:ro -- python3 train.py',
+        'two GPUs, and data',
+      ],
+      ['jobman submit -f train.yaml --env SEED=7', 'a manifest with a section kubernetes, and a variable beside it'],
+    ],
+    exits: { 2: 'something is wrong with the job; nothing was submitted', 3: 'there is no such flavor' },
+    flags: {
+      image: word('The image, behind the prefix of the settings', 'image'),
+      resourcesFlavor: word("A flavor's name, its file or its JSON", 'flavor'),
+      jobName: value("The job's name; without it a new one", 'name', parseJobName),
+      annotations: word('Annotations of the Job: a JSON object of texts', 'json'),
+      command: mark("The words behind `--` replace the image's entry point"),
+      dryRun: mark('Print the Job as JSON, and ask no cluster'),
+      follow: mark('Show progress and logs until the job has ended'),
+      file: word('A manifest with a section kubernetes; flags stand over it', 'yaml'),
+      set: words('Change one key of the manifest', 'key=value'),
+      namespace: value('The namespace', 'name', parseObjectName),
+      context: word('The context of the kubeconfig', 'context'),
+      env: values('A variable of the program; without a value the one it has here', 'name[=value]', parseVariable),
+      secret: values('A key of a Secret of the cluster as a variable', 'name:key=variable', parseSecret),
+      workdir: word('Folder of the image that it starts in', 'path'),
+      gpus: value('GPUs of each pod, and their model as nodes are labelled', 'n[:model]', parseGpus),
+      shm: value('Size of /dev/shm', 'amount', parseAmount),
+      volume: values('A PersistentVolumeClaim, and where it appears', 'claim:path[:ro]', parseVolume),
+      serviceAccount: value('The ServiceAccount that the pods act as', 'name', parseObjectName),
+      parallelism: value('How many pods run at once', 'n', parsePods),
+      completions: value('How many pods have to succeed', 'n', parsePods),
+      backoffLimit: value('How many failed pods are replaced', 'n', parseCount),
+      timeout: value('Kubernetes ends it after this time', 'time', parseDuration),
+      ttl: value('Kubernetes removes it so long after its end', 'time', parseDuration),
+      suspend: mark('Create it without starting it'),
+      queue: value('The queue of Kueue that it waits in', 'name', parseObjectName),
+    },
+    letters: {
+      i: 'image',
+      r: 'resourcesFlavor',
+      j: 'jobName',
+      a: 'annotations',
+      c: 'command',
+      f: 'file',
+      n: 'namespace',
+    },
+    args: {
+      kind: 'array',
+      parameter: { placeholder: 'word', brief: 'What the container runs, behind two dashes', parse: String },
+    },
+    load: async () => (await import('./commands/submit.ts')).submit,
   }),
   entry<ValidateFlags, [string]>({
     path: 'validate',
@@ -256,10 +328,9 @@ export const table: readonly Entry[] = [
     usage: '[--all] [--zone z] [--project p]',
     about:
       'Every node and queued resource in the projects and zones that the settings, the jobs and the flags name; where no\n' +
-      "zone is named, in all of the project. STATE is Google's word. WHOSE is the `owner` that tpu.metadata names, else the\n" +
-      'user of its job; `stray` (of this record, and no job claims it: jobman gc), another jobman, or nobody. IDLE is how\n' +
-      "long it is ready without a command of ours; `?` where it is somebody else's. What has cost most for nothing comes\n" +
-      'first.\n' +
+      "zone is named, in all of the project. STATE is Google's word. WHOSE is a user of this record, `stray` (of this\n" +
+      'record, and no job claims it: jobman gc), another jobman, the `owner` of its metadata, or nobody. IDLE is how long it\n' +
+      "is ready without a command of ours; `?` where it is somebody else's. What has cost most for nothing comes first.\n" +
       'A narrow terminal loses columns in this order: PRICING, READY, JOB, ZONE, TYPE.',
     examples: [
       ['jobman tpus', 'all that is in use, and all that is not'],
@@ -295,6 +366,22 @@ export const table: readonly Entry[] = [
     },
     args: nothing,
     load: async () => (await import('./commands/zones.ts')).zones,
+  }),
+  entry({
+    path: 'resources-flavors',
+    section: 'Look',
+    brief: 'The resources flavors that a Kubernetes job may name, and what each asks for',
+    usage: '',
+    about:
+      'They are settings (job.resources.predefined), so no cluster is asked. CPU and MEMORY are requests, with the limit where\n' +
+      'it is another. GPUS counts every kind together.',
+    examples: [
+      ['jobman resources-flavors', 'those of the settings, with the default marked'],
+      ['jobman -s lab.json resources-flavors --json', "with a file of one's own over them, one object a line"],
+    ],
+    flags: {},
+    args: nothing,
+    load: async () => (await import('./commands/resources-flavors.ts')).resourcesFlavors,
   }),
   entry<AskFlags, string[]>({
     path: 'start',

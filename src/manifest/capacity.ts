@@ -30,7 +30,10 @@ export function readCapacity(
     );
   }
   if (!hasLocal && !hasTpu) {
-    sections.problem([], 'nothing says where the job runs: add a section tpu, or local: {} for this machine');
+    sections.problem(
+      [],
+      'nothing says where the job runs: add a section tpu, local: {} for this machine, or kubernetes: {} for a cluster',
+    );
   }
   const local = hasLocal ? readLocal(sections, around) : undefined;
   return hasTpu ? readTpu(sections, jobName, remoteUser, around) : local;

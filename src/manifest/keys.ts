@@ -9,6 +9,7 @@ import { docker } from './keys/docker.ts';
 import { gcsfuse } from './keys/gcsfuse.ts';
 import type { cache } from './keys/gcsfuse.ts';
 import { job } from './keys/job.ts';
+import { kubernetes } from './keys/kubernetes.ts';
 import { local } from './keys/local.ts';
 import { recovery } from './keys/recovery.ts';
 import type { longForm } from './keys/recovery.ts';
@@ -27,6 +28,7 @@ export const manifest = section(
     job,
     tpu,
     local,
+    kubernetes,
     setup,
     ssh,
     gcsfuse,

@@ -8,6 +8,8 @@ import { buildSpec } from './build.ts';
 import { readText } from './door.ts';
 import { aliasesAt, manifest } from './keys.ts';
 import { misspelt, sayUnknownKeys } from './kinds.ts';
+import { readKubernetes } from './kubernetes.ts';
+import type { ClusterManifest } from './kubernetes.ts';
 import { pathHere } from './paths.ts';
 import { newFindings, placed } from './problems.ts';
 import type { Problem } from './problems.ts';
@@ -32,6 +34,8 @@ export type ManifestResult = { readonly warnings: readonly Problem[] } & (
       /** What it mounts: where these buckets are is the one thing that no text can tell. */
       readonly buckets: readonly NamedBucket[];
     }
+  /** A job that lives in a Kubernetes cluster, and is no spec of ours. */
+  | { readonly cluster: ClusterManifest }
   | { readonly problems: readonly Problem[] }
 );
 
@@ -72,7 +76,13 @@ export function parseManifest(input: ManifestInput): ManifestResult {
   const set = applySets(written, input.sets ?? [], aliasesAt, findings);
   sayUnknownKeys(set, manifest, [], findings);
   const sections = openSections(asMeant(set), input.env, findings);
-  const spec = buildSpec(sections, nameOf(input.file), { ...input, folder: dirname(input.file) });
+  const around = { ...input, folder: dirname(input.file) };
+  if (sections.stands('kubernetes')) {
+    const cluster = readKubernetes(sections, around);
+    if (findings.problems.length > 0) return problemsNow();
+    return { cluster, warnings: placed(findings.warnings, linePos) };
+  }
+  const spec = buildSpec(sections, nameOf(input.file), around);
   if (findings.problems.length > 0) return problemsNow();
   if (spec === undefined) throw new Error('a manifest without problems gave no spec');
   const locate = (path: readonly (string | number)[]): NamedBucket['at'] => {

@@ -1,6 +1,7 @@
 // Where jobman keeps what it keeps.
 
-import { isAbsolute, join, resolve } from 'node:path';
+import { existsSync } from 'node:fs';
+import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import type { Io } from '../app/services.ts';
 
 /** `$JOBMAN_HOME`, absolute; `~/.jobman` when it is not set. */
@@ -8,6 +9,18 @@ export function homeOf(io: Io): string {
   const named = io.env['JOBMAN_HOME'];
   if (named === undefined || named === '') return join(io.userHome, '.jobman');
   return isAbsolute(named) ? named : resolve(io.cwd, named);
+}
+
+/**
+ * The template of settings that came with the program: the one of the build, which its owner may have edited, else that of
+ * the source. Null where neither is. `entry` is the file that was started.
+ */
+export function templateFile(entry: string): string | null {
+  const folder = dirname(entry);
+  // dist/bundle/main.cjs, dist/main.js or src/main.ts; see bin/jobman.
+  const root = basename(folder) === 'bundle' ? join(folder, '../..') : join(folder, '..');
+  const places = [join(root, 'dist/settings.json'), join(root, 'src/app/cluster/settings.template.json')];
+  return places.find((place) => existsSync(place)) ?? null;
 }
 
 /** The record of jobs. */

@@ -1,16 +1,22 @@
 // Services: the one place that knows everybody. It builds and decides nothing. Each part is loaded when it is asked for,
 // so that a read pays for the record and nothing else.
 
+import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import type { Client } from '../app/client.ts';
 import type { Io, Services } from '../app/services.ts';
-import type { Settings } from '../app/settings.ts';
-import { homeOf } from './paths.ts';
+import type { ClusterSettingsRead } from '../app/cluster/settings.ts';
+import { exitCode, JobmanError } from '../app/errors.ts';
+import type { Settings, SettingsFiles } from '../app/settings.ts';
+import { homeOf, recordFile, templateFile } from './paths.ts';
 
 /** All that the terminal may ask of the rest of the program. */
 export function createServices(io: Io): Services {
   const home = homeOf(io);
   let settings: Promise<Settings> | undefined;
+  let clusterSettings: Promise<ClusterSettingsRead> | undefined;
+  let named: string | undefined;
+  let files: SettingsFiles | undefined;
   let client: Promise<Client> | undefined;
 
   const services: Services = {
@@ -19,8 +25,41 @@ export function createServices(io: Io): Services {
 
     settings: () =>
       (settings ??= import('../app/settings.ts').then(({ loadSettings }) =>
-        loadSettings({ home, env: io.env, cores: availableParallelism() }),
+        loadSettings({ ...services.settingsFiles(), env: io.env, cores: availableParallelism() }),
       )),
+
+    settingsFiles: () => (files ??= { home, named, template: templateFile(io.launcher.at(-1) ?? '') }),
+
+    useSettings(path) {
+      if (files !== undefined) throw new Error('the settings were read before their file was named');
+      named = path;
+    },
+
+    clusterSettings: () =>
+      (clusterSettings ??= import('../app/cluster/settings.ts').then(({ loadClusterSettings }) =>
+        loadClusterSettings({ ...services.settingsFiles(), userHome: io.userHome }),
+      )),
+
+    async installation() {
+      const file = recordFile(home);
+      if (!existsSync(file)) return null;
+      const { openStore } = await import('../store/store.ts');
+      const store = openStore({ file, readOnly: true });
+      try {
+        return await store.installation();
+      } finally {
+        await store.close();
+      }
+    },
+
+    async cluster() {
+      // The adapter, backends/kubernetes/, comes next.
+      throw new JobmanError(
+        'This jobman cannot talk to a cluster yet, so nothing was changed there.',
+        exitCode.failed,
+        ['`jobman submit ... --dry-run` prints the Job, which `kubectl create -f -` takes.'],
+      );
+    },
 
     client: () => (client ??= import('./client.ts').then(({ createLocalClient }) => createLocalClient(services))),
 

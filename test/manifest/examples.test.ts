@@ -25,6 +25,12 @@ function load(name: string) {
   return result;
 }
 
+function loadSpec(name: string) {
+  const result = load(name);
+  if (!('spec' in result)) throw new Error(`${name} is for a cluster`);
+  return result;
+}
+
 test('every example parses', () => {
   const names = readdirSync(configs, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.yaml'));
   assert.ok(names.length >= 5);
@@ -32,7 +38,7 @@ test('every example parses', () => {
 });
 
 test('the first job runs on two workers of the built-in cloud and comes back after a preemption', () => {
-  const { spec, warnings } = load('quick-start.yaml');
+  const { spec, warnings } = loadSpec('quick-start.yaml');
   assert.deepEqual(warnings, []);
   assert.ok(spec.capacity.kind === 'tpu');
   assert.deepEqual(
@@ -52,13 +58,13 @@ test('the first job runs on two workers of the built-in cloud and comes back aft
 });
 
 test('the local example runs where its program is', () => {
-  const { spec } = load('local.yaml');
+  const { spec } = loadSpec('local.yaml');
   assert.deepEqual(spec.capacity, { kind: 'local', ownership: 'standing', workdir: join(configs, 'iris') });
   assert.equal(spec.command.checkpointDir, join(configs, 'iris/checkpoints'));
 });
 
 test("the manuals' own examples use what they choose, in their order", () => {
-  const modules = load('examples/modules.yaml').spec;
+  const modules = loadSpec('examples/modules.yaml').spec;
   assert.deepEqual(
     modules.steps.map(({ name }) => name),
     ['gcsfuse', 'ssh', 'docker'],
@@ -67,7 +73,7 @@ test("the manuals' own examples use what they choose, in their order", () => {
   assert.equal(modules.capacity.name, 'ada-v6e-1');
   assert.equal(modules.capacity.privateKey, '/u/ada/.ssh/id_rsa');
   assert.deepEqual(modules.command.workers, [0]);
-  const envType = load('examples/env-type.yaml').spec;
+  const envType = loadSpec('examples/env-type.yaml').spec;
   assert.deepEqual(
     envType.steps.map(({ name }) => name),
     ['ssh', 'gcsfuse', 'docker'],

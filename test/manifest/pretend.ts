@@ -1,6 +1,7 @@
 /** A pretend disk and a short way to parse a manifest with it. */
 import type { JobSpec } from '../../src/core/spec.ts';
 import type { FileDoor } from '../../src/manifest/door.ts';
+import type { ClusterManifest } from '../../src/manifest/kubernetes.ts';
 import { parseManifest } from '../../src/manifest/parse.ts';
 import type { ManifestInput } from '../../src/manifest/parse.ts';
 import { formatProblems } from '../../src/manifest/problems.ts';
@@ -52,13 +53,25 @@ export function specOf(
 ): { readonly spec: JobSpec; readonly warnings: readonly string[] } {
   const result = parse(text, given);
   if ('problems' in result) throw new Error(formatProblems('cfg.yaml', result.problems).join('\n'));
+  if (!('spec' in result)) throw new Error('the manifest is one for a cluster');
   return { spec: result.spec, warnings: formatProblems('cfg.yaml', result.warnings) };
+}
+
+/** What a manifest for a cluster says, which must be right, and its warnings as lines. */
+export function clusterOf(
+  text: string,
+  given: Given = {},
+): { readonly cluster: ClusterManifest; readonly warnings: readonly string[] } {
+  const result = parse(text, given);
+  if ('problems' in result) throw new Error(formatProblems('cfg.yaml', result.problems).join('\n'));
+  if (!('cluster' in result)) throw new Error('the manifest is none for a cluster');
+  return { cluster: result.cluster, warnings: formatProblems('cfg.yaml', result.warnings) };
 }
 
 /** The problems of a manifest that must be wrong, as lines. */
 export function problemsOf(text: string, given: Given = {}): readonly string[] {
   const result = parse(text, given);
-  if ('spec' in result) throw new Error('the manifest was accepted');
+  if (!('problems' in result)) throw new Error('the manifest was accepted');
   return formatProblems('cfg.yaml', result.problems);
 }
 

@@ -21,7 +21,7 @@ function load(content: string | Uint8Array | undefined): string {
     project: null,
     purpose: 'create',
   });
-  return 'spec' in result ? 'fine' : formatProblems('cfg.yaml', result.problems).join('\n');
+  return !('problems' in result) ? 'fine' : formatProblems('cfg.yaml', result.problems).join('\n');
 }
 
 test('a file that is no manifest is told so in one line', () => {

@@ -21,7 +21,12 @@ export interface CreateFlags {
 export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: string): Promise<number> {
   const { io } = cli;
   const purpose = flags.dryRun === true ? 'check' : 'create';
-  const manifest = await readManifest(cli, manifestPath(flags, path), flags.set ?? [], purpose);
+  const read = await readManifest(cli, manifestPath(flags, path), flags.set ?? [], purpose);
+  if ('cluster' in read) {
+    const { submitManifest } = await import('./submit.ts');
+    return submitManifest(cli, read.cluster, flags);
+  }
+  const manifest = { ...read.manifest, warnings: read.warnings };
   const client = await cli.services.client();
 
   if (flags.dryRun === true) {

@@ -32,7 +32,8 @@ export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, pat
     cli.complain(`${countText(problems.length, 'problem')}${warnings.length === 0 ? '' : `, ${doubts}`}.`);
   } else {
     const though = warnings.length === 0 ? '' : `, with ${doubts}`;
-    cli.tell(`${path} is fine${though}: job ${found.manifest.spec.name}.`);
+    const { name } = 'cluster' in found ? found.cluster : found.manifest.spec;
+    cli.tell(`${path} is fine${though}: ${name === undefined ? 'a job without a name' : `job ${name}`}.`);
   }
   return code;
 }

@@ -3,6 +3,7 @@
  * terminal's own part is real, which is what these tests are about; the whole program runs in the front-door tests.
  */
 import type { AskAnswer, Beyond, Client, JobRow, JobView, LogFile, Plan, Why } from '../../../src/app/client.ts';
+import { mergedSettings } from '../../../src/app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Io, Services, Stream } from '../../../src/app/services.ts';
 import { run } from '../../../src/cli/run.ts';
@@ -190,6 +191,11 @@ export function pretend(options: PretendOptions = {}): Pretend {
       terminal: { title: true, bell: true },
       grants: [],
     }),
+    settingsFiles: () => ({ home: '/home/alice/.jobman' }),
+    useSettings: () => undefined,
+    clusterSettings: async () => ({ settings: mergedSettings([]), sources: new Map() }),
+    installation: async () => 'abc123',
+    cluster: absent('cluster'),
     client: async () => client,
     // One that runs, which is all that a command which only looks asks for.
     controller: async () => ({

@@ -1,0 +1,177 @@
+// Cluster: the door to a Kubernetes cluster, and what is kept in hand of its objects. The adapter is in
+// backends/kubernetes/; nothing else in the program knows the cluster's API.
+//
+// A job of a cluster lives there and not in our record; its name is its reference. The objects below are trimmed to what
+// is shown and decided from, because a list of ten thousand whole Jobs is thirty megabytes of JSON.
+
+import type { V1Job } from '@kubernetes/client-node';
+import type { Instant } from '../../core/time.ts';
+
+/** Where a cluster is and as whom it is asked, as the kubeconfig says it. */
+export interface ClusterPlace {
+  /** The kubeconfig's context; `in-cluster` for the service account of a pod. */
+  readonly context: string;
+  /** `https://…` of the API server. */
+  readonly server: string;
+  readonly namespace: string;
+  /** As whom the cluster knows us, for people. */
+  readonly user: string;
+}
+
+/** Which cluster is meant, where it is not the kubeconfig's own choice. */
+export interface ClusterOptions {
+  readonly context?: string;
+  readonly namespace?: string;
+}
+
+/** One line of a Job's conditions: `Complete`, `Failed`, `Suspended`, … */
+export interface ClusterCondition {
+  readonly type: string;
+  /** `True`, `False` or `Unknown`, as Kubernetes writes it. */
+  readonly status: string;
+  readonly reason: string | null;
+  readonly message: string | null;
+  readonly at: Instant | null;
+}
+
+/** What is kept of a Job. */
+export interface ClusterJob {
+  readonly name: string;
+  readonly namespace: string;
+  readonly uid: string;
+  readonly createdAt: Instant;
+  readonly startedAt: Instant | null;
+  readonly endedAt: Instant | null;
+  readonly suspended: boolean;
+  readonly parallelism: number;
+  /** Null when any one success completes it. */
+  readonly completions: number | null;
+  /** Pods that are pending or running, those that are ready, and those that have ended. */
+  readonly active: number;
+  readonly ready: number;
+  readonly succeeded: number;
+  readonly failed: number;
+  readonly conditions: readonly ClusterCondition[];
+  /** The annotation under the configured key (`job.resources.label`); null where there is none. */
+  readonly flavor: string | null;
+  /** Our labels; null on what another tool made. */
+  readonly owner: string | null;
+  readonly installation: string | null;
+  /** What one pod asks for, summed over its containers, in the canonical form of quantity.ts. */
+  readonly requests: Readonly<Record<string, string>>;
+  readonly images: readonly string[];
+  /** A deletion is under way. */
+  readonly deleting: boolean;
+  /** Kueue's label. */
+  readonly queueName: string | null;
+  readonly priorityClass: string | null;
+}
+
+/** What is kept of a container of a pod. */
+export interface ClusterContainer {
+  readonly name: string;
+  readonly image: string;
+  readonly state: 'waiting' | 'running' | 'terminated';
+  readonly reason: string | null;
+  readonly message: string | null;
+  readonly exitCode: number | null;
+  readonly signal: number | null;
+  readonly restarts: number;
+  readonly startedAt: Instant | null;
+  readonly endedAt: Instant | null;
+  readonly init: boolean;
+}
+
+/** What is kept of a pod. */
+export interface ClusterPod {
+  readonly name: string;
+  /** The Job that it belongs to, by the label `batch.kubernetes.io/job-name`; null where it is none's. */
+  readonly job: string | null;
+  readonly uid: string;
+  /** Kubernetes' word: `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`. */
+  readonly phase: string;
+  readonly reason: string | null;
+  readonly message: string | null;
+  readonly node: string | null;
+  /** Its number in an indexed Job. */
+  readonly index: number | null;
+  readonly createdAt: Instant;
+  readonly startedAt: Instant | null;
+  readonly containers: readonly ClusterContainer[];
+  readonly conditions: readonly ClusterCondition[];
+  readonly deleting: boolean;
+}
+
+/** One event of the cluster, the same one repeated being one. */
+export interface ClusterEvent {
+  readonly object: { readonly kind: string; readonly name: string; readonly uid: string };
+  readonly type: 'Normal' | 'Warning';
+  readonly reason: string;
+  readonly message: string;
+  readonly count: number;
+  readonly firstAt: Instant;
+  readonly lastAt: Instant;
+}
+
+/** What a watch of Jobs tells. `synced` comes once, when all that was there has been told. */
+export type ClusterChange =
+  | { readonly kind: 'changed'; readonly job: ClusterJob }
+  | { readonly kind: 'gone'; readonly job: ClusterJob }
+  | { readonly kind: 'synced' };
+
+/** Which objects are meant. `labels` is a selector as Kubernetes writes it. */
+export interface ClusterQuery {
+  readonly namespace?: string | 'all';
+  readonly labels?: string;
+  readonly signal?: AbortSignal;
+}
+
+/** What of a container's log is wanted. */
+export interface ClusterLogQuery {
+  readonly follow?: boolean;
+  /** The container's run before its last restart. */
+  readonly previous?: boolean;
+  /** Only so many last lines. */
+  readonly tail?: number;
+  /** Only what was printed from this moment on. */
+  readonly since?: Instant;
+  readonly signal?: AbortSignal;
+}
+
+/** What came of asking for a resource's removal, once it is seen gone: `absent` was not there to begin with. */
+export type ClusterRemoval = 'gone' | 'absent';
+
+/**
+ * One cluster. Every method may wait for the network; failures are JobmanError: 3 not there, 4 a name is taken, 5 not to
+ * be reached (no connection, an unknown authority, an expired login), else 1 with the cluster's own words in its lines.
+ */
+export interface Cluster {
+  /** Reads the kubeconfig only; nothing is asked of the cluster. */
+  place(): ClusterPlace;
+  /** In pages; safe to leave early. */
+  jobs(query: ClusterQuery): AsyncIterable<readonly ClusterJob[]>;
+  /** Null when there is none of that name. */
+  job(name: string): Promise<ClusterJob | null>;
+  /** The whole object as the cluster has it, for `details`; null when there is none. */
+  raw(name: string): Promise<V1Job | null>;
+  /** In pages; of one Job, or of all in the namespace. */
+  pods(query: ClusterQuery & { readonly job?: string }): AsyncIterable<readonly ClusterPod[]>;
+  /** Events of the objects of these names, oldest first. */
+  events(query: { readonly names: readonly string[] }): Promise<readonly ClusterEvent[]>;
+  /** Creates it and answers with what the cluster made of it. `dryRun`: the cluster checks it and stores nothing. */
+  create(job: V1Job, options?: { readonly dryRun?: boolean }): Promise<V1Job>;
+  /** A merge patch of a Job: suspend, an annotation. */
+  patch(name: string, change: Readonly<Record<string, unknown>>): Promise<void>;
+  /** Removes a Job with its pods and waits until it is seen gone. */
+  remove(name: string, options?: { readonly signal?: AbortSignal }): Promise<ClusterRemoval>;
+  /** What is there now, then each change, until the signal. Connections that end are taken up again inside. */
+  watchJobs(query: ClusterQuery): AsyncIterable<ClusterChange>;
+  /** Bytes of one container's log in whole lines, none lost and none twice, over lost connections. */
+  logs(pod: string, container: string, query: ClusterLogQuery): AsyncIterable<Uint8Array>;
+  /** Whether we may do that (a SelfSubjectAccessReview). */
+  may(verb: string, resource: string, namespace?: string): Promise<boolean>;
+  /** The data of a ConfigMap; null when there is none, or it may not be read. */
+  configMap(name: string, namespace?: string): Promise<Readonly<Record<string, string>> | null>;
+  /** Releases connections. Nothing may be asked afterwards. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,283 @@
+// Flavors: a resource request with a name. They come from the settings, from a file or from the command line, always as
+// the same JSON: { "name", "description"?, "resources": { "requests", "limits"? } }.
+
+import { didYouMean } from '../../core/did-you-mean.ts';
+import { isQualifiedName } from '../../manifest/kubernetes-words.ts';
+import { exitCode, JobmanError } from '../errors.ts';
+import { jsonIn, JsonTextError, plainJson, type JsonMember, type JsonNode, type TextPlace } from '../json-text.ts';
+import {
+  addQuantities,
+  compareQuantities,
+  isWholeQuantity,
+  parseQuantity,
+  quantityKey,
+  quantityText,
+  zero,
+  type Quantity,
+} from './quantity.ts';
+
+/** Amounts by the name of the resource, as they were written. */
+export type Amounts = Readonly<Record<string, string>>;
+
+/** What a container asks for, and what it may use at most where somebody has said so. */
+export interface Resources {
+  readonly requests: Amounts;
+  readonly limits: Amounts | null;
+}
+
+/** A named request. The name is seen by everybody in the cluster. */
+export interface Flavor {
+  readonly name: string;
+  readonly description: string | null;
+  readonly resources: Resources;
+}
+
+/** Something that is wrong with JSON that a person wrote, and where. */
+export interface JsonProblem {
+  readonly at: TextPlace;
+  readonly says: string;
+}
+
+/** The flavor that a text holds. Throws JobmanError (usage) with every problem, each with its line and column in `called`. */
+export function flavorIn(text: string, called: string): Flavor {
+  const problems: JsonProblem[] = [];
+  const flavor = readFlavor(jsonOf(text, called), problems);
+  if (flavor === undefined || problems.length > 0) throw jsonTrouble(`${called} is no flavor.`, called, problems);
+  return flavor;
+}
+
+/** The JSON of a text that somebody has written. Throws JobmanError (usage) with the place where it stops to be JSON. */
+export function jsonOf(text: string, called: string): JsonNode {
+  try {
+    return jsonIn(text, 'the text');
+  } catch (error) {
+    if (!(error instanceof JsonTextError)) throw error;
+    throw jsonTrouble(`${called} is not valid JSON.`, called, [{ at: error.at, says: error.message }]);
+  }
+}
+
+/** The error for problems of such a text: a line for each. */
+export function jsonTrouble(message: string, called: string, problems: readonly JsonProblem[]): JobmanError {
+  const lines = problems
+    .toSorted((one, other) => one.at.line - other.at.line || one.at.column - other.at.column)
+    .map(({ at, says }) => `${called}:${at.line}:${at.column}: ${says}`);
+  return new JobmanError(message, exitCode.usage, lines);
+}
+
+/** The flavor of a node, and what is wrong with it. Undefined when it can be none. */
+export function readFlavor(node: JsonNode, problems: JsonProblem[]): Flavor | undefined {
+  const form = '{ "name": "small", "resources": { "requests": { "cpu": "1", "memory": "1G" } } }';
+  if (node.kind !== 'object') {
+    problems.push({ at: node.at, says: `a flavor is an object like ${form}` });
+    return undefined;
+  }
+  const members = membersOf(node.members, ['name', 'description', 'resources'], 'a flavor', problems);
+  const name = textOf(members.get('name'), 'name', problems);
+  if (!members.has('name')) problems.push({ at: node.at, says: 'a flavor needs a "name"' });
+  const description = textOf(members.get('description'), 'description', problems);
+  const resources = readResources(members.get('resources'), node, problems);
+  return name === undefined || resources === undefined
+    ? undefined
+    : { name, description: description ?? null, resources };
+}
+
+function textOf(node: JsonNode | undefined, name: string, problems: JsonProblem[]): string | undefined {
+  if (node === undefined) return undefined;
+  if (node.kind === 'single' && typeof node.value === 'string' && node.value.trim() !== '') return node.value;
+  if (name === 'description' && node.kind === 'single' && (node.value === null || node.value === '')) return undefined;
+  problems.push({ at: node.at, says: `"${name}" should be a text` });
+  return undefined;
+}
+
+function readResources(node: JsonNode | undefined, around: JsonNode, problems: JsonProblem[]): Resources | undefined {
+  if (node === undefined) {
+    problems.push({ at: around.at, says: 'a flavor needs "resources"' });
+    return undefined;
+  }
+  if (node.kind !== 'object') {
+    problems.push({ at: node.at, says: '"resources" should be an object with "requests"' });
+    return undefined;
+  }
+  const members = membersOf(node.members, ['requests', 'limits'], '"resources"', problems);
+  const requests = members.get('requests');
+  if (requests === undefined) {
+    problems.push({ at: node.at, says: '"resources" needs "requests"' });
+    return undefined;
+  }
+  const limits = members.get('limits');
+  const isThere = limits !== undefined && !(limits.kind === 'single' && limits.value === null);
+  const found = {
+    requests: readAmounts(requests, 'requests', problems),
+    limits: isThere ? readAmounts(limits, 'limits', problems) : null,
+  };
+  if (problems.length === 0) {
+    const at = limits?.at ?? requests.at;
+    for (const says of problemsTogether(found)) problems.push({ at, says });
+  }
+  return found;
+}
+
+function readAmounts(node: JsonNode, called: 'requests' | 'limits', problems: JsonProblem[]): Amounts {
+  if (node.kind !== 'object') {
+    problems.push({ at: node.at, says: `"${called}" should be an object like { "cpu": "1", "memory": "1G" }` });
+    return {};
+  }
+  const amounts: Record<string, string> = {};
+  for (const [index, { name, at, value }] of node.members.entries()) {
+    const first = node.members.findIndex((one) => one.name === name);
+    const written = plainJson(value);
+    const isAmount = typeof written === 'string' || typeof written === 'number';
+    const wrong = isAmount ? problemOfAmount(name, written) : 'should be an amount like "500m", "1G" or 1';
+    if (first < index) problems.push({ at, says: `"${name}" stands here again` });
+    else if (wrong !== undefined) problems.push({ at: value.at, says: `"${called}.${name}" ${wrong}` });
+    else amounts[name] = String(written);
+  }
+  return amounts;
+}
+
+/** What is wrong with one amount of a resource, as a phrase after its name; undefined when nothing is. */
+export function problemOfAmount(resource: string, written: string | number): string | undefined {
+  if (!isResourceName(resource)) {
+    const meant = didYouMean(resource, plainResources) ?? (/gpu/i.test(resource) ? 'nvidia.com/gpu' : undefined);
+    return `is no resource of Kubernetes${meant === undefined ? '' : `; did you mean "${meant}"?`}`;
+  }
+  const quantity = parseQuantity(written);
+  if (quantity === undefined) return `is "${written}", and should be an amount like "500m", "1G" or "2Gi"`;
+  if (compareQuantities(quantity, zero) < 0) return `is ${written}, and cannot be less than 0`;
+  if (isExtended(resource) && !isWholeQuantity(quantity)) return `is ${written}, and is counted in whole pieces`;
+  return undefined;
+}
+
+/** What is wrong with requests and limits together: an API server refuses the same. */
+export function problemsTogether({ requests, limits }: Resources): readonly string[] {
+  return Object.entries(limits ?? {}).flatMap(([name, limit]) => {
+    const [asked, most] = [parseQuantity(requests[name] ?? ''), parseQuantity(limit)];
+    if (asked === undefined || most === undefined) return [];
+    const order = compareQuantities(asked, most);
+    if (mustBeEqual(name) && order !== 0) {
+      return [`the limit of ${name} (${limit}) should equal its request (${requests[name]})`];
+    }
+    return order > 0 ? [`the limit of ${name} (${limit}) is less than its request (${requests[name]})`] : [];
+  });
+}
+
+/** The members by name; unknown and repeated ones are told. */
+function membersOf(
+  members: readonly JsonMember[],
+  known: readonly string[],
+  of: string,
+  problems: JsonProblem[],
+): ReadonlyMap<string, JsonNode> {
+  const found = new Map<string, JsonNode>();
+  for (const { name, at, value } of members) {
+    if (found.has(name)) problems.push({ at, says: `"${name}" stands here again` });
+    else if (known.includes(name)) found.set(name, value);
+    else {
+      const meant = didYouMean(name, known);
+      problems.push({
+        at,
+        says: `${of} has no "${name}"${meant === undefined ? '' : `; did you mean "${meant}"?`}`,
+      });
+    }
+  }
+  return found;
+}
+
+// ------------------------------------------------------------------------------------------ resources
+
+const plainResources = ['cpu', 'memory', 'ephemeral-storage'] as const;
+
+function isResourceName(name: string): boolean {
+  if ((plainResources as readonly string[]).includes(name) || /^hugepages-\d+[KMG]i$/.test(name)) return true;
+  return name.includes('/') && isQualifiedName(name);
+}
+
+/**
+ * A resource of a device plugin: it has a domain of its own, outside of kubernetes.io
+ * (https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#extended-resources).
+ */
+export function isExtended(resource: string): boolean {
+  const [domain = ''] = resource.split('/');
+  return resource.includes('/') && domain !== 'kubernetes.io' && !domain.endsWith('.kubernetes.io');
+}
+
+/** What cannot be promised twice: the API server wants a limit that equals the request. */
+function mustBeEqual(resource: string): boolean {
+  return isExtended(resource) || resource.startsWith('hugepages-');
+}
+
+/**
+ * With the limits that an API server would miss: what cannot be promised twice has its request as its limit. A flavor
+ * without limits stays otherwise without, and one that only limits such a resource asks for as much.
+ */
+export function withLimits({ requests, limits }: Resources): Resources {
+  const copied = Object.fromEntries(
+    Object.entries(requests).filter(([name]) => mustBeEqual(name) && limits?.[name] === undefined),
+  );
+  const all = { ...limits, ...copied };
+  return { requests, limits: Object.keys(all).length === 0 ? null : all };
+}
+
+/**
+ * How many GPUs are asked for, of all kinds together. Every extended resource counts as one, unless the settings
+ * (`jobsQueue.gpuResources`) list which do.
+ */
+export function gpuCount(requests: Amounts, gpuResources: readonly string[]): number {
+  const counted = Object.entries(requests).filter(([name]) =>
+    gpuResources.length === 0 ? isExtended(name) : gpuResources.includes(name),
+  );
+  const sum = counted.reduce((total, [, amount]) => addQuantities(total, parseQuantity(amount) ?? zero), zero);
+  return Number(sum.nanos / 1_000_000_000n);
+}
+
+/** The sum of several requests, each amount in its canonical form. What is no amount is left out. */
+export function sumAmounts(all: readonly Amounts[]): Amounts {
+  const sums = new Map<string, Quantity>();
+  for (const [name, written] of all.flatMap((amounts) => Object.entries(amounts))) {
+    const quantity = parseQuantity(written);
+    if (quantity === undefined) continue;
+    const before = sums.get(name);
+    sums.set(name, before === undefined ? quantity : addQuantities(before, quantity));
+  }
+  return Object.fromEntries([...sums].map(([name, quantity]) => [name, quantityText(quantity)]));
+}
+
+/** The text by which equal requests are equal, however their amounts and order were written; asking for 0 is not asking. */
+export function amountsKey(amounts: Amounts): string {
+  return Object.entries(amounts)
+    .map(([name, written]) => [name, quantityKey(written) ?? written] as const)
+    .filter(([, amount]) => amount !== '0')
+    .toSorted(([one], [other]) => (one < other ? -1 : 1))
+    .map(([name, amount]) => `${name}=${amount}`)
+    .join(',');
+}
+
+// ------------------------------------------------------------------------------------------ which one
+
+/** What is needed to find a flavor: those of the settings, and a way to read a file. */
+export interface FlavorSources {
+  readonly predefined: readonly Flavor[];
+  /** The text of a file; undefined when there is none at that path. Throws JobmanError when it cannot be read. */
+  readonly readFile: (path: string) => string | undefined;
+}
+
+/**
+ * The flavor that somebody means: JSON itself, the name of a predefined one, or a file with its JSON. A name wins over a
+ * file beside which one happens to stand; `./name` is always the file. Throws JobmanError (usage, or not found).
+ */
+export function findFlavor(said: string, { predefined, readFile }: FlavorSources): Flavor {
+  const written = said.trim();
+  if (/^[[{"]/.test(written)) return flavorIn(written, 'flavor');
+  const named = predefined.find(({ name }) => name === written);
+  if (named !== undefined) return named;
+  const text = readFile(written);
+  if (text !== undefined) return flavorIn(text, written);
+  const names = predefined.map(({ name }) => name);
+  const meant = didYouMean(written, names);
+  const known = names.length === 0 ? 'The settings have none.' : `There are: ${names.join(', ')}.`;
+  throw new JobmanError(
+    `There is no flavor ${written}, and no file of that name.${meant === undefined ? '' : ` Did you mean ${meant}?`}`,
+    exitCode.notFound,
+    [`${known} \`jobman resources-flavors\` shows them.`],
+  );
+}

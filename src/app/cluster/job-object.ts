@@ -1,0 +1,227 @@
+// Job object: a submit request in Kubernetes' own words, a Job of batch/v1. Values in, a value out: a dry run prints what
+// would be created, to the last field that is not the cluster's to fill in.
+
+import type { V1Container, V1EnvVar, V1Job, V1PodSecurityContext, V1PodSpec, V1Volume } from '@kubernetes/client-node';
+import { second, type Duration } from '../../core/time.ts';
+import type { Resources } from './flavor.ts';
+import { quantityKey } from './quantity.ts';
+import type { ClusterSettings, SettingAnnotation } from './settings.ts';
+import type { SubmitRequest } from './submit-request.ts';
+
+/** Labels of what jobman makes in a cluster, on the Job and on its pods. */
+export const clusterLabels = {
+  /** Always `jobman`; one of the labels that Kubernetes recommends. */
+  managedBy: 'app.kubernetes.io/managed-by',
+  /** The login name of who submitted it. */
+  owner: 'jobman/owner',
+  /** The record that it was submitted from. */
+  installation: 'jobman/installation',
+  /** The Job's name. */
+  job: 'jobman/job',
+  /** Kueue's, by which it finds the queue (https://kueue.sigs.k8s.io/docs/tasks/run/jobs/). */
+  queue: 'kueue.x-k8s.io/queue-name',
+} as const;
+
+/** Who submits it, and what is known from elsewhere. */
+export interface Submitter {
+  readonly owner: string;
+  /** Null where there is no record yet. */
+  readonly installation: string | null;
+  /** For annotations of the settings that hold a variable's value. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Groups beside those of the settings: what `job.userConfigmap` says. */
+  readonly groups?: readonly number[];
+}
+
+/** The container's name, for logs and exec. */
+export const containerName = 'main';
+
+/** The Job that the request asks for. */
+export function jobObject(request: SubmitRequest, settings: ClusterSettings, submitter: Submitter): V1Job {
+  const labels = labelsOf(request, submitter);
+  const annotations = {
+    ...(request.flavor === null ? {} : { [settings.job.resources.label]: request.flavor }),
+    ...annotationsOf(settings.job.annotations, submitter.env),
+    ...request.annotations,
+  };
+  const { parallelism, completions, timeout, ttl } = request;
+  const isIndexed = (completions ?? parallelism ?? 1) > 1;
+  return {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: {
+      name: request.name,
+      ...(request.namespace === null ? {} : { namespace: request.namespace }),
+      labels: { ...labels, ...(request.queue === null ? {} : { [clusterLabels.queue]: request.queue }) },
+      ...(Object.keys(annotations).length === 0 ? {} : { annotations }),
+    },
+    spec: {
+      backoffLimit: request.backoffLimit,
+      ...(parallelism === null ? {} : { parallelism }),
+      // Several pods without a number each would all do the same work.
+      ...(isIndexed ? { completions: completions ?? parallelism ?? 1, completionMode: 'Indexed' } : {}),
+      ...(!isIndexed && completions !== null ? { completions } : {}),
+      ...(timeout === null ? {} : { activeDeadlineSeconds: wholeSeconds(timeout) }),
+      ...(ttl === null ? {} : { ttlSecondsAfterFinished: wholeSeconds(ttl) }),
+      ...(request.suspend ? { suspend: true } : {}),
+      template: { metadata: { labels }, spec: podSpec(request, settings, submitter) },
+    },
+  };
+}
+
+/** Kubernetes counts in whole seconds; a limit that was given never becomes none. */
+function wholeSeconds(duration: Duration): number {
+  return Math.ceil(duration / second);
+}
+
+function labelsOf(request: SubmitRequest, { owner, installation }: Submitter): Record<string, string> {
+  return {
+    [clusterLabels.managedBy]: 'jobman',
+    [clusterLabels.owner]: labelValue(owner),
+    ...(installation === null ? {} : { [clusterLabels.installation]: installation }),
+    [clusterLabels.job]: labelValue(request.name),
+  };
+}
+
+/** The text as the value of a label: at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends. */
+export function labelValue(text: string): string {
+  return text
+    .replaceAll(/[^A-Za-z0-9_.-]/g, '_')
+    .slice(0, 63)
+    .replace(/^[_.-]+/, '')
+    .replace(/[_.-]+$/, '');
+}
+
+/** A variable that is not set gives no annotation. */
+function annotationsOf(
+  annotations: readonly SettingAnnotation[],
+  env: Submitter['env'],
+): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    annotations.flatMap(({ key, value, valueType }) => {
+      const text = valueType === 'env' ? env[value] : value;
+      return text === undefined ? [] : [[key, text]];
+    }),
+  );
+}
+
+function podSpec(request: SubmitRequest, settings: ClusterSettings, submitter: Submitter): V1PodSpec {
+  const { serviceAccount, nodeSelector, tolerations } = request;
+  const { priorityClassName } = settings.job;
+  const volumes = volumesOf(request);
+  const security = securityContext(settings, submitter.groups ?? []);
+  return {
+    restartPolicy: 'Never',
+    ...(Object.keys(security).length === 0 ? {} : { securityContext: security }),
+    ...(priorityClassName === null ? {} : { priorityClassName }),
+    ...(serviceAccount === null ? {} : { serviceAccountName: serviceAccount }),
+    ...(Object.keys(nodeSelector).length === 0 ? {} : { nodeSelector: { ...nodeSelector } }),
+    // Nodes with devices are often closed to all who do not ask for one, under the name of the resource.
+    ...(tolerations.length === 0
+      ? {}
+      : { tolerations: tolerations.map((key) => ({ key, operator: 'Exists', effect: 'NoSchedule' })) }),
+    containers: [container(request)],
+    ...(volumes.length === 0 ? {} : { volumes }),
+  };
+}
+
+function securityContext({ job }: ClusterSettings, groups: readonly number[]): V1PodSecurityContext {
+  const { runAsUser, runAsGroup, fsGroup } = job.securityContext;
+  const all = [...new Set([...job.securityContext.supplementalGroups, ...groups])];
+  return {
+    ...(runAsUser === null ? {} : { runAsUser }),
+    ...(runAsGroup === null ? {} : { runAsGroup }),
+    ...(fsGroup === null ? {} : { fsGroup }),
+    ...(all.length === 0 ? {} : { supplementalGroups: all }),
+  };
+}
+
+function container(request: SubmitRequest): V1Container {
+  const env = envOf(request);
+  const whole = request.secrets.filter(({ key }) => key === null);
+  const mounts = [
+    ...request.volumes.map(({ path, readOnly }, index) => ({
+      name: volumeName(index),
+      mountPath: path,
+      ...(readOnly ? { readOnly } : {}),
+    })),
+    ...(request.shm === null ? [] : [{ name: shmName, mountPath: '/dev/shm' }]),
+  ];
+  return {
+    name: containerName,
+    image: request.image,
+    ...(request.command === null ? {} : { command: request.command.map(asTyped) }),
+    ...(request.args === null ? {} : { args: request.args.map(asTyped) }),
+    ...(request.workdir === null ? {} : { workingDir: request.workdir }),
+    ...(env.length === 0 ? {} : { env }),
+    ...(whole.length === 0 ? {} : { envFrom: whole.map(({ secret }) => ({ secretRef: { name: secret } })) }),
+    resources: resourcesOf(request.resources),
+    ...(mounts.length === 0 ? {} : { volumeMounts: mounts }),
+  };
+}
+
+function resourcesOf({ requests, limits }: Resources): NonNullable<V1Container['resources']> {
+  return {
+    ...(Object.keys(requests).length === 0 ? {} : { requests: { ...requests } }),
+    ...(limits === null ? {} : { limits: { ...limits } }),
+  };
+}
+
+/** Secrets are named, never held: their values stay in the cluster. */
+function envOf({ env, secrets }: SubmitRequest): V1EnvVar[] {
+  const named = secrets.flatMap((one): V1EnvVar[] =>
+    one.key === null ? [] : [{ name: one.variable, valueFrom: { secretKeyRef: { name: one.secret, key: one.key } } }],
+  );
+  const plain = Object.entries(env).map(([name, value]) => ({ name, value: asTyped(value) }));
+  return [...plain, ...named];
+}
+
+/**
+ * Kubernetes makes one dollar of two, which would take a shell its `$$`; four become two again. What it does with
+ * `$(NAME)`, and with `$$(NAME)` for those who know it, is left to it.
+ * https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
+ */
+function asTyped(word: string): string {
+  return word.replaceAll(/\${2,}(?![($])/g, (dollars) => dollars + dollars);
+}
+
+const shmName = 'shm';
+
+function volumeName(index: number): string {
+  return `volume-${index}`;
+}
+
+function volumesOf({ volumes, shm }: SubmitRequest): V1Volume[] {
+  return [
+    ...volumes.map(({ claim, readOnly }, index) => ({
+      name: volumeName(index),
+      persistentVolumeClaim: { claimName: claim, ...(readOnly ? { readOnly } : {}) },
+    })),
+    ...(shm === null ? [] : [{ name: shmName, emptyDir: { medium: 'Memory', sizeLimit: shm } }]),
+  ];
+}
+
+/**
+ * Where the cluster has made something else of what was asked: a platform's webhook may replace the resources of a flavor
+ * that it knows. One line for each amount that differs; how it is written makes no difference.
+ */
+export function replacedResources(asked: V1Job, made: V1Job): readonly string[] {
+  const [before, after] = [asked, made].map((job) => job.spec?.template.spec?.containers[0]?.resources ?? {});
+  return (['requests', 'limits'] as const).flatMap((side) => {
+    const [wanted = {}, got = {}] = [before?.[side], after?.[side]];
+    const names = [...new Set([...Object.keys(wanted), ...Object.keys(got)])].toSorted();
+    return names.flatMap((name) => {
+      const [one, other] = [wanted[name], got[name]];
+      // Where no request was said, the cluster copies the limit; that replaces nothing.
+      if (one === other || (one === undefined && side === 'requests' && wantedLimit(before, name) === other)) return [];
+      if (one !== undefined && other !== undefined && quantityKey(one) === quantityKey(other)) return [];
+      return [
+        `${side === 'requests' ? 'request' : 'limit'} of ${name}: asked ${one ?? 'none'}, granted ${other ?? 'none'}`,
+      ];
+    });
+  });
+}
+
+function wantedLimit(resources: V1Container['resources'], name: string): string | undefined {
+  return resources?.limits?.[name];
+}

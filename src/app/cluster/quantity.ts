@@ -1,0 +1,99 @@
+// Quantity: amounts as Kubernetes writes them, in exact arithmetic. `1` equals `1000m`, `1G` does not equal `1Gi`, and a sum
+// of ten times `0.1` is 1; numbers of the machine would get the last wrong, and lose the ends of large ones.
+// The grammar: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+
+import { amountPattern } from '../../manifest/kubernetes-words.ts';
+
+/** `nanos` billionths, which is as fine as Kubernetes counts; written with powers of two, or of ten. */
+export interface Quantity {
+  readonly nanos: bigint;
+  readonly style: 'binary' | 'decimal';
+}
+
+const nano = 1_000_000_000n;
+
+const binarySuffixes = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei'] as const;
+/** From 10^-9 on, in steps of a thousand. */
+const decimalSuffixes = ['n', 'u', 'm', '', 'k', 'M', 'G', 'T', 'P', 'E'] as const;
+
+/** Nothing, to begin a sum with. */
+export const zero: Quantity = { nanos: 0n, style: 'decimal' };
+
+/**
+ * The amount that is meant; undefined for what is none. A number of JSON is taken as it reads. What is finer than a
+ * billionth is rounded away from zero, as the API server does.
+ */
+export function parseQuantity(written: string | number): Quantity | undefined {
+  const [, sign, digits, suffix = ''] = amountPattern.exec(String(written)) ?? [];
+  if (digits === undefined) return undefined;
+  const [whole = '', fraction = ''] = digits.split('.');
+  const mantissa = BigInt(whole + fraction || '0');
+  const style = suffix.endsWith('i') ? 'binary' : 'decimal';
+  const factor = factorOf(suffix);
+  // mantissa / 10^fraction.length * factor.up / factor.down, in billionths.
+  const above = mantissa * factor.up * nano;
+  const below = 10n ** BigInt(fraction.length) * factor.down;
+  const size = (above + below - 1n) / below;
+  return { nanos: sign === '-' ? -size : size, style };
+}
+
+function factorOf(suffix: string): { readonly up: bigint; readonly down: bigint } {
+  const binary = (binarySuffixes as readonly string[]).indexOf(suffix);
+  if (binary > 0) return { up: 1024n ** BigInt(binary), down: 1n };
+  const decimal = (decimalSuffixes as readonly string[]).indexOf(suffix);
+  const power = decimal >= 0 ? (decimal - 3) * 3 : Number(suffix.slice(1));
+  return power >= 0 ? { up: 10n ** BigInt(power), down: 1n } : { up: 1n, down: 10n ** BigInt(-power) };
+}
+
+/** The sum; binary as soon as one of the two is. */
+export function addQuantities(one: Quantity, other: Quantity): Quantity {
+  return {
+    nanos: one.nanos + other.nanos,
+    style: one.style === 'binary' || other.style === 'binary' ? 'binary' : 'decimal',
+  };
+}
+
+/** So much of it: what `count` pods ask for together. */
+export function timesQuantity({ nanos, style }: Quantity, count: number): Quantity {
+  return { nanos: nanos * BigInt(count), style };
+}
+
+/** Less than, equal to or greater than zero, for sorting. How the two are written does not matter. */
+export function compareQuantities(one: Quantity, other: Quantity): number {
+  return one.nanos < other.nanos ? -1 : one.nanos > other.nanos ? 1 : 0;
+}
+
+/**
+ * The canonical text: no fraction, and the largest suffix that leaves none. Binary suffixes where they were written and a
+ * whole number of them fits, else decimal ones.
+ */
+export function quantityText({ nanos, style }: Quantity): string {
+  if (nanos === 0n) return '0';
+  const sign = nanos < 0n ? '-' : '';
+  let size = nanos < 0n ? -nanos : nanos;
+  if (style === 'binary' && size % nano === 0n) {
+    size /= nano;
+    let step = 0;
+    for (; step < binarySuffixes.length - 1 && size % 1024n === 0n; step += 1) size /= 1024n;
+    return `${sign}${size}${binarySuffixes[step]}`;
+  }
+  let step = 0;
+  for (; step < decimalSuffixes.length - 1 && size % 1000n === 0n; step += 1) size /= 1000n;
+  return `${sign}${size}${decimalSuffixes[step]}`;
+}
+
+/** The text by which equal amounts are equal, however they were written. Undefined for what is no amount. */
+export function quantityKey(written: string | number): string | undefined {
+  const quantity = parseQuantity(written);
+  return quantity === undefined ? undefined : quantityText({ nanos: quantity.nanos, style: 'decimal' });
+}
+
+/** True for a whole number of things, as of GPUs. */
+export function isWholeQuantity({ nanos }: Quantity): boolean {
+  return nanos % nano === 0n;
+}
+
+/** As a number of the machine, for shares and bars; not for comparing. */
+export function quantityNumber({ nanos }: Quantity): number {
+  return Number(nanos) / Number(nano);
+}

@@ -1,0 +1,325 @@
+// Submit request: what somebody wants to run in a cluster, from the command line or from a manifest, completed from the
+// settings until nothing is left to decide. What becomes of it in Kubernetes' words is job-object.ts's.
+
+import type { Duration } from '../../core/time.ts';
+import type { ClusterManifest } from '../../manifest/kubernetes.ts';
+import {
+  isLabelValue,
+  isQualifiedName,
+  readImage,
+  readJobName,
+  type GpuWish,
+  type SecretWish,
+  type VolumeWish,
+} from '../../manifest/kubernetes-words.ts';
+import { exitCode, JobmanError } from '../errors.ts';
+import {
+  findFlavor,
+  isExtended,
+  jsonOf,
+  jsonTrouble,
+  problemOfAmount,
+  problemsTogether,
+  withLimits,
+  type Amounts,
+  type JsonProblem,
+  type Resources,
+} from './flavor.ts';
+import { plainJson } from '../json-text.ts';
+import { shortened } from '../settings.ts';
+import { compareQuantities, parseQuantity, zero } from './quantity.ts';
+import type { ClusterSettings } from './settings.ts';
+
+/** What was said, in flags or in a manifest; a field that is absent was not. */
+export type SubmitWishes = ClusterManifest;
+
+/** Everything that a Job is made of; null where Kubernetes or the image decides. */
+export interface SubmitRequest {
+  readonly name: string;
+  readonly namespace: string | null;
+  readonly context: string | null;
+  /** With the prefix of the settings. */
+  readonly image: string;
+  readonly command: readonly string[] | null;
+  readonly args: readonly string[] | null;
+  /** The name that is written on the Job; null for requests without one. */
+  readonly flavor: string | null;
+  /** With limits wherever an API server wants them. */
+  readonly resources: Resources;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly env: Readonly<Record<string, string>>;
+  readonly secrets: readonly SecretWish[];
+  readonly workdir: string | null;
+  /** Labels that a node must have. */
+  readonly nodeSelector: Readonly<Record<string, string>>;
+  /** Keys of taints that are borne, whatever their value. */
+  readonly tolerations: readonly string[];
+  readonly shm: string | null;
+  readonly volumes: readonly VolumeWish[];
+  readonly serviceAccount: string | null;
+  readonly parallelism: number | null;
+  readonly completions: number | null;
+  readonly backoffLimit: number;
+  readonly timeout: Duration | null;
+  readonly ttl: Duration | null;
+  readonly suspend: boolean;
+  readonly queue: string | null;
+}
+
+/** What a request is completed from. */
+export interface SubmitSurroundings {
+  readonly settings: ClusterSettings;
+  /** For a job that nobody has named. */
+  readonly freshName: string;
+  /** The text of a flavor's file; undefined when there is none. */
+  readonly readFile: (path: string) => string | undefined;
+}
+
+/** A request, and sentences about what is unlikely to be meant. */
+export interface SubmitFindings {
+  readonly request: SubmitRequest;
+  readonly doubts: readonly string[];
+}
+
+/** Those of the command line over those of the manifest. Who gives words to run replaces all of what would have run. */
+export function mergedWishes(manifest: SubmitWishes, flags: SubmitWishes): SubmitWishes {
+  const { command, args, flavor, resources, ...rest } = manifest;
+  return {
+    ...rest,
+    ...(flags.command === undefined && flags.args === undefined ? given({ command, args }) : {}),
+    ...(flags.flavor === undefined && flags.resources === undefined ? given({ flavor, resources }) : {}),
+    ...flags,
+    ...(manifest.annotations === undefined && flags.annotations === undefined
+      ? {}
+      : { annotations: { ...manifest.annotations, ...flags.annotations } }),
+    ...(manifest.env === undefined && flags.env === undefined ? {} : { env: { ...manifest.env, ...flags.env } }),
+    ...(manifest.secrets === undefined && flags.secrets === undefined
+      ? {}
+      : { secrets: [...(manifest.secrets ?? []), ...(flags.secrets ?? [])] }),
+    ...(manifest.volumes === undefined && flags.volumes === undefined
+      ? {}
+      : { volumes: [...(manifest.volumes ?? []), ...(flags.volumes ?? [])] }),
+  };
+}
+
+/** The fields that are there: an absent one must not stand over another. */
+export function given<T extends object>(fields: T): { readonly [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
+}
+
+/**
+ * The request that the wishes mean. Throws JobmanError (usage) with everything that is wrong at once; of a flavor that does
+ * not exist (not found), or that is wrong itself, nothing else is said.
+ */
+export function submitRequest(wishes: SubmitWishes, around: SubmitSurroundings): SubmitFindings {
+  const { settings } = around;
+  const problems: string[] = [];
+  const doubts: string[] = [];
+
+  const name = wishes.name ?? around.freshName;
+  const readName = readJobName(name);
+  if ('wrong' in readName) problems.push(`The name "${name}" ${readName.wrong}${endText(readName.meant)}`);
+
+  const image = `${settings.job.imagePrefix ?? ''}${wishes.image ?? settings.job.defaultImage ?? ''}`;
+  if (wishes.image === undefined && settings.job.defaultImage === null) {
+    problems.push('No image is named: say it with -i, or set job.defaultImage in the settings.');
+  } else if (/\s/.test(image) || image === '')
+    problems.push(`The image "${image}" is none: it is empty or holds a blank.`);
+  else {
+    const read = readImage(image);
+    // A cluster takes such a job all the same, and its node then says InvalidImageName.
+    if ('wrong' in read) doubts.push(`The image ${image} ${read.wrong}${endText(read.meant)}`);
+  }
+
+  const asked = askedFor(wishes, around, doubts);
+  for (const [resource, amount] of Object.entries(asked.resources.requests)) {
+    const wrong = problemOfAmount(resource, amount);
+    if (wrong !== undefined) problems.push(`The request of ${resource} ${wrong}.`);
+  }
+  for (const says of problemsTogether(asked.resources)) problems.push(`${says[0]?.toUpperCase()}${says.slice(1)}.`);
+
+  const shm = wishes.shm === undefined ? undefined : parseQuantity(wishes.shm);
+  if (wishes.shm !== undefined && (shm === undefined || compareQuantities(shm, zero) <= 0)) {
+    problems.push(`The size of /dev/shm is "${wishes.shm}", and should be an amount like 8G.`);
+  }
+  problems.push(...volumeProblems(wishes.volumes ?? [], wishes.shm !== undefined));
+  if (wishes.workdir !== undefined && !wishes.workdir.startsWith('/')) {
+    problems.push(`The working directory ${wishes.workdir} should begin with a slash: it is a folder of the image.`);
+  }
+  if (wishes.queue !== undefined && !isLabelValue(wishes.queue)) {
+    problems.push(`The queue "${wishes.queue}" is no name of one: it becomes a label.`);
+  }
+  problems.push(...countProblems(wishes, name));
+  const [problem, ...more] = problems;
+  if (problem !== undefined) {
+    const message = more.length === 0 ? problem : `Nothing was submitted: ${problems.length} things are wrong.`;
+    throw new JobmanError(message, exitCode.usage, more.length === 0 ? [] : problems);
+  }
+
+  return {
+    doubts,
+    request: {
+      name,
+      namespace: wishes.namespace ?? null,
+      context: wishes.context ?? null,
+      image,
+      command: wishes.command ?? null,
+      args: wishes.args ?? null,
+      flavor: asked.flavor,
+      resources: withLimits(asked.resources),
+      annotations: wishes.annotations ?? {},
+      env: wishes.env ?? {},
+      secrets: wishes.secrets ?? [],
+      workdir: wishes.workdir ?? null,
+      nodeSelector: asked.nodeSelector,
+      tolerations: Object.keys(asked.resources.requests).filter(isExtended),
+      shm: wishes.shm ?? null,
+      volumes: wishes.volumes ?? [],
+      serviceAccount: wishes.serviceAccount ?? null,
+      parallelism: wishes.parallelism ?? null,
+      completions: wishes.completions ?? null,
+      backoffLimit: wishes.backoffLimit ?? 0,
+      timeout: wishes.timeout ?? null,
+      ttl: wishes.ttl ?? null,
+      suspend: wishes.suspend ?? false,
+      queue: wishes.queue ?? null,
+    },
+  };
+}
+
+function endText(meant: string | undefined): string {
+  return meant === undefined ? '.' : `; did you mean ${meant}?`;
+}
+
+/** What is asked for, under which name, and on which nodes. */
+interface Asked {
+  readonly flavor: string | null;
+  readonly resources: Resources;
+  readonly nodeSelector: Readonly<Record<string, string>>;
+}
+
+/** The flavor that is named, else the requests of their own, else the default flavor; with the GPUs that are wished for. */
+function askedFor(wishes: SubmitWishes, { settings, readFile }: SubmitSurroundings, doubts: string[]): Asked {
+  const { default: usual, predefined } = settings.job.resources;
+  const isDefault = wishes.flavor === undefined && wishes.resources === undefined;
+  const said = isDefault ? usual : (wishes.flavor ?? null);
+  if (isDefault && said !== null && !predefined.some(({ name }) => name === said)) {
+    throw new JobmanError(
+      `The settings name the flavor ${said} as the default (job.resources.default), and have none of that name.`,
+      exitCode.failed,
+      ['`jobman resources-flavors` shows those there are; -r names one for this job.'],
+    );
+  }
+  if (isDefault && said === null) {
+    throw new JobmanError(
+      'No resources flavor is named: say one with -r, or set job.resources.default in the settings.',
+      exitCode.usage,
+      [`There are: ${predefined.map(({ name }) => name).join(', ') || 'none'}.`],
+    );
+  }
+  const flavor = said === null ? null : findFlavor(said, { predefined, readFile });
+  const resources = flavor?.resources ?? wishes.resources ?? { requests: {}, limits: null };
+  const plain = { flavor: flavor?.name ?? null, resources, nodeSelector: {} };
+  return wishes.gpus === undefined ? plain : withGpus(plain, wishes.gpus, settings, doubts);
+}
+
+/** The kind of GPU that is counted where nobody says which. */
+const usualGpu = 'nvidia.com/gpu';
+
+/**
+ * The labels that the vendors' own node labellers write for a model. Their sources: NVIDIA GPU feature discovery; AMD's
+ * k8s-device-plugin (labeller); Intel's rules for node feature discovery.
+ */
+const modelLabels: Readonly<Record<string, string>> = {
+  'nvidia.com': 'nvidia.com/gpu.product',
+  'amd.com': 'amd.com/gpu.product-name',
+  'gpu.intel.com': 'gpu.intel.com/product',
+};
+
+function withGpus(asked: Asked, wish: GpuWish, { jobsQueue }: ClusterSettings, doubts: string[]): Asked {
+  const isGpu = (name: string): boolean =>
+    isExtended(name) && (jobsQueue.gpuResources.length === 0 || jobsQueue.gpuResources.includes(name));
+  const { requests, limits } = asked.resources;
+  const own = Object.keys(requests).filter(isGpu);
+  const resource = wish.resource ?? own[0] ?? jobsQueue.gpuResources[0] ?? usualGpu;
+  const others = (amounts: Amounts): Amounts =>
+    Object.fromEntries(Object.entries(amounts).filter(([name]) => name !== resource && !own.includes(name)));
+  const amount = { [resource]: String(wish.count) };
+  const isSame = own.length === 1 && own[0] === resource && Number(requests[resource]) === wish.count;
+  if (asked.flavor !== null && !isSame) {
+    // Under one name everybody is to find one request: jobs are counted by it, and a cluster may replace what it finds.
+    doubts.push(
+      `The job does not carry the name of the flavor ${asked.flavor}: --gpus makes it ask for something else.`,
+    );
+  }
+  const [domain = ''] = resource.split('/');
+  const label = modelLabels[domain] ?? `${domain}/gpu.product`;
+  return {
+    flavor: isSame ? asked.flavor : null,
+    resources: {
+      requests: { ...others(requests), ...amount },
+      limits: limits === null ? null : { ...others(limits), ...amount },
+    },
+    nodeSelector: wish.model === null ? {} : { [label]: wish.model },
+  };
+}
+
+function volumeProblems(volumes: readonly VolumeWish[], hasShm: boolean): readonly string[] {
+  const paths = [...volumes.map(({ path }) => path.replace(/(.)\/+$/, '$1')), ...(hasShm ? ['/dev/shm'] : [])];
+  const twice = paths.filter((path, index) => paths.indexOf(path) < index);
+  return [...new Set(twice)].map((path) => `Two volumes would appear at ${path}.`);
+}
+
+function countProblems({ parallelism, completions }: SubmitWishes, name: string): readonly string[] {
+  const problems: string[] = [];
+  const isIndexed = (completions ?? parallelism ?? 1) > 1;
+  // Pods of an indexed Job are hosts called <name>-<index>, and a host's name has no dot and 63 characters.
+  const last = `-${(completions ?? parallelism ?? 1) - 1}`;
+  if (isIndexed && name.includes('.'))
+    problems.push(`The name ${name} has a dot, which a job of several pods cannot have.`);
+  else if (isIndexed && name.length + last.length > 63) {
+    problems.push(`The name ${name} is too long for a job of several pods: ${name}${last} should have 63 characters.`);
+  }
+  return problems;
+}
+
+/**
+ * The annotations of `-a`: an object of texts. Throws JobmanError (usage) with the line and column of everything that is
+ * not one.
+ */
+export function annotationsIn(written: string): Readonly<Record<string, string>> {
+  const called = 'annotations';
+  const node = jsonOf(written, called);
+  const form = `{ "team": "vision" }`;
+  if (node.kind !== 'object') {
+    throw jsonTrouble('The annotations are no object.', called, [
+      { at: node.at, says: `write an object like ${form}` },
+    ]);
+  }
+  const problems: JsonProblem[] = [];
+  const found: Record<string, string> = {};
+  for (const { name, at, value } of node.members) {
+    if (Object.hasOwn(found, name)) problems.push({ at, says: `"${name}" stands here again` });
+    else if (!isQualifiedName(name)) problems.push({ at, says: `"${name}" is no key of an annotation` });
+    else if (value.kind !== 'single' || typeof value.value !== 'string') {
+      const is = plainJson(value);
+      const meant = typeof is === 'number' || typeof is === 'boolean' ? `; write "${String(is)}"` : '';
+      problems.push({ at: value.at, says: `"${name}" should be a text, and is ${shortened(is)}${meant}` });
+    } else found[name] = value.value;
+  }
+  if (problems.length > 0) throw jsonTrouble('An annotation is a text under a key.', called, problems);
+  return found;
+}
+
+/** A name that nobody has yet: `jobman-` and forty bits of chance (five bytes) as eight small letters and digits. */
+export function freshJobName(chance: Uint8Array): string {
+  // The alphabet of RFC 4648, small.
+  const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
+  let bits = chance.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
+  let name = '';
+  for (let at = 0; at < 8; at += 1) {
+    name = `${alphabet[Number(bits % 32n)]}${name}`;
+    bits /= 32n;
+  }
+  return `jobman-${name}`;
+}

@@ -1,0 +1,54 @@
+// resources-flavors: the flavors that a job may name, and what each asks for.
+
+import { exitCode } from '../../app/errors.ts';
+import { gpuCount, isExtended, withLimits, type Amounts, type Flavor } from '../../app/cluster/flavor.ts';
+import { quantityKey } from '../../app/cluster/quantity.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { aligned } from '../render/aligned.ts';
+import { columnsOf } from '../screen.ts';
+
+/** Needs no cluster: flavors are settings. */
+export async function resourcesFlavors(cli: Cli, _flags: GlobalFlags): Promise<number> {
+  const { settings } = await cli.services.clusterSettings();
+  const { default: usual, predefined } = settings.job.resources;
+  const { gpuResources } = settings.jobsQueue;
+  if (cli.json) {
+    for (const flavor of predefined) {
+      const { requests, limits } = withLimits(flavor.resources);
+      const { name, description } = flavor;
+      const gpus = gpuCount(requests, gpuResources);
+      cli.print(JSON.stringify({ name, description, default: name === usual, gpus, requests, limits }));
+    }
+    return exitCode.ok;
+  }
+  const rows = predefined.map((flavor) => [
+    flavor.name + (flavor.name === usual ? ' (default)' : ''),
+    amountText(flavor, 'cpu'),
+    amountText(flavor, 'memory'),
+    gpuText(flavor.resources.requests, gpuResources),
+    flavor.description ?? '',
+  ]);
+  const table = [['FLAVOR', 'CPU', 'MEMORY', 'GPUS', 'DESCRIPTION'], ...rows];
+  const columns = columnsOf(cli.io.stdout);
+  for (const line of aligned(table, ['left', 'left', 'left', 'left', 'left'], columns)) cli.print(line);
+  if (rows.length === 0) {
+    cli.note('The settings have no flavors: job.resources.predefined. docs/kubernetes.md shows how they are written.');
+  }
+  return exitCode.ok;
+}
+
+/** `1`, or `500m, at most 2` where the limit is another amount; `-` for what is not asked for. */
+function amountText({ resources: { requests, limits } }: Flavor, name: string): string {
+  const [asked, most] = [requests[name], limits?.[name]];
+  if (most === undefined) return asked ?? '-';
+  if (asked === undefined) return `at most ${most}`;
+  return quantityKey(asked) === quantityKey(most) ? asked : `${asked}, at most ${most}`;
+}
+
+/** How many of all kinds, and of which. */
+function gpuText(requests: Amounts, gpuResources: readonly string[]): string {
+  const counts = (name: string): boolean =>
+    gpuResources.length === 0 ? isExtended(name) : gpuResources.includes(name);
+  const kinds = Object.keys(requests).filter(counts);
+  return kinds.length === 0 ? '-' : `${gpuCount(requests, gpuResources)} ${kinds.join(' + ')}`;
+}

@@ -1,0 +1,203 @@
+// submit: a job for a Kubernetes cluster, from flags, from a manifest, or from both. The cluster is asked there and then;
+// jobman keeps no record of such a job, since the cluster does.
+
+import { randomBytes } from 'node:crypto';
+import { resolve } from 'node:path';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { jobObject, replacedResources, type Submitter } from '../../app/cluster/job-object.ts';
+import type { ClusterSettings } from '../../app/cluster/settings.ts';
+import {
+  annotationsIn,
+  freshJobName,
+  given,
+  mergedWishes,
+  submitRequest,
+  type SubmitRequest,
+  type SubmitWishes,
+} from '../../app/cluster/submit-request.ts';
+import type { Duration } from '../../core/time.ts';
+import { readText } from '../../manifest/door.ts';
+import type { GpuWish, SecretWish, VolumeWish } from '../../manifest/kubernetes-words.ts';
+import type { VariableWish } from '../cluster-flags.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { disk } from '../disk.ts';
+import { readManifest } from '../manifest-file.ts';
+
+/** The flags of `jobman submit`. */
+export interface SubmitFlags {
+  readonly file: string | undefined;
+  readonly set: readonly string[] | undefined;
+  readonly image: string | undefined;
+  readonly resourcesFlavor: string | undefined;
+  readonly jobName: string | undefined;
+  readonly annotations: string | undefined;
+  readonly command: boolean | undefined;
+  readonly dryRun: boolean | undefined;
+  readonly follow: boolean | undefined;
+  readonly namespace: string | undefined;
+  readonly context: string | undefined;
+  readonly env: readonly VariableWish[] | undefined;
+  readonly secret: readonly SecretWish[] | undefined;
+  readonly workdir: string | undefined;
+  readonly gpus: GpuWish | undefined;
+  readonly shm: string | undefined;
+  readonly volume: readonly VolumeWish[] | undefined;
+  readonly serviceAccount: string | undefined;
+  readonly parallelism: number | undefined;
+  readonly completions: number | undefined;
+  readonly backoffLimit: number | undefined;
+  readonly timeout: Duration | undefined;
+  readonly ttl: Duration | undefined;
+  readonly suspend: boolean | undefined;
+  readonly queue: string | undefined;
+}
+
+/** What becomes of a job once it is made up. */
+interface Way {
+  readonly dryRun: boolean | undefined;
+  readonly follow: boolean | undefined;
+}
+
+/** What follows `--` is run in the container; everything else of the command line is a flag. */
+export async function submit(cli: Cli, flags: SubmitFlags & GlobalFlags, ...words: readonly string[]): Promise<number> {
+  const [stray] = words.slice(0, words.length - cli.behind.length);
+  if (stray !== undefined) {
+    throw new JobmanError(`\`${stray}\` stands where only flags do.`, exitCode.usage, [
+      'What the container runs stands behind two dashes: jobman submit -i alpine -- ls -al /',
+    ]);
+  }
+  const { file } = flags;
+  if (file === undefined && flags.set !== undefined) {
+    throw new JobmanError('--set changes a manifest, and none is named: say it with -f.', exitCode.usage);
+  }
+  const wishes = wishesOf(cli, flags);
+  if (file === undefined) return submitWishes(cli, wishes, flags);
+  const purpose = flags.dryRun === true ? 'check' : 'create';
+  const read = await readManifest(cli, file, flags.set ?? [], purpose);
+  if ('manifest' in read) {
+    throw new JobmanError(`${file} has no section kubernetes, so it is no job for a cluster.`, exitCode.usage, [
+      `jobman create ${file} runs it where it says.`,
+    ]);
+  }
+  return submitWishes(cli, mergedWishes(read.cluster, wishes), flags);
+}
+
+/** The same for `jobman create` of a manifest with a section `kubernetes`. */
+export function submitManifest(cli: Cli, wishes: SubmitWishes, way: Way): Promise<number> {
+  return submitWishes(cli, wishes, way);
+}
+
+function wishesOf({ io, behind }: Cli, flags: SubmitFlags): SubmitWishes {
+  if (flags.command === true && behind.length === 0) {
+    throw new JobmanError('-c replaces the entry point by the words behind `--`, and there are none.', exitCode.usage);
+  }
+  const words = behind.length === 0 ? undefined : behind;
+  return given({
+    name: flags.jobName,
+    image: flags.image,
+    flavor: flags.resourcesFlavor,
+    namespace: flags.namespace,
+    context: flags.context,
+    annotations: flags.annotations === undefined ? undefined : annotationsIn(flags.annotations),
+    command: flags.command === true ? words : undefined,
+    args: flags.command === true ? undefined : words,
+    env: flags.env === undefined ? undefined : variablesOf(flags.env, io.env),
+    secrets: flags.secret,
+    workdir: flags.workdir,
+    gpus: flags.gpus,
+    shm: flags.shm,
+    volumes: flags.volume,
+    serviceAccount: flags.serviceAccount,
+    parallelism: flags.parallelism,
+    completions: flags.completions,
+    backoffLimit: flags.backoffLimit,
+    timeout: flags.timeout,
+    ttl: flags.ttl,
+    suspend: flags.suspend,
+    queue: flags.queue,
+  });
+}
+
+/** A variable without a value has the one of this environment; one that is not set here is a mistake. */
+function variablesOf(
+  wishes: readonly VariableWish[],
+  env: Readonly<Record<string, string | undefined>>,
+): Readonly<Record<string, string>> {
+  const missing = wishes.filter(([name, value]) => value === null && env[name] === undefined).map(([name]) => name);
+  if (missing.length > 0) {
+    throw new JobmanError(
+      `${missing.length === 1 ? 'The variable' : 'The variables'} ${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} not set here: say --env ${missing[0]}=VALUE.`,
+      exitCode.usage,
+    );
+  }
+  return Object.fromEntries(wishes.map(([name, value]) => [name, value ?? env[name] ?? '']));
+}
+
+async function submitWishes(cli: Cli, wishes: SubmitWishes, way: Way): Promise<number> {
+  const { io, services } = cli;
+  const { settings } = await services.clusterSettings();
+  const { request, doubts } = submitRequest(wishes, {
+    settings,
+    freshName: freshJobName(randomBytes(5)),
+    readFile: (path) => flavorText(resolve(io.cwd, path)),
+  });
+  const word = cli.screen.err('bold', cli.screen.err('magenta', 'warning:'));
+  for (const doubt of doubts) cli.note(`${word} ${doubt}`);
+  cli.note('Everybody in the cluster may see the names of the job and of its flavor: put nothing private into them.');
+  const submitter: Submitter = { owner: io.user, installation: await services.installation(), env: io.env };
+  if (way.dryRun === true) {
+    const job = jobObject(request, settings, submitter);
+    cli.print(cli.json ? JSON.stringify(job) : JSON.stringify(job, null, 2));
+    return exitCode.ok;
+  }
+  return create(cli, request, settings, submitter, way);
+}
+
+/** The text of a file that a flavor may be in; undefined when there is none. */
+function flavorText(path: string): string | undefined {
+  const { kind } = disk.look(path);
+  if (kind === 'absent' || kind === 'folder') return undefined;
+  const read = readText(disk, path, flavorMost);
+  if ('text' in read) return read.text;
+  throw new JobmanError(`The flavor's file ${path} ${read.why}.`, exitCode.usage);
+}
+
+/** A flavor is a few lines. */
+const flavorMost = 64 * 1024;
+
+async function create(
+  cli: Cli,
+  request: SubmitRequest,
+  settings: ClusterSettings,
+  submitter: Submitter,
+  way: Way,
+): Promise<number> {
+  const { context, namespace } = request;
+  const cluster = await cli.services.cluster({
+    ...(context === null ? {} : { context }),
+    ...(namespace === null ? {} : { namespace }),
+  });
+  try {
+    if (way.follow === true) {
+      throw new JobmanError('A job of a cluster cannot be followed yet; nothing was submitted.', exitCode.failed);
+    }
+    const { userConfigmap } = settings.job;
+    const data = userConfigmap === null ? null : await cluster.configMap(userConfigmap);
+    const group = Number(data?.['ceph.gid'] ?? Number.NaN);
+    const groups = Number.isSafeInteger(group) ? [group] : [];
+    const asked = jobObject(request, settings, { ...submitter, groups });
+    const made = await cluster.create(asked);
+    const place = cluster.place();
+    if (cli.json) cli.print(JSON.stringify(made));
+    else if (cli.quiet) cli.print(request.name);
+    else cli.tell(`${request.name} submitted to ${place.context}/${place.namespace} as ${place.user}.`);
+    const replaced = replacedResources(asked, made);
+    if (replaced.length > 0) {
+      cli.note(`The cluster has replaced what was asked for${request.flavor === null ? '' : ` as ${request.flavor}`}:`);
+      for (const line of replaced) cli.note(`  ${line}`);
+    }
+    return exitCode.ok;
+  } finally {
+    await cluster.close();
+  }
+}

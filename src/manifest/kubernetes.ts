@@ -1,0 +1,167 @@
+// Kubernetes: from the sections of a manifest to what `jobman submit` is told in flags. Such a job lives in its cluster,
+// which brings it back and ends it by rules of its own; so what jobman would do for a job of its own has no place here.
+
+import type { Duration } from '../core/time.ts';
+import { amountPattern, isQualifiedName, isVariableName, readJobName } from './kubernetes-words.ts';
+import type { GpuWish, SecretWish, VolumeWish } from './kubernetes-words.ts';
+import type { Section } from './keys.ts';
+import { pathHere } from './paths.ts';
+import type { Sections } from './sections.ts';
+import type { Surroundings } from './surroundings.ts';
+
+/** What a manifest with a section `kubernetes` says; a field that is absent was not said. */
+export interface ClusterManifest {
+  readonly name?: string;
+  readonly image?: string;
+  /** A flavor's name, its file or its JSON. */
+  readonly flavor?: string;
+  /** Requests without a name, in the place of a flavor. */
+  readonly resources?: {
+    readonly requests: Readonly<Record<string, string>>;
+    readonly limits: Readonly<Record<string, string>> | null;
+  };
+  readonly namespace?: string;
+  readonly context?: string;
+  readonly annotations?: Readonly<Record<string, string>>;
+  /** In the place of the image's entry point. */
+  readonly command?: readonly string[];
+  /** Behind it, or behind the image's entry point. */
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly secrets?: readonly SecretWish[];
+  /** A folder of the image. */
+  readonly workdir?: string;
+  readonly gpus?: GpuWish;
+  /** The size of /dev/shm, as Kubernetes writes amounts. */
+  readonly shm?: string;
+  readonly volumes?: readonly VolumeWish[];
+  readonly serviceAccount?: string;
+  readonly parallelism?: number;
+  readonly completions?: number;
+  readonly backoffLimit?: number;
+  readonly timeout?: Duration;
+  readonly ttl?: Duration;
+  readonly suspend?: boolean;
+  readonly queue?: string;
+}
+
+/** Sections that say how jobman sets up and looks after a machine; a pod is set up by its image. */
+const elsewhere = ['setup', 'ssh', 'gcsfuse', 'docker', 'conda', 'venv', 'recovery'] as const;
+
+/** Keys of `job` that mean something in a cluster. */
+const jobKeys: readonly string[] = ['name', 'env', 'max_runtime', 'secrets'];
+
+/**
+ * What the sections say. What is wrong with them has been reported; the caller asks whether anything was. Never called
+ * without a section `kubernetes`.
+ */
+export function readKubernetes(sections: Sections, { folder, home }: Surroundings): ClusterManifest {
+  const kubernetes: Partial<Section<'kubernetes'>> = sections.read('kubernetes') ?? {};
+  const job: Partial<Section<'job'>> = sections.read('job') ?? {};
+  const hasCommand = sections.has(['command']);
+  const command: Partial<Section<'command'>> = hasCommand ? (sections.read('command') ?? {}) : {};
+  sections.readUnused('vars');
+  sayUnused(sections, job, command);
+  sayProblems(sections, kubernetes, job, hasCommand);
+
+  const { flavor, resources } = kubernetes;
+  const { requests, limits } = resources ?? {};
+  const workdir = command.workdir;
+  if (workdir !== undefined && !workdir.startsWith('/')) {
+    sections.problem(['command', 'workdir'], 'should begin with a slash: in a cluster it is a folder of the image');
+  }
+  const env = { ...job.env, ...command.env };
+  return {
+    ...given('name', job.name),
+    ...given('image', kubernetes.image),
+    // A name has no slash, so a file beside the manifest is told by one; and JSON begins with a brace.
+    ...given(
+      'flavor',
+      flavor?.includes('/') === true && !flavor.startsWith('{') ? pathHere(flavor, folder, home) : flavor,
+    ),
+    ...given('resources', requests === undefined ? undefined : { requests, limits: limits ?? null }),
+    ...given('namespace', kubernetes.namespace),
+    ...given('context', kubernetes.context),
+    ...given('annotations', kubernetes.annotations),
+    ...given('command', command.run === undefined ? kubernetes.command : ['sh', '-c', command.run]),
+    ...given('args', kubernetes.args),
+    ...given('env', Object.keys(env).length === 0 ? undefined : env),
+    ...given('secrets', kubernetes.secrets),
+    ...given('workdir', workdir),
+    ...given('gpus', kubernetes.gpus),
+    ...given('shm', kubernetes.shm),
+    ...given('volumes', kubernetes.volumes),
+    ...given('serviceAccount', kubernetes.service_account),
+    ...given('parallelism', kubernetes.parallelism),
+    ...given('completions', kubernetes.completions),
+    ...given('backoffLimit', kubernetes.backoff_limit),
+    ...given('timeout', kubernetes.timeout ?? job.max_runtime),
+    ...given('ttl', kubernetes.ttl),
+    ...given('suspend', kubernetes.suspend),
+    ...given('queue', kubernetes.queue),
+  };
+}
+
+function given<K extends string, T>(key: K, value: T | undefined): { readonly [N in K]?: T } {
+  return value === undefined ? {} : ({ [key]: value } as { readonly [N in K]: T });
+}
+
+/** What stands in the manifest and means nothing in a cluster. */
+function sayUnused(sections: Sections, job: Partial<Section<'job'>>, command: Partial<Section<'command'>>): void {
+  for (const place of ['tpu', 'local'] as const) {
+    if (!sections.stands(place)) continue;
+    sections.problem([place], 'stands beside kubernetes; a job runs in one place, so remove one of them');
+    sections.readUnused(place);
+  }
+  for (const name of elsewhere) {
+    sections.readUnused(name);
+    if (sections.has([name])) sections.warning([name], 'is not used: the job runs in a cluster');
+  }
+  for (const key of Object.keys(job)) {
+    if (!jobKeys.includes(key)) sections.warning(['job', key], 'is not used: the job runs in a cluster');
+  }
+  for (const key of ['workers', 'runs_on'] as const) {
+    if (command[key] !== undefined) sections.warning(['command', key], 'is not used: the job runs in a cluster');
+  }
+}
+
+/** What each key allows and Kubernetes, or the keys together, do not. */
+function sayProblems(
+  sections: Sections,
+  kubernetes: Partial<Section<'kubernetes'>>,
+  job: Partial<Section<'job'>>,
+  hasCommand: boolean,
+): void {
+  if (job.name !== undefined) {
+    const name = readJobName(job.name);
+    if ('wrong' in name) sections.problem(['job', 'name'], `"${job.name}" ${name.wrong}`, name.meant);
+  }
+  for (const where of ['job', 'command'] as const) {
+    const env: Readonly<Record<string, string>> = (where === 'job' ? job.env : sections.read('command')?.env) ?? {};
+    for (const name of Object.keys(env)) {
+      if (!isVariableName(name)) sections.problem([where, 'env', name], 'is no name for an environment variable');
+    }
+  }
+  if (job.secrets !== undefined && Object.keys(job.secrets).length > 0) {
+    const message =
+      'would be written into the cluster for all to read who may see its jobs; make a Secret there and name it in kubernetes.secrets';
+    sections.problem(['job', 'secrets'], message);
+  }
+  if (kubernetes.flavor !== undefined && kubernetes.resources !== undefined) {
+    sections.problem(['kubernetes', 'resources'], 'stands beside kubernetes.flavor; keep one of them');
+  }
+  if (hasCommand && kubernetes.command !== undefined) {
+    sections.problem(['kubernetes', 'command'], 'stands beside command.run; keep one of them');
+  } else if (hasCommand && kubernetes.args !== undefined) {
+    sections.problem(['kubernetes', 'args'], 'stands beside command.run, which takes no words; keep one of them');
+  }
+  for (const side of ['requests', 'limits'] as const) {
+    for (const [name, amount] of Object.entries(kubernetes.resources?.[side] ?? {})) {
+      if (amountPattern.test(amount)) continue;
+      sections.problem(['kubernetes', 'resources', side, name], `"${amount}" is no amount; write 500m, 1G or 2Gi`);
+    }
+  }
+  for (const key of Object.keys(kubernetes.annotations ?? {})) {
+    if (!isQualifiedName(key)) sections.problem(['kubernetes', 'annotations', key], 'is no key of an annotation');
+  }
+}
