@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -84,6 +85,58 @@ export class SshUser {
 
   remove(): void {
     rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** The nodes of one emulator, all in one zone, and the way to their workers. */
+export class Nodes {
+  /** The collection's URL. */
+  readonly url: string;
+  readonly #sshPort: number;
+  readonly #user: SshUser;
+
+  constructor(emulator: { readonly url: string; readonly sshPort: number }, user: SshUser) {
+    this.url = `${emulator.url}/v2/projects/p/locations/us-central2-b/nodes`;
+    this.#sshPort = emulator.sshPort;
+    this.#user = user;
+  }
+
+  /** Makes a spot node that lets the user in; answers the addresses of its workers once all of them answer. */
+  async make(id: string, acceleratorType = 'v4-8', metadata: Record<string, string> = {}): Promise<string[]> {
+    await fetchJson(`${this.url}?nodeId=${id}`, 'POST', {
+      acceleratorType,
+      runtimeVersion: 'tpu-ubuntu2204-base',
+      schedulingConfig: { spot: true },
+      metadata: { 'ssh-keys': this.#user.metadataLine, ...metadata },
+    });
+    let addresses: string[] = [];
+    await eventually(`${id} is READY`, async () => {
+      const node: Record<string, unknown> = await fetchJson(`${this.url}/${id}`);
+      addresses = ((node['networkEndpoints'] ?? []) as { ipAddress: string }[]).map((each) => each.ipAddress);
+      return node['state'] === 'READY';
+    });
+    for (const address of addresses) await eventually(`${address} answers`, () => this.answers(address));
+    return addresses;
+  }
+
+  async remove(id: string): Promise<void> {
+    await fetchJson(`${this.url}/${id}`, 'DELETE');
+    await eventually(`${id} is gone`, async () => 'error' in (await fetchJson(`${this.url}/${id}`)));
+  }
+
+  /** True when somebody takes connections at that worker's SSH door. */
+  answers(address: string): Promise<boolean> {
+    return new Promise((resolve) => {
+      const socket = connect(this.#sshPort, address);
+      socket.on('connect', () => resolve(true)).on('error', () => resolve(false));
+      socket.on('close', () => resolve(false));
+      socket.setTimeout(2_000, () => socket.destroy());
+      socket.on('connect', () => socket.destroy());
+    });
+  }
+
+  ssh(address: string | undefined, command: string, input?: string, flags?: readonly string[]): Promise<Ssh> {
+    return this.#user.run(address ?? '', this.#sshPort, command, input, flags);
   }
 }
 

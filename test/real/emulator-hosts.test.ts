@@ -4,7 +4,6 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -13,15 +12,7 @@ import { admin, adminLook } from '../../src/emulator/admin.ts';
 import type { Emulator } from '../../src/emulator/contract.ts';
 import { startEmulator } from '../../src/emulator/start.ts';
 import { hasDocker } from '../setup/dockerd.ts';
-import {
-  assertNothingLeft,
-  eventually,
-  fetchJson,
-  hasProgram,
-  processesOf,
-  type Ssh,
-  SshUser,
-} from './emulator-host.ts';
+import { assertNothingLeft, eventually, fetchJson, hasProgram, Nodes, processesOf, SshUser } from './emulator-host.ts';
 
 // Everything is ready in tenths of a second; what is tested is the hosts.
 const speed = 400;
@@ -33,7 +24,7 @@ for (const isolation of ['auto', 'none'] as const) {
     let emulator: Emulator;
     let found: unknown;
     let hasNamespaces = false;
-    let nodes = '';
+    let nodes: Nodes;
 
     before(async () => {
       emulator = await startEmulator({
@@ -43,7 +34,7 @@ for (const isolation of ['auto', 'none'] as const) {
         isolation,
         env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
       });
-      nodes = `${emulator.url}/v2/projects/p/locations/us-central2-b/nodes`;
+      nodes = new Nodes(emulator, user);
       found = (await adminLook(emulator.url, 'info'))['isolation'];
       hasNamespaces = found !== 'none';
     });
@@ -55,51 +46,13 @@ for (const isolation of ['auto', 'none'] as const) {
       rmSync(stateDir, { recursive: true, force: true });
     });
 
-    async function makeNode(id: string, acceleratorType = 'v4-8'): Promise<string[]> {
-      await fetchJson(`${nodes}?nodeId=${id}`, 'POST', {
-        acceleratorType,
-        runtimeVersion: 'tpu-ubuntu2204-base',
-        schedulingConfig: { spot: true },
-        metadata: { 'ssh-keys': user.metadataLine },
-      });
-      let addresses: string[] = [];
-      await eventually(`${id} is READY`, async () => {
-        const node: Record<string, unknown> = await fetchJson(`${nodes}/${id}`);
-        addresses = ((node['networkEndpoints'] ?? []) as { ipAddress: string }[]).map((each) => each.ipAddress);
-        return node['state'] === 'READY';
-      });
-      for (const address of addresses) await eventually(`${address} answers`, () => answers(address));
-      return addresses;
-    }
-
-    async function removeNode(id: string): Promise<void> {
-      await fetchJson(`${nodes}/${id}`, 'DELETE');
-      await eventually(`${id} is gone`, async () => 'error' in (await fetchJson(`${nodes}/${id}`)));
-    }
-
-    const answers = (address: string): Promise<boolean> =>
-      new Promise((resolve) => {
-        const socket = connect(emulator.sshPort, address);
-        socket.on('connect', () => resolve(true)).on('error', () => resolve(false));
-        socket.on('close', () => resolve(false));
-        socket.setTimeout(2_000, () => socket.destroy());
-        socket.on('connect', () => socket.destroy());
-      });
-
-    const ssh = (
-      address: string | undefined,
-      command: string,
-      input?: string,
-      flags?: readonly string[],
-    ): Promise<Ssh> => user.run(address ?? '', emulator.sshPort, command, input, flags);
-
     test('each worker has its own name, home, number and boot id; codes, signals, input and errors come through', async () => {
-      const [first, second] = await makeNode('pair', 'v4-16');
-      const one = await ssh(
+      const [first, second] = await nodes.make('pair', 'v4-16');
+      const one = await nodes.ssh(
         first,
         'hostname; pwd; echo $HOME; echo $TPU_WORKER_ID; whoami; cat /proc/sys/kernel/random/boot_id',
       );
-      const two = await ssh(
+      const two = await nodes.ssh(
         second,
         'hostname; pwd; echo $HOME; echo $TPU_WORKER_ID; whoami; cat /proc/sys/kernel/random/boot_id',
       );
@@ -113,37 +66,37 @@ for (const isolation of ['auto', 'none'] as const) {
         assert.notEqual(bootId, two.stdout.split('\n')[5]);
         assert.notEqual(bootId, readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim());
       }
-      assert.deepEqual(await ssh(first, 'cat; echo wrong >&2; exit 7', 'in\n'), {
+      assert.deepEqual(await nodes.ssh(first, 'cat; echo wrong >&2; exit 7', 'in\n'), {
         code: 7,
         stdout: 'in\n',
         stderr: 'wrong\n',
       });
-      assert.equal((await ssh(first, 'kill -TERM $$')).code, 255, 'ssh says 255 for a signal');
-      const terminal = await ssh(first, 'test -t 0 && stty size && exit 3', '', ['-tt']);
+      assert.equal((await nodes.ssh(first, 'kill -TERM $$')).code, 255, 'ssh says 255 for a signal');
+      const terminal = await nodes.ssh(first, 'test -t 0 && stty size && exit 3', '', ['-tt']);
       assert.equal(terminal.code, 3, terminal.stdout);
       assert.match(terminal.stdout, /^\d+ \d+\r?\n/);
-      await removeNode('pair');
+      await nodes.remove('pair');
     });
 
     test('only keys of the metadata open the door, also those that arrive later', async () => {
-      const [address] = await makeNode('doors');
+      const [address] = await nodes.make('doors');
       const stranger = new SshUser();
       try {
         const refused = await stranger.run(address ?? '', emulator.sshPort, 'true');
         assert.equal(refused.code, 255);
         assert.match(refused.stderr, /Permission denied \(publickey\)/);
-        await fetchJson(`${nodes}/doors?updateMask=metadata`, 'PATCH', {
+        await fetchJson(`${nodes.url}/doors?updateMask=metadata`, 'PATCH', {
           metadata: { 'ssh-keys': `${user.metadataLine}\n${stranger.metadataLine}` },
         });
         assert.equal((await stranger.run(address ?? '', emulator.sshPort, 'true')).code, 0);
       } finally {
         stranger.remove();
       }
-      await removeNode('doors');
+      await nodes.remove('doors');
     });
 
     test('bytes are not touched, and scp carries files both ways', async () => {
-      const [address] = await makeNode('bytes');
+      const [address] = await nodes.make('bytes');
       const child = spawn(
         'ssh',
         user.argv(address ?? '', emulator.sshPort, 'head -c 20000000 /dev/zero | tr "\\0" "\\377"'),
@@ -167,30 +120,30 @@ for (const isolation of ['auto', 'none'] as const) {
         await run('scp', [...flags, `${at}copy`, `${local}.back`]);
         assert.deepEqual(readFileSync(`${local}.back`), readFileSync(local));
       }
-      await removeNode('bytes');
+      await nodes.remove('bytes');
     });
 
     test('a detached program outlives its connection and ends with its node, whole family and all', async () => {
-      const [address] = await makeNode('family');
-      const started = await ssh(
+      const [address] = await nodes.make('family');
+      const started = await nodes.ssh(
         address,
         'setsid nohup sh -c "trap \'\' TERM HUP INT; setsid sleep 31337 & sleep 31337" >out 2>&1 </dev/null & sleep 0.2; echo started',
       );
       assert.equal(started.stdout, 'started\n');
       assert.ok(running('sleep 31337').length >= 2);
-      assert.match((await ssh(address, 'ps ax || ls /proc')).stdout, hasNamespaces ? /sleep 31337/ : /./);
+      assert.match((await nodes.ssh(address, 'ps ax || ls /proc')).stdout, hasNamespaces ? /sleep 31337/ : /./);
       await admin(emulator.url, 'preempt', 'family');
       assert.deepEqual(running('sleep 31337'), []);
       assert.deepEqual(processesOf(stateDir), []);
-      assert.equal(await answers(address ?? ''), false, 'the door is shut');
-      await removeNode('family');
+      assert.equal(await nodes.answers(address ?? ''), false, 'the door is shut');
+      await nodes.remove('family');
       await eventually('its folders are gone', () => readdirSync(join(stateDir, 'hosts')).length === 0);
     });
 
     test('a bucket outlives the node: what one wrote, the next reads', async () => {
-      const [first] = await makeNode('writer');
+      const [first] = await nodes.make('writer');
       const path = hasNamespaces ? '/home/zephyr/bucket' : '$HOME/bucket';
-      const mounted = await ssh(
+      const mounted = await nodes.ssh(
         first,
         `sudo mkdir -p ${path} && gcsfuse --implicit-dirs -o allow_other checkpoints ${path} && mountpoint -q ${path} && echo 42 >${path}/step && mount | grep -c fuse.gcsfuse`,
       );
@@ -200,21 +153,21 @@ for (const isolation of ['auto', 'none'] as const) {
         mounted.stderr,
       );
       await admin(emulator.url, 'preempt', 'writer');
-      await removeNode('writer');
-      const [second] = await makeNode('reader');
-      assert.notEqual((await ssh(second, `mountpoint -q ${path}`)).code, 0, 'a new host has nothing mounted');
-      const read = await ssh(
+      await nodes.remove('writer');
+      const [second] = await nodes.make('reader');
+      assert.notEqual((await nodes.ssh(second, `mountpoint -q ${path}`)).code, 0, 'a new host has nothing mounted');
+      const read = await nodes.ssh(
         second,
         `mkdir -p ${path}; gcsfuse checkpoints ${path} >/dev/null && cat ${path}/step; fusermount -u ${path}; mountpoint -q ${path} || echo unmounted`,
       );
       assert.equal(read.stdout, '42\nunmounted\n', read.stderr);
       assert.equal(readFileSync(join(stateDir, 'buckets', 'checkpoints', 'step'), 'utf8'), '42\n');
-      await removeNode('reader');
+      await nodes.remove('reader');
     });
 
     test('a host never changes the machine: packages, services, users, files outside its home', async () => {
-      const [address] = await makeNode('guest');
-      const answer = await ssh(
+      const [address] = await nodes.make('guest');
+      const answer = await nodes.ssh(
         address,
         'sudo -E -n apt-get update && sudo DEBIAN_FRONTEND=noninteractive apt-get install -y gcsfuse && sudo usermod -aG docker $USER && ' +
           'sudo systemctl restart docker && sudo -u nobody -H FOO=bar sh -c \'echo "FOO is $FOO"\' && echo echo in group | newgrp docker; ' +
@@ -226,36 +179,36 @@ for (const isolation of ['auto', 'none'] as const) {
         assert.ok(answer.stdout.split('\n').includes(line), `${line} is missing in ${answer.stdout}${answer.stderr}`);
       }
       const outside = '/opt/emulator-test-of-hosts';
-      const wrote = await ssh(address, `sudo mkdir -p ${outside} && echo made`);
+      const wrote = await nodes.ssh(address, `sudo mkdir -p ${outside} && echo made`);
       assert.equal(existsSync(outside), false);
       if (hasNamespaces) assert.equal(wrote.stdout, 'made\n', wrote.stderr);
       else assert.match(wrote.stderr, /^sudo: on this machine no namespaces can be made.*\n$/);
       if (!hasNamespaces) {
-        const refused = await ssh(address, 'gcsfuse b /mnt');
+        const refused = await nodes.ssh(address, 'gcsfuse b /mnt');
         assert.equal(refused.code, 1);
         assert.match(refused.stderr, /^gcsfuse: on this machine no mount namespace can be made, so .*\n$/);
       }
-      await removeNode('guest');
+      await nodes.remove('guest');
     });
 
     test('a killed host is silent while the cloud says READY, and comes back with its disk and another boot', async () => {
-      const [address] = await makeNode('victim', 'v4-16');
-      await ssh(address, 'echo kept >file; setsid sleep 31338 >/dev/null 2>&1 </dev/null &');
-      const bootId = (await ssh(address, 'cat /proc/sys/kernel/random/boot_id')).stdout;
+      const [address] = await nodes.make('victim', 'v4-16');
+      await nodes.ssh(address, 'echo kept >file; setsid sleep 31338 >/dev/null 2>&1 </dev/null &');
+      const bootId = (await nodes.ssh(address, 'cat /proc/sys/kernel/random/boot_id')).stdout;
       await admin(emulator.url, 'kill-host', 'victim/0');
       assert.deepEqual(running('sleep 31338'), []);
-      assert.equal(await answers(address ?? ''), false);
-      const node: Record<string, unknown> = await fetchJson(`${nodes}/victim`);
+      assert.equal(await nodes.answers(address ?? ''), false);
+      const node: Record<string, unknown> = await fetchJson(`${nodes.url}/victim`);
       assert.equal(node['state'], 'READY');
       await admin(emulator.url, 'start-host', 'victim/0');
-      const back = await ssh(address, 'cat file /proc/sys/kernel/random/boot_id');
+      const back = await nodes.ssh(address, 'cat file /proc/sys/kernel/random/boot_id');
       assert.match(back.stdout, /^kept\n/);
       if (hasNamespaces) assert.notEqual(back.stdout, `kept\n${bootId}`);
-      await removeNode('victim');
+      await nodes.remove('victim');
     });
 
     test('a hung host keeps its connections and says nothing; afterwards it goes on where it was', async () => {
-      const [address] = await makeNode('hung');
+      const [address] = await nodes.make('hung');
       const child = spawn('ssh', user.argv(address ?? '', emulator.sshPort, 'while sleep 0.05; do echo tick; done'), {
         stdio: ['ignore', 'pipe', 'inherit'],
       });
@@ -271,7 +224,7 @@ for (const isolation of ['auto', 'none'] as const) {
       await admin(emulator.url, 'start-host', 'hung');
       await eventually('it ticks again', () => ticks > frozen + 3);
       child.kill();
-      await removeNode('hung');
+      await nodes.remove('hung');
     });
   });
 }

@@ -4,7 +4,6 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { connect } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -12,15 +11,7 @@ import { admin, adminLook } from '../../src/emulator/admin.ts';
 import type { Emulator } from '../../src/emulator/contract.ts';
 import { findSshd } from '../../src/emulator/hosts/sshd.ts';
 import { startEmulator } from '../../src/emulator/start.ts';
-import {
-  assertNothingLeft,
-  eventually,
-  fetchJson,
-  hasProgram,
-  processesOf,
-  type Ssh,
-  SshUser,
-} from './emulator-host.ts';
+import { assertNothingLeft, eventually, fetchJson, hasProgram, Nodes, processesOf, SshUser } from './emulator-host.ts';
 
 // A node is ready at once, and thirty seconds of Google's notice are a second and a half.
 const speed = 20;
@@ -45,7 +36,7 @@ for (const [hosts, isolation] of [
     const user = new SshUser();
     const stateDir = mkdtempSync(join(tmpdir(), 'emulator-worker-'));
     let emulator: Emulator;
-    let nodes = '';
+    let nodes: Nodes;
     let hasNamespaces = false;
     let isRoot = false;
 
@@ -58,7 +49,7 @@ for (const [hosts, isolation] of [
         hosts,
         env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
       });
-      nodes = `${emulator.url}/v2/projects/p/locations/us-central2-b/nodes`;
+      nodes = new Nodes(emulator, user);
       const found = (await adminLook(emulator.url, 'info'))['isolation'];
       hasNamespaces = found !== 'none';
       isRoot = found === 'root';
@@ -73,49 +64,9 @@ for (const [hosts, isolation] of [
       rmSync(stateDir, { recursive: true, force: true });
     });
 
-    async function makeNode(
-      id: string,
-      acceleratorType: string,
-      metadata: Record<string, string> = {},
-    ): Promise<string[]> {
-      await fetchJson(`${nodes}?nodeId=${id}`, 'POST', {
-        acceleratorType,
-        runtimeVersion: 'tpu-ubuntu2204-base',
-        schedulingConfig: { spot: true },
-        metadata: { 'ssh-keys': user.metadataLine, ...metadata },
-      });
-      let addresses: string[] = [];
-      await eventually(`${id} is READY`, async () => {
-        const node: Record<string, unknown> = await fetchJson(`${nodes}/${id}`);
-        addresses = ((node['networkEndpoints'] ?? []) as { ipAddress: string }[]).map((each) => each.ipAddress);
-        return node['state'] === 'READY';
-      });
-      for (const address of addresses) await eventually(`${address} answers`, () => answers(address));
-      return addresses;
-    }
-
-    async function removeNode(id: string): Promise<void> {
-      await fetchJson(`${nodes}/${id}`, 'DELETE');
-      await eventually(`${id} is gone`, async () => 'error' in (await fetchJson(`${nodes}/${id}`)));
-    }
-
-    const answers = (address: string): Promise<boolean> =>
-      new Promise((resolve) => {
-        const socket = connect(emulator.sshPort, address);
-        socket.on('connect', () => socket.destroy());
-        socket.on('connect', () => resolve(true)).on('error', () => resolve(false));
-      });
-
-    const ssh = (
-      address: string | undefined,
-      command: string,
-      input?: string,
-      more?: readonly string[],
-    ): Promise<Ssh> => user.run(address ?? '', emulator.sshPort, command, input, more);
-
     test('commands, codes, files and a login shell with sudo come through', async () => {
-      const [first, second] = await makeNode('pair', 'v4-16');
-      const answer = await ssh(
+      const [first, second] = await nodes.make('pair', 'v4-16');
+      const answer = await nodes.ssh(
         first,
         'cat; echo "$HOME $USER $TPU_WORKER_ID"; pwd; hostname; echo wrong >&2; exit 7',
         'in\n',
@@ -127,7 +78,7 @@ for (const [hosts, isolation] of [
       );
       assert.equal(who, `${String(folder)} ${user.name} 0`);
       assert.match(name ?? '', /^t1v-n-[0-9a-f]{8}-w-0$/);
-      if (hasNamespaces) assert.equal((await ssh(first, 'whoami')).stdout, `${user.name}\n`);
+      if (hasNamespaces) assert.equal((await nodes.ssh(first, 'whoami')).stdout, `${user.name}\n`);
       // As `jobman ssh` does it: a login shell on a terminal.
       const shell = await user.shell(
         first ?? '',
@@ -139,26 +90,26 @@ for (const [hosts, isolation] of [
       assert.match(shell.stdout, /\nallowed\r?\n/);
       // The workers see each other, by address and where there are namespaces by name.
       const look = `bash -c 'read -r line </dev/tcp/${String(second)}/${String(emulator.sshPort)}; echo "$line"'`;
-      assert.match((await ssh(first, look)).stdout, /^SSH-2\.0-OpenSSH/);
+      assert.match((await nodes.ssh(first, look)).stdout, /^SSH-2\.0-OpenSSH/);
       if (hasNamespaces) {
-        await ssh(
+        await nodes.ssh(
           first,
           'mkdir -p .ssh && cat >.ssh/id_ed25519 && chmod 600 .ssh/id_ed25519',
           readFileSync(join(user.folder, 'key'), 'utf8'),
         );
-        const hop = await ssh(
+        const hop = await nodes.ssh(
           first,
           `ssh -o StrictHostKeyChecking=no -o BatchMode=yes ${String(name).replace(/0$/, '1')} hostname`,
         );
         assert.equal(hop.stdout, `${String(name).replace(/0$/, '1')}\n`, hop.stderr);
       }
-      await removeNode('pair');
+      await nodes.remove('pair');
     });
 
     test('the metadata server tells who one is, only when asked politely, and of a preemption while it is awaited', async () => {
-      const [first] = await makeNode('told', 'v4-16', { owner: 'ada' });
+      const [first] = await nodes.make('told', 'v4-16', { owner: 'ada' });
       const at = 'http://$GCE_METADATA_HOST/computeMetadata/v1';
-      const ask = async (path: string): Promise<string> => (await ssh(first, `${curl} "${at}/${path}"`)).stdout;
+      const ask = async (path: string): Promise<string> => (await nodes.ssh(first, `${curl} "${at}/${path}"`)).stdout;
       assert.equal(await ask('instance/attributes/agent-worker-number'), '0');
       assert.equal(await ask('instance/attributes/owner'), 'ada');
       assert.match(await ask('instance/hostname'), /^t1v-n-[0-9a-f]{8}-w-0\..*\.c\.p\.internal$/);
@@ -172,13 +123,19 @@ for (const [hosts, isolation] of [
         (JSON.parse(await ask('instance/?recursive=true')) as { maintenanceEvent: string }).maintenanceEvent,
         'NONE',
       );
-      assert.equal((await ssh(first, `curl -s -o /dev/null -w '%{http_code}' "${at}/instance/id"`)).stdout, '403');
+      assert.equal(
+        (await nodes.ssh(first, `curl -s -o /dev/null -w '%{http_code}' "${at}/instance/id"`)).stdout,
+        '403',
+      );
       if (isRoot) {
-        const named = await ssh(first, `${curl} http://metadata.google.internal/computeMetadata/v1/instance/preempted`);
+        const named = await nodes.ssh(
+          first,
+          `${curl} http://metadata.google.internal/computeMetadata/v1/instance/preempted`,
+        );
         assert.equal(named.stdout, 'FALSE', named.stderr);
       }
       // Asked from outside, because who asks from inside is told to end in the same moment.
-      const host = (await ssh(first, 'echo "$GCE_METADATA_HOST"')).stdout.trim();
+      const host = (await nodes.ssh(first, 'echo "$GCE_METADATA_HOST"')).stdout.trim();
       const preempted = `http://${host}/computeMetadata/v1/instance/preempted`;
       const headers = { 'Metadata-Flavor': 'Google' };
       const etag = (await fetch(preempted, { headers })).headers.get('etag') ?? '';
@@ -187,48 +144,48 @@ for (const [hosts, isolation] of [
       assert.equal(await early.text(), 'FALSE', 'a time that is over answers with what is so');
       await admin(emulator.url, 'preempt', 'told');
       assert.equal(await (await waits).text(), 'TRUE');
-      await removeNode('told');
+      await nodes.remove('told');
     });
 
     test('the startup script runs as root at each boot, and its output is kept', async () => {
       const script =
         '#!/bin/sh\nid -u\necho "worker $TPU_WORKER_ID"\necho again >>"$EMULATOR_HOST/home/count"\nexit 4\n';
-      const [first] = await makeNode('script', 'v4-8', { 'startup-script': script });
+      const [first] = await nodes.make('script', 'v4-8', { 'startup-script': script });
       const log = hasNamespaces ? '/var/log/startup-script.log' : '$EMULATOR_HOST/startup-script.log';
       const isOver = (times: number) => async () =>
-        (await ssh(first, `cat "${log}"`)).stdout.split('startup-script exit status 4').length === times + 1;
+        (await nodes.ssh(first, `cat "${log}"`)).stdout.split('startup-script exit status 4').length === times + 1;
       await eventually('it has run', isOver(1));
-      const said = (await ssh(first, `cat "${log}"; cat "$EMULATOR_HOST/home/count"`)).stdout;
+      const said = (await nodes.ssh(first, `cat "${log}"; cat "$EMULATOR_HOST/home/count"`)).stdout;
       assert.match(said, /boot 1\n\d+\nworker 0\nstartup-script exit status 4\nagain\n$/);
       if (hasNamespaces) assert.match(said, /\n0\n/);
       await admin(emulator.url, 'kill-host', 'script');
       await admin(emulator.url, 'start-host', 'script');
       await eventually('it has run again', isOver(2));
-      await removeNode('script');
+      await nodes.remove('script');
     });
 
     test('chips lie where a program looks for them, and one program holds them', async () => {
-      const [first] = await makeNode('chips', 'v4-8');
+      const [first] = await nodes.make('chips', 'v4-8');
       const dev = hasNamespaces ? '/dev' : '$EMULATOR_HOST/dev';
-      assert.equal((await ssh(first, `ls ${dev} | grep -c '^accel[0-3]$'`)).stdout, '4\n');
-      const began = await ssh(
+      assert.equal((await nodes.ssh(first, `ls ${dev} | grep -c '^accel[0-3]$'`)).stdout, '4\n');
+      const began = await nodes.ssh(
         first,
         'setsid with-tpu sleep 31339 >/dev/null 2>&1 </dev/null & sleep 0.4; pgrep -nf "^sleep 31339"',
       );
-      const second = await ssh(first, 'with-tpu true');
+      const second = await nodes.ssh(first, 'with-tpu true');
       assert.equal(second.code, 1);
       assert.match(second.stderr, /^The TPU is already in use by process with pid \d+\./);
       if (hasNamespaces)
         assert.ok(second.stderr.includes(`pid ${began.stdout.trim()}.`), `${began.stdout}${second.stderr}`);
-      if (hasProgram('fuser')) assert.match((await ssh(first, `fuser ${dev}/accel0 2>/dev/null`)).stdout, /\d/);
-      await ssh(first, 'pkill -f "^sleep 31339"; sleep 0.2');
-      assert.deepEqual(await ssh(first, 'with-tpu echo free'), { code: 0, stdout: 'free\n', stderr: '' });
+      if (hasProgram('fuser')) assert.match((await nodes.ssh(first, `fuser ${dev}/accel0 2>/dev/null`)).stdout, /\d/);
+      await nodes.ssh(first, 'pkill -f "^sleep 31339"; sleep 0.2');
+      assert.deepEqual(await nodes.ssh(first, 'with-tpu echo free'), { code: 0, stdout: 'free\n', stderr: '' });
       assert.equal(existsSync('/dev/accel0'), false, 'the machine has no such thing');
-      await removeNode('chips');
+      await nodes.remove('chips');
     });
 
     test('a refused door lets nobody in and keeps who is there; a full disk takes nothing', async () => {
-      const [first] = await makeNode('trouble', 'v4-8');
+      const [first] = await nodes.make('trouble', 'v4-8');
       const inside = spawn('ssh', user.argv(first ?? '', emulator.sshPort, 'read -r line; echo "still $line"'), {
         stdio: ['pipe', 'pipe', 'inherit'],
       });
@@ -238,28 +195,28 @@ for (const [hosts, isolation] of [
         inside.on('close', () => resolve(text));
       });
       await eventually('the session is there', () => processesOf(stateDir).length > 0);
-      await ssh(first, 'sleep 0.3');
+      await nodes.ssh(first, 'sleep 0.3');
       await admin(emulator.url, 'ssh-refuse', 'trouble');
-      assert.equal(await answers(first ?? ''), false);
+      assert.equal(await nodes.answers(first ?? ''), false);
       inside.stdin.end('here\n');
       assert.equal(await said, 'still here\n');
       await admin(emulator.url, 'start-host', 'trouble');
       assert.equal(
-        (await ssh(first, 'mkdir -p bucket; gcsfuse b bucket >/dev/null; echo kept >file; cat file')).stdout,
+        (await nodes.ssh(first, 'mkdir -p bucket; gcsfuse b bucket >/dev/null; echo kept >file; cat file')).stdout,
         'kept\n',
       );
       if (hasNamespaces) {
         await admin(emulator.url, 'fill-disk', 'trouble');
-        const full = await ssh(
+        const full = await nodes.ssh(
           first,
           'cat file; echo more >>file; echo new >other; echo saved >bucket/saved; cat bucket/saved',
         );
         assert.equal(full.stdout, 'kept\nsaved\n', full.stderr);
         assert.match(full.stderr, /No space left on device/);
         await admin(emulator.url, 'start-host', 'trouble');
-        assert.equal((await ssh(first, 'echo more >>file; cat file bucket/saved')).stdout, 'kept\nmore\nsaved\n');
+        assert.equal((await nodes.ssh(first, 'echo more >>file; cat file bucket/saved')).stdout, 'kept\nmore\nsaved\n');
       }
-      await removeNode('trouble');
+      await nodes.remove('trouble');
     });
 
     test('who is preempted has time to end; who is cut off has none', async () => {
