@@ -2,7 +2,6 @@
 
 import { machinesAtHand, workerAtHand, type SshHost, type WorkerDoor } from '../app/by-hand.ts';
 import { JobmanError, exitCode } from '../app/errors.ts';
-import { createLogFiles } from '../app/log-files.ts';
 import type { AllocationRef, Store } from '../app/ports.ts';
 import type { Services } from '../app/services.ts';
 import type { TpuWorkers } from '../backends/tpu/workers.ts';
@@ -112,7 +111,11 @@ interface OwnWorkers {
 
 async function ownWorkers(services: Services): Promise<OwnWorkers> {
   const { io, home } = services;
-  const [{ createTpuBackend }, settings] = await Promise.all([import('./tpu.ts'), services.settings()]);
+  const [{ createTpuBackend }, { createLogFiles }, settings] = await Promise.all([
+    import('./tpu.ts'),
+    import('../app/log-files.ts'),
+    services.settings(),
+  ]);
   return createTpuBackend({
     io,
     home,

@@ -1,6 +1,5 @@
 // How a command ended on each of several workers, and what is said of all of them together.
 
-import { createHash } from 'node:crypto';
 import type { SessionEnd } from '../../app/by-hand.ts';
 import { exitCode } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
@@ -15,12 +14,37 @@ export interface WorkerOutcome {
   readonly printed: string;
 }
 
-/** Gathers what one worker prints into `WorkerOutcome.printed`, without keeping any of it. */
+/**
+ * Gathers what one worker prints into `WorkerOutcome.printed`, without keeping any of it. Nobody prints in order to be
+ * taken for somebody else, so a sum is enough; Node's hashes would be half of what a short command loads.
+ */
 export function createPrint(): { add(chunk: Uint8Array, stream: 'stdout' | 'stderr'): void; digest(): string } {
-  const hashes = { stdout: createHash('sha256'), stderr: createHash('sha256') };
+  const sums = { stdout: createSum(), stderr: createSum() };
   return {
-    add: (chunk, stream) => void hashes[stream].update(chunk),
-    digest: () => hashes.stdout.digest('hex') + hashes.stderr.digest('hex'),
+    add: (chunk, stream) => sums[stream].add(chunk),
+    digest: () => `${sums.stdout.text()} ${sums.stderr.text()}`,
+  };
+}
+
+/**
+ * A sum of bytes in 64 bits, and their number. Each half is multiplied by an odd number after each byte, which loses
+ * nothing, and turned, so that every byte reaches every bit.
+ */
+function createSum(): { add(chunk: Uint8Array): void; text(): string } {
+  let length = 0;
+  let one = 0x811c_9dc5;
+  let other = 0x9e37_79b9;
+  return {
+    add(chunk) {
+      length += chunk.length;
+      // By its index: to step through bytes in the other way takes five times as long.
+      for (let at = 0; at < chunk.length; at += 1) {
+        const byte = chunk[at] ?? 0;
+        one = Math.imul(one ^ byte, 0x0100_0193);
+        other = (Math.imul((other << 13) | (other >>> 19), 5) + (0xe654_6b64 ^ byte)) | 0;
+      }
+    },
+    text: () => `${length}.${one >>> 0}.${other >>> 0}`,
   };
 }
 
