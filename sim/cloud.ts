@@ -6,16 +6,15 @@ import { isUnconfirmed } from '../src/core/job.ts';
 import type { CloudErrorKind } from '../src/core/job.ts';
 import { known, unknown } from '../src/core/observation.ts';
 import type { AllocationSeen, Fact, OutcomeResult } from '../src/core/observation.ts';
-import { capacityOf, placeCount } from '../src/core/place.ts';
+import { capacityOf } from '../src/core/place.ts';
 import type { BackendName, JobSpec } from '../src/core/spec.ts';
 import type { Chance } from './chance.ts';
-import { sureZone } from './jobs.ts';
 import type { Weather } from './weather.ts';
 import { findMachine, makeMachine, newMachine, releaseMachine } from './world.ts';
 import type { Machine, MachineState, World } from './world.ts';
 
 /** Which zone of the pretend cloud an allocation is in; see `withPlaces` in jobs.ts. */
-function zoneOf({ job, allocation }: AllocationRef): string {
+export function zoneOf({ job, allocation }: AllocationRef): string {
   const capacity = capacityOf(job, allocation);
   return capacity.kind === 'tpu' ? capacity.zone : '';
 }
@@ -60,15 +59,11 @@ export function createCloud(parts: PortParts): CapacityPort {
     const { weather } = sky;
     const draw = (kind: CloudErrorKind, raw: string): OutcomeResult => {
       const error = { kind, message: `the cloud said ${kind}`, raw };
-      const isPermanent = kind === 'permission';
-      return { kind: isPermanent ? 'refused' : 'failed', evidence: { detail: error.message }, error };
+      return { kind: 'failed', evidence: { detail: error.message }, error };
     };
-    if (world.closed.has(zone)) return draw('permission', '403 PERMISSION_DENIED');
+    if (world.closed.has(zone)) return forbidden();
     if (world.bare.has(zone)) return draw('stockout', '429 no more capacity in the zone');
-    // A right that is missing for a moment only puts a place out for the whole attempt. Of several places the one zone that
-    // surely has something is spared: the others may never have anything, and what waits for them never comes to rest.
-    const isSpared = zone === sureZone && placeCount(ref.job.spec.capacity) > 1;
-    if (chance.yes(weather.permission) && !isSpared) return draw('permission', '403 PERMISSION_DENIED');
+    if (chance.yes(weather.permission)) return forbidden();
     if (!world.hasCapacity && chance.yes(0.5)) return draw('stockout', '429 no more capacity in the zone');
     if (chance.yes(weather.stockout)) return draw('stockout', '429 no more capacity in the zone');
     if (chance.yes(weather.quota)) return draw('quota', '429 quota exceeded');
@@ -105,7 +100,7 @@ export function createCloud(parts: PortParts): CapacityPort {
   }
 
   function seen(ref: AllocationRef): AllocationSeen {
-    const machine = findMachine(world, ref.allocation.name) ?? lastOf(world, ref.allocation.name);
+    const machine = findMachine(world, zoneOf(ref), ref.allocation.name) ?? lastOf(world, ref);
     if (machine === undefined) return { state: 'absent', detail: 'not found' };
     if (!isTheirs(machine, ref)) return { state: 'foreign', detail: 'not ours' };
     const isStale = timeline.now - machine.stateSince < 4_000 && chance.yes(sky.weather.listStale);
@@ -117,17 +112,10 @@ export function createCloud(parts: PortParts): CapacityPort {
     return seenAs(machine, isStale && machine.stateBefore !== null ? machine.stateBefore : machine.state);
   }
 
-  /**
-   * A zone that is closed to us is not listed, either. As the real look does, what nobody has confirmed is called absent. The
-   * real one says nothing any more once that was let go, and the job then waits for ever to see it gone (seeds 2603, 3556);
-   * the pretend one still calls it absent, until the record keeps whether a request was ever accepted.
-   */
+  /** A zone that is closed to us is not listed, either. As the real look does, what nobody has confirmed is called absent. */
   function unlisted({ allocation }: AllocationRef, since: number): Fact<AllocationSeen> {
     const reason = '403 PERMISSION_DENIED';
-    const isNowhere = allocation.releasedAt !== null && allocation.seen === null && allocation.isDoubtful !== true;
-    return isUnconfirmed(allocation) || isNowhere
-      ? known({ state: 'absent', detail: reason }, since)
-      : unknown(reason, since);
+    return isUnconfirmed(allocation) ? known({ state: 'absent', detail: reason }, since) : unknown(reason, since);
   }
 
   return {
@@ -145,7 +133,7 @@ export function createCloud(parts: PortParts): CapacityPort {
     async request(ref) {
       watcher.called('request', ref, '');
       const { allocation, job } = ref;
-      const existing = findMachine(world, allocation.name);
+      const existing = findMachine(world, zoneOf(ref), allocation.name);
       if (existing !== undefined) {
         await timeline.pause(chance.between(20, 500));
         if (isTheirs(existing, ref)) return { kind: 'done' };
@@ -158,7 +146,7 @@ export function createCloud(parts: PortParts): CapacityPort {
         return sky.cloudIsDown ? { kind: 'failed', evidence: { detail: 'connection refused' } } : refused;
       }
       return send(() => {
-        if (findMachine(world, allocation.name) !== undefined) return;
+        if (findMachine(world, zoneOf(ref), allocation.name) !== undefined) return;
         const labels = { installation: job.installation, job: job.id, allocation: allocation.ordinal };
         const isStanding = allocation.ownership === 'standing';
         const workers = parts.workersOf(job.id);
@@ -170,8 +158,12 @@ export function createCloud(parts: PortParts): CapacityPort {
     },
     async release(ref) {
       watcher.called('release', ref, '');
+      if (world.closed.has(zoneOf(ref)) && !sky.cloudIsDown) {
+        await timeline.pause(chance.between(20, 2_000));
+        return forbidden();
+      }
       return send(() => {
-        const machine = findMachine(world, ref.allocation.name);
+        const machine = findMachine(world, zoneOf(ref), ref.allocation.name);
         if (machine !== undefined && isTheirs(machine, ref)) releaseMachine(world, machine);
       });
     },
@@ -197,7 +189,7 @@ export function createCloud(parts: PortParts): CapacityPort {
     async releaseStray(stray) {
       watcher.strayReleased(stray);
       return send(() => {
-        const machine = findMachine(world, stray.resource.slice(stray.resource.lastIndexOf('/') + 1));
+        const machine = world.machines.find((one) => one.state !== 'gone' && resourceOf(one) === stray.resource);
         const labels = machine?.labels;
         if (machine === undefined || labels === null || labels === undefined) return;
         if (labels.job !== stray.job || labels.allocation !== stray.allocation) return;
@@ -225,8 +217,13 @@ export function createHere(clock: Clock, world: World): CapacityPort {
   };
 }
 
-function lastOf(world: World, name: string): Machine | undefined {
-  return world.machines.findLast((machine) => machine.name === name);
+function lastOf(world: World, ref: AllocationRef): Machine | undefined {
+  return world.machines.findLast(({ name, zone }) => name === ref.allocation.name && zone === zoneOf(ref));
+}
+
+function forbidden(): OutcomeResult {
+  const error = { kind: 'permission' as const, message: 'the cloud said permission', raw: '403 PERMISSION_DENIED' };
+  return { kind: 'refused', evidence: { detail: error.message }, error };
 }
 
 /** Whether that allocation may speak of that machine: an owned one by its labels, a standing one by its name. */

@@ -3,7 +3,7 @@
 import type { MachinePort, TailReceiver, WorkerRef } from '../src/app/ports.ts';
 import { known, unknown } from '../src/core/observation.ts';
 import type { Fact, OutcomeResult, RunSeen, WorkerSeen } from '../src/core/observation.ts';
-import { isTheirs } from './cloud.ts';
+import { isTheirs, zoneOf } from './cloud.ts';
 import type { PortParts } from './cloud.ts';
 import {
   endRun,
@@ -33,7 +33,7 @@ export function createHosts(parts: HostParts): MachinePort {
   /** The host, if a message to it arrives now. */
   function reach(ref: WorkerRef): Host | undefined {
     if (isLocal(ref)) return world.here.hosts[0];
-    const machine = findMachine(world, ref.allocation.name);
+    const machine = findMachine(world, zoneOf(ref), ref.allocation.name);
     if (machine === undefined || !isTheirs(machine, ref) || sky.lineIsCut) return undefined;
     const host = machine.hosts[Number(ref.worker)];
     return host?.isUp === true && host.silence === null ? host : undefined;

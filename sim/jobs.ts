@@ -2,7 +2,7 @@
 
 import { presets } from '../src/core/recover.ts';
 import type { PresetName } from '../src/core/recover.ts';
-import type { CapacitySpec, JobSpec, SetupStep } from '../src/core/spec.ts';
+import type { CapacitySpec, JobSpec, Rule, SetupStep } from '../src/core/spec.ts';
 import { minute, second } from '../src/core/time.ts';
 import { createChance, hashOf } from './chance.ts';
 import type { Chance } from './chance.ts';
@@ -67,7 +67,7 @@ function drawJob(chance: Chance, index: number): Wanted {
     },
     recovery: {
       preset,
-      rules: presets[preset],
+      rules: [...ownRules(chance.fork('rules')), ...presets[preset]],
       budget: { preemptions: chance.pick([2, 20, 100]), failures: chance.between(0, 3) },
       delay: chance.between(1, 20) * second,
       delayMax: minute,
@@ -93,6 +93,22 @@ function drawJob(chance: Chance, index: number): Wanted {
     seed: chance.between(0, 2 ** 31),
   };
   return { spec, nature, at: chance.yes(0.7) ? 0 : chance.between(0, 5 * minute) };
+}
+
+/** Some owners have rules of their own, which come before the preset's. */
+function ownRules(chance: Chance): readonly Rule[] {
+  if (!chance.yes(0.3)) return [];
+  const delay = { delay: chance.between(1, 30) * second, delayMax: minute };
+  const elsewhere: Rule = { reason: 'preempted', answer: { then: 'resume', on: 'new' }, avoidZone: true };
+  const byCode: Rule = {
+    reason: 'command_failed',
+    exitCodes: [1],
+    answer: { then: 'rerun', on: 'same' },
+    limit: chance.between(0, 2),
+    ...delay,
+  };
+  const byWorker: Rule = { reason: 'command_failed', worker: 0, answer: { then: 'fail', on: 'same' } };
+  return chance.pick([[elsewhere], [elsewhere, byCode], [byCode], [byWorker]]);
 }
 
 function drawFortunes(chance: Chance): readonly Fortune[] {
@@ -126,10 +142,14 @@ function drawCapacity(chance: Chance, sort: 'owned' | 'standing' | 'local', inde
 /** Where the pretend cloud always has something, storms aside; what becomes of the other zones, each world draws. */
 export const sureZone = 'pretend-a';
 
-/** The other zones of the pretend cloud. */
+/** Other zones of the pretend cloud, of which each world decides what they have. */
 export const unsureZones: readonly string[] = ['pretend-b', 'pretend-c'];
 
-/** Some jobs would rather be elsewhere, and name the sure zone among others. */
+/** One that never has anything, and one where we may do nothing until the storm is over: somebody asks for the right. */
+export const bareZone = 'pretend-d';
+export const grantedZone = 'pretend-e';
+
+/** Some jobs would rather be elsewhere, and name another zone that will have something one day. */
 function withPlaces(capacity: CapacitySpec, chance: Chance): CapacitySpec {
   if (capacity.kind !== 'tpu' || capacity.ownership === 'standing' || !chance.yes(0.4)) return capacity;
   const [first = sureZone, ...others] = chance.pick([
@@ -137,6 +157,7 @@ function withPlaces(capacity: CapacitySpec, chance: Chance): CapacitySpec {
     ['pretend-b', 'pretend-c', 'pretend-a'],
     ['pretend-a', 'pretend-b'],
     ['pretend-c', 'pretend-a', 'pretend-b'],
+    [bareZone, grantedZone],
   ]);
   const { accelerator, pricing, runtimeVersion } = capacity;
   return {

@@ -5,11 +5,14 @@
 import type { AllocationRef, CommitResult, Commit, Stray } from '../src/app/ports.ts';
 import type { Event } from '../src/core/decision.ts';
 import type { Allocation, Job } from '../src/core/job.ts';
+import { placesOf } from '../src/core/place.ts';
+import { ruleOf } from '../src/core/recover.ts';
 import { minute, second } from '../src/core/time.ts';
+import { zoneOf } from './cloud.ts';
 import { contentOf } from './copies.ts';
 import type { Copies } from './copies.ts';
 import { retold } from './retold.ts';
-import { folderOf, isAlive, outputOf, printed, printedAt, runName } from './world.ts';
+import { findMachine, folderOf, isAlive, outputOf, printed, printedAt, runName } from './world.ts';
 import type { Machine, Run, World } from './world.ts';
 
 export const laws = {
@@ -51,10 +54,12 @@ interface Ledger {
   /** Attempts that began in the world since the owner's last word. */
   begun: Set<number>;
   readonly begunInCalm: Set<number>;
-  /** When a place last said that it has nothing: by the attempt and the place, with the allocation that was told so. */
-  readonly nothing: Map<string, { readonly at: number; readonly allocation: number }>;
-  /** Times of the latest requests, by allocation. */
-  readonly requests: Map<number, number[]>;
+  /** When a place last said that it has nothing, or nothing for us: by the attempt and the place, with the allocation. */
+  readonly nothing: Map<string, { readonly at: number; readonly allocation: number; readonly isForbidden: boolean }>;
+  /** How often the record says that a place was passed over, by the attempt and the place. */
+  readonly rounds: Map<string, number>;
+  /** Times of the latest requests, by allocation, place and round. */
+  readonly requests: Map<string, number[]>;
   /** When each allocation was first asked for, and when the record first said that its place was passed over. */
   readonly firstAsked: Map<number, number>;
   readonly passedOver: Map<number, number>;
@@ -108,7 +113,7 @@ export function createJudge(world: () => World): Judge {
   }
 
   function machineOf(ref: AllocationRef): Machine | undefined {
-    return world().machines.findLast((one) => one.name === ref.allocation.name && one.state !== 'gone');
+    return findMachine(world(), zoneOf(ref), ref.allocation.name);
   }
 
   // ------------------------------------------------------------------------------------------ grounds
@@ -209,17 +214,19 @@ export function createJudge(world: () => World): Judge {
   function checkPace(ref: AllocationRef, ledger: Ledger): void {
     const { now } = world().timeline;
     const { ordinal } = ref.allocation;
-    const recent = [...(ledger.requests.get(ordinal) ?? []), now].filter((at) => at > now - minute);
-    ledger.requests.set(ordinal, recent);
+    const key = visitKey(ref, ledger);
+    const recent = [...(ledger.requests.get(key) ?? []), now].filter((at) => at > now - minute);
+    ledger.requests.set(key, recent);
     if (!ledger.firstAsked.has(ordinal)) ledger.firstAsked.set(ordinal, now);
     if (recent.length > 15) {
       breakLaw(7, `job ${ref.job.id}: allocation ${ordinal} was asked for ${recent.length} times within a minute`);
     }
   }
 
-  /** Answers after which the same request would get the same again. */
-  function isFinal(answer: string): boolean {
-    return answer === 'permission' || answer === 'invalid' || answer === 'not_found';
+  /** One stay of an allocation in a place. */
+  function visitKey(ref: AllocationRef, ledger: Ledger): string {
+    const key = placeKey(ref, ledger);
+    return `${ref.allocation.ordinal}/${key}/${ledger.rounds.get(key) ?? 0}`;
   }
 
   /** Which place of which attempt that allocation is for. */
@@ -228,33 +235,49 @@ export function createJudge(world: () => World): Judge {
   }
 
   /**
-   * Of several places none is asked for something new right after it has said that it has nothing, and none before every
-   * other that is open has been asked as often. Where the clock jumped forward meanwhile the wait may be over by it; a clock
+   * Of several places none is asked for something new right after it has said that it has nothing, or soon after it has said
+   * that we lack a right, and none before every other that is open has been asked as often. Where the clock jumped forward meanwhile the wait may be over by it; a clock
    * that is set back makes no wait short.
    */
   function checkPlaces(ref: AllocationRef, ledger: Ledger): void {
     const { job } = ledger;
     const { capacity } = job.spec;
-    const { ordinal, place = 0 } = ref.allocation;
+    const { place = 0 } = ref.allocation;
     const others = capacity.kind === 'tpu' ? (capacity.alternatives?.length ?? 0) : 0;
     const attempt = job.attempts.at(-1);
-    if (others === 0 || attempt === undefined || (ledger.requests.get(ordinal) ?? []).length > 1) return;
-    const told = ledger.nothing.get(placeKey(ref, ledger));
-    const isSoon = told !== undefined && told.allocation !== ordinal && world().timeline.now < told.at + 20 * second;
+    if (others === 0 || attempt === undefined || (ledger.requests.get(visitKey(ref, ledger)) ?? []).length > 1) return;
+    const key = placeKey(ref, ledger);
+    const told = ledger.nothing.get(key);
+    const soon = told?.isForbidden === true ? 7 * minute : 20 * second;
+    const isSoon = told !== undefined && ledger.rounds.has(key) && world().timeline.now < told.at + soon;
     if (isSoon && !jumps.some((at) => at >= told.at))
-      breakLaw(12, `job ${job.id}: place ${place} is asked again right after it said that it has nothing`);
-    const passed = job.allocations.filter(
-      (one) => one.ordinal < ordinal && (one.requestedAt ?? 0) >= attempt.createdAt,
-    );
-    const asks = (which: number): number =>
-      passed.filter((one) => (one.place ?? 0) === which && one.passedOver !== undefined).length;
-    const isOut = (which: number): boolean =>
-      passed.some((one) => (one.place ?? 0) === which && isFinal(one.passedOver?.answer ?? ''));
-    if (isOut(place)) breakLaw(12, `job ${job.id}: place ${place} is asked again, which has refused for good`);
+      breakLaw(12, `job ${job.id}: place ${place} is asked again too soon after it said that it has nothing`);
+    const isBarred = (which: number): boolean =>
+      ledger.nothing.get(`${job.attempts.length}/${which}`)?.isForbidden === true;
+    const rounds = (which: number): number => ledger.rounds.get(`${job.attempts.length}/${which}`) ?? 0;
     for (let other = 0; other <= others; other += 1) {
-      if (!isOut(other) && asks(other) < asks(place))
+      if (!isBarred(place) && !isBarred(other) && rounds(other) < rounds(place) && !isAvoided(job, other))
         breakLaw(12, `job ${job.id}: place ${place} is asked again before place ${other}`);
     }
+    if (isAvoided(job, place))
+      breakLaw(12, `job ${job.id}: place ${place} is asked, whose zone a rule has turned from`);
+  }
+
+  /** A zone that a rule has turned from since the owner's newest word or the last success, as long as another is left. */
+  function isAvoided(job: Job, place: number): boolean {
+    const { capacity, recovery } = job.spec;
+    if (capacity.kind !== 'tpu') return false;
+    const zones = placesOf(capacity).map(({ zone }) => zone);
+    const chance = job.attempts.findLastIndex(
+      ({ asked, ordinal }) => asked || job.attempts[ordinal - 2]?.ending?.reason === 'succeeded',
+    );
+    const left = new Set(
+      job.attempts.slice(Math.max(0, chance)).flatMap(({ ending, allocation }) => {
+        const isTurned = ending !== null && ruleOf(recovery, ending)?.avoidZone === true;
+        return isTurned ? [zones[job.allocations[allocation - 1]?.place ?? 0]] : [];
+      }),
+    );
+    return left.has(zones[place]) && zones.some((zone) => !left.has(zone));
   }
 
   function checkSteps(ref: AllocationRef, detail: string, ledger: Ledger): void {
@@ -293,6 +316,7 @@ export function createJudge(world: () => World): Judge {
     }
     checkAttempts(job);
     const attempt = job.attempts.at(-1);
+    for (const { place, asks } of attempt?.placesPassed ?? []) ledger.rounds.set(`${attempt?.ordinal}/${place}`, asks);
     const old = before.attempts[(attempt?.ordinal ?? 0) - 1];
     if (attempt !== undefined && attempt.endedAt !== null && old !== undefined && old.endedAt === null) {
       const alive = world().runs.find((run) => run.job === job.id && run.attempt === attempt.ordinal && isAlive(run));
@@ -319,17 +343,19 @@ export function createJudge(world: () => World): Judge {
     );
     const counted = since.filter(({ ending }) => ending !== null && ending.reason !== 'allocation_failed');
     const { preemptions, failures } = spec.recovery.budget;
-    if (counted.length > 1 + preemptions + failures) {
-      breakLaw(
-        7,
-        `job ${id}: ${counted.length} attempts have ended, and the budgets allow ${1 + preemptions + failures}`,
-      );
-    }
+    const most = 1 + preemptions + failures + ownLimits(spec);
+    if (counted.length > most)
+      breakLaw(7, `job ${id}: ${counted.length} attempts have ended, and the budgets allow ${most}`);
+  }
+
+  /** How many more attempts the owner's own rules allow beside the budgets. */
+  function ownLimits({ recovery }: Job['spec']): number {
+    return recovery.rules.reduce((sum, { limit = 0 }) => sum + limit, 0);
   }
 
   function checkGone(job: Job, allocation: Allocation): void {
     const { now } = world().timeline;
-    const machine = world().machines.findLast((one) => one.name === allocation.name && one.state !== 'gone');
+    const machine = findMachine(world(), zoneOf({ job, allocation }), allocation.name);
     if (machine === undefined || machine.labels?.job !== job.id) return;
     // What took effect only just now cannot have been seen by a look that began before.
     if (now - machine.madeAt < 40 * second) return;
@@ -383,6 +409,7 @@ export function createJudge(world: () => World): Judge {
           begun: new Set(),
           begunInCalm: new Set(),
           nothing: new Map(),
+          rounds: new Map(),
           requests: new Map(),
           firstAsked: new Map(),
           passedOver: new Map(),
@@ -438,9 +465,10 @@ export function createJudge(world: () => World): Judge {
       if (reply === 'done') ledger.accepted.add(key);
       else if (kind === 'request' || kind === 'release') {
         if (reply === 'refused') ledger.refused.add(key);
-        if (kind === 'request' && (error === 'stockout' || error === 'quota')) {
+        if (kind === 'request' && (error === 'stockout' || error === 'quota' || error === 'permission')) {
           const at = world().timeline.now;
-          ledger.nothing.set(placeKey(ref, ledger), { at, allocation: ref.allocation.ordinal });
+          const { ordinal } = ref.allocation;
+          ledger.nothing.set(placeKey(ref, ledger), { at, allocation: ordinal, isForbidden: error === 'permission' });
         }
       } else ledger.troubles += 1;
     },
@@ -488,7 +516,9 @@ export function createJudge(world: () => World): Judge {
 
   /** Attempts since the owner's last word, and those of them that failed by the program's own doing. */
   function checkBudget(run: Run, ledger: Ledger): void {
-    const { preemptions, failures } = ledger.job.spec.recovery.budget;
+    const { budget } = ledger.job.spec.recovery;
+    const { preemptions } = budget;
+    const failures = budget.failures + ownLimits(ledger.job.spec);
     const failed = new Set<number>();
     for (const other of world().runs) {
       // Of the same attempt another worker may begin late, when one has failed already.

@@ -50,7 +50,11 @@ export function retold(events: readonly Event[]): Retold {
         };
         break;
       case 'attempt_moved':
-        withTold(attempts[event.attempt - 1], (told) => (told.allocation = event.allocation));
+        withTold(attempts[event.attempt - 1], (told) => {
+          // The same one in another place is asked for nowhere yet.
+          if (told.allocation === event.allocation) allocation(event.allocation).requested = false;
+          told.allocation = event.allocation;
+        });
         break;
       case 'attempt_started':
         withTold(attempts[event.attempt - 1], (told) => (told.started = true));

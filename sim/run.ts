@@ -17,14 +17,14 @@ import { hour, minute, second } from '../src/core/time.ts';
 import { openStore } from '../src/store/store.ts';
 import { createChance } from './chance.ts';
 import type { Chance } from './chance.ts';
-import { createCloud, createHere } from './cloud.ts';
+import { createCloud, createHere, zoneOf } from './cloud.ts';
 import type { PortParts, Sky } from './cloud.ts';
 import { createCopies, fullDisk } from './copies.ts';
 import type { Disk } from './copies.ts';
 import { createHosts, killFromOutside } from './hosts.ts';
 import { createIncarnation } from './incarnation.ts';
 import type { Incarnation } from './incarnation.ts';
-import { drawJobs, planFor, unsureZones } from './jobs.ts';
+import { bareZone, drawJobs, grantedZone, planFor, unsureZones } from './jobs.ts';
 import type { Nature, Wanted } from './jobs.ts';
 import { createJudge } from './laws.ts';
 import type { Violation } from './laws.ts';
@@ -77,9 +77,8 @@ function errorKind(result: OutcomeResult): string | undefined {
 /** What becomes of the zones that jobs name beside the sure one. */
 function drawZones(chance: Chance): Pick<World, 'bare' | 'closed'> {
   const fates = unsureZones.map((zone) => ({ zone, fate: chance.pick(['gives', 'bare', 'bare', 'closed'] as const) }));
-  const of = (wanted: string): ReadonlySet<string> =>
-    new Set(fates.filter(({ fate }) => fate === wanted).map(({ zone }) => zone));
-  return { bare: of('bare'), closed: of('closed') };
+  const of = (wanted: string): readonly string[] => fates.filter(({ fate }) => fate === wanted).map(({ zone }) => zone);
+  return { bare: new Set([bareZone, ...of('bare')]), closed: new Set([grantedZone, ...of('closed')]) };
 }
 
 /** Plays that seed to its end, or to the first law that is broken. */
@@ -484,6 +483,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     judge.becomeCalm();
     world.say('the storm is over');
     sky.weather = calm;
+    world.closed.delete(grantedZone);
     for (const machine of world.machines) {
       if (machine.isStanding && machine.state === 'lost') {
         // A shared machine is put right by whoever it belongs to.
@@ -502,6 +502,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
   function isResting(job: Job): boolean {
     if (job.removed) return !isLooseEnd(job);
     if (job.settled !== null) {
+      if (isOutOfSight(job)) return true;
       if (job.desired === 'delete') return false;
       const { capacity, keepFor } = job.spec.finish;
       const isKept = job.desired === 'hold' || (capacity === 'keep' && keepFor === null);
@@ -520,6 +521,18 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
       alive.every((one) => one.plan.length === null) &&
       (job.spec.limits.silenceTimeout === null || alive.some((one) => one.plan.silentAfter === null)) &&
       timeline.now - (alive[0]?.startedAt ?? 0) > minute
+    );
+  }
+
+  /**
+   * What it may still hold is in a zone that lets us neither look nor let go, and the answer to a request there was lost with
+   * its controller: only a person can say that nothing came of it.
+   */
+  function isOutOfSight(job: Job): boolean {
+    const held = heldAllocations(job);
+    return (
+      held.length > 0 &&
+      held.every((allocation) => allocation.isAsking === true && world.closed.has(zoneOf({ job, allocation })))
     );
   }
 
@@ -586,6 +599,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
 
   /** Law 8: where nothing is wanted and nothing changes, nothing is done, nothing written, and nobody wakes for nothing. */
   async function checkQuiet(): Promise<void> {
+    if (judge.jobs.some(isOutOfSight)) return;
     const before = { ...judge.counts };
     // Whoever only waits for the lease is kept from beginning by the machine's lock, outside the simulator.
     const wakeupsNow = (): number =>

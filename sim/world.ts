@@ -109,9 +109,9 @@ export interface World {
   /** Every run that ever was. */
   readonly runs: Run[];
   hasCapacity: boolean;
-  /** Zones that never have anything, and zones in which we may ask for nothing; every other one has. */
+  /** Zones that never have anything, and zones in which we may ask for nothing and look at nothing; every other one has. */
   readonly bare: ReadonlySet<string>;
-  readonly closed: ReadonlySet<string>;
+  readonly closed: Set<string>;
   /** The longest time for which our own line to all hosts was cut. */
   lineCutLongest: number;
   lineCutUntil: number;
@@ -205,9 +205,11 @@ function become(world: World, machine: Machine, state: MachineState): void {
   machine.stateSince = world.timeline.now;
 }
 
-/** The machine of that name that exists now. */
-export function findMachine(world: World, name: string): Machine | undefined {
-  return world.machines.findLast((machine) => machine.name === name && machine.state !== 'gone');
+/** The machine of that name that exists in that zone now. */
+export function findMachine(world: World, zone: string, name: string): Machine | undefined {
+  return world.machines.findLast(
+    (machine) => machine.zone === zone && machine.name === name && machine.state !== 'gone',
+  );
 }
 
 export function makeMachine(world: World, machine: Machine): void {

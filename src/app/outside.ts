@@ -50,9 +50,20 @@ export function evidenceOf(job: Job, allocation: Allocation, now: Instant): stri
   }
 }
 
-/** How the newest of those that came to nothing before this one was refused. */
+/** How the newest of what came to nothing for that attempt, here or in another place, was refused. */
 export function lastInVain(job: Job, attempt: Attempt | undefined): Allocation['lastFailure'] {
-  return attempt === undefined ? null : (inVain(job, attempt).at(-1)?.lastFailure ?? null);
+  if (attempt === undefined) return null;
+  const elsewhere = (attempt.placesPassed ?? []).flatMap(({ at, error }) =>
+    error === undefined ? [] : [{ at, error }],
+  );
+  const here = inVain(job, attempt).flatMap(({ lastFailure }) => (lastFailure === null ? [] : [lastFailure]));
+  return [...here, ...elsewhere].toSorted((one, other) => one.at - other.at).at(-1) ?? null;
+}
+
+/** How often something was asked for in vain for that attempt before what it has now. */
+function asksInVain(job: Job, attempt: Attempt): number {
+  const places = (attempt.placesPassed ?? []).reduce((sum, { asks }) => sum + asks, 0);
+  return places + inVain(job, attempt).filter(({ passedOver }) => passedOver === undefined).length;
 }
 
 type Stage = 'leaving' | 'silent' | 'refused' | 'coming' | 'quiet';
@@ -74,7 +85,7 @@ function refusal(job: Job, { lastFailure, requestFailures }: Allocation, now: In
   const newest = lastFailure ?? lastInVain(job, attempt);
   if (newest === null || attempt === undefined) throw new Error(`job ${job.id} was refused nothing`);
   const said = `${sentencePart(newest.error.message)}, ${ageText(now - newest.at)} ago`;
-  if (lastFailure === null) return `${said}; ${countText(inVain(job, attempt).length, 'allocation')} in vain`;
+  if (lastFailure === null) return `${said}; ${countText(asksInVain(job, attempt), 'request')} in vain`;
   return requestFailures > 1 ? `${said}; ${countText(requestFailures, 'request')} in vain` : said;
 }
 

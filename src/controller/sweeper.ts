@@ -5,7 +5,6 @@
 
 import type { AllocationRef, Backend, CapacityPort, Clock, Store, Stray } from '../app/ports.ts';
 import { placeOf } from '../app/places.ts';
-import { mayExist } from '../core/job.ts';
 import type { Job } from '../core/job.ts';
 import { capacityOf } from '../core/place.ts';
 import { planted } from '../core/plant.ts';
@@ -41,12 +40,14 @@ export type Claim = 'claimed' | 'release' | 'unknown';
  * Whether the record claims what carries its label. An allocation whose end has been seen must not exist: what carries
  * its label took effect late. One that is being released is claimed, since the loop is at it.
  */
-export function claimOf(job: Job | undefined, ordinal: number): Claim {
+export function claimOf(job: Job | undefined, ordinal: number, resource: string): Claim {
   const allocation = job?.allocations.find((one) => one.ordinal === ordinal);
-  if (allocation === undefined) return planted('sweep-deletes-unknown') ? 'release' : 'unknown';
+  if (job === undefined || allocation === undefined) return planted('sweep-deletes-unknown') ? 'release' : 'unknown';
   if (allocation.ownership === 'standing') return 'claimed';
-  if (mayExist(allocation)) return 'claimed';
-  if (allocation.goneAt === null) return 'claimed';
+  // Where it was refused before it went on to another place, what carries its label took effect late, too.
+  const place = placeOf(capacityOf(job, allocation));
+  const isElsewhere = place !== null && !resource.startsWith(place);
+  if (allocation.goneAt === null && !isElsewhere) return 'claimed';
   return planted('sweep-forgets') ? 'unknown' : 'release';
 }
 
@@ -119,7 +120,7 @@ export function createSweeper(options: {
   async function settle(capacity: CapacityPort, stray: Stray): Promise<void> {
     // Loaded after the list was made: a job that was born in between claims what is its own.
     const job = (await store.load(stray.job))?.job;
-    switch (claimOf(job, stray.allocation)) {
+    switch (claimOf(job, stray.allocation, stray.resource)) {
       case 'claimed':
         return;
       case 'unknown':

@@ -3,8 +3,8 @@
 import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import type { Action } from './decision.ts';
-import { allocationOf, lastAllocation } from './job.ts';
-import type { Allocation, Attempt, CloudError, CloudErrorKind, Job, PlaceAnswer } from './job.ts';
+import { allocationOf, isNowhere, lastAllocation } from './job.ts';
+import type { Allocation, Attempt, CloudError, CloudErrorKind, Job, PlaceAnswer, PlacePassed } from './job.ts';
 import type { AllocationSeen, Fact } from './observation.ts';
 import { between, doubling, later } from './pace.ts';
 import { planted } from './plant.ts';
@@ -65,7 +65,7 @@ const paces: Readonly<Partial<Record<CloudErrorKind, { readonly first: Duration;
   unreachable: { first: 5 * second, most: 2 * minute },
 };
 
-/** How long a refusal that is called permanent keeps us from asking again, where we must (a release). */
+/** How long a refusal that is called permanent keeps us from asking again, where we do (a release; a right that may be given). */
 const permanentPace: Duration = 10 * minute;
 
 /** True for errors after which the same request would get the same answer. */
@@ -124,9 +124,9 @@ export function askAnew(job: Job, attempt: Attempt, now: Instant): Change {
 }
 
 /**
- * Another allocation, in another place, for an attempt whose present one is in a place that has nothing to give. What was
- * refused in so many words is nowhere, and is not looked for in a place that may not even let us look; whatever may come of
- * a request that got no answer is let go first, and what comes of it later still the sweep finds.
+ * Another place for an attempt whose present one has nothing to give. What was refused in so many words is nowhere, and the
+ * same allocation is asked for there: a job that goes round its places for weeks needs no more of them. Whatever may come of
+ * a request that got no answer is let go first and another one asked for; what comes of it later still the sweep finds.
  */
 export function passOver(
   job: Job,
@@ -137,20 +137,42 @@ export function passOver(
   }: { readonly answer: PlaceAnswer; readonly turn: { readonly place: number; readonly notBefore: Instant } },
   now: Instant,
 ): Change {
-  const { ordinal, place = 0 } = allocationOf(job, attempt.allocation);
-  const isGone = isNowhere(allocationOf(job, attempt.allocation), answer);
-  const passed = withAllocation(job, ordinal, { passedOver: { at: now, answer } });
+  const allocation = allocationOf(job, attempt.allocation);
+  const { ordinal, place = 0 } = allocation;
+  const noted = withAttempt(job, attempt.ordinal, { placesPassed: withPassed(attempt, allocation, answer, now) });
   const event = { kind: 'place_passed_over', allocation: ordinal, place, answer, next: turn.place } as const;
   const next = { place: turn.place, notBefore: Math.max(now, turn.notBefore) };
-  return chain(
-    told(passed, now, event),
-    (after) => (isGone ? markGone(after, ordinal, now) : unchanged(after)),
-    (after) => moveOn(after, attempt, { why: 'its place has nothing', ...next }, now),
+  if (isNowhere(allocation) && !planted('place-in-record'))
+    return chain(told(noted, now, event), (after) => askElsewhere(after, attempt, next, now));
+  const left = withAllocation(noted, ordinal, { passedOver: { at: now, answer } });
+  return chain(told(left, now, event), (after) =>
+    moveOn(after, attempt, { why: 'its place has nothing', ...next }, now),
   );
 }
 
-function isNowhere({ goneAt, acceptedAt, lastFailure, isDoubtful }: Allocation, answer: PlaceAnswer): boolean {
-  return goneAt === null && acceptedAt === null && isDoubtful !== true && lastFailure?.error.kind === answer;
+/** What the attempt has had from the places, that one's newest answer among it. */
+export function withPassed(
+  { placesPassed = [] }: Attempt,
+  { place = 0, lastFailure }: Allocation,
+  answer: PlaceAnswer,
+  at: Instant,
+): readonly PlacePassed[] {
+  const before = placesPassed.find((one) => one.place === place);
+  const error = lastFailure?.error.kind === answer ? { error: lastFailure.error } : {};
+  const passed = { place, asks: (before?.asks ?? 0) + 1, answer, at, ...error };
+  return [...placesPassed.filter((one) => one !== before), passed];
+}
+
+/** The same allocation, which is nowhere yet, in another place. */
+function askElsewhere(
+  job: Job,
+  { ordinal, allocation }: Attempt,
+  { place, notBefore }: { readonly place: number; readonly notBefore: Instant },
+  now: Instant,
+): Change {
+  const anew = { place, requestedAt: null, requestFailures: 0, lastFailure: null, missedAt: null };
+  const moved = withAttempt(withAllocation(job, allocation, anew), ordinal, { notBefore, movedAt: now });
+  return told(moved, now, { kind: 'attempt_moved', attempt: ordinal, allocation, notBefore });
 }
 
 /** Nothing has been asked for yet: it may still be in another place. */
@@ -251,6 +273,7 @@ export function release(job: Job, ordinal: number, why: string, now: Instant): C
   const allocation = allocationOf(job, ordinal);
   if (allocation.releasedAt !== null || allocation.goneAt !== null || allocation.requestedAt === null)
     return unchanged(job);
+  if (isNowhere(allocation)) return markGone(job, ordinal, now);
   const next = withAllocation(job, ordinal, {
     releasedAt: now,
     // The answers so far were to the request. From here they are to the release.

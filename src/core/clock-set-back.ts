@@ -58,13 +58,10 @@ function orNull(moment: Instant | null, right: Right): Instant | null {
   return moment === null ? null : right(moment);
 }
 
-/** Of what is gone only that it was asked for, and passed over, sets a pace any more; the rest is history. */
+/** Of what is gone only that it was asked for sets a pace any more; the rest is history. */
 function allocationRight(allocation: Allocation, right: Right): Partial<Allocation> {
-  const { passedOver, lastFailure, seen } = allocation;
-  const asked: Partial<Allocation> = {
-    requestedAt: orNull(allocation.requestedAt, right),
-    ...(passedOver !== undefined && { passedOver: { ...passedOver, at: right(passedOver.at) } }),
-  };
+  const { lastFailure, seen } = allocation;
+  const asked: Partial<Allocation> = { requestedAt: orNull(allocation.requestedAt, right) };
   if (allocation.goneAt !== null) return asked;
   return {
     ...asked,
@@ -80,7 +77,7 @@ function allocationRight(allocation: Allocation, right: Right): Partial<Allocati
 
 /** Of an attempt that has ended, what is left of its program may still have to be stopped; the rest is history. */
 function attemptRight(attempt: Attempt, right: Right, now: Instant): Partial<Attempt> {
-  const { ending, stepFailures, movedAt } = attempt;
+  const { ending, stepFailures, movedAt, placesPassed } = attempt;
   const failures = Object.entries(stepFailures).map(([key, failure]): [string, StepFailure] => [
     key,
     { ...failure, lastAt: right(failure.lastAt) },
@@ -94,6 +91,7 @@ function attemptRight(attempt: Attempt, right: Right, now: Instant): Partial<Att
     ...stopping,
     createdAt: right(attempt.createdAt),
     ...(movedAt !== undefined && { movedAt: right(movedAt) }),
+    ...(placesPassed !== undefined && { placesPassed: placesPassed.map((one) => ({ ...one, at: right(one.at) })) }),
     notBefore: rightBackoff(attempt, now),
     startedAt: orNull(attempt.startedAt, right),
     runningAt: orNull(attempt.runningAt, right),

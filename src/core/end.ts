@@ -166,7 +166,8 @@ export function tidySettled(job: Job, now: Instant): Change & { readonly wakeAt:
     ),
   );
   const held = heldAllocations(tidied.job);
-  if (job.desired === 'delete' && held.length === 0) return { ...remove(tidied.job, now), wakeAt: undefined };
+  if (job.desired === 'delete' && held.length === 0)
+    return { ...chain(tidied, (next) => remove(next, now)), wakeAt: undefined };
   const isKeeping = held.some((one) => one.releasedAt === null);
   // Kept capacity is looked at: it costs money, and what the cloud takes away must be let go of.
   const wakeAt = isKeeping ? earliest(now + minute, keptUntil(job)) : undefined;

@@ -71,8 +71,10 @@ function foldCloudReply(
   if (kind === 'request' && result.kind !== 'done' && (allocation.readyAt !== null || allocation.acceptedAt !== null))
     return unchanged(job);
   const { ordinal } = allocation;
-  if (result.kind === 'done') return unchanged(withAllocation(job, ordinal, { acceptedAt: at, missedAt: null }));
-  const failed = withFailure(job, allocation, at, errorOf(result));
+  const answered = kind === 'request' && allocation.isAsking === true ? { isAsking: false } : {};
+  if (result.kind === 'done')
+    return unchanged(withAllocation(job, ordinal, { acceptedAt: at, missedAt: null, ...answered }));
+  const failed = withAllocation(withFailure(job, allocation, at, errorOf(result)), ordinal, answered);
   // A lost reply is no refusal: something may come of it.
   if (kind === 'request' && result.kind === 'unclear')
     return unchanged(withAllocation(failed, ordinal, { isDoubtful: true }));

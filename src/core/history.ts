@@ -76,6 +76,9 @@ export function tell(events: readonly Event[]): Tale {
         break;
       }
       case 'attempt_moved':
+        // The same one in another place: it was refused where it was asked for, and is asked for nowhere now.
+        if (attempt(event.attempt)['allocation'] === event.allocation)
+          Object.assign(allocation(event.allocation), { requestedAt: null, place: undefined });
         allocation(event.allocation);
         Object.assign(attempt(event.attempt), {
           allocation: event.allocation,
@@ -105,6 +108,14 @@ export function tell(events: readonly Event[]): Tale {
       case 'allocation_gone':
         allocation(event.allocation)['goneAt'] = event.at;
         break;
+      case 'place_passed_over': {
+        const { place, answer, at } = event;
+        const open = attempt(attempts.length);
+        const passed = (open['placesPassed'] ?? []) as readonly { readonly place: number; readonly asks: number }[];
+        const asks = (passed.find((one) => one.place === place)?.asks ?? 0) + 1;
+        open['placesPassed'] = [...passed.filter((one) => one.place !== place), { place, asks, answer, at }];
+        break;
+      }
       case 'attempt_started':
         attempt(event.attempt)['startedAt'] = event.at;
         break;
@@ -135,7 +146,6 @@ export function tell(events: readonly Event[]): Tale {
         break;
       case 'created':
       case 'allocation_refused':
-      case 'place_passed_over':
       case 'place_skipped':
       case 'step_failed':
       case 'step_by_hand':
@@ -155,6 +165,8 @@ function rightAttempt(attempt: Loose | undefined, now: Instant): Instant | undef
   attempt['notBefore'] = rightBackoff({ createdAt, notBefore, ...(movedAt !== undefined && { movedAt }) }, now);
   rightParts(attempt, ['createdAt', 'movedAt', 'startedAt', 'runningAt'], now, createdAt);
   rightParts(attempt['ending'], ['since'], now, createdAt);
+  const { placesPassed } = attempt;
+  if (Array.isArray(placesPassed)) for (const one of placesPassed) rightParts(one, ['at'], now, createdAt);
   return createdAt;
 }
 
@@ -184,8 +196,9 @@ export function taleOf(job: Job): Tale {
     desired: job.desired,
     cancelled: job.cancelled,
     copy: job.copy,
-    attempts: job.attempts.map(({ stepFailures: _failures, ending, ...rest }) => ({
+    attempts: job.attempts.map(({ stepFailures: _failures, ending, placesPassed, ...rest }) => ({
       ...rest,
+      placesPassed: placesPassed?.map(({ error: _error, ...one }) => one),
       ending: ending === null ? null : { reason: ending.reason, evidence: ending.evidence, since: ending.since },
     })),
     allocations: job.allocations.map(({ ordinal, requestedAt, place, seen, readyAt, releasedAt, goneAt }) => ({

@@ -76,6 +76,8 @@ export interface Attempt {
   readonly notBefore: Instant;
   /** When `notBefore` was set anew for another allocation or place; absent while it counts from `createdAt`. */
   readonly movedAt?: Instant;
+  /** The spec's places that had nothing to give to it: one entry for each, however often it was asked. */
+  readonly placesPassed?: readonly PlacePassed[];
   /**
    * Failed tries so far on one worker: of a setup step, keyed `worker/name`; of starting or ending the command there,
    * keyed `start/worker` and `stop/worker`.
@@ -99,6 +101,17 @@ export interface Attempt {
   readonly endedAt: Instant | null;
   /** How its program ended on each worker that has told so, by how; absent until it has ended, and where none has. */
   readonly exits?: readonly Exit[];
+}
+
+/** A place that had nothing to give to one attempt. */
+export interface PlacePassed {
+  readonly place: number;
+  /** How often it was asked in vain. */
+  readonly asks: number;
+  /** Its newest answer, when that came, and its words where it was a refusal. */
+  readonly answer: PlaceAnswer;
+  readonly at: Instant;
+  readonly error?: CloudError;
 }
 
 /** An exit code and where the program ended with it. */
@@ -157,8 +170,13 @@ export interface Allocation {
   readonly ownership: 'owned' | 'standing';
   /** The name the outside knows it by. */
   readonly name: string;
-  /** Which of the spec's places it is in: 0, or absent, for the spec's own, from 1 on its alternatives in their order. */
+  /**
+   * Which of the spec's places it is in: 0, or absent, for the spec's own, from 1 on its alternatives in their order. Another
+   * one when this one refused it in so many words: then it is nowhere yet.
+   */
   readonly place?: number;
+  /** A request was committed and has not come back: something may come of it. */
+  readonly isAsking?: boolean;
   /** A request came back without an answer: something may come of it, at any time, whatever later ones were told. */
   readonly isDoubtful?: true;
   /** When another was asked for in its stead before it was ever ready, and what its place had answered. */
@@ -316,6 +334,16 @@ export function outlivesRemoval(job: Job): boolean {
  */
 export function isUnconfirmed({ acceptedAt, seen, readyAt, releasedAt }: Allocation): boolean {
   return acceptedAt === null && seen === null && readyAt === null && releasedAt === null;
+}
+
+/**
+ * True when every request for it has come back refused in so many words, and nothing was ever seen of it: it is not there, and
+ * no look is needed to say so. Where the cloud lets us ask for nothing it lets us look at nothing either.
+ */
+export function isNowhere(allocation: Allocation): boolean {
+  const { ownership, isAsking, isDoubtful, lastFailure, goneAt } = allocation;
+  if (ownership !== 'owned' || goneAt !== null || lastFailure === null) return false;
+  return isUnconfirmed(allocation) && isAsking !== true && isDoubtful !== true;
 }
 
 /** Owned allocations that may exist outside. Empty is what "settled means empty" asks for. */

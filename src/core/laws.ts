@@ -5,7 +5,7 @@
 
 import type { Action, Decision } from './decision.ts';
 import { commandWorkers, heldAllocations, stepsOf } from './job.ts';
-import type { Allocation, Attempt, Job } from './job.ts';
+import type { Allocation, Attempt, Job, PlacePassed } from './job.ts';
 import { ruleOf } from './recover.ts';
 import type { AllocationSeen, Observation, WorkerSeen } from './observation.ts';
 import { reconcile } from './reconcile.ts';
@@ -351,7 +351,7 @@ function settledMeansEmpty({ before, observation, decision, now }: Pass): readon
     const fact = observation.allocations.find((one) => one.allocation === allocation.ordinal)?.fact;
     const state = fact?.kind === 'known' ? fact.value.state : undefined;
     // What every request for was refused in so many words never was anywhere.
-    if (isRefusedOutright(before, decision.job, allocation)) continue;
+    if (isRefusedOutright(observation, was)) continue;
     if (state !== 'absent' && state !== 'foreign')
       found.push(`allocation ${allocation.ordinal} counts as gone without a look that missed it`);
     // After a release nothing is on its way in any more, so the second look may come sooner.
@@ -375,15 +375,14 @@ function settledMeansEmpty({ before, observation, decision, now }: Pass): readon
   return found;
 }
 
-/** It was passed over for a refusal that came back, of a request that nobody has accepted and that was never in doubt. */
-function isRefusedOutright(
-  before: Job,
-  after: Job,
-  { ordinal, passedOver, acceptedAt, isDoubtful }: Allocation,
-): boolean {
-  if (passedOver === undefined || passedOver.answer === 'waiting' || acceptedAt !== null) return false;
-  const isNew = allocationIn(before, ordinal)?.passedOver === undefined;
-  return isNew && isDoubtful !== true && after.allocations.length > ordinal;
+/** The newest request for it has come back refused, none was ever in doubt or accepted, and nobody has ever seen it. */
+function isRefusedOutright({ outcomes }: Observation, was: Allocation): boolean {
+  const { ordinal, ownership, acceptedAt, seen, readyAt, releasedAt, isDoubtful, isAsking, lastFailure } = was;
+  if (ownership !== 'owned' || acceptedAt !== null || seen !== null || readyAt !== null || releasedAt !== null)
+    return false;
+  const replies = outcomes.filter(({ key }) => key === `request/${ordinal}`).map(({ result }) => result.kind);
+  const isInDoubt = isDoubtful === true || replies.some((kind) => kind === 'done' || kind === 'unclear');
+  return !isInDoubt && (replies.length > 0 || (isAsking !== true && lastFailure !== null));
 }
 
 function hasDone(observation: Observation, wanted: string): boolean {
@@ -406,7 +405,11 @@ const losses: readonly Reason[] = ['preempted', 'unreachable'];
 function bounded(pass: Pass): readonly string[] {
   const { before, observation, decision, now } = pass;
   const { job } = decision;
-  const found: string[] = [...waitsForTheSilent(job, observation, now), ...spentOnSilence(pass)];
+  const found: string[] = [
+    ...waitsForTheSilent(job, observation, now),
+    ...spentOnSilence(pass),
+    ...growsByRefusals(job),
+  ];
   const { budget } = job.spec.recovery;
   const chance = job.attempts.findLastIndex(
     (one) => one.asked || job.attempts[one.ordinal - 2]?.ending?.reason === 'succeeded',
@@ -438,6 +441,22 @@ function bounded(pass: Pass): readonly string[] {
     if (!key.startsWith('stop/') && tries > setupTries + 1) found.push(`${key} was tried ${tries} times`);
   }
   return found;
+}
+
+/** However long a job goes round its places, what they refused in so many words adds nothing to the record. */
+function growsByRefusals(job: Job): readonly string[] {
+  const refused = job.allocations.filter(
+    ({ requestedAt, acceptedAt, seen, readyAt, releasedAt, isDoubtful, isAsking }) =>
+      requestedAt !== null &&
+      acceptedAt === null &&
+      seen === null &&
+      readyAt === null &&
+      releasedAt === null &&
+      isDoubtful !== true &&
+      isAsking !== true,
+  ).length;
+  const attempts = job.attempts.length;
+  return refused > attempts ? [`${refused} refused allocations are in the record of ${attempts} attempts`] : [];
 }
 
 /** The owner's word brought an attempt to what he held, nobody answered there, and that counted as a try. */
@@ -515,11 +534,16 @@ function neverForgotten({ observation, decision, now }: Pass): readonly string[]
 // ------------------------------------------------------------------------------------------ 12
 
 /** No wait after a refusal is shorter than this: the first of each sort, less the quarter by which they are spread. */
-const shortestPaces: Readonly<Record<string, number>> = { stockout: 22 * second, quota: 45 * second };
+const shortestPaces: Readonly<Record<string, number>> = {
+  stockout: 22 * second,
+  quota: 45 * second,
+  permission: 7 * minute,
+};
 
 /**
  * Of a spec with several places, none is asked again before the pace of what it answered is over, none that has refused the
- * request for good, and none while another that may still give something has been asked less often.
+ * request itself, and none while another that may still give something has been asked less often. One where a right was
+ * missing counts for nobody's turn, its own neither.
  */
 function placesInTurn({ before, decision, now }: Pass): readonly string[] {
   const { job, actions } = decision;
@@ -531,22 +555,19 @@ function placesInTurn({ before, decision, now }: Pass): readonly string[] {
     const was = action.kind === 'request' ? allocationIn(before, action.allocation) : undefined;
     return was !== undefined && was.requestedAt === null ? [was] : [];
   });
-  const passed = job.allocations.filter(
-    ({ passedOver, requestedAt }) =>
-      passedOver !== undefined && requestedAt !== null && requestedAt >= attempt.createdAt,
-  );
-  const of = (place: number): readonly Allocation[] => passed.filter((one) => (one.place ?? 0) === place);
-  const isOut = (place: number): boolean =>
-    of(place).some(({ passedOver }) => ['permission', 'invalid', 'not_found'].includes(passedOver?.answer ?? ''));
+  const passed = (place: number): PlacePassed | undefined => attempt.placesPassed?.find((one) => one.place === place);
+  const asks = (place: number): number => passed(place)?.asks ?? 0;
+  const isOut = (place: number): boolean => ['invalid', 'not_found'].includes(passed(place)?.answer ?? '');
+  const isBarred = (place: number): boolean => passed(place)?.answer === 'permission';
   return newlyAsked.flatMap(({ ordinal, place = 0 }) => {
     const found: string[] = [];
-    const last = of(place).at(-1)?.passedOver;
+    const last = passed(place);
     if (isOut(place)) found.push(`allocation ${ordinal} asks place ${place}, which has refused for good`);
     if (last !== undefined && now < last.at + (shortestPaces[last.answer] ?? 0)) {
       found.push(`allocation ${ordinal} asks place ${place} again ${now - last.at} ms after its ${last.answer}`);
     }
     for (let other = 0; other <= count; other += 1) {
-      if (!isOut(other) && of(other).length < of(place).length)
+      if (!isBarred(place) && !isBarred(other) && !isOut(other) && asks(other) < asks(place))
         found.push(`allocation ${ordinal} asks place ${place} again before place ${other}`);
     }
     return found;

@@ -1,12 +1,13 @@
 // Next place: which of a spec's places is asked, and when. Typed errors decide. A place without capacity or quota, or one that
 // lets a request wait for too long, is passed over for the next at once; after a full round each waits for its own pace. A
-// place that refuses the request for good is out until the next attempt.
+// place where a right is missing holds up no other and is asked again now and then, since rights are given; one that refuses
+// the request itself is out until the next attempt. The job ends when every place is closed in one of these two ways.
 //
-// All of it is worked out from the record: each allocation of the attempt says which place it was in and what that answered.
+// All of it is worked out from the record: the attempt says what each place has answered to it.
 
-import { isPermanent, pace } from './allocate.ts';
+import { isPermanent, pace, withPassed } from './allocate.ts';
 import { allocationOf } from './job.ts';
-import type { Allocation, Attempt, CloudErrorKind, Job, PlaceAnswer } from './job.ts';
+import type { Attempt, CloudErrorKind, Job, PlaceAnswer } from './job.ts';
 import type { Fact, PlaceSaid } from './observation.ts';
 import { placeCount } from './place.ts';
 import { planted } from './plant.ts';
@@ -25,9 +26,9 @@ interface Standing {
   readonly place: number;
   /** How often it was asked and had nothing. */
   readonly asks: number;
-  readonly last: { readonly at: Instant; readonly answer: PlaceAnswer } | undefined;
-  /** It has refused the request itself: asking again would get the same answer. */
-  readonly isOut: boolean;
+  readonly answer: PlaceAnswer | undefined;
+  /** When that came; long ago where it was not asked. */
+  readonly at: Instant;
 }
 
 /** For so long another job's word that a place has nothing is taken for one's own. */
@@ -44,9 +45,10 @@ export function sendsElsewhere(answer: CloudErrorKind): boolean {
 }
 
 /**
- * Whose turn it is: of the places that are not out those asked least, of these the one that may be asked first, of several
- * the one named first. One that has told another job a moment ago that it has nothing comes after those that have not; it is
- * asked all the same when it is the last. Undefined when every place is out. A zone that a rule has turned from has no turn.
+ * Whose turn it is: of the places that are open those asked least, beside them any that lack a right; of these the one that
+ * may be asked first, of several the one named first. One that has told another job a moment ago that it has nothing comes
+ * after those that have not; it is asked all the same when it is the last. Undefined when no place is open. A zone that a
+ * rule has turned from has no turn.
  */
 export function nextTurn(
   job: Job,
@@ -54,16 +56,33 @@ export function nextTurn(
   said: Fact<readonly PlaceSaid[]> | undefined,
   now: Instant,
 ): Turn | undefined {
-  const avoided = avoidedPlaces(job, attempt);
-  const left = standings(job, attempt).filter(({ isOut, place }) => !isOut && !avoided.has(place));
-  const fewest = Math.min(...left.map(({ asks }) => asks));
-  const turns = left
-    .filter(({ asks }) => asks === fewest || planted('place-without-pace'))
-    .map((standing) => ({
-      place: standing.place,
-      notBefore: planted('place-without-pace') ? now : mayAskAt(job, attempt, standing),
-      hearsay: hearsay(said, standing.place, now),
-    }));
+  const avoided = planted('zone-not-avoided') ? new Set<number>() : avoidedPlaces(job, attempt);
+  return firstOf(
+    job,
+    attempt,
+    standings(job, attempt).filter(({ place }) => !avoided.has(place)),
+    said,
+    now,
+  );
+}
+
+function firstOf(
+  job: Job,
+  attempt: Attempt,
+  left: readonly Standing[],
+  said: Fact<readonly PlaceSaid[]> | undefined,
+  now: Instant,
+): Turn | undefined {
+  const open = left.filter(({ answer }) => answer === undefined || answer === 'waiting' || !isPermanent(answer));
+  if (open.length === 0) return undefined;
+  const fewest = Math.min(...open.map(({ asks }) => asks));
+  const inTurn = open.filter(({ asks }) => asks === fewest || planted('place-without-pace'));
+  const barred = planted('barred-for-good') ? [] : left.filter(({ answer }) => answer === 'permission');
+  const turns = [...inTurn, ...barred].map((standing) => ({
+    place: standing.place,
+    notBefore: planted('place-without-pace') ? now : mayAskAt(job, attempt, standing),
+    hearsay: hearsay(said, standing.place, now),
+  }));
   const [first] = turns.toSorted(
     (one, other) =>
       Math.max(one.notBefore, one.hearsay) - Math.max(other.notBefore, other.hearsay) || one.place - other.place,
@@ -71,7 +90,10 @@ export function nextTurn(
   return first === undefined ? undefined : { place: first.place, notBefore: first.notBefore };
 }
 
-/** What the attempt's present allocation would leave its place for, were it passed over with that answer. */
+/**
+ * What the attempt's present allocation would leave its place for, were it passed over with that answer. A queue is left for
+ * another place that may give something, and for nothing else: whoever joins it anew stands at its end.
+ */
 export function turnAfter(
   job: Job,
   attempt: Attempt,
@@ -79,36 +101,27 @@ export function turnAfter(
   said: Fact<readonly PlaceSaid[]> | undefined,
   now: Instant,
 ): Turn | undefined {
-  const { ordinal } = allocationOf(job, attempt.allocation);
-  const allocations = job.allocations.map((one) =>
-    one.ordinal === ordinal ? { ...one, passedOver: { at: now, answer } } : one,
+  const allocation = allocationOf(job, attempt.allocation);
+  const after = { ...attempt, placesPassed: withPassed(attempt, allocation, answer, now) };
+  if (answer !== 'waiting') return nextTurn(job, after, said, now);
+  const avoided = avoidedPlaces(job, attempt);
+  const others = standings(job, after).filter(
+    (one) => one.place !== (allocation.place ?? 0) && one.answer !== 'permission' && !avoided.has(one.place),
   );
-  return nextTurn({ ...job, allocations }, attempt, said, now);
+  return firstOf(job, after, others, said, now);
 }
 
-/** What the attempt's earlier allocations, and the present one once it is passed over, say of each place. */
-function standings(job: Job, attempt: Attempt): readonly Standing[] {
-  const asked = askedFor(job, attempt);
+function standings(job: Job, { placesPassed = [] }: Attempt): readonly Standing[] {
   return Array.from({ length: placeCount(job.spec.capacity) }, (_, place) => {
-    const passed = asked.flatMap((one) =>
-      (one.place ?? 0) === place && one.passedOver !== undefined ? [one.passedOver] : [],
-    );
-    const isOut = passed.some(({ answer }) => answer !== 'waiting' && isPermanent(answer));
-    return { place, asks: passed.length, last: passed.at(-1), isOut };
+    const passed = placesPassed.find((one) => one.place === place);
+    return { place, asks: passed?.asks ?? 0, answer: passed?.answer, at: passed?.at ?? 0 };
   });
 }
 
-function askedFor(job: Job, attempt: Attempt): readonly Allocation[] {
-  return job.allocations.filter(
-    ({ ordinal, requestedAt }) =>
-      ordinal <= attempt.allocation && requestedAt !== null && requestedAt >= attempt.createdAt,
-  );
-}
-
 /** A queue that was long is no error, and may be joined again when its turn comes; the others have their pace. */
-function mayAskAt(job: Job, attempt: Attempt, { place, asks, last }: Standing): Instant {
-  if (last === undefined || last.answer === 'waiting') return last?.at ?? 0;
-  return last.at + pace(last.answer, asks, job.id, attempt.ordinal, place);
+function mayAskAt(job: Job, attempt: Attempt, { place, asks, answer, at }: Standing): Instant {
+  if (answer === undefined || answer === 'waiting') return at;
+  return at + pace(answer, asks, job.id, attempt.ordinal, place);
 }
 
 /** Until when another job's word speaks against that place; 0 when none does. */

@@ -36,7 +36,10 @@ export function answersIn(job: Job, events: readonly Event[]): readonly PlaceAns
     const answer = answerOf(job, event);
     const allocation = 'allocation' in event ? job.allocations[event.allocation - 1] : undefined;
     if (answer === undefined || allocation?.ownership !== 'owned') return [];
-    const capacity = capacityOf(job, allocation);
+    // Where the same pass has moved it to another place, what was answered before was answered by the one that it left.
+    const left = events.find((one) => one.kind === 'place_passed_over' && one.allocation === allocation.ordinal);
+    const place = left?.kind === 'place_passed_over' ? left.place : allocation.place;
+    const capacity = capacityOf(job, { ...allocation, ...(place !== undefined && { place }) });
     if (capacity.kind !== 'tpu') return [];
     const waited = Math.max(0, event.at - (allocation.requestedAt ?? event.at));
     return [{ ...placeName(capacity), answer, at: event.at, waited, job: job.id }];

@@ -40,6 +40,11 @@ export const plants = [
     law: 12,
     sentence: 'A place that has just said that it has nothing is asked again at once, and the others are forgotten.',
   },
+  {
+    name: 'place-in-record',
+    law: 7,
+    sentence: 'Each refusal of a place leaves an allocation in the record.',
+  },
   { name: 'asked-is-stopped', law: 4, sentence: 'A program counts as ended once it was asked to stop.' },
   {
     name: 'no-gang',
@@ -75,7 +80,7 @@ export const plants = [
   },
 ] as const satisfies readonly Plant[];
 
-/** Mistakes of the loop around the rules, which only a whole world can show. Law 11 is the simulator's: logs are whole. */
+/** Mistakes which only a whole world can show, most of them of the loop around the rules. Law 11 is the simulator's: logs are whole. */
 export const loopPlants = [
   { name: 'act-without-commit', law: 2, sentence: 'What was decided is done before it is written down.' },
   { name: 'unclear-is-refused', law: 1, sentence: 'A lost reply counts as a refusal for good.' },
@@ -94,6 +99,8 @@ export const loopPlants = [
     law: 10,
     sentence: 'What was noted while the clock was ahead is waited for until that day comes.',
   },
+  { name: 'barred-for-good', law: 10, sentence: 'A place that lacked a right is never asked again.' },
+  { name: 'zone-not-avoided', law: 12, sentence: 'A zone that a rule has turned from is asked all the same.' },
   { name: 'sweep-deletes-unknown', law: 3, sentence: 'The sweep deletes what no job here has ever claimed.' },
   { name: 'sweep-forgets', law: 6, sentence: 'What appears after its release is only written down.' },
   { name: 'revision-not-checked', law: 9, sentence: "A pass that met somebody's word commits over it." },

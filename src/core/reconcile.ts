@@ -14,7 +14,7 @@ import {
   takePlace,
 } from './allocate.ts';
 import { answerWish } from './begin.ts';
-import { chain, told, unchanged, withAttempt } from './change.ts';
+import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import { setRight } from './clock-set-back.ts';
 import type { Action, Decision } from './decision.ts';
@@ -152,7 +152,9 @@ function request(view: View, attempt: Attempt, notBefore: Instant): Arm {
   if (notBefore > now) return rest(job, earliest(notBefore, patienceEnd(view, attempt)));
   const wakeAt = earliest(now + 10 * second, patienceEnd(view, attempt));
   return {
-    ...markRequested(job, attempt.allocation, now),
+    ...chain(markRequested(job, attempt.allocation, now), (next) =>
+      unchanged(withAllocation(next, attempt.allocation, { isAsking: true })),
+    ),
     actions: [{ kind: 'request', allocation: attempt.allocation }],
     wakeAt,
   };

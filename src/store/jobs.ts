@@ -24,7 +24,17 @@ import { next } from './counters.ts';
 import { readLease } from './lease.ts';
 import { deleteOutcomes } from './outcomes.ts';
 import { writeAnswers } from './place-answers.ts';
-import { idOf, jobOf, lifeColumns, numberOf, placeAskedBy, sweepColumns, sweptFor, sweptPlaces } from './rows.ts';
+import {
+  idOf,
+  jobOf,
+  lifeColumns,
+  numberOf,
+  placeAskedBy,
+  placesLeft,
+  sweepColumns,
+  sweptFor,
+  sweptPlaces,
+} from './rows.ts';
 
 /**
  * Gives the job its number and writes it with the first line of its history. A number that `isTaken` is passed over: it
@@ -247,7 +257,9 @@ export async function readSweepable(
   const until = last[0]?.until ?? null;
   const refs = rows.flatMap((row): readonly AllocationRef[] => {
     const job = jobOf(row.life, row.outline);
-    const allocation = job.allocations.findLast((one) => placeAskedBy(job, one) === row.place);
+    const allocation =
+      job.allocations.findLast((one) => placeAskedBy(job, one) === row.place) ??
+      placesLeft(job).find(({ place }) => place === row.place)?.allocation;
     return allocation === undefined ? [] : [{ job, allocation }];
   });
   return { refs, goneAt: until === null ? null : until - sweptFor };

@@ -41,7 +41,26 @@ export function sweptPlaces(job: Job): ReadonlyMap<string, number> {
     const until = allocation.goneAt === null ? always : allocation.goneAt + sweptFor;
     places.set(place, Math.max(until, places.get(place) ?? 0));
   }
+  for (const { at, place } of placesLeft(job)) places.set(place, Math.max(at + sweptFor, places.get(place) ?? 0));
   return places;
+}
+
+/**
+ * The places that its attempts were refused in, each with when and with what the allocation is there: it may have gone on to
+ * another place since, and a request whose sender died may take effect late.
+ */
+export function placesLeft(
+  job: Job,
+): readonly { readonly at: number; readonly place: string; readonly allocation: Allocation }[] {
+  return job.attempts.flatMap(({ allocation: ordinal, placesPassed = [] }) =>
+    placesPassed.flatMap(({ at, place: number }) => {
+      const asked = job.allocations[ordinal - 1];
+      if (asked === undefined) return [];
+      const allocation = { ...asked, place: number };
+      const place = placeOf(capacityOf(job, allocation));
+      return place === null ? [] : [{ at, place, allocation }];
+    }),
+  );
 }
 
 /** The place in which that allocation was asked for; null where nothing of its own can have been left behind. */

@@ -5,14 +5,16 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import type { Action } from '../../src/core/decision.ts';
 import type { CloudErrorKind, Job } from '../../src/core/job.ts';
+import { historyTellsTheState } from '../../src/core/history.ts';
 import { broken } from '../../src/core/laws.ts';
 import { known } from '../../src/core/observation.ts';
 import type { AllocationSeen, Observation, OutcomeResult } from '../../src/core/observation.ts';
 import { capacityOf } from '../../src/core/place.ts';
 import { phaseOf } from '../../src/core/phase.ts';
 import { reconcile } from '../../src/core/reconcile.ts';
+import type { TpuSpec } from '../../src/core/spec.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
-import { World, spec, tpuOfPlaces } from './world.ts';
+import { World, spec, tpu, tpuOfPlaces } from './world.ts';
 
 /** What each place answers; a place that is not named gives one. */
 type Answers = Readonly<Record<number, CloudErrorKind | 'waiting' | 'unclear'>>;
@@ -24,7 +26,7 @@ class Places extends World {
   readonly asked: { readonly place: number; readonly at: number }[] = [];
   readonly faults_: string[] = [];
 
-  constructor(answers: Answers = {}, capacity = tpuOfPlaces) {
+  constructor(answers: Answers = {}, capacity: TpuSpec = tpuOfPlaces) {
     super(spec({ capacity, steps: [] }));
     this.answers = answers;
     this.onPass = (before, observation, decision, now) => {
@@ -111,15 +113,42 @@ suite('a place that has nothing', () => {
 });
 
 suite('a place that refuses the request', () => {
-  for (const answer of ['permission', 'invalid'] as const) {
-    test(`${answer}: is out for the attempt, although nobody lets us look there`, () => {
-      const world = new Places({ 0: answer, 1: 'stockout', 2: 'stockout' });
-      world.live(() => world.asked.length >= 7, 3 * hour);
-      assert.deepEqual(world.order.filter((place) => place === 0).length, 1);
-      assert.equal(world.job.settled, null);
-      assert.deepEqual(world.faults_, []);
-    });
-  }
+  test('invalid: is out for the attempt', () => {
+    const world = new Places({ 0: 'invalid', 1: 'stockout', 2: 'stockout' });
+    world.live(() => world.asked.length >= 7, 3 * hour);
+    assert.deepEqual(world.order.filter((place) => place === 0).length, 1);
+    assert.equal(world.job.settled, null);
+    assert.deepEqual(world.faults_, []);
+  });
+
+  test('permission: holds up no other place, and is asked again now and then', () => {
+    const world = new Places({ 0: 'permission', 1: 'stockout', 2: 'stockout' });
+    const began = world.now;
+    world.live(() => world.asked.length >= 7, 3 * hour);
+    assert.ok(world.now - began < 10 * minute, 'the others were held up');
+    assert.deepEqual(world.order.slice(0, 3), [0, 1, 2]);
+    world.live(() => world.now - began > 2 * hour, 3 * hour);
+    const times = world.asked.filter(({ place }) => place === 0).map(({ at }) => at);
+    assert.ok(times.length >= 5 && times.length <= 17, `asked ${times.length} times in two hours`);
+    assert.deepEqual(world.faults_, []);
+  });
+
+  test('permission: once it is given, the place is used in the same attempt', () => {
+    const world = new Places({ 0: 'permission', 1: 'stockout', 2: 'stockout' });
+    world.live(() => world.asked.length >= 7, 3 * hour);
+    world.answers = { 1: 'stockout', 2: 'stockout' };
+    world.live(() => world.phase === 'running', hour);
+    assert.equal(world.job.attempts.length, 1);
+    assert.equal(world.order.at(-1), 0);
+    assert.deepEqual(world.faults_, []);
+  });
+
+  test('a queue is not left for a place that lacks a right', () => {
+    const alternatives = (tpuOfPlaces.alternatives ?? []).slice(0, 1);
+    const world = new Places({ 0: 'permission', 1: 'waiting' }, { ...tpuOfPlaces, alternatives });
+    world.live(() => false, 5 * hour);
+    assert.deepEqual(world.order, [0, 1]);
+  });
 
   test('the job fails only when no place is left, and lets go of nothing that was not there', () => {
     const world = new Places({ 0: 'permission', 1: 'invalid', 2: 'permission' });
@@ -246,8 +275,8 @@ test('whatever places answer, and however that changes, the laws hold, and a pla
       world.answers = {};
       world.live(() => world.phase === 'running' || world.job.settled !== null, 3 * hour);
       assert.deepEqual(world.faults_, []);
-      const isClosed =
-        world.job.allocations.filter(({ passedOver }) => passedOver?.answer === 'permission').length >= 2;
+      const passed = world.job.attempts.at(-1)?.placesPassed ?? [];
+      const isClosed = passed.filter(({ answer }) => answer === 'permission').length >= 2;
       // Nor can anything go on from a place that has closed while something may have come of a request there.
       const isShut =
         world.job.allocations.at(-1)?.isDoubtful === true &&
@@ -256,4 +285,43 @@ test('whatever places answer, and however that changes, the laws hold, and a pla
     }),
     { numRuns: 60 },
   );
+});
+
+test('weeks of refusals leave one allocation in the record, and all of them in its history', () => {
+  const world = new Places({ 0: 'stockout', 1: 'quota', 2: 'permission' });
+  world.live(() => world.asked.length >= 1_000, 60 * 24 * hour);
+  assert.equal(world.asked.length >= 1_000, true);
+  assert.equal(world.job.allocations.length, 1);
+  assert.equal(world.job.attempts[0]?.placesPassed?.length, 3);
+  assert.equal(world.kinds().filter((kind) => kind === 'place_passed_over').length >= 999, true);
+  assert.deepEqual(historyTellsTheState(world.events, world.job), []);
+});
+
+suite('what was refused in so many words', () => {
+  test('is gone with the word that ends the job, although the zone answers nothing any more', () => {
+    const world = new Places({ 0: 'stockout' }, tpu);
+    world.live(() => world.asked.length >= 2, hour);
+    world.cloudAnswers = false;
+    world.ask('cancel');
+    world.live(() => world.job.settled !== null, hour);
+    assert.equal(world.decision?.wakeAt, undefined, 'nothing is left to wait for');
+    assert.ok(world.job.allocations.every(({ goneAt }) => goneAt !== null));
+    assert.deepEqual(world.faults_, []);
+  });
+
+  test('is not, while the answer to the newest request has not come back', () => {
+    const world = new Places({ 0: 'stockout' }, tpu);
+    world.live(() => world.asked.length >= 2, hour);
+    world.outcomes = [];
+    world.now += hour;
+    world.pass();
+    assert.deepEqual(
+      world.decision?.actions.map(({ kind }) => kind),
+      ['request'],
+    );
+    world.ask('cancel');
+    world.pass();
+    assert.ok(world.job.allocations.every(({ goneAt }) => goneAt === null));
+    assert.notEqual(world.job.allocations[0]?.releasedAt, null);
+  });
 });
