@@ -32,7 +32,7 @@ const acts: Readonly<Record<FaultKind, Act>> = {
   async controller(ground, { where, how }) {
     // The one before may be on its way up, and a kill of nobody proves nothing. Then it meets it at some moment of its first.
     if (!ground.isRunning('controller run')) {
-      await eventually(() => ground.isRunning('controller run'), { withinMs: waitMostMs, everyMs: 200 });
+      await eventually(() => ground.isRunning('controller run'), { withinMs: waitMostMs, everyMs: 300 });
       await sleep(how * 1_000);
     }
     const killed = ground.kill('controller run');
