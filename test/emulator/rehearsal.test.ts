@@ -43,14 +43,18 @@ test('each line happens at its time, as if somebody had said it', async (t) => {
   assert.equal(await cloud.nodeState('n2'), 'READY');
 });
 
-test('one seed, one story; another seed, another', async (t) => {
+test('one seed, one story, whatever clients ask meanwhile; another seed, another', async (t) => {
   const schedule = fileOf(t, '- { every: 1m..5m, chance: 0.5, preempt: any }\n');
-  async function story(seed: number): Promise<string> {
+  async function story(seed: number, asksBetween = 0): Promise<string> {
     const cloud = await startCloud(t, { schedule, seed });
     for (const id of ['a', 'b', 'c', 'd', 'e', 'f']) await cloud.createNode(id);
     const states: string[] = [];
     for (let minute = 0; minute < 20; minute += 1) {
       cloud.time.advance(minutes(1));
+      // The id that ends each refusal is drawn by chance.
+      for (let count = 0; count < asksBetween; count += 1) {
+        await cloud.call('GET', '/v2/projects/emulator/locations/moon-a/nodes');
+      }
       const { nodes } = await cloud.ok('GET', 'nodes');
       states.push(nodes.map((node: { state: string }) => node.state.slice(0, 1)).join(''));
     }
@@ -59,6 +63,7 @@ test('one seed, one story; another seed, another', async (t) => {
   const first = await story(3);
   assert.match(first, /P/);
   assert.equal(await story(3), first);
+  assert.equal(await story(3, 3), first);
   assert.notEqual(await story(4), first);
 });
 

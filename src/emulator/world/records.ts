@@ -160,6 +160,8 @@ export type Happening = { readonly key: string; readonly at: Instant } & (
       readonly every: readonly [atLeast: Duration, atMost: Duration] | null;
       /** From 0 to 1: how likely it is to happen when its moment comes. */
       readonly chance: number;
+      /** Where the line's own chance stands. Absent in a state that an earlier emulator wrote. */
+      readonly stream?: number;
     }
   | { readonly kind: 'queued-reset'; readonly name: string; readonly uid: string; readonly operation: string }
 );

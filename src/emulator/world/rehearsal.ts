@@ -8,6 +8,7 @@ import type { Duration } from '../../core/time.ts';
 import { isMap, isScalar, LineCounter, parseDocument } from 'yaml';
 import { didYouMean } from '../catalogue/nearest.ts';
 import { EmulatorRefusal } from '../contract.ts';
+import { type Chance, createChance } from './chance.ts';
 import { optionHelp, readDuration, readOptions } from './options.ts';
 import type { Happening } from './records.ts';
 import { act, verbRule, verbs } from './verbs.ts';
@@ -115,22 +116,34 @@ export function beginRehearsal(world: World, lines: readonly RehearsalLine[], te
   world.setGeneral({ rehearsal: hash });
   for (const line of lines) {
     const { at, every, ...rest } = line;
-    world.later(draw(world, at ?? every ?? [0, 0]), { kind: 'rehearsal', every, ...rest });
+    const own = createChance(streamFrom(world.chance));
+    world.later(draw(own, at ?? every ?? [0, 0]), { kind: 'rehearsal', every, ...rest, stream: streamFrom(own) });
   }
 }
 
+/**
+ * Each line has chance of its own: what clients ask meanwhile draws from the common one, in an order that no seed decides, and
+ * would move the moments of a rehearsal.
+ */
+function streamFrom(chance: Chance): number {
+  return chance.between(0, 2 ** 32 - 1);
+}
+
 /** A span in milliseconds here, whatever the speed: a person said it. */
-function draw(world: World, [atLeast, atMost]: Span): Duration {
-  return atLeast === atMost ? atLeast : world.chance.between(atLeast, atMost);
+function draw(chance: Chance, [atLeast, atMost]: Span): Duration {
+  return atLeast === atMost ? atLeast : chance.between(atLeast, atMost);
 }
 
 /** The moment of a line has come. What cannot be done now is told, and nothing else follows from it. */
 export function rehearse(world: World, what: Happening & { readonly kind: 'rehearsal' }): void {
   const { verb, given, every, chance } = what;
-  if (every !== null) world.later(draw(world, every), { kind: 'rehearsal', verb, given, every, chance });
-  if (chance < 1 && world.chance.next() >= chance) return;
+  const own = createChance(what.stream ?? streamFrom(world.chance));
+  if (every !== null) {
+    world.later(draw(own, every), { kind: 'rehearsal', verb, given, every, chance, stream: streamFrom(own) });
+  }
+  if (chance < 1 && own.next() >= chance) return;
   try {
-    world.log(`rehearsal: ${act(world, verb, given).message}`);
+    world.log(`rehearsal: ${act({ ...world, chance: own }, verb, given).message}`);
   } catch (error) {
     if (!(error instanceof EmulatorRefusal)) throw error;
     world.log(`rehearsal: ${verb} was not possible: ${error.message}`);
