@@ -52,8 +52,8 @@ done
 /**
  * A script that runs `script` in a container. The script is a file inside it, as are the variables, so that neither meets a
  * shell's quotes nor the process list. `variables` names those of the command's environment that the container gets besides
- * what jobman and the TPU give. Secrets are in no file and not in what the daemon knows of the container: they come first
- * through the pipe that it reads.
+ * what jobman and the TPU give. Secrets are in no file and nothing that the daemon sees: they come first through the pipe
+ * that leads past it.
  */
 export function runInContainer(
   module: DockerModule,
@@ -74,19 +74,21 @@ for container in $(docker ps --all --quiet --filter "label=jobman-run=$job"); do
   docker rm --force "$container" >/dev/null
 done
 
-# The container reads from this pipe and nobody ever writes. It ends when the client of docker does, however that is killed,
-# and then the container ends itself: the daemon would let it run on.
+# The container reads from this pipe, of which docker's client has the other end, and nobody ever writes. It ends when the
+# client does, however that is killed, and then the container ends itself. The daemon has no part in it: it would let a
+# container run on, and may itself be killed, or be told to let containers outlive it.
 rm -f "$here/line"
-mkfifo "$here/line" || exit 1
+mkfifo -m 666 "$here/line" || exit 1
 exec 9<>"$here/line"
 ${variables.secret.length === 0 ? '' : `${exportVariables(`name in wanted`, variables.secret)} >&9\necho ${secretsEnd} >&9\nunset ${variables.secret.join(' ')}\n`}
-exec docker run --rm --interactive --init --label "jobman-run=$job" --env TINI_KILL_PROCESS_GROUP=1 \\
+exec docker run --rm --init --label "jobman-run=$job" --env TINI_KILL_PROCESS_GROUP=1 \\
   --mount "type=bind,source=$here/command,target=/jobman/command,readonly" \\
   --mount "type=bind,source=$here/inside,target=/jobman/inside,readonly" \\
   --mount "type=bind,source=$here/variables,target=/jobman/variables,readonly" \\
+  --mount "type=bind,source=$here/line,target=/jobman/line" \\
 ${options(module)
   .map((option) => `  ${option} \\\n`)
-  .join('')}  ${quote(module.image)} sh /jobman/inside <&9 9<&-
+  .join('')}  ${quote(module.image)} sh /jobman/inside </dev/null
 `;
 }
 
@@ -149,8 +151,10 @@ function inside(
   command: string,
   hasSecrets: boolean,
 ): string {
-  return `${hasSecrets ? readSecrets : ''}# The other end of the line to the host. When it is cut, all that carries this run's mark is ended.
-exec 3<&0 </dev/null
+  return `# The other end of the line to the host. It is opened for writing as well, for as long as opening takes: a reader alone
+# would wait for ever where the host's end is gone already.
+exec </dev/null 4<>/jobman/line 3</jobman/line 4<&-
+${hasSecrets ? readSecrets : ''}# When it is cut, all that carries this run's mark is ended.
 (
   trap '' TERM INT HUP QUIT USR1 USR2
   cat <&3 >/dev/null
@@ -158,10 +162,10 @@ exec 3<&0 </dev/null
   # Until a second look finds nothing: the command may be about to start something just now.
   for round in 1 2 3 4 5; do
     found=
-    for process in /proc/[0-9]*; do
-      if tr '\\0' '\\n' <"$process/environ" 2>/dev/null | grep -qxF "JOBMAN_RUN=\${JOBMAN_RUN:-none}"; then
-        kill -s KILL "\${process#/proc/}" 2>/dev/null && found=yes
-      fi
+    # One grep for all of them; not with -F, because the grep of busybox would stop at the first NUL.
+    for process in $(LC_ALL=C grep -lsw -e "JOBMAN_RUN=\${JOBMAN_RUN:-none}" /proc/[0-9]*/environ); do
+      process=\${process#/proc/}
+      kill -s KILL "\${process%/environ}" 2>/dev/null && found=yes
     done
     [ "$round" -eq 1 ] || [ -n "$found" ] || break
     sleep 1
@@ -174,7 +178,7 @@ ${hasSecrets ? 'eval "$secrets"\nunset secrets\n' : ''}${module.envVars.map(expo
 
 // A shell's read takes no byte more than its line, so that what follows is left to the one who waits for the end.
 const readSecrets = `secrets=
-while IFS= read -r line && [ "$line" != ${secretsEnd} ]; do
+while IFS= read -r line <&3 && [ "$line" != ${secretsEnd} ]; do
   secrets=$secrets$line'
 '
 done

@@ -21,7 +21,8 @@ export async function endParts(world: World): Promise<void> {
   // The controller first: it would start the cloud again.
   for (const part of ['controller run', 'emulator serve']) {
     for (const { pid } of runningIn(world, part)) end(pid, 'SIGTERM');
-    await eventually(() => runningIn(world, part).length === 0, { withinMs: 15_000 });
+    // The cloud ends its hosts first, and clears away what they have on disk: with images that are gigabytes.
+    await eventually(() => runningIn(world, part).length === 0, { withinMs: 60_000 });
   }
 }
 

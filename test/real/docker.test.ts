@@ -137,4 +137,15 @@ cat file; echo new >"${home}/data/written"; touch here 2>/dev/null || echo read-
     const second = await host.start(script, { DOCKER_HOST });
     assert.deepEqual(second, { code: 0, out: `${join(home, 'data/env')}\n` });
   });
+
+  await t.test('a container ends itself when the daemon is killed, which nobody tells it', async () => {
+    const nap = `9${process.pid}`;
+    const script = wrapCommand(`sleep ${nap} & sleep ${nap}`, [{ ...module, image: 'made-here:1' }], none);
+    const running = host.start(script, { DOCKER_HOST, JOBMAN_RUN: 'abc123/000043/1/0' });
+    const alive = (): number => Number(spawnSync('pgrep', ['-cxf', `sleep ${nap}`]).stdout.toString());
+    assert.ok(await eventually(() => alive() === 2, { withinMs: 30_000 }));
+    process.kill(Number(readFileSync(join(world.folder, 'dockerd/pid'), 'utf8')), 'SIGKILL');
+    assert.notEqual((await running).code, 0);
+    assert.ok(await eventually(() => alive() === 0, { withinMs: 30_000 }), `${alive()} processes live on`);
+  });
 });

@@ -36,6 +36,13 @@ export async function openDockerd(world: World): Promise<string> {
   world.atEnd(async () => {
     daemon.kill('SIGTERM');
     await exited;
+    // One that was killed leaves whoever looked after its containers.
+    for (const pid of spawnSync('pgrep', ['-f', at('')])
+      .stdout.toString()
+      .split('\n')
+      .filter(Boolean)) {
+      spawnSync('kill', ['-KILL', pid]);
+    }
     // What the daemon leaves mounted when its last container was killed a moment ago.
     for (const mount of mountsBelow(at(''))) spawnSync('umount', ['--lazy', mount]);
   });

@@ -34,12 +34,12 @@ exit 7
 const printed = '"double" \'single\' `back` $HOME ${HOME} \\ $(echo no) %s !\n';
 
 /**
- * A docker whose containers are processes here. The client hands its arguments down, gives the container a standard input
- * that ends when the client does, and ends what is left in the container when its main process has ended. Mounts of
- * /jobman are copies, whose paths are put in place of the ones inside.
+ * A docker whose containers are processes here. The client hands its arguments down and ends what is left in the container
+ * when its main process has ended; of what the client has open the container gets nothing. Mounts of /jobman are copies,
+ * or links to pipes, whose paths are put in place of the ones inside.
  */
 const pretendDocker = `#!/usr/bin/env python3
-import os, shutil, signal, subprocess, sys, threading
+import os, shutil, signal, stat, subprocess, sys
 home, words = os.environ["HOME"], sys.argv[1:]
 if words[0] == "info": sys.exit(0)
 if words[0] == "ps":
@@ -53,14 +53,15 @@ os.makedirs(inside, exist_ok=True)
 for word in words:
     if word.startswith("type=bind,source="):
         source, target = word[len("type=bind,source="):].split(",target=/jobman/")
-        shutil.copy(source, inside + target.split(",")[0])
+        target = inside + target.split(",")[0]
+        if os.path.lexists(target): os.remove(target)
+        # A pipe leads to whoever has its other end, and a copy of it would lead nowhere.
+        if stat.S_ISFIFO(os.stat(source).st_mode): os.symlink(source, target)
+        else: shutil.copy(source, target)
 text = open(inside + "inside").read().replace("/jobman/", inside)
 open(inside + "inside", "w").write(text)
-container = subprocess.Popen(["sh", inside + "inside"], stdin=subprocess.PIPE, start_new_session=True,
+container = subprocess.Popen(["sh", inside + "inside"], stdin=subprocess.DEVNULL, start_new_session=True,
     env={"PATH": os.environ["PATH"], "JOBMAN_TEST": os.environ.get("JOBMAN_TEST", ""), "IMAGE": "own"})
-def hand_on():
-    while data := os.read(0, 65536): os.write(container.stdin.fileno(), data)
-threading.Thread(target=hand_on, daemon=True).start()
 open(os.path.join(home, "client"), "w").write(str(os.getpid()))
 signal.signal(signal.SIGTERM, lambda number, frame: os.killpg(container.pid, number))
 code = container.wait()

@@ -1,0 +1,232 @@
+/**
+ * Whole jobs whose command runs in a container on every worker of the built-in cloud, each worker with a Docker of its own:
+ * what the program finds there, and that it ends, once and with all its processes, whatever is killed on the way.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { findSshd } from '../../src/emulator/hosts/sshd.ts';
+import { hasDocker, openRegistry } from '../setup/dockerd.ts';
+import { busyboxImage } from '../setup/image.ts';
+import { eventually } from '../support/eventually.ts';
+import { jobman, startJobman } from '../support/jobman.ts';
+import { requireReal } from '../support/real.ts';
+import type { Scope, World } from '../support/world.ts';
+import {
+  bucket,
+  cloudManifest,
+  create,
+  end,
+  endParts,
+  jobFolder,
+  killController,
+  logOf,
+  openBadWorld,
+  runningIn,
+  settled,
+  show,
+  until,
+  well,
+} from './bad-world.ts';
+
+const needed = 'dockerd, docker, runc and a static busybox, as root';
+const minute = 60_000;
+
+/** A world whose jobs' images come from a registry of its own; the image's name there. */
+async function openDockerWorld(scope: Scope): Promise<{ world: World; image: string }> {
+  const world = openBadWorld(scope);
+  const image = `${await openRegistry(world, busyboxImage(world, 'flock'))}/lab/box:1`;
+  mkdirSync(bucket(world), { recursive: true });
+  return { world, image };
+}
+
+/** The cgroups of that job's containers are gone when the world is over. */
+async function leavesNoCgroup(world: World, id: string): Promise<void> {
+  const lines = await onWorkers(world, id, 'ps -o args= -C dockerd | grep -o "jobman-emulator-[0-9a-f]*"');
+  const find = (name: string) => spawnSync('find', ['/sys/fs/cgroup', '-maxdepth', '2', '-name', name.trim()]);
+  const left = () => lines.flatMap((name) => find(name).stdout.toString().split('\n').filter(Boolean));
+  assert.ok(left().length >= lines.length, 'they are found while the containers run');
+  world.atEnd(async () => {
+    await endParts(world);
+    assert.deepEqual(left(), []);
+  });
+}
+
+/** What a shell line prints on every worker of a job, one element for each. */
+async function onWorkers(world: World, id: string, line: string, ...flags: readonly string[]): Promise<string[]> {
+  const { stdout } = await well(world, ['exec', id, '--json', ...flags, '--', line]);
+  const lines = stdout.trim().split('\n');
+  const answers = lines.map((text) => JSON.parse(text) as { worker: number; exitCode: number; stdout: string });
+  return answers.toSorted((one, other) => one.worker - other.worker).map((answer) => answer.stdout);
+}
+
+test('a command in containers finds all that it would find on the worker', { timeout: 5 * minute }, async (t) => {
+  if (!requireReal(t, needed, hasDocker())) return;
+  const { world, image } = await openDockerWorld(t);
+  mkdirSync(join(world.folder, 'code'));
+  writeFileSync(join(world.folder, 'code/words.txt'), 'from the working directory\n');
+  writeFileSync(join(world.folder, 'secret'), 's3cret $HOME');
+  const program = `printf '%s|' "$PLAIN" "$WRITTEN" "$JOBMAN_WORKER/$JOBMAN_WORKERS" "$TPU_WORKER_ID" "$FROM_IMAGE"; echo
+pwd; cat words.txt; printf %s "$TOKEN" | md5sum
+[ -z "$JOBMAN_RESUME_FROM" ] || { echo "resumes from $(cat "$JOBMAN_RESUME_FROM")"; exit 0; }
+echo "$JOBMAN_WORKER of $JOBMAN_ATTEMPT" >"$JOBMAN_CHECKPOINT_DIR/part-$JOBMAN_WORKER"
+until [ -e "\${JOBMAN_CHECKPOINT_DIR%/*}/go" ]; do sleep 0.2; done
+exit $((JOBMAN_WORKER * 5))
+`;
+  const manifest = cloudManifest(world, program, {
+    name: 'boxed',
+    job: {
+      workdir: 'code',
+      checkpoint_dir: '~/bucket/saved',
+      env: { PLAIN: 'it\'s "$x"' },
+      secrets: { TOKEN: 'secret' },
+      env_type: 'docker',
+      loop: 'failures',
+    },
+    docker: {
+      image,
+      env_vars: ['WRITTEN=`x` \\'],
+      mount_dirs: ['~/bucket', '/opt:/opt:ro'],
+      flags: ['--network=host'],
+    },
+  });
+  mkdirSync(bucket(world, 'saved'), { recursive: true });
+  const id = await create(world, manifest);
+  const parts = () => readdirSync(bucket(world, 'saved')).length === 2;
+  assert.ok(await eventually(parts, { withinMs: minute }), 'both workers keep a checkpoint in the bucket');
+
+  // A person enters the container, and finds there what the program has.
+  const inside = await onWorkers(world, id, 'echo "$JOBMAN_WORKER $PLAIN $$"; cat words.txt', '--in-container');
+  for (const [worker, said] of inside.entries()) {
+    assert.match(said, new RegExp(`^${worker} it's "\\$x" \\d+\nfrom the working directory\n$`));
+  }
+  await leavesNoCgroup(world, id);
+  const containers = await onWorkers(world, id, 'docker ps --quiet | wc -l');
+  assert.deepEqual(containers, ['1\n', '1\n']);
+  const refused = await jobman(world, ['setup', id, 'docker', '--force']);
+  assert.equal(refused.code, 4, 'the image is not pulled from under a command');
+
+  writeFileSync(bucket(world, 'go'), '');
+  const first = await until(world, id, ({ attempts }) => attempts.length === 2, minute);
+  assert.equal(first.attempts[0]?.reason, 'command_failed');
+  const { attempts } = await settled(world, id, 0, minute);
+  assert.equal(attempts.length, 2);
+  const history = (await well(world, ['history', id])).stdout;
+  assert.match(history, /exit code 5 on worker 1/);
+  const digest = createHash('md5').update('s3cret $HOME').digest('hex');
+  for (const worker of [0, 1]) {
+    const logs = [1, 2].map((attempt) =>
+      readFileSync(jobFolder(world, id, 'logs', `attempt_${attempt}`, `command_worker_${worker}.log`), 'utf8'),
+    );
+    const found = [
+      `it's "$x"|\`x\` \\|${worker}/2|${worker}|kept|`,
+      '/jobman/workdir',
+      'from the working directory',
+      `${digest}  -`,
+    ];
+    assert.equal(logs[0], `${found.join('\n')}\n`);
+    assert.match(logs[1] ?? '', /\nresumes from [01] of 1\n$/);
+  }
+});
+
+for (const hosts of ['process', 'sshd'] as const) {
+  test(`what runs in containers ends whatever is killed, ${hosts} hosts`, { timeout: 9 * minute }, async (t) => {
+    const hasSshd = hosts === 'process' || findSshd(existsSync) !== undefined;
+    if (!requireReal(t, hosts === 'sshd' ? `${needed}, and sshd` : needed, hasDocker() && hasSshd)) return;
+    const { world, image } = await openDockerWorld(t);
+    if (hosts === 'sshd') await startJobman(world, ['emulator', 'serve', '--hosts', 'sshd']).prints('READY');
+    // The lock is the kernel's: it is held as long as any process of an attempt lives, wherever that is.
+    const nap = `8${process.pid}`;
+    const program = `cd "$BUCKET"; exec 9>"lock.$JOBMAN_WORKER"
+flock -n 9 || { echo "OVERLAP in attempt $JOBMAN_ATTEMPT" >>overlaps; exit 3; }
+if [ -e deaf ]; then trap '' TERM; else trap 'echo "told in attempt $JOBMAN_ATTEMPT"; exit 0' TERM; fi
+echo "$JOBMAN_WORKER" >"begun.$JOBMAN_ATTEMPT.$JOBMAN_WORKER"
+while :; do sleep ${nap} & wait $!; done
+`;
+    const manifest = cloudManifest(world, program, {
+      name: 'boxed',
+      job: { stop_grace: '3s', loop: 'failures', checkpoint_dir: '~/bucket/saved', env: { BUCKET: '/shared' } },
+      recovery: { budget: { failures: 20 }, delay: '500ms', delay_max: '500ms' },
+      docker: { image, mount_dirs: ['~/bucket:/shared'] },
+    });
+    const id = await create(world, manifest);
+    const alive = (): number => Number(spawnSync('pgrep', ['-cxf', `sleep ${nap}`]).stdout.toString());
+    /** Both workers of that attempt are at it, each in one container and alone. */
+    const runs = async (attempt: number): Promise<void> => {
+      const begun = () => [0, 1].every((worker) => existsSync(bucket(world, `begun.${attempt}.${worker}`)));
+      assert.ok(
+        await eventually(begun, { withinMs: minute }),
+        `attempt ${attempt} begins: ${(await show(world, id)).why.sentence}`,
+      );
+      await until(world, id, ({ phase }) => phase === 'running', minute);
+      assert.ok(await eventually(() => alive() === 2), `two programs run, not ${alive()}`);
+      assert.deepEqual(await onWorkers(world, id, 'docker ps --quiet | wc -l'), ['1\n', '1\n']);
+    };
+    /** The owner's stop has ended it all, and the TPU is still there to be looked at. */
+    const stopped = async (): Promise<void> => {
+      await until(world, id, ({ phase }) => phase === 'stopped', minute);
+      assert.equal(alive(), 0);
+      assert.deepEqual(await onWorkers(world, id, 'docker ps --all --quiet | wc -l'), ['0\n', '0\n']);
+    };
+    let attempt = 1;
+    const resume = async (): Promise<void> => {
+      await well(world, ['resume', id]);
+      await runs((attempt += 1));
+    };
+
+    await t.test('stop reaches the program in the container', async () => {
+      await runs(attempt);
+      await leavesNoCgroup(world, id);
+      await well(world, ['stop', id]);
+      await stopped();
+      for (const worker of [0, 1]) assert.equal(logOf(world, id, worker).toString(), `told in attempt 1\n`);
+    });
+
+    await t.test('the image is pulled again where somebody asks for it', async () => {
+      const { stdout } = await well(world, ['setup', id, 'docker', '--force']);
+      assert.match(stdout, /Image is up to date/);
+    });
+
+    await t.test('a program that hears nothing is killed, by the next controller when the first is', async () => {
+      writeFileSync(bucket(world, 'deaf'), '');
+      await resume();
+      await well(world, ['stop', id]);
+      await until(world, id, ({ phase }) => phase === 'stopping', minute);
+      assert.ok(await killController(world));
+      await well(world, ['controller', 'start']);
+      await stopped();
+    });
+
+    const faults = {
+      'the daemon is killed': 'kill -9 "$(cat /run/docker.pid)"',
+      'the daemon is restarted': 'systemctl restart docker',
+      "docker's client is killed": "pkill -9 -f '^docker run'",
+    };
+    for (const [fault, line] of Object.entries(faults)) {
+      await t.test(`${fault}: the next attempt begins when nothing of it is alive`, async () => {
+        if (attempt === 2) await resume();
+        await onWorkers(world, id, line, '--workers', '0');
+        await runs((attempt += 1));
+      });
+    }
+
+    await t.test('a connection that is cut restarts nothing, and a stop gets through later', async () => {
+      for (const { pid } of runningIn(world, 'emulator serve')) end(pid, 'SIGKILL');
+      await well(world, ['stop', id]);
+      await stopped();
+      assert.equal((await show(world, id)).attempts.length, attempt);
+    });
+
+    await t.test('and a worker that loses its power leaves nothing', async () => {
+      await resume();
+      await well(world, ['cancel', id]);
+      await until(world, id, ({ phase }) => phase === 'cancelled', minute);
+      assert.equal(alive(), 0);
+      assert.ok(await eventually(() => runningIn(world, 'dockerd').length === 0, { withinMs: minute }));
+    });
+    assert.equal(existsSync(bucket(world, 'overlaps')) ? readFileSync(bucket(world, 'overlaps'), 'utf8') : '', '');
+  });
+}
