@@ -13,7 +13,7 @@ import type { Duration, Instant } from '../core/time.ts';
 import { fanOut } from '../remote/fanout.ts';
 import { badVariable, startScript } from '../remote/launch.ts';
 import { lookScript, parseLook } from '../remote/look.ts';
-import { textOf } from '../remote/process.ts';
+import { textOf } from '../remote/text-of.ts';
 import { jobMark, runMark } from '../remote/run-folder.ts';
 import { isStepKey, killStepScript, stepScript } from '../remote/step.ts';
 import type { StepFileBytes, StepMode } from '../remote/step.ts';

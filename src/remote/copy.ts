@@ -11,7 +11,7 @@ import { lstat, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promis
 import { basename, dirname, join, resolve } from 'node:path';
 import type { CopyEnd, CopyRequest, Session, SessionEnd, SessionRequest } from '../app/by-hand.ts';
 import { keepFirst } from './keep-first.ts';
-import { textOf } from './process.ts';
+import { textOf } from './text-of.ts';
 
 /** Begins a session on the worker that is meant. */
 export type StartSession = (request: SessionRequest) => Session;

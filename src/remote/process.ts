@@ -7,6 +7,7 @@ import type { Duplex } from 'node:stream';
 import { Duplex as DuplexStream } from 'node:stream';
 import type { Duration } from '../core/time.ts';
 import { keepFirst } from './keep-first.ts';
+import { textOf } from './text-of.ts';
 
 export interface ProcessRequest {
   readonly argv: readonly string[];
@@ -277,9 +278,4 @@ function pause(ms: Duration): Promise<void> {
   return new Promise((resolve) => {
     setTimeout(resolve, ms).unref();
   });
-}
-
-/** What was thrown, as words. */
-export function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path';
 import type { Session, SessionEnd, SessionRequest } from '../app/by-hand.ts';
 import { gatherWrites } from './gather-writes.ts';
 import { dataMost } from './session.ts';
-import { textOf } from './process.ts';
+import { textOf } from './text-of.ts';
 import { frame, frameReader, kinds } from './relay-frames.ts';
 import type { Frame } from './relay-frames.ts';
 

@@ -6,7 +6,7 @@
 // ended. A program that has ended by itself and left something running in the background is not touched.
 
 import type { Program, Session, SessionEnd } from '../app/by-hand.ts';
-import { textOf } from './process.ts';
+import { textOf } from './text-of.ts';
 import { quote } from './quote.ts';
 import { shellFunctions } from './run-folder.ts';
 

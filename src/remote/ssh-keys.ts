@@ -5,7 +5,7 @@ import { chmod, link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/pro
 import { join } from 'node:path';
 import type { ParsedKey } from 'ssh2';
 import { codeOf } from './host-keys.ts';
-import { textOf } from './process.ts';
+import { textOf } from './text-of.ts';
 
 export interface OwnKey {
   /** The private key's file. */

@@ -8,7 +8,7 @@ import type { TailReceiver } from '../../app/ports.ts';
 import { second } from '../../core/time.ts';
 import type { Duration } from '../../core/time.ts';
 import { codeOf } from '../../remote/host-keys.ts';
-import { textOf } from '../../remote/process.ts';
+import { textOf } from '../../remote/text-of.ts';
 
 const chunkMost = 256 * 1024;
 

@@ -12,7 +12,8 @@ import { workdirAbout, workdirDiff } from '../../app/workdir.ts';
 import type { FrozenWorkdir } from '../../app/workdir.ts';
 import { minute } from '../../core/time.ts';
 import type { Instant } from '../../core/time.ts';
-import { runProcess, textOf } from '../process.ts';
+import { runProcess } from '../process.ts';
+import { textOf } from '../text-of.ts';
 import { pathBytes } from './list.ts';
 
 /** What is copied to every worker before each first start there: code, not data. */
