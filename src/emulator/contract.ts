@@ -16,12 +16,17 @@ export interface EmulatorOptions {
   readonly port?: number;
   /** The SSH port that all workers have in common. Without it: last time's port when it is free, else any. */
   readonly sshPort?: number;
-  /** What lets people in to a worker: an SSH server of the emulator's own (`process`), or OpenSSH's (`sshd`). */
+  /**
+   * What lets people in to a worker: an SSH server of the emulator's own (`process`), or OpenSSH's (`sshd`). Without it: as it
+   * was when the emulator of this folder was killed, else `process`.
+   */
   readonly hosts?: 'process' | 'sshd';
   /** All chance is drawn from it; the draws go on where they stopped after a restart. 1 when absent. */
   readonly seed?: number;
-  /** How many times faster than Google's cloud things happen. 1 when absent; see `embeddedSpeed`. */
+  /** How many times faster than Google's cloud things happen. Without it: as when it was killed, else `usualSpeed`. */
   readonly speed?: number;
+  /** 1 when absent; see `embeddedSpeed`. */
+  readonly usualSpeed?: number;
   /** The folder that holds everything: state, hosts, buckets. Made when it does not exist; one emulator at a time. */
   readonly stateDir: string;
   readonly clock?: EmulatorClock;

@@ -30,15 +30,8 @@ const emulatorVersion = '1';
  * Throws a sentence when the folder is in use, a port is taken, or an option is not possible.
  */
 export async function startEmulator(options: EmulatorOptions): Promise<Emulator> {
-  const { seed = 1, speed = 1, clock = wallClock, log = () => undefined } = options;
-  const sshd = options.hosts === 'sshd' ? findSshd(existsSync) : undefined;
-  if (options.hosts === 'sshd' && sshd === undefined)
-    throw new EmulatorRefusal(
-      400,
-      "This machine has no sshd, so hosts cannot be reached by it. Install OpenSSH's server (openssh-server), or leave `hosts` out.",
-    );
-  if (!(speed > 0))
-    throw new EmulatorRefusal(400, `The speed of the emulator must be more than 0; it is ${String(speed)}.`);
+  const { seed = 1, clock = wallClock, log = () => undefined } = options;
+  checkWishes(options);
   // A mistake in it is told before anything is begun.
   const rehearsal = options.schedule === undefined ? undefined : readSchedule(options.schedule);
   checkPort('port', options.port);
@@ -47,6 +40,11 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
   // Hosts see their folder under its real name, whatever links lead there.
   const stateDir = realpathSync(options.stateDir);
   const database = openDatabase(stateDir);
+  const manners = database.shelf<Manner>('manner');
+  const killed = manners.get('manner');
+  const hostKind = options.hosts ?? killed?.hosts ?? 'process';
+  const sshd = hostKind === 'sshd' ? findSshd(existsSync) : undefined;
+  const speed = options.speed ?? killed?.speed ?? options.usualSpeed ?? 1;
   const buckets = openBuckets(bucketsFolder(stateDir));
   let fleet: Fleet | undefined;
   const world = createWorld({
@@ -100,12 +98,16 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     });
     const http = await openHttp(front.fetch, options.port, world.general().port);
     release.unshift(() => closeHttp(http.server));
-    world.change(() => world.setGeneral({ port: http.port }));
+    world.change(() => {
+      world.setGeneral({ port: http.port });
+      manners.put('manner', { hosts: hostKind, speed });
+    });
     return {
       url: `http://127.0.0.1:${String(http.port)}`,
       sshPort: anchor.sshPort,
       restingSince: () => (isEmpty(world) ? restingFrom : null),
       async close() {
+        if (release.length > 0) world.change(() => manners.remove('manner'));
         for (const part of release.splice(0)) await part();
       },
     };
@@ -113,6 +115,26 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     for (const part of release.splice(0)) await part();
     throw error;
   }
+}
+
+/**
+ * How an emulator runs; kept for as long as it does. Whoever starts the next one after a kill may know nothing of it, as jobman
+ * does when it misses its cloud, and the machines that it finds would be of another kind all at once.
+ */
+interface Manner {
+  readonly hosts: 'process' | 'sshd';
+  readonly speed: number;
+}
+
+/** Throws a sentence about a wish that cannot be granted here. */
+function checkWishes({ hosts, speed }: EmulatorOptions): void {
+  if (hosts === 'sshd' && findSshd(existsSync) === undefined)
+    throw new EmulatorRefusal(
+      400,
+      "This machine has no sshd, so hosts cannot be reached by it. Install OpenSSH's server (openssh-server), or leave `hosts` out.",
+    );
+  if (speed !== undefined && !(speed > 0))
+    throw new EmulatorRefusal(400, `The speed of the emulator must be more than 0; it is ${String(speed)}.`);
 }
 
 function checkPort(name: string, port: number | undefined): void {

@@ -92,7 +92,7 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
         const emulator = await serveEmulator({
           ...rest,
           // The emulator's own default is Google's pace. In jobman people wait for it.
-          speed: options.speed ?? embeddedSpeed,
+          usualSpeed: embeddedSpeed,
           stateDir: state ?? emulatorFolder(home),
           env: io.env,
           pid: io.pid,
