@@ -5,9 +5,11 @@ import { measureAtRest } from './at-rest.ts';
 import { measureCreates } from './creates.ts';
 import { cleanUpAll } from './home.ts';
 import { measureHosts } from './hosts.ts';
+import { measureLists } from './lists.ts';
 import { measureLocalJobs } from './local-jobs.ts';
 import { loadWords, machineWords } from './machine.ts';
 import { tableOf, type Result } from './result.ts';
+import { measureNoticed } from './noticed.ts';
 import { measurePreemption } from './preemption.ts';
 import { measureSetup } from './setup.ts';
 import { measureStarts } from './starts.ts';
@@ -22,6 +24,8 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   hosts: measureHosts,
   setup: measureSetup,
   preemption: measurePreemption,
+  noticed: measureNoticed,
+  lists: measureLists,
   takeover: measureTakeover,
   tpus: measureTpus,
 };

@@ -5,26 +5,13 @@
 // Two ways to be hard: the lines to the lost machines say nothing, so that only the look at the cloud tells; and all
 // thousand are taken in the same moment.
 
-import type { Backend, Clock } from '../src/app/ports.ts';
-import { createController } from '../src/controller/controller.ts';
-import { presets } from '../src/core/recover.ts';
-import type { JobSpec } from '../src/core/spec.ts';
 import { minute, second } from '../src/core/time.ts';
-import { openStore } from '../src/store/store.ts';
-import { createChance } from '../sim/chance.ts';
-import { createCloud, createHere, type PortParts } from '../sim/cloud.ts';
-import { createCopies } from '../sim/copies.ts';
-import { createHosts } from '../sim/hosts.ts';
-import { createIncarnation } from '../sim/incarnation.ts';
-import { createTimeline } from '../sim/timeline.ts';
-import { calm } from '../sim/weather.ts';
-import { createWorld, loseMachine } from '../sim/world.ts';
+import { loseMachine } from '../sim/world.ts';
+import { openPretended } from './pretended.ts';
 import type { Result } from './result.ts';
 
 const count = 1_000;
 const mostMs = 30_000;
-/** What the wall clock of the pretended machine says at its beginning. */
-const epoch = Date.UTC(2026, 0, 1);
 
 interface Case {
   readonly what: string;
@@ -61,73 +48,7 @@ export async function measurePreemption(): Promise<readonly Result[]> {
 
 /** Plays one world; the waits in pretended milliseconds. */
 async function play({ linesDrop, within }: Case): Promise<readonly number[]> {
-  const chance = createChance(1);
-  const timeline = createTimeline();
-  const world = createWorld(timeline, chance.fork('world'), () => undefined, { begins: () => undefined });
-  const clock: Clock = {
-    now: () => epoch + timeline.now,
-    at: (at, call) => timeline.after(Math.max(0, at - (epoch + timeline.now)), call),
-  };
-  const store = openStore({ file: ':memory:', installation: 'pretnd' });
-  /** Names of machines that were let go of, with the time of that. */
-  const letGo = new Map<string, number>();
-  const parts: PortParts = {
-    world,
-    sky: { weather: calm, cloudIsDown: false, lineIsCut: false },
-    chance: chance.fork('ports'),
-    clock,
-    watcher: {
-      called(kind, { allocation }) {
-        if (kind === 'release' && !letGo.has(allocation.name)) letGo.set(allocation.name, timeline.now);
-      },
-      strayReleased: () => undefined,
-    },
-    installation: 'pretnd',
-    workersOf: () => 1,
-  };
-  const hosts = createHosts({
-    ...parts,
-    planFor: () => ({
-      slow: 0,
-      length: null,
-      exitCode: 0,
-      linePeriod: 10 * second,
-      silentAfter: null,
-      lastLine: '',
-      obeysAfter: 0,
-    }),
-  });
-  const machines: typeof hosts = linesDrop
-    ? hosts
-    : {
-        ...hosts,
-        tail: (ref, attempt, from, receiver) =>
-          hosts.tail(ref, attempt, from, { ...receiver, dropped: () => undefined }),
-      };
-  const life = createIncarnation('controller');
-  const cloud: Backend = { capacity: life.through(createCloud(parts)), machines: life.through(machines) };
-  const here: Backend = { capacity: life.through(createHere(clock, world)), machines: cloud.machines };
-  const controller = createController({
-    store: life.through(store),
-    backendOf: (spec) => (spec.capacity.kind === 'local' ? here : cloud),
-    clock: life.clock(clock),
-    logFiles: life.through(createCopies({ isFull: false }, chance.fork('disk'))),
-    log: { info: () => undefined, warn: (line) => console.error(line) },
-    holder: 'controller',
-    version: '0.0.0',
-    certain: true,
-    slots: 1,
-    idleExitMs: null,
-  });
-  for (let index = 0; index < count; index += 1) {
-    await store.insert({ owner: 'owner', spec: specOf(index), manifest: '', at: clock.now() });
-  }
-  controller.start();
-
-  const isAllRunning = (): boolean => world.runs.filter((one) => one.startedAt !== null).length >= count;
-  await timeline.play(2 * 60 * minute, isAllRunning);
-  if (!isAllRunning()) throw new Error('not all jobs came to run');
-  await timeline.play(timeline.now + 5 * minute, () => false);
+  const { timeline, world, chance, letGo, close } = await openPretended(count, { linesDrop });
   const taken = world.machines.filter((machine) => machine.state === 'ready' && machine !== world.here);
   if (taken.length !== count) throw new Error(`${taken.length} machines are ready, not ${count}`);
   const fate = chance.fork('fate');
@@ -140,45 +61,6 @@ async function play({ linesDrop, within }: Case): Promise<readonly number[]> {
   }
   const isAllLetGo = (): boolean => taken.every((machine) => letGo.has(machine.name));
   await timeline.play(timeline.now + within + 10 * minute, isAllLetGo);
-  life.die();
-  await store.close();
+  await close();
   return taken.map(({ name }) => (letGo.get(name) ?? Infinity) - (lostAt.get(name) ?? 0));
-}
-
-function specOf(index: number): JobSpec {
-  return {
-    version: 1,
-    name: `job-${index}`,
-    tags: [],
-    capacity: {
-      kind: 'tpu',
-      ownership: 'owned',
-      mode: 'tpu-vm',
-      project: 'pretend',
-      zone: 'pretend-a',
-      accelerator: 'v4-8',
-      name: `job-${index}`,
-      runtimeVersion: 'base',
-      pricing: 'spot',
-      startupScript: null,
-      networkTags: [],
-      metadata: {},
-      remoteUser: null,
-      privateKey: null,
-      pricePerHour: 1,
-    },
-    steps: [],
-    command: { script: 'true\n', place: 'workers', workers: 'all', env: {}, workdir: null, checkpointDir: null },
-    recovery: {
-      preset: 'pre',
-      rules: presets.pre,
-      budget: { preemptions: 100, failures: 3 },
-      delay: 10 * second,
-      delayMax: minute,
-      unreachableGrace: 3 * minute,
-    },
-    limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 3 },
-    stop: { signal: 'TERM', grace: 30 * second },
-    finish: { capacity: 'release', keepFor: null },
-  };
 }
