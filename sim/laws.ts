@@ -28,6 +28,7 @@ export const laws = {
   10: 'convergence',
   11: 'logs are whole',
   12: 'places in turn',
+  13: 'slots are kept to',
 } as const;
 
 export type Law = keyof typeof laws;
@@ -37,6 +38,9 @@ export interface Violation {
   readonly sentence: string;
   readonly at: number;
 }
+
+/** How many programs of this machine's own capacity may run at once. */
+export const slots = 1;
 
 /** What the owners, the cloud and the hosts know of one job, without asking any controller. */
 interface Ledger {
@@ -494,6 +498,7 @@ export function createJudge(world: () => World): Judge {
       }
       checkSetup(run, ledger);
       checkBudget(run, ledger);
+      checkSlots(run, ledger);
     },
     atRest(copies) {
       for (const ledger of ledgers.values()) {
@@ -543,6 +548,19 @@ export function createJudge(world: () => World): Judge {
     if (ledger.begun.size > 1 + preemptions + failures) {
       breakLaw(7, `job ${run.job}: attempt ${run.attempt} begins, and the budgets allow ${1 + preemptions + failures}`);
     }
+  }
+
+  /** No more jobs of this machine's own capacity have a program alive at once than there are slots. */
+  function checkSlots(run: Run, { job }: Ledger): void {
+    if (job.spec.capacity.kind !== 'local') return;
+    const alive = new Set(
+      world()
+        .runs.filter((one) => one === run || isAlive(one))
+        .filter((one) => ledgerOf(one.job).job.spec.capacity.kind === 'local')
+        .map((one) => one.job),
+    );
+    if (alive.size > slots)
+      breakLaw(13, `${runName(run)} begins as one of ${alive.size}, and there are ${slots} slots`);
   }
 
   /** It failed by itself, and nothing else had gone wrong with its machine that could be the reason instead. */

@@ -26,7 +26,7 @@ import { createIncarnation } from './incarnation.ts';
 import type { Incarnation } from './incarnation.ts';
 import { bareZone, drawJobs, grantedZone, planFor, unsureZones } from './jobs.ts';
 import type { Nature, Wanted } from './jobs.ts';
-import { createJudge } from './laws.ts';
+import { createJudge, slots } from './laws.ts';
 import type { Violation } from './laws.ts';
 import { createTimeline } from './timeline.ts';
 import { calm, drawWeather } from './weather.ts';
@@ -313,7 +313,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
       holder: incarnation.name,
       version: '0.0.0',
       certain,
-      slots: 2,
+      slots,
       idleExitMs: minute,
       onRenewal: begun,
     });

@@ -483,7 +483,7 @@ export function createController(options: ControllerOptions): Controller {
     },
     say,
   });
-  const admission = createAdmission({ slots: options.slots, wake });
+  const admission = createAdmission({ slots: options.slots, wake, now: () => clock.now() });
   const queue = createWorkqueue({ most: 128, work: pass, quiet: () => void checkIdle().then(arm) });
   const looks = new Map<Backend['capacity'], Look>();
 

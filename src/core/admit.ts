@@ -2,32 +2,56 @@
 
 import { openAttempt } from './job.ts';
 import type { Job } from './job.ts';
-import type { Instant } from './time.ts';
+import { planted } from './plant.ts';
+import { minute } from './time.ts';
+import type { Duration, Instant } from './time.ts';
+
+/** A pause up to this keeps its slot: nobody wants a program that begins again in ten seconds to wait for a day-long one. */
+const shortPause: Duration = minute;
 
 /** Whether jobs of that kind of capacity take turns on this machine. */
 export function takesTurns(job: Job): boolean {
   return job.spec.capacity.kind === 'local';
 }
 
-/** A job holds a slot from its first attempt until it settles: also between two attempts, where its place is not given away. */
+/**
+ * A job holds a slot from its first attempt until it settles, but for a long pause between two attempts: slots belong to
+ * programs that run. After it the job is among those that wait the longest, since it counts from when it was wanted.
+ */
 export function holdsSlot(job: Job): boolean {
-  return takesTurns(job) && job.settled === null && openAttempt(job) !== undefined;
+  return takesTurns(job) && job.settled === null && openAttempt(job) !== undefined && pauseEnd(job) === undefined;
 }
 
-/** A job that would run if it had a slot. */
+/** A job that would run if it had a slot, now or after its pause. */
 export function waitsForSlot(job: Job): boolean {
-  return (
-    takesTurns(job) && job.settled === null && job.desired === 'run' && !job.removed && openAttempt(job) === undefined
-  );
+  if (!takesTurns(job) || job.settled !== null || job.desired !== 'run' || job.removed) return false;
+  return openAttempt(job) === undefined || pauseEnd(job) !== undefined;
+}
+
+/** When the long pause ends, or ended, that an attempt began with which has not started yet; undefined where there is none. */
+function pauseEnd(job: Job): Instant | undefined {
+  const attempt = openAttempt(job);
+  if (attempt === undefined || attempt.startedAt !== null || attempt.ending !== null) return undefined;
+  const since = attempt.movedAt ?? attempt.createdAt;
+  return attempt.notBefore > since + shortPause ? attempt.notBefore : undefined;
 }
 
 /**
- * Who may go on: whoever holds a slot, and of those that wait as many as there is room for, the longest waiting first.
- * The answer depends on the records alone, so two passes at one moment never give one slot twice.
+ * Who may go on: whoever holds a slot, and of those that wait as many as there is room for, the longest waiting first; but
+ * whoever was told `before` that he may has his place ahead of them, so that no slot is given twice to two who come one
+ * after the other. Nobody has a turn while it pauses.
  */
-export function admit(limit: number, jobs: readonly Job[]): ReadonlySet<string> {
+export function admit(
+  limit: number,
+  jobs: readonly Job[],
+  now: Instant,
+  before: ReadonlySet<string> = new Set(),
+): ReadonlySet<string> {
+  if (planted('slots-for-all')) return new Set(jobs.map(({ id }) => id));
   const holders = jobs.filter(holdsSlot);
-  const waiting = jobs.filter(waitsForSlot).toSorted(comesBefore);
+  const waiting = jobs
+    .filter((job) => waitsForSlot(job) && (pauseEnd(job) ?? now) <= now)
+    .toSorted((a, b) => Number(before.has(b.id)) - Number(before.has(a.id)) || comesBefore(a, b));
   const room = Math.max(0, limit - holders.length);
   return new Set([...holders, ...waiting.slice(0, room)].map(({ id }) => id));
 }

@@ -101,6 +101,7 @@ export const loopPlants = [
   },
   { name: 'barred-for-good', law: 10, sentence: 'A place that lacked a right is never asked again.' },
   { name: 'zone-not-avoided', law: 12, sentence: 'A zone that a rule has turned from is asked all the same.' },
+  { name: 'slots-for-all', law: 13, sentence: 'Every job of this machine may run at once.' },
   { name: 'sweep-deletes-unknown', law: 3, sentence: 'The sweep deletes what no job here has ever claimed.' },
   { name: 'sweep-forgets', law: 6, sentence: 'What appears after its release is only written down.' },
   { name: 'revision-not-checked', law: 9, sentence: "A pass that met somebody's word commits over it." },

@@ -210,12 +210,12 @@ const table: readonly Row[] = [
   during((view) => strangersAlive(view).length > 0 && { kind: 'crowded' }),
   // It has begun: what remains is to see it through.
   during((view, attempt) => attempt.startedAt !== null && started(view, attempt)),
-  // Not its turn.
-  during(({ admitted }) => !admitted && { kind: 'queued' }),
   // What was held before must be seen gone before anything new is asked for.
   during(({ job }) => leaving(job).length > 0 && { kind: 'leaving' }),
-  // A backoff.
+  // A backoff. It comes before the turn, which nobody has while it lasts: the end of it is a moment to look.
   during(({ now }, { notBefore }) => notBefore > now && { kind: 'too_early' }),
+  // Not its turn.
+  during(({ admitted }) => !admitted && { kind: 'queued' }),
   // Not knowing is no reason to do anything.
   during(({ look }) => look.kind === 'unknown' && !planted('unknown-is-absent') && { kind: 'unseen' }),
   // Nothing is asked for yet, and its place has told another job a moment ago that it has nothing.
