@@ -112,8 +112,11 @@ test('a host shows the file systems of the machine, not those of the kernel or o
     '32 27 0:41 / /var/lib/docker/overlay2/x rw - overlay overlay rw',
     '33 27 0:42 / /tmp/state/hosts/x rw - tmpfs tmpfs rw',
     '34 27 0:43 / /etc/hosts rw - ext4 /dev/vda rw',
+    // One that hangs would stop the cloud for good.
+    '35 27 0:44 / /home/ada/bucket rw - fuse.gcsfuse my-bucket rw',
+    '36 27 8:2 / /home/ada/disk rw - fuseblk /dev/sdc rw',
   ].join('\n');
-  assert.deepEqual(mountPoints(mountinfo, '/tmp/state'), ['/etc/hosts', '/home/ada b/nfs']);
+  assert.deepEqual(mountPoints(mountinfo, '/tmp/state'), ['/etc/hosts', '/home/ada b/nfs', '/home/ada/disk']);
 });
 
 test('the owner of a connection is the row of its own end, not of ours', () => {

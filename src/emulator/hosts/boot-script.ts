@@ -24,6 +24,12 @@ export interface BootFacts {
 const kernelTypes =
   /^(proc|sysfs|cgroup2?|devpts|devtmpfs|autofs|tracefs|debugfs|securityfs|bpf|mqueue|hugetlbfs|fusectl|configfs|pstore|binfmt_misc|nsfs|rpc_pipefs|efivarfs)$/;
 
+/**
+ * What a program here serves as a file system (gcsfuse, sshfs). When that program hangs, whoever looks at its mount point waits
+ * with it, and cannot even be killed: one such mount anywhere would stop the whole cloud. A TPU VM has none of them.
+ */
+const servedTypes = /^fuse(\.|$)/;
+
 /** Folders that are made anew, and places where other systems keep mounts of their own. */
 const notCopied = ['/proc', '/sys', '/dev', '/run', '/var/lib/docker', '/var/lib/containers', '/var/lib/kubelet'];
 
@@ -193,7 +199,7 @@ export function mountPoints(mountinfo: string, stateDir: string): string[] {
     );
     const type = after.split(' ')[0] ?? '';
     const isTopLevel = path.lastIndexOf('/') === 0;
-    if (path === '' || isTopLevel || kernelTypes.test(type)) return [];
+    if (path === '' || isTopLevel || kernelTypes.test(type) || servedTypes.test(type)) return [];
     if ([...notCopied, stateDir].some((other) => path === other || path.startsWith(`${other}/`))) return [];
     return [path];
   });
