@@ -143,7 +143,7 @@ export function createStorage({ buckets, folder, log }: StorageOptions): Storage
   function listObjects(bucket: string, call: Call): Answer {
     need(bucket, call);
     const { query } = call;
-    if (query.has('matchGlob')) throw refusals.notPlayed('matchGlob');
+    if ((query.get('matchGlob') ?? '') !== '') throw refusals.notPlayed('matchGlob');
     const { items, prefixes, next } = objects.list(bucket, {
       prefix: query.get('prefix') ?? '',
       delimiter: query.get('delimiter') ?? '',
