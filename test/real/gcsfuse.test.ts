@@ -40,7 +40,7 @@ function mayMount(): boolean {
 
 test('buckets are mounted with their caches, and again when their daemon has died', { timeout: 120_000 }, async (t) => {
   const gcsfuse = findGcsfuse();
-  // The full check does without: Debian has no package of it, and to build it takes longer than all the other modules.
+  // The full check asks for it where it could build it (Debian has no package of it), and FUSE is there.
   const isAsked = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_GCSFUSE'] };
   if (!requireReal(t, 'gcsfuse and /dev/fuse, as root', gcsfuse !== undefined && mayMount(), isAsked)) return;
   const host = openHost(t, { patienceMs: 10_000 });
