@@ -319,6 +319,7 @@ export function createJudge(world: () => World): Judge {
         ledger.passedOver.set(allocation.ordinal, world().timeline.now);
     }
     checkAttempts(job);
+    checkGrowth(job);
     const attempt = job.attempts.at(-1);
     for (const { place, asks } of attempt?.placesPassed ?? []) ledger.rounds.set(`${attempt?.ordinal}/${place}`, asks);
     const old = before.attempts[(attempt?.ordinal ?? 0) - 1];
@@ -350,6 +351,23 @@ export function createJudge(world: () => World): Judge {
     const most = 1 + preemptions + failures + ownLimits(spec);
     if (counted.length > most)
       breakLaw(7, `job ${id}: ${counted.length} attempts have ended, and the budgets allow ${most}`);
+  }
+
+  /** What never was in the cloud, and what nobody ever was in doubt about, adds nothing to the record but once an attempt. */
+  function checkGrowth({ id, allocations, attempts }: Job): void {
+    const vain = allocations.filter(
+      ({ name, requestedAt, releasedAt, goneAt, isDoubtful }) =>
+        requestedAt !== null &&
+        releasedAt === null &&
+        goneAt !== null &&
+        isDoubtful !== true &&
+        !world().machines.some((one) => one.name === name),
+    );
+    if (vain.length > attempts.length)
+      breakLaw(
+        7,
+        `job ${id}: the record of ${attempts.length} attempts holds ${vain.length} allocations that never were`,
+      );
   }
 
   /** How many more attempts the owner's own rules allow beside the budgets. */
