@@ -13,8 +13,9 @@ import { createGoogleLogin } from './tpu-api.ts';
 const google = 'https://storage.googleapis.com';
 
 /** Asks nobody yet, and starts nothing: a built-in cloud that does not run cannot be asked. */
-export async function createBucketPort({ io, home, settings }: Services, project: string): Promise<BucketPort> {
-  const inForce = await settings();
+export async function createBucketPort(services: Services, project: string): Promise<BucketPort> {
+  const { io, home } = services;
+  const inForce = await services.settings();
   const { endpoint: named } = inForce.tpu;
   const isBuiltIn = isServedByBuiltIn(inForce, project);
   // A server on this machine that takes the cloud's place has its own buckets, if any; those of Google are none of its.

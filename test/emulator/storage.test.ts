@@ -11,13 +11,18 @@ import { type Cloud, type Reply, startCloud } from './cloud.ts';
 interface Shop {
   readonly cloud: Cloud;
   /** A path of the bucket `things` on the disk. */
-  disk(path: string): string;
+  readonly disk: (path: string) => string;
   /** A request from the root; the body as it is. */
-  ask(method: string, path: string, body?: string | Uint8Array, headers?: Record<string, string>): Promise<Response>;
+  readonly ask: (
+    method: string,
+    path: string,
+    body?: string | Uint8Array,
+    headers?: Record<string, string>,
+  ) => Promise<Response>;
   /** The same with JSON both ways. */
-  json(method: string, path: string, body?: object): Promise<Reply>;
-  put(name: string, text: string, query?: string): Promise<Reply>;
-  names(query?: string): Promise<readonly string[]>;
+  readonly json: (method: string, path: string, body?: object) => Promise<Reply>;
+  readonly put: (name: string, text: string, query?: string) => Promise<Reply>;
+  readonly names: (query?: string) => Promise<readonly string[]>;
 }
 
 async function openShop(t: TestContext): Promise<Shop> {
