@@ -1,17 +1,33 @@
 /**
- * Builds the command line into dist/bundle/: `main.cjs` and the chunks that it loads when a command needs them.
+ * Builds the command line into dist/bundle/: `main.cjs` and the chunks that it loads when a command needs them; and
+ * dist/settings.json, the template of settings.
  *
  * A bundle, because type stripping and resolving hundreds of small files would be most of a short command's time.
  * CommonJS, because in an ES module `import "node:http"` loads Node's whole fetch stack. `npx tsc` writes its own
  * output to dist/ beside it; no source folder may be called `bundle`.
  */
-import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 
 const root = join(import.meta.dirname, '..');
 const bundle = join(root, 'dist/bundle');
 const entry = 'main.cjs';
+
+/** Beside the bundle: the sum of the template of settings as it was written last. */
+const settingsMark = 'settings.sha256';
 
 /** Packages that stay in node_modules: ssh2 looks for compiled helpers at places that only its own folder has. */
 const external = ['ssh2'];
@@ -76,6 +92,7 @@ try {
     },
   });
   publish(fresh);
+  publishSettings();
 } catch (error) {
   // An earlier bundle would hide this source from whoever runs bin/jobman. Without one it runs the source itself.
   rmSync(join(bundle, entry), { force: true });
@@ -84,6 +101,30 @@ try {
   process.exitCode = 1;
 } finally {
   rmSync(fresh, { recursive: true, force: true });
+}
+
+/**
+ * The template of settings, which whoever installs jobman may edit in dist/. So it is renewed only as long as it is, by its
+ * sum, what a build has written.
+ */
+function publishSettings(): void {
+  const [file, mark] = [join(root, 'dist/settings.json'), join(bundle, settingsMark)];
+  const text = readFileSync(join(root, 'src/app/cluster/settings.template.json'), 'utf8');
+  const sumOf = (content: string): string => createHash('sha256').update(content).digest('hex');
+  if (
+    existsSync(file) &&
+    (!existsSync(mark) || readFileSync(mark, 'utf8').trim() !== sumOf(readFileSync(file, 'utf8')))
+  ) {
+    if (readFileSync(file, 'utf8') !== text) console.error('dist/settings.json was edited, and stays as it is.');
+    return;
+  }
+  for (const [path, content] of [
+    [file, text],
+    [mark, `${sumOf(text)}\n`],
+  ] as const) {
+    writeFileSync(`${path}.new`, content);
+    renameSync(`${path}.new`, path);
+  }
 }
 
 /**
@@ -98,7 +139,7 @@ function publish(folder: string): void {
     renameSync(join(folder, name), join(bundle, name));
   }
   for (const name of readdirSync(bundle)) {
-    if (names.includes(name)) continue;
+    if (names.includes(name) || name === settingsMark) continue;
     const age = now.getTime() - statSync(join(bundle, name)).mtimeMs;
     if (age > keepOldChunksMs) rmSync(join(bundle, name), { recursive: true });
   }

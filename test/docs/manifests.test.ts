@@ -31,11 +31,10 @@ function problemsIn(text: string): readonly string[] {
 /** A piece of a manifest with what it needs to be whole. */
 function whole(piece: string): string {
   const sections = Object.keys((parse(piece) ?? {}) as object);
-  const place =
-    sections.includes('tpu') || sections.includes('local')
-      ? ''
-      : 'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b}\n';
-  return `${place}${sections.includes('command') ? '' : 'command: {run: ls}\n'}${piece}`;
+  const place = ['tpu', 'local', 'kubernetes'].some((one) => sections.includes(one))
+    ? ''
+    : 'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b}\n';
+  return `${place}${sections.includes('command') || sections.includes('kubernetes') ? '' : 'command: {run: ls}\n'}${piece}`;
 }
 
 test('every manifest in a document is accepted', () => {

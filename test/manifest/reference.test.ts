@@ -7,7 +7,7 @@ import { parse } from 'yaml';
 import { keyReference, markdownTable } from '../../src/manifest/reference.ts';
 import { manifestSchema } from '../../src/manifest/schema.ts';
 import { root } from '../support/root.ts';
-import { problemsOf, specOf } from './pretend.ts';
+import { clusterOf, problemsOf, specOf } from './pretend.ts';
 
 const manual = readFileSync(join(root, 'docs/configuration.md'), 'utf8');
 
@@ -43,12 +43,12 @@ test('every example of the manual parses', () => {
   assert.ok(blocks.length >= 10);
   for (const block of blocks) {
     const sections = Object.keys((parse(block) ?? {}) as object);
-    const place =
-      sections.includes('tpu') || sections.includes('local')
-        ? ''
-        : 'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b}\n';
+    const place = ['tpu', 'local', 'kubernetes'].some((one) => sections.includes(one))
+      ? ''
+      : 'tpu: {project: emulator, accelerator: v4-16, zone: us-central2-b}\n';
     const work = sections.includes('command') ? '' : 'command: {run: ls}\n';
-    assert.doesNotThrow(() => specOf(`${place}${work}${block}`, { files, project: 'my-project' }), block);
+    const read = sections.includes('kubernetes') ? clusterOf : specOf;
+    assert.doesNotThrow(() => read(`${place}${work}${block}`, { files, project: 'my-project' }), block);
   }
 });
 
@@ -70,14 +70,18 @@ test("every key's own example is accepted", () => {
       // What a key chooses must be there, and one that takes its section out of the choice chooses nothing.
       const beforehand = key === 'adopt' ? ['name: lab-v4'] : [];
       const chosen = key === 'modules' ? ['ssh', 'gcsfuse', 'docker'] : key === 'env_type' ? ['docker'] : [];
-      const wanted = new Set([section === 'local' ? 'local' : 'tpu', 'command', section, ...chosen]);
+      const isCluster = section === 'kubernetes';
+      const place = isCluster || section === 'local' ? section : 'tpu';
+      // The two sections both say what is run.
+      const work = isCluster ? [] : ['command'];
+      const wanted = new Set([place, ...work, section, ...chosen]);
       const text = [...wanted].map((name) => {
         const lines = (beside[name] ?? []).filter((one) => name !== section || !one.startsWith(`${key}:`));
         return block(name, name === section ? [...lines, ...beforehand, `${key}: ${example}`] : lines);
       });
       assert.doesNotThrow(
         () =>
-          specOf(text.join(''), {
+          (isCluster ? clusterOf : specOf)(text.join(''), {
             files: { ...files, '/work/x': '', '/home/ada/.hf_token': '' },
             env: { HOME: '/home/ada', WANDB_API_KEY: 'key' },
           }),

@@ -138,7 +138,7 @@ function readAmounts(node: JsonNode, called: 'requests' | 'limits', problems: Js
 /** What is wrong with one amount of a resource, as a phrase after its name; undefined when nothing is. */
 export function problemOfAmount(resource: string, written: string | number): string | undefined {
   if (!isResourceName(resource)) {
-    const meant = didYouMean(resource, plainResources) ?? (/gpu/i.test(resource) ? 'nvidia.com/gpu' : undefined);
+    const meant = /gpu/i.test(resource) ? 'nvidia.com/gpu' : didYouMean(resource, plainResources);
     return `is no resource of Kubernetes${meant === undefined ? '' : `; did you mean "${meant}"?`}`;
   }
   const quantity = parseQuantity(written);

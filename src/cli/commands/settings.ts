@@ -51,12 +51,13 @@ async function show(cli: Cli): Promise<number> {
   const { io, services } = cli;
   const { home } = services;
   const inForce = await services.settings();
-  const sources = await settingSources({ home, env: io.env });
-  const rows = settingKeys.map(({ key }) => ({
+  const sources = await settingSources({ ...services.settingsFiles(), env: io.env });
+  const ours = settingKeys.map(({ key }) => ({
     key,
     value: valueAt(inForce, key),
     from: sources.get(key) ?? 'default',
   }));
+  const rows = [...ours, ...(await clusterRows(cli))];
   if (cli.json) {
     for (const row of rows) cli.print(JSON.stringify(row));
     return exitCode.ok;
@@ -68,11 +69,29 @@ async function show(cli: Cli): Promise<number> {
   return exitCode.ok;
 }
 
+/** What Kubernetes jobs are given; see docs/kubernetes.md. */
+async function clusterRows({ services }: Cli): Promise<readonly { key: string; value: unknown; from: string }[]> {
+  const { clusterSettingKeys, clusterValueAt } = await import('../../app/cluster/settings.ts');
+  const { settings: inForce, sources } = await services.clusterSettings();
+  return clusterSettingKeys.map((setting) => ({
+    key: setting.key,
+    value: clusterValueAt(inForce, setting),
+    from: sources.get(setting.key) ?? 'default',
+  }));
+}
+
 /** The value under a key such as `tpu.sshPort`. */
 function valueAt(inForce: Settings, key: string): unknown {
   return key.split('.').reduce<unknown>((section, name) => (section as Record<string, unknown>)[name], inForce);
 }
 
 function valueText(value: unknown): string {
-  return value === null ? '-' : typeof value === 'string' ? value : JSON.stringify(value);
+  if (value === null || (Array.isArray(value) && value.length === 0)) return '-';
+  // Whole flavors would be lines without end; `jobman resources-flavors` and --json show them.
+  if (isNamed(value)) return value.map(({ name }) => name).join(', ');
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+function isNamed(value: unknown): value is readonly { readonly name: string }[] {
+  return Array.isArray(value) && value.every((one) => typeof (one as { name?: unknown }).name === 'string');
 }

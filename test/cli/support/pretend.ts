@@ -191,7 +191,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
       terminal: { title: true, bell: true },
       grants: [],
     }),
-    settingsFiles: () => ({ home: '/home/alice/.jobman' }),
+    settingsFiles: () => ({ home: services.home }),
     useSettings: () => undefined,
     clusterSettings: async () => ({ settings: mergedSettings([]), sources: new Map() }),
     installation: async () => 'abc123',
