@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import type { Backend, Clock, Store } from '../src/app/ports.ts';
 import { createController } from '../src/controller/controller.ts';
 import type { Controller, LeftBecause } from '../src/controller/controller.ts';
+import { holdsSlot, waitsForSlot } from '../src/core/admit.ts';
 import { ask, jobCan } from '../src/core/ask.ts';
 import type { AskOptions, Verb } from '../src/core/ask.ts';
 import { heldAllocations } from '../src/core/job.ts';
@@ -508,6 +509,8 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
       const isKept = job.desired === 'hold' || (capacity === 'keep' && keepFor === null);
       return isKept || heldAllocations(job).length === 0;
     }
+    // Behind a program that never ends it waits for ever, as it should.
+    if (waitsForSlot(job) && judge.jobs.some((other) => holdsSlot(other) && isResting(other))) return true;
     const attempt = job.attempts.at(-1);
     if (attempt === undefined || attempt.runningAt === null || attempt.ending !== null) return false;
     // Whoever is silent will be given up one day.
