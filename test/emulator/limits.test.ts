@@ -163,3 +163,17 @@ test('a torus may be asked for in another shape, and nothing that is no torus', 
   }
   assert.equal(acceleratorByShape('V6E', '4x4x4'), undefined);
 });
+
+test('a stockout or a quota for a number of times strikes so often, and is gone then', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.admin('stockout', zone, { times: '1' });
+  const first = await cloud.createNode('a');
+  const second = await cloud.createNode('b');
+  cloud.time.advance(minutes(2));
+  assert.equal((await cloud.operation(first)).error.code, 8);
+  assert.equal((await cloud.operation(second)).error, undefined);
+  await cloud.admin('quota', `${zone}/v4`, { limit: '0', times: '1' });
+  const refused = await cloud.call('POST', 'nodes?nodeId=c', nodeBody);
+  assert.equal(refused.body.error.status, 'RESOURCE_EXHAUSTED');
+  await cloud.createNode('c');
+});

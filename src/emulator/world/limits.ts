@@ -9,7 +9,7 @@ import { type CloudError, texts } from '../wire/errors.ts';
 import { type Data, messageOf } from '../wire/messages.ts';
 import { isLiving } from './records.ts';
 import { reservedFailure } from './reservations.ts';
-import { type Place, type Pricing, pricingOf, strikes, strikesAt } from './temper.ts';
+import { type Place, type Pricing, pricingOf, strikes, strikesAt, useUp } from './temper.ts';
 import type { World } from './world.ts';
 
 /** Chips of one generation that a zone has when nobody said otherwise. */
@@ -17,7 +17,11 @@ const chipsPerZone = 16_384;
 
 /** Why that many nodes cannot be made there now: a stockout, a reservation that is used up, or a zone that is full. */
 export function provisioningFailure(world: World, place: Place, node: Data, nodeCount: number): CloudError | undefined {
-  if (strikes(world, 'stockout', place) !== undefined) return texts.noCapacity(place.zone, world.eid());
+  const stockout = strikes(world, 'stockout', place);
+  if (stockout !== undefined) {
+    useUp(world, stockout);
+    return texts.noCapacity(place.zone, world.eid());
+  }
   const wanted = (acceleratorByType(place.type)?.chips ?? 0) * nodeCount;
   // What is reserved was set aside: a zone that is full for others still has it.
   if (place.pricing === 'reserved') return reservedFailure(world, place, node, wanted);
@@ -66,6 +70,7 @@ export function quotaExceeded(
   }
   const wanted = (acceleratorByType(place.type)?.quotaUnits ?? 0) * nodeCount;
   if (used + wanted <= limit) return undefined;
+  useUp(world, condition);
   return { name: quotaName(place.generation, place.pricing === 'spot', false), limit };
 }
 
