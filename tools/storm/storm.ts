@@ -118,8 +118,9 @@ async function blow(ground: Ground, plan: Plan): Promise<Blown> {
       for (const id of costs) struck.set(id, (struck.get(id) ?? 0) + 1);
     }
   });
-  await Promise.all(striking);
-  return { ids: await creating, struck, hits };
+  // Both are heard at once: a job that cannot be created breaks the storm off, and what runs is taken down.
+  const [ids] = await Promise.all([creating, ...striking]);
+  return { ids, struck, hits };
 }
 
 /** Looks again and again whether a job has two TPUs, which no later look could tell. */
