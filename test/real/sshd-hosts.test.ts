@@ -79,7 +79,7 @@ test('on hosts with sshd a job is set up, runs, is stopped, goes on, is preempte
   const world = await openSshdWorld(t);
   if (world === undefined) return;
   const id = await create(world, manifest(world));
-  await until(world, id, (job) => job.phase === 'running', 120_000);
+  await until(world, id, (job) => job.phase === 'running', 240_000);
   assert.ok(await prints(world, id, 'count 3'));
   const { stdout } = await well(world, ['exec', id, '--', 'cat /proc/$PPID/comm; echo "$TPU_WORKER_ID"']);
   assert.match(stdout, /^\[0\] 0$/m);
@@ -113,7 +113,7 @@ test('an sshd host that hangs, refuses or has a full disk costs nothing; one tha
   const world = await openSshdWorld(t);
   if (world === undefined) return;
   const id = await create(world, manifest(world));
-  const job = await until(world, id, ({ phase }) => phase === 'running', 120_000);
+  const job = await until(world, id, ({ phase }) => phase === 'running', 240_000);
   assert.ok(await prints(world, id, 'count 3'));
   const worker = `${id}/0`;
 
@@ -163,7 +163,7 @@ test('after a kill -9 of the cloud its sshd hosts are found again as they were',
   const world = await openSshdWorld(t);
   if (world === undefined) return;
   const id = await create(world, manifest(world));
-  await until(world, id, (job) => job.phase === 'running', 120_000);
+  await until(world, id, (job) => job.phase === 'running', 240_000);
   assert.ok(await prints(world, id, 'count 3'));
   const listeners = (): readonly number[] =>
     runningIn(world, '[listener]')
