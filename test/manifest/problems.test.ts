@@ -172,7 +172,7 @@ test('what stands under a misspelt name is read as what was meant, and nothing i
 });
 
 test('exactly one place to run is wanted', () => {
-  assert.match(told('command: {run: ls}\n'), /nothing says where the job runs: add a section tpu, or local/);
+  assert.match(told('command: {run: ls}\n'), /nothing says where the job runs: add a section tpu, local/);
   assert.match(told(tpu('local: {}\n')), /local: stands beside tpu/);
   assert.match(told('local: {}\n'), /nothing says what to run/);
 });

@@ -1,0 +1,163 @@
+/** Settings of Kubernetes jobs: layers over layers, slips with their place, and the template that ships. */
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import {
+  clusterSettingKeys,
+  clusterValueAt,
+  loadClusterSettings,
+  mergedSettings,
+} from '../../../src/app/cluster/settings.ts';
+import { JobmanError } from '../../../src/app/errors.ts';
+import { clusterSections, loadSettings } from '../../../src/app/settings.ts';
+import { root } from '../../support/root.ts';
+import { openWorld } from '../../support/world.ts';
+
+const template = join(root, 'src/app/cluster/settings.template.json');
+
+/** The files of a home with this content, and one that is named. */
+function files(t: TestContext, own?: unknown, named?: unknown) {
+  const { home, folder } = openWorld(t);
+  mkdirSync(home);
+  const text = (content: unknown) => (typeof content === 'string' ? content : JSON.stringify(content));
+  if (own !== undefined) writeFileSync(join(home, 'settings.json'), text(own));
+  if (named !== undefined) writeFileSync(join(folder, 'lab.json'), text(named));
+  return {
+    home,
+    template,
+    userHome: '/home/ada',
+    ...(named === undefined ? {} : { named: join(folder, 'lab.json') }),
+  };
+}
+
+const flavor = (name: string, cpu: string) => ({ name, resources: { requests: { cpu } } });
+
+test('the template that ships is right, and says every key', async (t) => {
+  const { settings, sources } = await loadClusterSettings(files(t));
+  assert.deepEqual(
+    clusterSettingKeys.filter(({ key }) => sources.get(key) !== 'template').map(({ key }) => key),
+    [],
+  );
+  assert.deepEqual(
+    settings.job.resources.predefined.map(({ name }) => name),
+    ['no-gpu', 'small-gpu', 'large-gpu'],
+  );
+  assert.equal(settings.job.resources.default, 'no-gpu');
+  // Beside flavors and their default, a job is the same without the template.
+  const { resources, ...job } = settings.job;
+  const { resources: none, ...plain } = mergedSettings([]).job;
+  assert.deepEqual(job, plain);
+  assert.deepEqual(none.predefined, []);
+  assert.equal(resources.label, none.label);
+});
+
+test('each layer stands over those below it; lists replace, flavors merge by name', async (t) => {
+  const { settings, sources } = await loadClusterSettings(
+    files(
+      t,
+      {
+        tpu: { project: 'lab' },
+        job: { defaultImage: 'alpine', resources: { predefined: [flavor('no-gpu', '4'), flavor('mine', '1')] } },
+        jobsQueue: { gpuResources: ['nvidia.com/gpu', 'amd.com/gpu'] },
+      },
+      { job: { imagePrefix: 'lab/', defaultImage: null }, jobsQueue: { gpuResources: ['amd.com/gpu'] } },
+    ),
+  );
+  assert.deepEqual(
+    settings.job.resources.predefined.map(({ name, resources }) => [name, resources.requests['cpu']]),
+    [
+      ['no-gpu', '4'],
+      ['small-gpu', '500m'],
+      ['large-gpu', '1000m'],
+      ['mine', '1'],
+    ],
+  );
+  // The whole flavor is replaced: limits of the one below would not fit what the one above asks for.
+  assert.equal(settings.job.resources.predefined[0]?.resources.limits, null);
+  assert.deepEqual(settings.jobsQueue.gpuResources, ['amd.com/gpu']);
+  assert.deepEqual([settings.job.imagePrefix, settings.job.defaultImage], ['lab/', null]);
+  assert.equal(sources.get('job.resources.predefined'), 'settings.json');
+  assert.match(sources.get('job.defaultImage') ?? '', /lab\.json$/);
+});
+
+test('every slip is told with its place, and only of this half of the file', async (t) => {
+  const text = `{
+  "tpu": { "projcet": 1 },
+  "job": {
+    "defaultimage": "a",
+    "imagePrefix": 3,
+    "annotations": [{ "key": "a b", "value": "c" }, { "key": "team", "value": 7 }],
+    "securityContext": { "runAsUser": "root" },
+    "resources": { "label": "", "predefined": [{ "resources": { "requests": { "cpu": "x" } } },
+      { "name": "two", "resources": { "requests": {} } }, { "name": "two", "resources": { "requests": {} } }] }
+  },
+  "kubeconfig": {},
+  "kubeConfig": { "type": "files" },
+  "newVersion": { "check": "often" },
+  "harbor": { "url": "harbor" }
+}`;
+  const given = files(t, text);
+  const error = await loadClusterSettings(given).then(
+    () => assert.fail('it was taken'),
+    (thrown: unknown) => thrown,
+  );
+  assert.ok(error instanceof JobmanError);
+  assert.equal(error.code, 2);
+  assert.deepEqual(
+    error.lines.map((line) => line.replace(/^.*settings\.json:/, '')),
+    [
+      '4:5: there is no setting "job.defaultimage"; did you mean "job.defaultImage"?',
+      '5:20: "job.imagePrefix" should be a text or null, and is 3',
+      '6:21: "job.annotations[0]" should have the key of an annotation as its "key", and has "a b"',
+      '6:53: "job.annotations[1]" should have a text as its "value", and has 7',
+      '7:39: "job.securityContext.runAsUser" should be a number from 0 on, or null, and is "root"',
+      '8:29: "job.resources.label" should be the key of an annotation, like "jobman/flavor", and is ""',
+      '8:48: a flavor needs a "name"',
+      '8:86: "requests.cpu" is "x", and should be an amount like "500m", "1G" or "2Gi"',
+      '9:59: a second flavor is called "two"; each needs a name of its own',
+      '11:3: there is no setting "kubeconfig"; did you mean "kubeConfig"?',
+      '12:27: "kubeConfig.type" should be "default", "cluster" or "file", and is "files"',
+      '13:28: "newVersion.check" should be a length of time, like "24h" or "30m", and is "often"',
+      '14:22: "harbor.url" should be an address like "https://harbor.example.com", or null, and is "harbor"',
+    ],
+  );
+  // Who has to do with TPUs only hears of the other half.
+  const ours = await loadSettings({ home: given.home, env: {}, cores: 1 }).then(
+    () => assert.fail('it was taken'),
+    (thrown: unknown) => thrown,
+  );
+  assert.ok(ours instanceof JobmanError);
+  assert.deepEqual(
+    ours.lines.map((line) => line.replace(/^.*settings\.json:/, '')),
+    [
+      '2:12: there is no setting "tpu.projcet"; did you mean "tpu.project"?',
+      '11:3: there is no setting "kubeconfig"; did you mean "kubeConfig"?',
+    ],
+  );
+});
+
+test('the named file holds our settings too, and must be there', async (t) => {
+  const given = files(t, { local: { slots: 2 } }, { local: { slots: 3 } });
+  assert.equal((await loadSettings({ ...given, env: {}, cores: 1 })).local.slots, 3);
+  await assert.rejects(loadSettings({ ...given, named: '/nowhere.json', env: {}, cores: 1 }), /no file of settings/);
+});
+
+test('paths start at their own file, and a password is not shown', async (t) => {
+  const given = files(t, {
+    kubeConfig: { type: 'file', file: 'lab.kubeconfig' },
+    harbor: { caFile: '~/ca.pem', password: 'x' },
+  });
+  const { settings } = await loadClusterSettings(given);
+  assert.equal(settings.kubeConfig.file, join(given.home, 'lab.kubeconfig'));
+  assert.equal(settings.harbor.caFile, '/home/ada/ca.pem');
+  const shown = clusterSettingKeys.map((setting) => clusterValueAt(settings, setting));
+  assert.ok(shown.includes('(set)') && !shown.includes('x'));
+});
+
+test('both halves of the program know the same sections', () => {
+  assert.deepEqual(
+    [...new Set(clusterSettingKeys.map(({ key }) => key.split('.')[0]))].toSorted(),
+    [...clusterSections].toSorted(),
+  );
+});
