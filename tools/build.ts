@@ -6,21 +6,10 @@
  * CommonJS, because in an ES module `import "node:http"` loads Node's whole fetch stack. `npx tsc` writes its own
  * output to dist/ beside it; no source folder may be called `bundle`.
  */
-import { createHash } from 'node:crypto';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
+import { publishSettings } from './settings-template.ts';
 
 const root = join(import.meta.dirname, '..');
 const bundle = join(root, 'dist/bundle');
@@ -92,7 +81,12 @@ try {
     },
   });
   publish(fresh);
-  publishSettings();
+  const isRenewed = publishSettings({
+    source: join(root, 'src/app/cluster/settings.template.json'),
+    file: join(root, 'dist/settings.json'),
+    mark: join(bundle, settingsMark),
+  });
+  if (!isRenewed) console.error('dist/settings.json was edited, and stays as it is.');
 } catch (error) {
   // An earlier bundle would hide this source from whoever runs bin/jobman. Without one it runs the source itself.
   rmSync(join(bundle, entry), { force: true });
@@ -101,30 +95,6 @@ try {
   process.exitCode = 1;
 } finally {
   rmSync(fresh, { recursive: true, force: true });
-}
-
-/**
- * The template of settings, which whoever installs jobman may edit in dist/. So it is renewed only as long as it is, by its
- * sum, what a build has written.
- */
-function publishSettings(): void {
-  const [file, mark] = [join(root, 'dist/settings.json'), join(bundle, settingsMark)];
-  const text = readFileSync(join(root, 'src/app/cluster/settings.template.json'), 'utf8');
-  const sumOf = (content: string): string => createHash('sha256').update(content).digest('hex');
-  if (
-    existsSync(file) &&
-    (!existsSync(mark) || readFileSync(mark, 'utf8').trim() !== sumOf(readFileSync(file, 'utf8')))
-  ) {
-    if (readFileSync(file, 'utf8') !== text) console.error('dist/settings.json was edited, and stays as it is.');
-    return;
-  }
-  for (const [path, content] of [
-    [file, text],
-    [mark, `${sumOf(text)}\n`],
-  ] as const) {
-    writeFileSync(`${path}.new`, content);
-    renameSync(`${path}.new`, path);
-  }
 }
 
 /**

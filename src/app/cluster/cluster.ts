@@ -121,7 +121,10 @@ export type ClusterChange =
 
 /** Which objects are meant. `labels` is a selector as Kubernetes writes it. */
 export interface ClusterQuery {
-  readonly namespace?: string | 'all';
+  /** Another namespace than that of the place. */
+  readonly namespace?: string;
+  /** Every namespace in its stead. */
+  readonly everywhere?: true;
   readonly labels?: string;
   readonly signal?: AbortSignal;
 }

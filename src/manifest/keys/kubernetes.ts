@@ -7,11 +7,11 @@ import { amountPattern, readGpus, readObjectName, readSecret, readVolume, type R
 
 /** A text that the command line takes in the same form. */
 function reading<T>(words: string, read: (written: string) => Reading<T>): Kind<T> {
-  const { read: readLine, ...described } = line({ words });
+  const inner = line({ words });
   return {
-    ...described,
+    ...inner,
     read(tree, path, report) {
-      const written = readLine(tree, path, report);
+      const written = inner.read(tree, path, report);
       if (written === undefined) return undefined;
       const found = read(written);
       return 'value' in found
