@@ -328,9 +328,10 @@ export const table: readonly Entry[] = [
     usage: '[--all] [--zone z] [--project p]',
     about:
       'Every node and queued resource in the projects and zones that the settings, the jobs and the flags name; where no\n' +
-      "zone is named, in all of the project. STATE is Google's word. WHOSE is a user of this record, `stray` (of this\n" +
-      'record, and no job claims it: jobman gc), another jobman, the `owner` of its metadata, or nobody. IDLE is how long it\n' +
-      "is ready without a command of ours; `?` where it is somebody else's. What has cost most for nothing comes first.\n" +
+      "zone is named, in all of the project. STATE is Google's word. WHOSE is the `owner` that tpu.metadata names, else the\n" +
+      'user of its job; `stray` (of this record, and no job claims it: jobman gc), another jobman, or nobody. IDLE is how\n' +
+      "long it is ready without a command of ours; `?` where it is somebody else's. What has cost most for nothing comes\n" +
+      'first.\n' +
       'A narrow terminal loses columns in this order: PRICING, READY, JOB, ZONE, TYPE.',
     examples: [
       ['jobman tpus', 'all that is in use, and all that is not'],
