@@ -8,8 +8,9 @@
 
 import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeFolder } from '../app/make-folder.ts';
 import { createController } from './controller.ts';
 import type { Controller, ControllerOptions, LeftBecause } from './controller.ts';
 import { takeLock } from './lock.ts';
@@ -38,7 +39,7 @@ export interface RunControllerOptions extends Omit<ControllerOptions, 'certain' 
  */
 export async function runController(options: RunControllerOptions): Promise<LeftBecause | 'busy'> {
   const { home } = options;
-  await mkdir(home, { recursive: true });
+  makeFolder(home);
   let because: LeftBecause | 'busy' = 'busy';
   for (;;) {
     const unlock = takeLock(join(home, 'controller.lock'));

@@ -7,9 +7,10 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { lstat, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
+import { lstat, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { CopyEnd, CopyRequest, Session, SessionEnd, SessionRequest } from '../app/by-hand.ts';
+import { makeFolder } from '../app/make-folder.ts';
 import { keepFirst } from './keep-first.ts';
 import { textOf } from './text-of.ts';
 
@@ -143,7 +144,8 @@ async function placeFor(
   path: string,
   isFolder: boolean,
 ): Promise<{ readonly folder: string; readonly name: string | null }> {
-  if (isFolder) await mkdir(path, { recursive: true });
+  // A person's folder, open to whom they usually let in.
+  if (isFolder) makeFolder(path, 0o777);
   const facts = await stat(path).catch(() => undefined);
   if (facts?.isDirectory() === true) return { folder: path, name: null };
   const folder = dirname(path);
