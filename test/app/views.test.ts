@@ -465,7 +465,7 @@ const cases: readonly Case[] = [
     reason: 'asks again in 30s',
     why: {
       sentence: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
-      because: 'There is no more capacity in the zone, 30s ago; 2 allocations in vain',
+      because: 'There is no more capacity in the zone, 30s ago; 2 requests in vain',
       next: 'it is asked for again',
       nextAt: noon + 4 * minute,
     },
