@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { acceleratorByType, accelerators, quotaName } from '../../src/emulator/catalogue/accelerators.ts';
 import { nearest } from '../../src/emulator/catalogue/nearest.ts';
 import { acceleratorsIn, zones } from '../../src/emulator/catalogue/zones.ts';
-import { mountPoints } from '../../src/emulator/hosts/boot-script.ts';
+import { answersInTime, mountPoints, mountsToLeaveOut } from '../../src/emulator/hosts/mounts.ts';
 import { authorizedKeys } from '../../src/emulator/hosts/keys.ts';
 import { ownerOf } from '../../src/emulator/http/neighbours.ts';
 import { durationMs, timestampText } from '../../src/emulator/wire/encode.ts';
@@ -103,7 +103,7 @@ test('a near word is offered, a far one is not', () => {
   assert.equal(nearest('zzzzzz', ['preempt', 'hold']), undefined);
 });
 
-test('a host shows the file systems of the machine, not those of the kernel or of other systems', () => {
+test('a host shows the file systems of the machine, not those of the kernel or of other systems', async () => {
   const mountinfo = [
     '27 1 254:0 / / rw - ext4 /dev/vda rw',
     '22 27 0:21 / /proc rw - proc proc rw',
@@ -117,6 +117,21 @@ test('a host shows the file systems of the machine, not those of the kernel or o
     '36 27 8:2 / /home/ada/disk rw - fuseblk /dev/sdc rw',
   ].join('\n');
   assert.deepEqual(mountPoints(mountinfo, '/tmp/state'), ['/etc/hosts', '/home/ada b/nfs', '/home/ada/disk']);
+  // Another machine's is shown while it answers; a program's own is never so much as asked.
+  const asked: string[] = [];
+  const answer = (isThere: boolean) => async (path: string) => {
+    asked.push(path);
+    return isThere;
+  };
+  assert.deepEqual([...(await mountsToLeaveOut(mountinfo, answer(true)))], ['/home/ada/bucket']);
+  assert.deepEqual([...(await mountsToLeaveOut(mountinfo, answer(false)))], ['/home/ada/bucket', '/home/ada b/nfs']);
+  assert.deepEqual(asked, ['/home/ada b/nfs', '/home/ada b/nfs']);
+});
+
+test('whether a place answers is found out by a program that may be left behind', async () => {
+  assert.equal(await answersInTime('/'), true);
+  assert.equal(await answersInTime('/no/such/place'), false);
+  assert.equal(await answersInTime('/', 0), false);
 });
 
 test('the owner of a connection is the row of its own end, not of ours', () => {

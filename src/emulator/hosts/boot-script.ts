@@ -8,6 +8,7 @@
  */
 import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { mountPoints, mountsToLeaveOut, notCopied } from './mounts.ts';
 
 export interface BootFacts {
   readonly stateDir: string;
@@ -19,19 +20,6 @@ export interface BootFacts {
   /** Names below /dev of the chips. */
   readonly chips: readonly string[];
 }
-
-/** File systems that are the kernel speaking, not somebody's files. */
-const kernelTypes =
-  /^(proc|sysfs|cgroup2?|devpts|devtmpfs|autofs|tracefs|debugfs|securityfs|bpf|mqueue|hugetlbfs|fusectl|configfs|pstore|binfmt_misc|nsfs|rpc_pipefs|efivarfs)$/;
-
-/**
- * What a program here serves as a file system (gcsfuse, sshfs). When that program hangs, whoever looks at its mount point waits
- * with it, and cannot even be killed: one such mount anywhere would stop the whole cloud. A TPU VM has none of them.
- */
-const servedTypes = /^fuse(\.|$)/;
-
-/** Folders that are made anew, and places where other systems keep mounts of their own. */
-const notCopied = ['/proc', '/sys', '/dev', '/run', '/var/lib/docker', '/var/lib/containers', '/var/lib/kubelet'];
 
 /** What of the machine's /dev a host has; disks and the machine's own terminals are none of its business. */
 const devices = ['null', 'zero', 'full', 'random', 'urandom', 'tty', 'fuse', 'net', 'mqueue', 'hugepages'];
@@ -45,13 +33,15 @@ export function quoted(word: string): string {
 }
 
 /** The whole script. It reads the machine's tree and mounts now, at the time of the boot. */
-export function bootScript(facts: BootFacts): string {
+export async function bootScript(facts: BootFacts): Promise<string> {
   const { stateDir, folder } = facts;
+  const mountinfo = readFileSync('/proc/self/mountinfo', 'utf8');
+  const leftOut = await mountsToLeaveOut(mountinfo);
   const lines: string[] = [];
   const tops: string[] = [];
   for (const name of readdirSync('/')) {
     const path = `/${name}`;
-    if (notCopied.includes(path)) continue;
+    if (notCopied.includes(path) || leftOut.has(path)) continue;
     const entry = lstatSync(path);
     if (entry.isSymbolicLink()) lines.push(`ln -s ${quoted(readlinkSync(path))} "$root"${quoted(path)}`);
     else if (entry.isDirectory()) {
@@ -59,7 +49,8 @@ export function bootScript(facts: BootFacts): string {
       lines.push(layer(folder, path, entry.mode));
     } else if (entry.isFile()) lines.push(`bind_file ${quoted(path)}`);
   }
-  for (const mount of mountPoints(readFileSync('/proc/self/mountinfo', 'utf8'), stateDir)) {
+  for (const mount of mountPoints(mountinfo, stateDir)) {
+    if (leftOut.has(mount) || [...leftOut].some((other) => mount.startsWith(`${other}/`))) continue;
     const entry = statSync(mount, { throwIfNoEntry: false });
     if (entry?.isDirectory() === true) lines.push(layer(folder, mount, entry.mode));
     else if (entry?.isFile() === true) lines.push(`bind_file ${quoted(mount)}`);
@@ -188,22 +179,6 @@ function layer(folder: string, path: string, mode: number): string {
   mkdirSync(join(upper, 'up'), { recursive: true });
   chmodSync(join(upper, 'up'), mode & 0o7777);
   return `layer ${quoted(path)} ${(mode & 0o7777).toString(8)} ${key}`;
-}
-
-/** Mount points of real file systems below the root's folders, parents first, from the text of mountinfo. */
-export function mountPoints(mountinfo: string, stateDir: string): string[] {
-  const points = mountinfo.split('\n').flatMap((line) => {
-    const [before = '', after = ''] = line.split(' - ');
-    const path = (before.split(' ')[4] ?? '').replace(/\\([0-7]{3})/g, (_, octal: string) =>
-      String.fromCharCode(Number.parseInt(octal, 8)),
-    );
-    const type = after.split(' ')[0] ?? '';
-    const isTopLevel = path.lastIndexOf('/') === 0;
-    if (path === '' || isTopLevel || kernelTypes.test(type) || servedTypes.test(type)) return [];
-    if ([...notCopied, stateDir].some((other) => path === other || path.startsWith(`${other}/`))) return [];
-    return [path];
-  });
-  return [...new Set(points)].toSorted();
 }
 
 /** The folder of the machine-wide state that a boot needs, made when missing. */

@@ -133,7 +133,7 @@ async function boot(facts: MachineFacts, isolation: Isolation): Promise<Machine>
   }
   writeFileSync(join(folder, 'namespaces'), isolation);
   const inUserNamespace = isolation === 'user';
-  writeFileSync(join(folder, 'boot.sh'), bootScript({ ...facts, inUserNamespace }));
+  writeFileSync(join(folder, 'boot.sh'), await bootScript({ ...facts, inUserNamespace }));
   const consolePath = join(folder, 'console');
   const output = openSync(consolePath, 'w');
   const child = spawn('unshare', [...unshareOptions(isolation), '/bin/sh', join(folder, 'boot.sh')], {
