@@ -624,7 +624,21 @@ suite('gc', () => {
         .map(({ ours, resource }) => [ours, resource]),
       [[false, theirs]],
     );
-    assert.equal((await jobman(['gc', 'theirs', '--yes'], { services })).code, 3, 'what is not ours has no name here');
+    const named = await jobman(['gc', 'theirs', '--yes'], { services });
+    assert.deepEqual([named.code, named.err], [3, 'jobman: theirs is not of this record; gc never touches it.\n']);
+  });
+
+  test('does not say that nothing is left where somebody could not look', async () => {
+    const { missed, services } = keeperOf();
+    missed.push({ project: 'emulator', zone: null, says: 'it does not run', asleep: true });
+    assert.match((await jobman(['gc'], { services })).err, /There is no stray/, 'in a cloud that sleeps nothing runs');
+    missed.push({ project: 'lab', zone: null, says: 'no login', asleep: false });
+    for (const args of [['gc'], ['gc', '--yes']]) {
+      const { code, err } = await jobman(args, { services });
+      assert.equal(code, 5);
+      assert.match(err, /No stray is known, but not all places could be asked/);
+      assert.doesNotMatch(err, /There is no stray/);
+    }
   });
 
   test('says which could not be let go, and keeps it on record', async () => {

@@ -20,7 +20,8 @@ export async function gc(cli: Cli, flags: GlobalFlags, ...names: readonly string
   const keeper = await cli.services.strays();
   try {
     const look = await keeper.look();
-    const strays = named(look.strays, names);
+    const strays = named(look, names);
+    if (strays.length === 0) cli.note(noStrayText(look, flags.yes === true));
     const code = flags.yes === true ? await letGo(cli, keeper, strays) : list(cli, strays);
     // Who asks for one of them by name is not told of all others.
     if (names.length === 0) listOthers(cli, look);
@@ -31,16 +32,24 @@ export async function gc(cli: Cli, flags: GlobalFlags, ...names: readonly string
 }
 
 /** Those that are meant: by the id of the job that left them, or by their name. All, when nothing is said. */
-function named(strays: readonly StrayView[], names: readonly string[]): readonly StrayView[] {
+function named({ strays, others }: StrayLook, names: readonly string[]): readonly StrayView[] {
   for (const name of names) {
-    if (!strays.some((stray) => isCalled(stray, name)))
-      throw new JobmanError(`There is no stray ${name}; \`jobman gc\` lists them.`, exitCode.notFound);
+    if (strays.some((stray) => isCalled(stray, name))) continue;
+    if (others.some((row) => row.name === name))
+      throw new JobmanError(`${name} is not of this record; gc never touches it.`, exitCode.notFound);
+    throw new JobmanError(`There is no stray ${name}; \`jobman gc\` lists them.`, exitCode.notFound);
   }
   return names.length === 0 ? strays : strays.filter((stray) => names.some((name) => isCalled(stray, name)));
 }
 
 function isCalled({ resource, job }: StrayView, name: string): boolean {
   return resource === name || resource.endsWith(`/${name}`) || job === name.padStart(6, '0');
+}
+
+/** Where somebody could not look there may be one: then only what was seen is told. */
+function noStrayText({ missed }: StrayLook, isLettingGo: boolean): string {
+  if (missed.some(({ asleep }) => !asleep)) return 'No stray is known, but not all places could be asked.';
+  return `There is no stray: ${isLettingGo ? 'there is nothing to let go' : 'nothing of yours is known to be left behind'}.`;
 }
 
 function list(cli: Cli, strays: readonly StrayView[]): number {
@@ -54,11 +63,8 @@ function list(cli: Cli, strays: readonly StrayView[]): number {
     const title = ['JOB', 'STATE', 'NAME', 'IN'];
     for (const line of aligned([title, ...rows], ['left', 'left', 'left', 'left'], columns)) cli.print(line);
   }
-  cli.note(
-    strays.length === 0
-      ? 'There is no stray: nothing of yours is known to be left behind.'
-      : `${countText(strays.length, 'stray')}; nothing was changed. To release what is there: jobman gc --yes`,
-  );
+  if (strays.length > 0)
+    cli.note(`${countText(strays.length, 'stray')}; nothing was changed. To release what is there: jobman gc --yes`);
   return exitCode.ok;
 }
 
@@ -96,7 +102,6 @@ async function letGo(cli: Cli, keeper: StrayKeeper, strays: readonly StrayView[]
   for (const stray of left) {
     say(cli, stray, 'told', `${stray.resource} was told to go and is not seen gone yet; \`jobman gc\` looks again.`);
   }
-  if (strays.length === 0) cli.note('There is no stray: there is nothing to let go.');
   return code;
 }
 
