@@ -128,8 +128,11 @@ const table: readonly Row[] = [
         Math.max(...view.places.map(({ run }) => (run.state === 'exited' ? run.endedAt : view.now))),
       ),
   ),
-  // The owner said stop, cancel or delete.
-  during(({ job }) => job.desired !== 'run' && mustEnd('stopped', { detail: 'asked by the owner' })),
+  // The owner said stop, cancel or delete; perhaps to want it anew a moment later, before anybody had heard the first word:
+  // a wish beside an attempt that was made before it.
+  during(
+    ({ job }) => (job.desired !== 'run' || job.wish !== null) && mustEnd('stopped', { detail: 'asked by the owner' }),
+  ),
   // The job's own limit on its run. It needs no look: a program that cannot be seen is running out of time too.
   during(({ job, now }, { runningAt }) => {
     const { maxRuntime } = job.spec.limits;

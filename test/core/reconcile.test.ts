@@ -1125,6 +1125,23 @@ test('resume right after cancel waits until the old capacity is gone', () => {
   assert.deepEqual([phaseOf(world.job), lastAttempt(world.job)?.stage], ['running', 1]);
 });
 
+test('stop and resume within a moment begin anew, and what succeeds then is not begun once more', () => {
+  const world = running();
+  world.ask('stop');
+  world.ask('resume');
+  world.live(() => phaseOf(world.job) === 'running' && world.job.attempts.length === 2, hour);
+  assert.deepEqual(
+    world.job.attempts.map(({ stage, ending }) => [stage, ending?.reason]),
+    [
+      [0, 'stopped'],
+      [1, undefined],
+    ],
+  );
+  world.exitAll(0);
+  world.live(() => false, hour);
+  assert.deepEqual([phaseOf(world.job), world.job.attempts.length], ['succeeded', 2]);
+});
+
 test('a stop keeps the first reason of an attempt that is ending already', () => {
   const world = running(spec({ preset: 'loop: failures' }));
   world.isStubborn = true;
