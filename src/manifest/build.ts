@@ -46,8 +46,10 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
   const copied = readCopied(sections, job.workdir, around);
   const isCopied = copied !== undefined;
   const modules = readModules(sections, choice, around).map((one) =>
-    one.name === 'docker' && isCopied ? withCopy(one, command.workdir) : one,
+    one.name === 'docker' && isCopied ? withCopy(one) : one,
   );
+  const docker = modules.find((one) => one.name === 'docker');
+  if (docker !== undefined && !isCopied && choice.environments.includes('docker')) checkRooted(sections, docker);
   const place = command.runs_on ?? 'workers';
   checkTogether(sections, place, choice);
   if (choice.modules.includes('gcsfuse')) checkBuckets(sections, capacity);
@@ -116,10 +118,25 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
   };
 }
 
-/** A container starts in the copy of the working directory, where nothing absolute says otherwise. */
-function withCopy(docker: DockerModule, workdir: string | undefined): DockerModule {
-  const folder = docker.workdir?.startsWith('/') === true ? docker.workdir : join(copiedFolder, workdir ?? '.');
-  return { ...docker, hasCopy: true, workdir: folder };
+/** A container starts in the copy of the working directory, or in a folder of it, where nothing absolute says otherwise. */
+function withCopy(docker: DockerModule): DockerModule {
+  const workdir = docker.workdir ?? '.';
+  return { ...docker, hasCopy: true, workdir: isRooted(workdir) ? workdir : join(copiedFolder, workdir) };
+}
+
+/** Docker takes no other: it would refuse each start, of an attempt that has waited for its TPU. */
+function checkRooted(sections: Sections, { workdir }: DockerModule): void {
+  if (workdir === null || isRooted(workdir)) return;
+  const section = sections.read('command')?.workdir === undefined ? 'docker' : 'command';
+  sections.problem(
+    [section, 'workdir'],
+    `${workdir} is relative to nothing inside the container; begin it with / (or with ~ for the login folder), or give job.workdir`,
+  );
+}
+
+/** It says by itself where it is: from the root, or from the worker's login folder, which is mounted under its own name. */
+function isRooted(path: string): boolean {
+  return /^[/~]/.test(path);
 }
 
 function isEnvironment(module: SetupModule): module is EnvironmentModule {

@@ -99,7 +99,7 @@ function options(module: DockerModule): readonly string[] {
   return [
     ...(module.hasCopy === true ? [`--volume "\${here%/*}/workdir":${copiedFolder}`] : []),
     ...module.mounts.map((mount) => `--volume ${volume(mount)}`),
-    ...(module.workdir === null ? [] : [`--workdir ${quote(module.workdir)}`]),
+    ...(module.workdir === null ? [] : [`--workdir ${quotePath(module.workdir)}`]),
     ...module.flags.map(quote),
   ];
 }

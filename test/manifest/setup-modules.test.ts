@@ -235,3 +235,26 @@ command: {run: ls}
     /is no region; a region is a zone without its letter/,
   );
 });
+
+test('a container starts where command.workdir or docker.workdir says, below the copy of job.workdir where one is given', () => {
+  const start = (more: string, job = '{}'): string | undefined => {
+    const text = `docker: {image: i${more}}\njob: ${job}\n`;
+    const { spec } = specOf(tpu(text), { files: { '/work/sub/a.py': '' } });
+    return /--workdir (.*?) \\$/m.exec(spec.command.script)?.[1];
+  };
+  assert.equal(start(''), undefined);
+  assert.equal(start(', workdir: /a b'), "'/a b'");
+  assert.equal(start(', workdir: ~/a'), '"$HOME"/a');
+  const copied = '{workdir: sub}';
+  assert.equal(start('', copied), '/jobman/workdir');
+  assert.equal(start(', workdir: a', copied), '/jobman/workdir/a');
+  assert.equal(start(', workdir: /a', copied), '/a');
+  assert.equal(start(', workdir: ~/a', copied), '"$HOME"/a');
+  const relative = tpu('docker: {image: i, workdir: a}\n');
+  assert.match(
+    problemsOf(relative).join(),
+    /docker\.workdir: a is relative to nothing inside the container; begin it with \//,
+  );
+  const both = tpu('docker: {image: i, workdir: /a}\n', 'run: ls, workdir: b');
+  assert.match(problemsOf(both).join(), /command\.workdir: b is relative to nothing/);
+});
