@@ -35,7 +35,11 @@ fi
 ${stop.how === 'ask' ? askBody(stop.signal) : killBody}`;
 }
 
-/** The launcher is left alone: it waits for the program and writes down how it ended. */
+/**
+ * The launcher is left alone: it waits for the program and writes down how it ended. So is what runs in a container of the
+ * attempt's command, where it can be seen from here: docker's client, which waits at the end of the line `line` (see
+ * src/setup/docker.ts), hands the signal on, and a program may take a second one for impatience.
+ */
 function askBody(signal: string): string {
   return `
 printf '' >"$dir/asked"
@@ -46,9 +50,13 @@ if is_alive "$dir"; then
   launcher=$pid
   find_members "$pid"
 fi
+is_told_inside() {
+  [ -p "$dir/line" ] && [ -n "$launcher" ] && [ -e "/proc/$1/ns/mnt" ] && ! [ "/proc/$1/ns/mnt" -ef "/proc/$launcher/ns/mnt" ]
+}
 count=0
 for one in $(printf '%s\\n' $found $members | sort -u); do
   [ "$one" != "$launcher" ] || continue
+  ! is_told_inside "$one" || continue
   count=$((count + 1))
   kill -s ${quote(signal)} "$one" 2>/dev/null
 done
