@@ -11,7 +11,7 @@ import type { AskOptions, Verb } from '../src/core/ask.ts';
 import { heldAllocations } from '../src/core/job.ts';
 import type { Job } from '../src/core/job.ts';
 import type { OutcomeResult } from '../src/core/observation.ts';
-import { placeCount } from '../src/core/place.ts';
+import { capacityAt, placeCount } from '../src/core/place.ts';
 import { plantForTest } from '../src/core/plant.ts';
 import type { PlantName } from '../src/core/plant.ts';
 import { hour, minute, second } from '../src/core/time.ts';
@@ -73,6 +73,11 @@ export interface RunOptions {
 /** The class of the error that came back, if one did. */
 function errorKind(result: OutcomeResult): string | undefined {
   return result.kind === 'failed' || result.kind === 'refused' ? result.error?.kind : undefined;
+}
+
+/** Whether a rule of the job's own may turn it from a zone. */
+function mayTurnFromZones({ spec }: Job): boolean {
+  return spec.recovery.rules.some(({ avoidZone }) => avoidZone === true);
 }
 
 /** What becomes of the zones that jobs name beside the sure one. */
@@ -485,6 +490,15 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     world.say('the storm is over');
     sky.weather = calm;
     world.closed.delete(grantedZone);
+    // Whoever turned from the one zone that gives has to wait for the others, which have something one day.
+    for (const { capacity } of judge.jobs.filter(mayTurnFromZones).map(({ spec }) => spec)) {
+      for (let place = 0; place < placeCount(capacity); place += 1) {
+        const at = capacityAt(capacity, place);
+        if (at.kind !== 'tpu') continue;
+        world.bare.delete(at.zone);
+        world.closed.delete(at.zone);
+      }
+    }
     for (const machine of world.machines) {
       if (machine.isStanding && machine.state === 'lost') {
         // A shared machine is put right by whoever it belongs to.

@@ -110,7 +110,7 @@ export interface World {
   readonly runs: Run[];
   hasCapacity: boolean;
   /** Zones that never have anything, and zones in which we may ask for nothing and look at nothing; every other one has. */
-  readonly bare: ReadonlySet<string>;
+  readonly bare: Set<string>;
   readonly closed: Set<string>;
   /** The longest time for which our own line to all hosts was cut. */
   lineCutLongest: number;
