@@ -86,6 +86,17 @@ function hasLeapt(began: Instant, now: Instant): boolean {
   return now < began || now - began > leapLeast;
 }
 
+/** Waits longer than twice this end on its multiples: a zone is listed at most so often, however many jobs run there. */
+const beat: Duration = 5 * second;
+
+/** When to look at a job that is to be looked at by that moment; always ahead of now where that moment is. */
+function onBeat(at: Instant, now: Instant): Instant {
+  const wait = at - now;
+  if (wait > 2 * beat) return Math.floor(at / beat) * beat;
+  const grain = wait > 2 * second ? second : wait > second ? 100 : 1;
+  return Math.ceil(at / grain) * grain;
+}
+
 /** See the head of this file. Nothing happens before `start`. */
 export function createController(options: ControllerOptions): Controller {
   const { store, clock, log, logFiles } = options;
@@ -160,13 +171,12 @@ export function createController(options: ControllerOptions): Controller {
   let inRound = false;
 
   /**
-   * Jobs that are due at nearly the same time are looked at together: a wait is rounded up by at most a tenth, and by
-   * at most a second, so that one question to the cloud serves all of them.
+   * Jobs of one zone are looked at together, so that one question to the cloud serves all of them: a long wait ends on the
+   * common beat before it, a shorter one on the next second. No look comes later by that than its patience allows; a moment
+   * that was meant exactly (the end of a pause, of a limit) is met by a short wait after an early look.
    */
   function setDue(id: string, at: Instant): void {
-    const wait = at - clock.now();
-    const grain = wait > 10 * second ? second : wait > second ? 100 : 1;
-    schedule.set(id, Math.ceil(at / grain) * grain);
+    schedule.set(id, onBeat(at, clock.now()));
     arm();
   }
 
@@ -484,7 +494,8 @@ export function createController(options: ControllerOptions): Controller {
     say,
   });
   const admission = createAdmission({ slots: options.slots, wake, now: () => clock.now() });
-  const queue = createWorkqueue({ most: 128, work: pass, quiet: () => void checkIdle().then(arm) });
+  // So many that all jobs which are due on one beat can share one look; what costs a connection is bounded where it is made.
+  const queue = createWorkqueue({ most: 1_024, work: pass, quiet: () => void checkIdle().then(arm) });
   const looks = new Map<Backend['capacity'], Look>();
 
   function lookFor(backend: Backend): Look {
