@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { dockerStep } from '../../src/setup/docker.ts';
 import type { DockerModule, VariableNames, VenvModule } from '../../src/setup/modules.ts';
 import { wrapCommand } from '../../src/setup/steps.ts';
+import { openChannel, pretendConda } from '../setup/conda.ts';
 import { hasDocker, openDockerd, openRegistry } from '../setup/dockerd.ts';
 import { busyboxImage } from '../setup/image.ts';
 import { openHost } from '../setup/shell.ts';
@@ -136,6 +137,33 @@ cat file; echo new >"${home}/data/written"; touch here 2>/dev/null || echo read-
     assert.equal(first.out.trim().split('\n').at(-1), join(home, 'data/env'), first.out);
     const second = await host.start(script, { DOCKER_HOST });
     assert.deepEqual(second, { code: 0, out: `${join(home, 'data/env')}\n` });
+  });
+
+  await t.test('a conda environment is made inside once, and follows its file', async () => {
+    const environment = openChannel(host);
+    host.write('~/conda/bin/conda', pretendConda, 0o755);
+    const inside: DockerModule = {
+      ...module,
+      image: 'made-here:1',
+      envVars: [`HOME=${home}/data`],
+      mounts: ['~/data', '~/channel:/channel:ro', '~/conda:/opt/conda'],
+      workdir: null,
+    };
+    for (const version of ['1.0', '2.0']) {
+      const script = wrapCommand('probe; exit 7', [inside, environment(version, '/channel')], none);
+      const said = `probe ${version} in /opt/conda/envs/fms\n`;
+      assert.deepEqual(await host.start(script, { DOCKER_HOST }), { code: 7, out: said });
+      assert.deepEqual(await host.start(script, { DOCKER_HOST }), { code: 7, out: said });
+    }
+    const asked = readFileSync(join(home, 'conda/said'), 'utf8').match(/^env (create|update)/gm);
+    assert.deepEqual(asked, ['env create', 'env update']);
+    const missing = wrapCommand('probe', [inside, environment('3.0', '/channel')], none);
+    const { code, out } = await host.start(missing, { DOCKER_HOST });
+    assert.equal(code, 1);
+    assert.match(
+      out,
+      /PackagesNotFoundError: probe-3\.0\nThe conda environment could not be made inside the container\.\n$/,
+    );
   });
 
   await t.test('a container ends itself when the daemon is killed, which nobody tells it', async () => {
