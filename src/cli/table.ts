@@ -520,7 +520,8 @@ export const table: readonly Entry[] = [
     brief: 'A shell on a worker',
     usage: '<job> [--worker n] [-- command...]',
     about:
-      "The system's own ssh, on this terminal. For many workers at once: jobman exec. For an editor: jobman ssh-config.",
+      "The system's own ssh, on this terminal. For many workers at once: jobman exec. For an editor: jobman ssh-config.\n" +
+      'It ends within a minute when the worker goes silent, unless your ssh_config says otherwise.',
     examples: [
       ['jobman ssh 42', 'worker 0'],
       ['jobman ssh 42 --worker 3 -- df -h', 'one command on worker 3'],

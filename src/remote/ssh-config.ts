@@ -17,6 +17,8 @@ export interface SshConfig {
   readonly agent: string | null;
   /** The program whose input and output are the line to the host; null means TCP. */
   readonly proxy: readonly string[] | null;
+  /** Whether it limits how long a host may take to answer (ConnectTimeout), and to be silent then (ServerAliveInterval). */
+  readonly limits: { readonly connecting: boolean; readonly silence: boolean };
 }
 
 export interface SshQuestion {
@@ -77,6 +79,7 @@ export function plainSshConfig(question: SshQuestion, defaults: SshDefaults): Ss
     certificates: [],
     agent: defaults.agent,
     proxy: null,
+    limits: { connecting: false, silence: false },
   };
 }
 
@@ -110,6 +113,11 @@ export function parseSshConfig(text: string, question: SshQuestion, defaults: Ss
     certificates: (values.get('certificatefile') ?? []).filter((name) => name !== 'none').map(path),
     agent: agentOf(first('identityagent'), path, defaults.agent),
     proxy,
+    // What stands nowhere is printed as well, as `none` and as 0.
+    limits: {
+      connecting: (first('connecttimeout') ?? 'none') !== 'none',
+      silence: (first('serveraliveinterval') ?? '0') !== '0',
+    },
   };
 }
 

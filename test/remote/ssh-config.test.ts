@@ -16,6 +16,7 @@ test('what is not said has its usual value', () => {
     certificates: [],
     agent: '/run/agent',
     proxy: null,
+    limits: { connecting: false, silence: false },
   });
 });
 
@@ -44,4 +45,11 @@ test('jumps go through the last machine, and it through those before', () => {
 test('a command gets the host and the port that it asks for', () => {
   const proxy = read('hostname 10.0.0.1\nport 23\nproxycommand connect %h %p as %r, 100%%\n').proxy;
   assert.deepEqual(proxy, ['/bin/sh', '-c', 'exec connect 10.0.0.1 23 as me, 100%']);
+});
+
+test('a limit on a host’s silence is noticed, and what ssh prints when nobody set one is none', () => {
+  const limits = (text: string) => read(text).limits;
+  assert.deepEqual(limits('connecttimeout none\nserveraliveinterval 0\n'), { connecting: false, silence: false });
+  assert.deepEqual(limits('connecttimeout 5\nserveraliveinterval 0\n'), { connecting: true, silence: false });
+  assert.deepEqual(limits('connecttimeout none\nserveraliveinterval 60\n'), { connecting: false, silence: true });
 });

@@ -62,6 +62,13 @@ interface TpuTarget extends SshTarget {
 
 /** Host keys that the cloud did not tell are asked for again, no sooner than this. */
 const askAgainAfter: Duration = 30 * second;
+/**
+ * What ends the system's ssh when a host goes silent: ConnectTimeout for the way to the prompt, and a question each
+ * ServerAliveInterval, of which ssh lets three go unanswered. Long enough for a line that is bad for half a minute; without
+ * them a shell on a host that hangs never ends (ssh_config(5)).
+ */
+const connectMost: Duration = 15 * second;
+const askAliveEvery: Duration = 15 * second;
 /** What takes longer than this to be told is not known this time. */
 const answerWithin: Duration = 3 * second;
 
@@ -144,7 +151,7 @@ export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
   async function hostOf(ref: WorkerRef): Promise<SshHost> {
     const target = await targetOf(ref);
     const file = pins.file(target.pin);
-    const isKnown = await pinForSystem(target);
+    const [isKnown, { limits }] = await Promise.all([pinForSystem(target), pool.config(target)]);
     await mkdir(dirname(file), { recursive: true, mode: 0o700 });
     return {
       worker: Number(ref.worker),
@@ -162,6 +169,9 @@ export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
         ['CheckHostIP', 'no'],
         ['HashKnownHosts', 'no'],
         ['UpdateHostKeys', 'no'],
+        // What the user has written about it is meant so.
+        ...(limits.connecting ? [] : ([['ConnectTimeout', String(connectMost / second)]] as const)),
+        ...(limits.silence ? [] : ([['ServerAliveInterval', String(askAliveEvery / second)]] as const)),
         // No jump host that the user's configuration names for every host leads to the built-in cloud.
         ...(target.userConfig ? [] : ([['ProxyCommand', 'none']] as const)),
       ],

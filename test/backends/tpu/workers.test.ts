@@ -52,7 +52,9 @@ interface Bench {
 async function openBench(t: Scope): Promise<Bench> {
   const world = openWorld(t);
   const server = await openTpuServer(t);
-  const real = createSshPool({ home: world.home, user: 'alice', userHome: world.folder, agent: null, sshArgs: [] });
+  const sshArgs = ['-F', join(world.folder, 'ssh_config')];
+  writeFileSync(join(world.folder, 'ssh_config'), '');
+  const real = createSshPool({ home: world.home, user: 'alice', userHome: world.folder, agent: null, sshArgs });
   world.atEnd(() => {
     real.close();
   });
@@ -61,6 +63,7 @@ async function openBench(t: Scope): Promise<Bench> {
       bench.targets.push(target);
       return real.transport(target);
     },
+    config: (target) => real.config(target),
     forget: (prefix, { pins }) => void bench.forgotten.push([prefix, pins]),
     close: () => undefined,
   };
@@ -221,6 +224,28 @@ suite('the system’s ssh', () => {
     const file = join(bench.world.home, 'ssh', 'known_hosts', 'ab12cd-000007-1-w0');
     assert.equal(config.get('userknownhostsfile'), file);
     assert.equal(readFileSync(file, 'utf8'), `ab12cd-000007-1-w0 ssh-ed25519 ${firstKey}\n`);
+  });
+
+  test('ends by itself when a host is silent, at the times that the user has set, else at ours', async (t) => {
+    if (!requireReal(t, 'ssh', findProgram('ssh'))) return;
+    const bench = await openBench(t);
+    const limits = async () => {
+      const config = understood(await bench.workers.sshArgv(workerRef(0), []), bench.world);
+      return `${config.get('connecttimeout')} ${config.get('serveraliveinterval')} ${config.get('serveralivecountmax')}`;
+    };
+    assert.equal(await limits(), '15 15 3', 'the built-in cloud, whose workers no configuration is about');
+    bench.way = () => Promise.resolve({ port: 2222, userConfig: true });
+    assert.equal(await limits(), '15 15 3', 'a configuration that says nothing');
+    const told = await openBench(t);
+    told.way = bench.way;
+    writeFileSync(
+      join(told.world.folder, 'ssh_config'),
+      'Host 34.1.*\n  ServerAliveInterval 240\n  ConnectTimeout 90\n',
+    );
+    const { options } = await told.workers.sshHost(workerRef(0));
+    const names = options.map(([option]) => option);
+    assert.deepEqual([names.includes('ConnectTimeout'), names.includes('ServerAliveInterval')], [false, false]);
+    assert.ok((await told.workers.sshHost(workerRef(1))).options.some(([option]) => option === 'ConnectTimeout'));
   });
 
   test('pins the first key where none is known, and follows a key file with odd characters', async (t) => {
