@@ -177,3 +177,46 @@ test('a stockout or a quota for a number of times strikes so often, and is gone 
   assert.equal(refused.body.error.status, 'RESOURCE_EXHAUSTED');
   await cloud.createNode('c');
 });
+
+test('so many strikes of a limit on addresses or on calls, or of slowness, and then it is gone', async (t) => {
+  const cloud = await startCloud(t);
+  const outside = { networkConfig: { enableExternalIps: true } };
+  await cloud.admin('quota', `${zone}/addresses`, { limit: '0', times: '1' });
+  const [first, second] = [await cloud.createNode('a', outside), await cloud.createNode('b', outside)];
+  cloud.time.advance(minutes(2));
+  assert.match((await cloud.operation(first)).error.message, /IN_USE_ADDRESSES/);
+  assert.equal((await cloud.operation(second)).error, undefined);
+  await cloud.admin('quota', `${zone}/requests`, { limit: '0', times: '1' });
+  assert.equal((await cloud.call('POST', 'nodes?nodeId=c', nodeBody)).status, 429);
+  await cloud.createNode('c');
+  cloud.time.advance(minutes(2));
+  await cloud.admin('slow', zone, { factor: '100', times: '1' });
+  await cloud.createNode('d');
+  await cloud.createNode('e');
+  cloud.time.advance(minutes(3));
+  assert.deepEqual([await cloud.nodeState('d'), await cloud.nodeState('e')], ['CREATING', 'READY']);
+});
+
+test('what is no strike cannot be counted, and says so', async (t) => {
+  const cloud = await startCloud(t);
+  const refused: readonly (readonly [string, string, Record<string, string>])[] = [
+    ['capacity', `${zone}/v4`, { chips: '8' }],
+    ['reserve', `${zone}/v4`, { chips: '8' }],
+    ['price', `${zone}/v4`, { usd: '1' }],
+    ['hold', zone, {}],
+  ];
+  for (const [verb, target, options] of refused) {
+    await assert.rejects(cloud.admin(verb, target, { ...options, times: '1' }), /has no option "times"/);
+    await cloud.admin(verb, target, options);
+  }
+});
+
+test('replies that come late are as late as they were told, for the zone that was told, and slow nothing else', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.admin('slow', 'us-central1-a', { replies: '1h' });
+  await cloud.createNode('a');
+  await cloud.admin('slow', zone, { replies: '1ms', times: '1' });
+  await cloud.createNode('b');
+  cloud.time.advance(minutes(3));
+  assert.deepEqual([await cloud.nodeState('a'), await cloud.nodeState('b')], ['READY', 'READY']);
+});

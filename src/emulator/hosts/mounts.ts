@@ -74,9 +74,9 @@ function readMounts(mountinfo: string): readonly Mount[] {
  * Whether somebody may look at that path without waiting. A program asks, because a look of our own that hangs would keep one
  * of Node's few threads for good; it is left behind when it hangs.
  */
-export function answersInTime(path: string, limitMs = patienceMs): Promise<boolean> {
+export function answersInTime(path: string, limitMs = patienceMs, program = 'stat'): Promise<boolean> {
   return new Promise((resolve) => {
-    const child = spawn('stat', ['--file-system', '--', path], { stdio: 'ignore', cwd: '/' });
+    const child = spawn(program, [path], { stdio: 'ignore', cwd: '/' });
     const timer = setTimeout(() => {
       child.kill('SIGKILL');
       child.unref();

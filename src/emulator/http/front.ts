@@ -11,7 +11,7 @@ import { badField, CloudError, texts } from '../wire/errors.ts';
 import type { ApiVersion, Data } from '../wire/messages.ts';
 import { billOf } from '../world/bill.ts';
 import { projectNumber } from '../world/nodes.ts';
-import { inForce, standing, useUp } from '../world/temper.ts';
+import { inForce, replyDelay, standing, useUp } from '../world/temper.ts';
 import { act, sayCondition, verbs } from '../world/verbs.ts';
 import type { World } from '../world/world.ts';
 import { computeOperation, computeProject, setProjectMetadata } from './compute.ts';
@@ -125,8 +125,8 @@ export function createFront({ world, storage, uid, info, hostsSettled, wanted }:
       body,
     });
     if (understood === undefined) return notFoundPage(context);
-    const delay = standing(world, 'slow').find((condition) => condition.options['replies'] !== undefined);
-    if (delay !== undefined) await new Promise((resolve) => setTimeout(resolve, Number(delay.options['replies'])));
+    const delay = world.change(() => replyDelay(world, { zone: understood.zone }));
+    if (delay > 0) await new Promise((resolve) => setTimeout(resolve, delay));
     refuseByTemper(world, understood);
     if (understood.changes) wanted();
     const reply = understood.changes ? world.change(() => understood.answer(world)) : understood.answer(world);

@@ -86,7 +86,9 @@ export function addressesExceeded(world: World, place: Place, node: Data, nodeCo
     const same = each.project === place.project && regionOf(each.zone) === region;
     if (same && isLiving(each) && hasExternal(each.asked)) used += each.workers.length;
   }
-  return used + workers * nodeCount > limit ? texts.addressQuota(limit) : undefined;
+  if (used + workers * nodeCount <= limit) return undefined;
+  useUp(world, condition);
+  return texts.addressQuota(limit);
 }
 
 function hasExternal(node: Data): boolean {
@@ -103,5 +105,7 @@ export function rateExceeded(world: World, place: Place): CloudError | undefined
   const recent = world.operations
     .values()
     .filter(({ project, verb, createTime }) => project === place.project && verb === 'create' && createTime > since);
-  return recent.length < limit ? undefined : texts.requestQuota(limit);
+  if (recent.length < limit) return undefined;
+  useUp(world, condition);
+  return texts.requestQuota(limit);
 }

@@ -115,10 +115,29 @@ export function isPlace(target: string): boolean {
     .every((word) => zones.includes(word) || acceleratorByType(word) !== undefined || Object.hasOwn(generations, word));
 }
 
-/** How much longer than usual things take there. */
+/** How much longer than usual what begins now takes there; counted as one strike. */
 export function slowness(world: World, place: Place): number {
-  const condition = strikes(world, 'slow', place);
-  return condition === undefined ? 1 : Number(condition.options['factor'] ?? 10);
+  const condition = standing(world, 'slow').find(
+    (each) => isAbout(each, place) && (each.options['factor'] !== undefined || each.options['replies'] === undefined),
+  );
+  if (condition === undefined) return 1;
+  useUp(world, condition);
+  return Number(condition.options['factor'] ?? 10);
+}
+
+/**
+ * How long a reply is kept back, in milliseconds: that of a call to a zone, or to Storage. Counted as one strike.
+ * Whoever slows one kind of TPU or one node slows all replies, for a call need not name any.
+ */
+export function replyDelay(world: World, from: { readonly zone: string | undefined } | 'storage'): Duration {
+  const condition = standing(world, 'slow').find(({ target, options }) => {
+    if (options['replies'] === undefined || (target === 'storage') !== (from === 'storage')) return false;
+    const named = target.split('/').find((word) => zones.includes(word));
+    return from === 'storage' || named === undefined || named === from.zone;
+  });
+  if (condition === undefined) return 0;
+  useUp(world, condition);
+  return Number(condition.options['replies']);
 }
 
 /** True when a zone does not answer this time: `flaky` has it, and chance says so. */

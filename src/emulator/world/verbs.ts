@@ -30,9 +30,11 @@ interface Verb extends OptionRule {
 }
 
 /** Options of every verb that leaves a condition. */
-const standingOptions = { for: 'duration', times: 'count', clear: 'flag' } as const;
-/** And of those about capacity. */
-const capacityOptions = { ...standingOptions, pricing: 'pricing', project: 'text' } as const;
+const standingOptions = { for: 'duration', clear: 'flag' } as const;
+/** And of those whose strikes can be counted. How much there is, what it costs or that a queue stands is no strike. */
+const strikingOptions = { for: 'duration', times: 'count', clear: 'flag' } as const;
+/** And of those that can be about one tier or project. */
+const someones = { pricing: 'pricing', project: 'text' } as const;
 
 export const verbs: Readonly<Record<string, Verb>> = {
   preempt: {
@@ -109,19 +111,19 @@ export const verbs: Readonly<Record<string, Verb>> = {
   stockout: {
     about: 'no capacity in a zone, for a type or a generation',
     target: 'place',
-    options: capacityOptions,
+    options: { ...strikingOptions, ...someones },
   },
   capacity: {
     about: 'how many chips of a generation a zone has',
     target: 'place',
-    options: { ...capacityOptions, chips: 'number' },
+    options: { ...standingOptions, ...someones, chips: 'number' },
     needs: ['chips'],
   },
   quota: {
     about: 'how much a project may hold in a region: cores (of v5e, v6e chips), `addresses`, `requests` a minute',
     target: 'place',
     words: ['addresses', 'requests'],
-    options: { ...capacityOptions, limit: 'number' },
+    options: { ...strikingOptions, ...someones, limit: 'number' },
   },
   reserve: {
     about: 'set chips of a generation in a zone aside, as a reservation does',
@@ -136,13 +138,13 @@ export const verbs: Readonly<Record<string, Verb>> = {
   price: {
     about: 'what a chip costs an hour, in US dollars; `bill` counts with it',
     target: 'place',
-    options: { ...capacityOptions, usd: 'number' },
+    options: { ...standingOptions, ...someones, usd: 'number' },
     needs: ['usd'],
   },
   permission: {
     about: 'refuse: a zone, a right such as tpu.nodes.create, `login` (credentials expired) or `api` (not enabled)',
     target: 'permission',
-    options: standingOptions,
+    options: strikingOptions,
   },
   hold: {
     about: 'a queue that stays waiting, a creation that does not end',
@@ -152,23 +154,23 @@ export const verbs: Readonly<Record<string, Verb>> = {
   fail: {
     about: 'let the next creation fail (once, or `times`)',
     target: 'request',
-    options: { ...standingOptions, code: 'number', message: 'text' },
+    options: { ...strikingOptions, code: 'number', message: 'text' },
   },
   slow: {
     about: 'let things take `factor` times longer, or delay every reply by `replies`',
     target: 'request',
-    options: { ...standingOptions, factor: 'number', replies: 'duration' },
+    options: { ...strikingOptions, factor: 'number', replies: 'duration' },
   },
   drop: {
     about: 'lose the next reply (or `times`) of a changing call, although the act is done',
     target: 'call',
-    options: standingOptions,
+    options: strikingOptions,
   },
   flaky: {
     about: 'answer 503 with probability `p`: to some calls, or in a zone',
     target: 'call',
     words: zones,
-    options: { ...standingOptions, p: 'share' },
+    options: { ...strikingOptions, p: 'share' },
   },
   bucket: {
     about: 'say where a bucket is, or put it there: a region, a zone, US, EU, ASIA, NAM4, or two regions with a comma',
