@@ -437,7 +437,7 @@ test('the system’s ssh reaches a worker with the argv that we give it, and sho
   assert.match(last, /it's \$HOME\n$/);
   assert.equal((await run(await argv('exit 7'), cloud.world)).code, 7);
   // Nothing answers there any more: ssh gives up by itself, and nobody's terminal is held for good.
-  await cloud.act('hang-host', `${walk.allocation.name}/1`);
+  await cloud.act('hang-host', `${walk.allocation.allocation.name}/1`);
   const hung = await run(await argv('true'), cloud.world);
   assert.equal(hung.code, 255, hung.output);
   await walk.end();
