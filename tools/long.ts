@@ -86,16 +86,6 @@ if (unknown.length > 0) {
   process.exit(2);
 }
 
-const tree = treeName();
-const done = anew ? {} : readProgress();
-const lines: string[] = [];
-for (const [name, parts] of Object.entries(proofs)) {
-  if (positionals.length > 0 && !positionals.includes(name)) continue;
-  lines.push(`| ${name} | ${await prove(name, parts)} | ${tree} | ${new Date().toISOString().slice(0, 10)} |`);
-}
-console.log('\n| proof | what is proven | tree | date |\n| --- | --- | --- | --- |');
-for (const line of lines) console.log(line);
-
 /** Makes the parts that are not done; answers what to write down. */
 async function prove(name: string, parts: readonly Part[]): Promise<string> {
   const began = performance.now();
@@ -235,3 +225,14 @@ function writeProgress(): void {
   mkdirSync(dirname(progressFile), { recursive: true });
   writeFileSync(progressFile, JSON.stringify({ tree, done }, null, 2));
 }
+
+// Last in this file: it waits, and whatever stood below would not be there yet.
+const tree = treeName();
+const done = anew ? {} : readProgress();
+const lines: string[] = [];
+for (const [name, parts] of Object.entries(proofs)) {
+  if (positionals.length > 0 && !positionals.includes(name)) continue;
+  lines.push(`| ${name} | ${await prove(name, parts)} | ${tree} | ${new Date().toISOString().slice(0, 10)} |`);
+}
+console.log('\n| proof | what is proven | tree | date |\n| --- | --- | --- | --- |');
+for (const line of lines) console.log(line);
