@@ -86,6 +86,7 @@ export function createMachines(parts: MachinesParts): MachinePort {
       }),
       timeoutMs: lookTimeout,
       outputMost: answerMost,
+      isRepeatable: true,
     });
     if (result.kind === 'no_answer') return unknown(`worker ${worker}: ${result.reason}`, now());
     const seen = parseLook(textFrom(result.stdout), now());

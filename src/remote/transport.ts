@@ -12,6 +12,8 @@ export interface RunRequest {
   readonly timeoutMs: Duration;
   /** How many bytes of each stream are kept. */
   readonly outputMost: number;
+  /** It changes nothing, so it may be run once more when nobody knows what became of it. */
+  readonly isRepeatable?: boolean;
   /** Sees standard output as it comes; while it is awaited nothing more is read. */
   readonly onOutput?: (chunk: Uint8Array) => void | Promise<void>;
 }

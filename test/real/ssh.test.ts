@@ -296,10 +296,21 @@ test('a connection that is cut is told at once, and the next call opens another'
   );
 });
 
-/** A line through which bytes stop flowing without anybody saying so. */
-async function openLine(sshd: Sshd): Promise<{ readonly port: number; silence(): void }> {
+/**
+ * A line through which bytes stop flowing without anybody saying so, and flow again. Its port goes on taking connections, as
+ * the kernel of a host does that hangs.
+ */
+async function openLine(sshd: Sshd): Promise<{
+  readonly port: number;
+  /** From now on nothing flows; `all` also on connections that come later. */
+  silence(all: boolean): void;
+  /** What was held back flows on. */
+  speak(): void;
+}> {
   const sockets = new Set<Socket>();
+  const ended = new AbortController();
   let silent = false;
+  let silentForAll = false;
   const server = createServer((near) => {
     const far = connect(sshd.port, sshd.host);
     for (const [from, to] of [
@@ -307,42 +318,83 @@ async function openLine(sshd: Sshd): Promise<{ readonly port: number; silence():
       [far, near],
     ] as const) {
       sockets.add(from);
-      from.on('data', (chunk: Buffer) => {
-        if (!silent) to.write(chunk);
-      });
+      if (silentForAll) from.pause();
+      from.on('data', (chunk: Buffer) => to.write(chunk));
       from.on('error', () => undefined);
       from.on('close', () => {
-        if (!silent) to.destroy();
+        if (!silent || ended.signal.aborted) to.destroy();
       });
     }
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   sshd.world.atEnd(async () => {
+    ended.abort();
     for (const socket of sockets) socket.destroy();
     server.close();
     await once(server, 'close');
   });
   return {
     port: (server.address() as AddressInfo).port,
-    silence: () => {
+    silence(all) {
       silent = true;
+      silentForAll = all;
+      for (const socket of sockets) socket.pause();
+    },
+    speak() {
+      silent = false;
+      silentForAll = false;
+      for (const socket of sockets) socket.resume();
     },
   };
 }
 
-test('a line that goes silent is noticed by itself', async (t) => {
+test('a host that hangs: who follows an output and who asks what may be asked again hear of it, and of the hang', async (t) => {
   const sshd = await openSshd(t);
   if (sshd === undefined) return;
   const line = await openLine(sshd);
   const transport = poolOn(sshd).transport(targetOn(sshd, { port: line.port }));
   const stream = follow(transport);
   assert.ok(await eventually(() => stream.text() !== ''));
-  line.silence();
+  line.silence(true);
+  const asked = transport.run({ script: 'echo seen', timeoutMs: 30_000, outputMost: 1_000, isRepeatable: true });
   const end = await stream.end;
   assert.ok(end.kind === 'dropped');
   assert.match(end.reason, /stopped answering/u);
+  assert.match(reason(await asked), /did not finish the SSH handshake in time/u, 'another line was tried');
   endLoop(stream.text());
+});
+
+test('a line that falls quiet and not the host: what may be asked again is, over another; nobody loses what runs', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const line = await openLine(sshd);
+  const transport = poolOn(sshd).transport(targetOn(sshd, { port: line.port }));
+  const counted = join(sshd.world.folder, 'counted');
+  words(await run(transport, 'true'));
+  const once = run(transport, `sleep 1; echo once >>${counted}; echo done`, 60_000);
+  await eventually(() => run(transport, 'true').then((result) => result.kind === 'ended'));
+  line.silence(false);
+  const again = await transport.run({ script: 'echo seen', timeoutMs: 30_000, outputMost: 1_000, isRepeatable: true });
+  assert.equal(words(again), 'seen\n');
+  assert.equal(sessionsOf(sshd).length, 2, 'over a second line, and the first still stands');
+  line.speak();
+  assert.equal(words(await once), 'done\n', 'a line that is doubted is not given up yet');
+  assert.equal(readFileSync(counted, 'utf8'), 'once\n');
+});
+
+test('a script that runs once is waited for until its line is dead, and may have run', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const line = await openLine(sshd);
+  const transport = poolOn(sshd).transport(targetOn(sshd, { port: line.port }));
+  words(await run(transport, 'true'));
+  const underWay = run(transport, 'sleep 5', 60_000);
+  await eventually(() => run(transport, 'true').then((result) => result.kind === 'ended'));
+  line.silence(true);
+  const result = await underWay;
+  assert.match(reason(result), /stopped answering/u);
+  assert.equal(result.kind === 'no_answer' && result.sent, true);
 });
 
 test('a script that takes too long is no answer, and it is said that it may have run', async (t) => {
