@@ -45,7 +45,10 @@ if ! "$python" -m venv "$folder"; then
 ${aptFunctions}
   apt_update
   apt_install "$python" "$python-venv" || exit 1
-  "$python" -m venv "$folder" || exit 1
+  if ! "$python" -m venv "$folder"; then
+    echo "$python makes no virtual environment on this host, even with the package $python-venv." >&2
+    exit 1
+  fi
 fi
 ${packages}echo ${keyOf(module)} >"$folder/.jobman"
 `;

@@ -169,7 +169,7 @@ for (const isolation of ['auto', 'none'] as const) {
       const [address] = await nodes.make('guest');
       const answer = await nodes.ssh(
         address,
-        'sudo -E -n apt-get update && sudo DEBIAN_FRONTEND=noninteractive apt-get install -y gcsfuse && sudo usermod -aG docker $USER && ' +
+        'sudo -E -n apt-get update && sudo DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y gcsfuse && sudo usermod -aG docker $USER && ' +
           'sudo systemctl restart docker && sudo -u nobody -H FOO=bar sh -c \'echo "FOO is $FOO"\' && echo echo in group | newgrp docker; ' +
           'command -v gcsfuse >/dev/null && echo there; systemctl is-active docker; docker ps; echo $?',
       );

@@ -242,6 +242,19 @@ chmod +x "$3/bin/python"`,
   assert.equal(host.step(step).applied, true);
 });
 
+test('a Python that not even a package brings is named, with what was tried', (t) => {
+  const host = openHost(t);
+  host.program('fuser', 'exit 1');
+  host.program('apt-get', 'exit 0');
+  host.program('python3.9', 'echo "python3.9: not found" >&2; exit 127');
+  const ran = host.step(venvStep({ name: 'venv', folder: '~/v', python: 'python3.9', requirements: null }));
+  assert.equal(ran.code, 1);
+  assert.match(
+    ran.out,
+    /python3\.9 makes no virtual environment on this host, even with the package python3\.9-venv\.$/m,
+  );
+});
+
 test('on a machine that has an owner, what needs an administrator fails with a sentence', (t) => {
   const host = openHost(t);
   host.program('sudo', 'echo "it was called" >&2');

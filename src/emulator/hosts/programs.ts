@@ -54,9 +54,12 @@ exec "$@"
 `;
 
 const aptGet = `${header}# A set-up host has what it needs already: every package is there, and nothing is changed.
-command=; words=
+command=; words=; skip=
 for word in "$@"; do
+  if [ -n "$skip" ]; then skip=; continue; fi
   case "$word" in
+    # Their value is a word of its own: \`-o DPkg::Lock::Timeout=300\`.
+    -o|-c|-t|-a|-P|--option|--config-file|--target-release|--default-release|--host-architecture) skip=yes ;;
     -*) ;;
     *) if [ -z "$command" ]; then command=$word; else words="$words $word"; fi ;;
   esac
