@@ -36,7 +36,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
 });
 const { anew, ...stormOptions } = values;
-const stormWords = Object.entries(stormOptions).map(([name, value]) => `--${name}=${value}`);
+const stormWords = Object.entries(stormOptions).map(([name, value]) => `--${name}=${String(value)}`);
 
 interface Part {
   readonly name: string;
