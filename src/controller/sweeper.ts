@@ -154,7 +154,8 @@ export function createSweeper(options: {
     async sweep() {
       const began = clock.now();
       dueAt = began + pace;
-      owedUntil = 0;
+      // Kept from the last sweep, too: to a clock that was set back since, what the record says of it lies ahead.
+      owedUntil = Math.min(owedUntil, began + lateness);
       try {
         // Side by side: a place that takes long to say nothing holds up no other.
         await Promise.all(
