@@ -780,7 +780,7 @@ export const table: readonly Entry[] = [
     usage: '<verb> [target] [--option value]...',
     about:
       "A target is a job's id or name, a node's name, or one of their workers: 1/3 is worker 3 of job 000001. From stockout\n" +
-      'on a verb leaves a condition: for a time (--for 10m), for so many times (--times 3), or until it is cleared.\n' +
+      'on a verb leaves a condition: for a time (--for 10m), for so many strikes (--times 3), or until it is cleared.\n' +
       'docs/built-in-cloud.md shows each with its options.',
     list: ['Verbs', emulatorVerbs],
     examples: [

@@ -15,6 +15,7 @@ import { ownUser } from './hosts/people.ts';
 import { findSshd } from './hosts/sshd.ts';
 import { createFront } from './http/front.ts';
 import { createStorage } from './http/storage.ts';
+import { storageWeather } from './http/storage-temper.ts';
 import { happen } from './world/agenda.ts';
 import { openBuckets } from './world/buckets.ts';
 import { openDatabase } from './world/database.ts';
@@ -56,7 +57,12 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     buckets,
     isDown: (node) => fleet?.isDown(node) ?? true,
   });
-  const storage = createStorage({ buckets, folder: join(stateDir, 'storage'), log });
+  const storage = createStorage({
+    buckets,
+    folder: join(stateDir, 'storage'),
+    log,
+    weather: storageWeather(world),
+  });
   const release: (() => Promise<void> | void)[] = [() => database.close()];
   try {
     const anchor = await takeAddresses(world, stateDir, options.sshPort);

@@ -281,3 +281,59 @@ test('the checksum is that of Castagnoli', () => {
   assert.equal(crc32c(new Uint8Array(32)), 0x8a9136aa);
   assert.equal(crc32c(new Uint8Array(32).fill(255)), 0x62a8ab43);
 });
+
+test('whoever has it already is told so, and not sent it again', async (t) => {
+  const { put, ask } = await openShop(t);
+  const { generation, etag } = await put('a', 'one');
+  const status = async (query: string, headers: Record<string, string> = {}): Promise<number> =>
+    (await ask('GET', `/storage/v1/b/things/o/a?${query}`, undefined, headers)).status;
+  for (const alt of ['', '&alt=media']) {
+    assert.equal(await status(`ifGenerationNotMatch=${generation}${alt}`), 304);
+    assert.equal(await status(`ifMetagenerationNotMatch=1${alt}`), 304);
+    assert.equal(await status(alt, { 'if-none-match': `"${etag}"` }), 304);
+    assert.equal(await status(alt, { 'if-none-match': '"another"' }), 200);
+    assert.equal(await status(alt, { 'if-match': etag }), 200);
+    assert.equal(await status(alt, { 'if-match': '"another"' }), 412);
+    assert.equal(await status(`ifGenerationMatch=1${alt}`), 412);
+    assert.equal(await status(`ifGenerationNotMatch=1${alt}`), 200);
+  }
+  // Who wants to change it must be told that it did not happen.
+  const gone = await ask('DELETE', `/storage/v1/b/things/o/a?ifGenerationNotMatch=${generation}`);
+  assert.equal(gone.status, 412);
+});
+
+test('the temper strikes Storage where it names it, and nowhere else', async (t) => {
+  const { cloud, put, ask } = await openShop(t);
+  await put('a', 'one');
+  const status = async (method: string, path: string, body?: string): Promise<number> =>
+    (await ask(method, path, body)).status;
+  const read = '/storage/v1/b/things/o/a';
+  const strikes = async (verb: string, target: string, options: Record<string, string> = {}): Promise<number[]> => {
+    await cloud.admin(verb, target, options);
+    const seen = [
+      await status('GET', read),
+      await status('GET', '/things/a'),
+      await status('GET', '/storage/v1/b/things/o'),
+      await status('POST', '/upload/storage/v1/b/things/o?uploadType=media&name=b', 'two'),
+      await status('POST', `${read}/rewriteTo/b/things/o/c`, '{}'),
+      await status('GET', '/storage/v1/b/things'),
+      await status('GET', '/storage/v1/b'),
+    ];
+    await cloud.admin('clear', verb);
+    return seen;
+  };
+  assert.deepEqual(await strikes('flaky', 'storage', { p: '1' }), Array(7).fill(503));
+  assert.deepEqual(await strikes('flaky', 'storage', { p: '1', times: '1' }), [503, ...Array(6).fill(200)]);
+  assert.deepEqual(await strikes('flaky', 'read', { p: '1' }), Array(7).fill(200));
+  assert.deepEqual(await strikes('permission', 'login'), Array(7).fill(401));
+  assert.deepEqual(await strikes('permission', 'storage.objects.get'), [403, 403, 200, 200, 200, 200, 200]);
+  assert.deepEqual(await strikes('permission', 'storage.objects.create'), [200, 200, 200, 403, 403, 200, 200]);
+  assert.deepEqual(await strikes('permission', 'storage.objects.list'), [200, 200, 403, 200, 200, 200, 200]);
+  assert.deepEqual(await strikes('permission', 'storage.buckets.list'), [200, 200, 200, 200, 200, 200, 403]);
+  assert.deepEqual(await strikes('slow', 'storage', { replies: '1ms', times: '3' }), Array(7).fill(200));
+  await assert.rejects(cloud.admin('slow', 'storage', { factor: '3' }), /only the replies can be slow/);
+  // The Cloud TPU API is another service.
+  await cloud.admin('flaky', 'storage', { p: '1' });
+  await cloud.admin('slow', 'storage', { replies: '1h' });
+  await cloud.ok('GET', 'nodes');
+});

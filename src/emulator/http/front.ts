@@ -125,7 +125,7 @@ export function createFront({ world, storage, uid, info, hostsSettled, wanted }:
       body,
     });
     if (understood === undefined) return notFoundPage(context);
-    const delay = world.change(() => replyDelay(world, { zone: understood.zone }));
+    const delay = replyDelay(world, { zone: understood.zone });
     if (delay > 0) await new Promise((resolve) => setTimeout(resolve, delay));
     refuseByTemper(world, understood);
     if (understood.changes) wanted();

@@ -31,6 +31,16 @@ export const refusals = {
       'Your previous request to create the named bucket succeeded and you already own it.',
     ),
   notEmpty: () => new StorageError(409, 'conflict', 'The bucket you tried to delete is not empty.'),
+  /** To a reader who has it already; there is nothing to tell. */
+  notModified: () => new StorageError(304, 'notModified', 'Not Modified'),
+  login: () => new StorageError(401, 'authError', 'Invalid Credentials'),
+  forbidden: (permission: string) =>
+    new StorageError(
+      403,
+      'forbidden',
+      `The caller does not have ${permission} access. Permission '${permission}' denied on resource (or it may not exist).`,
+    ),
+  unavailable: () => new StorageError(503, 'backendError', 'We encountered an internal error. Please try again.'),
   precondition: () =>
     new StorageError(412, 'conditionNotMet', 'At least one of the pre-conditions you specified did not hold.'),
   badRange: () => new StorageError(416, 'requestedRangeNotSatisfiable', 'The requested range cannot be satisfied.'),

@@ -321,6 +321,40 @@ export function checkPreconditions(current: StoredObject | undefined, only: Prec
   if (!holds) throw refusals.precondition();
 }
 
+/**
+ * The same for reading, where a generation or an ETag that the reader has already is no mistake of theirs: 304.
+ * https://cloud.google.com/storage/docs/request-preconditions
+ */
+export function checkRead(
+  current: StoredObject,
+  only: Preconditions,
+  headers: { readonly 'if-match'?: string | undefined; readonly 'if-none-match'?: string | undefined },
+): void {
+  const { ifGenerationNotMatch, ifMetagenerationNotMatch, ...must } = only;
+  checkPreconditions(current, must);
+  const wanted = headers['if-match'];
+  if (wanted !== undefined && wanted !== '*' && !tagsIn(wanted).includes(etagOf(current)))
+    throw refusals.precondition();
+  const known = headers['if-none-match'];
+  if (
+    ifGenerationNotMatch === current.generation ||
+    ifMetagenerationNotMatch === String(current.metageneration) ||
+    (known !== undefined && (known === '*' || tagsIn(known).includes(etagOf(current))))
+  ) {
+    throw refusals.notModified();
+  }
+}
+
+/** Google writes its tags without the quotes that HTTP wants; clients send them in either form. */
+function tagsIn(header: string): readonly string[] {
+  return header.split(',').map((tag) => tag.trim().replace(/^(?:W\/)?"?|"$/g, ''));
+}
+
+/** Changes with the object and with what is said of it. */
+export function etagOf({ generation, metageneration }: StoredObject): string {
+  return Buffer.from(`${generation}/${String(metageneration)}`).toString('base64');
+}
+
 /** The parts of a path; the slash at the end of a folder's name is none. */
 function partsOf(name: string): readonly string[] {
   return (name.endsWith('/') ? name.slice(0, -1) : name).split('/');

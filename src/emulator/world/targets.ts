@@ -179,12 +179,15 @@ function firstNode(record: object): Record<string, unknown> {
   return (record as { nodes?: readonly { node: Record<string, unknown> }[] }).nodes?.[0]?.node ?? {};
 }
 
+/** A right of the Cloud TPU API, or one of those that the emulator's Storage asks for. */
+const rightPattern = /^(tpu\.[a-zA-Z]+\.[a-zA-Z]+|storage\.(objects|buckets)\.(get|list|create|update|delete))$/;
+
 function permissionTarget(verb: string, target: string | undefined): string {
   const known = ['login', 'api', ...zones];
-  if (target !== undefined && (known.includes(target) || /^tpu\.[a-zA-Z]+\.[a-zA-Z]+$/.test(target))) return target;
+  if (target !== undefined && (known.includes(target) || rightPattern.test(target))) return target;
   throw new EmulatorRefusal(
     target === undefined ? 400 : 404,
-    `${verb} needs a zone, a right such as tpu.nodes.create, \`login\` or \`api\`.${didYouMean(target ?? '', known)}`,
+    `${verb} needs a zone, a right such as tpu.nodes.create or storage.objects.get, \`login\` or \`api\`.${didYouMean(target ?? '', known)}`,
   );
 }
 

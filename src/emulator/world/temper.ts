@@ -126,7 +126,8 @@ export function slowness(world: World, place: Place): number {
 }
 
 /**
- * How long a reply is kept back, in milliseconds: that of a call to a zone, or to Storage. Counted as one strike.
+ * How long a reply is kept back, in milliseconds: that of a call to a zone, or to Storage. Counted as one strike: a
+ * change of its own, so not to be asked within another.
  * Whoever slows one kind of TPU or one node slows all replies, for a call need not name any.
  */
 export function replyDelay(world: World, from: { readonly zone: string | undefined } | 'storage'): Duration {
@@ -136,7 +137,7 @@ export function replyDelay(world: World, from: { readonly zone: string | undefin
     return from === 'storage' || named === undefined || named === from.zone;
   });
   if (condition === undefined) return 0;
-  useUp(world, condition);
+  world.change(() => useUp(world, condition));
   return Number(condition.options['replies']);
 }
 

@@ -23,8 +23,8 @@ interface Verb extends OptionRule {
   readonly target: TargetKind;
   /** Words that the target may be besides. */
   readonly words?: readonly string[];
-  /** What is wrong with the target, in a sentence; undefined when it will do. */
-  readonly objection?: (target: string) => string | undefined;
+  /** What is wrong with the target, or with these options for it, in a sentence; undefined when they will do. */
+  readonly objection?: (target: string, options: Options) => string | undefined;
   /** Absent: the verb leaves a condition. */
   readonly act?: (world: World, found: Found, options: Options) => string;
 }
@@ -142,7 +142,8 @@ export const verbs: Readonly<Record<string, Verb>> = {
     needs: ['usd'],
   },
   permission: {
-    about: 'refuse: a zone, a right such as tpu.nodes.create, `login` (credentials expired) or `api` (not enabled)',
+    about:
+      'refuse: a zone, a right such as tpu.nodes.create or storage.objects.get, `login` (credentials expired) or `api` (not enabled)',
     target: 'permission',
     options: strikingOptions,
   },
@@ -157,8 +158,15 @@ export const verbs: Readonly<Record<string, Verb>> = {
     options: { ...strikingOptions, code: 'number', message: 'text' },
   },
   slow: {
-    about: 'let things take `factor` times longer, or delay every reply by `replies`',
+    about: 'let things take `factor` times longer, or delay every reply (those of `storage`) by `replies`',
     target: 'request',
+    words: ['storage'],
+    // Nothing that Storage does takes its time here but the replies, and it is everybody's.
+    objection: (target, options) =>
+      !target.split('/').includes('storage') ||
+      (target === 'storage' && (options['clear'] ?? options['replies']) !== undefined)
+        ? undefined
+        : 'Of Storage only the replies can be slow, and those to everybody: slow storage, with `replies`.',
     options: { ...strikingOptions, factor: 'number', replies: 'duration' },
   },
   drop: {
@@ -167,9 +175,9 @@ export const verbs: Readonly<Record<string, Verb>> = {
     options: strikingOptions,
   },
   flaky: {
-    about: 'answer 503 with probability `p`: to some calls, or in a zone',
+    about: 'answer 503 with probability `p`: to some calls, in a zone, or from `storage`',
     target: 'call',
-    words: zones,
+    words: [...zones, 'storage'],
     options: { ...strikingOptions, p: 'share' },
   },
   bucket: {
@@ -231,7 +239,7 @@ export function act(world: World, verb: string, given: Readonly<Record<string, u
   sweepConditions(world);
   const words = rule.target === 'condition' ? Object.keys(verbs) : (rule.words ?? []);
   const found = findTarget(world, verb, rule.target, words, target);
-  const objection = rule.objection?.(found.target);
+  const objection = rule.objection?.(found.target, options);
   if (objection !== undefined) throw new EmulatorRefusal(400, objection);
   if (rule.act !== undefined) {
     const picked = rule.target === 'worker' ? withWorker(found, options) : found;
