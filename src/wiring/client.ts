@@ -66,7 +66,7 @@ export async function createLocalClient(services: Services): Promise<Client> {
       if (capacity.kind === 'tpu') {
         const { ensureEmulator, isServedByBuiltIn } = await import('./emulator-service.ts');
         if (isServedByBuiltIn(await services.settings(), capacity.project)) {
-          const { started, endpoint } = await ensureEmulator(io, home);
+          const { started, endpoint } = await ensureEmulator(io, home, request.spec);
           if (started)
             news.push(`Started the built-in cloud at ${endpoint.url}; its TPUs are pretended and cost nothing.`);
         }

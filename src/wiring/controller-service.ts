@@ -89,7 +89,9 @@ export function createControllerService(parts: ControllerParts): ControllerServi
       }
       // Settings that it could not read are said here, with their own exit code, and not only as its last words.
       await parts.settings();
-      const { endedFor, lastWords } = startDetached(io, home, ['controller', 'run'], log);
+      const { backgroundEnvironment } = await import('./background-environment.ts');
+      const env = await backgroundEnvironment(io, home);
+      const { endedFor, lastWords } = startDetached({ io, home, env }, ['controller', 'run'], log);
       // Another client may have started one at the same moment: then ours leaves, and that one is waited for.
       const hasFailed = (): boolean => endedFor() > 0 && !isControllerRunning(home);
       const begun = await waitFor(async () => readController(home) ?? undefined, startMost, hasFailed);

@@ -17,10 +17,14 @@ export interface Detached {
 
 /**
  * Starts `jobman <words>` in a session of its own, its output going to the end of that file, and returns at once.
- * It inherits the environment: credentials and endpoints are the user's own. Throws StoreError when the file cannot be
- * written.
+ * Its environment is what `backgroundEnvironment` leaves of the user's: credentials and endpoints are the user's own. Throws
+ * StoreError when the file cannot be written.
  */
-export function startDetached(io: Io, home: string, words: readonly string[], logFile: string): Detached {
+export function startDetached(
+  { io, home, env }: { readonly io: Io; readonly home: string; readonly env: Io['env'] },
+  words: readonly string[],
+  logFile: string,
+): Detached {
   let log: number;
   try {
     makeFolder(dirname(logFile));
@@ -34,7 +38,7 @@ export function startDetached(io: Io, home: string, words: readonly string[], lo
     const child = spawn(program, [...before, ...words], {
       // Not the folder the user stands in: it may be unmounted or removed while the program goes on.
       cwd: '/',
-      env: { ...io.env, JOBMAN_HOME: home } as NodeJS.ProcessEnv,
+      env: { ...env, JOBMAN_HOME: home } as NodeJS.ProcessEnv,
       stdio: ['ignore', log, log],
       detached: true,
     });

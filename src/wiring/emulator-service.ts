@@ -7,9 +7,11 @@ import { JobmanError, exitCode } from '../app/errors.ts';
 import type { EmulatorService, Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { builtInProject } from '../core/spec.ts';
+import type { JobSpec } from '../core/spec.ts';
 import { minute, second } from '../core/time.ts';
 import { admin, adminLook } from '../emulator/admin.ts';
 import { EmulatorRefusal, embeddedSpeed } from '../emulator/contract.ts';
+import { backgroundEnvironment } from './background-environment.ts';
 import { startDetached, waitFor } from './detached.ts';
 
 /**
@@ -56,16 +58,21 @@ export async function findEmulator(home: string): Promise<Endpoint | undefined> 
   }
 }
 
-/** The emulator of this home, started in the background when it is not there. Several callers at once start one. */
+/**
+ * The emulator of this home, started in the background when it is not there. Several callers at once start one. `coming` is
+ * the job that it is wanted for, when that is not on record yet.
+ */
 export async function ensureEmulator(
   io: Io,
   home: string,
+  coming?: JobSpec,
 ): Promise<{ readonly started: boolean; readonly endpoint: Endpoint }> {
   const found = await findEmulator(home);
   if (found !== undefined) return { started: false, endpoint: found };
   const log = join(home, 'emulator.log');
   const words = ['emulator', 'serve', '--idle-exit', `${String(idleExitMs / second)}s`];
-  const { endedFor, lastWords } = startDetached(io, home, words, log);
+  const env = await backgroundEnvironment(io, home, coming);
+  const { endedFor, lastWords } = startDetached({ io, home, env }, words, log);
   const hasFailed = (): boolean => endedFor() > otherMost;
   const endpoint = await waitFor(() => findEmulator(home), startMost, hasFailed);
   if (endpoint === undefined) {
