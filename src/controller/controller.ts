@@ -428,13 +428,18 @@ export function createController(options: ControllerOptions): Controller {
     const now = clock.now();
     return job.attempts
       .filter((attempt) => isLogWanted(job, attempt, now))
-      .flatMap((attempt) => outputsOf(job, attempt));
+      .flatMap((attempt) => outputsOf(job, attempt))
+      .filter((output) => isWithinReach(job, output));
   }
 
   function isLogWanted(job: Job, attempt: Attempt, now: Instant): boolean {
-    if (attempt.startedAt === null || attempt.endedAt === null || isLongOver(job, attempt, now)) return false;
-    const allocation = job.allocations[attempt.allocation - 1];
-    return allocation !== undefined && allocation.goneAt === null && allocation.releasedAt === null;
+    return attempt.startedAt !== null && attempt.endedAt !== null && !isLongOver(job, attempt, now);
+  }
+
+  /** A worker that is let go takes its copy along; what ran on this machine can be read whatever becomes of the capacity. */
+  function isWithinReach(job: Job, { allocation, worker }: Output): boolean {
+    const from = job.allocations[allocation - 1];
+    return worker === 'here' || (from !== undefined && from.goneAt === null && from.releasedAt === null);
   }
 
   /**
@@ -459,7 +464,8 @@ export function createController(options: ControllerOptions): Controller {
   function followLogs(job: Job, backend: Backend, workers: readonly WorkerFact[]): void {
     const unfinished = unfinishedOutputs(job);
     const open = job.removed ? undefined : openAttempt(job);
-    const isGone = (output: Output): boolean => job.allocations[output.allocation - 1]?.goneAt !== null;
+    const isGone = ({ allocation, worker }: Output): boolean =>
+      worker !== 'here' && job.allocations[allocation - 1]?.goneAt !== null;
     const isUnwanted = (output: Output): boolean =>
       output.attempt !== open?.ordinal && !unfinished.some((one) => isSameOutput(one, output));
     mirror.giveUp(job, (output) => isGone(output) || isUnwanted(output), isGone);
