@@ -17,13 +17,13 @@ export const emulatorVerbs: readonly (readonly [verb: string, meaning: string])[
   ['price', 'what a chip costs an hour, in US dollars; `bill` counts with it'],
   [
     'permission',
-    'refuse: a zone, a right such as tpu.nodes.create, `login` (credentials expired) or `api` (not enabled)',
+    'refuse: a zone, a right such as tpu.nodes.create or storage.objects.get, `login` (credentials expired) or `api` (not enabled)',
   ],
   ['hold', 'a queue that stays waiting, a creation that does not end'],
   ['fail', 'let the next creation fail (once, or `times`)'],
-  ['slow', 'let things take `factor` times longer, or delay every reply by `replies`'],
+  ['slow', 'let things take `factor` times longer, or delay every reply (those of `storage`) by `replies`'],
   ['drop', 'lose the next reply (or `times`) of a changing call, although the act is done'],
-  ['flaky', 'answer 503 with probability `p`: to some calls, or in a zone'],
+  ['flaky', 'answer 503 with probability `p`: to some calls, in a zone, or from `storage`'],
   [
     'bucket',
     'say where a bucket is, or put it there: a region, a zone, US, EU, ASIA, NAM4, or two regions with a comma',
