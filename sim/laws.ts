@@ -42,6 +42,9 @@ export interface Violation {
 /** How many programs of this machine's own capacity may run at once. */
 export const slots = 1;
 
+/** The longest that an answer of the pretend cloud is under way. */
+const replyMost = minute;
+
 /** What the owners, the cloud and the hosts know of one job, without asking any controller. */
 interface Ledger {
   /** The record as last committed: by a controller or by the owner's word. */
@@ -240,8 +243,8 @@ export function createJudge(world: () => World): Judge {
 
   /**
    * Of several places none is asked for something new right after it has said that it has nothing, or soon after it has said
-   * that we lack a right, and none before every other that is open has been asked as often. Where the clock jumped forward meanwhile the wait may be over by it; a clock
-   * that is set back makes no wait short.
+   * that we lack a right, and none before every other that is open has been asked as often. Where the clock jumped forward
+   * meanwhile, or while that was being said, the wait may be over by it; a clock that is set back makes no wait short.
    */
   function checkPlaces(ref: AllocationRef, ledger: Ledger): void {
     const { job } = ledger;
@@ -254,7 +257,7 @@ export function createJudge(world: () => World): Judge {
     const told = ledger.nothing.get(key);
     const soon = told?.isForbidden === true ? 7 * minute : 20 * second;
     const isSoon = told !== undefined && ledger.rounds.has(key) && world().timeline.now < told.at + soon;
-    if (isSoon && !jumps.some((at) => at >= told.at))
+    if (isSoon && !jumps.some((at) => at >= told.at - replyMost))
       breakLaw(12, `job ${job.id}: place ${place} is asked again too soon after it said that it has nothing`);
     const isBarred = (which: number): boolean =>
       ledger.nothing.get(`${job.attempts.length}/${which}`)?.isForbidden === true;
