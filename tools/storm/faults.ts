@@ -28,15 +28,23 @@ const missed: Struck = { isHit: false, costs: [] };
 const harmless: Struck = { isHit: true, costs: [] };
 
 const acts: Readonly<Record<FaultKind, Act>> = {
-  /** Somebody comes by afterwards, sooner or later: no command without a controller, and the next one brings it back. */
+  /**
+   * Somebody comes by afterwards, sooner or later: no command without a controller, and the next one brings it back. Every
+   * third has copied something of a log when it falls. On a busy machine the others hardly get as far, and a storm in which
+   * nobody goes on from the middle of a log did not notice one that went on at the wrong byte.
+   */
   async controller(ground, { where, how }) {
+    const copied = ground.copiedBytes();
     // The one before may be on its way up, and a kill of nobody proves nothing. Then it meets it at some moment of its first.
     if (!ground.isRunning('controller run')) {
       await eventually(() => ground.isRunning('controller run'), { withinMs: waitMostMs, everyMs: 300 });
       await sleep(how * 1_000);
     }
+    const hasCopied =
+      how < 1 / 3 &&
+      (await eventually(() => ground.copiedBytes() > copied, { withinMs: copyMostMs, everyMs: 100 })) === true;
     const killed = ground.kill('controller run');
-    ground.tell(`controller: ${killed} killed`);
+    ground.tell(`controller: ${killed} killed${hasCopied ? ', copying logs' : ''}`);
     await sleep(how * 1_500);
     await ground.say(pick(comingBy, where) ?? []);
     return killed > 0 ? harmless : missed;
@@ -151,6 +159,9 @@ const moments: readonly (string | null)[] = ['CREATING', 'DELETING', null];
 
 /** So long a fault waits for somebody whom it can meet. */
 const waitMostMs = 20_000;
+
+/** And so long a controller is given to copy something, where a job may print. */
+const copyMostMs = 8_000;
 
 const hourSteps = 12;
 

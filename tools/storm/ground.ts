@@ -1,6 +1,6 @@
 // The ground that a storm goes over: one world with a jobman of its own, and what faults and judge need to do and see there.
 
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { adminLook } from '../../src/emulator/admin.ts';
 import { jobman, type Ended } from '../../test/support/jobman.ts';
@@ -36,6 +36,8 @@ export interface Ground {
   /** In which states TPUs are; none when the cloud does not answer. */
   nodeStates(): Promise<readonly string[]>;
   isCloudUp(): Promise<boolean>;
+  /** How much of the programs' logs has been copied, of all jobs together. */
+  copiedBytes(): number;
   /** The names of all that exists in the cloud. Throws when it does not answer. */
   inCloud(): Promise<readonly string[]>;
   /** The jobs that have two TPUs at once which are being made or are READY, with their names. */
@@ -164,6 +166,14 @@ export function openGround(
       return [...byJob]
         .filter(([, nodes]) => nodes.length > 1)
         .map(([job, nodes]) => `${job}: ${nodes.map(({ nodeId }) => nodeId).join(', ')}`);
+    },
+
+    copiedBytes() {
+      const logs = globSync('jobs/*/*/logs/attempt_*/command_worker_*.log', { cwd: world.home });
+      return logs.reduce(
+        (sum, file) => sum + (statSync(join(world.home, file), { throwIfNoEntry: false })?.size ?? 0),
+        0,
+      );
     },
 
     sshPort: () => endpoint()?.sshPort,
