@@ -1,0 +1,183 @@
+// One job under the real controller in the simulator's world, for tests that need to put a hand between the two: a clock
+// that is set at a certain moment, an answer that is held back. Nothing goes wrong there by itself.
+
+import type { Backend, CapacityPort, Clock, MachinePort } from '../../src/app/ports.ts';
+import { createController } from '../../src/controller/controller.ts';
+import type { Controller } from '../../src/controller/controller.ts';
+import { ask } from '../../src/core/ask.ts';
+import type { Verb } from '../../src/core/ask.ts';
+import type { Job } from '../../src/core/job.ts';
+import { presets } from '../../src/core/recover.ts';
+import type { JobSpec } from '../../src/core/spec.ts';
+import { minute, second } from '../../src/core/time.ts';
+import type { Duration } from '../../src/core/time.ts';
+import { openStore } from '../../src/store/store.ts';
+import { createChance } from '../../sim/chance.ts';
+import { createCloud } from '../../sim/cloud.ts';
+import { createCopies } from '../../sim/copies.ts';
+import type { Copies } from '../../sim/copies.ts';
+import { createHosts } from '../../sim/hosts.ts';
+import { createTimeline } from '../../sim/timeline.ts';
+import type { Timeline } from '../../sim/timeline.ts';
+import { calm } from '../../sim/weather.ts';
+import type { Weather } from '../../sim/weather.ts';
+import { createWorld } from '../../sim/world.ts';
+import type { Plan, World } from '../../sim/world.ts';
+
+const epoch = Date.UTC(2026, 0, 1);
+
+/** What a test may reach into. */
+export interface Life {
+  readonly timeline: Timeline;
+  readonly world: World;
+  readonly copies: Copies;
+  readonly controller: Controller;
+  readonly job: () => Promise<Job>;
+  /** The controller's clock is set by that much. */
+  readonly jump: (length: Duration) => void;
+  readonly say: (verb: Verb) => Promise<void>;
+  /** Lets the world go on until that holds, asked at every step; false when it does not within `most`. */
+  readonly until: (holds: (job: Job) => boolean, most: Duration) => Promise<boolean>;
+  readonly close: () => Promise<void>;
+}
+
+/** Creates the job and starts the controller. The ports are as the simulator's, or what the test makes of them. */
+export async function openLife(given: {
+  readonly plan?: Partial<Plan>;
+  readonly weather?: Partial<Weather>;
+  readonly spec?: Partial<JobSpec>;
+  readonly capacity?: (real: CapacityPort, life: () => Life) => CapacityPort;
+  readonly machines?: (real: MachinePort, life: () => Life) => MachinePort;
+}): Promise<Life> {
+  const chance = createChance(1);
+  const timeline = createTimeline();
+  const world = createWorld(timeline, chance.fork('world'), () => undefined, { begins: () => undefined });
+  let offset = 0;
+  const clock: Clock = {
+    now: () => epoch + timeline.now + offset,
+    at: (at, call) => timeline.after(Math.max(0, at - (epoch + timeline.now + offset)), call),
+  };
+  const parts = {
+    world,
+    sky: { weather: { ...calm, ...given.weather }, cloudIsDown: false, lineIsCut: false },
+    chance: chance.fork('ports'),
+    clock,
+    watcher: { called: () => undefined, strayReleased: () => undefined },
+    installation: 'pretnd',
+    workersOf: () => 1,
+  };
+  const plan: Plan = {
+    slow: 0,
+    length: null,
+    exitCode: 0,
+    linePeriod: 5 * second,
+    silentAfter: null,
+    lastLine: 'the end',
+    obeysAfter: 0,
+    ...given.plan,
+  };
+  const life = (): Life => opened;
+  const cloud = createCloud(parts);
+  const hosts = createHosts({ ...parts, planFor: () => plan });
+  const backend: Backend = {
+    capacity: given.capacity?.(cloud, life) ?? cloud,
+    machines: given.machines?.(hosts, life) ?? hosts,
+  };
+  const copies = createCopies({ isFull: false }, chance.fork('disk'));
+  const store = openStore({ file: ':memory:', installation: 'pretnd' });
+  const controller = createController({
+    store,
+    backendOf: () => backend,
+    clock,
+    logFiles: copies,
+    log: { info: () => undefined, warn: () => undefined },
+    holder: 'controller',
+    version: '0.0.0',
+    certain: true,
+    slots: 1,
+    idleExitMs: 10 * second,
+  });
+  const created = await store.insert({
+    owner: 'owner',
+    spec: { ...spec, ...given.spec },
+    manifest: '',
+    at: clock.now(),
+  });
+  const { id } = created.job;
+  const loaded = async (): Promise<NonNullable<Awaited<ReturnType<typeof store.load>>>> => {
+    const stored = await store.load(id);
+    if (stored === undefined) throw new Error(`there is no job ${id}`);
+    return stored;
+  };
+  const opened: Life = {
+    timeline,
+    world,
+    copies,
+    controller,
+    job: async () => (await loaded()).job,
+    jump: (length) => void (offset += length),
+    async say(verb) {
+      for (;;) {
+        const { job, revision } = await loaded();
+        const { job: asked, events } = ask(job, verb, { by: 'owner' }, clock.now());
+        const wish = { job: asked, revision, events, folded: [], wakeAt: clock.now(), epoch: null };
+        if ((await store.commit(wish)) === 'committed') break;
+      }
+      controller.wake(id);
+    },
+    async until(holds, most) {
+      // Time does not pass by itself where nothing is left to happen.
+      for (let passed = 0; passed < most; passed += second) {
+        const to = timeline.now + second;
+        timeline.at(to, () => undefined);
+        await timeline.play(to, () => false);
+        if (holds((await loaded()).job)) return true;
+      }
+      return false;
+    },
+    async close() {
+      const left = controller.stop();
+      await timeline.play(timeline.now + minute, () => false);
+      await left;
+      await store.close();
+    },
+  };
+  controller.start();
+  return opened;
+}
+
+const spec: JobSpec = {
+  version: 1,
+  name: 'job',
+  tags: [],
+  capacity: {
+    kind: 'tpu',
+    ownership: 'owned',
+    mode: 'tpu-vm',
+    project: 'pretend',
+    zone: 'pretend-a',
+    accelerator: 'v4-8',
+    name: 'job',
+    runtimeVersion: 'base',
+    pricing: 'ondemand',
+    startupScript: null,
+    networkTags: [],
+    metadata: {},
+    remoteUser: null,
+    privateKey: null,
+    pricePerHour: 1,
+  },
+  steps: [],
+  command: { script: 'true\n', place: 'workers', workers: 'all', env: {}, workdir: null, checkpointDir: null },
+  recovery: {
+    preset: 'pre',
+    rules: presets.pre,
+    budget: { preemptions: 100, failures: 3 },
+    delay: 10 * second,
+    delayMax: minute,
+    unreachableGrace: 3 * minute,
+  },
+  limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 3 },
+  stop: { signal: 'TERM', grace: 30 * second },
+  finish: { capacity: 'release', keepFor: null },
+};
