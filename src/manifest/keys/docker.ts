@@ -39,7 +39,8 @@ export const docker = {
     },
     workdir: {
       kind: line(),
-      about: 'Folder inside the container that the command starts in.',
+      about:
+        'Folder inside the container that the command starts in; `~` is the login folder of the worker. A relative one is a folder of the copy of `job.workdir`.',
       otherwise: "the image's own",
       example: '/home/zephyr',
       aliases: ['work_dir'],
