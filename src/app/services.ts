@@ -3,6 +3,7 @@
 
 import type { Job } from '../core/job.ts';
 import type { OutcomeResult } from '../core/observation.ts';
+import type { JobSpec } from '../core/spec.ts';
 import type { WorkerDoor } from './by-hand.ts';
 import type { Client } from './client.ts';
 import type { BucketPort, StepByHand } from './ports.ts';
@@ -116,6 +117,8 @@ export interface EmulatorService {
     readonly speed?: number;
     readonly state?: string;
     readonly hosts?: 'process' | 'sshd';
+    /** The path of Google's gcsfuse, for its workers. */
+    readonly gcsfuse?: string;
     /** A rehearsal file. */
     readonly schedule?: string;
     /** How long it stays while it is empty and unasked, in milliseconds; for ever without it. */
@@ -166,8 +169,14 @@ export interface Services {
   emulator(): Promise<EmulatorService>;
   /** What exists in the clouds that the settings, the jobs and the query name. Throws JobmanError when nothing names a project. */
   tpus(query: TpuQuery): Promise<TpuList>;
-  /** Where the buckets of that project's jobs are. */
-  buckets(project: string): Promise<BucketPort>;
+  /**
+   * Where the buckets of that project's jobs are. A built-in cloud that does not run cannot be asked, unless a job that is
+   * about to be created wants it anyway (`coming`): then it is started first, and `say` is told so.
+   */
+  buckets(
+    project: string,
+    coming?: { readonly spec: JobSpec; readonly say: (sentence: string) => void },
+  ): Promise<BucketPort>;
   /** What may have been left behind in a cloud; to be closed after use. */
   strays(): Promise<StrayKeeper>;
   /**

@@ -75,8 +75,9 @@ export async function checkManifest(
   if ('problems' in result) return { problems: result.problems, warnings: result.warnings, unchecked: null };
   if ('cluster' in result) return { cluster: result.cluster, warnings: result.warnings, unchecked: null };
   const { spec, buckets } = result;
+  const isComing = purpose === 'create';
   const asked = buckets.length > 0 && spec.capacity.kind === 'tpu' && !offline;
-  const found = asked ? await askForBuckets(cli, buckets, spec.capacity.project) : nothing;
+  const found = asked ? await askForBuckets(cli, buckets, spec.capacity.project, isComing ? spec : null) : nothing;
   const { unchecked } = found;
   const warnings = [...result.warnings, ...found.warnings];
   if (found.problems.length > 0) return { problems: found.problems, warnings, unchecked };
@@ -86,11 +87,13 @@ export async function checkManifest(
 const nothing: BucketFindings = { problems: [], warnings: [], unchecked: null };
 
 async function askForBuckets(
-  { services }: Cli,
+  cli: Cli,
   buckets: readonly NamedBucket[],
   project: string,
+  coming: JobSpec | null,
 ): Promise<BucketFindings> {
   // Loaded here: a job without a bucket has no use for it.
   const { checkBucketPlaces } = await import('../app/buckets.ts');
-  return checkBucketPlaces(buckets, await services.buckets(project));
+  const wanted = coming === null ? undefined : { spec: coming, say: (sentence: string) => cli.note(sentence) };
+  return checkBucketPlaces(buckets, await cli.services.buckets(project, wanted));
 }

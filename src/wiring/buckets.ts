@@ -6,20 +6,30 @@ import type { Services } from '../app/services.ts';
 import { lookAtBucket } from '../backends/tpu/bucket-place.ts';
 import { createCaller } from '../backends/tpu/call.ts';
 import { createCredentials, isLoopback } from '../backends/tpu/credentials.ts';
-import { findEmulator, isServedByBuiltIn } from './emulator-service.ts';
+import { ensureEmulator, findEmulator, isServedByBuiltIn, startedText } from './emulator-service.ts';
 import { createGoogleLogin } from './tpu-api.ts';
 
 /** Where Google serves Cloud Storage. */
 const google = 'https://storage.googleapis.com';
 
-/** Asks nobody yet, and starts nothing: a built-in cloud that does not run cannot be asked. */
-export async function createBucketPort(services: Services, project: string): Promise<BucketPort> {
+/** See `Services.buckets`. Asks about no bucket yet. */
+export async function createBucketPort(
+  services: Services,
+  project: string,
+  coming?: Parameters<Services['buckets']>[1],
+): Promise<BucketPort> {
   const { io, home } = services;
   const inForce = await services.settings();
   const { endpoint: named } = inForce.tpu;
   const isBuiltIn = isServedByBuiltIn(inForce, project);
   // A server on this machine that takes the cloud's place has its own buckets, if any; those of Google are none of its.
   const isOnThisMachine = isBuiltIn || (named !== null && isLoopback(named));
+
+  // Before anything is asked: an answer is waited for only briefly.
+  if (isBuiltIn && coming !== undefined) {
+    const { started, endpoint: begun } = await ensureEmulator(io, home, coming.spec);
+    if (started) coming.say(startedText(begun));
+  }
 
   async function endpoint(): Promise<string> {
     if (!isBuiltIn) return isOnThisMachine && named !== null ? named : google;

@@ -64,11 +64,10 @@ export async function createLocalClient(services: Services): Promise<Client> {
     async create(request) {
       const { capacity } = request.spec;
       if (capacity.kind === 'tpu') {
-        const { ensureEmulator, isServedByBuiltIn } = await import('./emulator-service.ts');
+        const { ensureEmulator, isServedByBuiltIn, startedText } = await import('./emulator-service.ts');
         if (isServedByBuiltIn(await services.settings(), capacity.project)) {
           const { started, endpoint } = await ensureEmulator(io, home, request.spec);
-          if (started)
-            news.push(`Started the built-in cloud at ${endpoint.url}; its TPUs are pretended and cost nothing.`);
+          if (started) news.push(startedText(endpoint));
         }
       }
       return client.create(request);

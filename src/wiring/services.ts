@@ -78,9 +78,9 @@ export function createServices(io: Io): Services {
       return lookAtClouds(services, query);
     },
 
-    async buckets(project) {
+    async buckets(project, coming) {
       const { createBucketPort } = await import('./buckets.ts');
-      return createBucketPort(services, project);
+      return createBucketPort(services, project, coming);
     },
 
     async strays() {

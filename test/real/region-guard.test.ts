@@ -1,0 +1,85 @@
+/** The guard of regions, through the front door: where buckets of a running, a sleeping and a locked cloud are. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { jobman } from '../support/jobman.ts';
+import { openWorld } from '../support/world.ts';
+
+test('a bucket in another region is refused by validate and by create, whatever the cloud was doing', async (t) => {
+  const world = openWorld(t, { patienceMs: 10_000 });
+  const run = (...argv: readonly string[]) => jobman(world, argv, { withinMs: 60_000 });
+  world.atEnd(async () => {
+    await run('controller', 'stop');
+    await run('emulator', 'stop');
+  });
+  const manifest = join(world.folder, 'job.yaml');
+  const mount = (bucket: string, more = ''): void =>
+    writeFileSync(
+      manifest,
+      `job: {name: near}\ntpu: {project: emulator, accelerator: v4-8, zone: us-central2-b, pricing: ondemand}\n` +
+        `gcsfuse: {bucket_name: ${bucket}, mount_path: ~/b${more}}\ncommand: {run: "true"}\n`,
+    );
+  /** Exit code and what was said of a manifest with that bucket. */
+  const check = async (
+    command: 'validate' | 'create',
+    bucket: string,
+    more = '',
+  ): Promise<readonly [number, string]> => {
+    mount(bucket, more);
+    const { code, stdout, stderr } = await run(command, manifest);
+    return [code ?? -1, stdout + stderr];
+  };
+  const noJob = async (): Promise<void> => assert.match((await run('list')).stderr, /No jobs/i);
+
+  assert.equal((await run('emulator', 'start')).code, 0);
+  for (const [name, place] of Object.entries({ far: 'europe-west4', near: 'us-central2', wide: 'US', away: 'EU' }))
+    assert.equal((await run('emulator', 'bucket', `bucket-${name}`, '--location', place)).code, 0);
+
+  for (const command of ['validate', 'create'] as const) {
+    const [code, said] = await check(command, 'bucket-far');
+    assert.equal(code, 2, said);
+    assert.match(
+      said,
+      /bucket-far is in europe-west4, and the job may run in us-central2-b; name a bucket in us-central2/,
+    );
+    await noJob();
+  }
+  const wrong = {
+    'bucket-away': /bucket-away is in the multi-region EU/,
+    '{europe-west4: bucket-far}': /has no bucket for us-central2/,
+    '{us-central2: bucket-far}': /bucket_name\.us-central2: bucket-far is in europe-west4/,
+  };
+  for (const [bucket, sentence] of Object.entries(wrong)) {
+    const [code, said] = await check('validate', bucket);
+    assert.equal(code, 2, said);
+    assert.match(said, sentence);
+  }
+  // One that nobody has made yet is made where it is first used; the others are where the job runs.
+  for (const bucket of [
+    'bucket-near',
+    'bucket-wide',
+    'bucket-new',
+    '{us-central2: bucket-near, europe-west4: bucket-far}',
+  ])
+    assert.deepEqual((await check('validate', bucket))[0], 0, bucket);
+  assert.equal((await check('validate', 'bucket-far', ', allow_other_region: true'))[0], 0);
+
+  // Who cannot look says so, and refuses nothing.
+  assert.equal((await run('emulator', 'permission', 'login')).code, 0);
+  const [locked, words] = await check('validate', 'bucket-far');
+  assert.equal(locked, 0, words);
+  assert.match(words, /Where the bucket bucket-far is could not be checked: .*gcloud auth application-default login/);
+  assert.equal((await run('emulator', 'clear')).code, 0);
+
+  assert.equal((await run('emulator', 'stop')).code, 0);
+  const [asleep, told] = await check('validate', 'bucket-far');
+  assert.equal(asleep, 0, told);
+  assert.match(told, /could not be checked: the built-in cloud does not run/);
+  // To create a job starts the cloud, and then it can be asked.
+  const [refused, why] = await check('create', 'bucket-far');
+  assert.equal(refused, 2, why);
+  assert.match(why, /^Started the built-in cloud at /m);
+  assert.match(why, /bucket-far is in europe-west4/);
+  await noJob();
+});
