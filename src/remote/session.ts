@@ -82,8 +82,31 @@ const openInput = `input=$(mktemp -d)/input || exit 255
 mkfifo -m 600 "$input" || exit 255`;
 
 function becoming(program: Program): string {
-  if (program.kind === 'line') return `exec $lead "\${SHELL:-/bin/sh}" -c ${quote(program.line)}`;
-  return `exec $lead ${program.argv.map(quote).join(' ')}`;
+  if (program.kind === 'argv') return `exec $lead ${program.argv.map(quote).join(' ')}`;
+  const { line } = program;
+  const byShell = `exec $lead "\${SHELL:-/bin/sh}" -c ${quote(line)}`;
+  const first = plainProgram(line);
+  if (first === undefined) return byShell;
+  // The shell would do no more than begin it, and takes as long as a short program itself. One that is not there is left to
+  // the shell, whose words about it people know; so is everything where the shell reads a file of the user's first.
+  return `case \${SHELL##*/}\${BASH_ENV+ and a file} in
+  bash | dash | sh) ! command -v ${first} >/dev/null 2>&1 || exec $lead ${line} ;;
+esac
+${byShell}`;
+}
+
+/** Words of bash and dash, and `which`, which some systems make a function of bash. They may be programs as well. */
+const shellWords = new Set(
+  `alias bg bind break builtin caller case cd chdir command compgen complete compopt continue coproc declare dirs disown do done
+  echo elif else enable esac eval exec exit export false fc fg fi for function getopts hash help history if in jobs kill
+  let local logout mapfile popd printf pushd pwd read readarray readonly return select set shift shopt source suspend test
+  then time times trap true type typeset ulimit umask unalias unset until wait which while`.split(/\s+/u),
+);
+
+/** The program of a line that a shell would only begin: plain words, the first of which is none of the shell's own. */
+function plainProgram(line: string): string | undefined {
+  const [, first] = /^([a-z][\w.-]*)(?: [\w@%+:,./-]+)*$/u.exec(line) ?? [];
+  return first === undefined || shellWords.has(first) ? undefined : first;
 }
 
 /**
