@@ -17,7 +17,7 @@ export const emulatorVerbs: readonly (readonly [verb: string, meaning: string])[
   ['price', 'what a chip costs an hour, in US dollars; `bill` counts with it'],
   [
     'permission',
-    'refuse: a zone, a right such as tpu.nodes.create or storage.objects.get, `login` (credentials expired) or `api` (not enabled)',
+    'refuse: a zone, a right (tpu.nodes.create, storage.objects.get), `login` (it has expired) or `api` (off)',
   ],
   ['hold', 'a queue that stays waiting, a creation that does not end'],
   ['fail', 'let the next creation fail (once, or `times`)'],

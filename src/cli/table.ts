@@ -766,6 +766,7 @@ export const table: readonly Entry[] = [
       speed: value('How much faster than the real one', 'factor', parseFactor),
       state: word('Folder of its state', 'folder'),
       hosts: value('What its machines are: process or sshd', 'kind', parseHosts),
+      gcsfuse: word("Google's own gcsfuse, for its workers", 'path'),
       schedule: word('Rehearsal file: what happens to it, and when', 'file'),
       idleExit: value('Leave when it was empty and unasked for this long', 'time|never', parseDurationOrNever),
     },

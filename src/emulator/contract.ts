@@ -21,6 +21,11 @@ export interface EmulatorOptions {
    * was when the emulator of this folder was killed, else `process`.
    */
   readonly hosts?: 'process' | 'sshd';
+  /**
+   * The path of Google's own gcsfuse, which workers then have in place of the built-in one; it needs mount namespaces and
+   * /dev/fuse. Without it: as it was when the emulator of this folder was killed, else none.
+   */
+  readonly gcsfuse?: string;
   /** All chance is drawn from it; the draws go on where they stopped after a restart. 1 when absent. */
   readonly seed?: number;
   /** How many times faster than Google's cloud things happen. Without it: as when it was killed, else `usualSpeed`. */

@@ -45,6 +45,7 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
   const killed = manners.get('manner');
   const hostKind = options.hosts ?? killed?.hosts ?? 'process';
   const sshd = hostKind === 'sshd' ? findSshd(existsSync) : undefined;
+  const gcsfuse = options.gcsfuse ?? killed?.gcsfuse;
   const speed = options.speed ?? killed?.speed ?? options.usualSpeed ?? 1;
   const buckets = openBuckets(bucketsFolder(stateDir));
   let fleet: Fleet | undefined;
@@ -69,6 +70,12 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     release.unshift(() => closeServer(anchor.server));
     const isolation = chooseIsolation(options.isolation ?? 'auto', stateDir);
     log(isolationSentence[isolation]);
+    if (gcsfuse !== undefined && isolation === 'none') {
+      throw new EmulatorRefusal(
+        409,
+        'A gcsfuse of its own can only be given to hosts in mount namespaces, and none can be made here.',
+      );
+    }
     const user = ownUser(options.env);
     fleet = await createFleet({
       world,
@@ -76,6 +83,7 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
       sshPort: anchor.sshPort,
       isolation,
       sshd,
+      gcsfuse,
       user,
       storage,
       env: options.env,
@@ -106,7 +114,7 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
     release.unshift(() => closeHttp(http.server));
     world.change(() => {
       world.setGeneral({ port: http.port });
-      manners.put('manner', { hosts: hostKind, speed });
+      manners.put('manner', { hosts: hostKind, speed, ...(gcsfuse === undefined ? {} : { gcsfuse }) });
     });
     return {
       url: `http://127.0.0.1:${String(http.port)}`,
@@ -130,10 +138,13 @@ export async function startEmulator(options: EmulatorOptions): Promise<Emulator>
 interface Manner {
   readonly hosts: 'process' | 'sshd';
   readonly speed: number;
+  readonly gcsfuse?: string;
 }
 
 /** Throws a sentence about a wish that cannot be granted here. */
-function checkWishes({ hosts, speed }: EmulatorOptions): void {
+function checkWishes({ hosts, speed, gcsfuse }: EmulatorOptions): void {
+  if (gcsfuse !== undefined && !isProgram(gcsfuse))
+    throw new EmulatorRefusal(404, `There is no program ${gcsfuse}; --gcsfuse is the path of Google's gcsfuse.`);
   if (hosts === 'sshd' && findSshd(existsSync) === undefined)
     throw new EmulatorRefusal(
       400,
@@ -141,6 +152,15 @@ function checkWishes({ hosts, speed }: EmulatorOptions): void {
     );
   if (speed !== undefined && !(speed > 0))
     throw new EmulatorRefusal(400, `The speed of the emulator must be more than 0; it is ${String(speed)}.`);
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
 }
 
 function checkPort(name: string, port: number | undefined): void {

@@ -11,7 +11,9 @@ import type { BucketCache } from '../../src/setup/modules.ts';
 import { openHost } from '../setup/shell.ts';
 import { openStorage } from '../setup/storage-server.ts';
 import { eventually } from '../support/eventually.ts';
+import { startJobman } from '../support/jobman.ts';
 import { findProgram, requireReal } from '../support/real.ts';
+import { bucket, cloudManifest, create, logOf, openBadWorld, settled, well } from './bad-world.ts';
 
 const noCache: BucketCache = {
   dir: null,
@@ -55,11 +57,11 @@ test('buckets are mounted with their caches, and again when their daemon has die
   );
   mkdirSync(join(home, 'real'));
   spawnSync('cp', [gcsfuse ?? '', join(home, 'real/gcsfuse')]);
-  const bucket = join(home, 'my bucket');
+  const place = join(home, 'my bucket');
   const extra = join(home, 'extra');
   const needs = join(home, 'needs');
   world.atEnd(() => {
-    for (const path of [bucket, extra]) spawnSync('umount', ['--lazy', path]);
+    for (const path of [place, extra]) spawnSync('umount', ['--lazy', path]);
     // A namespace that was made meanwhile, by whomever, has these mounts too and would keep their daemons.
     for (const line of readFileSync(needs, 'utf8').trimEnd().split('\n')) {
       const pid = Number(line.split(' ')[0]);
@@ -95,8 +97,8 @@ test('buckets are mounted with their caches, and again when their daemon has die
   assert.equal(mounted.code, 0, mounted.out);
   // The storage server is this very process, so nothing here may wait for the mounts without giving it its turn.
   assert.equal(await readFile(join(extra, 'data/train.txt'), 'utf8'), 'one line\n');
-  assert.deepEqual((await readdir(bucket)).toSorted(compareTexts), ['checkpoints', 'data']);
-  await writeFile(join(bucket, 'checkpoints/step_2.json'), '{"step": 2}');
+  assert.deepEqual((await readdir(place)).toSorted(compareTexts), ['checkpoints', 'data']);
+  await writeFile(join(place, 'checkpoints/step_2.json'), '{"step": 2}');
   assert.equal(storage.read('checkpoints/step_2.json'), '{"step": 2}');
   assert.equal(await readFile(join(extra, 'checkpoints/step_2.json'), 'utf8'), '{"step": 2}');
   assert.equal(await readFile(join(home, 'before'), 'utf8'), 'made\n');
@@ -116,16 +118,16 @@ test('buckets are mounted with their caches, and again when their daemon has die
   }
 
   // The daemon of one dies, as when a worker runs out of memory: its folder answers to nothing.
-  const dead = [...daemons].map((line) => Number(line.split(' ')[0])).find((pid) => argvOf(pid).at(-1) === bucket);
+  const dead = [...daemons].map((line) => Number(line.split(' ')[0])).find((pid) => argvOf(pid).at(-1) === place);
   assert.ok(dead !== undefined);
   process.kill(dead, 'SIGKILL');
-  const isDead = await eventually(() => readdir(bucket).then(() => false, isNotConnected), { withinMs: 10_000 });
+  const isDead = await eventually(() => readdir(place).then(() => false, isNotConnected), { withinMs: 10_000 });
   assert.equal(isDead, true);
   assert.equal((await check()).code, 1);
   const again = await apply();
   assert.equal(again.code, 0, again.out);
   assert.match(again.out, /What was mounted at .*my bucket has died; it is mounted again\./);
-  assert.deepEqual((await readdir(bucket)).toSorted(compareTexts), ['checkpoints', 'data']);
+  assert.deepEqual((await readdir(place)).toSorted(compareTexts), ['checkpoints', 'data']);
   assert.equal((await check()).code, 0);
 
   // Something else is in the way: said, and left alone.
@@ -142,6 +144,56 @@ test('buckets are mounted with their caches, and again when their daemon has die
     [1, `The folder ${home}/file/b cannot be made on this host.`],
   );
 });
+
+/**
+ * Each worker writes a checkpoint of its own again and again (gcsfuse refuses one of two writers of the same object), notices
+ * a bucket that has died, and ends when it is told so.
+ */
+const program = `grep -c "^shared $HOME/bucket fuse.gcsfuse " /proc/self/mounts
+echo "begins from \${JOBMAN_RESUME_FROM:-nothing}"
+while [ ! -e ~/bucket/go-$JOBMAN_ATTEMPT ]; do
+  date >~/bucket/saved/step_$JOBMAN_ATTEMPT.$JOBMAN_WORKER || exit 3
+  sleep 0.5
+done
+cat ~/bucket/input`;
+
+test(
+  "a whole job with a bucket that Google's gcsfuse mounts, and again after its daemon has died",
+  { timeout: 400_000 },
+  async (t) => {
+    const gcsfuse = findGcsfuse();
+    const isAsked = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_GCSFUSE'] };
+    if (!requireReal(t, 'gcsfuse and /dev/fuse, as root', gcsfuse !== undefined && mayMount(), isAsked)) return;
+    const world = openBadWorld(t);
+    const cloud = startJobman(world, ['emulator', 'serve', '--speed', '60', '--gcsfuse', gcsfuse ?? ''], {
+      withinMs: 300_000,
+    });
+    await cloud.prints(/^READY /m, 60_000);
+    mkdirSync(bucket(world, 'saved'), { recursive: true });
+    await writeFile(bucket(world, 'input'), 'what lay in the bucket\n');
+    const manifest = cloudManifest(world, program, { job: { checkpoint_dir: '~/bucket/saved', loop: 'failures' } });
+    const id = await create(world, manifest);
+    const saves = (attempt: number) => () => existsSync(bucket(world, `saved/step_${attempt}.0`));
+    assert.ok(await eventually(saves(1), { withinMs: 120_000 }), 'what the first attempt writes is in the bucket');
+
+    // As when a worker runs out of memory; the folder then answers to nothing, and the program fails.
+    await well(world, ['exec', id, '--workers', '0', '--', 'kill -9 $(pgrep -x gcsfuse)']);
+    assert.ok(await eventually(saves(2), { withinMs: 120_000 }), 'and so is what the second writes');
+    for (const attempt of [1, 2]) await writeFile(bucket(world, `go-${attempt}`), '');
+    const { attempts } = await settled(world, id, 0, 120_000);
+    assert.deepEqual(
+      attempts.map(({ reason }) => reason),
+      ['command_failed', 'succeeded'],
+    );
+    for (const worker of [0, 1]) {
+      const log = logOf(world, id, worker).toString();
+      assert.match(
+        log,
+        /^1\nbegins from nothing\n[^]*^1\nbegins from .*\/bucket\/saved\n[^]*^what lay in the bucket\n$/m,
+      );
+    }
+  },
+);
 
 /** What the kernel says of a mount whose daemon is gone, once it has noticed. */
 const isNotConnected = (error: unknown): boolean => String(error).includes('ENOTCONN');

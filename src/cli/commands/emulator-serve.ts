@@ -10,13 +10,14 @@ export interface EmulatorServeFlags {
   readonly speed: number | undefined;
   readonly state: string | undefined;
   readonly hosts: 'process' | 'sshd' | undefined;
+  readonly gcsfuse: string | undefined;
   readonly schedule: string | undefined;
   readonly idleExit: Duration | 'never' | undefined;
 }
 
 export async function serve(cli: Cli, flags: EmulatorServeFlags): Promise<number> {
   const emulator = await cli.services.emulator();
-  const { port, sshPort, seed, speed, state, hosts, schedule, idleExit } = flags;
+  const { port, sshPort, seed, speed, state, hosts, gcsfuse, schedule, idleExit } = flags;
   return emulator.serve({
     ...(port === undefined ? {} : { port }),
     ...(sshPort === undefined ? {} : { sshPort }),
@@ -24,6 +25,7 @@ export async function serve(cli: Cli, flags: EmulatorServeFlags): Promise<number
     ...(speed === undefined ? {} : { speed }),
     ...(state === undefined ? {} : { state }),
     ...(hosts === undefined ? {} : { hosts }),
+    ...(gcsfuse === undefined ? {} : { gcsfuse }),
     ...(schedule === undefined ? {} : { schedule }),
     ...(idleExit === undefined || idleExit === 'never' ? {} : { idleExitMs: idleExit }),
   });

@@ -37,6 +37,8 @@ export interface FleetOptions {
   readonly isolation: Isolation;
   /** OpenSSH's server, where the hosts are to be reached by it; undefined for the server of this process. */
   readonly sshd: string | undefined;
+  /** Google's gcsfuse, by its path; undefined for the built-in one. */
+  readonly gcsfuse: string | undefined;
   /** The user that the emulator runs as. */
   readonly user: { readonly name: string; readonly uid: number };
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -73,7 +75,7 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     env,
     ownUser: user.name,
     uid: user.uid,
-    programs: writePrograms(stateDir),
+    programs: writePrograms(stateDir, options.gcsfuse),
   };
   const buckets = bucketsFolder(stateDir);
   const hostsFolder = join(stateDir, 'hosts');

@@ -1,13 +1,15 @@
 /**
  * The programs that come first on every host's PATH. A process host never changes the machine that it runs on, so
  * whatever would (package managers, services, users) answers as a freshly set-up host would and changes nothing, and
- * `sudo` runs its command as the same user. `gcsfuse` "mounts" a folder of the emulator's own.
+ * `sudo` runs its command as the same user. `gcsfuse` "mounts" a folder of the emulator's own, unless the emulator was given
+ * Google's.
  *
  * They are POSIX shell, because a shell is all that a host is sure to have. A script finds its own host through
  * EMULATOR_HOST, the environment's mark; `sudo` keeps that.
  */
 import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { quoted } from './boot-script.ts';
 import { dockerClient, workerDocker } from './docker.ts';
 
 const header = '#!/bin/sh\n';
@@ -143,6 +145,10 @@ unmount() {
 }
 case "$self" in
   gcsfuse)
+    # Google's own, where the emulator was given it: it finds the buckets as any client of Storage does.
+    if [ -e "$folder/real-gcsfuse" ]; then
+      exec "$folder/real-gcsfuse" --custom-endpoint="$STORAGE_EMULATOR_HOST/storage/v1/" --anonymous-access --enable-hns=false "$@"
+    fi
     bucket=; path=
     while [ $# -gt 0 ]; do
       case "$1" in
@@ -182,6 +188,8 @@ case "$self" in
     if is_listed "$path"; then [ -n "$quiet" ] || echo "$path is a mountpoint"; exit 0; fi
     exec env mountpoint "$@" ;;
   fusermount|fusermount3|umount)
+    # Google's gcsfuse mounts by fusermount; what it has mounted is not on our list.
+    if [ -e "$folder/real-gcsfuse" ]; then exec env "$self" "$@"; fi
     lazy=; done=
     for word in "$@"; do case "$word" in -*l*|-z|-uz|--lazy) lazy=1 ;; esac; done
     for word in "$@"; do
@@ -282,17 +290,23 @@ for (const name of ['usermod', 'useradd', 'adduser', 'groupadd', 'gpasswd', 'apt
   Object.assign(scripts, { [name]: quiet });
 }
 
+function realGcsfuse(path: string): string {
+  return `${header}exec ${quoted(path)} "$@"\n`;
+}
+
 /**
  * Writes the folder `<stateDir>/bin`, which comes first on every host's PATH, and returns it. Hosts that outlived an
  * emulator show that very folder, and their programs may be in use, so it stays and each file is replaced as a whole.
+ * `gcsfuse` is the path of Google's own, if hosts are to have that.
  */
-export function writePrograms(stateDir: string): string {
+export function writePrograms(stateDir: string, gcsfuse?: string): string {
   const folder = join(stateDir, 'bin');
   mkdirSync(folder, { recursive: true });
+  const all = gcsfuse === undefined ? scripts : { ...scripts, 'real-gcsfuse': realGcsfuse(gcsfuse) };
   for (const name of readdirSync(folder)) {
-    if (!Object.hasOwn(scripts, name)) rmSync(join(folder, name), { recursive: true, force: true });
+    if (!Object.hasOwn(all, name)) rmSync(join(folder, name), { recursive: true, force: true });
   }
-  for (const [name, text] of Object.entries(scripts)) {
+  for (const [name, text] of Object.entries(all)) {
     const path = join(folder, name);
     writeFileSync(`${path}.new`, text);
     chmodSync(`${path}.new`, 0o755);

@@ -142,8 +142,7 @@ export const verbs: Readonly<Record<string, Verb>> = {
     needs: ['usd'],
   },
   permission: {
-    about:
-      'refuse: a zone, a right such as tpu.nodes.create or storage.objects.get, `login` (credentials expired) or `api` (not enabled)',
+    about: 'refuse: a zone, a right (tpu.nodes.create, storage.objects.get), `login` (it has expired) or `api` (off)',
     target: 'permission',
     options: strikingOptions,
   },
