@@ -3,7 +3,8 @@
 import type { CloudErrorKind, Evidence, Job, PlaceAnswer } from '../core/job.ts';
 import { capacityAt } from '../core/place.ts';
 import { budgetOf, type Budget } from '../core/recover.ts';
-import type { LocalSpec, Reason, RecoverySpec, WorkdirSpec } from '../core/spec.ts';
+import { vanishedWords } from '../core/situation.ts';
+import type { LocalSpec, Reason, RecoverySpec, TpuSpec, WorkdirSpec } from '../core/spec.ts';
 import { causeText, type Spec } from './cause.ts';
 import { countText, workerText } from './figures.ts';
 
@@ -19,6 +20,12 @@ export const reasonWords: Readonly<Record<Reason, string>> = {
   hung: 'hung',
   timed_out: 'timed out',
 };
+
+/** The reason of that end. A worker that answered and had lost the program was never out of reach, so that has its own words. */
+export function endWords({ reason, evidence }: { readonly reason: Reason; readonly evidence: Evidence }): string {
+  const hasVanished = reason === 'unreachable' && evidence.detail.startsWith(vanishedWords);
+  return hasVanished ? 'program vanished' : reasonWords[reason];
+}
 
 /** The classes of a cloud's refusal as words of a sentence. */
 export const refusalWords: Readonly<Record<CloudErrorKind, string>> = {
@@ -37,6 +44,11 @@ export function startText(copied: WorkdirSpec | undefined, local: LocalSpec): st
   return copied === undefined ? local.workdir : `a copy of ${copied.from}`;
 }
 
+/** `v4-16`, or for a multislice `2 × v4-16`. */
+export function acceleratorText({ accelerator, nodeCount }: Pick<TpuSpec, 'accelerator' | 'nodeCount'>): string {
+  return nodeCount === undefined ? accelerator : `${nodeCount} × ${accelerator}`;
+}
+
 /** `v5litepod-16 spot in us-west4-a`, or `this machine`; of the place with that number among the spec's own. */
 export function capacityText(job: Pick<Job, 'spec'>, place = 0): string {
   const capacity = capacityAt(job.spec.capacity, place);
@@ -44,7 +56,7 @@ export function capacityText(job: Pick<Job, 'spec'>, place = 0): string {
     case 'local':
       return 'this machine';
     case 'tpu':
-      return `${capacity.accelerator} ${capacity.pricing} in ${capacity.zone}`;
+      return `${acceleratorText(capacity)} ${capacity.pricing} in ${capacity.zone}`;
   }
 }
 

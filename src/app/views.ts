@@ -19,14 +19,14 @@ import { minute, type Duration, type Instant } from '../core/time.ts';
 import type { AllocationView, AttemptView, JobRow } from './client.ts';
 import { isPretended } from './cost.ts';
 import { ageText, countText, lengthText, workerText } from './figures.ts';
-import { reasonWords, refusalWords } from './phrases.ts';
+import { acceleratorText, endWords, reasonWords, refusalWords } from './phrases.ts';
 import { sayingOf } from './outside.ts';
 
 /** The longest phrase of a row; a narrow terminal still shows it whole. */
 export const reasonLongest = 28;
 
 /** Raise this when a row gets another field or other words: rows that were kept of ended jobs are then made anew. */
-export const rowVersion = 4;
+export const rowVersion = 5;
 
 /** The row of a job at that moment. */
 export function jobRow(job: Job, now: Instant): JobRow {
@@ -96,10 +96,10 @@ export function priceOf(job: Job, allocation: Allocation): number | null {
   return capacity.kind === 'tpu' ? capacity.pricePerHour : null;
 }
 
-/** What a job asks for where it asks now, in one word: `v5litepod-16`, or `this machine`. */
+/** What a job asks for where it asks now, in a word or two: `v5litepod-16`, `2 × v4-16`, or `this machine`. */
 export function acceleratorOf(job: Job): string {
   const capacity = capacityOf(job, lastAllocation(job));
-  return capacity.kind === 'tpu' ? capacity.accelerator : 'this machine';
+  return capacity.kind === 'tpu' ? acceleratorText(capacity) : 'this machine';
 }
 
 function statusOf(job: Job, phase: Phase): string {
@@ -252,7 +252,7 @@ function endPhrase(job: Job): string {
     case 'setup_failed':
     case 'unreachable':
     case 'hung':
-      return `${reasonWords[reason]}${where}`;
+      return `${endWords(attempt.ending)}${where}`;
     case 'allocation_failed': {
       const kind = lastAllocation(job)?.lastFailure?.error.kind;
       return kind === undefined ? reasonWords[reason] : refusalWords[kind];

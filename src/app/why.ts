@@ -17,6 +17,7 @@ import {
   type ExitSeen,
   type Job,
 } from '../core/job.ts';
+import { hasPlaces, sendsElsewhere, turnAfter, type Turn as PlaceTurn } from '../core/next-place.ts';
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
 import { answerFor, budgetOf, usedBudget, whatFollows } from '../core/recover.ts';
 import type { RuledReason } from '../core/spec.ts';
@@ -26,7 +27,16 @@ import { exitText, mostlyMeans } from './cause.ts';
 import type { Why } from './client.ts';
 import { costOf } from './cost.ts';
 import { ageText, countText, lengthText, momentText, workerText } from './figures.ts';
-import { capacityText, endText, reasonWords, refusalWords, ruleText, sentencePart, withoutWho } from './phrases.ts';
+import {
+  capacityText,
+  endText,
+  endWords,
+  reasonWords,
+  refusalWords,
+  ruleText,
+  sentencePart,
+  withoutWho,
+} from './phrases.ts';
 import { evidenceOf, lastInVain } from './outside.ts';
 import { usualText, type UsualWait } from './usual.ts';
 import {
@@ -125,7 +135,7 @@ function answer(job: Job, { events, turn }: Around, now: Instant): Answer {
     case 'running':
       return whyRunning(job, events, now);
     case 'recovering':
-      return whyRecovering(job, events, now);
+      return whyRecovering(job, events, now, turn);
     case 'stopping':
       return whyStopping(job, events, now);
     case 'succeeded':
@@ -259,16 +269,30 @@ function nextForCapacity(
   allocation: Allocation,
   now: Instant,
 ): Pick<Answer, 'next' | 'nextAt'> {
-  const again = asksAgainAt(job, now);
+  const elsewhere = placeAfter(job, attempt, allocation, now);
+  const again = elsewhere === undefined ? asksAgainAt(job, now) : null;
   const end = capacityWaitEnd(job, attempt);
   const limit =
     end === undefined
       ? ''
       : `; it gives up ${end > now ? `in ${lengthText(end - now)}` : 'now'}, by its limit on waiting`;
+  if (elsewhere !== undefined) {
+    const nextAt = elsewhere.notBefore > now ? elsewhere.notBefore : null;
+    return { next: `${capacityText(job, elsewhere.place)} is asked for${limit}`, nextAt };
+  }
   if (again !== null) return { next: `it is asked for again${limit}`, nextAt: again };
   const kind = allocation.lastFailure?.error.kind;
   if (kind !== undefined && isPermanent(kind)) return { next: 'nothing more is asked: the job ends', nextAt: null };
   return { next: `it is set up as soon as it is there${limit}`, nextAt: null };
+}
+
+/** Where the attempt goes on that has just been refused here, while the record does not say yet that the place is left. */
+function placeAfter(job: Job, attempt: Attempt, allocation: Allocation, now: Instant): PlaceTurn | undefined {
+  const kind = allocation.lastFailure?.error.kind;
+  const isLeft = kind !== undefined && allocation.acceptedAt === null && sendsElsewhere(kind) && hasPlaces(job);
+  if (!isLeft || attempt.notBefore > now) return undefined;
+  const next = turnAfter(job, attempt, kind, undefined, now);
+  return next?.place === (allocation.place ?? 0) ? undefined : next;
 }
 
 // ------------------------------------------------------------------------------------------ coming up
@@ -442,14 +466,14 @@ function wouldFollow(job: Job, reason: RuledReason): string {
 
 // ------------------------------------------------------------------------------------------ recovering
 
-function whyRecovering(job: Job, events: readonly Event[], now: Instant): Answer {
+function whyRecovering(job: Job, events: readonly Event[], now: Instant, turn?: Turn): Answer {
   const ending = lastEnding(job);
   const attempt = openAttempt(job);
   if (ending === null) return whyQueued(job, now);
   const ago = ageText(now - ending.since);
   const rule = attempt === undefined || attempt.ending === null ? lastRule(job, events) : ruleAhead(job, attempt);
   const because = `${endedOf(job, ending)}; seen ${momentText(ending.since)}`;
-  const happened = `its attempt ended ${ago} ago (${reasonWords[ending.reason]})`;
+  const happened = `its attempt ended ${ago} ago (${endWords(ending)})`;
   const sentence = ending.reason === 'preempted' ? `its ${acceleratorOf(job)} was preempted ${ago} ago` : happened;
   if (attempt === undefined || attempt.ending !== null) {
     const hindrance = hindranceOf(job, events, now);
@@ -470,6 +494,16 @@ function whyRecovering(job: Job, events: readonly Event[], now: Instant): Answer
       because: `${because}; ${evidenceOf(job, allocation, now)}`,
       rule,
       next: `it is set up ${interruption.wait}`,
+      nextAt: null,
+    };
+  }
+  if (turn !== undefined && attempt.notBefore <= now) {
+    // Its pause is over, and others have taken the places of this machine meanwhile.
+    return {
+      sentence: `${job.id} is recovering: ${sentence}; ${goesOn} waits for a place: ${turnText(job, turn)}.`,
+      because,
+      rule,
+      next: nextForTurn(job, turn),
       nextAt: null,
     };
   }
@@ -623,13 +657,19 @@ function settledText(job: Job, phase: Phase): string {
   const reason = job.settled?.reason;
   switch (phase) {
     case 'failed':
-      return reason === undefined ? phase : `${phase} (${reasonWords[reason]})`;
+      return reason === undefined ? phase : `${phase} (${failureWords(job, reason)})`;
     case 'stopped':
     case 'cancelled':
       return `was ${phase} by its owner`;
     default:
       return phase;
   }
+}
+
+/** Why it failed, in the words of the ending that it failed with. */
+function failureWords(job: Job, reason: NonNullable<Job['settled']>['reason']): string {
+  const ending = lastEnding(job);
+  return ending?.reason === reason ? endWords(ending) : reasonWords[reason];
 }
 
 function nextForSettled(job: Job, phase: Phase): Pick<Answer, 'next' | 'nextAt'> {

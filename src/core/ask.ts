@@ -53,7 +53,7 @@ export function jobCan(
       if (isWanted(job)) return no(alreadyThere(it, phase));
       if (options.commandOnly === true) {
         const isReady = usableAllocation(job)?.seen?.state === 'ready';
-        return isReady ? yes : no(`${it} holds no ready workers to run its command on; start brings some up first`);
+        return isReady ? yes : no(`${it} holds no ready workers to run its command on; ${whatBringsUp(job)}`);
       }
       if (job.settled === null || job.settled.verdict === 'stopped') return yes;
       return no(
@@ -74,6 +74,12 @@ export function jobCan(
     case 'delete':
       return yes;
   }
+}
+
+/** Which word gets workers again for a job that has none; `start` is none where the job has come to an end by itself. */
+function whatBringsUp({ settled }: Job): string {
+  if (settled === null || settled.verdict === 'stopped') return 'start brings some up first';
+  return `it has ${hasEnded(settled.verdict)}, and resume or rerun brings some up, with its setup`;
 }
 
 /** True while the owner's last word is that it should run, and it has not come to an end. */

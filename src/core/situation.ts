@@ -357,10 +357,13 @@ function hasVanished({ run }: Place, attempt: Attempt): boolean {
   return run.state === 'vanished' || run.state === 'lost_start' || (run.state === 'none' && attempt.runningAt !== null);
 }
 
+/** What the evidence begins with where no process of a program is left and nothing says how it ended. */
+export const vanishedWords = 'the program vanished';
+
 function vanishedDetail({ run, worker }: Place): string {
   const what =
     run.state === 'vanished' ? run.detail : run.state === 'none' ? 'its files are gone' : 'it never came to life';
-  return `the program vanished on ${wordFor(worker)}: ${what}`;
+  return `${vanishedWords} on ${wordFor(worker)}: ${what}`;
 }
 
 /** How long after a program was killed from outside the cloud may still take to say that it took the machine away. */

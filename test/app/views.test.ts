@@ -892,3 +892,64 @@ test('a program that was killed where the cloud may take the machine is told not
   assert.ok(reason.length <= reasonLongest);
   assert.equal(reason, 'killed by SIGKILL just now');
 });
+
+/** That local job whose first attempt has failed, and whose second begins with a pause until then. */
+function pausing(notBefore: number): Job {
+  const here = { ...ready, workers: 1, hosts: null };
+  return living(
+    aJob(localSpec()),
+    [here],
+    [
+      { ...running, ...ended('command_failed', { detail: 'exit 1', exitCode: 1, worker: 0 }) },
+      { allocation: 1, createdAt: noon + hour, notBefore },
+    ],
+  );
+}
+
+test('a job whose pause is over and whose place others have taken meanwhile says that it waits for one', () => {
+  const turn = { slots: 1, taken: 1, ahead: 0 };
+  const { sentence, next } = whyOf(pausing(noon + 2 * hour), noon + 3 * hour, { events: [], turn });
+  assert.match(sentence, /waits for a place: 1 of 1 place of this machine are taken\.$/);
+  assert.match(next, /it is the next to begin, as soon as a place is free/);
+  const before = whyOf(pausing(noon + 4 * hour), noon + 3 * hour, { events: [], turn });
+  assert.match(before.sentence, /follows after a pause\.$/);
+});
+
+test('a multislice says how many TPUs it holds', () => {
+  const spec = tpuSpec();
+  const capacity = spec.capacity.kind === 'tpu' ? { ...spec.capacity, nodeCount: 2 } : spec.capacity;
+  const held = living(aJob({ ...spec, capacity }), [ready], [ended('stopped', { detail: '' })]);
+  const job: Job = { ...held, desired: 'hold', settled: { at: noon + hour, verdict: 'stopped', reason: 'stopped' } };
+  assert.equal(jobRow(job, noon + hour).status, 'stopped, holds 2 × v5litepod-16');
+  assert.match(whyOf(job, noon + hour, { events: [] }).sentence, /it still holds 2 × v5litepod-16/);
+});
+
+test('of several places the next is announced as soon as one has been refused, and not the same one again', () => {
+  const spec = tpuSpec();
+  const other = { accelerator: 'v4-8', pricing: 'spot', runtimeVersion: 'base', pricePerHour: 1 } as const;
+  const capacity =
+    spec.capacity.kind === 'tpu' ? { ...spec.capacity, alternatives: [{ zone: 'us-central2-b', ...other }] } : null;
+  assert.ok(capacity !== null);
+  const refused = { requestFailures: 1, lastFailure: { at: noon + minute, error: stockout } };
+  const [here, elsewhere] = [spec, { ...spec, capacity }].map((one) =>
+    whyOf(living(aJob(one), [refused], [{}]), noon + minute + second, { events: [] }),
+  );
+  assert.equal(here?.next, 'it is asked for again');
+  assert.equal(elsewhere?.next, 'v4-8 spot in us-central2-b is asked for');
+  assert.equal(elsewhere?.nextAt, null);
+});
+
+test('a program of which nothing is left was not unreachable', () => {
+  const detail =
+    'the program vanished on worker 0: its processes were killed from outside, and no exit code was written';
+  const ending = ended('unreachable', { detail, worker: 0 });
+  const here = { ...ready, workers: 1, hosts: null };
+  const job: Job = {
+    ...living(aJob(localSpec()), [here], [ending]),
+    settled: { at: noon + hour, verdict: 'failed', reason: 'unreachable' },
+  };
+  assert.equal(jobRow(job, noon + hour).reason, 'program vanished');
+  assert.match(whyOf(job, noon + hour, { events: [] }).sentence, /^000042 failed \(program vanished\)/);
+  const silent = ended('unreachable', { detail: 'worker 0 does not answer', worker: 0 });
+  assert.equal(jobRow({ ...job, attempts: living(job, [here], [silent]).attempts }, noon + hour).reason, 'unreachable');
+});

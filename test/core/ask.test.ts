@@ -168,3 +168,23 @@ test('a second wish before the first is answered replaces it', () => {
   world.settleNow();
   assert.deepEqual([world.job.attempts.at(-1)?.how, world.job.attempts.length], ['rerun', 2]);
 });
+
+test('just the command, where no workers are held: the sentence names a word that can be said', () => {
+  const world = new World(spec({ steps: [] }));
+  world.settleNow();
+  const settledAs = (verdict: 'stopped' | 'succeeded'): Job => ({
+    ...world.job,
+    allocations: world.job.allocations.map((one) => ({ ...one, goneAt: world.now })),
+    settled: { at: world.now, verdict, reason: verdict },
+  });
+  for (const [verdict, word] of [
+    ['stopped', 'start'],
+    ['succeeded', 'rerun'],
+  ] as const) {
+    const job = settledAs(verdict);
+    const can = jobCan(job, 'start', job.owner, { commandOnly: true });
+    assert.ok(!can.ok);
+    assert.match(can.sentence, new RegExp(`holds no ready workers .*${word}`, 'u'));
+    assert.equal(jobCan(job, word, job.owner).ok, true);
+  }
+});
