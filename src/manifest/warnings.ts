@@ -33,6 +33,7 @@ export function warnOf(sections: Sections, read: Read): void {
   warnOfLimits(sections, read);
   warnOfTheEnd(sections, read);
   warnOfRules(sections, read);
+  warnOfLogin(sections, read);
 }
 
 // ------------------------------------------------------------------------------------------ checkpoints
@@ -182,4 +183,15 @@ function warnOfRules(sections: Sections, { job, capacity }: Read): void {
       sections.warning(at, 'never applies: this machine is not taken away');
     }
   }
+}
+
+// ------------------------------------------------------------------------------------------ login
+
+/** A TPU that jobman makes gets jobman's key with it; on one that somebody else has made nobody has put it. */
+function warnOfLogin(sections: Sections, { capacity }: Read): void {
+  if (capacity?.kind !== 'tpu' || capacity.privateKey !== null || sections.read('tpu')?.adopt !== true) return;
+  sections.warning(
+    ['tpu', 'adopt'],
+    'jobman logs in to a TPU that exists with a key that it knows already: name it as ssh.private_key (gcloud’s is ~/.ssh/google_compute_engine), unless your agent holds one',
+  );
 }

@@ -234,3 +234,11 @@ test('a project that is called nearly like the built-in cloud is told of', () =>
   for (const project of ['my-project', 'emulator', 'my-emulator', 'emulator-2'])
     assert.equal(named(project), '', project);
 });
+
+test('a TPU that exists knows no key of jobman’s, so the one it knows has to be named', () => {
+  const adopted = (more = '') => job('', `${bucket}${more}`, 'name: lab, adopt: true, pricing: ondemand');
+  assert.match(only(adopted()), /tpu\.adopt: jobman logs in to a TPU that exists with a key that it knows already/);
+  const files = { '/home/ada/.ssh/gce': 'private', '/home/ada/.ssh/gce.pub': 'ssh-rsa AAAA x' };
+  assert.deepEqual(warningsOf(adopted('ssh: {private_key: ~/.ssh/gce}\n'), { files }), []);
+  assert.deepEqual(warningsOf(job('', bucket, 'pricing: ondemand')), []);
+});

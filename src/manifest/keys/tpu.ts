@@ -181,7 +181,7 @@ export const tpu = {
       adopt: {
         kind: truth(),
         about:
-          'Takes the TPU that exists by exactly that name (`tpu.name`) and leaves it there when the job is over: short for `ownership: standing`.',
+          'Takes the TPU that exists by exactly that name (`tpu.name`) and leaves it there when the job is over: short for `ownership: standing`. `ssh.private_key` has to be one that logs in there.',
         otherwise: 'false',
         example: 'true',
       },

@@ -1,0 +1,63 @@
+/** The single parts that S0 and S2 run with `python -m`, on a job that holds workers: the image again, the command again. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { hasDocker, openRegistry } from '../setup/dockerd.ts';
+import { busyboxImage } from '../setup/image.ts';
+import { jobman } from '../support/jobman.ts';
+import { findProgram, requireReal } from '../support/real.ts';
+import { root } from '../support/root.ts';
+import { openWorld } from '../support/world.ts';
+
+const minute = 60_000;
+
+test(
+  'python -m runs a docker job’s image and command again, where its workers are',
+  { timeout: 8 * minute },
+  async (t) => {
+    if (!requireReal(t, 'python3, and docker as root', hasDocker() && findProgram('python3'))) return;
+    const world = openWorld(t, { patienceMs: 30_000 });
+    const run = (...argv: readonly string[]) => jobman(world, argv, { withinMs: 4 * minute });
+    // The registry answers from this process, so nothing here may wait without letting it.
+    const python = (...argv: readonly string[]): Promise<{ readonly code: number | null; readonly said: string }> =>
+      new Promise((resolve, reject) => {
+        const env = { ...world.env, PYTHONPATH: join(root, 'python'), PYTHONDONTWRITEBYTECODE: '1' };
+        const child = spawn('python3', ['-m', ...argv], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+        let said = '';
+        for (const stream of [child.stdout, child.stderr])
+          stream.setEncoding('utf8').on('data', (text) => (said += text));
+        child.on('error', reject);
+        child.on('close', (code) => resolve({ code, said }));
+      });
+    world.atEnd(async () => {
+      assert.equal((await run('controller', 'stop')).code, 0);
+      assert.equal((await run('emulator', 'stop')).code, 0);
+    });
+
+    const image = `${await openRegistry(world, busyboxImage(world, 'flock'))}/lab/box:1`;
+    const manifest = join(world.folder, 'job.yaml');
+    writeFileSync(
+      manifest,
+      `job: {name: boxed, env_type: docker, on_finish: keep}\n` +
+        `tpu: {project: emulator, accelerator: v4-8, zone: us-central2-b, pricing: ondemand}\n` +
+        `docker: {image: "${image}", flags: ["--network=host"]}\ncommand: {run: "echo in the box"}\n`,
+    );
+    assert.equal((await run('create', manifest, '--quiet')).code, 0);
+    const waited = await run('wait', '1');
+    assert.equal(waited.code, 0, waited.stderr + (await run('why', '1')).stdout);
+
+    const holds = await python('jobman.envs.docker', '1');
+    assert.deepEqual(holds, { code: 0, said: 'Step docker holds on 1 worker of job 000001.\n' });
+    const pulled = await python('jobman.envs.docker', '1', '--force');
+    assert.equal(pulled.code, 0, pulled.said);
+    assert.match((await run('logs', '1', '--step', 'docker')).stdout, /lab\/box/);
+
+    const again = await python('jobman.job', '1', '--cmd-only');
+    assert.equal(again.code, 0, again.said);
+    for (const attempt of ['1', '2'])
+      assert.equal((await run('logs', '1', '--attempt', attempt)).stdout, '[0] in the box\n');
+    assert.equal((await run('delete', '1', '--yes', '--quiet')).code, 0);
+  },
+);
