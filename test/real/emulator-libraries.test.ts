@@ -177,6 +177,39 @@ print(json.dumps({'created': [made['state'], len(made['networkEndpoints'])], 'li
   'stockout': stockout, 'types': any(t['type'] == 'v6e-8' and t['acceleratorConfigs'][0]['topology'] == '2x4' for t in types)}))
 `;
 
+const storageProgram = `
+import json, sys
+from google.auth.credentials import AnonymousCredentials
+from google.api_core.exceptions import NotFound, PreconditionFailed
+from google.cloud import storage
+client = storage.Client(project='p', credentials=AnonymousCredentials())
+bucket = client.create_bucket('things', location='us-central2')
+for name in ['run/1', 'run/2', 'top']:
+    bucket.blob(name).upload_from_string(name + ' bytes')
+large = bucket.blob('large', chunk_size=256 * 1024)
+large.upload_from_string(b'x' * 700000)
+blobs = sorted(blob.name for blob in client.list_blobs('things'))
+folded = client.list_blobs('things', delimiter='/')
+names = [blob.name for blob in folded]
+text = bucket.blob('run/2').download_as_text()
+part = bucket.blob('run/2').download_as_bytes(start=1, end=3).decode()
+size = len(bucket.get_blob('large').download_as_bytes())
+try:
+    bucket.blob('top').upload_from_string('again', if_generation_match=0)
+    twice = 'written'
+except PreconditionFailed:
+    twice = 'refused'
+bucket.copy_blob(bucket.blob('top'), bucket, 'copy')
+bucket.blob('top').delete()
+try:
+    bucket.blob('top').download_as_bytes()
+    gone = 'there'
+except NotFound:
+    gone = 'gone'
+print(json.dumps({'blobs': blobs, 'names': names, 'prefixes': sorted(folded.prefixes), 'text': text, 'part': part, 'size': size,
+  'twice': twice, 'gone': gone, 'place': client.get_bucket('things').location, 'left': sorted(b.name for b in bucket.list_blobs())}))
+`;
+
 describe("Google's libraries", () => {
   const folder = mkdtempSync(join(tmpdir(), 'emulator-libraries-'));
   let emulator: Emulator;
@@ -223,6 +256,31 @@ describe("Google's libraries", () => {
     const ran = await run([join(client, 'bin/python'), program, emulator.url, parent], { HOME: folder });
     assert.equal(ran.code, 0, ran.err);
     assert.deepEqual(JSON.parse(ran.out), expected);
+  });
+
+  test('google-cloud-storage makes, lists, reads and ends objects', async (t) => {
+    const client = installed('python-storage', [
+      ['python3', '-m', 'venv', '.'],
+      ['./bin/pip', 'install', '--quiet', 'google-cloud-storage==3.4.0'],
+    ]);
+    if (client === undefined) return skip(t, 'google-cloud-storage');
+    const program = join(client, 'program.py');
+    writeFileSync(program, storageProgram);
+    const env = { HOME: folder, STORAGE_EMULATOR_HOST: emulator.url };
+    const ran = await run([join(client, 'bin/python'), program], env);
+    assert.equal(ran.code, 0, ran.err);
+    assert.deepEqual(JSON.parse(ran.out), {
+      blobs: ['large', 'run/1', 'run/2', 'top'],
+      names: ['large', 'top'],
+      prefixes: ['run/'],
+      text: 'run/2 bytes',
+      part: 'un/',
+      size: 700_000,
+      twice: 'refused',
+      gone: 'gone',
+      place: 'US-CENTRAL2',
+      left: ['copy', 'large', 'run/1', 'run/2'],
+    });
   });
 
   // The Python library brings Google's own description of the API along: what the tables of ours are held to.
