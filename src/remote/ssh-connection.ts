@@ -35,7 +35,7 @@ const quietMost: Duration = 4.5 * second;
 /** Once more, with a turn of the event loop in between: it may have been us who stood still. */
 const quietMore: Duration = 0.5 * second;
 /** How long the way to a host is tried that another line was just doubted of, until it speaks. */
-const hurry: Duration = 4 * second;
+const hurry: Duration = 3.5 * second;
 
 /**
  * curve25519 first: it costs a tenth of the processor time of the others. Both its names are one method.
