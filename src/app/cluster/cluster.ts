@@ -85,6 +85,7 @@ export interface ClusterContainer {
 /** What is kept of a pod. */
 export interface ClusterPod {
   readonly name: string;
+  readonly namespace: string;
   /** The Job that it belongs to, by the label `batch.kubernetes.io/job-name`; null where it is none's. */
   readonly job: string | null;
   readonly uid: string;
@@ -97,6 +98,8 @@ export interface ClusterPod {
   readonly index: number | null;
   readonly createdAt: Instant;
   readonly startedAt: Instant | null;
+  /** What it takes on its node, in the canonical form of quantity.ts. */
+  readonly requests: Readonly<Record<string, string>>;
   readonly containers: readonly ClusterContainer[];
   readonly conditions: readonly ClusterCondition[];
   readonly deleting: boolean;
@@ -111,6 +114,19 @@ export interface ClusterEvent {
   readonly count: number;
   readonly firstAt: Instant;
   readonly lastAt: Instant;
+}
+
+/** What is kept of a node, to say what a pod that finds no place lacks. */
+export interface ClusterNode {
+  readonly name: string;
+  readonly ready: boolean;
+  /** Closed by hand to new pods. */
+  readonly unschedulable: boolean;
+  /** Keys of the taints that keep pods away which do not bear them. */
+  readonly taints: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+  /** What pods may have of it altogether, in the canonical form of quantity.ts. */
+  readonly allocatable: Readonly<Record<string, string>>;
 }
 
 /** What a watch of Jobs tells. `synced` comes once, when all that was there has been told. */
@@ -139,6 +155,8 @@ export interface ClusterLogQuery {
   /** Only what was printed from this moment on. */
   readonly since?: Instant;
   readonly signal?: AbortSignal;
+  /** While it is followed: told why the cluster does not answer, once, and null when it does again. */
+  readonly onLost?: (why: string | null) => void;
 }
 
 /** What came of asking for a resource's removal, once it is seen gone: `absent` was not there to begin with. */
@@ -159,7 +177,9 @@ export interface Cluster {
   raw(name: string): Promise<V1Job | null>;
   /** In pages; of one Job, or of all in the namespace. */
   pods(query: ClusterQuery & { readonly job?: string }): AsyncIterable<readonly ClusterPod[]>;
-  /** Events of the objects of these names, oldest first. */
+  /** All nodes; null when we may not list them. */
+  nodes(): Promise<readonly ClusterNode[] | null>;
+  /** Events of the objects of these names, oldest first; none when we may not list them. */
   events(query: { readonly names: readonly string[] }): Promise<readonly ClusterEvent[]>;
   /** Creates it and answers with what the cluster made of it. `dryRun`: the cluster checks it and stores nothing. */
   create(job: V1Job, options?: { readonly dryRun?: boolean }): Promise<V1Job>;
