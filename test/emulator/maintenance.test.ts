@@ -2,6 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { openMetadataServer } from '../../src/emulator/hosts/metadata-server.ts';
+import { metadataTree } from '../../src/emulator/hosts/metadata-tree.ts';
+import type { NodeRecord } from '../../src/emulator/world/records.ts';
 import { hostsSettle, minutes, nodeBody, startCloud, zone } from './cloud.ts';
 
 const parent = `projects/emulator/locations/${zone}`;
@@ -25,6 +28,41 @@ test('announced maintenance is shown, begins at its time, and is gone from the n
   cloud.time.advance(minutes(5));
   const after = await cloud.ok('GET', 'nodes/n1');
   assert.deepEqual([after.state, after.upcomingMaintenance], ['READY', undefined]);
+});
+
+test('a worker learns of announced maintenance from its metadata server', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.createNode('n1');
+  cloud.time.advance(minutes(2));
+  const record = async (): Promise<NodeRecord> => {
+    const reply = await fetch(`${cloud.emulator.url}/emulator/state`);
+    return ((await reply.json()) as { nodes: [NodeRecord] }).nodes[0];
+  };
+  let node = await record();
+  const server = await openMetadataServer({
+    address: '127.63.0.9',
+    tree: () => node.workers[0] && metadataTree(node, node.workers[0], undefined),
+    storage: () => Promise.resolve(false),
+    mayAsk: () => true,
+  });
+  t.after(() => server.close());
+  const ask = (): Promise<Response> =>
+    fetch(`http://${server.host}/computeMetadata/v1/instance/upcoming-maintenance?recursive=true&alt=json`, {
+      headers: { 'Metadata-Flavor': 'Google' },
+    });
+  const none = await ask();
+  assert.deepEqual(
+    [none.status, await none.json()],
+    [503, { error: 'no notifications have been received yet, try again later' }],
+  );
+  await cloud.admin('maintenance', 'n1', { in: '30m' });
+  node = await record();
+  const told = (await (await ask()).json()) as Record<string, string>;
+  assert.deepEqual(
+    [told['type'], told['can_reschedule'], told['maintenance_status']],
+    ['SCHEDULED', 'true', 'PENDING'],
+  );
+  assert.match(told['window_start_time'] ?? '', /^2026-05-01T12:32:00/);
 });
 
 test('performed earlier, it does not come a second time; without an announcement there is nothing to perform', async (t) => {

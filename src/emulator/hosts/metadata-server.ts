@@ -109,7 +109,7 @@ function serve(
   if (url.pathname !== base && !url.pathname.startsWith(`${base}/`)) return say(response, 404, 'Not found.\n');
   const path = url.pathname.slice(base.length);
   const found = find(facts.tree(), path);
-  if (path.endsWith('/upcoming-maintenance')) {
+  if (found === undefined && /\/upcoming-maintenance\/?$/.test(path)) {
     return say(response, 503, '{"error":"no notifications have been received yet, try again later"}');
   }
   if (found === undefined) return say(response, 404, 'Not found.\n');

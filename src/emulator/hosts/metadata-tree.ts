@@ -6,7 +6,7 @@
 import { acceleratorByType } from '../catalogue/accelerators.ts';
 import { regionOf } from '../catalogue/zones.ts';
 import { type Data, textOf } from '../wire/messages.ts';
-import { projectNumber, workerHostName } from '../world/nodes.ts';
+import { maintenanceData, projectNumber, workerHostName } from '../world/nodes.ts';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
 import { pricingOf } from '../world/temper.ts';
 
@@ -52,6 +52,7 @@ export function metadataTree(node: NodeRecord, worker: WorkerRecord, multislice:
       },
       'service-accounts': { default: serviceAccount(email, account), [email]: serviceAccount(email, account) },
       tags: JSON.stringify(node.asked['tags'] ?? []),
+      ...upcomingMaintenance(node),
       zone: `projects/${number}/zones/${node.zone}`,
     },
     project: {
@@ -60,6 +61,17 @@ export function metadataTree(node: NodeRecord, worker: WorkerRecord, multislice:
       'project-id': node.project,
     },
   };
+}
+
+/** Maintenance that is announced or under way; without any there is no such entry. Its names have underscores, unlike all others. */
+function upcomingMaintenance(node: NodeRecord): { readonly [name: string]: Metadata } {
+  const told = maintenanceData(node);
+  if (told === null) return {};
+  const entries = Object.entries(told).map(([name, value]) => [
+    name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+    String(value),
+  ]);
+  return { 'upcoming-maintenance': Object.fromEntries(entries) as Record<string, string> };
 }
 
 /** What people gave the node as metadata; every key is visible to the worker at once. */
