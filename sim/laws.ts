@@ -65,6 +65,8 @@ interface Ledger {
   readonly nothing: Map<string, { readonly at: number; readonly allocation: number; readonly isForbidden: boolean }>;
   /** How often the record says that a place was passed over, by the attempt and the place. */
   readonly rounds: Map<string, number>;
+  /** When it settled as failed, by the world's clock; null before, and after the owner's newest word. */
+  failedAt: number | null;
   /** Times of the latest requests, by allocation, place and round. */
   readonly requests: Map<string, number[]>;
   /** When each allocation was first asked for, and when the record first said that its place was passed over. */
@@ -321,6 +323,7 @@ export function createJudge(world: () => World): Judge {
       if (allocation.passedOver !== undefined && old?.passedOver === undefined)
         ledger.passedOver.set(allocation.ordinal, world().timeline.now);
     }
+    checkLetGo(before, job, ledger);
     checkAttempts(job);
     checkGrowth(job);
     const attempt = job.attempts.at(-1);
@@ -332,6 +335,39 @@ export function createJudge(world: () => World): Judge {
         breakLaw(4, `job ${job.id}: attempt ${attempt.ordinal} counts as ended while ${runName(alive)} is alive`);
       }
     }
+  }
+
+  /**
+   * What is not the job's own is let go only by a rule that wants it made anew. What a failed job holds for a look is kept for
+   * as long as its owner said, unless he has another word or the machine is lost. Waiting ends where it has a limit.
+   */
+  function checkLetGo(before: Job, job: Job, ledger: Ledger): void {
+    const { now } = world().timeline;
+    const { recovery, finish, limits } = job.spec;
+    const isNews = job.settled !== null && before.settled === null;
+    if (isNews) ledger.failedAt = job.settled.verdict === 'failed' ? now : null;
+    for (const { ordinal, ownership, name, releasedAt, seen } of job.allocations) {
+      if (releasedAt === null || before.allocations[ordinal - 1]?.releasedAt !== null) continue;
+      const isMadeAnew = job.settled === null && recovery.rules.some(({ answer }) => answer.on === 'new');
+      if (ownership === 'standing' && !isMadeAnew)
+        breakLaw(3, `job ${job.id}: ${name}, which was there before it, is let go`);
+      const { holdOnFailure = 0 } = finish;
+      const failedAt = job.desired === 'run' && job.settled !== null ? ledger.failedAt : null;
+      const isShort = failedAt !== null && now < failedAt + holdOnFailure * 0.9 && !jumps.some((at) => at >= failedAt);
+      if (ownership === 'owned' && isShort && seen?.state === 'ready' && ordinal === job.allocations.length)
+        breakLaw(
+          6,
+          `job ${job.id}: ${name} is let go after ${now - failedAt} ms, and was to be held for ${holdOnFailure}`,
+        );
+    }
+    const isOwned = job.spec.capacity.ownership === 'owned';
+    const hasGivenUp = isNews && job.settled.reason === 'allocation_failed' && ledger.refused.size === 0;
+    // A name that somebody else has taken is an end, too.
+    const isTaken = job.allocations.some(({ name }) =>
+      world().machines.some((one) => one.name === name && one.isStanding),
+    );
+    if (isOwned && hasGivenUp && limits.capacityWait === null && !isTaken)
+      breakLaw(10, `job ${job.id} has given up waiting for capacity, and its owner has set no limit`);
   }
 
   /** On a machine that is nobody's to let go, and on a host that has been silent for ten graces. */
@@ -435,6 +471,7 @@ export function createJudge(world: () => World): Judge {
           begunInCalm: new Set(),
           nothing: new Map(),
           rounds: new Map(),
+          failedAt: null,
           requests: new Map(),
           firstAsked: new Map(),
           passedOver: new Map(),
@@ -448,6 +485,7 @@ export function createJudge(world: () => World): Judge {
       known.job = job;
       known.isForced ||= job.removed;
       known.words += 1;
+      known.failedAt = null;
       known.wordAt = world().timeline.now;
       known.begun = new Set();
       known.events.push(...events);

@@ -88,7 +88,7 @@ export function nextTryAt(job: Job, allocation: Allocation): Instant {
 
 /** When the owner's patience for the capacity of that attempt ends; undefined when it has no end. */
 export function capacityWaitEnd(job: Job, attempt: Attempt): Instant | undefined {
-  const { capacityWait } = job.spec.limits;
+  const capacityWait = job.spec.limits.capacityWait ?? (planted('waits-in-vain') ? 5 * minute : null);
   return capacityWait === null ? undefined : attempt.createdAt + capacityWait;
 }
 

@@ -4,7 +4,7 @@ import { isLost, release } from './allocate.ts';
 import { addAttempt } from './begin.ts';
 import { chain, told, unchanged, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
-import { allocationOf, heldAllocations } from './job.ts';
+import { allocationOf, heldAllocations, mayExist } from './job.ts';
 import type { Allocation, Attempt, Evidence, Exit, Job, Settled } from './job.ts';
 import { planted } from './plant.ts';
 import { stoppedWord, whatFollows } from './recover.ts';
@@ -144,7 +144,7 @@ export function keptUntil(job: Job): Instant | undefined {
 /** How long a job of that verdict keeps its capacity: not at all, so long, or (null) until somebody lets it go. */
 export function keptFor(finish: FinishSpec, verdict: Settled['verdict'] | undefined): Duration | null {
   const kept = finish.capacity === 'keep' ? finish.keepFor : 0;
-  const held = verdict === 'failed' ? (finish.holdOnFailure ?? 0) : 0;
+  const held = verdict === 'failed' && !planted('hold-cut-short') ? (finish.holdOnFailure ?? 0) : 0;
   return kept === null ? null : Math.max(kept, held);
 }
 
@@ -154,9 +154,8 @@ export function keptFor(finish: FinishSpec, verdict: Settled['verdict'] | undefi
  */
 export function tidySettled(job: Job, now: Instant): Change & { readonly wakeAt: Instant | undefined } {
   if (job.removed) return { ...unchanged(job), wakeAt: undefined };
-  const surplus = heldAllocations(job).filter(
-    (one) => one.releasedAt === null && !isKept(job, one, job.settled?.verdict, now),
-  );
+  const ours = planted('standing-let-go') ? job.allocations.filter(mayExist) : heldAllocations(job);
+  const surplus = ours.filter((one) => one.releasedAt === null && !isKept(job, one, job.settled?.verdict, now));
   const tidied = chain(
     unchanged(job),
     ...surplus.map(

@@ -101,6 +101,13 @@ export const loopPlants = [
   },
   { name: 'barred-for-good', law: 10, sentence: 'A place that lacked a right is never asked again.' },
   { name: 'zone-not-avoided', law: 12, sentence: 'A zone that a rule has turned from is asked all the same.' },
+  { name: 'hold-cut-short', law: 6, sentence: 'What a failed job was to hold for a look is let go at once.' },
+  { name: 'standing-let-go', law: 3, sentence: 'A job that has settled lets go of the TPU that was there before it.' },
+  {
+    name: 'waits-in-vain',
+    law: 10,
+    sentence: 'Waiting for capacity ends after five minutes although no limit is set.',
+  },
   { name: 'slots-for-all', law: 13, sentence: 'Every job of this machine may run at once.' },
   { name: 'sweep-deletes-unknown', law: 3, sentence: 'The sweep deletes what no job here has ever claimed.' },
   { name: 'sweep-forgets', law: 6, sentence: 'What appears after its release is only written down.' },
