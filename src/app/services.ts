@@ -164,6 +164,11 @@ export interface Services {
    * loaded before. Throws JobmanError when none is named.
    */
   cluster(options: ClusterOptions): Promise<Cluster>;
+  /**
+   * Whether a cluster is in use here, for commands that ask it beside the record: KUBECONFIG is set, a settings file of one's
+   * own speaks of Kubernetes jobs, or one was submitted from here before; and a kubeconfig is there. Looks at files only.
+   */
+  usesCluster(): Promise<boolean>;
   client(): Promise<Client>;
   controller(): Promise<ControllerService>;
   emulator(): Promise<EmulatorService>;

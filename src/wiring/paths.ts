@@ -27,3 +27,8 @@ export function templateFile(entry: string): string | null {
 export function recordFile(home: string): string {
   return join(home, 'state.db');
 }
+
+/** An empty file that is there once a job was submitted to a cluster from this home. */
+export function clusterMark(home: string): string {
+  return join(home, 'submitted');
+}

@@ -6,7 +6,6 @@ import { availableParallelism } from 'node:os';
 import type { Client } from '../app/client.ts';
 import type { Io, Services } from '../app/services.ts';
 import type { ClusterSettingsRead } from '../app/cluster/settings.ts';
-import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Settings, SettingsFiles } from '../app/settings.ts';
 import { homeOf, recordFile, templateFile } from './paths.ts';
 
@@ -52,13 +51,14 @@ export function createServices(io: Io): Services {
       }
     },
 
-    async cluster() {
-      // The adapter, backends/kubernetes/, comes next.
-      throw new JobmanError(
-        'This jobman cannot talk to a cluster yet, so nothing was changed there.',
-        exitCode.failed,
-        ['`jobman submit ... --dry-run` prints the Job, which `kubectl create -f -` takes.'],
-      );
+    async cluster(options) {
+      const { openCluster } = await import('./cluster.ts');
+      return openCluster(services, options);
+    },
+
+    async usesCluster() {
+      const { usesCluster } = await import('./cluster-use.ts');
+      return usesCluster(services);
     },
 
     client: () => (client ??= import('./client.ts').then(({ createLocalClient }) => createLocalClient(services))),

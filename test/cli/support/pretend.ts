@@ -196,6 +196,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
     clusterSettings: async () => ({ settings: mergedSettings([]), sources: new Map() }),
     installation: async () => 'abc123',
     cluster: absent('cluster'),
+    usesCluster: async () => false,
     client: async () => client,
     // One that runs, which is all that a command which only looks asks for.
     controller: async () => ({

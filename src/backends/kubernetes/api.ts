@@ -1,0 +1,168 @@
+// API: requests to a cluster, with what every one of them needs: a second try where one is safe, lists in pages, and refusals
+// as sentences. A second try is made here, and not paced by the core, because nobody supervises a job of a cluster: a
+// command asks once and a person waits for the answer.
+
+import type { IncomingMessage } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { second, type Duration } from '../../core/time.ts';
+import type { ClusterPlace } from '../../app/cluster/cluster.ts';
+import { LineError, type Connection, type LineRequest } from './connection.ts';
+import type { Login } from './login.ts';
+import { ClusterRefusal, readStatus, refusalOf, unreachable, type Status } from './status.ts';
+
+/** How often and how long a request is made again. */
+export interface Patience {
+  readonly tries: number;
+  /** Before the second try; doubled for each further one. */
+  readonly first: Duration;
+  /** The longest single wait, even where the cluster asks for more. */
+  readonly most: Duration;
+}
+
+const usualPatience: Patience = { tries: 5, first: 0.25 * second, most: 5 * second };
+
+/** Objects on one page: the largest page is then 1.5 MB of Jobs. */
+const pageSize = 500;
+
+/** A request, and what it is for. */
+export interface ApiRequest {
+  readonly method?: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  readonly body?: object;
+  /** Of the body; JSON unless told. */
+  readonly type?: string;
+  readonly signal?: AbortSignal | undefined;
+  /** `list jobs`, as it stands behind "could not". */
+  readonly what: string;
+}
+
+/** Requests to one cluster. Failures are JobmanError; a refusal of the cluster is a ClusterRefusal. */
+export interface Api {
+  /** The answer's object. */
+  ask<T>(request: ApiRequest): Promise<T>;
+  /** The same; null for what is not there. */
+  find<T>(request: ApiRequest): Promise<T | null>;
+  /** A list page by page. */
+  pages<T>(request: ApiRequest): AsyncIterable<readonly T[]>;
+  /** The body of a reply, as it comes. */
+  stream(request: ApiRequest): Promise<IncomingMessage>;
+  close(): void;
+}
+
+/** Whether the same request may be made again after that reply. What changes something may have been done already. */
+function mayRepeat(method: string, code: number): boolean {
+  if (code === 429) return true;
+  return method === 'GET' && (code === 500 || (code >= 502 && code <= 504));
+}
+
+/** What one try came to. `after` is the header Retry-After. */
+type Once<T> = { readonly value: T } | { readonly refused: Status; readonly after: string | undefined };
+
+/** The requests of that login over that connection. */
+export function createApi(
+  connection: Connection,
+  login: Login,
+  place: ClusterPlace,
+  patience: Patience = usualPatience,
+): Api {
+  /** Tries again what may be tried again; the last answer is thrown as a sentence. */
+  async function patiently<T>({ method = 'GET', signal, what }: ApiRequest, act: () => Promise<Once<T>>): Promise<T> {
+    let hasRenewed = false;
+    let hasLost = false;
+    for (let attempt = 1; ; attempt += 1) {
+      let answer: Once<T>;
+      try {
+        answer = await act();
+      } catch (error) {
+        if (!(error instanceof LineError)) throw error;
+        // A kept connection that the server has closed meanwhile is no sign of anything.
+        const isStale = error.reason === 'ECONNRESET' || error.reason === 'EPIPE';
+        if (method !== 'GET' || !isStale || hasLost) throw unreachable(error, { place, what });
+        hasLost = true;
+        continue;
+      }
+      if ('value' in answer) return answer.value;
+      const { refused: status, after } = answer;
+      if (status.code === 401 && !hasRenewed && login.refused()) {
+        hasRenewed = true;
+        continue;
+      }
+      if (attempt >= patience.tries || !mayRepeat(method, status.code)) throw refusalOf(status, { place, what });
+      const asked = Number(after ?? status.details?.retryAfterSeconds ?? 0) * second;
+      const wait = Math.max(patience.first * 2 ** (attempt - 1), Number.isFinite(asked) ? asked : 0);
+      await sleep(Math.min(wait, patience.most), undefined, signal === undefined ? {} : { signal });
+    }
+  }
+
+  async function ask<T>(request: ApiRequest): Promise<T> {
+    return patiently<T>(request, async () => {
+      const { status, headers, text } = await connection.send(lineOf(request));
+      if (status >= 300) return { refused: readStatus(status, text), after: headers['retry-after'] };
+      try {
+        return { value: JSON.parse(text) as T };
+      } catch {
+        throw new LineError('its answer is not that of an API server', true, null);
+      }
+    });
+  }
+
+  return {
+    ask,
+    async find<T>(request: ApiRequest): Promise<T | null> {
+      try {
+        return await ask<T>(request);
+      } catch (error) {
+        if (error instanceof ClusterRefusal && error.status.code === 404) return null;
+        throw error;
+      }
+    },
+    async *pages<T>(request: ApiRequest): AsyncIterable<readonly T[]> {
+      let token: string | undefined;
+      do {
+        let page: { readonly items?: readonly T[] | null; readonly metadata?: { readonly continue?: string } };
+        try {
+          page = await ask({ ...request, query: { ...request.query, limit: pageSize, continue: token } });
+        } catch (error) {
+          // The list has grown too old to be gone on with as it was. The cluster says with what it goes on as it is now.
+          const next =
+            error instanceof ClusterRefusal && error.status.code === 410 ? error.status.metadata?.continue : undefined;
+          if (next === undefined || next === '' || next === token) throw error;
+          token = next;
+          continue;
+        }
+        if (page.items !== undefined && page.items !== null && page.items.length > 0) yield page.items;
+        token = page.metadata?.continue;
+      } while (token !== undefined && token !== '');
+    },
+    stream: (request) =>
+      patiently<IncomingMessage>(request, async () => {
+        const incoming = await connection.open(lineOf(request));
+        if ((incoming.statusCode ?? 0) < 300) return { value: incoming };
+        const parts: Buffer[] = [];
+        for await (const part of incoming) parts.push(part as Buffer);
+        const text = Buffer.concat(parts).toString('utf8');
+        return { refused: readStatus(incoming.statusCode ?? 0, text), after: incoming.headers['retry-after'] };
+      }),
+    close: () => connection.close(),
+  };
+}
+
+function lineOf({
+  method = 'GET',
+  path,
+  query = {},
+  body,
+  type = 'application/json',
+  signal,
+}: ApiRequest): LineRequest {
+  const pairs = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined || value === false ? [] : [`${name}=${encodeURIComponent(String(value))}`],
+  );
+  return {
+    method,
+    path: pairs.length === 0 ? path : `${path}?${pairs.join('&')}`,
+    signal,
+    ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': type } }),
+  };
+}

@@ -1,0 +1,316 @@
+// Cluster: the door of app/cluster/cluster.ts to a real API server. Each method is one or a few requests; what they read is
+// trimmed at once.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { second, type Duration } from '../../core/time.ts';
+import type { Cluster, ClusterPlace, ClusterQuery } from '../../app/cluster/cluster.ts';
+import { clusterLabels } from '../../app/cluster/job-object.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { ageText } from '../../app/figures.ts';
+import type { V1Job } from '@kubernetes/client-node';
+import { createApi, type Api, type ApiRequest, type Patience } from './api.ts';
+import { createConnection } from './connection.ts';
+import type { KubeContext } from './kubeconfig.ts';
+import { createLogin, type LoginPlace } from './login.ts';
+import { readLog } from './logs.ts';
+import {
+  readEvent,
+  readJob,
+  readNode,
+  readPod,
+  type RawEvent,
+  type RawJob,
+  type RawNode,
+  type RawPod,
+} from './objects.ts';
+import { ClusterRefusal } from './status.ts';
+import { watchJobs } from './watch.ts';
+
+/** What a cluster is made from. */
+export interface ClusterOf extends LoginPlace {
+  readonly context: KubeContext;
+  /** The annotation that holds a flavor's name. */
+  readonly flavorKey: string;
+  /** How often what is refused for now is asked again. */
+  readonly patience?: Patience;
+}
+
+/** How often is looked whether what was deleted is gone; doubled up to the second. */
+const looks: { readonly first: Duration; readonly most: Duration } = { first: 0.1 * second, most: second };
+
+/** The cluster of that context. Nothing is asked, and no login is made, before a method is called. */
+export function createCluster({ context, flavorKey, patience, ...around }: ClusterOf): Cluster {
+  const login = createLogin(context, around);
+  const place: ClusterPlace = {
+    context: context.name,
+    server: context.cluster.server,
+    namespace: context.namespace,
+    user: login.user,
+  };
+  const api = createApi(createConnection(context, login, around.env), login, place, patience);
+  const where = `${place.context}/${place.namespace}`;
+  const jobsPath = pathOf('/apis/batch/v1', 'jobs', place.namespace);
+  const podsPath = pathOf('/api/v1', 'pods', place.namespace);
+  const jobPath = (name: string): string => `${jobsPath}/${encodeURIComponent(name)}`;
+
+  const pathFor = (group: string, resource: string, { namespace, everywhere }: ClusterQuery): string =>
+    pathOf(group, resource, everywhere === true ? undefined : (namespace ?? place.namespace));
+  const spotText = ({ namespace, everywhere }: ClusterQuery): string =>
+    everywhere === true
+      ? `of all namespaces of ${place.context}`
+      : `of ${place.context}/${namespace ?? place.namespace}`;
+
+  const getJob = (name: string, signal?: AbortSignal): Promise<RawJob | null> =>
+    api.find<RawJob>({ path: jobPath(name), what: `look at the job ${name}`, signal });
+
+  async function* pods(query: ClusterQuery & { readonly job?: string }) {
+    const { job, labels, signal } = query;
+    const selector = [...(job === undefined ? [] : [`job-name=${job}`]), ...(labels === undefined ? [] : [labels])];
+    const what = job === undefined ? `list the pods ${spotText(query)}` : `list the pods of the job ${job}`;
+    const request: ApiRequest = {
+      path: pathFor('/api/v1', 'pods', query),
+      query: { labelSelector: selector.length === 0 ? undefined : selector.join(',') },
+      signal,
+      what,
+    };
+    for await (const page of api.pages<RawPod>(request)) yield page.map(readPod);
+  }
+
+  /** A name nobody has, near the one that is taken. */
+  async function freeName(name: string): Promise<string | undefined> {
+    for (let number = 2; number < 10; number += 1) {
+      const other = `${name.slice(0, 61)}-${number}`;
+      if ((await getJob(other)) === null) return other;
+    }
+    return undefined;
+  }
+
+  async function taken(name: string, refusal: ClusterRefusal): Promise<JobmanError> {
+    const there = await getJob(name);
+    if (there === null) return refusal;
+    const { createdAt, deleting, owner } = readJob(there, flavorKey);
+    const who = owner === null ? '' : ` by ${owner}`;
+    const free = await freeName(name);
+    return new JobmanError(
+      `The name ${name} is taken in ${where}: a job of that name was created ${ageText(around.now() - createdAt)} ago${who}${deleting ? ' and is being deleted' : ''}. Nothing was submitted.`,
+      exitCode.conflict,
+      [
+        free === undefined
+          ? 'Without -j the job gets a new name.'
+          : `-j ${free} is free; without -j the job gets a new name.`,
+      ],
+    );
+  }
+
+  return {
+    place: () => place,
+
+    async *jobs(query) {
+      const request: ApiRequest = {
+        path: pathFor('/apis/batch/v1', 'jobs', query),
+        query: { labelSelector: query.labels },
+        signal: query.signal,
+        what: `list the jobs ${spotText(query)}`,
+      };
+      for await (const page of api.pages<RawJob>(request)) yield page.map((raw) => readJob(raw, flavorKey));
+    },
+
+    async job(name) {
+      const raw = await getJob(name);
+      return raw === null ? null : readJob(raw, flavorKey);
+    },
+
+    raw: (name) => getJob(name) as Promise<V1Job | null>,
+
+    pods,
+
+    async nodes() {
+      const all: ReturnType<typeof readNode>[] = [];
+      try {
+        const request: ApiRequest = { path: '/api/v1/nodes', what: `list the nodes of ${place.context}` };
+        for await (const page of api.pages<RawNode>(request)) all.push(...page.map(readNode));
+      } catch (error) {
+        if (isForbidden(error)) return null;
+        throw error;
+      }
+      return all;
+    },
+
+    async events({ names }) {
+      const all = await Promise.all(names.map((name) => eventsOf(api, place.namespace, name)));
+      return all.flat().toSorted((one, other) => one.lastAt - other.lastAt);
+    },
+
+    async create(job, { dryRun = false } = {}) {
+      const name = job.metadata?.name ?? '';
+      const began = around.now();
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          return await api.ask<V1Job>({
+            method: 'POST',
+            path: jobsPath,
+            query: { dryRun: dryRun ? 'All' : undefined, fieldValidation: 'Strict' },
+            body: job,
+            what: `create the job ${name}`,
+          });
+        } catch (error) {
+          if (!(error instanceof JobmanError) || dryRun) throw error;
+          const status = error instanceof ClusterRefusal ? error.status : undefined;
+          if (status?.reason === 'AlreadyExists') throw await taken(name, error as ClusterRefusal);
+          if (status !== undefined && status.code < 500) throw error;
+          // It may have been done and the reply lost. A look tells, and only what is seen not to be there is asked for again.
+          const there = await getJob(name).catch(() => undefined);
+          if (there === undefined) throw error;
+          if (there !== null && isOwn(there, name, began, job)) return there as object as V1Job;
+          if (there !== null || attempt >= createTries) throw error;
+        }
+      }
+    },
+
+    async patch(name, change) {
+      await api.ask({
+        method: 'PATCH',
+        path: jobPath(name),
+        body: change,
+        type: 'application/merge-patch+json',
+        what: `change the job ${name}`,
+      });
+    },
+
+    async remove(name, { signal } = {}) {
+      const there = await getJob(name, signal);
+      if (there === null) return 'absent';
+      const uid = there.metadata?.uid ?? '';
+      const what = `delete the job ${name}`;
+      await api.find({
+        method: 'DELETE',
+        path: jobPath(name),
+        // The one that was looked at, and not another that has its name by now.
+        body: { kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Background', preconditions: { uid } },
+        signal,
+        what,
+      });
+      let wait = looks.first;
+      const look = async (isGone: () => Promise<boolean>): Promise<void> => {
+        while (!(await isGone())) {
+          await sleep(wait, undefined, signal === undefined ? {} : { signal });
+          wait = Math.min(wait * 2, looks.most);
+        }
+      };
+      await look(async () => {
+        const now = await getJob(name, signal);
+        return now === null || now.metadata?.uid !== uid;
+      });
+      await look(async () => {
+        try {
+          const selector = `controller-uid=${uid}`;
+          const request = { path: podsPath, query: { labelSelector: selector, limit: 1 }, signal, what };
+          const { items } = await api.ask<{ readonly items?: readonly object[] | null }>(request);
+          return (items ?? []).length === 0;
+        } catch (error) {
+          // Who may not see pods has to take the Job's word.
+          if (isForbidden(error)) return true;
+          throw error;
+        }
+      });
+      return 'gone';
+    },
+
+    watchJobs: (query) =>
+      watchJobs(api, {
+        path: pathFor('/apis/batch/v1', 'jobs', query),
+        query: { labelSelector: query.labels },
+        signal: query.signal,
+        what: `watch the jobs ${spotText(query)}`,
+        read: (raw) => readJob(raw, flavorKey),
+      }),
+
+    logs: (pod, container, query) => readLog(api, { namespace: place.namespace, pod, container }, query),
+
+    async may(verb, resource, namespace = place.namespace) {
+      const [full = '', subresource] = resource.split('/');
+      const [name = '', ...group] = full.split('.');
+      const attributes = {
+        verb,
+        resource: name,
+        group: group.join('.'),
+        namespace,
+        ...(subresource === undefined ? {} : { subresource }),
+      };
+      const review = await api.ask<{ readonly status?: { readonly allowed?: boolean } }>({
+        method: 'POST',
+        path: '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews',
+        body: {
+          apiVersion: 'authorization.k8s.io/v1',
+          kind: 'SelfSubjectAccessReview',
+          spec: { resourceAttributes: attributes },
+        },
+        what: `ask whether we may ${verb} ${resource}`,
+      });
+      return review.status?.allowed === true;
+    },
+
+    async configMap(name, namespace = place.namespace) {
+      const path = `${pathOf('/api/v1', 'configmaps', namespace)}/${encodeURIComponent(name)}`;
+      try {
+        const found = await api.find<{ readonly data?: Readonly<Record<string, string>> }>({
+          path,
+          what: `read the ConfigMap ${name} of ${place.context}/${namespace}`,
+        });
+        return found === null ? null : (found.data ?? {});
+      } catch (error) {
+        if (isForbidden(error)) return null;
+        throw error;
+      }
+    },
+
+    async close() {
+      api.close();
+    },
+  };
+
+  /** Whether that is what we asked for: it came into being since then, has our labels, and runs the same. */
+  function isOwn(there: RawJob, name: string, began: number, asked: V1Job): boolean {
+    const made = there as object as V1Job;
+    const ours = [clusterLabels.owner, clusterLabels.installation, clusterLabels.job];
+    const hasOurs = ours.every((label) => made.metadata?.labels?.[label] === asked.metadata?.labels?.[label]);
+    const words = (job: V1Job): string => {
+      const [container] = job.spec?.template.spec?.containers ?? [];
+      return JSON.stringify([container?.image, container?.command, container?.args]);
+    };
+    const { createdAt } = readJob(there, flavorKey);
+    return made.metadata?.name === name && hasOurs && createdAt >= began - clocksDiffer && words(made) === words(asked);
+  }
+}
+
+/** How often a creation is asked for whose reply was lost. */
+const createTries = 3;
+/** The cluster's clock may go a little behind ours. */
+const clocksDiffer: Duration = 10 * second;
+
+/** `/api/v1/namespaces/vision/pods`, or that of the whole cluster. */
+function pathOf(group: string, resource: string, namespace: string | undefined): string {
+  return namespace === undefined
+    ? `${group}/${resource}`
+    : `${group}/namespaces/${encodeURIComponent(namespace)}/${resource}`;
+}
+
+async function eventsOf(api: Api, namespace: string, name: string): Promise<readonly ReturnType<typeof readEvent>[]> {
+  try {
+    const found: ReturnType<typeof readEvent>[] = [];
+    const request: ApiRequest = {
+      path: pathOf('/api/v1', 'events', namespace),
+      query: { fieldSelector: `involvedObject.name=${name}` },
+      what: `list the events of ${name}`,
+    };
+    for await (const page of api.pages<RawEvent>(request)) found.push(...page.map(readEvent));
+    return found;
+  } catch (error) {
+    if (isForbidden(error)) return [];
+    throw error;
+  }
+}
+
+function isForbidden(error: unknown): boolean {
+  return error instanceof ClusterRefusal && error.status.code === 403;
+}

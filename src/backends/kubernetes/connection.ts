@@ -1,0 +1,195 @@
+// Connection: one request to an API server over Node's own client, with the login that belongs to it. Connections are kept
+// for the next request. The reply's body is handed on as it comes: a log may have no end.
+
+import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
+import type { AgentOptions, RequestOptions } from 'node:https';
+import { readFileSync } from 'node:fs';
+import { second, type Duration } from '../../core/time.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import type { KubeContext } from './kubeconfig.ts';
+import type { Login, Proof } from './login.ts';
+
+/** No reply came, or it was broken off. `wasSent` is false when not a byte of the request can have arrived. */
+export class LineError extends Error {
+  readonly wasSent: boolean;
+  /** Node's name for what happened: `ECONNREFUSED`, `CERT_HAS_EXPIRED`; null where it has none. */
+  readonly reason: string | null;
+
+  constructor(message: string, wasSent: boolean, reason: string | null, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'LineError';
+    this.wasSent = wasSent;
+    this.reason = reason;
+  }
+}
+
+/** One request. */
+export interface LineRequest {
+  readonly method: string;
+  /** With its query. */
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The way to one API server. */
+export interface Connection {
+  /** Resolves when the reply begins. Rejects with LineError, with the signal's reason, or with a JobmanError of the login. */
+  open(request: LineRequest): Promise<IncomingMessage>;
+  /** The whole reply. Rejects as `open`, also when it stops coming. */
+  send(
+    request: LineRequest,
+  ): Promise<{ readonly status: number; readonly headers: IncomingMessage['headers']; readonly text: string }>;
+  close(): void;
+}
+
+/** A server that says nothing for so long counts as one that did not answer. */
+const answerWithin: Duration = 30 * second;
+
+/** The connection to that context's server, as that login. `env` may name a proxy, as everywhere. */
+export function createConnection(
+  context: KubeContext,
+  login: Login,
+  env: Readonly<Record<string, string | undefined>>,
+  within: Duration = answerWithin,
+): Connection {
+  const { cluster } = context;
+  const server = new URL(cluster.server);
+  const base = server.pathname.replace(/\/+$/, '');
+  let agent: HttpAgent | undefined;
+  let agentOf: Proof | undefined;
+
+  /** Certificates belong to the connection, so another one needs another agent. */
+  async function agentFor(proof: Proof): Promise<HttpAgent> {
+    const isSame = sameBytes(proof.cert, agentOf?.cert) && sameBytes(proof.key, agentOf?.key);
+    if (agent !== undefined && isSame) return agent;
+    agent?.destroy();
+    const common = { keepAlive: true, proxyEnv: proxyOf(cluster['proxy-url'], env) };
+    if (server.protocol === 'http:') agent = new HttpAgent(common);
+    else {
+      const { Agent } = await import('node:https');
+      agent = new Agent({ ...common, ...trust(context), ...certificate(proof) });
+    }
+    agentOf = proof;
+    return agent;
+  }
+
+  async function open(request: LineRequest): Promise<IncomingMessage> {
+    request.signal?.throwIfAborted();
+    const proof = await login.prove();
+    const start = server.protocol === 'http:' ? httpRequest : (await import('node:https')).request;
+    const options: RequestOptions = {
+      method: request.method,
+      protocol: server.protocol,
+      host: server.hostname.replace(/^\[|\]$/g, ''),
+      port: server.port === '' ? (server.protocol === 'http:' ? 80 : 443) : server.port,
+      path: base + request.path,
+      headers: { accept: 'application/json', ...headersOf(proof), ...request.headers },
+      agent: await agentFor(proof),
+      ...(request.signal === undefined ? {} : { signal: request.signal }),
+    };
+    return new Promise<IncomingMessage>((resolve, reject) => {
+      let isConnected = false;
+      let late: Error | undefined;
+      const outgoing = start(options, (incoming) => {
+        clearTimeout(timer);
+        resolve(incoming);
+      });
+      const timer = setTimeout(() => {
+        late = new Error(`no answer within ${within / second} s`);
+        outgoing.destroy(late);
+      }, within);
+      outgoing.on('socket', (socket) => {
+        // A reader that follows a quiet log would otherwise never learn that the other end has gone.
+        socket.setKeepAlive(true, keepAliveEvery);
+        if (outgoing.reusedSocket) isConnected = true;
+        else socket.once(server.protocol === 'http:' ? 'connect' : 'secureConnect', () => (isConnected = true));
+      });
+      outgoing.on('error', (error: NodeJS.ErrnoException) => {
+        clearTimeout(timer);
+        reject(request.signal?.aborted === true ? abortReason(request.signal) : lineError(late ?? error, isConnected));
+      });
+      outgoing.end(request.body);
+    });
+  }
+
+  return {
+    open,
+    async send(request) {
+      const incoming = await open(request);
+      const parts: Buffer[] = [];
+      incoming.setTimeout(within, () => incoming.destroy(new Error(`nothing more for ${within / second} s`)));
+      try {
+        for await (const part of incoming) parts.push(part as Buffer);
+      } catch (error) {
+        if (request.signal?.aborted === true) throw abortReason(request.signal);
+        throw lineError(error as NodeJS.ErrnoException, true);
+      }
+      const text = Buffer.concat(parts).toString('utf8');
+      return { status: incoming.statusCode ?? 0, headers: incoming.headers, text };
+    },
+    close: () => agent?.destroy(),
+  };
+}
+
+/** A line on which nothing is said is asked after so long whether it still stands. */
+const keepAliveEvery: Duration = 30 * second;
+
+/** The cluster's own authority, or those of this machine. Throws JobmanError when its file cannot be read. */
+function trust({ name, cluster }: KubeContext): AgentOptions {
+  const { 'certificate-authority': file, 'certificate-authority-data': data, 'tls-server-name': servername } = cluster;
+  let ca: Buffer | undefined;
+  try {
+    ca =
+      data !== undefined && data !== ''
+        ? Buffer.from(data, 'base64')
+        : file === undefined
+          ? undefined
+          : readFileSync(file);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new JobmanError(`The authority of the context ${name} cannot be read: ${why}.`, exitCode.unreachable);
+  }
+  return {
+    ...(ca === undefined ? {} : { ca }),
+    ...(servername === undefined ? {} : { servername }),
+    ...(cluster['insecure-skip-tls-verify'] === true ? { rejectUnauthorized: false } : {}),
+  };
+}
+
+function certificate({ cert, key }: Proof): AgentOptions {
+  return { ...(cert === undefined ? {} : { cert }), ...(key === undefined ? {} : { key }) };
+}
+
+function headersOf({ headers }: Proof): Record<string, string | string[]> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name, typeof value === 'string' ? value : [...value]]),
+  );
+}
+
+/** The kubeconfig's own proxy stands over those of the environment. */
+function proxyOf(
+  url: string | undefined,
+  env: Readonly<Record<string, string | undefined>>,
+): Record<string, string | undefined> {
+  if (url !== undefined) return { HTTP_PROXY: url, HTTPS_PROXY: url };
+  const names = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'].flatMap((name) => [name, name.toLowerCase()]);
+  return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
+}
+
+function sameBytes(one: string | Buffer | undefined, other: string | Buffer | undefined): boolean {
+  if (one === undefined || other === undefined) return one === other;
+  return Buffer.from(one).equals(Buffer.from(other));
+}
+
+/** Of several addresses that were tried in vain, what each said. */
+function lineError(error: NodeJS.ErrnoException, wasSent: boolean): LineError {
+  const all = error instanceof AggregateError ? (error.errors as readonly NodeJS.ErrnoException[]) : [error];
+  const message = all.map((one) => one.message).join(', ') || error.message;
+  return new LineError(message, wasSent, error.code ?? all[0]?.code ?? null, { cause: error });
+}
+
+function abortReason(signal: AbortSignal): Error {
+  return signal.reason instanceof Error ? signal.reason : new Error('left');
+}

@@ -1,0 +1,277 @@
+// Kubeconfig: which cluster is meant, where it is, and who we are there. Read by ourselves: loading the client library takes
+// longer than a whole `submit` may. What only the library can do (logins through an identity provider) is left to it, in
+// library-login.ts. The format: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
+
+import { existsSync, readFileSync } from 'node:fs';
+import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
+import { didYouMean } from '../../core/did-you-mean.ts';
+import type { ClusterOptions } from '../../app/cluster/cluster.ts';
+import type { ClusterSettings } from '../../app/cluster/settings.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+
+/** What is read besides the files. */
+export interface KubeconfigPlace {
+  readonly setting: ClusterSettings['kubeConfig'];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly userHome: string;
+  /** Relative paths of KUBECONFIG start here. */
+  readonly cwd: string;
+  /** Where a pod finds its service account; another folder in tests. */
+  readonly accountFolder?: string;
+}
+
+/** One context, with all that it leads to. Files named in it are absolute. */
+export interface KubeContext {
+  readonly name: string;
+  readonly namespace: string;
+  readonly cluster: KubeCluster;
+  readonly user: KubeUser;
+  /** The name of the user's entry. */
+  readonly userName: string;
+  /** For messages: the file that says it, or `the service account of this pod`. */
+  readonly from: string;
+}
+
+/** A kubeconfig's `cluster`, in its own words. */
+export interface KubeCluster {
+  readonly server: string;
+  readonly 'certificate-authority'?: string;
+  readonly 'certificate-authority-data'?: string;
+  readonly 'insecure-skip-tls-verify'?: boolean;
+  readonly 'tls-server-name'?: string;
+  readonly 'proxy-url'?: string;
+}
+
+/** A kubeconfig's `user`, in its own words. */
+export interface KubeUser {
+  readonly 'client-certificate'?: string;
+  readonly 'client-certificate-data'?: string;
+  readonly 'client-key'?: string;
+  readonly 'client-key-data'?: string;
+  readonly token?: string;
+  readonly tokenFile?: string;
+  readonly username?: string;
+  readonly password?: string;
+  readonly as?: string;
+  readonly 'as-uid'?: string;
+  readonly 'as-groups'?: readonly string[];
+  readonly exec?: KubeExec;
+  readonly 'auth-provider'?: { readonly name: string; readonly config?: Readonly<Record<string, string>> };
+}
+
+/** A program that knows how to log in. */
+export interface KubeExec {
+  readonly command: string;
+  readonly args?: readonly string[] | null;
+  readonly env?: readonly { readonly name: string; readonly value: string }[] | null;
+  readonly apiVersion?: string;
+  readonly installHint?: string;
+  readonly provideClusterInfo?: boolean;
+}
+
+/** Where Kubernetes puts a pod's own login. */
+const accountFolderOfPods = '/var/run/secrets/kubernetes.io/serviceaccount';
+
+/** What a context that names no namespace means, to kubectl too. */
+const usualNamespace = 'default';
+
+/**
+ * Whether anything names a cluster: a kubeconfig that is there, or the pod that we run in. Looks at no content, so it is
+ * cheap enough for commands that may do without.
+ */
+export function namesCluster(place: KubeconfigPlace): boolean {
+  return place.setting.type === 'cluster'
+    ? inPod(place)
+    : filesOf(place).some((file) => existsSync(file)) || inPod(place);
+}
+
+/**
+ * The context that is meant. Throws JobmanError: unreachable when nothing names a cluster, not found for a context that is
+ * not there (with those that are), usage for a file that is none.
+ */
+export async function readKubeContext(place: KubeconfigPlace, options: ClusterOptions): Promise<KubeContext> {
+  const { setting } = place;
+  const files = setting.type === 'cluster' ? [] : filesOf(place).filter((file) => existsSync(file));
+  if (files.length === 0) {
+    const pod = setting.type !== 'file' && inPod(place) ? contextOfPod(place, options) : undefined;
+    if (pod === undefined) throw noKubeconfig(place);
+    if (options.context !== undefined && options.context !== pod.name) {
+      throw new JobmanError(
+        `There is no context ${options.context}: no kubeconfig was found, only the service account of this pod.`,
+        exitCode.notFound,
+      );
+    }
+    return pod;
+  }
+  const { parse } = await import('yaml');
+  const merged = mergedConfig(files.map((file) => configIn(file, parse)));
+  const called = files.join(', ');
+  const wanted = options.context ?? merged.current;
+  const names = [...merged.contexts.keys()];
+  if (wanted === undefined || wanted === '') {
+    throw new JobmanError(`The kubeconfig ${called} chooses no context.`, exitCode.unreachable, [
+      `Say --context, or choose one with kubectl config use-context: ${names.join(', ') || 'there is none'}.`,
+    ]);
+  }
+  const context = merged.contexts.get(wanted);
+  if (context === undefined) {
+    const meant = didYouMean(wanted, names);
+    throw new JobmanError(`The kubeconfig ${called} has no context ${wanted}.`, exitCode.notFound, [
+      meant === undefined ? `There is: ${names.join(', ') || 'none'}.` : `Did you mean ${meant}?`,
+    ]);
+  }
+  const cluster = merged.clusters.get(context.cluster ?? '');
+  if (cluster?.server === undefined) {
+    throw new JobmanError(
+      `The context ${wanted} of ${called} names the cluster ${String(context.cluster)}, and no server stands under that name.`,
+      exitCode.unreachable,
+    );
+  }
+  if (!/^https?:\/\//.test(cluster.server) || URL.parse(cluster.server) === null) {
+    throw new JobmanError(
+      `The server of the context ${wanted} in ${called} is ${cluster.server}, and should be like https://10.0.0.1:6443.`,
+      exitCode.unreachable,
+    );
+  }
+  return {
+    name: wanted,
+    namespace: options.namespace ?? context.namespace ?? usualNamespace,
+    cluster: cluster as KubeCluster,
+    user: merged.users.get(context.user ?? '') ?? {},
+    userName: context.user ?? 'nobody',
+    from: called,
+  };
+}
+
+/** The files that are read, whether they are there or not. */
+function filesOf({ setting, env, userHome, cwd }: KubeconfigPlace): readonly string[] {
+  if (setting.type === 'file') return setting.file === null ? [] : [setting.file];
+  const named = (env['KUBECONFIG'] ?? '').split(delimiter).filter((file) => file !== '');
+  return named.length === 0 ? [join(userHome, '.kube', 'config')] : named.map((file) => resolve(cwd, file));
+}
+
+function noKubeconfig(place: KubeconfigPlace): JobmanError {
+  if (place.setting.type === 'cluster') {
+    return new JobmanError(
+      'The settings say that jobman runs in a pod (kubeConfig.type), and there is no service account here.',
+      exitCode.unreachable,
+    );
+  }
+  const files = filesOf(place);
+  return new JobmanError(
+    files.length === 0
+      ? 'The settings say that a kubeconfig is to be read (kubeConfig.type), and not which (kubeConfig.file).'
+      : `No cluster is known here: there is no kubeconfig ${files.join(', ')}.`,
+    exitCode.unreachable,
+    ['Whoever runs the cluster has one for you; it belongs at ~/.kube/config, or where KUBECONFIG says.'],
+  );
+}
+
+// ------------------------------------------------------------------------------------------ files
+
+interface RawContext {
+  readonly cluster?: string;
+  readonly user?: string;
+  readonly namespace?: string;
+}
+
+interface Merged {
+  readonly current: string | undefined;
+  readonly contexts: ReadonlyMap<string, RawContext>;
+  readonly clusters: ReadonlyMap<string, Partial<KubeCluster>>;
+  readonly users: ReadonlyMap<string, KubeUser>;
+}
+
+/** Keys whose values are paths, relative to their own file. */
+const pathKeys = ['certificate-authority', 'client-certificate', 'client-key', 'tokenFile'];
+
+function configIn(file: string, parse: (text: string) => unknown): Merged {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new JobmanError(`The kubeconfig ${file} cannot be read: ${reasonOf(error)}.`, exitCode.unreachable);
+  }
+  let whole: unknown;
+  try {
+    whole = parse(text);
+  } catch (error) {
+    const [first = ''] = reasonOf(error).split('\n');
+    throw new JobmanError(`The kubeconfig ${file} is no YAML.`, exitCode.usage, [first], { cause: error });
+  }
+  if (!isObject(whole)) throw new JobmanError(`The kubeconfig ${file} is empty.`, exitCode.unreachable);
+  const current = whole['current-context'];
+  return {
+    current: typeof current === 'string' && current !== '' ? current : undefined,
+    contexts: namedIn(whole['contexts'], 'context', file),
+    clusters: namedIn(whole['clusters'], 'cluster', file),
+    users: namedIn(whole['users'], 'user', file),
+  };
+}
+
+/** The entries of one list by their names, with their paths made absolute. */
+function namedIn<T>(list: unknown, field: string, file: string): ReadonlyMap<string, T> {
+  const found = new Map<string, T>();
+  for (const entry of Array.isArray(list) ? list : []) {
+    if (!isObject(entry) || typeof entry['name'] !== 'string') continue;
+    const value = isObject(entry[field]) ? { ...entry[field] } : {};
+    for (const key of pathKeys) {
+      const path = value[key];
+      if (typeof path === 'string' && path !== '' && !isAbsolute(path)) value[key] = join(dirname(file), path);
+    }
+    // A program that logs in is found on the path, unless its name is a path itself.
+    const run = value['exec'];
+    if (isObject(run) && typeof run['command'] === 'string' && run['command'].includes('/')) {
+      value['exec'] = { ...run, command: resolve(dirname(file), run['command']) };
+    }
+    if (!found.has(entry['name'])) found.set(entry['name'], value as T);
+  }
+  return found;
+}
+
+/** As kubectl merges: whoever says a name first has said it. */
+function mergedConfig(configs: readonly Merged[]): Merged {
+  const firstOf = <T>(pick: (config: Merged) => ReadonlyMap<string, T>): ReadonlyMap<string, T> =>
+    new Map(configs.toReversed().flatMap((config) => [...pick(config)]));
+  return {
+    current: configs.find(({ current }) => current !== undefined)?.current,
+    contexts: firstOf(({ contexts }) => contexts),
+    clusters: firstOf(({ clusters }) => clusters),
+    users: firstOf(({ users }) => users),
+  };
+}
+
+// ------------------------------------------------------------------------------------------ pods
+
+function inPod({ env, accountFolder = accountFolderOfPods }: KubeconfigPlace): boolean {
+  return env['KUBERNETES_SERVICE_HOST'] !== undefined && existsSync(join(accountFolder, 'token'));
+}
+
+function contextOfPod(
+  { env, accountFolder = accountFolderOfPods }: KubeconfigPlace,
+  options: ClusterOptions,
+): KubeContext {
+  const host = env['KUBERNETES_SERVICE_HOST'] ?? '';
+  const port = env['KUBERNETES_SERVICE_PORT'] ?? '443';
+  const namespaceFile = join(accountFolder, 'namespace');
+  const own = existsSync(namespaceFile) ? readFileSync(namespaceFile, 'utf8').trim() : usualNamespace;
+  return {
+    name: 'in-cluster',
+    namespace: options.namespace ?? own,
+    cluster: {
+      server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
+      'certificate-authority': join(accountFolder, 'ca.crt'),
+    },
+    user: { tokenFile: join(accountFolder, 'token') },
+    userName: 'the service account of this pod',
+    from: 'the service account of this pod',
+  };
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

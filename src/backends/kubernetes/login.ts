@@ -1,0 +1,139 @@
+// Login: what proves to a cluster who we are, for each request anew. A token in a file is read again, since Kubernetes renews
+// it there; a program that logs in is run again once what it gave has expired or was refused.
+
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { second, type Instant } from '../../core/time.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import type { KubeContext } from './kubeconfig.ts';
+import { runExecLogin } from './exec-login.ts';
+
+/** What goes with a request: headers, and a certificate for the connection. */
+export interface Proof {
+  readonly headers: Readonly<Record<string, string | readonly string[]>>;
+  readonly cert?: string | Buffer;
+  readonly key?: string | Buffer;
+}
+
+/** Who we are to one cluster. */
+export interface Login {
+  /** As whom the cluster knows us, as far as the login itself tells; for people. */
+  readonly user: string;
+  /** Rejects with JobmanError when there is no way to log in. */
+  prove(): Promise<Proof>;
+  /** The last proof was refused with 401. True when the next one may be another. */
+  refused(): boolean;
+}
+
+/** The surroundings of programs that log in. */
+export interface LoginPlace {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly now: () => Instant;
+}
+
+/** A proof this near its end is not used any more: the request has to get there. */
+const sparedBefore = 10 * second;
+
+/** The login of that context. Nothing is read or run before it is asked. */
+export function createLogin(context: KubeContext, place: LoginPlace): Login {
+  const { user } = context;
+  const common = impersonation(context);
+  let given: { readonly proof: Proof; readonly until: Instant | null } | undefined;
+
+  /** From a program or a provider: kept as long as it holds. */
+  async function keptProof(): Promise<Proof> {
+    if (given !== undefined && (given.until === null || given.until - sparedBefore > place.now())) return given.proof;
+    if (user.exec !== undefined) {
+      const { token, cert, key, until } = await runExecLogin(user.exec, context, place.env);
+      const headers = token === undefined ? common : { ...common, authorization: `Bearer ${token}` };
+      given = {
+        proof: { headers, ...(cert === undefined ? {} : { cert }), ...(key === undefined ? {} : { key }) },
+        until,
+      };
+    } else {
+      const { libraryHeaders } = await import('./library-login.ts');
+      // The library renews by itself what it holds; it is asked each time.
+      return { headers: { ...common, ...(await libraryHeaders(context)) } };
+    }
+    return given.proof;
+  }
+
+  return {
+    user: userText(context),
+    async prove() {
+      const cert = fileOrData(context, user['client-certificate'], user['client-certificate-data']);
+      const key = fileOrData(context, user['client-key'], user['client-key-data']);
+      const certificate = { ...(cert === undefined ? {} : { cert }), ...(key === undefined ? {} : { key }) };
+      const token = tokenOf(context);
+      if (token !== undefined) return { headers: { ...common, authorization: `Bearer ${token}` }, ...certificate };
+      if (user.username !== undefined) {
+        const pair = Buffer.from(`${user.username}:${user.password ?? ''}`).toString('base64');
+        return { headers: { ...common, authorization: `Basic ${pair}` }, ...certificate };
+      }
+      if (user.exec !== undefined || user['auth-provider'] !== undefined) {
+        const { headers, ...own } = await keptProof();
+        return { headers, ...certificate, ...own };
+      }
+      return { headers: common, ...certificate };
+    },
+    refused() {
+      const mayDiffer = user.exec !== undefined && given !== undefined;
+      given = undefined;
+      return mayDiffer;
+    },
+  };
+}
+
+/** The file goes before the text, as for kubectl. */
+function tokenOf(context: KubeContext): string | undefined {
+  const { token, tokenFile } = context.user;
+  if (tokenFile !== undefined && tokenFile !== '') return read(context, tokenFile).toString('utf8').trim();
+  return token === undefined || token === '' ? undefined : token;
+}
+
+function fileOrData(context: KubeContext, file: string | undefined, data: string | undefined): Buffer | undefined {
+  if (data !== undefined && data !== '') return Buffer.from(data, 'base64');
+  return file === undefined || file === '' ? undefined : read(context, file);
+}
+
+function read({ name }: KubeContext, file: string): Buffer {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new JobmanError(`The login of the context ${name} cannot be read: ${why}.`, exitCode.unreachable);
+  }
+}
+
+function impersonation({ user }: KubeContext): Readonly<Record<string, string | readonly string[]>> {
+  const { as, 'as-uid': uid, 'as-groups': groups } = user;
+  return {
+    ...(as === undefined ? {} : { 'impersonate-user': as }),
+    ...(uid === undefined ? {} : { 'impersonate-uid': uid }),
+    ...(groups === undefined || groups.length === 0 ? {} : { 'impersonate-group': groups }),
+  };
+}
+
+/** The name in the certificate or in the token, else what the kubeconfig calls it. A login that cannot be read has none. */
+function userText(context: KubeContext): string {
+  const { user, userName } = context;
+  if (user.as !== undefined) return user.as;
+  try {
+    const token = tokenOf(context);
+    if (token !== undefined) return subjectOf(token) ?? userName;
+    if (user.username !== undefined) return user.username;
+    const cert = fileOrData(context, user['client-certificate'], user['client-certificate-data']);
+    const [, name] = cert === undefined ? [] : (/^CN=(.+)$/m.exec(new X509Certificate(cert).subject) ?? []);
+    return name ?? userName;
+  } catch {
+    return userName;
+  }
+}
+
+/** The subject of a JSON web token; undefined for a token of another kind. */
+function subjectOf(token: string): string | undefined {
+  const [, payload, signature] = token.split('.');
+  if (payload === undefined || signature === undefined) return undefined;
+  const claims = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8')) as { readonly sub?: unknown };
+  return typeof claims.sub === 'string' ? claims.sub : undefined;
+}

@@ -1,0 +1,323 @@
+// Objects: what is kept of a Job, a pod, an event and a node as an API server writes them. Everything is optional on the
+// wire; what is missing reads as Kubernetes' own default.
+
+import type { Instant } from '../../core/time.ts';
+import type {
+  ClusterCondition,
+  ClusterContainer,
+  ClusterEvent,
+  ClusterJob,
+  ClusterNode,
+  ClusterPod,
+} from '../../app/cluster/cluster.ts';
+import { clusterLabels } from '../../app/cluster/job-object.ts';
+import {
+  addQuantities,
+  compareQuantities,
+  parseQuantity,
+  quantityText,
+  type Quantity,
+} from '../../app/cluster/quantity.ts';
+
+/** The labels by which the Job controller marks its pods: today's, and that of clusters before 1.27. */
+const jobNameLabels = ['batch.kubernetes.io/job-name', 'job-name'];
+
+interface RawMeta {
+  readonly name?: string;
+  readonly namespace?: string;
+  readonly uid?: string;
+  readonly creationTimestamp?: string;
+  readonly deletionTimestamp?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+interface RawCondition {
+  readonly type?: string;
+  readonly status?: string;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly lastTransitionTime?: string;
+}
+
+type Amounts = Readonly<Record<string, string | number>>;
+
+interface RawContainer {
+  readonly name?: string;
+  readonly image?: string;
+  readonly restartPolicy?: string;
+  readonly resources?: { readonly requests?: Amounts; readonly limits?: Amounts };
+}
+
+interface RawPodSpec {
+  readonly containers?: readonly RawContainer[];
+  readonly initContainers?: readonly RawContainer[];
+  readonly nodeName?: string;
+  readonly priorityClassName?: string;
+}
+
+/** A Job on the wire, as far as it is read. */
+export interface RawJob {
+  readonly metadata?: RawMeta;
+  readonly spec?: {
+    readonly suspend?: boolean;
+    readonly parallelism?: number;
+    readonly completions?: number;
+    readonly template?: { readonly spec?: RawPodSpec };
+  };
+  readonly status?: {
+    readonly startTime?: string;
+    readonly completionTime?: string;
+    readonly active?: number;
+    readonly ready?: number;
+    readonly succeeded?: number;
+    readonly failed?: number;
+    readonly conditions?: readonly RawCondition[];
+  };
+}
+
+/** What a Job's pods ask for, so that ten thousand equal ones are added up once. */
+const known = new Map<string, Readonly<Record<string, string>>>();
+const knownMost = 1_000;
+
+/** Throws nothing: a Job that says little gives little. `flavorKey` is the annotation that holds the flavor's name. */
+export function readJob(raw: RawJob, flavorKey: string): ClusterJob {
+  const { metadata = {}, spec = {}, status = {} } = raw;
+  const conditions = readConditions(status.conditions);
+  const failed = conditions.find(({ type, status: holds }) => type === 'Failed' && holds === 'True');
+  const pod = spec.template?.spec ?? {};
+  const labels = metadata.labels ?? {};
+  const isSetBy = labels[clusterLabels.managedBy] === 'jobman';
+  return {
+    name: metadata.name ?? '',
+    namespace: metadata.namespace ?? '',
+    uid: metadata.uid ?? '',
+    createdAt: instant(metadata.creationTimestamp) ?? 0,
+    startedAt: instant(status.startTime),
+    endedAt: instant(status.completionTime) ?? failed?.at ?? null,
+    suspended: spec.suspend === true,
+    parallelism: spec.parallelism ?? 1,
+    completions: spec.completions ?? null,
+    active: status.active ?? 0,
+    ready: status.ready ?? 0,
+    succeeded: status.succeeded ?? 0,
+    failed: status.failed ?? 0,
+    conditions,
+    flavor: metadata.annotations?.[flavorKey] ?? null,
+    owner: isSetBy ? (labels[clusterLabels.owner] ?? null) : null,
+    installation: isSetBy ? (labels[clusterLabels.installation] ?? null) : null,
+    requests: requestsOf(pod),
+    images: (pod.containers ?? []).map(({ image = '' }) => image),
+    deleting: metadata.deletionTimestamp !== undefined,
+    queueName: labels[clusterLabels.queue] ?? null,
+    priorityClass: pod.priorityClassName ?? null,
+  };
+}
+
+interface RawState {
+  readonly waiting?: { readonly reason?: string; readonly message?: string };
+  readonly running?: { readonly startedAt?: string };
+  readonly terminated?: {
+    readonly exitCode?: number;
+    readonly signal?: number;
+    readonly reason?: string;
+    readonly message?: string;
+    readonly startedAt?: string;
+    readonly finishedAt?: string;
+  };
+}
+
+interface RawContainerStatus {
+  readonly name?: string;
+  readonly image?: string;
+  readonly restartCount?: number;
+  readonly state?: RawState;
+}
+
+/** A pod on the wire, as far as it is read. */
+export interface RawPod {
+  readonly metadata?: RawMeta;
+  readonly spec?: RawPodSpec;
+  readonly status?: {
+    readonly phase?: string;
+    readonly reason?: string;
+    readonly message?: string;
+    readonly startTime?: string;
+    readonly conditions?: readonly RawCondition[];
+    readonly containerStatuses?: readonly RawContainerStatus[];
+    readonly initContainerStatuses?: readonly RawContainerStatus[];
+  };
+}
+
+/** What is kept of a pod. A container that has no status yet waits. */
+export function readPod({ metadata = {}, spec = {}, status = {} }: RawPod): ClusterPod {
+  const labels = metadata.labels ?? {};
+  const job = jobNameLabels.map((label) => labels[label]).find((name) => name !== undefined);
+  const index = metadata.annotations?.['batch.kubernetes.io/job-completion-index'];
+  const part = (list: readonly RawContainer[] = [], seen: readonly RawContainerStatus[] = [], init: boolean) =>
+    list.map((container) =>
+      readContainer(
+        container,
+        seen.find(({ name }) => name === container.name),
+        init,
+      ),
+    );
+  return {
+    name: metadata.name ?? '',
+    namespace: metadata.namespace ?? '',
+    job: job ?? null,
+    uid: metadata.uid ?? '',
+    phase: status.phase ?? 'Unknown',
+    reason: status.reason ?? null,
+    message: status.message ?? null,
+    node: spec.nodeName ?? null,
+    index: index === undefined ? null : Number(index),
+    createdAt: instant(metadata.creationTimestamp) ?? 0,
+    startedAt: instant(status.startTime),
+    requests: requestsOf(spec),
+    containers: [
+      ...part(spec.initContainers, status.initContainerStatuses, true),
+      ...part(spec.containers, status.containerStatuses, false),
+    ],
+    conditions: readConditions(status.conditions),
+    deleting: metadata.deletionTimestamp !== undefined,
+  };
+}
+
+function readContainer(
+  { name = '', image = '' }: RawContainer,
+  seen: RawContainerStatus | undefined,
+  init: boolean,
+): ClusterContainer {
+  const { waiting, running, terminated } = seen?.state ?? {};
+  return {
+    name,
+    image,
+    state: terminated !== undefined ? 'terminated' : running !== undefined ? 'running' : 'waiting',
+    reason: terminated?.reason ?? waiting?.reason ?? null,
+    message: terminated?.message ?? waiting?.message ?? null,
+    exitCode: terminated?.exitCode ?? null,
+    signal: terminated?.signal ?? null,
+    restarts: seen?.restartCount ?? 0,
+    startedAt: instant(terminated?.startedAt ?? running?.startedAt),
+    endedAt: instant(terminated?.finishedAt),
+    init,
+  };
+}
+
+/** An event on the wire. The older and the newer API write its moments and its count in different fields. */
+export interface RawEvent {
+  readonly metadata?: RawMeta;
+  readonly involvedObject?: { readonly kind?: string; readonly name?: string; readonly uid?: string };
+  readonly type?: string;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly count?: number;
+  readonly firstTimestamp?: string | null;
+  readonly lastTimestamp?: string | null;
+  readonly eventTime?: string | null;
+  readonly series?: { readonly count?: number; readonly lastObservedTime?: string };
+}
+
+/** What is kept of an event. */
+export function readEvent(raw: RawEvent): ClusterEvent {
+  const { kind = '', name = '', uid = '' } = raw.involvedObject ?? {};
+  const first = instant(raw.firstTimestamp) ?? instant(raw.eventTime) ?? instant(raw.metadata?.creationTimestamp) ?? 0;
+  return {
+    object: { kind, name, uid },
+    type: raw.type === 'Warning' ? 'Warning' : 'Normal',
+    reason: raw.reason ?? '',
+    message: raw.message ?? '',
+    count: raw.series?.count ?? raw.count ?? 1,
+    firstAt: first,
+    lastAt: instant(raw.series?.lastObservedTime) ?? instant(raw.lastTimestamp) ?? first,
+  };
+}
+
+/** A node on the wire, as far as it is read. */
+export interface RawNode {
+  readonly metadata?: RawMeta;
+  readonly spec?: {
+    readonly unschedulable?: boolean;
+    readonly taints?: readonly { readonly key?: string; readonly effect?: string }[];
+  };
+  readonly status?: { readonly allocatable?: Amounts; readonly conditions?: readonly RawCondition[] };
+}
+
+/** What is kept of a node. */
+export function readNode({ metadata = {}, spec = {}, status = {} }: RawNode): ClusterNode {
+  const closed = (spec.taints ?? []).filter(({ effect }) => effect === 'NoSchedule' || effect === 'NoExecute');
+  return {
+    name: metadata.name ?? '',
+    ready: readConditions(status.conditions).some(({ type, status: holds }) => type === 'Ready' && holds === 'True'),
+    unschedulable: spec.unschedulable === true,
+    taints: closed.map(({ key = '' }) => key),
+    labels: metadata.labels ?? {},
+    allocatable: Object.fromEntries(
+      Object.entries(status.allocatable ?? {}).flatMap(([name, amount]) => {
+        const quantity = parseQuantity(amount);
+        return quantity === undefined ? [] : [[name, quantityText(quantity)]];
+      }),
+    ),
+  };
+}
+
+function readConditions(raw: readonly RawCondition[] = []): readonly ClusterCondition[] {
+  return raw.map(({ type = '', status = 'Unknown', reason, message, lastTransitionTime }) => ({
+    type,
+    status,
+    reason: reason ?? null,
+    message: message ?? null,
+    at: instant(lastTransitionTime),
+  }));
+}
+
+/**
+ * What a pod takes on a node: all of its containers together, or the greediest of those that run before them. Of a resource
+ * with a limit and no request the limit is the request. Source: "Resource sharing within containers" in
+ * https://kubernetes.io/docs/concepts/workloads/pods/init-containers/
+ */
+function requestsOf({ containers = [], initContainers = [] }: RawPodSpec): Readonly<Record<string, string>> {
+  const key = JSON.stringify(
+    [containers, initContainers].map((list) => list.map(({ resources, restartPolicy }) => [resources, restartPolicy])),
+  );
+  const found = known.get(key);
+  if (found !== undefined) return found;
+  const sum = new Map<string, Quantity>();
+  const [before, beside] = [initContainers.filter((one) => !isSidecar(one)), initContainers.filter(isSidecar)];
+  for (const container of [...containers, ...beside]) {
+    for (const [name, amount] of amountsOf(container)) {
+      const so = sum.get(name);
+      sum.set(name, so === undefined ? amount : addQuantities(so, amount));
+    }
+  }
+  for (const container of before) {
+    for (const [name, amount] of amountsOf(container)) {
+      const so = sum.get(name);
+      if (so === undefined || compareQuantities(amount, so) > 0) sum.set(name, amount);
+    }
+  }
+  const requests = Object.fromEntries(
+    [...sum].toSorted(([one], [other]) => (one < other ? -1 : 1)).map(([name, amount]) => [name, quantityText(amount)]),
+  );
+  if (known.size >= knownMost) known.clear();
+  known.set(key, requests);
+  return requests;
+}
+
+/** One that runs beside the others for as long as they do. */
+function isSidecar({ restartPolicy }: RawContainer): boolean {
+  return restartPolicy === 'Always';
+}
+
+function amountsOf({ resources = {} }: RawContainer): readonly (readonly [name: string, amount: Quantity])[] {
+  return Object.entries({ ...resources.limits, ...resources.requests }).flatMap(([name, written]) => {
+    const quantity = parseQuantity(written);
+    return quantity === undefined ? [] : [[name, quantity] as const];
+  });
+}
+
+function instant(written: string | null | undefined): Instant | null {
+  const at = written === null || written === undefined ? Number.NaN : Date.parse(written);
+  return Number.isNaN(at) ? null : at;
+}

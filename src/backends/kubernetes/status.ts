@@ -1,0 +1,169 @@
+// Status: what an API server says when it refuses, and the sentence that people get. Its own words are kept in the lines.
+// The form: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/
+
+import type { ClusterPlace } from '../../app/cluster/cluster.ts';
+import { flagOfField } from '../../app/cluster/field-flags.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import type { LineError } from './connection.ts';
+
+/** What is read of a Status. */
+export interface Status {
+  readonly code: number;
+  /** `AlreadyExists`, `Forbidden`, `Invalid`, `Expired`, … */
+  readonly reason: string;
+  readonly message: string;
+  readonly details?: {
+    readonly name?: string;
+    readonly kind?: string;
+    readonly causes?: readonly { readonly reason?: string; readonly message?: string; readonly field?: string }[];
+    readonly retryAfterSeconds?: number;
+  };
+  /** With which a list that has grown old goes on. */
+  readonly metadata?: { readonly continue?: string };
+}
+
+/** The cluster refused. `status` is what it said, for callers that can do something about it. */
+export class ClusterRefusal extends JobmanError {
+  readonly status: Status;
+
+  constructor(message: string, code: number, lines: readonly string[], status: Status) {
+    super(message, code, lines);
+    this.name = 'ClusterRefusal';
+    this.status = status;
+  }
+}
+
+/** The Status of a reply; one of our own for a page that is none, as a proxy in between gives it. */
+export function readStatus(code: number, text: string): Status {
+  try {
+    const value = JSON.parse(text) as Partial<Status> & { readonly kind?: unknown };
+    if (value.kind === 'Status') return { ...value, code, reason: value.reason ?? '', message: value.message ?? '' };
+  } catch {
+    // Told below as it is.
+  }
+  return { code, reason: '', message: text.slice(0, 300).trim() };
+}
+
+/** What was tried, for the sentence. */
+export interface Attempted {
+  readonly place: ClusterPlace;
+  /** `create the job train`, as it stands behind "could not". */
+  readonly what: string;
+}
+
+/** The refusal as a sentence, with an exit code. */
+export function refusalOf(status: Status, { place, what }: Attempted): ClusterRefusal {
+  const where = `${place.context}/${place.namespace}`;
+  const own = status.message === '' ? [] : [status.message];
+  const refuse = (message: string, code: number, lines: readonly string[] = own): ClusterRefusal =>
+    new ClusterRefusal(message, code, lines, status);
+  switch (status.code) {
+    case 401:
+      return refuse(
+        `The cluster of ${place.context} does not accept the login of ${place.user}.`,
+        exitCode.unreachable,
+        ['It has expired or is wrong: log in again as you did for this kubeconfig, and repeat.', ...own],
+      );
+    case 403:
+      return forbidden(status, { place, what });
+    case 404:
+      if (status.details?.kind === 'namespaces') {
+        return refuse(
+          `There is no namespace ${status.details.name ?? place.namespace} in ${place.context}.`,
+          exitCode.notFound,
+        );
+      }
+      return refuse(`Could not ${what}: ${where} does not have it.`, exitCode.notFound);
+    case 409:
+      return refuse(
+        `Could not ${what}: there is one of that name in ${where}, or it was just changed.`,
+        exitCode.conflict,
+      );
+    case 422:
+      return refuse(`Could not ${what}: the cluster says that it is not valid.`, exitCode.usage, invalidLines(status));
+    case 429:
+    case 500:
+    case 502:
+    case 503:
+    case 504:
+      return refuse(
+        `Could not ${what}: the cluster of ${place.context} was asked several times and is too busy or broken (HTTP ${status.code}).`,
+        exitCode.unreachable,
+      );
+    default:
+      return refuse(
+        `Could not ${what}: the cluster of ${place.context} refused it (HTTP ${status.code}).`,
+        exitCode.failed,
+      );
+  }
+}
+
+/** `jobs.batch is forbidden: User "ada" cannot list resource "jobs" in API group "batch" in the namespace "vision"`. */
+const rights =
+  /User "(?<user>[^"]*)" cannot (?<verb>\w+) resource "(?<resource>[^"]+)"(?: in API group "(?<group>[^"]*)")?(?: in the namespace "(?<namespace>[^"]+)")?/;
+
+function forbidden(status: Status, { place, what }: Attempted): ClusterRefusal {
+  const { user, verb, resource, group, namespace } = rights.exec(status.message)?.groups ?? {};
+  if (verb === undefined) {
+    const quota = /exceeded quota: (?<name>[^,]+), (?<rest>.+)$/.exec(status.message)?.groups;
+    const message =
+      quota === undefined
+        ? `Could not ${what}: the cluster of ${place.context} does not allow it.`
+        : `Could not ${what}: the quota ${quota['name']} of ${place.namespace} is used up (${quota['rest']}).`;
+    return new ClusterRefusal(message, exitCode.failed, [status.message], status);
+  }
+  const where = namespace === undefined ? 'in the whole cluster' : `in the namespace ${namespace}`;
+  const full = group === undefined || group === '' ? resource : `${resource}.${group}`;
+  return new ClusterRefusal(
+    `Could not ${what}: ${user === undefined || user === '' ? place.user : user} may not ${verb} ${resource} ${where} of ${place.context}.`,
+    exitCode.failed,
+    [`Missing is the right \`${verb}\` on ${String(full)}; whoever runs the cluster can grant it.`, status.message],
+    status,
+  );
+}
+
+/** One line for each field, with the flag or setting that it comes from. */
+function invalidLines({ details, message }: Status): readonly string[] {
+  const causes = details?.causes ?? [];
+  if (causes.length === 0) return [message];
+  const lines = causes.map(({ field = '', message: says = '' }) => {
+    const flag = flagOfField(field);
+    return `${flag === undefined ? '' : `${flag}: `}${field === '' ? says : `${field}: ${says}`}`;
+  });
+  return [...new Set(lines)];
+}
+
+/** Node's names for a certificate that was not accepted, and what they mean. */
+const untrusted: Readonly<Record<string, string>> = {
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'is of an authority that is not known here',
+  UNABLE_TO_GET_ISSUER_CERT: 'is of an authority that is not known here',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'is of an authority that is not known here',
+  SELF_SIGNED_CERT_IN_CHAIN: 'is of an authority that is not known here',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'is of an authority that is not known here',
+  CERT_SIGNATURE_FAILURE: 'is of an authority that is not known here',
+  CERT_HAS_EXPIRED: 'has expired',
+  CERT_NOT_YET_VALID: 'is not valid yet: is the clock of this machine right?',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'is for another address',
+};
+
+/** No reply: the sentence says whether it is the line or the certificate. */
+export function unreachable(error: LineError, { place, what }: Attempted): JobmanError {
+  const certificate = error.reason === null ? undefined : untrusted[error.reason];
+  if (certificate !== undefined) {
+    return new JobmanError(
+      `Could not ${what}: the certificate of ${place.server} (${place.context}) ${certificate}.`,
+      exitCode.unreachable,
+      [
+        'The kubeconfig names the authority of its cluster (certificate-authority); whoever runs the cluster has it.',
+        error.message,
+      ],
+      { cause: error },
+    );
+  }
+  return new JobmanError(
+    `Could not ${what}: the cluster of ${place.context} (${place.server}) ${error.wasSent ? 'broke off' : 'did not answer'}.`,
+    exitCode.unreachable,
+    [error.message],
+    { cause: error },
+  );
+}

@@ -1,0 +1,44 @@
+// The cluster that is meant: settings and kubeconfig, and the adapter over them.
+
+import { writeFileSync } from 'node:fs';
+import type { Cluster, ClusterOptions } from '../app/cluster/cluster.ts';
+import { makeFolder } from '../app/make-folder.ts';
+import type { Services } from '../app/services.ts';
+import { createCluster } from '../backends/kubernetes/cluster.ts';
+import { readKubeContext } from '../backends/kubernetes/kubeconfig.ts';
+import { clusterMark } from './paths.ts';
+
+/** Reads the settings and the kubeconfig; asks nobody. Rejects with JobmanError when they name no cluster. */
+export async function openCluster(services: Services, options: ClusterOptions): Promise<Cluster> {
+  const { io, home } = services;
+  const { settings } = await services.clusterSettings();
+  const context = await readKubeContext(
+    { setting: settings.kubeConfig, env: io.env, userHome: io.userHome, cwd: io.cwd },
+    options,
+  );
+  const cluster = createCluster({
+    context,
+    flavorKey: settings.job.resources.label,
+    env: io.env,
+    now: () => io.now(),
+  });
+  return {
+    ...cluster,
+    async create(job, how) {
+      const made = await cluster.create(job, how);
+      // From now on `list` asks the cluster too.
+      if (how?.dryRun !== true) mark(home);
+      return made;
+    },
+  };
+}
+
+/** A home that cannot be written to keeps nobody from submitting. */
+function mark(home: string): void {
+  try {
+    makeFolder(home);
+    writeFileSync(clusterMark(home), '', { mode: 0o600 });
+  } catch {
+    // Then `list` asks the cluster where KUBECONFIG or the settings name one.
+  }
+}
