@@ -443,14 +443,17 @@ export function createController(options: ControllerOptions): Controller {
   }
 
   /**
-   * Counted from when its end was seen: a program may have ended long ago, while nobody was there to look. What lies far
-   * ahead was written by a clock that has been set back since, and how long ago it was, nobody knows.
+   * Counted from when its end was seen: a program may have ended long ago, while nobody was there to look. Capacity that came
+   * back later, as from maintenance, could not be read before that. What lies far ahead was written by a clock that has been
+   * set back since, and how long ago it was, nobody knows.
    */
-  function isLongOver(job: Job, { ordinal, endedAt }: Attempt, now: Instant): boolean {
+  function isLongOver(job: Job, { ordinal, endedAt, allocation }: Attempt, now: Instant): boolean {
     const seenAt = job.attempts[ordinal]?.createdAt ?? job.settled?.at ?? endedAt;
     // A leap that no round has noticed yet is left to the next.
     if (seenAt === null || now > lastNow + leapLeast) return false;
-    return Math.abs(now - Math.max(seenAt, leaptAt)) > logPatience;
+    const seen = job.allocations[allocation - 1]?.seen;
+    const backAt = seen?.state === 'ready' ? seen.at : seenAt;
+    return Math.abs(now - Math.max(seenAt, backAt, leaptAt)) > logPatience;
   }
 
   function outputsOf(job: Job, attempt: Attempt): readonly Output[] {
@@ -527,7 +530,8 @@ export function createController(options: ControllerOptions): Controller {
   async function learn(): Promise<void> {
     for (let tries = 0; state === 'running'; tries += 1) {
       try {
-        admission.learn((await store.list({ settledMost: 0 })).jobs);
+        // One that was taken off the list holds its slot for as long as its program runs.
+        admission.learn((await store.list({ settledMost: 0, withRemoved: true })).jobs);
         await lookAtAll();
         return;
       } catch (error) {
