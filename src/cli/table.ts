@@ -10,6 +10,7 @@ import type { CleanFlags } from './commands/clean.ts';
 import type { ControllerRunFlags } from './commands/controller-run.ts';
 import type { CpFlags } from './commands/cp.ts';
 import type { CreateFlags } from './commands/create.ts';
+import type { DeleteFlags } from './commands/delete.ts';
 import type { EmulatorServeFlags } from './commands/emulator-serve.ts';
 import type { ExecFlags } from './commands/exec.ts';
 import type { HistoryFlags } from './commands/history.ts';
@@ -65,6 +66,11 @@ function listed(words: readonly string[]): string {
 }
 
 const jobName = word('The job of exactly this name, even if it looks like an id', 'name');
+/** Where a job of a cluster is, where it is not the place that the kubeconfig chooses. */
+const place = {
+  namespace: value('A job of this namespace of a Kubernetes cluster', 'name', parseObjectName),
+  context: word('A job of the cluster of this context of the kubeconfig', 'context'),
+};
 const verdict = {
   0: 'every job succeeded',
   1: 'one failed, was stopped or was cancelled',
@@ -240,8 +246,9 @@ export const table: readonly Entry[] = [
       ['jobman show 42', 'the job 000042'],
       ['jobman details -j vit-l16', 'the same by its name'],
       ['jobman show 42 --json | jq .attempts', 'its attempts, for programs'],
+      ['jobman details -j listing --namespace vision', 'a job of a Kubernetes cluster, with its pods and events'],
     ],
-    flags: { jobName },
+    flags: { jobName, ...place },
     letters: { j: 'jobName' },
     args: jobs,
     load: async () => (await import('./commands/show.ts')).show,
@@ -272,7 +279,12 @@ export const table: readonly Entry[] = [
       noFold: mark('Print equal lines of several workers each'),
       firstError: mark('Only the first error over all workers, with the lines around it'),
       raw: mark('Bytes as they are, without numbers in front'),
+      container: word('In a cluster: this container of the pod', 'name'),
+      previous: mark('In a cluster: what the container printed before it was started anew'),
+      allPods: mark('In a cluster: every pod of the job, with its number or the end of its name in front'),
+      since: value('In a cluster: only what was printed in this time', 'time', parseDuration),
       jobName,
+      ...place,
     },
     letters: { f: 'follow', w: 'worker', n: 'tail', j: 'jobName' },
     args: jobs,
@@ -299,7 +311,7 @@ export const table: readonly Entry[] = [
     brief: 'Why a job is in its phase, on what evidence, and what comes next',
     usage: '<job>...',
     examples: [['jobman why 42', 'one sentence, what it rests on, and when the next look is']],
-    flags: { jobName },
+    flags: { jobName, ...place },
     letters: { j: 'jobName' },
     args: jobs,
     load: async () => (await import('./commands/why.ts')).why,
@@ -447,18 +459,29 @@ export const table: readonly Entry[] = [
     args: jobs,
     load: async () => (await import('./commands/ask.ts')).cancel,
   }),
-  entry<AskFlags & { readonly force: boolean | undefined }, string[]>({
+  entry<DeleteFlags, string[]>({
     path: 'delete',
     section: 'Change',
     brief: 'Cancel, and take off the list once the capacity is seen gone',
-    usage: '<job>... [--force]',
-    about: 'Asks first when the job holds capacity. Without a terminal it is not done unless --yes says so.',
+    usage: '<job>... [--force] | --all [--own]',
+    about:
+      'Asks first when the job holds capacity. Without a terminal it is not done unless --yes says so.\n' +
+      'A job of a cluster is deleted there, and reported once it is seen gone with its pods. --all means every Job of the\n' +
+      'namespace, whoever made it; what it will remove is shown, and it is asked about.',
     examples: [
       ['jobman delete 42', 'off the list when its TPU is seen gone'],
       ['jobman delete 42 --yes', 'without a question'],
       ['jobman delete 42 --force --yes', 'off the list now; what it held is recorded as a stray (jobman gc)'],
+      ['jobman delete -j listing', 'a job of a Kubernetes cluster'],
+      ['jobman delete --all --own --yes', 'all of yours in the namespace'],
     ],
-    flags: { force: mark('Do not wait for a look; leave a recorded stray'), jobName },
+    flags: {
+      force: mark('Do not wait for a look; leave a recorded stray'),
+      all: mark('Every Job of the namespace of the cluster'),
+      own: mark('With --all: only those that are yours'),
+      jobName,
+      ...place,
+    },
     letters: { j: 'jobName' },
     args: jobs,
     load: async () => (await import('./commands/delete.ts')).deleteJobs,

@@ -1,19 +1,48 @@
 // delete: off the list, once the capacity is seen gone.
 
-import type { JobView, Ref } from '../../app/client.ts';
-import { exitCode } from '../../app/errors.ts';
+import type { Client, JobView, Ref } from '../../app/client.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import { costText } from '../../app/cost.ts';
-import { refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import { onEither } from '../cluster/either.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
 import { confirm } from '../prompt.ts';
 import { askAll, askOne, type AskFlags } from './ask.ts';
 
-export async function deleteJobs(
+/** The flags of `jobman delete`. */
+export interface DeleteFlags extends AskFlags {
+  readonly force: boolean | undefined;
+  readonly all: boolean | undefined;
+  readonly own: boolean | undefined;
+  readonly namespace: string | undefined;
+  readonly context: string | undefined;
+}
+
+export async function deleteJobs(cli: Cli, flags: DeleteFlags & GlobalFlags, ...args: readonly Ref[]): Promise<number> {
+  if (flags.all === true) {
+    if (args.length > 0 || flags.jobName !== undefined) {
+      throw new JobmanError('--all means every job of the namespace; a job beside it says nothing.', exitCode.usage);
+    }
+    const { deleteAllJobs } = await import('../cluster/delete.ts');
+    return deleteAllJobs(cli, flags);
+  }
+  if (flags.own === true) {
+    throw new JobmanError('--own goes with --all: only those jobs of the namespace that are yours.', exitCode.usage);
+  }
+  return onEither(cli, flags, args, {
+    record: (client, refs) => deleteOfRecord(cli, client, refs, flags),
+    async cluster(cluster, job) {
+      const { deleteClusterJob } = await import('../cluster/delete.ts');
+      return deleteClusterJob(cli, cluster, job);
+    },
+  });
+}
+
+async function deleteOfRecord(
   cli: Cli,
-  flags: AskFlags & GlobalFlags & { readonly force: boolean | undefined },
-  ...args: readonly Ref[]
+  client: Client,
+  refs: readonly Ref[],
+  flags: DeleteFlags & GlobalFlags,
 ): Promise<number> {
-  const client = await cli.services.client();
-  const refs = await refsOf(client, args, flags.jobName);
   return askAll(cli, client, refs, async (ref) => {
     const view = await client.show(ref);
     const held = heldBy(view);

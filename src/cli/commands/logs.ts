@@ -4,7 +4,9 @@ import type { Client, LogQuery } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText, workerText } from '../../app/figures.ts';
 import type { WorkerId } from '../../core/spec.ts';
-import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import type { Duration } from '../../core/time.ts';
+import { onEither } from '../cluster/either.ts';
+import { forEachRef, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { followLog } from '../follow/log.ts';
 import { leaveOnSignal } from '../leave.ts';
@@ -24,11 +26,42 @@ export interface LogsFlags {
   readonly firstError: boolean | undefined;
   readonly raw: boolean | undefined;
   readonly jobName: string | undefined;
+  readonly container: string | undefined;
+  readonly previous: boolean | undefined;
+  readonly allPods: boolean | undefined;
+  readonly since: Duration | undefined;
+  readonly namespace: string | undefined;
+  readonly context: string | undefined;
 }
 
+/** What only a job of a cluster has. */
+const ofClusters = [
+  ['container', '--container'],
+  ['previous', '--previous'],
+  ['allPods', '--all-pods'],
+  ['since', '--since'],
+] as const;
+
 export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
-  const client = await cli.services.client();
-  const refs = await refsOf(client, args, flags.jobName);
+  return onEither(cli, flags, args, {
+    record: (client, refs) => logsOfRecord(cli, client, refs, flags),
+    async cluster(cluster, job) {
+      const { printClusterLogs } = await import('../cluster/logs.ts');
+      return printClusterLogs(cli, cluster, job, flags);
+    },
+  });
+}
+
+async function logsOfRecord(
+  cli: Cli,
+  client: Client,
+  refs: readonly string[],
+  flags: LogsFlags & GlobalFlags,
+): Promise<number> {
+  const stray = ofClusters.find(([flag]) => flags[flag] !== undefined);
+  if (stray !== undefined) {
+    throw new JobmanError(`${stray[1]} is for a job of a Kubernetes cluster.`, exitCode.usage);
+  }
   const [ref] = refs;
   if (flags.firstError === true) {
     if (flags.follow === true || flags.raw === true || flags.grep !== undefined || flags.tail !== undefined) {

@@ -1,7 +1,9 @@
 // show, also called details.
 
 import { exitCode } from '../../app/errors.ts';
-import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import type { Client } from '../../app/client.ts';
+import { onEither } from '../cluster/either.ts';
+import { forEachRef, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { viewJson } from '../../app/json.ts';
 import { showLines } from '../render/show.ts';
@@ -10,12 +12,22 @@ import { columnsOf } from '../screen.ts';
 
 export interface ShowFlags {
   readonly jobName: string | undefined;
+  readonly namespace: string | undefined;
+  readonly context: string | undefined;
 }
 
 export async function show(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+  return onEither(cli, flags, args, {
+    record: (client, refs) => showRecord(cli, client, refs),
+    async cluster(cluster, job) {
+      const { printDetails } = await import('../cluster/details.ts');
+      return printDetails(cli, cluster, job);
+    },
+  });
+}
+
+async function showRecord(cli: Cli, client: Client, refs: readonly string[]): Promise<number> {
   const { io, screen } = cli;
-  const client = await cli.services.client();
-  const refs = await refsOf(client, args, flags.jobName);
   let isFirst = true;
   let isAlive = false;
   const code = await forEachRef(cli, refs, async (ref) => {

@@ -178,9 +178,6 @@ async function create(
     ...(namespace === null ? {} : { namespace }),
   });
   try {
-    if (way.follow === true) {
-      throw new JobmanError('A job of a cluster cannot be followed yet; nothing was submitted.', exitCode.failed);
-    }
     const { userConfigmap } = settings.job;
     const data = userConfigmap === null ? null : await cluster.configMap(userConfigmap);
     const group = Number(data?.['ceph.gid'] ?? Number.NaN);
@@ -196,7 +193,9 @@ async function create(
       cli.note(`The cluster has replaced what was asked for${request.flavor === null ? '' : ` as ${request.flavor}`}:`);
       for (const line of replaced) cli.note(`  ${line}`);
     }
-    return exitCode.ok;
+    if (way.follow !== true) return exitCode.ok;
+    const { followToVerdict } = await import('../cluster/to-verdict.ts');
+    return followToVerdict(cli, cluster, request.name);
   } finally {
     await cluster.close();
   }

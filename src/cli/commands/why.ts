@@ -1,7 +1,9 @@
 // why: one sentence, what it rests on, and what comes next.
 
 import { exitCode } from '../../app/errors.ts';
-import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import type { Client } from '../../app/client.ts';
+import { onEither } from '../cluster/either.ts';
+import { forEachRef, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { whyJson } from '../../app/json.ts';
 import { whyLines } from '../render/why.ts';
@@ -9,9 +11,17 @@ import type { ShowFlags } from './show.ts';
 import { columnsOf } from '../screen.ts';
 
 export async function why(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+  return onEither(cli, flags, args, {
+    record: (client, refs) => whyOfRecord(cli, client, refs),
+    async cluster(cluster, job) {
+      const { printWhy } = await import('../cluster/why.ts');
+      return printWhy(cli, cluster, job);
+    },
+  });
+}
+
+async function whyOfRecord(cli: Cli, client: Client, refs: readonly string[]): Promise<number> {
   const { io } = cli;
-  const client = await cli.services.client();
-  const refs = await refsOf(client, args, flags.jobName);
   let isFirst = true;
   const code = await forEachRef(cli, refs, async (ref) => {
     const answer = await client.why(ref);

@@ -1,0 +1,267 @@
+// Verdict: in which phase a job of a cluster is, and why, in one sentence with what it rests on. Values in, a value out: the
+// Job, its pods, the events of both, and where a pod finds no place the nodes. Phases are those of all jobs.
+
+import { isSettledPhase, type Phase } from '../../core/phase.ts';
+import type { Instant } from '../../core/time.ts';
+import { countText, lengthText, momentText } from '../figures.ts';
+import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterNode, ClusterPod } from './cluster.ts';
+import { amountsText, lackText, lackOf } from './lack.ts';
+
+/** All that was seen of one job. */
+export interface ClusterSight {
+  readonly job: ClusterJob;
+  readonly pods: readonly ClusterPod[];
+  /** Of the Job and of its pods, oldest first. */
+  readonly events: readonly ClusterEvent[];
+  /** Null where we may not list them, or did not need them. */
+  readonly nodes: readonly ClusterNode[] | null;
+  /** Pods of all namespaces, for what is free on the nodes; null as above. */
+  readonly neighbours: readonly ClusterPod[] | null;
+}
+
+/** What is said of it. */
+export interface ClusterVerdict {
+  readonly phase: Phase;
+  /** One phrase, for a list. */
+  readonly reason: string;
+  readonly sentence: string;
+  /** The cluster's own words that it rests on, with their moment; null where the numbers of the Job say it. */
+  readonly because: string | null;
+}
+
+/** The phase alone, as far as a Job tells it without its pods: what a list of thousands shows. */
+export function clusterPhase(job: ClusterJob): Phase {
+  if (holds(job, 'Complete')) return 'succeeded';
+  if (holds(job, 'Failed')) return 'failed';
+  if (job.deleting) return 'stopping';
+  if (holds(job, 'FailureTarget') || holds(job, 'SuccessCriteriaMet')) return 'stopping';
+  if (job.suspended) return job.queueName === null ? 'stopped' : 'queued';
+  if (job.ready > 0) return 'running';
+  return job.failed > 0 ? 'recovering' : 'queued';
+}
+
+/** Whether the cluster will do no more about it. */
+export function isClusterSettled(job: ClusterJob): boolean {
+  return isSettledPhase(clusterPhase(job)) && !job.suspended;
+}
+
+/** The phrase of a list, without the pods. */
+export function clusterReason(job: ClusterJob, now: Instant): string {
+  const phase = clusterPhase(job);
+  const ran = job.startedAt === null ? '' : lengthText((job.endedAt ?? now) - job.startedAt);
+  switch (phase) {
+    case 'succeeded':
+      return `ran ${ran}`;
+    case 'failed':
+      return conditionOf(job, 'Failed')?.reason ?? 'failed';
+    case 'running':
+      return job.parallelism > 1 ? `${job.ready} of ${countText(job.parallelism, 'pod')}, ${ran}` : `for ${ran}`;
+    case 'stopped':
+      return 'suspended';
+    case 'recovering':
+      return `${countText(job.failed, 'pod')} failed; another is tried`;
+    case 'stopping':
+      return job.deleting ? 'being deleted' : 'its pods are being ended';
+    default:
+      if (job.suspended) return `waits in the queue ${job.queueName ?? ''}`;
+      return job.active === 0 ? 'has no pod yet' : 'its pod does not run yet';
+  }
+}
+
+/** The verdict. A sentence begins with the job's name. */
+export function clusterVerdict(sight: ClusterSight, now: Instant): ClusterVerdict {
+  const { job } = sight;
+  const phase = clusterPhase(job);
+  const tell = (told: string, because: string | null = null, other: Phase = phase): ClusterVerdict => ({
+    phase: other,
+    reason: told,
+    sentence: `${job.name} ${told}.`,
+    because,
+  });
+  const ago = (at: Instant | null): string => (at === null ? '' : ` ${lengthText(now - at)} ago`);
+  if (phase === 'succeeded') {
+    const ran =
+      job.startedAt === null || job.endedAt === null ? '' : ` after ${lengthText(job.endedAt - job.startedAt)}`;
+    return tell(`succeeded${ago(job.endedAt)}${ran}`);
+  }
+  if (phase === 'failed') {
+    const { told, because } = failureOf(sight);
+    return tell(`failed${ago(job.endedAt)}: ${told}`, because);
+  }
+  if (job.deleting) return tell('is being deleted; its pods are being ended');
+  if (phase === 'stopping') return tell('is ending: its pods are being ended', conditionText(sight, 'FailureTarget'));
+  if (job.suspended) {
+    return job.queueName === null
+      ? tell('is suspended: it was stopped, or created with --suspend, and has no pods')
+      : tell(`waits in the queue ${job.queueName}, which has not admitted it`);
+  }
+  const alive = sight.pods.filter((pod) => pod.phase !== 'Succeeded' && pod.phase !== 'Failed' && !pod.deleting);
+  const running = alive.filter((pod) => pod.containers.some((one) => !one.init && one.state === 'running'));
+  const stuck = alive.filter((pod) => !running.includes(pod)).map((pod) => stuckOf(pod, sight));
+  const [first] = stuck;
+  if (running.length > 0) {
+    const began = Math.min(...running.flatMap((pod) => pod.containers.flatMap(({ startedAt }) => startedAt ?? [])));
+    const since = Number.isFinite(began) ? ` for ${lengthText(now - began)}` : '';
+    const nodes = [...new Set(running.flatMap(({ node }) => node ?? []))];
+    const where = nodes.length === 1 ? ` on the node ${nodes[0]}` : ` on ${countText(nodes.length, 'node')}`;
+    const many = job.parallelism > 1 ? ` with ${running.length} of ${countText(job.parallelism, 'pod')}` : '';
+    const others = first === undefined ? '' : `; another ${first.told}`;
+    return tell(`runs${many}${since}${where}${others}`, first?.because ?? null, 'running');
+  }
+  const before = job.failed > 0 ? `${failureOf(sight).told}; the next pod ` : '';
+  if (first !== undefined) {
+    return tell(`${before}${first.told}`, first.because, job.failed > 0 ? 'recovering' : first.phase);
+  }
+  const refused = sight.events.findLast(({ object, reason }) => object.kind === 'Job' && reason === 'FailedCreate');
+  if (refused !== undefined) {
+    const quota = /exceeded quota: ([^,]+), (.+)$/.exec(refused.message);
+    const told =
+      quota === null
+        ? 'gets no pod: the cluster refuses to create one'
+        : `gets no pod: the quota ${quota[1]} of ${job.namespace} is used up (${quota[2]})`;
+    return tell(told, eventText(refused));
+  }
+  if (sight.pods.length > 0 && job.failed === 0)
+    return tell('is ending: its pods have ended, and the cluster counts them', null, 'stopping');
+  if (job.failed > 0) return tell(`goes on after a failure: ${failureOf(sight).told}`, failureOf(sight).because);
+  return tell('has no pod yet: the cluster has just taken it');
+}
+
+// ------------------------------------------------------------------------------------------ failures
+
+interface Told {
+  readonly told: string;
+  readonly because: string | null;
+}
+
+function failureOf(sight: ClusterSight): Told {
+  const { job, pods } = sight;
+  const condition = conditionOf(job, 'Failed');
+  const because = conditionText(sight, 'Failed');
+  if (condition?.reason === 'DeadlineExceeded') return { told: 'it ran longer than it may (--timeout)', because };
+  const failed = pods
+    .filter(({ phase }) => phase === 'Failed')
+    .toSorted((one, other) => other.createdAt - one.createdAt);
+  const [pod] = failed;
+  if (pod === undefined) {
+    const sure = condition?.message ?? 'its pod failed';
+    return { told: `${lowered(sure)}; the pod is gone, and what it said with it`, because };
+  }
+  const others = failed.length > 1 ? `, and ${failed.length - 1} before it` : '';
+  if (pod.reason === 'Evicted') {
+    return { told: `its pod was evicted from the node ${pod.node ?? ''}${others}`, because: pod.message ?? because };
+  }
+  const ended = pod.containers.filter(({ state, exitCode }) => state === 'terminated' && exitCode !== 0);
+  const container = ended.find(({ reason }) => reason === 'OOMKilled') ?? ended[0];
+  if (container === undefined) return { told: lowered(pod.message ?? pod.reason ?? 'its pod failed'), because };
+  const name = pod.containers.length > 1 ? `the container ${container.name}` : 'its program';
+  return { told: `${name} ${endText(container, pod)}${others}`, because: container.message ?? because };
+}
+
+function endText({ reason, exitCode, signal }: ClusterContainer, pod: ClusterPod): string {
+  if (reason === 'OOMKilled') {
+    const memory = pod.requests['memory'];
+    return `used more memory than it may have and was killed (OOMKilled)${memory === undefined ? '' : `; it asks for ${memory}`}`;
+  }
+  if (reason === 'StartError' || reason === 'ContainerCannotRun') return 'could not be started';
+  if (signal !== null && signal > 0) return `was ended by signal ${signal}`;
+  return `ended with exit code ${exitCode ?? 'unknown'}`;
+}
+
+// ------------------------------------------------------------------------------------------ what is waited for
+
+/** Reasons of a container that waits because its image does not come. */
+const imageReasons = ['ErrImagePull', 'ImagePullBackOff', 'InvalidImageName', 'ErrImageNeverPull', 'ImageInspectError'];
+
+function stuckOf(pod: ClusterPod, sight: ClusterSight): Told & { readonly phase: Phase } {
+  const scheduled = pod.conditions.find(({ type }) => type === 'PodScheduled');
+  const own = sight.events.filter(({ object }) => object.uid === pod.uid);
+  if (scheduled?.status === 'False') {
+    const message = scheduled.message ?? '';
+    const because = quoted(scheduled.reason ?? 'Unschedulable', message, scheduled.at);
+    if (scheduled.reason === 'SchedulingGated')
+      return { told: 'waits until its gates are opened', because, phase: 'queued' };
+    return { told: unscheduledText(pod, message, sight), because, phase: 'queued' };
+  }
+  if (pod.node === null) return { told: 'waits for a node', because: null, phase: 'queued' };
+  const waiting = pod.containers.find(
+    ({ state, reason }) => state === 'waiting' && reason !== null && !quiet.has(reason),
+  );
+  const warning = own.findLast(({ type }) => type === 'Warning');
+  if (waiting === undefined) {
+    const warned = warning === undefined ? null : eventText(warning);
+    const first = pod.containers.find(({ init, state }) => init && state === 'running');
+    const told = first === undefined ? `is being set up on the node ${pod.node}` : `runs its first step, ${first.name}`;
+    return { told, because: warned, phase: 'setup' };
+  }
+  const { reason, message, image, name } = waiting;
+  const failing = own.findLast(({ reason: of, message: says }) => of === 'Failed' && says.includes('pull'));
+  const because = failing === undefined ? quoted(reason ?? '', message ?? '', null) : eventText(failing);
+  if (imageReasons.includes(reason ?? '')) return { told: `cannot get its image ${image}`, because, phase: 'setup' };
+  if (reason === 'CrashLoopBackOff') {
+    return {
+      told: `ends again and again; the container ${name} is started anew after a pause`,
+      because,
+      phase: 'recovering',
+    };
+  }
+  return { told: `cannot start its container ${name}: ${message ?? reason ?? ''}`, because, phase: 'setup' };
+}
+
+/** What every pod says while all is well. */
+const quiet = new Set(['ContainerCreating', 'PodInitializing']);
+
+/** `needs 100 cpu; the best node, real, has 1900m free of 2, so 98100m are missing`. */
+function unscheduledText(pod: ClusterPod, message: string, { nodes, neighbours }: ClusterSight): string {
+  const lack = nodes === null || neighbours === null ? undefined : lackOf(pod, nodes, neighbours);
+  if (lack !== undefined) return `waits for room: ${lackText(lack)}`;
+  const short = [...message.matchAll(/(\d+) Insufficient ([^,.\s]+(?:\.[^,.\s]+)*)/g)].map(([, count, name]) => ({
+    count,
+    name,
+  }));
+  const asks = amountsText(
+    Object.fromEntries(
+      short.flatMap(({ name = '' }) => (pod.requests[name] === undefined ? [] : [[name, pod.requests[name]]])),
+    ),
+  );
+  if (short.length > 0) {
+    const [, all] = /^0\/(\d+) nodes/.exec(message) ?? [];
+    const names = short.map(
+      ({ count, name }) => `${name} on ${count}${all === undefined ? '' : ` of ${countText(Number(all), 'node')}`}`,
+    );
+    return `waits for room: it asks for ${asks}, and there is too little ${names.join(', ')}`;
+  }
+  if (message.includes('node affinity/selector')) return 'finds no node with the labels that it wants';
+  if (message.includes('untolerated taint')) return 'finds no node that is open to it: all are tainted';
+  const [claim] =
+    /persistentvolumeclaim "[^"]+" not found|unbound immediate PersistentVolumeClaims/.exec(message) ?? [];
+  if (claim !== undefined) return `waits for its volume: ${claim}`;
+  return 'finds no node';
+}
+
+// ------------------------------------------------------------------------------------------ words
+
+function holds(job: ClusterJob, type: string): boolean {
+  return conditionOf(job, type)?.status === 'True';
+}
+
+function conditionOf({ conditions }: ClusterJob, type: string) {
+  return conditions.find((condition) => condition.type === type);
+}
+
+function conditionText({ job }: ClusterSight, type: string): string | null {
+  const condition = conditionOf(job, type);
+  return condition === undefined ? null : quoted(condition.reason ?? type, condition.message ?? '', condition.at);
+}
+
+function eventText({ reason, message, lastAt, count }: ClusterEvent): string {
+  return quoted(reason, message, lastAt) + (count > 1 ? `, ${count} times` : '');
+}
+
+function quoted(reason: string, message: string, at: Instant | null): string {
+  return `${reason}${message === '' ? '' : `: ${message}`}${at === null ? '' : ` (${momentText(at)})`}`;
+}
+
+function lowered(sentence: string): string {
+  return `${sentence[0]?.toLowerCase() ?? ''}${sentence.slice(1).replace(/\.$/, '')}`;
+}

@@ -1,0 +1,104 @@
+// Delete in a cluster: one job, or every Job of a namespace. Nothing is reported gone before it is seen gone.
+
+import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
+import { clusterLabels, labelValue } from '../../app/cluster/job-object.ts';
+import { clusterPhase } from '../../app/cluster/verdict.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { ageText, countText } from '../../app/figures.ts';
+import { complainAbout, type Cli } from '../context.ts';
+import { sayAnswer } from '../commands/ask.ts';
+import { confirm } from '../prompt.ts';
+import { aligned } from '../render/aligned.ts';
+import { columnsOf } from '../screen.ts';
+import type { PlaceFlags } from './either.ts';
+
+/** Deletions that are under way at once: an API server takes many, and its controllers few. */
+const atOnce = 8;
+/** Rows of what will be removed, before a question. */
+const rowsMost = 50;
+
+/** One job, until it is gone with its pods. */
+export async function deleteClusterJob(cli: Cli, cluster: Cluster, { name, active }: ClusterJob): Promise<number> {
+  const { context, namespace } = cluster.place();
+  if (active > 0) cli.note(`${name}: its pods are asked to end; they may take half a minute.`);
+  const came = await cluster.remove(name);
+  const message =
+    came === 'gone'
+      ? `${name} is deleted: it and its pods are gone from ${context}/${namespace}.`
+      : `${name} was not in ${context}/${namespace} any more.`;
+  return sayAnswer(cli, { id: name, ok: true, message, code: exitCode.ok });
+}
+
+/** Every Job of the namespace, whoever made it, or with `own` those of this user. Asks first. */
+export async function deleteAllJobs(
+  cli: Cli,
+  flags: PlaceFlags & { readonly own: boolean | undefined },
+): Promise<number> {
+  const cluster = await cli.services.cluster({
+    ...(flags.context === undefined ? {} : { context: flags.context }),
+    ...(flags.namespace === undefined ? {} : { namespace: flags.namespace }),
+  });
+  try {
+    const { context, namespace } = cluster.place();
+    const where = `${context}/${namespace}`;
+    const mine = labelValue(cli.io.user);
+    const labels = `${clusterLabels.managedBy}=jobman,${clusterLabels.owner}=${mine}`;
+    const jobs: ClusterJob[] = [];
+    for await (const page of cluster.jobs(flags.own === true ? { labels } : {})) jobs.push(...page);
+    if (jobs.length === 0) {
+      cli.note(flags.own === true ? `You have no jobs in ${where}.` : `There are no jobs in ${where}.`);
+      return exitCode.ok;
+    }
+    const foreign = jobs.filter(({ owner }) => owner !== mine).length;
+    if (!cli.json) sayWhat(cli, jobs, mine);
+    const others = foreign === 0 ? '' : `, ${foreign} of them not yours`;
+    const counted = countText(jobs.length, 'job');
+    const question = `Delete ${counted} in ${where}${others}?`;
+    const refused = `${counted} in ${where}${others}: nothing was deleted.`;
+    if (!(await confirm(cli, question, refused))) {
+      cli.note(refused);
+      return exitCode.failed;
+    }
+    return await deleteEach(cli, cluster, jobs);
+  } finally {
+    await cluster.close();
+  }
+}
+
+/** One that fails keeps no other from its end; the worst exit code is the command's. */
+async function deleteEach(cli: Cli, cluster: Cluster, jobs: readonly ClusterJob[]): Promise<number> {
+  let worst: number = exitCode.ok;
+  const left = [...jobs];
+  const work = async (): Promise<void> => {
+    for (let job = left.shift(); job !== undefined; job = left.shift()) {
+      try {
+        worst = Math.max(worst, await deleteClusterJob(cli, cluster, job));
+      } catch (error) {
+        if (!(error instanceof JobmanError)) throw error;
+        worst = Math.max(worst, complainAbout(error, cli));
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, jobs.length) }, work));
+  return worst;
+}
+
+/** On standard error, beside the question that follows. */
+function sayWhat(cli: Cli, jobs: readonly ClusterJob[], mine: string): void {
+  const now = cli.io.now();
+  const rows = jobs
+    .slice(0, rowsMost)
+    .map((job) => [
+      job.name,
+      clusterPhase(job),
+      ageText(now - job.createdAt),
+      job.owner === null ? 'made by another tool' : job.owner === mine ? 'yours' : `of ${job.owner}`,
+    ]);
+  const lines = aligned(
+    [['JOB', 'STATUS', 'AGE', 'WHOSE'], ...rows],
+    ['left', 'left', 'right', 'left'],
+    columnsOf(cli.io.stderr),
+  );
+  for (const line of lines) cli.note(line);
+  if (jobs.length > rowsMost) cli.note(`and ${jobs.length - rowsMost} more`);
+}

@@ -1,0 +1,191 @@
+// Logs of a job of a cluster: of its newest pod, of one, or of all; once, or until the job has ended. Pods come and go while
+// somebody follows, so the job is looked at until it has settled and no pod is left to be read.
+
+import type { Cluster, ClusterContainer, ClusterJob, ClusterLogQuery, ClusterPod } from '../../app/cluster/cluster.ts';
+import { clusterVerdict, isClusterSettled } from '../../app/cluster/verdict.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { countText } from '../../app/figures.ts';
+import { second, type Duration } from '../../core/time.ts';
+import type { LogsFlags } from '../commands/logs.ts';
+import type { Cli } from '../context.ts';
+import { leaveOnSignal, pause } from '../leave.ts';
+import { createLogText, type LogText } from './log-text.ts';
+import { podsOf, sightOf } from './sight.ts';
+
+/** How often is looked for new pods while one is followed. */
+const lookEvery: Duration = second;
+
+/** Which flags a cluster's job has nothing for, and what says the same there. */
+const foreign: readonly (readonly [flag: keyof LogsFlags, word: string, instead: string])[] = [
+  ['step', '--step', 'a pod has containers: --container'],
+  ['attempt', '--attempt', 'each attempt is a pod: --all-pods'],
+  ['firstError', '--first-error', '--grep finds lines'],
+];
+
+/** Prints them; resolves with 0, whatever became of the job: that is `wait`'s matter. */
+export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJob, flags: LogsFlags): Promise<number> {
+  const stray = foreign.find(([flag]) => flags[flag] !== undefined && flags[flag] !== false);
+  if (stray !== undefined) {
+    throw new JobmanError(`${stray[1]} is not for a job of a cluster; ${stray[2]}.`, exitCode.usage);
+  }
+  if (flags.follow === true) {
+    const end = await followClusterLogs(cli, cluster, job, flags);
+    return end === 'left' ? exitCode.interrupted : exitCode.ok;
+  }
+  const all = await podsOf(cluster, job.name);
+  const pods = chosen(all, flags);
+  const text = createLogText(cli, flags, pods.length > 1 || job.parallelism > 1);
+  let isSilent = true;
+  for (const pod of pods) {
+    const container = containerOf(cli, pod, flags);
+    if (flags.previous === true && container.restarts === 0) {
+      throw new JobmanError(
+        `The container ${container.name} of ${pod.name} was not started anew, so there is nothing from before.`,
+        exitCode.notFound,
+      );
+    }
+    if (container.state === 'waiting' && flags.previous !== true) continue;
+    isSilent &&= !(await copy(cluster, pod, container, queryOf(cli, flags), text));
+  }
+  if (all.length > pods.length) {
+    const [pod] = pods;
+    cli.note(`${job.name} has ${countText(all.length, 'pod')}; this is ${pod?.name ?? 'none'}. --all-pods shows all.`);
+  }
+  if (isSilent && flags.grep === undefined) await sayWhy(cli, cluster, job, 'Nothing was printed.');
+  return exitCode.ok;
+}
+
+/** Until the job has settled, or the reader leaves. */
+export async function followClusterLogs(
+  cli: Cli,
+  cluster: Cluster,
+  begun: ClusterJob,
+  flags: LogsFlags,
+): Promise<'ended' | 'left'> {
+  const { signal, release } = leaveOnSignal(cli);
+  const text = createLogText(cli, flags, flags.allPods === true);
+  const taken = new Set<string>();
+  const reading = new Set<Promise<void>>();
+  let failed: unknown;
+  let said = '';
+  /** A cluster that is away for a while is waited for, as it is in the middle of a log. */
+  let isLost = false;
+
+  const read = (pod: ClusterPod): void => {
+    taken.add(pod.uid);
+    const container = containerOf(cli, pod, flags);
+    const query: ClusterLogQuery = {
+      ...queryOf(cli, flags),
+      follow: true,
+      signal,
+      onLost: (why) =>
+        cli.note(why === null ? 'The cluster answers again.' : `The cluster does not answer (${why}); still trying.`),
+    };
+    const work: Promise<void> = copy(cluster, pod, container, query, text)
+      .then(() => undefined)
+      .catch((error: unknown) => void (failed ??= error))
+      .finally(() => reading.delete(work));
+    reading.add(work);
+  };
+
+  try {
+    for (;;) {
+      if (hasLeft(signal) || cli.io.stdout.closed) return 'left';
+      if (failed !== undefined) throw failed;
+      try {
+        // The job before its pods: what is settled then makes no further pod.
+        const job = await cluster.job(begun.name);
+        const isOver = job === null || job.uid !== begun.uid || isClusterSettled(job);
+        const pods = job === null ? [] : await podsOf(cluster, begun.name);
+        const fresh = chosen(pods, flags).filter(({ uid }) => !taken.has(uid));
+        // One after the other, unless all are wanted at once.
+        if (flags.allPods === true) fresh.filter(isReadable).forEach(read);
+        else if (reading.size === 0 && fresh[0] !== undefined && isReadable(fresh[0])) read(fresh[0]);
+        if (reading.size === 0 && isOver) {
+          if (job !== null) await sayWhy(cli, cluster, job, '');
+          return 'ended';
+        }
+        if (reading.size === 0 && job !== null) {
+          const { sentence } = clusterVerdict(await sightOf(cluster, job), cli.io.now());
+          // What it waits for is said again only when it is another thing.
+          const bare = sentence.replaceAll(/\d+/g, '');
+          if (bare !== said) cli.note(sentence);
+          said = bare;
+        }
+        isLost = false;
+      } catch (error) {
+        if (!(error instanceof JobmanError) || error.code !== exitCode.unreachable) throw error;
+        if (!isLost && reading.size === 0) cli.note(`${error.message} Still trying.`);
+        isLost = true;
+      }
+      await Promise.race([pause(lookEvery, signal), ...reading]);
+    }
+  } finally {
+    release();
+  }
+}
+
+/** One container's log, to its end. True when it had anything. */
+async function copy(
+  cluster: Cluster,
+  pod: ClusterPod,
+  container: ClusterContainer,
+  query: ClusterLogQuery,
+  text: LogText,
+): Promise<boolean> {
+  let hasAny = false;
+  for await (const piece of cluster.logs(pod.name, container.name, query)) {
+    hasAny = true;
+    await text.write(pod, container.name, piece);
+    if (text.isOver()) break;
+  }
+  return hasAny;
+}
+
+function hasLeft(signal: AbortSignal): boolean {
+  return signal.aborted;
+}
+
+/** Something was started in it, so there is a log or will be one at once. */
+function isReadable({ containers, phase }: ClusterPod): boolean {
+  return phase !== 'Pending' || containers.some(({ state }) => state !== 'waiting');
+}
+
+/** All of them, the one of that number, or the newest. */
+function chosen(pods: readonly ClusterPod[], { allPods, worker }: LogsFlags): readonly ClusterPod[] {
+  if (allPods === true) return pods;
+  const wanted = worker === undefined ? pods : pods.filter(({ index }) => index === worker);
+  return wanted.slice(-1);
+}
+
+/** The one that is named, else the one that jobman makes, else the first; the others are said. */
+function containerOf(cli: Cli, pod: ClusterPod, { container }: LogsFlags): ClusterContainer {
+  const usual = pod.containers.filter(({ init }) => !init);
+  const found =
+    container === undefined
+      ? (usual.find(({ name }) => name === 'main') ?? usual[0])
+      : pod.containers.find(({ name }) => name === container);
+  const names = pod.containers.map(({ name }) => name).join(', ');
+  if (found === undefined) {
+    throw new JobmanError(`${pod.name} has no container ${container ?? ''}; it has ${names}.`, exitCode.notFound);
+  }
+  if (container === undefined && usual.length > 1) {
+    cli.note(`${pod.name} has several containers (${names}); this is ${found.name}. --container names another.`);
+  }
+  return found;
+}
+
+function queryOf(cli: Cli, { previous, tail, since, grep }: LogsFlags): ClusterLogQuery {
+  return {
+    ...(previous === true ? { previous } : {}),
+    // The last lines in which something is found are not among the last lines.
+    ...(tail === undefined || grep !== undefined ? {} : { tail }),
+    ...(since === undefined ? {} : { since: cli.io.now() - since }),
+  };
+}
+
+/** Silence has a reason, and somebody who looks at logs wants to know it. */
+async function sayWhy(cli: Cli, cluster: Cluster, job: ClusterJob, before: string): Promise<void> {
+  const { sentence } = clusterVerdict(await sightOf(cluster, job), cli.io.now());
+  cli.note(before === '' ? sentence : `${before} ${sentence}`);
+}

@@ -1,0 +1,37 @@
+// Sight: everything that is asked of a cluster to say why one of its jobs is as it is.
+
+import type { Cluster, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
+import type { ClusterSight } from '../../app/cluster/verdict.ts';
+
+/** The pods of a job, oldest first. */
+export async function podsOf(cluster: Cluster, job: string): Promise<readonly ClusterPod[]> {
+  const all: ClusterPod[] = [];
+  for await (const page of cluster.pods({ job })) all.push(...page);
+  return all.toSorted((one, other) => one.createdAt - other.createdAt || (one.index ?? 0) - (other.index ?? 0));
+}
+
+/**
+ * The job with its pods and the events of both. Nodes, and the pods on them, are asked for only where a pod finds no place:
+ * they are many. Events of more than a few pods all say the same.
+ */
+export async function sightOf(cluster: Cluster, job: ClusterJob): Promise<ClusterSight> {
+  const pods = await podsOf(cluster, job.name);
+  const events = await cluster.events({ names: [job.name, ...pods.slice(-eventsMost).map(({ name }) => name)] });
+  const isHomeless = pods.some(({ conditions }) =>
+    conditions.some(
+      ({ type, status, reason }) => type === 'PodScheduled' && status === 'False' && reason === 'Unschedulable',
+    ),
+  );
+  const nodes = isHomeless ? await cluster.nodes() : null;
+  return { job, pods, events, nodes, neighbours: nodes === null ? null : await everyPod(cluster) };
+}
+
+const eventsMost = 5;
+
+/** Of all namespaces; null for whoever may see their own only. */
+async function everyPod(cluster: Cluster): Promise<readonly ClusterPod[] | null> {
+  if (!(await cluster.may('list', 'pods', ''))) return null;
+  const all: ClusterPod[] = [];
+  for await (const page of cluster.pods({ everywhere: true })) all.push(...page);
+  return all;
+}

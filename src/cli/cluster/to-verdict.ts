@@ -1,0 +1,38 @@
+// To the verdict: a job of a cluster is followed until it has ended, and how it ended is the command's own end.
+
+import type { Cluster } from '../../app/cluster/cluster.ts';
+import { clusterPhase } from '../../app/cluster/verdict.ts';
+import { exitCode } from '../../app/errors.ts';
+import type { LogsFlags } from '../commands/logs.ts';
+import type { Cli } from '../context.ts';
+import { followClusterLogs } from './logs.ts';
+
+/** Every flag that is not given. */
+const plain: LogsFlags = {
+  follow: true,
+  worker: undefined,
+  step: undefined,
+  attempt: undefined,
+  tail: undefined,
+  grep: undefined,
+  noFold: undefined,
+  firstError: undefined,
+  raw: undefined,
+  jobName: undefined,
+  container: undefined,
+  previous: undefined,
+  allPods: undefined,
+  since: undefined,
+  namespace: undefined,
+  context: undefined,
+};
+
+/** 0 when it succeeded, 1 when it did not or is gone, 130 when the reader left. Several pods are told side by side. */
+export async function followToVerdict(cli: Cli, cluster: Cluster, name: string): Promise<number> {
+  const job = await cluster.job(name);
+  if (job === null) return exitCode.failed;
+  const end = await followClusterLogs(cli, cluster, job, { ...plain, allPods: job.parallelism > 1 });
+  if (end === 'left') return exitCode.interrupted;
+  const ended = await cluster.job(name);
+  return ended !== null && clusterPhase(ended) === 'succeeded' ? exitCode.ok : exitCode.failed;
+}
