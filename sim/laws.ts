@@ -666,6 +666,8 @@ export function createJudge(world: () => World): Judge {
     if (job.attempts[run.attempt - 1]?.commandOnly !== true) return false;
     const name = job.allocations[run.allocation - 1]?.name;
     const machine = world().machines.findLast((one) => one.name === name) ?? run.host.machine;
+    // A shared one may be made anew by whoever it belongs to, while nobody could look.
+    if (machine.isStanding) return true;
     // By the world's own time: the record's may have been set back in between.
     return machine.readyAt !== null && machine.readyAt <= wordAt;
   }

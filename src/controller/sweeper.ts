@@ -32,6 +32,8 @@ const pace = 5 * minute;
 const afterRelease = 45 * second;
 /** A request whose reply was lost may take effect after the release that was meant to end it, but not later than this. */
 const lateness = 5 * minute;
+/** Where a place cannot be asked by then, it is tried for so long again; a login that has expired keeps nobody up for ever. */
+const unknownMost = 3 * minute;
 
 /** What to do about something that a sweep found. */
 export type Claim = 'claimed' | 'release' | 'unknown';
@@ -156,12 +158,16 @@ export function createSweeper(options: {
       dueAt = began + pace;
       // Kept from the last sweep, too: to a clock that was set back since, what the record says of it lies ahead.
       owedUntil = Math.min(owedUntil, began + lateness);
+      let isEveryPlaceAsked = true;
       try {
         // Side by side: a place that takes long to say nothing holds up no other.
         await Promise.all(
           (await places(began)).map(async (place) => {
             const found = await ask(place);
-            if (found === undefined) return;
+            if (found === undefined) {
+              isEveryPlaceAsked = false;
+              return;
+            }
             for (const stray of found) await settle(place.capacity, stray);
             await forgetGone(place, found, began);
           }),
@@ -169,8 +175,9 @@ export function createSweeper(options: {
       } catch (error) {
         options.say(`the sweep did not get through and is made again later: ${textOf(error)}`);
       }
-      if (owedUntil <= began) owedUntil = 0;
-      if (owedUntil > 0) dueAt = Math.min(dueAt, owedUntil);
+      const isUnknown = !isEveryPlaceAsked && began < owedUntil + unknownMost;
+      if (owedUntil <= began && !isUnknown) owedUntil = 0;
+      if (owedUntil > 0) dueAt = Math.min(dueAt, isUnknown ? began + afterRelease : owedUntil);
     },
   };
 }
