@@ -108,7 +108,7 @@ export function clusterVerdict(sight: ClusterSight, now: Instant): ClusterVerdic
     const others = first === undefined ? '' : `; another ${first.told}`;
     return tell(`runs${many}${since}${where}${others}`, first?.because ?? null, 'running');
   }
-  const before = job.failed > 0 ? `${failureOf(sight).told}; the next pod ` : '';
+  const before = job.failed > 0 ? `goes on after a failure (${failureOf(sight).told}): the next pod ` : '';
   if (first !== undefined) {
     return tell(`${before}${first.told}`, first.because, job.failed > 0 ? 'recovering' : first.phase);
   }

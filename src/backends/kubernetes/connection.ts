@@ -85,7 +85,13 @@ export function createConnection(
       host: server.hostname.replace(/^\[|\]$/g, ''),
       port: server.port === '' ? (server.protocol === 'http:' ? 80 : 443) : server.port,
       path: base + request.path,
-      headers: { accept: 'application/json', ...headersOf(proof), ...request.headers },
+      headers: {
+        accept: 'application/json',
+        ...headersOf(proof),
+        ...request.headers,
+        // Node says no length of the body of a DELETE by itself, and the body would be read as the next request.
+        ...(request.body === undefined ? {} : { 'content-length': Buffer.byteLength(request.body) }),
+      },
       agent: await agentFor(proof),
       ...(request.signal === undefined ? {} : { signal: request.signal }),
     };

@@ -1,0 +1,305 @@
+/** In which phase a job of a cluster is, and the sentence for it. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type {
+  ClusterContainer,
+  ClusterEvent,
+  ClusterJob,
+  ClusterNode,
+  ClusterPod,
+} from '../../../src/app/cluster/cluster.ts';
+import { flagOfField } from '../../../src/app/cluster/field-flags.ts';
+import { lackOf } from '../../../src/app/cluster/lack.ts';
+import { clusterReason, clusterVerdict, type ClusterSight } from '../../../src/app/cluster/verdict.ts';
+
+const now = Date.UTC(2026, 10, 22, 1, 0, 0);
+const ago = (seconds: number): number => now - seconds * 1_000;
+
+const job = (different: Partial<ClusterJob> = {}): ClusterJob => ({
+  name: 'train',
+  namespace: 'vision',
+  uid: 'u',
+  createdAt: ago(90),
+  startedAt: ago(80),
+  endedAt: null,
+  suspended: false,
+  parallelism: 1,
+  completions: 1,
+  active: 1,
+  ready: 0,
+  succeeded: 0,
+  failed: 0,
+  conditions: [],
+  flavor: null,
+  owner: 'ada',
+  installation: 'abc',
+  requests: {},
+  images: ['alpine'],
+  deleting: false,
+  queueName: null,
+  priorityClass: null,
+  ...different,
+});
+
+const container = (different: Partial<ClusterContainer> = {}): ClusterContainer => ({
+  name: 'main',
+  image: 'alpine',
+  state: 'waiting',
+  reason: null,
+  message: null,
+  exitCode: null,
+  signal: null,
+  restarts: 0,
+  startedAt: null,
+  endedAt: null,
+  init: false,
+  ...different,
+});
+
+const pod = (one: Partial<ClusterContainer>, different: Partial<ClusterPod> = {}): ClusterPod => ({
+  name: 'train-x',
+  namespace: 'vision',
+  job: 'train',
+  uid: 'p',
+  phase: 'Pending',
+  reason: null,
+  message: null,
+  node: 'n1',
+  index: null,
+  createdAt: ago(80),
+  startedAt: null,
+  requests: { cpu: '4', memory: '1G' },
+  containers: [container(one)],
+  conditions: [],
+  deleting: false,
+  ...different,
+});
+
+const node = (
+  name: string,
+  allocatable: Readonly<Record<string, string>>,
+  different: Partial<ClusterNode> = {},
+): ClusterNode => ({
+  name,
+  ready: true,
+  unschedulable: false,
+  taints: [],
+  labels: {},
+  allocatable,
+  ...different,
+});
+
+const event = (different: Partial<ClusterEvent>): ClusterEvent => ({
+  object: { kind: 'Job', name: 'train', uid: 'u' },
+  type: 'Warning',
+  reason: '',
+  message: '',
+  count: 1,
+  firstAt: ago(10),
+  lastAt: ago(5),
+  ...different,
+});
+
+const condition = (type: string, reason: string | null = null, message: string | null = null) => ({
+  type,
+  status: 'True',
+  reason,
+  message,
+  at: ago(10),
+});
+const ended = {
+  conditions: [condition('Failed', 'BackoffLimitExceeded', 'Job has reached it')],
+  endedAt: ago(10),
+  active: 0,
+  failed: 1,
+};
+const homeless = (message: string, reason = 'Unschedulable') => ({
+  node: null,
+  conditions: [{ type: 'PodScheduled', status: 'False', reason, message, at: ago(10) }],
+});
+
+interface Case {
+  readonly seen: Partial<ClusterSight>;
+  readonly phase: string;
+  readonly says: RegExp;
+  readonly because?: RegExp;
+}
+
+const cases: Readonly<Record<string, Case>> = {
+  'that succeeded': {
+    seen: { job: job({ conditions: [condition('Complete')], endedAt: ago(10), active: 0, succeeded: 1 }) },
+    phase: 'succeeded',
+    says: /^train succeeded 10s ago after 1m10s\.$/,
+  },
+  'whose program failed': {
+    seen: { job: job(ended), pods: [pod({ state: 'terminated', exitCode: 3 }, { phase: 'Failed' })] },
+    phase: 'failed',
+    says: /^train failed 10s ago: its program ended with exit code 3\.$/,
+    because: /^BackoffLimitExceeded: Job has reached it/,
+  },
+  'that used too much memory': {
+    seen: {
+      job: job(ended),
+      pods: [pod({ state: 'terminated', exitCode: 137, reason: 'OOMKilled' }, { phase: 'Failed' })],
+    },
+    phase: 'failed',
+    says: /more memory than it may have and was killed \(OOMKilled\); it asks for 1G\.$/,
+  },
+  'that was evicted': {
+    seen: { job: job(ended), pods: [pod({}, { phase: 'Failed', reason: 'Evicted', message: 'disk pressure' })] },
+    phase: 'failed',
+    says: /its pod was evicted from the node n1\.$/,
+    because: /^disk pressure$/,
+  },
+  'that ran too long': {
+    seen: { job: job({ ...ended, conditions: [condition('Failed', 'DeadlineExceeded', 'Job was active too long')] }) },
+    phase: 'failed',
+    says: /it ran longer than it may \(--timeout\)\.$/,
+  },
+  'whose pod is gone': {
+    seen: { job: job(ended) },
+    phase: 'failed',
+    says: /the pod is gone, and what it said with it\.$/,
+  },
+  'that is suspended': {
+    seen: { job: job({ suspended: true, active: 0 }) },
+    phase: 'stopped',
+    says: /^train is suspended/,
+  },
+  'in a queue': {
+    seen: { job: job({ suspended: true, active: 0, queueName: 'vision' }) },
+    phase: 'queued',
+    says: /^train waits in the queue vision, which has not admitted it\.$/,
+  },
+  'that is being deleted': { seen: { job: job({ deleting: true }) }, phase: 'stopping', says: /is being deleted/ },
+  'that runs': {
+    seen: { job: job({ ready: 1 }), pods: [pod({ state: 'running', startedAt: ago(70) }, { phase: 'Running' })] },
+    phase: 'running',
+    says: /^train runs for 1m10s on the node n1\.$/,
+  },
+  'that runs in part': {
+    seen: {
+      job: job({ ready: 1, active: 2, parallelism: 2 }),
+      pods: [
+        pod({ state: 'running', startedAt: ago(70) }, { phase: 'Running' }),
+        pod({ reason: 'ImagePullBackOff', image: 'lab/x' }, { uid: 'q' }),
+      ],
+    },
+    phase: 'running',
+    says: /^train runs with 1 of 2 pods for 1m10s on the node n1; another cannot get its image lab\/x\.$/,
+  },
+  'whose image does not come': {
+    seen: {
+      pods: [pod({ reason: 'ErrImagePull', image: 'lab/x' })],
+      events: [
+        event({
+          object: { kind: 'Pod', name: 'train-x', uid: 'p' },
+          reason: 'Failed',
+          message: 'Failed to pull image: 401',
+          count: 2,
+        }),
+      ],
+    },
+    phase: 'setup',
+    says: /^train cannot get its image lab\/x\.$/,
+    because: /^Failed: Failed to pull image: 401 \(22 Nov 00:59:55 UTC\), 2 times$/,
+  },
+  'whose Secret is missing': {
+    seen: { pods: [pod({ reason: 'CreateContainerConfigError', message: 'secret "wandb" not found' })] },
+    phase: 'setup',
+    says: /^train cannot start its container main: secret "wandb" not found\.$/,
+  },
+  'that is being set up': {
+    seen: { pods: [pod({ reason: 'ContainerCreating' })] },
+    phase: 'setup',
+    says: /is being set up on the node n1\.$/,
+  },
+  'without room, as the scheduler says it': {
+    seen: {
+      pods: [pod({}, homeless('0/3 nodes are available: 1 Insufficient memory, 2 Insufficient cpu. preemption: 0/3'))],
+    },
+    phase: 'queued',
+    says: /it asks for memory 1G, cpu 4, and there is too little memory on 1 of 3 nodes, cpu on 2 of 3 nodes\.$/,
+  },
+  'without room, counted': {
+    seen: {
+      pods: [pod({}, homeless('0/2 nodes are available: 2 Insufficient cpu.'))],
+      nodes: [node('n1', { cpu: '2', memory: '8G' }), node('n2', { cpu: '4', memory: '8G' })],
+      neighbours: [pod({}, { node: 'n2', requests: { cpu: '1500m' } })],
+    },
+    phase: 'queued',
+    says: /^train waits for room: the best node, n2, has 2500m cpu free of the 4 that it asks for: 1500m are missing\.$/,
+    because: /^Unschedulable: 0\/2 nodes/,
+  },
+  'that no node fits': {
+    seen: {
+      pods: [pod({}, homeless("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."))],
+    },
+    phase: 'queued',
+    says: /finds no node with the labels that it wants\.$/,
+  },
+  'over its quota': {
+    seen: {
+      job: job({ active: 0 }),
+      events: [
+        event({ reason: 'FailedCreate', message: 'pods "x" is forbidden: exceeded quota: small, requested: cpu=4' }),
+      ],
+    },
+    phase: 'queued',
+    says: /^train gets no pod: the quota small of vision is used up \(requested: cpu=4\)\.$/,
+  },
+  'whose pod failed, before the next': {
+    seen: {
+      job: job({ failed: 1 }),
+      pods: [
+        pod({ state: 'terminated', exitCode: 2 }, { phase: 'Failed', uid: 'o' }),
+        pod({ reason: 'ContainerCreating' }, { createdAt: ago(5) }),
+      ],
+    },
+    phase: 'recovering',
+    says: /^train goes on after a failure \(its program ended with exit code 2\): the next pod is being set up on the node n1\.$/,
+  },
+  'that was just created': { seen: { job: job({ active: 0 }) }, phase: 'queued', says: /^train has no pod yet/ },
+};
+
+suite('a job', () => {
+  for (const [what, { seen, phase, says, because }] of Object.entries(cases)) {
+    test(what, () => {
+      const sight = { job: job(), pods: [], events: [], nodes: null, neighbours: null, ...seen };
+      const verdict = clusterVerdict(sight, now);
+      assert.equal(verdict.phase, phase);
+      assert.match(verdict.sentence, says);
+      if (because !== undefined) assert.match(verdict.because ?? '', because);
+      assert.ok(clusterReason(sight.job, now) !== '');
+    });
+  }
+});
+
+suite('the best node', () => {
+  const asking = pod({}, { node: null, requests: { cpu: '4', 'nvidia.com/gpu': '1' } });
+  test('is open to the pod: ready, not closed, and without a taint that it does not bear', () => {
+    const big = { cpu: '64', 'nvidia.com/gpu': '8' };
+    const closed = [
+      node('a', big, { ready: false }),
+      node('b', big, { unschedulable: true }),
+      node('c', big, { taints: ['dedicated'] }),
+    ];
+    assert.equal(lackOf(asking, closed, []), undefined);
+    const bears = node('d', { cpu: '2', 'nvidia.com/gpu': '8' }, { taints: ['nvidia.com/gpu'] });
+    assert.deepEqual(
+      lackOf(asking, [...closed, bears], [])?.short.map(({ resource }) => resource),
+      ['cpu'],
+    );
+  });
+
+  test('does not count what has ended there', () => {
+    const there = [pod({}, { node: 'n', phase: 'Succeeded', requests: { cpu: '4' } })];
+    assert.equal(lackOf(asking, [node('n', { cpu: '4', 'nvidia.com/gpu': '1' })], there), undefined);
+  });
+});
+
+test('fields lead back to flags, and others to none', () => {
+  assert.equal(flagOfField('spec.template.spec.containers[0].image'), '-i');
+  assert.equal(flagOfField('spec.template.spec.containers[0].volumeMounts[0].mountPath'), '--volume');
+  assert.equal(flagOfField('spec.selector'), undefined);
+});

@@ -1,0 +1,193 @@
+/** Which cluster is meant, and as whom it is asked: kubeconfigs of all kinds, and what is wrong with some. */
+import assert from 'node:assert/strict';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { JobmanError } from '../../../src/app/errors.ts';
+import {
+  namesCluster,
+  readKubeContext,
+  type KubeconfigPlace,
+  type KubeUser,
+} from '../../../src/backends/kubernetes/kubeconfig.ts';
+import { createLogin } from '../../../src/backends/kubernetes/login.ts';
+import { openWorld } from '../../support/world.ts';
+import { now, openServer, status } from './support/server.ts';
+
+const config = (context: string, more = ''): string => `
+apiVersion: v1
+kind: Config
+current-context: ${context}
+contexts:
+- {name: ${context}, context: {cluster: c-${context}, user: u-${context}${more}}}
+clusters:
+- {name: c-${context}, cluster: {server: "https://${context}:6443", certificate-authority: pki/ca.crt}}
+users:
+- {name: u-${context}, user: {token: t-${context}}}
+`;
+
+function placeIn(folder: string, different: Partial<KubeconfigPlace> = {}): KubeconfigPlace {
+  return {
+    setting: { type: 'default', file: null },
+    env: {},
+    userHome: folder,
+    cwd: folder,
+    accountFolder: join(folder, 'account'),
+    ...different,
+  };
+}
+
+async function refused(work: Promise<unknown>): Promise<readonly [code: number, text: string]> {
+  try {
+    await work;
+  } catch (error) {
+    assert.ok(error instanceof JobmanError, String(error));
+    return [error.code, [error.message, ...error.lines].join('\n')];
+  }
+  return assert.fail('it was read');
+}
+
+suite('a kubeconfig', () => {
+  test('is that of KUBECONFIG, else the one at home; its files are beside it', async (t) => {
+    const { folder } = openWorld(t);
+    mkdirSync(join(folder, '.kube'));
+    writeFileSync(join(folder, '.kube/config'), config('home', ', namespace: vision'));
+    writeFileSync(join(folder, 'named'), config('named'));
+    const home = await readKubeContext(placeIn(folder), {});
+    assert.deepEqual([home.name, home.namespace, home.cluster.server], ['home', 'vision', 'https://home:6443']);
+    assert.equal(home.cluster['certificate-authority'], join(folder, '.kube/pki/ca.crt'));
+    const named = await readKubeContext(placeIn(folder, { env: { KUBECONFIG: 'named' } }), {});
+    assert.deepEqual([named.name, named.namespace, named.user.token], ['named', 'default', 't-named']);
+    const file = { type: 'file', file: join(folder, 'named') } as const;
+    assert.equal((await readKubeContext(placeIn(folder, { setting: file }), { namespace: 'x' })).namespace, 'x');
+  });
+
+  test('of several files: who says a name first has said it, and one that is not there is passed over', async (t) => {
+    const { folder } = openWorld(t);
+    writeFileSync(join(folder, 'a'), config('one'));
+    writeFileSync(join(folder, 'b'), config('one').replaceAll('t-one', 'later') + '');
+    writeFileSync(join(folder, 'c'), config('two'));
+    const place = placeIn(folder, { env: { KUBECONFIG: 'none:a:b:c' } });
+    assert.equal((await readKubeContext(place, {})).user.token, 't-one');
+    assert.equal((await readKubeContext(place, { context: 'two' })).user.token, 't-two');
+    const [code, text] = await refused(readKubeContext(place, { context: 'twoo' }));
+    assert.equal(code, 3);
+    assert.match(text, /has no context twoo\.\nDid you mean two\?/);
+  });
+
+  test('that is not there, or is none, or leads nowhere', async (t) => {
+    const { folder } = openWorld(t);
+    assert.equal(namesCluster(placeIn(folder)), false);
+    const nothing = await refused(readKubeContext(placeIn(folder), {}));
+    assert.equal(nothing[0], 5);
+    assert.match(nothing[1], /there is no kubeconfig .*\.kube\/config/);
+    for (const [text, code, expected] of [
+      ['a: [', 2, /is no YAML/],
+      ['', 5, /is empty/],
+      ['kind: Config', 5, /chooses no context/],
+      [config('x').replace('cluster: c-x', 'cluster: other'), 5, /names the cluster other, and no server/],
+      [config('x').replace('https://x:6443', 'ftp://x'), 5, /should be like https:/],
+    ] as const) {
+      writeFileSync(join(folder, 'k'), text);
+      const found = await refused(readKubeContext(placeIn(folder, { env: { KUBECONFIG: 'k' } }), {}));
+      assert.equal(found[0], code, text);
+      assert.match(found[1], expected);
+    }
+  });
+
+  test('of a pod is its service account', async (t) => {
+    const { folder } = openWorld(t);
+    mkdirSync(join(folder, 'account'));
+    writeFileSync(join(folder, 'account/token'), 'first\n');
+    writeFileSync(join(folder, 'account/namespace'), 'vision\n');
+    const place = placeIn(folder, { env: { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '443' } });
+    assert.equal(namesCluster(place), true);
+    const context = await readKubeContext(place, {});
+    assert.deepEqual(
+      [context.name, context.namespace, context.cluster.server],
+      ['in-cluster', 'vision', 'https://[fd00::1]:443'],
+    );
+    const login = createLogin(context, { env: {}, now: () => now });
+    assert.equal((await login.prove()).headers['authorization'], 'Bearer first');
+    // Kubernetes renews it there.
+    writeFileSync(join(folder, 'account/token'), 'second\n');
+    assert.equal((await login.prove()).headers['authorization'], 'Bearer second');
+  });
+});
+
+suite('a login', () => {
+  const loginOf = (user: KubeUser, moment = () => now) =>
+    createLogin(
+      { name: 'lab', namespace: 'x', cluster: { server: 'https://lab' }, user, userName: 'ada', from: 'a test' },
+      { env: { PATH: '/usr/bin:/bin' }, now: moment },
+    );
+
+  test('with a name and a password, and as somebody else', async () => {
+    const { headers } = await loginOf({ username: 'ada', password: 'p', as: 'grace', 'as-groups': ['g', 'h'] }).prove();
+    assert.deepEqual(headers, {
+      authorization: `Basic ${Buffer.from('ada:p').toString('base64')}`,
+      'impersonate-user': 'grace',
+      'impersonate-group': ['g', 'h'],
+    });
+    assert.equal(loginOf({ token: 'x', as: 'grace' }).user, 'grace');
+  });
+
+  test('is called as its token says', () => {
+    const token = ['{}', '{"sub":"system:serviceaccount:vision:ada"}', 'sig']
+      .map((part) => Buffer.from(part).toString('base64url'))
+      .join('.');
+    assert.equal(loginOf({ token }).user, 'system:serviceaccount:vision:ada');
+    assert.equal(loginOf({ token: 'opaque' }).user, 'ada');
+  });
+
+  test('by a program is kept as long as it holds, and made again when it was refused', async (t) => {
+    const { folder } = openWorld(t);
+    const program = join(folder, 'login');
+    const count = join(folder, 'count');
+    writeFileSync(
+      program,
+      `#!/bin/sh
+echo x >> ${count}
+printf '{"status":{"token":"%s-%s","expirationTimestamp":"2026-11-22T02:00:00Z"}}' "$WHO" "$(wc -l < ${count} | tr -d ' ')"
+`,
+    );
+    chmodSync(program, 0o700);
+    let moment = now;
+    const login = loginOf({ exec: { command: program, env: [{ name: 'WHO', value: 'ada' }] } }, () => moment);
+    const token = async (): Promise<unknown> => (await login.prove()).headers['authorization'];
+    assert.equal(await token(), 'Bearer ada-1');
+    assert.equal(await token(), 'Bearer ada-1');
+    assert.equal(login.refused(), true);
+    assert.equal(await token(), 'Bearer ada-2');
+    moment += 3_600_000;
+    assert.equal(await token(), 'Bearer ada-3');
+
+    const server = await openServer(t, ({ headers }) =>
+      headers['authorization'] === 'Bearer ada-4'
+        ? status(401, 'Unauthorized', 'old')
+        : { json: { metadata: { name: 'a' } } },
+    );
+    const cluster = server.cluster({ user: { exec: { command: program, env: [{ name: 'WHO', value: 'ada' }] } } });
+    assert.equal((await cluster.job('a'))?.name, 'a');
+    assert.deepEqual(
+      server.asked.map(({ headers }) => headers['authorization']),
+      ['Bearer ada-4', 'Bearer ada-5'],
+    );
+  });
+
+  test('by a program that fails is told in its words', async (t) => {
+    const { folder } = openWorld(t);
+    const program = join(folder, 'login');
+    writeFileSync(program, '#!/bin/sh\necho "please log in first" >&2\nexit 3\n');
+    chmodSync(program, 0o700);
+    const [code, text] = await refused(loginOf({ exec: { command: program } }).prove());
+    assert.equal(code, 5);
+    assert.match(text, /ended with 3\.\nplease log in first/);
+    const absent = await refused(
+      loginOf({ exec: { command: '/nowhere/login', installHint: 'get it from us' } }).prove(),
+    );
+    assert.match(absent[1], /is not there\.\nget it from us/);
+    writeFileSync(program, '#!/bin/sh\necho hello\n');
+    assert.match((await refused(loginOf({ exec: { command: program } }).prove()))[1], /no credential/);
+  });
+});

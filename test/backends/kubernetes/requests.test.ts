@@ -1,0 +1,276 @@
+/** What is asked of an API server, what is asked again, and which sentence a refusal becomes. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { V1Job } from '@kubernetes/client-node';
+import { JobmanError } from '../../../src/app/errors.ts';
+import { openServer, status, type Reply } from './support/server.ts';
+
+const labels = { 'jobman/owner': 'ada', 'jobman/installation': 'abc', 'jobman/job': 'train' };
+const wanted: V1Job = {
+  metadata: { name: 'train', labels },
+  spec: { template: { spec: { containers: [{ name: 'main', image: 'alpine', args: ['ls'] }] } } },
+};
+const there = (more: object = {}): object => ({
+  spec: wanted.spec,
+  metadata: { name: 'train', uid: 'u1', labels, creationTimestamp: '2026-11-22T01:00:00Z', ...more },
+});
+const job = (name: string): object => ({ metadata: { name, namespace: 'vision', uid: name } });
+
+async function failure(work: Promise<unknown>): Promise<JobmanError> {
+  try {
+    await work;
+  } catch (error) {
+    assert.ok(error instanceof JobmanError, String(error));
+    return error;
+  }
+  return assert.fail('it did not fail');
+}
+
+async function names(pages: AsyncIterable<readonly { readonly name: string }[]>): Promise<readonly string[]> {
+  const found: string[] = [];
+  for await (const page of pages) found.push(...page.map(({ name }) => name));
+  return found;
+}
+
+suite('lists', () => {
+  test('are read page by page, with the login', async (t) => {
+    const server = await openServer(t, ({ query }) =>
+      query.get('continue') === null
+        ? { json: { items: [job('a'), job('b')], metadata: { continue: 'on' } } }
+        : { json: { items: [job('c')], metadata: {} } },
+    );
+    assert.deepEqual(await names(server.cluster().jobs({})), ['a', 'b', 'c']);
+    assert.deepEqual(server.lines(), Array(2).fill('GET /apis/batch/v1/namespaces/vision/jobs'));
+    assert.deepEqual(
+      server.asked.map(({ query }) => query.get('limit')),
+      ['500', '500'],
+    );
+    assert.equal(server.asked[0]?.headers['authorization'], 'Bearer secret');
+  });
+
+  test('that grew too old go on as they are now', async (t) => {
+    const server = await openServer(t, ({ query }) => {
+      if (query.get('continue') === 'old')
+        return status(410, 'Expired', 'too old', {}, { metadata: { continue: 'new' } });
+      if (query.get('continue') === 'new') return { json: { items: [job('c')] } };
+      return { json: { items: [job('a')], metadata: { continue: 'old' } } };
+    });
+    assert.deepEqual(await names(server.cluster().jobs({})), ['a', 'c']);
+  });
+
+  test('of every namespace, and of none there', async (t) => {
+    const server = await openServer(t, () => ({ json: { items: null } }));
+    assert.deepEqual(await names(server.cluster().pods({ everywhere: true })), []);
+    assert.deepEqual(await names(server.cluster().pods({ namespace: 'other', job: 'train' })), []);
+    assert.deepEqual(server.lines(), ['GET /api/v1/pods', 'GET /api/v1/namespaces/other/pods']);
+    assert.equal(server.asked[1]?.query.get('labelSelector'), 'job-name=train');
+  });
+});
+
+suite('a request is made again', () => {
+  for (const code of [429, 500, 502, 503, 504]) {
+    test(`after ${code}, until it is answered`, async (t) => {
+      const server = await openServer(t, (_, number) =>
+        number < 3 ? { ...status(code, '', 'busy'), headers: { 'retry-after': '0' } } : { json: job('a') },
+      );
+      assert.equal((await server.cluster().job('a'))?.name, 'a');
+      assert.equal(server.asked.length, 3);
+    });
+  }
+
+  test('so often and no more', async (t) => {
+    const server = await openServer(t, () => status(503, '', 'etcd is away'));
+    const error = await failure(server.cluster().job('a'));
+    assert.equal(server.asked.length, 4);
+    assert.equal(error.code, 5);
+    assert.deepEqual(error.lines, ['etcd is away']);
+  });
+
+  test('once where a kept connection was closed', async (t) => {
+    const server = await openServer(t, (_, number) => (number === 1 ? { drop: true } : { json: job('a') }));
+    assert.equal((await server.cluster().job('a'))?.name, 'a');
+    const silent = await openServer(t, () => ({ drop: true }));
+    assert.equal((await failure(silent.cluster().job('a'))).code, 5);
+    assert.equal(silent.asked.length, 2);
+  });
+
+  test('not where it may have been done', async (t) => {
+    const server = await openServer(t, () => status(500, '', 'lost'));
+    await failure(server.cluster().patch('a', { spec: { suspend: true } }));
+    assert.deepEqual(server.lines(), ['PATCH /apis/batch/v1/namespaces/vision/jobs/a']);
+  });
+});
+
+suite('a creation whose reply is lost', () => {
+  test('is found, and not asked for again', async (t) => {
+    const server = await openServer(t, ({ method }) => (method === 'POST' ? { drop: true } : { json: there() }));
+    assert.equal((await server.cluster().create(wanted)).metadata?.uid, 'u1');
+    assert.deepEqual(
+      server.lines().map((line) => line.split(' ')[0]),
+      ['POST', 'GET'],
+    );
+  });
+
+  test('is asked for again where it is seen not to be there', async (t) => {
+    const server = await openServer(t, ({ method }, number) => {
+      if (method === 'GET') return status(404, 'NotFound', 'no');
+      return number === 1 ? status(500, '', 'lost') : { json: there() };
+    });
+    assert.equal((await server.cluster().create(wanted)).metadata?.uid, 'u1');
+    assert.deepEqual(
+      server.lines().map((line) => line.split(' ')[0]),
+      ['POST', 'GET', 'POST'],
+    );
+  });
+
+  test('and what stands there is not taken for it when it is older, or runs something else', async (t) => {
+    for (const other of [
+      there({ creationTimestamp: '2026-11-21T01:00:00Z' }),
+      { ...there(), spec: { template: {} } },
+    ]) {
+      const server = await openServer(t, ({ method }) => (method === 'POST' ? { drop: true } : { json: other }));
+      assert.equal((await failure(server.cluster().create(wanted))).code, 5);
+    }
+  });
+
+  test('is left alone where nobody answers', async (t) => {
+    const server = await openServer(t, () => ({ drop: true }));
+    assert.equal((await failure(server.cluster().create(wanted))).code, 5);
+    assert.equal(server.lines().filter((line) => line.startsWith('POST')).length, 1);
+  });
+});
+
+suite('a refusal', () => {
+  const sentence = async (t: Parameters<typeof openServer>[0], reply: Reply): Promise<JobmanError> => {
+    const server = await openServer(t, () => reply);
+    return failure(server.cluster().create(wanted));
+  };
+
+  test('401 says whose login', async (t) => {
+    const error = await sentence(t, status(401, 'Unauthorized', 'Unauthorized'));
+    assert.deepEqual([error.code, error.message], [5, 'The cluster of lab does not accept the login of ada.']);
+  });
+
+  test('403 names the right that is missing, and for whom', async (t) => {
+    const said =
+      'jobs.batch is forbidden: User "ada@x" cannot create resource "jobs" in API group "batch" in the namespace "vision"';
+    const error = await sentence(t, status(403, 'Forbidden', said));
+    assert.equal(error.code, 1);
+    assert.equal(
+      error.message,
+      'Could not create the job train: ada@x may not create jobs in the namespace vision of lab.',
+    );
+    assert.match(error.lines.join('\n'), /`create` on jobs\.batch/);
+    const wide = await sentence(
+      t,
+      status(
+        403,
+        'Forbidden',
+        'nodes is forbidden: User "ada" cannot list resource "nodes" in API group "" at the cluster scope',
+      ),
+    );
+    assert.match(wide.message, /ada may not list nodes in the whole cluster of lab\.$/);
+  });
+
+  test('403 of a quota', async (t) => {
+    const said =
+      'jobs.batch "train" is forbidden: exceeded quota: small, requested: count/jobs.batch=1, used: count/jobs.batch=5, limited: count/jobs.batch=5';
+    const error = await sentence(t, status(403, 'Forbidden', said));
+    assert.match(error.message, /the quota small of vision is used up \(requested: count\/jobs\.batch=1, /);
+  });
+
+  test('404 of a namespace', async (t) => {
+    const error = await sentence(
+      t,
+      status(404, 'NotFound', 'namespaces "vision" not found', { kind: 'namespaces', name: 'vision' }),
+    );
+    assert.deepEqual([error.code, error.message], [3, 'There is no namespace vision in lab.']);
+  });
+
+  test('409 names a name that is free', async (t) => {
+    const server = await openServer(t, ({ method, path }) => {
+      if (method === 'POST') return status(409, 'AlreadyExists', 'exists');
+      if (path.endsWith('/train-3')) return status(404, 'NotFound', 'no');
+      return { json: there({ creationTimestamp: '2026-11-22T00:57:00Z' }) };
+    });
+    const error = await failure(server.cluster().create(wanted));
+    assert.equal(error.code, 4);
+    assert.match(error.message, /^The name train is taken in lab\/vision: a job of that name was created 3m ago/);
+    assert.match(error.lines[0] ?? '', /^-j train-3 is free/);
+  });
+
+  test('422 leads each field back to its flag', async (t) => {
+    const field = (name: string, message: string) => ({ reason: 'FieldValueInvalid', field: name, message });
+    const causes = [
+      field('metadata.name', 'bad name'),
+      field('spec.template.spec.containers[0].resources.requests[cpu]', 'too much'),
+      field('spec.template.spec.containers[0].env[0].valueFrom', 'no key'),
+      field('spec.template.spec.volumes[0].emptyDir.sizeLimit', 'below nothing'),
+      field('spec.podFailurePolicy', 'odd'),
+    ];
+    const error = await sentence(t, status(422, 'Invalid', 'all of it', { causes }));
+    assert.equal(error.code, 2);
+    assert.deepEqual(
+      error.lines.map((line) => line.slice(0, line.indexOf(': '))),
+      ['-j', '-r', '--secret', '--shm', 'spec.podFailurePolicy'],
+    );
+  });
+
+  test('of something in between is told as it is', async (t) => {
+    const error = await sentence(t, { status: 418, json: { hello: 'I am a proxy' } });
+    assert.equal(error.code, 1);
+    assert.match(error.lines.join(), /I am a proxy/);
+  });
+});
+
+suite('a deletion', () => {
+  test('ends when the Job is seen gone, and its pods', async (t) => {
+    let looks = 0;
+    let isDeleted = false;
+    const server = await openServer(t, ({ method, path }) => {
+      if (method === 'DELETE') isDeleted = true;
+      if (path.endsWith('/pods')) return { json: { items: (looks += 1) < 3 ? [{}] : [] } };
+      return isDeleted && method === 'GET' ? status(404, 'NotFound', 'gone') : { json: there() };
+    });
+    assert.equal(await server.cluster().remove('train'), 'gone');
+    const deletion = server.asked.find(({ method }) => method === 'DELETE');
+    assert.match(deletion?.body ?? '', /"propagationPolicy":"Background","preconditions":\{"uid":"u1"\}/);
+    // Without its length the body would be read as the next request on that connection.
+    assert.equal(deletion?.headers['content-length'], String(deletion?.body.length));
+    assert.equal(looks, 3);
+  });
+
+  test('of what is not there asks for nothing', async (t) => {
+    const server = await openServer(t, () => status(404, 'NotFound', 'no'));
+    assert.equal(await server.cluster().remove('train'), 'absent');
+    assert.equal(server.asked.length, 1);
+  });
+
+  test('another Job of the name counts as gone', async (t) => {
+    let isDeleted = false;
+    const server = await openServer(t, ({ method, path }) => {
+      if (method === 'DELETE') isDeleted = true;
+      if (path.endsWith('/pods')) return { json: { items: [] } };
+      return { json: there({ uid: isDeleted ? 'u2' : 'u1' }) };
+    });
+    assert.equal(await server.cluster().remove('train'), 'gone');
+  });
+});
+
+test('what we may not see is none or null, and no failure', async (t) => {
+  const server = await openServer(t, () => status(403, 'Forbidden', 'no'));
+  const cluster = server.cluster();
+  assert.deepEqual(await cluster.events({ names: ['train'] }), []);
+  assert.equal(await cluster.nodes(), null);
+  assert.equal(await cluster.configMap('x'), null);
+});
+
+test('nobody there is unreachable, with what was tried', async (t) => {
+  const server = await openServer(t, () => ({ json: {} }));
+  const error = await failure(server.cluster({ cluster: { server: 'http://127.0.0.1:9' } }).job('a'));
+  assert.equal(error.code, 5);
+  assert.match(
+    error.message,
+    /^Could not look at the job a: the cluster of lab \(http:\/\/127\.0\.0\.1:9\) did not answer\.$/,
+  );
+});

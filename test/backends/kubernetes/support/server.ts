@@ -1,0 +1,106 @@
+/** A pretend API server: it writes down what it is asked, and answers what the test says. */
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Cluster } from '../../../../src/app/cluster/cluster.ts';
+import { createCluster } from '../../../../src/backends/kubernetes/cluster.ts';
+import type { KubeContext } from '../../../../src/backends/kubernetes/kubeconfig.ts';
+
+export interface Asked {
+  readonly method: string;
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly body: string;
+  readonly headers: IncomingMessage['headers'];
+}
+
+interface ObjectReply {
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly json: object;
+}
+
+/** An object is sent as JSON with 200; `drop` cuts the line without a word; `parts` are sent and the line then cut or ended. */
+export type Reply = ObjectReply | { readonly drop: true } | { readonly parts: readonly string[]; readonly cut?: true };
+
+export interface PretendServer {
+  readonly url: string;
+  readonly asked: readonly Asked[];
+  /** `GET /api/v1/nodes`, one line for each request. */
+  lines(): readonly string[];
+  /** The cluster at this server; its namespace is `vision`. */
+  cluster(context?: Partial<KubeContext>): Cluster;
+}
+
+/** A Status as an API server writes it. */
+export function status(
+  code: number,
+  reason: string,
+  message: string,
+  details: object = {},
+  more: object = {},
+): ObjectReply {
+  return { status: code, json: { kind: 'Status', status: 'Failure', code, reason, message, details, ...more } };
+}
+
+/** Closed, with its clusters, when the test is over. */
+export async function openServer(
+  scope: { after(fn: () => Promise<void>): void },
+  answer: (asked: Asked, number: number) => Reply,
+): Promise<PretendServer> {
+  const asked: Asked[] = [];
+  const server = createServer((incoming, outgoing) => {
+    void (async () => {
+      let body = '';
+      for await (const part of incoming) body += String(part);
+      const { pathname: path, searchParams: query } = new URL(incoming.url ?? '', 'http://x');
+      const one = { method: incoming.method ?? '', path, query, body, headers: incoming.headers };
+      asked.push(one);
+      const reply = answer(one, asked.length);
+      if ('drop' in reply) outgoing.destroy();
+      else if ('parts' in reply) {
+        outgoing.writeHead(200, { 'content-type': 'text/plain' });
+        for (const part of reply.parts) await new Promise((resolve) => outgoing.write(part, resolve));
+        if (reply.cut === true) outgoing.destroy();
+        else outgoing.end();
+      } else {
+        outgoing.writeHead(reply.status ?? 200, { 'content-type': 'application/json', ...reply.headers });
+        outgoing.end(JSON.stringify(reply.json));
+      }
+    })();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const clusters: Cluster[] = [];
+  scope.after(async () => {
+    for (const cluster of clusters) await cluster.close();
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    url,
+    asked,
+    lines: () => asked.map(({ method, path }) => `${method} ${path}`),
+    cluster(context = {}) {
+      const cluster = createCluster({
+        context: {
+          name: 'lab',
+          namespace: 'vision',
+          cluster: { server: url },
+          user: { token: 'secret' },
+          userName: 'ada',
+          from: 'a test',
+          ...context,
+        },
+        flavorKey: 'jobman/flavor',
+        env: {},
+        now: () => now,
+        patience: { tries: 4, first: 1, most: 10 },
+      });
+      clusters.push(cluster);
+      return cluster;
+    },
+  };
+}
+
+/** The moment at which the tests are played. */
+export const now = Date.UTC(2026, 10, 22, 1, 0, 0);
