@@ -2,6 +2,7 @@
 // billionth of a second, and leave without. The kubelet tells, from a moment on, every line of its file that is not older,
 // in the file's order; so lines of the last second are counted, and as many are passed over when it is told again.
 
+import { second } from '../../core/time.ts';
 import type { ClusterLogQuery } from '../../app/cluster/cluster.ts';
 
 /** Where a reader of one container's log stands. */
@@ -21,13 +22,26 @@ const blank = 0x20;
 /** `2026-11-22T00:37:53` of `2026-11-22T00:37:53.681796213Z`. */
 const secondLength = 19;
 
+/** The lines of one second that are out. */
+interface Second {
+  /** Its text, 19 bytes. */
+  readonly text: Buffer;
+  /** The moment of its first line, and the number of that line among all that are out. */
+  first: string;
+  at: number;
+  count: number;
+}
+
 /** At the beginning. */
 export function createLogCursor(): LogCursor {
   /** What stands behind the last whole line. */
   let cut: Buffer = Buffer.alloc(0);
-  /** The last second that has been told of, the moment of its first line, and how many of its lines are out. */
-  let now: { readonly second: Buffer; readonly first: string; count: number } | undefined;
-  /** The moment of the last line that is out. */
+  /** The newest second that has been told of, and the one before it. */
+  let now: Second | undefined;
+  let before: Second | undefined;
+  let zone = 'Z';
+  let out = 0;
+  /** The newest moment that is out. */
   let last = '';
   /** In a reply that tells again: how many lines are still to be passed over. Undefined until its first line is seen. */
   let passing: { left: number } | 'unknown' | 'older' | undefined;
@@ -37,8 +51,10 @@ export function createLogCursor(): LogCursor {
     if (passing === undefined) return true;
     const text = moment.toString('latin1');
     if (passing === 'unknown') {
-      // Another line is the first of that second: the file was begun anew, or the second was entered in the middle.
-      passing = now !== undefined && now.first === text ? { left: now.count } : 'older';
+      // Another line is the first one: the file was begun anew, or those seconds were entered in their middle.
+      const [first, other] = [before, now].filter((one) => one !== undefined && one.count > 0);
+      const begins = other !== undefined && first !== undefined && other.at < first.at ? other : first;
+      passing = begins?.first === text ? { left: (before?.count ?? 0) + (now?.count ?? 0) } : 'older';
     }
     if (passing === 'older') return text > last;
     if (passing.left > 0) {
@@ -50,25 +66,32 @@ export function createLogCursor(): LogCursor {
   }
 
   function count(moment: Buffer): void {
-    const order = now === undefined ? 1 : moment.compare(now.second, 0, secondLength, 0, secondLength);
-    if (order > 0 || now === undefined) {
-      const copy = Buffer.from(moment);
-      now = { second: copy.subarray(0, secondLength), first: copy.toString('latin1'), count: 1 };
+    out += 1;
+    const order = now === undefined ? 1 : moment.compare(now.text, 0, secondLength, 0, secondLength);
+    if (now === undefined || order > 0) {
+      const text = Buffer.from(moment.subarray(0, secondLength));
+      const earlier = secondBefore(text);
+      before = now?.text.equals(earlier) === true ? now : { text: earlier, first: '', at: 0, count: 0 };
+      now = { text, first: moment.toString('latin1'), at: out, count: 1 };
+      // The node's own time zone stands behind the fraction.
+      zone = /(?:Z|[+-]\d\d:\d\d)$/.exec(now.first)?.[0] ?? 'Z';
     } else if (order === 0) now.count += 1;
+    else if (before !== undefined && moment.compare(before.text, 0, secondLength, 0, secondLength) === 0) {
+      if (before.count === 0) Object.assign(before, { first: moment.toString('latin1'), at: out });
+      before.count += 1;
+    }
   }
 
   return {
     from({ tail, since }) {
-      if (now === undefined) {
+      if (before === undefined) {
         return { tailLines: tail, sinceTime: since === undefined ? undefined : new Date(since).toISOString() };
       }
-      // The node's own time zone stands behind the fraction.
-      const zone = /(?:Z|[+-]\d\d:\d\d)$/.exec(now.first)?.[0] ?? 'Z';
-      return { sinceTime: `${now.second.toString('latin1')}${zone}` };
+      return { sinceTime: `${before.text.toString('latin1')}${zone}` };
     },
     take(piece) {
       const bytes = cut.length === 0 ? piece : Buffer.concat([cut, piece]);
-      const out = Buffer.allocUnsafe(bytes.length);
+      const fresh = Buffer.allocUnsafe(bytes.length);
       let [size, from] = [0, 0];
       let newest: Buffer | undefined;
       for (let end = bytes.indexOf(lineEnd); end >= 0; end = bytes.indexOf(lineEnd, from)) {
@@ -76,7 +99,7 @@ export function createLogCursor(): LogCursor {
         const hasMoment = gap > from + secondLength && gap < end;
         const moment = hasMoment ? bytes.subarray(from, gap) : undefined;
         if (moment === undefined || isNew(moment)) {
-          size += bytes.copy(out, size, moment === undefined ? from : gap + 1, end + 1);
+          size += bytes.copy(fresh, size, moment === undefined ? from : gap + 1, end + 1);
           if (moment !== undefined) {
             count(moment);
             newest = moment;
@@ -84,9 +107,10 @@ export function createLogCursor(): LogCursor {
         }
         from = end + 1;
       }
-      if (newest !== undefined) last = newest.toString('latin1');
+      const text = newest?.toString('latin1') ?? '';
+      if (text > last) last = text;
       cut = Buffer.from(bytes.subarray(from));
-      return out.subarray(0, size);
+      return fresh.subarray(0, size);
     },
     rest() {
       const gap = cut.indexOf(blank);
@@ -100,4 +124,9 @@ export function createLogCursor(): LogCursor {
       passing = now === undefined ? undefined : 'unknown';
     },
   };
+}
+
+/** `2026-11-22T00:37:52` of `2026-11-22T00:37:53`. */
+function secondBefore(text: Buffer): Buffer {
+  return Buffer.from(new Date(Date.parse(`${text.toString('latin1')}Z`) - second).toISOString().slice(0, secondLength));
 }

@@ -1,6 +1,6 @@
 // Logs: what one container prints, whole lines, none lost and none twice, over connections that end. A cluster can go on
 // from a moment only, and only from a whole second. So lines are asked for with their moments, and after a loss those of the
-// last second that were had already are passed over.
+// last two seconds that were had already are passed over.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { second, type Duration } from '../../core/time.ts';
