@@ -635,7 +635,8 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     const woken = wakeupsNow() - wakeups;
     // The lease is renewed every ten seconds, a job that runs is looked at as often, and a little comes on top.
     const wakeupsMost = (1 + watched) * (length / (10 * second)) * 1.2 + 10;
-    const alive = lives.filter((life) => life.hasBegun && !life.incarnation.isDead && life.hasLeft === null);
+    // One that took over meanwhile, from another that has left, has a minute of its own to see that nothing is left.
+    const alive = begun.filter((life) => !life.incarnation.isDead && life.hasLeft === null);
     if (watched === 0) {
       if (looks > before.looks) judge.break(8, `nothing is left to watch, and ${looks - before.looks} looks were made`);
       // Where the clock was set back, something that was let go before seems to have been let go just now, and is waited out.
