@@ -619,7 +619,6 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     if (judge.jobs.some(isOutOfSight)) return;
     const before = { ...judge.counts };
     // Whoever only waits for the lease is kept from beginning by the machine's lock, outside the simulator.
-    // One that still waits for the lease asks for it every other second, and does so for as long as it waits.
     const begun = lives.filter((life) => life.hasBegun);
     const wakeupsNow = (): number => begun.reduce((sum, { incarnation }) => sum + incarnation.wakeups, 0);
     const wakeups = wakeupsNow();
