@@ -1,0 +1,109 @@
+/**
+ * A real Kubernetes cluster: the one of KUBECONFIG, or where one is required the one that `../shared/kube/up` beside the
+ * clone brings up. Without one the tests are skipped loudly; JOBMAN_REQUIRE_KUBERNETES=1 makes that a failure.
+ */
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { dirname, join } from 'node:path';
+import { parse, stringify } from 'yaml';
+import { findProgram, requireReal } from './real.ts';
+import { root } from './root.ts';
+import type { World } from './world.ts';
+
+export interface Kube {
+  /** The administrator's. */
+  readonly admin: string;
+  /** That of somebody with the least rights, in the namespace `jobman` only; undefined where the cluster has none. */
+  readonly restricted: string | undefined;
+  /** A namespace of this world's own. */
+  readonly namespace: string;
+  kubectl(...words: readonly string[]): string;
+}
+
+let found: string | undefined;
+
+/** The path of a kubeconfig that works; undefined where there is no cluster. */
+function findKubeconfig(): string | undefined {
+  if (found !== undefined) return found;
+  const named = process.env['KUBECONFIG'];
+  if (named !== undefined && named !== '' && existsSync(named)) found = named;
+  const up = join(root, '../shared/kube/up');
+  if (found === undefined && process.env['JOBMAN_REQUIRE_KUBERNETES'] === '1' && existsSync(up)) {
+    found = execFileSync(up, { encoding: 'utf8' }).trim().split('\n').at(-1);
+  }
+  return found;
+}
+
+/** Undefined, with the test skipped, where there is no cluster or no kubectl to compare with. */
+export function openKube(t: { skip(message?: string): void }, world: World): Kube | undefined {
+  const admin = findKubeconfig();
+  const env = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_KUBERNETES'] };
+  if (!requireReal(t, 'Kubernetes cluster (KUBECONFIG)', admin, env) || admin === undefined) return undefined;
+  const program = findProgram('kubectl');
+  if (!requireReal(t, 'kubectl', program, env) || program === undefined) return undefined;
+  const run = (...words: readonly string[]): string =>
+    execFileSync(program, ['--kubeconfig', admin, ...words], { encoding: 'utf8', env: { ...world.env } });
+  const namespace = `jobman-${randomBytes(4).toString('hex')}`;
+  run('create', 'namespace', namespace);
+  world.atEnd(() => void run('delete', 'namespace', namespace, '--wait=false'));
+  const restricted = join(dirname(admin), 'restricted.kubeconfig');
+  return {
+    admin,
+    restricted: existsSync(restricted) ? restricted : undefined,
+    namespace,
+    kubectl: (...words) => run('--namespace', namespace, ...words),
+  };
+}
+
+/** A copy of a kubeconfig, changed; its path. */
+export function changedKubeconfig(
+  world: World,
+  from: string,
+  change: (config: {
+    clusters: { cluster: Record<string, unknown> }[];
+    users: { user: Record<string, unknown> }[];
+  }) => void,
+): string {
+  const config = parse(readFileSync(from, 'utf8')) as Parameters<typeof change>[0];
+  change(config);
+  const path = join(world.folder, `kubeconfig-${randomBytes(4).toString('hex')}`);
+  writeFileSync(path, stringify(config));
+  return path;
+}
+
+/** A line to the API server that is cut every now and then; it listens where `url` says. */
+export async function openCutLine(
+  world: World,
+  server: string,
+  everyMs: number,
+): Promise<{ readonly url: string; readonly cuts: () => number }> {
+  const { hostname, port } = new URL(server);
+  const sockets = new Set<Socket>();
+  let cuts = 0;
+  const listener = createServer((near) => {
+    const far = connect(Number(port), hostname);
+    for (const socket of [near, far]) {
+      sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.on('close', () => {
+        sockets.delete(socket);
+        near.destroy();
+        far.destroy();
+      });
+    }
+    near.pipe(far).pipe(near);
+  });
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
+  const timer = setInterval(() => {
+    if (sockets.size > 0) cuts += 1;
+    for (const socket of sockets) socket.resetAndDestroy();
+  }, everyMs);
+  world.atEnd(async () => {
+    clearInterval(timer);
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => listener.close(resolve));
+  });
+  return { url: `https://127.0.0.1:${(listener.address() as AddressInfo).port}`, cuts: () => cuts };
+}
