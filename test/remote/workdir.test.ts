@@ -228,6 +228,17 @@ suite('a working directory on a worker', () => {
     await assert.rejects(take(1), /git ignores all that is in it/);
   });
 
+  test('never is the folder of jobman itself, nor holds it, by whatever name', async (t) => {
+    const { world, project, take } = openGround(t);
+    put(project, 'train.py', 'print(1)\n');
+    put(project, 'jobman-home/ssh/id_ed25519', 'a key');
+    await assert.rejects(take(1, join(project, 'jobman-home')), /is the folder of jobman itself/);
+    const link = join(world.folder, 'a link');
+    symlinkSync(project, link);
+    await take(2, link);
+    assert.deepEqual(tree(join(world.folder, 'copies', '2', 'files')), ['./train.py']);
+  });
+
   test('that has lost its copy here fails with a sentence, and can be tried again', async (t) => {
     const { send } = openGround(t);
     const outcome = await send(1);

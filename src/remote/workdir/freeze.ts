@@ -4,7 +4,7 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { lstat, mkdir, readdir, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, readdir, realpath, writeFile } from 'node:fs/promises';
 import { relative } from 'node:path';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
@@ -41,7 +41,8 @@ export async function freeze(request: {
   const env: Env = { ...request.env, GIT_OPTIONAL_LOCKS: '0', LC_ALL: 'C' };
   const commit = await commitOf(from, env);
   const paths = commit === undefined ? await walk(from, '') : await listedByGit(from, '', env);
-  const own = Buffer.from(relative(from, request.apart)).toString('latin1');
+  const own = await pathBelow(from, request.apart);
+  if (own === '') throw unusable(from, 'it is the folder of jobman itself, with its keys and records');
   const found = await measure(
     from,
     paths.filter((path) => path !== own && !path.startsWith(`${own}/`)),
@@ -114,6 +115,12 @@ async function listedByGit(top: string, below: string, env: Env): Promise<readon
     else paths.push(path);
   }
   return paths;
+}
+
+/** The path of a folder below another, also where one of them is named by a link; empty where it is the same folder. */
+async function pathBelow(top: string, folder: string): Promise<string> {
+  const [there, its] = await Promise.all([top, folder].map((path) => realpath(path).catch(() => path)));
+  return Buffer.from(relative(there ?? top, its ?? folder)).toString('latin1');
 }
 
 async function walk(top: string, below: string): Promise<readonly string[]> {
