@@ -200,6 +200,8 @@ suite('exec', () => {
     const untouched = door(2, () => Promise.reject(new Error('a worker was asked')));
     for (const [words, why] of [
       [['42'], /Which command\?/],
+      [['42', '--', '-w', '0', 'hostname'], /^jobman: -w is no command; flags of exec stand before the two dashes/],
+      [['42', '--', '--help'], /--help is no command/],
       [['42', '-w', '2', '--', 'x'], /no worker 2; its workers are 0 to 1/],
       [['42', '--in-container', '--', 'x'], /runs in no container/],
     ] as const) {

@@ -49,6 +49,12 @@ function programOf(words: readonly string[], id: string): Program {
   const [first, ...rest] = words;
   if (first === undefined || first === '')
     throw new JobmanError(`Which command? Say it after two dashes: jobman exec ${id} -- hostname`, exitCode.usage);
+  // No program is called so: it is a flag of exec on the wrong side, which the shell there would take for one of its own.
+  if (first.startsWith('-'))
+    throw new JobmanError(
+      `${first} is no command; flags of exec stand before the two dashes: jobman exec ${id} --workers 0 -- hostname`,
+      exitCode.usage,
+    );
   return rest.length === 0 ? { kind: 'line', line: first } : { kind: 'argv', argv: words };
 }
 
