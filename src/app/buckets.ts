@@ -14,7 +14,7 @@ import type { BucketLook, BucketPort } from './ports.ts';
 export interface BucketFindings {
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
-  /** What could not be checked, as a sentence; null when everything could. */
+  /** What could not be checked, as a sentence without its full stop; null when everything could. */
   readonly unchecked: string | null;
 }
 
@@ -58,7 +58,7 @@ export async function checkBucketPlaces(
   const unchecked =
     missed.length === 0
       ? null
-      : `Where the ${of} ${listed(missed)} ${missed.length === 1 ? 'is' : 'are'} could not be checked: ${why}`;
+      : `Where the ${of} ${listed(missed)} ${missed.length === 1 ? 'is' : 'are'} could not be checked: ${withoutStop(why)}`;
   return { problems, warnings, unchecked };
 }
 
@@ -76,6 +76,11 @@ function foreignText(
 
 function whereToMake({ zones }: NamedBucket): string {
   return listed([...new Set(zones.map(regionOf))]);
+}
+
+/** A cloud ends its own words with a full stop, and our sentence goes on or ends behind them. */
+function withoutStop(words: string): string {
+  return words.replace(/\.$/u, '');
 }
 
 /** `a`, `a and b`, `a, b and c`. */

@@ -36,7 +36,7 @@ async function check(
   const found = await checkBucketPlaces(result.buckets, {
     async look(bucket) {
       asked.push(bucket);
-      return answers[bucket] ?? { kind: 'unknown', why: 'unheard of' };
+      return answers[bucket] ?? { kind: 'unknown', why: 'unheard of.' };
     },
   });
   return { said: formatProblems('j.yaml', [...found.problems, ...found.warnings]), asked, found };

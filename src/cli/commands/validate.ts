@@ -18,15 +18,20 @@ export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, pat
   const { warnings } = found;
   const problems = 'problems' in found ? found.problems : [];
   const code = problems.length > 0 ? exitCode.usage : exitCode.ok;
+  // That nobody could be asked is no finding about the manifest, but whoever reads JSON must not take it for an answer either.
+  const sayUnchecked = (): void => {
+    if (found.unchecked !== null) cli.note(`note: ${found.unchecked}.`);
+  };
   if (cli.json) {
     // The findings are the result here, one object a line; a manifest without any prints nothing.
     for (const problem of problems) cli.print(JSON.stringify({ file: path, severity: 'problem', ...problem }));
     for (const warning of warnings) cli.print(JSON.stringify({ file: path, severity: 'warning', ...warning }));
+    sayUnchecked();
     return code;
   }
   sayWarnings(cli, path, warnings);
   for (const line of formatProblems(path, problems)) cli.complain(line);
-  if (found.unchecked !== null) cli.note(`note: ${found.unchecked}.`);
+  sayUnchecked();
   const doubts = countText(warnings.length, 'warning');
   if ('problems' in found) {
     cli.complain(`${countText(problems.length, 'problem')}${warnings.length === 0 ? '' : `, ${doubts}`}.`);
