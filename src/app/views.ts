@@ -195,7 +195,8 @@ function setupPhrase(job: Job): string | undefined {
   const [newest] = failures.toSorted(([, one], [, other]) => other.lastAt - one.lastAt);
   if (newest === undefined) return undefined;
   const [key, { tries }] = newest;
-  return `${stepOf(key)} failed, ${countText(tries, 'time')}`;
+  // Where nobody said how it ended, as when the line was cut, nothing has failed yet.
+  return tries === 0 ? `${stepOf(key)} broken off` : `${stepOf(key)} failed, ${countText(tries, 'time')}`;
 }
 
 /** The setup step that a key of `stepFailures` speaks of: `docker` of `3/docker`; `start` of `start/3`. */

@@ -352,11 +352,11 @@ function whySetup(job: Job, events: readonly Event[], now: Instant): Answer {
     sentence:
       newest === undefined
         ? `${job.id} is in setup: ${steps === '' ? 'its command is being started' : `${steps} on ${workers}`}.`
-        : `${job.id} is in setup: ${stepText(newest[0])} failed and is tried again.`,
+        : `${job.id} is in setup: ${stepText(newest[0])} ${newest[1].tries === 0 ? 'was broken off' : 'failed'} and is tried again.`,
     because:
       newest === undefined
         ? begun
-        : `${sentencePart(newest[1].detail)}, ${ageText(now - newest[1].lastAt)} ago; ${countText(newest[1].tries, 'try', 'tries')} of ${job.spec.limits.setupTries + 1}`,
+        : `${sentencePart(newest[1].detail)}, ${ageText(now - newest[1].lastAt)} ago; ${newest[1].tries === 0 ? 'it counts as no try' : `${countText(newest[1].tries, 'try', 'tries')} of ${job.spec.limits.setupTries + 1}`}`,
     rule: newest === undefined ? null : wouldFollow(job, 'setup_failed'),
     next: `the command starts on ${attempt === undefined ? 'its workers' : placesText(job, attempt)} when all steps hold${stepLog(job, attempt)}`,
     nextAt: null,

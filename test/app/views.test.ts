@@ -169,6 +169,30 @@ const cases: readonly Case[] = [
     },
   },
   {
+    life: 'nobody said how a step ended',
+    job: living(
+      aJob(),
+      [ready],
+      [
+        {
+          stepFailures: {
+            '3/docker': { tries: 0, lastAt: noon + 2 * minute, detail: '127.0.0.7 closed the connection' },
+          },
+        },
+      ],
+    ),
+    now: noon + 3 * minute,
+    phase: 'setup',
+    reason: 'docker broken off',
+    price: 4,
+    why: {
+      sentence: '000042 is in setup: step docker on worker 3 was broken off and is tried again.',
+      because: '127.0.0.7 closed the connection, 1m ago; it counts as no try',
+      rule: 'pre: setup failed -> fail',
+      next: 'the command starts on 4 workers when all steps hold; what the step printed: jobman logs 42 --step docker',
+    },
+  },
+  {
     life: 'it runs, after a preemption',
     job: living(
       aJob(),
