@@ -29,8 +29,9 @@ export interface JobRow {
   readonly id: string;
   readonly name: string;
   readonly user: string;
-  readonly backend: BackendName;
-  /** `v4-8`, or `this machine`. */
+  /** A job of `kubernetes` is none of the record: it is a Job of a cluster, and its id is its name there. */
+  readonly backend: BackendName | 'kubernetes';
+  /** `v4-8`, `this machine`, or in a cluster the flavor or what its pods ask for. */
   readonly accelerator: string;
   readonly pricing: string | null;
   readonly zone: string | null;

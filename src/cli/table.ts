@@ -231,6 +231,8 @@ export const table: readonly Entry[] = [
       name: word('Jobs of this name, or of a pattern: vit-*', 'name'),
       all: mark('All settled jobs too'),
       watch: mark('Go on, and show changes'),
+      namespace: value('The Jobs of this namespace of a Kubernetes cluster too', 'name', parseObjectName),
+      context: word('The Jobs of the cluster of this context of the kubeconfig too', 'context'),
     },
     letters: { a: 'all', w: 'watch' },
     args: nothing,

@@ -1,6 +1,6 @@
 // list: the table of jobs, once or as it changes.
 
-import type { JobList, ListQuery } from '../../app/client.ts';
+import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { countText } from '../../app/figures.ts';
 import { exitCode } from '../../app/errors.ts';
 import type { Phase } from '../../core/phase.ts';
@@ -18,6 +18,8 @@ export interface ListFlags {
   readonly name: string | undefined;
   readonly all: boolean | undefined;
   readonly watch: boolean | undefined;
+  readonly namespace: string | undefined;
+  readonly context: string | undefined;
 }
 
 export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<number> {
@@ -28,7 +30,13 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
     return watchList(cli, client, query);
   }
   const { io, screen } = cli;
-  const jobs = await client.list(query);
+  const isPlaceSaid = flags.namespace !== undefined || flags.context !== undefined;
+  const usesCluster = isPlaceSaid || (await cli.services.usesCluster());
+  const [own, others] = await Promise.all([
+    client.list(query),
+    usesCluster ? listCluster(cli, query, flags) : undefined,
+  ]);
+  const jobs = others === undefined ? own : joined(own, others);
   if (cli.json) {
     // One write for many rows: ten thousand small ones would be most of the command's time.
     let text = '';
@@ -41,8 +49,24 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
     cli.note(footer(jobs, query));
   }
   for (const note of jobs.notes) cli.note(`note: ${note}`);
-  if (jobs.rows.some((row) => !isSettled(row))) await replaceKilled(cli, client, true);
+  if (own.rows.some((row) => !isSettled(row))) await replaceKilled(cli, client, true);
   return exitCode.ok;
+}
+
+async function listCluster(cli: Cli, query: ListQuery, flags: ListFlags): Promise<JobList> {
+  const { clusterRows } = await import('../cluster/list.ts');
+  return clusterRows(cli, query, flags);
+}
+
+/** One list, as the record orders its own: what is not settled from the newest on, then what settled, the last first. */
+function joined(own: JobList, others: JobList): JobList {
+  const order = (one: JobRow, other: JobRow): number => {
+    const [isOver, isOtherOver] = [isSettled(one), isSettled(other)];
+    if (isOver !== isOtherOver) return isOver ? 1 : -1;
+    return isOver ? other.since - one.since : other.createdAt - one.createdAt;
+  };
+  const rows = [...own.rows, ...others.rows].toSorted(order);
+  return { rows, more: own.more + others.more, notes: [...own.notes, ...others.notes] };
 }
 
 function queryOf(flags: ListFlags): ListQuery {

@@ -1,0 +1,170 @@
+/** Which job a word means where there is a record and a cluster, and the one list of both. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Cluster, ClusterJob } from '../../src/app/cluster/cluster.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { jobman, view, type PretendOptions } from './support/pretend.ts';
+
+const at = Date.UTC(2026, 10, 20, 12, 0, 0);
+
+const train: ClusterJob = {
+  name: 'train',
+  namespace: 'vision',
+  uid: 'u',
+  createdAt: at,
+  startedAt: at,
+  endedAt: null,
+  suspended: false,
+  parallelism: 1,
+  completions: 1,
+  active: 1,
+  ready: 1,
+  succeeded: 0,
+  failed: 0,
+  conditions: [],
+  flavor: 'small',
+  owner: 'alice',
+  installation: null,
+  requests: { cpu: '2' },
+  images: ['alpine'],
+  deleting: false,
+  queueName: null,
+  priorityClass: null,
+};
+const ended = { type: 'Complete', status: 'True', reason: null, message: null, at: null };
+const old: ClusterJob = { ...train, name: 'old', owner: null, flavor: null, endedAt: at, conditions: [ended] };
+
+/** A cluster that has these, or does not answer; what is asked of it beyond that fails the test. */
+function cluster(jobs: readonly ClusterJob[] | 'away'): { readonly door: Cluster; readonly asked: string[] } {
+  const asked: string[] = [];
+  const away = (): void => {
+    if (jobs === 'away') throw new JobmanError('the cluster of lab did not answer.', exitCode.unreachable);
+  };
+  const all = jobs === 'away' ? [] : jobs;
+  const door = {
+    place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+    async *jobs() {
+      asked.push('jobs');
+      away();
+      yield all;
+    },
+    async job(name: string) {
+      asked.push(`job ${name}`);
+      away();
+      return all.find((job) => job.name === name) ?? null;
+    },
+    async *pods() {},
+    events: async () => [],
+    async remove(name: string) {
+      asked.push(`remove ${name}`);
+      return 'gone' as const;
+    },
+    close: async () => void asked.push('close'),
+  };
+  return { door: door as object as Cluster, asked };
+}
+
+function run(words: readonly string[], jobs: readonly ClusterJob[] | 'away', options: PretendOptions = {}) {
+  const { door, asked } = cluster(jobs);
+  const services = { cluster: async () => door, usesCluster: async () => true };
+  return jobman(words, { ...options, services }).then((ended_) => ({ ...ended_, ofCluster: asked }));
+}
+
+suite('a word', () => {
+  const mine = view({ id: '000007', name: 'train' });
+
+  test('means the job of the record first, and the one of the cluster where there is none here', async () => {
+    const own = await run(['why', 'train'], [train], { jobs: [mine] });
+    assert.deepEqual([own.code, own.out.split('\n')[0]], [0, '4 of 4 workers alive.']);
+    const other = await run(['why', 'train'], [train], { jobs: [] });
+    assert.equal(other.code, 0);
+    assert.match(other.out, /^train /);
+    assert.equal(other.ofCluster.at(-1), 'close');
+  });
+
+  test('that is an id asks no cluster', async () => {
+    const { code, ofCluster } = await run(['why', '7'], [train], { jobs: [mine] });
+    assert.deepEqual([code, ofCluster], [0, []]);
+  });
+
+  test('said exactly must not mean two', async () => {
+    const { code, err } = await run(['delete', '-j', 'train'], [train], { jobs: [mine] });
+    assert.equal(code, 4);
+    assert.match(err, /The name "train" stands for two jobs: 000007 here, and one in lab\/vision\./);
+    // A cluster that cannot be asked says nothing of it.
+    assert.equal((await run(['why', '-j', 'train'], 'away', { jobs: [mine] })).code, 0);
+  });
+
+  test('with a namespace is a job of the cluster only', async () => {
+    const { code, out, ofCluster } = await run(['delete', 'train', '--namespace', 'vision'], [train], { jobs: [mine] });
+    assert.equal(code, 0);
+    assert.match(out, /^train is deleted: it and its pods are gone from lab\/vision\.$/m);
+    assert.ok(ofCluster.includes('remove train'));
+  });
+
+  test('that is nowhere is said, and keeps the others from nothing', async () => {
+    const { code, out, err } = await run(['why', 'nothing', 'train'], [train], { jobs: [] });
+    assert.equal(code, 3);
+    assert.match(err, /There is no job called "nothing", here or in lab\/vision\./);
+    assert.match(out, /^train /);
+    const away = await run(['why', 'nothing'], 'away', { jobs: [] });
+    assert.equal(away.code, 5);
+    assert.match(
+      away.err,
+      /no job called "nothing" here, and the cluster cannot be asked\. the cluster of lab did not answer/,
+    );
+  });
+
+  test('of a flag that the other kind has', async () => {
+    assert.equal((await run(['logs', '7', '--all-pods'], [train], { jobs: [mine] })).code, 2);
+    assert.equal((await run(['logs', 'train', '--step', 'docker'], [train], { jobs: [] })).code, 2);
+    assert.equal((await run(['delete', '--own', 'train'], [train], { jobs: [] })).code, 2);
+    assert.equal((await run(['delete', '--all', 'train'], [train], { jobs: [] })).code, 2);
+  });
+});
+
+suite('the one list', () => {
+  const row = view({ id: '000007', name: 'iris', phase: 'succeeded', since: at + 1_000, createdAt: at });
+
+  test('has both, what is not settled first', async () => {
+    const { code, out, err } = await run(['list', '--json'], [train, old], { jobs: [row] });
+    assert.equal(code, 0, err);
+    const rows = out
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    assert.deepEqual(
+      rows.map(({ id, backend, user }) => [id, backend, user]),
+      [
+        ['train', 'kubernetes', 'alice'],
+        ['000007', 'tpu', 'alice'],
+        ['old', 'kubernetes', '-'],
+      ],
+    );
+    assert.deepEqual(
+      [rows[0]?.['accelerator'], rows[2]?.['accelerator'], rows[0]?.['zone']],
+      ['small', 'cpu 2', 'lab/vision'],
+    );
+  });
+
+  test('keeps to the filters', async () => {
+    const names = async (...words: readonly string[]): Promise<readonly string[]> => {
+      const { out } = await run(['list', '--json', ...words], [train, old], { jobs: [] });
+      return out
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => (JSON.parse(line) as { id: string }).id);
+    };
+    assert.deepEqual(await names('--name', 'TR*'), ['train']);
+    assert.deepEqual(await names('--user', 'alice'), ['train']);
+    assert.deepEqual(await names('--phase', 'succeeded'), ['old']);
+    assert.deepEqual(await names('--tag', 'x'), []);
+  });
+
+  test('is whole without a cluster that does not answer', async () => {
+    const { code, out, err } = await run(['list'], 'away', { jobs: [row] });
+    assert.equal(code, 0);
+    assert.match(out, /iris/);
+    assert.match(err, /note: The cluster of lab is not shown: the cluster of lab did not answer\./);
+  });
+});
