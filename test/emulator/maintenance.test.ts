@@ -43,26 +43,40 @@ test('a worker learns of announced maintenance from its metadata server', async 
     address: '127.63.0.9',
     tree: () => node.workers[0] && metadataTree(node, node.workers[0], undefined),
     storage: () => Promise.resolve(false),
+    writeGuestAttribute: () => 'absent',
     mayAsk: () => true,
   });
   t.after(() => server.close());
-  const ask = (): Promise<Response> =>
-    fetch(`http://${server.host}/computeMetadata/v1/instance/upcoming-maintenance?recursive=true&alt=json`, {
+  const ask = (what: string): Promise<Response> =>
+    fetch(`http://${server.host}/computeMetadata/v1/instance/upcoming-maintenance${what}`, {
       headers: { 'Metadata-Flavor': 'Google' },
+      redirect: 'error',
     });
-  const none = await ask();
+  // The plain request of Google's page on host maintenance, which follows no redirection.
+  const none = await ask('?alt=json');
   assert.deepEqual(
     [none.status, await none.json()],
     [503, { error: 'no notifications have been received yet, try again later' }],
   );
   await cloud.admin('maintenance', 'n1', { in: '30m' });
   node = await record();
-  const told = (await (await ask()).json()) as Record<string, string>;
+  const told = (await (await ask('?alt=json')).json()) as Record<string, string>;
+  // That page has the keys with underscores, and every value as a text.
+  assert.deepEqual(Object.keys(told).toSorted(), [
+    'can_reschedule',
+    'latest_window_start_time',
+    'maintenance_status',
+    'type',
+    'window_end_time',
+    'window_start_time',
+  ]);
   assert.deepEqual(
     [told['type'], told['can_reschedule'], told['maintenance_status']],
     ['SCHEDULED', 'true', 'PENDING'],
   );
   assert.match(told['window_start_time'] ?? '', /^2026-05-01T12:32:00/);
+  assert.deepEqual(await (await ask('/?recursive=true')).json(), told);
+  assert.equal(await (await ask('/type')).text(), 'SCHEDULED');
 });
 
 test('performed earlier, it does not come a second time; without an announcement there is nothing to perform', async (t) => {

@@ -249,6 +249,20 @@ describe(
       await ok(...scp, 'ada@w1:f.txt', back, '--worker=2');
       assert.equal(readFileSync(back, 'utf8'), 'hello\nagain\n');
 
+      // What the programs of the workers publish is shown worker by worker, and no other key that begins alike.
+      const at = 'http://$GCE_METADATA_HOST/computeMetadata/v1/instance/guest-attributes/startup/status';
+      const put = `curl -sf -X PUT -H 'Metadata-Flavor: Google' --data "done $TPU_WORKER_ID" ${at}`;
+      await ok(...ssh, '--worker=all', `--command=${put} && ${put}-2`);
+      const asked = ['w1', '--query-path=startup/status', '--format=value(worker_id,key,value)'];
+      const published = await ok(...vm, 'get-guest-attributes', ...asked);
+      assert.deepEqual(
+        published.stdout
+          .trim()
+          .split('\n')
+          .map((line) => line.split(/\s+/).join(' ')),
+        [0, 1, 2, 3].map((worker) => `${String(worker)} status done ${String(worker)}`),
+      );
+
       assert.equal((await gcloud(...ssh, '--worker=1', '--command=exit 9')).code, 9);
       const several = await gcloud(...ssh, '--worker=all', '--command=exit 9');
       assert.equal(several.code, 9);

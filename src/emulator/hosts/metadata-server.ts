@@ -8,6 +8,7 @@
  */
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { guestBytesMax, type GuestWrite } from '../world/guest-attributes.ts';
 import { listen } from './login.ts';
 import type { Metadata } from './metadata-tree.ts';
 
@@ -25,6 +26,8 @@ export interface MetadataServerFacts {
   tree(): Metadata | undefined;
   /** Answers what is Storage's; false where it is not. */
   storage(request: IncomingMessage, response: ServerResponse): Promise<boolean>;
+  /** Publishes a text at `namespace/key` for whoever asks the API, or takes it back (`null`). */
+  writeGuestAttribute(path: string, value: string | null): GuestWrite;
   /** False for somebody who has no business here: another user of the machine. */
   mayAsk(request: IncomingMessage): boolean;
 }
@@ -36,6 +39,9 @@ interface Waiting {
 }
 
 const base = '/computeMetadata/v1';
+
+/** The one folder that a worker may write to. */
+const guestFolder = `${base}/instance/guest-attributes/`;
 
 /** The longest that somebody is kept waiting for a change, in seconds; Google's connections end as well. */
 const longestWait = 3600;
@@ -105,15 +111,21 @@ function serve(
   // A page in a browser cannot send the header, and a forwarded request comes from somewhere else.
   const isGoogles = request.headers['metadata-flavor'] === 'Google' && request.headers['x-forwarded-for'] === undefined;
   if (!isGoogles || !facts.mayAsk(request)) return say(response, 403, 'Missing Metadata-Flavor:Google header.\n');
+  if (request.method === 'PUT' || request.method === 'DELETE') {
+    if (url.pathname.startsWith(guestFolder)) return void writeGuest(facts, url.pathname, request, response);
+  }
   if (request.method !== 'GET' && request.method !== 'HEAD') return say(response, 405, 'Method not allowed.\n');
   if (url.pathname !== base && !url.pathname.startsWith(`${base}/`)) return say(response, 404, 'Not found.\n');
   const path = url.pathname.slice(base.length);
   const found = find(facts.tree(), path);
-  if (found === undefined && /\/upcoming-maintenance\/?$/.test(path)) {
+  const isNotice = /^\/instance\/upcoming-maintenance\/?$/.test(path);
+  if (found === undefined && isNotice) {
     return say(response, 503, '{"error":"no notifications have been received yet, try again later"}');
   }
   if (found === undefined) return say(response, 404, 'Not found.\n');
-  if (typeof found !== 'string' && !path.endsWith('/')) {
+  // The notice is given whole to the plain request that Google's page has for it, which follows no redirection.
+  const isNoticeAsJson = isNotice && url.searchParams.get('alt') === 'json';
+  if (typeof found !== 'string' && !path.endsWith('/') && !isNoticeAsJson) {
     response.setHeader('Location', `${url.pathname}/${url.search}`);
     return say(response, 301, '');
   }
@@ -121,9 +133,9 @@ function serve(
     const value = find(facts.tree(), path);
     if (value === undefined) return say(response, 404, 'Not found.\n');
     response.setHeader('ETag', etagOf(value));
-    const isRecursive = url.searchParams.get('recursive')?.toLowerCase() === 'true';
+    const isRecursive = isNoticeAsJson || url.searchParams.get('recursive')?.toLowerCase() === 'true';
     if (isRecursive && url.searchParams.get('alt') !== 'text') {
-      return say(response, 200, JSON.stringify(asJson(value, path.includes('/attributes'))), 'application/json');
+      return say(response, 200, JSON.stringify(asJson(value, /\/(guest-)?attributes/.test(path))), 'application/json');
     }
     if (typeof value === 'string') {
       return say(response, 200, value, value.startsWith('{') ? 'application/json' : 'application/text');
@@ -150,6 +162,38 @@ function serve(
     waiting.delete(wait);
   });
   waiting.add(wait);
+}
+
+async function writeGuest(
+  facts: MetadataServerFacts,
+  pathname: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const parts: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const part of request as AsyncIterable<Buffer>) {
+      size += part.length;
+      // What is too much is read to its end all the same, so that whoever sends it hears the answer.
+      if (size <= guestBytesMax) parts.push(part);
+    }
+  } catch {
+    // Whoever hung up in the middle of a value has not said it.
+    return void response.destroy();
+  }
+  const value = request.method === 'DELETE' ? null : Buffer.concat(parts).toString('utf8');
+  const path = pathname.slice(guestFolder.length);
+  switch (size > guestBytesMax ? 'too-large' : facts.writeGuestAttribute(path, value)) {
+    case 'done':
+      return say(response, 200, '');
+    case 'absent':
+      return say(response, 404, 'Not found.\n');
+    case 'misnamed':
+      return say(response, 400, 'A guest attribute is namespace/key, each of letters, digits, _ and -.\n');
+    case 'too-large':
+      return say(response, 413, `The guest attributes of a VM are at most ${String(guestBytesMax)} bytes.\n`);
+  }
 }
 
 function find(tree: Metadata | undefined, path: string): Metadata | undefined {
@@ -181,13 +225,13 @@ function flatList(folder: Metadata, prefix: string): string {
 function asJson(value: Metadata, isPeoples: boolean): unknown {
   if (typeof value === 'string') return value;
   const names = Object.keys(value);
-  if (names.length > 0 && names.every((name) => /^\d+$/.test(name))) {
+  if (!isPeoples && names.length > 0 && names.every((name) => /^\d+$/.test(name))) {
     return Object.values(value).map((each) => asJson(each, isPeoples));
   }
   return Object.fromEntries(
     Object.entries(value).map(([name, each]) => [
       isPeoples ? name : name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase()),
-      asJson(each, isPeoples || name === 'attributes'),
+      asJson(each, isPeoples || name === 'attributes' || name === 'guest-attributes'),
     ]),
   );
 }

@@ -6,6 +6,7 @@
 import { acceleratorByType } from '../catalogue/accelerators.ts';
 import { regionOf } from '../catalogue/zones.ts';
 import { type Data, textOf } from '../wire/messages.ts';
+import { guestAttributesOf } from '../world/guest-attributes.ts';
 import { maintenanceData, projectNumber, workerHostName } from '../world/nodes.ts';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
 import { pricingOf } from '../world/temper.ts';
@@ -31,6 +32,7 @@ export function metadataTree(node: NodeRecord, worker: WorkerRecord, multislice:
     instance: {
       attributes: { ...userMetadata(node), ...workerAttributes(node, worker, multislice) },
       description: textOf(node.asked, 'description'),
+      'guest-attributes': guestFolder(node, worker),
       hostname: `${hostName}.${node.zone}.c.${node.project}.internal`,
       id: `${node.id.slice(0, -4)}${String(worker.index).padStart(4, '0')}`,
       'maintenance-event': node.state === 'REPAIRING' ? 'TERMINATE_ON_HOST_MAINTENANCE' : 'NONE',
@@ -72,6 +74,13 @@ function upcomingMaintenance(node: NodeRecord): { readonly [name: string]: Metad
     String(value),
   ]);
   return { 'upcoming-maintenance': Object.fromEntries(entries) as Record<string, string> };
+}
+
+/** What the worker's programs have published, a folder for each namespace. */
+function guestFolder(node: NodeRecord, worker: WorkerRecord): Metadata {
+  const folder: Record<string, Record<string, string>> = {};
+  for (const { namespace, key, value } of guestAttributesOf(node, worker)) (folder[namespace] ??= {})[key] = value;
+  return folder;
 }
 
 /** What people gave the node as metadata; every key is visible to the worker at once. */

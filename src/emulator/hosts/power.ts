@@ -8,6 +8,7 @@ import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { neighbourOf } from '../http/neighbours.ts';
 import type { Storage } from '../http/storage.ts';
+import { writeGuestAttribute } from '../world/guest-attributes.ts';
 import { sshKeysOf, workerHostName } from '../world/nodes.ts';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
 import { timestampText } from '../wire/encode.ts';
@@ -96,6 +97,11 @@ export async function turnOn(
       },
       mayAsk: ({ socket }: IncomingMessage) => neighbourOf(socket, options.uid) !== 'stranger',
       storage: (request, response) => options.storage(request, response, node.zone),
+      writeGuestAttribute(path, value) {
+        const now = host.records();
+        if (now === undefined) return 'absent';
+        return world.change(() => writeGuestAttribute(world, now.node, now.worker, path, value));
+      },
     });
     parts.push(() => metadata.close());
     const env = baseEnvironment(options, node, worker, folder, metadata);

@@ -23,6 +23,7 @@ import {
 } from '../wire/messages.ts';
 import { pageOf, type Standing } from '../wire/paging.ts';
 import { select } from '../wire/selection.ts';
+import { guestAttributesAt } from '../world/guest-attributes.ts';
 import { cancelOperation, deleteNode } from '../world/node-life.ts';
 import {
   type Asked,
@@ -36,7 +37,6 @@ import {
   startNode,
   stopNode,
   updateNode,
-  workerHostName,
 } from '../world/nodes.ts';
 import { operationReply } from '../world/operations.ts';
 import {
@@ -577,24 +577,15 @@ function versionGet(versions: readonly string[], api: readonly ApiVersion[]): Me
   };
 }
 
-/** What the guest agent of a worker has published: its host keys and its name. Nothing before it has booted. */
+/** What a worker has published, of it what the query path means. */
 function guestAttributes(node: NodeRecord, id: string, queryPath: string): Data {
-  const index = Number(id);
-  const worker = node.workers[index];
+  const worker = node.workers[Number(id)];
   if (worker === undefined) {
     throw new CloudError('INVALID_ARGUMENT', `Worker ${id} does not exist in ${node.name}.`);
   }
-  const items =
-    node.state === 'READY'
-      ? [
-          { namespace: 'hostkeys', key: 'ssh-ed25519', value: worker.hostKeyPublic },
-          { namespace: 'guestInventory', key: 'Hostname', value: workerHostName(node, index) },
-          { namespace: 'hostname', key: 'hostname', value: workerHostName(node, index) },
-        ]
-      : [];
-  const wanted = items.filter((item) => `${item.namespace}/${item.key}`.startsWith(queryPath));
+  const items = guestAttributesAt(node, worker, queryPath);
   return {
     ...(queryPath === '' ? {} : { queryPath }),
-    queryValue: wanted.length === 0 ? {} : { items: wanted },
+    queryValue: items.length === 0 ? {} : { items },
   };
 }

@@ -35,6 +35,8 @@ export interface WorkerRecord {
   readonly diskFull?: boolean;
   /** True after `ssh-refuse`: the machine runs, and its SSH door takes no connection. Absent as above. */
   readonly sshRefused?: boolean;
+  /** The guest attributes that its programs wrote, by `namespace/key`; null for one that they deleted. Absent: none. */
+  readonly guestAttributes?: Readonly<Record<string, string | null>>;
 }
 
 /** What may be the matter with a worker, as its record says it. */

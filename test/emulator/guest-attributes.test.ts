@@ -1,0 +1,200 @@
+// Guest attributes: what a worker's program writes to its metadata server, and who reads it there and through the API.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { openMetadataServer } from '../../src/emulator/hosts/metadata-server.ts';
+import { metadataTree } from '../../src/emulator/hosts/metadata-tree.ts';
+import { understand } from '../../src/emulator/http/tpu.ts';
+import { CloudError } from '../../src/emulator/wire/errors.ts';
+import { openBuckets } from '../../src/emulator/world/buckets.ts';
+import { openDatabase } from '../../src/emulator/world/database.ts';
+import { guestBytesMax, writeGuestAttribute } from '../../src/emulator/world/guest-attributes.ts';
+import { changeNode, createNode, findNode } from '../../src/emulator/world/nodes.ts';
+import type { NodeRecord, WorkerRecord } from '../../src/emulator/world/records.ts';
+import { createWorld, type World } from '../../src/emulator/world/world.ts';
+import { nodeBody, zone } from './cloud.ts';
+import { pretendTime } from './pretend-time.ts';
+
+const name = `projects/emulator/locations/${zone}/nodes/pair`;
+
+/** The world in that folder, with no machines. */
+function openWorld(folder: string): { readonly world: World; readonly close: () => void } {
+  const database = openDatabase(folder);
+  const world = createWorld({
+    database,
+    clock: pretendTime(),
+    speed: 1,
+    seed: 7,
+    log: () => undefined,
+    buckets: openBuckets(join(folder, 'buckets')),
+    isDown: () => true,
+  });
+  return { world, close: () => database.close() };
+}
+
+function folderOf(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'guest-attributes-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** Makes a READY node of two workers. */
+function makePair(world: World): void {
+  world.change(() => {
+    createNode(world, { version: 'v2', project: 'emulator', zone }, 'pair', { ...nodeBody, acceleratorType: 'v4-16' });
+    changeNode(world, findNode(world, name), { state: 'READY', health: 'HEALTHY' });
+  });
+}
+
+function workerOf(world: World, index: number): { readonly node: NodeRecord; readonly worker: WorkerRecord } {
+  const node = findNode(world, name);
+  const worker = node.workers[index];
+  assert.ok(worker !== undefined);
+  return { node, worker };
+}
+
+/** Each server has an address of its own: connections to an earlier one are kept by `fetch`. */
+let lastAddress = 20;
+
+type Ask = (method: string, path: string, body?: string | Buffer) => Promise<{ status: number; text: string }>;
+
+/** A worker's metadata server, and how its programs ask it for something below `instance/`. */
+async function serverOf(t: TestContext, world: World, index: number): Promise<Ask> {
+  lastAddress += 1;
+  const server = await openMetadataServer({
+    address: `127.63.0.${String(lastAddress)}`,
+    tree() {
+      const { node, worker } = workerOf(world, index);
+      return metadataTree(node, worker, undefined);
+    },
+    storage: () => Promise.resolve(false),
+    writeGuestAttribute(path, value) {
+      const { node, worker } = workerOf(world, index);
+      return world.change(() => writeGuestAttribute(world, node, worker, path, value));
+    },
+    mayAsk: () => true,
+  });
+  t.after(() => server.close());
+  return async (method, path, body) => {
+    const reply = await fetch(`http://${server.host}/computeMetadata/v1/instance/${path}`, {
+      method,
+      headers: { 'Metadata-Flavor': 'Google' },
+      ...(body === undefined ? {} : { body }),
+    });
+    return { status: reply.status, text: await reply.text() };
+  };
+}
+
+/** `namespace/key=value` of all that the API tells, a list for each worker; host keys are left out. */
+function askApi(
+  world: World,
+  asked: { readonly queryPath?: string; readonly workerIds?: readonly string[] },
+): string[][] {
+  const call = understand({
+    version: 'v2',
+    method: 'POST',
+    path: ['projects', 'emulator', 'locations', zone, 'nodes', 'pair:getGuestAttributes'],
+    query: {},
+    body: asked,
+  });
+  assert.ok(call !== undefined);
+  const { guestAttributes } = call.answer(world) as {
+    guestAttributes: {
+      queryPath?: string;
+      queryValue: { items?: { namespace: string; key: string; value: string }[] };
+    }[];
+  };
+  for (const each of guestAttributes) assert.equal(each.queryPath, asked.queryPath);
+  return guestAttributes.map(({ queryValue }) =>
+    (queryValue.items ?? [])
+      .filter(({ namespace }) => !['hostkeys', 'guestInventory', 'hostname'].includes(namespace))
+      .map(({ namespace, key, value }) => `${namespace}/${key}=${value}`),
+  );
+}
+
+test('what a program writes is read by itself and, worker by worker, through the API, until it is deleted', async (t) => {
+  const { world, close } = openWorld(folderOf(t));
+  t.after(close);
+  makePair(world);
+  const [first, second] = [await serverOf(t, world, 0), await serverOf(t, world, 1)];
+  assert.deepEqual(askApi(world, {}), [[], []]);
+  assert.deepEqual(await first('PUT', 'guest-attributes/startup/status', 'half = 50%\n'), { status: 200, text: '' });
+  await first('PUT', 'guest-attributes/startup/status-2', 'two');
+  await first('PUT', 'guest-attributes/0/1', 'numbers');
+  await second('PUT', 'guest-attributes/startup/status', 'done');
+  assert.equal((await first('GET', 'guest-attributes/startup/status')).text, 'half = 50%\n');
+  assert.equal((await first('GET', 'guest-attributes/startup/')).text, 'status\nstatus-2\n');
+  assert.deepEqual(JSON.parse((await first('GET', 'guest-attributes/?recursive=true')).text)['0'], { 1: 'numbers' });
+  const whole = JSON.parse((await first('GET', '?recursive=true')).text) as Record<string, Record<string, unknown>>;
+  assert.deepEqual(whole['guestAttributes']?.['startup'], { status: 'half = 50%\n', 'status-2': 'two' });
+
+  const all = ['0/1=numbers', 'startup/status=half = 50%\n', 'startup/status-2=two'];
+  assert.deepEqual(askApi(world, {}), [all, ['startup/status=done']]);
+  assert.deepEqual(askApi(world, { workerIds: ['1'] }), [['startup/status=done']]);
+  assert.deepEqual(askApi(world, { queryPath: 'startup/' }), [all.slice(1), ['startup/status=done']]);
+  // One key is that key, and not also those that begin with it.
+  assert.deepEqual(askApi(world, { queryPath: 'startup/status' }), [[all[1]], ['startup/status=done']]);
+  assert.deepEqual(askApi(world, { queryPath: 'start' }), [[], []]);
+  assert.throws(
+    () => askApi(world, { workerIds: ['2'] }),
+    (error) => error instanceof CloudError && error.httpStatus === 400,
+  );
+
+  assert.equal((await first('DELETE', 'guest-attributes/startup/status')).status, 200);
+  assert.equal((await first('DELETE', 'guest-attributes/startup/status')).status, 404);
+  assert.equal((await first('GET', 'guest-attributes/startup/status')).status, 404);
+  assert.deepEqual(askApi(world, { queryPath: 'startup/status' }), [[], ['startup/status=done']]);
+});
+
+test('the host keys of the agent stand beside it, and a program may write over them', async (t) => {
+  const { world, close } = openWorld(folderOf(t));
+  t.after(close);
+  makePair(world);
+  const ask = await serverOf(t, world, 0);
+  const key = 'guest-attributes/hostkeys/ssh-ed25519';
+  assert.equal((await ask('GET', key)).text, workerOf(world, 0).worker.hostKeyPublic);
+  await ask('PUT', key, 'other');
+  assert.equal((await ask('GET', key)).text, 'other');
+  await ask('DELETE', key);
+  assert.equal((await ask('GET', key)).status, 404);
+});
+
+test('nothing else may be written, under no other name, and not without end', async (t) => {
+  const { world, close } = openWorld(folderOf(t));
+  t.after(close);
+  makePair(world);
+  const ask = await serverOf(t, world, 0);
+  const status = async (...what: Parameters<Ask>): Promise<number> => (await ask(...what)).status;
+  assert.equal(await status('PUT', 'attributes/owner', 'ada'), 405);
+  assert.equal(await status('DELETE', 'guest-attributes'), 405);
+  assert.equal(await status('POST', 'guest-attributes/a/b', 'x'), 405);
+  for (const path of ['a', 'a/', '/a', 'a/b/c', 'a%20b/c', 'a/..%2Fb']) {
+    assert.equal(await status('PUT', `guest-attributes/${path}`, 'x'), 400, path);
+  }
+  assert.equal(await status('PUT', 'guest-attributes/a/b', Buffer.alloc(guestBytesMax - 1, 'x')), 200);
+  assert.equal(await status('PUT', 'guest-attributes/a/c', 'xy'), 413);
+  assert.equal(await status('PUT', 'guest-attributes/a/c', Buffer.alloc(4 * guestBytesMax, 'x')), 413);
+  // What takes the place of an earlier value counts once.
+  assert.equal(await status('PUT', 'guest-attributes/a/b', Buffer.alloc(guestBytesMax, 'y')), 200);
+  assert.equal(await status('DELETE', 'guest-attributes/a/b'), 200);
+  assert.equal(await status('PUT', 'guest-attributes/a/c', 'xy'), 200);
+  assert.deepEqual(askApi(world, { workerIds: ['0'] }), [['a/c=xy']]);
+});
+
+test('it outlives the emulator, and goes with its node', async (t) => {
+  const folder = folderOf(t);
+  const before = openWorld(folder);
+  makePair(before.world);
+  const ask = await serverOf(t, before.world, 0);
+  await ask('PUT', 'guest-attributes/run/step', '7');
+  before.close();
+  const { world, close } = openWorld(folder);
+  t.after(close);
+  assert.deepEqual(askApi(world, {}), [['run/step=7'], []]);
+  world.change(() => world.nodes.remove(name));
+  makePair(world);
+  assert.deepEqual(askApi(world, {}), [[], []]);
+});
