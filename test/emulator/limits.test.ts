@@ -134,8 +134,16 @@ test('the bill counts READY time at Google’s prices, and nothing for what was 
   assert.ok(hours['short'] > 0 && hours['short'] < 0.1, String(hours['short']));
   assert.equal(lines[0].dollarsPerHour, 4 * 0.9215);
   assert.match((await cloud.admin('bill')).message, /^3 nodes were READY for .* would have cost \$/);
+  // The last price that is about a node counts, whichever words it was said with.
+  const dollars = async (): Promise<number> => (await bill()).lines[0]?.dollarsPerHour;
   await cloud.admin('price', 'v4', { usd: '2', pricing: 'spot' });
-  assert.equal((await bill()).lines[0].dollarsPerHour, 8);
+  assert.equal(await dollars(), 8);
+  await cloud.admin('price', `${zone}/v4`, { usd: '3' });
+  assert.equal(await dollars(), 12);
+  await cloud.admin('price', `${zone}/v4`, { usd: '9', pricing: 'ondemand' });
+  assert.equal(await dollars(), 12);
+  await cloud.admin('price', 'v4', { usd: '1', pricing: 'spot' });
+  assert.equal(await dollars(), 4);
 });
 
 test('jobman and its cloud know the same accelerators, and the same prices', () => {

@@ -4,7 +4,7 @@ import { hour, minute } from '../../core/time.ts';
 import { acceleratorByType } from '../catalogue/accelerators.ts';
 import { pricePerHour } from '../catalogue/prices.ts';
 import type { BillRecord, NodeRecord } from './records.ts';
-import { placeOf, pricingOf, strikes } from './temper.ts';
+import { placeOf, pricingOf, saidLast } from './temper.ts';
 import type { World } from './world.ts';
 
 /** Keeps the bill of a node that goes from one state to another. */
@@ -49,10 +49,10 @@ export function billOf(world: World): BillLine[] {
   });
 }
 
-/** What `price` said last, else the catalogue's figure. */
+/** What `price` said last of what is about that node, however narrow its words, else the catalogue's figure. */
 function priceOf(world: World, { project, zone, type, pricing, name }: BillRecord): number | null {
   const place = { ...placeOf({ project, zone }, type, {}, [name]), pricing };
-  const said = strikes(world, 'price', place);
+  const said = saidLast(world, 'price', place);
   if (said === undefined) return pricePerHour(type, zone, pricing);
   return Number(said.options['usd']) * (acceleratorByType(type)?.chips ?? 0);
 }

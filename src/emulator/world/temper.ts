@@ -60,7 +60,12 @@ export function strikes(world: World, verb: string, place: Place): Condition | u
   return standing(world, verb).find((condition) => isAbout(condition, place));
 }
 
-/** The same for what is not about the request as a whole but about its `word` (`addresses`, `requests`). */
+/** The same, the newest first: for what is not struck but said, where a later word takes the place of an earlier one. */
+export function saidLast(world: World, verb: string, place: Place): Condition | undefined {
+  return standing(world, verb).findLast((condition) => isAbout(condition, place));
+}
+
+/** Like `strikes`, for what is not about the request as a whole but about its `word` (`addresses`, `requests`). */
 export function strikesAt(world: World, verb: string, place: Place, word: string): Condition | undefined {
   const withWord = { ...place, names: [...place.names, word] };
   return standing(world, verb).find(
