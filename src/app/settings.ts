@@ -5,12 +5,12 @@
 // with TPUs only does not load those, and a slip in them is nothing to them.
 
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { didYouMean } from '../core/did-you-mean.ts';
 import { minute } from '../core/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { fileError } from './file-trouble.ts';
 import { acceleratorSlip, grantParts, type Grant } from './grants.ts';
+import { settingsFile } from './settings-file.ts';
 import { jsonIn, JsonTextError, plainJson, type JsonMember, type JsonNode, type TextPlace } from './json-text.ts';
 
 export interface Settings {
@@ -115,10 +115,7 @@ export function defaultSettings(cores: number): Settings {
   };
 }
 
-/** The path of the file. */
-export function settingsFile(home: string): string {
-  return join(home, 'settings.json');
-}
+export { settingsFile };
 
 /** A file of settings: the text, and what it is called to people. */
 export interface SettingsLayer {

@@ -1,7 +1,7 @@
 // Whether a cluster is in use here: what `list` and references decide by before anything of Kubernetes is loaded.
 
 import { existsSync } from 'node:fs';
-import { settingsFile } from '../app/settings.ts';
+import { settingsFile } from '../app/settings-file.ts';
 import type { Services } from '../app/services.ts';
 import { clusterMark } from './paths.ts';
 
