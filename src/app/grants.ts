@@ -173,6 +173,9 @@ function isName(value: unknown): value is string {
 
 /** The first moment that is not within it any more; NaN for what is neither a day nor a moment. */
 function endOf(until: string): Instant {
-  if (/^\d{4}-\d\d-\d\d$/.test(until)) return Date.parse(until) + day;
-  return /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)$/.test(until) ? Date.parse(until) : Number.NaN;
+  const [, date = '', time] = /^(\d{4}-\d\d-\d\d)(T[\d:.]+(?:Z|[+-]\d\d:\d\d))?$/.exec(until) ?? [];
+  const midnight = Date.parse(date);
+  // Date.parse takes 30 February for 2 March, and says nothing of it.
+  if (Number.isNaN(midnight) || !new Date(midnight).toISOString().startsWith(date)) return Number.NaN;
+  return time === undefined ? midnight + day : Date.parse(until);
 }
