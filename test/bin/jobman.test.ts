@@ -54,6 +54,16 @@ suite('bin/jobman', () => {
     assert.ok(stdout.endsWith(`<${top}/bin/../dist/bundle/main.cjs><a b><><$HOME><*>`), stdout);
   });
 
+  test('lets no library say that this is no machine of Google: it is asked, and the answer may be no', (t) => {
+    const { top, write, run } = plant(t);
+    symlinkSync(process.execPath, join(top, 'path/node'));
+    write('dist/main.js', 'process.emitWarning("code = 403", "MetadataLookupWarning"); process.emitWarning("heard");');
+    const { code, stderr } = run(join(top, 'bin/jobman'));
+    assert.equal(code, 0);
+    assert.match(stderr, /heard/);
+    assert.doesNotMatch(stderr, /MetadataLookupWarning/);
+  });
+
   test('falls back to what tsc wrote, then to the source', (t) => {
     const { top, write, run } = plant(t);
     write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
