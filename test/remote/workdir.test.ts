@@ -29,6 +29,7 @@ import type { RunRequest } from '../../src/remote/transport.ts';
 import { freeze, workdirMost } from '../../src/remote/workdir/freeze.ts';
 import { difference, listScript, parseListing } from '../../src/remote/workdir/list.ts';
 import { workdirStep } from '../../src/setup/workdir.ts';
+import { findProgram } from '../support/real.ts';
 import { openWorld } from '../support/world.ts';
 import { testRef } from './machines-contract.ts';
 
@@ -68,6 +69,7 @@ function openGround(t: TestContext) {
   return {
     world,
     project,
+    env,
     root,
     there: join(root, 'workdir'),
     git,
@@ -237,6 +239,28 @@ suite('a working directory on a worker', () => {
     symlinkSync(project, link);
     await take(2, link);
     assert.deepEqual(tree(join(world.folder, 'copies', '2', 'files')), ['./train.py']);
+  });
+
+  test('is copied again where a file vanished between the listing and the copy; what cannot be read is said', async (t) => {
+    const { world, project, env, take } = openGround(t);
+    const tar = findProgram('tar');
+    assert.ok(tar !== undefined);
+    put(project, 'train.py', 'print(1)\n');
+    const bin = join(world.folder, 'bin');
+    // What an editor does meanwhile: as many files vanish as there are.
+    put(bin, 'tar', `#!/bin/sh\nfor gone in '${project}'/*.tmp; do rm -f "$gone"; break; done\nexec ${tar} "$@"\n`);
+    chmodSync(join(bin, 'tar'), 0o755);
+    Object.assign(env, { PATH: `${bin}:/usr/bin:/bin` });
+    put(project, 'one.tmp', '');
+    put(project, 'two.tmp', '');
+    const { files } = await take(1);
+    assert.equal(files, 1);
+    assert.deepEqual(tree(join(world.folder, 'copies', '1', 'files')), ['./train.py']);
+    // Where it is not the files that fail, once is enough.
+    writeFileSync(join(bin, 'tar'), `#!/bin/sh\necho turn >>'${bin}/turns'\necho not today >&2\nexit 2\n`);
+    await assert.rejects(take(2), /cannot be copied: not today/);
+    // A reader and a writer, once each.
+    assert.equal(readFileSync(join(bin, 'turns'), 'utf8'), 'turn\n'.repeat(2));
   });
 
   test('that has lost its copy here fails with a sentence, and can be tried again', async (t) => {

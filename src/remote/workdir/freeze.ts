@@ -4,7 +4,7 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { lstat, mkdir, readdir, realpath, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, readdir, realpath, rm, writeFile } from 'node:fs/promises';
 import { relative } from 'node:path';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
@@ -21,6 +21,9 @@ export const workdirMost = { files: 50_000, bytes: 512 * 1024 * 1024 };
 
 /** What nobody means by the files of a project, where no git says what is ignored. */
 const leftOut = new Set(['.git', '__pycache__', '.DS_Store']);
+
+/** How often a folder is copied in which files vanish meanwhile, before that is said. */
+const copyTurns = 5;
 
 const gitTimeout = 2 * minute;
 const listMost = 64 * 1024 * 1024;
@@ -40,18 +43,10 @@ export async function freeze(request: {
   const { from, to, at } = request;
   const env: Env = { ...request.env, GIT_OPTIONAL_LOCKS: '0', LC_ALL: 'C' };
   const commit = await commitOf(from, env);
-  const paths = commit === undefined ? await walk(from, '') : await listedByGit(from, '', env);
   const own = await pathBelow(from, request.apart);
   if (own === '') throw unusable(from, 'it is the folder of jobman itself, with its keys and records');
-  const found = await measure(
-    from,
-    paths.filter((path) => path !== own && !path.startsWith(`${own}/`)),
-  );
-  if (found.paths.length === 0)
-    throw unusable(from, commit === undefined ? 'there is nothing in it' : 'git ignores all that is in it');
   const files = `${to}/files`;
-  await mkdir(files, { recursive: true, mode: 0o700 });
-  await copy(from, files, found.paths, env);
+  const found = await taken();
   const changes = commit === undefined || commit.hash === null ? new Uint8Array(0) : await diffOf(from, env);
   const about: FrozenWorkdir = {
     from,
@@ -63,6 +58,27 @@ export async function freeze(request: {
   if (changes.length > 0) await writeFile(workdirDiff(to), changes, { mode: 0o600 });
   await writeFile(workdirAbout(to), `${JSON.stringify(about, null, 2)}\n`, { mode: 0o600 });
   return about;
+
+  /** An editor's or a compiler's file may be gone between the listing and the copy: then the folder is listed again. */
+  async function taken(turn = 1): Promise<Awaited<ReturnType<typeof measure>>> {
+    const paths = commit === undefined ? await walk(from, '') : await listedByGit(from, '', env);
+    const listed = await measure(
+      from,
+      paths.filter((path) => path !== own && !path.startsWith(`${own}/`)),
+    );
+    if (listed.paths.length === 0)
+      throw unusable(from, commit === undefined ? 'there is nothing in it' : 'git ignores all that is in it');
+    await mkdir(files, { recursive: true, mode: 0o700 });
+    try {
+      await copy(from, files, listed.paths, env);
+      return listed;
+    } catch (error) {
+      const { paths: left } = await measure(from, listed.paths);
+      if (left.length === listed.paths.length || turn === copyTurns) throw error;
+      await rm(files, { recursive: true, force: true });
+      return taken(turn + 1);
+    }
+  }
 }
 
 // ------------------------------------------------------------------------------------------ what is taken
