@@ -67,6 +67,12 @@ const words: readonly Said[] = [
 /** When the first of them is said, in seconds after the start; each second another. All nodes are READY then. */
 const firstAt = 600;
 
+function saidAt(index: number): Said {
+  const said = words[index];
+  assert.ok(said !== undefined);
+  return said;
+}
+
 /** How a door says the words in that place of the table, at their moment; what was answered, be it a refusal. */
 type Door = (cloud: Cloud, index: number) => Promise<string>;
 
@@ -91,7 +97,7 @@ test('the table of this test has every verb with every option', () => {
 
 test('each verb does the same through each of its doors', async (t) => {
   const overHttp: Door = async (cloud, index) => {
-    const [verb = '', target, options] = words[index] ?? [];
+    const [verb, target, options] = saidAt(index);
     cloud.time.advance(1_000);
     return admin(cloud.emulator.url, verb, target, options).then(
       ({ message }) => message,
@@ -99,7 +105,7 @@ test('each verb does the same through each of its doors', async (t) => {
     );
   };
   const inTheTerminal: Door = async (cloud, index) => {
-    const [verb = '', target, options = {}] = words[index] ?? [];
+    const [verb, target, options = {}] = saidAt(index);
     // Half of the options as two words, half as one with `=`; a flag that is set has no value.
     const flags = Object.entries(options).flatMap(([name, value], place) =>
       value === true ? [`--${name}`] : place % 2 === 0 ? [`--${name}`, String(value)] : [`--${name}=${String(value)}`],
@@ -197,9 +203,7 @@ async function look({ emulator, stateDir }: Cloud): Promise<object> {
         sshRefused,
       })),
     })),
-    conditions: state.conditions.map(({ verb, target, options, since, until, remaining }) => ({
-      ...{ verb, target, options, since, until, remaining },
-    })),
+    conditions: state.conditions.map(({ key: _key, ...condition }) => condition),
     agenda: state.agenda
       .filter(({ kind }) => ['node-preempted', 'host-back', 'node-maintained'].includes(kind))
       .map(({ key: _key, at, ...what }) => ({ ...what, id: undefined, at })),

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { openMetadataServer } from '../../src/emulator/hosts/metadata-server.ts';
 import { metadataTree } from '../../src/emulator/hosts/metadata-tree.ts';
 import type { NodeRecord } from '../../src/emulator/world/records.ts';
-import { hostsSettle, minutes, nodeBody, startCloud, zone } from './cloud.ts';
+import { hostsSettle, minutes, nodeBody, type Reply, startCloud, zone } from './cloud.ts';
 
 const parent = `projects/emulator/locations/${zone}`;
 const alpha = `/v2alpha1/${parent}`;
@@ -134,6 +134,51 @@ test('a queued resource tells the maintenance of its nodes, performs it, and sta
   cloud.time.advance(minutes(6));
   assert.equal((await cloud.operation(begun)).response.state.state, 'ACTIVE');
   assert.equal(await cloud.nodeState('ms-1'), 'READY');
+});
+
+test('maintenance calls: each is refused where there is nothing to do, and without names all of a request is meant', async (t) => {
+  const cloud = await startCloud(t);
+  const said = async (method: string, path: string, body?: object): Promise<string> => {
+    const reply = await cloud.call(method, `${alpha}/${path}`, body);
+    return `${String(reply.status)} ${String(reply.body.error?.status ?? 'well')}`;
+  };
+  for (const path of ['nodes/n1:performMaintenance', 'nodes/n1:simulateMaintenanceEvent']) {
+    assert.equal(await said('POST', path, {}), '404 NOT_FOUND', path);
+  }
+  await cloud.createNode('n1');
+  assert.equal(await said('POST', 'nodes/n1:performMaintenance', {}), '400 INVALID_ARGUMENT');
+  assert.equal(await said('POST', 'nodes/n1:simulateMaintenanceEvent', {}), '400 INVALID_ARGUMENT');
+  assert.equal(await said('GET', 'queuedResources/q:getMaintenanceInfo'), '404 NOT_FOUND');
+  await cloud.ok('POST', 'queuedResources?queuedResourceId=q', {
+    spot: {},
+    tpu: { nodeSpec: [{ parent, multisliceParams: { nodeCount: 2, nodeIdPrefix: 'ms' }, node: nodeBody }] },
+  });
+  cloud.time.advance(minutes(5));
+  const perform = 'queuedResources/q:performMaintenanceQueuedResource';
+  assert.equal(await said('POST', perform, {}), '400 FAILED_PRECONDITION');
+  assert.equal(await said('POST', perform, { nodeNames: 'ms-0' }), '400 INVALID_ARGUMENT');
+  await cloud.admin('maintenance', 'ms-0', { in: '1h' });
+  // One of the two has nothing announced: the call does nothing to either.
+  assert.equal(await said('POST', perform, {}), '400 FAILED_PRECONDITION');
+  assert.equal(await cloud.nodeState('ms-0'), 'READY');
+  await cloud.admin('maintenance', 'ms-1', { in: '2h' });
+  assert.equal(await said('POST', perform, {}), '200 well');
+  assert.deepEqual([await cloud.nodeState('ms-0'), await cloud.nodeState('ms-1')], ['REPAIRING', 'REPAIRING']);
+  // Under way it is told as such, and cannot be had a second time.
+  const { nodeUpcomingMaintenances } = await cloud.ok('GET', `${alpha}/queuedResources/q:getMaintenanceInfo`);
+  assert.deepEqual(
+    nodeUpcomingMaintenances.map(({ upcomingMaintenance: { maintenanceStatus, canReschedule } }: Reply) => [
+      maintenanceStatus,
+      canReschedule,
+    ]),
+    [
+      ['ONGOING', undefined],
+      ['ONGOING', undefined],
+    ],
+  );
+  assert.equal(await said('POST', perform, {}), '400 INVALID_ARGUMENT');
+  cloud.time.advance(minutes(10));
+  assert.deepEqual(await cloud.ok('GET', `${alpha}/queuedResources/q:getMaintenanceInfo`), {});
 });
 
 test('flex-start says when it ends, and ends then', async (t) => {

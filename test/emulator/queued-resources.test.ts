@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hostsSettle, minutes, nodeBody, startCloud, zone } from './cloud.ts';
+import { hostsSettle, minutes, nodeBody, type Reply, startCloud, zone } from './cloud.ts';
 
 const parent = `projects/emulator/locations/${zone}`;
 
@@ -134,14 +134,129 @@ test('what only v2alpha1 knows is an unknown name to v2', async (t) => {
   assert.equal(begun.metadata['@type'], 'type.googleapis.com/google.cloud.tpu.v2alpha1.OperationMetadata');
 });
 
-test('a reset reboots the machines of an ACTIVE request and leaves its state', async (t) => {
+test('a reset reboots every machine of an ACTIVE request, with its disk and address, and leaves its state', async (t) => {
   const cloud = await startCloud(t);
-  await cloud.createQueued('q1');
+  const nodeSpec = [{ parent, multisliceParams: { nodeCount: 2, nodeIdPrefix: 'ms' }, node: nodeBody }];
+  await cloud.createQueued('q1', { tpu: { nodeSpec } });
   cloud.time.advance(minutes(4));
+  const ids = ['ms-0', 'ms-1'];
+  const nodes = (): Promise<Reply[]> => Promise.all(ids.map((id) => cloud.ok('GET', `nodes/${id}`)));
+  const boots = async (): Promise<number[]> => {
+    const state = await cloud.ok('GET', '/emulator/state');
+    return state.nodes.flatMap(({ workers }: Reply) => workers.map(({ boot }: Reply) => boot));
+  };
+  const before = await nodes();
+  assert.deepEqual(await boots(), [1, 1]);
   const begun = await cloud.ok('POST', 'queuedResources/q1:reset', {});
-  assert.equal(await cloud.nodeState('q1-node'), 'RESTARTING');
+  assert.deepEqual([begun.metadata.verb, begun.metadata.target], ['reset', `${parent}/queuedResources/q1`]);
+  assert.deepEqual(
+    (await nodes()).map(({ state }) => state),
+    ['RESTARTING', 'RESTARTING'],
+  );
   assert.equal(await cloud.queuedState('q1'), 'ACTIVE');
   cloud.time.advance(minutes(10));
-  assert.equal(await cloud.nodeState('q1-node'), 'READY');
-  assert.equal((await cloud.operation(begun)).done, true);
+  assert.deepEqual(await nodes(), before);
+  assert.deepEqual(await boots(), [2, 2]);
+  assert.equal((await cloud.operation(begun)).response.state.state, 'ACTIVE');
+});
+
+test('a reset is refused in every other state, with a body that is none of it, and of what is not there', async (t) => {
+  const cloud = await startCloud(t);
+  const reset = async (body: object = {}): Promise<string> => {
+    const reply = await cloud.call('POST', 'queuedResources/q1:reset', body);
+    return `${String(reply.status)} ${String(reply.body.error?.status ?? 'begun')}`;
+  };
+  assert.equal(await reset(), '404 NOT_FOUND');
+  await cloud.admin('hold', zone);
+  await cloud.createQueued('q1');
+  assert.equal(await reset(), '400 FAILED_PRECONDITION');
+  cloud.time.advance(minutes(1));
+  assert.equal(await cloud.queuedState('q1'), 'WAITING_FOR_RESOURCES');
+  assert.equal(await reset(), '400 FAILED_PRECONDITION');
+  await cloud.admin('clear', 'hold');
+  cloud.time.advance(minutes(1));
+  assert.equal(await cloud.queuedState('q1'), 'PROVISIONING');
+  assert.equal(await reset(), '400 FAILED_PRECONDITION');
+  cloud.time.advance(minutes(4));
+  assert.equal(await reset({ gentle: true }), '400 INVALID_ARGUMENT');
+  assert.equal(await reset(), '200 begun');
+  await cloud.admin('preempt', 'q1-node');
+  assert.equal(await cloud.queuedState('q1'), 'SUSPENDING');
+  assert.equal(await reset(), '400 FAILED_PRECONDITION');
+});
+
+/** From when to when each policy lets a request be provisioned, in minutes after it was made at 12:00. */
+const policies: readonly (readonly [object, from: number, until: number])[] = [
+  [{ validUntilDuration: '600s' }, 0, 10],
+  [{ validUntilTime: '2026-05-01T12:10:00Z' }, 0, 10],
+  [{ validAfterDuration: '600s' }, 10, Infinity],
+  [{ validAfterTime: '2026-05-01T12:10:00.5Z' }, 10, Infinity],
+  [{ validInterval: { startTime: '2026-05-01T12:05:00Z', endTime: '2026-05-01T14:20:00+02:00' } }, 5, 20],
+];
+
+test('a policy says from when and until when a request may be provisioned, and is shown as it was asked', async (t) => {
+  for (const [queueingPolicy, from, until] of policies) {
+    const name = JSON.stringify(queueingPolicy);
+    const cloud = await startCloud(t);
+    await cloud.createQueued('q1', { queueingPolicy });
+    assert.deepEqual((await cloud.ok('GET', 'queuedResources/q1')).queueingPolicy, queueingPolicy);
+    if (from > 0) {
+      cloud.time.advance(minutes(from - 0.5));
+      assert.equal(await cloud.queuedState('q1'), 'WAITING_FOR_RESOURCES', name);
+    }
+    cloud.time.advance(minutes(5));
+    assert.equal(await cloud.queuedState('q1'), 'ACTIVE', name);
+    // The end bounds the beginning of a run, not the run.
+    cloud.time.advance(minutes(120));
+    assert.equal(await cloud.queuedState('q1'), 'ACTIVE', name);
+
+    await cloud.admin('stockout', zone);
+    const again = Object.fromEntries(Object.entries(queueingPolicy).filter(([key]) => key.endsWith('Duration')));
+    if (Object.keys(again).length === 0) continue;
+    await cloud.createQueued('q2', {
+      queueingPolicy: again,
+      tpu: { nodeSpec: [{ parent, nodeId: 'other', node: nodeBody }] },
+    });
+    cloud.time.advance(minutes(until === Infinity ? 600 : until - 0.5));
+    assert.equal(await cloud.queuedState('q2'), 'WAITING_FOR_RESOURCES', name);
+    cloud.time.advance(minutes(1));
+    assert.equal(await cloud.queuedState('q2'), until === Infinity ? 'WAITING_FOR_RESOURCES' : 'FAILED', name);
+  }
+});
+
+test('an interval that is over, and a time that is past, fail as soon as the queue looks', async (t) => {
+  const cloud = await startCloud(t);
+  const past = '2026-05-01T11:00:00Z';
+  await cloud.createQueued('q1', { queueingPolicy: { validUntilTime: past } });
+  await cloud.createQueued('q2', {
+    queueingPolicy: { validInterval: { startTime: '2026-05-01T10:00:00Z', endTime: past } },
+    tpu: { nodeSpec: [{ parent, nodeId: 'other', node: nodeBody }] },
+  });
+  cloud.time.advance(minutes(2));
+  for (const id of ['q1', 'q2']) {
+    const { state } = await cloud.ok('GET', `queuedResources/${id}`);
+    assert.deepEqual([state.state, state.failedData.error.code], ['FAILED', 9], id);
+  }
+});
+
+test('a policy is one of five, and its lengths and times are what they should be', async (t) => {
+  const cloud = await startCloud(t);
+  const refused: readonly object[] = [
+    { validUntilDuration: '10m' },
+    { validUntilDuration: 600 },
+    { validUntilTime: 'tomorrow' },
+    { validInterval: { startTime: '2026-05-01T12:00:00Z', endTime: 'later' } },
+    { validUntilDuration: '600s', validUntilTime: '2026-05-01T12:10:00Z' },
+    { validAfterDuration: '60s', validUntilDuration: '600s' },
+    { validForever: true },
+  ];
+  for (const queueingPolicy of refused) {
+    const body = { spot: {}, tpu: { nodeSpec: [{ parent, nodeId: 'n', node: nodeBody }] }, queueingPolicy };
+    const reply = await cloud.call('POST', 'queuedResources?queuedResourceId=q1', body);
+    assert.deepEqual(
+      [reply.status, reply.body.error?.status],
+      [400, 'INVALID_ARGUMENT'],
+      JSON.stringify(queueingPolicy),
+    );
+  }
 });

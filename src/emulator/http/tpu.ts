@@ -449,7 +449,9 @@ function nodeVerb(act: (world: World, node: NodeRecord, call: Call, asked: Data)
 /** Answers a repeated `requestId` with the operation that the first one began. */
 function once(world: World, target: Target, call: Call, writing: Writing, act: () => OperationRecord): Data {
   const requestId = call.query['requestId'];
-  const key = requestId === undefined || requestId === '' ? undefined : `${call.method} ${target.name} ${requestId}`;
+  // The name of what is made is its parent's: with the collection it is one method's, and another may use the same id.
+  const method = `${call.method} ${target.collection} ${target.name}`;
+  const key = requestId === undefined || requestId === '' ? undefined : `${method} ${requestId}`;
   const before = key === undefined ? undefined : world.requests.get(key);
   const known = before === undefined ? undefined : world.operations.get(before.operation);
   if (known !== undefined) return operationReply(known, writing);

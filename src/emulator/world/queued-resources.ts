@@ -47,6 +47,9 @@ export function createQueued(world: World, where: Asked, queuedId: string | unde
   const name = queuedName(where, queuedId);
   const tiers = ['spot', 'guaranteed', 'bestEffort'].filter((tier) => body[tier] !== undefined);
   if (tiers.length > 1) throw badField('tier', `Only one of the tiers ${tiers.join(', ')} may be set.`);
+  const limits = Object.keys(messageOf(body, 'queueingPolicy'));
+  if (limits.length > 1)
+    throw badField('queued_resource.queueing_policy', `Only one of ${limits.join(', ')} may be set.`);
   checkRunDuration(body);
   const nodes = nodesAsked(world, where, queuedId, body);
   if (world.queued.get(name) !== undefined) throw texts.alreadyExists(name);
