@@ -227,7 +227,7 @@ function foldMissing(job: Job, allocation: Allocation, seen: AllocationSeen, see
   }
   // A standing one that is not there: nothing of ours is left to let go.
   if (!mayRequest(job, allocation)) {
-    const error: CloudError = { kind: 'not_found', message: `there is no ${allocation.name}`, raw: seen.detail };
+    const error: CloudError = { kind: 'not_found', message: `there is no ${allocation.name}`, raw: '' };
     const missing = readyAt === null ? withAllocation(job, ordinal, { lastFailure: { at: now, error } }) : job;
     return chain(toldOfSight(missing, ordinal, seen, now), (next) => markGone(next, ordinal, now));
   }

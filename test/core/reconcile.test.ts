@@ -925,7 +925,10 @@ test('a standing TPU that is not there is not made', () => {
   const world = new World(spec({ capacity: standing }));
   world.nodes.clear();
   world.live(() => world.job.settled !== null, hour);
-  assert.match(world.job.attempts[0]?.ending?.evidence.detail ?? '', /there is no iris/);
+  const { detail, raw = '' } = world.job.attempts[0]?.ending?.evidence ?? { detail: '' };
+  assert.match(detail, /there is no iris/);
+  // The cloud has said nothing: a list without it was read.
+  assert.equal(raw, '');
   assert.equal(world.nodes.size, 0);
 });
 
