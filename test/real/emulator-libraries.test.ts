@@ -122,6 +122,130 @@ console.log(JSON.stringify({ created: [state, networkEndpoints.length], listed, 
   types: types.some((each) => each.type === 'v6e-8' && each.acceleratorConfigs[0].topology === '2x4') }));
 `;
 
+/** What both programs must have seen of operations. */
+interface SeenOfOperations {
+  /** Of a creation that is held: whether it is done, and whether its end was asked for. */
+  readonly held: readonly [done: boolean, cancelled: boolean];
+  /** The same of it once it was cancelled, and the code of its error. */
+  readonly cancelled: readonly [done: boolean, cancelled: boolean, code: number];
+  /** Of a reset that ended: the verb, done, and the state in what it answers. */
+  readonly ended: readonly [verb: string, done: boolean, state: string];
+  /** The verbs of all operations on the two resources, and how long a page of two is. */
+  readonly listed: readonly string[];
+  readonly page: number;
+  /** HTTP's word for one that was deleted, for one that never was, and for a deletion of that. */
+  readonly gone: readonly number[];
+}
+
+const expectedOfOperations: SeenOfOperations = {
+  held: [false, false],
+  cancelled: [true, true, 1],
+  ended: ['reset', true, 'ACTIVE'],
+  listed: ['create', 'create', 'delete', 'reset'],
+  page: 2,
+  gone: [404, 404, 404],
+};
+
+/** What long-running operations can do in the library of Node: promise and checks of progress, cancel, delete, list. */
+const nodeOperations = `
+import { GoogleAuth, PassThroughClient } from 'google-auth-library';
+import tpu from '@google-cloud/tpu';
+const [port, parent, admin] = process.argv.slice(2);
+const options = { fallback: true, protocol: 'http', apiEndpoint: '127.0.0.1', port: Number(port),
+  auth: new GoogleAuth({ authClient: new PassThroughClient() }) };
+const client = new tpu.v2.TpuClient(options);
+const verb = (name, target) => fetch(admin + '/emulator/' + name, { method: 'POST', body: JSON.stringify({ target }) });
+const node = { acceleratorType: 'v5litepod-4', runtimeVersion: 'v2-alpha-tpuv5-lite' };
+const asked = { parent, queuedResourceId: 'lq', queuedResource: { tpu: { nodeSpec: [{ parent, nodeId: 'lq-node', node }] } } };
+const [asking] = await client.createQueuedResource(asked);
+const [made] = await asking.promise();
+const name = parent + '/queuedResources/lq';
+let queued;
+do { [queued] = await client.getQueuedResource({ name }); } while (queued.state.state !== 'ACTIVE');
+const [resetting] = await client.resetQueuedResource({ name });
+await resetting.promise();
+const reset = await client.checkResetQueuedResourceProgress(resetting.name);
+const state = Object.keys(tpu.protos.google.cloud.tpu.v2.QueuedResourceState.State)[reset.result.state.state];
+const ended = [reset.metadata.verb, reset.done, state];
+
+await verb('hold', '*');
+const [creating] = await client.createNode({ parent, nodeId: 'held', node });
+const early = await client.checkCreateNodeProgress(creating.name);
+await creating.cancel();
+const [late] = await client.getOperation({ name: creating.name });
+await verb('clear', 'hold');
+const code = await creating.promise().then(() => 0, (error) => error.code);
+const [deleting] = await client.deleteQueuedResource({ name, force: true });
+await deleting.promise();
+
+const listed = [];
+const mine = [name, parent + '/nodes/held'];
+const about = ({ metadata }) => tpu.protos.google.cloud.tpu.v2.OperationMetadata.decode(metadata.value);
+for await (const each of client.listOperationsAsync({ name: parent, pageSize: 2 })) {
+  const { target, verb } = about(each);
+  if (mine.includes(target)) listed.push(verb);
+}
+const [page] = await client.operationsClient.listOperations({ name: parent, pageSize: 2 }, { autoPaginate: false });
+const status = (call) => call.then(() => 200, (error) => error.code === 5 ? 404 : String(error));
+await client.deleteOperation({ name: late.name });
+const never = parent + '/operations/operation-0-0000000000000-00000000-00000000';
+const gone = [await status(client.getOperation({ name: late.name })), await status(client.checkCreateNodeProgress(never)),
+  await status(client.deleteOperation({ name: never }))];
+console.log(JSON.stringify({ held: [early.done === true, early.metadata.cancelRequested],
+  cancelled: [late.done, about(late).cancelRequested, code], ended, listed: listed.sort(), page: page.length, gone }));
+`;
+
+/** The same with google-api-python-client, which has the plain methods of operations. */
+const pythonOperations = `
+import json, sys, time, urllib.request
+from google.auth.credentials import AnonymousCredentials
+from googleapiclient.discovery import build
+from googleapiclient.errors import HttpError
+url, parent = sys.argv[1:]
+service = build('tpu', 'v2', static_discovery=True, client_options={'api_endpoint': url}, credentials=AnonymousCredentials())
+locations = service.projects().locations()
+nodes, queue, operations = locations.nodes(), locations.queuedResources(), locations.operations()
+def verb(name, target):
+    urllib.request.urlopen(urllib.request.Request(url + '/emulator/' + name, json.dumps({'target': target}).encode(), method='POST')).read()
+def wait(operation):
+    while not operation.get('done'):
+        time.sleep(0.05)
+        operation = operations.get(name=operation['name']).execute()
+    return operation
+node = {'acceleratorType': 'v5litepod-4', 'runtimeVersion': 'v2-alpha-tpuv5-lite'}
+name = parent + '/queuedResources/pq'
+spec = {'parent': parent, 'nodeId': 'pq-node', 'node': node}
+wait(queue.create(parent=parent, queuedResourceId='pq', body={'tpu': {'nodeSpec': [spec]}}).execute())
+while queue.get(name=name).execute()['state']['state'] != 'ACTIVE':
+    time.sleep(0.05)
+reset = wait(queue.reset(name=name, body={}).execute())
+verb('hold', '*')
+creating = nodes.create(parent=parent, nodeId='held', body=node).execute()
+early = operations.get(name=creating['name']).execute()
+operations.cancel(name=creating['name']).execute()
+late = operations.get(name=creating['name']).execute()
+verb('clear', 'hold')
+wait(queue.delete(name=name, force=True).execute())
+listed, longest, request = [], 0, operations.list(name=parent, pageSize=2)
+while request is not None:
+    page = request.execute()
+    longest = max(longest, len(page.get('operations', [])))
+    listed += [each['metadata']['verb'] for each in page.get('operations', []) if each['metadata']['target'] in [name, parent + '/nodes/held']]
+    request = operations.list_next(request, page)
+def status(request):
+    try:
+        request.execute()
+        return 200
+    except HttpError as error:
+        return error.resp.status
+operations.delete(name=late['name']).execute()
+never = parent + '/operations/operation-0-0000000000000-00000000-00000000'
+gone = [status(operations.get(name=late['name'])), status(operations.get(name=never)), status(operations.delete(name=never))]
+flags = lambda operation: [operation.get('done', False), operation['metadata'].get('cancelRequested', False)]
+print(json.dumps({'held': flags(early), 'cancelled': flags(late) + [late['error']['code']],
+  'ended': [reset['metadata']['verb'], reset['done'], reset['response']['state']['state']], 'listed': sorted(listed), 'page': longest, 'gone': gone}))
+`;
+
 const pythonProgram = `
 import json, sys, time, urllib.request
 from google.auth.credentials import AnonymousCredentials
@@ -229,10 +353,13 @@ describe("Google's libraries", () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  test('@google-cloud/tpu makes, lists, changes and ends nodes and queued resources', async (t) => {
-    const client = installed('node', [
+  const node = (): string | undefined =>
+    installed('node', [
       ['npm', 'install', '--prefix', '.', '--no-audit', '--no-fund', '--ignore-scripts', '@google-cloud/tpu@3.8.1'],
     ]);
+
+  test('@google-cloud/tpu makes, lists, changes and ends nodes and queued resources', async (t) => {
+    const client = node();
     if (client === undefined) return skip(t, '@google-cloud/tpu');
     const program = join(client, 'program.mjs');
     writeFileSync(program, nodeProgram);
@@ -240,6 +367,17 @@ describe("Google's libraries", () => {
     const ran = await run([process.execPath, program, port, parent, emulator.url], { HOME: folder });
     assert.equal(ran.code, 0, ran.err);
     assert.deepEqual(JSON.parse(ran.out), expected);
+  });
+
+  test('@google-cloud/tpu waits for operations, looks at their progress, cancels, lists and deletes them', async (t) => {
+    const client = node();
+    if (client === undefined) return skip(t, '@google-cloud/tpu');
+    const program = join(client, 'operations.mjs');
+    writeFileSync(program, nodeOperations);
+    const { port } = new URL(emulator.url);
+    const ran = await run([process.execPath, program, port, parent, emulator.url], { HOME: folder });
+    assert.equal(ran.code, 0, ran.err);
+    assert.deepEqual(JSON.parse(ran.out), expectedOfOperations);
   });
 
   const python = (): string | undefined =>
@@ -256,6 +394,16 @@ describe("Google's libraries", () => {
     const ran = await run([join(client, 'bin/python'), program, emulator.url, parent], { HOME: folder });
     assert.equal(ran.code, 0, ran.err);
     assert.deepEqual(JSON.parse(ran.out), expected);
+  });
+
+  test('google-api-python-client waits for operations, cancels, lists and deletes them', async (t) => {
+    const client = python();
+    if (client === undefined) return skip(t, 'google-api-python-client');
+    const program = join(client, 'operations.py');
+    writeFileSync(program, pythonOperations);
+    const ran = await run([join(client, 'bin/python'), program, emulator.url, parent], { HOME: folder });
+    assert.equal(ran.code, 0, ran.err);
+    assert.deepEqual(JSON.parse(ran.out), expectedOfOperations);
   });
 
   test('google-cloud-storage makes, lists, reads and ends objects', async (t) => {
