@@ -145,6 +145,7 @@ test('what a program writes is read by itself and, worker by worker, through the
 
   assert.equal((await first('DELETE', 'guest-attributes/startup/status')).status, 200);
   assert.equal((await first('DELETE', 'guest-attributes/startup/status')).status, 404);
+  assert.deepEqual(Object.keys(workerOf(world, 0).worker.guestAttributes ?? {}), ['startup/status-2', '0/1']);
   assert.equal((await first('GET', 'guest-attributes/startup/status')).status, 404);
   assert.deepEqual(askApi(world, { queryPath: 'startup/status' }), [[], ['startup/status=done']]);
 });
@@ -174,14 +175,27 @@ test('nothing else may be written, under no other name, and not without end', as
   for (const path of ['a', 'a/', '/a', 'a/b/c', 'a%20b/c', 'a/..%2Fb']) {
     assert.equal(await status('PUT', `guest-attributes/${path}`, 'x'), 400, path);
   }
-  assert.equal(await status('PUT', 'guest-attributes/a/b', Buffer.alloc(guestBytesMax - 1, 'x')), 200);
-  assert.equal(await status('PUT', 'guest-attributes/a/c', 'xy'), 413);
+  assert.equal(await status('PUT', 'guest-attributes/a/b', Buffer.alloc(guestBytesMax - 'a/b'.length - 1, 'x')), 200);
+  assert.equal(await status('PUT', 'guest-attributes/a/c', ''), 413, 'its name counts too');
   assert.equal(await status('PUT', 'guest-attributes/a/c', Buffer.alloc(4 * guestBytesMax, 'x')), 413);
-  // What takes the place of an earlier value counts once.
-  assert.equal(await status('PUT', 'guest-attributes/a/b', Buffer.alloc(guestBytesMax, 'y')), 200);
+  // What takes the place of an earlier value counts once, and what is deleted no more.
+  assert.equal(await status('PUT', 'guest-attributes/a/b', Buffer.alloc(guestBytesMax - 'a/b'.length, 'y')), 200);
   assert.equal(await status('DELETE', 'guest-attributes/a/b'), 200);
   assert.equal(await status('PUT', 'guest-attributes/a/c', 'xy'), 200);
   assert.deepEqual(askApi(world, { workerIds: ['0'] }), [['a/c=xy']]);
+});
+
+test('names that a language has other uses for are names, and nobody else sees them', async (t) => {
+  const { world, close } = openWorld(folderOf(t));
+  t.after(close);
+  makePair(world);
+  const ask = await serverOf(t, world, 0);
+  const paths = ['__proto__/status', 'constructor/__proto__'];
+  for (const path of paths) await ask('PUT', `guest-attributes/${path}`, 'mine');
+  for (const path of paths) assert.equal((await ask('GET', `guest-attributes/${path}`)).text, 'mine', path);
+  assert.equal(Object.hasOwn(Object.prototype, 'status'), false);
+  assert.deepEqual(askApi(world, {}), [['__proto__/status=mine', 'constructor/__proto__=mine'], []]);
+  assert.match((await ask('GET', 'guest-attributes/?recursive=true')).text, /"__proto__":\{"status":"mine"\}/);
 });
 
 test('it outlives the emulator, and goes with its node', async (t) => {

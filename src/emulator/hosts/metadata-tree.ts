@@ -78,9 +78,14 @@ function upcomingMaintenance(node: NodeRecord): { readonly [name: string]: Metad
 
 /** What the worker's programs have published, a folder for each namespace. */
 function guestFolder(node: NodeRecord, worker: WorkerRecord): Metadata {
-  const folder: Record<string, Record<string, string>> = {};
-  for (const { namespace, key, value } of guestAttributesOf(node, worker)) (folder[namespace] ??= {})[key] = value;
-  return folder;
+  const byNamespace = Object.groupBy(guestAttributesOf(node, worker), ({ namespace }) => namespace);
+  // From entries, because a program may name them as it likes, `__proto__` too.
+  return Object.fromEntries(
+    Object.entries(byNamespace).map(([namespace, all = []]) => [
+      namespace,
+      Object.fromEntries(all.map(({ key, value }) => [key, value])),
+    ]),
+  );
 }
 
 /** What people gave the node as metadata; every key is visible to the worker at once. */

@@ -17,7 +17,7 @@ export interface GuestAttribute extends Data {
 /** What became of a write: `absent` where there is nothing to delete, `misnamed` for a path that no attribute can have. */
 export type GuestWrite = 'done' | 'absent' | 'misnamed' | 'too-large';
 
-/** How much one worker may publish altogether, in bytes of its values. It is decided here: the facts name no limit. */
+/** How much one worker may publish altogether, in bytes of paths and values. It is decided here: the facts name no limit. */
 export const guestBytesMax = 256 * 1024;
 
 /** `namespace/key`. */
@@ -54,8 +54,11 @@ export function writeGuestAttribute(
   if (!pathPattern.test(path)) return 'misnamed';
   const isThere = guestAttributesAt(node, worker, path).length > 0;
   if (value === null && !isThere) return 'absent';
-  const next = { ...worker.guestAttributes, [path]: value };
-  const bytes = Object.values(next).reduce((sum, text) => sum + Buffer.byteLength(text ?? ''), 0);
+  const { [path]: _before, ...others } = worker.guestAttributes ?? {};
+  // What the agent publishes by itself is only gone where that is remembered.
+  const isForgotten = value === null && !Object.hasOwn(publishedByAgent(node, worker), path);
+  const next = isForgotten ? others : { ...others, [path]: value };
+  const bytes = Object.entries(next).reduce((sum, [name, text]) => sum + Buffer.byteLength(name + (text ?? '')), 0);
   if (value !== null && bytes > guestBytesMax) return 'too-large';
   changeWorker(world, node, worker.index, { guestAttributes: next });
   return 'done';
