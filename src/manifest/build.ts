@@ -46,7 +46,7 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
   const copied = readCopied(sections, job.workdir, around);
   const isCopied = copied !== undefined;
   const modules = readModules(sections, choice, around).map((one) =>
-    one.name === 'docker' && isCopied ? withCopy(one) : one,
+    one.name === 'docker' && isCopied ? withCopy(sections, one) : one,
   );
   const docker = modules.find((one) => one.name === 'docker');
   if (docker !== undefined && !isCopied && choice.environments.includes('docker')) checkRooted(sections, docker);
@@ -119,19 +119,30 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
 }
 
 /** A container starts in the copy of the working directory, or in a folder of it, where nothing absolute says otherwise. */
-function withCopy(docker: DockerModule): DockerModule {
-  const workdir = docker.workdir ?? '.';
-  return { ...docker, hasCopy: true, workdir: isRooted(workdir) ? workdir : join(copiedFolder, workdir) };
+function withCopy(sections: Sections, docker: DockerModule): DockerModule {
+  const wanted = docker.workdir ?? '.';
+  const workdir = isRooted(wanted) ? wanted : join(copiedFolder, wanted);
+  // Docker makes a folder that is not there, so the program would begin in an empty one that nobody meant.
+  if (!isRooted(wanted) && !`${workdir}/`.startsWith(`${copiedFolder}/`))
+    sections.problem(
+      [sectionOfWorkdir(sections), 'workdir'],
+      `${wanted} leads out of the copy of job.workdir; begin it with / for another folder of the container`,
+    );
+  return { ...docker, hasCopy: true, workdir };
 }
 
 /** Docker takes no other: it would refuse each start, of an attempt that has waited for its TPU. */
 function checkRooted(sections: Sections, { workdir }: DockerModule): void {
   if (workdir === null || isRooted(workdir)) return;
-  const section = sections.read('command')?.workdir === undefined ? 'docker' : 'command';
   sections.problem(
-    [section, 'workdir'],
+    [sectionOfWorkdir(sections), 'workdir'],
     `${workdir} is relative to nothing inside the container; begin it with / (or with ~ for the login folder), or give job.workdir`,
   );
+}
+
+/** The section that says where the container starts: that of the command comes first. */
+function sectionOfWorkdir(sections: Sections): 'command' | 'docker' {
+  return sections.read('command')?.workdir === undefined ? 'docker' : 'command';
 }
 
 /** It says by itself where it is: from the root, or from the worker's login folder, which is mounted under its own name. */

@@ -179,6 +179,13 @@ function readDocker(sections: Sections): DockerModule | undefined {
   const flags = (docker.flags ?? []).flatMap((flag, index) => {
     const words = splitWords(flag);
     if (words === undefined) sections.problem(['docker', 'flags', index], 'has a quote that is not closed');
+    // `docker run` would end at once, with 0: the job would have succeeded, and its container would go on with nobody to end it.
+    const detaching = words?.find((word) => /^(-[itPq]*d[itPq]*|--detach(=true)?)$/.test(word));
+    if (detaching !== undefined)
+      sections.problem(
+        ['docker', 'flags', index],
+        `${detaching} lets the container go, so that nobody would see its end; leave it out, the job goes on without a terminal anyway`,
+      );
     return words ?? [];
   });
   if (docker.image === undefined) return undefined;

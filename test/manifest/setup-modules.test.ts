@@ -180,7 +180,7 @@ test('buckets are mounted with their caches, several of them', () => {
 test('flags of docker are words as a shell splits them', () => {
   const { spec } = specOf(
     tpu(
-      'docker: {image: i, flags: ["--shm-size 10g", "--label=\'a b\'"], workdir: /w, mount_dirs: ["~/data:/data:ro", "/dev"], env_vars: ["A=it\'s"]}\n',
+      'docker: {image: i, flags: ["--device /dev/d", "--detach=false", "-it", "--shm-size 10g", "--label=\'a b\'"], workdir: /w, mount_dirs: ["~/data:/data:ro", "/dev"], env_vars: ["A=it\'s"]}\n',
     ),
   );
   assert.match(spec.command.script, /--volume "\$HOME"\/data:\/data:ro/);
@@ -191,6 +191,14 @@ test('flags of docker are words as a shell splits them', () => {
     problemsOf(tpu('docker: {image: i, flags: ["--label=\'a"]}\n')).join(),
     /docker\.flags\[0\]: has a quote that is not closed/,
   );
+});
+
+test('a flag that lets the container go is refused: the end of docker would be taken for the end of the program', () => {
+  for (const flag of ['-d', '-itd', '--detach', '--detach=true'])
+    assert.match(
+      problemsOf(tpu(`docker: {image: i, flags: [--init, "--dns 10.0.0.1 ${flag}"]}\n`)).join(),
+      new RegExp(`docker\\.flags\\[1\\]: ${flag} lets the container go`),
+    );
 });
 
 test('the folder of the command is inside the container when there is one', () => {
@@ -250,6 +258,14 @@ test('a container starts where command.workdir or docker.workdir says, below the
   assert.equal(start(', workdir: a', copied), '/jobman/workdir/a');
   assert.equal(start(', workdir: /a', copied), '/a');
   assert.equal(start(', workdir: ~/a', copied), '"$HOME"/a');
+  assert.equal(start(', workdir: a/../b', copied), '/jobman/workdir/b');
+  for (const out of ['..', 'a/../../b', '../workdirs'])
+    assert.match(
+      problemsOf(tpu(`docker: {image: i, workdir: ${out}}\njob: ${copied}\n`), {
+        files: { '/work/sub/a.py': '' },
+      }).join(),
+      /docker\.workdir: \S+ leads out of the copy of job\.workdir; begin it with \//,
+    );
   const relative = tpu('docker: {image: i, workdir: a}\n');
   assert.match(
     problemsOf(relative).join(),

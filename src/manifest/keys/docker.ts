@@ -47,7 +47,7 @@ export const docker = {
     },
     flags: {
       kind: listOf(line()),
-      about: 'Further flags of `docker run`.',
+      about: 'Further flags of `docker run`, but for `--detach`.',
       otherwise: 'none',
       example: '["--privileged", "--network=host"]',
     },
