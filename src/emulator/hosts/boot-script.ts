@@ -6,7 +6,16 @@
  * them. Only the host's folder and the buckets are the real ones. /proc, /run, /dev/shm, the host name and the boot id
  * are its own.
  */
-import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
+import {
+  chmodSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  statSync,
+  type Stats,
+} from 'node:fs';
 import { join } from 'node:path';
 import { mountPoints, mountsToLeaveOut, notCopied } from './mounts.ts';
 
@@ -51,7 +60,7 @@ export async function bootScript(facts: BootFacts): Promise<string> {
   }
   for (const mount of mountPoints(mountinfo, stateDir)) {
     if (leftOut.has(mount) || [...leftOut].some((other) => mount.startsWith(`${other}/`))) continue;
-    const entry = statSync(mount, { throwIfNoEntry: false });
+    const entry = entryAt(mount);
     if (entry?.isDirectory() === true) lines.push(layer(folder, mount, entry.mode));
     else if (entry?.isFile() === true) lines.push(`bind_file ${quoted(mount)}`);
   }
@@ -163,6 +172,15 @@ while :; do
   wait $!
 done
 `;
+}
+
+/** Undefined where there is nothing, or nothing that this user may look at: somebody else's mount below a closed folder. */
+function entryAt(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
 }
 
 /** The line that lays one chip at its place in /dev. */
