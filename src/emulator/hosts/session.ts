@@ -5,7 +5,7 @@
  * down instead of filling our memory.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { accessSync, constants, readFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { PseudoTtyInfo, ServerChannel, WindowChangeInfo } from 'ssh2';
 import type { Machine } from './machine.ts';
@@ -63,7 +63,7 @@ export function startSession(
 ): RunningSession {
   terminalsMade += 1;
   const ttyName = join(facts.folder, `tty.${String(terminalsMade)}`);
-  const inner = innerCommand(wanted);
+  const inner = innerCommand(wanted, facts.env['HOME'] ?? '/');
   const argv = terminal === undefined ? inner : onTerminal(inner, terminal, ttyName);
   const [program = '', ...rest] = facts.machine.enter(argv, facts.env['HOME']);
   const child = spawn(program, rest, {
@@ -95,15 +95,25 @@ export function startSession(
   };
 }
 
-function innerCommand(wanted: Wanted): readonly string[] {
+function innerCommand(wanted: Wanted, home: string): readonly string[] {
   switch (wanted.kind) {
     case 'command':
-      return [loginShell, '-c', wanted.command];
+      return replacesTheShell(wanted.command, home)
+        ? wanted.command.split(' ').slice(1)
+        : [loginShell, '-c', wanted.command];
     case 'shell':
       return [loginShell, '-l'];
     case 'sftp':
       return [sftpServer() ?? 'sftp-server'];
   }
+}
+
+/**
+ * Whether all that the login shell would do is to become that program: it need not begin then, which on many hosts at once is
+ * much of what a short command costs. A shell that was begun over SSH reads .bashrc first.
+ */
+function replacesTheShell(command: string, home: string): boolean {
+  return /^exec \/[\w./-]+( [\w./-]+)*$/.test(command) && !existsSync(join(home, '.bashrc'));
 }
 
 /**
