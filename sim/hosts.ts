@@ -193,6 +193,8 @@ export function createHosts(parts: HostParts): MachinePort {
       if (run !== null && from < available) {
         const to = Math.min(available, from + chance.between(1, 300));
         const chunk = outputOf(run, from, to);
+        if (!isLocal(ref) && chance.yes(sky.weather.tailSlow)) await timeline.pause(chance.between(200, 2_000));
+        if (isOff()) return;
         await receiver.bytes(chunk);
         from = to;
         continue;

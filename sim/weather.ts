@@ -25,6 +25,8 @@ export interface Weather {
   readonly stepFails: number;
   readonly startSlow: number;
   readonly tailDrops: number;
+  /** What a program has printed is seconds under way to its copy. */
+  readonly tailSlow: number;
   /** A host restarts while the message that is to start a program there is on its way. */
   readonly startMeetsRestart: number;
 }
@@ -45,6 +47,7 @@ export const calm: Weather = {
   stepFails: 0,
   startSlow: 0,
   tailDrops: 0,
+  tailSlow: 0,
   startMeetsRestart: 0,
 };
 
@@ -65,6 +68,7 @@ const worst: Weather = {
   stepFails: 0.2,
   startSlow: 0.3,
   tailDrops: 0.1,
+  tailSlow: 0.3,
   startMeetsRestart: 0.1,
 };
 
