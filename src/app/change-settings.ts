@@ -9,7 +9,8 @@ import { exitCode, JobmanError } from './errors.ts';
 import { fileError } from './file-trouble.ts';
 import { jsonIn, plainJson } from './json-text.ts';
 import { makeFolder } from './make-folder.ts';
-import { clusterSections, readOptional, settingKeys, settingsFile, settingsIn, type SettingKey } from './settings.ts';
+import { clusterSections, readOptional, settingKeys, settingsIn, type SettingKey } from './settings.ts';
+import { settingsFile } from './settings-file.ts';
 
 type Content = Readonly<Record<string, unknown>>;
 

@@ -115,8 +115,6 @@ export function defaultSettings(cores: number): Settings {
   };
 }
 
-export { settingsFile };
-
 /** A file of settings: the text, and what it is called to people. */
 export interface SettingsLayer {
   readonly path: string;

@@ -5,8 +5,8 @@ import { existsSync } from 'node:fs';
 import type { Io } from '../app/services.ts';
 import type { Job } from '../core/job.ts';
 import type { JobSpec } from '../core/spec.ts';
-import { openStore } from '../store/store.ts';
 import { recordFile } from './paths.ts';
+import { lookAtRecord } from './record-look.ts';
 
 /** Ended jobs that are still asked: they may be resumed, and their secrets are secrets all the same. */
 const settledMost = 100;
@@ -35,13 +35,7 @@ async function onRecord(home: string): Promise<readonly Job[]> {
   const file = recordFile(home);
   if (!existsSync(file)) return [];
   try {
-    const store = openStore({ file });
-    try {
-      const { jobs } = await store.list({ settledMost });
-      return jobs;
-    } finally {
-      await store.close();
-    }
+    return await lookAtRecord(file, async (store) => (await store.list({ settledMost })).jobs);
   } catch {
     return [];
   }

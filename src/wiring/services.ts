@@ -42,13 +42,8 @@ export function createServices(io: Io): Services {
     async installation() {
       const file = recordFile(home);
       if (!existsSync(file)) return null;
-      const { openStore } = await import('../store/store.ts');
-      const store = openStore({ file, readOnly: true });
-      try {
-        return await store.installation();
-      } finally {
-        await store.close();
-      }
+      const { lookAtRecord } = await import('./record-look.ts');
+      return lookAtRecord(file, (store) => store.installation());
     },
 
     async cluster(options) {

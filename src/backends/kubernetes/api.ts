@@ -37,14 +37,21 @@ export interface ApiRequest {
   readonly what: string;
 }
 
+/** A part of a list. */
+export interface ApiPage<T> {
+  readonly items: readonly T[];
+  /** The version of the cluster that it is of; that of the first page, unless the list grew too old in the middle. */
+  readonly resourceVersion: string;
+}
+
 /** Requests to one cluster. Failures are JobmanError; a refusal of the cluster is a ClusterRefusal. */
 export interface Api {
   /** The answer's object. */
   ask<T>(request: ApiRequest): Promise<T>;
   /** The same; null for what is not there. */
   find<T>(request: ApiRequest): Promise<T | null>;
-  /** A list page by page. */
-  pages<T>(request: ApiRequest): AsyncIterable<readonly T[]>;
+  /** A list page by page: one at least, also of an empty list. */
+  pages<T>(request: ApiRequest): AsyncIterable<ApiPage<T>>;
   /** The body of a reply, as it comes. */
   stream(request: ApiRequest): Promise<IncomingMessage>;
   close(): void;
@@ -117,10 +124,13 @@ export function createApi(
         throw error;
       }
     },
-    async *pages<T>(request: ApiRequest): AsyncIterable<readonly T[]> {
+    async *pages<T>(request: ApiRequest): AsyncIterable<ApiPage<T>> {
       let token: string | undefined;
       do {
-        let page: { readonly items?: readonly T[] | null; readonly metadata?: { readonly continue?: string } };
+        let page: {
+          readonly items?: readonly T[] | null;
+          readonly metadata?: { readonly continue?: string; readonly resourceVersion?: string };
+        };
         try {
           page = await ask({ ...request, query: { ...request.query, limit: pageSize, continue: token } });
         } catch (error) {
@@ -131,7 +141,7 @@ export function createApi(
           token = next;
           continue;
         }
-        if (page.items !== undefined && page.items !== null && page.items.length > 0) yield page.items;
+        yield { items: page.items ?? [], resourceVersion: page.metadata?.resourceVersion ?? '' };
         token = page.metadata?.continue;
       } while (token !== undefined && token !== '');
     },

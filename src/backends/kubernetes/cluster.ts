@@ -73,7 +73,7 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
       signal,
       what,
     };
-    for await (const page of api.pages<RawPod>(request)) yield page.map(readPod);
+    for await (const { items } of api.pages<RawPod>(request)) yield items.map(readPod);
   }
 
   /** A name nobody has, near the one that is taken. */
@@ -112,7 +112,7 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
         signal: query.signal,
         what: `list the jobs ${spotText(query)}`,
       };
-      for await (const page of api.pages<RawJob>(request)) yield page.map((raw) => readJob(raw, flavorKey));
+      for await (const { items } of api.pages<RawJob>(request)) yield items.map((raw) => readJob(raw, flavorKey));
     },
 
     async job(name) {
@@ -128,7 +128,7 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
       const all: ReturnType<typeof readNode>[] = [];
       try {
         const request: ApiRequest = { path: '/api/v1/nodes', what: `list the nodes of ${place.context}` };
-        for await (const page of api.pages<RawNode>(request)) all.push(...page.map(readNode));
+        for await (const { items } of api.pages<RawNode>(request)) all.push(...items.map(readNode));
       } catch (error) {
         if (isForbidden(error)) return null;
         throw error;
@@ -303,7 +303,7 @@ async function eventsOf(api: Api, namespace: string, name: string): Promise<read
       query: { fieldSelector: `involvedObject.name=${name}` },
       what: `list the events of ${name}`,
     };
-    for await (const page of api.pages<RawEvent>(request)) found.push(...page.map(readEvent));
+    for await (const { items } of api.pages<RawEvent>(request)) found.push(...items.map(readEvent));
     return found;
   } catch (error) {
     if (isForbidden(error)) return [];

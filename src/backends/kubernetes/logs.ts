@@ -2,13 +2,13 @@
 // from a moment only, and only from a whole second. So lines are asked for with their moments, and after a loss those of the
 // last two seconds that were had already are passed over.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { second, type Duration } from '../../core/time.ts';
 import type { ClusterLogQuery } from '../../app/cluster/cluster.ts';
 import { JobmanError } from '../../app/errors.ts';
 import type { Api } from './api.ts';
 import { createLogCursor } from './log-cursor.ts';
 import type { RawPod } from './objects.ts';
+import { hasLeft, rest } from './rest.ts';
 import { ClusterRefusal } from './status.ts';
 
 /** Which container's. */
@@ -63,8 +63,8 @@ export async function* readLog(api: Api, source: LogSource, query: ClusterLogQue
         body.destroy();
       }
       if (isLast) {
-        const rest = cursor.rest();
-        if (rest.length > 0) yield rest;
+        const last = cursor.rest();
+        if (last.length > 0) yield last;
         return;
       }
       // It was broken off cleanly, or all was said: the container knows. What it said in between is read once more.
@@ -109,16 +109,4 @@ async function hasEnded(api: Api, path: string, container: string, signal: Abort
   if (pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed') return true;
   const all = [...(pod.status?.containerStatuses ?? []), ...(pod.status?.initContainerStatuses ?? [])];
   return all.find(({ name }) => name === container)?.state?.terminated !== undefined;
-}
-
-function hasLeft(signal: AbortSignal | undefined): boolean {
-  return signal?.aborted === true;
-}
-
-async function rest(length: Duration, signal: AbortSignal | undefined): Promise<void> {
-  try {
-    await sleep(length, undefined, signal === undefined ? {} : { signal });
-  } catch (error) {
-    if (!hasLeft(signal)) throw error;
-  }
 }

@@ -2,12 +2,12 @@
 // as a matter of course, and forgets old versions (410); then all is listed again, and what is missing in that list is gone.
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { second, type Duration } from '../../core/time.ts';
 import type { ClusterChange, ClusterJob } from '../../app/cluster/cluster.ts';
 import { JobmanError } from '../../app/errors.ts';
 import type { Api } from './api.ts';
 import { linesOf } from './lines.ts';
+import { hasLeft, rest } from './rest.ts';
 import { ClusterRefusal, readStatus } from './status.ts';
 
 /** What a watch tells, on the wire. */
@@ -43,11 +43,13 @@ export async function* watchJobs(api: Api, watched: Watched): AsyncIterable<Clus
   let losses = 0;
   while (!hasLeft(signal)) {
     try {
-      let version = '';
+      let version: string | undefined;
       const seen = new Set<string>();
-      for await (const { items, resourceVersion } of pagesWithVersion(api, watched)) {
-        version = resourceVersion;
-        for (const raw of items) {
+      const { path, query, what } = watched;
+      for await (const page of api.pages<object>({ path, query, signal, what })) {
+        // Later pages of a list that grew too old are of later versions; what happened in between the watch then tells again.
+        version ??= page.resourceVersion;
+        for (const raw of page.items) {
           const job = watched.read(raw);
           seen.add(job.uid);
           held.set(job.uid, job);
@@ -62,12 +64,14 @@ export async function* watchJobs(api: Api, watched: Watched): AsyncIterable<Clus
       if (!isSynced) yield { kind: 'synced' };
       isSynced = true;
       losses = 0;
-      yield* changesFrom(api, watched, version, held);
+      yield* changesFrom(api, watched, version ?? '', held);
+      // Nor is a cluster that forgets at once to be asked without a breath in between.
+      await rest(pause.first, signal);
     } catch (error) {
       if (hasLeft(signal)) return;
       if (error instanceof ClusterRefusal && [401, 403, 404].includes(error.status.code)) throw error;
       if (!(error instanceof JobmanError) && !isBroken(error)) throw error;
-      await rest(pause.first * 2 ** losses, signal);
+      await rest(Math.min(pause.first * 2 ** losses, pause.most), signal);
       losses += 1;
     }
   }
@@ -112,35 +116,7 @@ async function* changesFrom(
   }
 }
 
-/** The pages of a list, with the version that the whole of it is of. */
-async function* pagesWithVersion(
-  api: Api,
-  { path, query, signal, what }: Watched,
-): AsyncIterable<{ readonly items: readonly object[]; readonly resourceVersion: string }> {
-  let token: string | undefined;
-  do {
-    const page: {
-      readonly items?: readonly object[] | null;
-      readonly metadata?: { readonly continue?: string; readonly resourceVersion?: string };
-    } = await api.ask({ path, query: { ...query, limit: 500, continue: token }, signal, what });
-    yield { items: page.items ?? [], resourceVersion: page.metadata?.resourceVersion ?? '' };
-    token = page.metadata?.continue;
-  } while (token !== undefined && token !== '');
-}
-
 /** The line broke in the middle of a reply: Node's own errors, and half a line of JSON. */
 function isBroken(error: unknown): boolean {
   return error instanceof SyntaxError || (error instanceof Error && 'code' in error);
-}
-
-function hasLeft(signal: AbortSignal | undefined): boolean {
-  return signal?.aborted === true;
-}
-
-async function rest(length: Duration, signal: AbortSignal | undefined): Promise<void> {
-  try {
-    await sleep(Math.min(length, pause.most), undefined, signal === undefined ? {} : { signal });
-  } catch (error) {
-    if (!hasLeft(signal)) throw error;
-  }
 }

@@ -2,6 +2,7 @@
 // somebody follows, so the job is looked at until it has settled and no pod is left to be read.
 
 import type { Cluster, ClusterContainer, ClusterJob, ClusterLogQuery, ClusterPod } from '../../app/cluster/cluster.ts';
+import { containerName } from '../../app/cluster/job-object.ts';
 import { clusterVerdict, isClusterSettled } from '../../app/cluster/verdict.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
@@ -163,7 +164,7 @@ function containerOf(cli: Cli, pod: ClusterPod, { container }: LogsFlags): Clust
   const usual = pod.containers.filter(({ init }) => !init);
   const found =
     container === undefined
-      ? (usual.find(({ name }) => name === 'main') ?? usual[0])
+      ? (usual.find(({ name }) => name === containerName) ?? usual[0])
       : pod.containers.find(({ name }) => name === container);
   const names = pod.containers.map(({ name }) => name).join(', ');
   if (found === undefined) {

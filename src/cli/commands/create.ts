@@ -23,8 +23,8 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
   const purpose = flags.dryRun === true ? 'check' : 'create';
   const read = await readManifest(cli, manifestPath(flags, path), flags.set ?? [], purpose);
   if ('cluster' in read) {
-    const { submitManifest } = await import('./submit.ts');
-    return submitManifest(cli, read.cluster, flags);
+    const { submitWishes } = await import('./submit.ts');
+    return submitWishes(cli, read.cluster, flags);
   }
   const manifest = { ...read.manifest, warnings: read.warnings };
   const client = await cli.services.client();

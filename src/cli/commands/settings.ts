@@ -1,7 +1,8 @@
 // settings: what is in force, and where each value comes from; and one key set or taken out.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { settingKeys, settingsFile, settingSources, type Settings } from '../../app/settings.ts';
+import { settingKeys, settingSources, type Settings } from '../../app/settings.ts';
+import { settingsFile } from '../../app/settings-file.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';

@@ -82,11 +82,6 @@ export async function submit(cli: Cli, flags: SubmitFlags & GlobalFlags, ...word
   return submitWishes(cli, mergedWishes(read.cluster, wishes), flags);
 }
 
-/** The same for `jobman create` of a manifest with a section `kubernetes`. */
-export function submitManifest(cli: Cli, wishes: SubmitWishes, way: Way): Promise<number> {
-  return submitWishes(cli, wishes, way);
-}
-
 function wishesOf({ io, behind }: Cli, flags: SubmitFlags): SubmitWishes {
   if (flags.command === true && behind.length === 0) {
     throw new JobmanError('-c replaces the entry point by the words behind `--`, and there are none.', exitCode.usage);
@@ -133,7 +128,8 @@ function variablesOf(
   return Object.fromEntries(wishes.map(([name, value]) => [name, value ?? env[name] ?? '']));
 }
 
-async function submitWishes(cli: Cli, wishes: SubmitWishes, way: Way): Promise<number> {
+/** Makes up the job that is wished for and creates it; also for `jobman create` of a manifest with a section `kubernetes`. */
+export async function submitWishes(cli: Cli, wishes: SubmitWishes, way: Way): Promise<number> {
   const { io, services } = cli;
   const { settings } = await services.clusterSettings();
   const { request, doubts } = submitRequest(wishes, {

@@ -1,0 +1,26 @@
+// A look into the record by whoever has nothing to write there.
+
+import { StoreError } from '../app/errors.ts';
+import type { Store } from '../app/ports.ts';
+import { openStore } from '../store/store.ts';
+
+/**
+ * What the look finds. The record is opened for reading only; one of an earlier version is first brought up to date, as the
+ * next command would. Rejects with StoreError when it cannot be read.
+ */
+export async function lookAtRecord<T>(file: string, look: (store: Store) => Promise<T>): Promise<T> {
+  try {
+    return await inStore(openStore({ file, readOnly: true }), look);
+  } catch (error) {
+    if (!(error instanceof StoreError) || error.trouble !== 'older') throw error;
+    return inStore(openStore({ file }), look);
+  }
+}
+
+async function inStore<T>(store: Store, look: (store: Store) => Promise<T>): Promise<T> {
+  try {
+    return await look(store);
+  } finally {
+    await store.close();
+  }
+}
