@@ -1,6 +1,7 @@
 // Capacity: the section `tpu` or `local`, as what is asked for.
 
 import { accelerator as knownType, generationOf } from '../core/accelerators.ts';
+import { given } from '../core/given.ts';
 import { nodeNameMark } from '../core/spec.ts';
 import type { CapacitySpec, DataDisk, LocalSpec, TpuPlace, TpuSpec } from '../core/spec.ts';
 import { minute } from '../core/time.ts';
@@ -110,23 +111,21 @@ function readTpu(
     privateKey: readLoginKey(sections, around),
     // What a type costs is known to the backend, not to a manifest.
     pricePerHour: null,
-    ...given('topology', tpu.topology),
+    // A stored spec is as short as its manifest.
+    ...given({ topology: tpu.topology }),
     ...(alternatives.length === 0 ? {} : { alternatives }),
     // A queue is no refusal: without an end to the wait the others would never be asked.
     ...(alternatives.length === 0 ? {} : { alternativesWait: tpu.alternatives_wait ?? 15 * minute }),
-    ...given('reservation', tpu.reservation),
-    ...given('network', tpu.network),
-    ...given('subnetwork', tpu.subnetwork),
-    ...given('serviceAccount', tpu.service_account),
-    ...given('dataDisks', readDisks(sections, tpu, places)),
+    ...given({
+      reservation: tpu.reservation,
+      network: tpu.network,
+      subnetwork: tpu.subnetwork,
+      serviceAccount: tpu.service_account,
+      dataDisks: readDisks(sections, tpu, places),
+    }),
     ...(tpu.node_count === undefined || tpu.node_count === 1 ? {} : { nodeCount: tpu.node_count }),
-    ...given('validUntil', tpu.valid_until),
+    ...given({ validUntil: tpu.valid_until }),
   };
-}
-
-/** A field that is only there when it was given: a stored spec is as short as its manifest. */
-function given<K extends string, T>(key: K, value: T | undefined): { readonly [N in K]?: T } {
-  return value === undefined ? {} : ({ [key]: value } as { readonly [N in K]: T });
 }
 
 type Tpu = Section<'tpu'>;

@@ -1,6 +1,7 @@
 // Kubernetes: from the sections of a manifest to what `jobman submit` is told in flags. Such a job lives in its cluster,
 // which brings it back and ends it by rules of its own; so what jobman would do for a job of its own has no place here.
 
+import { given } from '../core/given.ts';
 import type { Duration } from '../core/time.ts';
 import { amountPattern, isQualifiedName, isVariableName, readJobName } from './kubernetes-words.ts';
 import type { GpuWish, SecretWish, VolumeWish } from './kubernetes-words.ts';
@@ -71,39 +72,32 @@ export function readKubernetes(sections: Sections, { folder, home }: Surrounding
     sections.problem(['command', 'workdir'], 'should begin with a slash: in a cluster it is a folder of the image');
   }
   const env = { ...job.env, ...command.env };
-  return {
-    ...given('name', job.name),
-    ...given('image', kubernetes.image),
+  return given({
+    name: job.name,
+    image: kubernetes.image,
     // A name has no slash, so a file beside the manifest is told by one; and JSON begins with a brace.
-    ...given(
-      'flavor',
-      flavor?.includes('/') === true && !flavor.startsWith('{') ? pathHere(flavor, folder, home) : flavor,
-    ),
-    ...given('resources', requests === undefined ? undefined : { requests, limits: limits ?? null }),
-    ...given('namespace', kubernetes.namespace),
-    ...given('context', kubernetes.context),
-    ...given('annotations', kubernetes.annotations),
-    ...given('command', command.run === undefined ? kubernetes.command : ['sh', '-c', command.run]),
-    ...given('args', kubernetes.args),
-    ...given('env', Object.keys(env).length === 0 ? undefined : env),
-    ...given('secrets', kubernetes.secrets),
-    ...given('workdir', workdir),
-    ...given('gpus', kubernetes.gpus),
-    ...given('shm', kubernetes.shm),
-    ...given('volumes', kubernetes.volumes),
-    ...given('serviceAccount', kubernetes.service_account),
-    ...given('parallelism', kubernetes.parallelism),
-    ...given('completions', kubernetes.completions),
-    ...given('backoffLimit', kubernetes.backoff_limit),
-    ...given('timeout', kubernetes.timeout ?? job.max_runtime),
-    ...given('ttl', kubernetes.ttl),
-    ...given('suspend', kubernetes.suspend),
-    ...given('queue', kubernetes.queue),
-  };
-}
-
-function given<K extends string, T>(key: K, value: T | undefined): { readonly [N in K]?: T } {
-  return value === undefined ? {} : ({ [key]: value } as { readonly [N in K]: T });
+    flavor: flavor?.includes('/') === true && !flavor.startsWith('{') ? pathHere(flavor, folder, home) : flavor,
+    resources: requests === undefined ? undefined : { requests, limits: limits ?? null },
+    namespace: kubernetes.namespace,
+    context: kubernetes.context,
+    annotations: kubernetes.annotations,
+    command: command.run === undefined ? kubernetes.command : ['sh', '-c', command.run],
+    args: kubernetes.args,
+    env: Object.keys(env).length === 0 ? undefined : env,
+    secrets: kubernetes.secrets,
+    workdir,
+    gpus: kubernetes.gpus,
+    shm: kubernetes.shm,
+    volumes: kubernetes.volumes,
+    serviceAccount: kubernetes.service_account,
+    parallelism: kubernetes.parallelism,
+    completions: kubernetes.completions,
+    backoffLimit: kubernetes.backoff_limit,
+    timeout: kubernetes.timeout ?? job.max_runtime,
+    ttl: kubernetes.ttl,
+    suspend: kubernetes.suspend,
+    queue: kubernetes.queue,
+  });
 }
 
 /** What stands in the manifest and means nothing in a cluster. */

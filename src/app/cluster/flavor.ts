@@ -219,13 +219,16 @@ export function withLimits({ requests, limits }: Resources): Resources {
 }
 
 /**
- * How many GPUs are asked for, of all kinds together. Every extended resource counts as one, unless the settings
- * (`jobsQueue.gpuResources`) list which do.
+ * Whether the resource counts as a GPU: every extended one does, unless the settings (`jobsQueue.gpuResources`) list which
+ * do.
  */
+export function isGpu(resource: string, gpuResources: readonly string[]): boolean {
+  return gpuResources.length === 0 ? isExtended(resource) : gpuResources.includes(resource);
+}
+
+/** How many GPUs are asked for, of all kinds together. */
 export function gpuCount(requests: Amounts, gpuResources: readonly string[]): number {
-  const counted = Object.entries(requests).filter(([name]) =>
-    gpuResources.length === 0 ? isExtended(name) : gpuResources.includes(name),
-  );
+  const counted = Object.entries(requests).filter(([name]) => isGpu(name, gpuResources));
   const sum = counted.reduce((total, [, amount]) => addQuantities(total, parseQuantity(amount) ?? zero), zero);
   return Number(sum.nanos / 1_000_000_000n);
 }

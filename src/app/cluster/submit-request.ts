@@ -1,6 +1,7 @@
 // Submit request: what somebody wants to run in a cluster, from the command line or from a manifest, completed from the
 // settings until nothing is left to decide. What becomes of it in Kubernetes' words is job-object.ts's.
 
+import { given } from '../../core/given.ts';
 import type { Duration } from '../../core/time.ts';
 import type { ClusterManifest } from '../../manifest/kubernetes.ts';
 import {
@@ -16,6 +17,7 @@ import { exitCode, JobmanError } from '../errors.ts';
 import {
   findFlavor,
   isExtended,
+  isGpu,
   jsonOf,
   jsonTrouble,
   problemOfAmount,
@@ -100,11 +102,6 @@ export function mergedWishes(manifest: SubmitWishes, flags: SubmitWishes): Submi
       ? {}
       : { volumes: [...(manifest.volumes ?? []), ...(flags.volumes ?? [])] }),
   };
-}
-
-/** The fields that are there: an absent one must not stand over another. */
-export function given<T extends object>(fields: T): { readonly [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
 }
 
 /**
@@ -237,11 +234,10 @@ const modelLabels: Readonly<Record<string, string>> = {
 };
 
 function withGpus(asked: Asked, wish: GpuWish, { jobsQueue }: ClusterSettings, doubts: string[]): Asked {
-  const isGpu = (name: string): boolean =>
-    isExtended(name) && (jobsQueue.gpuResources.length === 0 || jobsQueue.gpuResources.includes(name));
+  const { gpuResources } = jobsQueue;
   const { requests, limits } = asked.resources;
-  const own = Object.keys(requests).filter(isGpu);
-  const resource = wish.resource ?? own[0] ?? jobsQueue.gpuResources[0] ?? usualGpu;
+  const own = Object.keys(requests).filter((name) => isGpu(name, gpuResources));
+  const resource = wish.resource ?? own[0] ?? gpuResources[0] ?? usualGpu;
   const others = (amounts: Amounts): Amounts =>
     Object.fromEntries(Object.entries(amounts).filter(([name]) => name !== resource && !own.includes(name)));
   const amount = { [resource]: String(wish.count) };

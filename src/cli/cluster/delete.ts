@@ -5,6 +5,7 @@ import { clusterLabels, labelValue } from '../../app/cluster/job-object.ts';
 import { clusterPhase } from '../../app/cluster/verdict.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { ageText, countText } from '../../app/figures.ts';
+import { given } from '../../core/given.ts';
 import { complainAbout, type Cli } from '../context.ts';
 import { sayAnswer } from '../commands/ask.ts';
 import { confirm } from '../prompt.ts';
@@ -34,10 +35,7 @@ export async function deleteAllJobs(
   cli: Cli,
   flags: PlaceFlags & { readonly own: boolean | undefined },
 ): Promise<number> {
-  const cluster = await cli.services.cluster({
-    ...(flags.context === undefined ? {} : { context: flags.context }),
-    ...(flags.namespace === undefined ? {} : { namespace: flags.namespace }),
-  });
+  const cluster = await cli.services.cluster(given({ context: flags.context, namespace: flags.namespace }));
   try {
     const { context, namespace } = cluster.place();
     const where = `${context}/${namespace}`;

@@ -4,6 +4,7 @@
 import type { Client, Ref } from '../../app/client.ts';
 import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { given } from '../../core/given.ts';
 import { complainAbout, refOfName, whichJob, type Cli } from '../context.ts';
 import { within } from './within.ts';
 
@@ -50,10 +51,7 @@ export async function onEither(
     const refs = words.map(async ({ text, isExact }) => (isExact ? refOfName(client, text) : text));
     return ways.record(client, await Promise.all(refs));
   }
-  const cluster = await cli.services.cluster({
-    ...(flags.context === undefined ? {} : { context: flags.context }),
-    ...(flags.namespace === undefined ? {} : { namespace: flags.namespace }),
-  });
+  const cluster = await cli.services.cluster(given({ context: flags.context, namespace: flags.namespace }));
   try {
     const client = await cli.services.client();
     const meanings: Meaning[] = [];

@@ -6,6 +6,7 @@ import type { ClusterJob, ClusterPlace } from '../../app/cluster/cluster.ts';
 import { amountsText } from '../../app/cluster/lack.ts';
 import { clusterPhase, clusterReason } from '../../app/cluster/verdict.ts';
 import { JobmanError } from '../../app/errors.ts';
+import { given } from '../../core/given.ts';
 import { isSettledPhase } from '../../core/phase.ts';
 import { second, type Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
@@ -33,10 +34,7 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags)
   }, besideMost);
   let called = 'The cluster';
   try {
-    const cluster = await cli.services.cluster({
-      ...(flags.context === undefined ? {} : { context: flags.context }),
-      ...(flags.namespace === undefined ? {} : { namespace: flags.namespace }),
-    });
+    const cluster = await cli.services.cluster(given({ context: flags.context, namespace: flags.namespace }));
     try {
       const place = cluster.place();
       called = `The cluster of ${place.context}`;

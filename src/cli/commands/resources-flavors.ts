@@ -1,7 +1,7 @@
 // resources-flavors: the flavors that a job may name, and what each asks for.
 
 import { exitCode } from '../../app/errors.ts';
-import { gpuCount, isExtended, withLimits, type Amounts, type Flavor } from '../../app/cluster/flavor.ts';
+import { gpuCount, isGpu, withLimits, type Amounts, type Flavor } from '../../app/cluster/flavor.ts';
 import { quantityKey } from '../../app/cluster/quantity.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
@@ -47,8 +47,6 @@ function amountText({ resources: { requests, limits } }: Flavor, name: string): 
 
 /** How many of all kinds, and of which. */
 function gpuText(requests: Amounts, gpuResources: readonly string[]): string {
-  const counts = (name: string): boolean =>
-    gpuResources.length === 0 ? isExtended(name) : gpuResources.includes(name);
-  const kinds = Object.keys(requests).filter(counts);
+  const kinds = Object.keys(requests).filter((name) => isGpu(name, gpuResources));
   return kinds.length === 0 ? '-' : `${gpuCount(requests, gpuResources)} ${kinds.join(' + ')}`;
 }

@@ -9,12 +9,12 @@ import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import {
   annotationsIn,
   freshJobName,
-  given,
   mergedWishes,
   submitRequest,
   type SubmitRequest,
   type SubmitWishes,
 } from '../../app/cluster/submit-request.ts';
+import { given } from '../../core/given.ts';
 import type { Duration } from '../../core/time.ts';
 import { readText } from '../../manifest/door.ts';
 import type { GpuWish, SecretWish, VolumeWish } from '../../manifest/kubernetes-words.ts';
@@ -169,10 +169,9 @@ async function create(
   way: Way,
 ): Promise<number> {
   const { context, namespace } = request;
-  const cluster = await cli.services.cluster({
-    ...(context === null ? {} : { context }),
-    ...(namespace === null ? {} : { namespace }),
-  });
+  const cluster = await cli.services.cluster(
+    given({ context: context ?? undefined, namespace: namespace ?? undefined }),
+  );
   try {
     const { userConfigmap } = settings.job;
     const data = userConfigmap === null ? null : await cluster.configMap(userConfigmap);
