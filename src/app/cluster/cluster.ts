@@ -129,6 +129,14 @@ export interface ClusterNode {
   readonly allocatable: Readonly<Record<string, string>>;
 }
 
+/** A PriorityClass: pods of a higher value are placed first. */
+export interface ClusterPriority {
+  readonly name: string;
+  readonly value: number;
+  /** It is that of all pods which name none. */
+  readonly isDefault: boolean;
+}
+
 /** What a watch of Jobs tells. `synced` comes once, when all that was there has been told. */
 export type ClusterChange =
   | { readonly kind: 'changed'; readonly job: ClusterJob }
@@ -142,6 +150,8 @@ export interface ClusterQuery {
   /** Every namespace in its stead. */
   readonly everywhere?: true;
   readonly labels?: string;
+  /** A selector by fields, as Kubernetes writes it. */
+  readonly fields?: string;
   readonly signal?: AbortSignal;
 }
 
@@ -179,6 +189,8 @@ export interface Cluster {
   pods(query: ClusterQuery & { readonly job?: string }): AsyncIterable<readonly ClusterPod[]>;
   /** All nodes; null when we may not list them. */
   nodes(): Promise<readonly ClusterNode[] | null>;
+  /** All PriorityClasses; null when we may not list them. */
+  priorities(): Promise<readonly ClusterPriority[] | null>;
   /** Events of the objects of these names, oldest first; none when we may not list them. */
   events(query: { readonly names: readonly string[] }): Promise<readonly ClusterEvent[]>;
   /** Creates it and answers with what the cluster made of it. `dryRun`: the cluster checks it and stores nothing. */
@@ -195,6 +207,11 @@ export interface Cluster {
   may(verb: string, resource: string, namespace?: string): Promise<boolean>;
   /** The data of a ConfigMap; null when there is none, or it may not be read. */
   configMap(name: string, namespace?: string): Promise<Readonly<Record<string, string>> | null>;
+  /**
+   * Writes these data into a ConfigMap in the place of what it held; makes it where there is none. Another who writes at the
+   * same time is waited for, and written over.
+   */
+  writeConfigMap(name: string, namespace: string, data: Readonly<Record<string, string>>): Promise<void>;
   /** Releases connections. Nothing may be asked afterwards. */
   close(): Promise<void>;
 }

@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { second, type Duration } from '../../core/time.ts';
-import type { Cluster, ClusterPlace, ClusterQuery } from '../../app/cluster/cluster.ts';
+import type { Cluster, ClusterPlace, ClusterPriority, ClusterQuery } from '../../app/cluster/cluster.ts';
 import { clusterLabels } from '../../app/cluster/job-object.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { ageText } from '../../app/figures.ts';
@@ -18,10 +18,12 @@ import {
   readJob,
   readNode,
   readPod,
+  readPriority,
   type RawEvent,
   type RawJob,
   type RawNode,
   type RawPod,
+  type RawPriority,
 } from './objects.ts';
 import { ClusterRefusal } from './status.ts';
 import { watchJobs } from './watch.ts';
@@ -64,12 +66,12 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
     api.find<RawJob>({ path: jobPath(name), what: `look at the job ${name}`, signal });
 
   async function* pods(query: ClusterQuery & { readonly job?: string }) {
-    const { job, labels, signal } = query;
+    const { job, labels, fields, signal } = query;
     const selector = [...(job === undefined ? [] : [`job-name=${job}`]), ...(labels === undefined ? [] : [labels])];
     const what = job === undefined ? `list the pods ${spotText(query)}` : `list the pods of the job ${job}`;
     const request: ApiRequest = {
       path: pathFor('/api/v1', 'pods', query),
-      query: { labelSelector: selector.length === 0 ? undefined : selector.join(',') },
+      query: { labelSelector: selector.length === 0 ? undefined : selector.join(','), fieldSelector: fields },
       signal,
       what,
     };
@@ -108,7 +110,7 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
     async *jobs(query) {
       const request: ApiRequest = {
         path: pathFor('/apis/batch/v1', 'jobs', query),
-        query: { labelSelector: query.labels },
+        query: { labelSelector: query.labels, fieldSelector: query.fields },
         signal: query.signal,
         what: `list the jobs ${spotText(query)}`,
       };
@@ -129,6 +131,19 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
       try {
         const request: ApiRequest = { path: '/api/v1/nodes', what: `list the nodes of ${place.context}` };
         for await (const { items } of api.pages<RawNode>(request)) all.push(...items.map(readNode));
+      } catch (error) {
+        if (isForbidden(error)) return null;
+        throw error;
+      }
+      return all;
+    },
+
+    async priorities() {
+      const all: ClusterPriority[] = [];
+      try {
+        const path = '/apis/scheduling.k8s.io/v1/priorityclasses';
+        const request: ApiRequest = { path, what: `list the priority classes of ${place.context}` };
+        for await (const { items } of api.pages<RawPriority>(request)) all.push(...items.map(readPriority));
       } catch (error) {
         if (isForbidden(error)) return null;
         throw error;
@@ -219,7 +234,7 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
     watchJobs: (query) =>
       watchJobs(api, {
         path: pathFor('/apis/batch/v1', 'jobs', query),
-        query: { labelSelector: query.labels },
+        query: { labelSelector: query.labels, fieldSelector: query.fields },
         signal: query.signal,
         what: `watch the jobs ${spotText(query)}`,
         read: (raw) => readJob(raw, flavorKey),
@@ -264,6 +279,35 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
       }
     },
 
+    async writeConfigMap(name, namespace, data) {
+      const parent = pathOf('/api/v1', 'configmaps', namespace);
+      const path = `${parent}/${encodeURIComponent(name)}`;
+      const what = `write the ConfigMap ${name} of ${place.context}/${namespace}`;
+      for (let attempt = 1; ; attempt += 1) {
+        const there = await api.find<{ readonly metadata?: object }>({ path, what });
+        try {
+          const kind = { apiVersion: 'v1', kind: 'ConfigMap' };
+          if (there === null) {
+            await api.ask({
+              method: 'POST',
+              path: parent,
+              body: { ...kind, metadata: { name, namespace }, data },
+              what,
+            });
+          } else {
+            // With the version that was read: labels which somebody has set meanwhile are not lost.
+            await api.ask({ method: 'PUT', path, body: { ...kind, metadata: there.metadata, data }, what });
+          }
+          return;
+        } catch (error) {
+          // Another has made or changed it, or has deleted it since the look.
+          const code = error instanceof ClusterRefusal ? error.status.code : 0;
+          const isPassing = code === 409 || (code === 404 && there !== null);
+          if (!isPassing || attempt >= writeTries) throw error;
+        }
+      }
+    },
+
     async close() {
       api.close();
     },
@@ -283,6 +327,8 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
   }
 }
 
+/** How often a ConfigMap is written that others write too. */
+const writeTries = 5;
 /** How often a creation is asked for whose reply was lost. */
 const createTries = 3;
 /** The cluster's clock may go a little behind ours. */

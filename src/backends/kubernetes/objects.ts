@@ -9,6 +9,7 @@ import type {
   ClusterJob,
   ClusterNode,
   ClusterPod,
+  ClusterPriority,
 } from '../../app/cluster/cluster.ts';
 import { clusterLabels } from '../../app/cluster/job-object.ts';
 import {
@@ -260,6 +261,18 @@ export function readNode({ metadata = {}, spec = {}, status = {} }: RawNode): Cl
       }),
     ),
   };
+}
+
+/** A PriorityClass on the wire. */
+export interface RawPriority {
+  readonly metadata?: RawMeta;
+  readonly value?: number;
+  readonly globalDefault?: boolean;
+}
+
+/** What is kept of a PriorityClass. */
+export function readPriority({ metadata = {}, value = 0, globalDefault = false }: RawPriority): ClusterPriority {
+  return { name: metadata.name ?? '', value, isDefault: globalDefault };
 }
 
 function readConditions(raw: readonly RawCondition[] = []): readonly ClusterCondition[] {
