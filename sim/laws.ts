@@ -42,6 +42,9 @@ export interface Violation {
 /** How many programs of this machine's own capacity may run at once. */
 export const slots = 1;
 
+/** How long a machine that is to be let go is kept for the rest of its logs. */
+const drainMost = 15 * minute;
+
 /** The longest that an answer of the pretend cloud is under way. */
 const replyMost = minute;
 
@@ -99,10 +102,10 @@ export interface Judge {
   readonly jobs: readonly Job[];
   break(law: Law, sentence: string): void;
   /** What holds only once all is at rest. */
-  atRest(copies: Copies): void;
+  atRest(): void;
 }
 
-export function createJudge(world: () => World): Judge {
+export function createJudge(world: () => World, copies: () => Copies): Judge {
   const ledgers = new Map<string, Ledger>();
   const jumps: number[] = [];
   const counts = { acts: 0, looks: 0, commits: 0 };
@@ -518,6 +521,7 @@ export function createJudge(world: () => World): Judge {
       }
       if (kind === 'step') checkSteps(ref, detail, ledger);
       const machine = machineOf(ref);
+      if (kind === 'release' && machine !== undefined) checkLastWords(ref, machine, ledger);
       if ((kind === 'release' || kind === 'stop') && machine !== undefined && !hasGround(ledger, machine)) {
         breakLaw(1, `job ${ref.job.id}: ${kind} ${detail} on ${machine.name}, which is well, and nothing had happened`);
       }
@@ -559,21 +563,20 @@ export function createJudge(world: () => World): Judge {
       checkBudget(run, ledger);
       checkSlots(run, ledger);
     },
-    atRest(copies) {
+    atRest() {
       for (const ledger of ledgers.values()) {
         checkEmpty(ledger);
         checkHistory(ledger);
       }
       // A machine that was made anew under its name may have run an attempt again: the copy goes on with the last.
       const last = new Map(world().runs.map((run) => [runName(run), run]));
-      for (const run of last.values()) checkLog(run, copies);
-      for (const [key] of copies.files) {
+      for (const run of last.values()) checkLog(run);
+      for (const [key, copy] of copies().files) {
         const [job, attempt, worker] = key.split('/');
         const run = world().runs.find(
           (one) => one.job === job && `${one.attempt}` === attempt && one.worker === worker,
         );
-        const held = copies.files.get(key)?.bytes ?? 0;
-        if (run === undefined && held > 0) breakLaw(11, `we hold ${held} bytes of ${key}, which never ran`);
+        if (run === undefined && copy.bytes > 0) breakLaw(11, `we hold ${copy.bytes} bytes of ${key}, which never ran`);
       }
     },
   };
@@ -694,10 +697,33 @@ export function createJudge(world: () => World): Judge {
     }
   }
 
-  function checkLog(run: Run, copies: Copies): void {
+  function heldOf(run: Run): Uint8Array {
+    const copy = copies().files.get(`${run.job}/${run.attempt}/${run.worker}`);
+    return copy === undefined ? new Uint8Array(0) : contentOf(copy);
+  }
+
+  /**
+   * A machine that is let go takes its logs with it. So whatever the record knows to have ended there is held by then,
+   * unless something has stood in the way of reading it since.
+   */
+  function checkLastWords(ref: AllocationRef, machine: Machine, { job, isForced }: Ledger): void {
+    const seen = job.allocations[ref.allocation.ordinal - 1]?.seen?.state;
+    if (machine.state !== 'ready' || seen !== 'ready' || machine.releaseAskedAt !== null || isForced) return;
+    for (const run of world().runs) {
+      if (run.host.machine !== machine || run.job !== job.id || run.endedAt === null) continue;
+      if ((job.attempts[run.attempt - 1]?.endedAt ?? null) === null) continue;
+      const since = run.endedAt - drainMost;
+      const { lineCutUntil, diskFullUntil } = world();
+      if (Math.max(machine.troubledAt, lineCutUntil, diskFullUntil, ...jumps) >= since) continue;
+      const held = heldOf(run).length;
+      const all = printed(run, world().timeline.now);
+      if (held < all) breakLaw(11, `${machine.name} is let go, and we hold ${held} of ${all} bytes of ${runName(run)}`);
+    }
+  }
+
+  function checkLog(run: Run): void {
     const { now } = world().timeline;
-    const copy = copies.files.get(`${run.job}/${run.attempt}/${run.worker}`);
-    const held = copy === undefined ? new Uint8Array(0) : contentOf(copy);
+    const held = heldOf(run);
     const all = printed(run, now);
     if (held.length > all) {
       breakLaw(11, `we hold ${held.length} bytes of ${runName(run)}, which printed ${all}`);

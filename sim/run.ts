@@ -106,7 +106,10 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
   };
   const chance = createChance(seed);
   const timeline = createTimeline();
-  const judge = createJudge(() => world);
+  const judge = createJudge(
+    () => world,
+    () => copies,
+  );
   const world: World = createWorld(
     timeline,
     chance.fork('world'),
@@ -373,7 +376,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     ['outage', () => during('the cloud is out of reach', storm.between(10, 300), (on) => (sky.cloudIsDown = on))],
     ['cut', () => cutLine(storm.between(10, 120))],
     ['stockout', () => during('there is no capacity', storm.between(10, 300), (on) => (world.hasCapacity = !on))],
-    ['full disk', () => during('the disk is full', storm.between(5, 120), (on) => (disk.isFull = on))],
+    ['full disk', () => fillDisk(storm.between(5, 120))],
     ['death', () => onLife((life) => life.incarnation.die())],
     ['suspension', suspend],
     ['clock forward', () => jump(storm.between(10, 3_600) * second)],
@@ -415,6 +418,11 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
       turn(false);
       world.say(`storm: over: ${what}`);
     });
+  }
+
+  function fillDisk(seconds: number): void {
+    world.diskFullUntil = Math.max(world.diskFullUntil, timeline.now + seconds * second);
+    during('the disk is full', seconds, (on) => (disk.isFull = on));
   }
 
   function cutLine(seconds: number): void {
@@ -542,14 +550,18 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
   }
 
   /**
-   * What it may still hold is in a zone that lets us neither look nor let go, and the answer to a request there was lost with
-   * its controller: only a person can say that nothing came of it.
+   * What it may still hold is in a zone that lets us neither look nor let go, and an answer to a request there was lost, with
+   * its controller perhaps: only a person can say that nothing came of it.
    */
   function isOutOfSight(job: Job): boolean {
     const held = heldAllocations(job);
     return (
       held.length > 0 &&
-      held.every((allocation) => allocation.isAsking === true && world.closed.has(zoneOf({ job, allocation })))
+      held.every(
+        (allocation) =>
+          (allocation.isAsking === true || allocation.isDoubtful === true) &&
+          world.closed.has(zoneOf({ job, allocation })),
+      )
     );
   }
 
@@ -598,7 +610,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
         late === undefined ? 'no job was ever made' : `job ${late.id} has not come to rest: ${describe(late)}`,
       );
     }
-    if (!isBroken()) judge.atRest(copies);
+    if (!isBroken()) judge.atRest();
     if (!isBroken()) await checkQuiet();
   }
   for (const life of lives) life.incarnation.die();

@@ -115,6 +115,8 @@ export interface World {
   /** The longest time for which our own line to all hosts was cut. */
   lineCutLongest: number;
   lineCutUntil: number;
+  /** When the disk under the copies last had room again. */
+  diskFullUntil: number;
   /** Told of everything that happens, for the story and its hash. */
   say(line: string): void;
   /** What the laws hang on. */
@@ -147,6 +149,7 @@ export function createWorld(
     ...zones,
     lineCutLongest: 0,
     lineCutUntil: -Infinity,
+    diskFullUntil: -Infinity,
     say: (line) => say(`${String(timeline.now).padStart(8)} ${line}`),
     watchers,
   };

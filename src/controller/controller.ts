@@ -311,6 +311,8 @@ export function createController(options: ControllerOptions): Controller {
     if (stored === undefined) return;
     const asOf = performer.turn;
     const began = clock.now();
+    // Before the outcomes are read: what comes back in between is among them.
+    const unasked = unaskedOf(stored.job);
     const outcomes = await store.outcomes(id);
     const backend = options.backendOf(stored.job.spec);
     const observation = await observe(stored.job, outcomes, admission.ask(stored.job), {
@@ -321,6 +323,7 @@ export function createController(options: ControllerOptions): Controller {
       placeAnswers: (project) => store.placeAnswers(project),
       mirror,
       logFiles,
+      unasked,
     });
     if (state !== 'running') return;
     const now = clock.now();
@@ -361,6 +364,15 @@ export function createController(options: ControllerOptions): Controller {
     if (wakeAt === undefined) restJob(decision.job);
     else setDue(id, notAtOnceForEver(id, wakeAt));
     await tell(decision);
+  }
+
+  /** The allocations that the record calls asked for just now, and for which nobody is asking here. */
+  function unaskedOf({ id, allocations }: Job): readonly number[] {
+    return allocations
+      .filter(
+        ({ ordinal, isAsking }) => isAsking === true && !performer.isAt(id, { kind: 'request', allocation: ordinal }),
+      )
+      .map(({ ordinal }) => ordinal);
   }
 
   /**

@@ -3,6 +3,7 @@
 // a worker has been silent.
 
 import type { Backend, Clock, LogFiles, StoredOutcome, WorkerRef } from '../app/ports.ts';
+import { actionKey } from '../core/decision.ts';
 import { allocationOf, commandWorkers, lastAllocation, lastAttempt, mayExist, outlivesRemoval } from '../core/job.ts';
 import type { Allocation, Job } from '../core/job.ts';
 import { known, unknown } from '../core/observation.ts';
@@ -44,12 +45,17 @@ export async function observe(
     readonly placeAnswers: (project: string) => Promise<readonly PlaceAnswered[]>;
     readonly mirror: LogMirror;
     readonly logFiles: LogFiles;
+    /** Allocations whose request is on record and that this controller was not asking for before the outcomes were read. */
+    readonly unasked: readonly number[];
   },
 ): Promise<Observation> {
   // Off the list, and nothing of it would run on: nobody is asked about it any more.
   if (job.removed && !outlivesRemoval(job)) {
     return { admitted, allocations: [], workers: [], outcomes: outcomes.map((stored) => stored.outcome) };
   }
+  const unheard = outside.unasked.filter(
+    (ordinal) => !outcomes.some(({ outcome }) => outcome.key === actionKey({ kind: 'request', allocation: ordinal })),
+  );
   const began = outside.clock.now();
   const asked = job.allocations.filter((one) => mayExist(one) || one === lastAllocation(job));
   const facts = await outside.look(asked.map((allocation) => ({ job, allocation })));
@@ -68,6 +74,7 @@ export async function observe(
     allocations,
     workers: await Promise.all(workers.map((worker) => withPattern(job, worker, outside.logFiles))),
     outcomes: outcomes.map((stored) => stored.outcome),
+    ...(unheard.length === 0 ? {} : { unheard }),
     ...(places === undefined ? {} : { places }),
   };
 }

@@ -23,6 +23,8 @@ export interface Performer {
    * were read: what has come back since then is news to that decision and is not done again on its word.
    */
   perform(job: Job, actions: readonly Action[], asOf: number): void;
+  /** True while that action waits for its turn or is under way. When it is not any more, its outcome has been written down. */
+  isAt(id: string, action: Action): boolean;
   /** Counts what has come back. */
   readonly turn: number;
   /** How many actions wait or are under way. */
@@ -204,6 +206,10 @@ export function createPerformer(options: {
         waiting.set(key, { id: job.id, action, job, key, target: `${job.id}/${targetOf(action)}` });
       }
       next();
+    },
+    isAt(id, action) {
+      const key = `${id}/${actionKey(action)}`;
+      return waiting.has(key) || underWay.has(key);
     },
     get size() {
       return waiting.size + underWay.size;

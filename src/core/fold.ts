@@ -25,6 +25,10 @@ import type { Duration, Instant } from './time.ts';
 export function fold(job: Job, observation: Observation, now: Instant): Change {
   return chain(
     unchanged(job),
+    // First, because an answer to this very pass is to a later question.
+    ...(observation.unheard ?? []).map(
+      (ordinal) => (next: Job) => unchanged(withAllocation(next, ordinal, { isDoubtful: true })),
+    ),
     // A reply may have been noted by a clock that has been set back since.
     ...observation.outcomes.map(
       (outcome) => (next: Job) => foldOutcome(next, { ...outcome, at: Math.min(outcome.at, now) }, now),

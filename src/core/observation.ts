@@ -48,6 +48,11 @@ export interface Observation {
   readonly places?: Fact<readonly PlaceSaid[]>;
   /** What came back from actions since the last pass, oldest first. */
   readonly outcomes: readonly Outcome[];
+  /**
+   * Allocations whose request was committed, and which nobody here is asking for and nobody has answered: who asked was
+   * killed before the reply came, or could not write it down. Absent where there is none.
+   */
+  readonly unheard?: readonly number[];
 }
 
 /** The newest answer of one of the spec's places, by its number there. */

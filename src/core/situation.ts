@@ -266,13 +266,15 @@ function answerOfPlace({ job, now, look, allocation }: View): PlaceAnswer | unde
   const kind = lastFailure?.error.kind;
   const isRefused = acceptedAt === null || isLost(allocation);
   // A place that is closed to us lets us neither look nor let go: what may be there all the same ends the attempt below.
-  const isSure = kind !== undefined && isPermanent(kind) ? isDoubtful !== true : look.kind === 'known';
+  if (kind !== undefined && isPermanent(kind) && isRefused && isDoubtful === true) return undefined;
+  const isSure = look.kind === 'known' || (kind !== undefined && isPermanent(kind));
   if (kind !== undefined && isRefused && sendsElsewhere(kind) && isSure) return kind;
   const { capacity } = job.spec;
   const patience = capacity.kind === 'tpu' ? capacity.alternativesWait : undefined;
   if (patience === undefined || now < requestedAt + patience || look.kind === 'unknown') return undefined;
-  // A list may lack what is there and ready: what was accepted has to be missed twice before that says anything.
-  const isMissed = look.value.state === 'absent' && acceptedAt === null;
+  // A list may lack what is there and ready: what was accepted has to be missed twice before that says anything. And where
+  // nobody has heard an answer yet (who asked was killed), it is asked first, however long that took.
+  const isMissed = look.value.state === 'absent' && acceptedAt === null && lastFailure !== null;
   return look.value.state === 'waiting' || isMissed ? 'waiting' : undefined;
 }
 

@@ -338,4 +338,19 @@ suite('what was refused in so many words', () => {
     assert.ok(world.job.allocations.every(({ goneAt }) => goneAt === null));
     assert.notEqual(world.job.allocations[0]?.releasedAt, null);
   });
+
+  test('is not, while another controller’s request, which nobody has answered, may yet be carried out', () => {
+    const world = new Places({ 0: 'stockout' }, tpu);
+    for (let passes = 0; world.decision?.actions[0]?.kind !== 'request' && passes < 5; passes += 1) world.pass();
+    assert.deepEqual(world.decision?.actions, [{ kind: 'request', allocation: 1 }], 'its sender was killed');
+    world.pass({ ...world.observe(), unheard: [1] });
+    world.act();
+    world.pass();
+    assert.equal(world.job.allocations[0]?.lastFailure?.error.kind, 'stockout', 'its successor is refused');
+    world.cloudAnswers = false;
+    world.ask('cancel');
+    world.pass();
+    assert.ok(world.job.allocations.every(({ goneAt }) => goneAt === null));
+    assert.deepEqual(world.faults_, []);
+  });
 });

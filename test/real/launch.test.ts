@@ -84,6 +84,18 @@ test('while the machine sleeps nobody is silent', async (t) => {
   await ground.machines.stop(ground.ref, 1, 'kill', 'TERM');
 });
 
+test('a clock that is put forward in the moment of a start makes no lost start of it', async (t) => {
+  let ahead = 0;
+  const ground = openThisMachine(openHost(t), () => Date.now() + ahead);
+  // The folder is there, and nobody has told a number yet.
+  mkdirSync(join(ground.root, 'attempt_1'), { recursive: true });
+  assert.equal((await reach(ground, 1, 'starting')).state, 'starting');
+  ahead = hour;
+  const leaptAt = Date.now() + ahead;
+  const run = (await seen(ground)).runs.find(({ attempt }) => attempt === 1);
+  assert.ok(run?.state === 'starting' && run.since >= leaptAt, JSON.stringify(run));
+});
+
 test('two hundred megabytes come through, every byte counted', async (t) => {
   const ground = openThisMachine(openHost(t));
   const script = 'yes 0123456789abcde | head -c 200000000';

@@ -24,7 +24,7 @@ interface Dealt {
   readonly about: string;
   /** How often in a whole storm. */
   readonly times: number;
-  /** The mean time from one to the next, in milliseconds. */
+  /** The mean time from one to the next in milliseconds, where the kind is alone or the longest. */
   readonly everyMs: number;
   /** How long the world stays so, in milliseconds; null where that lies in the nature of the thing. */
   readonly lastsMs: number | null;
@@ -90,12 +90,14 @@ export function drawPlan({ seed, kinds, jobs, times = {}, lastsMostMs = Infinity
     return lastsMs === null ? everyMs : everyMs - Math.max(0, lastsMs - lastsMostMs);
   };
   const lengthMs = Math.max(...kinds.map(lengthOf));
+  // Each kind is spread over the whole of it: in its first minutes, while controllers are killed, there may be no host yet.
+  const stepOf = (kind: FaultKind): number => everyOf(kind) * (lengthMs / lengthOf(kind));
   const faults = kinds.flatMap((kind): readonly Fault[] => {
     const own = chance.fork(kind);
     const { lastsMs } = dealt[kind];
     const first = own.next();
     return Array.from({ length: timesOf(kind) }, (_, index) => ({
-      at: Math.round(quietMs + (index + own.next()) * everyOf(kind)),
+      at: Math.round(quietMs + (index + own.next()) * stepOf(kind)),
       kind,
       // Spread evenly from the first times on, so that a kind that has several forms shows each of them (golden ratio).
       where: (first + index * 0.6180339887) % 1,

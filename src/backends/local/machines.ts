@@ -8,7 +8,7 @@ import type { MachinePort, WorkerRef } from '../../app/ports.ts';
 import { workdirFolder } from '../../app/workdir.ts';
 import type { Job } from '../../core/job.ts';
 import { known, unknown } from '../../core/observation.ts';
-import type { Fact, RunSeen, WorkerSeen } from '../../core/observation.ts';
+import type { Fact, WorkerSeen } from '../../core/observation.ts';
 import type { WorkerId } from '../../core/spec.ts';
 import { second } from '../../core/time.ts';
 import type { Instant } from '../../core/time.ts';
@@ -80,14 +80,12 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
   /** How far the clock of the day is ahead of the one that only counts, as of the last look; and when it last leapt forward. */
   let ahead: number | undefined;
   let leaptAt: Instant | undefined;
-  /** What slept with the machine, or had its clock put forward, has not been silent for so long. */
+  /** What slept with the machine, or had its clock put forward, has not been silent, or starting, for so long. */
   function noteLeap(at: Instant): void {
     const aheadNow = at - performance.now();
     if (ahead !== undefined && aheadNow - ahead > leapLeast) leaptAt = at;
     ahead = aheadNow;
   }
-  const heardSince = (run: RunSeen): RunSeen =>
-    run.state === 'running' && leaptAt !== undefined ? { ...run, outputAt: Math.max(run.outputAt, leaptAt) } : run;
 
   function lookAt(ref: WorkerRef): Fact<WorkerSeen> {
     const root = localRoot(home, ref.job, ref.worker);
@@ -99,7 +97,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       // What was made in an earlier boot (a mount) may be gone: the step's check will say.
       const proofs = namesIn(proofsFolder).filter((key) => readLine(join(proofsFolder, key)) === boot);
       const attempts = attemptsBelow(root);
-      const runs = attempts.map((attempt) => heardSince(lookAtRun(folderOf(ref, attempt), boot, at)));
+      const runs = attempts.map((attempt) => lookAtRun(folderOf(ref, attempt), boot, at, leaptAt));
       const expected = expectedAttempt(ref);
       // A program whose folder was taken away lives all the same; see remote/look.ts.
       const isLost = expected !== undefined && !attempts.includes(expected);

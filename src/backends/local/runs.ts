@@ -21,8 +21,11 @@ export interface Exit {
   readonly endedAt: Instant;
 }
 
-/** How it stands with that run. Throws when a file is there and cannot be read: then nothing is known. */
-export function lookAtRun(folder: RunFolder, bootId: string, now: Instant): RunSeen {
+/**
+ * How it stands with that run. Nothing counts as older than `leaptAt`, when the clock was last put forward: nobody has been
+ * silent, or has been starting, for so long. Throws when a file is there and cannot be read: then nothing is known.
+ */
+export function lookAtRun(folder: RunFolder, bootId: string, now: Instant, leaptAt: Instant = -Infinity): RunSeen {
   const { attempt, path } = folder;
   const exit = readExit(path);
   if (exit !== undefined) return exited(attempt, exit.code, exit.endedAt);
@@ -47,11 +50,11 @@ export function lookAtRun(folder: RunFolder, bootId: string, now: Instant): RunS
       attempt,
       state: 'running',
       startedAt: launcher.startedAt,
-      outputAt: Math.max(launcher.startedAt, outputAt),
+      outputAt: Math.max(launcher.startedAt, outputAt, leaptAt),
     };
   }
   if (isThere(join(path, 'never'))) return vanished(attempt, 'it was stopped before it had begun');
-  const since = modifiedAt(path) ?? now;
+  const since = Math.max(modifiedAt(path) ?? now, leaptAt);
   if (now - since < startPatienceMs || findMarked(folder.mark).length > 0) return { attempt, state: 'starting', since };
   return vanished(attempt, 'its start was cut in the middle, and nothing ran');
 }
