@@ -36,6 +36,7 @@ export async function readManifest(
 ): Promise<ManifestRead & { readonly warnings: readonly Problem[] }> {
   const found = await checkManifest(cli, path, sets, purpose);
   sayWarnings(cli, path, found.warnings);
+  if (found.unchecked !== null) cli.note(`note: ${found.unchecked}.`);
   if (!('problems' in found)) return found;
   const lines = formatProblems(path, found.problems);
   const count = countText(lines.length, 'problem');

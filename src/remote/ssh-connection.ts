@@ -253,7 +253,7 @@ function speaks(stream: Duplex, patience: Duration): Promise<boolean> {
   });
 }
 
-/** Calls when that connection begins to be doubted, until the returned export function is called. */
+/** Calls when that connection begins to be doubted, until the returned function is called. */
 export function hearQuiet({ whenQuiet }: Connection, call: () => void): () => void {
   whenQuiet.add(call);
   return () => void whenQuiet.delete(call);
