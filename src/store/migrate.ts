@@ -4,7 +4,7 @@ import { sql, type Database } from './sql.ts';
 import { hasTable } from './sqlite.ts';
 
 /** The version of the record that this program reads and writes: the number of the last migration. */
-export const currentVersion = 3;
+export const currentVersion = 4;
 
 const migrationTable = 'migration';
 

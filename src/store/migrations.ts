@@ -139,4 +139,52 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
         primary key (project, zone, accelerator, pricing, answer)
       )`.execute(db);
   },
+
+  /**
+   * What is kept of jobs of clusters. `sight` is the job, its pods and its events as they were last seen, `object` the Job as
+   * it was submitted. A moment has its key from what it tells of, so that it is written down once however often it is seen.
+   */
+  async '0004_clusters'(db) {
+    await sql`
+      create table cluster_place (
+        server text not null,
+        namespace text not null,
+        context text not null,
+        way text not null,
+        wanted_at bigint not null,
+        watched integer not null,
+        primary key (server, namespace)
+      )`.execute(db);
+    await sql`
+      create table cluster_job (
+        uid text primary key,
+        server text not null,
+        context text not null,
+        namespace text not null,
+        name text not null,
+        created_at bigint not null,
+        seen_at bigint not null,
+        gone_at bigint,
+        hidden integer not null,
+        sight text not null,
+        object text
+      )`.execute(db);
+    await sql`create index cluster_job_name on cluster_job (name, created_at)`.execute(db);
+    await sql`
+      create table cluster_log (
+        uid text not null references cluster_job (uid),
+        pod text not null,
+        container text not null,
+        state text not null,
+        primary key (uid, pod, container)
+      )`.execute(db);
+    await sql`
+      create table cluster_moment (
+        uid text not null references cluster_job (uid),
+        key text not null,
+        at bigint not null,
+        sentence text not null,
+        primary key (uid, key)
+      )`.execute(db);
+  },
 };

@@ -9,7 +9,9 @@ import { dirname } from 'node:path';
 import { sql, type Database } from './sql.ts';
 import { StoreError } from '../app/errors.ts';
 import { makeFolder } from '../app/make-folder.ts';
+import type { ClusterRecord } from '../app/cluster/kept.ts';
 import type { Store } from '../app/ports.ts';
+import { clusterRecord } from './cluster-jobs.ts';
 import { newest } from './counters.ts';
 import {
   commitJob,
@@ -45,8 +47,13 @@ export interface OpenStore {
   readonly isTaken?: (id: string, owner: string) => boolean;
 }
 
+/** The whole record. What is kept of clusters' jobs stands apart: nothing that decides about jobs reads it. */
+export interface RecordStore extends Store {
+  readonly clusters: ClusterRecord;
+}
+
 /** The record in that file. Opens nothing yet: the first use of a method does, and throws StoreError when it cannot. */
-export function openStore({ file, readOnly = false, installation, isTaken = () => false }: OpenStore): Store {
+export function openStore({ file, readOnly = false, installation, isTaken = () => false }: OpenStore): RecordStore {
   let writing: Promise<Database> | undefined;
   let reading: Promise<Database> | undefined;
   let empty: Promise<Database> | undefined;
@@ -143,6 +150,7 @@ export function openStore({ file, readOnly = false, installation, isTaken = () =
     recordStray: (stray) => write((db) => writeStray(db, stray)),
     strays: () => read(readStrays),
     forgetStray: (stray) => write((db) => deleteStray(db, stray)),
+    clusters: clusterRecord(read, write),
     async close() {
       const open = await Promise.allSettled([empty, reading, writing]);
       empty = reading = writing = together = undefined;

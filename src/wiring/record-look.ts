@@ -1,14 +1,13 @@
 // A look into the record by whoever has nothing to write there.
 
 import { StoreError } from '../app/errors.ts';
-import type { Store } from '../app/ports.ts';
-import { openStore } from '../store/store.ts';
+import { openStore, type RecordStore } from '../store/store.ts';
 
 /**
  * What the look finds. The record is opened for reading only; one of an earlier version is first brought up to date, as the
  * next command would. Rejects with StoreError when it cannot be read.
  */
-export async function lookAtRecord<T>(file: string, look: (store: Store) => Promise<T>): Promise<T> {
+export async function lookAtRecord<T>(file: string, look: (store: RecordStore) => Promise<T>): Promise<T> {
   try {
     return await inStore(openStore({ file, readOnly: true }), look);
   } catch (error) {
@@ -17,7 +16,7 @@ export async function lookAtRecord<T>(file: string, look: (store: Store) => Prom
   }
 }
 
-async function inStore<T>(store: Store, look: (store: Store) => Promise<T>): Promise<T> {
+async function inStore<T>(store: RecordStore, look: (store: RecordStore) => Promise<T>): Promise<T> {
   try {
     return await look(store);
   } finally {

@@ -88,6 +88,8 @@ export interface ClusterPod {
   readonly namespace: string;
   /** The Job that it belongs to, by the label `batch.kubernetes.io/job-name`; null where it is none's. */
   readonly job: string | null;
+  /** That Job's uid: another Job may have had the name. Null where the cluster does not say it. */
+  readonly jobUid?: string | null;
   readonly uid: string;
   /** Kubernetes' word: `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`. */
   readonly phase: string;
@@ -137,10 +139,10 @@ export interface ClusterPriority {
   readonly isDefault: boolean;
 }
 
-/** What a watch of Jobs tells. `synced` comes once, when all that was there has been told. */
-export type ClusterChange =
-  | { readonly kind: 'changed'; readonly job: ClusterJob }
-  | { readonly kind: 'gone'; readonly job: ClusterJob }
+/** What a watch tells. `synced` comes once, when all that was there has been told. */
+export type ClusterChange<T> =
+  | { readonly kind: 'changed'; readonly object: T }
+  | { readonly kind: 'gone'; readonly object: T }
   | { readonly kind: 'synced' };
 
 /** Which objects are meant. `labels` is a selector as Kubernetes writes it. */
@@ -153,6 +155,8 @@ export interface ClusterQuery {
   /** A selector by fields, as Kubernetes writes it. */
   readonly fields?: string;
   readonly signal?: AbortSignal;
+  /** While it is watched: told why the cluster does not answer, once, and null when it does again. */
+  readonly onLost?: (why: string | null) => void;
 }
 
 /** What of a container's log is wanted. */
@@ -165,8 +169,14 @@ export interface ClusterLogQuery {
   /** Only what was printed from this moment on. */
   readonly since?: Instant;
   readonly signal?: AbortSignal;
+  /** Lines keep the moments that the cluster puts in front of them, and a blank behind those. */
+  readonly stamped?: boolean;
+  /** Stamped lines that the reader has, those of the last two seconds at least: it goes on behind them. */
+  readonly after?: Uint8Array;
   /** While it is followed: told why the cluster does not answer, once, and null when it does again. */
   readonly onLost?: (why: string | null) => void;
+  /** While it is followed: the pod went away in the middle, and what it printed last may be lost. */
+  readonly onCut?: () => void;
 }
 
 /** What came of asking for a resource's removal, once it is seen gone: `absent` was not there to begin with. */
@@ -200,7 +210,9 @@ export interface Cluster {
   /** Removes a Job with its pods and waits until it is seen gone. */
   remove(name: string, options?: { readonly signal?: AbortSignal }): Promise<ClusterRemoval>;
   /** What is there now, then each change, until the signal. Connections that end are taken up again inside. */
-  watchJobs(query: ClusterQuery): AsyncIterable<ClusterChange>;
+  watchJobs(query: ClusterQuery): AsyncIterable<ClusterChange<ClusterJob>>;
+  /** The same of pods. */
+  watchPods(query: ClusterQuery): AsyncIterable<ClusterChange<ClusterPod>>;
   /** Bytes of one container's log in whole lines, none lost and none twice, over lost connections. */
   logs(pod: string, container: string, query: ClusterLogQuery): AsyncIterable<Uint8Array>;
   /** Whether we may do that (a SelfSubjectAccessReview). */

@@ -26,7 +26,7 @@ import {
   type RawPriority,
 } from './objects.ts';
 import { ClusterRefusal } from './status.ts';
-import { watchJobs } from './watch.ts';
+import { watchAll } from './watch.ts';
 
 /** What a cluster is made from. */
 export interface ClusterOf extends LoginPlace {
@@ -232,12 +232,19 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
     },
 
     watchJobs: (query) =>
-      watchJobs(api, {
+      watchAll(api, {
         path: pathFor('/apis/batch/v1', 'jobs', query),
-        query: { labelSelector: query.labels, fieldSelector: query.fields },
-        signal: query.signal,
+        query,
         what: `watch the jobs ${spotText(query)}`,
         read: (raw) => readJob(raw, flavorKey),
+      }),
+
+    watchPods: (query) =>
+      watchAll(api, {
+        path: pathFor('/api/v1', 'pods', query),
+        query,
+        what: `watch the pods ${spotText(query)}`,
+        read: readPod,
       }),
 
     logs: (pod, container, query) => readLog(api, { namespace: place.namespace, pod, container }, query),

@@ -1,5 +1,5 @@
 // Log cursor: how far a log has been read, and what of a reply is new. Lines come with their moments in front, to the
-// billionth of a second, and leave without. The kubelet tells, from a moment on, every line of its file that is not older,
+// billionth of a second, and leave without, unless they are to keep them. The kubelet tells, from a moment on, every line of its file that is not older,
 // in the file's order; so lines of the last second are counted, and as many are passed over when it is told again.
 
 import { second } from '../../core/time.ts';
@@ -9,9 +9,9 @@ import type { ClusterLogQuery } from '../../app/cluster/cluster.ts';
 export interface LogCursor {
   /** What to ask for next, in the API's words. */
   from(query: Pick<ClusterLogQuery, 'tail' | 'since'>): Readonly<Record<string, string | number | undefined>>;
-  /** The new whole lines of that piece, without their moments. */
+  /** The new whole lines of that piece. */
   take(piece: Buffer): Buffer;
-  /** A line that has no end, when there is nothing more; without its moment. */
+  /** A line that has no end, when there is nothing more. */
   rest(): Buffer;
   /** The reply is over, and the next one begins where `from` says. A line that was cut is told again. */
   again(): void;
@@ -32,8 +32,8 @@ interface Second {
   count: number;
 }
 
-/** At the beginning. */
-export function createLogCursor(): LogCursor {
+/** At the beginning. `stamped`: lines keep their moments. */
+export function createLogCursor({ stamped = false }: { readonly stamped?: boolean | undefined } = {}): LogCursor {
   /** What stands behind the last whole line. */
   let cut: Buffer = Buffer.alloc(0);
   /** The newest second that has been told of, and the one before it. */
@@ -99,7 +99,7 @@ export function createLogCursor(): LogCursor {
         const hasMoment = gap > from + secondLength && gap < end;
         const moment = hasMoment ? bytes.subarray(from, gap) : undefined;
         if (moment === undefined || isNew(moment)) {
-          size += bytes.copy(fresh, size, moment === undefined ? from : gap + 1, end + 1);
+          size += bytes.copy(fresh, size, moment === undefined || stamped ? from : gap + 1, end + 1);
           if (moment !== undefined) {
             count(moment);
             newest = moment;
@@ -115,7 +115,7 @@ export function createLogCursor(): LogCursor {
     rest() {
       const gap = cut.indexOf(blank);
       if (cut.length === 0 || gap < secondLength) return Buffer.alloc(0);
-      const line = isNew(cut.subarray(0, gap)) ? cut.subarray(gap + 1) : Buffer.alloc(0);
+      const line = isNew(cut.subarray(0, gap)) ? cut.subarray(stamped ? 0 : gap + 1) : Buffer.alloc(0);
       cut = Buffer.alloc(0);
       return line;
     },

@@ -30,10 +30,16 @@ const lookEvery: Duration = second;
  * of the line meanwhile. Rejects with JobmanError when the first try fails, and when not followed after several.
  */
 export async function* readLog(api: Api, source: LogSource, query: ClusterLogQuery): AsyncIterable<Uint8Array> {
-  const { follow = false, signal, onLost } = query;
+  const { follow = false, signal, onLost, onCut, stamped, after } = query;
   const path = `/api/v1/namespaces/${source.namespace}/pods/${source.pod}`;
   const what = `read the log of ${source.pod}`;
-  const cursor = createLogCursor();
+  const cursor = createLogCursor({ stamped });
+  if (after !== undefined && after.length > 0) {
+    cursor.take(Buffer.from(after.buffer, after.byteOffset, after.byteLength));
+    cursor.again();
+  }
+  /** Whether the last reply came to its own end. */
+  let isClean = false;
   let hasBegun = false;
   let losses = 0;
   let isLast = !follow;
@@ -55,6 +61,7 @@ export async function* readLog(api: Api, source: LogSource, query: ClusterLogQue
         if (losses > 0) onLost?.(null);
         hasBegun = true;
         losses = 0;
+        isClean = false;
         for await (const piece of body) {
           const fresh = cursor.take(piece as Buffer);
           if (fresh.length > 0) yield fresh;
@@ -62,6 +69,7 @@ export async function* readLog(api: Api, source: LogSource, query: ClusterLogQue
       } finally {
         body.destroy();
       }
+      isClean = true;
       if (isLast) {
         const last = cursor.rest();
         if (last.length > 0) yield last;
@@ -79,7 +87,10 @@ export async function* readLog(api: Api, source: LogSource, query: ClusterLogQue
       }
       if (error instanceof ClusterRefusal) {
         // Its pod was removed while somebody looked on: then that was all.
-        if (hasBegun && error.status.code === 404) return;
+        if (hasBegun && error.status.code === 404) {
+          if (!isClean) onCut?.();
+          return;
+        }
         if (error.status.code < 500) throw error;
       }
       losses += 1;

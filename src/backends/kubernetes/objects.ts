@@ -22,6 +22,7 @@ import {
 
 /** The labels by which the Job controller marks its pods: today's, and that of clusters before 1.27. */
 const jobNameLabels = ['batch.kubernetes.io/job-name', 'job-name'];
+const jobUidLabels = ['batch.kubernetes.io/controller-uid', 'controller-uid'];
 
 interface RawMeta {
   readonly name?: string;
@@ -153,7 +154,7 @@ export interface RawPod {
 /** What is kept of a pod. A container that has no status yet waits. */
 export function readPod({ metadata = {}, spec = {}, status = {} }: RawPod): ClusterPod {
   const labels = metadata.labels ?? {};
-  const job = jobNameLabels.map((label) => labels[label]).find((name) => name !== undefined);
+  const labelled = (names: readonly string[]) => names.map((name) => labels[name]).find((value) => value !== undefined);
   const index = metadata.annotations?.['batch.kubernetes.io/job-completion-index'];
   const part = (list: readonly RawContainer[] = [], seen: readonly RawContainerStatus[] = [], init: boolean) =>
     list.map((container) =>
@@ -166,7 +167,8 @@ export function readPod({ metadata = {}, spec = {}, status = {} }: RawPod): Clus
   return {
     name: metadata.name ?? '',
     namespace: metadata.namespace ?? '',
-    job: job ?? null,
+    job: labelled(jobNameLabels) ?? null,
+    jobUid: labelled(jobUidLabels) ?? null,
     uid: metadata.uid ?? '',
     phase: status.phase ?? 'Unknown',
     reason: status.reason ?? null,

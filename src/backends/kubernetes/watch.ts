@@ -1,9 +1,9 @@
-// Watch: what changes among the Jobs of a cluster, over connections that end. A cluster closes a watch after some minutes
+// Watch: what changes among the Jobs or pods of a cluster, over connections that end. A cluster closes a watch after some minutes
 // as a matter of course, and forgets old versions (410); then all is listed again, and what is missing in that list is gone.
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
 
 import { second, type Duration } from '../../core/time.ts';
-import type { ClusterChange, ClusterJob } from '../../app/cluster/cluster.ts';
+import type { ClusterChange, ClusterQuery } from '../../app/cluster/cluster.ts';
 import { JobmanError } from '../../app/errors.ts';
 import type { Api } from './api.ts';
 import { linesOf } from './lines.ts';
@@ -20,13 +20,12 @@ interface RawChange {
 }
 
 /** The list to be watched. */
-export interface Watched {
+export interface Watched<T> {
   readonly path: string;
-  readonly query: Readonly<Record<string, string | undefined>>;
-  readonly signal?: AbortSignal | undefined;
+  readonly query: ClusterQuery;
   /** `watch jobs`, as it stands behind "could not". */
   readonly what: string;
-  readonly read: (raw: object) => ClusterJob;
+  readonly read: (raw: object) => T;
 }
 
 /** Before a lost watch is taken up again: doubled for each time in a row, so that a cluster that is down is left alone. */
@@ -36,33 +35,38 @@ const pause: { readonly first: Duration; readonly most: Duration } = { first: 0.
  * All that is there, then `synced`, then each change, until the signal. What happened between two connections is told too.
  * Rejects only with what cannot mend itself: a missing right, a login that is refused.
  */
-export async function* watchJobs(api: Api, watched: Watched): AsyncIterable<ClusterChange> {
-  const { signal } = watched;
-  const held = new Map<string, ClusterJob>();
+export async function* watchAll<T extends { readonly uid: string }>(
+  api: Api,
+  watched: Watched<T>,
+): AsyncIterable<ClusterChange<T>> {
+  const { path, what } = watched;
+  const { signal, onLost } = watched.query;
+  const query = selectorsOf(watched.query);
+  const held = new Map<string, T>();
   let isSynced = false;
   let losses = 0;
   while (!hasLeft(signal)) {
     try {
       let version: string | undefined;
       const seen = new Set<string>();
-      const { path, query, what } = watched;
       for await (const page of api.pages<object>({ path, query, signal, what })) {
         // Later pages of a list that grew too old are of later versions; what happened in between the watch then tells again.
         version ??= page.resourceVersion;
         for (const raw of page.items) {
-          const job = watched.read(raw);
-          seen.add(job.uid);
-          held.set(job.uid, job);
-          yield { kind: 'changed', job };
+          const object = watched.read(raw);
+          seen.add(object.uid);
+          held.set(object.uid, object);
+          yield { kind: 'changed', object };
         }
       }
-      for (const [uid, job] of held) {
+      for (const [uid, object] of held) {
         if (seen.has(uid)) continue;
         held.delete(uid);
-        yield { kind: 'gone', job };
+        yield { kind: 'gone', object };
       }
       if (!isSynced) yield { kind: 'synced' };
       isSynced = true;
+      if (losses > 0) onLost?.(null);
       losses = 0;
       yield* changesFrom(api, watched, version ?? '', held);
       // Nor is a cluster that forgets at once to be asked without a breath in between.
@@ -71,6 +75,8 @@ export async function* watchJobs(api: Api, watched: Watched): AsyncIterable<Clus
       if (hasLeft(signal)) return;
       if (error instanceof ClusterRefusal && [401, 403, 404].includes(error.status.code)) throw error;
       if (!(error instanceof JobmanError) && !isBroken(error)) throw error;
+      if (losses === 0)
+        onLost?.(error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the line broke off');
       await rest(Math.min(pause.first * 2 ** losses, pause.most), signal);
       losses += 1;
     }
@@ -78,18 +84,20 @@ export async function* watchJobs(api: Api, watched: Watched): AsyncIterable<Clus
 }
 
 /** Until the versions that it goes on from are forgotten. */
-async function* changesFrom(
+async function* changesFrom<T extends { readonly uid: string }>(
   api: Api,
-  watched: Watched,
+  watched: Watched<T>,
   from: string,
-  held: Map<string, ClusterJob>,
-): AsyncIterable<ClusterChange> {
+  held: Map<string, T>,
+): AsyncIterable<ClusterChange<T>> {
+  const { signal } = watched.query;
+  const query = selectorsOf(watched.query);
   let version = from;
-  while (!hasLeft(watched.signal)) {
+  while (!hasLeft(signal)) {
     const body = await api.stream({
       path: watched.path,
-      query: { ...watched.query, watch: true, allowWatchBookmarks: true, resourceVersion: version },
-      signal: watched.signal,
+      query: { ...query, watch: true, allowWatchBookmarks: true, resourceVersion: version },
+      signal,
       what: watched.what,
     });
     try {
@@ -102,18 +110,22 @@ async function* changesFrom(
         }
         version = object.metadata?.resourceVersion ?? version;
         if (type === 'BOOKMARK') continue;
-        const job = watched.read(object);
-        if (type === 'DELETED') held.delete(job.uid);
-        else held.set(job.uid, job);
-        yield { kind: type === 'DELETED' ? 'gone' : 'changed', job };
+        const read = watched.read(object);
+        if (type === 'DELETED') held.delete(read.uid);
+        else held.set(read.uid, read);
+        yield { kind: type === 'DELETED' ? 'gone' : 'changed', object: read };
       }
     } catch (error) {
       if (!isBroken(error)) throw error;
     } finally {
       body.destroy();
     }
-    await rest(pause.first, watched.signal);
+    await rest(pause.first, signal);
   }
+}
+
+function selectorsOf({ labels, fields }: ClusterQuery): Readonly<Record<string, string | undefined>> {
+  return { labelSelector: labels, fieldSelector: fields };
 }
 
 /** The line broke in the middle of a reply: Node's own errors, and half a line of JSON. */

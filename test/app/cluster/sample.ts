@@ -1,0 +1,73 @@
+// Objects of a cluster for tests, as plain as they can be.
+
+import type { ClusterContainer, ClusterJob, ClusterPod } from '../../../src/app/cluster/cluster.ts';
+
+/** The moment at which the tests are played. */
+export const noon = Date.UTC(2026, 10, 22, 12, 0, 0);
+
+/** A job that was just taken. */
+export function aClusterJob(changes: Partial<ClusterJob> = {}): ClusterJob {
+  return {
+    name: 'train',
+    namespace: 'vision',
+    uid: 'u1',
+    createdAt: noon,
+    startedAt: null,
+    endedAt: null,
+    suspended: false,
+    parallelism: 1,
+    completions: 1,
+    active: 0,
+    ready: 0,
+    succeeded: 0,
+    failed: 0,
+    conditions: [],
+    flavor: null,
+    owner: 'ada',
+    installation: 'abc123',
+    requests: {},
+    images: ['alpine'],
+    deleting: false,
+    queueName: null,
+    priorityClass: null,
+    ...changes,
+  };
+}
+
+/** A pod of it that runs. */
+export function aClusterPod(changes: Partial<ClusterPod> = {}, container: Partial<ClusterContainer> = {}): ClusterPod {
+  return {
+    name: 'train-a',
+    namespace: 'vision',
+    job: 'train',
+    jobUid: 'u1',
+    uid: 'p1',
+    phase: 'Running',
+    reason: null,
+    message: null,
+    node: 'n1',
+    index: null,
+    createdAt: noon,
+    startedAt: noon,
+    requests: {},
+    containers: [
+      {
+        name: 'main',
+        image: 'alpine',
+        state: 'running',
+        reason: null,
+        message: null,
+        exitCode: null,
+        signal: null,
+        restarts: 0,
+        startedAt: noon + 1_000,
+        endedAt: null,
+        init: false,
+        ...container,
+      },
+    ],
+    conditions: [],
+    deleting: false,
+    ...changes,
+  };
+}
