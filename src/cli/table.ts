@@ -17,6 +17,7 @@ import type { HistoryFlags } from './commands/history.ts';
 import type { ListFlags } from './commands/list.ts';
 import type { LogsFlags } from './commands/logs.ts';
 import type { PortForwardFlags } from './commands/port-forward.ts';
+import type { QueueFlags } from './commands/queue.ts';
 import type { RunFlags } from './commands/run.ts';
 import type { SetupFlags } from './commands/setup.ts';
 import type { ShowFlags } from './commands/show.ts';
@@ -397,6 +398,30 @@ export const table: readonly Entry[] = [
     flags: {},
     args: nothing,
     load: async () => (await import('./commands/resources-flavors.ts')).resourcesFlavors,
+  }),
+  entry<QueueFlags>({
+    path: 'queue',
+    section: 'Look',
+    brief: 'How many jobs of a Kubernetes cluster are active, with which resources, and who waits where in line',
+    usage: '[-n name] [--context name] [--publish]',
+    about:
+      'Counts what waits or runs, by flavor and by what one pod asks for; GPUS adds every kind. Yours are the jobs of your\n' +
+      'namespace. Who may not list the jobs of the whole cluster sees the list that --publish writes into a ConfigMap, with its\n' +
+      'age. deploy/kubernetes/ has a CronJob for that.',
+    examples: [
+      ['jobman queue', 'who asks for what, and your place in line'],
+      ['jobman queue --json | jq -c \'select(.kind == "waiting" and .yours)\'', 'for programs: your jobs that wait'],
+      ['jobman queue --publish', 'writes the list for everybody; needs the right to list all jobs'],
+    ],
+    exits: { 1: 'not even the jobs of your namespace may be listed', 5: 'the cluster cannot be reached' },
+    flags: {
+      publish: mark('Write the list of all active jobs into the ConfigMap of the settings (jobsQueue)'),
+      namespace: value("Your namespace, where it is not the context's", 'name', parseObjectName),
+      context: word('The context of the kubeconfig', 'context'),
+    },
+    letters: { n: 'namespace' },
+    args: nothing,
+    load: async () => (await import('./commands/queue.ts')).queue,
   }),
   entry<AskFlags, string[]>({
     path: 'start',

@@ -18,6 +18,8 @@ export const clusterLabels = {
   installation: 'jobman/installation',
   /** The Job's name. */
   job: 'jobman/job',
+  /** `true` on what no queue is to count: the job that publishes the list of them (deploy/kubernetes/queue.yaml). */
+  uncounted: 'jobman/uncounted',
   /** Kueue's, by which it finds the queue (https://kueue.sigs.k8s.io/docs/tasks/run/jobs/). */
   queue: 'kueue.x-k8s.io/queue-name',
 } as const;

@@ -1,0 +1,97 @@
+// Looking at the queue: from the whole cluster where we may list its jobs, else from the list that is published for those who may
+// not, else from the namespace alone.
+
+import { given } from '../../core/given.ts';
+import type { Instant } from '../../core/time.ts';
+import type { Cluster, ClusterJob, ClusterQuery } from './cluster.ts';
+import { clusterLabels } from './job-object.ts';
+import { queueData, publishedQueue } from './queue-list.ts';
+import { isActive, queuedJob, queueKey, type QueuedJob } from './queue.ts';
+import type { ClusterSettings } from './settings.ts';
+
+/** Where the published list is: the section `jobsQueue` of the settings. */
+type QueuePlaceSettings = Pick<ClusterSettings['jobsQueue'], 'namespace' | 'configmap'>;
+
+/** What the jobs were taken from. */
+export type QueueSource =
+  | { readonly kind: 'cluster' }
+  | {
+      readonly kind: 'published';
+      /** Of the whole list; jobs of our own namespace are of this moment where `isOwnFresh`. */
+      readonly updatedAt: Instant | null;
+      readonly isOwnFresh: boolean;
+      /** Entries that could not be read. */
+      readonly unread: number;
+    }
+  | { readonly kind: 'namespace' };
+
+/** The active jobs that were seen, and where. */
+export interface QueueSeen {
+  readonly source: QueueSource;
+  readonly jobs: readonly QueuedJob[];
+}
+
+/**
+ * The active jobs, of the widest source that is open to us. Throws the JobmanError of the cluster, which names the missing
+ * right when not even the namespace may be listed.
+ */
+export async function lookAtQueue(cluster: Cluster, settings: QueuePlaceSettings): Promise<QueueSeen> {
+  if (await cluster.may('list', jobsResource, '')) {
+    return { source: { kind: 'cluster' }, jobs: await activeJobs(cluster, { everywhere: true }) };
+  }
+  const { configmap } = settings;
+  const [data, mayListOwn] = await Promise.all([
+    cluster.configMap(configmap, settings.namespace),
+    cluster.may('list', jobsResource),
+  ]);
+  const list = data === null ? undefined : publishedQueue(configmap, data);
+  if (list === undefined) return { source: { kind: 'namespace' }, jobs: await activeJobs(cluster, {}) };
+  const { updatedAt, unread } = list;
+  const source = { kind: 'published', updatedAt, isOwnFresh: mayListOwn, unread } as const;
+  if (!mayListOwn) return { source, jobs: list.jobs };
+  // What somebody has submitted just now is not in the list yet.
+  const { namespace } = cluster.place();
+  const others = list.jobs.filter((job) => job.namespace !== namespace);
+  return { source, jobs: [...others, ...(await activeJobs(cluster, {}))] };
+}
+
+/** Writes the list of all active jobs of the cluster; how many they are. Throws JobmanError, with the right that is missing. */
+export async function publishQueue(cluster: Cluster, settings: QueuePlaceSettings, now: Instant): Promise<number> {
+  const { namespace, configmap } = settings;
+  const jobs = await activeJobs(cluster, { everywhere: true });
+  await cluster.writeConfigMap(configmap, namespace, queueData(configmap, jobs, now));
+  return jobs.length;
+}
+
+const jobsResource = 'jobs.batch';
+
+/** Those that wait or run. Of ten thousand Jobs most have ended, and are dropped page by page. */
+async function activeJobs(cluster: Cluster, query: Pick<ClusterQuery, 'everywhere'>): Promise<readonly QueuedJob[]> {
+  const [jobs, homeless, priorities] = await Promise.all([
+    unsettledJobs(cluster, query),
+    homelessJobs(cluster, query),
+    cluster.priorities(),
+  ]);
+  return jobs.flatMap((job) => queuedJob(job, { homeless, priorities }) ?? []);
+}
+
+async function unsettledJobs(cluster: Cluster, query: ClusterQuery): Promise<readonly ClusterJob[]> {
+  const all: ClusterJob[] = [];
+  for await (const page of cluster.jobs({ ...query, labels: `${clusterLabels.uncounted}!=true` }))
+    all.push(...page.filter(isActive));
+  return all;
+}
+
+/**
+ * The Jobs with a pod that has no node. Only those pods are asked for: they are few where the others are thousands. Null where
+ * we may not list pods.
+ */
+async function homelessJobs(cluster: Cluster, query: ClusterQuery): Promise<ReadonlySet<string> | null> {
+  const { everywhere } = query;
+  if (!(await cluster.may('list', 'pods', ...(everywhere === true ? [''] : [])))) return null;
+  const keys = new Set<string>();
+  for await (const page of cluster.pods({ ...given({ everywhere }), fields: 'spec.nodeName=,status.phase=Pending' })) {
+    for (const { namespace, job } of page) if (job !== null) keys.add(queueKey({ namespace, name: job }));
+  }
+  return keys;
+}

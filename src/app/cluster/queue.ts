@@ -1,0 +1,210 @@
+// Queue: the jobs of a cluster that are active, which is waiting or running, counted by flavor and by what a pod of theirs asks
+// for; and the lines in which the waiting ones stand. Values in, values out.
+
+import { isSettledPhase } from '../../core/phase.ts';
+import type { Instant } from '../../core/time.ts';
+import type { ClusterJob, ClusterPriority } from './cluster.ts';
+import { amountsKey, gpuCount, isGpu, sumAmounts, type Amounts } from './flavor.ts';
+import { clusterPhase } from './verdict.ts';
+
+/**
+ * Where an active job is. `waiting`: it has no pods yet, or none of them runs and one has no node. `running`: its pods have
+ * their nodes, be it that they still pull an image. `unknown`: a list that others wrote does not say.
+ */
+export type QueueState = 'waiting' | 'running' | 'unknown';
+
+/** What is kept of an active job: all that is counted and ordered by. */
+export interface QueuedJob {
+  readonly namespace: string;
+  readonly name: string;
+  readonly flavor: string | null;
+  /** What one of its pods asks for. */
+  readonly requests: Amounts;
+  /** The login name of whoever submitted it; null where no label says it. */
+  readonly owner: string | null;
+  readonly state: QueueState;
+  /** Pods that it has or wants at a time. */
+  readonly pods: number;
+  readonly createdAt: Instant;
+  /** That of its PriorityClass. */
+  readonly priority: number;
+  /** Kueue's queue, while that holds it back; null for those that wait for a node. */
+  readonly queue: string | null;
+}
+
+/** What is known beside the Jobs. */
+export interface QueueSurroundings {
+  /** `namespace/name` of the Jobs with a pod that has no node; null where we may not list pods. */
+  readonly homeless: ReadonlySet<string> | null;
+  /** Null where we may not list them: then all are of one priority. */
+  readonly priorities: readonly ClusterPriority[] | null;
+}
+
+/** What is kept of the Job; undefined where it is not active: it has ended, or its owner has suspended it. */
+export function queuedJob(job: ClusterJob, { homeless, priorities }: QueueSurroundings): QueuedJob | undefined {
+  const state = stateOf(job, homeless);
+  if (state === undefined) return undefined;
+  const { namespace, name, flavor, requests, owner, createdAt, priorityClass } = job;
+  const priority = priorities?.find((one) => (priorityClass === null ? one.isDefault : one.name === priorityClass));
+  return {
+    namespace,
+    name,
+    flavor,
+    requests,
+    owner,
+    state,
+    pods: Math.max(1, job.active, Math.min(job.parallelism, job.completions ?? job.parallelism)),
+    createdAt,
+    priority: priority?.value ?? 0,
+    queue: job.suspended ? job.queueName : null,
+  };
+}
+
+/** Whether it waits or runs, as far as a Job tells it without its pods. */
+export function isActive(job: ClusterJob): boolean {
+  return stateOf(job, null) !== undefined;
+}
+
+function stateOf(job: ClusterJob, homeless: QueueSurroundings['homeless']): QueueState | undefined {
+  const phase = clusterPhase(job);
+  if (isSettledPhase(phase)) return undefined;
+  if (job.active === 0) return phase === 'stopping' ? undefined : 'waiting';
+  if (job.ready > 0 || phase === 'stopping') return 'running';
+  return homeless === null || homeless.has(queueKey(job)) ? 'waiting' : 'running';
+}
+
+/** The key of `QueueSurroundings.homeless`. */
+export function queueKey({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
+  return `${namespace}/${name}`;
+}
+
+/** Whose view it is. */
+export interface QueueViewer {
+  readonly namespace: string;
+  /** As the label of owners has it. */
+  readonly owner: string;
+  /** The resources that count as GPUs (`jobsQueue.gpuResources`). */
+  readonly gpuResources: readonly string[];
+}
+
+/**
+ * Theirs are the jobs of their namespace that carry nobody else's name. A name alone says little in a whole cluster, where
+ * many a login is called `root`.
+ */
+function isYours({ namespace, owner }: QueuedJob, viewer: QueueViewer): boolean {
+  return namespace === viewer.namespace && (owner === null || owner === viewer.owner);
+}
+
+/** The active jobs of one flavor that ask for the same. */
+export interface QueueGroup {
+  /** Null: their resources have no name. */
+  readonly flavor: string | null;
+  /** What one pod asks for, in the canonical form of quantity.ts. */
+  readonly requests: Amounts;
+  /** GPUs of one pod, of all kinds together. */
+  readonly gpus: number;
+  /** Of the requests, what is neither cpu, memory nor a GPU. */
+  readonly others: Amounts;
+  readonly jobs: number;
+  readonly yours: number;
+  readonly waiting: number;
+  readonly pods: number;
+  /** Jobs that ask for something else go by the same name. */
+  readonly isConflict: boolean;
+}
+
+/** A job that waits, and where it stands. */
+export interface QueuePlace {
+  readonly job: QueuedJob;
+  readonly isYours: boolean;
+  /** From 1. */
+  readonly place: number;
+  /** How many stand in that line. */
+  readonly of: number;
+}
+
+/** What somebody sees of the queue. */
+export interface QueueView {
+  /** The largest first. */
+  readonly groups: readonly QueueGroup[];
+  /** Line by line, each from its first place. */
+  readonly places: readonly QueuePlace[];
+  readonly jobs: number;
+  readonly yours: number;
+}
+
+/** The view of these active jobs that somebody has. */
+export function queueView(jobs: readonly QueuedJob[], viewer: QueueViewer): QueueView {
+  return {
+    groups: groupsOf(jobs, viewer),
+    places: placesOf(jobs, viewer),
+    jobs: jobs.length,
+    yours: jobs.filter((job) => isYours(job, viewer)).length,
+  };
+}
+
+function groupsOf(jobs: readonly QueuedJob[], viewer: QueueViewer): readonly QueueGroup[] {
+  const together = Map.groupBy(jobs, keyOf());
+  const named = Map.groupBy(together.values(), ([first]) => first?.flavor ?? null);
+  const groups = [...together.values()].map((all): QueueGroup => {
+    const { flavor = null, requests: written = {} } = all[0] ?? {};
+    const requests = sumAmounts([written]);
+    const isOther = (name: string): boolean => name !== 'cpu' && name !== 'memory' && !isGpu(name, viewer.gpuResources);
+    return {
+      flavor,
+      requests,
+      gpus: gpuCount(requests, viewer.gpuResources),
+      others: Object.fromEntries(Object.entries(requests).filter(([name]) => isOther(name))),
+      jobs: all.length,
+      yours: all.filter((job) => isYours(job, viewer)).length,
+      waiting: all.filter(({ state }) => state === 'waiting').length,
+      pods: all.reduce((sum, { pods }) => sum + pods, 0),
+      isConflict: flavor !== null && (named.get(flavor)?.length ?? 0) > 1,
+    };
+  });
+  // What goes by one name stands together.
+  const allOf = ({ flavor, jobs: own }: QueueGroup): number =>
+    flavor === null ? own : (named.get(flavor)?.reduce((sum, all) => sum + all.length, 0) ?? own);
+  return groups.toSorted(
+    (one, other) =>
+      allOf(other) - allOf(one) ||
+      compareTexts(one.flavor ?? '', other.flavor ?? '') ||
+      other.jobs - one.jobs ||
+      compareTexts(amountsKey(one.requests), amountsKey(other.requests)),
+  );
+}
+
+/** The key of a job's group. Thousands of jobs share the object of their requests, whose key is then made once. */
+function keyOf(): (job: QueuedJob) => string {
+  const known = new Map<Amounts, string>();
+  return ({ flavor, requests }) => {
+    let asked = known.get(requests);
+    if (asked === undefined) known.set(requests, (asked = amountsKey(requests)));
+    return JSON.stringify([flavor, asked]);
+  };
+}
+
+/**
+ * A cluster's scheduler has one line, and each queue of Kueue in each namespace has its own. The higher priority stands before
+ * the lower, and the older job before the newer; that is the order in which they are tried, not a promise: who fits may pass.
+ */
+function placesOf(jobs: readonly QueuedJob[], viewer: QueueViewer): readonly QueuePlace[] {
+  const waiting = jobs.filter(({ state }) => state === 'waiting');
+  const lines = Map.groupBy(waiting, ({ namespace, queue }) => (queue === null ? '' : `${namespace}/${queue}`));
+  const inOrder = [...lines].toSorted(([one], [other]) => compareTexts(one, other));
+  return inOrder.flatMap(([, line]) =>
+    line
+      .toSorted(
+        (one, other) =>
+          other.priority - one.priority ||
+          one.createdAt - other.createdAt ||
+          compareTexts(queueKey(one), queueKey(other)),
+      )
+      .map((job, index) => ({ job, isYours: isYours(job, viewer), place: index + 1, of: line.length })),
+  );
+}
+
+/** By code units: the same on every machine, whatever its language. */
+function compareTexts(one: string, other: string): number {
+  return one < other ? -1 : one > other ? 1 : 0;
+}
