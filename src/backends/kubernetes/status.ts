@@ -1,6 +1,7 @@
 // Status: what an API server says when it refuses, and the sentence that people get. Its own words are kept in the lines.
 // The form: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/
 
+import { certificateTrouble } from '../../app/certificate-trouble.ts';
 import type { ClusterPlace } from '../../app/cluster/cluster.ts';
 import { flagOfField } from '../../app/cluster/field-flags.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
@@ -133,22 +134,9 @@ function invalidLines({ details, message }: Status): readonly string[] {
   return [...new Set(lines)];
 }
 
-/** Node's names for a certificate that was not accepted, and what they mean. */
-const untrusted: Readonly<Record<string, string>> = {
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'is of an authority that is not known here',
-  UNABLE_TO_GET_ISSUER_CERT: 'is of an authority that is not known here',
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'is of an authority that is not known here',
-  SELF_SIGNED_CERT_IN_CHAIN: 'is of an authority that is not known here',
-  DEPTH_ZERO_SELF_SIGNED_CERT: 'is of an authority that is not known here',
-  CERT_SIGNATURE_FAILURE: 'is of an authority that is not known here',
-  CERT_HAS_EXPIRED: 'has expired',
-  CERT_NOT_YET_VALID: 'is not valid yet: is the clock of this machine right?',
-  ERR_TLS_CERT_ALTNAME_INVALID: 'is for another address',
-};
-
 /** No reply: the sentence says whether it is the line or the certificate. */
 export function unreachable(error: LineError, { place, what }: Attempted): JobmanError {
-  const certificate = error.reason === null ? undefined : untrusted[error.reason];
+  const certificate = certificateTrouble(error.reason);
   if (certificate !== undefined) {
     return new JobmanError(
       `Could not ${what}: the certificate of ${place.server} (${place.context}) ${certificate}.`,
