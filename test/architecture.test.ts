@@ -19,6 +19,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
   store: ['core', 'app'],
   remote: ['core', 'app'],
   backends: ['core', 'app', 'remote'],
+  harbor: ['core', 'app'],
   lab: ['core', 'app'],
   reports: ['core', 'app'],
   api: ['core', 'app'],

@@ -6,6 +6,7 @@ import type { OutcomeResult } from '../core/observation.ts';
 import type { JobSpec } from '../core/spec.ts';
 import type { WorkerDoor } from './by-hand.ts';
 import type { Client } from './client.ts';
+import type { ImagePort } from './images.ts';
 import type { BucketPort, StepByHand } from './ports.ts';
 import type { Cluster, ClusterOptions } from './cluster/cluster.ts';
 import type { ClusterSettingsRead } from './cluster/settings.ts';
@@ -169,6 +170,8 @@ export interface Services {
    * own speaks of Kubernetes jobs, or one was submitted from here before; and a kubeconfig is there. Looks at files only.
    */
   usesCluster(): Promise<boolean>;
+  /** The images of the registry that the settings name; to be closed after use. Throws JobmanError when they name none. */
+  images(): Promise<ImagePort>;
   client(): Promise<Client>;
   controller(): Promise<ControllerService>;
   emulator(): Promise<EmulatorService>;

@@ -14,6 +14,8 @@ import type { DeleteFlags } from './commands/delete.ts';
 import type { EmulatorServeFlags } from './commands/emulator-serve.ts';
 import type { ExecFlags } from './commands/exec.ts';
 import type { HistoryFlags } from './commands/history.ts';
+import type { ImageDetailsFlags } from './commands/image-details.ts';
+import type { ImagesFlags } from './commands/images.ts';
 import type { ListFlags } from './commands/list.ts';
 import type { LogsFlags } from './commands/logs.ts';
 import type { PortForwardFlags } from './commands/port-forward.ts';
@@ -382,6 +384,47 @@ export const table: readonly Entry[] = [
     },
     args: nothing,
     load: async () => (await import('./commands/zones.ts')).zones,
+  }),
+  entry<ImagesFlags>({
+    path: 'images',
+    section: 'Look',
+    brief: 'The images of the Harbor registry, and their tags',
+    usage: '[--refresh]',
+    about:
+      'Those of the project that the settings name (harbor.url, harbor.project), else of every project that you may see. What\n' +
+      'was asked for in the last ten minutes is told again with its age. docs/harbor.md tells how to log in.',
+    examples: [
+      ['jobman images', 'each image with its tags, the newest first'],
+      ['jobman images --refresh --json | jq -r .name', 'asked anew, one object a line'],
+    ],
+    exits: { 1: 'you may not look at the project', 5: 'the registry cannot be reached or does not accept the login' },
+    flags: { refresh: mark('Ask the registry, whatever was said before') },
+    args: nothing,
+    load: async () => (await import('./commands/images.ts')).images,
+  }),
+  entry<ImageDetailsFlags, [string | undefined]>({
+    path: 'image-details',
+    section: 'Look',
+    brief: 'What is written about an image, and its tags',
+    usage: '-i <name[:tag|@digest]> [--refresh]',
+    about:
+      'The description belongs to the image and not to a tag; a tag or a digest chooses what stands in the table. A name is\n' +
+      'looked for in the project of the settings, else its first word is the project.',
+    examples: [
+      ['jobman image-details -i ubuntu_python_tensorflow', 'its description, with its newest tags'],
+      ['jobman image-details -i lab/trainer:3.1cuda11', 'one tag of an image of the project lab'],
+    ],
+    exits: { 3: 'there is no such image, or no such tag of it' },
+    flags: {
+      image: word('The image', 'image'),
+      refresh: mark('Ask the registry, whatever was said before'),
+    },
+    letters: { i: 'image' },
+    args: {
+      kind: 'tuple',
+      parameters: [{ placeholder: 'image', brief: 'The image', parse: String, optional: true }],
+    },
+    load: async () => (await import('./commands/image-details.ts')).imageDetails,
   }),
   entry({
     path: 'resources-flavors',

@@ -56,6 +56,11 @@ export function createServices(io: Io): Services {
       return usesCluster(services);
     },
 
+    async images() {
+      const { openImages } = await import('./harbor.ts');
+      return openImages(services);
+    },
+
     client: () => (client ??= import('./client.ts').then(({ createLocalClient }) => createLocalClient(services))),
 
     async controller() {

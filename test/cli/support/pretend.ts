@@ -197,6 +197,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
     installation: async () => 'abc123',
     cluster: absent('cluster'),
     usesCluster: async () => false,
+    images: absent('registry'),
     client: async () => client,
     // One that runs, which is all that a command which only looks asks for.
     controller: async () => ({

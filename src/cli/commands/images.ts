@@ -1,0 +1,40 @@
+// images: what the registry of the settings has for jobs to run.
+
+import { exitCode } from '../../app/errors.ts';
+import { ageText, countText } from '../../app/figures.ts';
+import type { ImageRow } from '../../app/images.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { aligned } from '../render/aligned.ts';
+import { inertWord } from '../render/inert.ts';
+import { columnsOf } from '../screen.ts';
+import { noteAge } from '../images/age.ts';
+
+export interface ImagesFlags {
+  readonly refresh: boolean | undefined;
+}
+
+/** One line an image; asks no cluster. */
+export async function images(cli: Cli, flags: ImagesFlags & GlobalFlags): Promise<number> {
+  const port = await cli.services.images();
+  try {
+    const found = await port.list({ refresh: flags.refresh === true });
+    const { value: rows, at } = found;
+    if (cli.json) {
+      for (const row of rows) cli.print(JSON.stringify({ ...row, asOf: at }));
+    } else if (rows.length > 0) {
+      const now = cli.io.now();
+      const lines = rows.map((row) => cells(row, now));
+      const table = [['IMAGE', 'UPDATED', 'TAGS'], ...lines];
+      for (const line of aligned(table, ['left', 'right', 'left'], columnsOf(cli.io.stdout))) cli.print(line);
+    }
+    if (!cli.json) cli.note(`${countText(rows.length, 'image')} on ${port.server}`);
+    noteAge(cli, found);
+    return exitCode.ok;
+  } finally {
+    port.close();
+  }
+}
+
+function cells({ name, updatedAt, tags }: ImageRow, now: number): readonly string[] {
+  return [inertWord(name), updatedAt === null ? '-' : ageText(now - updatedAt), inertWord(tags.join(', ')) || '-'];
+}

@@ -1,0 +1,133 @@
+// Docker login: the user and password that `docker login` has left for a registry, in Docker's own configuration or with a
+// program that keeps passwords. The file: https://docs.docker.com/reference/cli/docker/login/#credential-stores; the
+// programs: https://github.com/docker/docker-credential-helpers.
+
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { second } from '../core/time.ts';
+
+/** A user and what proves it. */
+export interface Login {
+  readonly user: string;
+  readonly password: string;
+}
+
+/** What was found. Without a login `problem` says why one that should be there is not; null where there is none at all. */
+export interface LoginFound {
+  readonly login: Login | null;
+  readonly problem: string | null;
+}
+
+/** The surroundings that Docker looks at. */
+export interface DockerPlace {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly userHome: string;
+}
+
+interface DockerConfig {
+  readonly auths?: Readonly<
+    Record<string, { readonly auth?: string; readonly username?: string; readonly password?: string }>
+  >;
+  readonly credsStore?: string;
+  readonly credHelpers?: Readonly<Record<string, string>>;
+}
+
+const nobody: LoginFound = { login: null, problem: null };
+
+/** What Docker knows of that host (with its port). Never throws: without a login a registry may be asked as nobody. */
+export async function dockerLogin(host: string, place: DockerPlace): Promise<LoginFound> {
+  const folder = place.env['DOCKER_CONFIG'] || join(place.userHome, '.docker');
+  const file = join(folder, 'config.json');
+  let config: DockerConfig;
+  try {
+    config = JSON.parse(readFileSync(file, 'utf8')) as DockerConfig;
+  } catch (error) {
+    const isAbsent = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+    return isAbsent ? nobody : problem(`${file} cannot be read: ${messageOf(error)}`);
+  }
+  const auths = config.auths ?? {};
+  const own = Object.keys(auths).find((key) => hostOf(key) === host);
+  const helper = Object.entries(config.credHelpers ?? {}).find(([key]) => hostOf(key) === host)?.[1];
+  const store = helper ?? config.credsStore;
+  if (store !== undefined && store !== '') {
+    const found = await askHelper(store, own ?? host, place.env);
+    if (found.login !== null || found.problem !== null || own === undefined) return found;
+  }
+  if (own === undefined) return nobody;
+  const { auth, username, password } = auths[own] ?? {};
+  if (auth !== undefined && auth !== '') {
+    const pair = Buffer.from(auth, 'base64').toString('utf8').replaceAll('\0', '');
+    const at = pair.indexOf(':');
+    return at < 1
+      ? problem(`the login for ${own} in ${file} is no user with a password`)
+      : { login: { user: pair.slice(0, at), password: pair.slice(at + 1) }, problem: null };
+  }
+  if (username !== undefined && password !== undefined) return { login: { user: username, password }, problem: null };
+  return nobody;
+}
+
+/** Docker writes registries with a scheme and a path as well. */
+function hostOf(key: string): string {
+  return key.replace(/^https?:\/\//, '').replace(/\/.*$/, '');
+}
+
+/** Longer than that no program takes that has a password at hand; one that asks somebody has nobody to ask here. */
+const patience = 20 * second;
+
+/** Runs `docker-credential-<name> get`, which reads the address and prints JSON. */
+async function askHelper(name: string, address: string, env: DockerPlace['env']): Promise<LoginFound> {
+  const program = `docker-credential-${name}`;
+  const { stdout, failed } = await run(program, address, env);
+  if (failed !== null) {
+    // What all of these programs say of an address that they do not know.
+    if (/credentials not found/i.test(stdout)) return nobody;
+    const [said = ''] = stdout.trim().split('\n');
+    return problem(`${program}, which your docker login names, ${failed}${said === '' ? '' : `: ${said}`}`);
+  }
+  try {
+    const { Username, Secret } = JSON.parse(stdout) as { readonly Username?: unknown; readonly Secret?: unknown };
+    if (typeof Username !== 'string' || typeof Secret !== 'string' || Username === '') return nobody;
+    // A token of an identity provider, which Docker exchanges for another; Harbor's API takes none.
+    if (Username === '<token>')
+      return problem(`${program} has a token for ${address}, and Harbor takes a user with a password`);
+    return { login: { user: Username, password: Secret }, problem: null };
+  } catch {
+    return problem(`${program} printed something that is no login`);
+  }
+}
+
+function run(
+  program: string,
+  input: string,
+  env: DockerPlace['env'],
+): Promise<{ readonly stdout: string; readonly failed: string | null }> {
+  return new Promise((resolve) => {
+    const child = spawn(program, ['get'], { env, stdio: ['pipe', 'pipe', 'ignore'] });
+    let stdout = '';
+    let failed: string | null = null;
+    const timer = setTimeout(() => {
+      failed = `did not answer within ${patience / second} s`;
+      child.kill('SIGKILL');
+    }, patience);
+    child.stdout.setEncoding('utf8').on('data', (part: string) => (stdout += part));
+    // One that ends without reading is told by its exit code.
+    child.stdin.on('error', () => undefined).end(input);
+    child.on('error', (error: NodeJS.ErrnoException) => {
+      failed ??= error.code === 'ENOENT' ? 'is not there' : `cannot be run: ${error.message}`;
+    });
+    child.on('close', (code, signal) => {
+      clearTimeout(timer);
+      if (code !== 0) failed ??= code === null ? `was ended by ${String(signal)}` : `ended with ${code}`;
+      resolve({ stdout, failed });
+    });
+  });
+}
+
+function problem(text: string): LoginFound {
+  return { login: null, problem: text };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

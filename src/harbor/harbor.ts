@@ -1,0 +1,277 @@
+// Harbor: the door of app/images.ts to a real registry. What it said is kept, and told again for a while without asking.
+
+import type { Dated, ImageArtifact, ImageDetails, ImagePort, ImageQuery, ImageRow } from '../app/images.ts';
+import { exitCode, JobmanError } from '../app/errors.ts';
+import { didYouMean } from '../core/did-you-mean.ts';
+import { minute, type Duration, type Instant } from '../core/time.ts';
+import type { Cache } from './cache.ts';
+import { parseImageName, placesOf, type RepositoryPlace } from './image-name.ts';
+import { HarborRefusal, type Asker } from './request.ts';
+
+/** What a registry's door is made from. */
+export interface HarborOf {
+  readonly asker: Asker;
+  /** `https://harbor.example.com`. */
+  readonly base: string;
+  /** The one of the settings; null for all. */
+  readonly project: string | null;
+  /** As whom the settings say to ask; with the address and the project it says what is kept. */
+  readonly user: string | null;
+  readonly cache: Cache;
+  readonly now: () => Instant;
+}
+
+/** A copy that is younger is told without asking. */
+const freshFor: Duration = 10 * minute;
+/** Repositories that are asked for at once. */
+const atOnce = 8;
+
+/** The images of that registry. */
+export function createHarbor({ asker, base, project, user, cache, now }: HarborOf): ImagePort {
+  const { host } = new URL(base);
+  const listed = JSON.stringify(['images', project]);
+
+  /** A copy that is young enough, else the registry's answer; where it does not answer, an old copy that says so. */
+  async function kept<T>(what: string, { refresh }: ImageQuery, ask: () => Promise<T>): Promise<Dated<T>> {
+    const question = JSON.stringify([base, user, what]);
+    const copy = refresh ? undefined : cache.read<T>(question);
+    // A copy from a moment that is still to come was made by a clock that was wrong.
+    const age = copy === undefined ? Infinity : now() - copy.at;
+    if (copy !== undefined && age >= 0 && age < freshFor) return { ...copy, because: null };
+    try {
+      const value = await ask();
+      const at = now();
+      cache.write(question, { at, value });
+      return { at, value, because: null };
+    } catch (error) {
+      const mayBeOld = error instanceof JobmanError && error.code === exitCode.unreachable && !isRefusedLogin(error);
+      if (copy === undefined || !mayBeOld) throw error;
+      return { ...copy, because: error.message };
+    }
+  }
+
+  async function projects(): Promise<readonly string[]> {
+    if (project !== null) return [project];
+    const all = await asker.all<{ readonly name: string }>({
+      path: '/projects',
+      query: { with_detail: 'false' },
+      what: `list the projects of ${host}`,
+    });
+    return all.map(({ name }) => name);
+  }
+
+  async function repositories(of: string): Promise<readonly RawRepository[]> {
+    const all = await asker.all<RawRepository>({
+      path: `/projects/${encodeURIComponent(of)}/repositories`,
+      what: `list the images of the project ${of} of ${host}`,
+    });
+    // What was pushed between two pages moves the rest by one, and one of them comes twice.
+    return [...new Map(all.map((one) => [one.name, one])).values()];
+  }
+
+  async function artifacts({ project: of, repository }: RepositoryPlace): Promise<readonly ImageArtifact[]> {
+    const all = await asker.all<RawArtifact>({
+      path: `${pathOf({ project: of, repository })}/artifacts`,
+      query: { with_tag: 'true', sort: '-push_time' },
+      what: `list the tags of ${of}/${repository} of ${host}`,
+    });
+    const read = [...new Map(all.map((one) => [one.digest, readArtifact(one)])).values()];
+    return read.toSorted((one, other) => (other.pushedAt ?? 0) - (one.pushedAt ?? 0));
+  }
+
+  const nameOf = ({ project: of, repository }: RepositoryPlace): string =>
+    of === project ? repository : `${of}/${repository}`;
+
+  async function list(): Promise<readonly ImageRow[]> {
+    const found = (
+      await eachOf(await projects(), async (of) => (await repositories(of)).map((raw) => ({ of, raw })))
+    ).flat();
+    const rows = await eachOf(found, async ({ of, raw }): Promise<ImageRow | null> => {
+      const place = {
+        project: of,
+        repository: raw.name.startsWith(`${of}/`) ? raw.name.slice(of.length + 1) : raw.name,
+      };
+      let tags: readonly string[] = [];
+      try {
+        if (raw.artifact_count !== 0) tags = (await artifacts(place)).flatMap((one) => one.tags);
+      } catch (error) {
+        // Deleted since the list was made.
+        if (error instanceof HarborRefusal && error.status === 404) return null;
+        throw error;
+      }
+      return {
+        name: nameOf(place),
+        ...place,
+        tags,
+        artifacts: raw.artifact_count ?? 0,
+        pulls: raw.pull_count ?? 0,
+        updatedAt: instantOf(raw.update_time),
+      };
+    });
+    return rows.filter((row) => row !== null).toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  }
+
+  /** The repository that the words mean, of those that they may mean. */
+  async function find(
+    image: string,
+    path: string,
+  ): Promise<{ readonly place: RepositoryPlace; readonly raw: RawRepository }> {
+    const places = placesOf(path, host, project);
+    if (places.length === 0) {
+      throw new JobmanError(`Of which project is ${image}? The settings name none (harbor.project).`, exitCode.usage, [
+        `Say it before the image: jobman image-details -i <project>/${path}`,
+      ]);
+    }
+    let refused: HarborRefusal | undefined;
+    for (const place of places) {
+      try {
+        const raw = await asker.get<RawRepository>({
+          path: pathOf(place),
+          what: `look at the image ${place.project}/${place.repository}`,
+        });
+        return { place, raw };
+      } catch (error) {
+        // A first word that is no project is refused like a project that may not be seen.
+        const mayBeOther = error instanceof HarborRefusal && (error.status === 404 || error.status === 403);
+        if (!mayBeOther) throw error;
+        refused ??= error;
+      }
+    }
+    if (refused?.status === 403) throw refused;
+    const all = await kept(listed, { refresh: false }, list).catch(() => undefined);
+    const near = didYouMean(
+      path,
+      (all?.value ?? []).map(({ name }) => name),
+    );
+    throw new JobmanError(
+      `There is no image ${path} in ${project === null ? host : `the project ${project} of ${host}`}.${near === undefined ? '' : ` Did you mean ${near}?`}`,
+      exitCode.notFound,
+      ['See all of them: jobman images'],
+    );
+  }
+
+  async function details(image: string): Promise<ImageDetails> {
+    const { path, reference } = parseImageName(image);
+    const { place, raw } = await find(image, path);
+    return {
+      name: nameOf(place),
+      ...place,
+      description: raw.description ?? '',
+      pulls: raw.pull_count ?? 0,
+      artifacts: reference === null ? await artifacts(place) : [await artifact(place, reference)],
+    };
+  }
+
+  async function artifact(place: RepositoryPlace, reference: string): Promise<ImageArtifact> {
+    const path = `${pathOf(place)}/artifacts/${encodeURIComponent(reference)}`;
+    try {
+      return readArtifact(
+        await asker.get<RawArtifact>({
+          path,
+          query: { with_tag: 'true' },
+          what: `look at ${place.repository}:${reference}`,
+        }),
+      );
+    } catch (error) {
+      if (!(error instanceof HarborRefusal) || error.status !== 404) throw error;
+      const tags = (await artifacts(place)).flatMap((one) => one.tags);
+      const near = didYouMean(reference, tags);
+      throw new JobmanError(
+        `The image ${nameOf(place)} has no ${reference.includes(':') ? 'artifact' : 'tag'} ${reference}.${near === undefined ? '' : ` Did you mean ${near}?`}`,
+        exitCode.notFound,
+        [tags.length === 0 ? 'It has no tags at all.' : `Its newest tags: ${tags.slice(0, 10).join(', ')}`],
+      );
+    }
+  }
+
+  return {
+    server: base,
+    list: (query) => kept(listed, query, list),
+    details: (image, query) => kept(JSON.stringify(['image', project, image]), query, () => details(image)),
+    close: () => asker.close(),
+  };
+}
+
+/** A login that is refused, or wanted, is no silence: an old copy would hide what there is to do. */
+function isRefusedLogin(error: JobmanError): boolean {
+  return error instanceof HarborRefusal && error.status === 401;
+}
+
+/** A slash in a repository's name is encoded twice, as the API wants it. */
+function pathOf({ project, repository }: RepositoryPlace): string {
+  return `/projects/${encodeURIComponent(project)}/repositories/${encodeURIComponent(encodeURIComponent(repository))}`;
+}
+
+/** The same for each, some at once; in order. Rejects with the first failure, when those under way have ended. */
+async function eachOf<T, U>(items: readonly T[], act: (item: T) => Promise<U>): Promise<readonly U[]> {
+  const results: U[] = [];
+  const left = [...items.entries()];
+  let isFailed = false;
+  const work = async (): Promise<void> => {
+    for (let next = left.shift(); next !== undefined && !isFailed; next = left.shift()) {
+      const [index, item] = next;
+      try {
+        results[index] = await act(item);
+      } catch (error) {
+        isFailed = true;
+        throw error;
+      }
+    }
+  };
+  const ended = await Promise.allSettled(Array.from({ length: Math.min(atOnce, items.length) }, work));
+  const failed = ended.find((one) => one.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+  return results;
+}
+
+// ------------------------------------------------------------------------------------------ what Harbor says
+
+/** What is read of a Repository. Its name has the project in front. */
+interface RawRepository {
+  readonly name: string;
+  readonly description?: string | null;
+  readonly artifact_count?: number;
+  readonly pull_count?: number;
+  readonly update_time?: string;
+}
+
+/** What is read of an Artifact. */
+interface RawArtifact {
+  readonly digest: string;
+  readonly size?: number;
+  readonly push_time?: string;
+  readonly pull_time?: string;
+  /** Null where it has none. */
+  readonly tags?: readonly { readonly name: string; readonly push_time?: string }[] | null;
+  readonly extra_attrs?: { readonly architecture?: unknown; readonly os?: unknown } | null;
+  /** Of an index: what it leads to. */
+  readonly references?:
+    | readonly { readonly platform?: { readonly architecture?: string; readonly os?: string } | null }[]
+    | null;
+}
+
+function readArtifact(raw: RawArtifact): ImageArtifact {
+  const all = [...(raw.references ?? []).map(({ platform }) => platform), raw.extra_attrs];
+  const platforms = all.flatMap((one) =>
+    typeof one?.os === 'string' && typeof one.architecture === 'string' && one.os !== 'unknown' && one.os !== ''
+      ? [`${one.os}/${one.architecture}`]
+      : [],
+  );
+  const tags = (raw.tags ?? []).toSorted(
+    (one, other) => (instantOf(other.push_time) ?? 0) - (instantOf(one.push_time) ?? 0),
+  );
+  return {
+    digest: raw.digest,
+    tags: tags.map(({ name }) => name),
+    size: raw.size ?? null,
+    platforms: [...new Set(platforms)],
+    pushedAt: instantOf(raw.push_time),
+    pulledAt: instantOf(raw.pull_time),
+  };
+}
+
+/** Harbor says the year 1 for what never happened. */
+function instantOf(text: string | undefined): Instant | null {
+  const at = Date.parse(text ?? '');
+  return Number.isNaN(at) || at < 0 ? null : at;
+}

@@ -1,0 +1,47 @@
+// The registry that the settings name, with the login that belongs to it.
+
+import { join } from 'node:path';
+import { exitCode, JobmanError } from '../app/errors.ts';
+import type { ImagePort } from '../app/images.ts';
+import type { Services } from '../app/services.ts';
+import { createCache } from '../harbor/cache.ts';
+import { dockerLogin, type LoginFound } from '../harbor/docker-login.ts';
+import { createHarbor } from '../harbor/harbor.ts';
+import { createAsker, type Patience } from '../harbor/request.ts';
+
+/** Reads the settings; asks nobody. Rejects with JobmanError when they name no registry. A test may have less patience. */
+export async function openImages(services: Services, patience?: Patience): Promise<ImagePort> {
+  const { io, home } = services;
+  const { harbor } = (await services.clusterSettings()).settings;
+  if (harbor.url === null) {
+    throw new JobmanError('No Harbor is named here, so there are no images to show.', exitCode.usage, [
+      `Set it in ${join(home, 'settings.json')}: { "harbor": { "url": "https://harbor.example.com", "project": "lab" } }`,
+    ]);
+  }
+  const { user, password } = harbor;
+  if (user !== null && password === null) {
+    throw new JobmanError(`The settings name ${user} as harbor.user, and no harbor.password.`, exitCode.usage, [
+      'Set both, or none of them for the login that `docker login` has made.',
+    ]);
+  }
+  const url = new URL(harbor.url);
+  const base = url.origin + url.pathname.replace(/\/+$/, '').replace(/\/(api\/v2\.0|harbor)$/, '');
+  const login = (): Promise<LoginFound> =>
+    user === null || password === null
+      ? dockerLogin(url.host, { env: io.env, userHome: io.userHome })
+      : Promise.resolve({ login: { user, password }, problem: null });
+  return createHarbor({
+    asker: createAsker({
+      base,
+      caFile: harbor.caFile,
+      login,
+      env: io.env,
+      ...(patience === undefined ? {} : { patience }),
+    }),
+    base,
+    project: harbor.project,
+    user,
+    cache: createCache(join(home, 'harbor'), io.pid),
+    now: () => io.now(),
+  });
+}

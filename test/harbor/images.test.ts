@@ -1,0 +1,406 @@
+/** Images of a registry: arguments in; text, exit code and what was asked out. The server is real, and so is its TLS. */
+import assert from 'node:assert/strict';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test, type TestContext } from 'node:test';
+import { mergedSettings } from '../../src/app/cluster/settings.ts';
+import { openImages } from '../../src/wiring/harbor.ts';
+import { jobman, pretend } from '../cli/support/pretend.ts';
+import { openWorld, type World } from '../support/world.ts';
+import { openHarbor, type Artifact, type PretendHarbor, type Project } from './server.ts';
+
+const now = Date.UTC(2026, 10, 21, 12, 0, 0);
+const digest = (index: number): string => `sha256:${String(index).padStart(64, '0')}`;
+
+function artifact(index: number, ...tags: readonly string[]): Artifact {
+  // The higher the number, the newer.
+  return { digest: digest(index), tags, pushedAt: new Date(now - 3_600_000 * (1_000 - index)).toISOString() };
+}
+
+const lab: Project = {
+  name: 'lab',
+  public: true,
+  repositories: [
+    {
+      name: 'ubuntu_python_tensorflow',
+      description: '# TensorFlow\n\nWith **CUDA** 11.\u001b[2J\n',
+      pulls: 7,
+      artifacts: [
+        artifact(1, '3.0'),
+        {
+          ...artifact(2, '3.1cuda11', 'latest'),
+          size: 5_234_000_000,
+          platforms: ['linux/amd64', 'linux/arm64'],
+        },
+        artifact(3),
+      ],
+    },
+    { name: 'nested/deep/trainer', artifacts: [artifact(4, 'v1')] },
+    { name: 'empty', artifacts: [] },
+  ],
+};
+
+/** As often as always, with less time between. */
+const hasty = { tries: 4, first: 1, most: 5, silence: 20_000 };
+
+interface Place {
+  readonly world: World;
+  readonly harbor: PretendHarbor;
+  readonly run: (
+    words: readonly string[],
+    settings?: Readonly<Record<string, unknown>>,
+    later?: number,
+  ) => Promise<{ readonly code: number; readonly out: string; readonly err: string }>;
+}
+
+/** A home with a registry. Settings stand over those that lead there; the clock may have gone on. */
+async function place(t: TestContext, given: Partial<Parameters<typeof openHarbor>[1]> = {}): Promise<Place> {
+  const world = openWorld(t);
+  const harbor = await openHarbor(world, { projects: [lab], ...given });
+  return {
+    world,
+    harbor,
+    async run(words, settings = {}, later = 0) {
+      const said = { url: harbor.url, project: 'lab', caFile: harbor.caFile, ...settings };
+      const merged = mergedSettings([new Map(Object.entries(said).map(([key, value]) => [`harbor.${key}`, value]))]);
+      const { io } = pretend().services;
+      const own = {
+        io: { ...io, env: world.env, userHome: world.env['HOME'] ?? '', now: () => now + later },
+        home: world.home,
+        clusterSettings: async () => ({ settings: merged, sources: new Map() }),
+      };
+      const services = { images: () => openImages({ ...pretend().services, ...own }, hasty) };
+      return jobman(words, { now: () => now + later, services });
+    },
+  };
+}
+
+/** Docker's own configuration of that home, and programs that keep passwords. */
+function docker({ env, folder }: World, config: object, programs: Readonly<Record<string, string>> = {}): void {
+  mkdirSync(join(env['HOME'] ?? '', '.docker'));
+  writeFileSync(join(env['HOME'] ?? '', '.docker/config.json'), JSON.stringify(config));
+  const bin = join(folder, 'bin');
+  mkdirSync(bin);
+  for (const [name, text] of Object.entries(programs)) {
+    writeFileSync(join(bin, name), `#!/bin/sh\n${text}\n`);
+    chmodSync(join(bin, name), 0o755);
+  }
+  Object.assign(env, { PATH: `${bin}:${env['PATH'] ?? ''}` });
+}
+
+suite('jobman images', () => {
+  test('shows each image of the project with its tags, the newest first', async (t) => {
+    const { run } = await place(t);
+    const { code, out, err } = await run(['images']);
+    assert.equal(code, 0, err);
+    assert.deepEqual(out.trimEnd().split('\n'), [
+      'IMAGE                     UPDATED  TAGS',
+      'empty                          1d  -',
+      'nested/deep/trainer            1d  v1',
+      'ubuntu_python_tensorflow       1d  3.1cuda11, latest, 3.0',
+    ]);
+    assert.match(err, /^3 images on https:/);
+    const [, , row = ''] = (await run(['images', '--json'])).out.split('\n');
+    assert.deepEqual(JSON.parse(row), {
+      name: 'ubuntu_python_tensorflow',
+      project: 'lab',
+      repository: 'ubuntu_python_tensorflow',
+      tags: ['3.1cuda11', 'latest', '3.0'],
+      artifacts: 3,
+      pulls: 7,
+      updatedAt: Date.UTC(2026, 10, 20, 12),
+      asOf: now,
+    });
+  });
+
+  test('reads every page of images and of tags, some at once and never more than eight', async (t) => {
+    const many: Project = {
+      name: 'many',
+      public: true,
+      repositories: Array.from({ length: 230 }, (_, index) => ({
+        name: `image-${String(index).padStart(3, '0')}`,
+        artifacts:
+          index === 229 ? Array.from({ length: 205 }, (_one, tag) => artifact(tag, `t${tag}`)) : [artifact(1, 'one')],
+      })),
+    };
+    const { run, harbor } = await place(t, { projects: [many], slowMs: 3 });
+    const { out, err } = await run(['images', '--json'], { project: 'many' });
+    const rows = out
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { name: string; tags: readonly string[] });
+    assert.equal(rows.length, 230, err);
+    assert.equal(rows.at(-1)?.tags.length, 205);
+    assert.equal(rows.at(-1)?.tags[0], 't204');
+    assert.ok(harbor.busiest() > 1 && harbor.busiest() <= 8, `${harbor.busiest()} at once`);
+    const pages = harbor.asked.filter((path) => path.startsWith('/api/v2.0/projects/many/repositories?'));
+    assert.equal(pages.length, 3);
+  });
+
+  test('without a project shows those that may be seen, with their names in front', async (t) => {
+    const secret: Project = {
+      name: 'secret',
+      members: ['ada'],
+      repositories: [{ name: 'x', artifacts: [artifact(1, 'a')] }],
+    };
+    const { run } = await place(t, { projects: [lab, secret], users: { ada: 'pass:word' } });
+    const names = async (settings: Readonly<Record<string, unknown>>): Promise<readonly string[]> => {
+      const { out, err } = await run(['images', '--json'], { project: null, ...settings });
+      assert.notEqual(out, '', err);
+      return out
+        .trimEnd()
+        .split('\n')
+        .map((line) => (JSON.parse(line) as { name: string }).name);
+    };
+    assert.deepEqual(await names({}), ['lab/empty', 'lab/nested/deep/trainer', 'lab/ubuntu_python_tensorflow']);
+    assert.equal((await names({ user: 'ada', password: 'pass:word' })).at(-1), 'secret/x');
+  });
+
+  test('tells again what was said in the last ten minutes, with its age; --refresh asks', async (t) => {
+    const { run, harbor, world } = await place(t);
+    await run(['images']);
+    const count = harbor.asked.length;
+    harbor.set([{ ...lab, repositories: [] }]);
+    const again = await run(['images'], {}, 9 * 60_000);
+    assert.match(again.out, /nested\/deep\/trainer/);
+    assert.match(again.err, /As of 9m ago; --refresh asks again\./);
+    assert.equal(harbor.asked.length, count);
+    assert.match((await run(['images', '--refresh'], {}, 9 * 60_000)).err, /^0 images on/);
+    harbor.set([lab]);
+    assert.match(
+      (await run(['images'], {}, 20 * 60_000)).err,
+      /^3 images on [^\n]*\n$/,
+      'an old copy is asked for anew',
+    );
+    // Others have no business with what a project holds.
+    const folder = join(world.home, 'harbor');
+    const [file = ''] = readdirSync(folder);
+    assert.equal(statSync(join(folder, file)).mode & 0o777, 0o600);
+    writeFileSync(join(folder, file), '{"broken');
+    assert.equal((await run(['images'], {}, 21 * 60_000)).code, 0, 'a copy that is broken is none');
+    const as = { user: 'ada', password: 'x' };
+    assert.equal((await run(['images'], as, 21 * 60_000)).code, 5, 'what one may see is not told to another');
+  });
+
+  test('shows an old copy where the registry does not answer, and says so', async (t) => {
+    const { run, harbor } = await place(t);
+    await run(['images']);
+    harbor.fail(...Array.from({ length: 4 }, () => ({ status: 503, headers: { 'retry-after': '0' } })));
+    const old = await run(['images'], {}, 3 * 3_600_000);
+    assert.equal(old.code, 0);
+    assert.match(old.out, /trainer/);
+    assert.match(old.err, /This is a copy that is 3h old\. Could not list .* too busy or broken \(HTTP 503\)\./);
+    harbor.fail(...Array.from({ length: 4 }, () => ({ status: 503 })));
+    assert.equal((await run(['images', '--refresh'], {}, 3 * 3_600_000)).code, 5);
+  });
+});
+
+suite('jobman image-details', () => {
+  test('shows what is written about an image, and its newest tags', async (t) => {
+    const { run } = await place(t);
+    const { code, out, err } = await run(['image-details', '-i', 'ubuntu_python_tensorflow']);
+    assert.equal(code, 0, err);
+    assert.match(
+      out,
+      /^ubuntu_python_tensorflow\nwhere +127\.0\.0\.1:\d+\/lab\/ubuntu_python_tensorflow\npulled +7 times\n/,
+    );
+    assert.match(out, /\n3\.1cuda11, latest +sha256:0{12} +5\.2 GB +\d+d +linux\/amd64, linux\/arm64\n/);
+    // A description is somebody else's text: it may not clear the screen.
+    assert.ok(out.endsWith('\n\n# TensorFlow\n\nWith **CUDA** 11.\\x1b[2J\n'), JSON.stringify(out));
+    const one = await run(['image-details', '--image', 'ubuntu_python_tensorflow:latest', '--json']);
+    const told = JSON.parse(one.out) as { artifacts: readonly Artifact[]; description: string };
+    assert.deepEqual(
+      told.artifacts.map((each) => each.digest),
+      [digest(2)],
+    );
+  });
+
+  test('finds an image by each of its names', async (t) => {
+    const { run, harbor } = await place(t);
+    const { host } = new URL(harbor.url);
+    for (const name of [
+      'nested/deep/trainer',
+      'nested/deep/trainer:v1',
+      'lab/nested/deep/trainer',
+      `${host}/lab/nested/deep/trainer:v1`,
+      `nested/deep/trainer@${digest(4)}`,
+      `nested/deep/trainer:other@${digest(4)}`,
+    ]) {
+      const { code, out, err } = await run(['image-details', '-i', name, '--json']);
+      assert.equal(code, 0, `${name}: ${err}`);
+      assert.equal((JSON.parse(out) as { repository: string }).repository, 'nested/deep/trainer');
+    }
+    assert.ok(harbor.asked.some((path) => path.includes('/nested%252Fdeep%252Ftrainer')));
+    assert.equal((await run(['image-details', 'lab/empty'], { project: null })).code, 0);
+  });
+
+  test('says what is not there, and what was probably meant', async (t) => {
+    const { run } = await place(t);
+    const says = async (code: number, text: RegExp, ...words: readonly string[]): Promise<void> => {
+      const ended = await run(['image-details', ...words]);
+      assert.equal(ended.code, code, ended.err);
+      assert.match(ended.err, text);
+    };
+    await says(
+      3,
+      /There is no image ubuntu_python_tensorflo in the project lab .* Did you mean ubuntu_python_tensorflow\?/,
+      '-i',
+      'ubuntu_python_tensorflo',
+    );
+    await says(
+      3,
+      /has no tag 3\.1cuda12\. Did you mean 3\.1cuda11\?\n  Its newest tags: 3\.1cuda11, latest, 3\.0/,
+      '-i',
+      'ubuntu_python_tensorflow:3.1cuda12',
+    );
+    await says(3, /has no artifact sha256:9+\./, '-i', `ubuntu_python_tensorflow@sha256:${'9'.repeat(64)}`);
+    await says(2, /`Big:Name:x` is no name of an image/, '-i', 'Big:Name:x');
+    await says(2, /Which image\?/);
+    const { code, err } = await run(['image-details', '-i', 'empty'], { project: null });
+    assert.equal(code, 2);
+    assert.match(err, /Of which project is empty\?/);
+  });
+});
+
+suite('a login', () => {
+  const users = { ada: 'pass:word' };
+  const secret: Project = { name: 'secret', members: ['ada'], repositories: [{ name: 'x', artifacts: [] }] };
+  const closed = { projects: [secret], users };
+  const of = { project: 'secret' };
+
+  test('of the settings is taken, and one that is wrong is told from one that is missing', async (t) => {
+    const { run } = await place(t, closed);
+    assert.equal((await run(['images'], { ...of, user: 'ada', password: 'pass:word' })).code, 0);
+    const wrong = await run(['images', '--refresh'], { ...of, user: 'ada', password: 'no' });
+    assert.equal(wrong.code, 5);
+    assert.match(wrong.err, /does not accept the login of ada\./);
+    assert.ok(!wrong.err.includes(' no\n'), 'a password is not printed');
+    const none = await run(['images', '--refresh'], of);
+    assert.equal(none.code, 5);
+    assert.match(none.err, /wants a login\.\n  Log in with `docker login 127\.0\.0\.1:\d+`, or set harbor\.user/);
+    const half = await run(['images'], { ...of, user: 'ada' });
+    assert.deepEqual([half.code, /no harbor\.password/.test(half.err)], [2, true]);
+  });
+
+  test('of Docker is found in its file, by each form of an address', async (t) => {
+    for (const form of ['HOST', 'https://HOST', 'https://HOST/v2/']) {
+      await t.test(form, async (inner) => {
+        const { run, world, harbor } = await place(inner, closed);
+        const address = form.replace('HOST', new URL(harbor.url).host);
+        docker(world, { auths: { [address]: { auth: Buffer.from('ada:pass:word').toString('base64') } } });
+        const { code, err } = await run(['images'], of);
+        assert.equal(code, 0, err);
+      });
+    }
+  });
+
+  test('of Docker is asked of the program that keeps it, for this registry before that for all', async (t) => {
+    const { run, world, harbor } = await place(t, closed);
+    const { host } = new URL(harbor.url);
+    docker(
+      world,
+      { credsStore: 'all', credHelpers: { [host]: 'own' }, auths: { [host]: {} } },
+      {
+        'docker-credential-own': `read address; [ "$1 $address" = "get ${host}" ] || exit 9\necho '{"ServerURL":"${host}","Username":"ada","Secret":"pass:word"}'`,
+        'docker-credential-all': 'echo "{\\"Username\\":\\"eve\\",\\"Secret\\":\\"x\\"}"',
+      },
+    );
+    const { code, err } = await run(['images'], of);
+    assert.equal(code, 0, err);
+  });
+
+  test('that a program does not have is nobody, and a program that fails is named where it matters', async (t) => {
+    const { run, world } = await place(t, { projects: [lab, secret], users });
+    docker(
+      world,
+      { credsStore: 'keys' },
+      { 'docker-credential-keys': 'echo "credentials not found in native keychain"; exit 1' },
+    );
+    assert.equal((await run(['images'])).code, 0);
+    writeFileSync(
+      join(world.folder, 'bin/docker-credential-keys'),
+      '#!/bin/sh\necho "the keyring is locked"; exit 2\n',
+    );
+    assert.equal((await run(['images', '--refresh'])).code, 0, 'a public project needs nobody');
+    const locked = await run(['images', '--refresh'], of);
+    assert.equal(locked.code, 5);
+    assert.match(
+      locked.err,
+      /docker-credential-keys, which your docker login names, ended with 2: the keyring is locked/,
+    );
+    writeFileSync(join(world.env['HOME'] ?? '', '.docker/config.json'), '{"credsStore": "absent"}');
+    assert.match((await run(['images', '--refresh'], of)).err, /docker-credential-absent, .* is not there/);
+  });
+
+  test('that may not look is told from one that is not accepted', async (t) => {
+    const { run } = await place(t, { projects: [lab, secret], users: { ...users, eve: 'x' } });
+    const { code, err } = await run(['images'], { ...of, user: 'eve', password: 'x' });
+    assert.equal(code, 1);
+    assert.match(err, /there is no such project, or eve may not look at it\.\n.*\n  FORBIDDEN: forbidden/);
+  });
+});
+
+suite('what goes wrong on the way', () => {
+  test('is tried again where another try may do', async (t) => {
+    const { run, harbor } = await place(t);
+    harbor.fail({ status: 429, headers: { 'retry-after': '0' } }, { drop: true }, { status: 502 });
+    assert.equal((await run(['images'])).code, 0);
+    harbor.fail(...Array.from({ length: 4 }, () => ({ status: 429, headers: { 'retry-after': '0' } })));
+    const busy = await run(['images', '--refresh']);
+    assert.equal(busy.code, 5);
+    assert.match(busy.err, /was asked several times and is too busy or broken \(HTTP 429\)/);
+    // Four tries and no fifth: the next answer is an answer again.
+    assert.equal((await run(['images', '--refresh'])).code, 0);
+  });
+
+  test('is not tried again where it stays as it is', async (t) => {
+    const { run, harbor } = await place(t);
+    const at = harbor.asked.length;
+    harbor.fail({ status: 422, body: '{"errors":[{"code":"606","message":"page_size is wrong"}]}' });
+    const { code, err } = await run(['images']);
+    assert.equal(code, 1);
+    assert.match(err, /refused it \(HTTP 422\)\.\n  606: page_size is wrong/);
+    assert.equal(harbor.asked.length, at + 1);
+  });
+
+  test('an authority that is not known is named, with the setting that makes it known', async (t) => {
+    const { run, world } = await place(t);
+    const unknown = await run(['images'], { caFile: null });
+    assert.equal(unknown.code, 5);
+    assert.match(
+      unknown.err,
+      /the certificate of https:\S+ is of an authority that is not known here\.\n.*harbor\.caFile/,
+    );
+    const gone = await run(['images'], { caFile: join(world.folder, 'none.pem') });
+    assert.deepEqual([gone.code, /harbor\.caFile cannot be used/.test(gone.err)], [2, true]);
+    writeFileSync(join(world.folder, 'no.pem'), 'hello');
+    assert.match((await run(['images'], { caFile: join(world.folder, 'no.pem') })).err, /has none in PEM/);
+  });
+
+  test('a login is not handed on to another address', async (t) => {
+    const { run, harbor } = await place(t, { users: { ada: 'x' } });
+    harbor.fail({ status: 308, headers: { location: 'https://elsewhere.example/api' } });
+    const { code, err } = await run(['images'], { user: 'ada', password: 'x' });
+    assert.equal(code, 5);
+    assert.match(err, /leads to https:\/\/elsewhere\.example\/api\.\n  Set harbor\.url/);
+  });
+
+  test('something else that answers is no Harbor', async (t) => {
+    const { run, harbor } = await place(t);
+    harbor.fail({ status: 200, body: '<html>Welcome</html>' });
+    const { code, err } = await run(['images']);
+    assert.equal(code, 5);
+    assert.match(err, /what answers at https:\S+ is no Harbor/);
+    const away = await run(['images'], { url: 'https://127.0.0.1:9' });
+    assert.deepEqual([away.code, /did not answer/.test(away.err)], [5, true]);
+    const none = await run(['images'], { url: null });
+    assert.deepEqual([none.code, /No Harbor is named here/.test(none.err)], [2, true]);
+  });
+
+  test('the address may be that of a page of it', async (t) => {
+    const { run, harbor } = await place(t);
+    for (const end of ['/', '/harbor', '/api/v2.0/'])
+      assert.equal((await run(['images', '--refresh'], { url: harbor.url + end })).code, 0, end);
+    assert.ok(readFileSync(harbor.caFile, 'utf8').includes('CERTIFICATE'));
+  });
+});

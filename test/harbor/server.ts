@@ -1,0 +1,233 @@
+/**
+ * A small Harbor, over HTTPS with an authority of its own. It follows the published v2.0 API
+ * (https://github.com/goharbor/harbor/blob/main/api/v2.0/swagger.yaml): pages of ten unless more are asked for and of a
+ * hundred at most, Link and X-Total-Count, names encoded twice, projects that are public or have members, errors as objects.
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { World } from '../support/world.ts';
+
+export interface Artifact {
+  readonly digest: string;
+  readonly tags: readonly string[];
+  readonly size?: number;
+  readonly pushedAt?: string;
+  /** Several make it an index. */
+  readonly platforms?: readonly string[];
+}
+
+export interface Repository {
+  readonly name: string;
+  readonly description?: string;
+  readonly pulls?: number;
+  readonly updatedAt?: string;
+  readonly artifacts: readonly Artifact[];
+}
+
+export interface Project {
+  readonly name: string;
+  readonly public?: boolean;
+  readonly members?: readonly string[];
+  readonly repositories: readonly Repository[];
+}
+
+/** What happens to a request in place of its answer. */
+export interface Fault {
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+  /** The line is cut without a word. */
+  readonly drop?: true;
+}
+
+export interface PretendHarbor {
+  readonly url: string;
+  /** The certificate of its authority, in PEM. */
+  readonly caFile: string;
+  /** Paths as they came, with their queries. */
+  readonly asked: readonly string[];
+  /** How many requests were under way at once, at most. */
+  busiest(): number;
+  /** These happen to the next requests, in order. */
+  fail(...faults: readonly Fault[]): void;
+  set(projects: readonly Project[]): void;
+}
+
+/** As `name: password`. */
+export type Users = Readonly<Record<string, string>>;
+
+/** Stopped when the test is over. `slowMs` is how long each answer takes, so that several can be under way at once. */
+export async function openHarbor(
+  world: World,
+  given: { readonly projects: readonly Project[]; readonly users?: Users; readonly slowMs?: number },
+): Promise<PretendHarbor> {
+  const { users = {}, slowMs = 0 } = given;
+  let { projects } = given;
+  const { key, cert, ca } = (made ??= certificates(join(world.folder, 'harbor-tls')));
+  const caFile = join(world.folder, 'authority.pem');
+  writeFileSync(caFile, ca);
+  const asked: string[] = [];
+  const faults: Fault[] = [];
+  let [busy, busiest] = [0, 0];
+
+  const server = createServer({ key, cert }, (incoming, outgoing) => {
+    void (async () => {
+      asked.push(incoming.url ?? '');
+      busy += 1;
+      busiest = Math.max(busiest, busy);
+      if (slowMs > 0) await sleep(slowMs);
+      busy -= 1;
+      const fault = faults.shift();
+      if (fault?.drop === true) outgoing.destroy();
+      else if (fault === undefined) answer(incoming, outgoing, { projects, users });
+      else outgoing.writeHead(fault.status ?? 500, fault.headers).end(fault.body ?? errorBody('UNKNOWN', 'a fault'));
+    })();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  world.atEnd(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return {
+    url: `https://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    caFile,
+    asked,
+    busiest: () => busiest,
+    fail: (...more) => void faults.push(...more),
+    set(next) {
+      projects = next;
+    },
+  };
+}
+
+interface State {
+  readonly projects: readonly Project[];
+  readonly users: Users;
+}
+
+function answer(incoming: IncomingMessage, outgoing: ServerResponse, { projects, users }: State): void {
+  const url = new URL(incoming.url ?? '', 'https://x');
+  const refuse = (status: number, code: string, message: string): void =>
+    void outgoing.writeHead(status, { 'content-type': 'application/json' }).end(errorBody(code, message));
+  const give = (value: unknown, headers: Readonly<Record<string, string>> = {}): void =>
+    void outgoing.writeHead(200, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(value));
+
+  const said = /^Basic (.+)$/.exec(incoming.headers.authorization ?? '')?.[1];
+  const [user = null, password] =
+    said === undefined ? [] : Buffer.from(said, 'base64').toString('utf8').split(/:(.*)/s);
+  if (user !== null && users[user] !== password) return refuse(401, 'UNAUTHORIZED', 'unauthorized');
+
+  const list = (all: readonly unknown[]): void => {
+    const page = Number(url.searchParams.get('page') ?? '1');
+    const size = Number(url.searchParams.get('page_size') ?? '10');
+    if (size > 100) return refuse(422, '606', 'page_size in query should be less than or equal to 100');
+    const links = [
+      [page - 1, 'prev'],
+      [page + 1, 'next'],
+    ] as const;
+    const link = links
+      .filter(([number]) => number >= 1 && (number - 1) * size < all.length)
+      .map(([number, rel]) => `<${url.pathname}?page=${number}&page_size=${size}>; rel="${rel}"`)
+      .join(' , ');
+    give(all.slice((page - 1) * size, page * size), {
+      'x-total-count': String(all.length),
+      ...(link === '' ? {} : { link }),
+    });
+  };
+
+  const maySee = (project: Project | undefined): project is Project =>
+    project !== undefined && (project.public === true || (user !== null && (project.members ?? []).includes(user)));
+  const base = '/api/v2.0/projects';
+  if (url.pathname === base) return list(projects.filter(maySee).map(({ name }) => ({ name })));
+  // A router takes the path apart at its slashes before it decodes a name: a slash that is encoded once is lost.
+  const path = decodeURIComponent(url.pathname);
+  if (!path.startsWith(`${base}/`)) return refuse(404, 'NOT_FOUND', 'The resource is not found');
+  const [projectName, word, name, below, reference, ...rest] = path.slice(base.length + 1).split('/');
+  if (word !== 'repositories' || rest.length > 0) return refuse(404, 'NOT_FOUND', `path ${path} was not found`);
+
+  const project = projects.find((one) => one.name === projectName);
+  // Nobody is told whether a project that he may not see is there.
+  if (!maySee(project)) {
+    return user === null ? refuse(401, 'UNAUTHORIZED', 'unauthorized') : refuse(403, 'FORBIDDEN', 'forbidden');
+  }
+  const row = (one: Repository): object => ({
+    name: `${project.name}/${one.name}`,
+    description: one.description ?? '',
+    artifact_count: one.artifacts.length,
+    pull_count: one.pulls ?? 0,
+    update_time: one.updatedAt ?? '2026-11-20T12:00:00.000Z',
+  });
+  if (name === undefined) return list(project.repositories.map(row));
+  const decoded = decodeURIComponent(name);
+  const repository = project.repositories.find((one) => one.name === decoded);
+  if (repository === undefined) return refuse(404, 'NOT_FOUND', `repository ${project.name}/${decoded} not found`);
+  if (below === undefined) return give(row(repository));
+  if (reference === undefined) return list(repository.artifacts.map(artifactBody));
+  const found = repository.artifacts.find((one) => one.digest === reference || one.tags.includes(reference));
+  if (found === undefined)
+    return refuse(404, 'NOT_FOUND', `artifact ${project.name}/${decoded}:${reference} not found`);
+  give(artifactBody(found));
+}
+
+function artifactBody({ digest, tags, size = 1_000, pushedAt = '2026-11-20T12:00:00.000Z', platforms = [] }: Artifact) {
+  const [first, ...others] = platforms.map((one) => {
+    const [os, architecture] = one.split('/');
+    return { os, architecture };
+  });
+  return {
+    digest,
+    size,
+    push_time: pushedAt,
+    pull_time: '0001-01-01T00:00:00.000Z',
+    // Harbor says null for an artifact without tags.
+    tags: tags.length === 0 ? null : tags.map((name) => ({ name, push_time: pushedAt })),
+    ...(others.length > 0
+      ? { references: [first, ...others].map((platform) => ({ platform })), extra_attrs: {} }
+      : { extra_attrs: first ?? null }),
+  };
+}
+
+/** As Harbor writes an error. */
+export function errorBody(code: string, message: string): string {
+  return JSON.stringify({ errors: [{ code, message }] });
+}
+
+/** Made once: openssl is slower than all that is tested with it. */
+let made: Certificates | undefined;
+
+interface Certificates {
+  readonly key: Buffer;
+  readonly cert: Buffer;
+  readonly ca: Buffer;
+}
+
+/** An authority, and a certificate of its own for the loopback address. */
+function certificates(folder: string): Certificates {
+  mkdirSync(folder);
+  const at = (name: string): string => join(folder, name);
+  const openssl = (...words: readonly string[]): void => {
+    execFileSync('openssl', words, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
+  };
+  const fresh = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
+  openssl('req', '-x509', ...fresh, '-subj', '/CN=test authority', '-keyout', at('ca.key'), '-out', at('ca.crt'));
+  openssl('req', ...fresh.slice(0, -2), '-subj', '/CN=harbor', '-keyout', at('key'), '-out', at('csr'));
+  writeFileSync(at('names'), 'subjectAltName=IP:127.0.0.1\n');
+  const signed = [
+    '-CA',
+    at('ca.crt'),
+    '-CAkey',
+    at('ca.key'),
+    '-CAcreateserial',
+    '-days',
+    '2',
+    '-extfile',
+    at('names'),
+  ];
+  openssl('x509', '-req', '-in', at('csr'), ...signed, '-out', at('crt'));
+  return { key: readFileSync(at('key')), cert: readFileSync(at('crt')), ca: readFileSync(at('ca.crt')) };
+}
