@@ -146,7 +146,7 @@ function sayNotes(
   const own = `${place.context}/${place.namespace}`;
   const more = places.length - rowsMost;
   if (more > 0) cli.note(`and ${more} more that wait (--json has all)`);
-  const counted = jobs === 0 ? 'No job is active' : `${countText(jobs, 'active job')}, ${yours} of them yours,`;
+  const counted = jobs === 0 ? 'No job is active' : `${countText(jobs, 'active job')} (${yours} yours)`;
   const list = `the ConfigMap ${jobsQueue.namespace}/${jobsQueue.configmap}`;
   const barred = 'you may not list the jobs of the whole cluster';
   switch (source.kind) {

@@ -274,3 +274,50 @@ test('nobody there is unreachable, with what was tried', async (t) => {
     /^Could not look at the job a: the cluster of lab \(http:\/\/127\.0\.0\.1:9\) did not answer\.$/,
   );
 });
+
+suite('a ConfigMap is written', () => {
+  const path = '/api/v1/namespaces/default/configmaps';
+
+  test('where there is none', async (t) => {
+    const server = await openServer(t, ({ method }) =>
+      method === 'GET' ? status(404, 'NotFound', 'none') : { json: {}, status: 201 },
+    );
+    await server.cluster().writeConfigMap('list', 'default', { list: 'x' });
+    assert.deepEqual(server.lines(), [`GET ${path}/list`, `POST ${path}`]);
+    assert.deepEqual((JSON.parse(server.asked[1]?.body ?? '') as { data: object }).data, { list: 'x' });
+  });
+
+  test('over what another has written meanwhile, whose labels stay', async (t) => {
+    let version = 1;
+    const server = await openServer(t, ({ method, body }) => {
+      if (method === 'GET') {
+        return { json: { metadata: { name: 'list', resourceVersion: String(version), labels: { of: 'lab' } } } };
+      }
+      const { metadata } = JSON.parse(body) as { metadata: { resourceVersion: string } };
+      version += 1;
+      return Number(metadata.resourceVersion) < 2 ? status(409, 'Conflict', 'changed') : { json: {} };
+    });
+    await server.cluster().writeConfigMap('list', 'default', { list: 'x' });
+    assert.deepEqual(
+      server.lines(),
+      Array(2)
+        .fill([`GET ${path}/list`, `PUT ${path}/list`])
+        .flat(),
+    );
+    const last = JSON.parse(server.asked.at(-1)?.body ?? '') as { metadata: { labels: object } };
+    assert.deepEqual(last.metadata.labels, { of: 'lab' });
+  });
+
+  test('not for ever, and not against a refusal', async (t) => {
+    const busy = await openServer(t, ({ method }) =>
+      method === 'GET' ? { json: { metadata: {} } } : status(409, 'Conflict', 'changed'),
+    );
+    await failure(busy.cluster().writeConfigMap('list', 'default', {}));
+    assert.ok(busy.asked.length <= 10);
+    const barred = await openServer(t, ({ method }) =>
+      method === 'GET' ? { json: { metadata: {} } } : status(403, 'Forbidden', 'no'),
+    );
+    assert.equal((await failure(barred.cluster().writeConfigMap('list', 'default', {}))).code, 1);
+    assert.equal(barred.asked.length, 2);
+  });
+});

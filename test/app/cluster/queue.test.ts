@@ -1,0 +1,320 @@
+/** Which jobs are active, how they are counted together, and who stands where in line. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type {
+  Cluster,
+  ClusterJob,
+  ClusterPod,
+  ClusterPriority,
+  ClusterQuery,
+} from '../../../src/app/cluster/cluster.ts';
+import { queueData, publishedQueue } from '../../../src/app/cluster/queue-list.ts';
+import { lookAtQueue, publishQueue } from '../../../src/app/cluster/queue-look.ts';
+import { isActive, queuedJob, queueView, type QueuedJob, type QueueViewer } from '../../../src/app/cluster/queue.ts';
+import { exitCode, JobmanError } from '../../../src/app/errors.ts';
+
+const now = Date.UTC(2026, 10, 22, 1, 0, 0);
+
+const condition = (type: string) => ({ type, status: 'True', reason: null, message: null, at: now });
+
+const job = (different: Partial<ClusterJob> = {}): ClusterJob => ({
+  name: 'train',
+  namespace: 'vision',
+  uid: 'u',
+  createdAt: now,
+  startedAt: now,
+  endedAt: null,
+  suspended: false,
+  parallelism: 1,
+  completions: 1,
+  active: 1,
+  ready: 1,
+  succeeded: 0,
+  failed: 0,
+  conditions: [],
+  flavor: 'small',
+  owner: null,
+  installation: null,
+  requests: { cpu: '1' },
+  images: ['alpine'],
+  deleting: false,
+  queueName: null,
+  priorityClass: null,
+  ...different,
+});
+
+const queued = (different: Partial<QueuedJob> = {}): QueuedJob => ({
+  namespace: 'vision',
+  name: 'train',
+  flavor: null,
+  requests: {},
+  owner: null,
+  state: 'running',
+  pods: 1,
+  createdAt: now,
+  priority: 0,
+  queue: null,
+  ...different,
+});
+
+const viewer: QueueViewer = { namespace: 'vision', owner: 'ada', gpuResources: [] };
+
+suite('a job of a cluster', () => {
+  const homeless = new Set(['vision/train']);
+  const cases: readonly (readonly [string, Partial<ClusterJob>, ReadonlySet<string> | null, string | undefined])[] = [
+    ['with a pod that is ready runs', {}, homeless, 'running'],
+    ['with a pod that has no node waits', { ready: 0 }, homeless, 'waiting'],
+    ['whose pod has a node and pulls its image runs', { ready: 0 }, new Set(), 'running'],
+    ['with no pod that is ready waits, where pods may not be seen', { ready: 0 }, null, 'waiting'],
+    ['without pods waits', { active: 0, ready: 0 }, new Set(), 'waiting'],
+    ['between two pods waits', { active: 0, ready: 0, failed: 1 }, new Set(), 'waiting'],
+    ['that Kueue holds back waits', { suspended: true, active: 0, ready: 0, queueName: 'q' }, new Set(), 'waiting'],
+    ['that its owner has suspended is not active', { suspended: true, active: 0, ready: 0 }, new Set(), undefined],
+    ['that is deleted while its pod ends still takes its room', { deleting: true, ready: 0 }, new Set(), 'running'],
+    ['that is deleted and has no pods is not active', { deleting: true, active: 0, ready: 0 }, new Set(), undefined],
+    ['that is complete is not active', { conditions: [condition('Complete')], active: 0 }, new Set(), undefined],
+    ['that has failed is not active', { conditions: [condition('Failed')], active: 0 }, new Set(), undefined],
+  ];
+  for (const [title, different, without, state] of cases) {
+    test(title, () => {
+      assert.equal(queuedJob(job(different), { homeless: without, priorities: null })?.state, state);
+      assert.equal(isActive(job(different)), state !== undefined, 'what is dropped from a page is what is not active');
+    });
+  }
+
+  test('has the priority of its class, or that of all who name none', () => {
+    const priorities: readonly ClusterPriority[] = [
+      { name: 'urgent', value: 1000, isDefault: false },
+      { name: 'usual', value: 10, isDefault: true },
+    ];
+    const priorityOf = (priorityClass: string | null, classes: typeof priorities | null = priorities) =>
+      queuedJob(job({ priorityClass }), { homeless: null, priorities: classes })?.priority;
+    assert.deepEqual([priorityOf('urgent'), priorityOf(null), priorityOf('gone')], [1000, 10, 0]);
+    assert.equal(priorityOf('urgent', null), 0);
+  });
+});
+
+suite('active jobs are counted', () => {
+  test('by flavor and by what they ask for, however that is written', () => {
+    const { groups } = queueView(
+      [
+        queued({ flavor: 'small', requests: { cpu: '1', memory: '1G' } }),
+        queued({ flavor: 'small', requests: { memory: '1000M', cpu: '1000m', 'nvidia.com/gpu': '0' } }),
+        queued({ flavor: 'small', requests: { cpu: '1', memory: '1Gi' }, state: 'waiting' }),
+        queued({ requests: { cpu: '1' } }),
+        queued({ requests: { cpu: '2' } }),
+      ],
+      viewer,
+    );
+    assert.deepEqual(
+      groups.map(({ flavor, requests, jobs, waiting, isConflict }) => [flavor, requests, jobs, waiting, isConflict]),
+      [
+        ['small', { cpu: '1', memory: '1G' }, 2, 0, true],
+        ['small', { cpu: '1', memory: '1Gi' }, 1, 1, true],
+        [null, { cpu: '1' }, 1, 0, false],
+        [null, { cpu: '2' }, 1, 0, false],
+      ],
+      'one name for two requests is a conflict; requests without a name are none',
+    );
+  });
+
+  test('with the GPUs of all kinds together, or of those that the settings name', () => {
+    const asks = {
+      cpu: '1',
+      'nvidia.com/gpu': '1',
+      'amd.com/gpu': '2',
+      'gpu.intel.com/i915': '1',
+      'lab.org/fpga': '1',
+    };
+    const gpusFor = (gpuResources: readonly string[]) => {
+      const [group] = queueView([queued({ requests: asks })], { ...viewer, gpuResources }).groups;
+      return [group?.gpus, Object.keys(group?.others ?? {})];
+    };
+    assert.deepEqual(gpusFor([]), [5, []]);
+    assert.deepEqual(gpusFor(['nvidia.com/gpu', 'amd.com/gpu']), [3, ['gpu.intel.com/i915', 'lab.org/fpga']]);
+  });
+
+  test("in all and yours: those of your namespace that carry nobody else's name", () => {
+    const { groups, jobs, yours } = queueView(
+      [
+        queued({ owner: 'ada' }),
+        queued({ owner: null }),
+        queued({ owner: 'bob' }),
+        queued({ owner: 'ada', namespace: 'other' }),
+      ],
+      viewer,
+    );
+    assert.deepEqual([jobs, yours, groups[0]?.jobs, groups[0]?.yours], [4, 2, 4, 2]);
+  });
+
+  test('with their pods', () => {
+    const podsOf = (different: Partial<ClusterJob>) =>
+      queuedJob(job(different), { homeless: null, priorities: null })?.pods;
+    assert.equal(podsOf({ parallelism: 4, completions: 16 }), 4);
+    assert.equal(podsOf({ parallelism: 4, completions: 2 }), 2);
+    assert.equal(podsOf({ parallelism: 0, completions: 2, active: 2 }), 2);
+  });
+});
+
+suite('a line', () => {
+  test('is in the order of priority, then of age; and each queue of Kueue has its own', () => {
+    const waits = (name: string, priority: number, age: number, queue: string | null = null, namespace = 'vision') =>
+      queued({ name, namespace, priority, queue, createdAt: now - age, state: 'waiting' });
+    const { places } = queueView(
+      [
+        waits('young', 0, 1),
+        waits('urgent', 9, 0),
+        waits('old', 0, 5),
+        waits('second', 0, 1, 'q'),
+        waits('first', 0, 2, 'q'),
+        waits('elsewhere', 0, 9, 'q', 'other'),
+        queued({ name: 'runs' }),
+        queued({ name: 'who knows', state: 'unknown' }),
+      ],
+      viewer,
+    );
+    assert.deepEqual(
+      places.map(({ job: { name }, place, of }) => `${name} ${place}/${of}`),
+      ['urgent 1/3', 'old 2/3', 'young 3/3', 'elsewhere 1/1', 'first 1/2', 'second 2/2'],
+    );
+  });
+});
+
+suite('the published list', () => {
+  const jobs = [
+    queued({ name: 'a', flavor: 'small', requests: { cpu: '1' }, owner: 'ada', state: 'waiting', priority: 7 }),
+    queued({ name: 'b', namespace: 'other', pods: 4, queue: 'q', createdAt: now - 1_000 }),
+  ];
+
+  test('comes back as it went, but for whose the jobs are', () => {
+    const data = queueData('list', jobs, now);
+    assert.ok(!JSON.stringify(data).includes('ada'), 'no name of a person is published');
+    const read = publishedQueue('list', data);
+    assert.deepEqual(read, { updatedAt: now, unread: 0, jobs: jobs.map((one) => ({ ...one, owner: null })) });
+  });
+
+  test('has the form of the older one, and that is read', () => {
+    const [first] = (JSON.parse(queueData('list', jobs, now)['list'] ?? '') as { jobs: Record<string, unknown>[] })
+      .jobs;
+    assert.deepEqual(
+      [first?.['namespace'], first?.['name'], first?.['resources']],
+      ['vision', 'a', { flavor: 'small', requests: { cpu: '1' } }],
+    );
+    const older = {
+      updated: '2026-11-22T00:57:00Z',
+      jobs: [
+        { namespace: 'user-a', name: 'x', updated: 'then', resources: { flavor: '', requests: { 'amd.com/gpu': 1 } } },
+        { namespace: 'user-a', name: 'y' },
+        { name: 'no namespace' },
+        null,
+        ['x'],
+      ],
+    };
+    const read = publishedQueue('list', { list: JSON.stringify(older) });
+    assert.equal(read?.updatedAt, now - 180_000);
+    assert.equal(read?.unread, 3);
+    assert.deepEqual(read?.jobs, [
+      queued({ namespace: 'user-a', name: 'x', requests: { 'amd.com/gpu': '1' }, state: 'unknown', createdAt: 0 }),
+      queued({ namespace: 'user-a', name: 'y', state: 'unknown', createdAt: 0 }),
+    ]);
+  });
+
+  test('that is no list is none', () => {
+    const lists = ['', '[]', '{', '{"jobs":{}}', 'null', '7'];
+    for (const list of lists) assert.equal(publishedQueue('list', { list }), undefined, list);
+    assert.equal(publishedQueue('list', { 'list.gz': 'AAAA' }), undefined);
+    assert.equal(publishedQueue('list', {}), undefined);
+  });
+
+  test('of very many jobs fits into a ConfigMap', () => {
+    const many = Array.from({ length: 10_000 }, (_, index) =>
+      queued({ name: `jobman-${(index * 2_654_435_761).toString(36)}`, flavor: 'small', requests: { cpu: '1' } }),
+    );
+    const data = queueData('list', many, now);
+    assert.ok(Object.entries(data).reduce((sum, [key, text]) => sum + key.length + text.length, 0) < 1024 * 1024);
+    assert.deepEqual(publishedQueue('list', data)?.jobs, many);
+  });
+});
+
+/** A cluster with these jobs, in which somebody has these rights (`list jobs.batch *`). */
+function pretend(all: readonly ClusterJob[], rights: readonly string[], list?: Readonly<Record<string, string>>) {
+  const written: unknown[] = [];
+  const has = (what: string, { everywhere }: ClusterQuery): boolean =>
+    rights.includes(`list ${what} *`) || (everywhere !== true && rights.includes(`list ${what} vision`));
+  const check = (what: string, query: ClusterQuery): void => {
+    if (!has(what, query)) throw new JobmanError(`you may not list ${what}`, exitCode.failed);
+  };
+  const door: Partial<Cluster> = {
+    place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'ada' }),
+    may: async (verb, resource, namespace = 'vision') =>
+      rights.includes(`${verb} ${resource} ${namespace === '' ? '*' : namespace}`) ||
+      rights.includes(`${verb} ${resource} *`),
+    async *jobs(query) {
+      check('jobs.batch', query);
+      assert.equal(query.labels, 'jobman/uncounted!=true');
+      for (const one of all) if (query.everywhere === true || one.namespace === 'vision') yield [one];
+    },
+    async *pods(query) {
+      check('pods', query);
+      assert.equal(query.fields, 'spec.nodeName=,status.phase=Pending');
+      yield [
+        { namespace: 'vision', job: 'stuck' },
+        { namespace: 'vision', job: null },
+      ] as object as readonly ClusterPod[];
+    },
+    priorities: async () => null,
+    configMap: async (name, namespace) => (`${namespace}/${name}` === 'default/list' ? (list ?? null) : null),
+    writeConfigMap: async (...words) => void written.push(words),
+  };
+  return { door: door as Cluster, written };
+}
+
+suite('the queue is looked at', () => {
+  const settings = { namespace: 'default', configmap: 'list' };
+  const mine = job({ name: 'stuck', ready: 0, owner: 'ada' });
+  const other = job({ name: 'other', namespace: 'other', ready: 0 });
+  const ended = job({ name: 'ended', active: 0, ready: 0, conditions: [condition('Complete')] });
+  const all = [mine, other, ended];
+  const list = queueData('list', [queued({ name: 'then' }), queued({ name: 'far', namespace: 'far' })], now);
+  const namesOf = (jobs: readonly QueuedJob[]) => jobs.map(({ name, state }) => `${name} ${state}`);
+
+  test('in the whole cluster, where all jobs may be listed', async () => {
+    const { source, jobs } = await lookAtQueue(pretend(all, ['list jobs.batch *', 'list pods *'], list).door, settings);
+    assert.deepEqual([source.kind, namesOf(jobs)], ['cluster', ['stuck waiting', 'other running']]);
+    const blind = await lookAtQueue(pretend(all, ['list jobs.batch *']).door, settings);
+    assert.deepEqual(namesOf(blind.jobs), ['stuck waiting', 'other waiting'], 'without pods a Job is all there is');
+  });
+
+  test('by the published list else, with our own namespace as it is now', async () => {
+    const { source, jobs } = await lookAtQueue(
+      pretend(all, ['list jobs.batch vision', 'list pods vision'], list).door,
+      settings,
+    );
+    assert.deepEqual(source, { kind: 'published', updatedAt: now, isOwnFresh: true, unread: 0 });
+    assert.deepEqual(namesOf(jobs), ['far running', 'stuck waiting']);
+    const none = await lookAtQueue(pretend(all, [], list).door, settings);
+    assert.deepEqual(namesOf(none.jobs), ['then running', 'far running']);
+  });
+
+  test('in the namespace, where there is no list; and what may not even be listed there is said', async () => {
+    for (const without of [undefined, { list: 'nonsense' }]) {
+      const seen = await lookAtQueue(pretend(all, ['list jobs.batch vision'], without).door, settings);
+      assert.deepEqual([seen.source.kind, namesOf(seen.jobs)], ['namespace', ['stuck waiting']]);
+    }
+    await assert.rejects(lookAtQueue(pretend(all, []).door, settings), /you may not list jobs\.batch/);
+  });
+
+  test('and published whole or not at all', async () => {
+    const { door, written } = pretend(all, ['list jobs.batch *', 'list pods *']);
+    assert.equal(await publishQueue(door, settings, now), 2);
+    const [[name, namespace, data]] = written as [[string, string, Record<string, string>]];
+    assert.deepEqual([name, namespace], ['list', 'default']);
+    assert.deepEqual(
+      publishedQueue('list', data)?.jobs.map((one) => one.name),
+      ['stuck', 'other'],
+    );
+    const barred = pretend(all, ['list jobs.batch vision']);
+    await assert.rejects(publishQueue(barred.door, settings, now), /you may not list/);
+    assert.deepEqual(barred.written, []);
+  });
+});

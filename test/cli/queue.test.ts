@@ -1,0 +1,165 @@
+/** `jobman queue` as it is typed and read; what it counts is decided in app/cluster/queue.ts. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Cluster, ClusterJob, ClusterOptions } from '../../src/app/cluster/cluster.ts';
+import { queueData } from '../../src/app/cluster/queue-list.ts';
+import { jobman, now } from './support/pretend.ts';
+
+const job = (different: Partial<ClusterJob>): ClusterJob => ({
+  name: 'train',
+  namespace: 'vision',
+  uid: 'u',
+  createdAt: now - 120_000,
+  startedAt: null,
+  endedAt: null,
+  suspended: false,
+  parallelism: 1,
+  completions: 1,
+  active: 1,
+  ready: 1,
+  succeeded: 0,
+  failed: 0,
+  conditions: [],
+  flavor: 'large-gpu',
+  owner: 'alice',
+  installation: null,
+  requests: { cpu: '1', memory: '1G', 'nvidia.com/gpu': '1' },
+  images: [],
+  deleting: false,
+  queueName: null,
+  priorityClass: null,
+  ...different,
+});
+
+interface Rights {
+  readonly everywhere: boolean;
+  readonly list?: Readonly<Record<string, string>>;
+}
+
+/** The queue of a cluster with these jobs. */
+async function queue(words: readonly string[], jobs: readonly ClusterJob[], { everywhere, list }: Rights) {
+  const opened: ClusterOptions[] = [];
+  const written: unknown[] = [];
+  const door: Partial<Cluster> = {
+    place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+    may: async (_verb, resource, namespace) => resource === 'jobs.batch' && (everywhere || namespace !== ''),
+    async *jobs() {
+      yield jobs;
+    },
+    priorities: async () => null,
+    configMap: async () => list ?? null,
+    writeConfigMap: async (...what) => void written.push(what),
+    close: async () => undefined,
+  };
+  const cluster = async (options: ClusterOptions): Promise<Cluster> => {
+    opened.push(options);
+    return door as Cluster;
+  };
+  return { ...(await jobman(['queue', ...words], { services: { cluster } })), opened, written };
+}
+
+const jobs = [
+  job({}),
+  job({ name: 'next', ready: 0 }),
+  job({ name: 'theirs', namespace: 'speech', owner: 'bob', ready: 0, createdAt: now - 180_000 }),
+  job({ name: 'odd', flavor: 'large-gpu', requests: { cpu: '2', memory: '1G', 'nvidia.com/gpu': '1' } }),
+  job({ name: 'plain', owner: null, flavor: null, requests: {} }),
+  job({ name: 'evil', namespace: 'other', flavor: '\u001b[2Jx', requests: { cpu: '3', 'hugepages-2Mi': '4Mi' } }),
+];
+
+suite('jobman queue', () => {
+  test('shows groups, conflicts, and where the waiting ones stand', async () => {
+    const { code, out, err } = await queue([], jobs, { everywhere: true });
+    assert.equal(code, 0, err);
+    assert.deepEqual(out.split('\n'), [
+      'FLAVOR                JOBS  YOURS  WAITING  PODS  CPU  MEMORY  GPUS  OTHER',
+      'large-gpu (conflict)     3      2        2     3    1      1G     1  -',
+      'large-gpu (conflict)     1      1        0     1    2      1G     1  -',
+      '<no name>                1      1        0     1    -       -     -  -',
+      String.raw`\x1b[2Jx                 1      0        0     1    3       -     -  hugepages-2Mi 4Mi`,
+      '',
+      ' PLACE  WHOSE  NAMESPACE  JOB     QUEUE  PRIORITY  AGE  ASKS',
+      '1 of 2         speech     theirs  -             0   3m  large-gpu',
+      '2 of 2  yours  vision     next    -             0   2m  large-gpu',
+      '',
+    ]);
+    assert.deepEqual(err.split('\n'), [
+      '6 active jobs (4 yours) in the whole cluster of lab. Yours are those of vision.',
+      'note: the flavor large-gpu stands for different requests, which are counted apart',
+      '',
+    ]);
+  });
+
+  test('prints one object a line, the first of which says where it is from', async () => {
+    const { out } = await queue(['--json'], jobs, { everywhere: true });
+    const lines = out
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    assert.deepEqual(lines[0], {
+      kind: 'source',
+      from: 'cluster',
+      updated: '2026-11-21T08:20:14.000Z',
+      context: 'lab',
+      namespace: 'vision',
+      jobs: 6,
+      yours: 4,
+    });
+    assert.deepEqual(lines[1], {
+      kind: 'group',
+      flavor: 'large-gpu',
+      requests: { cpu: '1', memory: '1G', 'nvidia.com/gpu': '1' },
+      gpus: 1,
+      jobs: 3,
+      yours: 2,
+      waiting: 2,
+      pods: 3,
+      conflict: true,
+    });
+    assert.deepEqual(
+      lines.slice(-2).map(({ kind, job: name, place, of, yours }) => [kind, name, place, of, yours]),
+      [
+        ['waiting', 'theirs', 1, 2, false],
+        ['waiting', 'next', 2, 2, true],
+      ],
+    );
+  });
+
+  test('says which part it is of, and how old', async () => {
+    const list = queueData('jobman-queue-position', [], now - 200_000);
+    const published = await queue([], [], { everywhere: false, list });
+    assert.equal(
+      published.err,
+      'No job is active in the cluster of lab, by the ConfigMap default/jobman-queue-position, 3m old, ' +
+        'and those of lab/vision as they are now: you may not list the jobs of the whole cluster.\n',
+    );
+    assert.equal(published.out, '');
+    const alone = await queue(['-n', 'vision', '--context', 'lab'], jobs.slice(0, 1), { everywhere: false });
+    assert.match(alone.err, /^1 active job \(1 yours\) in lab\/vision only: you may not list/);
+    assert.deepEqual(alone.opened, [{ namespace: 'vision', context: 'lab' }]);
+  });
+
+  test('of a long line shows yours and the first of it', async () => {
+    const many = Array.from({ length: 80 }, (_, index) =>
+      job({ name: `j${index}`, ready: 0, createdAt: now - 80 + index, owner: index === 70 ? 'alice' : 'bob' }),
+    );
+    const { out, err } = await queue([], many, { everywhere: true });
+    const rows = out.trim().split('\n').slice(4);
+    assert.deepEqual(
+      [rows.length, rows[0]?.trim().slice(0, 7), rows.at(-1)?.trim().slice(0, 15)],
+      [50, '1 of 80', '71 of 80  yours'],
+    );
+    assert.match(err, /^and 30 more that wait \(--json has all\)$/m);
+  });
+
+  test('--publish writes the list', async () => {
+    const { code, out, written } = await queue(['--publish'], jobs, { everywhere: true });
+    assert.deepEqual(
+      [code, out],
+      [0, '6 active jobs of lab published in the ConfigMap default/jobman-queue-position.\n'],
+    );
+    assert.equal(written.length, 1);
+    const { out: json } = await queue(['--publish', '--json'], jobs, { everywhere: true });
+    assert.equal((JSON.parse(json) as { jobs: number }).jobs, 6);
+  });
+});
