@@ -63,6 +63,7 @@ export function changedKubeconfig(
   from: string,
   change: (config: {
     clusters: { cluster: Record<string, unknown> }[];
+    contexts: { context: Record<string, unknown> }[];
     users: { user: Record<string, unknown> }[];
   }) => void,
 ): string {
