@@ -531,6 +531,8 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
       const isKept = job.desired === 'hold' || (capacity === 'keep' && keepFor === null);
       return isKept || heldAllocations(job).length === 0;
     }
+    // What he wants anew is not asked for before that is gone.
+    if (isOutOfSight(job) && job.allocations.at(-1)?.requestedAt === null) return true;
     // Behind a program that never ends it waits for ever, as it should.
     if (waitsForSlot(job) && judge.jobs.some((other) => holdsSlot(other) && isResting(other))) return true;
     const attempt = job.attempts.at(-1);
