@@ -18,8 +18,21 @@ export interface Answer {
   readonly body?: string;
 }
 
-/** What becomes of one request: an answer, a line that breaks off before one, or (undefined) the real server. */
-export type Decide = (request: { readonly method: string; readonly path: string }) => Answer | 'cut' | undefined;
+/** The real server is asked this in the place of what was asked. */
+export interface Instead {
+  readonly path: string;
+}
+
+/** The real server does what it is asked, and its reply is lost: this comes in its place. */
+export interface After {
+  readonly after: Answer | 'cut';
+}
+
+/** What becomes of one request: an answer, a line that breaks off before one, another path, or (undefined) the real server. */
+export type Decide = (request: {
+  readonly method: string;
+  readonly path: string;
+}) => Answer | Instead | After | 'cut' | undefined;
 
 export interface KubeProxy {
   /** A kubeconfig whose server is this door. */
@@ -46,8 +59,8 @@ export async function openKubeProxy(world: World, kubeconfig: string): Promise<K
     readonly users: readonly { readonly user: Readonly<Record<string, string>> }[];
   };
   const data = (text: string | undefined): Buffer => Buffer.from(text ?? '', 'base64');
-  const { cluster = {} } = config.clusters[0] ?? {};
-  const { user = {} } = config.users[0] ?? {};
+  const cluster = config.clusters[0]?.cluster ?? {};
+  const user = config.users[0]?.user ?? {};
   const agent = new Agent({
     keepAlive: true,
     ca: data(cluster['certificate-authority-data']),
@@ -59,31 +72,42 @@ export async function openKubeProxy(world: World, kubeconfig: string): Promise<K
   let decide: Decide = () => undefined;
   let taken: string[] = [];
 
-  function handOn(incoming: IncomingMessage, reply: ServerResponse): void {
+  function handOn(
+    incoming: IncomingMessage,
+    reply: ServerResponse,
+    path: string,
+    hear: (answer: IncomingMessage) => void,
+  ): void {
     const { authorization: _own, host: _host, ...headers } = incoming.headers;
-    const outgoing = askServer(
-      `${server}${incoming.url ?? '/'}`,
-      { method: incoming.method ?? 'GET', headers, agent },
-      (answer) => {
-        reply.writeHead(answer.statusCode ?? 502, answer.headers);
-        answer.pipe(reply);
-        answer.on('error', () => reply.destroy());
-      },
-    );
-    outgoing.on('error', () => reply.destroy());
-    reply.on('close', () => outgoing.destroy());
+    const outgoing = askServer(`${server}${path}`, { method: incoming.method ?? 'GET', headers, agent }, hear);
+    outgoing.on('error', () => incoming.socket.destroy());
+    reply.on('close', () => void (reply.writableFinished || outgoing.destroy()));
     incoming.pipe(outgoing);
   }
 
   const listener = createServer((incoming, reply) => {
     const request = { method: incoming.method ?? '', path: incoming.url ?? '' };
     taken.push(`${request.method} ${request.path}`);
-    const answer = decide(request);
-    if (answer === undefined) handOn(incoming, reply);
-    else if (answer === 'cut') incoming.socket.destroy();
-    else {
+    const giveBack = (answer: IncomingMessage): void => {
+      reply.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(reply);
+      answer.on('error', () => reply.destroy());
+    };
+    const give = (answer: Answer | 'cut'): void => {
+      if (answer === 'cut') incoming.socket.destroy();
+      else reply.writeHead(answer.code, answer.headers).end(answer.body ?? '');
+    };
+    const decided = decide(request);
+    if (decided === undefined) handOn(incoming, reply, request.path, giveBack);
+    else if (decided === 'cut') give('cut');
+    else if ('path' in decided) handOn(incoming, reply, decided.path, giveBack);
+    else if ('after' in decided) {
+      handOn(incoming, reply, request.path, (answer) => {
+        answer.resume().once('end', () => give(decided.after));
+      });
+    } else {
       incoming.resume();
-      reply.writeHead(answer.code, answer.headers).end(answer.body ?? '');
+      give(decided);
     }
   });
   listener.on('connection', (socket) => {
