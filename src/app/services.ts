@@ -178,6 +178,13 @@ export interface Services {
   /** What exists in the clouds that the settings, the jobs and the query name. Throws JobmanError when nothing names a project. */
   tpus(query: TpuQuery): Promise<TpuList>;
   /**
+   * A sentence about a newer version that was seen before, for the end of a command; null where there is none. Where it is time
+   * to look again a process of its own begins to. Never rejects, and waits for nobody.
+   */
+  newerVersion(): Promise<string | null>;
+  /** Looks for a newer version where the settings say, and writes down what was found: that process. */
+  lookForVersion(): Promise<void>;
+  /**
    * Where the buckets of that project's jobs are. A built-in cloud that does not run cannot be asked, unless a job that is
    * about to be created wants it anyway (`coming`): then it is started first, and `say` is told so.
    */

@@ -2,14 +2,33 @@
 
 import { exitCode } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
+import { lookWord } from '../app/version-check.ts';
 import { helpFor } from './help.ts';
+import { inertWord } from './render/inert.ts';
 import { columnsOf } from './screen.ts';
 
 /**
  * Runs one command and resolves with its exit code (app/errors.ts). Throws for our own bugs only. Reads nothing and
- * starts nothing beyond what the command needs.
+ * starts nothing beyond what the command needs; on a terminal it may end with a line about a newer version.
  */
 export async function run(argv: readonly string[], services: Services): Promise<number> {
+  const code = await runWord(argv, services);
+  if (isRead(argv, services) && code !== exitCode.interrupted) {
+    const sentence = await services.newerVersion();
+    if (sentence !== null) services.io.stderr.write(`${inertWord(sentence)}\n`);
+  }
+  return code;
+}
+
+/** Whether somebody sits there who would read a remark. A script is neither told nor made to look. */
+function isRead([first = '', ...rest]: readonly string[], { io }: Services): boolean {
+  if (first.startsWith('__') || !io.stderr.isTerminal) return false;
+  const end = rest.indexOf('--');
+  const flags = [first, ...(end < 0 ? rest : rest.slice(0, end))];
+  return !flags.some((word) => ['-q', '--quiet', '--json'].includes(word));
+}
+
+async function runWord(argv: readonly string[], services: Services): Promise<number> {
   const { io } = services;
   const [first, ...rest] = argv;
   switch (first) {
@@ -20,8 +39,14 @@ export async function run(argv: readonly string[], services: Services): Promise<
     case '--version':
       io.stdout.write(`jobman ${io.version}\n`);
       return exitCode.ok;
+    case lookWord: {
+      const [settings] = rest;
+      if (settings !== undefined) services.useSettings(settings);
+      await services.lookForVersion();
+      return exitCode.ok;
+    }
     case 'help':
-      return run([...rest, '--help'], services);
+      return runWord([...rest, '--help'], services);
     default: {
       // Help is made of the table alone; the framework would be most of its time.
       const help = helpFor(argv, columnsOf(io.stdout));
@@ -41,9 +66,15 @@ function firstSteps(version: string): string {
   return [
     `jobman ${version}`,
     '',
-    'Run the example:  jobman create --config=configs/quick-start.yaml --follow',
-    'See your jobs:    jobman list',
-    'All commands:     jobman --help',
+    'A first job',
+    '  on a TPU of the built-in cloud  jobman create --config=configs/quick-start.yaml --follow',
+    '  on this machine                 jobman create configs/local.yaml --follow',
+    '  on Kubernetes                   jobman submit -i alpine -r no-gpu --follow -- ls -al /',
+    '',
+    'Then',
+    '  your jobs                       jobman list',
+    '  why one waits or has failed     jobman why 1',
+    '  all commands                    jobman --help',
     '',
   ].join('\n');
 }

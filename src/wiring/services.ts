@@ -61,6 +61,16 @@ export function createServices(io: Io): Services {
       return openImages(services);
     },
 
+    async newerVersion() {
+      const { newerVersion } = await import('./version-check.ts');
+      return newerVersion(services);
+    },
+
+    async lookForVersion() {
+      const { lookForVersion } = await import('./version-check.ts');
+      return lookForVersion(services);
+    },
+
     client: () => (client ??= import('./client.ts').then(({ createLocalClient }) => createLocalClient(services))),
 
     async controller() {

@@ -1,52 +1,13 @@
 /** Ctrl-C at any moment, a terminal of forty columns, and none at all. */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { frontDoor, startJobman } from '../support/jobman.ts';
-import { findProgram, requireReal } from '../support/real.ts';
-import { root } from '../support/root.ts';
-import type { World } from '../support/world.ts';
+import { startJobman } from '../support/jobman.ts';
+import { hasTerminal, onTerminal, type OnTerminal } from '../support/on-terminal.ts';
 import { create, localManifest, openBadWorld, runningIn, settled, until, well } from './bad-world.ts';
-
-interface OnTerminal {
-  /** As a shell would see it. */
-  readonly code: number;
-  readonly screen: string;
-  /** Whether the terminal's settings were left as they were found. */
-  readonly kept: boolean;
-}
-
-/** Runs jobman on a real terminal; `typed` is what is typed, and how many milliseconds after the start. */
-function onTerminal(
-  world: World,
-  columns: number,
-  words: readonly string[],
-  typed: readonly (readonly [number, string])[] = [],
-): Promise<OnTerminal> {
-  const argv = [
-    join(root, 'test/real/on-terminal.py'),
-    String(columns),
-    '24',
-    JSON.stringify(typed),
-    ...frontDoor,
-    ...words,
-  ];
-  const env = { ...world.env, TERM: 'xterm-256color' };
-  return new Promise((resolve, reject) => {
-    execFile('python3', argv, { env, cwd: world.folder, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
-      if (error !== null) reject(new Error(`${error.message}\n${stderr}`));
-      else resolve(JSON.parse(stdout) as OnTerminal);
-    });
-  });
-}
-
-function hasTerminal(t: TestContext): boolean {
-  return requireReal(t, 'python3', findProgram('python3'));
-}
 
 /** What hides, bells or switches the screen must be undone at the end. */
 function isRestored({ screen, kept }: OnTerminal): boolean {

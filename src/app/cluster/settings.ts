@@ -118,6 +118,8 @@ const text = kind('a text', isText);
 /** S4's own files hold empty texts for nothing. */
 const textOrNull = kind('a text or null', (value) => value === null || typeof value === 'string');
 const pathOrNull = kind('a path or null', (value) => value === null || typeof value === 'string');
+/** A path, or an address as it is. */
+const placeOrNull = kind('a path, an address, or null', (value) => value === null || typeof value === 'string');
 const truth = kind('true or false', (value) => typeof value === 'boolean');
 const idOrNull = kind('a number from 0 on, or null', (value) => value === null || isId(value));
 const ids = kind('a list of numbers from 0 on', (value) => Array.isArray(value) && value.every(isId));
@@ -284,15 +286,16 @@ export const clusterSettingKeys: readonly ClusterSettingKey[] = [
   },
   {
     key: 'newVersion.repository',
-    kind: textOrNull,
+    kind: placeOrNull,
     otherwise: null,
-    meaning: 'Where a newer version is looked for; null: nowhere.',
+    meaning:
+      'Where a newer version is looked for: a release (.tar.gz), a package.json, or a folder with one; null: nowhere.',
   },
   {
     key: 'newVersion.packageJsonPath',
     kind: textOrNull,
     otherwise: null,
-    meaning: 'The path of package.json in what is found there.',
+    meaning: 'The end of the path of package.json in what is found there; null: `package.json`.',
   },
   {
     key: 'newVersion.customMessage',
@@ -376,7 +379,8 @@ function valueOf(setting: ClusterSettingKey, node: JsonNode, folder: string, use
   }
   // An empty text is how the older jobman's template says nothing.
   if (value === '' && setting.otherwise === null) return null;
-  if (setting.kind === pathOrNull && typeof value === 'string') {
+  const isPath = setting.kind === pathOrNull || (setting.kind === placeOrNull && !String(value).includes('://'));
+  if (isPath && typeof value === 'string') {
     if (value.startsWith('~/')) return join(userHome, value.slice(2));
     return isAbsolute(value) ? value : join(folder, value);
   }

@@ -199,6 +199,8 @@ export function pretend(options: PretendOptions = {}): Pretend {
     usesCluster: async () => false,
     images: absent('registry'),
     client: async () => client,
+    newerVersion: async () => null,
+    lookForVersion: absent('newer version'),
     // One that runs, which is all that a command which only looks asks for.
     controller: async () => ({
       status: async () => ({ running: true, pid: 7, version: '0.1.0', startedAt: 0, log: '/dev/null' }),

@@ -1,0 +1,108 @@
+// Version check: whether a newer jobman was seen, and whether it is time to look again. Looking is done by a process of its own,
+// so that no command waits for it; what that has seen stands in a file, and a command reads no more than this.
+
+import { day, minute, type Duration, type Instant } from '../core/time.ts';
+
+/** What `last_update_check.json` says. */
+export interface VersionNotes {
+  /** When it was looked, or begun to. */
+  readonly lastCheck: Instant;
+  /** The version that was found; null where none was yet. */
+  readonly remoteVersion: string | null;
+  /** How long until the next look (`newVersion.check`). */
+  readonly every: Duration;
+  /** What the settings want said with it (`newVersion.customMessage`). */
+  readonly message: string | null;
+  /** Why the last look came to nothing. */
+  readonly failed: string | null;
+}
+
+/** The word by which the program starts itself to look; it is in no help. */
+export const lookWord = '__look-for-version';
+
+/** Before the settings have been read for the first time. */
+export const everyUsual: Duration = day;
+/** However short an interval the settings name, no machine is asked more often than this. */
+const everyLeast: Duration = minute;
+
+/** What the text of that file says; undefined where it is none of ours. The older jobman's `{ lastCheck, remoteVersion }` is one. */
+export function versionNotesIn(text: string): VersionNotes | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { lastCheck, remoteVersion, every, message, failed } = value as Readonly<Record<string, unknown>>;
+  const at = typeof lastCheck === 'number' ? lastCheck : typeof lastCheck === 'string' ? Date.parse(lastCheck) : NaN;
+  if (!Number.isFinite(at)) return undefined;
+  const textOf = (one: unknown): string | null => (typeof one === 'string' && one !== '' ? one : null);
+  return {
+    lastCheck: at,
+    remoteVersion: textOf(remoteVersion),
+    every: typeof every === 'number' && every > 0 ? every : everyUsual,
+    message: textOf(message),
+    failed: textOf(failed),
+  };
+}
+
+/** The text of the file, with its moment as people read it. */
+export function versionNotesText(notes: VersionNotes): string {
+  return `${JSON.stringify({ ...notes, lastCheck: new Date(notes.lastCheck).toISOString() })}\n`;
+}
+
+/** Whether it is time to look. Notes from the future were written by a clock that has been set back since. */
+export function isLookDue(notes: VersionNotes | undefined, now: Instant): boolean {
+  if (notes === undefined) return true;
+  const since = now - notes.lastCheck;
+  return since < -everyLeast || since >= Math.max(notes.every, everyLeast);
+}
+
+/** The sentence about a newer version; undefined where the one that runs is as new, or the other is no version. */
+export function versionNotice(notes: VersionNotes | undefined, own: string): string | undefined {
+  const other = notes?.remoteVersion ?? null;
+  if (notes === undefined || other === null) return undefined;
+  const order = compareVersions(other, own);
+  if (order === undefined || order <= 0) return undefined;
+  return `jobman ${other} is there; this is ${own}.${notes.message === null ? '' : ` ${notes.message}`}`;
+}
+
+/** The grammar of https://semver.org (2.0.0); a `v` in front is borne. What stands behind a plus orders nothing. */
+const versionPattern =
+  /^v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?$/;
+
+/**
+ * Less than, equal to or greater than zero, by the precedence of semver.org (section 11): 1.9.0 before 1.10.0, 2.0.0-rc.1
+ * before 2.0.0. Undefined where one of them is no version.
+ */
+export function compareVersions(one: string, other: string): number | undefined {
+  const [left, right] = [versionPattern.exec(one), versionPattern.exec(other)];
+  if (left === null || right === null) return undefined;
+  for (const part of [1, 2, 3]) {
+    // Digits of any length: as numbers of the machine long ones would be equal.
+    const order = compareNumbers(left[part] ?? '', right[part] ?? '');
+    if (order !== 0) return order;
+  }
+  return comparePrereleases(left[4], right[4]);
+}
+
+function comparePrereleases(one: string | undefined, other: string | undefined): number {
+  // What comes before a release is less than it.
+  if (one === undefined || other === undefined) return Number(one === undefined) - Number(other === undefined);
+  const [left, right] = [one.split('.'), other.split('.')];
+  for (let index = 0; index < Math.max(left.length, right.length); index += 1) {
+    const [a, b] = [left[index], right[index]];
+    if (a === undefined || b === undefined) return a === undefined ? -1 : 1;
+    const [isNumber, isOtherNumber] = [/^\d+$/.test(a), /^\d+$/.test(b)];
+    if (isNumber !== isOtherNumber) return isNumber ? -1 : 1;
+    const order = isNumber ? compareNumbers(a, b) : Number(a > b) - Number(a < b);
+    if (order !== 0) return order;
+  }
+  return 0;
+}
+
+function compareNumbers(one: string, other: string): number {
+  const [a, b] = [BigInt(one), BigInt(other)];
+  return Number(a > b) - Number(a < b);
+}

@@ -1,0 +1,144 @@
+// The version check: its file, the process that looks, and what a command does of it, which is to read the file.
+
+import { spawn } from 'node:child_process';
+import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { JobmanError } from '../app/errors.ts';
+import { makeFolder } from '../app/make-folder.ts';
+import type { Io, Services } from '../app/services.ts';
+import { settingsFile } from '../app/settings-file.ts';
+import type { SettingsFiles } from '../app/settings.ts';
+import {
+  everyUsual,
+  isLookDue,
+  lookWord,
+  versionNotesIn,
+  versionNotesText,
+  versionNotice,
+  type VersionNotes,
+} from '../app/version-check.ts';
+import { minute, second, type Duration } from '../core/time.ts';
+import { parseDuration } from '../manifest/durations.ts';
+
+/** How long a look may take. */
+const lookMost: Duration = 2 * minute;
+/** Whoever holds the claim writes one small file; one that is older was left by a process that was ended. */
+const claimMost: Duration = 10 * second;
+
+/** The older jobman's name of it, in the same folder. */
+function notesFile(home: string): string {
+  return join(home, 'last_update_check.json');
+}
+
+/**
+ * The sentence about a newer version that was seen; null where there is none. Starts a look when it is time for one and the
+ * settings say where. Throws nothing and waits for nothing: a command must not suffer from it.
+ */
+export function newerVersion({ io, home, settingsFiles }: Services): string | null {
+  try {
+    const file = notesFile(home);
+    const notes = readNotes(file);
+    const now = io.now();
+    const files = settingsFiles();
+    if (isLookDue(notes, now) && isConfigured(files) && claim(file, io, home)) start(io, home, files.named);
+    return versionNotice(notes, io.version) ?? null;
+  } catch {
+    return null;
+  }
+}
+
+function readNotes(file: string): VersionNotes | undefined {
+  try {
+    return versionNotesIn(readFileSync(file, 'utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether one of the files names a place to look, as far as its text tells: reading settings takes longer than most commands. */
+function isConfigured({ home, named, template }: SettingsFiles): boolean {
+  return [template, settingsFile(home), named].some((path) => {
+    try {
+      const text = path === null || path === undefined ? '' : readFileSync(path, 'utf8');
+      return text.includes('"newVersion"') && /"repository"\s*:\s*"[^"]/.test(text);
+    } catch {
+      return false;
+    }
+  });
+}
+
+/**
+ * Makes this look ours: writes down that it was begun, so that one which fails is not begun again at once, and of two
+ * commands at the same moment only one begins it. False where another has it, or the folder takes no file.
+ */
+function claim(file: string, io: Io, home: string): boolean {
+  const mark = `${file}.claim`;
+  makeFolder(home);
+  try {
+    writeFileSync(mark, '', { flag: 'wx', mode: 0o600 });
+  } catch {
+    if (Date.now() - statSync(mark).mtimeMs > claimMost) rmSync(mark, { force: true });
+    return false;
+  }
+  try {
+    const notes = readNotes(file);
+    if (!isLookDue(notes, io.now())) return false;
+    writeNotes(file, { ...(notes ?? noNotes), lastCheck: io.now() }, io.pid);
+    return true;
+  } finally {
+    rmSync(mark, { force: true });
+  }
+}
+
+const noNotes: VersionNotes = { lastCheck: 0, remoteVersion: null, every: everyUsual, message: null, failed: null };
+
+/** Whole or not at all: another command may be reading it. */
+function writeNotes(file: string, notes: VersionNotes, pid: number): void {
+  const draft = `${file}.${pid}`;
+  writeFileSync(draft, versionNotesText(notes), { mode: 0o600 });
+  renameSync(draft, file);
+}
+
+function start(io: Io, home: string, named: string | undefined): void {
+  const [program = '', ...before] = io.launcher;
+  const child = spawn(program, [...before, lookWord, ...(named === undefined ? [] : [named])], {
+    cwd: '/',
+    env: { ...io.env, JOBMAN_HOME: home } as NodeJS.ProcessEnv,
+    stdio: 'ignore',
+    detached: true,
+  });
+  child.on('error', () => undefined);
+  child.unref();
+}
+
+/**
+ * The look itself, in a process of its own: asks where the settings say and writes down what came of it. What it cannot find
+ * out is written down too; the version that was seen before stays.
+ */
+export async function lookForVersion(services: Services): Promise<void> {
+  const { io, home } = services;
+  const file = notesFile(home);
+  const before = readNotes(file) ?? noNotes;
+  const write = (found: Partial<VersionNotes>): void =>
+    writeNotes(file, { ...before, failed: null, ...found, lastCheck: io.now() }, io.pid);
+  try {
+    const { repository, packageJsonPath, customMessage, check } = (await services.clusterSettings()).settings
+      .newVersion;
+    const rest = { every: parseDuration(check) ?? everyUsual, message: customMessage };
+    if (repository === null) {
+      write({ ...rest, remoteVersion: null });
+      return;
+    }
+    const { remoteVersion } = await import('../app/version-source.ts');
+    try {
+      const signal = AbortSignal.timeout(lookMost);
+      const found = await remoteVersion({ repository, packageJsonPath: packageJsonPath ?? 'package.json', signal });
+      write({ ...rest, remoteVersion: found });
+    } catch (error) {
+      write({ ...rest, failed: error instanceof Error ? error.message : String(error) });
+    }
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    write({ failed: error.message });
+  }
+}

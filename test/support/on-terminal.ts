@@ -1,0 +1,45 @@
+/** The command on a real terminal, which python3 gives it. */
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { frontDoor } from './jobman.ts';
+import { findProgram, requireReal } from './real.ts';
+import { root } from './root.ts';
+import type { World } from './world.ts';
+
+export interface OnTerminal {
+  /** As a shell would see it. */
+  readonly code: number;
+  readonly screen: string;
+  /** Whether the terminal's settings were left as they were found. */
+  readonly kept: boolean;
+}
+
+/** Runs jobman on a real terminal; `typed` is what is typed, and how many milliseconds after the start. */
+export function onTerminal(
+  world: World,
+  columns: number,
+  words: readonly string[],
+  typed: readonly (readonly [number, string])[] = [],
+): Promise<OnTerminal> {
+  const argv = [
+    join(root, 'test/real/on-terminal.py'),
+    String(columns),
+    '24',
+    JSON.stringify(typed),
+    ...frontDoor,
+    ...words,
+  ];
+  const env = { ...world.env, TERM: 'xterm-256color' };
+  return new Promise((resolve, reject) => {
+    execFile('python3', argv, { env, cwd: world.folder, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
+      if (error !== null) reject(new Error(`${error.message}\n${stderr}`));
+      else resolve(JSON.parse(stdout) as OnTerminal);
+    });
+  });
+}
+
+/** Whether there is what gives a command a terminal; the test is skipped loudly where there is not. */
+export function hasTerminal(t: TestContext): boolean {
+  return requireReal(t, 'python3', findProgram('python3'));
+}

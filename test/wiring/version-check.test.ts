@@ -1,0 +1,126 @@
+/** What a command does about a newer version: it reads a file, and at most once in an interval starts a look. */
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { loadClusterSettings } from '../../src/app/cluster/settings.ts';
+import type { Services } from '../../src/app/services.ts';
+import { versionNotesIn, type VersionNotes } from '../../src/app/version-check.ts';
+import { lookForVersion, newerVersion } from '../../src/wiring/version-check.ts';
+import { eventually } from '../support/eventually.ts';
+import { openWorld, type World } from '../support/world.ts';
+
+const now = Date.UTC(2026, 10, 22, 1, 0, 0);
+const day = 86_400_000;
+
+/** A home whose settings say that, and a program in the place of jobman that writes down how it was started. */
+function homeWith(world: World, newVersion: object | null, home = world.home) {
+  mkdirSync(world.home, { recursive: true });
+  if (newVersion !== null) writeFileSync(join(world.home, 'settings.json'), JSON.stringify({ newVersion }));
+  const starts = join(world.folder, 'starts');
+  let time = now;
+  const services = {
+    io: {
+      env: world.env,
+      pid: process.pid,
+      version: '1.0.0',
+      userHome: world.folder,
+      launcher: ['/bin/sh', '-c', `echo "$0 $*" >>${starts}`],
+      now: () => time,
+    },
+    home,
+    settingsFiles: () => ({ home, template: null }),
+    clusterSettings: () => loadClusterSettings({ home, template: null, userHome: world.folder }),
+  } as object as Services;
+  return {
+    services,
+    file: join(home, 'last_update_check.json'),
+    later: (ms: number) => void (time += ms),
+    /** How often a look was started, once it is `expected` and no more comes. */
+    async started(expected: number): Promise<number> {
+      const count = (): number =>
+        existsSync(starts) ? readFileSync(starts, 'utf8').trim().split('\n').filter(Boolean).length : 0;
+      await eventually(() => count() >= expected);
+      return count();
+    },
+    notes: (): VersionNotes | undefined => versionNotesIn(readFileSync(join(home, 'last_update_check.json'), 'utf8')),
+  };
+}
+
+suite('a command', () => {
+  test('starts a look at most once in the interval, and none where nothing says where', async (t) => {
+    const world = openWorld(t);
+    const { services, file, later, started } = homeWith(world, { repository: '/releases' });
+    for (let turn = 0; turn < 5; turn += 1) assert.equal(newerVersion(services), null);
+    assert.equal(await started(1), 1);
+    later(day - 1);
+    newerVersion(services);
+    later(1);
+    newerVersion(services);
+    newerVersion(services);
+    assert.equal(await started(2), 2);
+
+    writeFileSync(join(world.home, 'settings.json'), '{"newVersion":{"repository":null},"harbor":{"url":"x"}}');
+    writeFileSync(file, 'nonsense');
+    newerVersion(services);
+    assert.equal(readFileSync(file, 'utf8'), 'nonsense');
+    assert.equal(await started(2), 2);
+  });
+
+  test('leaves the look to another that has it, and not to one that is gone', async (t) => {
+    const world = openWorld(t);
+    const { services, file, started } = homeWith(world, { repository: '/releases' });
+    writeFileSync(`${file}.claim`, '');
+    newerVersion(services);
+    assert.ok(!existsSync(file));
+    utimesSync(`${file}.claim`, 1, 1);
+    newerVersion(services);
+    newerVersion(services);
+    assert.equal(await started(1), 1);
+    assert.ok(!existsSync(`${file}.claim`));
+  });
+
+  test('tells what was seen, and suffers from nothing', (t) => {
+    const world = openWorld(t);
+    const { services, file } = homeWith(world, null);
+    const lastCheck = new Date(now).toISOString();
+    writeFileSync(file, JSON.stringify({ lastCheck, remoteVersion: '1.1.0', message: 'Ask Eve.' }));
+    assert.equal(newerVersion(services), 'jobman 1.1.0 is there; this is 1.0.0. Ask Eve.');
+    // A home that can be none: a file stands in its place.
+    const nowhere = homeWith(world, { repository: '/releases' }, join(file, 'home'));
+    assert.equal(newerVersion(nowhere.services), null);
+  });
+});
+
+suite('a look', () => {
+  test('writes down the version, when to look again and what to say', async (t) => {
+    const world = openWorld(t);
+    writeFileSync(join(world.folder, 'package.json'), '{"version":"1.1.0"}');
+    const { services, notes } = homeWith(world, { repository: '~/', check: '2h', customMessage: 'Ask Eve.' });
+    await lookForVersion(services);
+    assert.deepEqual(notes(), {
+      lastCheck: now,
+      remoteVersion: '1.1.0',
+      every: 7_200_000,
+      message: 'Ask Eve.',
+      failed: null,
+    });
+    assert.equal(newerVersion(services), 'jobman 1.1.0 is there; this is 1.0.0. Ask Eve.');
+  });
+
+  test('that finds nothing keeps what was seen and says why; one that is no longer wanted forgets it', async (t) => {
+    const world = openWorld(t);
+    const { services, file, notes } = homeWith(world, { repository: join(world.folder, 'nothing') });
+    writeFileSync(file, JSON.stringify({ lastCheck: now, remoteVersion: '1.1.0' }));
+    await lookForVersion(services);
+    assert.equal(notes()?.remoteVersion, '1.1.0');
+    assert.match(notes()?.failed ?? '', /ENOENT/);
+    writeFileSync(join(world.home, 'settings.json'), '{"newVersion":{"check":"soon"}}');
+    await lookForVersion(services);
+    assert.equal(notes()?.remoteVersion, '1.1.0');
+    assert.notEqual(notes()?.failed, null);
+    writeFileSync(join(world.home, 'settings.json'), '{}');
+    await lookForVersion(services);
+    assert.deepEqual([notes()?.remoteVersion, notes()?.failed], [null, null]);
+  });
+});
