@@ -224,12 +224,14 @@ export interface CreateRequest {
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-/** What the grants of the settings do not cover, and what it would cost. */
+/** What nobody begins without a person's yes: more than the settings grant, or a TPU that another job uses. */
 export interface Beyond {
   /** A sentence without its full stop. */
   readonly sentence: string;
-  /** `about $4.00/h`; null when no price is known. */
+  /** `about $4.00/h`; null when no price is known, and where it costs nothing more. */
   readonly cost: string | null;
+  /** What can be done about it, as a sentence with its full stop. */
+  readonly remedy: string;
 }
 
 /**
@@ -240,8 +242,8 @@ export interface Client {
   create(request: CreateRequest): Promise<{ readonly id: string; readonly row: JobRow }>;
   plan(spec: JobSpec): Promise<Plan>;
   /**
-   * Why a job of this spec, or this job when it is wanted again, would ask for more than the settings grant; null when it may
-   * go on without a question. Whoever lets a person create or start something asks this first.
+   * Why a job of this spec, or this job when it is wanted again, should not begin without a question: it would ask for more
+   * than the settings grant, or use a TPU that another job is at work on. Null when it may go on. Whoever lets a person create or start something asks this first.
    */
   beyond(asked: JobSpec | Ref): Promise<Beyond | null>;
   list(query: ListQuery): Promise<JobList>;

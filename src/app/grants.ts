@@ -94,8 +94,10 @@ export async function beyondGrants(
   const why = whyBeyond(grants, capacity, others, parts.now());
   if (why === null) return null;
   const price = await parts.pricePerHour(spec);
-  return { sentence: why, cost: price === null ? null : costOf(capacity, price) };
+  return { sentence: why, cost: price === null ? null : costOf(capacity, price), remedy };
 }
+
+const remedy = 'The setting `grants` says what needs no question.';
 
 /** What it has kept, or waits for already, it need not ask for. */
 function hasAsked(job: Job): boolean {

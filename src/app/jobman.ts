@@ -59,12 +59,16 @@ export function createClient(parts: ClientParts): Client {
     },
 
     async beyond(asked) {
+      const job = typeof asked === 'string' ? (await find(asked)).job : null;
+      const spec = job?.spec ?? (asked as JobSpec);
+      if (spec.capacity.kind !== 'tpu') return null;
+      const { usedByOthers } = await import('./in-use.ts');
+      const used = await usedByOthers(store, spec, job);
+      if (used !== null) return used;
       const grants = parts.grants ?? (() => Promise.resolve([]));
       if ((await grants()).length === 0) return null;
       const { beyondGrants } = await import('./grants.ts');
-      if (typeof asked !== 'string') return beyondGrants({ ...parts, grants }, asked, null);
-      const { job } = await find(asked);
-      return beyondGrants({ ...parts, grants }, job.spec, job);
+      return beyondGrants({ ...parts, grants }, spec, job);
     },
 
     list: (query) => listJobs(store, query, now()),

@@ -1,4 +1,4 @@
-// Granted: the question before something is asked of a cloud that the settings do not grant.
+// Granted: the question before something is asked of a cloud that the settings do not grant, or of a TPU that is in use.
 
 import type { Client, Ref } from '../app/client.ts';
 import type { JobSpec } from '../core/spec.ts';
@@ -6,7 +6,7 @@ import type { Cli } from './context.ts';
 import { confirm } from './prompt.ts';
 
 /**
- * True when it may go on: the grants cover it, or the user says yes. Throws a usage error where nobody can be asked. `doing`
+ * True when it may go on: the grants cover it and nobody else uses it, or the user says yes. Throws a usage error where nobody can be asked. `doing`
  * is what would be done (`create it`), `undone` what was not (`Nothing was created`).
  */
 export async function isGranted(
@@ -20,7 +20,7 @@ export async function isGranted(
   if (beyond === null) return true;
   const cost = beyond.cost === null ? '' : `. It costs ${beyond.cost}`;
   const said = `${beyond.sentence}${cost}`;
-  const refused = `${undone}: ${said}. The setting \`grants\` says what needs no question.`;
+  const refused = `${undone}: ${said}. ${beyond.remedy}`;
   if (await confirm(cli, `${said}. ${doing} all the same?`, refused)) return true;
   cli.note(`${undone}.`);
   return false;

@@ -10,6 +10,7 @@ import { jobman, view, type PretendOptions } from './support/pretend.ts';
 const beyond = {
   sentence: 'v4-16 spot in us-central2-b is in none of the grants of the settings',
   cost: 'about $7.37/h',
+  remedy: 'The setting `grants` says what needs no question.',
 };
 const stopped = view({ id: '000042', phase: 'stopped', desired: 'end' });
 const terminal = { columns: 300, rows: 24 };

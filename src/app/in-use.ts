@@ -1,0 +1,32 @@
+// In use: a standing TPU that another job of this record is at work on. Two programs cannot hold one TPU's chips, and the second
+// one ends with an error that names neither.
+
+import { nodeName } from '../core/allocate.ts';
+import type { Job } from '../core/job.ts';
+import { phaseOf } from '../core/phase.ts';
+import type { JobSpec } from '../core/spec.ts';
+import type { Beyond } from './client.ts';
+import type { Store } from './ports.ts';
+
+/** What a person is asked before a job begins on a standing TPU that another one uses; null when nobody does. */
+export async function usedByOthers(
+  store: Pick<Store, 'list'>,
+  spec: JobSpec,
+  /** The job that is wanted again; null for one that is to be created. */
+  job: Job | null,
+): Promise<Beyond | null> {
+  const name = standingName(spec);
+  if (name === null) return null;
+  const { jobs } = await store.list({ settledMost: 0, withRemoved: false });
+  const other = jobs.find((one) => one.id !== job?.id && one.settled === null && standingName(one.spec) === name);
+  if (other === undefined) return null;
+  const said = `the TPU ${nodeName(spec, '', 1)} is used by job ${other.id} (${other.spec.name}) of ${other.owner}, which is ${phaseOf(other)}`;
+  return { sentence: said, cost: null, remedy: `\`jobman wait ${other.id}\` tells when it is free.` };
+}
+
+/** The full name of the standing TPU that a job of that spec works on; null for any other capacity. */
+function standingName(spec: JobSpec): string | null {
+  const { capacity } = spec;
+  if (capacity.kind !== 'tpu' || capacity.ownership !== 'standing') return null;
+  return `${capacity.project}/${capacity.zone}/${nodeName(spec, '', 1)}`;
+}
