@@ -6,6 +6,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { jobman, tell, waitFor, withHome, type Home } from './home.ts';
+import { peakMbOf } from './machine.ts';
 import type { Result } from './result.ts';
 
 const rounds = 5;
@@ -125,7 +126,7 @@ function run(
     let errors = '';
     let peakMb = 0;
     const look = setInterval(() => {
-      peakMb = Math.max(peakMb, peakOf(child.pid ?? 0));
+      peakMb = Math.max(peakMb, peakMbOf(child.pid ?? 0));
     }, 20);
     child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
     child.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text));
@@ -136,15 +137,6 @@ function run(
       else reject(new Error(`${program} ${words.join(' ')} ended with ${code}:\n${said}${errors}`));
     });
   });
-}
-
-/** VmHWM of proc_pid_status(5), in MB; 0 when the process is gone. */
-function peakOf(pid: number): number {
-  try {
-    return Math.round(Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1_000);
-  } catch {
-    return 0;
-  }
 }
 
 /** The controller's socket out of the way: the command does as it does where there is no controller. */

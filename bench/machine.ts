@@ -27,6 +27,16 @@ export function usageOf(pid: number): Usage {
   };
 }
 
+/** The most memory that process has had resident so far, in MB (VmHWM of proc_pid_status(5)); 0 when it is gone. */
+export function peakMbOf(pid: number): number {
+  try {
+    // One that has ended and was not asked for yet has no such line.
+    return Math.round(numberAfter(readFileSync(`/proc/${pid}/status`, 'utf8'), 'VmHWM:') / 1_000) || 0;
+  } catch {
+    return 0;
+  }
+}
+
 /** Processor time of the ended children of this process that were waited for, with theirs, in milliseconds. */
 export function childrenCpuMs(): number {
   const words = statOf('self');

@@ -5,6 +5,7 @@ import { measureAtRest } from './at-rest.ts';
 import { measureCreates } from './creates.ts';
 import { cleanUpAll } from './home.ts';
 import { measureHosts } from './hosts.ts';
+import { measureKubernetes } from './kubernetes.ts';
 import { measureLists } from './lists.ts';
 import { measureLocalJobs } from './local-jobs.ts';
 import { loadWords, machineWords } from './machine.ts';
@@ -28,6 +29,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   lists: measureLists,
   takeover: measureTakeover,
   tpus: measureTpus,
+  kubernetes: measureKubernetes,
 };
 
 const asked = process.argv.slice(2);
