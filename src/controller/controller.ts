@@ -48,6 +48,16 @@ export interface ControllerLog {
   warn(line: string): void;
 }
 
+/** What goes on beside the jobs, in the same process. */
+export interface Beside {
+  /** Something may have begun. Called with each renewal of the lease too; must be cheap, and safe to repeat. */
+  look(): void;
+  /** The controller should stay. */
+  readonly isBusy: boolean;
+  /** Nothing is touched any more once this has resolved, which is within seconds. */
+  stop(): Promise<void>;
+}
+
 export interface ControllerOptions {
   readonly store: Store;
   /** The ports that serve a job. */
@@ -64,6 +74,8 @@ export interface ControllerOptions {
   readonly slots: number;
   /** Leaves when nothing has been left to watch for this long; null: never. */
   readonly idleExitMs: Duration | null;
+  /** Made once the lease is held. */
+  readonly beside?: () => Beside;
   /** Called with each renewal of the lease: whoever has to look around now and then does it in the same breath. */
   readonly onRenewal?: () => void;
 }
@@ -73,6 +85,8 @@ export interface Controller {
   start(): void;
   /** That job deserves a look now; without an id: every job that is due or watched. Carries no information. */
   wake(id?: string): void;
+  /** What goes on beside the jobs deserves a look now. */
+  lookBeside(): void;
   /** Finishes the passes and actions that are under way, within bounded time, gives the lease back and leaves. */
   stop(): Promise<void>;
   /** Resolves when it has left, for whatever reason. Never rejects. */
@@ -169,6 +183,7 @@ export function createController(options: ControllerOptions): Controller {
   let idleSince: Instant | null = null;
   let callOffTimer: () => void = () => undefined;
   let inRound = false;
+  let beside: Beside | undefined;
 
   /**
    * Jobs of one zone are looked at together, so that one question to the cloud serves all of them: a long wait ends on the
@@ -229,6 +244,7 @@ export function createController(options: ControllerOptions): Controller {
       }
       renewFailures = 0;
       options.onRenewal?.();
+      beside?.look();
       // Also the net under lost wakes: jobs that somebody else's commit made due.
       await (isSetBack ? lookAtAll() : wakeDue());
       isSetBack = false;
@@ -260,7 +276,14 @@ export function createController(options: ControllerOptions): Controller {
   }
 
   function isAtRest(): boolean {
-    return schedule.size === 0 && queue.size === 0 && performer.size === 0 && mirror.size === 0 && !sweeper.isOwed;
+    return (
+      schedule.size === 0 &&
+      queue.size === 0 &&
+      performer.size === 0 &&
+      mirror.size === 0 &&
+      !sweeper.isOwed &&
+      beside?.isBusy !== true
+    );
   }
 
   async function checkIdle(): Promise<void> {
@@ -535,6 +558,8 @@ export function createController(options: ControllerOptions): Controller {
     if (state !== 'running') return;
     log.info(`controller ${options.version} began as ${options.holder}`);
     renewAt = clock.now();
+    beside = options.beside?.();
+    beside?.look();
     await learn();
     await round();
   }
@@ -561,6 +586,7 @@ export function createController(options: ControllerOptions): Controller {
     queue.stop();
     performer.stop();
     mirror.stop();
+    void beside?.stop();
     log.info(`controller ${options.holder} left: ${because}`);
     left.resolve(because);
   }
@@ -572,7 +598,7 @@ export function createController(options: ControllerOptions): Controller {
     callOffTimer();
     queue.stop();
     performer.stop();
-    await bounded(clock, Promise.all([queue.settled(), performer.settled()]), 10 * second);
+    await bounded(clock, Promise.all([queue.settled(), performer.settled(), beside?.stop()]), 10 * second);
     try {
       if (epoch !== null) await store.dropLease(options.holder);
     } catch (error) {
@@ -597,6 +623,11 @@ export function createController(options: ControllerOptions): Controller {
       }
       for (const known of schedule.keys()) queue.add(known);
       void wakeDue().catch((error: unknown) => log.warn(`what is due could not be read: ${textOf(error)}`));
+    },
+    lookBeside() {
+      if (state !== 'running') return;
+      idleSince = null;
+      beside?.look();
     },
     async stop() {
       if (state === 'new') leave('stopped');

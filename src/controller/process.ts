@@ -18,7 +18,7 @@ import type { ControllerFile } from './running.ts';
 import { rememberFiles } from './same-files.ts';
 import { takeWakes, watchWakes } from './wake-folder.ts';
 
-export { askToLeave, dropWake } from './wake-folder.ts';
+export { askToLeave, dropClustersWake, dropWake } from './wake-folder.ts';
 
 export interface RunControllerOptions extends Omit<ControllerOptions, 'certain' | 'holder'> {
   /** `$JOBMAN_HOME`, absolute. */
@@ -53,8 +53,8 @@ export async function runController(options: RunControllerOptions): Promise<Left
       unlock();
     }
     if (because !== 'idle') return because;
-    const { ids } = await takeWakes(home);
-    if (ids.length === 0) return because;
+    const { ids, clusters } = await takeWakes(home);
+    if (ids.length === 0 && !clusters) return because;
   }
 }
 
@@ -76,8 +76,9 @@ async function runLocked(options: RunControllerOptions): Promise<LeftBecause> {
       void controller.stop();
       return;
     }
-    const { ids, leave } = await takeWakes(home);
+    const { ids, leave, clusters } = await takeWakes(home);
     for (const id of ids) controller.wake(id);
+    if (clusters) controller.lookBeside();
     if (leave !== undefined && leave !== version) {
       options.log.info(leave === '' ? 'asked to leave' : `asked to leave by jobman ${leave}`);
       void controller.stop();

@@ -8,12 +8,19 @@ import { mkdir, readFile, rename, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 const leaveFile = '.leave';
+/** Somebody has submitted to a cluster. */
+const clustersFile = 'clusters';
 
 /** Asks for a look at that job. Call it after the commit. Safe to repeat. */
 export async function dropWake(home: string, id: string): Promise<void> {
   const folder = folderOf(home);
   await mkdir(folder, { recursive: true });
   await writeFile(join(folder, id), '');
+}
+
+/** Asks for a look at the clusters that jobs were submitted to. Call it after the place is on record. Safe to repeat. */
+export function dropClustersWake(home: string): Promise<void> {
+  return dropWake(home, clustersFile);
 }
 
 /**
@@ -33,6 +40,8 @@ export async function askToLeave(home: string, version: string | null): Promise<
 /** What was found: ids to look at, and what a request to leave said (undefined: there was none). */
 export interface Wakes {
   readonly ids: readonly string[];
+  /** Clusters are to be looked at. */
+  readonly clusters: boolean;
   readonly leave: string | undefined;
 }
 
@@ -41,24 +50,26 @@ export async function takeWakes(home: string): Promise<Wakes> {
   const folder = folderOf(home);
   const ids: string[] = [];
   let leave: string | undefined;
+  let clusters = false;
   let names: readonly string[];
   try {
     // At once: it is looked into with every renewal, nearly always in vain, and waiting for the answer is one more wakeup.
     names = readdirSync(folder);
   } catch {
-    return { ids, leave };
+    return { ids, leave, clusters };
   }
   for (const name of names) {
     const path = join(folder, name);
     try {
       if (name === leaveFile) leave = (await readFile(path, 'utf8')).trim();
+      else if (name === clustersFile) clusters = true;
       else if (/^\d{6,}$/.test(name)) ids.push(name);
       await unlink(path);
     } catch {
       // Somebody else took it, or the folder is read-only: in both cases a later look is all that is lost.
     }
   }
-  return { ids, leave };
+  return { ids, leave, clusters };
 }
 
 /** Calls back when something was dropped; the returned function ends it. Where the system cannot watch, nothing is called. */

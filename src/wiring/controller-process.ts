@@ -12,6 +12,7 @@ import { openStore } from '../store/store.ts';
 import { createBackends } from './backends.ts';
 import { lendConnections } from './by-hand.ts';
 import { createClock } from './clock.ts';
+import { openClusterMirror } from './cluster-mirror.ts';
 import type { ControllerParts } from './controller-service.ts';
 import { recordFile } from './paths.ts';
 import { keepCopies } from './record-copies.ts';
@@ -54,6 +55,7 @@ export async function runInForeground(
       idleExitMs: parts.idleExitMs,
       pid: io.pid,
       onStop: (call) => io.onSignal(call),
+      beside: () => openClusterMirror({ io, home, store, clock, say: (line) => logger.info(line) }),
       onRenewal: () => lookingAround.forEach((call) => call()),
       onBegun: (controller) => {
         wakeJob = (id) => controller.wake(id);

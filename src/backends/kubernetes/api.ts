@@ -46,6 +46,8 @@ export interface ApiPage<T> {
 
 /** Requests to one cluster. Failures are JobmanError; a refusal of the cluster is a ClusterRefusal. */
 export interface Api {
+  /** How soon and how long what was lost is taken up again. */
+  readonly patience: Patience;
   /** The answer's object. */
   ask<T>(request: ApiRequest): Promise<T>;
   /** The same; null for what is not there. */
@@ -115,6 +117,7 @@ export function createApi(
   }
 
   return {
+    patience,
     ask,
     async find<T>(request: ApiRequest): Promise<T | null> {
       try {

@@ -18,8 +18,6 @@ export interface LogSource {
   readonly container: string;
 }
 
-/** Before a lost line is taken up again; doubled for each time in a row. */
-const pause: { readonly first: Duration; readonly most: Duration } = { first: 0.25 * second, most: 5 * second };
 /** Somebody who does not follow wants an answer; after so many losses in a row it is that it broke off. */
 const lossesMost = 5;
 /** How often a container that has not begun is looked at. */
@@ -98,7 +96,7 @@ export async function* readLog(api: Api, source: LogSource, query: ClusterLogQue
       if (losses === 1)
         onLost?.(error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the line broke off');
       cursor.again();
-      await rest(Math.min(pause.first * 2 ** losses, pause.most), signal);
+      await rest(Math.min(api.patience.first * 2 ** losses, api.patience.most), signal);
       if (hasLeft(signal)) return;
     }
   }

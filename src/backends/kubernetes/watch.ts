@@ -2,7 +2,6 @@
 // as a matter of course, and forgets old versions (410); then all is listed again, and what is missing in that list is gone.
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
 
-import { second, type Duration } from '../../core/time.ts';
 import type { ClusterChange, ClusterQuery } from '../../app/cluster/cluster.ts';
 import { JobmanError } from '../../app/errors.ts';
 import type { Api } from './api.ts';
@@ -28,8 +27,8 @@ export interface Watched<T> {
   readonly read: (raw: object) => T;
 }
 
-/** Before a lost watch is taken up again: doubled for each time in a row, so that a cluster that is down is left alone. */
-const pause: { readonly first: Duration; readonly most: Duration } = { first: 0.25 * second, most: 15 * second };
+/** The longest pause before a lost watch is taken up again, in those of a request: a cluster that is down is left alone. */
+const pausesMost = 3;
 
 /**
  * All that is there, then `synced`, then each change, until the signal. What happened between two connections is told too.
@@ -40,6 +39,7 @@ export async function* watchAll<T extends { readonly uid: string }>(
   watched: Watched<T>,
 ): AsyncIterable<ClusterChange<T>> {
   const { path, what } = watched;
+  const { first, most } = api.patience;
   const { signal, onLost } = watched.query;
   const query = selectorsOf(watched.query);
   const held = new Map<string, T>();
@@ -70,14 +70,14 @@ export async function* watchAll<T extends { readonly uid: string }>(
       losses = 0;
       yield* changesFrom(api, watched, version ?? '', held);
       // Nor is a cluster that forgets at once to be asked without a breath in between.
-      await rest(pause.first, signal);
+      await rest(first, signal);
     } catch (error) {
       if (hasLeft(signal)) return;
       if (error instanceof ClusterRefusal && [401, 403, 404].includes(error.status.code)) throw error;
       if (!(error instanceof JobmanError) && !isBroken(error)) throw error;
       if (losses === 0)
         onLost?.(error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the line broke off');
-      await rest(Math.min(pause.first * 2 ** losses, pause.most), signal);
+      await rest(Math.min(first * 2 ** losses, most * pausesMost), signal);
       losses += 1;
     }
   }
@@ -91,6 +91,7 @@ async function* changesFrom<T extends { readonly uid: string }>(
   held: Map<string, T>,
 ): AsyncIterable<ClusterChange<T>> {
   const { signal } = watched.query;
+  const { first } = api.patience;
   const query = selectorsOf(watched.query);
   let version = from;
   while (!hasLeft(signal)) {
@@ -120,7 +121,7 @@ async function* changesFrom<T extends { readonly uid: string }>(
     } finally {
       body.destroy();
     }
-    await rest(pause.first, signal);
+    await rest(first, signal);
   }
 }
 
