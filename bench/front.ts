@@ -33,6 +33,7 @@ export function openFront(home: Home, changes: Partial<Services> = {}): Front {
       line: () => Promise.resolve(null),
       bytes: async function* () {},
       keys: () => () => undefined,
+      raw: async () => () => undefined,
     },
     env: home.env,
     cwd: root,

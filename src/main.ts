@@ -40,6 +40,7 @@ const io: Io = {
     line: readLine,
     bytes: readBytes,
     keys: readKeys,
+    raw: handOnKeys,
   },
   env: process.env,
   cwd: folderHere(),
@@ -246,6 +247,26 @@ function readKeys(call: (typed: string) => void): () => void {
     process.off('SIGCONT', comeBack);
     stdin.pause();
     stdin.setRawMode(false);
+  };
+}
+
+/**
+ * See Input. Node puts the terminal's own mode back when the process ends, by a signal too. Its raw mode still makes two
+ * characters of each new line, with which a program that moves about the screen elsewhere would draw it wrongly; a system
+ * without stty has that left.
+ */
+async function handOnKeys(): Promise<() => void> {
+  const { stdin } = process;
+  stdin.setRawMode(true);
+  const { spawn } = await import('node:child_process');
+  await new Promise<void>((resolve) => {
+    const stty = spawn('stty', ['-opost'], { stdio: ['inherit', 'ignore', 'ignore'] });
+    stty.on('error', () => resolve());
+    stty.on('close', () => resolve());
+  });
+  return () => {
+    // Reading may have been ended meanwhile, which closes the stream and gives the terminal its own mode.
+    if (!stdin.destroyed) stdin.setRawMode(false);
   };
 }
 

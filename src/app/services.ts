@@ -62,6 +62,11 @@ export interface Input {
    * (`\u0003`) and no signal. Ctrl-Z rests the program as ever; coming back is told as an empty text.
    */
   keys(call: (typed: string) => void): () => void;
+  /**
+   * Every key is handed on by `bytes` as it is typed, Ctrl-C and Ctrl-Z too, and what is printed reaches the screen as it is,
+   * for a terminal elsewhere; until the returned function is called. For a terminal only.
+   */
+  raw(): Promise<() => void>;
 }
 
 export interface ControllerStatus {

@@ -69,3 +69,10 @@ export function parseWorkers(text: string): WorkerChoice {
     return [Number(from), Number(to)] as const;
   });
 }
+
+/** An address of this machine, of either kind; `localhost` is 127.0.0.1. Whether it is one of this machine is seen when it is used. */
+export function parseAddress(text: string): string {
+  if (text === 'localhost') return '127.0.0.1';
+  if (/^\d{1,3}(\.\d{1,3}){3}$/.test(text) || /^(?=.*:)[\da-f:.]+$/i.test(text)) return text;
+  throw new Error('expected an address of this machine: 127.0.0.1, 0.0.0.0 or ::1');
+}

@@ -43,6 +43,7 @@ import {
 import { entry, mark, value, values, word, words, type Entry } from './entry.ts';
 import { parseShell, shells, type Shell } from './completion/shells.ts';
 import {
+  parseAddress,
   parseCount,
   parseDuration,
   parseDurationOrNever,
@@ -628,34 +629,41 @@ export const table: readonly Entry[] = [
   entry<ExecFlags, string[]>({
     path: 'exec',
     section: 'Work on it',
-    brief: 'Run one command on many workers at once',
-    usage: '<job> [--workers all|0,2] [--timeout 30s] [--stdin] [--in-container] -- <command>...',
+    brief: 'Run one command on many workers or pods at once',
+    usage: '<job> [--workers all|0,2] [--timeout 30s] [-i] [-t] [--in-container] [--pod pod] -- <command>...',
     about:
       "One word after the dashes is a line for the login's shell there: '$HOME', pipes and stars mean what they mean on the\n" +
       'worker. Several words are a program and its arguments, which arrive exactly as they are; no shell reads them.\n' +
       'It runs as after a login, not in the environment of the job; --in-container runs it in the container of the job.\n' +
       'With several workers each line has its worker in front; on a terminal a line that several print is drawn once, and\n' +
-      'the end says where they agree: `same on 31/32`. Ctrl-C ends it on the workers too; so does a line that breaks.',
+      'the end says where they agree: `same on 31/32`. Ctrl-C ends it on the workers too; so does a line that breaks.\n' +
+      'A job of a cluster has pods in their place, of which all that run are meant; -it gives one of them this terminal.',
     examples: [
       ["jobman exec 42 -- 'df -h / | tail -1'", 'a line for a shell, on all workers'],
       ['jobman exec 42 --workers 0,4-7 -- python3 train.py --check', 'a program and its arguments'],
       ['jobman exec 42 --json -- uptime | jq -r .stdout', 'one object a worker'],
       ["jobman exec 42 --workers 0 --stdin -- 'cat >notes' <notes", 'with input, for one worker'],
+      ['jobman exec -j listing -it -- sh', 'a shell in the pod of a job of a cluster'],
     ],
     exits: {
       0: 'it ended with 0 on every worker',
       124: 'its time was over on a worker',
+      4: 'in a cluster: the pod does not run',
       255: 'a worker could not be reached; otherwise the greatest exit code, 128 and its number for a signal',
     },
     flags: {
-      workers: value('Which workers; all by default', 'all|0,2', parseWorkers),
+      workers: value('Which workers, or pods; all by default', 'all|0,2', parseWorkers),
       timeout: value('End it on the workers after this time', 'time', parseDuration),
       stdin: mark('Give our input to the command, on one worker; otherwise its input is empty'),
+      tty: mark('In a cluster: this terminal is that of the command, in one pod; it gets our input too'),
+      pod: word('In a cluster: the pod of this number or name, or the end of its name', 'pod'),
+      container: word('In a cluster: this container of the pod', 'name'),
       inContainer: mark("In the container that the job's command runs in"),
       noFold: mark('On a terminal: print equal lines of several workers each'),
       jobName,
+      ...place,
     },
-    letters: { w: 'workers', j: 'jobName' },
+    letters: { w: 'workers', i: 'stdin', t: 'tty', c: 'container', j: 'jobName' },
     args: jobs,
     load: async () => (await import('./commands/exec.ts')).exec,
   }),
@@ -709,21 +717,29 @@ export const table: readonly Entry[] = [
   entry<PortForwardFlags, string[]>({
     path: 'port-forward',
     section: 'Work on it',
-    brief: 'Reach a port of a worker from here, as of TensorBoard',
-    usage: '<job> <port|here:there>... [--worker n]',
+    brief: 'Reach a port of a worker or pod from here, as of TensorBoard',
+    usage: '<job> <port|here:there>... [--worker n] [--pod pod] [--address a]',
     about:
-      "It listens on this machine's loopback address only, and goes on until Ctrl-C or until the job has no machines any\n" +
-      'more. When the job is moved to another TPU it says so and goes there.',
+      "It listens on this machine's loopback address only, unless --address names another, and goes on until Ctrl-C or\n" +
+      'until the job has no machines any more. When the job is moved to another TPU, or has another pod, it says so and\n' +
+      'goes there.',
     examples: [
       ['jobman port-forward 42 6006', 'http://127.0.0.1:6006 is port 6006 of worker 0'],
       ['jobman port-forward 42 8080:6006 9999 --worker 3', 'two ports of worker 3'],
+      ['jobman port-forward -j vit-b16 8080:6006', 'of the pod of a job of a cluster'],
     ],
     exits: {
       1: 'the job has ended and has no machines any more',
-      4: 'the port is taken',
+      4: 'the port is taken, or the pod does not run',
       130: 'you ended it; the job goes on',
     },
-    flags: { worker: value("The worker's number; 0 by default", 'n', parseCount), jobName },
+    flags: {
+      worker: value("The worker's number; 0 by default", 'n', parseCount),
+      pod: word('In a cluster: the pod of this number or name; the first that runs by default', 'pod'),
+      address: value('Listen on this address of this machine', 'address', parseAddress),
+      jobName,
+      ...place,
+    },
     letters: { w: 'worker', i: 'worker', j: 'jobName' },
     args: jobs,
     load: async () => (await import('./commands/port-forward.ts')).portForward,

@@ -4,7 +4,9 @@
 // A job of a cluster lives there and not in our record; its name is its reference. The objects below are trimmed to what
 // is shown and decided from, because a list of ten thousand whole Jobs is thirty megabytes of JSON.
 
+import type { Duplex } from 'node:stream';
 import type { V1Job } from '@kubernetes/client-node';
+import type { Session, SessionRequest } from '../by-hand.ts';
 import type { Instant } from '../../core/time.ts';
 
 /** Where a cluster is and as whom it is asked, as the kubeconfig says it. */
@@ -180,6 +182,30 @@ export interface ClusterLogQuery {
 }
 
 /** What came of asking for a resource's removal, once it is seen gone: `absent` was not there to begin with. */
+/** A container of a pod. */
+export interface ClusterTarget {
+  readonly pod: string;
+  readonly container: string;
+}
+
+/** What is to run in a container. A `line` is for its `sh`; a program with its arguments needs no shell there. */
+export interface ClusterExecRequest extends Omit<SessionRequest, 'inside'> {
+  /** It gets a terminal of this size, whose keys are its input; everything that it prints is then its standard output. */
+  readonly terminal: TerminalSize | null;
+}
+
+/** In characters. */
+export interface TerminalSize {
+  readonly columns: number;
+  readonly rows: number;
+}
+
+/** A program in a container, for as long as somebody listens. A line that breaks is no end: what can be reached is ended. */
+export interface ClusterSession extends Session {
+  /** Its terminal has another size now. */
+  resize(size: TerminalSize): void;
+}
+
 export type ClusterRemoval = 'gone' | 'absent';
 
 /**
@@ -224,6 +250,10 @@ export interface Cluster {
    * same time is waited for, and written over.
    */
   writeConfigMap(name: string, namespace: string, data: Readonly<Record<string, string>>): Promise<void>;
+  /** Starts a program in a container. Needs the right to `create` (before 1.35 to `get`) `pods/exec`. */
+  exec(target: ClusterTarget, request: ClusterExecRequest): ClusterSession;
+  /** A connection to a port of a pod's own loopback address; an error of it says what the pod told. */
+  tunnel(pod: string, port: number): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }>;
   /** Releases connections. Nothing may be asked afterwards. */
   close(): Promise<void>;
 }

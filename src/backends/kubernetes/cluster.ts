@@ -10,6 +10,7 @@ import { ageText } from '../../app/figures.ts';
 import type { V1Job } from '@kubernetes/client-node';
 import { createApi, type Api, type ApiRequest, type Patience } from './api.ts';
 import { createConnection } from './connection.ts';
+import { startExec } from './exec.ts';
 import type { KubeContext } from './kubeconfig.ts';
 import { createLogin, type LoginPlace } from './login.ts';
 import { readLog } from './logs.ts';
@@ -25,6 +26,7 @@ import {
   type RawPod,
   type RawPriority,
 } from './objects.ts';
+import { openTunnel } from './port-forward.ts';
 import { ClusterRefusal } from './status.ts';
 import { watchAll } from './watch.ts';
 
@@ -49,7 +51,8 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
     namespace: context.namespace,
     user: login.user,
   };
-  const api = createApi(createConnection(context, login, around.env), login, place, patience);
+  const connection = createConnection(context, login, around.env);
+  const api = createApi(connection, login, place, patience);
   const where = `${place.context}/${place.namespace}`;
   const jobsPath = pathOf('/apis/batch/v1', 'jobs', place.namespace);
   const podsPath = pathOf('/api/v1', 'pods', place.namespace);
@@ -314,6 +317,10 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
         }
       }
     },
+
+    exec: (target, request) => startExec({ connection, api, place, namespace: place.namespace }, target, request),
+
+    tunnel: (pod, port) => openTunnel({ connection, api, place, namespace: place.namespace }, pod, port),
 
     async close() {
       api.close();

@@ -41,6 +41,8 @@ export interface Connection {
   send(
     request: LineRequest,
   ): Promise<{ readonly status: number; readonly headers: IncomingMessage['headers']; readonly text: string }>;
+  /** What another client needs to go the same way: the login's headers, and the agent with its certificates and proxy. */
+  way(): Promise<{ readonly headers: Readonly<Record<string, string | string[]>>; readonly agent: HttpAgent }>;
   close(): void;
 }
 
@@ -134,6 +136,10 @@ export function createConnection(
       }
       const text = Buffer.concat(parts).toString('utf8');
       return { status: incoming.statusCode ?? 0, headers: incoming.headers, text };
+    },
+    async way() {
+      const proof = await login.prove();
+      return { headers: headersOf(proof), agent: await agentFor(proof) };
     },
     close: () => agent?.destroy(),
   };

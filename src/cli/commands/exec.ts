@@ -1,33 +1,42 @@
-// exec: one command on many workers of a job, at once.
+// exec: one command on many workers of a job, or pods of a job of a cluster, at once.
 
-import { isUtf8 } from 'node:buffer';
-import type { Program, Session, SessionEnd, WorkerDoor } from '../../app/by-hand.ts';
-import type { JobView } from '../../app/client.ts';
+import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { countText, lengthText } from '../../app/figures.ts';
-import type { Duration } from '../../core/time.ts';
-import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
-import { chosenWorkers, jobAndWords } from '../hosts/choose.ts';
-import { createPrint, outcomeLines, worstCode, type WorkerOutcome } from '../hosts/outcome.ts';
-import { showEach, showFolded, type LineShow } from '../hosts/show-lines.ts';
-import { workersLabel } from '../logs/fold.ts';
-import { createPainter } from '../painter.ts';
+import { onEither, type PlaceFlags } from '../cluster/either.ts';
+import type { Cli, GlobalFlags } from '../context.ts';
+import { chosenWorkers, refAndWords } from '../hosts/choose.ts';
+import { programOf, runOn, type RunFlags } from '../hosts/run-on.ts';
 import type { WorkerChoice } from '../parse.ts';
-import { inertWord } from '../render/inert.ts';
 
-export interface ExecFlags {
+export interface ExecFlags extends RunFlags, PlaceFlags {
   readonly workers: WorkerChoice | undefined;
-  readonly timeout: Duration | undefined;
-  readonly stdin: boolean | undefined;
-  readonly inContainer: boolean | undefined;
-  readonly noFold: boolean | undefined;
+  readonly tty: boolean | undefined;
+  readonly container: string | undefined;
+  readonly pod: string | undefined;
   readonly jobName: string | undefined;
 }
 
 export async function exec(cli: Cli, flags: ExecFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
-  const client = await cli.services.client();
-  const { view, words } = await jobAndWords(client, args, flags.jobName);
+  const { refs, words } = refAndWords(args, flags.jobName);
+  return onEither(cli, flags, refs, {
+    record: (client, [ref = '']) => execOnWorkers(cli, client, ref, words, flags),
+    async cluster(cluster, job) {
+      const { execInPods } = await import('../cluster/exec.ts');
+      return execInPods(cli, cluster, job, words, flags);
+    },
+  });
+}
+
+async function execOnWorkers(
+  cli: Cli,
+  client: Client,
+  ref: string,
+  words: readonly string[],
+  flags: ExecFlags,
+): Promise<number> {
+  const view = await client.show(ref);
   const program = programOf(words, view.id);
+  refuseOfClusters(flags, view.id);
   if (flags.inContainer === true) expectContainer(view);
   const door = await cli.services.workers(view.id, 'shared');
   try {
@@ -44,207 +53,17 @@ export async function exec(cli: Cli, flags: ExecFlags & GlobalFlags, ...args: re
   }
 }
 
-/** One word is a line for a shell, as with ssh; several are a program and its arguments, as they are. */
-function programOf(words: readonly string[], id: string): Program {
-  const [first, ...rest] = words;
-  if (first === undefined || first === '')
-    throw new JobmanError(`Which command? Say it after two dashes: jobman exec ${id} -- hostname`, exitCode.usage);
-  // No program is called so: it is a flag of exec on the wrong side, which the shell there would take for one of its own.
-  if (first.startsWith('-'))
-    throw new JobmanError(
-      `${first} is no command; flags of exec stand before the two dashes: jobman exec ${id} --workers 0 -- hostname`,
-      exitCode.usage,
-    );
-  return rest.length === 0 ? { kind: 'line', line: first } : { kind: 'argv', argv: words };
+function refuseOfClusters({ tty, container, pod }: ExecFlags, id: string): void {
+  if (tty === true) {
+    throw new JobmanError(`--tty is for a job of a cluster. A shell on a worker: jobman ssh ${id}`, exitCode.usage);
+  }
+  const stray = container === undefined ? (pod === undefined ? undefined : '--pod') : '--container';
+  if (stray === undefined) return;
+  const instead = stray === '--pod' ? 'a TPU has workers: --workers' : "the job's own is --in-container";
+  throw new JobmanError(`${stray} is for a job of a cluster; ${instead}.`, exitCode.usage);
 }
 
 function expectContainer({ id, spec }: JobView): void {
   if (spec.steps.some(({ name }) => name === 'docker')) return;
   throw new JobmanError(`Job ${id} runs in no container; leave out --in-container.`, exitCode.usage);
-}
-
-interface Wanted {
-  readonly workers: readonly number[];
-  readonly program: Program;
-  readonly flags: ExecFlags;
-}
-
-async function runOn(cli: Cli, door: WorkerDoor, { workers, program, flags }: Wanted): Promise<number> {
-  const { io } = cli;
-  const running = new Map<number, Session>();
-  const outcomes: WorkerOutcome[] = [];
-  let isTimeOver = false;
-  let isLeaving = false;
-  const leave = new AbortController();
-  const stopAll = (): void => {
-    for (const session of running.values()) session.stop();
-  };
-  const unhear = io.onSignal(() => {
-    if (isLeaving) leave.abort();
-    isLeaving = true;
-    stopAll();
-  });
-  const timer =
-    flags.timeout === undefined
-      ? undefined
-      : setTimeout(() => {
-          isTimeOver = true;
-          stopAll();
-        }, flags.timeout);
-  const waiting = showWaiting(cli, () => [...running.keys()], workers.length);
-  const show = showFor(cli, workers, flags, waiting.clear);
-
-  async function one(worker: number): Promise<void> {
-    const print = createPrint();
-    const kept = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
-    const session = door.start(worker, {
-      program,
-      inside: flags.inContainer === true ? 'container' : 'host',
-      receives: flags.stdin === true,
-      async onBytes(chunk, stream) {
-        print.add(chunk, stream);
-        if (cli.json) kept[stream].push(chunk);
-        else await show.take(worker, chunk, stream);
-        // Nobody reads any more what it would print.
-        if (io.stdout.closed) stopAll();
-      },
-    });
-    running.set(worker, session);
-    if (isLeaving || isTimeOver) session.stop();
-    const input = flags.stdin === true ? feed(io.stdin, session) : undefined;
-    const end = await Promise.race([session.ended, left(leave.signal)]);
-    input?.abort();
-    running.delete(worker);
-    const outcome = { worker, end, timedOut: isTimeOver && end.kind === 'ended', printed: print.digest() };
-    outcomes.push(outcome);
-    if (cli.json) cli.print(JSON.stringify(workerJson(outcome, kept)));
-    else await show.ended(worker);
-  }
-
-  try {
-    await Promise.all(workers.map(one));
-  } finally {
-    clearTimeout(timer);
-    unhear();
-    waiting.end();
-  }
-  tell(cli, outcomes, flags);
-  await io.stdout.flush();
-  return isLeaving ? exitCode.interrupted : worstCode(outcomes);
-}
-
-function showFor(cli: Cli, workers: readonly number[], flags: ExecFlags, clear: () => void): LineShow {
-  const { io, screen } = cli;
-  const streams = { stdout: io.stdout, stderr: io.stderr };
-  if (workers.length === 1) {
-    // As with ssh: its bytes are ours.
-    return {
-      async take(_worker, chunk, stream) {
-        clear();
-        streams[stream].write(chunk);
-        await streams[stream].flush();
-      },
-      ended: () => Promise.resolve(),
-    };
-  }
-  if (!io.stdout.isTerminal) return showEach({ streams });
-  return showFolded({
-    streams,
-    workers,
-    now: () => io.now(),
-    clear,
-    fold: flags.noFold !== true,
-    colour: screen.colour,
-  });
-}
-
-function tell(cli: Cli, all: readonly WorkerOutcome[], flags: ExecFlags): void {
-  const outcomes = all.toSorted((one, other) => one.worker - other.worker);
-  const { agreement, troubles } = outcomeLines(outcomes);
-  const [only, ...others] = outcomes;
-  if (only !== undefined && others.length === 0) {
-    if (only.timedOut) sayTrouble(cli, timeText(flags));
-    else if (only.end.kind === 'no_answer') complain(cli, troubles);
-    return;
-  }
-  if (agreement !== null && cli.io.stdout.isTerminal && !cli.json) cli.note(`-- ${agreement}`);
-  complain(cli, troubles);
-}
-
-function complain(cli: Cli, troubles: readonly string[]): void {
-  for (const trouble of troubles) sayTrouble(cli, inertWord(trouble));
-}
-
-function timeText({ timeout }: ExecFlags): string {
-  return `It took longer than ${lengthText(timeout ?? 0)} and was ended.`;
-}
-
-/** A line below the output that says who is waited for, where it can be redrawn. */
-function showWaiting(
-  cli: Cli,
-  running: () => readonly number[],
-  count: number,
-): { readonly clear: () => void; readonly end: () => void } {
-  if (cli.screen.progress !== 'redraw' || cli.json) return { clear: () => undefined, end: () => undefined };
-  const painter = createPainter(cli.io.stderr);
-  const timer = setInterval(() => {
-    const on = running();
-    if (on.length === 0) return;
-    const who = `[${workersLabel(on)}]`;
-    const words =
-      on.length === count ? countText(count, 'worker') : `${who}; ${count - on.length} of ${count} are done`;
-    painter.draw([`waiting for ${words}`.slice(0, cli.io.stderr.size().columns - 1)]);
-  }, 1_000);
-  return {
-    clear: () => painter.erase(),
-    end() {
-      clearInterval(timer);
-      painter.erase();
-    },
-  };
-}
-
-/** Hands our input on until it ends, or until the returned controller is aborted. */
-function feed(input: Cli['io']['stdin'], session: Session): AbortController {
-  const over = new AbortController();
-  void (async () => {
-    try {
-      for await (const chunk of input.bytes(over.signal)) await session.write(chunk);
-    } catch {
-      // Input that cannot be read has ended.
-    }
-    session.end();
-  })();
-  return over;
-}
-
-function left(signal: AbortSignal): Promise<SessionEnd> {
-  return new Promise((resolve) => {
-    const end: SessionEnd = { kind: 'no_answer', reason: 'you left before it had ended', sent: true };
-    if (signal.aborted) resolve(end);
-    signal.addEventListener('abort', () => resolve(end));
-  });
-}
-
-/** Output as text where it is UTF-8, else in base64 under a name of its own. */
-function workerJson(
-  { worker, end, timedOut }: WorkerOutcome,
-  kept: Readonly<Record<'stdout' | 'stderr', readonly Uint8Array[]>>,
-): object {
-  return {
-    worker,
-    exitCode: end.kind === 'ended' ? end.exitCode : null,
-    signal: end.kind === 'ended' && end.signal !== null ? `SIG${end.signal}` : null,
-    timedOut,
-    unreachable: end.kind === 'no_answer' ? end.reason : null,
-    ...outputJson('stdout', kept.stdout),
-    ...outputJson('stderr', kept.stderr),
-  };
-}
-
-function outputJson(name: 'stdout' | 'stderr', chunks: readonly Uint8Array[]): object {
-  const bytes = Buffer.concat(chunks);
-  return isUtf8(bytes)
-    ? { [name]: bytes.toString('utf8') }
-    : { [name]: null, [`${name}Base64`]: bytes.toString('base64') };
 }

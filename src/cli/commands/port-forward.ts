@@ -1,24 +1,30 @@
-// port-forward: ports of this machine that lead to ports of a worker, wherever the job is moved meanwhile.
+// port-forward: ports of this machine that lead to ports of a worker or a pod, wherever the job is moved meanwhile.
 
-import { createServer, type Server, type Socket } from 'node:net';
+import type { Server, Socket } from 'node:net';
 import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { noSuchWorker, type WorkerDoor } from '../../app/by-hand.ts';
+import { onEither, type PlaceFlags } from '../cluster/either.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
-import { jobAndWords } from '../hosts/choose.ts';
+import { refAndWords } from '../hosts/choose.ts';
+import {
+  addressText,
+  joinSockets,
+  listen,
+  loopback,
+  parseWay,
+  whoReaches,
+  type Way,
+} from '../hosts/forwarded-ports.ts';
 import { inertWord } from '../render/inert.ts';
 import { isSettled } from '../settled.ts';
 
-export interface PortForwardFlags {
+export interface PortForwardFlags extends PlaceFlags {
   readonly worker: number | undefined;
+  readonly pod: string | undefined;
+  readonly address: string | undefined;
   readonly jobName: string | undefined;
-}
-
-/** From a port here, 0 for any that is free, to a port there. */
-interface Way {
-  readonly here: number;
-  readonly there: number;
 }
 
 const lookEvery = 1_000;
@@ -28,44 +34,54 @@ export async function portForward(
   flags: PortForwardFlags & GlobalFlags,
   ...args: readonly string[]
 ): Promise<number> {
-  const client = await cli.services.client();
-  const { view, words } = await jobAndWords(client, args, flags.jobName);
+  const { refs, words } = refAndWords(args, flags.jobName);
+  return onEither(cli, flags, refs, {
+    async record(client, [ref = '']) {
+      const view = await client.show(ref);
+      if (flags.pod !== undefined) {
+        throw new JobmanError('--pod is for a job of a cluster; a TPU has workers: --worker.', exitCode.usage);
+      }
+      return forwardToWorker(cli, client, view, waysOf(words, view.id), flags);
+    },
+    async cluster(cluster, job) {
+      const { forwardToPod } = await import('../cluster/port-forward.ts');
+      return forwardToPod(cli, cluster, job, waysOf(words, job.name), flags);
+    },
+  });
+}
+
+function waysOf(words: readonly string[], id: string): readonly Way[] {
   if (words.length === 0)
-    throw new JobmanError(`Which port? For TensorBoard: jobman port-forward ${view.id} 6006`, exitCode.usage);
-  const ways = words.map(parseWay);
-  const forward = createForward(cli, view.id, flags.worker ?? 0);
+    throw new JobmanError(`Which port? For TensorBoard: jobman port-forward ${id} 6006`, exitCode.usage);
+  return words.map(parseWay);
+}
+
+async function forwardToWorker(
+  cli: Cli,
+  client: Client,
+  view: JobView,
+  ways: readonly Way[],
+  flags: PortForwardFlags,
+): Promise<number> {
+  const { worker = 0, address = loopback } = flags;
+  const forward = createForward(cli, view.id, worker);
   const servers: Server[] = [];
   const { signal, release } = leaveOnSignal(cli);
   try {
     await forward.reach();
     for (const way of ways) {
-      const { server, port } = await listen(way, (socket) => void forward.join(socket, way.there));
+      const { server, port } = await listen(way, address, (socket) => void forward.join(socket, way.there));
       servers.push(server);
-      if (cli.json)
-        cli.print(JSON.stringify({ job: view.id, worker: flags.worker ?? 0, here: port, there: way.there }));
-      else
-        cli.print(`http://127.0.0.1:${port} leads to port ${way.there} of worker ${flags.worker ?? 0} of ${view.id}`);
+      if (cli.json) cli.print(JSON.stringify({ job: view.id, worker, here: port, there: way.there }));
+      else cli.print(`${addressText(address, port)} leads to port ${way.there} of worker ${worker} of ${view.id}`);
     }
-    cli.note('Only this machine can reach it. Ctrl-C ends it; the job goes on.');
+    cli.note(whoReaches(address));
     return await untilOver(cli, client, view, forward, signal);
   } finally {
     release();
     for (const server of servers) server.close();
     forward.close();
   }
-}
-
-/** `6006`, or `8080:6006`: here and there. */
-function parseWay(word: string): Way {
-  const [, here, there = here] = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(word) ?? [];
-  const way = { here: Number(here), there: Number(there) };
-  if (here === undefined || way.here > 65_535 || way.there > 65_535 || way.there === 0) {
-    throw new JobmanError(
-      `\`${word}\` is no port: expected 6006, or 8080:6006 for port 8080 here and 6006 there.`,
-      exitCode.usage,
-    );
-  }
-  return way;
 }
 
 /** Looks after the job: where it is now, and whether it is over. Resolves with the exit code. */
@@ -160,33 +176,11 @@ function createForward(cli: Cli, id: string, worker: number): Forward {
       }
       said.clear();
       tunnel.on('error', () => socket.destroy());
-      tunnel.on('close', () => socket.destroy());
-      socket.on('close', () => tunnel.destroy());
-      if (socket.destroyed) tunnel.destroy();
-      socket.pipe(tunnel).pipe(socket);
+      joinSockets(socket, tunnel);
     },
     close() {
       for (const socket of sockets) socket.destroy();
       door?.close();
     },
   };
-}
-
-/** On the loopback address only: what is forwarded is seldom meant for the whole network. */
-function listen(way: Way, join: (socket: Socket) => void): Promise<{ readonly server: Server; readonly port: number }> {
-  const server = createServer(join);
-  return new Promise((resolve, reject) => {
-    server.on('error', (error: NodeJS.ErrnoException) => {
-      const why = error.code === 'EADDRINUSE' ? 'is taken by another program' : `cannot be opened: ${error.message}`;
-      reject(
-        new JobmanError(`Port ${way.here} of this machine ${why}.`, exitCode.conflict, [
-          `Another one here: jobman port-forward <job> ${way.here + 10_000 > 65_535 ? 0 : way.here + 10_000}:${way.there}`,
-        ]),
-      );
-    });
-    server.listen(way.here, '127.0.0.1', () => {
-      const address = server.address();
-      resolve({ server, port: typeof address === 'object' && address !== null ? address.port : way.here });
-    });
-  });
 }

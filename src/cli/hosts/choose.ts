@@ -24,3 +24,11 @@ export async function jobAndWords(
   if (ref === undefined) throw whichJob();
   return { view: await client.show(ref), words: jobName === undefined ? rest : words };
 }
+
+/** The same before anybody is asked: the word that names the job, where no flag does, and the words that are left. */
+export function refAndWords(
+  words: readonly string[],
+  jobName: string | undefined,
+): { readonly refs: readonly string[]; readonly words: readonly string[] } {
+  return jobName === undefined ? { refs: words.slice(0, 1), words: words.slice(1) } : { refs: [], words };
+}

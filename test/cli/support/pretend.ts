@@ -115,6 +115,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
     atExit(call) {
       endings.add(call);
       return () => void endings.delete(call);
+      raw: async () => () => undefined,
     },
     now: options.now ?? (() => now),
   };

@@ -1,0 +1,136 @@
+// Exec in pods: one command in a container of each running pod of a job, or a terminal in one of them.
+
+import type { Program } from '../../app/by-hand.ts';
+import type { Cluster, ClusterJob, ClusterTarget } from '../../app/cluster/cluster.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { sayTrouble, type Cli } from '../context.ts';
+import type { ExecFlags } from '../commands/exec.ts';
+import { codeOf } from '../hosts/outcome.ts';
+import { programOf, runOn } from '../hosts/run-on.ts';
+import { inertWord } from '../render/inert.ts';
+import { containerAtHand, podsAtHand, type PodAtHand } from './pods.ts';
+
+/** Resolves with the program's exit code, of several the greatest. */
+export async function execInPods(
+  cli: Cli,
+  cluster: Cluster,
+  job: ClusterJob,
+  words: readonly string[],
+  flags: ExecFlags,
+): Promise<number> {
+  const program = programOf(words, job.name);
+  if (flags.inContainer === true) {
+    throw new JobmanError(
+      '--in-container is for a TPU job; every command in a pod runs in a container, and --container says which.',
+      exitCode.usage,
+    );
+  }
+  if (flags.pod !== undefined && flags.workers !== undefined) {
+    throw new JobmanError('--pod and --workers both say where it runs; say one of them.', exitCode.usage);
+  }
+  const isTerminal = flags.tty === true;
+  if (isTerminal) expectTerminal(cli, flags);
+  const pods = chosen(await podsAtHand(cli, cluster, job, flags), flags, job);
+  const isForOne = isTerminal || flags.stdin === true;
+  if (isForOne && pods.length !== 1) {
+    const names = pods.map(({ number, pod }) => `${number} (${pod.name})`).join(', ');
+    throw new JobmanError(
+      `${isTerminal ? '--tty' : '--stdin'} is for one pod, and ${pods.length} of ${job.name} run: ${names}. Say which with --pod.`,
+      exitCode.usage,
+    );
+  }
+  const targets = new Map(pods.map(({ number, pod }) => [number, targetOf(cli, pod, flags)]));
+  const [first] = targets.values();
+  if (isTerminal && first !== undefined) return onTerminal(cli, cluster, first, program);
+  const target = (number: number): ClusterTarget => {
+    const found = targets.get(number);
+    if (found === undefined) throw new Error(`no pod has the number ${number}`);
+    return found;
+  };
+  const door = {
+    start: (number: number, request: Parameters<Parameters<typeof runOn>[1]['start']>[1]) =>
+      cluster.exec(target(number), { ...request, terminal: null }),
+  };
+  const names = new Map([...targets].map(([number, { pod }]) => [number, pod]));
+  return runOn(cli, door, { workers: [...targets.keys()], program, flags, pods: names });
+}
+
+/** Of those that run, the ones that `--workers` names. */
+function chosen(pods: readonly PodAtHand[], { workers }: ExecFlags, job: ClusterJob): readonly PodAtHand[] {
+  if (workers === undefined || workers === 'all') return pods;
+  const found = pods.filter(({ number }) => workers.some(([from, to]) => from <= number && number <= to));
+  const lacking = workers.find(([from, to]) => !found.some(({ number }) => from <= number && number <= to));
+  if (lacking === undefined) return found;
+  const numbers = pods.map(({ number }) => number).join(', ');
+  throw new JobmanError(`No pod ${lacking[0]} of ${job.name} runs; these do: ${numbers}.`, exitCode.conflict);
+}
+
+function targetOf(cli: Cli, pod: PodAtHand['pod'], { container: named }: ExecFlags): ClusterTarget {
+  const container = containerAtHand(pod, named);
+  const others = pod.containers.filter(({ init }) => !init);
+  if (named === undefined && others.length > 1) {
+    const names = others.map(({ name }) => name).join(', ');
+    cli.note(`${pod.name} has several containers (${names}); this is ${container.name}. --container names another.`);
+  }
+  return { pod: pod.name, container: container.name };
+}
+
+function expectTerminal({ io, json }: Cli, { timeout }: ExecFlags): void {
+  if (!io.stdin.isTerminal || !io.stdout.isTerminal) {
+    throw new JobmanError(
+      '--tty needs a terminal on both sides; without one leave it out (-i, not -it).',
+      exitCode.usage,
+    );
+  }
+  if (json || timeout !== undefined) {
+    throw new JobmanError(
+      '--tty hands the terminal on as it is; it cannot go with --json or --timeout.',
+      exitCode.usage,
+    );
+  }
+}
+
+/** Ctrl-C as the terminal hands it on. */
+const ctrlC = 0x03;
+
+/** This terminal is the program's until it ends: every key goes there, and its size with it. */
+async function onTerminal(cli: Cli, cluster: Cluster, target: ClusterTarget, program: Program): Promise<number> {
+  const { io } = cli;
+  const session = cluster.exec(target, {
+    program,
+    receives: true,
+    terminal: io.stdout.size(),
+    async onBytes(bytes) {
+      io.stdout.write(bytes);
+      await io.stdout.flush();
+      if (io.stdout.closed) session.stop();
+    },
+  });
+  const unhearSize = io.stdout.onResize(() => session.resize(io.stdout.size()));
+  const unhear = io.onSignal(() => session.stop());
+  const release = await io.stdin.raw();
+  const over = new AbortController();
+  void (async () => {
+    /** Keys that nobody has taken yet: the line does not stand. */
+    let waiting = 0;
+    for await (const keys of io.stdin.bytes(over.signal)) {
+      if (waiting > 0 && keys.includes(ctrlC)) session.stop();
+      waiting += 1;
+      void session.write(keys).then(() => (waiting -= 1));
+    }
+    session.end();
+  })().catch(() => session.end());
+  try {
+    const end = await session.ended;
+    if (end.kind === 'no_answer') {
+      release();
+      sayTrouble(cli, inertWord(end.reason));
+    }
+    return codeOf({ end, timedOut: false });
+  } finally {
+    release();
+    over.abort();
+    unhearSize();
+    unhear();
+  }
+}

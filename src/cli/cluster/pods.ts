@@ -1,0 +1,82 @@
+// Pods at hand: those of a job that something can be done in now, and the container of each that is meant.
+
+import type { Cluster, ClusterContainer, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
+import { containerName } from '../../app/cluster/job-object.ts';
+import { clusterVerdict } from '../../app/cluster/verdict.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import type { Cli } from '../context.ts';
+import { podsOf, sightOf } from './sight.ts';
+
+/** A pod that runs. */
+export interface PodAtHand {
+  /** Of an indexed Job its own; else its place among all, from 0, by age. */
+  readonly number: number;
+  readonly pod: ClusterPod;
+}
+
+/** Which are wanted: a number, a name or the end of one; all that run where nothing is said. */
+export interface PodChoice {
+  readonly pod: string | undefined;
+}
+
+/** The pods that run, by their numbers, the newest of each. Throws JobmanError (conflict) when what is wanted does not run. */
+export async function podsAtHand(
+  cli: Cli,
+  cluster: Cluster,
+  job: ClusterJob,
+  { pod: wanted }: PodChoice,
+): Promise<readonly PodAtHand[]> {
+  const all = numbered(await podsOf(cluster, job.name));
+  const why = async (): Promise<string> => clusterVerdict(await sightOf(cluster, job), cli.io.now()).sentence;
+  if (wanted === undefined) {
+    const running = all.filter(({ pod }) => isRunning(pod));
+    if (running.length > 0) return running;
+    throw new JobmanError(`${job.name} has no pod that runs. ${await why()}`, exitCode.conflict);
+  }
+  const found = all.find(({ number, pod }) =>
+    /^\d{1,6}$/.test(wanted) ? number === Number(wanted) : pod.name === wanted || pod.name.endsWith(`-${wanted}`),
+  );
+  if (found === undefined) {
+    const names = all.map(({ number, pod }) => `${number} (${pod.name})`).join(', ');
+    throw new JobmanError(
+      `${job.name} has no pod ${wanted}; it has ${names === '' ? `none. ${await why()}` : `${names}.`}`,
+      exitCode.notFound,
+    );
+  }
+  if (isRunning(found.pod)) return [found];
+  const { name, phase, reason, deleting } = found.pod;
+  const state = deleting ? 'being deleted' : phase + (reason === null ? '' : ` (${reason})`);
+  throw new JobmanError(`The pod ${name} is not running: it is ${state}. ${await why()}`, exitCode.conflict);
+}
+
+/** The newest pod of each number, in order. */
+function numbered(pods: readonly ClusterPod[]): readonly PodAtHand[] {
+  const newest = new Map(pods.map((pod, place) => [pod.index ?? place, pod]));
+  return [...newest].map(([number, pod]) => ({ number, pod })).toSorted((one, other) => one.number - other.number);
+}
+
+function isRunning({ phase, deleting }: ClusterPod): boolean {
+  return phase === 'Running' && !deleting;
+}
+
+/**
+ * The container that is named, else the one that jobman makes, else the first. Throws JobmanError: not found for a name that
+ * is none, conflict for a container that does not run.
+ */
+export function containerAtHand(pod: ClusterPod, named: string | undefined): ClusterContainer {
+  const usual = pod.containers.filter(({ init }) => !init);
+  const found =
+    named === undefined
+      ? (usual.find(({ name }) => name === containerName) ?? usual[0])
+      : pod.containers.find(({ name }) => name === named);
+  if (found === undefined) {
+    const names = pod.containers.map(({ name }) => name).join(', ');
+    throw new JobmanError(`${pod.name} has no container ${named ?? ''}; it has ${names}.`, exitCode.notFound);
+  }
+  if (found.state === 'running') return found;
+  const why = found.reason === null ? '' : ` (${found.reason})`;
+  throw new JobmanError(
+    `The container ${found.name} of ${pod.name} is not running: it is ${found.state}${why}.`,
+    exitCode.conflict,
+  );
+}

@@ -1,0 +1,234 @@
+// Run on: one command on many workers at once, or on many pods; what they print, folded where it is the same, and how it ended.
+
+import { isUtf8 } from 'node:buffer';
+import type { Program, Session, SessionEnd, WorkerDoor } from '../../app/by-hand.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { countText, lengthText } from '../../app/figures.ts';
+import type { Duration } from '../../core/time.ts';
+import { sayTrouble, type Cli } from '../context.ts';
+import { workersLabel } from '../logs/fold.ts';
+import { createPainter } from '../painter.ts';
+import { inertWord } from '../render/inert.ts';
+import { createPrint, outcomeLines, worstCode, type WorkerOutcome } from './outcome.ts';
+import { showEach, showFolded, type LineShow } from './show-lines.ts';
+
+/** One word is a line for a shell, as with ssh; several are a program and its arguments, as they are. */
+export function programOf(words: readonly string[], id: string): Program {
+  const [first, ...rest] = words;
+  if (first === undefined || first === '')
+    throw new JobmanError(`Which command? Say it after two dashes: jobman exec ${id} -- hostname`, exitCode.usage);
+  // No program is called so: it is a flag of exec on the wrong side, which the shell there would take for one of its own.
+  if (first.startsWith('-'))
+    throw new JobmanError(
+      `${first} is no command; flags of exec stand before the two dashes: jobman exec ${id} --workers 0 -- hostname`,
+      exitCode.usage,
+    );
+  return rest.length === 0 ? { kind: 'line', line: first } : { kind: 'argv', argv: words };
+}
+
+/** How a command is run and shown. */
+export interface RunFlags {
+  readonly timeout: Duration | undefined;
+  readonly stdin: boolean | undefined;
+  readonly inContainer: boolean | undefined;
+  readonly noFold: boolean | undefined;
+}
+
+/** What is run, and where. */
+export interface Wanted {
+  readonly workers: readonly number[];
+  readonly program: Program;
+  readonly flags: RunFlags;
+  /** Beside the number, with --json: what each of them is called. */
+  readonly pods?: ReadonlyMap<number, string>;
+}
+
+/** Runs it on all of them at once, until each has ended; resolves with the exit code of all together. */
+export async function runOn(
+  cli: Cli,
+  door: Pick<WorkerDoor, 'start'>,
+  { workers, program, flags, pods }: Wanted,
+): Promise<number> {
+  const { io } = cli;
+  const running = new Map<number, Session>();
+  const outcomes: WorkerOutcome[] = [];
+  let isTimeOver = false;
+  let isLeaving = false;
+  const leave = new AbortController();
+  const stopAll = (): void => {
+    for (const session of running.values()) session.stop();
+  };
+  const unhear = io.onSignal(() => {
+    if (isLeaving) leave.abort();
+    isLeaving = true;
+    stopAll();
+  });
+  const timer =
+    flags.timeout === undefined
+      ? undefined
+      : setTimeout(() => {
+          isTimeOver = true;
+          stopAll();
+        }, flags.timeout);
+  const waiting = showWaiting(cli, () => [...running.keys()], workers.length);
+  const show = showFor(cli, workers, flags, waiting.clear);
+
+  async function one(worker: number): Promise<void> {
+    const print = createPrint();
+    const kept = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
+    const session = door.start(worker, {
+      program,
+      inside: flags.inContainer === true ? 'container' : 'host',
+      receives: flags.stdin === true,
+      async onBytes(chunk, stream) {
+        // Only what several have printed is compared.
+        if (workers.length > 1) print.add(chunk, stream);
+        if (cli.json) kept[stream].push(chunk);
+        else await show.take(worker, chunk, stream);
+        // Nobody reads any more what it would print.
+        if (io.stdout.closed) stopAll();
+      },
+    });
+    running.set(worker, session);
+    if (isLeaving || isTimeOver) session.stop();
+    const input = flags.stdin === true ? feed(io.stdin, session) : undefined;
+    const end = await Promise.race([session.ended, left(leave.signal)]);
+    input?.abort();
+    running.delete(worker);
+    const outcome = { worker, end, timedOut: isTimeOver && end.kind === 'ended', printed: print.digest() };
+    outcomes.push(outcome);
+    if (cli.json) cli.print(JSON.stringify({ ...workerJson(outcome, kept), ...podJson(pods?.get(worker)) }));
+    else await show.ended(worker);
+  }
+
+  try {
+    await Promise.all(workers.map(one));
+  } finally {
+    clearTimeout(timer);
+    unhear();
+    waiting.end();
+  }
+  tell(cli, outcomes, flags);
+  await io.stdout.flush();
+  return isLeaving ? exitCode.interrupted : worstCode(outcomes);
+}
+
+function showFor(cli: Cli, workers: readonly number[], flags: RunFlags, clear: () => void): LineShow {
+  const { io, screen } = cli;
+  const streams = { stdout: io.stdout, stderr: io.stderr };
+  if (workers.length === 1) {
+    // As with ssh: its bytes are ours.
+    return {
+      async take(_worker, chunk, stream) {
+        clear();
+        streams[stream].write(chunk);
+        await streams[stream].flush();
+      },
+      ended: () => Promise.resolve(),
+    };
+  }
+  if (!io.stdout.isTerminal) return showEach({ streams });
+  return showFolded({
+    streams,
+    workers,
+    now: () => io.now(),
+    clear,
+    fold: flags.noFold !== true,
+    colour: screen.colour,
+  });
+}
+
+function tell(cli: Cli, all: readonly WorkerOutcome[], flags: RunFlags): void {
+  const outcomes = all.toSorted((one, other) => one.worker - other.worker);
+  const { agreement, troubles } = outcomeLines(outcomes);
+  const [only, ...others] = outcomes;
+  if (only !== undefined && others.length === 0) {
+    if (only.timedOut) sayTrouble(cli, timeText(flags));
+    else if (only.end.kind === 'no_answer') complain(cli, troubles);
+    return;
+  }
+  if (agreement !== null && cli.io.stdout.isTerminal && !cli.json) cli.note(`-- ${agreement}`);
+  complain(cli, troubles);
+}
+
+function complain(cli: Cli, troubles: readonly string[]): void {
+  for (const trouble of troubles) sayTrouble(cli, inertWord(trouble));
+}
+
+function timeText({ timeout }: RunFlags): string {
+  return `It took longer than ${lengthText(timeout ?? 0)} and was ended.`;
+}
+
+/** A line below the output that says who is waited for, where it can be redrawn. */
+function showWaiting(
+  cli: Cli,
+  running: () => readonly number[],
+  count: number,
+): { readonly clear: () => void; readonly end: () => void } {
+  if (cli.screen.progress !== 'redraw' || cli.json) return { clear: () => undefined, end: () => undefined };
+  const painter = createPainter(cli.io.stderr);
+  const timer = setInterval(() => {
+    const on = running();
+    if (on.length === 0) return;
+    const who = `[${workersLabel(on)}]`;
+    const words =
+      on.length === count ? countText(count, 'worker') : `${who}; ${count - on.length} of ${count} are done`;
+    painter.draw([`waiting for ${words}`.slice(0, cli.io.stderr.size().columns - 1)]);
+  }, 1_000);
+  return {
+    clear: () => painter.erase(),
+    end() {
+      clearInterval(timer);
+      painter.erase();
+    },
+  };
+}
+
+/** Hands our input on until it ends, or until the returned controller is aborted. */
+function feed(input: Cli['io']['stdin'], session: Session): AbortController {
+  const over = new AbortController();
+  void (async () => {
+    try {
+      for await (const chunk of input.bytes(over.signal)) await session.write(chunk);
+    } catch {
+      // Input that cannot be read has ended.
+    }
+    session.end();
+  })();
+  return over;
+}
+
+function left(signal: AbortSignal): Promise<SessionEnd> {
+  return new Promise((resolve) => {
+    const end: SessionEnd = { kind: 'no_answer', reason: 'you left before it had ended', sent: true };
+    if (signal.aborted) resolve(end);
+    signal.addEventListener('abort', () => resolve(end));
+  });
+}
+
+function podJson(pod: string | undefined): object {
+  return pod === undefined ? {} : { pod };
+}
+
+/** Output as text where it is UTF-8, else in base64 under a name of its own. */
+function workerJson(
+  { worker, end, timedOut }: WorkerOutcome,
+  kept: Readonly<Record<'stdout' | 'stderr', readonly Uint8Array[]>>,
+): object {
+  return {
+    worker,
+    exitCode: end.kind === 'ended' ? end.exitCode : null,
+    signal: end.kind === 'ended' && end.signal !== null ? `SIG${end.signal}` : null,
+    timedOut,
+    unreachable: end.kind === 'no_answer' ? end.reason : null,
+    ...outputJson('stdout', kept.stdout),
+    ...outputJson('stderr', kept.stderr),
+  };
+}
+
+function outputJson(name: 'stdout' | 'stderr', chunks: readonly Uint8Array[]): object {
+  const bytes = Buffer.concat(chunks);
+  return isUtf8(bytes)
+    ? { [name]: bytes.toString('utf8') }
+    : { [name]: null, [`${name}Base64`]: bytes.toString('base64') };
+}
