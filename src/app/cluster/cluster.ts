@@ -225,6 +225,8 @@ export interface Cluster {
   pods(query: ClusterQuery & { readonly job?: string }): AsyncIterable<readonly ClusterPod[]>;
   /** All nodes; null when we may not list them. */
   nodes(): Promise<readonly ClusterNode[] | null>;
+  /** In pages: pods that have no node yet, and the Job of each as `ClusterPod.job`. No more than that is transferred. */
+  homeless(query: ClusterQuery): AsyncIterable<readonly Pick<ClusterPod, 'namespace' | 'job'>[]>;
   /** All PriorityClasses; null when we may not list them. */
   priorities(): Promise<readonly ClusterPriority[] | null>;
   /** Events of the objects of these names, oldest first; none when we may not list them. */

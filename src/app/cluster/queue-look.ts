@@ -1,7 +1,6 @@
 // Looking at the queue: from the whole cluster where we may list its jobs, else from the list that is published for those who may
 // not, else from the namespace alone.
 
-import { given } from '../../core/given.ts';
 import type { Instant } from '../../core/time.ts';
 import type { Cluster, ClusterJob, ClusterQuery } from './cluster.ts';
 import { clusterLabels } from './job-object.ts';
@@ -90,7 +89,7 @@ async function homelessJobs(cluster: Cluster, query: ClusterQuery): Promise<Read
   const { everywhere } = query;
   if (!(await cluster.may('list', 'pods', ...(everywhere === true ? [''] : [])))) return null;
   const keys = new Set<string>();
-  for await (const page of cluster.pods({ ...given({ everywhere }), fields: 'spec.nodeName=,status.phase=Pending' })) {
+  for await (const page of cluster.homeless(query)) {
     for (const { namespace, job } of page) if (job !== null) keys.add(queueKey({ namespace, name: job }));
   }
   return keys;

@@ -32,6 +32,8 @@ export interface ApiRequest {
   readonly body?: object;
   /** Of the body; JSON unless told. */
   readonly type?: string;
+  /** The form of the answer, where it is not the objects whole. */
+  readonly accept?: string;
   readonly signal?: AbortSignal | undefined;
   /** `list jobs`, as it stands behind "could not". */
   readonly what: string;
@@ -167,6 +169,7 @@ function lineOf({
   query = {},
   body,
   type = 'application/json',
+  accept,
   signal,
 }: ApiRequest): LineRequest {
   const pairs = Object.entries(query).flatMap(([name, value]) =>
@@ -176,6 +179,10 @@ function lineOf({
     method,
     path: pairs.length === 0 ? path : `${path}?${pairs.join('&')}`,
     signal,
-    ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': type } }),
+    headers: {
+      ...(accept === undefined ? {} : { accept }),
+      ...(body === undefined ? {} : { 'content-type': type }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   };
 }

@@ -19,6 +19,7 @@ import {
   readJob,
   readNode,
   readPod,
+  readPodOwner,
   readPriority,
   type RawEvent,
   type RawJob,
@@ -128,6 +129,18 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
     raw: (name) => getJob(name) as Promise<V1Job | null>,
 
     pods,
+
+    async *homeless(query) {
+      const request: ApiRequest = {
+        path: pathFor('/api/v1', 'pods', query),
+        query: { labelSelector: query.labels, fieldSelector: 'spec.nodeName=,status.phase=Pending' },
+        // Half of a pod's text, and of what it costs to write and to read it.
+        accept: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',
+        signal: query.signal,
+        what: `list the pods ${spotText(query)}`,
+      };
+      for await (const { items } of api.pages<Pick<RawPod, 'metadata'>>(request)) yield items.map(readPodOwner);
+    },
 
     async nodes() {
       const all: ReturnType<typeof readNode>[] = [];

@@ -153,8 +153,6 @@ export interface RawPod {
 
 /** What is kept of a pod. A container that has no status yet waits. */
 export function readPod({ metadata = {}, spec = {}, status = {} }: RawPod): ClusterPod {
-  const labels = metadata.labels ?? {};
-  const labelled = (names: readonly string[]) => names.map((name) => labels[name]).find((value) => value !== undefined);
   const index = metadata.annotations?.['batch.kubernetes.io/job-completion-index'];
   const part = (list: readonly RawContainer[] = [], seen: readonly RawContainerStatus[] = [], init: boolean) =>
     list.map((container) =>
@@ -166,9 +164,8 @@ export function readPod({ metadata = {}, spec = {}, status = {} }: RawPod): Clus
     );
   return {
     name: metadata.name ?? '',
-    namespace: metadata.namespace ?? '',
-    job: labelled(jobNameLabels) ?? null,
-    jobUid: labelled(jobUidLabels) ?? null,
+    ...readPodOwner({ metadata }),
+    jobUid: labelled(metadata, jobUidLabels),
     uid: metadata.uid ?? '',
     phase: status.phase ?? 'Unknown',
     reason: status.reason ?? null,
@@ -185,6 +182,16 @@ export function readPod({ metadata = {}, spec = {}, status = {} }: RawPod): Clus
     conditions: readConditions(status.conditions),
     deleting: metadata.deletionTimestamp !== undefined,
   };
+}
+
+/** Whose a pod is, which its metadata alone tell. */
+export function readPodOwner({ metadata = {} }: Pick<RawPod, 'metadata'>): Pick<ClusterPod, 'namespace' | 'job'> {
+  return { namespace: metadata.namespace ?? '', job: labelled(metadata, jobNameLabels) };
+}
+
+/** The value of the first of these labels that it has. */
+function labelled({ labels = {} }: RawMeta, names: readonly string[]): string | null {
+  return names.map((name) => labels[name]).find((value) => value !== undefined) ?? null;
 }
 
 function readContainer(

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
 import { JobmanError } from '../../../src/app/errors.ts';
-import { openServer, status, type Reply } from './support/server.ts';
+import { openServer, status, type Asked, type Reply } from './support/server.ts';
 
 const labels = { 'jobman/owner': 'ada', 'jobman/installation': 'abc', 'jobman/job': 'train' };
 const wanted: V1Job = {
@@ -56,6 +56,22 @@ suite('lists', () => {
       return { json: { items: [job('a')], metadata: { continue: 'old' } } };
     });
     assert.deepEqual(await names(server.cluster().jobs({})), ['a', 'c']);
+  });
+
+  test('of pods without a node are asked for by their metadata alone', async (t) => {
+    const labels = { 'batch.kubernetes.io/job-name': 'train' };
+    const server = await openServer(t, () => ({
+      json: { items: [{ metadata: { namespace: 'vision', labels } }, { metadata: { namespace: 'other' } }] },
+    }));
+    const found: unknown[] = [];
+    for await (const page of server.cluster().homeless({ everywhere: true })) found.push(...page);
+    assert.deepEqual(found, [
+      { namespace: 'vision', job: 'train' },
+      { namespace: 'other', job: null },
+    ]);
+    const [{ path, query, headers }] = server.asked as readonly [Asked];
+    assert.deepEqual([path, query.get('fieldSelector')], ['/api/v1/pods', 'spec.nodeName=,status.phase=Pending']);
+    assert.match(String(headers['accept']), /as=PartialObjectMetadataList/);
   });
 
   test('of every namespace, and of none there', async (t) => {
