@@ -34,12 +34,13 @@ function notesFile(home: string): string {
  * The sentence about a newer version that was seen; null where there is none. Starts a look when it is time for one and the
  * settings say where. Throws nothing and waits for nothing: a command must not suffer from it.
  */
-export function newerVersion({ io, home, settingsFiles }: Services): string | null {
+export function newerVersion(services: Services): string | null {
+  const { io, home } = services;
   try {
     const file = notesFile(home);
     const notes = readNotes(file);
     const now = io.now();
-    const files = settingsFiles();
+    const files = services.settingsFiles();
     if (isLookDue(notes, now) && isConfigured(files) && claim(file, io, home)) start(io, home, files.named);
     return versionNotice(notes, io.version) ?? null;
   } catch {

@@ -37,7 +37,7 @@ function homeWith(world: World, newVersion: object | null, home = world.home) {
     file: join(home, 'last_update_check.json'),
     later: (ms: number) => void (time += ms),
     /** How often a look was started, once it is `expected` and no more comes. */
-    async started(expected: number): Promise<number> {
+    started: async (expected: number): Promise<number> => {
       const count = (): number =>
         existsSync(starts) ? readFileSync(starts, 'utf8').trim().split('\n').filter(Boolean).length : 0;
       await eventually(() => count() >= expected);
