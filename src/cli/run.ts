@@ -20,9 +20,12 @@ export async function run(argv: readonly string[], services: Services): Promise<
   return code;
 }
 
-/** Whether somebody sits there who would read a remark. A script is neither told nor made to look. */
+/**
+ * Whether somebody sits there who would read a remark. A script is neither told nor made to look; and while a pager shows what
+ * is printed, the screen is the pager's.
+ */
 function isRead([first = '', ...rest]: readonly string[], { io }: Services): boolean {
-  if (first.startsWith('__') || !io.stderr.isTerminal) return false;
+  if (first.startsWith('__') || !io.stdout.isTerminal || !io.stderr.isTerminal) return false;
   const end = rest.indexOf('--');
   const flags = [first, ...(end < 0 ? rest : rest.slice(0, end))];
   return !flags.some((word) => ['-q', '--quiet', '--json'].includes(word));

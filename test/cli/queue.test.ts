@@ -152,6 +152,14 @@ suite('jobman queue', () => {
     assert.match(err, /^and 30 more that wait \(--json has all\)$/m);
   });
 
+  test('cuts a name that somebody has made endless', async () => {
+    const { out } = await queue([], [job({ flavor: 'x'.repeat(200_000), ready: 0 })], { everywhere: true });
+    const cut = `${'x'.repeat(20)}~${'x'.repeat(19)}`;
+    const rows = out.trim().split('\n');
+    assert.equal(rows[1]?.split(' ')[0], cut);
+    assert.equal(rows.at(-1)?.split(' ').at(-1), cut);
+  });
+
   test('--publish writes the list', async () => {
     const { code, out, written } = await queue(['--publish'], jobs, { everywhere: true });
     assert.deepEqual(

@@ -13,6 +13,7 @@ import { given } from '../../core/given.ts';
 import type { Instant } from '../../core/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
+import { cutMiddle } from '../render/cell.ts';
 import { inertWord } from '../render/inert.ts';
 import { columnsOf } from '../screen.ts';
 
@@ -76,16 +77,15 @@ function printJson(cli: Cli, { source }: QueueSeen, view: QueueView, { context, 
 function printTables(cli: Cli, { groups, places }: QueueView, now: Instant): void {
   const columns = columnsOf(cli.io.stdout);
   if (groups.length > 0) for (const line of groupLines(groups, columns)) cli.print(line);
-  const shown = shownPlaces(places);
-  if (shown.length === 0) return;
+  if (places.length === 0) return;
   cli.print('');
-  for (const line of placeLines(shown, columns, now)) cli.print(line);
+  for (const line of placeLines(shownPlaces(places), columns, now)) cli.print(line);
 }
 
 function groupLines(groups: readonly QueueGroup[], columns: number | null): readonly string[] {
   const hasOthers = groups.some(({ others }) => Object.keys(others).length > 0);
   const rows = groups.map(({ flavor, isConflict, jobs, yours, waiting, pods, requests, gpus, others }) => [
-    `${flavor === null ? '<no name>' : inertWord(flavor)}${isConflict ? ' (conflict)' : ''}`,
+    `${flavor === null ? '<no name>' : shown(flavor)}${isConflict ? ' (conflict)' : ''}`,
     String(jobs),
     String(yours),
     String(waiting),
@@ -110,13 +110,18 @@ function groupLines(groups: readonly QueueGroup[], columns: number | null): read
   return aligned([heads, ...rows], sides, columns);
 }
 
+/** A name that others have chosen: it may hold anything, and be a quarter of a megabyte long. */
+function shown(flavor: string): string {
+  return cutMiddle(inertWord(flavor), 40);
+}
+
 /** All, or as many as are shown: yours, then whoever stands first. In the order of the lines. */
 function shownPlaces(places: readonly QueuePlace[]): readonly QueuePlace[] {
   if (places.length <= rowsMost) return places;
   const yours = places.filter(({ isYours }) => isYours);
   const others = places.filter(({ isYours }) => !isYours).toSorted((one, other) => one.place - other.place);
-  const shown = new Set([...yours, ...others].slice(0, rowsMost));
-  return places.filter((place) => shown.has(place));
+  const chosen = new Set([...yours, ...others].slice(0, rowsMost));
+  return places.filter((place) => chosen.has(place));
 }
 
 function placeLines(places: readonly QueuePlace[], columns: number | null, now: Instant): readonly string[] {
@@ -128,7 +133,7 @@ function placeLines(places: readonly QueuePlace[], columns: number | null, now: 
     inertWord(job.queue ?? '-'),
     String(job.priority),
     ageText(now - job.createdAt),
-    inertWord(job.flavor ?? (amountsText(job.requests) || '-')),
+    job.flavor === null ? amountsText(job.requests) || '-' : shown(job.flavor),
   ]);
   const heads = ['PLACE', 'WHOSE', 'NAMESPACE', 'JOB', 'QUEUE', 'PRIORITY', 'AGE', 'ASKS'];
   const sides = ['right', 'left', 'left', 'left', 'left', 'right', 'right', 'left'] as const;
@@ -165,6 +170,6 @@ function sayNotes(
   }
   const conflicts = [...new Set(groups.flatMap(({ flavor, isConflict }) => (isConflict ? [flavor ?? ''] : [])))];
   for (const flavor of conflicts) {
-    cli.note(`note: the flavor ${inertWord(flavor)} stands for different requests, which are counted apart`);
+    cli.note(`note: the flavor ${shown(flavor)} stands for different requests, which are counted apart`);
   }
 }
