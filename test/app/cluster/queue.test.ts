@@ -1,13 +1,7 @@
 /** Which jobs are active, how they are counted together, and who stands where in line. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type {
-  Cluster,
-  ClusterJob,
-  ClusterPod,
-  ClusterPriority,
-  ClusterQuery,
-} from '../../../src/app/cluster/cluster.ts';
+import type { Cluster, ClusterJob, ClusterPriority, ClusterQuery } from '../../../src/app/cluster/cluster.ts';
 import { queueData, publishedQueue } from '../../../src/app/cluster/queue-list.ts';
 import { lookAtQueue, publishQueue } from '../../../src/app/cluster/queue-look.ts';
 import { isActive, queuedJob, queueView, type QueuedJob, type QueueViewer } from '../../../src/app/cluster/queue.ts';
