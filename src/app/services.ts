@@ -8,6 +8,7 @@ import type { WorkerDoor } from './by-hand.ts';
 import type { Client } from './client.ts';
 import type { ImagePort } from './images.ts';
 import type { BucketPort, StepByHand } from './ports.ts';
+import type { ClusterKeeper } from './cluster/client.ts';
 import type { Cluster, ClusterOptions } from './cluster/cluster.ts';
 import type { ClusterSettingsRead } from './cluster/settings.ts';
 import type { Settings, SettingsFiles } from './settings.ts';
@@ -175,13 +176,10 @@ export interface Services {
    * own speaks of Kubernetes jobs, or one was submitted from here before; and a kubeconfig is there. Looks at files only.
    */
   usesCluster(): Promise<boolean>;
+  /** What is kept here of clusters' jobs. Opens nothing yet. */
+  keeper(): Promise<ClusterKeeper>;
   /** The images of the registry that the settings name; to be closed after use. Throws JobmanError when they name none. */
   images(): Promise<ImagePort>;
-  client(): Promise<Client>;
-  controller(): Promise<ControllerService>;
-  emulator(): Promise<EmulatorService>;
-  /** What exists in the clouds that the settings, the jobs and the query name. Throws JobmanError when nothing names a project. */
-  tpus(query: TpuQuery): Promise<TpuList>;
   /**
    * A sentence about a newer version that was seen before, for the end of a command; null where there is none. Where it is time
    * to look again a process of its own begins to. Never rejects, and waits for nobody.
@@ -189,6 +187,11 @@ export interface Services {
   newerVersion(): Promise<string | null>;
   /** Looks for a newer version where the settings say, and writes down what was found: that process. */
   lookForVersion(): Promise<void>;
+  client(): Promise<Client>;
+  controller(): Promise<ControllerService>;
+  emulator(): Promise<EmulatorService>;
+  /** What exists in the clouds that the settings, the jobs and the query name. Throws JobmanError when nothing names a project. */
+  tpus(query: TpuQuery): Promise<TpuList>;
   /**
    * Where the buckets of that project's jobs are. A built-in cloud that does not run cannot be asked, unless a job that is
    * about to be created wants it anyway (`coming`): then it is started first, and `say` is told so.

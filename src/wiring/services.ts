@@ -71,6 +71,11 @@ export function createServices(io: Io): Services {
       return lookForVersion(services);
     },
 
+    async keeper() {
+      const { createClusterKeeper } = await import('./cluster-keeper.ts');
+      return createClusterKeeper(services);
+    },
+
     client: () => (client ??= import('./client.ts').then(({ createLocalClient }) => createLocalClient(services))),
 
     async controller() {

@@ -8,6 +8,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { parse, stringify } from 'yaml';
+import { jobman } from './jobman.ts';
 import { findProgram, requireReal } from './real.ts';
 import { root } from './root.ts';
 import type { World } from './world.ts';
@@ -48,6 +49,8 @@ export function openKube(t: { skip(message?: string): void }, world: World): Kub
   const namespace = `jobman-${randomBytes(4).toString('hex')}`;
   run('create', 'namespace', namespace);
   world.atEnd(() => void run('delete', 'namespace', namespace, '--wait=false'));
+  // Whoever submits starts the controller, which keeps logs.
+  world.atEnd(async () => void (await jobman(world, ['controller', 'stop'])));
   const restricted = join(dirname(admin), 'restricted.kubeconfig');
   return {
     admin,
@@ -74,12 +77,12 @@ export function changedKubeconfig(
   return path;
 }
 
-/** A line to the API server that is cut every now and then; it listens where `url` says. */
+/** A line to the API server that is cut every now and then, and when `cut` is called; it listens where `url` says. */
 export async function openCutLine(
   world: World,
   server: string,
   everyMs: number,
-): Promise<{ readonly url: string; readonly cuts: () => number }> {
+): Promise<{ readonly url: string; readonly cuts: () => number; readonly cut: () => void }> {
   const { hostname, port } = new URL(server);
   const sockets = new Set<Socket>();
   let cuts = 0;
@@ -97,14 +100,15 @@ export async function openCutLine(
     near.pipe(far).pipe(near);
   });
   await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
-  const timer = setInterval(() => {
+  const cut = (): void => {
     if (sockets.size > 0) cuts += 1;
     for (const socket of sockets) socket.resetAndDestroy();
-  }, everyMs);
+  };
+  const timer = setInterval(cut, everyMs);
   world.atEnd(async () => {
     clearInterval(timer);
     for (const socket of sockets) socket.destroy();
     await new Promise((resolve) => listener.close(resolve));
   });
-  return { url: `https://127.0.0.1:${(listener.address() as AddressInfo).port}`, cuts: () => cuts };
+  return { url: `https://127.0.0.1:${(listener.address() as AddressInfo).port}`, cuts: () => cuts, cut };
 }

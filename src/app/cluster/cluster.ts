@@ -154,6 +154,8 @@ export interface ClusterQuery {
   /** Every namespace in its stead. */
   readonly everywhere?: true;
   readonly labels?: string;
+  /** Only the one of this name; for a watch. */
+  readonly name?: string;
   /** A selector by fields, as Kubernetes writes it. */
   readonly fields?: string;
   readonly signal?: AbortSignal;
@@ -182,6 +184,8 @@ export interface ClusterLogQuery {
 }
 
 /** What came of asking for a resource's removal, once it is seen gone: `absent` was not there to begin with. */
+export type ClusterRemoval = 'gone' | 'absent';
+
 /** A container of a pod. */
 export interface ClusterTarget {
   readonly pod: string;
@@ -206,8 +210,6 @@ export interface ClusterSession extends Session {
   resize(size: TerminalSize): void;
 }
 
-export type ClusterRemoval = 'gone' | 'absent';
-
 /**
  * One cluster. Every method may wait for the network; failures are JobmanError: 3 not there, 4 a name is taken, 5 not to
  * be reached (no connection, an unknown authority, an expired login), else 1 with the cluster's own words in its lines.
@@ -223,10 +225,10 @@ export interface Cluster {
   raw(name: string): Promise<V1Job | null>;
   /** In pages; of one Job, or of all in the namespace. */
   pods(query: ClusterQuery & { readonly job?: string }): AsyncIterable<readonly ClusterPod[]>;
-  /** All nodes; null when we may not list them. */
-  nodes(): Promise<readonly ClusterNode[] | null>;
   /** In pages: pods that have no node yet, and the Job of each as `ClusterPod.job`. No more than that is transferred. */
   homeless(query: ClusterQuery): AsyncIterable<readonly Pick<ClusterPod, 'namespace' | 'job'>[]>;
+  /** All nodes; null when we may not list them. */
+  nodes(): Promise<readonly ClusterNode[] | null>;
   /** All PriorityClasses; null when we may not list them. */
   priorities(): Promise<readonly ClusterPriority[] | null>;
   /** Events of the objects of these names, oldest first; none when we may not list them. */

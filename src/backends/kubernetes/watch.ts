@@ -125,8 +125,8 @@ async function* changesFrom<T extends { readonly uid: string }>(
   }
 }
 
-function selectorsOf({ labels, fields }: ClusterQuery): Readonly<Record<string, string | undefined>> {
-  return { labelSelector: labels, fieldSelector: fields };
+function selectorsOf({ labels, name }: ClusterQuery): Readonly<Record<string, string | undefined>> {
+  return { labelSelector: labels, fieldSelector: name === undefined ? undefined : `metadata.name=${name}` };
 }
 
 /** The line broke in the middle of a reply: Node's own errors, and half a line of JSON. */

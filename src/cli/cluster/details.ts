@@ -2,7 +2,8 @@
 
 import type { Cluster, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
 import { amountsText } from '../../app/cluster/lack.ts';
-import { clusterVerdict, type ClusterSight } from '../../app/cluster/verdict.ts';
+import { keptVerdict, type KeptJob } from '../../app/cluster/kept.ts';
+import { clusterVerdict, type ClusterSight, type ClusterVerdict } from '../../app/cluster/verdict.ts';
 import { exitCode } from '../../app/errors.ts';
 import { ageText, clockText } from '../../app/figures.ts';
 import type { Instant } from '../../core/time.ts';
@@ -18,7 +19,7 @@ const rowsMost = 20;
 
 /** With --json one object: the phase, why, the Job as the cluster has it, its pods and its events. */
 export async function printDetails(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<number> {
-  const { io, screen } = cli;
+  const { io } = cli;
   const sight = await sightOf(cluster, job);
   const now = io.now();
   const verdict = clusterVerdict(sight, now);
@@ -30,25 +31,88 @@ export async function printDetails(cli: Cli, cluster: Cluster, job: ClusterJob):
     cli.print(JSON.stringify({ name: job.name, ...place, phase, why: sentence, because, job: whole, pods, events }));
     return exitCode.ok;
   }
-  const columns = columnsOf(io.stdout);
+  const lines = detailLines(cli, sight, verdict, `${place.context}/${job.namespace}`, columnsOf(io.stdout));
+  io.stdout.write(`${lines.join('\n')}\n`);
+  return exitCode.ok;
+}
+
+/** The same from what is kept; with --json as it was last seen. */
+export function printKeptDetails(cli: Cli, kept: KeptJob): number {
+  const { server, context, job, pods, events, seenAt, goneAt } = kept;
+  const verdict = keptVerdict(kept, cli.io.now());
+  if (cli.json) {
+    const { phase, sentence, because } = verdict;
+    const moments = {
+      seenAt: new Date(seenAt).toISOString(),
+      goneAt: goneAt === null ? null : new Date(goneAt).toISOString(),
+    };
+    const object = kept.object === null ? null : (JSON.parse(kept.object) as object);
+    const place = { context, server, namespace: job.namespace };
+    cli.print(
+      JSON.stringify({
+        name: job.name,
+        ...place,
+        phase,
+        why: sentence,
+        because,
+        job: object,
+        pods,
+        events,
+        kept: moments,
+      }),
+    );
+    return exitCode.ok;
+  }
+  const sight = { ...kept, nodes: null, neighbours: null };
+  const lines = detailLines(cli, sight, verdict, `${context}/${job.namespace}`, columnsOf(cli.io.stdout));
+  cli.io.stdout.write(`${lines.join('\n')}\n`);
+  return exitCode.ok;
+}
+
+/** As people read it, so many columns wide. */
+export function detailLines(
+  cli: Cli,
+  sight: ClusterSight,
+  verdict: ClusterVerdict,
+  where: string,
+  columns: number | null,
+): readonly string[] {
+  const { io, screen } = cli;
+  const { job } = sight;
+  const now = io.now();
   const name = `${job.name} (${inertWord(job.owner ?? 'made by another tool')})`;
   const status = inPhaseStyle(screen.out, verdict.phase, `${glyph(screen, verdict.phase)} ${verdict.phase}`);
   const rows: (readonly [string, string])[] = [['why', verdict.sentence]];
   if (verdict.because !== null) rows.push(['because', verdict.because]);
   rows.push(
-    ['where', `${place.context}/${job.namespace}, created ${ageText(now - job.createdAt)} ago`],
+    ['where', `${where}, created ${ageText(now - job.createdAt)} ago`],
     ['image', job.images.join(', ')],
     ['asks', `${amountsText(job.requests) || 'nothing'}${job.flavor === null ? '' : ` (flavor ${job.flavor})`}`],
     ['pods', countsText(job)],
   );
-  const lines = [
+  return [
     `${screen.out('bold', name)}  ${status}`,
     ...labelled(rows, columns),
     ...podLines(sight.pods, columns, now),
     ...eventLines(sight, columns),
   ];
-  io.stdout.write(`${lines.join('\n')}\n`);
-  return exitCode.ok;
+}
+
+/** The same job in a window of a list: all about it, or only why. */
+export async function sightLines(
+  cli: Cli,
+  cluster: Cluster,
+  job: ClusterJob,
+  screen: string,
+  columns: number,
+): Promise<readonly string[]> {
+  const sight = await sightOf(cluster, job);
+  const verdict = clusterVerdict(sight, cli.io.now());
+  const place = cluster.place();
+  if (screen !== 'why') return detailLines(cli, sight, verdict, `${place.context}/${job.namespace}`, columns);
+  const rows: (readonly [string, string])[] = [['why', verdict.sentence]];
+  if (verdict.because !== null) rows.push(['because', verdict.because]);
+  return labelled(rows, columns);
 }
 
 /** `4 at once, 16 in all: 3 run, 5 succeeded`. */

@@ -3,9 +3,11 @@
 
 import type { JobRow, ListQuery } from '../../app/client.ts';
 import type { ClusterJob, ClusterPlace } from '../../app/cluster/cluster.ts';
+import { keptPhase } from '../../app/cluster/kept.ts';
 import { amountsText } from '../../app/cluster/lack.ts';
 import { clusterPhase, clusterReason } from '../../app/cluster/verdict.ts';
 import { JobmanError } from '../../app/errors.ts';
+import { ageText } from '../../app/figures.ts';
 import { given } from '../../core/given.ts';
 import { isSettledPhase } from '../../core/phase.ts';
 import { second, type Instant } from '../../core/time.ts';
@@ -64,7 +66,30 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags)
   }
 }
 
-function rowOf(job: ClusterJob, place: ClusterPlace, now: Instant): JobRow {
+/** Rows of jobs that are kept here and that no cluster has shown: forgotten ones, and those of clusters that are away. */
+export async function keptRows(cli: Cli, query: ListQuery, shown: readonly JobRow[]): Promise<readonly JobRow[]> {
+  if (query.tag !== undefined) return [];
+  const keeper = await cli.services.keeper();
+  if (!keeper.isUsed) return [];
+  const now = cli.io.now();
+  // A name is there once: an earlier job of the name of one that is there now answers to no word.
+  const names = new Set(shown.map(({ name, zone }) => `${zone} ${name}`));
+  return (await keeper.jobs({})).flatMap((kept) => {
+    const { job, context, hidden, goneAt } = kept;
+    const key = `${context}/${job.namespace} ${job.name}`;
+    if (hidden || names.has(key)) return [];
+    names.add(key);
+    const phase = keptPhase(kept);
+    const gone = phase === 'cancelled' ? 'deleted' : clusterReason(job, now);
+    const reason = goneAt === null ? `last seen ${ageText(now - kept.seenAt)} ago` : gone;
+    const since = job.endedAt ?? goneAt ?? job.startedAt ?? job.createdAt;
+    const row: JobRow = { ...rowOf(job, kept, now), phase, status: phase, reason, since };
+    return isWanted(row, query) ? [row] : [];
+  });
+}
+
+/** The row of a job at that place. */
+export function rowOf(job: ClusterJob, place: Pick<ClusterPlace, 'context'>, now: Instant): JobRow {
   const phase = clusterPhase(job);
   return {
     id: job.name,
@@ -89,7 +114,8 @@ function rowOf(job: ClusterJob, place: ClusterPlace, now: Instant): JobRow {
   };
 }
 
-function isWanted(row: JobRow, { owner, phases, name }: ListQuery): boolean {
+/** Whether the query asks for that row. */
+export function isWanted(row: JobRow, { owner, phases, name }: ListQuery): boolean {
   return (
     (owner === undefined || row.user === owner) &&
     (phases === undefined || phases.includes(row.phase)) &&
@@ -104,7 +130,7 @@ function isLike(name: string, pattern: string): boolean {
 }
 
 /** Without --all or a phase only the newest of those that have settled. */
-function cut(rows: readonly JobRow[], { all, phases }: ListQuery): ClusterRows {
+export function cut(rows: readonly JobRow[], { all, phases }: ListQuery): ClusterRows {
   if (all === true || phases !== undefined) return { rows, more: 0, notes: [] };
   let settled = 0;
   const shown = rows.filter(({ phase }) => !isSettledPhase(phase) || (settled += 1) <= settledShown);

@@ -8,7 +8,7 @@ import { decode, inert, isInert } from '../render/inert.ts';
 
 /** Where pieces go. */
 export interface LogText {
-  write(pod: ClusterPod, container: string, piece: Uint8Array): Promise<void>;
+  write(pod: Pick<ClusterPod, 'name' | 'index'>, container: string, piece: Uint8Array): Promise<void>;
   /** Nobody reads any more. */
   isOver(): boolean;
 }
@@ -61,6 +61,6 @@ export function createLogText(cli: Cli, flags: LogsFlags, isMarked: boolean): Lo
 }
 
 /** The pod's number, else the end of its name, which is what tells it from the others. */
-function markOf({ name, index }: ClusterPod): string {
+function markOf({ name, index }: Pick<ClusterPod, 'name' | 'index'>): string {
   return index === null ? name.slice(name.lastIndexOf('-') + 1) : String(index);
 }

@@ -25,10 +25,7 @@ const foreign: readonly (readonly [flag: keyof LogsFlags, word: string, instead:
 
 /** Prints them; resolves with 0, whatever became of the job: that is `wait`'s matter. */
 export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJob, flags: LogsFlags): Promise<number> {
-  const stray = foreign.find(([flag]) => flags[flag] !== undefined && flags[flag] !== false);
-  if (stray !== undefined) {
-    throw new JobmanError(`${stray[1]} is not for a job of a cluster; ${stray[2]}.`, exitCode.usage);
-  }
+  expectForClusters(flags);
   if (flags.follow === true) {
     const end = await followClusterLogs(cli, cluster, job, flags);
     return end === 'left' ? exitCode.interrupted : exitCode.ok;
@@ -56,14 +53,22 @@ export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJ
   return exitCode.ok;
 }
 
-/** Until the job has settled, or the reader leaves. */
+/** Throws JobmanError for a flag that only jobs of the record have something for. */
+export function expectForClusters(flags: LogsFlags): void {
+  const stray = foreign.find(([flag]) => flags[flag] !== undefined && flags[flag] !== false);
+  if (stray === undefined) return;
+  throw new JobmanError(`${stray[1]} is not for a job of a cluster; ${stray[2]}.`, exitCode.usage);
+}
+
+/** Until the job has settled, or the reader leaves: with Ctrl-C where no other way is given. */
 export async function followClusterLogs(
   cli: Cli,
   cluster: Cluster,
   begun: ClusterJob,
   flags: LogsFlags,
+  leave?: AbortSignal,
 ): Promise<'ended' | 'left'> {
-  const { signal, release } = leaveOnSignal(cli);
+  const { signal, release } = leave === undefined ? leaveOnSignal(cli) : { signal: leave, release: () => undefined };
   const text = createLogText(cli, flags, flags.allPods === true);
   const taken = new Set<string>();
   const reading = new Set<Promise<void>>();

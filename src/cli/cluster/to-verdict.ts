@@ -7,8 +7,8 @@ import type { LogsFlags } from '../commands/logs.ts';
 import type { Cli } from '../context.ts';
 import { followClusterLogs } from './logs.ts';
 
-/** Every flag that is not given. */
-const plain: LogsFlags = {
+/** Following, with no other flag given. */
+export const plain: LogsFlags = {
   follow: true,
   worker: undefined,
   step: undefined,

@@ -1,7 +1,7 @@
 // Why a job of a cluster is as it is: the sentence, and the cluster's own words that it rests on.
 
 import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
-import { clusterVerdict } from '../../app/cluster/verdict.ts';
+import { clusterVerdict, type ClusterVerdict } from '../../app/cluster/verdict.ts';
 import { exitCode } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
 import { labelled } from '../render/labelled.ts';
@@ -10,8 +10,12 @@ import { sightOf } from './sight.ts';
 
 /** With --json one object with the phase. */
 export async function printWhy(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<number> {
-  const { phase, sentence, because } = clusterVerdict(await sightOf(cluster, job), cli.io.now());
-  if (cli.json) cli.print(JSON.stringify({ id: job.name, phase, sentence, because }));
+  return printVerdict(cli, job.name, clusterVerdict(await sightOf(cluster, job), cli.io.now()));
+}
+
+/** The verdict on the job of that name. */
+export function printVerdict(cli: Cli, name: string, { phase, sentence, because }: ClusterVerdict): number {
+  if (cli.json) cli.print(JSON.stringify({ id: name, phase, sentence, because }));
   else {
     cli.tell(sentence);
     if (because !== null)

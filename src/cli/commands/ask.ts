@@ -1,13 +1,15 @@
 // start, stop, resume, rerun, cancel: the owner's words. What each does is decided behind the Client.
 
 import type { AskAnswer, AskOptions, Client, Ref } from '../../app/client.ts';
+import type { ClusterVerb } from '../../app/cluster/client.ts';
 import { exitCode } from '../../app/errors.ts';
 import type { Verb } from '../../core/ask.ts';
-import { forEachRef, refsOf, sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
+import { onEither, type PlaceFlags } from '../cluster/either.ts';
+import { forEachRef, sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
 import { wake } from '../controller.ts';
 import { isGranted } from '../granted.ts';
 
-export interface AskFlags {
+export interface AskFlags extends PlaceFlags {
   readonly jobName: string | undefined;
 }
 
@@ -43,13 +45,31 @@ export async function cancel(cli: Cli, flags: Flags, ...args: readonly Ref[]): P
 
 async function askEach(
   cli: Cli,
-  verb: Verb,
+  verb: ClusterVerb,
   flags: AskFlags,
   args: readonly Ref[],
   options: Omit<AskOptions, 'by'>,
 ): Promise<number> {
-  const client = await cli.services.client();
-  const refs = await refsOf(client, args, flags.jobName);
+  return onEither(cli, flags, args, {
+    record: (client, refs) => askRecord(cli, client, verb, refs, options),
+    async cluster(cluster, job) {
+      const { askCluster } = await import('../cluster/verbs.ts');
+      return askCluster(cli, await cli.services.keeper(), cluster, job, verb);
+    },
+    async kept(keeper, job, cluster) {
+      const { askKept } = await import('../cluster/verbs.ts');
+      return askKept(cli, keeper, job, cluster, verb);
+    },
+  });
+}
+
+async function askRecord(
+  cli: Cli,
+  client: Client,
+  verb: Verb,
+  refs: readonly Ref[],
+  options: Omit<AskOptions, 'by'>,
+): Promise<number> {
   return askAll(cli, client, refs, async (ref) => {
     if (
       begins[verb] &&

@@ -13,8 +13,6 @@ export interface DeleteFlags extends AskFlags {
   readonly force: boolean | undefined;
   readonly all: boolean | undefined;
   readonly own: boolean | undefined;
-  readonly namespace: string | undefined;
-  readonly context: string | undefined;
 }
 
 export async function deleteJobs(cli: Cli, flags: DeleteFlags & GlobalFlags, ...args: readonly Ref[]): Promise<number> {
@@ -32,7 +30,13 @@ export async function deleteJobs(cli: Cli, flags: DeleteFlags & GlobalFlags, ...
     record: (client, refs) => deleteOfRecord(cli, client, refs, flags),
     async cluster(cluster, job) {
       const { deleteClusterJob } = await import('../cluster/delete.ts');
-      return deleteClusterJob(cli, cluster, job);
+      const code = await deleteClusterJob(cli, cluster, job);
+      await (await cli.services.keeper()).hide(job.uid);
+      return code;
+    },
+    async kept(keeper, job, cluster) {
+      const { hideKept } = await import('../cluster/kept.ts');
+      return hideKept(cli, keeper, job, cluster);
     },
   });
 }

@@ -1,15 +1,17 @@
 // history: every event of a job, and on request its life on an axis of time.
 
+import type { Client, Ref } from '../../app/client.ts';
 import { exitCode } from '../../app/errors.ts';
 import { eventSentence } from '../../app/history.ts';
-import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import { onEither, type PlaceFlags } from '../cluster/either.ts';
+import { forEachRef, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { eventJson } from '../../app/json.ts';
 import { historyLines } from '../render/history.ts';
 import { inertWord } from '../render/inert.ts';
 import { timelineLines } from '../render/timeline.ts';
 
-export interface HistoryFlags {
+export interface HistoryFlags extends PlaceFlags {
   readonly timeline: boolean | undefined;
   readonly jobName: string | undefined;
 }
@@ -22,9 +24,21 @@ export async function history(
   flags: HistoryFlags & GlobalFlags,
   ...args: readonly string[]
 ): Promise<number> {
+  return onEither(cli, flags, args, {
+    record: (client, refs) => historyOfRecord(cli, client, refs, flags),
+    async cluster(cluster, job) {
+      const { historyOfCluster } = await import('../cluster/kept.ts');
+      return historyOfCluster(cli, await cli.services.keeper(), cluster, job, flags);
+    },
+    async kept(keeper, job) {
+      const { historyKept } = await import('../cluster/kept.ts');
+      return historyKept(cli, keeper, job, flags);
+    },
+  });
+}
+
+async function historyOfRecord(cli: Cli, client: Client, refs: readonly Ref[], flags: HistoryFlags): Promise<number> {
   const { io, screen } = cli;
-  const client = await cli.services.client();
-  const refs = await refsOf(client, args, flags.jobName);
   let isFirst = true;
   const code = await forEachRef(cli, refs, async (ref) => {
     // A name is found once: it may mean another job a moment later.

@@ -25,18 +25,19 @@ export interface ListFlags {
 export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<number> {
   const client = await cli.services.client();
   const query = queryOf(flags);
-  if (flags.watch === true) {
-    const { watchList } = await import('../watch/watch.ts');
-    return watchList(cli, client, query);
-  }
   const { io, screen } = cli;
   const isPlaceSaid = flags.namespace !== undefined || flags.context !== undefined;
   const usesCluster = isPlaceSaid || (await cli.services.usesCluster());
+  if (flags.watch === true) {
+    const { watchList } = await import('../watch/watch.ts');
+    return watchList(cli, client, query, usesCluster ? flags : null);
+  }
   const [own, others] = await Promise.all([
     client.list(query),
     usesCluster ? listCluster(cli, query, flags) : undefined,
   ]);
-  const jobs = others === undefined ? own : joined(own, others);
+  let jobs = others === undefined ? own : joined(own, others);
+  if (flags.all === true) jobs = joined(jobs, { rows: await listKept(cli, query, others), more: 0, notes: [] });
   if (cli.json) {
     // One write for many rows: ten thousand small ones would be most of the command's time.
     let text = '';
@@ -53,13 +54,21 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
   return exitCode.ok;
 }
 
+/** What clusters have forgotten, where anything was ever submitted. */
+async function listKept(cli: Cli, query: ListQuery, others: JobList | undefined): Promise<readonly JobRow[]> {
+  const { isUsed } = await cli.services.keeper();
+  if (!isUsed) return [];
+  const { keptRows } = await import('../cluster/list.ts');
+  return keptRows(cli, query, others?.rows ?? []);
+}
+
 async function listCluster(cli: Cli, query: ListQuery, flags: ListFlags): Promise<JobList> {
   const { clusterRows } = await import('../cluster/list.ts');
   return clusterRows(cli, query, flags);
 }
 
 /** One list, as the record orders its own: what is not settled from the newest on, then what settled, the last first. */
-function joined(own: JobList, others: JobList): JobList {
+export function joined(own: JobList, others: JobList): JobList {
   const order = (one: JobRow, other: JobRow): number => {
     const [isOver, isOtherOver] = [isSettled(one), isSettled(other)];
     if (isOver !== isOtherOver) return isOver ? 1 : -1;

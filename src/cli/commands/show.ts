@@ -23,6 +23,10 @@ export async function show(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: re
       const { printDetails } = await import('../cluster/details.ts');
       return printDetails(cli, cluster, job);
     },
+    async kept(_, job) {
+      const { printKeptDetails } = await import('../cluster/details.ts');
+      return printKeptDetails(cli, job);
+    },
   });
 }
 

@@ -1,5 +1,5 @@
 // submit: a job for a Kubernetes cluster, from flags, from a manifest, or from both. The cluster is asked there and then;
-// jobman keeps no record of such a job, since the cluster does.
+// jobman decides nothing about such a job, since the cluster does; it keeps its logs and history.
 
 import { randomBytes } from 'node:crypto';
 import { resolve } from 'node:path';
@@ -18,6 +18,7 @@ import { given } from '../../core/given.ts';
 import type { Duration } from '../../core/time.ts';
 import { readText } from '../../manifest/door.ts';
 import type { GpuWish, SecretWish, VolumeWish } from '../../manifest/kubernetes-words.ts';
+import { begin, sayKept } from '../cluster/keep.ts';
 import type { VariableWish } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { disk } from '../disk.ts';
@@ -140,9 +141,9 @@ export async function submitWishes(cli: Cli, wishes: SubmitWishes, way: Way): Pr
   const word = cli.screen.err('bold', cli.screen.err('magenta', 'warning:'));
   for (const doubt of doubts) cli.note(`${word} ${doubt}`);
   cli.note('Everybody in the cluster may see the names of the job and of its flavor: put nothing private into them.');
-  const submitter: Submitter = { owner: io.user, installation: await services.installation(), env: io.env };
+  const submitter = { owner: io.user, env: io.env };
   if (way.dryRun === true) {
-    const job = jobObject(request, settings, submitter);
+    const job = jobObject(request, settings, { ...submitter, installation: await services.installation() });
     cli.print(cli.json ? JSON.stringify(job) : JSON.stringify(job, null, 2));
     return exitCode.ok;
   }
@@ -165,7 +166,7 @@ async function create(
   cli: Cli,
   request: SubmitRequest,
   settings: ClusterSettings,
-  submitter: Submitter,
+  submitter: Omit<Submitter, 'installation'>,
   way: Way,
 ): Promise<number> {
   const { context, namespace } = request;
@@ -177,9 +178,11 @@ async function create(
     const data = userConfigmap === null ? null : await cluster.configMap(userConfigmap);
     const group = Number(data?.['ceph.gid'] ?? Number.NaN);
     const groups = Number.isSafeInteger(group) ? [group] : [];
-    const asked = jobObject(request, settings, { ...submitter, groups });
-    const made = await cluster.create(asked);
     const place = cluster.place();
+    const keeper = await cli.services.keeper();
+    const { installation, isKept } = await begin(cli, keeper, place);
+    const asked = jobObject(request, settings, { ...submitter, installation, groups });
+    const made = await cluster.create(asked);
     if (cli.json) cli.print(JSON.stringify(made));
     else if (cli.quiet) cli.print(request.name);
     else cli.tell(`${request.name} submitted to ${place.context}/${place.namespace} as ${place.user}.`);
@@ -188,6 +191,7 @@ async function create(
       cli.note(`The cluster has replaced what was asked for${request.flavor === null ? '' : ` as ${request.flavor}`}:`);
       for (const line of replaced) cli.note(`  ${line}`);
     }
+    if (isKept) await sayKept(cli, keeper.submitted(place, made));
     if (way.follow !== true) return exitCode.ok;
     const { followToVerdict } = await import('../cluster/to-verdict.ts');
     return followToVerdict(cli, cluster, request.name);

@@ -1,10 +1,11 @@
 // wait: until jobs have settled. One line for each, and the worst verdict as exit code; meanwhile, what is waited for.
 
-import type { JobView } from '../../app/client.ts';
+import type { Client, JobView, Ref } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { lengthText } from '../../app/figures.ts';
 import type { Duration } from '../../core/time.ts';
-import { complainAbout, refsOf, type Cli, type GlobalFlags } from '../context.ts';
+import { meantBy, type PlaceFlags } from '../cluster/either.ts';
+import { complainAbout, type Cli, type GlobalFlags } from '../context.ts';
 import { controllerEvery, keepController } from '../controller.ts';
 import { isGone } from '../follow/loop.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
@@ -14,7 +15,7 @@ import { viewJson } from '../../app/json.ts';
 import { isSettled, verdictCode } from '../settled.ts';
 import { openWindow } from '../window.ts';
 
-export interface WaitFlags {
+export interface WaitFlags extends PlaceFlags {
   readonly timeout: Duration | undefined;
   readonly jobName: string | undefined;
 }
@@ -25,11 +26,27 @@ const refreshEvery: Duration = 1_000;
 const refreshAtOnce = 8;
 
 export async function wait(cli: Cli, flags: WaitFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+  const meant = await meantBy(cli, flags, args);
+  try {
+    const refs = meant.meanings.flatMap((meaning) => (meaning.kind === 'record' ? [meaning.ref] : []));
+    if (refs.length === meant.meanings.length) return await waitForRecord(cli, meant.client, refs, flags);
+    const { waitForCluster } = await import('../cluster/wait.ts');
+    // All at once: each is told when it is over.
+    const codes = await Promise.all([
+      waitForCluster(cli, meant, flags),
+      ...(refs.length === 0 ? [] : [waitForRecord(cli, meant.client, refs, flags)]),
+    ]);
+    return Math.max(...codes);
+  } finally {
+    await meant.close();
+  }
+}
+
+async function waitForRecord(cli: Cli, client: Client, refs: readonly Ref[], flags: WaitFlags): Promise<number> {
   const { io } = cli;
-  const client = await cli.services.client();
   const open = new Set<string>();
   let worst: number = exitCode.ok;
-  for (const ref of await refsOf(client, args, flags.jobName)) {
+  for (const ref of refs) {
     try {
       open.add((await client.show(ref)).id);
     } catch (error) {

@@ -17,6 +17,10 @@ export async function why(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: rea
       const { printWhy } = await import('../cluster/why.ts');
       return printWhy(cli, cluster, job);
     },
+    async kept(_, job) {
+      const { whyKept } = await import('../cluster/kept.ts');
+      return whyKept(cli, job);
+    },
   });
 }
 

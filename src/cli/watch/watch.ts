@@ -4,6 +4,9 @@ import type { Client, JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { localClockText } from '../../app/figures.ts';
 import { second, type Duration, type Instant } from '../../core/time.ts';
+import type { PlaceFlags } from '../cluster/either.ts';
+import type { WatchedRows } from '../cluster/watched.ts';
+import { joined } from '../commands/list.ts';
 import type { Cli } from '../context.ts';
 import { controllerEvery, controllerNote } from '../controller.ts';
 import { followLog } from '../follow/log.ts';
@@ -42,26 +45,45 @@ const boldFor: Duration = 5 * second;
 const logTail = 20;
 
 /** Goes on until the user leaves; the last frame stays. Without a terminal: every row as it is, then each that changed. */
-export async function watchList(cli: Cli, client: Client, query: ListQuery): Promise<number> {
+export async function watchList(cli: Cli, client: Client, query: ListQuery, place: PlaceFlags | null): Promise<number> {
   const { signal, release } = leaveOnSignal(cli);
+  let cluster: WatchedRows | null = null;
+  if (place !== null) {
+    const { watchClusterRows } = await import('../cluster/watched.ts');
+    cluster = watchClusterRows(cli, query, place);
+  }
+  const asked: Asked = { client, query, cluster };
   try {
-    return cli.json || !cli.screen.live
-      ? await watchRows(cli, client, query, signal)
-      : await watchTable(cli, client, query, signal);
+    return cli.json || !cli.screen.live ? await watchRows(cli, asked, signal) : await watchTable(cli, asked, signal);
   } finally {
     release();
+    await cluster?.close();
   }
+}
+
+/** What is watched. */
+interface Asked {
+  readonly client: Client;
+  readonly query: ListQuery;
+  /** Null where no cluster is in use. */
+  readonly cluster: WatchedRows | null;
+}
+
+/** One list of both. */
+async function listOf({ client, query, cluster }: Asked, now: Instant): Promise<JobList> {
+  const own = await client.list(query);
+  return cluster === null ? own : joined(own, cluster.list(now));
 }
 
 // ------------------------------------------------------------------------------------------ on a terminal
 
-async function watchTable(cli: Cli, client: Client, query: ListQuery, signal: AbortSignal): Promise<number> {
+async function watchTable(cli: Cli, asked: Asked, signal: AbortSignal): Promise<number> {
   const { io, screen } = cli;
   const hasKeys = io.stdin.isTerminal;
   const painter = createPainter(io.stdout);
   const window = await openWindow(cli, io.stdout, screen.live);
   const keyboard = hasKeys ? listen(cli) : undefined;
-  const record = createRecord(cli, client, query);
+  const record = createRecord(cli, asked);
   let state: State = atFirst;
   let restsAt: Instant = 0;
   const stopListening = io.stdout.onResize(() => {
@@ -86,7 +108,7 @@ async function watchTable(cli: Cli, client: Client, query: ListQuery, signal: Ab
       painter.draw(listFrame({ ...glass, jobs: record.jobs, selected, changed: record.changed(now), last }));
       return;
     }
-    const { frame, scrolled } = textFrame(await textOf(client, state, glass), state.scrolled, glass);
+    const { frame, scrolled } = textFrame(await textOf(cli, asked, state, glass), state.scrolled, glass);
     state = { ...state, scrolled };
     painter.draw(frame);
   };
@@ -101,7 +123,7 @@ async function watchTable(cli: Cli, client: Client, query: ListQuery, signal: Ab
     state = next;
     if (wish !== 'logs' || keyboard === undefined || state.selected === null) return wish === 'logs' ? null : wish;
     painter.erase();
-    return lookIntoLogs(cli, client, state.selected, keyboard, signal);
+    return lookIntoLogs(cli, asked, state.selected, keyboard, signal);
   };
 
   try {
@@ -136,12 +158,14 @@ interface Record {
   changed(now: Instant): ReadonlySet<string>;
 }
 
-function createRecord(cli: Cli, client: Client, query: ListQuery): Record {
+function createRecord(cli: Cli, asked: Asked): Record {
   const { io } = cli;
+  const { client, cluster } = asked;
   let jobs: JobList = { rows: [], more: 0, notes: [] };
   let facts: ReadonlyMap<string, string> | undefined;
   const changedAt = new Map<string, Instant>();
   let changes = -1;
+  let turn = -1;
   let readAt: Instant = Number.NEGATIVE_INFINITY;
   let askedAt: Instant = Number.NEGATIVE_INFINITY;
   let controller: string | null = null;
@@ -159,9 +183,11 @@ function createRecord(cli: Cli, client: Client, query: ListQuery): Record {
   async function read(): Promise<void> {
     const seen = await client.changes();
     const now = io.now();
-    if (seen === changes && now - readAt < ageEvery) return;
-    take(await client.list(query));
+    const turned = cluster?.turn ?? turn;
+    if (seen === changes && turned === turn && now - readAt < ageEvery) return;
+    take(await listOf(asked, now));
     changes = seen;
+    turn = turned;
     readAt = now;
     trouble = null;
   }
@@ -179,7 +205,7 @@ function createRecord(cli: Cli, client: Client, query: ListQuery): Record {
           controller = await controllerNote(
             cli,
             client,
-            jobs.rows.some((row) => !isSettled(row)),
+            jobs.rows.some((row) => row.backend !== 'kubernetes' && !isSettled(row)),
           );
         }
       } catch (error) {
@@ -191,7 +217,7 @@ function createRecord(cli: Cli, client: Client, query: ListQuery): Record {
       }
       return readAt !== before;
     },
-    notes: () => [trouble, controller].filter((note) => note !== null),
+    notes: () => [trouble, controller, ...jobs.notes].filter((note) => note !== null),
     changed(now) {
       for (const [id, at] of changedAt) if (now - at >= boldFor) changedAt.delete(id);
       return new Set(changedAt.keys());
@@ -199,9 +225,14 @@ function createRecord(cli: Cli, client: Client, query: ListQuery): Record {
   };
 }
 
-async function textOf(client: Client, state: State, glass: Glass): Promise<readonly string[]> {
+async function textOf(cli: Cli, { client, cluster }: Asked, state: State, glass: Glass): Promise<readonly string[]> {
   if (state.screen === 'keys' || state.selected === null) return keyLines(glass.columns);
   try {
+    const job = cluster?.job(state.selected);
+    if (job !== undefined && cluster !== null && cluster.cluster !== null) {
+      const { sightLines } = await import('../cluster/details.ts');
+      return await sightLines(cli, cluster.cluster, job, state.screen, glass.columns);
+    }
     const view = await client.show(state.selected);
     return state.screen === 'why' ? whyLines(view.why, glass.columns, glass.now) : showLines(view, glass);
   } catch (error) {
@@ -213,7 +244,7 @@ async function textOf(client: Client, state: State, glass: Glass): Promise<reado
 /** The log of that job until it has ended or a key goes back; answers what the key asked for. */
 async function lookIntoLogs(
   cli: Cli,
-  client: Client,
+  { client, cluster }: Asked,
   id: string,
   keyboard: Keyboard,
   signal: AbortSignal,
@@ -236,9 +267,18 @@ async function lookIntoLogs(
   } as const;
   try {
     const ways = ['q goes back to the list', 'q goes back'] as const;
-    const end = await followLog(cli, client, id, { query: {}, rules, leave, ways });
-    if (end.kind === 'settled') cli.note('-- q goes back to the list');
-    while (end.kind === 'settled' && !leave.aborted) await pause(lookEvery, leave);
+    const job = cluster?.job(id);
+    let hasEnded: boolean;
+    if (job !== undefined && cluster !== null && cluster.cluster !== null) {
+      const [{ followClusterLogs }, { plain }] = await Promise.all([
+        import('../cluster/logs.ts'),
+        import('../cluster/to-verdict.ts'),
+      ]);
+      cli.note(`-- the log of ${id}; ${ways[0]}`);
+      hasEnded = (await followClusterLogs(cli, cluster.cluster, job, { ...plain, tail: logTail }, leave)) === 'ended';
+    } else hasEnded = (await followLog(cli, client, id, { query: {}, rules, leave, ways })).kind === 'settled';
+    if (hasEnded) cli.note('-- q goes back to the list');
+    while (hasEnded && !leave.aborted) await pause(lookEvery, leave);
   } catch (error) {
     if (!isGone(error)) throw error;
   } finally {
@@ -302,15 +342,23 @@ async function nextKeys(keyboard: Keyboard | undefined, signal: AbortSignal): Pr
 
 // ------------------------------------------------------------------------------------------ elsewhere
 
-async function watchRows(cli: Cli, client: Client, query: ListQuery, signal: AbortSignal): Promise<number> {
+async function watchRows(cli: Cli, asked: Asked, signal: AbortSignal): Promise<number> {
   const { io, screen } = cli;
+  const { client, cluster } = asked;
+  let turn = -1;
+  let said = '';
   const known = new Map<string, string>();
   let changes = -1;
   while (!signal.aborted && !io.stdout.closed) {
     const seen = await client.changes();
-    if (seen !== changes) {
+    const turned = cluster?.turn ?? turn;
+    if (seen !== changes || turned !== turn) {
       changes = seen;
-      const { rows } = await client.list(query);
+      turn = turned;
+      const { rows, notes } = await listOf(asked, io.now());
+      const note = notes.join('\n');
+      if (note !== said && note !== '') cli.note(`note: ${note}`);
+      said = note;
       const changed = rows.filter((row) => known.get(row.id) !== factsOf(row));
       // The heading stands above the first rows, and once.
       const from = known.size === 0 ? 0 : 1;

@@ -3,6 +3,7 @@
  * terminal's own part is real, which is what these tests are about; the whole program runs in the front-door tests.
  */
 import type { AskAnswer, Beyond, Client, JobRow, JobView, LogFile, Plan, Why } from '../../../src/app/client.ts';
+import type { ClusterKeeper } from '../../../src/app/cluster/client.ts';
 import { mergedSettings } from '../../../src/app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Io, Services, Stream } from '../../../src/app/services.ts';
@@ -61,6 +62,20 @@ export interface Pretend {
 /** A moment that all tests share: 2026-11-21T08:20:14Z. */
 export const now = Date.UTC(2026, 10, 21, 8, 20, 14);
 
+/** A home from which nothing was submitted to a cluster. */
+export const nothingKept: ClusterKeeper = {
+  isUsed: false,
+  begin: async () => 'abc123',
+  submitted: async () => null,
+  wake: async () => null,
+  jobs: async () => [],
+  job: async () => undefined,
+  moments: async () => [],
+  logs: async () => [],
+  hide: async () => undefined,
+  drop: async () => undefined,
+};
+
 export function pretend(options: PretendOptions = {}): Pretend {
   let { jobs = [], events = {}, logs = [], terminal } = options;
   let changes = 1;
@@ -100,6 +115,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
         keyboards.add(call);
         return () => void keyboards.delete(call);
       },
+      raw: async () => () => undefined,
     },
     env: { LANG: 'C.UTF-8', TERM: 'xterm', ...options.env },
     cwd: options.cwd ?? '/',
@@ -115,7 +131,6 @@ export function pretend(options: PretendOptions = {}): Pretend {
     atExit(call) {
       endings.add(call);
       return () => void endings.delete(call);
-      raw: async () => () => undefined,
     },
     now: options.now ?? (() => now),
   };
@@ -198,10 +213,11 @@ export function pretend(options: PretendOptions = {}): Pretend {
     installation: async () => 'abc123',
     cluster: absent('cluster'),
     usesCluster: async () => false,
+    keeper: async () => nothingKept,
     images: absent('registry'),
-    client: async () => client,
     newerVersion: async () => null,
     lookForVersion: absent('newer version'),
+    client: async () => client,
     // One that runs, which is all that a command which only looks asks for.
     controller: async () => ({
       status: async () => ({ running: true, pid: 7, version: '0.1.0', startedAt: 0, log: '/dev/null' }),

@@ -1,0 +1,38 @@
+// Keep: logs and history of a job that is submitted will outlive its pods, where the settings want that.
+
+import type { ClusterKeeper } from '../../app/cluster/client.ts';
+import type { ClusterPlace } from '../../app/cluster/cluster.ts';
+import { JobmanError } from '../../app/errors.ts';
+import type { Cli } from '../context.ts';
+
+/** The mark for the job's label, and whether its logs are kept. A home that cannot be written keeps nobody from submitting. */
+export async function begin(
+  cli: Cli,
+  keeper: ClusterKeeper,
+  place: ClusterPlace,
+): Promise<{ readonly installation: string | null; readonly isKept: boolean }> {
+  const { settings } = await cli.services.clusterSettings();
+  if (settings.kubernetes.keepLogs) {
+    try {
+      return { installation: await keeper.begin(place), isKept: true };
+    } catch (error) {
+      if (!(error instanceof JobmanError)) throw error;
+      cli.note(`Logs and history will not be kept. ${error.message}`);
+      return { installation: null, isKept: false };
+    }
+  }
+  return { installation: await cli.services.installation(), isKept: false };
+}
+
+/** Says what is to be said of the controller. False, with a remark, when there is none and none can be started. */
+export async function sayKept(cli: Cli, said: Promise<string | null>): Promise<boolean> {
+  try {
+    const sentence = await said;
+    if (sentence !== null) cli.note(sentence);
+    return true;
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    cli.note(`Logs and history are not kept now. ${error.message}`);
+    return false;
+  }
+}

@@ -1,0 +1,154 @@
+// Verbs: what the owner says to a job of a cluster. Whether a word means anything to it is decided in app/cluster/client.ts; here
+// it is done, and answered as for every other job.
+
+import type { V1Job } from '@kubernetes/client-node';
+import type { AskAnswer } from '../../app/client.ts';
+import { clusterCan, rerunNames, rerunObject, type ClusterKeeper, type ClusterVerb } from '../../app/cluster/client.ts';
+import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
+import type { KeptJob } from '../../app/cluster/kept.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { second, type Duration } from '../../core/time.ts';
+import { sayAnswer } from '../commands/ask.ts';
+import type { Cli } from '../context.ts';
+import { leaveOnSignal, pause } from '../leave.ts';
+import { begin, sayKept } from './keep.ts';
+import { podsOf } from './sight.ts';
+
+/** How long a cancel waits for the logs to be on their way into our copy. */
+const copiedWithin: Duration = 20 * second;
+const lookEvery: Duration = 0.25 * second;
+
+/** One word to one job. */
+export async function askCluster(
+  cli: Cli,
+  keeper: ClusterKeeper,
+  cluster: Cluster,
+  job: ClusterJob,
+  verb: ClusterVerb,
+): Promise<number> {
+  const can = clusterCan(job, verb);
+  if (can.kind === 'no') return sayAnswer(cli, refusal(job.name, can.sentence));
+  if (can.kind === 'done') return sayDone(cli, job.name, can.sentence);
+  switch (verb) {
+    case 'stop':
+      await cluster.patch(job.name, { spec: { suspend: true } });
+      await look(cli, keeper);
+      return sayDone(
+        cli,
+        job.name,
+        `${job.name} is stopped: its pods are ended, and it holds nothing. Back: jobman start ${job.name}`,
+      );
+    case 'start':
+    case 'resume':
+      await cluster.patch(job.name, { spec: { suspend: false } });
+      await look(cli, keeper);
+      return sayDone(
+        cli,
+        job.name,
+        `${job.name} is started; its pods begin anew, and its program finds its own checkpoint.`,
+      );
+    case 'rerun': {
+      const object = await cluster.raw(job.name);
+      if (object === null) throw new JobmanError(`${job.name} was deleted meanwhile.`, exitCode.notFound);
+      return rerun(cli, keeper, cluster, object);
+    }
+    case 'cancel':
+      return cancel(cli, keeper, cluster, job);
+  }
+}
+
+/** One word to a job that the cluster has forgotten, or that cannot be asked: it can be run again where the cluster answers. */
+export async function askKept(
+  cli: Cli,
+  keeper: ClusterKeeper,
+  { job, object }: KeptJob,
+  cluster: Cluster | null,
+  verb: ClusterVerb,
+): Promise<number> {
+  if (verb !== 'rerun' || cluster === null) {
+    return sayAnswer(cli, refusal(job.name, `${job.name} is not in its cluster, so there is nothing to ${verb}.`));
+  }
+  if (object === null) {
+    return sayAnswer(cli, refusal(job.name, `What ${job.name} ran was not kept, so it cannot be run again.`));
+  }
+  return rerun(cli, keeper, cluster, JSON.parse(object) as V1Job);
+}
+
+async function rerun(cli: Cli, keeper: ClusterKeeper, cluster: Cluster, object: V1Job): Promise<number> {
+  const place = cluster.place();
+  const before = object.metadata?.name ?? '';
+  const { installation, isKept } = await begin(cli, keeper, place);
+  for (const name of rerunNames(object)) {
+    // A name that is kept would mean two jobs, as far as our copies go.
+    if ((await cluster.job(name)) !== null || (await keeper.jobs({ name, namespace: place.namespace })).length > 0)
+      continue;
+    const made = await cluster.create(rerunObject(object, name, { owner: cli.io.user, installation }));
+    const code = sayDone(
+      cli,
+      name,
+      `${name} runs what ${before} ran, from the beginning, in ${place.context}/${place.namespace}.`,
+    );
+    if (isKept) await sayKept(cli, keeper.submitted(place, made));
+    return code;
+  }
+  return sayAnswer(
+    cli,
+    refusal(before, `${before} was run again so often that its names are used up; submit it under another.`),
+  );
+}
+
+/** The logs are to outlive it, so what runs is first seen to be copied. */
+async function cancel(cli: Cli, keeper: ClusterKeeper, cluster: Cluster, job: ClusterJob): Promise<number> {
+  const { context, namespace } = cluster.place();
+  const isKept = keeper.isUsed && job.installation !== null && (await look(cli, keeper));
+  const missing = isKept ? await logsNotCopied(cli, keeper, cluster, job) : [];
+  if (missing.length > 0)
+    cli.note(`Not all that ${job.name} printed may be kept: ${missing.join(', ')} could not be copied in time.`);
+  if (job.active > 0) cli.note(`${job.name}: its pods are asked to end; they may take half a minute.`);
+  await cluster.remove(job.name);
+  const kept = isKept ? '; its logs and history are kept' : '';
+  return sayDone(
+    cli,
+    job.name,
+    `${job.name} is cancelled: it and its pods are gone from ${context}/${namespace}${kept}.`,
+  );
+}
+
+/** Waits until each container that has printed has a copy; answers those that have none in time. */
+async function logsNotCopied(
+  cli: Cli,
+  keeper: ClusterKeeper,
+  cluster: Cluster,
+  job: ClusterJob,
+): Promise<readonly string[]> {
+  const { signal, release } = leaveOnSignal(cli);
+  const until = cli.io.now() + copiedWithin;
+  try {
+    for (;;) {
+      const pods = await podsOf(cluster, job.name);
+      const wanted = pods.flatMap((pod) =>
+        pod.containers.flatMap(({ name, state }) => (state === 'waiting' ? [] : [`${pod.name} ${name}`])),
+      );
+      const kept = await keeper.job(job.uid);
+      const files = kept === undefined ? [] : await keeper.logs(kept);
+      const missing = wanted.filter((one) => !files.some(({ pod, container }) => `${pod} ${container}` === one));
+      if (missing.length === 0 || cli.io.now() >= until || signal.aborted) return missing;
+      await pause(lookEvery, signal);
+    }
+  } finally {
+    release();
+  }
+}
+
+/** The controller should see what comes of it. True when it does; that it cannot be started is no reason not to do as asked. */
+async function look(cli: Cli, keeper: ClusterKeeper): Promise<boolean> {
+  return keeper.isUsed && sayKept(cli, keeper.wake());
+}
+
+function sayDone(cli: Cli, name: string, message: string): number {
+  return sayAnswer(cli, { id: name, ok: true, message, code: exitCode.ok });
+}
+
+function refusal(name: string, message: string): AskAnswer {
+  return { id: name, ok: false, message, code: exitCode.conflict };
+}

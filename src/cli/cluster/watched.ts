@@ -1,0 +1,91 @@
+// Watched: a cluster's rows in a list that goes on. A watch tells of every change; the list is not asked for again.
+
+import type { JobList, ListQuery } from '../../app/client.ts';
+import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
+import { JobmanError } from '../../app/errors.ts';
+import type { Instant } from '../../core/time.ts';
+import { given } from '../../core/given.ts';
+import type { Cli } from '../context.ts';
+import type { PlaceFlags } from './either.ts';
+import { cut, isWanted, rowOf } from './list.ts';
+
+/** The Jobs of a namespace as they are now. */
+export interface WatchedRows {
+  /** Grows with each change. */
+  readonly turn: number;
+  /** The cluster; null as long as it cannot be opened. */
+  readonly cluster: Cluster | null;
+  list(now: Instant): JobList;
+  /** The Job of that name. */
+  job(name: string): ClusterJob | undefined;
+  close(): Promise<void>;
+}
+
+/** Begins at once, and never rejects: what is wrong is a note beside the rows. */
+export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags): WatchedRows {
+  const end = new AbortController();
+  const jobs = new Map<string, ClusterJob>();
+  let cluster: Cluster | null = null;
+  let trouble: string | null = null;
+  let turn = 0;
+  let isSynced = false;
+  /** Before all is told nothing is shown: rows would come one by one. */
+  const changed = (): void => {
+    if (isSynced) turn += 1;
+  };
+
+  async function watch(): Promise<void> {
+    try {
+      cluster = await cli.services.cluster(given({ context: flags.context, namespace: flags.namespace }));
+      const { context } = cluster.place();
+      const onLost = (why: string | null): void => {
+        trouble = why === null ? null : `the cluster of ${context} does not answer (${why}): as last seen`;
+        turn += 1;
+      };
+      for await (const change of cluster.watchJobs({ signal: end.signal, onLost })) {
+        if (change.kind === 'changed') jobs.set(change.object.uid, change.object);
+        else if (change.kind === 'gone') jobs.delete(change.object.uid);
+        else isSynced = true;
+        changed();
+      }
+    } catch (error) {
+      if (end.signal.aborted) return;
+      if (!(error instanceof JobmanError)) throw error;
+      trouble = `the cluster is not shown: ${error.message}`;
+      turn += 1;
+    }
+  }
+
+  const work = watch();
+  let failed: unknown;
+  work.catch((error: unknown) => (failed = error));
+  return {
+    get turn() {
+      if (failed !== undefined) throw failed;
+      return turn;
+    },
+    get cluster() {
+      return cluster;
+    },
+    list(now) {
+      const notes = trouble === null ? [] : [trouble];
+      const place = cluster?.place();
+      // Tags are words of the record; no Job of a cluster has one.
+      if (place === undefined || query.tag !== undefined || !isSynced) return { rows: [], more: 0, notes };
+      const rows = [...jobs.values()].map((job) => rowOf(job, place, now)).filter((row) => isWanted(row, query));
+      return {
+        ...cut(
+          rows.toSorted((one, other) => other.createdAt - one.createdAt),
+          query,
+        ),
+        notes,
+      };
+    },
+    job: (name) => [...jobs.values()].find((job) => job.name === name),
+    async close() {
+      end.abort();
+      await work.catch(() => undefined);
+      await cluster?.close();
+    },
+  };
+}

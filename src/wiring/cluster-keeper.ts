@@ -1,0 +1,112 @@
+// What is kept of clusters' jobs, as the terminal gets it: the record, the copies of logs, and the controller that makes them.
+
+import { existsSync, readdirSync } from 'node:fs';
+import { delimiter, join, resolve } from 'node:path';
+import type { ClusterKeeper } from '../app/cluster/client.ts';
+import type { KeptJob } from '../app/cluster/kept.ts';
+import type { Services } from '../app/services.ts';
+import type { RecordStore } from '../store/store.ts';
+import { clusterMark, recordFile } from './paths.ts';
+
+/** Opens nothing before it is asked. */
+export function createClusterKeeper(services: Services): ClusterKeeper {
+  const { io, home } = services;
+  const file = recordFile(home);
+  const isUsed = existsSync(clusterMark(home)) && existsSync(file);
+
+  /** One that writes; the record is made where there is none. */
+  async function writing<T>(act: (store: RecordStore) => Promise<T>): Promise<T> {
+    const store = await open();
+    try {
+      return await act(store);
+    } finally {
+      await store.close();
+    }
+  }
+  async function open() {
+    const { openStore } = await import('../store/store.ts');
+    return openStore({ file });
+  }
+  async function reading<T>(look: (store: RecordStore) => Promise<T>, otherwise: T) {
+    if (!existsSync(file)) return otherwise;
+    const { lookAtRecord } = await import('./record-look.ts');
+    return lookAtRecord(file, look);
+  }
+
+  async function wake(): Promise<string | null> {
+    const { dropClustersWake } = await import('../controller/wake-folder.ts');
+    // Without the hint the controller looks a little later.
+    await dropClustersWake(home).catch(() => undefined);
+    const { started, pid } = await (await services.controller()).start();
+    return started ? `Started the controller (process ${pid}), which keeps the logs and history of your jobs.` : null;
+  }
+
+  return {
+    isUsed,
+    async begin({ server, context, namespace }) {
+      const { settings } = await services.clusterSettings();
+      const named = io.env['KUBECONFIG'] ?? '';
+      return writing(async (store) => {
+        await store.clusters.wantPlace({
+          server,
+          context,
+          namespace,
+          setting: settings.kubeConfig,
+          kubeconfig: named === '' ? null : absolute(named),
+          flavorKey: settings.job.resources.label,
+          wantedAt: io.now(),
+        });
+        return store.installation();
+      });
+    },
+    async submitted({ server, context }, made) {
+      const { settings } = await services.clusterSettings();
+      const { readJob } = await import('../backends/kubernetes/objects.ts');
+      const job = readJob(made as object, settings.job.resources.label);
+      await writing((store) =>
+        store.clusters.keepObject({ server, context, seenAt: io.now(), job }, JSON.stringify(made)),
+      );
+      return wake();
+    },
+    wake,
+    jobs: (query) => (isUsed ? reading((store) => store.clusters.jobs(query), []) : Promise.resolve([])),
+    job: (uid) => reading<KeptJob | undefined>((store) => store.clusters.job(uid), undefined),
+    moments: (uid) => reading((store) => store.clusters.moments(uid), []),
+    async logs({ job, pods, logs }) {
+      const { keptFile, keptFolder } = await import('../app/cluster/kept-logs.ts');
+      const folder = keptFolder(home, job);
+      const known = new Map(logs.map((log) => [keptFile(folder, log.pod, log.container), log]));
+      for (const pod of pods) {
+        for (const { name } of pod.containers) {
+          const path = keptFile(folder, pod.name, name);
+          if (!known.has(path)) known.set(path, { pod: pod.name, container: name, state: 'open' });
+        }
+      }
+      for (const name of namesIn(folder)) {
+        const [pod = '', container = ''] = name.replace(/\.log$/, '').split('_');
+        const path = join(folder, name);
+        if (!known.has(path)) known.set(path, { pod, container, state: 'open' });
+      }
+      return [...known].flatMap(([path, log]) => (existsSync(path) ? [{ ...log, path }] : []));
+    },
+    hide: (uid) => writing((store) => store.clusters.hide(uid)),
+    async drop({ job }) {
+      const { dropKept } = await import('../app/cluster/kept-logs.ts');
+      await dropKept(home, job);
+      await writing((store) => store.clusters.drop(job.uid));
+    },
+  };
+
+  function absolute(paths: string): string {
+    const all = paths.split(delimiter).filter((path) => path !== '');
+    return all.map((path) => resolve(io.cwd, path)).join(delimiter);
+  }
+}
+
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder).filter((name) => name.endsWith('.log'));
+  } catch {
+    return [];
+  }
+}
