@@ -98,9 +98,27 @@ export function startExec(
       await request.onBytes(told, request.terminal === null ? 'stderr' : 'stdout');
       return { kind: 'ended', exitCode: cannot.code, signal: null };
     }
-    // The program is not told that nobody listens any more. It is not waited for: the way to it may be gone.
-    if (!isStopping && hasMark) void runShort(enderOf(mark)).catch(() => undefined);
-    return { kind: 'no_answer', reason: broken ?? 'the line was closed before its end was told', sent: true };
+    const why = broken ?? 'the line was closed before its end was told';
+    if (isStopping) return { kind: 'no_answer', reason: why, sent: true };
+    // The program is not told that nobody listens any more.
+    const isEnded = hasMark && (await endedAnew());
+    const now = isEnded ? 'it was ended over another one' : 'it may go on there';
+    return { kind: 'no_answer', reason: `${why}; ${now}`, sent: true };
+  }
+
+  /** Whether it is ended over a new line; one that does not stand soon is not waited for. */
+  async function endedAnew(): Promise<boolean> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<undefined>((resolve) => {
+      timer = setTimeout(() => resolve(undefined), stopMost);
+    });
+    try {
+      return (await Promise.race([runShort(enderOf(mark)), late]))?.status === 'Success';
+    } catch {
+      return false;
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   /** A short program without input, whose output nobody needs. */

@@ -72,7 +72,7 @@ export async function openTunnel(
   }
   const over = (why: string | null): void => {
     clearTimeout(lingering);
-    const said = failure.trim() || why;
+    const said = /connection refused/i.test(failure) ? 'nothing listens there' : failure.trim() || why;
     if (said === null || said === '') stream.push(null);
     else stream.destroy(new Error(said));
   };
