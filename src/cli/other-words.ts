@@ -44,7 +44,6 @@ const meant: Readonly<Record<string, string>> = {
   restart: '`jobman resume 1` goes on from the last checkpoint, `jobman rerun 1` begins from the start.',
   retry: '`jobman resume 1` goes on from the last checkpoint, `jobman rerun 1` begins from the start.',
   pause: '`jobman stop 1` ends the program and keeps its TPU; `jobman resume 1` goes on.',
-  queue: '`jobman list --phase queued` shows what waits, `jobman why 1` what for.',
   top: '`jobman list --watch` shows the jobs as they change.',
   watch: '`jobman list --watch` shows the jobs as they change, `jobman logs 1 -f` what one prints.',
   plan: '`jobman create job.yaml --dry-run` shows what would be asked for, and stores nothing.',

@@ -451,7 +451,7 @@ export const table: readonly Entry[] = [
     about:
       'Counts what waits or runs, by flavor and by what one pod asks for; GPUS adds every kind. Yours are the jobs of your\n' +
       'namespace. Who may not list the jobs of the whole cluster sees the list that --publish writes into a ConfigMap, with its\n' +
-      'age. deploy/kubernetes/ has a CronJob for that.',
+      'age; deploy/kubernetes/ has a CronJob for that. Jobs of jobman that wait for a TPU are in `jobman list --phase queued`.',
     examples: [
       ['jobman queue', 'who asks for what, and your place in line'],
       ['jobman queue --json | jq -c \'select(.kind == "waiting" and .yours)\'', 'for programs: your jobs that wait'],
