@@ -283,6 +283,35 @@ suite('a pod that cannot be worked in', () => {
   });
 });
 
+test('a program that logs in is enough for both, with the rights that the manual names', async (t) => {
+  const p = place(t);
+  if (p === undefined) return;
+  const { ask, at, run, world, kube } = p;
+  await run('worker', waits);
+  kube.kubectl('create', 'serviceaccount', 'guest');
+  kube.kubectl('create', 'role', 'looks', '--verb=get,list', '--resource=jobs,pods,events');
+  kube.kubectl('create', 'role', 'works', '--verb=get,create', '--resource=pods/exec,pods/portforward');
+  for (const role of ['looks', 'works']) {
+    kube.kubectl('create', 'rolebinding', role, `--role=${role}`, `--serviceaccount=${kube.namespace}:guest`);
+  }
+  const token = kube.kubectl('create', 'token', 'guest').trim();
+  const program = join(world.folder, 'log-in');
+  const credential = { apiVersion: 'client.authentication.k8s.io/v1', kind: 'ExecCredential', status: { token } };
+  writeFileSync(program, `#!/bin/sh\necho '${JSON.stringify(credential)}'\n`, { mode: 0o700 });
+  const kubeconfig = changedKubeconfig(world, kube.admin, ({ users }) => {
+    for (const one of users) one.user = { exec: { apiVersion: credential.apiVersion, command: program } };
+  });
+  const done = await ask(['exec', '-j', 'worker', ...at, '--', 'echo', 'in'], '', kubeconfig);
+  assert.deepEqual([done.code, done.stdout], [0, 'in\n'], done.stderr);
+  kube.kubectl('delete', 'rolebinding', 'works');
+  let refused = await ask(['exec', '-j', 'worker', ...at, '--', 'true'], '', kubeconfig);
+  // The cluster notices within a moment.
+  for (let turn = 0; turn < 10 && refused.code === 0; turn += 1) {
+    refused = await ask(['exec', '-j', 'worker', ...at, '--', 'true'], '', kubeconfig);
+  }
+  assert.match(refused.stderr, /guest may not (get|create) pods\/exec/);
+});
+
 suite('a forwarded port', () => {
   /** All that comes back for some bytes, whose end is told (`ends`) or not. */
   const talk = (port: number, bytes: string, ends: boolean): Promise<string> =>

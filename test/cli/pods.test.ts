@@ -1,0 +1,185 @@
+/** Which pods a command by hand is for, with a pretended cluster: the real one is asked in test/real/kubernetes-exec.test.ts. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type {
+  Cluster,
+  ClusterContainer,
+  ClusterExecRequest,
+  ClusterJob,
+  ClusterPod,
+  ClusterSession,
+  ClusterTarget,
+} from '../../src/app/cluster/cluster.ts';
+import { jobman, view } from './support/pretend.ts';
+
+const at = Date.UTC(2026, 10, 20, 12, 0, 0);
+
+const train: ClusterJob = {
+  name: 'train',
+  namespace: 'vision',
+  uid: 'u',
+  createdAt: at,
+  startedAt: at,
+  endedAt: null,
+  suspended: false,
+  parallelism: 2,
+  completions: 2,
+  active: 2,
+  ready: 2,
+  succeeded: 0,
+  failed: 0,
+  conditions: [],
+  flavor: null,
+  owner: 'alice',
+  installation: null,
+  requests: {},
+  images: ['alpine'],
+  deleting: false,
+  queueName: null,
+  priorityClass: null,
+};
+
+function container(name: string, more: Partial<ClusterContainer> = {}): ClusterContainer {
+  return {
+    name,
+    image: 'alpine',
+    state: 'running',
+    reason: null,
+    message: null,
+    exitCode: null,
+    signal: null,
+    restarts: 0,
+    startedAt: at,
+    endedAt: null,
+    init: false,
+    ...more,
+  };
+}
+
+function pod(name: string, index: number | null, more: Partial<ClusterPod> = {}): ClusterPod {
+  return {
+    name,
+    namespace: 'vision',
+    job: 'train',
+    uid: name,
+    phase: 'Running',
+    reason: null,
+    message: null,
+    node: 'real',
+    index,
+    createdAt: at,
+    startedAt: at,
+    requests: {},
+    containers: [container('main')],
+    conditions: [],
+    deleting: false,
+    ...more,
+  };
+}
+
+/** Runs `jobman exec train …` in a cluster with these pods; each program prints where it is. */
+async function exec(pods: readonly ClusterPod[], ...words: readonly string[]) {
+  const started: { readonly target: ClusterTarget; readonly request: ClusterExecRequest }[] = [];
+  const cluster = {
+    place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+    job: async (name: string) => (name === 'train' ? train : null),
+    async *pods() {
+      yield pods;
+    },
+    events: async () => [],
+    exec(target: ClusterTarget, request: ClusterExecRequest): ClusterSession {
+      started.push({ target, request });
+      const ended = (async () => {
+        await request.onBytes(Buffer.from(`in ${target.pod}/${target.container}\n`), 'stdout');
+        return { kind: 'ended', exitCode: 0, signal: null } as const;
+      })();
+      return {
+        ended,
+        write: async () => undefined,
+        end: () => undefined,
+        stop: () => undefined,
+        resize: () => undefined,
+      };
+    },
+    close: async () => undefined,
+  } as Partial<Cluster> as Cluster;
+  const services = { usesCluster: async () => true, cluster: async () => cluster };
+  return { ...(await jobman(['exec', '-j', 'train', ...words], { services })), started };
+}
+
+suite('exec in a job of a cluster', () => {
+  const two = [pod('train-0-aaa', 0), pod('train-1-bbb', 1)];
+
+  test('is for every pod that runs, by its number', async () => {
+    const { code, out, err } = await exec(two, '--', 'ls');
+    assert.deepEqual([code, out], [0, '[0] in train-0-aaa/main\n[1] in train-1-bbb/main\n'], err);
+  });
+
+  test('is for the newest pod of a number, and not for one that is going', async () => {
+    const pods = [
+      pod('train-0-old', 0, { createdAt: at - 60_000, phase: 'Failed' }),
+      pod('train-0-new', 0),
+      pod('train-1-bbb', 1, { deleting: true }),
+    ];
+    assert.equal((await exec(pods, '--', 'ls')).out, 'in train-0-new/main\n');
+    const going = await exec(pods, '--pod', '1', '--', 'ls');
+    assert.equal(going.code, 4);
+    assert.match(going.err, /The pod train-1-bbb is not running: it is being deleted\./);
+  });
+
+  test('finds a pod by its number, its name and the end of it', async () => {
+    for (const word of ['1', 'train-1-bbb', 'bbb']) {
+      assert.equal((await exec(two, '--pod', word, '--', 'ls')).out, 'in train-1-bbb/main\n', word);
+    }
+    const { code, err } = await exec(two, '--pod', 'ccc', '--', 'ls');
+    assert.equal(code, 3);
+    assert.match(err, /train has no pod ccc; it has 0 \(train-0-aaa\), 1 \(train-1-bbb\)\./);
+  });
+
+  test('numbers pods without a number by their age', async () => {
+    const pods = [pod('train-bbb', null), pod('train-aaa', null, { createdAt: at - 1_000 })];
+    assert.equal((await exec(pods, '--pod', '0', '--', 'ls')).out, 'in train-aaa/main\n');
+  });
+
+  test('runs in the container that jobman makes, else the first; another is named', async () => {
+    const containers = [container('setup', { init: true, state: 'terminated' }), container('proxy'), container('main')];
+    const [one] = [pod('train-0-aaa', 0, { containers })];
+    const usual = await exec([one], '--', 'ls');
+    assert.equal(usual.out, 'in train-0-aaa/main\n');
+    assert.match(usual.err, /has several containers \(proxy, main\); this is main\. --container names another\./);
+    assert.equal((await exec([one], '-c', 'proxy', '--', 'ls')).out, 'in train-0-aaa/proxy\n');
+    assert.equal((await exec([one], '-c', 'none', '--', 'ls')).code, 3);
+    const ended = await exec([one], '-c', 'setup', '--', 'ls');
+    assert.equal(ended.code, 4);
+    assert.match(ended.err, /The container setup of train-0-aaa is not running: it is terminated\./);
+    const crashing = container('main', { state: 'waiting', reason: 'CrashLoopBackOff' });
+    const { err } = await exec([pod('train-0-aaa', 0, { containers: [crashing] })], '--', 'ls');
+    assert.match(err, /it is waiting \(CrashLoopBackOff\)/);
+  });
+
+  test('with input or a terminal is for one pod', async () => {
+    const { code, err, started } = await exec(two, '-i', '--', 'cat');
+    assert.equal(code, 2);
+    assert.match(err, /--stdin is for one pod, and 2 of train run/);
+    assert.equal(started.length, 0, 'nothing was begun');
+    const [one] = (await exec(two, '-i', '--pod', '1', '--', 'cat')).started;
+    assert.deepEqual([one?.request.receives, one?.request.terminal], [true, null]);
+    assert.match((await exec(two, '-it', '--pod', '1', '--', 'sh')).err, /--tty needs a terminal/);
+  });
+
+  test('says which flag is for the other kind of job', async () => {
+    assert.match((await exec(two, '--in-container', '--', 'ls')).err, /--in-container is for a TPU job/);
+    const jobs = [view()];
+    for (const [flag, said] of [
+      ['-t', /A shell on a worker: jobman ssh 000042/],
+      ['--pod=1', /--pod is for a job of a cluster; a TPU has workers: --workers\./],
+      ['--container=x', /--container is for a job of a cluster; the job's own is --in-container\./],
+    ] as const) {
+      const { code, err } = await jobman(['exec', '42', flag, '--', 'ls'], { jobs });
+      assert.equal(code, 2, flag);
+      assert.match(err, said);
+    }
+    const forward = await jobman(['port-forward', '42', '6006', '--pod', '1'], { jobs });
+    assert.match(forward.err, /--pod is for a job of a cluster; a TPU has workers: --worker\./);
+  });
+});
