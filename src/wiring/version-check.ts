@@ -36,16 +36,15 @@ function notesFile(home: string): string {
  */
 export function newerVersion(services: Services): string | null {
   const { io, home } = services;
+  const file = notesFile(home);
+  const notes = readNotes(file);
   try {
-    const file = notesFile(home);
-    const notes = readNotes(file);
-    const now = io.now();
     const files = services.settingsFiles();
-    if (isLookDue(notes, now) && isConfigured(files) && claim(file, io, home)) start(io, home, files.named);
-    return versionNotice(notes, io.version) ?? null;
+    if (isLookDue(notes, io.now()) && isConfigured(files) && claim(file, io, home)) start(io, home, files.named);
   } catch {
-    return null;
+    // A folder that takes no file, or a program that does not start: then nobody looks, and what was seen is told all the same.
   }
+  return versionNotice(notes, io.version) ?? null;
 }
 
 function readNotes(file: string): VersionNotes | undefined {

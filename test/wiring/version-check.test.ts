@@ -86,6 +86,11 @@ suite('a command', () => {
     const lastCheck = new Date(now).toISOString();
     writeFileSync(file, JSON.stringify({ lastCheck, remoteVersion: '1.1.0', message: 'Ask Eve.' }));
     assert.equal(newerVersion(services), 'jobman 1.1.0 is there; this is 1.0.0. Ask Eve.');
+    // Also where no look can be begun: the folder of the claim cannot be made a file.
+    const { services: stuck, later } = homeWith(world, { repository: '/releases' });
+    mkdirSync(`${file}.claim`);
+    later(2 * day);
+    assert.match(newerVersion(stuck) ?? '', /1\.1\.0 is there/);
     // A home that can be none: a file stands in its place.
     const nowhere = homeWith(world, { repository: '/releases' }, join(file, 'home'));
     assert.equal(newerVersion(nowhere.services), null);

@@ -1,11 +1,18 @@
 /** Which jobs are active, how they are counted together, and who stands where in line. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import { parseAllDocuments } from 'yaml';
 import type { Cluster, ClusterJob, ClusterPriority, ClusterQuery } from '../../../src/app/cluster/cluster.ts';
+import { clusterLabels } from '../../../src/app/cluster/job-object.ts';
 import { queueData, publishedQueue } from '../../../src/app/cluster/queue-list.ts';
 import { lookAtQueue, publishQueue } from '../../../src/app/cluster/queue-look.ts';
 import { isActive, queuedJob, queueView, type QueuedJob, type QueueViewer } from '../../../src/app/cluster/queue.ts';
+import { mergedSettings } from '../../../src/app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
+import { version } from '../../../src/version.ts';
+import { root } from '../../support/root.ts';
 
 const now = Date.UTC(2026, 10, 22, 1, 0, 0);
 
@@ -309,5 +316,44 @@ suite('the queue is looked at', () => {
     const barred = pretend(all, ['list jobs.batch vision']);
     await assert.rejects(publishQueue(barred.door, settings, now), /you may not list/);
     assert.deepEqual(barred.written, []);
+  });
+});
+
+/** What is looked at of an object of the manifest. */
+interface Shipped {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly rules?: readonly { readonly resourceNames?: readonly string[] }[];
+  readonly spec?: {
+    readonly jobTemplate: {
+      readonly metadata: { readonly labels: object };
+      readonly spec: {
+        readonly template: { readonly spec: { readonly containers: readonly { readonly image: string }[] } };
+      };
+    };
+  };
+}
+
+suite('the shipped CronJob', () => {
+  const manual = (name: string): string => readFileSync(join(root, 'deploy/kubernetes', name), 'utf8');
+  const objects = parseAllDocuments(manual('queue.yaml')).map((one) => one.toJS() as Shipped);
+  const all = (kind: string) => objects.filter((one) => one.kind === kind);
+
+  test('writes where the settings look, under the label that leaves it out of the count', () => {
+    const { namespace, configmap } = mergedSettings([]).jobsQueue;
+    const [map] = all('ConfigMap');
+    assert.deepEqual(map?.metadata, { name: configmap, namespace });
+    const rules = all('Role').flatMap(({ rules: own = [] }) => own);
+    assert.ok(rules.length > 0);
+    for (const { resourceNames } of rules) assert.deepEqual(resourceNames, [configmap]);
+    for (const { metadata } of objects) assert.ok(metadata.namespace === undefined || metadata.namespace === namespace);
+    const [cron] = all('CronJob');
+    assert.deepEqual(cron?.spec?.jobTemplate.metadata.labels, { [clusterLabels.uncounted]: 'true' });
+  });
+
+  test('names the version that is here', () => {
+    const image = `registry.example.com/jobman:${version}`;
+    for (const name of ['queue.yaml', 'README.md', 'Dockerfile']) assert.ok(manual(name).includes(image), name);
+    assert.equal(all('CronJob')[0]?.spec?.jobTemplate.spec.template.spec.containers[0]?.image, image);
   });
 });
