@@ -61,6 +61,13 @@ function place(t: TestContext): Place | undefined {
 
 const digest = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
+/** The address of the API server. */
+function serverOf(world: World, kube: Kube): string {
+  let server = '';
+  changedKubeconfig(world, kube.admin, (config) => void (server = String(config.clusters[0]?.cluster['server'])));
+  return server;
+}
+
 suite('a command in a pod', () => {
   test('is run as it was said; its output, its input and its exit code are its own', async (t) => {
     const p = place(t);
@@ -123,9 +130,7 @@ suite('a command in a pod', () => {
     await gone('sleep 703');
 
     // A line that is cut: the program is found over a new one.
-    let server = '';
-    changedKubeconfig(world, kube.admin, (config) => void (server = String(config.clusters[0]?.cluster['server'])));
-    const line = await openCutLine(world, server, 3_600_000);
+    const line = await openCutLine(world, serverOf(world, kube), 3_600_000);
     const kubeconfig = changedKubeconfig(world, kube.admin, (config) => {
       for (const { cluster } of config.clusters) cluster['server'] = line.url;
     });
@@ -381,6 +386,34 @@ suite('a forwarded port', () => {
     forward.child.kill('SIGINT');
     assert.equal((await forward.ended).code, 130);
     await assert.rejects(talk(port, request('/name'), false));
+  });
+
+  test('outlives the line to the cluster: what went over it ends, and the next connection is a new one', async (t) => {
+    const p = place(t);
+    if (p === undefined) return;
+    const { at, run, kube, world } = p;
+    await run('web', 'mkdir /w; cd /w; echo hello >name; exec httpd -f -p 8080 -h /w');
+    const line = await openCutLine(world, serverOf(world, kube), 3_600_000);
+    const kubeconfig = changedKubeconfig(world, kube.admin, (config) => {
+      for (const { cluster } of config.clusters) cluster['server'] = line.url;
+    });
+    const forward = startJobman(world, ['port-forward', '-j', 'web', ...at, '0:8080'], {
+      env: { KUBECONFIG: kubeconfig },
+      withinMs: 120_000,
+    });
+    await forward.prints('leads to port 8080', 60_000);
+    const port = portOf(forward.stdout, 8080);
+    const answered = async (): Promise<boolean> =>
+      (await talk(port, request('/name'), false).catch(() => '')).endsWith('\r\n\r\nhello\n');
+    assert.ok(await eventually(answered, { withinMs: 30_000 }));
+    // It says nothing, and nobody answers it: it stands until the line is cut.
+    const idle = talk(port, '', false).catch(() => 'broken');
+    assert.ok(await answered());
+    line.cut();
+    assert.ok(['', 'broken'].includes(await idle));
+    assert.ok(await eventually(answered, { withinMs: 30_000 }), forward.stderr);
+    forward.child.kill('SIGINT');
+    assert.equal((await forward.ended).code, 130);
   });
 
   test('of a job that is over ends, and one that is taken is refused', async (t) => {
