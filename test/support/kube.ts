@@ -37,6 +37,47 @@ function findKubeconfig(): string | undefined {
   return found;
 }
 
+/** A cluster of one test's own, which may be hurt. */
+export interface OwnKube extends Kube {
+  /** The API server is killed, and is away until it is brought back. */
+  killServer(): void;
+  bringBack(): void;
+}
+
+/** Ports that no other cluster of tests uses; ten from here on. */
+const ownPort = '19440';
+
+/**
+ * Brings up a second cluster, by the script beside the clone; it is gone at the end. Undefined, with the test skipped, where
+ * there is none to be had: it takes root, and a real cluster that is required.
+ */
+export function openOwnKube(t: { skip(message?: string): void }, world: World): OwnKube | undefined {
+  const script = join(root, '../shared/kube/up');
+  const env = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_KUBERNETES'] };
+  const isWanted = process.env['KUBECONFIG'] !== undefined || env.JOBMAN_REQUIRE_REAL === '1';
+  const canBe = isWanted && existsSync(script) && process.getuid?.() === 0 ? script : undefined;
+  if (!requireReal(t, 'Kubernetes cluster of its own', canBe, env) || canBe === undefined) return undefined;
+  const state = join(world.folder, 'kube');
+  const place = { JOBMAN_KUBE_STATE: state, JOBMAN_KUBE_PORT: ownPort, JOBMAN_KUBE_ADDRESS: '10.213.0.19' };
+  const run = (program: string): string =>
+    execFileSync(program, { encoding: 'utf8', env: { ...process.env, ...place }, stdio: ['ignore', 'pipe', 'pipe'] });
+  world.atEnd(() => void run(join(dirname(script), 'down')));
+  const admin = run(script).trim().split('\n').at(-1) ?? '';
+  const before = found;
+  found = admin;
+  const kube = openKube(t, world);
+  found = before;
+  if (kube === undefined) return undefined;
+  return {
+    ...kube,
+    killServer() {
+      const [pid = ''] = readFileSync(join(state, 'pids/apiserver'), 'utf8').split(' ');
+      process.kill(Number(pid), 'SIGKILL');
+    },
+    bringBack: () => void run(script),
+  };
+}
+
 /** Undefined, with the test skipped, where there is no cluster or no kubectl to compare with. */
 export function openKube(t: { skip(message?: string): void }, world: World): Kube | undefined {
   const admin = findKubeconfig();

@@ -115,9 +115,10 @@ export function keptVerdict(kept: KeptJob, now: Instant): ClusterVerdict {
   const last = clusterVerdict({ ...kept, nodes: null, neighbours: null }, now);
   const phase = keptPhase(kept);
   if (phase !== 'cancelled' || kept.goneAt === null) return last;
-  const was = clusterVerdict({ ...kept, nodes: null, neighbours: null }, kept.seenAt);
-  const told = `was deleted ${lengthText(now - kept.goneAt)} ago, before it had ended; when it was last seen, it ${was.reason}`;
-  return { phase, reason: 'deleted', sentence: `${kept.job.name} ${told}.`, because: was.because };
+  const { name, startedAt } = kept.job;
+  const before = startedAt === null ? 'it had not begun' : `it had run for ${lengthText(kept.goneAt - startedAt)}`;
+  const sentence = `${name} was deleted ${lengthText(now - kept.goneAt)} ago, before it had ended; ${before}.`;
+  return { phase, reason: 'deleted', sentence, because: null };
 }
 
 /** What was seen now over what was seen before: pods and events that are gone stay as they were last. */
