@@ -40,8 +40,11 @@ export interface Connection {
   /** The whole reply. Rejects as `open`, also when it stops coming. */
   send(
     request: LineRequest,
-  ): Promise<{ readonly status: number; readonly headers: IncomingMessage['headers']; readonly text: string }>;
-  /** What another client needs to go the same way: the login's headers, and the agent with its certificates and proxy. */
+  ): Promise<{ readonly status: number; readonly headers: IncomingMessage['headers']; readonly bytes: Buffer }>;
+  /**
+   * What another client needs to go the same way: the login's headers, and an agent with its certificates and proxy. It takes no
+   * kept connection, which the server may have closed meanwhile, since not all that goes over it may be repeated.
+   */
   way(): Promise<{ readonly headers: Readonly<Record<string, string | string[]>>; readonly agent: HttpAgent }>;
   close(): void;
 }
@@ -67,14 +70,16 @@ export function createConnection(
     const isSame = sameBytes(proof.cert, agentOf?.cert) && sameBytes(proof.key, agentOf?.key);
     if (agent !== undefined && isSame) return agent;
     agent?.destroy();
-    const common = { keepAlive: true, proxyEnv: proxyOf(cluster['proxy-url'], env) };
-    if (server.protocol === 'http:') agent = new HttpAgent(common);
-    else {
-      const { Agent } = await import('node:https');
-      agent = new Agent({ ...common, ...trust(context), ...certificate(proof) });
-    }
+    agent = await newAgent(proof, true);
     agentOf = proof;
     return agent;
+  }
+
+  async function newAgent(proof: Proof, keepAlive: boolean): Promise<HttpAgent> {
+    const common = { keepAlive, proxyEnv: proxyOf(cluster['proxy-url'], env) };
+    if (server.protocol === 'http:') return new HttpAgent(common);
+    const { Agent } = await import('node:https');
+    return new Agent({ ...common, ...trust(context), ...certificate(proof) });
   }
 
   async function open(request: LineRequest): Promise<IncomingMessage> {
@@ -134,12 +139,11 @@ export function createConnection(
         if (request.signal?.aborted === true) throw abortReason(request.signal);
         throw lineError(error as NodeJS.ErrnoException, true);
       }
-      const text = Buffer.concat(parts).toString('utf8');
-      return { status: incoming.statusCode ?? 0, headers: incoming.headers, text };
+      return { status: incoming.statusCode ?? 0, headers: incoming.headers, bytes: Buffer.concat(parts) };
     },
     async way() {
       const proof = await login.prove();
-      return { headers: headersOf(proof), agent: await agentFor(proof) };
+      return { headers: headersOf(proof), agent: await newAgent(proof, false) };
     },
     close: () => agent?.destroy(),
   };
