@@ -1,0 +1,93 @@
+/** What each of the owner's words means to a job of a cluster, and what a repetition of a job is made of. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { V1Job } from '@kubernetes/client-node';
+import { clusterCan, rerunNames, rerunObject, type ClusterVerb } from '../../../src/app/cluster/client.ts';
+import type { ClusterJob } from '../../../src/app/cluster/cluster.ts';
+import { aClusterJob } from './sample.ts';
+
+const condition = (type: string) => ({ type, status: 'True', reason: null, message: null, at: null });
+const states: Readonly<Record<string, ClusterJob>> = {
+  running: aClusterJob({ active: 1, ready: 1 }),
+  stopped: aClusterJob({ suspended: true }),
+  inQueue: aClusterJob({ suspended: true, queueName: 'vision' }),
+  succeeded: aClusterJob({ conditions: [condition('Complete')] }),
+  failed: aClusterJob({ conditions: [condition('Failed')] }),
+  deleting: aClusterJob({ deleting: true }),
+};
+
+suite('the owner says to a job of a cluster', () => {
+  const expected: Readonly<Record<string, Readonly<Record<ClusterVerb, string>>>> = {
+    running: { stop: 'yes', start: 'no', resume: 'no', rerun: 'no', cancel: 'yes' },
+    stopped: { stop: 'done', start: 'yes', resume: 'yes', rerun: 'yes', cancel: 'yes' },
+    inQueue: { stop: 'done', start: 'no', resume: 'no', rerun: 'yes', cancel: 'yes' },
+    succeeded: { stop: 'no', start: 'no', resume: 'no', rerun: 'yes', cancel: 'no' },
+    failed: { stop: 'no', start: 'no', resume: 'no', rerun: 'yes', cancel: 'no' },
+    deleting: { stop: 'no', start: 'no', resume: 'no', rerun: 'yes', cancel: 'done' },
+  };
+  for (const [state, words] of Object.entries(expected)) {
+    for (const [verb, kind] of Object.entries(words) as [ClusterVerb, string][]) {
+      test(`${verb} to one that is ${state}: ${kind}`, () => {
+        const can = clusterCan(states[state] as ClusterJob, verb);
+        assert.equal(can.kind, kind);
+        if (can.kind !== 'yes') assert.match(can.sentence, /^train .*\.$/);
+      });
+    }
+  }
+});
+
+suite('a repetition', () => {
+  const made: V1Job = {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: {
+      name: 'train',
+      uid: 'u1',
+      resourceVersion: '7',
+      labels: { 'jobman/owner': 'ada', 'jobman/job': 'train', team: 'vision', 'controller-uid': 'u1' },
+      annotations: { 'jobman/flavor': 'small', 'batch.kubernetes.io/job-tracking': '' },
+    },
+    spec: {
+      backoffLimit: 2,
+      suspend: true,
+      selector: { matchLabels: { 'batch.kubernetes.io/controller-uid': 'u1' } },
+      template: {
+        metadata: {
+          labels: { 'batch.kubernetes.io/controller-uid': 'u1', 'job-name': 'train', 'jobman/job': 'train' },
+        },
+        spec: { restartPolicy: 'Never', containers: [{ name: 'main', image: 'alpine', args: ['ls'] }] },
+      },
+    },
+    status: { succeeded: 1 },
+  };
+
+  test('has the same spec, our labels, and nothing that the cluster has put in', () => {
+    const again = rerunObject(made, 'train-2', { owner: 'eve', installation: 'abc123' });
+    const ours = {
+      'app.kubernetes.io/managed-by': 'jobman',
+      'jobman/owner': 'eve',
+      'jobman/installation': 'abc123',
+      'jobman/job': 'train-2',
+    };
+    assert.deepEqual(again, {
+      apiVersion: 'batch/v1',
+      kind: 'Job',
+      metadata: {
+        name: 'train-2',
+        labels: { ...ours, team: 'vision' },
+        annotations: { 'jobman/flavor': 'small', 'jobman/rerun-of': 'train' },
+      },
+      spec: {
+        backoffLimit: 2,
+        template: { spec: made.spec?.template.spec, metadata: { labels: ours } },
+      },
+    });
+  });
+
+  test('of a repetition is numbered on, and no name is too long', () => {
+    const again = rerunObject(made, 'train-2', { owner: 'ada', installation: null });
+    assert.deepEqual(rerunNames(again).slice(0, 2), ['train-2', 'train-3']);
+    const long = { ...made, metadata: { name: 'x'.repeat(63) } };
+    assert.ok(rerunNames(long).every((name) => name.length === 63));
+  });
+});
