@@ -181,7 +181,7 @@ export const tpu = {
       adopt: {
         kind: truth(),
         about:
-          'Takes the TPU that exists by exactly that name (`tpu.name`) and leaves it there when the job is over: short for `ownership: standing`. `ssh.private_key` has to be one that logs in there.',
+          'Takes the TPU that exists by exactly that name (`tpu.name`) and leaves it there when the job is over: short for `ownership: standing`. `ssh.private_key` has to be one that logs in there. While another job uses it, `create` and `start` ask first.',
         otherwise: 'false',
         example: 'true',
       },
