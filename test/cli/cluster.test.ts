@@ -1,9 +1,11 @@
 /** Which job a word means where there is a record and a cluster, and the one list of both. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import type { ClusterKeeper } from '../../src/app/cluster/client.ts';
 import type { Cluster, ClusterJob } from '../../src/app/cluster/cluster.ts';
+import type { KeptJob } from '../../src/app/cluster/kept.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
-import { jobman, view, type PretendOptions } from './support/pretend.ts';
+import { jobman, nothingKept, view, type PretendOptions } from './support/pretend.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
 
@@ -120,6 +122,81 @@ suite('a word', () => {
     assert.equal((await run(['logs', 'train', '--step', 'docker'], [train], { jobs: [] })).code, 2);
     assert.equal((await run(['delete', '--own', 'train'], [train], { jobs: [] })).code, 2);
     assert.equal((await run(['delete', '--all', 'train'], [train], { jobs: [] })).code, 2);
+  });
+});
+
+suite('what the cluster has forgotten', () => {
+  const kept: KeptJob = {
+    job: { ...old, name: 'gone', owner: 'alice', endedAt: at, startedAt: at - 5_000 },
+    pods: [],
+    events: [],
+    server: 'https://lab',
+    context: 'lab',
+    seenAt: at,
+    goneAt: at,
+    hidden: false,
+    object: JSON.stringify({ metadata: { name: 'gone' }, spec: { template: { spec: {} } } }),
+    logs: [],
+  };
+  const home = (jobs: readonly KeptJob[], done: string[] = []): ClusterKeeper => ({
+    ...nothingKept,
+    isUsed: true,
+    jobs: async ({ name }) => jobs.filter(({ job }) => name === undefined || job.name === name),
+    moments: async () => [{ key: 'created', at, sentence: 'created by alice: alpine' }],
+    hide: async (uid) => void done.push(`hide ${uid}`),
+    drop: async ({ job }) => void done.push(`drop ${job.name}`),
+  });
+  const ask = (words: readonly string[], jobs: readonly ClusterJob[] | 'away', keeper: ClusterKeeper) => {
+    const { door } = cluster(jobs);
+    const services = { cluster: async () => door, usesCluster: async () => true, keeper: async () => keeper };
+    return jobman(words, { services });
+  };
+
+  test('answers from our copy, which says that it is one', async () => {
+    const why = await ask(['why', 'gone'], [train], home([kept]));
+    assert.equal(why.code, 0, why.err);
+    assert.match(why.out, /^gone succeeded /);
+    assert.match(why.err, /^lab\/vision does not have gone any more \(seen gone .* ago\); this is our copy\.\n/);
+    const away = await ask(['history', '-j', 'gone'], 'away', home([kept]));
+    assert.match(away.out, /created by alice: alpine\n/);
+    assert.match(away.err, /did not answer\. This is our copy of lab\/vision, last seen .* ago\./);
+    assert.match((await ask(['details', 'gone'], [], home([kept]))).out, /✓ succeeded\n/);
+    assert.equal((await ask(['wait', 'gone'], [], home([kept]))).code, 0);
+    assert.match((await ask(['logs', 'gone'], [], home([kept]))).err, /There is no copy of a log/);
+  });
+
+  test('is in the list of all, once, and not when it was taken off', async () => {
+    const ids = async (keeper: ClusterKeeper, ...words: readonly string[]): Promise<readonly string[]> => {
+      const { out } = await ask(['list', '--json', ...words], [train], keeper);
+      return out
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => (JSON.parse(line) as { id: string }).id);
+    };
+    assert.deepEqual(await ids(home([kept])), ['train']);
+    assert.deepEqual(await ids(home([kept, { ...kept, goneAt: at - 1 }]), '--all'), ['train', 'gone']);
+    assert.deepEqual(await ids(home([{ ...kept, hidden: true }]), '--all'), ['train']);
+    assert.deepEqual(await ids(home([{ ...kept, job: { ...kept.job, name: 'train' } }]), '--all'), ['train']);
+  });
+
+  test('may be taken off the list, cleaned and not stopped', async () => {
+    const done: string[] = [];
+    assert.equal((await ask(['delete', 'gone'], [], home([kept], done))).code, 0);
+    assert.equal((await ask(['clean', 'gone'], [], home([kept], done))).code, 0);
+    assert.deepEqual(done, ['hide u', 'drop gone']);
+    assert.equal((await ask(['stop', 'gone'], [], home([kept]))).code, 4);
+    const theirs = home([{ ...kept, job: { ...kept.job, owner: 'bob' } }], done);
+    assert.match((await ask(['clean', 'gone'], [], theirs)).err, /belongs to bob/);
+    assert.match((await ask(['clean', 'train'], [train], home([]))).err, /train is still in lab\/vision/);
+  });
+
+  test('is not at hand for what needs its pods', async () => {
+    const { code, err } = await ask(['exec', 'gone', '--', 'ls'], [], home([kept]));
+    assert.equal(code, 3);
+    assert.match(
+      err,
+      /gone is not at hand\. .*\n  Its logs and history are kept: jobman logs gone, jobman history gone/,
+    );
   });
 });
 
