@@ -31,7 +31,7 @@ const meant: Readonly<Record<string, string>> = {
   rsync: '`jobman cp 1:results ./` copies from the workers of a job, `jobman cp data 1:` to them.',
   download: '`jobman cp 1:results ./` copies from the workers of a job.',
   upload: '`jobman cp data 1:` copies to the workers of a job.',
-  shell: '`jobman ssh 1` opens a shell on a worker.',
+  shell: '`jobman ssh 1` opens a shell on a worker, `jobman exec -j train -it -- sh` one in a pod.',
   apply:
     '`jobman create job.yaml` creates a job and starts it; `jobman create job.yaml --dry-run` only shows what would be asked for.',
   launch: '`jobman create job.yaml` creates a job and starts it.',

@@ -77,8 +77,10 @@ function pod(name: string, index: number | null, more: Partial<ClusterPod> = {})
   };
 }
 
-/** Runs `jobman exec train …` in a cluster with these pods; each program prints where it is. */
-async function exec(pods: readonly ClusterPod[], ...words: readonly string[]) {
+/** `jobman exec train …` in a cluster with these pods; each program prints where it is. */
+const exec = (pods: readonly ClusterPod[], ...words: readonly string[]) => run(pods, ['exec', '-j', 'train', ...words]);
+
+async function run(pods: readonly ClusterPod[], argv: readonly string[]) {
   const started: { readonly target: ClusterTarget; readonly request: ClusterExecRequest }[] = [];
   const cluster = {
     place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
@@ -104,7 +106,7 @@ async function exec(pods: readonly ClusterPod[], ...words: readonly string[]) {
     close: async () => undefined,
   } as Partial<Cluster> as Cluster;
   const services = { usesCluster: async () => true, cluster: async () => cluster };
-  return { ...(await jobman(['exec', '-j', 'train', ...words], { services })), started };
+  return { ...(await jobman(argv, { services })), started };
 }
 
 suite('exec in a job of a cluster', () => {
@@ -179,6 +181,9 @@ suite('exec in a job of a cluster', () => {
       assert.equal(code, 2, flag);
       assert.match(err, said);
     }
+    const shell = await run(two, ['ssh', 'train']);
+    assert.equal(shell.code, 2);
+    assert.match(shell.err, /train is a job of a cluster, .* jobman exec -j train -it -- sh/);
     const forward = await jobman(['port-forward', '42', '6006', '--pod', '1'], { jobs });
     assert.match(forward.err, /--pod is for a job of a cluster; a TPU has workers: --worker\./);
   });

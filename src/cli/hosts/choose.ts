@@ -1,8 +1,6 @@
 // Which job and which of its workers a command by hand is about.
 
 import { noSuchWorker } from '../../app/by-hand.ts';
-import type { Client, JobView } from '../../app/client.ts';
-import { refOfName, whichJob } from '../context.ts';
 import type { WorkerChoice } from '../parse.ts';
 
 /** The numbers that are meant, in order and each once. Throws JobmanError when one of them is no worker of that job. */
@@ -13,19 +11,7 @@ export function chosenWorkers(choice: WorkerChoice | undefined, all: readonly nu
   return all.filter((worker) => choice.some(([from, to]) => from <= worker && worker <= to));
 }
 
-/** The job that is named, by the first word or by `--job-name`, and the words that are left. */
-export async function jobAndWords(
-  client: Client,
-  words: readonly string[],
-  jobName: string | undefined,
-): Promise<{ readonly view: JobView; readonly words: readonly string[] }> {
-  const [first, ...rest] = words;
-  const ref = jobName === undefined ? first : await refOfName(client, jobName);
-  if (ref === undefined) throw whichJob();
-  return { view: await client.show(ref), words: jobName === undefined ? rest : words };
-}
-
-/** The same before anybody is asked: the word that names the job, where no flag does, and the words that are left. */
+/** The word that names the job, where `--job-name` does not, and the words that are left. */
 export function refAndWords(
   words: readonly string[],
   jobName: string | undefined,
