@@ -3,10 +3,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { JobView, ListQuery } from '../../src/app/client.ts';
+import type { Cluster, ClusterChange, ClusterJob, ClusterQuery } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { run } from '../../src/cli/run.ts';
 import { keyLines, listFrame, noKeys, stateLine, textFrame } from '../../src/cli/watch/frame.ts';
 import { keysOf } from '../../src/cli/watch/keys.ts';
+import { aClusterJob } from '../app/cluster/sample.ts';
 import { eventually } from '../support/eventually.ts';
 import { openWorld } from '../support/world.ts';
 import { createGlass } from './support/glass.ts';
@@ -288,5 +290,69 @@ suite('the last line', () => {
     assert.equal(at(60), '1 running, 1 failed   Ctrl-C leaves');
     assert.equal(at(30), '1 running, 1 failed');
     assert.equal(at(20), '1 running~');
+  });
+});
+
+suite("a cluster's jobs in the watched list", () => {
+  const job = aClusterJob({ name: 'train', active: 1, createdAt: now - 60_000 });
+  /** A cluster that tells what the test says, when it says it. */
+  function told(): {
+    readonly services: PretendOptions['services'];
+    readonly tell: (change: ClusterChange<ClusterJob>) => void;
+  } {
+    const { readable, writable } = new TransformStream<ClusterChange<ClusterJob>, ClusterChange<ClusterJob>>();
+    const writer = writable.getWriter();
+    const cluster = {
+      place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+      async *watchJobs({ signal }: ClusterQuery) {
+        const end = () => void writer.close();
+        signal?.addEventListener('abort', end, { once: true });
+        yield* readable;
+      },
+      async *pods() {},
+      events: async () => [],
+      close: async () => undefined,
+    };
+    const door = cluster as object as Cluster;
+    return {
+      services: { usesCluster: async () => true, cluster: async () => door },
+      tell: (change) => void writer.write(change),
+    };
+  }
+
+  test('change as the cluster tells it, beside those of the record', async (t) => {
+    const { services, tell } = told();
+    const { shows, world, ended } = watch(t, {
+      jobs: [view()],
+      terminal: { columns: 100, rows: 24 },
+      services: services ?? {},
+    });
+    await shows(/1 running /);
+    tell({ kind: 'changed', object: job });
+    tell({ kind: 'synced' });
+    await shows(/train .* queued/);
+    tell({ kind: 'changed', object: { ...job, ready: 1, startedAt: now - 30_000 } });
+    await shows(/train .* running/);
+    await shows(/2 running /);
+    tell({ kind: 'gone', object: job });
+    await shows(/1 running /);
+    world.type('q');
+    assert.equal(await ended, 0);
+  });
+
+  test('are told about under the same keys', async (t) => {
+    const { services, tell } = told();
+    const { shows, world, ended } = watch(t, {
+      jobs: [],
+      terminal: { columns: 100, rows: 24 },
+      services: services ?? {},
+    });
+    tell({ kind: 'changed', object: { ...job, suspended: true, active: 0 } });
+    tell({ kind: 'synced' });
+    await shows(/train .* stopped/);
+    world.type('w');
+    await shows(/train is suspended/);
+    world.type('q');
+    assert.equal(await ended, 0);
   });
 });
