@@ -23,7 +23,7 @@ export interface HarborOf {
 
 /** A copy that is younger is told without asking. */
 const freshFor: Duration = 10 * minute;
-/** Repositories that are asked for at once. */
+/** Questions that are under way at once: a registry serves others too, and counts. */
 const atOnce = 8;
 
 /** The images of that registry. */

@@ -70,8 +70,6 @@ export interface Asker {
 const pageSize = 100;
 /** A list that has no end is no list. */
 const pagesMost = 1_000;
-/** Questions under way at once. */
-const atOnce = 8;
 /** An answer that is larger is none of Harbor's: a page of artifacts has some hundred kilobytes. */
 const answerMost = 64 * 1024 * 1024;
 
@@ -195,7 +193,7 @@ interface Line {
 async function openLine(isPlain: boolean, caFile: string | null, env: Way['env']): Promise<Line> {
   const names = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'].flatMap((name) => [name, name.toLowerCase()]);
   const proxyEnv = Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
-  const common = { keepAlive: true, maxSockets: atOnce, proxyEnv };
+  const common = { keepAlive: true, proxyEnv };
   const ca = isPlain ? undefined : await authorities(caFile);
   const { Agent, request } = isPlain ? await import('node:http') : await import('node:https');
   const agent = new Agent({ ...common, ...(ca === undefined ? {} : { ca: [...ca] }) });
