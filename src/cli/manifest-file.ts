@@ -74,7 +74,11 @@ export async function checkManifest(
     purpose,
   });
   if ('problems' in result) return { problems: result.problems, warnings: result.warnings, unchecked: null };
-  if ('cluster' in result) return { cluster: result.cluster, warnings: result.warnings, unchecked: null };
+  if ('cluster' in result) {
+    const { cluster, warnings } = result;
+    const problems = purpose === 'check' ? await clusterProblems(cli, result) : [];
+    return problems.length > 0 ? { problems, warnings, unchecked: null } : { cluster, warnings, unchecked: null };
+  }
   const { spec, buckets } = result;
   const isComing = purpose === 'create';
   const asked = buckets.length > 0 && spec.capacity.kind === 'tpu' && !offline;
@@ -83,6 +87,26 @@ export async function checkManifest(
   const warnings = [...result.warnings, ...found.warnings];
   if (found.problems.length > 0) return { problems: found.problems, warnings, unchecked };
   return { manifest: { spec, text: result.text ?? '' }, warnings, unchecked };
+}
+
+/** What the settings make of it: a flavor that they do not have, no image. Who creates it hears it from there. */
+async function clusterProblems(
+  { io, services }: Cli,
+  { cluster, flavorAt }: { readonly cluster: ClusterManifest; readonly flavorAt: NamedBucket['at'] },
+): Promise<readonly Problem[]> {
+  const [{ submitRequest }, { flavorFile }] = await Promise.all([
+    import('../app/cluster/submit-request.ts'),
+    import('./cluster/flavor-file.ts'),
+  ]);
+  const { settings } = await services.clusterSettings();
+  try {
+    submitRequest(cluster, { settings, freshName: 'job', readFile: (path) => flavorFile(io.cwd, path) });
+    return [];
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    const said = [error.message, ...error.lines].join(' ').replace(/\.$/, '');
+    return [{ ...flavorAt, message: `${said.charAt(0).toLowerCase()}${said.slice(1)}`, suggestion: null }];
+  }
 }
 
 const nothing: BucketFindings = { problems: [], warnings: [], unchecked: null };

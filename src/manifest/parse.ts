@@ -35,7 +35,11 @@ export type ManifestResult = { readonly warnings: readonly Problem[] } & (
       readonly buckets: readonly NamedBucket[];
     }
   /** A job that lives in a Kubernetes cluster, and is no spec of ours. */
-  | { readonly cluster: ClusterManifest }
+  | {
+      readonly cluster: ClusterManifest;
+      /** Where it names its flavor, or its section: the settings may not have what it asks for. */
+      readonly flavorAt: NamedBucket['at'];
+    }
   | { readonly problems: readonly Problem[] }
 );
 
@@ -77,14 +81,6 @@ export function parseManifest(input: ManifestInput): ManifestResult {
   sayUnknownKeys(set, manifest, [], findings);
   const sections = openSections(asMeant(set), input.env, findings);
   const around = { ...input, folder: dirname(input.file) };
-  if (sections.stands('kubernetes')) {
-    const cluster = readKubernetes(sections, around);
-    if (findings.problems.length > 0) return problemsNow();
-    return { cluster, warnings: placed(findings.warnings, linePos) };
-  }
-  const spec = buildSpec(sections, nameOf(input.file), around);
-  if (findings.problems.length > 0) return problemsNow();
-  if (spec === undefined) throw new Error('a manifest without problems gave no spec');
   const locate = (path: readonly (string | number)[]): NamedBucket['at'] => {
     const [found] = placed([{ ...sections.at(path), message: '' }], linePos);
     return {
@@ -94,6 +90,15 @@ export function parseManifest(input: ManifestInput): ManifestResult {
       set: found?.set ?? null,
     };
   };
+  if (sections.stands('kubernetes')) {
+    const cluster = readKubernetes(sections, around);
+    if (findings.problems.length > 0) return problemsNow();
+    const flavorAt = locate(cluster.flavor === undefined ? ['kubernetes'] : ['kubernetes', 'flavor']);
+    return { cluster, flavorAt, warnings: placed(findings.warnings, linePos) };
+  }
+  const spec = buildSpec(sections, nameOf(input.file), around);
+  if (findings.problems.length > 0) return problemsNow();
+  if (spec === undefined) throw new Error('a manifest without problems gave no spec');
   const mounts = spec.steps.some(({ name }) => name === 'gcsfuse');
   const buckets = mounts ? namedBuckets(sections, spec.capacity, locate) : [];
   return { spec, buckets, warnings: placed(findings.warnings, linePos) };

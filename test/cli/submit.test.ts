@@ -256,6 +256,20 @@ command: {run: "echo $$", env: {B: 2}}
   assert.deepEqual(over.metadata?.annotations, { 'jobman/flavor': 'no-gpu' });
 });
 
+test('validate says what the settings do not have, and where it is asked for', async (t) => {
+  const { folder } = openWorld(t);
+  const around = { cwd: folder, services: { clusterSettings } };
+  const check = async (text: string) => {
+    writeFileSync(join(folder, 'a.yaml'), text);
+    const { code, err } = await jobman(['validate', 'a.yaml'], around);
+    return [code, err.split('\n')[0]];
+  };
+  const [code, said] = await check('kubernetes:\n  image: alpine\n  flavor: no-gpx\ncommand: {run: ls}\n');
+  assert.equal(code, 2);
+  assert.match(String(said), /^a\.yaml:3:11 kubernetes\.flavor: there is no flavor no-gpx, .* Did you mean no-gpu\?/);
+  assert.equal((await check('kubernetes: {image: alpine, flavor: no-gpu}\n'))[0], 0);
+});
+
 test('a manifest of another kind is sent to create', async (t) => {
   const { folder } = openWorld(t);
   writeFileSync(join(folder, 'a.yaml'), 'local: {}\ncommand: {run: ls}\n');

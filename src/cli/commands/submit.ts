@@ -2,7 +2,6 @@
 // jobman decides nothing about such a job, since the cluster does; it keeps its logs and history.
 
 import { randomBytes } from 'node:crypto';
-import { resolve } from 'node:path';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { jobObject, replacedResources, type Submitter } from '../../app/cluster/job-object.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
@@ -16,12 +15,11 @@ import {
 } from '../../app/cluster/submit-request.ts';
 import { given } from '../../core/given.ts';
 import type { Duration } from '../../core/time.ts';
-import { readText } from '../../manifest/door.ts';
 import type { GpuWish, SecretWish, VolumeWish } from '../../manifest/kubernetes-words.ts';
+import { flavorFile } from '../cluster/flavor-file.ts';
 import { begin, sayKept } from '../cluster/keep.ts';
 import type { VariableWish } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { disk } from '../disk.ts';
 import { readManifest } from '../manifest-file.ts';
 
 /** The flags of `jobman submit`. */
@@ -136,7 +134,7 @@ export async function submitWishes(cli: Cli, wishes: SubmitWishes, way: Way): Pr
   const { request, doubts } = submitRequest(wishes, {
     settings,
     freshName: freshJobName(randomBytes(5)),
-    readFile: (path) => flavorText(resolve(io.cwd, path)),
+    readFile: (path) => flavorFile(io.cwd, path),
   });
   const word = cli.screen.err('bold', cli.screen.err('magenta', 'warning:'));
   for (const doubt of doubts) cli.note(`${word} ${doubt}`);
@@ -149,18 +147,6 @@ export async function submitWishes(cli: Cli, wishes: SubmitWishes, way: Way): Pr
   }
   return create(cli, request, settings, submitter, way);
 }
-
-/** The text of a file that a flavor may be in; undefined when there is none. */
-function flavorText(path: string): string | undefined {
-  const { kind } = disk.look(path);
-  if (kind === 'absent' || kind === 'folder') return undefined;
-  const read = readText(disk, path, flavorMost);
-  if ('text' in read) return read.text;
-  throw new JobmanError(`The flavor's file ${path} ${read.why}.`, exitCode.usage);
-}
-
-/** A flavor is a few lines. */
-const flavorMost = 64 * 1024;
 
 async function create(
   cli: Cli,
