@@ -3,11 +3,13 @@
 // command asks once and a person waits for the answer.
 
 import type { IncomingMessage } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import { second, type Duration } from '../../core/time.ts';
 import type { ClusterPlace } from '../../app/cluster/cluster.ts';
+import { readListHead, readListItems } from './list-shapes.ts';
 import { LineError, type Connection, type LineRequest } from './connection.ts';
 import type { Login } from './login.ts';
+import type { Shape } from './protobuf.ts';
 import { ClusterRefusal, readStatus, refusalOf, unreachable, type Status } from './status.ts';
 
 /** How often and how long a request is made again. */
@@ -32,6 +34,8 @@ export interface ApiRequest {
   readonly body?: object;
   /** Of the body; JSON unless told. */
   readonly type?: string;
+  /** Of a list: what is read of an item, where the cluster can tell it in its shorter form. */
+  readonly shape?: Shape;
   /** The form of the answer, where it is not the objects whole. */
   readonly accept?: string;
   readonly signal?: AbortSignal | undefined;
@@ -106,16 +110,27 @@ export function createApi(
     }
   }
 
-  async function ask<T>(request: ApiRequest): Promise<T> {
-    return patiently<T>(request, async () => {
-      const { status, headers, text } = await connection.send(lineOf(request));
-      if (status >= 300) return { refused: readStatus(status, text), after: headers['retry-after'] };
-      try {
-        return { value: JSON.parse(text) as T };
-      } catch {
-        throw new LineError('its answer is not that of an API server', true, null);
-      }
+  /** The body of the answer. */
+  function bodyOf(request: ApiRequest): Promise<Body> {
+    return patiently<Body>(request, async () => {
+      const { status, headers, bytes } = await connection.send(lineOf(request));
+      if (status >= 300) return { refused: readStatus(status, bytes.toString('utf8')), after: headers['retry-after'] };
+      return { value: { bytes, isProtobuf: headers['content-type']?.startsWith(protobufType) === true } };
     });
+  }
+
+  /** What a body is read as. Throws JobmanError for a page that somebody in between gave in the cluster's place. */
+  function readAs<T>({ what }: ApiRequest, read: () => T): T {
+    try {
+      return read();
+    } catch {
+      throw unreachable(new LineError('its answer is not that of an API server', true, null), { place, what });
+    }
+  }
+
+  async function ask<T>(request: ApiRequest): Promise<T> {
+    const { bytes } = await bodyOf(request);
+    return readAs(request, () => JSON.parse(bytes.toString('utf8')) as T);
   }
 
   return {
@@ -130,25 +145,47 @@ export function createApi(
       }
     },
     async *pages<T>(request: ApiRequest): AsyncIterable<ApiPage<T>> {
+      // Whoever leaves early has no use for the page that is on its way.
+      const left = new AbortController();
+      const signal = request.signal === undefined ? left.signal : AbortSignal.any([request.signal, left.signal]);
+      const from = (token: string | undefined): Promise<Body> => {
+        const page = bodyOf({ ...request, signal, query: { ...request.query, limit: pageSize, continue: token } });
+        // It is awaited below, though perhaps only after it has failed.
+        page.catch(() => undefined);
+        return page;
+      };
       let token: string | undefined;
-      do {
-        let page: {
-          readonly items?: readonly T[] | null;
-          readonly metadata?: { readonly continue?: string; readonly resourceVersion?: string };
-        };
-        try {
-          page = await ask({ ...request, query: { ...request.query, limit: pageSize, continue: token } });
-        } catch (error) {
-          // The list has grown too old to be gone on with as it was. The cluster says with what it goes on as it is now.
-          const next =
-            error instanceof ClusterRefusal && error.status.code === 410 ? error.status.metadata?.continue : undefined;
-          if (next === undefined || next === '' || next === token) throw error;
-          token = next;
-          continue;
+      let coming = from(token);
+      try {
+        for (;;) {
+          let body: Body;
+          try {
+            body = await coming;
+          } catch (error) {
+            // The list has grown too old to be gone on with as it was. The cluster says with what it goes on as it is now.
+            const next =
+              error instanceof ClusterRefusal && error.status.code === 410
+                ? error.status.metadata?.continue
+                : undefined;
+            if (next === undefined || next === '' || next === token) throw error;
+            token = next;
+            coming = from(token);
+            continue;
+          }
+          const { metadata, items } = readAs(request, () => openPage<T>(body, request.shape));
+          token = metadata.continue;
+          const isLast = token === undefined || token === '';
+          if (!isLast) {
+            // The cluster makes the next page while this one is read.
+            coming = from(token);
+            await turn();
+          }
+          yield { items: readAs(request, items), resourceVersion: metadata.resourceVersion ?? '' };
+          if (isLast) return;
         }
-        yield { items: page.items ?? [], resourceVersion: page.metadata?.resourceVersion ?? '' };
-        token = page.metadata?.continue;
-      } while (token !== undefined && token !== '');
+      } finally {
+        left.abort();
+      }
     },
     stream: (request) =>
       patiently<IncomingMessage>(request, async () => {
@@ -163,13 +200,41 @@ export function createApi(
   };
 }
 
+/** An answer's body, not yet read. */
+interface Body {
+  readonly bytes: Buffer;
+  readonly isProtobuf: boolean;
+}
+
+/** How Kubernetes calls its binary form. */
+const protobufType = 'application/vnd.kubernetes.protobuf';
+
+/** A page of a list: its own words now, its items when they are asked for. */
+interface OpenPage<T> {
+  readonly metadata: { readonly continue?: string; readonly resourceVersion?: string };
+  readonly items: () => readonly T[];
+}
+
+/** Opens a page in either form. In JSON the items are read with the rest, as there is no beginning without the end. */
+function openPage<T>({ bytes, isProtobuf }: Body, shape: Shape | undefined): OpenPage<T> {
+  if (isProtobuf && shape !== undefined) {
+    const { metadata, rest } = readListHead(bytes);
+    return { metadata, items: () => readListItems<T>(rest, shape) };
+  }
+  const page = JSON.parse(bytes.toString('utf8')) as Partial<Pick<OpenPage<T>, 'metadata'>> & {
+    readonly items?: readonly T[] | null;
+  };
+  return { metadata: page.metadata ?? {}, items: () => page.items ?? [] };
+}
+
 function lineOf({
   method = 'GET',
   path,
   query = {},
   body,
   type = 'application/json',
-  accept,
+  shape,
+  accept = shape === undefined ? undefined : `${protobufType}, application/json`,
   signal,
 }: ApiRequest): LineRequest {
   const pairs = Object.entries(query).flatMap(([name, value]) =>

@@ -12,6 +12,7 @@ import { createApi, type Api, type ApiRequest, type Patience } from './api.ts';
 import { createConnection } from './connection.ts';
 import { startExec } from './exec.ts';
 import type { KubeContext } from './kubeconfig.ts';
+import { jobShape } from './list-shapes.ts';
 import { createLogin, type LoginPlace } from './login.ts';
 import { readLog } from './logs.ts';
 import {
@@ -116,6 +117,7 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
         path: pathFor('/apis/batch/v1', 'jobs', query),
         query: { labelSelector: query.labels, fieldSelector: query.fields },
         signal: query.signal,
+        shape: jobShape,
         what: `list the jobs ${spotText(query)}`,
       };
       for await (const { items } of api.pages<RawJob>(request)) yield items.map((raw) => readJob(raw, flavorKey));

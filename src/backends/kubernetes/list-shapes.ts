@@ -1,0 +1,98 @@
+// List shapes: which fields of a list of Jobs are read, by their numbers in Kubernetes' own definitions
+// (generated.proto beside the types, in k8s.io/api/batch/v1, k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1).
+// What is read of a Job is RawJob of objects.ts.
+
+import { readMessage, type Shape } from './protobuf.ts';
+
+/** Stands before every object in this form: `k8s` and a zero. */
+const magic = Buffer.from([0x6b, 0x38, 0x73, 0x00]);
+
+/** `Unknown` of apimachinery: the object's own bytes behind its kind. */
+const envelope: Shape = { 2: { name: 'raw', kind: 'bytes' } };
+
+const listMeta: Shape = {
+  2: { name: 'resourceVersion', kind: 'text' },
+  3: { name: 'continue', kind: 'text' },
+};
+
+const objectMeta: Shape = {
+  1: { name: 'name', kind: 'text' },
+  3: { name: 'namespace', kind: 'text' },
+  5: { name: 'uid', kind: 'text' },
+  8: { name: 'creationTimestamp', kind: 'time' },
+  9: { name: 'deletionTimestamp', kind: 'time' },
+  11: { name: 'labels', kind: 'text', is: 'map' },
+  12: { name: 'annotations', kind: 'text', is: 'map' },
+};
+
+const resources: Shape = {
+  1: { name: 'limits', kind: 'amount', is: 'map' },
+  2: { name: 'requests', kind: 'amount', is: 'map' },
+};
+
+const container: Shape = {
+  1: { name: 'name', kind: 'text' },
+  2: { name: 'image', kind: 'text' },
+  8: { name: 'resources', kind: resources },
+  24: { name: 'restartPolicy', kind: 'text' },
+};
+
+const podSpec: Shape = {
+  2: { name: 'containers', kind: container, is: 'list' },
+  20: { name: 'initContainers', kind: container, is: 'list' },
+  24: { name: 'priorityClassName', kind: 'text' },
+};
+
+const condition: Shape = {
+  1: { name: 'type', kind: 'text' },
+  2: { name: 'status', kind: 'text' },
+  4: { name: 'lastTransitionTime', kind: 'time' },
+  5: { name: 'reason', kind: 'text' },
+  6: { name: 'message', kind: 'text' },
+};
+
+/** A Job. */
+export const jobShape: Shape = {
+  1: { name: 'metadata', kind: objectMeta },
+  2: {
+    name: 'spec',
+    kind: {
+      1: { name: 'parallelism', kind: 'whole' },
+      2: { name: 'completions', kind: 'whole' },
+      6: { name: 'template', kind: { 2: { name: 'spec', kind: podSpec } } },
+      10: { name: 'suspend', kind: 'truth' },
+    },
+  },
+  3: {
+    name: 'status',
+    kind: {
+      1: { name: 'conditions', kind: condition, is: 'list' },
+      2: { name: 'startTime', kind: 'time' },
+      3: { name: 'completionTime', kind: 'time' },
+      4: { name: 'active', kind: 'whole' },
+      5: { name: 'succeeded', kind: 'whole' },
+      6: { name: 'failed', kind: 'whole' },
+      9: { name: 'ready', kind: 'whole' },
+    },
+  },
+};
+
+/** The beginning of a list: what its metadata say, and the bytes that hold its items. Throws RangeError for what is none. */
+export function readListHead(bytes: Buffer): {
+  readonly metadata: { readonly resourceVersion?: string; readonly continue?: string };
+  readonly rest: Buffer;
+} {
+  if (!bytes.subarray(0, magic.length).equals(magic)) throw new RangeError('it is no object of Kubernetes');
+  const { raw } = readMessage(bytes.subarray(magic.length), envelope) as { readonly raw?: Buffer };
+  const rest = raw ?? Buffer.alloc(0);
+  const { metadata = {} } = readMessage(rest, { 1: { name: 'metadata', kind: listMeta } }) as {
+    readonly metadata?: { readonly resourceVersion?: string; readonly continue?: string };
+  };
+  return { metadata, rest };
+}
+
+/** The items of such a list. */
+export function readListItems<T>(rest: Buffer, item: Shape): readonly T[] {
+  const { items = [] } = readMessage(rest, { 2: { name: 'items', kind: item, is: 'list' } });
+  return items as readonly T[];
+}

@@ -1,0 +1,110 @@
+/** The binary form of lists: what a shape names is read, all else is stepped over. Messages are laid down here by hand. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { jobShape, readListHead, readListItems } from '../../../src/backends/kubernetes/list-shapes.ts';
+import { readMessage, type Shape } from '../../../src/backends/kubernetes/protobuf.ts';
+
+const bytes = (...parts: readonly (number | string | Uint8Array)[]): Buffer =>
+  Buffer.concat(
+    parts.map((part) =>
+      typeof part === 'number' ? Buffer.from([part]) : typeof part === 'string' ? Buffer.from(part) : part,
+    ),
+  );
+
+/** A number in groups of seven bits, the low ones first. */
+function varint(value: number): Buffer {
+  const groups: number[] = [];
+  let left = value;
+  for (; left >= 128; left = Math.floor(left / 128)) groups.push((left % 128) + 128);
+  return Buffer.from([...groups, left]);
+}
+
+/** A field of that number: a whole number, or what has a length. */
+function field(number: number, value: number | string | Uint8Array): Buffer {
+  if (typeof value === 'number') return bytes(varint(number * 8), varint(value));
+  const body = bytes(value);
+  return bytes(varint(number * 8 + 2), varint(body.length), body);
+}
+
+suite('a message', () => {
+  const shape: Shape = {
+    1: { name: 'name', kind: 'text' },
+    2: { name: 'count', kind: 'whole' },
+    3: { name: 'isSet', kind: 'truth' },
+    4: { name: 'at', kind: 'time' },
+    5: { name: 'labels', kind: 'text', is: 'map' },
+    6: { name: 'amounts', kind: 'amount', is: 'map' },
+    7: { name: 'parts', kind: { 1: { name: 'name', kind: 'text' } }, is: 'list' },
+    20: { name: 'far', kind: 'text' },
+  };
+
+  test('is read field by field', () => {
+    const whole = bytes(
+      field(1, 'häuser'),
+      field(2, 300),
+      field(3, 1),
+      field(4, field(1, 1_763_773_200)),
+      field(5, bytes(field(1, 'team'), field(2, 'vision'))),
+      field(5, bytes(field(1, '__proto__'))),
+      field(6, bytes(field(1, 'cpu'), field(2, field(1, '10m')))),
+      field(7, field(1, 'one')),
+      field(7, bytes()),
+      field(20, 'away'),
+    );
+    const { labels, amounts, ...rest } = readMessage(whole, shape) as Record<string, object>;
+    assert.deepEqual(rest, {
+      name: 'häuser',
+      count: 300,
+      isSet: true,
+      at: '2025-11-22T01:00:00.000Z',
+      parts: [{ name: 'one' }, {}],
+      far: 'away',
+    });
+    assert.deepEqual(Object.entries(labels ?? {}), [
+      ['team', 'vision'],
+      ['__proto__', ''],
+    ]);
+    assert.deepEqual(Object.entries(amounts ?? {}), [['cpu', '10m']]);
+  });
+
+  test('is read over what nobody asked for, however it is laid down', () => {
+    const unknown = bytes(
+      field(9, 2 ** 40),
+      field(300, 'x'.repeat(1_000)),
+      bytes(varint(11 * 8 + 1), Buffer.alloc(8, 255)),
+      bytes(varint(12 * 8 + 5), Buffer.alloc(4, 255)),
+      // Less than 0 is ten bytes long.
+      bytes(varint(13 * 8), Buffer.alloc(9, 255), 1),
+    );
+    assert.deepEqual(readMessage(bytes(unknown, field(1, 'here'), unknown), shape), { name: 'here' });
+  });
+
+  test('has no empty texts and no time that is not set, as in JSON', () => {
+    assert.deepEqual(readMessage(bytes(field(1, ''), field(4, bytes())), shape), {});
+  });
+
+  test('that is cut or none is told', () => {
+    const whole = field(1, 'whole');
+    for (const size of [1, 2, whole.length - 1]) {
+      assert.throws(() => readMessage(whole.subarray(0, size), shape), RangeError);
+    }
+    assert.throws(() => readMessage(bytes(varint(8 + 3)), shape), RangeError);
+    assert.throws(() => readMessage(Buffer.alloc(30, 255), shape), RangeError);
+  });
+});
+
+suite('a list of Jobs', () => {
+  test('tells its version and continuation before its items are read', () => {
+    const job = bytes(
+      field(1, bytes(field(1, 'train'), field(5, 'uid-1'))),
+      field(2, bytes(field(1, 4), field(10, 1))),
+    );
+    const list = bytes(field(1, bytes(field(2, '4711'), field(3, 'onward'))), field(2, job), field(2, job));
+    const whole = bytes('k8s\0', field(1, field(1, 'batch/v1')), field(2, list));
+    const { metadata, rest } = readListHead(whole);
+    assert.deepEqual(metadata, { resourceVersion: '4711', continue: 'onward' });
+    const read = { metadata: { name: 'train', uid: 'uid-1' }, spec: { parallelism: 4, suspend: true } };
+    assert.deepEqual(readListItems(rest, jobShape), [read, read]);
+    assert.throws(() => readListHead(Buffer.from('{"kind":"JobList"}')), RangeError);
+  });
+});
