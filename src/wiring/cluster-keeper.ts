@@ -89,7 +89,9 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
       }
       return [...known].flatMap(([path, log]) => (existsSync(path) ? [{ ...log, path }] : []));
     },
-    hide: (uid) => writing((store) => store.clusters.hide(uid)),
+    async hide(uid) {
+      if (isUsed) await writing((store) => store.clusters.hide(uid));
+    },
     async drop({ job }) {
       const { dropKept } = await import('../app/cluster/kept-logs.ts');
       await dropKept(home, job);

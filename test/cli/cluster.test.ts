@@ -179,6 +179,24 @@ suite('what the cluster has forgotten', () => {
     assert.deepEqual(await ids(home([{ ...kept, job: { ...kept.job, name: 'train' } }]), '--all'), ['train']);
   });
 
+  test('says with its exit code that it may be old', async () => {
+    const open = home([{ ...kept, goneAt: null, job: { ...train, name: 'gone' } }]);
+    const away = await ask(['why', 'gone'], 'away', open);
+    assert.equal(away.code, 5);
+    assert.match(away.out, /^gone /);
+    assert.equal((await ask(['why', 'gone'], 'away', home([kept]))).code, 0, 'what has ended does not change');
+  });
+
+  test('that was taken off the list is nowhere but in its logs and history', async () => {
+    const hidden = home([{ ...kept, hidden: true }]);
+    assert.equal((await ask(['history', 'gone'], [], hidden)).code, 0);
+    for (const word of ['why', 'details', 'delete', 'wait']) {
+      const { code, err } = await ask([word, 'gone'], [], hidden);
+      assert.equal(code, 3, word);
+      assert.match(err, /Its logs and history are kept: /);
+    }
+  });
+
   test('may be taken off the list, cleaned and not stopped', async () => {
     const done: string[] = [];
     assert.equal((await ask(['delete', 'gone'], [], home([kept], done))).code, 0);

@@ -33,7 +33,7 @@ export interface ClusterKeeper {
   moments(uid: string): Promise<readonly ClusterMoment[]>;
   /** All copies of that job's logs that have a file, also those of which the record does not know yet. */
   logs(job: KeptJob): Promise<readonly KeptLogFile[]>;
-  /** Takes it off the list; its logs and history answer to its name until they are cleaned. */
+  /** Takes it off the list, where it is kept; its logs and history answer to its name until they are cleaned. */
   hide(uid: string): Promise<void>;
   /** Removes its logs and all that is known of it. */
   drop(job: KeptJob): Promise<void>;

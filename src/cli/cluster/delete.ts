@@ -18,11 +18,12 @@ const atOnce = 8;
 /** Rows of what will be removed, before a question. */
 const rowsMost = 50;
 
-/** One job, until it is gone with its pods. */
-export async function deleteClusterJob(cli: Cli, cluster: Cluster, { name, active }: ClusterJob): Promise<number> {
+/** One job, until it is gone with its pods; and off the list. */
+export async function deleteClusterJob(cli: Cli, cluster: Cluster, { name, uid, active }: ClusterJob): Promise<number> {
   const { context, namespace } = cluster.place();
   if (active > 0) cli.note(`${name}: its pods are asked to end; they may take half a minute.`);
   const came = await cluster.remove(name);
+  await (await cli.services.keeper()).hide(uid);
   const message =
     came === 'gone'
       ? `${name} is deleted: it and its pods are gone from ${context}/${namespace}.`

@@ -5,7 +5,7 @@
 import type { Client, Ref } from '../../app/client.ts';
 import type { ClusterKeeper } from '../../app/cluster/client.ts';
 import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
-import type { KeptJob } from '../../app/cluster/kept.ts';
+import { isKeptOpen, type KeptJob } from '../../app/cluster/kept.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { ageText } from '../../app/figures.ts';
 import { given } from '../../core/given.ts';
@@ -24,14 +24,16 @@ export interface Ways {
   readonly cluster: (cluster: Cluster, job: ClusterJob) => Promise<number>;
   /** With one of which only our copy is at hand; without this way it is said what is. */
   readonly kept?: (keeper: ClusterKeeper, job: KeptJob, cluster: Cluster | null) => Promise<number>;
+  /** The kept way is for one that was taken off the list too. */
+  readonly evenHidden?: true;
 }
 
 /** What one word means. */
 export type Meaning =
   | { readonly kind: 'record'; readonly ref: Ref }
   | { readonly kind: 'cluster'; readonly job: ClusterJob }
-  /** The cluster has forgotten it, or cannot be asked; `note` says which. */
-  | { readonly kind: 'kept'; readonly job: KeptJob; readonly note: string }
+  /** The cluster has forgotten it, or cannot be asked; `note` says which. `isSure`: nothing can have happened to it since. */
+  | { readonly kind: 'kept'; readonly job: KeptJob; readonly note: string; readonly isSure: boolean }
   | { readonly kind: 'none'; readonly error: JobmanError };
 
 /** What the words of a command line mean; to be closed after use. */
@@ -67,9 +69,11 @@ export async function onEither(cli: Cli, flags: EitherFlags, args: readonly stri
           worst = Math.max(worst, await ways.cluster(cluster, meaning.job));
         }
         if (meaning.kind === 'kept') {
-          if (ways.kept === undefined) throw onlyKept(meaning);
+          if (ways.kept === undefined || (meaning.job.hidden && ways.evenHidden !== true)) throw onlyKept(meaning);
           cli.note(meaning.note);
           worst = Math.max(worst, await ways.kept(keeper, meaning.job, cluster));
+          // What is told may be old, and whoever goes by the exit code must know.
+          if (!meaning.isSure) worst = Math.max(worst, exitCode.unreachable);
         }
         if (meaning.kind === 'none') throw meaning.error;
       } catch (error) {
@@ -181,12 +185,12 @@ async function elsewhere(
   const job = all.find(({ context }) => place !== null || flags.context === undefined || context === flags.context);
   if (job !== undefined) {
     const where = `${job.context}/${job.job.namespace}`;
+    const isAbsent = trouble === null && place !== null;
     const since = job.goneAt === null ? '' : ` (seen gone ${ageText(now - job.goneAt)} ago)`;
-    const note =
-      trouble === null && place !== null
-        ? `${where} does not have ${name} any more${since}; this is our copy.`
-        : `${trouble?.message ?? `No cluster is known here.`} This is our copy of ${where}, last seen ${ageText(now - job.seenAt)} ago.`;
-    return { kind: 'kept', job, note };
+    const note = isAbsent
+      ? `${where} does not have ${name} any more${since}; this is our copy.`
+      : `${trouble?.message ?? `No cluster is known here.`} This is our copy of ${where}, last seen ${ageText(now - job.seenAt)} ago.`;
+    return { kind: 'kept', job, note, isSure: isAbsent || !isKeptOpen(job) };
   }
   if (trouble !== null) {
     if (isPlaceSaid) return { kind: 'none', error: trouble };

@@ -10,7 +10,7 @@ import type { WaitFlags } from '../commands/wait.ts';
 import { complainAbout, type Cli } from '../context.ts';
 import { leaveOnSignal } from '../leave.ts';
 import { verdictCode } from '../settled.ts';
-import type { Meant } from './either.ts';
+import { onlyKept, type Meant } from './either.ts';
 import { sightOf } from './sight.ts';
 import { printVerdict } from './why.ts';
 
@@ -31,8 +31,9 @@ export async function waitForCluster(cli: Cli, { cluster, meanings }: Meant, fla
           throw meaning.error;
         case 'kept': {
           const phase = keptPhase(meaning.job);
+          if (meaning.job.hidden) throw onlyKept(meaning);
           cli.note(meaning.note);
-          if (!isSettledPhase(phase)) {
+          if (!isSettledPhase(phase) || !meaning.isSure) {
             throw new JobmanError(
               `${meaning.job.job.name} cannot be waited for: its cluster cannot be asked.`,
               exitCode.unreachable,

@@ -24,6 +24,7 @@ export async function clean(cli: Cli, flags: CleanFlags & GlobalFlags, ...args: 
         const { cleanOfCluster } = await import('../cluster/kept.ts');
         return cleanOfCluster(cli, cluster, job);
       },
+      evenHidden: true,
       async kept(keeper, job) {
         const { cleanKept } = await import('../cluster/kept.ts');
         return cleanKept(cli, keeper, job);

@@ -30,9 +30,7 @@ export async function deleteJobs(cli: Cli, flags: DeleteFlags & GlobalFlags, ...
     record: (client, refs) => deleteOfRecord(cli, client, refs, flags),
     async cluster(cluster, job) {
       const { deleteClusterJob } = await import('../cluster/delete.ts');
-      const code = await deleteClusterJob(cli, cluster, job);
-      await (await cli.services.keeper()).hide(job.uid);
-      return code;
+      return deleteClusterJob(cli, cluster, job);
     },
     async kept(keeper, job, cluster) {
       const { hideKept } = await import('../cluster/kept.ts');

@@ -30,6 +30,7 @@ export async function history(
       const { historyOfCluster } = await import('../cluster/kept.ts');
       return historyOfCluster(cli, await cli.services.keeper(), cluster, job, flags);
     },
+    evenHidden: true,
     async kept(keeper, job) {
       const { historyKept } = await import('../cluster/kept.ts');
       return historyKept(cli, keeper, job, flags);

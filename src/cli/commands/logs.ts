@@ -49,6 +49,7 @@ export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: re
       const { printClusterLogs } = await import('../cluster/logs.ts');
       return printClusterLogs(cli, cluster, job, flags);
     },
+    evenHidden: true,
     async kept(keeper, job) {
       const { logsKept } = await import('../cluster/kept.ts');
       return logsKept(cli, keeper, job, flags);
