@@ -194,8 +194,9 @@ suite('a command in a pod', () => {
     const { at, run, world, kube, running } = p;
     await run('worker', waits);
     const there: World = { ...world, env: { ...world.env, KUBECONFIG: kube.admin } };
+    // A terminal has its size a moment after its program has begun.
     const program =
-      'stty size; echo ready; read -r word; echo "got $word"; trap "echo caught; exit 7" INT; sleep 705 & wait';
+      'until stty size 2>/dev/null | grep .; do sleep 1; done; echo ready; read -r word; echo "got $word"; trap "echo caught; exit 7" INT; sleep 705 & wait';
     // What is typed before the program reads it waits on its terminal.
     const shown = await onTerminal(
       there,
@@ -203,7 +204,7 @@ suite('a command in a pod', () => {
       ['exec', '-j', 'worker', ...at, '-it', '--', program],
       [
         [4_000, 'hello\r'],
-        [9_000, '\u0003'],
+        [12_000, '\u0003'],
       ],
     );
     assert.match(shown.screen, /24 93\r\n(?:.|\r\n)*ready\r\n(?:.|\r\n)*got hello\r\n(?:.|\r\n)*caught\r\n/);
