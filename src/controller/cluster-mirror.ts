@@ -51,6 +51,8 @@ export interface ClusterMirror {
 const gatherFor: Duration = 0.5 * second;
 /** Somebody who submits says where before there is a job; so long a place without any is watched. */
 const emptyFor: Duration = minute;
+/** What was written down so lately may be younger than a list that comes after it. */
+const youngFor: Duration = 5 * minute;
 /** A pod may be told of a little later than that its job has ended. */
 const podsAfter: Duration = 10 * second;
 /** A cluster that did not answer for so long keeps no controller from leaving. */
@@ -260,6 +262,7 @@ function tend(begun: KeptPlace, options: ClusterMirrorOptions): Tended {
           touch(change.object.uid);
         } else {
           hold(change.object);
+          gone.delete(change.object.uid);
           touch(change.object.uid);
           for (const pod of podsOf(change.object)) follow(change.object, pod);
         }
@@ -271,18 +274,14 @@ function tend(begun: KeptPlace, options: ClusterMirrorOptions): Tended {
       say(why === null ? `${spot} answers again` : `${spot} does not answer (${why}); still trying`);
     }
 
-    /** All has been told that is there: what is on record as open and was not told is gone. */
+    /** All has been told that was there: what is on record and was not told is gone, unless it was only just submitted. */
     async function compare(): Promise<void> {
-      for (const { job } of known.values()) {
-        if (held.has(job.uid) || gone.has(job.uid)) continue;
-        gone.set(job.uid, job);
-        touch(job.uid);
-      }
-      // What has gone since it was finished is only marked as gone.
-      for (const kept of await record.jobs({ server, namespace })) {
-        const { uid } = kept.job;
-        if (kept.goneAt !== null || held.has(uid) || gone.has(uid)) continue;
-        gone.set(uid, kept.job);
+      for (const { job, goneAt, seenAt } of await record.jobs({ server, namespace })) {
+        const { uid, name } = job;
+        if (goneAt !== null || held.has(uid) || gone.has(uid)) continue;
+        // It may be on record and younger than the list. Then the watch is going to tell of it.
+        if (Math.abs(clock.now() - seenAt) < youngFor && (await cluster.job(name))?.uid === uid) continue;
+        gone.set(uid, job);
         touch(uid);
       }
       isSynced = true;

@@ -17,6 +17,7 @@ import { createClusterMirror, type ClusterMirror } from '../../src/controller/cl
 import { openStore } from '../../src/store/store.ts';
 import { createChance } from '../../sim/chance.ts';
 import { eventually } from '../support/eventually.ts';
+import { aClusterJob } from '../app/cluster/sample.ts';
 import { openPretendedCluster } from './pretended-cluster.ts';
 
 /** So many times faster than ours goes the clock of the mirror. */
@@ -101,17 +102,19 @@ async function play(seed: number): Promise<void> {
 
   let mortal: Mortal | undefined;
   try {
-    await record.wantPlace(place);
-    for (let name = 0; name < 3; name += 1) cluster.createJob(`job-${name}`);
+    /** As a submit does it: first where, then the job, then what was asked, then a knock. */
+    const submit = async (name: string): Promise<void> => {
+      await record.wantPlace({ ...place, wantedAt: clock.now() });
+      const job = aClusterJob({ name, uid: cluster.createJob(name) });
+      if (chance.yes(0.5)) await sleep(chance.between(0, 5));
+      await record.keepObject({ server: place.server, context: 'lab', seenAt: clock.now(), job }, '{}');
+      mortal?.mirror.look();
+    };
+    for (let name = 0; name < 3; name += 1) await submit(`job-${name}`);
     mortal = beget();
     for (let tick = 0; tick < 60; tick += 1) {
       cluster.step();
-      if (chance.yes(0.05)) {
-        // As a submit does it: first where, then the job, then a knock.
-        await record.wantPlace({ ...place, wantedAt: clock.now() });
-        cluster.createJob(`late-${tick}`);
-        mortal.mirror.look();
-      }
+      if (chance.yes(0.05)) await submit(`late-${tick}`);
       if (chance.yes(0.06)) cluster.compact();
       if (chance.yes(0.04)) cluster.restart(chance.between(5, 60));
       if (chance.yes(0.06)) {

@@ -40,7 +40,8 @@ export interface PretendedCluster {
   readonly printed: readonly Printed[];
   /** Jobs that were ever there: their phase in the mirror's words, and whether they are gone. */
   readonly truth: ReadonlyMap<string, { phase: string; gone: boolean }>;
-  createJob(name: string): void;
+  /** Answers its uid. */
+  createJob(name: string): string;
   /** Something happens: lines are printed, containers end, pods are replaced, jobs end and are removed. */
   step(): void;
   /** Everything comes to its end by itself; nothing goes wrong any more. */
@@ -334,6 +335,7 @@ export async function openPretendedCluster(chance: Chance, installation: string)
       job.spec = { template: { spec: { containers: [{ name: 'main', image: 'alpine' }] } } };
       truth.set(job.metadata.uid, { phase: 'queued', gone: false });
       put('jobs', job, 'ADDED');
+      return job.metadata.uid;
     },
     step,
     calm() {

@@ -141,7 +141,10 @@ export interface ClusterPriority {
   readonly isDefault: boolean;
 }
 
-/** What a watch tells. `synced` comes once, when all that was there has been told. */
+/**
+ * What a watch tells. `synced` comes when all that is there has been told: at the beginning, and again each time that the cluster has
+ * forgotten where the watch was and all was listed anew.
+ */
 export type ClusterChange<T> =
   | { readonly kind: 'changed'; readonly object: T }
   | { readonly kind: 'gone'; readonly object: T }

@@ -31,7 +31,8 @@ export interface Watched<T> {
 const pausesMost = 3;
 
 /**
- * All that is there, then `synced`, then each change, until the signal. What happened between two connections is told too.
+ * All that is there, then `synced`, then each change, until the signal; and all of it anew when the cluster has forgotten where it
+ * was. What happened between two connections is told too.
  * Rejects only with what cannot mend itself: a missing right, a login that is refused.
  */
 export async function* watchAll<T extends { readonly uid: string }>(
@@ -43,7 +44,6 @@ export async function* watchAll<T extends { readonly uid: string }>(
   const { signal, onLost } = watched.query;
   const query = selectorsOf(watched.query);
   const held = new Map<string, T>();
-  let isSynced = false;
   let losses = 0;
   while (!hasLeft(signal)) {
     try {
@@ -64,8 +64,7 @@ export async function* watchAll<T extends { readonly uid: string }>(
         held.delete(uid);
         yield { kind: 'gone', object };
       }
-      if (!isSynced) yield { kind: 'synced' };
-      isSynced = true;
+      yield { kind: 'synced' };
       if (losses > 0) onLost?.(null);
       losses = 0;
       yield* changesFrom(api, watched, version ?? '', held);

@@ -87,7 +87,7 @@ suite('a repetition', () => {
   test('of a repetition is numbered on, and no name is too long', () => {
     const again = rerunObject(made, 'train-2', { owner: 'ada', installation: null });
     assert.deepEqual(rerunNames(again).slice(0, 2), ['train-2', 'train-3']);
-    const long = { ...made, metadata: { name: 'x'.repeat(63) } };
+    const long: V1Job = { metadata: { name: 'x'.repeat(63) } };
     assert.ok(rerunNames(long).every((name) => name.length === 63));
   });
 });
