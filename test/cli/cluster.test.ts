@@ -6,33 +6,19 @@ import type { Cluster, ClusterJob } from '../../src/app/cluster/cluster.ts';
 import type { KeptJob } from '../../src/app/cluster/kept.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { jobman, nothingKept, view, type PretendOptions } from './support/pretend.ts';
+import { aClusterJob } from '../app/cluster/sample.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
 
-const train: ClusterJob = {
-  name: 'train',
-  namespace: 'vision',
-  uid: 'u',
+const train = aClusterJob({
   createdAt: at,
   startedAt: at,
-  endedAt: null,
-  suspended: false,
-  parallelism: 1,
-  completions: 1,
   active: 1,
   ready: 1,
-  succeeded: 0,
-  failed: 0,
-  conditions: [],
   flavor: 'small',
   owner: 'alice',
-  installation: null,
   requests: { cpu: '2' },
-  images: ['alpine'],
-  deleting: false,
-  queueName: null,
-  priorityClass: null,
-};
+});
 const ended = { type: 'Complete', status: 'True', reason: null, message: null, at: null };
 const old: ClusterJob = { ...train, name: 'old', owner: null, flavor: null, endedAt: at, conditions: [ended] };
 
@@ -201,7 +187,7 @@ suite('what the cluster has forgotten', () => {
     const done: string[] = [];
     assert.equal((await ask(['delete', 'gone'], [], home([kept], done))).code, 0);
     assert.equal((await ask(['clean', 'gone'], [], home([kept], done))).code, 0);
-    assert.deepEqual(done, ['hide u', 'drop gone']);
+    assert.deepEqual(done, ['hide u1', 'drop gone']);
     assert.equal((await ask(['stop', 'gone'], [], home([kept]))).code, 4);
     const theirs = home([{ ...kept, job: { ...kept.job, owner: 'bob' } }], done);
     assert.match((await ask(['clean', 'gone'], [], theirs)).err, /belongs to bob/);

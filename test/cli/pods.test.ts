@@ -11,33 +11,19 @@ import type {
   ClusterTarget,
 } from '../../src/app/cluster/cluster.ts';
 import { jobman, view } from './support/pretend.ts';
+import { aClusterJob } from '../app/cluster/sample.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
 
-const train: ClusterJob = {
-  name: 'train',
-  namespace: 'vision',
-  uid: 'u',
+const train = aClusterJob({
   createdAt: at,
   startedAt: at,
-  endedAt: null,
-  suspended: false,
   parallelism: 2,
   completions: 2,
   active: 2,
   ready: 2,
-  succeeded: 0,
-  failed: 0,
-  conditions: [],
-  flavor: null,
   owner: 'alice',
-  installation: null,
-  requests: {},
-  images: ['alpine'],
-  deleting: false,
-  queueName: null,
-  priorityClass: null,
-};
+});
 
 function container(name: string, more: Partial<ClusterContainer> = {}): ClusterContainer {
   return {

@@ -4,32 +4,19 @@ import { suite, test } from 'node:test';
 import type { Cluster, ClusterJob, ClusterOptions } from '../../src/app/cluster/cluster.ts';
 import { queueData } from '../../src/app/cluster/queue-list.ts';
 import { jobman, now } from './support/pretend.ts';
+import { aClusterJob } from '../app/cluster/sample.ts';
 
-const job = (different: Partial<ClusterJob>): ClusterJob => ({
-  name: 'train',
-  namespace: 'vision',
-  uid: 'u',
-  createdAt: now - 120_000,
-  startedAt: null,
-  endedAt: null,
-  suspended: false,
-  parallelism: 1,
-  completions: 1,
-  active: 1,
-  ready: 1,
-  succeeded: 0,
-  failed: 0,
-  conditions: [],
-  flavor: 'large-gpu',
-  owner: 'alice',
-  installation: null,
-  requests: { cpu: '1', memory: '1G', 'nvidia.com/gpu': '1' },
-  images: [],
-  deleting: false,
-  queueName: null,
-  priorityClass: null,
-  ...different,
-});
+const job = (different: Partial<ClusterJob>): ClusterJob =>
+  aClusterJob({
+    createdAt: now - 120_000,
+    active: 1,
+    ready: 1,
+    flavor: 'large-gpu',
+    owner: 'alice',
+    requests: { cpu: '1', memory: '1G', 'nvidia.com/gpu': '1' },
+    images: [],
+    ...different,
+  });
 
 interface Rights {
   readonly everywhere: boolean;

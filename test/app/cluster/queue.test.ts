@@ -13,36 +13,23 @@ import { mergedSettings } from '../../../src/app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import { version } from '../../../src/version.ts';
 import { root } from '../../support/root.ts';
+import { aClusterJob } from './sample.ts';
 
 const now = Date.UTC(2026, 10, 22, 1, 0, 0);
 
 const condition = (type: string) => ({ type, status: 'True', reason: null, message: null, at: now });
 
-const job = (different: Partial<ClusterJob> = {}): ClusterJob => ({
-  name: 'train',
-  namespace: 'vision',
-  uid: 'u',
-  createdAt: now,
-  startedAt: now,
-  endedAt: null,
-  suspended: false,
-  parallelism: 1,
-  completions: 1,
-  active: 1,
-  ready: 1,
-  succeeded: 0,
-  failed: 0,
-  conditions: [],
-  flavor: 'small',
-  owner: null,
-  installation: null,
-  requests: { cpu: '1' },
-  images: ['alpine'],
-  deleting: false,
-  queueName: null,
-  priorityClass: null,
-  ...different,
-});
+const job = (different: Partial<ClusterJob> = {}): ClusterJob =>
+  aClusterJob({
+    createdAt: now,
+    startedAt: now,
+    active: 1,
+    ready: 1,
+    flavor: 'small',
+    owner: null,
+    requests: { cpu: '1' },
+    ...different,
+  });
 
 const queued = (different: Partial<QueuedJob> = {}): QueuedJob => ({
   namespace: 'vision',

@@ -11,35 +11,18 @@ import type {
 import { flagOfField } from '../../../src/app/cluster/field-flags.ts';
 import { lackOf } from '../../../src/app/cluster/lack.ts';
 import { clusterReason, clusterVerdict, type ClusterSight } from '../../../src/app/cluster/verdict.ts';
+import { aClusterJob } from './sample.ts';
 
 const now = Date.UTC(2026, 10, 22, 1, 0, 0);
 const ago = (seconds: number): number => now - seconds * 1_000;
 
-const job = (different: Partial<ClusterJob> = {}): ClusterJob => ({
-  name: 'train',
-  namespace: 'vision',
-  uid: 'u',
-  createdAt: ago(90),
-  startedAt: ago(80),
-  endedAt: null,
-  suspended: false,
-  parallelism: 1,
-  completions: 1,
-  active: 1,
-  ready: 0,
-  succeeded: 0,
-  failed: 0,
-  conditions: [],
-  flavor: null,
-  owner: 'ada',
-  installation: 'abc',
-  requests: {},
-  images: ['alpine'],
-  deleting: false,
-  queueName: null,
-  priorityClass: null,
-  ...different,
-});
+const job = (different: Partial<ClusterJob> = {}): ClusterJob =>
+  aClusterJob({
+    createdAt: ago(90),
+    startedAt: ago(80),
+    active: 1,
+    ...different,
+  });
 
 const container = (different: Partial<ClusterContainer> = {}): ClusterContainer => ({
   name: 'main',
