@@ -5,7 +5,6 @@ import type {
   Cluster,
   ClusterContainer,
   ClusterExecRequest,
-  ClusterJob,
   ClusterPod,
   ClusterSession,
   ClusterTarget,
