@@ -372,7 +372,8 @@ async function openDoor(t: Parameters<typeof openWorld>[0] & { skip(message?: st
   const world = openWorld(t);
   const kube = openKube(t, world);
   if (kube === undefined) return { world, kube, proxy: undefined, taken: () => [], person: {} as Person };
-  const own = administrator(world, kube);
+  // The door counts who asks, which is to be the command alone.
+  const own = administrator(world, kube, { settings: { kubernetes: { keepLogs: false } } });
   const proxy = await openKubeProxy(world, own.kubeconfig);
   const through = { KUBECONFIG: proxy.kubeconfig };
   const person: Person = {
