@@ -32,7 +32,7 @@ export async function askCluster(
   switch (verb) {
     case 'stop':
       await cluster.patch(job.name, { spec: { suspend: true } });
-      await look(cli, keeper);
+      await look(cli, keeper, job);
       return sayDone(
         cli,
         job.name,
@@ -41,7 +41,7 @@ export async function askCluster(
     case 'start':
     case 'resume':
       await cluster.patch(job.name, { spec: { suspend: false } });
-      await look(cli, keeper);
+      await look(cli, keeper, job);
       return sayDone(
         cli,
         job.name,
@@ -100,7 +100,7 @@ async function rerun(cli: Cli, keeper: ClusterKeeper, cluster: Cluster, object: 
 /** The logs are to outlive it, so what runs is first seen to be copied. */
 async function cancel(cli: Cli, keeper: ClusterKeeper, cluster: Cluster, job: ClusterJob): Promise<number> {
   const { context, namespace } = cluster.place();
-  const isKept = keeper.isUsed && job.installation !== null && (await look(cli, keeper));
+  const isKept = await look(cli, keeper, job);
   const missing = isKept ? await logsNotCopied(cli, keeper, cluster, job) : [];
   if (missing.length > 0)
     cli.note(`Not all that ${job.name} printed may be kept: ${missing.join(', ')} could not be copied in time.`);
@@ -141,8 +141,11 @@ async function logsNotCopied(
 }
 
 /** The controller should see what comes of it. True when it does; that it cannot be started is no reason not to do as asked. */
-async function look(cli: Cli, keeper: ClusterKeeper): Promise<boolean> {
-  return keeper.isUsed && sayKept(cli, keeper.wake());
+async function look(cli: Cli, keeper: ClusterKeeper, { installation }: ClusterJob): Promise<boolean> {
+  // What another tool or another home submitted is kept by nobody here.
+  if (!keeper.isUsed || installation === null || installation !== (await cli.services.installation())) return false;
+  const { settings } = await cli.services.clusterSettings();
+  return settings.kubernetes.keepLogs && sayKept(cli, keeper.wake());
 }
 
 function sayDone(cli: Cli, name: string, message: string): number {
