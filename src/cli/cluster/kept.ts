@@ -2,6 +2,7 @@
 
 import type { ClusterKeeper } from '../../app/cluster/client.ts';
 import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
+import { containerName } from '../../app/cluster/job-object.ts';
 import { readKept } from '../../app/cluster/kept-logs.ts';
 import {
   isKeptOpen,
@@ -34,17 +35,17 @@ export async function logsKept(cli: Cli, keeper: ClusterKeeper, kept: KeptJob, f
   expectForClusters(flags);
   const { job, pods } = kept;
   if (flags.previous === true) {
-    throw new JobmanError(`What a container printed before it was started anew is not kept apart.`, exitCode.notFound);
+    throw new JobmanError('What a container printed before it was started anew is not kept apart.', exitCode.notFound);
   }
   const all = await keeper.logs(kept);
   const named = flags.container === undefined ? all : all.filter(({ container }) => container === flags.container);
   const order = [...new Set([...pods.map(({ name }) => name), ...all.map(({ pod }) => pod)])];
   const indexOf = (name: string): number | null => pods.find((pod) => pod.name === name)?.index ?? null;
-  const with_ = order.filter((name) => named.some(({ pod }) => pod === name));
+  const having = order.filter((name) => named.some(({ pod }) => pod === name));
   const wanted =
     flags.allPods === true
-      ? with_
-      : with_.filter((name) => flags.worker === undefined || indexOf(name) === flags.worker).slice(-1);
+      ? having
+      : having.filter((name) => flags.worker === undefined || indexOf(name) === flags.worker).slice(-1);
   if (wanted.length === 0) {
     cli.note(
       `There is no copy of a log: nothing was printed while somebody copied it. ${keptVerdict(kept, cli.io.now()).sentence}`,
@@ -75,8 +76,8 @@ export async function logsKept(cli: Cli, keeper: ClusterKeeper, kept: KeptJob, f
       );
     }
   }
-  if (with_.length > wanted.length) {
-    cli.note(`${job.name} had ${countText(with_.length, 'pod')}; this is ${wanted[0]}. --all-pods shows all.`);
+  if (having.length > wanted.length) {
+    cli.note(`${job.name} had ${countText(having.length, 'pod')}; this is ${wanted[0]}. --all-pods shows all.`);
   }
   return exitCode.ok;
 }
@@ -87,7 +88,7 @@ function mainOf<T extends { readonly container: string }>(
   ours: readonly T[],
 ): readonly T[] {
   const usual = pods.find((pod) => pod.name === name)?.containers.filter(({ init }) => !init) ?? [];
-  const main = usual.find((one) => one.name === 'main') ?? usual[0];
+  const main = usual.find((one) => one.name === containerName) ?? usual[0];
   const found = ours.filter(({ container }) => container === main?.name);
   return found.length > 0 ? found : ours.slice(0, 1);
 }
