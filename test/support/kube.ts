@@ -74,7 +74,17 @@ export function openOwnKube(t: { skip(message?: string): void }, world: World): 
       const [pid = ''] = readFileSync(join(state, 'pids/apiserver'), 'utf8').split(' ');
       process.kill(Number(pid), 'SIGKILL');
     },
-    bringBack: () => void run(script),
+    bringBack() {
+      // Repeated, the script may stumble over the node's address that is there already (a race of its own pipe).
+      for (let tries = 1; ; tries += 1) {
+        try {
+          run(script);
+          return;
+        } catch (error) {
+          if (tries === 5) throw error;
+        }
+      }
+    },
   };
 }
 
