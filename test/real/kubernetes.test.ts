@@ -124,14 +124,15 @@ suite('a job of a cluster', () => {
       ['held', 'stopped', /^held is suspended/],
     ] as const) {
       let said = '';
-      await eventually(
+      const isSo = await eventually(
         async () => {
           said = (await ask(['why', name, '--json', ...at])).stdout;
           const why = JSON.parse(said) as { phase: string; sentence: string };
           return why.phase === phase && sentence.test(why.sentence);
         },
         { withinMs: 60_000 },
-      ).catch(() => assert.fail(`${name}: ${said}`));
+      );
+      assert.ok(isSo, `${name}: ${said}`);
     }
   });
 

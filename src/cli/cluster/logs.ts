@@ -43,7 +43,9 @@ export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJ
       );
     }
     if (container.state === 'waiting' && flags.previous !== true) continue;
-    isSilent &&= !(await copy(cluster, pod, container, queryOf(cli, flags), text));
+    // Each is copied, whatever the one before it had.
+    const hasAny = await copy(cluster, pod, container, queryOf(cli, flags), text);
+    isSilent &&= !hasAny;
   }
   if (all.length > pods.length) {
     const [pod] = pods;
