@@ -51,8 +51,6 @@ export interface ClusterMirror {
 const gatherFor: Duration = 0.5 * second;
 /** Somebody who submits says where before there is a job; so long a place without any is watched. */
 const emptyFor: Duration = minute;
-/** What was written down so lately may be younger than a list that comes after it. */
-const youngFor: Duration = 5 * minute;
 /** A pod may be told of a little later than that its job has ended. */
 const podsAfter: Duration = 10 * second;
 /** A cluster that did not answer for so long keeps no controller from leaving. */
@@ -274,13 +272,13 @@ function tend(begun: KeptPlace, options: ClusterMirrorOptions): Tended {
       say(why === null ? `${spot} answers again` : `${spot} does not answer (${why}); still trying`);
     }
 
-    /** All has been told that was there: what is on record and was not told is gone, unless it was only just submitted. */
+    /** All has been told that was there: what is on record and was not told is gone, unless it is younger than the list. */
     async function compare(): Promise<void> {
-      for (const { job, goneAt, seenAt } of await record.jobs({ server, namespace })) {
+      for (const { job, goneAt } of await record.jobs({ server, namespace })) {
         const { uid, name } = job;
         if (goneAt !== null || held.has(uid) || gone.has(uid)) continue;
-        // It may be on record and younger than the list. Then the watch is going to tell of it.
-        if (Math.abs(clock.now() - seenAt) < youngFor && (await cluster.job(name))?.uid === uid) continue;
+        // Submitted while the list was read, the watch is going to tell of it.
+        if ((await cluster.job(name))?.uid === uid) continue;
         gone.set(uid, job);
         touch(uid);
       }
