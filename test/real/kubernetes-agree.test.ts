@@ -354,7 +354,10 @@ async function agree(kube: Kube, person: Person): Promise<void> {
     assert.deepEqual(
       byName(
         shown.pods.map(({ name: pod, uid, phase, node, containers }) => ({
-          ...{ name: pod, uid, phase, node },
+          name: pod,
+          uid,
+          phase,
+          node,
           ended: containers
             .filter(({ state, name: container }) => state === 'terminated' && container !== 'first')
             .map(({ name: container, restarts, exitCode, reason }) => ({ container, restarts, exitCode, reason })),
@@ -362,7 +365,10 @@ async function agree(kube: Kube, person: Person): Promise<void> {
       ),
       byName(
         pods.map(({ metadata, spec, status }) => ({
-          ...{ name: metadata.name, uid: metadata.uid, phase: status.phase, node: spec.nodeName ?? null },
+          name: metadata.name,
+          uid: metadata.uid,
+          phase: status.phase,
+          node: spec.nodeName ?? null,
           ended: (status.containerStatuses ?? []).flatMap(({ name: container, restartCount, state }) =>
             state.terminated === undefined
               ? []
