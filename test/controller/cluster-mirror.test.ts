@@ -157,7 +157,7 @@ async function play(seed: number): Promise<void> {
       if (mortal?.mirror.isBusy === true) problem ||= 'the mirror is busy';
       return problem === '';
     };
-    if ((await eventually(isRight, { withinMs: 15_000 })) === undefined) assert.fail(`${problem}; ${told()}`);
+    if ((await eventually(isRight, { withinMs: 60_000 })) === undefined) assert.fail(`${problem}; ${told()}`);
 
     const all = await record.jobs({});
     for (const one of all) {
@@ -183,7 +183,7 @@ async function play(seed: number): Promise<void> {
     // When nothing of ours is left there, nothing is asked any more.
     cluster.removeAll();
     const isLeft = async (): Promise<boolean> => (await record.places()).length === 0;
-    assert.ok(await eventually(isLeft, { withinMs: 15_000 }), `the place is still watched; ${told()}`);
+    assert.ok(await eventually(isLeft, { withinMs: 60_000 }), `the place is still watched; ${told()}`);
     assert.ok((await record.jobs({})).every(({ goneAt }) => goneAt !== null));
   } finally {
     mortal?.kill();
