@@ -40,7 +40,8 @@ export async function* readLog(api: Api, source: LogSource, query: ClusterLogQue
   let isClean = false;
   let hasBegun = false;
   let losses = 0;
-  let isLast = !follow;
+  // What has ended prints no more: one reading is all of it, and its last seconds, which may be most of it, come once.
+  let isLast = !follow || (await hasEnded(api, path, source.container, signal).catch(() => false));
   for (;;) {
     try {
       const body = await api.stream({
