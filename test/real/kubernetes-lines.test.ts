@@ -65,6 +65,12 @@ for (const [who, personOf] of [
       assert.equal(listed.code, 0, listed.stderr);
       assert.match(listed.stdout, new RegExp(`^${name} .* no-gpu `, 'm'));
 
+      // Whoever may not list the whole cluster is told of the namespace, or of what somebody has published.
+      const queued = await person.ask(['queue']);
+      assert.equal(queued.code, 0, queued.stderr);
+      assert.match(queued.stdout, /^FLAVOR +JOBS +YOURS /m);
+      assert.match(queued.stdout, /^no-gpu +[1-9]\d* +1 /m);
+
       await untilComplete(kube, name);
       const logs = await person.ask(['logs', '-j', name]);
       assert.equal(logs.code, 0, logs.stderr);
@@ -243,6 +249,9 @@ suite('without any cluster', () => {
     assert.match((await nobody.ask(['--version'])).stdout, /^jobman \d/);
     assert.equal((await nobody.ask(['-v'])).stdout, (await nobody.ask(['--version'])).stdout);
     assert.equal((await nobody.ask(['-h'])).stdout, (await nobody.ask(['--help'])).stdout);
+    const first = await nobody.ask([]);
+    assert.equal(first.code, 0, first.stderr);
+    assert.match(first.stdout, /^jobman \d[^]*jobman submit /);
     const submitted = await nobody.ask(['submit', '-i', 'alpine', '-r', 'no-gpu', '--', 'ls']);
     assert.equal(submitted.code, 5, submitted.stdout);
     assert.match(submitted.stderr, /No cluster is known here: there is no kubeconfig /);
