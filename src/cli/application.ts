@@ -1,14 +1,23 @@
 // The table of commands as an application of the framework (stricli), with our words and our exit codes.
 
 import {
+  AliasNotFoundError,
+  ArgumentParseError,
   buildApplication,
   buildCommand,
   buildRouteMap,
+  EnumValidationError,
   ExitCode,
+  FlagNotFoundError,
   formatMessageForArgumentScannerError,
+  InvalidNegatedFlagSyntaxError,
   proposeCompletions,
   run as runApplication,
   text_en,
+  UnexpectedFlagError,
+  UnexpectedPositionalError,
+  UnsatisfiedFlagError,
+  UnsatisfiedPositionalError,
   type Application,
   type ApplicationText,
   type Command,
@@ -207,6 +216,21 @@ function textFor(first: string | undefined): ApplicationText {
     },
   };
 }
+
+const mistakes = {
+  AliasNotFoundError,
+  ArgumentParseError,
+  EnumValidationError,
+  FlagNotFoundError,
+  InvalidNegatedFlagSyntaxError,
+  UnexpectedFlagError,
+  UnexpectedPositionalError,
+  UnsatisfiedFlagError,
+  UnsatisfiedPositionalError,
+};
+
+// The framework tells mistakes apart by the names of their classes, which the bundle has shortened.
+for (const [name, kind] of Object.entries(mistakes)) Object.defineProperty(kind, 'name', { value: name });
 
 /** What is wrong with a command line, in our words; the framework's for the rest. */
 function linesFor(first: string | undefined): ApplicationText {

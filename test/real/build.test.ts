@@ -1,6 +1,6 @@
 /** What a clone makes of itself: the bundle, and what plain `npx tsc` writes. */
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
@@ -17,12 +17,12 @@ function clone(t: TestContext) {
   symlinkSync(join(root, 'node_modules'), join(top, 'node_modules'));
   const run = (file: string, ...argv: string[]) =>
     execFileSync(file, argv, { cwd: top, env: world.env, encoding: 'utf8' });
-  return { top, run };
+  return { top, run, env: world.env };
 }
 
 suite('npm run build', () => {
   test('makes a bundle that bin/jobman runs, and leaves nothing else in dist', (t) => {
-    const { top, run } = clone(t);
+    const { top, run, env } = clone(t);
     run('npm', 'run', 'build');
     assert.deepEqual(readdirSync(join(top, 'dist')).toSorted(), ['bundle', 'settings.json']);
     // By the sum the next build knows whether somebody has edited the template of settings.
@@ -31,6 +31,9 @@ suite('npm run build', () => {
       ['settings.sha256'],
     );
     assert.equal(run('bin/jobman', '--version'), `jobman ${version}\n`);
+    // The framework looks at names of classes, which a bundle shortens: our words come all the same.
+    const wrong = spawnSync(join(top, 'bin/jobman'), ['logs', '1', '-n', 'x'], { encoding: 'utf8', env: { ...env } });
+    assert.match(wrong.stderr, /^jobman: --tail `x`: expected a whole number\.\n/);
   });
 
   test('makes an entry that loads nothing of ours before the compile cache is on', (t) => {
