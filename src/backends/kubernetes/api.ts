@@ -114,7 +114,7 @@ export function createApi(
   function bodyOf(request: ApiRequest): Promise<Body> {
     return patiently<Body>(request, async () => {
       const { status, headers, bytes } = await connection.send(lineOf(request));
-      if (status >= 300) return { refused: readStatus(status, bytes.toString('utf8')), after: headers['retry-after'] };
+      if (status >= 300) return { refused: readStatus(status, bytes), after: headers['retry-after'] };
       return { value: { bytes, isProtobuf: headers['content-type']?.startsWith(protobufType) === true } };
     });
   }
@@ -193,8 +193,10 @@ export function createApi(
         if ((incoming.statusCode ?? 0) < 300) return { value: incoming };
         const parts: Buffer[] = [];
         for await (const part of incoming) parts.push(part as Buffer);
-        const text = Buffer.concat(parts).toString('utf8');
-        return { refused: readStatus(incoming.statusCode ?? 0, text), after: incoming.headers['retry-after'] };
+        return {
+          refused: readStatus(incoming.statusCode ?? 0, Buffer.concat(parts)),
+          after: incoming.headers['retry-after'],
+        };
       }),
     close: () => connection.close(),
   };

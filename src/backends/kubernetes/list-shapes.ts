@@ -1,4 +1,4 @@
-// List shapes: which fields of a list of Jobs are read, by their numbers in Kubernetes' own definitions
+// List shapes: which fields of a list of Jobs are read, and of a refusal to give it, by their numbers in Kubernetes' own definitions
 // (generated.proto beside the types, in k8s.io/api/batch/v1, k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1).
 // What is read of a Job is RawJob of objects.ts.
 
@@ -13,6 +13,30 @@ const envelope: Shape = { 2: { name: 'raw', kind: 'bytes' } };
 const listMeta: Shape = {
   2: { name: 'resourceVersion', kind: 'text' },
   3: { name: 'continue', kind: 'text' },
+};
+
+/** `Status` of apimachinery: a refusal. */
+const status: Shape = {
+  1: { name: 'metadata', kind: listMeta },
+  3: { name: 'message', kind: 'text' },
+  4: { name: 'reason', kind: 'text' },
+  5: {
+    name: 'details',
+    kind: {
+      1: { name: 'name', kind: 'text' },
+      3: { name: 'kind', kind: 'text' },
+      4: {
+        name: 'causes',
+        is: 'list',
+        kind: {
+          1: { name: 'reason', kind: 'text' },
+          2: { name: 'message', kind: 'text' },
+          3: { name: 'field', kind: 'text' },
+        },
+      },
+      5: { name: 'retryAfterSeconds', kind: 'whole' },
+    },
+  },
 };
 
 const objectMeta: Shape = {
@@ -82,13 +106,24 @@ export function readListHead(bytes: Buffer): {
   readonly metadata: { readonly resourceVersion?: string; readonly continue?: string };
   readonly rest: Buffer;
 } {
-  if (!bytes.subarray(0, magic.length).equals(magic)) throw new RangeError('it is no object of Kubernetes');
+  if (!isBinary(bytes)) throw new RangeError('it is no object of Kubernetes');
   const { raw } = readMessage(bytes.subarray(magic.length), envelope) as { readonly raw?: Buffer };
   const rest = raw ?? Buffer.alloc(0);
   const { metadata = {} } = readMessage(rest, { 1: { name: 'metadata', kind: listMeta } }) as {
     readonly metadata?: { readonly resourceVersion?: string; readonly continue?: string };
   };
   return { metadata, rest };
+}
+
+/** Whether these bytes are an object in this form. */
+export function isBinary(bytes: Buffer): boolean {
+  return bytes.subarray(0, magic.length).equals(magic);
+}
+
+/** The Status of a reply, which comes in the form that was asked for, as all replies do. Throws RangeError for what is none. */
+export function readBinaryStatus(bytes: Buffer): Record<string, unknown> {
+  const { raw } = readMessage(bytes.subarray(magic.length), envelope) as { readonly raw?: Buffer };
+  return readMessage(raw ?? Buffer.alloc(0), status);
 }
 
 /** The items of such a list. */

@@ -6,6 +6,7 @@ import type { ClusterPlace } from '../../app/cluster/cluster.ts';
 import { flagOfField } from '../../app/cluster/field-flags.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { LineError } from './connection.ts';
+import { isBinary, readBinaryStatus } from './list-shapes.ts';
 
 /** What is read of a Status. */
 export interface Status {
@@ -35,9 +36,12 @@ export class ClusterRefusal extends JobmanError {
 }
 
 /** The Status of a reply; one of our own for a page that is none, as a proxy in between gives it. */
-export function readStatus(code: number, text: string): Status {
+export function readStatus(code: number, bytes: Buffer): Status {
+  const text = bytes.toString('utf8');
   try {
-    const value = JSON.parse(text) as Partial<Status> & { readonly kind?: unknown };
+    const value = (
+      isBinary(bytes) ? { ...readBinaryStatus(bytes), kind: 'Status' } : JSON.parse(text)
+    ) as Partial<Status> & { readonly kind?: unknown };
     if (value.kind === 'Status') return { ...value, code, reason: value.reason ?? '', message: value.message ?? '' };
   } catch {
     // Told below as it is.

@@ -104,7 +104,7 @@ async function* changesFrom<T extends { readonly uid: string }>(
       for await (const line of linesOf(body)) {
         const { type, object = {} } = JSON.parse(line.toString('utf8')) as RawChange;
         if (type === 'ERROR') {
-          const status = readStatus(object.code ?? 500, JSON.stringify(object));
+          const status = readStatus(object.code ?? 500, Buffer.from(JSON.stringify(object)));
           if (status.code === 410) return;
           break;
         }

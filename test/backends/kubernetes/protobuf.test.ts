@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { jobShape, readListHead, readListItems } from '../../../src/backends/kubernetes/list-shapes.ts';
 import { readMessage, type Shape } from '../../../src/backends/kubernetes/protobuf.ts';
+import { readStatus } from '../../../src/backends/kubernetes/status.ts';
 
 const bytes = (...parts: readonly (number | string | Uint8Array)[]): Buffer =>
   Buffer.concat(
@@ -107,4 +108,29 @@ suite('a list of Jobs', () => {
     assert.deepEqual(readListItems(rest, jobShape), [read, read]);
     assert.throws(() => readListHead(Buffer.from('{"kind":"JobList"}')), RangeError);
   });
+});
+
+test('a refusal comes in the form of the list that it refuses', () => {
+  const cause = bytes(field(1, 'FieldValueInvalid'), field(2, 'too long'), field(3, 'metadata.name'));
+  const details = bytes(field(1, 'train'), field(3, 'jobs'), field(4, cause), field(5, 7));
+  const refusal = bytes(
+    field(1, field(3, 'onward')),
+    field(2, 'Failure'),
+    field(3, 'jobs.batch is forbidden'),
+    field(4, 'Forbidden'),
+    field(5, details),
+    field(6, 403),
+  );
+  const whole = bytes('k8s\0', field(1, bytes(field(1, 'v1'), field(2, 'Status'))), field(2, refusal));
+  const { code, reason, message, metadata, details: told } = readStatus(403, whole);
+  assert.deepEqual([code, reason, message], [403, 'Forbidden', 'jobs.batch is forbidden']);
+  assert.deepEqual(metadata, { continue: 'onward' });
+  assert.deepEqual(told, {
+    name: 'train',
+    kind: 'jobs',
+    causes: [{ reason: 'FieldValueInvalid', message: 'too long', field: 'metadata.name' }],
+    retryAfterSeconds: 7,
+  });
+  // What is cut on its way is still a refusal.
+  assert.equal(readStatus(403, whole.subarray(0, 30)).code, 403);
 });
