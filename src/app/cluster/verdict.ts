@@ -95,7 +95,7 @@ export function clusterVerdict(sight: ClusterSight, now: Instant): ClusterVerdic
       ? tell('is suspended: it was stopped, or created with --suspend, and has no pods')
       : tell(`waits in the queue ${job.queueName}, which has not admitted it`);
   }
-  const alive = sight.pods.filter((pod) => pod.phase !== 'Succeeded' && pod.phase !== 'Failed' && !pod.deleting);
+  const alive = sight.pods.filter((pod) => !isOver(pod) && !pod.deleting);
   const running = alive.filter((pod) => pod.containers.some((one) => !one.init && one.state === 'running'));
   const stuck = alive.filter((pod) => !running.includes(pod)).map((pod) => stuckOf(pod, sight));
   const [first] = stuck;
@@ -125,6 +125,16 @@ export function clusterVerdict(sight: ClusterSight, now: Instant): ClusterVerdic
     return tell('is ending: its pods have ended, and the cluster counts them', null, 'stopping');
   if (job.failed > 0) return tell(`goes on after a failure: ${failureOf(sight).told}`, failureOf(sight).because);
   return tell('has no pod yet: the cluster has just taken it');
+}
+
+/** Its programs have ended, though its phase may not say so for another second or two. */
+function isOver({ phase, containers }: ClusterPod): boolean {
+  const usual = containers.filter(({ init }) => !init);
+  return (
+    phase === 'Succeeded' ||
+    phase === 'Failed' ||
+    (usual.length > 0 && usual.every(({ state }) => state === 'terminated'))
+  );
 }
 
 // ------------------------------------------------------------------------------------------ failures
@@ -213,7 +223,9 @@ const quiet = new Set(['ContainerCreating', 'PodInitializing']);
 
 /** `needs 100 cpu; the best node, real, has 1900m free of 2, so 98100m are missing`. */
 function unscheduledText(pod: ClusterPod, message: string, { nodes, neighbours }: ClusterSight): string {
-  const lack = nodes === null || neighbours === null ? undefined : lackOf(pod, nodes, neighbours);
+  // A full node is not the reason where the scheduler names another one, such as a volume that is not there.
+  const isFull = nodes !== null && neighbours !== null && (message === '' || message.includes('Insufficient '));
+  const lack = isFull ? lackOf(pod, nodes, neighbours) : undefined;
   if (lack !== undefined) return `waits for room: ${lackText(lack)}`;
   const short = [...message.matchAll(/(\d+) Insufficient ([^,.\s]+(?:\.[^,.\s]+)*)/g)].map(([, count, name]) => ({
     count,

@@ -242,6 +242,34 @@ const cases: Readonly<Record<string, Case>> = {
     phase: 'recovering',
     says: /^train goes on after a failure \(its program ended with exit code 2\): the next pod is being set up on the node n1\.$/,
   },
+  'whose programs have ended, and the cluster has not counted them': {
+    seen: {
+      pods: [
+        pod(
+          {},
+          {
+            phase: 'Running',
+            containers: [
+              container({ name: 'first', init: true, state: 'terminated', exitCode: 0 }),
+              container({ state: 'terminated', exitCode: 0 }),
+              container({ name: 'other', state: 'terminated', exitCode: 3 }),
+            ],
+          },
+        ),
+      ],
+    },
+    phase: 'stopping',
+    says: /^train is ending: its pods have ended, and the cluster counts them\.$/,
+  },
+  'whose volume is not there, on a full node': {
+    seen: {
+      pods: [pod({}, homeless('0/1 nodes are available: persistentvolumeclaim "data" not found. not found'))],
+      nodes: [node('n1', { cpu: '2' })],
+      neighbours: [],
+    },
+    phase: 'queued',
+    says: /^train waits for its volume: persistentvolumeclaim "data" not found\.$/,
+  },
   'that was just created': { seen: { job: job({ active: 0 }) }, phase: 'queued', says: /^train has no pod yet/ },
 };
 
