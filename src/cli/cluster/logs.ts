@@ -30,8 +30,11 @@ export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJ
     const end = await followClusterLogs(cli, cluster, job, flags);
     return end === 'left' ? exitCode.interrupted : exitCode.ok;
   }
-  const all = await podsOf(cluster, job.name);
+  const all = await podsOf(cluster, job);
   const pods = chosen(all, flags);
+  if (pods.length === 0 && flags.worker !== undefined && all.length > 0) {
+    throw new JobmanError(`${job.name} has no pod ${flags.worker}.`, exitCode.notFound, [numbersText(job, all)]);
+  }
   const text = createLogText(cli, flags, pods.length > 1 || job.parallelism > 1);
   let isSilent = true;
   for (const pod of pods) {
@@ -103,17 +106,19 @@ export async function followClusterLogs(
       try {
         // The job before its pods: what is settled then makes no further pod.
         const job = await cluster.job(begun.name);
-        const isOver = job === null || job.uid !== begun.uid || isClusterSettled(job);
-        const pods = job === null ? [] : await podsOf(cluster, begun.name);
+        const isGone = job === null || job.uid !== begun.uid;
+        const isOver = isGone || isClusterSettled(job);
+        const pods = isGone ? [] : await podsOf(cluster, begun);
         const fresh = chosen(pods, flags).filter(({ uid }) => !taken.has(uid));
         // One after the other, unless all are wanted at once.
         if (flags.allPods === true) fresh.filter(isReadable).forEach(read);
         else if (reading.size === 0 && fresh[0] !== undefined && isReadable(fresh[0])) read(fresh[0]);
         if (reading.size === 0 && isOver) {
-          if (job !== null) await sayWhy(cli, cluster, job, '');
+          if (isGone) cli.note(`${begun.name} was deleted meanwhile.`);
+          else await sayWhy(cli, cluster, job, '');
           return 'ended';
         }
-        if (reading.size === 0 && job !== null) {
+        if (reading.size === 0 && !isGone) {
           const { sentence } = clusterVerdict(await sightOf(cluster, job), cli.io.now());
           // What it waits for is said again only when it is another thing.
           const bare = sentence.replaceAll(/\d+/g, '');
@@ -164,6 +169,13 @@ function chosen(pods: readonly ClusterPod[], { allPods, worker }: LogsFlags): re
   if (allPods === true) return pods;
   const wanted = worker === undefined ? pods : pods.filter(({ index }) => index === worker);
   return wanted.slice(-1);
+}
+
+/** Which numbers there are, for somebody who named another. */
+function numbersText({ completions, parallelism }: ClusterJob, pods: readonly ClusterPod[]): string {
+  const numbers = pods.flatMap(({ index }) => index ?? []);
+  if (numbers.length === 0) return 'Its pods have no numbers. --all-pods shows all.';
+  return `Its pods are 0 to ${(completions ?? parallelism) - 1}; so far there are ${new Set(numbers).size} of them.`;
 }
 
 /** The one that is named, else the one that jobman makes, else the first; the others are said. */

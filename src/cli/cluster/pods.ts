@@ -26,7 +26,7 @@ export async function podsAtHand(
   job: ClusterJob,
   { pod: wanted }: PodChoice,
 ): Promise<readonly PodAtHand[]> {
-  const all = numbered(await podsOf(cluster, job.name));
+  const all = numbered(await podsOf(cluster, job));
   const why = async (): Promise<string> => clusterVerdict(await sightOf(cluster, job), cli.io.now()).sentence;
   if (wanted === undefined) {
     const running = all.filter(({ pod }) => isRunning(pod));

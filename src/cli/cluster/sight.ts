@@ -3,10 +3,12 @@
 import type { Cluster, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
 import type { ClusterSight } from '../../app/cluster/verdict.ts';
 
-/** The pods of a job, oldest first. */
-export async function podsOf(cluster: Cluster, job: string): Promise<readonly ClusterPod[]> {
+/** The pods of a job, oldest first. Those of an earlier Job of the name, which may still be ending, are not its own. */
+export async function podsOf(cluster: Cluster, { name, uid }: ClusterJob): Promise<readonly ClusterPod[]> {
   const all: ClusterPod[] = [];
-  for await (const page of cluster.pods({ job })) all.push(...page);
+  for await (const page of cluster.pods({ job: name })) {
+    all.push(...page.filter(({ jobUid }) => (jobUid ?? uid) === uid));
+  }
   return all.toSorted((one, other) => one.createdAt - other.createdAt || (one.index ?? 0) - (other.index ?? 0));
 }
 
@@ -15,7 +17,7 @@ export async function podsOf(cluster: Cluster, job: string): Promise<readonly Cl
  * they are many. Events of more than a few pods all say the same.
  */
 export async function sightOf(cluster: Cluster, job: ClusterJob): Promise<ClusterSight> {
-  const pods = await podsOf(cluster, job.name);
+  const pods = await podsOf(cluster, job);
   const events = await cluster.events({ names: [job.name, ...pods.slice(-eventsMost).map(({ name }) => name)] });
   const isHomeless = pods.some(({ conditions }) =>
     conditions.some(

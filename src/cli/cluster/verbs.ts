@@ -125,7 +125,7 @@ async function logsNotCopied(
   const until = cli.io.now() + copiedWithin;
   try {
     for (;;) {
-      const pods = await podsOf(cluster, job.name);
+      const pods = await podsOf(cluster, job);
       const wanted = pods.flatMap((pod) =>
         pod.containers.flatMap(({ name, state }) => (state === 'waiting' ? [] : [`${pod.name} ${name}`])),
       );

@@ -1,0 +1,67 @@
+/** Logs of a cluster's job: which pods are read, and what is told when the job is another one meanwhile. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Cluster, ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
+import { jobman } from './support/pretend.ts';
+import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
+
+const at = Date.UTC(2026, 10, 20, 12, 0, 0);
+const train = aClusterJob({
+  uid: 'first',
+  createdAt: at,
+  startedAt: at,
+  active: 1,
+  ready: 1,
+  parallelism: 2,
+  completions: 2,
+});
+const again: ClusterJob = { ...train, uid: 'second' };
+
+const pod = (jobUid: string, index: number): ClusterPod =>
+  aClusterPod({ name: `train-${jobUid}-${index}`, jobUid, uid: `${jobUid}-${index}`, index, createdAt: at });
+
+/** A cluster that has the first of these jobs, at the next look the second, and the last from then on. Each pod says its name. */
+function cluster(jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod[]): Cluster {
+  let look = 0;
+  const door = {
+    place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+    job: async () => jobs[Math.min(look++, jobs.length - 1)] ?? null,
+    async *pods() {
+      yield pods;
+    },
+    events: async () => [],
+    async *logs(name: string) {
+      yield Buffer.from(`hello from ${name}\n`);
+    },
+    close: async () => undefined,
+  };
+  return door as object as Cluster;
+}
+
+function run(words: readonly string[], door: Cluster) {
+  return jobman(words, { jobs: [], services: { cluster: async () => door, usesCluster: async () => true } });
+}
+
+suite('logs', () => {
+  test('of a job that was made anew under its name are its own, and its end is told', async () => {
+    const door = cluster([train, train, again], [pod('first', 0), pod('second', 0), pod('second', 1)]);
+    const { code, out, err } = await run(['logs', 'train', '--follow', '--all-pods'], door);
+    assert.equal(out, '[0] hello from train-first-0\n');
+    assert.match(err, /^train was deleted meanwhile\.$/m);
+    assert.equal(code, 0);
+  });
+
+  test('of a job that is gone meanwhile end with that word', async () => {
+    const { out, err } = await run(['logs', 'train', '--follow'], cluster([train, train, null], [pod('first', 1)]));
+    assert.equal(out, 'hello from train-first-1\n');
+    assert.match(err, /^train was deleted meanwhile\.$/m);
+  });
+
+  test('of a pod that there is not are not found, and the others are told', async () => {
+    const door = cluster([train], [pod('first', 0), pod('second', 7)]);
+    assert.equal((await run(['logs', 'train', '--worker', '0'], door)).out, '[0] hello from train-first-0\n');
+    const { code, out, err } = await run(['logs', 'train', '--worker', '7'], door);
+    assert.deepEqual([code, out], [3, '']);
+    assert.match(err, /train has no pod 7\.\n.*Its pods are 0 to 1; so far there are 1 of them\./);
+  });
+});
