@@ -113,7 +113,7 @@ suite('a word', () => {
 
 suite('what the cluster has forgotten', () => {
   const kept: KeptJob = {
-    job: { ...old, name: 'gone', owner: 'alice', endedAt: at, startedAt: at - 5_000 },
+    job: { ...old, name: 'gone', uid: 'u2', owner: 'alice', endedAt: at, startedAt: at - 5_000 },
     pods: [],
     events: [],
     server: 'https://lab',
@@ -163,6 +163,10 @@ suite('what the cluster has forgotten', () => {
     assert.deepEqual(await ids(home([kept, { ...kept, goneAt: at - 1 }]), '--all'), ['train', 'gone']);
     assert.deepEqual(await ids(home([{ ...kept, hidden: true }]), '--all'), ['train']);
     assert.deepEqual(await ids(home([{ ...kept, job: { ...kept.job, name: 'train' } }]), '--all'), ['train']);
+    // What the cluster tells of is not told of again as another context's, nor as it was when it was last seen.
+    const renamed: KeptJob = { ...kept, context: 'a/b', goneAt: null, job: train };
+    assert.deepEqual(await ids(home([renamed]), '--all'), ['train']);
+    assert.deepEqual(await ids(home([{ ...kept, goneAt: null, job: old }]), '--all', '--phase', 'succeeded'), []);
   });
 
   test('says with its exit code that it may be old', async () => {
@@ -187,7 +191,7 @@ suite('what the cluster has forgotten', () => {
     const done: string[] = [];
     assert.equal((await ask(['delete', 'gone'], [], home([kept], done))).code, 0);
     assert.equal((await ask(['clean', 'gone'], [], home([kept], done))).code, 0);
-    assert.deepEqual(done, ['hide u1', 'drop gone']);
+    assert.deepEqual(done, ['hide u2', 'drop gone']);
     assert.equal((await ask(['stop', 'gone'], [], home([kept]))).code, 4);
     const theirs = home([{ ...kept, job: { ...kept.job, owner: 'bob' } }], done);
     assert.match((await ask(['clean', 'gone'], [], theirs)).err, /belongs to bob/);
@@ -247,5 +251,31 @@ suite('the one list', () => {
     assert.equal(code, 0);
     assert.match(out, /iris/);
     assert.match(err, /note: The cluster of lab is not shown: the cluster of lab did not answer\./);
+  });
+
+  test('that should show a named place fails with it, and does not say that there are no jobs', async () => {
+    const unnamed = await run(['list'], 'away', { jobs: [] });
+    assert.equal(unnamed.code, 0);
+    assert.match(unnamed.err, /^No jobs here\.\n/);
+    const { code, err } = await run(['list', '--namespace', 'vision'], 'away', { jobs: [row] });
+    assert.equal(code, 5);
+    assert.match(err, /note: The cluster of lab is not shown/);
+    const { code: shown } = await run(['list', '--context', 'lab'], [train], { jobs: [row] });
+    assert.equal(shown, 0);
+  });
+
+  test('has the line of settings that are wrong', async () => {
+    const broken = new JobmanError('settings.json is not valid JSON.', exitCode.usage, [
+      'settings.json:1:32: no comma',
+    ]);
+    const services = {
+      usesCluster: async () => true,
+      cluster: async () => {
+        throw broken;
+      },
+    };
+    const { code, err } = await jobman(['list'], { jobs: [row], services });
+    assert.equal(code, 0);
+    assert.match(err, /is not shown: settings\.json is not valid JSON\. settings\.json:1:32: no comma/);
   });
 });

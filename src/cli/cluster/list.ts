@@ -1,12 +1,12 @@
 // The Jobs of a cluster as rows of the one list. They are asked for beside the record; a cluster that does not answer in
 // time is a remark below the table and keeps nobody from the rest.
 
-import type { JobRow, ListQuery } from '../../app/client.ts';
+import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
 import type { ClusterJob, ClusterPlace } from '../../app/cluster/cluster.ts';
 import { keptPhase } from '../../app/cluster/kept.ts';
 import { amountsText } from '../../app/cluster/lack.ts';
 import { clusterPhase, clusterReason } from '../../app/cluster/verdict.ts';
-import { JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import { ageText } from '../../app/figures.ts';
 import { given } from '../../core/given.ts';
 import { isSettledPhase } from '../../core/phase.ts';
@@ -19,17 +19,17 @@ import { besideMost } from './within.ts';
 const settledShown = 50;
 
 /** What a cluster adds to a list. */
-export interface ClusterRows {
-  readonly rows: readonly JobRow[];
-  /** Settled ones that match and are not shown. */
-  readonly more: number;
-  readonly notes: readonly string[];
+export interface ClusterRows extends JobList {
+  /** Every Job that the cluster told of, shown or not: its uid, and its place with its name. Empty unless all are asked for. */
+  readonly told: ReadonlySet<string>;
+  /** What kept the cluster from being shown. */
+  readonly trouble?: JobmanError;
 }
 
 /** The rows of the namespace, newest first. Never rejects for what the cluster or the line does. */
 export async function clusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags): Promise<ClusterRows> {
   // Tags are words of the record; no Job of a cluster has one.
-  if (query.tag !== undefined) return { rows: [], more: 0, notes: [] };
+  if (query.tag !== undefined) return { rows: [], more: 0, notes: [], told: new Set() };
   const late = new AbortController();
   const timer = setTimeout(() => {
     late.abort(new Error(`it did not answer within ${besideMost / second} s`));
@@ -41,6 +41,7 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags)
       const place = cluster.place();
       called = `The cluster of ${place.context}`;
       const rows: JobRow[] = [];
+      const told = new Set<string>();
       const now = cli.io.now();
       for await (const page of cluster.jobs({ signal: late.signal })) {
         // It answers; the rest may take as long as it takes.
@@ -48,36 +49,43 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags)
         for (const job of page) {
           const row = rowOf(job, place, now);
           if (isWanted(row, query)) rows.push(row);
+          if (query.all === true) told.add(job.uid).add(`${row.zone} ${row.name}`);
         }
       }
-      return cut(
-        rows.toSorted((one, other) => other.createdAt - one.createdAt),
-        query,
-      );
+      const ordered = rows.toSorted((one, other) => other.createdAt - one.createdAt);
+      return { ...cut(ordered, query), told };
     } finally {
       await cluster.close();
     }
   } catch (error) {
     if (!(error instanceof JobmanError) && !late.signal.aborted) throw error;
+    const known = error instanceof JobmanError ? error : undefined;
     const why = error instanceof Error ? error.message : String(error);
-    return { rows: [], more: 0, notes: [`${called} is not shown: ${why}`] };
+    const trouble = known ?? new JobmanError(`${called} is not shown: ${why}`, exitCode.unreachable);
+    // Where a file is wrong, its line is what somebody needs.
+    const [place] = known?.code === exitCode.usage ? known.lines : [];
+    const notes = [`${called} is not shown: ${why}${place === undefined ? '' : ` ${place}`}`];
+    return { rows: [], more: 0, notes, told: new Set(), trouble };
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** Rows of jobs that are kept here and that no cluster has shown: forgotten ones, and those of clusters that are away. */
-export async function keptRows(cli: Cli, query: ListQuery, shown: readonly JobRow[]): Promise<readonly JobRow[]> {
+/**
+ * Rows of jobs that are kept here and that no cluster has told of: forgotten ones, and those of clusters that are away. One
+ * cluster may have several contexts, so what it told of is known by its uid.
+ */
+export async function keptRows(cli: Cli, query: ListQuery, told: ReadonlySet<string>): Promise<readonly JobRow[]> {
   if (query.tag !== undefined) return [];
   const keeper = await cli.services.keeper();
   if (!keeper.isUsed) return [];
   const now = cli.io.now();
   // A name is there once: an earlier job of the name of one that is there now answers to no word.
-  const names = new Set(shown.map(({ name, zone }) => `${zone} ${name}`));
+  const names = new Set(told);
   return (await keeper.jobs({})).flatMap((kept) => {
     const { job, context, hidden, goneAt } = kept;
     const key = `${context}/${job.namespace} ${job.name}`;
-    if (hidden || names.has(key)) return [];
+    if (hidden || names.has(key) || names.has(job.uid)) return [];
     names.add(key);
     const phase = keptPhase(kept);
     const gone = phase === 'cancelled' ? 'deleted' : clusterReason(job, now);
@@ -130,7 +138,7 @@ function isLike(name: string, pattern: string): boolean {
 }
 
 /** Without --all or a phase only the newest of those that have settled. */
-export function cut(rows: readonly JobRow[], { all, phases }: ListQuery): ClusterRows {
+export function cut(rows: readonly JobRow[], { all, phases }: ListQuery): JobList {
   if (all === true || phases !== undefined) return { rows, more: 0, notes: [] };
   let settled = 0;
   const shown = rows.filter(({ phase }) => !isSettledPhase(phase) || (settled += 1) <= settledShown);

@@ -4,6 +4,7 @@ import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { countText } from '../../app/figures.ts';
 import { exitCode } from '../../app/errors.ts';
 import type { Phase } from '../../core/phase.ts';
+import type { ClusterRows } from '../cluster/list.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { rowJson } from '../../app/json.ts';
@@ -37,7 +38,7 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
     usesCluster ? listCluster(cli, query, flags) : undefined,
   ]);
   let jobs = others === undefined ? own : joined(own, others);
-  if (flags.all === true) jobs = joined(jobs, { rows: await listKept(cli, query, others), more: 0, notes: [] });
+  if (flags.all === true) jobs = joined(jobs, { rows: await listKept(cli, query, others?.told), more: 0, notes: [] });
   if (cli.json) {
     // One write for many rows: ten thousand small ones would be most of the command's time.
     let text = '';
@@ -51,18 +52,19 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
   }
   for (const note of jobs.notes) cli.note(`note: ${note}`);
   if (own.rows.some((row) => !isSettled(row))) await replaceKilled(cli, client, true);
-  return exitCode.ok;
+  // A cluster that nobody named is a remark; one that was asked for by name is what the command was for.
+  return (isPlaceSaid ? others?.trouble?.code : undefined) ?? exitCode.ok;
 }
 
 /** What clusters have forgotten, where anything was ever submitted. */
-async function listKept(cli: Cli, query: ListQuery, others: JobList | undefined): Promise<readonly JobRow[]> {
+async function listKept(cli: Cli, query: ListQuery, told: ReadonlySet<string> | undefined): Promise<readonly JobRow[]> {
   const { isUsed } = await cli.services.keeper();
   if (!isUsed) return [];
   const { keptRows } = await import('../cluster/list.ts');
-  return keptRows(cli, query, others?.rows ?? []);
+  return keptRows(cli, query, told ?? new Set());
 }
 
-async function listCluster(cli: Cli, query: ListQuery, flags: ListFlags): Promise<JobList> {
+async function listCluster(cli: Cli, query: ListQuery, flags: ListFlags): Promise<ClusterRows> {
   const { clusterRows } = await import('../cluster/list.ts');
   return clusterRows(cli, query, flags);
 }
@@ -89,7 +91,7 @@ function queryOf(flags: ListFlags): ListQuery {
 }
 
 /** How many are shown and how the others are seen; or what makes a first one. */
-function footer({ rows, more }: JobList, query: ListQuery): string {
+function footer({ rows, more, notes }: JobList, query: ListQuery): string {
   if (rows.length > 0) {
     return more === 0
       ? countText(rows.length, 'job')
@@ -97,6 +99,8 @@ function footer({ rows, more }: JobList, query: ListQuery): string {
   }
   const filters = filtersOf(query);
   if (filters.length > 0) return `No job is ${filters.join(' and ')}.`;
+  // Nobody knows what there is in a cluster that did not answer.
+  if (notes.length > 0) return 'No jobs here.';
   return 'No jobs yet. `jobman create configs/quick-start.yaml --follow` runs one in a minute.';
 }
 
