@@ -55,10 +55,11 @@ export function clusterRecord(read: Run, write: Run): ClusterRecord {
       }),
     jobs: (query) => read((db) => readJobs(db, query)),
     job: (uid) => read(async (db) => (await readWhere(db, sql`uid = ${uid}`))[0]),
+    // Those of one second stand as they were told: a cluster counts in seconds.
     moments: (uid) =>
       read(async (db) => {
         const { rows } = await sql<ClusterMoment>`
-          select key, at, sentence from cluster_moment where uid = ${uid} order by at, key`.execute(db);
+          select key, at, sentence from cluster_moment where uid = ${uid} order by at, rowid`.execute(db);
         return rows.map((row) => ({ ...row }));
       }),
   };

@@ -6,7 +6,7 @@ import type { Cluster, ClusterJob } from '../../src/app/cluster/cluster.ts';
 import type { KeptJob } from '../../src/app/cluster/kept.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { jobman, nothingKept, view, type PretendOptions } from './support/pretend.ts';
-import { aClusterJob } from '../app/cluster/sample.ts';
+import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
 
@@ -167,6 +167,21 @@ suite('what the cluster has forgotten', () => {
     const renamed: KeptJob = { ...kept, context: 'a/b', goneAt: null, job: train };
     assert.deepEqual(await ids(home([renamed]), '--all'), ['train']);
     assert.deepEqual(await ids(home([{ ...kept, goneAt: null, job: old }]), '--all', '--phase', 'succeeded'), []);
+  });
+
+  test('has no pod that runs any more, and moments as texts', async () => {
+    const lost: KeptJob = {
+      ...kept,
+      job: { ...train, name: 'gone', uid: 'u2', images: ['alpine', 'alpine'] },
+      pods: [aClusterPod({ jobUid: 'u2', createdAt: at })],
+    };
+    const { out } = await ask(['details', 'gone'], [], home([lost]));
+    assert.match(out, /^image +alpine$/m);
+    assert.match(out, /^pods +1: 1 gone before they had ended$/m);
+    assert.match(out, /main +gone +0/);
+    const told = await ask(['details', 'gone', '--json'], [], home([lost]));
+    const { pods } = JSON.parse(told.out) as { pods: readonly { readonly createdAt: unknown }[] };
+    assert.equal(pods[0]?.createdAt, '2026-11-20T12:00:00.000Z');
   });
 
   test('says with its exit code that it may be old', async () => {

@@ -60,7 +60,8 @@ test('a job keeps what was submitted, its moments once each, and its logs', asyn
   assert.deepEqual(kept?.logs, [{ pod: 'train-a', container: 'main', state: 'whole' }]);
   assert.deepEqual(
     (await clusters.moments('u1')).map(({ sentence }) => sentence),
-    ['again (3 times)', 'it began'],
+    // Of one second, in the order in which they were told.
+    ['it began', 'again (3 times)'],
   );
   assert.deepEqual(await clusters.jobs({ server: 'https://other' }), []);
   await clusters.drop('u1');

@@ -144,7 +144,11 @@ export function momentsOf({ job, pods, events }: KeptSight): readonly ClusterMom
     if (at !== null) moments.push({ key, at, sentence });
   };
   const many = job.parallelism > 1 ? `, ${countText(job.parallelism, 'pod')} at once` : '';
-  add('created', job.createdAt, `created by ${job.owner ?? 'another tool'}: ${job.images.join(', ')}${many}`);
+  add(
+    'created',
+    job.createdAt,
+    `created by ${job.owner ?? 'another tool'}: ${[...new Set(job.images)].join(', ')}${many}`,
+  );
   add(`started ${job.startedAt}`, job.startedAt, 'the cluster has begun with it');
   for (const { type, status, reason, message, at } of job.conditions) {
     const word = conditionWords[`${type} ${status}`];
@@ -169,6 +173,9 @@ export function momentsOf({ job, pods, events }: KeptSight): readonly ClusterMom
   }
   for (const event of events) {
     if (event.type !== 'Warning') continue;
+    // The Job's own end is told by its condition.
+    const isTold = job.conditions.some(({ reason, message }) => reason === event.reason && message === event.message);
+    if (isTold) continue;
     const times = event.count > 1 ? ` (${event.count} times)` : '';
     const of = event.object.kind === 'Job' ? '' : `${event.object.name}: `;
     add(`event ${eventKey(event)}`, event.firstAt, `${of}${event.reason}: ${event.message}${times}`);

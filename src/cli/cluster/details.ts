@@ -6,6 +6,7 @@ import { keptVerdict, type KeptJob } from '../../app/cluster/kept.ts';
 import { clusterVerdict, type ClusterSight, type ClusterVerdict } from '../../app/cluster/verdict.ts';
 import { exitCode } from '../../app/errors.ts';
 import { ageText, clockText } from '../../app/figures.ts';
+import { recordJson } from '../../app/json.ts';
 import type { Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
@@ -27,8 +28,8 @@ export async function printDetails(cli: Cli, cluster: Cluster, job: ClusterJob):
   if (cli.json) {
     const { phase, sentence, because } = verdict;
     const whole = await cluster.raw(job.name);
-    const { pods, events } = sight;
-    cli.print(JSON.stringify({ name: job.name, ...place, phase, why: sentence, because, job: whole, pods, events }));
+    const seen = recordJson({ pods: sight.pods, events: sight.events });
+    cli.print(JSON.stringify({ name: job.name, ...place, phase, why: sentence, because, job: whole, ...seen }));
     return exitCode.ok;
   }
   const lines = detailLines(cli, sight, verdict, `${place.context}/${job.namespace}`, columnsOf(io.stdout));
@@ -56,26 +57,33 @@ export function printKeptDetails(cli: Cli, kept: KeptJob): number {
         why: sentence,
         because,
         job: object,
-        pods,
-        events,
+        ...recordJson({ pods, events }),
         kept: moments,
       }),
     );
     return exitCode.ok;
   }
   const sight = { ...kept, nodes: null, neighbours: null };
-  const lines = detailLines(cli, sight, verdict, `${context}/${job.namespace}`, columnsOf(cli.io.stdout));
+  const lines = detailLines(
+    cli,
+    sight,
+    verdict,
+    `${context}/${job.namespace}`,
+    columnsOf(cli.io.stdout),
+    goneAt !== null,
+  );
   cli.io.stdout.write(`${lines.join('\n')}\n`);
   return exitCode.ok;
 }
 
-/** As people read it, so many columns wide. */
+/** As people read it, so many columns wide. `isGone`: the cluster has forgotten it, and nothing of it runs. */
 export function detailLines(
   cli: Cli,
   sight: ClusterSight,
   verdict: ClusterVerdict,
   where: string,
   columns: number | null,
+  isGone = false,
 ): readonly string[] {
   const { io, screen } = cli;
   const { job } = sight;
@@ -86,14 +94,14 @@ export function detailLines(
   if (verdict.because !== null) rows.push(['because', verdict.because]);
   rows.push(
     ['where', `${where}, created ${ageText(now - job.createdAt)} ago`],
-    ['image', job.images.join(', ')],
+    ['image', [...new Set(job.images)].join(', ')],
     ['asks', `${amountsText(job.requests) || 'nothing'}${job.flavor === null ? '' : ` (flavor ${job.flavor})`}`],
-    ['pods', countsText(job)],
+    ['pods', countsText(job, isGone)],
   );
   return [
     `${screen.out('bold', name)}  ${status}`,
     ...labelled(rows, columns),
-    ...podLines(sight.pods, columns, now),
+    ...podLines(sight.pods, columns, now, isGone),
     ...eventLines(sight, columns),
   ];
 }
@@ -116,14 +124,16 @@ export async function sightLines(
 }
 
 /** `4 at once, 16 in all: 3 run, 5 succeeded`. */
-function countsText({ parallelism, completions, active, ready, succeeded, failed }: ClusterJob): string {
+function countsText(job: ClusterJob, isGone: boolean): string {
+  const { parallelism, completions, active, ready, succeeded, failed } = job;
   const wanted =
     parallelism === 1 && (completions ?? 1) === 1
       ? '1'
       : `${parallelism} at once, ${completions ?? parallelism} in all`;
   const parts = [
-    [ready, 'ready'],
-    [active - ready, 'not ready'],
+    [isGone ? 0 : ready, 'ready'],
+    [isGone ? 0 : active - ready, 'not ready'],
+    [isGone ? active : 0, 'gone before they had ended'],
     [succeeded, 'succeeded'],
     [failed, 'failed'],
   ] as const;
@@ -131,7 +141,12 @@ function countsText({ parallelism, completions, active, ready, succeeded, failed
   return `${wanted}: ${seen.join(', ') || 'none yet'}`;
 }
 
-function podLines(pods: readonly ClusterPod[], columns: number | null, now: Instant): readonly string[] {
+function podLines(
+  pods: readonly ClusterPod[],
+  columns: number | null,
+  now: Instant,
+  isGone: boolean,
+): readonly string[] {
   const shown = pods.slice(-rowsMost);
   if (shown.length === 0) return [];
   const rows = shown.flatMap((pod) =>
@@ -140,7 +155,7 @@ function podLines(pods: readonly ClusterPod[], columns: number | null, now: Inst
       index === 0 ? (pod.node ?? '-') : '',
       index === 0 ? ageText(now - pod.createdAt) : '',
       container.name,
-      container.state === 'terminated' ? `exit ${container.exitCode ?? '?'}` : container.state,
+      container.state === 'terminated' ? `exit ${container.exitCode ?? '?'}` : isGone ? 'gone' : container.state,
       String(container.restarts),
       inertWord(container.reason ?? ''),
     ]),

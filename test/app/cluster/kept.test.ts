@@ -90,7 +90,9 @@ suite('what is seen', () => {
       { state: 'terminated', exitCode: 137, reason: 'OOMKilled', startedAt: at(4), endedAt: at(20) },
     );
     const job = aClusterJob({ startedAt: at(1), endedAt: at(30), conditions: [failed] });
-    const sight = { job, pods: [pod], events: [warning('pull back-off', 3)] };
+    // What the Job says of its end is told once, though an event says the same.
+    const end = { ...warning('too often'), reason: 'BackoffLimitExceeded' };
+    const sight = { job, pods: [pod], events: [warning('pull back-off', 3), end] };
     const moments = [...momentsOf(sight), goneMoment(at(50))];
     assert.deepEqual(
       moments.map(({ sentence }) => sentence),
