@@ -13,8 +13,12 @@ export interface LogCursor {
   take(piece: Buffer): Buffer;
   /** A line that has no end, when there is nothing more. */
   rest(): Buffer;
-  /** The reply is over, and the next one begins where `from` says. A line that was cut is told again. */
-  again(): void;
+  /**
+   * The reply is over, and the next one begins where `from` says. A line that was cut is told again. `isWhole`: the reply came
+   * to its own end, so all that the file had of that line was told; where the node has put that file away meanwhile, the next
+   * one begins with the rest of the line.
+   */
+  again(isWhole?: boolean): void;
 }
 
 const lineEnd = 0x0a;
@@ -36,6 +40,8 @@ interface Second {
 export function createLogCursor({ stamped = false }: { readonly stamped?: boolean | undefined } = {}): LogCursor {
   /** What stands behind the last whole line. */
   let cut: Buffer = Buffer.alloc(0);
+  /** What stood there at the own end of the last reply, until it is told again or gone on with. */
+  let left: Buffer = Buffer.alloc(0);
   /** The newest second that has been told of, and the one before it. */
   let now: Second | undefined;
   let before: Second | undefined;
@@ -82,6 +88,14 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
     }
   }
 
+  /** What is put in front of a new line that came at that moment: its beginning, unless it is told again with it. */
+  function beginningOf(moment: Buffer): Buffer {
+    const gap = left.indexOf(blank);
+    const begun = gap < 0 || moment.equals(left.subarray(0, gap)) ? left.subarray(left.length) : left.subarray(gap + 1);
+    left = Buffer.alloc(0);
+    return begun;
+  }
+
   return {
     from({ tail, since }) {
       if (before === undefined) {
@@ -91,7 +105,7 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
     },
     take(piece) {
       const bytes = cut.length === 0 ? piece : Buffer.concat([cut, piece]);
-      const fresh = Buffer.allocUnsafe(bytes.length);
+      const fresh = Buffer.allocUnsafe(bytes.length + left.length);
       let [size, from] = [0, 0];
       let newest: Buffer | undefined;
       for (let end = bytes.indexOf(lineEnd); end >= 0; end = bytes.indexOf(lineEnd, from)) {
@@ -99,7 +113,10 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
         const hasMoment = gap > from + secondLength && gap < end;
         const moment = hasMoment ? bytes.subarray(from, gap) : undefined;
         if (moment === undefined || isNew(moment)) {
-          size += bytes.copy(fresh, size, moment === undefined || stamped ? from : gap + 1, end + 1);
+          const text = moment === undefined ? from : gap + 1;
+          if (stamped) size += bytes.copy(fresh, size, from, text);
+          if (moment !== undefined && left.length > 0) size += beginningOf(moment).copy(fresh, size);
+          size += bytes.copy(fresh, size, text, end + 1);
           if (moment !== undefined) {
             count(moment);
             newest = moment;
@@ -113,13 +130,19 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
       return fresh.subarray(0, size);
     },
     rest() {
-      const gap = cut.indexOf(blank);
-      if (cut.length === 0 || gap < secondLength) return Buffer.alloc(0);
-      const line = isNew(cut.subarray(0, gap)) ? cut.subarray(stamped ? 0 : gap + 1) : Buffer.alloc(0);
-      cut = Buffer.alloc(0);
-      return line;
+      const last = cut.length === 0 ? left : cut;
+      const gap = last.indexOf(blank);
+      if (last.length === 0 || gap < secondLength) return Buffer.alloc(0);
+      const moment = last.subarray(0, gap);
+      const isOut = last === cut && !isNew(moment);
+      const begun = last === cut ? beginningOf(moment) : Buffer.alloc(0);
+      const line = Buffer.concat([last.subarray(0, stamped ? gap + 1 : 0), begun, last.subarray(gap + 1)]);
+      [cut, left] = [Buffer.alloc(0), Buffer.alloc(0)];
+      return isOut ? Buffer.alloc(0) : line;
     },
-    again() {
+    again(isWhole = false) {
+      // Only what is asked for from a moment on is told again for sure.
+      if (cut.length > 0) left = isWhole && now !== undefined ? cut : Buffer.alloc(0);
       cut = Buffer.alloc(0);
       passing = now === undefined ? undefined : 'unknown';
     },

@@ -76,7 +76,7 @@ export async function* readLog(api: Api, source: LogSource, query: ClusterLogQue
       }
       // It was broken off cleanly, or all was said: the container knows. What it said in between is read once more.
       isLast = await hasEnded(api, path, source.container, signal);
-      cursor.again();
+      cursor.again(true);
     } catch (error) {
       if (hasLeft(signal)) return;
       if (isWaiting(error) && follow) {
@@ -96,7 +96,7 @@ export async function* readLog(api: Api, source: LogSource, query: ClusterLogQue
       if (!hasBegun || (!follow && losses >= lossesMost)) throw error;
       if (losses === 1)
         onLost?.(error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the line broke off');
-      cursor.again();
+      cursor.again(isClean);
       await rest(Math.min(api.patience.first * 2 ** losses, api.patience.most), signal);
       if (hasLeft(signal)) return;
     }

@@ -90,6 +90,45 @@ suite('a log that is read over lost connections', () => {
     assert.equal(cursor.take(told(rotated, undefined, 'Z')).toString(), 'line 6\n');
   });
 
+  suite('a line whose file was put away in its middle', () => {
+    const begun = { ns: first + 9_000, text: 'the quick ' };
+    const rest = { ns: first + 2e9, text: 'brown fox' };
+    const next = { ns: first + 2e9 + 5, text: 'next' };
+    const after = (told_: readonly Line[], isWhole: boolean, stamped = false): string => {
+      const cursor = createLogCursor({ stamped });
+      cursor.take(Buffer.from(told(lines, undefined, 'Z') + written(begun, 'Z').trimEnd() + ' '));
+      cursor.again(isWhole);
+      return cursor.take(told(told_, undefined, 'Z')).toString() + cursor.rest().toString();
+    };
+
+    test('is whole where all of its beginning was told', () => {
+      assert.equal(after([rest, next], true), 'the quick brown fox\nnext\n');
+      assert.equal(after([rest], true, true), `${momentOf(rest.ns, 'Z')} the quick brown fox\n`);
+      // Of a reply that broke off nobody knows how much is missing.
+      assert.equal(after([rest, next], false), 'brown fox\nnext\n');
+    });
+
+    test('is not begun twice where it is told again', () => {
+      const told_ = [...lines, { ...begun, text: 'the quick brown fox' }, next];
+      assert.equal(after(told_, true), 'the quick brown fox\nnext\n');
+    });
+
+    test('is told at the end where nothing goes on with it', () => {
+      assert.equal(after([], true), 'the quick ');
+    });
+
+    test('is whole where it has no end either', () => {
+      const cursor = createLogCursor();
+      cursor.take(Buffer.from(told(lines, undefined, 'Z') + written(begun, 'Z').trimEnd() + ' '));
+      cursor.again(true);
+      // A second reply that brings nothing takes nothing away.
+      cursor.again();
+      cursor.take(Buffer.from(written(rest, 'Z').trimEnd()));
+      assert.equal(cursor.rest().toString(), 'the quick brown fox');
+      assert.equal(cursor.rest().toString(), '');
+    });
+  });
+
   test('a last line without an end comes at the end, and one that was cut is told again', () => {
     const cursor = createLogCursor();
     const whole = written(lines[0] as Line, 'Z') + written(lines[1] as Line, 'Z').trimEnd();
