@@ -176,6 +176,8 @@ export interface Services {
    * own speaks of Kubernetes jobs, or one was submitted from here before; and a kubeconfig is there. Looks at files only.
    */
   usesCluster(): Promise<boolean>;
+  /** True once a job was submitted to a cluster from this home. */
+  hasSubmitted(): boolean;
   /** What is kept here of clusters' jobs. Opens nothing yet. */
   keeper(): Promise<ClusterKeeper>;
   /** The images of the registry that the settings name; to be closed after use. Throws JobmanError when they name none. */

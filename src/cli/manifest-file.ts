@@ -19,7 +19,9 @@ export interface Manifest {
 }
 
 /** What a manifest is about: a job of ours, or one that lives in a Kubernetes cluster. */
-export type ManifestRead = { readonly manifest: Manifest } | { readonly cluster: ClusterManifest };
+export type ManifestRead =
+  | { readonly manifest: Manifest }
+  | { readonly cluster: ClusterManifest; readonly flavorAt: NamedBucket['at'] };
 
 /** What a manifest is, or what is wrong with it; and what is worth a warning, or could not be checked, either way. */
 export type ManifestFindings = { readonly warnings: readonly Problem[]; readonly unchecked: string | null } & (
@@ -75,9 +77,8 @@ export async function checkManifest(
   });
   if ('problems' in result) return { problems: result.problems, warnings: result.warnings, unchecked: null };
   if ('cluster' in result) {
-    const { cluster, warnings } = result;
-    const problems = purpose === 'check' ? await clusterProblems(cli, result) : [];
-    return problems.length > 0 ? { problems, warnings, unchecked: null } : { cluster, warnings, unchecked: null };
+    const { cluster, flavorAt, warnings } = result;
+    return { cluster, flavorAt, warnings, unchecked: null };
   }
   const { spec, buckets } = result;
   const isComing = purpose === 'create';
@@ -89,10 +90,13 @@ export async function checkManifest(
   return { manifest: { spec, text: result.text ?? '' }, warnings, unchecked };
 }
 
-/** What the settings make of it: a flavor that they do not have, no image. Who creates it hears it from there. */
-async function clusterProblems(
+/**
+ * What the settings make of a cluster's job: a flavor that they do not have, no image. For `validate`; who submits it may say these
+ * in flags, and hears it from there.
+ */
+export async function clusterProblems(
   { io, services }: Cli,
-  { cluster, flavorAt }: { readonly cluster: ClusterManifest; readonly flavorAt: NamedBucket['at'] },
+  { cluster, flavorAt }: Extract<ManifestRead, { readonly cluster: ClusterManifest }>,
 ): Promise<readonly Problem[]> {
   const [{ submitRequest }, { flavorFile }] = await Promise.all([
     import('../app/cluster/submit-request.ts'),

@@ -7,7 +7,7 @@ import type { Client } from '../app/client.ts';
 import type { Io, Services } from '../app/services.ts';
 import type { ClusterSettingsRead } from '../app/cluster/settings.ts';
 import type { Settings, SettingsFiles } from '../app/settings.ts';
-import { homeOf, recordFile, templateFile } from './paths.ts';
+import { clusterMark, homeOf, recordFile, templateFile } from './paths.ts';
 
 /** All that the terminal may ask of the rest of the program. */
 export function createServices(io: Io): Services {
@@ -51,6 +51,7 @@ export function createServices(io: Io): Services {
       return openCluster(services, options);
     },
 
+    hasSubmitted: () => existsSync(clusterMark(home)),
     async usesCluster() {
       const { usesCluster } = await import('./cluster-use.ts');
       return usesCluster(services);

@@ -7,6 +7,7 @@ import type { V1Job } from '@kubernetes/client-node';
 import type { Cluster } from '../../src/app/cluster/cluster.ts';
 import { loadClusterSettings, type ClusterSettingsRead } from '../../src/app/cluster/settings.ts';
 import { root } from '../support/root.ts';
+import { JobmanError } from '../../src/app/errors.ts';
 import { openWorld } from '../support/world.ts';
 import { jobman } from './support/pretend.ts';
 
@@ -125,13 +126,16 @@ suite('the lines of the older manual', () => {
   });
 });
 
-test('what is said once on standard error is that names can be seen', async () => {
-  const { err } = await submit(['-i', 'alpine', '--dry-run']);
-  assert.equal(
-    err,
-    'Everybody in the cluster may see the names of the job and of its flavor: put nothing private into them.\n',
-  );
-  assert.equal((await submit(['-i', 'alpine', '--dry-run', '-q'])).err, '');
+test('that names can be seen is said with the first job that is submitted, and with no other', async () => {
+  const said = async (words: readonly string[], hasSubmitted: boolean) => {
+    const cluster = async () => Promise.reject(new JobmanError('There is no cluster here.', 5));
+    const services = { clusterSettings, cluster, hasSubmitted: () => hasSubmitted };
+    return (await jobman(['submit', '-i', 'alpine', ...words], { services })).err;
+  };
+  const sentence = /^Everybody in the cluster may see the names of the job and of its flavor/;
+  assert.match(await said([], false), sentence);
+  assert.doesNotMatch(await said([], true), sentence);
+  assert.equal(await said(['--dry-run'], false), '');
 });
 
 test('every flag has its place in the Job', async () => {

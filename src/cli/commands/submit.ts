@@ -20,7 +20,6 @@ import { flavorFile } from '../cluster/flavor-file.ts';
 import { begin, sayKept } from '../cluster/keep.ts';
 import type { VariableWish } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { readManifest } from '../manifest-file.ts';
 
 /** The flags of `jobman submit`. */
 export interface SubmitFlags {
@@ -72,6 +71,8 @@ export async function submit(cli: Cli, flags: SubmitFlags & GlobalFlags, ...word
   const wishes = wishesOf(cli, flags);
   if (file === undefined) return submitWishes(cli, wishes, flags);
   const purpose = flags.dryRun === true ? 'check' : 'create';
+  // What reads manifests takes longer to load than the cluster takes to answer.
+  const { readManifest } = await import('../manifest-file.ts');
   const read = await readManifest(cli, file, flags.set ?? [], purpose);
   if ('manifest' in read) {
     throw new JobmanError(`${file} has no section kubernetes, so it is no job for a cluster.`, exitCode.usage, [
@@ -138,12 +139,14 @@ export async function submitWishes(cli: Cli, wishes: SubmitWishes, way: Way): Pr
   });
   const word = cli.screen.err('bold', cli.screen.err('magenta', 'warning:'));
   for (const doubt of doubts) cli.note(`${word} ${doubt}`);
-  cli.note('Everybody in the cluster may see the names of the job and of its flavor: put nothing private into them.');
   const submitter = { owner: io.user, env: io.env };
   if (way.dryRun === true) {
     const job = jobObject(request, settings, { ...submitter, installation: await services.installation() });
     cli.print(cli.json ? JSON.stringify(job) : JSON.stringify(job, null, 2));
     return exitCode.ok;
+  }
+  if (!services.hasSubmitted()) {
+    cli.note('Everybody in the cluster may see the names of the job and of its flavor: put nothing private into them.');
   }
   return create(cli, request, settings, submitter, way);
 }

@@ -4,7 +4,7 @@ import { exitCode } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
 import { formatProblems } from '../../manifest/problems.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { checkManifest, sayWarnings } from '../manifest-file.ts';
+import { checkManifest, clusterProblems, sayWarnings } from '../manifest-file.ts';
 
 /** The flags of `jobman validate`. */
 export interface ValidateFlags {
@@ -16,7 +16,7 @@ export interface ValidateFlags {
 export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, path: string): Promise<number> {
   const found = await checkManifest(cli, path, flags.set ?? [], 'check', flags.offline === true);
   const { warnings } = found;
-  const problems = 'problems' in found ? found.problems : [];
+  const problems = 'problems' in found ? found.problems : 'cluster' in found ? await clusterProblems(cli, found) : [];
   const code = problems.length > 0 ? exitCode.usage : exitCode.ok;
   // That nobody could be asked is no finding about the manifest, but whoever reads JSON must not take it for an answer either.
   const sayUnchecked = (): void => {
@@ -33,7 +33,7 @@ export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, pat
   for (const line of formatProblems(path, problems)) cli.complain(line);
   sayUnchecked();
   const doubts = countText(warnings.length, 'warning');
-  if ('problems' in found) {
+  if ('problems' in found || problems.length > 0) {
     cli.complain(`${countText(problems.length, 'problem')}${warnings.length === 0 ? '' : `, ${doubts}`}.`);
   } else {
     const though = warnings.length === 0 ? '' : `, with ${doubts}`;

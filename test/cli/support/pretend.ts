@@ -213,6 +213,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
     installation: async () => 'abc123',
     cluster: absent('cluster'),
     usesCluster: async () => false,
+    hasSubmitted: () => false,
     keeper: async () => nothingKept,
     images: absent('registry'),
     newerVersion: async () => null,
