@@ -8,21 +8,33 @@ import { ageText, countText } from '../../app/figures.ts';
 import { given } from '../../core/given.ts';
 import { complainAbout, type Cli } from '../context.ts';
 import { sayAnswer } from '../commands/ask.ts';
+import { leaveOnSignal } from '../leave.ts';
 import { confirm } from '../prompt.ts';
 import { aligned } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 import type { PlaceFlags } from './either.ts';
+import { removal } from './removal.ts';
 
 /** Deletions that are under way at once: an API server takes many, and its controllers few. */
 const atOnce = 8;
 /** Rows of what will be removed, before a question. */
 const rowsMost = 50;
 
-/** One job, until it is gone with its pods; and off the list. */
-export async function deleteClusterJob(cli: Cli, cluster: Cluster, { name, uid, active }: ClusterJob): Promise<number> {
+/** One job, until it is gone with its pods; and off the list. 130 when the reader left before. */
+export async function deleteClusterJob(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<number> {
+  const { signal, release } = leaveOnSignal(cli);
+  try {
+    return await deleteOne(cli, cluster, job, signal);
+  } finally {
+    release();
+  }
+}
+
+async function deleteOne(cli: Cli, cluster: Cluster, job: ClusterJob, signal: AbortSignal): Promise<number> {
   const { context, namespace } = cluster.place();
-  if (active > 0) cli.note(`${name}: its pods are asked to end; they may take half a minute.`);
-  const came = await cluster.remove(name);
+  const { name, uid } = job;
+  const came = await removal(cli, cluster, job, signal);
+  if (came === null) return exitCode.interrupted;
   await (await cli.services.keeper()).hide(uid);
   const message =
     came === 'gone'
@@ -64,21 +76,28 @@ export async function deleteAllJobs(
   }
 }
 
-/** One that fails keeps no other from its end; the worst exit code is the command's. */
+/** One that fails keeps no other from its end; the worst exit code is the command's. Whoever leaves, leaves the rest alone. */
 async function deleteEach(cli: Cli, cluster: Cluster, jobs: readonly ClusterJob[]): Promise<number> {
   let worst: number = exitCode.ok;
   const left = [...jobs];
+  const { signal, release } = leaveOnSignal(cli);
   const work = async (): Promise<void> => {
-    for (let job = left.shift(); job !== undefined; job = left.shift()) {
+    for (let job = left.shift(); job !== undefined; job = signal.aborted ? undefined : left.shift()) {
       try {
-        worst = Math.max(worst, await deleteClusterJob(cli, cluster, job));
+        worst = Math.max(worst, await deleteOne(cli, cluster, job, signal));
       } catch (error) {
         if (!(error instanceof JobmanError)) throw error;
         worst = Math.max(worst, complainAbout(error, cli));
       }
     }
   };
-  await Promise.all(Array.from({ length: Math.min(atOnce, jobs.length) }, work));
+  try {
+    await Promise.all(Array.from({ length: Math.min(atOnce, jobs.length) }, work));
+  } finally {
+    release();
+  }
+  if (signal.aborted && left.length > 0)
+    cli.complain(`Nothing was asked about the other ${countText(left.length, 'job')}.`);
   return worst;
 }
 

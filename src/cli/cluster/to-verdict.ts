@@ -32,7 +32,11 @@ export async function followToVerdict(cli: Cli, cluster: Cluster, name: string):
   const job = await cluster.job(name);
   if (job === null) return exitCode.failed;
   const end = await followClusterLogs(cli, cluster, job, { ...plain, allPods: job.parallelism > 1 });
-  if (end === 'left') return exitCode.interrupted;
+  if (end === 'left') {
+    // Nobody reads what a pipe that was closed would be told.
+    if (!cli.io.stdout.closed) cli.complain(`Left; ${name} goes on. Back: jobman logs ${name} -f`);
+    return exitCode.interrupted;
+  }
   const ended = await cluster.job(name);
   return ended !== null && clusterPhase(ended) === 'succeeded' ? exitCode.ok : exitCode.failed;
 }

@@ -12,6 +12,7 @@ import { sayAnswer } from '../commands/ask.ts';
 import type { Cli } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
 import { begin, sayKept } from './keep.ts';
+import { removal } from './removal.ts';
 import { podsOf } from './sight.ts';
 
 /** How long a cancel waits for the logs to be on their way into our copy. */
@@ -99,13 +100,31 @@ async function rerun(cli: Cli, keeper: ClusterKeeper, cluster: Cluster, object: 
 
 /** The logs are to outlive it, so what runs is first seen to be copied. */
 async function cancel(cli: Cli, keeper: ClusterKeeper, cluster: Cluster, job: ClusterJob): Promise<number> {
+  const { signal, release } = leaveOnSignal(cli);
+  try {
+    return await cancelUnless(signal, cli, keeper, cluster, job);
+  } finally {
+    release();
+  }
+}
+
+async function cancelUnless(
+  signal: AbortSignal,
+  cli: Cli,
+  keeper: ClusterKeeper,
+  cluster: Cluster,
+  job: ClusterJob,
+): Promise<number> {
   const { context, namespace } = cluster.place();
   const isKept = await look(cli, keeper, job);
-  const missing = isKept ? await logsNotCopied(cli, keeper, cluster, job) : [];
+  const missing = isKept ? await logsNotCopied(cli, keeper, cluster, job, signal) : [];
+  if (signal.aborted) {
+    cli.complain(`Left while its logs were still being copied; ${job.name} was not cancelled.`);
+    return exitCode.interrupted;
+  }
   if (missing.length > 0)
     cli.note(`Not all that ${job.name} printed may be kept: ${missing.join(', ')} could not be copied in time.`);
-  if (job.active > 0) cli.note(`${job.name}: its pods are asked to end; they may take half a minute.`);
-  await cluster.remove(job.name);
+  if ((await removal(cli, cluster, job, signal)) === null) return exitCode.interrupted;
   const kept = isKept ? '; its logs and history are kept' : '';
   return sayDone(
     cli,
@@ -120,23 +139,19 @@ async function logsNotCopied(
   keeper: ClusterKeeper,
   cluster: Cluster,
   job: ClusterJob,
+  signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const { signal, release } = leaveOnSignal(cli);
   const until = cli.io.now() + copiedWithin;
-  try {
-    for (;;) {
-      const pods = await podsOf(cluster, job);
-      const wanted = pods.flatMap((pod) =>
-        pod.containers.flatMap(({ name, state }) => (state === 'waiting' ? [] : [`${pod.name} ${name}`])),
-      );
-      const kept = await keeper.job(job.uid);
-      const files = kept === undefined ? [] : await keeper.logs(kept);
-      const missing = wanted.filter((one) => !files.some(({ pod, container }) => `${pod} ${container}` === one));
-      if (missing.length === 0 || cli.io.now() >= until || signal.aborted) return missing;
-      await pause(lookEvery, signal);
-    }
-  } finally {
-    release();
+  for (;;) {
+    const pods = await podsOf(cluster, job);
+    const wanted = pods.flatMap((pod) =>
+      pod.containers.flatMap(({ name, state }) => (state === 'waiting' ? [] : [`${pod.name} ${name}`])),
+    );
+    const kept = await keeper.job(job.uid);
+    const files = kept === undefined ? [] : await keeper.logs(kept);
+    const missing = wanted.filter((one) => !files.some(({ pod, container }) => `${pod} ${container}` === one));
+    if (missing.length === 0 || cli.io.now() >= until || signal.aborted) return missing;
+    await pause(lookEvery, signal);
   }
 }
 

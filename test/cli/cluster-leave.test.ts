@@ -1,0 +1,65 @@
+/** Ctrl-C while a cluster deletes: what it was told stays told, nothing more is asked, and it is said. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Cluster, ClusterJob } from '../../src/app/cluster/cluster.ts';
+import { run } from '../../src/cli/run.ts';
+import { pretend } from './support/pretend.ts';
+import { aClusterJob } from '../app/cluster/sample.ts';
+
+const jobs = Array.from({ length: 12 }, (_, index) =>
+  aClusterJob({ name: `train-${index}`, uid: `u${index}`, owner: 'alice', active: index === 0 ? 1 : 0 }),
+);
+
+/** Deletes nothing until somebody leaves; `begun` is called with each job. */
+function door(all: readonly ClusterJob[], begun: (name: string) => void): Cluster {
+  const there = {
+    place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+    async *jobs() {
+      yield all;
+    },
+    job: async (name: string) => all.find((job) => job.name === name) ?? null,
+    remove: (name: string, { signal }: { readonly signal: AbortSignal }) =>
+      new Promise<never>((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason as Error));
+        begun(name);
+      }),
+    close: async () => undefined,
+  };
+  return there as object as Cluster;
+}
+
+async function leaving(words: readonly string[], atOnce: number) {
+  const begun: string[] = [];
+  const cluster = door(jobs, (name) => {
+    begun.push(name);
+    if (begun.length === atOnce) setImmediate(() => world.signal());
+  });
+  const world = pretend({ services: { cluster: async () => cluster, usesCluster: async () => true } });
+  const code = await run(words, world.services);
+  return { code, begun, out: world.out(), err: world.err() };
+}
+
+suite('whoever leaves', () => {
+  test('a deletion is told that it goes on', async () => {
+    const { code, out, err } = await leaving(['delete', 'train-0'], 1);
+    assert.deepEqual([code, out], [130, '']);
+    assert.match(err, /^train-0: its pods are asked to end/);
+    assert.match(
+      err,
+      /^Left before train-0 was seen gone; what the cluster was told stays told\. See: jobman why train-0$/m,
+    );
+  });
+
+  test('a cancel too', async () => {
+    const { code, err } = await leaving(['cancel', 'train-0'], 1);
+    assert.equal(code, 130);
+    assert.match(err, /^Left before train-0 was seen gone/m);
+  });
+
+  test('the deletion of all leaves the rest alone', async () => {
+    const { code, begun, err } = await leaving(['delete', '--all', '--yes'], 8);
+    assert.deepEqual([code, begun.length], [130, 8]);
+    assert.equal(err.match(/^Left before /gm)?.length, 8);
+    assert.match(err, /^Nothing was asked about the other 4 jobs\.$/m);
+  });
+});
