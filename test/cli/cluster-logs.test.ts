@@ -20,7 +20,7 @@ const again: ClusterJob = { ...train, uid: 'second' };
 const pod = (jobUid: string, index: number): ClusterPod =>
   aClusterPod({ name: `train-${jobUid}-${index}`, jobUid, uid: `${jobUid}-${index}`, index, createdAt: at });
 
-/** A cluster that has the first of these jobs, at the next look the second, and the last from then on. Each pod says its name. */
+/** A cluster that has the first of these jobs, at the next look the second, and the last from then on. Each pod says its name, and more. */
 function cluster(jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod[]): Cluster {
   let look = 0;
   const door = {
@@ -32,6 +32,7 @@ function cluster(jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod
     events: async () => [],
     async *logs(name: string) {
       yield Buffer.from(`hello from ${name}\n`);
+      for (const line of ['loss 1', 'other', 'loss 2\nloss 3']) yield Buffer.from(`${line}\n`);
     },
     close: async () => undefined,
   };
@@ -42,24 +43,39 @@ function run(words: readonly string[], door: Cluster) {
   return jobman(words, { jobs: [], services: { cluster: async () => door, usesCluster: async () => true } });
 }
 
+/** What the log of a pod is that begins with this line. */
+function lines(mark: string, first: string): string {
+  return [first, 'loss 1', 'other', 'loss 2', 'loss 3'].map((line) => `${mark}${line}\n`).join('');
+}
+
 suite('logs', () => {
+  test('in which something is looked for have the last lines in which it is', async () => {
+    const door = cluster([train], [pod('first', 0), pod('first', 1)]);
+    const words = ['logs', 'train', '--grep', 'loss', '--tail', '2', '--all-pods'];
+    const { out } = await run(words, door);
+    assert.equal(out, '[0] loss 2\n[0] loss 3\n[1] loss 2\n[1] loss 3\n');
+    const none = await run(['logs', 'train', '--grep', 'nothing', '--tail', '2'], door);
+    assert.deepEqual([none.code, none.out], [0, '']);
+  });
+
   test('of a job that was made anew under its name are its own, and its end is told', async () => {
     const door = cluster([train, train, again], [pod('first', 0), pod('second', 0), pod('second', 1)]);
     const { code, out, err } = await run(['logs', 'train', '--follow', '--all-pods'], door);
-    assert.equal(out, '[0] hello from train-first-0\n');
+    assert.equal(out, lines('[0] ', 'hello from train-first-0'));
     assert.match(err, /^train was deleted meanwhile\.$/m);
     assert.equal(code, 0);
   });
 
   test('of a job that is gone meanwhile end with that word', async () => {
     const { out, err } = await run(['logs', 'train', '--follow'], cluster([train, train, null], [pod('first', 1)]));
-    assert.equal(out, 'hello from train-first-1\n');
+    assert.equal(out, lines('', 'hello from train-first-1'));
     assert.match(err, /^train was deleted meanwhile\.$/m);
   });
 
   test('of a pod that there is not are not found, and the others are told', async () => {
     const door = cluster([train], [pod('first', 0), pod('second', 7)]);
-    assert.equal((await run(['logs', 'train', '--worker', '0'], door)).out, '[0] hello from train-first-0\n');
+    const { out: own } = await run(['logs', 'train', '--worker', '0'], door);
+    assert.equal(own, lines('[0] ', 'hello from train-first-0'));
     const { code, out, err } = await run(['logs', 'train', '--worker', '7'], door);
     assert.deepEqual([code, out], [3, '']);
     assert.match(err, /train has no pod 7\.\n.*Its pods are 0 to 1; so far there are 1 of them\./);

@@ -67,6 +67,7 @@ export async function logsKept(cli: Cli, keeper: ClusterKeeper, kept: KeptJob, f
         await text.write({ name, index }, container, piece);
         if (text.isOver()) return exitCode.ok;
       }
+      text.end();
       if (state === 'cut') cli.note(`${name} was gone before the end of what ${container} printed was copied.`);
     }
     if (chosen.length < ours.length) {

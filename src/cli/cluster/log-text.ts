@@ -9,6 +9,8 @@ import { decode, inert, isInert } from '../render/inert.ts';
 /** Where pieces go. */
 export interface LogText {
   write(pod: Pick<ClusterPod, 'name' | 'index'>, container: string, piece: Uint8Array): Promise<void>;
+  /** One container's log is over: of lines that were looked for, the last ones come out now. */
+  end(): void;
   /** Nobody reads any more. */
   isOver(): boolean;
 }
@@ -20,6 +22,9 @@ const writeSize = 256 * 1024;
 export function createLogText(cli: Cli, flags: LogsFlags, isMarked: boolean): LogText {
   const { stdout } = cli.io;
   const { grep } = flags;
+  /** How many of the lines that are found are wanted; known when the log is over. */
+  const lastOnly = grep === undefined || flags.follow === true ? undefined : flags.tail;
+  let found: readonly string[] = [];
   const colour = stdout.isTerminal && cli.screen.colour;
   let waiting = 0;
 
@@ -48,13 +53,19 @@ export function createLogText(cli: Cli, flags: LogsFlags, isMarked: boolean): Lo
           const shown = wanted.map((line) =>
             cli.json ? JSON.stringify({ pod: pod.name, container, text: line }) : front + harmless(line),
           );
-          if (shown.length > 0) stdout.write(`${shown.join('\n')}\n`);
+          if (lastOnly !== undefined)
+            found = [...found, ...shown].slice(Math.max(0, found.length + shown.length - lastOnly));
+          else if (shown.length > 0) stdout.write(`${shown.join('\n')}\n`);
         }
       }
       waiting += piece.length;
       if (waiting < writeSize) return;
       waiting = 0;
       await stdout.flush();
+    },
+    end() {
+      if (found.length > 0 && !stdout.closed) stdout.write(`${found.join('\n')}\n`);
+      found = [];
     },
     isOver: () => stdout.closed,
   };

@@ -152,6 +152,7 @@ async function copy(
     await text.write(pod, container.name, piece);
     if (text.isOver()) break;
   }
+  text.end();
   return hasAny;
 }
 
