@@ -202,6 +202,20 @@ suite('what the cluster has forgotten', () => {
     }
   });
 
+  test('in two places is not guessed at where no cluster says which', async () => {
+    const done: string[] = [];
+    const other: KeptJob = { ...kept, server: 'https://other', context: 'other', job: { ...kept.job, uid: 'u3' } };
+    const keeper = home([kept, other], done);
+    const away = { usesCluster: async () => false, keeper: async () => keeper };
+    const { code, err } = await jobman(['clean', 'gone'], { services: away });
+    assert.deepEqual([code, done], [4, []]);
+    assert.match(err, /stands for 2 jobs that are kept here: in lab\/vision, other\/vision\.\n.*--context lab/);
+    // Two of one name in one place are one after the other, and the newer is meant.
+    const later = home([kept, { ...kept, job: { ...kept.job, uid: 'u3' } }]);
+    const again = await jobman(['why', 'gone'], { services: { ...away, keeper: async () => later } });
+    assert.equal(again.code, 0, again.err);
+  });
+
   test('may be taken off the list, cleaned and not stopped', async () => {
     const done: string[] = [];
     assert.equal((await ask(['delete', 'gone'], [], home([kept], done))).code, 0);

@@ -103,8 +103,8 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
       exitCode.conflict,
       [
         free === undefined
-          ? 'Without -j the job gets a new name.'
-          : `-j ${free} is free; without -j the job gets a new name.`,
+          ? 'Without a name the job gets a new one.'
+          : `-j ${free} is free, or that name in the manifest; without a name the job gets a new one.`,
       ],
     );
   }

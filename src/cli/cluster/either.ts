@@ -182,7 +182,13 @@ async function elsewhere(
   }
   const now = cli.io.now();
   const all = await keeper.jobs(given({ name, namespace: place?.namespace ?? flags.namespace, server: place?.server }));
-  const job = all.find(({ context }) => place !== null || flags.context === undefined || context === flags.context);
+  const wanted = all.filter(
+    ({ context }) => place !== null || flags.context === undefined || context === flags.context,
+  );
+  const [job] = wanted;
+  // Where no cluster says which is meant, the newest of several would be a guess.
+  const spots = new Map(wanted.map((one) => [`${one.server} ${one.job.namespace}`, one]));
+  if (spots.size > 1) return { kind: 'none', error: ambiguous(name, [...spots.values()]) };
   if (job !== undefined) {
     const where = `${job.context}/${job.job.namespace}`;
     const isAbsent = trouble === null && place !== null;
@@ -202,4 +208,15 @@ async function elsewhere(
   const comma = where === null || isPlaceSaid ? '' : ',';
   const message = `There is no job called "${name}"${comma} ${spot}. See all of them: jobman list${isPlaceSaid ? '' : ' --all'}`;
   return { kind: 'none', error: new JobmanError(message, exitCode.notFound) };
+}
+
+/** Our copies are of several places. */
+function ambiguous(name: string, jobs: readonly KeptJob[]): JobmanError {
+  const [first] = jobs;
+  const where = jobs.map(({ context, job }) => `${context}/${job.namespace}`).join(', ');
+  return new JobmanError(
+    `The name "${name}" stands for ${jobs.length} jobs that are kept here: in ${where}.`,
+    exitCode.conflict,
+    [`Say which: --context ${first?.context ?? ''} --namespace ${first?.job.namespace ?? ''}`],
+  );
 }
