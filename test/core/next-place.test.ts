@@ -271,6 +271,21 @@ test('a list that lacks what was accepted says nothing about the queue, however 
   assert.equal(passAt({ state: 'waiting', detail: 'WAITING' }).attempts[0]?.allocation, 2);
 });
 
+test('a queue is waited in from when it was entered, however long nobody could ask', () => {
+  const world = new Places({ 0: 'waiting' });
+  for (let passes = 0; world.decision?.actions[0]?.kind !== 'request' && passes < 5; passes += 1) world.pass();
+  // Its sender was killed, and the cloud is away for half an hour.
+  world.cloudAnswers = false;
+  world.live(() => false, 30 * minute);
+  world.cloudAnswers = true;
+  world.live(() => world.asked.length > 0, minute);
+  const entered = world.now;
+  world.live(() => world.order.includes(1), hour);
+  assert.equal(world.order[0], 0);
+  assert.ok(world.now - entered >= 19 * minute, `it was left after ${world.now - entered} ms`);
+  assert.deepEqual(world.faults_, []);
+});
+
 test('whatever places answer, and however that changes, the laws hold, and a place that gives is found', () => {
   const answer = fc.constantFrom(undefined, 'stockout', 'quota', 'permission', 'internal', 'waiting', 'unclear');
   const weather = fc.array(fc.tuple(answer, answer, answer), { minLength: 1, maxLength: 6 });
