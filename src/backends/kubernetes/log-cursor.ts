@@ -1,6 +1,12 @@
 // Log cursor: how far a log has been read, and what of a reply is new. Lines come with their moments in front, to the
 // billionth of a second, and leave without, unless they are to keep them. The kubelet tells, from a moment on, every line of its file that is not older,
 // in the file's order; so lines of the last second are counted, and as many are passed over when it is told again.
+//
+// A line of that file may be in parts: of a long one, of one that has no end, and of the one in whose middle the node began
+// another file, where the first part ends the old file and the rest begins the new one. Each part has a moment, and the kubelet
+// tells that of the first alone; but of each file anew. And it tells the file that has the name now and no other; when a
+// container ends just then, a reply ends with the old file. (`ReadLogs` in k8s.io/cri-client, `redirectLogs` in containerd,
+// and a cluster that was looked at.) So a part that was had is kept until it is told again, or what stands behind it is told.
 
 import { second } from '../../core/time.ts';
 import type { ClusterLogQuery } from '../../app/cluster/cluster.ts';
@@ -11,20 +17,38 @@ export interface LogCursor {
   from(query: Pick<ClusterLogQuery, 'tail' | 'since'>): Readonly<Record<string, string | number | undefined>>;
   /** The new whole lines of that piece. */
   take(piece: Buffer): Buffer;
-  /** A line that has no end, when there is nothing more. */
+  /** A line that has no end, when there is nothing more: of this reply, or of one before that nobody has gone on with. */
   rest(): Buffer;
-  /**
-   * The reply is over, and the next one begins where `from` says. A line that was cut is told again. `isWhole`: the reply came
-   * to its own end, so all that the file had of that line was told; where the node has put that file away meanwhile, the next
-   * one begins with the rest of the line.
-   */
-  again(isWhole?: boolean): void;
+  /** The reply is over, and the next one begins where `from` says. A line that was cut is told again, or its rest is. */
+  again(): void;
 }
 
 const lineEnd = 0x0a;
 const blank = 0x20;
+const dash = 0x2d;
+const colon = 0x3a;
+const letterT = 0x54;
+/** `2026-11-22T00:37:53.681796213+00:00` is the longest. */
+const momentMost = 35;
 /** `2026-11-22T00:37:53` of `2026-11-22T00:37:53.681796213Z`. */
 const secondLength = 19;
+
+/**
+ * A part that is not the last of its line is longer than this, unless a file ended with it: container runtimes cut at 16 KiB,
+ * or at 8. What is shorter and looks alike is chance.
+ */
+const partLeast = 1024;
+const noBytes: Buffer = Buffer.alloc(0);
+
+/** A line whose end no reply has told. */
+interface OpenLine {
+  /** The moment that the node's newest file has in front of it. */
+  readonly moment: string;
+  /** What of it stood in files before that one. */
+  readonly head: Buffer;
+  /** What stands behind the moment. */
+  readonly text: Buffer;
+}
 
 /** The lines of one second that are out. */
 interface Second {
@@ -39,36 +63,75 @@ interface Second {
 /** At the beginning. `stamped`: lines keep their moments. */
 export function createLogCursor({ stamped = false }: { readonly stamped?: boolean | undefined } = {}): LogCursor {
   /** What stands behind the last whole line. */
-  let cut: Buffer = Buffer.alloc(0);
-  /** What stood there at the own end of the last reply, until it is told again or gone on with. */
-  let left: Buffer = Buffer.alloc(0);
+  let cut: Buffer = noBytes;
+  /** What earlier replies have told of a line that is not out. */
+  let open: OpenLine | undefined;
+  /** The last line that is out, without its moment. */
+  let lastLine: Buffer = noBytes;
+  /** Whether anything is out, be it the rest of a line that had begun before the first reply. */
+  let isAnyOut = false;
+  /** Whether this reply has told nothing yet. */
+  let isBeginning = true;
   /** The newest second that has been told of, and the one before it. */
   let now: Second | undefined;
   let before: Second | undefined;
-  let zone = 'Z';
   let out = 0;
   /** The newest moment that is out. */
   let last = '';
-  /** In a reply that tells again: how many lines are still to be passed over. Undefined until its first line is seen. */
-  let passing: { left: number } | 'unknown' | 'older' | undefined;
+  /**
+   * In a reply that tells again: how many lines are still to be passed over. Undefined until its first line is seen; `open` when
+   * nothing but the open line was had.
+   */
+  let passing: { left: number } | 'unknown' | 'older' | 'open' | undefined;
 
-  /** Whether that line has not been had. */
-  function isNew(moment: Buffer): boolean {
+  /** Whether that line has not been had. `line`: all of it, where it has an end. */
+  function isNew(moment: Buffer, line?: Buffer): boolean {
     if (passing === undefined) return true;
     const text = moment.toString('latin1');
+    if (passing === 'open') {
+      if (open !== undefined && text < open.moment) return false;
+      passing = undefined;
+      return true;
+    }
     if (passing === 'unknown') {
       // Another line is the first one: the file was begun anew, or those seconds were entered in their middle.
       const [first, other] = [before, now].filter((one) => one !== undefined && one.count > 0);
       const begins = other !== undefined && first !== undefined && other.at < first.at ? other : first;
       passing = begins?.first === text ? { left: (before?.count ?? 0) + (now?.count ?? 0) } : 'older';
+      if (passing === 'older' && line !== undefined && isRestOfLast(text, line)) {
+        if (open?.moment === text) open = undefined;
+        count(moment);
+        last = text;
+        // All behind it is new.
+        passing = undefined;
+        return false;
+      }
     }
-    if (passing === 'older') return text > last;
+    if (passing === 'older') return text > last || text === open?.moment;
     if (passing.left > 0) {
       passing.left -= 1;
       return false;
     }
     passing = undefined;
     return true;
+  }
+
+  /**
+   * Whether the first line of another file is the second part of the last line that is out, which was whole because one reply
+   * went through both files.
+   */
+  function isRestOfLast(moment: string, line: Buffer): boolean {
+    if (moment <= last || line.length < 2 || line.length >= lastLine.length) return false;
+    if (open !== undefined && open.moment !== moment) return false;
+    return lastLine.subarray(lastLine.length - line.length).equals(line);
+  }
+
+  /** What of the open line stands before that text, which is told now. */
+  function headOf(moment: string, text: Buffer): Buffer {
+    if (open === undefined) return noBytes;
+    if (open.moment === moment) return open.head;
+    const had = Buffer.concat([open.head, open.text]);
+    return had.subarray(0, had.length - overlap(had, text));
   }
 
   function count(moment: Buffer): void {
@@ -79,8 +142,6 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
       const earlier = secondBefore(text);
       before = now?.text.equals(earlier) === true ? now : { text: earlier, first: '', at: 0, count: 0 };
       now = { text, first: moment.toString('latin1'), at: out, count: 1 };
-      // The node's own time zone stands behind the fraction.
-      zone = /(?:Z|[+-]\d\d:\d\d)$/.exec(now.first)?.[0] ?? 'Z';
     } else if (order === 0) now.count += 1;
     else if (before !== undefined && moment.compare(before.text, 0, secondLength, 0, secondLength) === 0) {
       if (before.count === 0) Object.assign(before, { first: moment.toString('latin1'), at: out });
@@ -88,65 +149,102 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
     }
   }
 
-  /** What is put in front of a new line that came at that moment: its beginning, unless it is told again with it. */
-  function beginningOf(moment: Buffer): Buffer {
-    const gap = left.indexOf(blank);
-    const begun = gap < 0 || moment.equals(left.subarray(0, gap)) ? left.subarray(left.length) : left.subarray(gap + 1);
-    left = Buffer.alloc(0);
-    return begun;
-  }
-
   return {
     from({ tail, since }) {
-      if (before === undefined) {
-        return { tailLines: tail, sinceTime: since === undefined ? undefined : new Date(since).toISOString() };
-      }
-      return { sinceTime: `${before.text.toString('latin1')}${zone}` };
+      if (now !== undefined && before !== undefined)
+        return { sinceTime: before.text.toString('latin1') + zoneOf(now.first) };
+      if (open !== undefined)
+        return {
+          sinceTime:
+            secondBefore(Buffer.from(open.moment.slice(0, secondLength))).toString('latin1') + zoneOf(open.moment),
+        };
+      return { tailLines: tail, sinceTime: since === undefined ? undefined : new Date(since).toISOString() };
     },
     take(piece) {
       const bytes = cut.length === 0 ? piece : Buffer.concat([cut, piece]);
-      const fresh = Buffer.allocUnsafe(bytes.length + left.length);
-      let [size, from] = [0, 0];
+      const fresh = Buffer.allocUnsafe(bytes.length + (open === undefined ? 0 : open.head.length + open.text.length));
+      let [size, from, lastFrom] = [0, 0, 0];
       let newest: Buffer | undefined;
       for (let end = bytes.indexOf(lineEnd); end >= 0; end = bytes.indexOf(lineEnd, from)) {
-        const gap = bytes.indexOf(blank, from);
-        const hasMoment = gap > from + secondLength && gap < end;
-        const moment = hasMoment ? bytes.subarray(from, gap) : undefined;
-        if (moment === undefined || isNew(moment)) {
-          const text = moment === undefined ? from : gap + 1;
-          if (stamped) size += bytes.copy(fresh, size, from, text);
-          if (moment !== undefined && left.length > 0) size += beginningOf(moment).copy(fresh, size);
-          size += bytes.copy(fresh, size, text, end + 1);
-          if (moment !== undefined) {
+        const moment = momentAt(bytes, from, end);
+        if (moment === undefined) {
+          // The rest of a line that had begun before the moment that was asked for.
+          if (!(isBeginning && isAnyOut)) size += bytes.copy(fresh, size, from, end + 1);
+        } else {
+          const text = bytes.subarray(from + moment.length + 1, end + 1);
+          if (isNew(moment, text)) {
+            if (stamped) size += bytes.copy(fresh, size, from, from + moment.length + 1);
+            lastFrom = size;
+            if (open !== undefined) size += headOf(moment.toString('latin1'), text).copy(fresh, size);
+            size += text.copy(fresh, size);
+            open = undefined;
             count(moment);
             newest = moment;
           }
         }
+        isAnyOut = true;
+        isBeginning = false;
         from = end + 1;
       }
-      const text = newest?.toString('latin1') ?? '';
-      if (text > last) last = text;
+      if (newest !== undefined) {
+        const text = newest.toString('latin1');
+        if (text > last) last = text;
+        lastLine = Buffer.from(fresh.subarray(lastFrom, size));
+      }
       cut = Buffer.from(bytes.subarray(from));
       return fresh.subarray(0, size);
     },
     rest() {
-      const last = cut.length === 0 ? left : cut;
-      const gap = last.indexOf(blank);
-      if (last.length === 0 || gap < secondLength) return Buffer.alloc(0);
-      const moment = last.subarray(0, gap);
-      const isOut = last === cut && !isNew(moment);
-      const begun = last === cut ? beginningOf(moment) : Buffer.alloc(0);
-      const line = Buffer.concat([last.subarray(0, stamped ? gap + 1 : 0), begun, last.subarray(gap + 1)]);
-      [cut, left] = [Buffer.alloc(0), Buffer.alloc(0)];
-      return isOut ? Buffer.alloc(0) : line;
+      const line = cutLine() ?? open;
+      cut = noBytes;
+      open = undefined;
+      if (line === undefined) return noBytes;
+      return Buffer.concat([stamped ? Buffer.from(`${line.moment} `) : noBytes, line.head, line.text]);
     },
-    again(isWhole = false) {
-      // Only what is asked for from a moment on is told again for sure.
-      if (cut.length > 0) left = isWhole && now !== undefined ? cut : Buffer.alloc(0);
-      cut = Buffer.alloc(0);
-      passing = now === undefined ? undefined : 'unknown';
+    again() {
+      open = cutLine() ?? open;
+      cut = noBytes;
+      isBeginning = true;
+      if (now !== undefined) passing = 'unknown';
+      else passing = open === undefined ? undefined : 'open';
     },
   };
+
+  /** The line that this reply has left without an end, when it is new. */
+  function cutLine(): OpenLine | undefined {
+    const stamp = momentAt(cut, 0, cut.length);
+    if (stamp === undefined || !isNew(stamp)) return undefined;
+    const moment = stamp.toString('latin1');
+    const text = cut.subarray(stamp.length + 1);
+    // Told again, it may have been cut again, and earlier.
+    if (open?.moment === moment && open.text.length > text.length) return open;
+    return { moment, head: headOf(moment, text), text };
+  }
+}
+
+/** `2026-11-22T00:37:53.681796213Z`, where a line begins with it and a blank follows. */
+function momentAt(line: Buffer, from: number, end: number): Buffer | undefined {
+  const gap = line.indexOf(blank, from);
+  if (gap <= from + secondLength || gap >= end || gap > from + momentMost) return undefined;
+  // The rest of a line that began earlier has none.
+  if (line[from + 4] !== dash || line[from + 10] !== letterT || line[from + 16] !== colon) return undefined;
+  return line.subarray(from, gap);
+}
+
+/** The node's own time zone, which stands behind the fraction. */
+function zoneOf(moment: string): string {
+  return /(?:Z|[+-]\d\d:\d\d)$/.exec(moment)?.[0] ?? 'Z';
+}
+
+/** How many bytes at the end of `had` are the beginning of `text`, where they are too many for chance. */
+function overlap(had: Buffer, text: Buffer): number {
+  if (text.length < partLeast) return 0;
+  const begin = text.subarray(0, partLeast);
+  for (let at = had.indexOf(begin); at >= 0; at = had.indexOf(begin, at + 1)) {
+    const length = had.length - at;
+    if (length <= text.length && had.subarray(at).equals(text.subarray(0, length))) return length;
+  }
+  return 0;
 }
 
 /** `2026-11-22T00:37:52` of `2026-11-22T00:37:53`. */

@@ -76,7 +76,7 @@ export async function* readLog(api: Api, source: LogSource, query: ClusterLogQue
       }
       // It was broken off cleanly, or all was said: the container knows. What it said in between is read once more.
       isLast = await hasEnded(api, path, source.container, signal);
-      cursor.again(true);
+      cursor.again();
     } catch (error) {
       if (hasLeft(signal)) return;
       if (isWaiting(error) && follow) {
@@ -87,6 +87,8 @@ export async function* readLog(api: Api, source: LogSource, query: ClusterLogQue
       if (error instanceof ClusterRefusal) {
         // Its pod was removed while somebody looked on: then that was all.
         if (hasBegun && error.status.code === 404) {
+          const last = cursor.rest();
+          if (last.length > 0) yield last;
           if (!isClean) onCut?.();
           return;
         }
@@ -96,7 +98,7 @@ export async function* readLog(api: Api, source: LogSource, query: ClusterLogQue
       if (!hasBegun || (!follow && losses >= lossesMost)) throw error;
       if (losses === 1)
         onLost?.(error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the line broke off');
-      cursor.again(isClean);
+      cursor.again();
       await rest(Math.min(api.patience.first * 2 ** losses, api.patience.most), signal);
       if (hasLeft(signal)) return;
     }

@@ -66,6 +66,74 @@ suite('a log that is read over lost connections', () => {
     );
   });
 
+  test('has every line once, in order, whatever the node puts away behind the reader', () => {
+    const steps = fc.array(
+      fc.record({ by: fc.integer({ min: 2_000, max: 1_500_000_000 }), text: fc.stringMatching(/^[a-z ]{0,6}$/) }),
+      { maxLength: 30 },
+    );
+    /** How a reply ends: within its file, or with it and the beginning of the next one, of which the first line may be a rest. */
+    const ends = fc.array(
+      fc.record({
+        share: fc.double({ min: 0, max: 1, noNaN: true }),
+        isRotated: fc.boolean(),
+        isCutLine: fc.boolean(),
+        /** How many parts of the next file come in the same reply. */
+        through: fc.nat(3),
+      }),
+      { maxLength: 6 },
+    );
+    fc.assert(
+      fc.property(steps, ends, fc.boolean(), (all, turns, stamped) => {
+        let ns = 5_000_000_000;
+        const parts = all.map(({ by, text }, index) => ({ ns: (ns += by), text: `${index}:${text}`, hasEnd: true }));
+        /** Of the parts from one on, what a kubelet tells of those which are not older: one moment for each line. */
+        const tell = (some: typeof parts, since: string | number | undefined, isGoingOn = false): string => {
+          const from = since === undefined ? 0 : Date.parse(`${since}`) * 1e6;
+          let isNewLine = !isGoingOn;
+          return some
+            .map((part) => {
+              const front = isNewLine ? `${momentOf(part.ns, 'Z')} ` : '';
+              isNewLine = part.hasEnd;
+              return part.ns < from ? '' : `${front}${part.text}${part.hasEnd ? '\n' : ''}`;
+            })
+            .join('');
+        };
+        const cursor = createLogCursor({ stamped });
+        let out = '';
+        let file = 0;
+        /** So many parts have been seen in one file, and are not in two afterwards. */
+        let seen = 0;
+        const whole = parts.map(({ text }) => `${text}\n`).join('');
+        for (const { share, isRotated, isCutLine, through } of turns) {
+          const since = cursor.from({})['sinceTime'];
+          const end = file + Math.floor((parts.length - file) * share);
+          if (isRotated && end > seen) {
+            const last = parts[end - 1];
+            if (isCutLine && last !== undefined && last.text.length > 1) {
+              const rest = { ns: last.ns + 1_000, text: last.text.slice(1), hasEnd: last.hasEnd };
+              parts.splice(end - 1, 1, { ns: last.ns, text: last.text.slice(0, 1), hasEnd: false }, rest);
+            }
+            const isOpen = parts[end - 1]?.hasEnd === false;
+            const old = tell(parts.slice(file, end), since);
+            out += cursor.take(Buffer.from(old + tell(parts.slice(end, end + through), undefined, isOpen))).toString();
+            file = end;
+            seen = end + through;
+          } else {
+            const reply = Buffer.from(tell(parts.slice(file), since));
+            const length = Math.floor(reply.length * share);
+            out += cursor.take(reply.subarray(0, length)).toString();
+            while (seen < parts.length && tell(parts.slice(file, seen), since).length < length) seen += 1;
+          }
+          cursor.again();
+        }
+        out += cursor.take(Buffer.from(tell(parts.slice(file), cursor.from({})['sinceTime']))).toString();
+        out += cursor.rest().toString();
+        assert.equal(stamped ? out.replaceAll(/^\S+ /gm, '') : out, whole);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
   const first = Date.UTC(2026, 0, 1) * 1e6;
   const lines: readonly Line[] = Array.from({ length: 6 }, (_, index) => ({
     ns: first + index * 1_000,
@@ -94,39 +162,74 @@ suite('a log that is read over lost connections', () => {
     const begun = { ns: first + 9_000, text: 'the quick ' };
     const rest = { ns: first + 2e9, text: 'brown fox' };
     const next = { ns: first + 2e9 + 5, text: 'next' };
-    const after = (told_: readonly Line[], isWhole: boolean, stamped = false): string => {
+    const cut = (line: Line): string => written(line, 'Z').slice(0, -1);
+    const after = (told_: readonly Line[], stamped = false): string => {
       const cursor = createLogCursor({ stamped });
-      cursor.take(Buffer.from(told(lines, undefined, 'Z') + written(begun, 'Z').trimEnd() + ' '));
-      cursor.again(isWhole);
+      cursor.take(Buffer.from(told(lines, undefined, 'Z') + cut(begun)));
+      cursor.again();
       return cursor.take(told(told_, undefined, 'Z')).toString() + cursor.rest().toString();
     };
 
-    test('is whole where all of its beginning was told', () => {
-      assert.equal(after([rest, next], true), 'the quick brown fox\nnext\n');
-      assert.equal(after([rest], true, true), `${momentOf(rest.ns, 'Z')} the quick brown fox\n`);
-      // Of a reply that broke off nobody knows how much is missing.
-      assert.equal(after([rest, next], false), 'brown fox\nnext\n');
+    test('is whole, and has the moment that the file has which is there now', () => {
+      assert.equal(after([rest, next]), 'the quick brown fox\nnext\n');
+      assert.equal(after([rest], true), `${momentOf(rest.ns, 'Z')} the quick brown fox\n`);
     });
 
     test('is not begun twice where it is told again', () => {
       const told_ = [...lines, { ...begun, text: 'the quick brown fox' }, next];
-      assert.equal(after(told_, true), 'the quick brown fox\nnext\n');
+      assert.equal(after(told_), 'the quick brown fox\nnext\n');
     });
 
     test('is told at the end where nothing goes on with it', () => {
-      assert.equal(after([], true), 'the quick ');
+      assert.equal(after([]), 'the quick ');
+      assert.equal(after(lines, true), `${momentOf(begun.ns, 'Z')} the quick `);
     });
 
-    test('is whole where it has no end either', () => {
+    test('is whole where it has no end either, over replies that bring nothing', () => {
       const cursor = createLogCursor();
-      cursor.take(Buffer.from(told(lines, undefined, 'Z') + written(begun, 'Z').trimEnd() + ' '));
-      cursor.again(true);
-      // A second reply that brings nothing takes nothing away.
+      cursor.take(Buffer.from(told(lines, undefined, 'Z') + cut(begun)));
       cursor.again();
-      cursor.take(Buffer.from(written(rest, 'Z').trimEnd()));
+      cursor.again();
+      cursor.take(Buffer.from(cut(rest)));
       assert.equal(cursor.rest().toString(), 'the quick brown fox');
       assert.equal(cursor.rest().toString(), '');
     });
+
+    test('is whole where it was the first one, of few that were wanted', () => {
+      const cursor = createLogCursor();
+      cursor.take(Buffer.from(cut(begun)));
+      cursor.again();
+      const since = cursor.from({ tail: 2 });
+      assert.deepEqual(since, { sinceTime: '2025-12-31T23:59:59Z' });
+      assert.equal(cursor.take(told([...lines, begun, next], undefined, 'Z')).toString(), 'the quick \nnext\n');
+    });
+
+    test('is not gone on with twice, when the reply that told it went through both files', () => {
+      const whole = { ...begun, text: begun.text + rest.text };
+      const cursor = createLogCursor();
+      assert.equal(cursor.take(told([whole], undefined, 'Z')).toString(), 'the quick brown fox\n');
+      cursor.again();
+      assert.equal(cursor.take(told([rest], undefined, 'Z')).toString(), '');
+      cursor.again();
+      assert.equal(cursor.take(told([rest, next], undefined, 'Z')).toString(), 'next\n');
+    });
+
+    test('of which a reply has told more than one part is gone on with behind them', () => {
+      const part = Array.from({ length: 2_000 }, (_, index) => `${index}`).join('\r');
+      const cursor = createLogCursor();
+      cursor.take(Buffer.from(cut(begun) + part));
+      cursor.again();
+      const more = { ...rest, text: `${part}\r2000` };
+      assert.equal(cursor.take(told([more], undefined, 'Z')).toString(), `the quick ${part}\r2000\n`);
+    });
+  });
+
+  test('the rest of a line that began before the moment asked for is not told again', () => {
+    const cursor = createLogCursor();
+    const long = 'a long line in whose middle a second ended\n';
+    assert.equal(cursor.take(Buffer.concat([Buffer.from(long), told(lines, undefined, 'Z')])).length, long.length + 42);
+    cursor.again();
+    assert.equal(cursor.take(Buffer.concat([Buffer.from(long), told(lines, undefined, 'Z')])).toString(), '');
   });
 
   test('a last line without an end comes at the end, and one that was cut is told again', () => {
