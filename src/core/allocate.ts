@@ -6,7 +6,7 @@ import type { Action } from './decision.ts';
 import { allocationOf, isNowhere, lastAllocation } from './job.ts';
 import type { Allocation, Attempt, CloudError, CloudErrorKind, Job, PlaceAnswer, PlacePassed } from './job.ts';
 import type { AllocationSeen, Fact } from './observation.ts';
-import { between, doubling, later } from './pace.ts';
+import { between, doubling } from './pace.ts';
 import { planted } from './plant.ts';
 import type { CapacitySpec, JobSpec } from './spec.ts';
 import { earliest, hour, minute, second } from './time.ts';
@@ -315,8 +315,14 @@ export function releasesDue(
     const ordinal = planted('release-the-newest') ? job.allocations.length : allocation.ordinal;
     if (dueAt !== undefined && dueAt <= now) actions.push({ kind: 'release', allocation: ordinal });
     const lookAgain = now + between(5 * second, (now - (allocation.releasedAt ?? now)) / 4, 30 * second);
-    const believed = allocation.missedAt === null ? undefined : later(allocation.missedAt + goneLookAfter, now);
-    wakeAt = earliest(wakeAt, lookAgain, believed, dueAt !== undefined && dueAt > now ? dueAt : undefined);
+    // When that has passed and it is still here, this pass's look could not tell: the next one comes at its own pace.
+    const believed = allocation.missedAt === null ? 0 : allocation.missedAt + goneLookAfter;
+    wakeAt = earliest(
+      wakeAt,
+      lookAgain,
+      believed > now ? believed : undefined,
+      dueAt !== undefined && dueAt > now ? dueAt : undefined,
+    );
   }
   return { actions, wakeAt };
 }

@@ -354,6 +354,20 @@ suite('what was refused in so many words', () => {
     assert.notEqual(world.job.allocations[0]?.releasedAt, null);
   });
 
+  test('what was missed once and cannot be looked at any more is looked at at its own pace, and not every second', () => {
+    const world = new Places({}, tpu);
+    world.live(() => world.phase === 'running', hour);
+    world.ask('cancel');
+    world.live(() => world.job.allocations[0]?.releasedAt !== null, hour);
+    world.missNext = true;
+    world.pass();
+    assert.notEqual(world.job.allocations[0]?.missedAt, null);
+    world.cloudAnswers = false;
+    world.now += hour;
+    world.pass();
+    assert.ok((world.decision?.wakeAt ?? 0) - world.now >= 5 * second);
+  });
+
   test('is not, while another controller’s request, which nobody has answered, may yet be carried out', () => {
     const world = new Places({ 0: 'stockout' }, tpu);
     for (let passes = 0; world.decision?.actions[0]?.kind !== 'request' && passes < 5; passes += 1) world.pass();
