@@ -529,7 +529,9 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
       if (job.desired === 'delete') return false;
       const { capacity, keepFor } = job.spec.finish;
       const isKept = job.desired === 'hold' || (capacity === 'keep' && keepFor === null);
-      return isKept || heldAllocations(job).length === 0;
+      // What was kept may be let go all the same: by a limit, or by the owner's word.
+      const isLeaving = heldAllocations(job).some(({ releasedAt }) => releasedAt !== null);
+      return (isKept && !isLeaving) || heldAllocations(job).length === 0;
     }
     // What he wants anew is not asked for before that is gone.
     if (isOutOfSight(job) && job.allocations.at(-1)?.requestedAt === null) return true;
