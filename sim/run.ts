@@ -653,9 +653,11 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     // One that took over meanwhile, from another that has left, has a minute of its own to see that nothing is left.
     const alive = begun.filter((life) => !life.incarnation.isDead && life.hasLeft === null);
     if (watched === 0) {
-      if (looks > before.looks) judge.break(8, `nothing is left to watch, and ${looks - before.looks} looks were made`);
-      // Where the clock was set back, something that was let go before seems to have been let go just now, and is waited out.
+      // Where the clock was set back, something that was let go before seems to have been let go just now, and is waited out;
+      // and what has ended long ago seems to have logs left to copy, to a controller that has just begun.
       const isPuzzled = wall.setBack > 0;
+      if (looks > before.looks && !isPuzzled)
+        judge.break(8, `nothing is left to watch, and ${looks - before.looks} looks were made`);
       if (alive.length > 0 && !isPuzzled) judge.break(8, 'nothing is left to watch, and the controller has not left');
     } else if (woken > wakeupsMost) {
       judge.break(8, `at rest, the controller woke ${woken} times in three minutes`);

@@ -48,6 +48,8 @@ export interface Host {
   /** The line is cut: nothing answers, and what runs goes on. `until` Infinity: for good. */
   silence: { readonly since: number; readonly until: number } | null;
   silentBefore: number;
+  /** The last silence that has ended. */
+  silentLast: { readonly since: number; readonly until: number } | null;
   /** How often it has restarted. */
   restarts: number;
   /** The longest silence so far, one that goes on included. */
@@ -193,6 +195,7 @@ export function newMachine(given: {
       isUp: false,
       silence: null,
       silentBefore: 0,
+      silentLast: null,
       restarts: 0,
       silentLongest: (now) => Math.max(host.silentBefore, host.silence === null ? 0 : now - host.silence.since),
       folders: new Map(),
@@ -301,7 +304,10 @@ export function silenceHost(world: World, host: Host, length: number): void {
   if (!host.isUp || host.silence !== null) return;
   world.say(`host: ${hostName(host)} falls silent for ${length}`);
   const { now } = world.timeline;
-  const silence = { since: now, until: now + length };
+  // Where it answered for a moment in which nobody looked, one silence is the other's going on.
+  const { silentLast } = host;
+  const isGoingOn = silentLast !== null && now - silentLast.until < 15_000;
+  const silence = { since: isGoingOn ? silentLast.since : now, until: now + length };
   host.machine.troubledAt = now;
   host.silence = silence;
   if (Number.isFinite(length)) {
@@ -309,7 +315,8 @@ export function silenceHost(world: World, host: Host, length: number): void {
       if (host.silence !== silence) return;
       host.silence = null;
       host.machine.troubledAt = world.timeline.now;
-      host.silentBefore = Math.max(host.silentBefore, length);
+      host.silentLast = silence;
+      host.silentBefore = Math.max(host.silentBefore, silence.until - silence.since);
       world.say(`host: ${hostName(host)} answers again`);
     });
   }
