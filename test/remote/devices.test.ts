@@ -42,12 +42,13 @@ function openGround(t: TestContext, chip: string) {
     await new Promise((resolve) => child.stdout.once('data', resolve));
     return child;
   };
-  const start = (attempt: number) => machines.start(ref, launchOf(attempt, 'true\n'));
+  const start = (attempt: number, script = 'true\n') => machines.start(ref, launchOf(attempt, script));
+  const kill = (attempt: number) => machines.stop(ref, attempt, 'kill', 'TERM');
   const isOver = async (attempt: number) => {
     const [fact] = await machines.look([ref]);
     return fact?.kind === 'known' && fact.value.runs.some((run) => run.attempt === attempt && run.state === 'exited');
   };
-  return { ref, hold, start, isOver };
+  return { ref, hold, start, kill, isOver };
 }
 
 for (const chip of ['accel0', 'vfio/0']) {
@@ -80,8 +81,10 @@ test('what an earlier attempt of the same job has left on it is ended, and anoth
 });
 
 test('its own program is no stranger to whoever starts it twice', async (t) => {
-  const { ref, hold, start } = openGround(t, 'accel0');
+  const { ref, hold, start, kill } = openGround(t, 'accel0');
   const own = await hold(`${ref.job.installation}/000001/1/0`);
-  assert.deepEqual(await start(1), { kind: 'done' });
+  // One that goes on: when it ends, whatever bears its mark is ended with it.
+  assert.deepEqual(await start(1, 'sleep 300\n'), { kind: 'done' });
   assert.equal(own.exitCode ?? own.signalCode, null, 'it lives');
+  assert.deepEqual(await kill(1), { kind: 'done' });
 });
