@@ -747,7 +747,10 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
     }
     // What was out of reach from the program's end on may be lost with its machine. What can be read must be there.
     const isReachable = run.host.isUp && run.host.silence === null && run.host.machine.state === 'ready';
-    if (!isReachable || ledgerOf(run.job).isForced) return;
+    const { job, isForced } = ledgerOf(run.job);
+    // Nobody reads on in what is off the list, be it that a full disk had kept the rest from being copied.
+    const isCutByDisk = job.removed && world().diskFullUntil > run.madeAt;
+    if (!isReachable || isForced || isCutByDisk) return;
     const due = run.endedAt === null ? printed(run, now - minute) : all;
     if (held.length < due)
       breakLaw(11, `we hold ${held.length} of ${due} bytes of ${runName(run)}, whose host answers`);
