@@ -1,10 +1,9 @@
 // In use: a standing TPU that another job of this record is at work on. Two programs cannot hold one TPU's chips, and the second
 // one ends with an error that names neither.
 
-import { nodeName } from '../core/allocate.ts';
 import type { Job } from '../core/job.ts';
 import { phaseOf } from '../core/phase.ts';
-import type { JobSpec } from '../core/spec.ts';
+import type { JobSpec, TpuSpec } from '../core/spec.ts';
 import type { Beyond } from './client.ts';
 import type { Store } from './ports.ts';
 
@@ -15,18 +14,20 @@ export async function usedByOthers(
   /** The job that is wanted again; null for one that is to be created. */
   job: Job | null,
 ): Promise<Beyond | null> {
-  const name = standingName(spec);
-  if (name === null) return null;
+  const wanted = standing(spec);
+  if (wanted === null) return null;
   const { jobs } = await store.list({ settledMost: 0, withRemoved: false });
-  const other = jobs.find((one) => one.id !== job?.id && one.settled === null && standingName(one.spec) === name);
+  const other = jobs.find((one) => one.id !== job?.id && one.settled === null && isSame(standing(one.spec), wanted));
   if (other === undefined) return null;
-  const said = `the TPU ${nodeName(spec, '', 1)} is used by job ${other.id} (${other.spec.name}) of ${other.owner}, which is ${phaseOf(other)}`;
+  const said = `the TPU ${wanted.name} is used by job ${other.id} (${other.spec.name}) of ${other.owner}, which is ${phaseOf(other)}`;
   return { sentence: said, cost: null, remedy: `\`jobman wait ${other.id}\` tells when it is free.` };
 }
 
-/** The full name of the standing TPU that a job of that spec works on; null for any other capacity. */
-function standingName(spec: JobSpec): string | null {
-  const { capacity } = spec;
-  if (capacity.kind !== 'tpu' || capacity.ownership !== 'standing') return null;
-  return `${capacity.project}/${capacity.zone}/${nodeName(spec, '', 1)}`;
+/** The standing TPU that a job of that spec works on; null for any other capacity. */
+function standing({ capacity }: JobSpec): TpuSpec | null {
+  return capacity.kind === 'tpu' && capacity.ownership === 'standing' ? capacity : null;
+}
+
+function isSame(one: TpuSpec | null, other: TpuSpec): boolean {
+  return one?.project === other.project && one.zone === other.zone && one.name === other.name;
 }

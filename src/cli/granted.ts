@@ -6,8 +6,8 @@ import type { Cli } from './context.ts';
 import { confirm } from './prompt.ts';
 
 /**
- * True when it may go on: the grants cover it and nobody else uses it, or the user says yes. Throws a usage error where nobody can be asked. `doing`
- * is what would be done (`create it`), `undone` what was not (`Nothing was created`).
+ * True when it may go on: the grants cover it and nobody else uses it, or the user says yes. Throws a usage error where nobody
+ * can be asked. `doing` is what would be done (`create it`), `undone` what was not (`Nothing was created`).
  */
 export async function isGranted(
   cli: Cli,

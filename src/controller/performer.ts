@@ -23,7 +23,7 @@ export interface Performer {
    * were read: what has come back since then is news to that decision and is not done again on its word.
    */
   perform(job: Job, actions: readonly Action[], asOf: number): void;
-  /** True while that action waits for its turn or is under way. When it is not any more, its outcome has been written down. */
+  /** True while that action waits for its turn or is under way. When it is not any more, its outcome is in the store, or never will be. */
   isAt(id: string, action: Action): boolean;
   /** Counts what has come back. */
   readonly turn: number;

@@ -272,8 +272,8 @@ function answerOfPlace({ job, now, look, allocation }: View): PlaceAnswer | unde
   const { capacity } = job.spec;
   const patience = capacity.kind === 'tpu' ? capacity.alternativesWait : undefined;
   // A place that could be asked only now has not been waited in, however long ago the record says that it was to be asked.
-  const since = Math.max(requestedAt, acceptedAt ?? requestedAt);
-  if (patience === undefined || now < since + patience || look.kind === 'unknown') return undefined;
+  if (patience === undefined || now < (acceptedAt ?? requestedAt) + patience || look.kind === 'unknown')
+    return undefined;
   // A list may lack what is there and ready: what was accepted has to be missed twice before that says anything. And where
   // nobody has heard an answer yet (who asked was killed), it is asked first, however long that took.
   const isMissed = look.value.state === 'absent' && acceptedAt === null && lastFailure !== null;

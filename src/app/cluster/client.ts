@@ -3,6 +3,7 @@
 
 import type { V1Job } from '@kubernetes/client-node';
 import { hasEnded } from '../../core/ask.ts';
+import { given } from '../../core/given.ts';
 import type { ClusterJob, ClusterPlace } from './cluster.ts';
 import { clusterLabels, labelValue } from './job-object.ts';
 import type { ClusterMoment, KeptJob, KeptLog, KeptQuery } from './kept.ts';
@@ -137,12 +138,11 @@ export function rerunObject(
       ...rest,
       template: {
         ...(template.spec === undefined ? {} : { spec: template.spec }),
-        metadata: { ...given(template.metadata?.annotations), labels: labels(template.metadata?.labels) },
+        metadata: {
+          ...given({ annotations: template.metadata?.annotations }),
+          labels: labels(template.metadata?.labels),
+        },
       },
     },
   };
-
-  function given(annotations: Readonly<Record<string, string>> | undefined): { annotations?: Record<string, string> } {
-    return annotations === undefined ? {} : { annotations: { ...annotations } };
-  }
 }
