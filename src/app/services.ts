@@ -172,8 +172,9 @@ export interface Services {
    */
   cluster(options: ClusterOptions): Promise<Cluster>;
   /**
-   * Whether a cluster is in use here, for commands that ask it beside the record: KUBECONFIG is set, a settings file of one's
-   * own speaks of Kubernetes jobs, or one was submitted from here before; and a kubeconfig is there. Looks at files only.
+   * Whether a cluster is in use here, for commands that ask it beside the record: KUBECONFIG is set, the settings say where it
+   * is, one was submitted from here before; or a settings file of one's own speaks of Kubernetes jobs, and a kubeconfig is
+   * there. Looks at files only.
    */
   usesCluster(): Promise<boolean>;
   /** True once a job was submitted to a cluster from this home. */

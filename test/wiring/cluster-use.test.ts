@@ -50,11 +50,13 @@ suite('a cluster is in use', () => {
     assert.equal(await uses(), true);
   });
 
-  test('where KUBECONFIG says so and its file is there', async (t) => {
-    const { folder, env, uses } = begin(t);
+  test('where KUBECONFIG or the settings say which, though its file is not there: that is to be told', async (t) => {
+    const { folder, env, settings, uses } = begin(t);
     env['KUBECONFIG'] = join(folder, 'kubeconfig');
+    assert.equal(await uses(), true);
+    env['KUBECONFIG'] = '';
     assert.equal(await uses(), false);
-    writeFileSync(join(folder, 'kubeconfig'), '');
+    settings(JSON.stringify({ kubeConfig: { type: 'file', file: join(folder, 'kubeconfig') } }));
     assert.equal(await uses(), true);
   });
 
