@@ -1,0 +1,25 @@
+// Lab: all that the `tpu` command may ask for beside jobs. `wiring/lab.ts` builds it; each part is loaded when it is asked for.
+
+import type { Services } from '../app/services.ts';
+import type { LabRecord } from './record.ts';
+import type { Site } from './site.ts';
+import type { BookingSheet } from './tpus.ts';
+import type { TpuDesk } from './tpu-desk.ts';
+import type { WindowHost } from './window-host.ts';
+
+export interface Lab {
+  readonly record: LabRecord;
+  /** The facts of this site. Throws JobmanError with every problem of the settings. */
+  site(): Promise<Site>;
+  sheet(): Promise<BookingSheet>;
+  /** What can be done with the TPUs themselves. To be closed after use. */
+  tpus(): Promise<TpuDesk>;
+  /** tmux where it is installed, else what stands in for it. */
+  windows(): Promise<WindowHost>;
+}
+
+/** What the `tpu` command is given: the services of every command, and the lab. */
+export interface LabServices extends Services {
+  /** Opens nothing yet. */
+  lab(): Promise<Lab>;
+}

@@ -1,0 +1,75 @@
+// The lab's part of the record: people, TPUs, windows and bookings. `store/lab.ts` keeps it, in the same file as the jobs.
+//
+// Every change is one transaction that reads what it is about to change: of a hundred commands at once none undoes another's.
+// `change` functions are pure and quick, because others wait; they throw JobmanError to change nothing.
+
+import type { Instant } from '../core/time.ts';
+import type { LabUser } from './people.ts';
+import type { BookingRow, LabTpu } from './tpus.ts';
+import type { LabJob, LabWindow, WindowReport } from './windows.ts';
+
+/** Which windows. Without `cleared`, those that were not cleared off the list. In the order of their numbers. */
+export interface WindowQuery {
+  readonly user?: string;
+  readonly jobs?: readonly string[];
+  readonly cleared?: true;
+}
+
+/** A window with what its run said. */
+export interface LabAttempt {
+  readonly window: LabWindow;
+  readonly job: LabJob;
+}
+
+export interface LabRecord {
+  /** In the order of their ids. */
+  users(): Promise<readonly LabUser[]>;
+  /** Throws JobmanError (4) when the name, the id, the session or a login is taken, naming what is. */
+  addUser(user: Omit<LabUser, 'id'> & { readonly id: number | null }): Promise<LabUser>;
+  /** Throws JobmanError (3) when there is no such user, (4) where the change takes what another has. The name and id stay. */
+  changeUser(name: string, change: (user: LabUser) => LabUser): Promise<LabUser>;
+  /** Takes the user off the registry; jobs and windows stay. Throws JobmanError (3) when there is none. */
+  dropUser(name: string): Promise<void>;
+
+  /** In the order of their names. */
+  tpus(): Promise<readonly LabTpu[]>;
+  /** Full names by alias. */
+  tpuAliases(): Promise<ReadonlyMap<string, string>>;
+  /** Puts a TPU in the registry or changes it. `change` is given what stands there. */
+  changeTpu(name: string, change: (tpu: LabTpu | null) => LabTpu | null): Promise<void>;
+  /** Sets an alias, or with null takes it away. Resolves with what it meant before. */
+  setTpuAlias(alias: string, name: string | null): Promise<string | null>;
+
+  /** Writes down what a run has said of its job. Once a job. */
+  addJob(job: LabJob): Promise<void>;
+  /** Throws JobmanError (3) when the job is none of the lab's. */
+  changeJob(job: string, change: (job: LabJob) => LabJob): Promise<LabJob>;
+  job(job: string): Promise<LabJob | null>;
+  jobs(user?: string): Promise<readonly LabJob[]>;
+
+  /**
+   * The window of that attempt, with a number given to it now if it has none: the user's next that no window on the list has.
+   * `session` is the user's. Throws JobmanError (3) when the job is none of the lab's.
+   */
+  openWindow(job: string, attempt: number, now: Instant): Promise<LabAttempt & { readonly session: string }>;
+  windows(query: WindowQuery): Promise<readonly LabAttempt[]>;
+  /** The window `session:number` that is not cleared; null where there is none. */
+  windowOf(session: string, window: number): Promise<LabAttempt | null>;
+  /** What `upd-log` tells. The same told twice is once. Resolves with the window as it was; null where there is none. */
+  report(session: string, window: number, report: WindowReport): Promise<LabAttempt | null>;
+  /** What `finish-job` tells; the first time counts. Resolves with the window as it was; null where there is none. */
+  finish(session: string, window: number, at: Instant): Promise<LabAttempt | null>;
+  /** Marks windows as cleared, or as closed by hand. */
+  markWindows(
+    windows: readonly { readonly job: string; readonly attempt: number }[],
+    mark: 'cleared' | 'closed',
+    at: Instant,
+  ): Promise<void>;
+
+  bookings(): Promise<readonly BookingRow[]>;
+  /** `change` is given what stands there; null takes the row away. */
+  changeBooking(tpu: string, change: (booking: BookingRow | null) => BookingRow | null): Promise<void>;
+
+  /** Several changes as one: all of them stand, or none; for an import. `work` is given a record of the same transaction. */
+  together<Answer>(work: (record: LabRecord) => Promise<Answer>): Promise<Answer>;
+}

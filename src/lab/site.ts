@@ -1,0 +1,46 @@
+// Site: what is true of one lab and of no other: its zones, its shared disks, its Python. All of it is in settings, under `lab`.
+
+export interface Site {
+  /** Zones in which its TPUs are looked for. */
+  readonly zones: readonly string[];
+  /** NFS shares that every TPU of a zone mounts, in order. */
+  readonly shares: readonly Share[];
+  /** The conda environment that scripts and `check-env` use; null: the system's Python. */
+  readonly condaEnvironment: string | null;
+  /** The Python that `check-env` runs on the workers, absolute there; null: `python3`. */
+  readonly python: string | null;
+  /** A file of this machine that holds the W&B key, absolute; null: nobody logs in to W&B. The key itself is in no setting. */
+  readonly wandbKeyFile: string | null;
+  /** The login on the workers and the private key file that opens it, as a manifest has them; null: jobman's own. */
+  readonly remoteUser: string | null;
+  readonly privateKey: string | null;
+  /** What is cut off the front of a TPU's name where it is shown (`kmh-tpuvm-`); empty: nothing. */
+  readonly namePrefix: string;
+  /** How often a job of `tpu run` may be resumed by its rules. */
+  readonly stageLimit: number;
+  /** The spreadsheet that bookings are in; null: the table of the record. */
+  readonly spreadsheet: Spreadsheet | null;
+}
+
+/** An NFS export and where it is mounted. */
+export interface Share {
+  /** `10.0.0.2:/kmh_nfs_ssd`. */
+  readonly source: string;
+  /** Absolute, on the workers. */
+  readonly target: string;
+  /** The zones whose TPUs mount it, with `*` as in shells; empty: all. */
+  readonly zones: readonly string[];
+  /** Options of mount(8); empty: `vers=3`. */
+  readonly options: string;
+}
+
+export interface Spreadsheet {
+  /** Its id, from its address. */
+  readonly id: string;
+  /** The tab; null: the first. */
+  readonly tab: string | null;
+  /** A file of this machine with a service account's key, as Google gives it out, absolute. */
+  readonly credentials: string;
+  /** Where the Sheets API is spoken, if not by Google; for tests. */
+  readonly endpoint: string | null;
+}

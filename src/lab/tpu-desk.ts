@@ -1,0 +1,79 @@
+// The desk of the TPUs: what people do with a TPU itself, beside any job. `wiring/` builds it over the cloud's API and SSH.
+
+import type { LabTpu } from './tpus.ts';
+
+/**
+ * What the cloud says of a TPU now. `state` is Google's word in small letters (`ready`, `preempted`, `creating`), `absent` where
+ * it has none of that name. `unknown`: the cloud could not be asked, which is no answer; `says` is why.
+ */
+export type TpuState =
+  | { readonly kind: 'known'; readonly state: string; readonly zone: string; readonly workers: number }
+  | { readonly kind: 'unknown'; readonly says: string };
+
+/** A program that holds the TPU's device on one worker. */
+export interface Holder {
+  readonly worker: number;
+  readonly pid: number;
+  /** Its login there. */
+  readonly user: string;
+  /** Its command line, its words parted by blanks. */
+  readonly command: string;
+}
+
+/** What one worker answered to one command. */
+export type WorkerAnswer =
+  | { readonly kind: 'ended'; readonly worker: number; readonly code: number; readonly output: string }
+  | { readonly kind: 'no_answer'; readonly worker: number; readonly says: string };
+
+/** Who holds the devices, as far as the workers answered. `missed` are those that did not, with why: nothing is known of them. */
+export interface Holders {
+  readonly holders: readonly Holder[];
+  readonly missed: readonly { readonly worker: number; readonly says: string }[];
+}
+
+/** What a long operation tells while it is under way, a line each. */
+export type Say = (line: string) => void;
+
+/** Every method takes a TPU of the registry. Throws JobmanError for what the cloud refuses, with its raw words. */
+export interface TpuDesk {
+  describe(tpu: LabTpu): Promise<TpuState>;
+  /** Creates it and waits until it is ready. Throws (4) where one of that name is there already. */
+  apply(tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void>;
+  /** Deletes what is there, sees it gone, creates it anew and waits until it is ready. */
+  reapply(tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void>;
+  /** Stops and starts its machines, and waits until they answer again. */
+  restart(tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void>;
+  /** Runs a script of /bin/sh on every worker side by side, as the site's login; its text travels as a file. */
+  onWorkers(tpu: LabTpu, script: string, options: RunOptions): Promise<readonly WorkerAnswer[]>;
+  /** Which programs hold /dev/accel* or /dev/vfio/* on the workers. */
+  holders(tpu: LabTpu, signal: AbortSignal): Promise<Holders>;
+  /**
+   * Ends programs on every worker whose command line names one of those folders as a whole word or as the value of an option,
+   * with what they started; and those of `pids`, each on its own worker. Asked first, killed after `graceMs`.
+   */
+  end(tpu: LabTpu, what: EndRequest, signal: AbortSignal): Promise<EndAnswer>;
+  close(): void;
+}
+
+export interface RunOptions {
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+  /** Secrets by the name of the variable that the script finds them in; they stand in no command line and no file that stays. */
+  readonly secrets?: Readonly<Record<string, string>>;
+  /** Only these workers. */
+  readonly workers?: readonly number[];
+}
+
+export interface EndRequest {
+  /** Absolute. */
+  readonly folders: readonly string[];
+  readonly pids: readonly { readonly worker: number; readonly pid: number }[];
+  readonly graceMs: number;
+}
+
+export interface EndAnswer {
+  readonly ended: readonly Holder[];
+  /** What is still there after the kill. */
+  readonly left: readonly Holder[];
+  readonly missed: readonly { readonly worker: number; readonly says: string }[];
+}

@@ -1,0 +1,26 @@
+// Where windows are: tmux where it is installed. A window shows an attempt's output; no job depends on it.
+
+export interface WindowHost {
+  /** Null where no tmux is installed. */
+  readonly tmux: { readonly path: string; readonly version: string } | null;
+  /**
+   * Opens the window of that number in that session, both made if need be, showing what `argv` prints. Exact names only. Null
+   * where there is no tmux, or where another window has that number already: then nothing is shown and nothing is disturbed.
+   */
+  open(window: WindowRef, options: { readonly title: string; readonly argv: readonly string[] }): Promise<Pane | null>;
+  /** The windows of that session that are ours, by number; null where the session is not there. */
+  list(session: string): Promise<readonly number[] | null>;
+  /** Closes a window of ours. False where it is not there or is not ours. */
+  close(window: WindowRef): Promise<boolean>;
+}
+
+export interface WindowRef {
+  readonly session: string;
+  readonly window: number;
+}
+
+/** What a script in that window finds as TMUX and TMUX_PANE. */
+export interface Pane {
+  readonly tmux: string;
+  readonly pane: string;
+}
