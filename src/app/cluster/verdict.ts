@@ -68,6 +68,28 @@ export function clusterReason(job: ClusterJob, now: Instant): string {
   }
 }
 
+/**
+ * The phase and the phrase of a list where the pods are at hand that have not ended; null where they add nothing to what the Job
+ * tells. Without events and nodes it is less than the verdict, and never another.
+ */
+export function clusterGlance(
+  job: ClusterJob,
+  pods: readonly ClusterPod[],
+  now: Instant,
+): Pick<ClusterVerdict, 'phase' | 'reason'> | null {
+  const phase = clusterPhase(job);
+  if (isSettledPhase(phase) || phase === 'stopping' || job.suspended) return null;
+  const { running, stuck } = podsIn({ job, pods, events: [], nodes: null, neighbours: null });
+  const [first] = stuck;
+  if (running.length > 0) {
+    const reason = clusterReason({ ...job, ready: Math.max(job.ready, running.length) }, now);
+    return { phase: 'running', reason: first === undefined ? reason : `${reason}; another ${first.told}` };
+  }
+  if (first === undefined) return null;
+  if (job.failed === 0) return { phase: first.phase, reason: first.told };
+  return { phase: 'recovering', reason: `${countText(job.failed, 'pod')} failed; the next ${first.told}` };
+}
+
 /** The verdict. A sentence begins with the job's name. */
 export function clusterVerdict(sight: ClusterSight, now: Instant): ClusterVerdict {
   const { job } = sight;
@@ -95,9 +117,7 @@ export function clusterVerdict(sight: ClusterSight, now: Instant): ClusterVerdic
       ? tell('is suspended: it was stopped, or created with --suspend, and has no pods')
       : tell(`waits in the queue ${job.queueName}, which has not admitted it`);
   }
-  const alive = sight.pods.filter((pod) => !isOver(pod) && !pod.deleting);
-  const running = alive.filter((pod) => pod.containers.some((one) => !one.init && one.state === 'running'));
-  const stuck = alive.filter((pod) => !running.includes(pod)).map((pod) => stuckOf(pod, sight));
+  const { running, stuck } = podsIn(sight);
   const [first] = stuck;
   if (running.length > 0) {
     const began = Math.min(...running.flatMap((pod) => pod.containers.flatMap(({ startedAt }) => startedAt ?? [])));
@@ -127,14 +147,29 @@ export function clusterVerdict(sight: ClusterSight, now: Instant): ClusterVerdic
   return tell('has no pod yet: the cluster has just taken it');
 }
 
+/** Its pods that run, and what keeps the others which have not ended. */
+function podsIn(sight: ClusterSight): {
+  readonly running: readonly ClusterPod[];
+  readonly stuck: readonly ReturnType<typeof stuckOf>[];
+} {
+  const alive = sight.pods.filter((pod) => !isOver(pod) && !pod.deleting);
+  const running = alive.filter((pod) => pod.containers.some((one) => !one.init && one.state === 'running'));
+  return { running, stuck: alive.filter((pod) => !running.includes(pod)).map((pod) => stuckOf(pod, sight)) };
+}
+
 /** Its programs have ended, though its phase may not say so for another second or two. */
 function isOver({ phase, containers }: ClusterPod): boolean {
   const usual = containers.filter(({ init }) => !init);
   return (
     phase === 'Succeeded' ||
     phase === 'Failed' ||
-    (usual.length > 0 && usual.every(({ state }) => state === 'terminated'))
+    (usual.length > 0 && usual.every((one) => one.state === 'terminated' && !isAgain(one)))
   );
+}
+
+/** It failed as it did before, and is going to be started anew in its place. */
+function isAgain({ state, exitCode, restarts }: ClusterContainer): boolean {
+  return state === 'terminated' && exitCode !== 0 && restarts > 0;
 }
 
 // ------------------------------------------------------------------------------------------ failures
@@ -195,7 +230,7 @@ function stuckOf(pod: ClusterPod, sight: ClusterSight): Told & { readonly phase:
   }
   if (pod.node === null) return { told: 'waits for a node', because: null, phase: 'queued' };
   const waiting = pod.containers.find(
-    ({ state, reason }) => state === 'waiting' && reason !== null && !quiet.has(reason),
+    (one) => isAgain(one) || (one.state === 'waiting' && one.reason !== null && !quiet.has(one.reason)),
   );
   const warning = own.findLast(({ type }) => type === 'Warning');
   if (waiting === undefined) {
@@ -208,7 +243,7 @@ function stuckOf(pod: ClusterPod, sight: ClusterSight): Told & { readonly phase:
   const failing = own.findLast(({ reason: of, message: says }) => of === 'Failed' && says.includes('pull'));
   const because = failing === undefined ? quoted(reason ?? '', message ?? '', null) : eventText(failing);
   if (imageReasons.includes(reason ?? '')) return { told: `cannot get its image ${image}`, because, phase: 'setup' };
-  if (reason === 'CrashLoopBackOff') {
+  if (reason === 'CrashLoopBackOff' || isAgain(waiting)) {
     return {
       told: `ends again and again; the container ${name} is started anew after a pause`,
       because,

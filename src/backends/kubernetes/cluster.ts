@@ -12,7 +12,7 @@ import { createApi, type Api, type ApiRequest, type Patience } from './api.ts';
 import { createConnection } from './connection.ts';
 import { startExec } from './exec.ts';
 import type { KubeContext } from './kubeconfig.ts';
-import { jobShape } from './list-shapes.ts';
+import { jobShape, metadataShape, podShape } from './list-shapes.ts';
 import { createLogin, type LoginPlace } from './login.ts';
 import { readLog } from './logs.ts';
 import {
@@ -78,6 +78,7 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
       path: pathFor('/api/v1', 'pods', query),
       query: { labelSelector: selector.length === 0 ? undefined : selector.join(','), fieldSelector: fields },
       signal,
+      shape: podShape,
       what,
     };
     for await (const { items } of api.pages<RawPod>(request)) yield items.map(readPod);
@@ -136,8 +137,11 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
       const request: ApiRequest = {
         path: pathFor('/api/v1', 'pods', query),
         query: { labelSelector: query.labels, fieldSelector: 'spec.nodeName=,status.phase=Pending' },
-        // Half of a pod's text, and of what it costs to write and to read it.
-        accept: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',
+        shape: metadataShape,
+        // Half of a pod, and of what it costs to write and to read it.
+        accept: ['application/vnd.kubernetes.protobuf', 'application/json']
+          .map((type) => `${type};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1`)
+          .join(','),
         signal: query.signal,
         what: `list the pods ${spotText(query)}`,
       };

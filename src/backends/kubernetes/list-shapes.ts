@@ -1,6 +1,6 @@
-// List shapes: which fields of a list of Jobs are read, and of a refusal to give it, by their numbers in Kubernetes' own definitions
-// (generated.proto beside the types, in k8s.io/api/batch/v1, k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1).
-// What is read of a Job is RawJob of objects.ts.
+// List shapes: which fields of a list of Jobs or pods are read, and of a refusal to give it, by their numbers in Kubernetes' own
+// definitions (generated.proto beside the types, in k8s.io/api/batch/v1, k8s.io/api/core/v1 and
+// k8s.io/apimachinery/pkg/apis/meta/v1). What is read of a Job is RawJob of objects.ts.
 
 import { readMessage, type Shape } from './protobuf.ts';
 
@@ -100,6 +100,53 @@ export const jobShape: Shape = {
     },
   },
 };
+
+const containerStatus: Shape = {
+  1: { name: 'name', kind: 'text' },
+  2: {
+    name: 'state',
+    kind: {
+      1: {
+        name: 'waiting',
+        kind: { 1: { name: 'reason', kind: 'text' }, 2: { name: 'message', kind: 'text' } },
+      },
+      2: { name: 'running', kind: { 1: { name: 'startedAt', kind: 'time' } } },
+      3: {
+        name: 'terminated',
+        kind: {
+          1: { name: 'exitCode', kind: 'whole' },
+          2: { name: 'signal', kind: 'whole' },
+          3: { name: 'reason', kind: 'text' },
+          4: { name: 'message', kind: 'text' },
+          5: { name: 'startedAt', kind: 'time' },
+          6: { name: 'finishedAt', kind: 'time' },
+        },
+      },
+    },
+  },
+  5: { name: 'restartCount', kind: 'whole' },
+};
+
+/** A pod. What is read of one is RawPod of objects.ts. */
+export const podShape: Shape = {
+  1: { name: 'metadata', kind: objectMeta },
+  2: { name: 'spec', kind: { ...podSpec, 10: { name: 'nodeName', kind: 'text' } } },
+  3: {
+    name: 'status',
+    kind: {
+      1: { name: 'phase', kind: 'text' },
+      2: { name: 'conditions', kind: condition, is: 'list' },
+      3: { name: 'message', kind: 'text' },
+      4: { name: 'reason', kind: 'text' },
+      7: { name: 'startTime', kind: 'time' },
+      8: { name: 'containerStatuses', kind: containerStatus, is: 'list' },
+      10: { name: 'initContainerStatuses', kind: containerStatus, is: 'list' },
+    },
+  },
+};
+
+/** What is told of any object where only its metadata are asked for. */
+export const metadataShape: Shape = { 1: { name: 'metadata', kind: objectMeta } };
 
 /** The beginning of a list: what its metadata say, and the bytes that hold its items. Throws RangeError for what is none. */
 export function readListHead(bytes: Buffer): {

@@ -13,6 +13,7 @@ import { isSettledPhase } from '../../core/phase.ts';
 import { second, type Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 import type { PlaceFlags } from './either.ts';
+import { createNewest, glances, isUnready, type Glance } from './glance.ts';
 import { besideMost } from './within.ts';
 
 /** Settled Jobs that are shown without --all: as many as of the record. */
@@ -30,6 +31,7 @@ export interface ClusterRows extends JobList {
 export async function clusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags): Promise<ClusterRows> {
   // Tags are words of the record; no Job of a cluster has one.
   if (query.tag !== undefined) return { rows: [], more: 0, notes: [], told: new Set() };
+  const { phases: _phases, ...anyPhase } = query;
   const late = new AbortController();
   const timer = setTimeout(() => {
     late.abort(new Error(`it did not answer within ${besideMost / second} s`));
@@ -41,6 +43,9 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags)
       const place = cluster.place();
       called = `The cluster of ${place.context}`;
       const rows: JobRow[] = [];
+      /** Of those that pods may tell more of, the place of each row by the job's uid. */
+      const places = new Map<string, number>();
+      const unready = createNewest();
       const told = new Set<string>();
       const now = cli.io.now();
       for await (const page of cluster.jobs({ signal: late.signal })) {
@@ -48,11 +53,25 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags)
         clearTimeout(timer);
         for (const job of page) {
           const row = rowOf(job, place, now);
-          if (isWanted(row, query)) rows.push(row);
+          // Its pods may put it into another phase.
+          const isOpen = isUnready(job);
+          if (isWanted(row, isOpen ? anyPhase : query)) {
+            if (isOpen) {
+              places.set(job.uid, rows.length);
+              unready.add(job);
+            }
+            rows.push(row);
+          }
           if (query.all === true) told.add(job.uid).add(`${row.zone} ${row.name}`);
         }
       }
-      const ordered = rows.toSorted((one, other) => other.createdAt - one.createdAt);
+      for (const [uid, glance] of await glances(cluster, unready.jobs(), now)) {
+        const at = places.get(uid) ?? -1;
+        const row = rows[at];
+        if (row !== undefined) rows[at] = glanced(row, glance);
+      }
+      const wanted = query.phases === undefined ? rows : rows.filter((row) => isWanted(row, query));
+      const ordered = wanted.toSorted((one, other) => other.createdAt - one.createdAt);
       return { ...cut(ordered, query), told };
     } finally {
       await cluster.close();
@@ -120,6 +139,11 @@ export function rowOf(job: ClusterJob, place: Pick<ClusterPlace, 'context'>, now
     pricePerHour: null,
     pretended: false,
   };
+}
+
+/** The row with what its pods tell. */
+export function glanced(row: JobRow, { phase, reason }: Glance): JobRow {
+  return { ...row, phase, status: phase, reason };
 }
 
 /** Whether the query asks for that row. */
