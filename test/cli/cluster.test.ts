@@ -275,6 +275,69 @@ suite('the one list', () => {
     assert.deepEqual(await names('--tag', 'x'), []);
   });
 
+  test('says why pods do not run, and asks for those of such jobs only', async () => {
+    const stuck = aClusterJob({ name: 'stuck', uid: 'u9', createdAt: at, active: 1 });
+    const missing = aClusterPod(
+      { job: 'stuck', jobUid: 'u9', phase: 'Pending' },
+      { state: 'waiting', reason: 'ErrImagePull', image: 'lab/x', startedAt: null },
+    );
+    const earlier = { ...missing, uid: 'p2', jobUid: 'u8', conditions: [], containers: [] };
+    const look = async (
+      jobs: readonly ClusterJob[],
+      pods: () => AsyncIterable<readonly unknown[]>,
+      ...words: string[]
+    ) => {
+      const asked: unknown[] = [];
+      const { door } = cluster(jobs);
+      const counted = {
+        ...door,
+        pods: ({ labels }: { labels: string }) => (asked.push(labels), pods()),
+      } as object as Cluster;
+      const services = { cluster: async () => counted, usesCluster: async () => true };
+      const { out, code } = await jobman(['list', '--json', ...words], { jobs: [], services });
+      assert.equal(code, 0);
+      const lines = out.split('\n').filter(Boolean);
+      const rows = lines.map((line) => JSON.parse(line) as { id: string; phase: string; reason: string });
+      return { asked, rows: rows.map(({ id, phase, reason }) => `${id} ${phase}: ${reason}`) };
+    };
+    const told = async function* () {
+      yield [earlier, missing];
+    };
+    const calm = await look([train, old], told);
+    assert.deepEqual(calm.asked, []);
+    const { rows, asked } = await look([train, stuck, old], told);
+    assert.deepEqual(asked, ['job-name in (stuck)']);
+    assert.ok(rows.includes('stuck setup: cannot get its image lab/x'), rows.join('\n'));
+    assert.deepEqual((await look([train, stuck], told, '--phase', 'queued')).rows, []);
+    assert.equal((await look([train, stuck], told, '--phase', 'setup')).rows.length, 1);
+    const refused = await look([stuck], async function* () {
+      yield [];
+      throw new JobmanError('may not list pods', exitCode.failed);
+    });
+    assert.deepEqual(refused.rows, ['stuck queued: its pod does not run yet']);
+  });
+
+  test('asks for the pods of the newest where very many do not run', async () => {
+    const many = Array.from({ length: 2_500 }, (_, index) =>
+      aClusterJob({ name: `job-${index}`, uid: `u${index}`, active: 1, createdAt: at + ((index * 7) % 2_500) }),
+    );
+    let labels = '';
+    const { door } = cluster(many);
+    const counted = {
+      ...door,
+      async *pods(query: { labels: string }) {
+        ({ labels } = query);
+        yield [];
+      },
+    } as object as Cluster;
+    const services = { cluster: async () => counted, usesCluster: async () => true };
+    const { out } = await jobman(['list', '--json'], { jobs: [], services });
+    assert.equal(out.split('\n').filter(Boolean).length, 2_500);
+    const names = new Set(/\((.*)\)/.exec(labels)?.[1]?.split(','));
+    const newest = many.filter(({ createdAt }) => createdAt >= at + 2_400).map(({ name }) => name);
+    assert.deepEqual([...names].toSorted(), newest.toSorted());
+  });
+
   test('is whole without a cluster that does not answer', async () => {
     const { code, out, err } = await run(['list'], 'away', { jobs: [row] });
     assert.equal(code, 0);

@@ -3,12 +3,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import type { JobView, ListQuery } from '../../src/app/client.ts';
-import type { Cluster, ClusterChange, ClusterJob, ClusterQuery } from '../../src/app/cluster/cluster.ts';
+import type { Cluster, ClusterChange, ClusterJob, ClusterPod, ClusterQuery } from '../../src/app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { run } from '../../src/cli/run.ts';
 import { keyLines, listFrame, noKeys, stateLine, textFrame } from '../../src/cli/watch/frame.ts';
 import { keysOf } from '../../src/cli/watch/keys.ts';
-import { aClusterJob } from '../app/cluster/sample.ts';
+import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 import { eventually } from '../support/eventually.ts';
 import { openWorld } from '../support/world.ts';
 import { createGlass } from './support/glass.ts';
@@ -296,7 +296,7 @@ suite('the last line', () => {
 suite("a cluster's jobs in the watched list", () => {
   const job = aClusterJob({ name: 'train', active: 1, createdAt: now - 60_000 });
   /** A cluster that tells what the test says, when it says it. */
-  function told(): {
+  function told(pods: readonly ClusterPod[] = []): {
     readonly services: PretendOptions['services'];
     readonly tell: (change: ClusterChange<ClusterJob>) => void;
   } {
@@ -309,7 +309,9 @@ suite("a cluster's jobs in the watched list", () => {
         signal?.addEventListener('abort', end, { once: true });
         yield* readable;
       },
-      async *pods() {},
+      async *pods() {
+        yield pods;
+      },
       events: async () => [],
       close: async () => undefined,
     };
@@ -336,6 +338,23 @@ suite("a cluster's jobs in the watched list", () => {
     await shows(/2 running /);
     tell({ kind: 'gone', object: job });
     await shows(/1 running /);
+    world.type('q');
+    assert.equal(await ended, 0);
+  });
+
+  test('say why a pod does not run, which only the pod knows', async (t) => {
+    const image = { state: 'waiting', reason: 'ErrImagePull', image: 'lab/x', startedAt: null } as const;
+    const { services, tell } = told([aClusterPod({ phase: 'Pending' }, image)]);
+    const { shows, world, ended } = watch(t, {
+      jobs: [],
+      terminal: { columns: 120, rows: 24 },
+      services: services ?? {},
+    });
+    tell({ kind: 'changed', object: job });
+    tell({ kind: 'synced' });
+    await shows(/train .* setup .* cannot get its image lab\/x/);
+    tell({ kind: 'changed', object: { ...job, ready: 1, startedAt: now - 30_000 } });
+    await shows(/train .* running/);
     world.type('q');
     assert.equal(await ended, 0);
   });

@@ -1,13 +1,21 @@
-// Watched: a cluster's rows in a list that goes on. A watch tells of every change; the list is not asked for again.
+// Watched: a cluster's rows in a list that goes on. A watch tells of every change; the list is not asked for again. Pods are not
+// watched, which are many: those of jobs that have some which do not run are looked at now and then.
 
-import type { JobList, ListQuery } from '../../app/client.ts';
-import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
+import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
+import type { Cluster, ClusterJob, ClusterPlace } from '../../app/cluster/cluster.ts';
 import { JobmanError } from '../../app/errors.ts';
-import type { Instant } from '../../core/time.ts';
+import { second, type Duration, type Instant } from '../../core/time.ts';
 import { given } from '../../core/given.ts';
 import type { Cli } from '../context.ts';
 import type { PlaceFlags } from './either.ts';
-import { cut, isWanted, rowOf } from './list.ts';
+import { createNewest, glances, isUnready, type Glance } from './glance.ts';
+import { cut, glanced, isWanted, rowOf } from './list.ts';
+import { pause } from '../leave.ts';
+
+/** How often is looked at the pods of jobs that have some which do not run. */
+const glanceEvery: Duration = 3 * second;
+/** The first time soon after all is told. */
+const firstGlanceEvery: Duration = 0.2 * second;
 
 /** The Jobs of a namespace as they are now. */
 export interface WatchedRows {
@@ -29,6 +37,7 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags):
   let trouble: string | null = null;
   let turn = 0;
   let isSynced = false;
+  let glimpsed: ReadonlyMap<string, Glance> = new Map();
   /** Before all is told nothing is shown: rows would come one by one. */
   const changed = (): void => {
     if (isSynced) turn += 1;
@@ -56,7 +65,26 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags):
     }
   }
 
-  const work = watch();
+  async function glimpse(): Promise<void> {
+    while (!end.signal.aborted) {
+      await pause(isSynced ? glanceEvery : firstGlanceEvery, end.signal);
+      if (!isSynced || cluster === null) continue;
+      const unready = createNewest();
+      for (const job of jobs.values()) if (isUnready(job)) unready.add(job);
+      const found = await glances(cluster, unready.jobs(), cli.io.now(), end.signal);
+      const isSame = [...found].every(([uid, { phase }]) => glimpsed.get(uid)?.phase === phase);
+      if (!isSame || found.size !== glimpsed.size) turn += 1;
+      glimpsed = found;
+    }
+  }
+
+  const row = (job: ClusterJob, place: ClusterPlace, now: Instant): JobRow => {
+    const glance = isUnready(job) ? glimpsed.get(job.uid) : undefined;
+    const plain = rowOf(job, place, now);
+    return glance === undefined ? plain : glanced(plain, glance);
+  };
+
+  const work = Promise.all([watch(), glimpse()]);
   let failed: unknown;
   work.catch((error: unknown) => (failed = error));
   return {
@@ -72,7 +100,7 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags):
       const place = cluster?.place();
       // Tags are words of the record; no Job of a cluster has one.
       if (place === undefined || query.tag !== undefined || !isSynced) return { rows: [], more: 0, notes };
-      const rows = [...jobs.values()].map((job) => rowOf(job, place, now)).filter((row) => isWanted(row, query));
+      const rows = [...jobs.values()].map((job) => row(job, place, now)).filter((one) => isWanted(one, query));
       return {
         ...cut(
           rows.toSorted((one, other) => other.createdAt - one.createdAt),

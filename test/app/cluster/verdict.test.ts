@@ -10,7 +10,7 @@ import type {
 } from '../../../src/app/cluster/cluster.ts';
 import { flagOfField } from '../../../src/app/cluster/field-flags.ts';
 import { lackOf } from '../../../src/app/cluster/lack.ts';
-import { clusterReason, clusterVerdict, type ClusterSight } from '../../../src/app/cluster/verdict.ts';
+import { clusterGlance, clusterReason, clusterVerdict, type ClusterSight } from '../../../src/app/cluster/verdict.ts';
 import { aClusterJob } from './sample.ts';
 
 const now = Date.UTC(2026, 10, 22, 1, 0, 0);
@@ -270,6 +270,11 @@ const cases: Readonly<Record<string, Case>> = {
     phase: 'queued',
     says: /^train waits for its volume: persistentvolumeclaim "data" not found\.$/,
   },
+  'whose program fails again and again in its place': {
+    seen: { pods: [pod({ state: 'terminated', exitCode: 1, restarts: 2 }, { phase: 'Running' })] },
+    phase: 'recovering',
+    says: /^train ends again and again; the container main is started anew after a pause\.$/,
+  },
   'that was just created': { seen: { job: job({ active: 0 }) }, phase: 'queued', says: /^train has no pod yet/ },
 };
 
@@ -282,8 +287,27 @@ suite('a job', () => {
       assert.match(verdict.sentence, says);
       if (because !== undefined) assert.match(verdict.because ?? '', because);
       assert.ok(clusterReason(sight.job, now) !== '');
+      // A list that has seen the pods says nothing else.
+      const glance = clusterGlance(sight.job, sight.pods, now);
+      assert.equal(glance?.phase ?? verdict.phase, verdict.phase);
     });
   }
+
+  test('is told in a phrase by its pods', () => {
+    const phrase = (one: ClusterJob, ...pods: readonly ClusterPod[]): string | undefined =>
+      clusterGlance(one, pods, now)?.reason;
+    const missing = pod({ reason: 'ImagePullBackOff', image: 'lab/x' }, { uid: 'q' });
+    const runs = pod({ state: 'running', startedAt: ago(70) }, { phase: 'Running' });
+    assert.equal(phrase(job(), missing), 'cannot get its image lab/x');
+    assert.equal(phrase(job({ failed: 2 }), missing), '2 pods failed; the next cannot get its image lab/x');
+    assert.equal(
+      phrase(job({ active: 2, ready: 1, parallelism: 2 }), runs, missing),
+      '1 of 2 pods, 1m20s; another cannot get its image lab/x',
+    );
+    assert.equal(phrase(job(), runs), 'for 1m20s');
+    assert.equal(phrase(job()), undefined);
+    assert.equal(phrase(job({ suspended: true }), missing), undefined);
+  });
 });
 
 suite('the best node', () => {
