@@ -73,6 +73,10 @@ export interface TpuApi {
   listNodes(place: Place): Promise<Answer<Listing<TpuNode>>>;
   createNode(place: Place, id: string, node: object): Promise<Answer<Operation>>;
   deleteNode(place: Place, id: string): Promise<Answer<Operation>>;
+  /** Machines of a single host that cannot be preempted; the others are refused. */
+  stopNode(place: Place, id: string): Promise<Answer<Operation>>;
+  /** What was stopped; capacity must be found anew. */
+  startNode(place: Place, id: string): Promise<Answer<Operation>>;
   getQueuedResource(place: Place, id: string): Promise<Answer<QueuedResource>>;
   listQueuedResources(place: Place): Promise<Answer<Listing<QueuedResource>>>;
   /** The same `requestId` (a UUID) again within the hour is answered with the first one's operation. */
@@ -84,6 +88,7 @@ export interface TpuApi {
   ): Promise<Answer<Operation>>;
   /** With force: its nodes are deleted first. */
   deleteQueuedResource(place: Place, id: string): Promise<Answer<Operation>>;
+  getOperation(place: Place, id: string): Promise<Answer<Operation>>;
   listOperations(place: Place): Promise<Answer<Listing<Operation>>>;
   /** Of every worker, in order. */
   getGuestAttributes(place: Place, id: string): Promise<Answer<readonly GuestAttributes[]>>;
@@ -106,6 +111,8 @@ export function createTpuApi(caller: Caller): TpuApi {
     listNodes: (place) => caller.list(`${at(place)}/nodes`, 'nodes'),
     createNode: (place, id, node) => caller.call('POST', `${at(place)}/nodes?nodeId=${word(id)}`, node),
     deleteNode: (place, id) => caller.call('DELETE', `${at(place)}/nodes/${word(id)}`),
+    stopNode: (place, id) => caller.call('POST', `${at(place)}/nodes/${word(id)}:stop`, {}),
+    startNode: (place, id) => caller.call('POST', `${at(place)}/nodes/${word(id)}:start`, {}),
     getQueuedResource: (place, id) => get(`${at(place)}/queuedResources/${word(id)}`, id),
     listQueuedResources: (place) => caller.list(`${at(place)}/queuedResources`, 'queuedResources'),
     createQueuedResource: (place, id, body, { version, requestId }) =>
@@ -115,6 +122,7 @@ export function createTpuApi(caller: Caller): TpuApi {
         body,
       ),
     deleteQueuedResource: (place, id) => caller.call('DELETE', `${at(place)}/queuedResources/${word(id)}?force=true`),
+    getOperation: (place, id) => get(`${at(place)}/operations/${word(id)}`, id),
     listOperations: (place) => caller.list(`${at(place)}/operations`, 'operations'),
     async getGuestAttributes(place, id) {
       // One empty worker id asks for all of them, as gcloud does.

@@ -157,7 +157,7 @@ function nodeSeen(node: TpuNode, ref: AllocationRef, creation: Creation | undefi
 }
 
 /** The workers' addresses in their order. With several network cards each worker has a group of endpoints, the first the main one. */
-function hostsOf({ networkEndpoints = [], networkConfigs = [] }: TpuNode): readonly Host[] {
+export function hostsOf({ networkEndpoints = [], networkConfigs = [] }: TpuNode): readonly Host[] {
   const each = Math.max(1, networkConfigs.length);
   return networkEndpoints
     .filter((_, index) => index % each === 0)

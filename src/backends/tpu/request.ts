@@ -61,6 +61,11 @@ function nodeBody(ref: AllocationRef, sshKeys: string): object {
   return { ...commonBody(ref, sshKeys), schedulingConfig: schedulingOf(tpuOf(ref)) };
 }
 
+/** A standing TPU as a person asks for it, beside any job. */
+export function standingBody(spec: TpuSpec, sshKeys: string): object {
+  return { ...bodyOf(spec, sshKeys, {}), schedulingConfig: schedulingOf(spec) };
+}
+
 /** In the queue the tier is the queued resource's, and the node's body has none. */
 function queuedBody(ref: AllocationRef, place: Place, sshKeys: string): object {
   const spec = tpuOf(ref);
@@ -94,7 +99,11 @@ function nodesAsked(ref: AllocationRef): object {
 }
 
 function commonBody(ref: AllocationRef, sshKeys: string): object {
-  const spec = tpuOf(ref);
+  const labels = ref.allocation.ownership === 'standing' ? {} : { labels: labelsOf(ownerOf(ref)) };
+  return bodyOf(tpuOf(ref), sshKeys, labels);
+}
+
+function bodyOf(spec: TpuSpec, sshKeys: string, labels: object): object {
   const { network, subnetwork, serviceAccount, dataDisks } = spec;
   const keys = [spec.metadata['ssh-keys'] ?? '', sshKeys].map((lines) => lines.trim()).filter((lines) => lines !== '');
   return {
@@ -108,7 +117,7 @@ function commonBody(ref: AllocationRef, sshKeys: string): object {
     // Without a scope the programs of the account could do nothing; what it may do is its own roles' to say.
     ...(serviceAccount === undefined ? {} : { serviceAccount: { email: serviceAccount, scope: [cloudPlatform] } }),
     ...(dataDisks === undefined ? {} : { dataDisks: dataDisks.map((disk) => diskBody(disk, spec)) }),
-    ...(ref.allocation.ownership === 'standing' ? {} : { labels: labelsOf(ownerOf(ref)) }),
+    ...labels,
     ...(spec.networkTags.length === 0 ? {} : { tags: spec.networkTags }),
     metadata: {
       ...spec.metadata,

@@ -1,0 +1,228 @@
+// Doors: how the workers of a TPU are reached by ssh, in process and by the system's own client, whoever asked for that TPU.
+
+import { mkdir } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { SshHost } from '../../app/by-hand.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import type { Host } from '../../core/job.ts';
+import { second } from '../../core/time.ts';
+import type { Duration, Instant } from '../../core/time.ts';
+import { createHostKeys } from '../../remote/host-keys.ts';
+import { quote } from '../../remote/quote.ts';
+import { ensureOwnKey } from '../../remote/ssh-keys.ts';
+import type { SshPool, SshTarget, SshTransport } from '../../remote/ssh.ts';
+import type { GuestAttributes, Place, TpuApi } from './api.ts';
+
+/** How the workers of one project are reached. */
+export interface SshWay {
+  /** 22 at Google; the built-in cloud has one port for all of its workers. */
+  readonly port: number;
+  /** Whether the user's own ssh_config has a say (a jump host, a tunnel). Not for the built-in cloud. */
+  readonly userConfig: boolean;
+}
+
+export interface DoorsOptions {
+  /** `$JOBMAN_HOME`, where jobman's own key and the pinned host keys are, or will be made. */
+  readonly home: string;
+  readonly pool: SshPool;
+  readonly apiFor: (project: string) => TpuApi;
+  /** Rejects with a sentence when it cannot be told now (the built-in cloud does not run). */
+  readonly sshFor: (project: string) => Promise<SshWay>;
+  readonly now: () => Instant;
+}
+
+/** The machines of one TPU, as far as reaching them goes. */
+export interface Machines {
+  /** What the TPU is called to people. */
+  readonly name: string;
+  readonly place: Place;
+  /** Its nodes, in the order of their workers; more than one are a multislice. */
+  readonly nodeIds: readonly string[];
+  readonly hosts: readonly Host[];
+  /** The login on the workers. */
+  readonly user: string;
+  /** The file of the private key; null means jobman's own key. */
+  readonly privateKey: string | null;
+  /** What the names of its pinned host keys begin with; a worker's number follows. Another for each time that it is made. */
+  readonly pinPrefix: string;
+}
+
+export interface Doors {
+  /** The way to that worker. Makes no connection by itself; asks the cloud once for the host keys. Throws JobmanError when there is none. */
+  transport(machines: Machines, worker: number): Promise<SshTransport>;
+  /** Closes the connections to those workers; with `pins` the pinned host keys go too, as the machines have. */
+  forget(pinPrefix: string, options: { readonly pins: boolean }): void;
+  /**
+   * What the system's ssh is to be told about that worker. It asks nothing about host keys: the one we know must be shown,
+   * and where none is known yet the first is pinned. Throws JobmanError when the worker cannot be reached.
+   */
+  sshHost(machines: Machines, worker: number): Promise<SshHost>;
+  /**
+   * The system's ssh for that worker, as an argv. One word of `command` is a shell's text, as with ssh; several are one
+   * program with its arguments, which arrive as they are. Throws JobmanError when the worker cannot be reached.
+   */
+  sshArgv(machines: Machines, worker: number, command: readonly string[]): Promise<readonly string[]>;
+}
+
+/** Everything about the way is told; nothing is left to a configuration. */
+interface TpuTarget extends SshTarget {
+  readonly port: number;
+  readonly user: string;
+  readonly keyFile: string;
+}
+
+/** Host keys that the cloud did not tell are asked for again, no sooner than this. */
+const askAgainAfter: Duration = 30 * second;
+/**
+ * What ends the system's ssh when a host goes silent: ConnectTimeout for the way to the prompt, and a question each
+ * ServerAliveInterval, of which ssh lets three go unanswered. Long enough for a line that is bad for half a minute; without
+ * them a shell on a host that hangs never ends (ssh_config(5)).
+ */
+const connectMost: Duration = 15 * second;
+const askAliveEvery: Duration = 15 * second;
+/** What takes longer than this to be told is not known this time. */
+const answerWithin: Duration = 3 * second;
+
+export function createDoors(options: DoorsOptions): Doors {
+  const { pool, apiFor, sshFor, now } = options;
+  const pins = createHostKeys(options.home);
+  /** Of each TPU, what its workers said about themselves, and when they were asked. */
+  const asked = new Map<string, { readonly at: Instant; readonly attributes: Promise<readonly GuestAttributes[]> }>();
+  /** Of each worker, the keys that it was found to have. The same from then on: equal targets share a connection. */
+  const found = new Map<string, readonly string[]>();
+
+  let ownKey: Promise<string> | undefined;
+
+  /** Made or read once; a failure is not remembered. */
+  function ownKeyFile(): Promise<string> {
+    ownKey ??= ensureOwnKey(options.home).then(
+      ({ file }) => file,
+      (error: unknown) => {
+        ownKey = undefined;
+        throw error;
+      },
+    );
+    return ownKey;
+  }
+
+  function attributesOf({ pinPrefix, place, nodeIds }: Machines): Promise<readonly GuestAttributes[]> {
+    const before = asked.get(pinPrefix);
+    if (before !== undefined && now() - before.at < askAgainAfter) return before.attributes;
+    const api = apiFor(place.project);
+    const answered = Promise.all(nodeIds.map((id) => api.getGuestAttributes(place, id))).then((answers) =>
+      // What one slice does not tell would give every later worker the keys of another.
+      answers.every((answer) => answer.ok) ? answers.flatMap((answer) => answer.value) : [],
+    );
+    // A worker that does not answer has to be noticed within ten seconds, and the cloud may not answer at all.
+    const late = pause(answerWithin, [], { ref: false });
+    const attributes = Promise.race([answered, late]);
+    asked.set(pinPrefix, { at: now(), attributes });
+    return attributes;
+  }
+
+  /** The keys of which the worker must show one. None when it is pinned, and none when nobody could tell: then the first is pinned. */
+  async function hostKeysOf(machines: Machines, worker: number, pin: string): Promise<readonly string[]> {
+    const before = found.get(pin);
+    if (before !== undefined) return before;
+    const isPinned = (await pins.pinned(pin)) !== undefined;
+    const keys = isPinned ? [] : hostKeysIn((await attributesOf(machines))[worker]);
+    if (isPinned || keys.length > 0) found.set(pin, keys);
+    return keys;
+  }
+
+  async function targetOf(machines: Machines, worker: number): Promise<TpuTarget> {
+    const { name, place, hosts, user, privateKey, pinPrefix } = machines;
+    const address = hosts[worker];
+    const host = address?.externalIp ?? address?.internalIp ?? null;
+    if (host === null)
+      throw new JobmanError(`the cloud has told no address of worker ${worker} of ${name} yet`, exitCode.unreachable);
+    const pin = `${pinPrefix}${worker}`;
+    const [way, keyFile, hostKeys] = await Promise.all([
+      sshFor(place.project),
+      privateKey ?? ownKeyFile(),
+      hostKeysOf(machines, worker, pin),
+    ]);
+    return { host, ...way, user, keyFile, pin, hostKeys };
+  }
+
+  /** The system's ssh reads pins from the file only, so what the cloud has told is written there. True when it holds one. */
+  async function pinForSystem({ pin, hostKeys }: TpuTarget): Promise<boolean> {
+    const [key] = hostKeys;
+    if (key === undefined) return (await pins.pinned(pin)) !== undefined;
+    await pins.pin(pin, key);
+    return true;
+  }
+
+  async function hostOf(machines: Machines, worker: number): Promise<SshHost> {
+    const target = await targetOf(machines, worker);
+    const file = pins.file(target.pin);
+    const [isKnown, { limits }] = await Promise.all([pinForSystem(target), pool.config(target)]);
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+    return {
+      worker,
+      host: target.host,
+      options: [
+        ['Port', String(target.port)],
+        ['User', target.user],
+        // As an option and not as `-i`, which looks for the file before it expands its name.
+        ['IdentityFile', pathWord(target.keyFile)],
+        ['IdentitiesOnly', 'yes'],
+        ['HostKeyAlias', target.pin],
+        ['UserKnownHostsFile', pathWord(file)],
+        ['GlobalKnownHostsFile', '/dev/null'],
+        ['StrictHostKeyChecking', isKnown ? 'yes' : 'accept-new'],
+        ['CheckHostIP', 'no'],
+        ['HashKnownHosts', 'no'],
+        ['UpdateHostKeys', 'no'],
+        // What the user has written about it is meant so.
+        ...(limits.connecting ? [] : ([['ConnectTimeout', String(connectMost / second)]] as const)),
+        ...(limits.silence ? [] : ([['ServerAliveInterval', String(askAliveEvery / second)]] as const)),
+        // No jump host that the user's configuration names for every host leads to the built-in cloud.
+        ...(target.userConfig ? [] : ([['ProxyCommand', 'none']] as const)),
+      ],
+    };
+  }
+
+  return {
+    transport: async (machines, worker) => pool.transport(await targetOf(machines, worker)),
+
+    forget(pinPrefix, { pins: withPins }) {
+      asked.delete(pinPrefix);
+      for (const pin of found.keys()) if (pin.startsWith(pinPrefix)) found.delete(pin);
+      pool.forget(pinPrefix, { pins: withPins });
+    },
+
+    sshHost: hostOf,
+
+    async sshArgv(machines, worker, command) {
+      const { host, options: told } = await hostOf(machines, worker);
+      const words = command.length > 1 ? command.map(quote).join(' ') : command.join('');
+      const way = await sshFor(machines.place.project);
+      return [
+        'ssh',
+        ...(way.userConfig ? [] : ['-F', 'none']),
+        ...told.flatMap(([name, value]) => ['-o', `${name}=${value}`]),
+        '--',
+        host,
+        ...(words === '' ? [] : [words]),
+      ];
+    },
+  };
+}
+
+/** The types that both sshd and our client know, the cheapest first; the guest agent publishes each under its name. */
+const hostKeyTypes = ['ssh-ed25519', 'ecdsa-sha2-nistp256', 'ssh-rsa'];
+
+function hostKeysIn(attributes: GuestAttributes | undefined): readonly string[] {
+  const items = attributes?.queryValue?.items ?? [];
+  return hostKeyTypes.flatMap((type) => {
+    const value = items.find((item) => item.namespace === 'hostkeys' && item.key === type)?.value?.trim() ?? '';
+    return /^[A-Za-z0-9+/]+=*$/.test(value) ? [`${type} ${value}`] : [];
+  });
+}
+
+/** A path in ssh's configuration: blanks separate words, and `%` with the letter that follows is expanded. */
+function pathWord(path: string): string {
+  return `"${path.replaceAll('%', '%%')}"`;
+}
