@@ -1,0 +1,67 @@
+// Log reading: the new bytes of a log, and no others. A log of five gigabytes costs what its end costs.
+
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { lastCharacters, nothingRead, readOn, type LogSoFar } from './phases.ts';
+
+/** Where less than all of a log is read, how much of its end. In characters. */
+export interface LogBounds {
+  /** Of a log that is seen for the first time (`monitor_length`). */
+  readonly first: number;
+  /** Of what is kept for people (`show_length`). */
+  readonly tail: number;
+}
+
+/** What a program has printed between two looks is read up to so many bytes of its end; nobody reads more than that anyway. */
+const newMost = 1024 * 1024;
+
+/** A character of UTF-8 takes up to so many bytes. */
+const bytesMost = 4;
+
+/**
+ * What is known of that log now. `before` is what was known after an earlier look, null at first sight. A log that is not there
+ * yet, or cannot be read, leaves what was known; one that is shorter than it was is another one.
+ */
+export function readLog(path: string, before: LogSoFar | null, bounds: LogBounds): LogSoFar {
+  let file: number;
+  try {
+    file = openSync(path, 'r');
+  } catch {
+    return before ?? nothingRead;
+  }
+  try {
+    const { size } = fstatSync(file);
+    const known = before === null || size < before.offset ? null : before;
+    if (known !== null && size === known.offset) return known;
+    const wanted = known === null ? bounds.first * bytesMost : Math.min(size - known.offset, newMost);
+    const from = Math.max(known?.offset ?? 0, size - wanted);
+    const { text, used } = readText(file, from, size - from);
+    const isGapless = known !== null ? from === known.offset : from === 0;
+    const soFar = isGapless ? (known ?? nothingRead) : { ...(known ?? nothingRead), unfinished: '', tail: '' };
+    const read = known === null ? lastCharacters(text, bounds.first) : text;
+    return readOn(soFar, read, from + used, bounds.tail);
+  } catch {
+    return before ?? nothingRead;
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** The text of those bytes, without a character that has only begun; the bytes that it takes. */
+function readText(file: number, from: number, length: number): { readonly text: string; readonly used: number } {
+  const bytes = Buffer.alloc(length);
+  const read = bytes.subarray(0, readSync(file, bytes, 0, length, from));
+  const whole = read.subarray(0, read.length - begun(read));
+  return { text: whole.toString('utf8'), used: whole.length };
+}
+
+/** How many bytes at the end are the beginning of a character whose rest is not there yet. */
+function begun(bytes: Uint8Array): number {
+  for (let back = 1; back < bytesMost && back <= bytes.length; back += 1) {
+    const byte = bytes[bytes.length - back] ?? 0;
+    // A byte within a character: its first one is further back.
+    if (byte >= 0x80 && byte < 0xc0) continue;
+    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    return length > back ? back : 0;
+  }
+  return 0;
+}
