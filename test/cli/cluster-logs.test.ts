@@ -1,7 +1,7 @@
 /** Logs of a cluster's job: which pods are read, and what is told when the job is another one meanwhile. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { Cluster, ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
+import type { Cluster, ClusterJob, ClusterLogQuery, ClusterPod } from '../../src/app/cluster/cluster.ts';
 import { jobman } from './support/pretend.ts';
 import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 
@@ -30,9 +30,17 @@ function cluster(jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod
       yield pods;
     },
     events: async () => [],
-    async *logs(name: string) {
-      yield Buffer.from(`hello from ${name}\n`);
-      for (const line of ['loss 1', 'other', 'loss 2\nloss 3']) yield Buffer.from(`${line}\n`);
+    async *logs(name: string, _: string, { follow, stamped, after = Buffer.alloc(0) }: ClusterLogQuery) {
+      const there = [`hello from ${name}`, 'loss 1', 'other', 'loss 2\nloss 3'];
+      const texts = follow === true && name.endsWith('-busy') ? [...there, 'more', 'loss 4'] : there;
+      let second = 0;
+      for (const line of texts.join('\n').split('\n')) {
+        const moment = `2026-11-20T12:00:${String((second += 1)).padStart(2, '0')}Z`;
+        if (Buffer.from(after).includes(moment)) continue;
+        yield Buffer.from(`${stamped === true ? `${moment} ` : ''}${line}\n`);
+      }
+      // The end of this line comes later.
+      if (follow !== true && name.endsWith('-busy')) yield Buffer.from('2026-11-20T12:00:06Z loss unfinished');
     },
     close: async () => undefined,
   };
@@ -56,6 +64,18 @@ suite('logs', () => {
     assert.equal(out, '[0] loss 2\n[0] loss 3\n[1] loss 2\n[1] loss 3\n');
     const none = await run(['logs', 'train', '--grep', 'nothing', '--tail', '2'], door);
     assert.deepEqual([none.code, none.out], [0, '']);
+  });
+
+  test('that are followed begin with the last lines in which something is found', async () => {
+    const busy = aClusterPod({ name: 'train-busy', jobUid: 'first', createdAt: at });
+    const door = cluster([train, train, null], [busy]);
+    const words = ['logs', 'train', '--follow', '--grep', 'loss', '--tail', '1'];
+    assert.equal((await run(words, door)).out, 'loss 3\nloss 4\n');
+  });
+
+  test('as bytes are the lines in which something is found', async () => {
+    const door = cluster([train], [pod('first', 0)]);
+    assert.equal((await run(['logs', 'train', '--grep', 'oss 3', '--raw'], door)).out, 'loss 3\n');
   });
 
   test('of a job that was made anew under its name are its own, and its end is told', async () => {

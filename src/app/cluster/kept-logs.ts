@@ -131,7 +131,12 @@ export async function* readKept(path: string, { tail, since }: KeptLogQuery = {}
   yield* last;
 }
 
-/** Whole lines without their moments; those before `since` are left out. */
+/** Whole lines without their moments. */
+export function bareLines(lines: Uint8Array): Uint8Array {
+  return bare(Buffer.from(lines.buffer, lines.byteOffset, lines.byteLength), undefined);
+}
+
+/** The same; those before `since` are left out. */
 function bare(lines: Buffer, since: Instant | undefined): Buffer {
   const text = Buffer.allocUnsafe(lines.length);
   let size = 0;

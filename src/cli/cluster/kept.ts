@@ -20,7 +20,7 @@ import type { LogsFlags } from '../commands/logs.ts';
 import type { Cli } from '../context.ts';
 import { historyLines } from '../render/history.ts';
 import { inertWord } from '../render/inert.ts';
-import { createLogText } from './log-text.ts';
+import { createLogText, wantedOf } from './log-text.ts';
 import { expectForClusters } from './logs.ts';
 import { sightOf } from './sight.ts';
 import { printVerdict } from './why.ts';
@@ -63,11 +63,10 @@ export async function logsKept(cli: Cli, keeper: ClusterKeeper, kept: KeptJob, f
         ...(flags.tail === undefined || flags.grep !== undefined ? {} : { tail: flags.tail }),
         ...(flags.since === undefined ? {} : { since: cli.io.now() - flags.since }),
       };
-      for await (const piece of readKept(path, query)) {
+      for await (const piece of wantedOf(readKept(path, query), flags)) {
         await text.write({ name, index }, container, piece);
         if (text.isOver()) return exitCode.ok;
       }
-      text.end();
       if (state === 'cut') cli.note(`${name} was gone before the end of what ${container} printed was copied.`);
     }
     if (chosen.length < ours.length) {

@@ -9,8 +9,6 @@ import { decode, inert, isInert } from '../render/inert.ts';
 /** Where pieces go. */
 export interface LogText {
   write(pod: Pick<ClusterPod, 'name' | 'index'>, container: string, piece: Uint8Array): Promise<void>;
-  /** One container's log is over: of lines that were looked for, the last ones come out now. */
-  end(): void;
   /** Nobody reads any more. */
   isOver(): boolean;
 }
@@ -18,13 +16,42 @@ export interface LogText {
 /** What is written is waited for after so many bytes, so that a slow reader slows the reading down. */
 const writeSize = 256 * 1024;
 
+/** All pieces of a log that has an end; of lines that are looked for, and are to be the last ones, only those. */
+export async function* wantedOf(
+  pieces: AsyncIterable<Uint8Array>,
+  { grep, tail }: LogsFlags,
+): AsyncIterable<Uint8Array> {
+  if (grep === undefined || tail === undefined) yield* pieces;
+  else yield await lastFound(pieces, grep, tail);
+}
+
+/** Of the lines in which it is found the last ones, that many at most, as they came. */
+async function lastFound(pieces: AsyncIterable<Uint8Array>, grep: RegExp, most: number): Promise<Uint8Array> {
+  let found: readonly Uint8Array[] = [];
+  for await (const piece of pieces) {
+    const lines = linesWith(piece, grep);
+    if (lines.length > 0) found = [...found, ...lines].slice(Math.max(0, found.length + lines.length - most));
+  }
+  return Buffer.concat(found);
+}
+
+function linesWith(piece: Uint8Array, grep: RegExp): readonly Uint8Array[] {
+  const lines: Uint8Array[] = [];
+  for (let from = 0; from < piece.length;) {
+    const end = piece.indexOf(lineEnd, from);
+    const next = end < 0 ? piece.length : end + 1;
+    if (grep.test(decode(piece.subarray(from, end < 0 ? next : end)))) lines.push(piece.subarray(from, next));
+    from = next;
+  }
+  return lines;
+}
+
+const lineEnd = 0x0a;
+
 /** `isMarked`: each line has its pod in front. */
 export function createLogText(cli: Cli, flags: LogsFlags, isMarked: boolean): LogText {
   const { stdout } = cli.io;
   const { grep } = flags;
-  /** How many of the lines that are found are wanted; known when the log is over. */
-  const lastOnly = grep === undefined || flags.follow === true ? undefined : flags.tail;
-  let found: readonly string[] = [];
   const colour = stdout.isTerminal && cli.screen.colour;
   let waiting = 0;
 
@@ -40,8 +67,9 @@ export function createLogText(cli: Cli, flags: LogsFlags, isMarked: boolean): Lo
   return {
     async write(pod, container, piece) {
       if (stdout.closed) return;
-      if (flags.raw === true) stdout.write(piece);
-      else {
+      if (flags.raw === true) {
+        for (const part of grep === undefined ? [piece] : linesWith(piece, grep)) stdout.write(part);
+      } else {
         const text = decode(piece);
         const front = isMarked ? `[${markOf(pod)}] ` : '';
         if (!cli.json && grep === undefined && front === '' && isInert(text)) stdout.write(piece);
@@ -53,19 +81,13 @@ export function createLogText(cli: Cli, flags: LogsFlags, isMarked: boolean): Lo
           const shown = wanted.map((line) =>
             cli.json ? JSON.stringify({ pod: pod.name, container, text: line }) : front + harmless(line),
           );
-          if (lastOnly !== undefined)
-            found = [...found, ...shown].slice(Math.max(0, found.length + shown.length - lastOnly));
-          else if (shown.length > 0) stdout.write(`${shown.join('\n')}\n`);
+          if (shown.length > 0) stdout.write(`${shown.join('\n')}\n`);
         }
       }
       waiting += piece.length;
       if (waiting < writeSize) return;
       waiting = 0;
       await stdout.flush();
-    },
-    end() {
-      if (found.length > 0 && !stdout.closed) stdout.write(`${found.join('\n')}\n`);
-      found = [];
     },
     isOver: () => stdout.closed,
   };

@@ -10,7 +10,8 @@ import { second, type Duration } from '../../core/time.ts';
 import type { LogsFlags } from '../commands/logs.ts';
 import type { Cli } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
-import { createLogText, type LogText } from './log-text.ts';
+import { createBefore } from './log-before.ts';
+import { createLogText, wantedOf, type LogText } from './log-text.ts';
 import { podsOf, sightOf } from './sight.ts';
 
 /** How often is looked for new pods while one is followed. */
@@ -47,8 +48,11 @@ export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJ
     }
     if (container.state === 'waiting' && flags.previous !== true) continue;
     // Each is copied, whatever the one before it had.
-    const hasAny = await copy(cluster, pod, container, queryOf(cli, flags), text);
-    isSilent &&= !hasAny;
+    for await (const piece of wantedOf(cluster.logs(pod.name, container.name, queryOf(cli, flags)), flags)) {
+      isSilent = false;
+      await text.write(pod, container.name, piece);
+      if (text.isOver()) return exitCode.ok;
+    }
   }
   if (all.length > pods.length) {
     const [pod] = pods;
@@ -92,8 +96,7 @@ export async function followClusterLogs(
       onLost: (why) =>
         cli.note(why === null ? 'The cluster answers again.' : `The cluster does not answer (${why}); still trying.`),
     };
-    const work: Promise<void> = copy(cluster, pod, container, query, text)
-      .then(() => undefined)
+    const work: Promise<void> = followOne(cluster, pod, container, { query, flags, text })
       .catch((error: unknown) => void (failed ??= error))
       .finally(() => reading.delete(work));
     reading.add(work);
@@ -138,22 +141,29 @@ export async function followClusterLogs(
   }
 }
 
-/** One container's log, to its end. True when it had anything. */
-async function copy(
+/** One container's log from now on, to its end, behind what is wanted of what it has. */
+async function followOne(
   cluster: Cluster,
   pod: ClusterPod,
-  container: ClusterContainer,
-  query: ClusterLogQuery,
-  text: LogText,
-): Promise<boolean> {
-  let hasAny = false;
-  for await (const piece of cluster.logs(pod.name, container.name, query)) {
-    hasAny = true;
-    await text.write(pod, container.name, piece);
+  { name }: ClusterContainer,
+  { query, flags, text }: { readonly query: ClusterLogQuery; readonly flags: LogsFlags; readonly text: LogText },
+): Promise<void> {
+  const before = createBefore();
+  if (flags.grep !== undefined && flags.tail !== undefined) {
+    // Which lines are the last in which it is found is known when all that there is has been read.
+    const { follow: _follow, ...once } = query;
+    const there = before.through(cluster.logs(pod.name, name, { ...once, stamped: true }));
+    try {
+      for await (const piece of wantedOf(there, flags)) await text.write(pod, name, piece);
+    } catch (error) {
+      // A container that has not begun has no log; whoever follows waits for it.
+      if (!(error instanceof JobmanError) || error.code === exitCode.unreachable) throw error;
+    }
+  }
+  for await (const piece of cluster.logs(pod.name, name, { ...query, after: before.after() })) {
+    await text.write(pod, name, piece);
     if (text.isOver()) break;
   }
-  text.end();
-  return hasAny;
 }
 
 function hasLeft(signal: AbortSignal): boolean {
