@@ -3,6 +3,7 @@
 // Every change is one transaction that reads what it is about to change: of a hundred commands at once none undoes another's.
 // `change` functions are pure and quick, because others wait; they throw JobmanError to change nothing.
 
+import type { Event } from '../core/decision.ts';
 import type { Instant } from '../core/time.ts';
 import type { LabUser } from './people.ts';
 import type { BookingRow, LabTpu } from './tpus.ts';
@@ -19,6 +20,14 @@ export interface WindowQuery {
 export interface LabAttempt {
   readonly window: LabWindow;
   readonly job: LabJob;
+}
+
+/** Something that happened to a job of the lab. */
+export interface LabEvent {
+  /** Grows with every event of any job, in the order in which they were written down. */
+  readonly number: number;
+  readonly job: string;
+  readonly event: Event;
 }
 
 export interface LabRecord {
@@ -69,6 +78,9 @@ export interface LabRecord {
   bookings(): Promise<readonly BookingRow[]>;
   /** `change` is given what stands there; null takes the row away. */
   changeBooking(tpu: string, change: (booking: BookingRow | null) => BookingRow | null): Promise<void>;
+
+  /** What happened to the jobs of that user after the event of that number (0: from the beginning), oldest first. */
+  eventsSince(user: string, after: number): Promise<readonly LabEvent[]>;
 
   /** Several changes as one: all of them stand, or none; for an import. `work` is given a record of the same transaction. */
   together<Answer>(work: (record: LabRecord) => Promise<Answer>): Promise<Answer>;
