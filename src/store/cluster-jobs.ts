@@ -9,10 +9,8 @@ import type {
   KeptQuery,
   KeptSight,
 } from '../app/cluster/kept.ts';
+import type { Run } from './record-file.ts';
 import { sql, type Database } from './sql.ts';
-
-/** Runs an operation on the record, for reading or for writing. */
-type Run = <T>(operation: (db: Database) => Promise<T>) => Promise<T>;
 
 /** The part of the record that is about clusters, over these two ways to run an operation. */
 export function clusterRecord(read: Run, write: Run): ClusterRecord {

@@ -21,20 +21,11 @@ import { newJob } from '../core/create.ts';
 import { answersIn } from '../core/place-answers.ts';
 import { placeCount } from '../core/place.ts';
 import { next } from './counters.ts';
+import { idOf, numberOf } from './job-numbers.ts';
 import { readLease } from './lease.ts';
 import { deleteOutcomes } from './outcomes.ts';
 import { writeAnswers } from './place-answers.ts';
-import {
-  idOf,
-  jobOf,
-  lifeColumns,
-  numberOf,
-  placeAskedBy,
-  placesLeft,
-  sweepColumns,
-  sweptFor,
-  sweptPlaces,
-} from './rows.ts';
+import { jobOf, lifeColumns, placeAskedBy, placesLeft, sweepColumns, sweptFor, sweptPlaces } from './rows.ts';
 
 /**
  * Gives the job its number and writes it with the first line of its history. A number that `isTaken` is passed over: it

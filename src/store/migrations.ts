@@ -187,4 +187,74 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
         primary key (uid, key)
       )`.execute(db);
   },
+
+  /**
+   * The lab: people, TPUs, windows and bookings (src/lab/). `about` is what is never searched by, as JSON. A window keeps the
+   * session that it was opened in: its script goes on in that one, whatever becomes of its user.
+   */
+  async '0005_lab'(db) {
+    await sql`
+      create table lab_user (
+        name text primary key,
+        id integer not null unique,
+        session text not null unique,
+        next_window integer not null,
+        news_seen bigint not null,
+        about text not null
+      )`.execute(db);
+    await sql`
+      create table lab_login (
+        login text primary key,
+        owner text not null references lab_user (name)
+      )`.execute(db);
+    await sql`
+      create table lab_tpu (
+        name text primary key,
+        project text,
+        zone text,
+        accelerator text not null,
+        pricing text not null,
+        runtime_version text
+      )`.execute(db);
+    // No reference: an alias may be there before its TPU is registered, and after it was taken off.
+    await sql`create table lab_tpu_alias (alias text primary key, tpu text not null)`.execute(db);
+    await sql`
+      create table lab_job (
+        job integer primary key references job (number),
+        owner text not null,
+        father integer references job (number),
+        about text not null
+      )`.execute(db);
+    await sql`create index lab_job_owner on lab_job (owner, job)`.execute(db);
+    await sql`create index lab_job_father on lab_job (father) where father is not null`.execute(db);
+    await sql`
+      create table lab_window (
+        job integer not null references lab_job (job),
+        attempt integer not null,
+        owner text not null,
+        session text not null,
+        number integer not null,
+        opened_at bigint not null,
+        report text,
+        finished_at bigint,
+        closed_at bigint,
+        cleared_at bigint,
+        primary key (job, attempt)
+      )`.execute(db);
+    // On the list a number means one window, both to its user and in its session.
+    await sql`
+      create unique index lab_window_shown on lab_window (owner, number) where cleared_at is null`.execute(db);
+    await sql`
+      create unique index lab_window_session on lab_window (session, number) where cleared_at is null`.execute(db);
+    await sql`create index lab_window_owner on lab_window (owner, number)`.execute(db);
+    await sql`
+      create table lab_booking (
+        tpu text primary key,
+        status text not null,
+        owner text not null,
+        note text not null,
+        script_note text not null,
+        at bigint not null
+      )`.execute(db);
+  },
 };

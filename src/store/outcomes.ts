@@ -4,7 +4,7 @@ import { sql, type Database } from './sql.ts';
 import type { StoredOutcome } from '../app/ports.ts';
 import type { Outcome, OutcomeResult } from '../core/observation.ts';
 import { next } from './counters.ts';
-import { numberOf } from './rows.ts';
+import { numberOf } from './job-numbers.ts';
 
 /**
  * Keeps it in the place of an older one of the same action. It gets a number of its own, so that a pass which folded the

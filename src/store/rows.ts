@@ -88,13 +88,3 @@ export function jobOf(life: string, spec: string): Job {
   const happened = JSON.parse(life) as Omit<Job, 'spec'>;
   return { ...happened, spec: JSON.parse(spec) as JobSpec };
 }
-
-/** `42` of `000042`; undefined for what is no id. */
-export function numberOf(id: string): number | undefined {
-  return /^\d{6,}$/.test(id) ? Number(id) : undefined;
-}
-
-/** `000042` of 42. */
-export function idOf(number: number): string {
-  return String(number).padStart(6, '0');
-}

@@ -1,16 +1,9 @@
-// Store: the record of all jobs, as the rest of the program sees it.
-//
-// What is read goes through a connection that cannot write, so that a command which only looks changes nothing, also by
-// accident. The connection that writes is opened, and the tables made or brought up to date, when the first write comes;
-// from then on it serves both. Where no record is there yet, a reader meets an empty one in memory.
+// Store: the record of all jobs, as the rest of the program sees it. How its file is opened: record-file.ts.
 
-import { statSync } from 'node:fs';
-import { dirname } from 'node:path';
 import { sql, type Database } from './sql.ts';
-import { StoreError } from '../app/errors.ts';
-import { makeFolder } from '../app/make-folder.ts';
 import type { ClusterRecord } from '../app/cluster/kept.ts';
 import type { Store } from '../app/ports.ts';
+import type { LabRecord } from '../lab/record.ts';
 import { clusterRecord } from './cluster-jobs.ts';
 import { newest } from './counters.ts';
 import {
@@ -27,105 +20,32 @@ import {
   readSweepable,
   readWakeOf,
 } from './jobs.ts';
+import { labRecord } from './lab.ts';
 import { dropLease, readLease, takeLease } from './lease.ts';
-import { currentVersion, migrate, versionOf } from './migrate.ts';
 import { readOutcomes, writeOutcome } from './outcomes.ts';
-import { inMemory, inTurn, openForReading, openForWriting } from './sqlite.ts';
 import { readAnswers } from './place-answers.ts';
+import { openRecordFile, type OpenRecord } from './record-file.ts';
 import { deleteStray, readStrays, writeStray } from './strays.ts';
-import { createTogether, type Together } from './together.ts';
-import { newerRecord, olderRecord, refuseLost, troubleOf } from './trouble.ts';
 
-export interface OpenStore {
-  /** Path of the database, or `:memory:` for one that is gone when it is closed. */
-  readonly file: string;
-  /** Refuses every write. Without it the first write makes the file and its folder. */
-  readonly readOnly?: boolean;
-  /** The identity of a new record; six characters [a-z0-9], random when not given. An existing record keeps its own. */
-  readonly installation?: string;
+export interface OpenStore extends OpenRecord {
   /** Whether something of a job with that id is there already, though the record does not know it; nothing when absent. */
   readonly isTaken?: (id: string, owner: string) => boolean;
 }
 
-/** The whole record. What is kept of clusters' jobs stands apart: nothing that decides about jobs reads it. */
+/**
+ * The whole record. What is kept of clusters' jobs and of the lab stands apart: nothing that decides about jobs reads it.
+ */
 export interface RecordStore extends Store {
   readonly clusters: ClusterRecord;
+  readonly lab: LabRecord;
 }
 
 /** The record in that file. Opens nothing yet: the first use of a method does, and throws StoreError when it cannot. */
-export function openStore({ file, readOnly = false, installation, isTaken = () => false }: OpenStore): RecordStore {
-  let writing: Promise<Database> | undefined;
-  let reading: Promise<Database> | undefined;
-  let empty: Promise<Database> | undefined;
-  let together: Together | undefined;
-  // Both may be open: a reader that was opened first may still be answering when the first write comes.
-  const writer = () => (writing ??= forgetting(openWriter(), () => (writing = undefined)));
-  const reader = () => {
-    if (writing !== undefined || file === inMemory) return writer();
-    // Somebody else may make the record while we watch, so an empty one never stands for it for good.
-    if (reading === undefined && sizeOf(file) === 0) {
-      refuseLost(file);
-      return (empty ??= openEmpty());
-    }
-    return (reading ??= forgetting(openReader(), () => (reading = undefined)));
-  };
-
-  async function openWriter(): Promise<Database> {
-    if (readOnly) throw new StoreError('read_only', `The record of jobs ${file} was opened for reading only.`);
-    if (file !== inMemory) {
-      if (sizeOf(file) === 0) refuseLost(file);
-      makeFolder(dirname(file));
-    }
-    return file === inMemory ? prepareWriter() : inTurn(file, prepareWriter);
-  }
-
-  async function prepareWriter(): Promise<Database> {
-    const db = openForWriting(file);
-    return orClose(db, async () => {
-      const version = await versionOf(db);
-      if (version > currentVersion) throw newerRecord(file, version);
-      if (version < currentVersion) await migrate(db);
-      const { rows } = await sql<{ value: string }>`select value from meta where key = 'installation'`.execute(db);
-      if (rows.length === 0) {
-        await sql`
-          insert into meta (key, value) values ('installation', ${installation ?? (await newInstallation())})
-          on conflict (key) do nothing`.execute(db);
-      }
-      return db;
-    });
-  }
-
-  async function openReader(): Promise<Database> {
-    const db = openForReading(file, sizeOf(`${file}-wal`) > 0);
-    return orClose(db, async () => {
-      const version = await versionOf(db);
-      if (version > currentVersion) throw newerRecord(file, version);
-      if (version < currentVersion) {
-        if (readOnly) throw olderRecord(file, version);
-        await writer();
-      }
-      return db;
-    });
-  }
-
-  const read = <T>(operation: (db: Database) => Promise<T>) => guarded(file, async () => operation(await reader()));
-  const write = <T>(operation: (db: Database) => Promise<T>) =>
-    guarded(file, async () => {
-      const db = await writer();
-      together ??=
-        file === inMemory
-          ? createTogether(
-              db,
-              (work) => work(),
-              () => Promise.resolve(),
-            )
-          : createTogether(db, (work) => inTurn(file, work), nextTurn);
-      return together(operation);
-    });
-
+export function openStore({ isTaken = () => false, ...given }: OpenStore): RecordStore {
+  const { read, readBeforeWriting, write, close } = openRecordFile(given);
   return {
     // Asked by those who are about to write: a record that is not there yet must get its identity first.
-    installation: () => guarded(file, async () => readInstallation(readOnly ? await reader() : await writer())),
+    installation: () => readBeforeWriting(readInstallation),
     insert: (job) => write(async (db) => insertJob(db, await readInstallation(db), job, isTaken)),
     load: (id) => read(async (db) => (await loadJobs(db, [id]))[0]),
     loadMany: (ids) => read((db) => loadJobs(db, ids)),
@@ -151,22 +71,9 @@ export function openStore({ file, readOnly = false, installation, isTaken = () =
     strays: () => read(readStrays),
     forgetStray: (stray) => write((db) => deleteStray(db, stray)),
     clusters: clusterRecord(read, write),
-    async close() {
-      const open = await Promise.allSettled([empty, reading, writing]);
-      empty = reading = writing = together = undefined;
-      for (const result of open) {
-        if (result.status === 'fulfilled') result.value?.close();
-      }
-    },
+    lab: labRecord(read, write),
+    close,
   };
-}
-
-async function openEmpty(): Promise<Database> {
-  const db = openForWriting(inMemory);
-  return orClose(db, async () => {
-    await migrate(db);
-    return db;
-  });
 }
 
 async function readInstallation(db: Database): Promise<string> {
@@ -174,50 +81,4 @@ async function readInstallation(db: Database): Promise<string> {
   const found = rows[0]?.value;
   if (found === undefined) throw new Error('the record has no identity, which its first opening for writing gives it');
   return found;
-}
-
-async function newInstallation(): Promise<string> {
-  // Once in the life of a record; a list must not pay for loading it.
-  const { randomInt } = await import('node:crypto');
-  const letters = 'abcdefghijklmnopqrstuvwxyz0123456789';
-  return Array.from({ length: 6 }, () => letters[randomInt(letters.length)]).join('');
-}
-
-/** The size of a file in bytes; 0 when it is missing. */
-function sizeOf(file: string): number {
-  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
-}
-
-/** The turn of the event loop after this one: what else came to its end in this turn may want to write as well. */
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve);
-  });
-}
-
-/** A connection that could not be made is asked for anew next time: what was wrong may have been put right. */
-async function forgetting(opening: Promise<Database>, forget: () => void): Promise<Database> {
-  try {
-    return await opening;
-  } catch (error) {
-    forget();
-    throw error;
-  }
-}
-
-async function orClose(db: Database, prepare: () => Promise<Database>): Promise<Database> {
-  try {
-    return await prepare();
-  } catch (error) {
-    db.close();
-    throw error;
-  }
-}
-
-async function guarded<T>(file: string, operation: () => Promise<T>): Promise<T> {
-  try {
-    return await operation();
-  } catch (error) {
-    throw troubleOf(file, error);
-  }
 }

@@ -1,0 +1,132 @@
+// Lab people: the statements about users of the registry. Those that write want a transaction.
+
+import { exitCode, JobmanError } from '../app/errors.ts';
+import { didYouMean } from '../core/did-you-mean.ts';
+import type { LabUser } from '../lab/people.ts';
+import { sql, type Database, type Sql } from './sql.ts';
+
+/** What stands in no column of its own. */
+type About = Pick<LabUser, 'sheetName' | 'directories' | 'aliases' | 'settings' | 'createdAt'>;
+
+interface Row {
+  readonly name: string;
+  readonly id: number;
+  readonly session: string;
+  readonly next_window: number;
+  readonly news_seen: number;
+  readonly about: string;
+}
+
+/** In the order of their ids. */
+export function readUsers(db: Database): Promise<readonly LabUser[]> {
+  return readWhere(db, sql`1 = 1`);
+}
+
+/** See LabRecord. */
+export async function addUser(
+  db: Database,
+  given: Omit<LabUser, 'id'> & { readonly id: number | null },
+): Promise<LabUser> {
+  const others = await readUsers(db);
+  const user = { ...given, id: given.id ?? lowestFree(others) };
+  refuseTaken(user, others);
+  await sql`
+    insert into lab_user (name, id, session, next_window, news_seen, about)
+    values (${user.name}, ${user.id}, ${user.session}, ${user.nextWindow}, ${user.newsSeen}, ${aboutOf(user)})`.execute(
+    db,
+  );
+  await writeLogins(db, user);
+  return user;
+}
+
+/** See LabRecord. */
+export async function changeUser(db: Database, name: string, change: (user: LabUser) => LabUser): Promise<LabUser> {
+  const [stands] = await readWhere(db, sql`name = ${name}`);
+  if (stands === undefined) throw await noUser(db, name);
+  const user = { ...change(stands), name: stands.name, id: stands.id };
+  if (user.session !== stands.session || user.logins.some((login) => !stands.logins.includes(login))) {
+    refuseTaken(
+      user,
+      (await readUsers(db)).filter((other) => other.name !== name),
+    );
+  }
+  await sql`
+    update lab_user
+    set session = ${user.session}, next_window = ${user.nextWindow}, news_seen = ${user.newsSeen}, about = ${aboutOf(user)}
+    where name = ${name}`.execute(db);
+  await writeLogins(db, user);
+  return user;
+}
+
+/** See LabRecord. */
+export async function dropUser(db: Database, name: string): Promise<void> {
+  await sql`delete from lab_login where owner = ${name}`.execute(db);
+  const { rows } = await sql`delete from lab_user where name = ${name} returning name`.execute(db);
+  if (rows.length === 0) throw await noUser(db, name);
+}
+
+async function readWhere(db: Database, where: Sql): Promise<readonly LabUser[]> {
+  const { rows } = await sql<Row>`
+    select name, id, session, next_window, news_seen, about from lab_user where ${where} order by id`.execute(db);
+  const { rows: logins } = await sql<{ login: string; owner: string }>`
+    select login, owner from lab_login
+    where owner in (select name from lab_user where ${where}) order by login`.execute(db);
+  return rows.map(({ name, id, session, next_window, news_seen, about }) => ({
+    name,
+    id,
+    session,
+    logins: logins.filter(({ owner }) => owner === name).map(({ login }) => login),
+    ...(JSON.parse(about) as About),
+    nextWindow: next_window,
+    newsSeen: news_seen,
+  }));
+}
+
+async function writeLogins(db: Database, { name, logins }: LabUser): Promise<void> {
+  await sql`delete from lab_login where owner = ${name}`.execute(db);
+  for (const login of new Set(logins)) {
+    await sql`insert into lab_login (login, owner) values (${login}, ${name})`.execute(db);
+  }
+}
+
+function aboutOf({ sheetName, directories, aliases, settings, createdAt }: LabUser): string {
+  return JSON.stringify({ sheetName, directories, aliases, settings, createdAt } satisfies About);
+}
+
+function lowestFree(users: readonly LabUser[]): number {
+  const taken = new Set(users.map(({ id }) => id));
+  let id = 0;
+  while (taken.has(id)) id += 1;
+  return id;
+}
+
+/** Throws what another user has that this one wants. The database would refuse it too, in words for nobody. */
+function refuseTaken(user: LabUser, others: readonly LabUser[]): void {
+  for (const other of others) {
+    const taken =
+      (other.name === user.name && `There is a user "${user.name}" already.`) ||
+      (other.id === user.id && `The id ${user.id} is ${other.name}'s; leave it out to get one that is free.`) ||
+      (other.session === user.session &&
+        `The session "${user.session}" is ${other.name}'s; choose another name for it.`);
+    if (taken !== false) throw new JobmanError(taken, exitCode.conflict);
+    const login = user.logins.find((one) => other.logins.includes(one));
+    if (login !== undefined) {
+      throw new JobmanError(
+        `The login "${login}" means ${other.name} already; take it from that user first.`,
+        exitCode.conflict,
+      );
+    }
+  }
+}
+
+async function noUser(db: Database, name: string): Promise<JobmanError> {
+  const names = (await readUsers(db)).map((user) => user.name);
+  const meant = didYouMean(name, names);
+  const more =
+    meant !== undefined
+      ? `Did you mean "${meant}"?`
+      : names.length > 0
+        ? `Users: ${names.join(', ')}.`
+        : 'There is none yet.';
+  return new JobmanError(`There is no user "${name}". ${more}`, exitCode.notFound);
+}

@@ -1,0 +1,260 @@
+// Lab windows: the statements about what the lab knows of jobs and their attempts. Those that write want a transaction.
+
+import { exitCode, JobmanError } from '../app/errors.ts';
+import type { Event } from '../core/decision.ts';
+import type { Instant } from '../core/time.ts';
+import type { LabAttempt, LabEvent, WindowQuery } from '../lab/record.ts';
+import type { LabJob, LabWindow, WindowReport } from '../lab/windows.ts';
+import { idOf, numberOf } from './job-numbers.ts';
+import { sql, type Database, type Sql } from './sql.ts';
+
+// ------------------------------------------------------------------------------------------ jobs
+
+/** What stands in no column of its own; the father's id does, so that lineages can be searched. */
+type About = Omit<LabJob, 'job' | 'user'>;
+
+/** See LabRecord. */
+export async function addLabJob(db: Database, { job, user, ...about }: LabJob): Promise<void> {
+  await sql`
+    insert into lab_job (job, owner, father, about)
+    values (${numberIn(job)}, ${user}, ${fatherOf(about)}, ${JSON.stringify(about)})`.execute(db);
+}
+
+/** See LabRecord. */
+export async function changeLabJob(db: Database, job: string, change: (job: LabJob) => LabJob): Promise<LabJob> {
+  const stands = await labJobOf(db, job);
+  const { job: _, user: __, ...about } = change(stands);
+  await sql`
+    update lab_job set father = ${fatherOf(about)}, about = ${JSON.stringify(about)} where job = ${numberIn(job)}`.execute(
+    db,
+  );
+  return { job, user: stands.user, ...about };
+}
+
+/** All of them, or of one user, or one; in the order of their ids. */
+export async function readLabJobs(
+  db: Database,
+  { job, user }: { readonly job?: string; readonly user?: string },
+): Promise<readonly LabJob[]> {
+  const number = job === undefined ? sql`1 = 1` : sql`job = ${numberOf(job) ?? null}`;
+  const owner = user === undefined ? sql`1 = 1` : sql`owner = ${user}`;
+  const { rows } = await sql<{ job: number; owner: string; about: string }>`
+    select job, owner, about from lab_job where ${number} and ${owner} order by job`.execute(db);
+  return rows.map(labJobIn);
+}
+
+async function labJobOf(db: Database, job: string): Promise<LabJob> {
+  const [found] = await readLabJobs(db, { job });
+  if (found === undefined) {
+    throw new JobmanError(`Job ${job} is none of the lab's: no \`tpu run\` has made it.`, exitCode.notFound);
+  }
+  return found;
+}
+
+function labJobIn({ job, owner, about }: { job: number; owner: string; about: string }): LabJob {
+  return { job: idOf(job), user: owner, ...(JSON.parse(about) as About) };
+}
+
+function fatherOf({ father }: About): number | null {
+  return father === null ? null : numberIn(father.job);
+}
+
+function numberIn(job: string): number {
+  const number = numberOf(job);
+  if (number === undefined) throw new Error(`"${job}" is no id of a job`);
+  return number;
+}
+
+// ------------------------------------------------------------------------------------------ windows
+
+interface Row {
+  readonly job: number;
+  readonly attempt: number;
+  readonly owner: string;
+  readonly session: string;
+  readonly number: number;
+  readonly opened_at: number;
+  readonly report: string | null;
+  readonly finished_at: number | null;
+  readonly closed_at: number | null;
+  readonly cleared_at: number | null;
+}
+
+/** See LabRecord. */
+export async function openWindow(
+  db: Database,
+  { job, attempt, now }: { readonly job: string; readonly attempt: number; readonly now: Instant },
+): Promise<LabAttempt & { readonly session: string }> {
+  const labJob = await labJobOf(db, job);
+  const [stands] = await windowsWhere(db, sql`job = ${numberIn(job)} and attempt = ${attempt}`);
+  if (stands !== undefined) return { window: windowIn(stands), job: labJob, session: stands.session };
+  const { user } = labJob;
+  const { rows } = await sql<{ session: string; next_window: number }>`
+    select session, next_window from lab_user where name = ${user}`.execute(db);
+  // A job outlives its user's place in the registry: it goes on in the session that its windows were in, under the next numbers.
+  const { session, next_window } = rows[0] ?? (await lastPlaceOf(db, user));
+  let number = next_window;
+  while (await isTaken(db, user, session, number)) number += 1;
+  const row: Row = {
+    job: numberIn(job),
+    attempt,
+    owner: user,
+    session,
+    number,
+    opened_at: now,
+    report: null,
+    finished_at: null,
+    closed_at: null,
+    cleared_at: null,
+  };
+  await sql`
+    insert into lab_window (job, attempt, owner, session, number, opened_at)
+    values (${row.job}, ${attempt}, ${user}, ${session}, ${number}, ${now})`.execute(db);
+  await sql`update lab_user set next_window = ${number + 1} where name = ${user}`.execute(db);
+  return { window: windowIn(row), job: labJob, session };
+}
+
+async function lastPlaceOf(db: Database, user: string): Promise<{ session: string; next_window: number }> {
+  const { rows } = await sql<{ session: string; number: number }>`
+    select session, number from lab_window where owner = ${user} order by number desc limit 1`.execute(db);
+  return { session: rows[0]?.session ?? user, next_window: (rows[0]?.number ?? 0) + 1 };
+}
+
+/**
+ * Whether a number is in use: on the user's list, in the session, or, though cleared, as that of an attempt which one on the
+ * list goes back to: people would take the new one for its ancestor.
+ */
+async function isTaken(db: Database, user: string, session: string, number: number): Promise<boolean> {
+  const { rows } = await sql`
+    with recursive shown (job) as (
+      select job from lab_window where owner = ${user} and cleared_at is null
+      union
+      select lab_job.father from lab_job join shown on shown.job = lab_job.job where lab_job.father is not null
+    )
+    select 1 from lab_window where session = ${session} and number = ${number} and cleared_at is null
+    union all
+    select 1 from lab_window
+    where owner = ${user} and number = ${number} and (cleared_at is null or job in (select job from shown))
+    limit 1`.execute(db);
+  return rows.length > 0;
+}
+
+/** See LabRecord. */
+export async function readWindows(db: Database, { user, jobs, cleared }: WindowQuery): Promise<readonly LabAttempt[]> {
+  const parts: Sql[] = [];
+  if (cleared !== true) parts.push(sql`cleared_at is null`);
+  if (user !== undefined) parts.push(sql`owner = ${user}`);
+  if (jobs !== undefined) {
+    const numbers = jobs.map(numberOf).filter((number) => number !== undefined);
+    parts.push(numbers.length === 0 ? sql`1 = 0` : sql`job in (${sql.join(numbers)})`);
+  }
+  const where = parts.length === 0 ? sql`1 = 1` : sql.join(parts, sql` and `);
+  const rows = await windowsWhere(db, where);
+  const found = await sql<{ job: number; owner: string; about: string }>`
+    select job, owner, about from lab_job where job in (select job from lab_window where ${where})`.execute(db);
+  const labJobs = new Map(found.rows.map((row) => [row.job, labJobIn(row)]));
+  return rows.flatMap((row) => {
+    const job = labJobs.get(row.job);
+    return job === undefined ? [] : [{ window: windowIn(row), job }];
+  });
+}
+
+/** See LabRecord. */
+export async function findWindow(db: Database, session: string, window: number): Promise<LabAttempt | null> {
+  const [row] = await windowsWhere(db, sql`session = ${session} and number = ${window} and cleared_at is null`);
+  return row === undefined ? null : { window: windowIn(row), job: await labJobOf(db, idOf(row.job)) };
+}
+
+/** See LabRecord. */
+export async function reportWindow(
+  db: Database,
+  session: string,
+  window: number,
+  report: WindowReport,
+): Promise<LabAttempt | null> {
+  const found = await findWindow(db, session, window);
+  if (found === null || isSame(found.window.report, report)) return found;
+  await sql`
+    update lab_window set report = ${JSON.stringify(report)}
+    where session = ${session} and number = ${window} and cleared_at is null`.execute(db);
+  return found;
+}
+
+/** The moment apart: a script that says it again says nothing new. */
+function isSame(stands: WindowReport | null, told: WindowReport): boolean {
+  if (stands === null) return false;
+  const { logFolder, stageFolder, tpu, startTime } = told;
+  return (
+    stands.logFolder === logFolder &&
+    stands.stageFolder === stageFolder &&
+    stands.tpu === tpu &&
+    stands.startTime === startTime
+  );
+}
+
+/** See LabRecord. */
+export async function finishWindow(
+  db: Database,
+  session: string,
+  window: number,
+  at: Instant,
+): Promise<LabAttempt | null> {
+  const found = await findWindow(db, session, window);
+  if (found === null || found.window.finishedAt !== null) return found;
+  await sql`
+    update lab_window set finished_at = ${at}
+    where session = ${session} and number = ${window} and cleared_at is null`.execute(db);
+  return found;
+}
+
+/** See LabRecord. What is marked already keeps the moment of its mark. */
+export async function markWindows(
+  db: Database,
+  windows: readonly { readonly job: string; readonly attempt: number }[],
+  mark: 'cleared' | 'closed',
+  at: Instant,
+): Promise<void> {
+  for (const { job, attempt } of windows) {
+    const which = sql`job = ${numberIn(job)} and attempt = ${attempt}`;
+    await (
+      mark === 'cleared'
+        ? sql`update lab_window set cleared_at = ${at} where ${which} and cleared_at is null`
+        : sql`update lab_window set closed_at = ${at} where ${which} and closed_at is null`
+    ).execute(db);
+  }
+}
+
+async function windowsWhere(db: Database, where: Sql): Promise<readonly Row[]> {
+  const { rows } = await sql<Row>`
+    select job, attempt, owner, session, number, opened_at, report, finished_at, closed_at, cleared_at
+    from lab_window where ${where} order by number, owner, opened_at, job, attempt`.execute(db);
+  return rows;
+}
+
+function windowIn(row: Row): LabWindow {
+  return {
+    user: row.owner,
+    window: row.number,
+    job: idOf(row.job),
+    attempt: row.attempt,
+    openedAt: row.opened_at,
+    report: row.report === null ? null : (JSON.parse(row.report) as WindowReport),
+    finishedAt: row.finished_at,
+    closedAt: row.closed_at,
+    clearedAt: row.cleared_at,
+  };
+}
+
+// ------------------------------------------------------------------------------------------ news
+
+/**
+ * See LabRecord. The number of an event is that of its row: rows of history are only ever added, so a later one has a greater
+ * number, whatever the clock said.
+ */
+export async function readEventsSince(db: Database, user: string, after: number): Promise<readonly LabEvent[]> {
+  const { rows } = await sql<{ number: number; job: number; body: string }>`
+    select event.rowid as number, event.job, event.body
+    from event join lab_job on lab_job.job = event.job
+    where event.rowid > ${after} and lab_job.owner = ${user} order by event.rowid`.execute(db);
+  return rows.map(({ number, job, body }) => ({ number, job: idOf(job), event: JSON.parse(body) as Event }));
+}

@@ -1,0 +1,80 @@
+// Lab: the lab's part of the record, as the rest of the program sees it. Its statements stand in the files beside it, by subject.
+
+import type { LabRecord } from '../lab/record.ts';
+import { addUser, changeUser, dropUser, readUsers } from './lab-people.ts';
+import { changeBooking, changeTpu, readAliases, readBookings, readTpus, setAlias } from './lab-tpus.ts';
+import {
+  addLabJob,
+  changeLabJob,
+  findWindow,
+  finishWindow,
+  markWindows,
+  openWindow,
+  readEventsSince,
+  readLabJobs,
+  readWindows,
+  reportWindow,
+} from './lab-windows.ts';
+import { openRecordFile, type OpenRecord, type Run } from './record-file.ts';
+
+/** The part of the record that is about the lab, over these two ways to run an operation. */
+export function labRecord(read: Run, write: Run): LabRecord {
+  return {
+    users: () => read(readUsers),
+    addUser: (user) => write((db) => addUser(db, user)),
+    changeUser: (name, change) => write((db) => changeUser(db, name, change)),
+    dropUser: (name) => write((db) => dropUser(db, name)),
+
+    tpus: () => read(readTpus),
+    tpuAliases: () => read(readAliases),
+    changeTpu: (name, change) => write((db) => changeTpu(db, name, change)),
+    setTpuAlias: (alias, name) => write((db) => setAlias(db, alias, name)),
+
+    addJob: (job) => write((db) => addLabJob(db, job)),
+    changeJob: (job, change) => write((db) => changeLabJob(db, job, change)),
+    job: (job) => read(async (db) => (await readLabJobs(db, { job }))[0] ?? null),
+    jobs: (user) => read((db) => readLabJobs(db, user === undefined ? {} : { user })),
+
+    openWindow: (job, attempt, now) => write((db) => openWindow(db, { job, attempt, now })),
+    windows: (query) => read((db) => readWindows(db, query)),
+    windowOf: (session, window) => read((db) => findWindow(db, session, window)),
+    report: (session, window, report) => write((db) => reportWindow(db, session, window, report)),
+    finish: (session, window, at) => write((db) => finishWindow(db, session, window, at)),
+    markWindows: (windows, mark, at) => write((db) => markWindows(db, windows, mark, at)),
+
+    bookings: () => read(readBookings),
+    changeBooking: (tpu, change) => write((db) => changeBooking(db, tpu, change)),
+
+    eventsSince: (user, after) => read((db) => readEventsSince(db, user, after)),
+
+    together: (work) =>
+      write((db) => {
+        const alone = oneByOne();
+        return work(
+          labRecord(
+            (operation) => alone(() => operation(db)),
+            (operation) => alone(() => db.transaction(operation)),
+          ),
+        );
+      }),
+  };
+}
+
+/**
+ * The lab's part of the record in that file, without what the jobs' part has to load: commands that stand in the way of a
+ * training ask for nothing else. Opens nothing yet.
+ */
+export function openLabRecord(given: OpenRecord): { readonly record: LabRecord; readonly close: () => Promise<void> } {
+  const { read, write, close } = openRecordFile(given);
+  return { record: labRecord(read, write), close };
+}
+
+/** Parts of one transaction follow each other, also those that are begun at once: each is undone by itself when it throws. */
+function oneByOne(): <T>(operation: () => Promise<T>) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (operation) => {
+    const next = last.then(operation);
+    last = next.catch(() => undefined);
+    return next;
+  };
+}

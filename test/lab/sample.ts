@@ -1,0 +1,46 @@
+// People and jobs of a lab, for tests: every field, and what may be changed in it.
+
+import { defaultAliases, defaultUserSettings, type LabUser } from '../../src/lab/people.ts';
+import type { LabJob } from '../../src/lab/windows.ts';
+import { noon } from '../store/sample-job.ts';
+
+export { noon };
+
+/** A user whom nobody has met yet: her session and her name in the sheet are her name. */
+export function aUser(
+  name: string,
+  changes: Partial<LabUser> = {},
+): Omit<LabUser, 'id'> & { readonly id: number | null } {
+  return {
+    name,
+    id: null,
+    session: name,
+    sheetName: name,
+    logins: [],
+    directories: {},
+    aliases: defaultAliases,
+    settings: defaultUserSettings,
+    nextWindow: 1,
+    createdAt: noon,
+    newsSeen: 0,
+    ...changes,
+  };
+}
+
+/** What a `tpu run` has said beside the spec of that job. */
+export function aLabJob(job: string, user: string, changes: Partial<LabJob> = {}): LabJob {
+  return {
+    job,
+    user,
+    directory: '/srv/code',
+    directoryNumber: 1,
+    tpu: 'kmh-tpuvm-v2-32-1',
+    configs: ['--config.training.learning_rate=0.01'],
+    tag: null,
+    monitor: true,
+    logStage: false,
+    father: null,
+    baseStage: 0,
+    ...changes,
+  };
+}

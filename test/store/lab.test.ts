@@ -1,0 +1,294 @@
+/** The lab's part of the record: names, ids, sessions and numbers are nobody else's, and nothing told twice is there twice. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { JobmanError } from '../../src/app/errors.ts';
+import type { WindowReport } from '../../src/lab/windows.ts';
+import { openStore, type RecordStore } from '../../src/store/store.ts';
+import { aLabJob, aUser, noon } from '../lab/sample.ts';
+import { localSpec } from './sample-job.ts';
+
+function open(t: TestContext): RecordStore {
+  const store = openStore({ file: ':memory:' });
+  t.after(() => store.close());
+  return store;
+}
+
+async function aJob(store: RecordStore, owner: string): Promise<string> {
+  const { job } = await store.insert({ owner, spec: localSpec(), manifest: '', at: noon });
+  return job.id;
+}
+
+const refused = (code: number, words: RegExp) => (error: unknown) =>
+  error instanceof JobmanError && error.code === code && words.test(error.message);
+
+const report: WindowReport = {
+  logFolder: '/srv/logs/a',
+  stageFolder: '/srv/staging/a',
+  tpu: 'kmh-tpuvm-v2-32-1',
+  startTime: '20250420_011026',
+  at: noon,
+};
+
+test('a user gets the lowest free id, and nothing that another user has', async (t) => {
+  const { lab } = open(t);
+  assert.deepEqual(await lab.users(), []);
+  await lab.addUser(aUser('xibo', { id: 1, logins: ['xb'] }));
+  assert.equal((await lab.addUser(aUser('lyy'))).id, 0);
+  assert.equal((await lab.addUser(aUser('王伟', { logins: ['ww'] }))).id, 2);
+  await assert.rejects(lab.addUser(aUser('xibo', { session: 'other' })), refused(4, /user "xibo" already/));
+  await assert.rejects(lab.addUser(aUser('new', { id: 2 })), refused(4, /id 2 is 王伟's/));
+  await assert.rejects(lab.addUser(aUser('new', { session: 'lyy' })), refused(4, /session "lyy" is lyy's/));
+  await assert.rejects(lab.addUser(aUser('new', { logins: ['xb'] })), refused(4, /login "xb" means xibo/));
+  assert.deepEqual(
+    (await lab.users()).map(({ name, id }) => [name, id]),
+    [
+      ['lyy', 0],
+      ['xibo', 1],
+      ['王伟', 2],
+    ],
+  );
+});
+
+test('a user is there as written; a change keeps name and id, and takes nothing of others', async (t) => {
+  const { lab } = open(t);
+  const written = await lab.addUser(aUser('xibo', { directories: { 1: '/srv/a' }, logins: ['xb', 'xb2'] }));
+  await lab.addUser(aUser('lyy', { logins: ['ly'] }));
+  assert.deepEqual((await lab.users())[0], written);
+  const changed = await lab.changeUser('xibo', (user) => ({
+    ...user,
+    name: 'other',
+    id: 77,
+    directories: { ...user.directories, 2: '/srv/b' },
+    logins: ['xb2', 'xb3'],
+    nextWindow: 9,
+    newsSeen: 5,
+  }));
+  assert.deepEqual(changed, {
+    ...written,
+    directories: { 1: '/srv/a', 2: '/srv/b' },
+    logins: ['xb2', 'xb3'],
+    nextWindow: 9,
+    newsSeen: 5,
+  });
+  assert.deepEqual((await lab.users())[0], changed);
+  await assert.rejects(
+    lab.changeUser('xibo', (user) => ({ ...user, session: 'lyy' })),
+    refused(4, /session "lyy"/),
+  );
+  await assert.rejects(
+    lab.changeUser('xibo', (user) => ({ ...user, logins: ['ly'] })),
+    refused(4, /login "ly"/),
+  );
+  await assert.rejects(
+    lab.changeUser('xbio', (user) => user),
+    refused(3, /no user "xbio".*Did you mean "xibo"/),
+  );
+  const mistaken = lab.changeUser('xibo', () => {
+    throw new JobmanError('no', 1);
+  });
+  await assert.rejects(mistaken, refused(1, /^no$/));
+  assert.deepEqual((await lab.users())[0], changed);
+  await lab.dropUser('xibo');
+  await assert.rejects(lab.dropUser('xibo'), refused(3, /no user "xibo"/));
+  assert.equal((await lab.addUser(aUser('new', { logins: ['xb2'] }))).id, 0);
+});
+
+test('TPUs, their short names and their bookings are written, changed and taken away', async (t) => {
+  const { lab } = open(t);
+  const tpu = {
+    name: 'kmh-tpuvm-v2-32-1',
+    project: null,
+    zone: null,
+    accelerator: 'v2-32',
+    pricing: 'spot' as const,
+    runtimeVersion: null,
+  };
+  await lab.changeTpu(tpu.name, (stands) => {
+    assert.equal(stands, null);
+    return tpu;
+  });
+  await lab.changeTpu(tpu.name, (stands) => ({ ...(stands ?? tpu), zone: 'europe-west4-a' }));
+  assert.deepEqual(await lab.tpus(), [{ ...tpu, zone: 'europe-west4-a' }]);
+  await lab.changeTpu(tpu.name, () => null);
+  assert.deepEqual(await lab.tpus(), []);
+
+  assert.equal(await lab.setTpuAlias('v2-1', tpu.name), null);
+  assert.equal(await lab.setTpuAlias('v2-1', 'other'), tpu.name);
+  assert.deepEqual([...(await lab.tpuAliases())], [['v2-1', 'other']]);
+  assert.equal(await lab.setTpuAlias('v2-1', null), 'other');
+  assert.deepEqual([...(await lab.tpuAliases())], []);
+
+  const booking = { tpu: tpu.name, status: 'running' as const, user: 'xibo', note: '', scriptNote: '', at: noon };
+  await lab.changeBooking(tpu.name, () => booking);
+  await lab.changeBooking(tpu.name, (stands) => ({ ...(stands ?? booking), note: 'mine 🙂' }));
+  assert.deepEqual(await lab.bookings(), [{ ...booking, note: 'mine 🙂' }]);
+  await lab.changeBooking(tpu.name, () => null);
+  assert.deepEqual(await lab.bookings(), []);
+});
+
+test('each attempt gets one number, the next that no window on the list has', async (t) => {
+  const store = open(t);
+  const { lab } = store;
+  await lab.addUser(aUser('xibo', { session: 'xb', nextWindow: 41 }));
+  const [first, second] = [await aJob(store, 'xibo'), await aJob(store, 'xibo')];
+  await assert.rejects(lab.openWindow(first, 1, noon), refused(3, /none of the lab's/));
+  await lab.addJob(aLabJob(first, 'xibo'));
+  await lab.addJob(aLabJob(second, 'xibo', { father: { job: first, attempt: 1, how: 'resume' }, baseStage: 1 }));
+  const opened = await lab.openWindow(first, 1, noon);
+  assert.deepEqual([opened.session, opened.window.window, opened.job], ['xb', 41, aLabJob(first, 'xibo')]);
+  // Asked again it is the same.
+  assert.deepEqual(await lab.openWindow(first, 1, noon + 5), opened);
+  await lab.changeUser('xibo', (user) => ({ ...user, nextWindow: 40 }));
+  assert.equal((await lab.openWindow(first, 2, noon)).window.window, 40);
+  assert.equal((await lab.openWindow(second, 1, noon)).window.window, 42);
+  assert.equal((await lab.users())[0]?.nextWindow, 43);
+});
+
+test('the number of an ancestor is not given again while a descendant is on the list', async (t) => {
+  const store = open(t);
+  const { lab } = store;
+  await lab.addUser(aUser('xibo'));
+  const [father, child, other] = [await aJob(store, 'xibo'), await aJob(store, 'xibo'), await aJob(store, 'xibo')];
+  await lab.addJob(aLabJob(father, 'xibo'));
+  await lab.addJob(aLabJob(child, 'xibo', { father: { job: father, attempt: 1, how: 'resume' } }));
+  await lab.addJob(aLabJob(other, 'xibo'));
+  await lab.openWindow(father, 1, noon);
+  await lab.openWindow(child, 1, noon);
+  await lab.markWindows([{ job: father, attempt: 1 }], 'cleared', noon);
+  const again = async (attempt: number) => {
+    await lab.changeUser('xibo', (user) => ({ ...user, nextWindow: 1 }));
+    return (await lab.openWindow(other, attempt, noon)).window.window;
+  };
+  assert.equal(await again(1), 3);
+  await lab.markWindows([{ job: child, attempt: 1 }], 'cleared', noon);
+  assert.equal(await again(2), 1);
+  assert.equal(await again(3), 2);
+});
+
+test('two users have numbers of their own, and a job goes on when its user was taken off', async (t) => {
+  const store = open(t);
+  const { lab } = store;
+  await lab.addUser(aUser('xibo', { session: 'xb', nextWindow: 7 }));
+  await lab.addUser(aUser('lyy'));
+  const [one, two, three] = [await aJob(store, 'xibo'), await aJob(store, 'lyy'), await aJob(store, 'new')];
+  await lab.addJob(aLabJob(one, 'xibo'));
+  await lab.addJob(aLabJob(two, 'lyy'));
+  await lab.openWindow(one, 1, noon);
+  assert.equal((await lab.openWindow(two, 1, noon)).window.window, 1);
+  await lab.dropUser('xibo');
+  const next = await lab.openWindow(one, 2, noon);
+  assert.deepEqual([next.session, next.window.window], ['xb', 8]);
+  // Whoever gets the session next gets other numbers in it.
+  await lab.addUser(aUser('new', { session: 'xb', nextWindow: 7 }));
+  await lab.addJob(aLabJob(three, 'new'));
+  assert.equal((await lab.openWindow(three, 1, noon)).window.window, 9);
+  assert.equal((await lab.windowOf('xb', 8))?.job.user, 'xibo');
+});
+
+test('what a script tells is written once; an unknown window is told as none', async (t) => {
+  const store = open(t);
+  const { lab } = store;
+  await lab.addUser(aUser('xibo'));
+  const id = await aJob(store, 'xibo');
+  await lab.addJob(aLabJob(id, 'xibo'));
+  await lab.openWindow(id, 1, noon);
+  assert.equal(await lab.report('xibo', 2, report), null);
+  assert.equal(await lab.report('xib', 1, report), null);
+  assert.equal(await lab.finish('xibo', 2, noon), null);
+  assert.equal((await lab.report('xibo', 1, report))?.window.report, null);
+  assert.deepEqual((await lab.report('xibo', 1, { ...report, at: noon + 9 }))?.window.report, report);
+  assert.deepEqual((await lab.windowOf('xibo', 1))?.window.report, report);
+  await lab.report('xibo', 1, { ...report, logFolder: '/srv/logs/b', at: noon + 9 });
+  assert.equal((await lab.windowOf('xibo', 1))?.window.report?.logFolder, '/srv/logs/b');
+  assert.equal((await lab.finish('xibo', 1, noon + 1))?.window.finishedAt, null);
+  assert.equal((await lab.finish('xibo', 1, noon + 2))?.window.finishedAt, noon + 1);
+  await lab.markWindows([{ job: id, attempt: 1 }], 'closed', noon + 3);
+  await lab.markWindows([{ job: id, attempt: 1 }], 'closed', noon + 4);
+  await lab.markWindows([{ job: id, attempt: 1 }], 'cleared', noon + 5);
+  assert.equal(await lab.windowOf('xibo', 1), null);
+  assert.equal(await lab.report('xibo', 1, report), null);
+  const [cleared] = await lab.windows({ jobs: [id], cleared: true });
+  assert.deepEqual([cleared?.window.closedAt, cleared?.window.clearedAt], [noon + 3, noon + 5]);
+  assert.deepEqual(await lab.windows({}), []);
+});
+
+test('windows and jobs are found by user and by job, in their order', async (t) => {
+  const store = open(t);
+  const { lab } = store;
+  await lab.addUser(aUser('xibo', { nextWindow: 10 }));
+  await lab.addUser(aUser('lyy'));
+  const [one, two, three] = [await aJob(store, 'xibo'), await aJob(store, 'xibo'), await aJob(store, 'lyy')];
+  for (const [id, user] of [
+    [one, 'xibo'],
+    [two, 'xibo'],
+    [three, 'lyy'],
+  ] as const) {
+    await lab.addJob(aLabJob(id, user));
+  }
+  await lab.openWindow(two, 1, noon);
+  await lab.openWindow(one, 1, noon);
+  await lab.openWindow(three, 1, noon);
+  const numbers = async (query: Parameters<typeof lab.windows>[0]) =>
+    (await lab.windows(query)).map(({ window }) => `${window.user} ${window.window} ${window.job}`);
+  assert.deepEqual(await numbers({ user: 'xibo' }), [`xibo 10 ${two}`, `xibo 11 ${one}`]);
+  assert.deepEqual(await numbers({}), [`lyy 1 ${three}`, `xibo 10 ${two}`, `xibo 11 ${one}`]);
+  assert.deepEqual(await numbers({ jobs: [one, 'no id'] }), [`xibo 11 ${one}`]);
+  assert.deepEqual(await numbers({ jobs: [] }), []);
+  assert.deepEqual(
+    (await lab.jobs('xibo')).map(({ job }) => job),
+    [one, two],
+  );
+  assert.equal((await lab.changeJob(one, (job) => ({ ...job, tag: 'best', user: 'lyy' }))).tag, 'best');
+  assert.deepEqual(await lab.job(one), aLabJob(one, 'xibo', { tag: 'best' }));
+  assert.equal(await lab.job('000099'), null);
+  assert.equal((await lab.jobs()).length, 3);
+});
+
+test('several changes are one: what is thrown at the end undoes them all', async (t) => {
+  const store = open(t);
+  const { lab } = store;
+  await lab.addUser(aUser('before'));
+  const broken = lab.together(async (record) => {
+    // At once: parts of one transaction must not get into each other's way.
+    const [kept, failed] = await Promise.allSettled([
+      record.addUser(aUser('xibo')),
+      record.addUser(aUser('before', { session: 'x' })),
+      record.setTpuAlias('v2-1', 'a-tpu'),
+    ]);
+    assert.deepEqual([kept.status, failed.status], ['fulfilled', 'rejected']);
+    assert.equal((await record.users()).length, 2);
+    await record.together((inner) => inner.addUser(aUser('lyy')));
+    throw new JobmanError('on second thoughts', 1);
+  });
+  await assert.rejects(broken, refused(1, /second thoughts/));
+  assert.deepEqual(
+    (await lab.users()).map(({ name }) => name),
+    ['before'],
+  );
+  assert.equal((await lab.tpuAliases()).size, 0);
+  const answer = await lab.together(async (record) => (await record.addUser(aUser('xibo'))).id);
+  assert.equal(answer, 1);
+});
+
+test('what happened to the jobs of a user is told after a number, in order', async (t) => {
+  const store = open(t);
+  const { lab } = store;
+  const mine = await store.insert({ owner: 'xibo', spec: localSpec(), manifest: '', at: noon });
+  const theirs = await store.insert({ owner: 'lyy', spec: localSpec(), manifest: '', at: noon });
+  await lab.addJob(aLabJob(mine.job.id, 'xibo'));
+  await lab.addJob(aLabJob(theirs.job.id, 'lyy'));
+  const silent = { kind: 'silent' as const, at: noon + 1, allocation: 1, detail: 'no answer' };
+  for (const { job, revision } of [theirs, mine]) {
+    await store.commit({ job, revision, events: [silent], folded: [], wakeAt: null, epoch: null });
+  }
+  const all = await lab.eventsSince('xibo', 0);
+  assert.deepEqual(
+    all.map(({ job, event }) => [job, event.kind]),
+    [
+      [mine.job.id, 'created'],
+      [mine.job.id, 'silent'],
+    ],
+  );
+  assert.deepEqual(await lab.eventsSince('xibo', all[0]?.number ?? 0), all.slice(1));
+  assert.deepEqual(await lab.eventsSince('xibo', all[1]?.number ?? 0), []);
+});
