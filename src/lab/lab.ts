@@ -16,6 +16,8 @@ export interface Lab {
   tpus(): Promise<TpuDesk>;
   /** tmux where it is installed, else what stands in for it. */
   windows(): Promise<WindowHost>;
+  /** Closes the record. What else was asked for is closed by whoever asked for it. */
+  close(): Promise<void>;
 }
 
 /** What the `tpu` command is given: the services of every command, and the lab. */

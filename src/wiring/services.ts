@@ -4,21 +4,23 @@
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import type { Client } from '../app/client.ts';
-import type { Io, Services } from '../app/services.ts';
+import type { Io } from '../app/services.ts';
 import type { ClusterSettingsRead } from '../app/cluster/settings.ts';
 import type { Settings, SettingsFiles } from '../app/settings.ts';
+import type { Lab, LabServices } from '../lab/lab.ts';
 import { clusterMark, homeOf, recordFile, templateFile } from './paths.ts';
 
 /** All that the terminal may ask of the rest of the program. */
-export function createServices(io: Io): Services {
+export function createServices(io: Io): LabServices {
   const home = homeOf(io);
   let settings: Promise<Settings> | undefined;
   let clusterSettings: Promise<ClusterSettingsRead> | undefined;
   let named: string | undefined;
   let files: SettingsFiles | undefined;
   let client: Promise<Client> | undefined;
+  let lab: Promise<Lab> | undefined;
 
-  const services: Services = {
+  const services: LabServices = {
     io,
     home,
 
@@ -78,6 +80,8 @@ export function createServices(io: Io): Services {
     },
 
     client: () => (client ??= import('./client.ts').then(({ createLocalClient }) => createLocalClient(services))),
+
+    lab: () => (lab ??= import('./lab.ts').then(({ openLab }) => openLab(services))),
 
     async controller() {
       const { createControllerService } = await import('./controller-service.ts');

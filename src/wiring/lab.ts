@@ -1,0 +1,24 @@
+// The lab of this machine's record, as the terminal gets it. Nothing but the record's own part is loaded with it: upd-log and
+// finish-job ask for nothing else, and stand in the way of a training.
+
+import { exitCode, JobmanError } from '../app/errors.ts';
+import type { Lab, LabServices } from '../lab/lab.ts';
+import { openLabRecord } from '../store/lab.ts';
+import { recordFile } from './paths.ts';
+
+/** Opens nothing yet: the record is opened by the first question or change, and each other part is loaded when it is asked for. */
+export function openLab(services: LabServices): Lab {
+  const { record, close } = openLabRecord({ file: recordFile(services.home) });
+  return {
+    record,
+    site: () => notHere('the facts of the site'),
+    sheet: () => notHere('the booking sheet'),
+    tpus: () => notHere('the desk of the TPUs'),
+    windows: () => notHere('the host of the windows'),
+    close,
+  };
+}
+
+function notHere(what: string): Promise<never> {
+  return Promise.reject(new JobmanError(`This build of jobman comes without ${what}.`, exitCode.failed));
+}
