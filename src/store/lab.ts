@@ -61,11 +61,17 @@ export function labRecord(read: Run, write: Run): LabRecord {
 }
 
 /**
+ * How long a command of the lab waits for its turn to write: of a hundred that begin in the same second, each with several
+ * transactions, the unluckiest waits for more than the usual 5 s on a slow machine, and what a script tells is told once.
+ */
+const patienceMs = 60_000;
+
+/**
  * The lab's part of the record in that file, without what the jobs' part has to load: commands that stand in the way of a
  * training ask for nothing else. Opens nothing yet.
  */
 export function openLabRecord(given: OpenRecord): { readonly record: LabRecord; readonly close: () => Promise<void> } {
-  const { read, write, close } = openRecordFile(given);
+  const { read, write, close } = openRecordFile({ patienceMs, ...given });
   return { record: labRecord(read, write), close };
 }
 

@@ -21,6 +21,8 @@ export interface OpenRecord {
   readonly readOnly?: boolean;
   /** The identity of a new record; six characters [a-z0-9], random when not given. An existing record keeps its own. */
   readonly installation?: string;
+  /** How long a write waits for those of other processes before it is given up, in milliseconds; 5 s when not given. */
+  readonly patienceMs?: number;
 }
 
 /** Runs an operation on the record, for reading or for writing. Rejects with StoreError when the record cannot be used. */
@@ -37,7 +39,7 @@ export interface RecordFile {
 }
 
 /** Opens nothing yet: the first operation does, and rejects with StoreError when it cannot. */
-export function openRecordFile({ file, readOnly = false, installation }: OpenRecord): RecordFile {
+export function openRecordFile({ file, readOnly = false, installation, patienceMs }: OpenRecord): RecordFile {
   let writing: Promise<Database> | undefined;
   let reading: Promise<Database> | undefined;
   let empty: Promise<Database> | undefined;
@@ -64,7 +66,7 @@ export function openRecordFile({ file, readOnly = false, installation }: OpenRec
   }
 
   async function prepareWriter(): Promise<Database> {
-    const db = openForWriting(file);
+    const db = openForWriting(file, patienceMs);
     return orClose(db, async () => {
       const version = await versionOf(db);
       if (version > currentVersion) throw newerRecord(file, version);

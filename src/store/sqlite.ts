@@ -9,7 +9,10 @@ import { sql, type Database, type Statement } from './sql.ts';
 /** The name of a database that lives in memory and is gone when it is closed. */
 export const inMemory = ':memory:';
 
-/** How long a statement waits for another process's transaction before it fails as busy. Ours take milliseconds. */
+/**
+ * How long a statement waits for another process's transaction before it fails as busy. Ours take milliseconds; but the
+ * whole process stands still meanwhile, so a controller waits no longer than this.
+ */
 const busyTimeoutMs = 5_000;
 
 /** Statements kept prepared; the store has about forty, and lists of ids make a few more. */
@@ -20,10 +23,10 @@ const statementsMost = 200;
  * returns (`synchronous = full`): a job whose id was printed survives a power cut. Write-ahead logging lets others read
  * meanwhile. Throws what SQLite says.
  */
-export function openForWriting(file: string): Database {
+export function openForWriting(file: string, timeout: number = busyTimeoutMs): Database {
   // SQLite would make the file readable to everybody; its side files take the rights of this one.
   if (file !== inMemory) closeSync(openSync(file, 'a', 0o600));
-  const connection = new DatabaseSync(file, { timeout: busyTimeoutMs, enableForeignKeyConstraints: true });
+  const connection = new DatabaseSync(file, { timeout, enableForeignKeyConstraints: true });
   try {
     // Changing the way of logging asks for the whole file and does not wait by itself: two processes that make the
     // record at the same moment meet here.
