@@ -1,0 +1,13 @@
+// What a command of `tpu` gets: all that any command gets, and the lab.
+
+import type { Lab, LabServices } from '../../lab/lab.ts';
+import type { Cli } from '../context.ts';
+import type { Words } from './words.ts';
+
+export interface TpuCli extends Cli {
+  readonly services: LabServices;
+  readonly lab: Lab;
+}
+
+/** A command: gets its words resolved, returns the exit code; throws JobmanError for what it cannot do. */
+export type TpuCommand = (desk: TpuCli, words: Words) => Promise<number>;
