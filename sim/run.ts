@@ -2,15 +2,10 @@
 // rest within a stated time. The controller, performer, mirror, sweeper, core and store are the real ones.
 
 import { createHash } from 'node:crypto';
-import type { Backend, Clock, Store } from '../src/app/ports.ts';
-import { createController } from '../src/controller/controller.ts';
-import type { Controller, LeftBecause } from '../src/controller/controller.ts';
+import type { Clock } from '../src/app/ports.ts';
 import { holdsSlot, waitsForSlot } from '../src/core/admit.ts';
-import { ask, jobCan } from '../src/core/ask.ts';
-import type { AskOptions, Verb } from '../src/core/ask.ts';
 import { heldAllocations } from '../src/core/job.ts';
 import type { Job } from '../src/core/job.ts';
-import type { OutcomeResult } from '../src/core/observation.ts';
 import { capacityAt, placeCount } from '../src/core/place.ts';
 import { plantForTest } from '../src/core/plant.ts';
 import type { PlantName } from '../src/core/plant.ts';
@@ -18,16 +13,16 @@ import { hour, minute, second } from '../src/core/time.ts';
 import { openStore } from '../src/store/store.ts';
 import { createChance } from './chance.ts';
 import type { Chance } from './chance.ts';
-import { createCloud, createHere, zoneOf } from './cloud.ts';
-import type { PortParts, Sky } from './cloud.ts';
-import { createCopies, fullDisk } from './copies.ts';
+import { zoneOf } from './cloud.ts';
+import type { Sky } from './cloud.ts';
+import { createClient, createControllers } from './controllers.ts';
+import type { Ground, Life } from './controllers.ts';
+import { createCopies } from './copies.ts';
 import type { Disk } from './copies.ts';
-import { createHosts, killFromOutside } from './hosts.ts';
-import { createIncarnation } from './incarnation.ts';
-import type { Incarnation } from './incarnation.ts';
+import { killFromOutside } from './hosts.ts';
 import { bareZone, drawJobs, grantedZone, planFor, unsureZones } from './jobs.ts';
 import type { Nature, Wanted } from './jobs.ts';
-import { createJudge, slots } from './laws.ts';
+import { createJudge } from './laws.ts';
 import type { Violation } from './laws.ts';
 import { createTimeline } from './timeline.ts';
 import { calm, drawWeather } from './weather.ts';
@@ -68,11 +63,6 @@ export interface RunOptions {
   readonly plant?: PlantName;
   /** Keeps the story; without it only its hash is. */
   readonly trace?: boolean;
-}
-
-/** The class of the error that came back, if one did. */
-function errorKind(result: OutcomeResult): string | undefined {
-  return result.kind === 'failed' || result.kind === 'refused' ? result.error?.kind : undefined;
 }
 
 /** Whether a rule of the job's own may turn it from a zone. */
@@ -121,8 +111,6 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
   const disk: Disk = { isFull: false };
   const copies = createCopies(disk, chance.fork('disk'));
   const store = openStore({ file: ':memory:', installation });
-  const recorded = watched(store, false);
-  const recordedByController = watched(store, true);
   const wall = { offset: 0, setBack: 0 };
   const clock: Clock = {
     now: () => epoch + timeline.now + wall.offset,
@@ -136,17 +124,10 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
   const ways = chance.fork('ways of saying it');
 
   async function create(wanted: Wanted): Promise<void> {
-    const stored = await untilWritten(() =>
-      recorded.insert({ owner: 'owner', spec: wanted.spec, manifest: '', at: clock.now() }),
-    );
-    natures.set(stored.job.id, wanted.nature);
-    judge.spoken(
-      stored.job,
-      (await store.events(stored.job.id, 0)).map((one) => one.event),
-    );
-    world.say(`owner: job ${stored.job.id} is created`);
-    prepareFor(stored.job, wanted);
-    tap(stored.job.id);
+    const job = await client.insert({ owner: 'owner', spec: wanted.spec, manifest: '', at: clock.now() });
+    natures.set(job.id, wanted.nature);
+    prepareFor(job, wanted);
+    client.tap(job.id);
   }
 
   /** What must be there before: a shared machine; sometimes somebody else's machine with our name. */
@@ -166,184 +147,34 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     }
   }
 
-  async function speak(verb: Verb, id: string, options: Omit<AskOptions, 'by'>): Promise<void> {
-    for (let tries = 0; tries < 20; tries += 1) {
-      const stored = await store.load(id);
-      if (stored === undefined) return;
-      if (!jobCan(stored.job, verb, 'owner', options).ok) return;
-      const change = ask(stored.job, verb, { by: 'owner', ...options }, clock.now());
-      if (change.events.length === 0) return;
-      let result;
-      try {
-        result = await recorded.commit({
-          job: change.job,
-          revision: stored.revision,
-          events: change.events,
-          folded: [],
-          wakeAt: clock.now(),
-          epoch: null,
-        });
-      } catch {
-        return;
-      }
-      if (result !== 'committed') continue;
-      const said = Object.entries(options).flatMap(([name, isSaid]) => (isSaid ? [` --${name}`] : []));
-      world.say(`owner: ${verb}${said.join('')} ${id}`);
-      judge.spoken(change.job, change.events);
-      tap(id);
-      return;
-    }
-  }
-
-  async function untilWritten<T>(write: () => Promise<T>): Promise<T> {
-    for (;;) {
-      try {
-        return await write();
-      } catch {
-        await timeline.pause(5 * second);
-      }
-    }
-  }
-
-  /** The client's tap on the shoulder, which may be lost, and its look whether a controller is there at all. */
-  function tap(id: string): void {
-    if (!isStorm || !owners.yes(0.2)) for (const life of lives) life.controller.wake(id);
-    timeline.after(100, () => {
-      if (lives.every((life) => life.incarnation.isDead || life.hasLeft)) begin('the client found no controller');
-    });
-  }
-
-  // -------------------------------------------------------------------------------------- the store, watched
-
-  function watched(real: Store, isController: boolean): Store {
-    const writes = new Set<string | symbol>([
-      'insert',
-      'commit',
-      'addOutcome',
-      'takeLease',
-      'dropLease',
-      'recordStray',
-    ]);
-    return new Proxy(real, {
-      get(target, key) {
-        const member = Reflect.get(target, key) as unknown;
-        if (typeof member !== 'function') return member;
-        return async (...given: unknown[]): Promise<unknown> => {
-          if (disk.isFull && writes.has(key)) throw fullDisk();
-          const answer: unknown = await (Reflect.apply(member, target, given) as Promise<unknown>);
-          if (key === 'commit' && isController) {
-            const commit = given[0] as Parameters<Store['commit']>[0];
-            judge.committed(commit, answer as Awaited<ReturnType<Store['commit']>>);
-          }
-          return answer;
-        };
-      },
-    });
-  }
-
   // -------------------------------------------------------------------------------------- controllers, one life after another
 
-  interface Life {
-    readonly incarnation: Incarnation;
-    readonly controller: Controller;
-    /** Once it has the lease; before, it only waits. */
-    hasBegun: boolean;
-    hasLeft: LeftBecause | null;
-  }
-  const lives: Life[] = [];
   const fates = chance.fork('fates');
   let isStorm = true;
-
-  function begin(why: string, certain = true): Life {
-    const name = `controller ${lives.length + 1}`;
-    world.say(`${name} begins: ${why}`);
-    const incarnation = createIncarnation(name);
-    const begun = (): void => void (life.hasBegun = true);
-    const life: Life = {
-      incarnation,
-      controller: controllerFor(incarnation, certain, begun),
-      hasBegun: false,
-      hasLeft: null,
-    };
-    lives.push(life);
-    void life.controller.left.then((because) => {
-      if (incarnation.isDead) return;
-      life.hasLeft = because;
-      world.say(`${name} leaves: ${because}`);
-      // Whoever needs one starts another; somebody does before long.
-      if (because === 'lease_lost')
-        timeline.after(fates.between(1_000, 30_000), () => ensureAlive('the last one lost its lease'));
-    });
-    void incarnation.dead.then(() => {
-      world.say(`${name} is dead`);
-      timeline.after(fates.between(100, 60_000), () => ensureAlive('the last one is dead'));
-    });
-    if (isStorm && fates.yes(killiness)) {
-      incarnation.dieAt(fates.between(1, 400), fates.pick(['before', 'after']));
-    }
-    life.controller.start();
-    return life;
-  }
-
-  function ensureAlive(why: string): void {
-    if (lives.every((life) => life.incarnation.isDead || life.hasLeft !== null)) begin(why);
-  }
-
-  function controllerFor(incarnation: Incarnation, certain: boolean, begun: () => void): Controller {
-    const ports = chance.fork(`ports ${lives.length}`);
-    const itsClock = incarnation.clock(clock);
-    const parts: PortParts = {
-      world,
-      sky,
-      chance: ports,
-      clock,
-      watcher: {
-        called: (kind, ref, detail) => judge.called(kind, ref, detail),
-        strayReleased: (stray) => judge.strayReleased(stray),
-      },
-      installation,
-      workersOf: (job) => natures.get(job)?.workers ?? 1,
-    };
-    const hosts = heard(
-      createHosts({ ...parts, planFor: (job, attempt, worker) => planFor(natureOf(job), attempt, worker) }),
-    );
-    const machines = incarnation.through(hosts);
-    const cloud: Backend = { capacity: incarnation.through(heard(createCloud(parts))), machines };
-    const here: Backend = { capacity: incarnation.through(createHere(clock, world)), machines };
-    return createController({
-      store: incarnation.through(recordedByController),
-      backendOf: (spec) => (spec.capacity.kind === 'local' ? here : cloud),
-      clock: itsClock,
-      logFiles: incarnation.through(copies),
-      log: {
-        info: (line) => incarnation.isDead || world.say(`${incarnation.name}: ${line}`),
-        warn: (line) => incarnation.isDead || world.say(`${incarnation.name}! ${line}`),
-      },
-      holder: incarnation.name,
-      version: '0.0.0',
-      certain,
-      slots,
-      idleExitMs: minute,
-      onRenewal: begun,
-    });
-  }
-
-  /** The ports, with the judge hearing every reply as it is given. */
-  function heard<T extends object>(port: T): T {
-    return new Proxy(port, {
-      get(target, key) {
-        const member = Reflect.get(target, key) as unknown;
-        const isAct = key === 'request' || key === 'release' || key === 'step' || key === 'start' || key === 'stop';
-        if (!isAct || typeof member !== 'function') return member;
-        return async (...given: unknown[]) => {
-          const result = (await Reflect.apply(member, target, given)) as OutcomeResult;
-          judge.replied(key, given[0] as Parameters<typeof judge.replied>[1], result.kind, errorKind(result));
-          world.say(`reply: ${key} ${(given[0] as { job: Job }).job.id} ${result.kind}`);
-          return result;
-        };
-      },
-    });
-  }
+  const ground: Ground = {
+    world,
+    sky,
+    disk,
+    copies,
+    store,
+    clock,
+    judge,
+    installation,
+    workersOf: (job) => natures.get(job)?.workers ?? 1,
+    planFor: (job, attempt, worker) => planFor(natureOf(job), attempt, worker),
+  };
+  const controllers = createControllers(ground, {
+    ports: chance,
+    chance: fates,
+    born({ incarnation }) {
+      if (isStorm && fates.yes(killiness)) incarnation.dieAt(fates.between(1, 400), fates.pick(['before', 'after']));
+    },
+  });
+  const { lives } = controllers;
+  const client = createClient(ground, controllers, {
+    owner: () => 'owner',
+    isTapLost: () => isStorm && owners.yes(0.2),
+  });
 
   function natureOf(job: string): Nature {
     const nature = natures.get(job);
@@ -440,7 +271,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
       life.incarnation.freeze();
       timeline.after(storm.between(1, 20) * second, () => {
         if (life.incarnation.isDead) return;
-        begin('the last one does not answer', false);
+        controllers.begin('the last one does not answer', false);
       });
       timeline.after(storm.between(20, 90) * second, () => {
         world.say(`${life.incarnation.name} goes on`);
@@ -477,9 +308,9 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
       'start',
     ] as const);
     const id = owners.pick(ids);
-    if (verb === 'stop') void speak(verb, id, { release: owners.yes(0.4) });
-    else if (verb === 'start') void speak(verb, id, { commandOnly: ways.yes(0.3) });
-    else void speak(verb, id, verb === 'delete' ? { force: ways.yes(0.5) } : {});
+    if (verb === 'stop') void client.speak(verb, id, { release: owners.yes(0.4) });
+    else if (verb === 'start') void client.speak(verb, id, { commandOnly: ways.yes(0.3) });
+    else void client.speak(verb, id, verb === 'delete' ? { force: ways.yes(0.5) } : {});
   }
 
   function nextAccident(): void {
@@ -518,7 +349,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
         );
       }
     }
-    timeline.after(2 * second, () => ensureAlive('somebody looks after it'));
+    timeline.after(2 * second, () => controllers.ensureAlive('somebody looks after it'));
   }
 
   /** Settled and empty, or truly running what never ends, or told to hold. */
@@ -589,7 +420,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     const labels = { installation, job: '999999', allocation: 1 };
     makeMachine(world, newMachine({ name: 'left-behind', labels, isStanding: false, workers: 1, at: 0 }));
   }
-  timeline.after(50, () => ensureAlive('somebody starts it'));
+  timeline.after(50, () => controllers.ensureAlive('somebody starts it'));
   nextAccident();
   await timeline.play(stormLength, isBroken);
   if (!isBroken()) {
