@@ -7,7 +7,15 @@ export interface WindowHost {
    * Opens the window of that number in that session, both made if need be, showing what `argv` prints. Exact names only. Null
    * where there is no tmux, or where another window has that number already: then nothing is shown and nothing is disturbed.
    */
-  open(window: WindowRef, options: { readonly title: string; readonly argv: readonly string[] }): Promise<Pane | null>;
+  open(
+    window: WindowRef,
+    options: {
+      readonly title: string;
+      /** What makes the window ours, written on it: `000012/1`, the job and its attempt. */
+      readonly mark: string;
+      readonly argv: readonly string[];
+    },
+  ): Promise<Pane | null>;
   /** The windows of that session that are ours, by number; null where the session is not there. */
   list(session: string): Promise<readonly number[] | null>;
   /** Closes a window of ours. False where it is not there or is not ours. */

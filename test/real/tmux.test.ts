@@ -1,0 +1,176 @@
+// Windows in a real tmux, on a socket of its own.
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { WindowHost } from '../../src/lab/window-host.ts';
+import { showerArgv } from '../../src/remote/tmux/shower.ts';
+import { createTmux } from '../../src/remote/tmux/tmux.ts';
+import { eventually } from '../support/eventually.ts';
+import { findProgram, requireReal } from '../support/real.ts';
+
+const tmuxPath = findProgram('tmux');
+
+test('without tmux nothing is shown, and that is no error', async () => {
+  const host = await createTmux({ env: { PATH: '/nowhere' } });
+  assert.equal(host.tmux, null);
+  assert.equal(await host.open({ session: 'ada', window: 1 }, { title: 't', mark: 'm', argv: ['true', 'x'] }), null);
+  assert.equal(await host.list('ada'), null);
+  assert.equal(await host.close({ session: 'ada', window: 1 }), false);
+});
+
+test('this machine has tmux', (t) => {
+  if (!requireReal(t, 'tmux', tmuxPath)) return;
+  assert.ok(tmuxPath);
+});
+
+describe('tmux', { skip: tmuxPath === undefined ? 'this machine has no tmux' : false }, () => {
+  const folder = mkdtempSync(join(tmpdir(), 'jobman-tmux-'));
+  const env = { PATH: process.env['PATH'], HOME: folder, TMUX_TMPDIR: folder, SHELL: '/bin/sh', LANG: 'C.UTF-8' };
+  let host: WindowHost;
+  const tmux = (...words: string[]): string =>
+    execFileSync(tmuxPath ?? 'tmux', words, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
+  const screen = (target: string): string => tmux('capture-pane', '-p', '-t', target);
+  const sleeper = ['sh', '-c', 'printf "%s|" "$@"; exec sleep 1000', 'sh'];
+
+  before(async () => {
+    // What a person may have set for themselves, and what must not matter.
+    writeFileSync(join(folder, '.tmux.conf'), 'set -g base-index 1\nset -g renumber-windows on\n');
+    host = await createTmux({ env: { ...env, JOBMAN_RUN: 'mark/of/an/attempt', TMUX: '/nowhere/at/all,1,0' } });
+  });
+
+  after(() => {
+    spawnSync(tmuxPath ?? 'tmux', ['kill-server'], { env });
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  test('a window is opened at its number, marked as ours, in a session that is made for it with a shell at 0', async () => {
+    assert.equal(await host.list('ada'), null);
+    const pane = await host.open({ session: 'ada', window: 42 }, { title: 'a title', mark: '000012/1', argv: sleeper });
+    assert.match(pane?.pane ?? '', /^%\d+$/);
+    assert.deepEqual(await host.list('ada'), [42]);
+    assert.equal(
+      tmux('list-windows', '-t', '=ada:', '-F', '#{window_index} #{window_name} #{@jobman}').split('\n').at(-1),
+      '42 a title 000012/1',
+    );
+    assert.match(tmux('list-windows', '-t', '=ada:', '-F', '#{window_index}'), /^0\n42$/);
+    // What a script asks for in that pane, with the variables that it finds there.
+    const asked = execFileSync(tmuxPath ?? 'tmux', ['display-message', '-p', '-t', pane?.pane ?? '', '#S:#I'], {
+      env: { ...env, TMUX: pane?.tmux, TMUX_PANE: pane?.pane },
+      encoding: 'utf8',
+    });
+    assert.equal(asked, 'ada:42\n');
+  });
+
+  test('a server that is started for an attempt does not carry its mark', () => {
+    assert.doesNotMatch(tmux('show-environment', '-g'), /JOBMAN_RUN/);
+  });
+
+  test('a number that is taken is refused, and what stands there is left alone', async () => {
+    const before = screen('=ada:42');
+    assert.equal(
+      await host.open({ session: 'ada', window: 42 }, { title: 't', mark: '000013/1', argv: sleeper }),
+      null,
+    );
+    assert.equal(screen('=ada:42'), before);
+    tmux('new-window', '-d', '-t', '=ada:50', 'sh');
+    assert.equal(
+      await host.open({ session: 'ada', window: 50 }, { title: 't', mark: '000013/1', argv: sleeper }),
+      null,
+    );
+    assert.equal(await host.close({ session: 'ada', window: 50 }), false, 'it is not ours');
+    assert.deepEqual(await host.list('ada'), [42]);
+  });
+
+  test('names are exact: the beginning of a name is another session', async () => {
+    await host.open({ session: 'bird', window: 1 }, { title: 't', mark: '000014/1', argv: sleeper });
+    assert.equal(await host.list('b'), null);
+    assert.equal(await host.close({ session: 'b', window: 1 }), false);
+    await host.open({ session: 'b', window: 7 }, { title: 't', mark: '000015/1', argv: sleeper });
+    assert.deepEqual([await host.list('b'), await host.list('bird')], [[7], [1]]);
+  });
+
+  test('every word of a program arrives as it is, and no title runs anything', async () => {
+    const words = ['a b', "it's", '"', '$HOME', '`id`', 'x;', '\\;', ';', '#{pid}', '', '两'];
+    const title = `#(touch ${join(folder, 'ran')});`;
+    await host.open({ session: '中文', window: 3 }, { title, mark: '000016/1', argv: [...sleeper, ...words] });
+    const shown = await eventually(() => screen('=中文:3').replaceAll('\n', '').includes('两|'));
+    assert.ok(shown, screen('=中文:3'));
+    assert.equal(screen('=中文:3').trim(), words.map((word) => `${word}|`).join(''));
+    assert.equal(existsSync(join(folder, 'ran')), false);
+    assert.deepEqual(await host.list('中文'), [3]);
+  });
+
+  test('closing a window takes no number from the others', async () => {
+    await host.open({ session: 'ada', window: 43 }, { title: 't', mark: '000017/1', argv: sleeper });
+    assert.equal(await host.close({ session: 'ada', window: 42 }), true);
+    assert.deepEqual(await host.list('ada'), [43]);
+    assert.equal(await host.close({ session: 'ada', window: 42 }), false);
+  });
+
+  test('a name that tmux would read as something else opens nothing', async () => {
+    for (const session of ['a:b', 'a.b', '$1', '', '@3', '=x']) {
+      assert.equal(await host.open({ session, window: 1 }, { title: 't', mark: 'm', argv: sleeper }), null, session);
+      assert.equal(await host.list(session), null, session);
+    }
+  });
+
+  test('two who open windows of a session that is not there yet both get theirs', async () => {
+    const opened = await Promise.all(
+      [1, 2, 3, 4].map((window) => host.open({ session: 'race', window }, { title: 't', mark: 'm', argv: sleeper })),
+    );
+    assert.equal(opened.filter((pane) => pane === null).length, 0);
+    assert.deepEqual(await host.list('race'), [1, 2, 3, 4]);
+  });
+
+  describe('the shower', () => {
+    const run = join(folder, 'attempt_1');
+    const told = join(folder, 'closed');
+    let launcher: number;
+
+    before(() => {
+      mkdirSync(run);
+      writeFileSync(join(run, 'log'), 'first line\n');
+      launcher = Number(execFileSync('sh', ['-c', 'sleep 1000 >/dev/null 2>&1 & echo $!'], { encoding: 'utf8' }));
+      writeFileSync(join(run, 'pid'), `${launcher} 1 boot 1\n`);
+    });
+
+    after(() => {
+      spawnSync('kill', [String(launcher)]);
+    });
+
+    test('shows the output as it grows, and at its end how it ended', async () => {
+      const argv = showerArgv({
+        folder: run,
+        about: '000018, attempt 1',
+        next: 'tpu check ada',
+        closed: ['sh', '-c', 'printf "%s|" "$@" >"$0"', told, 'a b', '000018'],
+      });
+      await host.open({ session: 'show', window: 1 }, { title: 't', mark: '000018/1', argv });
+      await shows('first line');
+      appendFileSync(join(run, 'log'), 'second line\n');
+      await shows('second line');
+      tmux('send-keys', '-t', '=show:1', 'C-c');
+      await shows('The job goes on without this window');
+      writeFileSync(join(run, 'exit'), '3 1\n');
+      process.kill(launcher);
+      await shows('-- 000018, attempt 1: its script has ended with exit code 3. What comes next: tpu check ada');
+      assert.deepEqual(await host.list('show'), [1], 'it stays to be read');
+    });
+
+    test('tells when it is closed by hand, also after the end', async () => {
+      assert.equal(existsSync(told), false);
+      tmux('kill-window', '-t', '=show:1');
+      assert.ok(await eventually(() => existsSync(told) && readFileSync(told, 'utf8') !== ''));
+      assert.equal(readFileSync(told, 'utf8'), 'a b|000018|');
+    });
+
+    async function shows(text: string): Promise<void> {
+      const seen = await eventually(() => screen('=show:1').includes(text));
+      assert.ok(seen, screen('=show:1'));
+    }
+  });
+});
