@@ -14,7 +14,7 @@ export function openLab(services: LabServices): Lab {
     site: () => notHere('the facts of the site'),
     sheet: () => notHere('the booking sheet'),
     tpus: () => notHere('the desk of the TPUs'),
-    windows: () => notHere('the host of the windows'),
+    windows: async () => (await import('../remote/tmux/tmux.ts')).createTmux({ env: services.io.env }),
     close,
   };
 }
