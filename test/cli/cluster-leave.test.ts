@@ -1,9 +1,10 @@
 /** Ctrl-C while a cluster deletes: what it was told stays told, nothing more is asked, and it is said. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import type { V1Job } from '@kubernetes/client-node';
 import type { Cluster, ClusterJob } from '../../src/app/cluster/cluster.ts';
 import { run } from '../../src/cli/run.ts';
-import { pretend } from './support/pretend.ts';
+import { nothingKept, pretend } from './support/pretend.ts';
 import { aClusterJob } from '../app/cluster/sample.ts';
 
 const jobs = Array.from({ length: 12 }, (_, index) =>
@@ -54,6 +55,27 @@ suite('whoever leaves', () => {
     const { code, err } = await leaving(['cancel', 'train-0'], 1);
     assert.equal(code, 130);
     assert.match(err, /^Left before train-0 was seen gone/m);
+  });
+
+  test('a job that was just submitted is told that it goes on, and how to get back to it', async () => {
+    const cluster = {
+      place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+      create: async (job: V1Job) => job,
+      job: async (name: string) => aClusterJob({ name, active: 1 }),
+      close: async () => undefined,
+    } as object as Cluster;
+    // It takes a while to start the controller, and somebody does not wait for it.
+    const keeper = { ...nothingKept, submitted: async () => (world.signal(), 'Started the controller.') };
+    const world = pretend({
+      services: {
+        cluster: async () => cluster,
+        keeper: async () => keeper,
+      },
+    });
+    const flavor = '{"name":"small","resources":{"requests":{"cpu":"1"}}}';
+    const code = await run(['submit', '-i', 'alpine', '-r', flavor, '-j', 'train', '--follow'], world.services);
+    assert.deepEqual([code, world.out()], [130, 'train submitted to lab/vision as alice.\n']);
+    assert.match(world.err(), /^Left; train goes on\. Back: jobman logs train -f$/m);
   });
 
   test('the deletion of all leaves the rest alone', async () => {

@@ -184,6 +184,21 @@ suite('what the cluster has forgotten', () => {
     assert.equal(pods[0]?.createdAt, '2026-11-20T12:00:00.000Z');
   });
 
+  test('tells the newest of many events, and how many are older', async () => {
+    const events = Array.from({ length: 23 }, (_, index) => ({
+      object: { kind: 'Job', name: 'gone', uid: 'u2' },
+      type: 'Normal' as const,
+      reason: `Reason${index}`,
+      message: 'said',
+      count: 1,
+      firstAt: at + index,
+      lastAt: at + index,
+    }));
+    const { out } = await ask(['details', 'gone'], [], home([{ ...kept, events }]));
+    assert.match(out, /Reason22 +said\nand 3 older events\n$/);
+    assert.doesNotMatch(out, /Reason2 /);
+  });
+
   test('says with its exit code that it may be old', async () => {
     const open = home([{ ...kept, goneAt: null, job: { ...train, name: 'gone' } }]);
     const away = await ask(['why', 'gone'], 'away', open);

@@ -10,7 +10,7 @@ import type {
   ClusterTarget,
 } from '../../src/app/cluster/cluster.ts';
 import { jobman, view } from './support/pretend.ts';
-import { aClusterJob } from '../app/cluster/sample.ts';
+import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
 
@@ -24,42 +24,15 @@ const train = aClusterJob({
   owner: 'alice',
 });
 
-function container(name: string, more: Partial<ClusterContainer> = {}): ClusterContainer {
-  return {
-    name,
-    image: 'alpine',
-    state: 'running',
-    reason: null,
-    message: null,
-    exitCode: null,
-    signal: null,
-    restarts: 0,
-    startedAt: at,
-    endedAt: null,
-    init: false,
-    ...more,
-  };
+function pod(name: string, index: number | null, more: Partial<ClusterPod> = {}): ClusterPod {
+  return aClusterPod({ name, uid: name, index, createdAt: at, ...more });
 }
 
-function pod(name: string, index: number | null, more: Partial<ClusterPod> = {}): ClusterPod {
-  return {
-    name,
-    namespace: 'vision',
-    job: 'train',
-    uid: name,
-    phase: 'Running',
-    reason: null,
-    message: null,
-    node: 'real',
-    index,
-    createdAt: at,
-    startedAt: at,
-    requests: {},
-    containers: [container('main')],
-    conditions: [],
-    deleting: false,
-    ...more,
-  };
+/** One of several containers of a pod. */
+function container(name: string, more: Partial<ClusterContainer> = {}): ClusterContainer {
+  const [made] = aClusterPod({}, { name, ...more }).containers;
+  assert.ok(made !== undefined);
+  return made;
 }
 
 /** `jobman exec train …` in a cluster with these pods; each program prints where it is. */
@@ -133,7 +106,10 @@ suite('exec in a job of a cluster', () => {
     const [one] = [pod('train-0-aaa', 0, { containers })];
     const usual = await exec([one], '--', 'ls');
     assert.equal(usual.out, 'in train-0-aaa/main\n');
-    assert.match(usual.err, /has several containers \(proxy, main\); this is main\. --container names another\./);
+    assert.match(
+      usual.err,
+      /has several containers \(setup, proxy, main\); this is main\. --container names another\./,
+    );
     assert.equal((await exec([one], '-c', 'proxy', '--', 'ls')).out, 'in train-0-aaa/proxy\n');
     assert.equal((await exec([one], '-c', 'none', '--', 'ls')).code, 3);
     const ended = await exec([one], '-c', 'setup', '--', 'ls');

@@ -138,6 +138,13 @@ test('that names can be seen is said with the first job that is submitted, and w
   assert.equal(await said(['--dry-run'], false), '');
 });
 
+test('a dry run says which label only a real one has, where there is no record yet', async () => {
+  const words = ['submit', '-i', 'alpine', '--dry-run'];
+  const { err, out } = await jobman(words, { services: { clusterSettings, installation: async () => null } });
+  assert.match(err, /^Submitted, it also has the label jobman\/installation: /);
+  assert.doesNotMatch(out, /jobman\/installation/);
+});
+
 test('every flag has its place in the Job', async () => {
   const words =
     '-i lab/train:3 -j train -n vision -a {"team":"x"} --env A=1=2 --env FROM_HERE --secret s:k=V --secret all --workdir /w ' +

@@ -5,7 +5,7 @@ import { amountsText } from '../../app/cluster/lack.ts';
 import { keptVerdict, type KeptJob } from '../../app/cluster/kept.ts';
 import { clusterVerdict, type ClusterSight, type ClusterVerdict } from '../../app/cluster/verdict.ts';
 import { exitCode } from '../../app/errors.ts';
-import { ageText, clockText } from '../../app/figures.ts';
+import { ageText, clockText, countText } from '../../app/figures.ts';
 import { recordJson } from '../../app/json.ts';
 import type { Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
@@ -15,7 +15,7 @@ import { labelled } from '../render/labelled.ts';
 import { columnsOf, glyph, inPhaseStyle } from '../screen.ts';
 import { sightOf } from './sight.ts';
 
-/** Pods and events beyond this many are counted, not listed; `--json` has all. */
+/** Pods and events before this many are counted, not listed; `--json` has all. */
 const rowsMost = 20;
 
 /** With --json one object: the phase, why, the Job as the cluster has it, its pods and its events. */
@@ -163,7 +163,7 @@ function podLines(
   const heads = ['POD', 'NODE', 'AGE', 'CONTAINER', 'STATE', 'RESTARTS', 'REASON'];
   const sides = ['left', 'left', 'right', 'left', 'left', 'right', 'left'] as const;
   const more = pods.length - shown.length;
-  return [...aligned([heads, ...rows], sides, columns), ...(more === 0 ? [] : [`and ${more} older pods`])];
+  return [...aligned([heads, ...rows], sides, columns), ...(more === 0 ? [] : [`and ${countText(more, 'older pod')}`])];
 }
 
 function eventLines({ events }: ClusterSight, columns: number | null): readonly string[] {
@@ -176,5 +176,9 @@ function eventLines({ events }: ClusterSight, columns: number | null): readonly 
     `${inertWord(message.replaceAll('\n', ' '))}${count > 1 ? ` (${count} times)` : ''}`,
   ]);
   const table = [['EVENT (UTC)', 'OF', 'REASON', 'WHAT'], ...rows];
-  return aligned(table, ['left', 'left', 'left', 'left'], columns, 'wrap');
+  const more = events.length - shown.length;
+  return [
+    ...aligned(table, ['left', 'left', 'left', 'left'], columns, 'wrap'),
+    ...(more === 0 ? [] : [`and ${countText(more, 'older event')}`]),
+  ];
 }

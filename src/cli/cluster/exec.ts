@@ -66,12 +66,7 @@ function chosen(pods: readonly PodAtHand[], { workers }: ExecFlags, job: Cluster
 }
 
 function targetOf(cli: Cli, pod: PodAtHand['pod'], { container: named }: ExecFlags): ClusterTarget {
-  const container = containerAtHand(pod, named);
-  const others = pod.containers.filter(({ init }) => !init);
-  if (named === undefined && others.length > 1) {
-    const names = others.map(({ name }) => name).join(', ');
-    cli.note(`${pod.name} has several containers (${names}); this is ${container.name}. --container names another.`);
-  }
+  const container = containerAtHand(cli, pod, named);
   return { pod: pod.name, container: container.name };
 }
 

@@ -2,7 +2,6 @@
 
 import type { ClusterKeeper } from '../../app/cluster/client.ts';
 import type { Cluster, ClusterJob } from '../../app/cluster/cluster.ts';
-import { containerName } from '../../app/cluster/job-object.ts';
 import { readKept } from '../../app/cluster/kept-logs.ts';
 import {
   isKeptOpen,
@@ -22,6 +21,7 @@ import { historyLines } from '../render/history.ts';
 import { inertWord } from '../render/inert.ts';
 import { createLogText, wantedOf } from './log-text.ts';
 import { expectForClusters } from './logs.ts';
+import { mainContainer } from './pods.ts';
 import { sightOf } from './sight.ts';
 import { printVerdict } from './why.ts';
 
@@ -87,8 +87,7 @@ function mainOf<T extends { readonly container: string }>(
   name: string,
   ours: readonly T[],
 ): readonly T[] {
-  const usual = pods.find((pod) => pod.name === name)?.containers.filter(({ init }) => !init) ?? [];
-  const main = usual.find((one) => one.name === containerName) ?? usual[0];
+  const main = mainContainer(pods.find((pod) => pod.name === name)?.containers ?? []);
   const found = ours.filter(({ container }) => container === main?.name);
   return found.length > 0 ? found : ours.slice(0, 1);
 }

@@ -2,7 +2,6 @@
 // somebody follows, so the job is looked at until it has settled and no pod is left to be read.
 
 import type { Cluster, ClusterContainer, ClusterJob, ClusterLogQuery, ClusterPod } from '../../app/cluster/cluster.ts';
-import { containerName } from '../../app/cluster/job-object.ts';
 import { clusterVerdict, isClusterSettled } from '../../app/cluster/verdict.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
@@ -12,6 +11,7 @@ import type { Cli } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
 import { createBefore } from './log-before.ts';
 import { createLogText, wantedOf, type LogText } from './log-text.ts';
+import { containerOf } from './pods.ts';
 import { podsOf, sightOf } from './sight.ts';
 
 /** How often is looked for new pods while one is followed. */
@@ -39,7 +39,7 @@ export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJ
   const text = createLogText(cli, flags, pods.length > 1 || job.parallelism > 1);
   let isSilent = true;
   for (const pod of pods) {
-    const container = containerOf(cli, pod, flags);
+    const container = containerOf(cli, pod, flags.container);
     if (flags.previous === true && container.restarts === 0) {
       throw new JobmanError(
         `The container ${container.name} of ${pod.name} was not started anew, so there is nothing from before.`,
@@ -88,7 +88,7 @@ export async function followClusterLogs(
 
   const read = (pod: ClusterPod): void => {
     taken.add(pod.uid);
-    const container = containerOf(cli, pod, flags);
+    const container = containerOf(cli, pod, flags.container);
     const query: ClusterLogQuery = {
       ...queryOf(cli, flags),
       follow: true,
@@ -187,23 +187,6 @@ function numbersText({ completions, parallelism }: ClusterJob, pods: readonly Cl
   const numbers = pods.flatMap(({ index }) => index ?? []);
   if (numbers.length === 0) return 'Its pods have no numbers. --all-pods shows all.';
   return `Its pods are 0 to ${(completions ?? parallelism) - 1}; so far there are ${new Set(numbers).size} of them.`;
-}
-
-/** The one that is named, else the one that jobman makes, else the first; the others are said. */
-function containerOf(cli: Cli, pod: ClusterPod, { container }: LogsFlags): ClusterContainer {
-  const usual = pod.containers.filter(({ init }) => !init);
-  const found =
-    container === undefined
-      ? (usual.find(({ name }) => name === containerName) ?? usual[0])
-      : pod.containers.find(({ name }) => name === container);
-  const names = pod.containers.map(({ name }) => name).join(', ');
-  if (found === undefined) {
-    throw new JobmanError(`${pod.name} has no container ${container ?? ''}; it has ${names}.`, exitCode.notFound);
-  }
-  if (container === undefined && usual.length > 1) {
-    cli.note(`${pod.name} has several containers (${names}); this is ${found.name}. --container names another.`);
-  }
-  return found;
 }
 
 function queryOf(cli: Cli, { previous, tail, since, grep }: LogsFlags): ClusterLogQuery {

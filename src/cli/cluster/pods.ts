@@ -60,19 +60,30 @@ function isRunning({ phase, deleting }: ClusterPod): boolean {
 }
 
 /**
- * The container that is named, else the one that jobman makes, else the first. Throws JobmanError: not found for a name that
- * is none, conflict for a container that does not run.
+ * The container that is named, else the one that jobman makes, else the first; then it is told which others there are. Throws
+ * JobmanError (not found).
  */
-export function containerAtHand(pod: ClusterPod, named: string | undefined): ClusterContainer {
-  const usual = pod.containers.filter(({ init }) => !init);
-  const found =
-    named === undefined
-      ? (usual.find(({ name }) => name === containerName) ?? usual[0])
-      : pod.containers.find(({ name }) => name === named);
+export function containerOf(cli: Cli, pod: ClusterPod, named: string | undefined): ClusterContainer {
+  const found = named === undefined ? mainContainer(pod.containers) : pod.containers.find(({ name }) => name === named);
+  const names = pod.containers.map(({ name }) => name).join(', ');
   if (found === undefined) {
-    const names = pod.containers.map(({ name }) => name).join(', ');
     throw new JobmanError(`${pod.name} has no container ${named ?? ''}; it has ${names}.`, exitCode.notFound);
   }
+  if (named === undefined && pod.containers.filter(({ init }) => !init).length > 1) {
+    cli.note(`${pod.name} has several containers (${names}); this is ${found.name}. --container names another.`);
+  }
+  return found;
+}
+
+/** The one that jobman makes, else the first that is not over before the others begin. */
+export function mainContainer(containers: readonly ClusterContainer[]): ClusterContainer | undefined {
+  const usual = containers.filter(({ init }) => !init);
+  return usual.find(({ name }) => name === containerName) ?? usual[0];
+}
+
+/** The same, where it runs. Throws JobmanError: not found for a name that is none, conflict for one that does not run. */
+export function containerAtHand(cli: Cli, pod: ClusterPod, named: string | undefined): ClusterContainer {
+  const found = containerOf(cli, pod, named);
   if (found.state === 'running') return found;
   const why = found.reason === null ? '' : ` (${found.reason})`;
   throw new JobmanError(

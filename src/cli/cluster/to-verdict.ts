@@ -27,11 +27,14 @@ export const plain: LogsFlags = {
   context: undefined,
 };
 
-/** 0 when it succeeded, 1 when it did not or is gone, 130 when the reader left. Several pods are told side by side. */
-export async function followToVerdict(cli: Cli, cluster: Cluster, name: string): Promise<number> {
+/**
+ * 0 when it succeeded, 1 when it did not or is gone, 130 when the reader left, which `leave` tells. Several pods are told side by
+ * side.
+ */
+export async function followToVerdict(cli: Cli, cluster: Cluster, name: string, leave: AbortSignal): Promise<number> {
   const job = await cluster.job(name);
   if (job === null) return exitCode.failed;
-  const end = await followClusterLogs(cli, cluster, job, { ...plain, allPods: job.parallelism > 1 });
+  const end = await followClusterLogs(cli, cluster, job, { ...plain, allPods: job.parallelism > 1 }, leave);
   if (end === 'left') {
     // Nobody reads what a pipe that was closed would be told.
     if (!cli.io.stdout.closed) cli.complain(`Left; ${name} goes on. Back: jobman logs ${name} -f`);

@@ -3,7 +3,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { jobObject, replacedResources, type Submitter } from '../../app/cluster/job-object.ts';
+import { clusterLabels, jobObject, replacedResources, type Submitter } from '../../app/cluster/job-object.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import {
   annotationsIn,
@@ -20,6 +20,7 @@ import { flavorFile } from '../cluster/flavor-file.ts';
 import { begin, sayKept } from '../cluster/keep.ts';
 import type { VariableWish } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
+import { leaveOnSignal } from '../leave.ts';
 
 /** The flags of `jobman submit`. */
 export interface SubmitFlags {
@@ -141,7 +142,13 @@ export async function submitWishes(cli: Cli, wishes: SubmitWishes, way: Way): Pr
   for (const doubt of doubts) cli.note(`${word} ${doubt}`);
   const submitter = { owner: io.user, env: io.env };
   if (way.dryRun === true) {
-    const job = jobObject(request, settings, { ...submitter, installation: await services.installation() });
+    const installation = await services.installation();
+    const job = jobObject(request, settings, { ...submitter, installation });
+    if (installation === null) {
+      cli.note(
+        `Submitted, it also has the label ${clusterLabels.installation}: the mark of the record, which the first submit makes.`,
+      );
+    }
     cli.print(cli.json ? JSON.stringify(job) : JSON.stringify(job, null, 2));
     return exitCode.ok;
   }
@@ -162,6 +169,7 @@ async function create(
   const cluster = await cli.services.cluster(
     given({ context: context ?? undefined, namespace: namespace ?? undefined }),
   );
+  let leave: ReturnType<typeof leaveOnSignal> | undefined;
   try {
     const { userConfigmap } = settings.job;
     const data = userConfigmap === null ? null : await cluster.configMap(userConfigmap);
@@ -172,6 +180,8 @@ async function create(
     const { installation, isKept } = await begin(cli, keeper, place);
     const asked = jobObject(request, settings, { ...submitter, installation, groups });
     const made = await cluster.create(asked);
+    // From now on there is something to leave, also while the controller is being started.
+    if (way.follow === true) leave = leaveOnSignal(cli);
     if (cli.json) cli.print(JSON.stringify(made));
     else if (cli.quiet) cli.print(request.name);
     else cli.tell(`${request.name} submitted to ${place.context}/${place.namespace} as ${place.user}.`);
@@ -181,10 +191,11 @@ async function create(
       for (const line of replaced) cli.note(`  ${line}`);
     }
     if (isKept) await sayKept(cli, keeper.submitted(place, made));
-    if (way.follow !== true) return exitCode.ok;
+    if (leave === undefined) return exitCode.ok;
     const { followToVerdict } = await import('../cluster/to-verdict.ts');
-    return followToVerdict(cli, cluster, request.name);
+    return await followToVerdict(cli, cluster, request.name, leave.signal);
   } finally {
+    leave?.release();
     await cluster.close();
   }
 }
