@@ -1,0 +1,159 @@
+// User settings: every setting of a user of the lab, what it means, and what may stand there. One row a setting; commands,
+// the completion and the manual read the table.
+
+import { exitCode, JobmanError } from '../app/errors.ts';
+import { didYouMean } from '../core/did-you-mean.ts';
+import { defaultUserSettings, type UserSettings } from './people.ts';
+
+/** The settings that have a meaning here. */
+export type UserSettingKey = Exclude<keyof UserSettings, 'extra_settings'>;
+
+type Value = UserSettings[UserSettingKey];
+
+export interface UserSetting {
+  readonly key: UserSettingKey;
+  /** What may stand there, as the end of "should be": `True or False`. */
+  readonly form: string;
+  /** What it does, as a sentence for people. */
+  readonly meaning: string;
+  /** The value that a word of a command line means; undefined when it means none. */
+  readonly read: (word: string) => Value | undefined;
+}
+
+/** Every setting, in the order in which people are told of them. */
+export const userSettings: readonly UserSetting[] = [
+  truth('monitor_after_run', '`tpu run` goes on as `tpu monitor`.'),
+  number('monitor_upd_time', 1, 3600, 'Seconds between two looks of the monitor.'),
+  number('monitor_length', 1, 1_000_000, 'How many characters at the end of a log tell the phase.'),
+  truth('monitor_dir', '`check` and `monitor` show the directory.'),
+  truth('monitor_tpu', '`check` and `monitor` show the TPU.'),
+  truth('monitor_verbose', 'The last lines are shown also where the status is known.'),
+  number('show_length', 0, 100_000, 'How many characters of output are shown.'),
+  {
+    key: 'time_zone',
+    form: '"us" (UTC-4), "cn" (UTC+8) or a name such as Europe/Berlin',
+    meaning: 'The time zone that moments are shown in.',
+    read: zoneNamed,
+  },
+  {
+    key: 'monitor_columns',
+    form: 'letters of "wdtsv", each at most once, or "default"',
+    meaning: 'The columns of `check` and `monitor` in their order; by default what the settings above say.',
+    read: columnsNamed,
+  },
+];
+
+/** The row of a setting. Throws JobmanError (2) with the nearest one, or all. */
+export function userSetting(key: string): UserSetting {
+  const found = userSettings.find((one) => one.key === key);
+  if (found !== undefined) return found;
+  const keys = userSettings.map((one) => one.key);
+  const near = didYouMean(key, keys);
+  const guess = near === undefined ? `There are ${keys.join(', ')}.` : `Did you mean "${near}"?`;
+  throw new JobmanError(`There is no setting "${key}". ${guess}`, exitCode.usage);
+}
+
+/** The settings with that one set to what the word means. Throws JobmanError (2) when there is none, or no such value. */
+export function withSetting(settings: UserSettings, key: string, word: string): UserSettings {
+  const { read, form } = userSetting(key);
+  const value = read(word.trim());
+  if (value === undefined) {
+    throw new JobmanError(`"${key}" should be ${form}, and "${word}" is not. Nothing was changed.`, exitCode.usage);
+  }
+  return { ...settings, [key]: value };
+}
+
+/** The settings with that one, or with null all, as a new user has them. Settings that nobody here knows stay. */
+export function withoutSetting(settings: UserSettings, key: string | null): UserSettings {
+  if (key === null) return { ...defaultUserSettings, extra_settings: settings.extra_settings };
+  const { key: known } = userSetting(key);
+  return { ...settings, [known]: defaultUserSettings[known] };
+}
+
+/** A value as people write it: `True`, `us`; `default` for columns that nobody has chosen. */
+export function settingWord(value: Value): string {
+  if (typeof value === 'boolean') return value ? 'True' : 'False';
+  return value === '' ? 'default' : String(value);
+}
+
+/** The settings of another program's file, with a sentence for each that could not be taken as it was. */
+export function takenSettings(given: Readonly<Record<string, unknown>>): {
+  readonly settings: UserSettings;
+  readonly notes: readonly string[];
+} {
+  const notes: string[] = [];
+  const taken: Record<string, Value> = {};
+  const extra: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(given)) {
+    const setting = userSettings.find((one) => one.key === key);
+    if (key === 'extra_settings' && isRecord(value)) Object.assign(extra, value);
+    else if (setting === undefined) extra[key] = value;
+    else {
+      const meant = isWord(value) ? setting.read(String(value)) : undefined;
+      if (meant !== undefined) taken[key] = meant;
+      else
+        notes.push(
+          `its setting ${key} is ${JSON.stringify(value)}, and should be ${setting.form}: left at its default`,
+        );
+    }
+  }
+  return { settings: { ...defaultUserSettings, ...taken, extra_settings: extra }, notes };
+}
+
+/** The zone as the time zone database calls it. `us` is UTC-4 the year round, as it ever was in the lab, and `cn` UTC+8. */
+export function ianaZone(zone: string): string {
+  // In these names the sign is turned round: https://data.iana.org/time-zones/tzdb/etcetera
+  if (zone === 'us') return 'Etc/GMT+4';
+  return zone === 'cn' ? 'Etc/GMT-8' : zone;
+}
+
+/** The name as it is kept; undefined where there is no such zone. */
+function zoneNamed(word: string): string | undefined {
+  const small = word.toLowerCase();
+  if (small === 'us' || small === 'cn') return small;
+  // An offset alone (+08:00) is one to Intl, and a slip for a name to people: it keeps no summer time.
+  if (!/^[a-z]/i.test(word)) return undefined;
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: word }).resolvedOptions().timeZone;
+  } catch {
+    return undefined;
+  }
+}
+
+function columnsNamed(word: string): string | undefined {
+  if (word === '' || word === 'default') return '';
+  return /^[wdtsv]+$/.test(word) && new Set(word).size === word.length ? word : undefined;
+}
+
+function truth(key: UserSettingKey, meaning: string): UserSetting {
+  return {
+    key,
+    form: 'True or False',
+    meaning,
+    read(word) {
+      const small = word.toLowerCase();
+      if (['true', '1', 'yes', 'on'].includes(small)) return true;
+      return ['false', '0', 'no', 'off'].includes(small) ? false : undefined;
+    },
+  };
+}
+
+function number(key: UserSettingKey, least: number, most: number, meaning: string): UserSetting {
+  return {
+    key,
+    form: `a whole number from ${least} to ${most}`,
+    meaning,
+    read(word) {
+      const value = /^\d{1,9}$/.test(word) ? Number(word) : Number.NaN;
+      return value >= least && value <= most ? value : undefined;
+    },
+  };
+}
+
+function isWord(value: unknown): value is string | number | boolean {
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
