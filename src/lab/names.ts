@@ -38,7 +38,7 @@ export function nameProblem(what: Named, name: string, use: WordsInUse): string 
 
 /** What Persian and Indic words and some pictures hold between two of their signs. It shows by how it joins or parts these. */
 const joiner =
-  /(?<=[\p{L}\p{M}\p{Extended_Pictographic}\uFE0F])(?<![\x00-\x7F])[\u200C\u200D](?![\x00-\x7F])(?=[\p{L}\p{Extended_Pictographic}])/gu;
+  /(?<=[\p{L}\p{M}\p{Extended_Pictographic}\uFE0F])(?<!\p{ASCII})[\u200C\u200D](?!\p{ASCII})(?=[\p{L}\p{Extended_Pictographic}])/gu;
 
 /** A name with its signs that do not show written out, so that the sentence about it is whole. */
 function quoted(name: string): string {
