@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Cluster, ClusterJob, ClusterOptions } from '../../src/app/cluster/cluster.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { queueData } from '../../src/app/cluster/queue-list.ts';
 import { jobman, now } from './support/pretend.ts';
 import { aClusterJob } from '../app/cluster/sample.ts';
@@ -29,9 +30,13 @@ async function queue(words: readonly string[], jobs: readonly ClusterJob[], { ev
   const written: unknown[] = [];
   const door: Partial<Cluster> = {
     place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
-    may: async (_verb, resource, namespace) => resource === 'jobs.batch' && (everywhere || namespace !== ''),
-    async *jobs() {
+    async *jobs(query) {
+      if (query.everywhere === true && !everywhere) throw new JobmanError('you may not list jobs', exitCode.failed);
       yield jobs;
+    },
+    async *homeless() {
+      yield [];
+      throw new JobmanError('you may not list pods', exitCode.failed);
     },
     priorities: async () => null,
     configMap: async () => list ?? null,

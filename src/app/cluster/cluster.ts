@@ -248,8 +248,6 @@ export interface Cluster {
   watchPods(query: ClusterQuery): AsyncIterable<ClusterChange<ClusterPod>>;
   /** Bytes of one container's log in whole lines, none lost and none twice, over lost connections. */
   logs(pod: string, container: string, query: ClusterLogQuery): AsyncIterable<Uint8Array>;
-  /** Whether we may do that (a SelfSubjectAccessReview). */
-  may(verb: string, resource: string, namespace?: string): Promise<boolean>;
   /** The data of a ConfigMap; null when there is none, or it may not be read. */
   configMap(name: string, namespace?: string): Promise<Readonly<Record<string, string>> | null>;
   /**

@@ -2,6 +2,7 @@
 // not, else from the namespace alone.
 
 import type { Instant } from '../../core/time.ts';
+import { exitCode, JobmanError } from '../errors.ts';
 import type { Cluster, ClusterJob, ClusterQuery } from './cluster.ts';
 import { clusterLabels } from './job-object.ts';
 import { queueData, publishedQueue } from './queue-list.ts';
@@ -35,23 +36,39 @@ export interface QueueSeen {
  * right when not even the namespace may be listed.
  */
 export async function lookAtQueue(cluster: Cluster, settings: QueuePlaceSettings): Promise<QueueSeen> {
-  if (await cluster.may('list', jobsResource, '')) {
-    return { source: { kind: 'cluster' }, jobs: await activeJobs(cluster, { everywhere: true }) };
-  }
+  const all = await unlessRefused(activeJobs(cluster, { everywhere: true }));
+  if (!(all instanceof JobmanError)) return { source: { kind: 'cluster' }, jobs: all };
   const { configmap } = settings;
-  const [data, mayListOwn] = await Promise.all([
+  const [data, own] = await Promise.all([
     cluster.configMap(configmap, settings.namespace),
-    cluster.may('list', jobsResource),
+    unlessRefused(activeJobs(cluster, {})),
   ]);
   const list = data === null ? undefined : publishedQueue(configmap, data);
-  if (list === undefined) return { source: { kind: 'namespace' }, jobs: await activeJobs(cluster, {}) };
+  if (list === undefined) {
+    if (own instanceof JobmanError) throw own;
+    return { source: { kind: 'namespace' }, jobs: own };
+  }
   const { updatedAt, unread } = list;
-  const source = { kind: 'published', updatedAt, isOwnFresh: mayListOwn, unread } as const;
-  if (!mayListOwn) return { source, jobs: list.jobs };
+  const isOwnFresh = !(own instanceof JobmanError);
+  const source = { kind: 'published', updatedAt, isOwnFresh, unread } as const;
+  if (!isOwnFresh) return { source, jobs: list.jobs };
   // What somebody has submitted just now is not in the list yet.
   const { namespace } = cluster.place();
   const others = list.jobs.filter((job) => job.namespace !== namespace);
-  return { source, jobs: [...others, ...(await activeJobs(cluster, {}))] };
+  return { source, jobs: [...others, ...own] };
+}
+
+/**
+ * What comes of it, or the refusal of the cluster. A review of one's own rights would cost a request more, and in some clusters
+ * not even that may be asked.
+ */
+async function unlessRefused<T>(look: Promise<T>): Promise<T | JobmanError> {
+  try {
+    return await look;
+  } catch (error) {
+    if (error instanceof JobmanError && error.code === exitCode.failed) return error;
+    throw error;
+  }
 }
 
 /** Writes the list of all active jobs of the cluster; how many they are. Throws JobmanError, with the right that is missing. */
@@ -62,16 +79,15 @@ export async function publishQueue(cluster: Cluster, settings: QueuePlaceSetting
   return jobs.length;
 }
 
-const jobsResource = 'jobs.batch';
-
 /** Those that wait or run. Of ten thousand Jobs most have ended, and are dropped page by page. */
 async function activeJobs(cluster: Cluster, query: Pick<ClusterQuery, 'everywhere'>): Promise<readonly QueuedJob[]> {
   const [jobs, homeless, priorities] = await Promise.all([
     unsettledJobs(cluster, query),
-    homelessJobs(cluster, query),
+    unlessRefused(homelessJobs(cluster, query)),
     cluster.priorities(),
   ]);
-  return jobs.flatMap((job) => queuedJob(job, { homeless, priorities }) ?? []);
+  const surroundings = { homeless: homeless instanceof JobmanError ? null : homeless, priorities };
+  return jobs.flatMap((job) => queuedJob(job, surroundings) ?? []);
 }
 
 async function unsettledJobs(cluster: Cluster, query: ClusterQuery): Promise<readonly ClusterJob[]> {
@@ -81,13 +97,8 @@ async function unsettledJobs(cluster: Cluster, query: ClusterQuery): Promise<rea
   return all;
 }
 
-/**
- * The Jobs with a pod that has no node. Only those pods are asked for: they are few where the others are thousands. Null where
- * we may not list pods.
- */
-async function homelessJobs(cluster: Cluster, query: ClusterQuery): Promise<ReadonlySet<string> | null> {
-  const { everywhere } = query;
-  if (!(await cluster.may('list', 'pods', ...(everywhere === true ? [''] : [])))) return null;
+/** The Jobs with a pod that has no node. Only those pods are asked for: they are few where the others are thousands. */
+async function homelessJobs(cluster: Cluster, query: ClusterQuery): Promise<ReadonlySet<string>> {
   const keys = new Set<string>();
   for await (const page of cluster.homeless(query)) {
     for (const { namespace, job } of page) if (job !== null) keys.add(queueKey({ namespace, name: job }));

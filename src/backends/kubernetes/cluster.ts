@@ -271,29 +271,6 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
 
     logs: (pod, container, query) => readLog(api, { namespace: place.namespace, pod, container }, query),
 
-    async may(verb, resource, namespace = place.namespace) {
-      const [full = '', subresource] = resource.split('/');
-      const [name = '', ...group] = full.split('.');
-      const attributes = {
-        verb,
-        resource: name,
-        group: group.join('.'),
-        namespace,
-        ...(subresource === undefined ? {} : { subresource }),
-      };
-      const review = await api.ask<{ readonly status?: { readonly allowed?: boolean } }>({
-        method: 'POST',
-        path: '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews',
-        body: {
-          apiVersion: 'authorization.k8s.io/v1',
-          kind: 'SelfSubjectAccessReview',
-          spec: { resourceAttributes: attributes },
-        },
-        what: `ask whether we may ${verb} ${resource}`,
-      });
-      return review.status?.allowed === true;
-    },
-
     async configMap(name, namespace = place.namespace) {
       const path = `${pathOf('/api/v1', 'configmaps', namespace)}/${encodeURIComponent(name)}`;
       try {

@@ -1,6 +1,7 @@
 // Sight: everything that is asked of a cluster to say why one of its jobs is as it is.
 
 import type { Cluster, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { ClusterSight } from '../../app/cluster/verdict.ts';
 
 /** The pods of a job, oldest first. Those of an earlier Job of the name, which may still be ending, are not its own. */
@@ -32,8 +33,12 @@ const eventsMost = 5;
 
 /** Of all namespaces; null for whoever may see their own only. */
 async function everyPod(cluster: Cluster): Promise<readonly ClusterPod[] | null> {
-  if (!(await cluster.may('list', 'pods', ''))) return null;
   const all: ClusterPod[] = [];
-  for await (const page of cluster.pods({ everywhere: true })) all.push(...page);
+  try {
+    for await (const page of cluster.pods({ everywhere: true })) all.push(...page);
+  } catch (error) {
+    if (error instanceof JobmanError && error.code === exitCode.failed) return null;
+    throw error;
+  }
   return all;
 }
