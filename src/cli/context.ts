@@ -78,14 +78,14 @@ function inLines(text: string, stream: Stream): string {
 }
 
 /** One sentence about what went wrong, with our name in front, as every tool marks its own words on standard error. */
-export function sayTrouble(cli: Pick<Cli, 'screen' | 'complain'>, sentence: string): void {
-  cli.complain(`${cli.screen.err('red', 'jobman:')} ${sentence}`);
+export function sayTrouble(cli: Pick<Cli, 'screen' | 'complain'>, sentence: string, name = 'jobman'): void {
+  cli.complain(`${cli.screen.err('red', `${name}:`)} ${sentence}`);
 }
 
-/** Says an expected failure on standard error and returns the exit code that it ends in. */
-export function complainAbout(error: JobmanError, cli: Pick<Cli, 'screen' | 'complain'>): number {
+/** Says an expected failure on standard error, under the name that was called, and returns the exit code that it ends in. */
+export function complainAbout(error: JobmanError, cli: Pick<Cli, 'screen' | 'complain'>, name = 'jobman'): number {
   const [first, ...rest] = error.message.split('\n');
-  sayTrouble(cli, first ?? '');
+  sayTrouble(cli, first ?? '', name);
   for (const line of [...rest, ...error.lines]) cli.complain(`  ${line}`);
   return error.code;
 }

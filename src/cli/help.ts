@@ -2,7 +2,8 @@
 
 import { flagName, globalFlags, globalLetters, sections, type Entry, type Flag } from './entry.ts';
 import { arrange, commandIn } from './arrange.ts';
-import { filled, hanging, padEnd, width, wrap } from './render/cell.ts';
+import { filled, width } from './render/cell.ts';
+import { fitted, inColumns } from './render/in-columns.ts';
 import { table } from './table.ts';
 
 /**
@@ -90,11 +91,6 @@ function commandHelp(entry: Entry, columns: number | null): readonly string[] {
   return lines;
 }
 
-/** Sentences as the table breaks them, or on a terminal as its width does. */
-function fitted(text: string, columns: number | null): readonly string[] {
-  return columns === null || width(text) <= columns ? [text] : wrap(text.replaceAll('\n', ' '), columns);
-}
-
 /** A usage line, broken between its flags and below its first one. */
 function inParts(line: string, columns: number | null): readonly string[] {
   if (columns === null || width(line) <= columns) return [line];
@@ -124,15 +120,4 @@ function flagRows(
     return [`${letter === undefined ? '   ' : `-${letter},`} ${flagName(name)}${shown}`, flag.brief] as const;
   });
   return inColumns(rows, columns);
-}
-
-function inColumns(rows: readonly (readonly [string, string])[], columns: number | null): string[] {
-  const left = Math.max(...rows.map(([first]) => width(first)).filter((size) => size <= 48), 0);
-  return rows.flatMap(([first, second]) => {
-    // A first part that is longer than the column has its meaning on the next line.
-    const isLong = width(first) > left;
-    const front = isLong ? `  ${' '.repeat(left)}  ` : `  ${padEnd(first, left)}  `;
-    const lines = columns === null ? [`${front}${second}`.trimEnd()] : hanging(front, second, columns);
-    return isLong ? [`  ${first}`, ...lines] : lines;
-  });
 }

@@ -2,16 +2,20 @@
 
 import { exitCode } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
+import type { LabServices } from '../lab/lab.ts';
 import { lookWord } from '../app/version-check.ts';
 import { helpFor } from './help.ts';
 import { inertWord } from './render/inert.ts';
 import { columnsOf } from './screen.ts';
 
+/** Only `tpu` asks for the lab. */
+type Given = Services & Partial<LabServices>;
+
 /**
  * Runs one command and resolves with its exit code (app/errors.ts). Throws for our own bugs only. Reads nothing and
  * starts nothing beyond what the command needs; on a terminal it may end with a line about a newer version.
  */
-export async function run(argv: readonly string[], services: Services): Promise<number> {
+export async function run(argv: readonly string[], services: Given): Promise<number> {
   const code = await runWord(argv, services);
   if (isRead(argv, services) && code !== exitCode.interrupted) {
     const sentence = await services.newerVersion();
@@ -31,7 +35,7 @@ function isRead([first = '', ...rest]: readonly string[], { io }: Services): boo
   return !flags.some((word) => ['-q', '--quiet', '--json'].includes(word));
 }
 
-async function runWord(argv: readonly string[], services: Services): Promise<number> {
+async function runWord(argv: readonly string[], services: Given): Promise<number> {
   const { io } = services;
   const [first, ...rest] = argv;
   switch (first) {
@@ -50,6 +54,12 @@ async function runWord(argv: readonly string[], services: Services): Promise<num
     }
     case 'help':
       return runWord([...rest, '--help'], services);
+    case 'tpu': {
+      const { runTpu } = await import('./tpu/run-tpu.ts');
+      const { lab } = services;
+      if (lab === undefined) throw new Error('`tpu` was called where no lab was handed in');
+      return runTpu(rest, { ...services, lab });
+    }
     default: {
       // Help is made of the table alone; the framework would be most of its time.
       const help = helpFor(argv, columnsOf(io.stdout));

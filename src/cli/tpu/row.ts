@@ -19,6 +19,8 @@ export interface TextSlot {
   readonly brief: string;
   /** A word like this is meant for this slot, wherever it stands among the others. */
   readonly like?: RegExp;
+  /** Where a shell finds words to propose for it. */
+  readonly of?: 'settings' | 'config aliases' | 'TPU aliases' | 'shells';
 }
 
 /** A whole number from 0. */

@@ -11,6 +11,12 @@ function toCome(word: string): () => Promise<TpuCommand> {
   return () => Promise.reject(new JobmanError(`\`tpu ${word}\` is not there yet.`, exitCode.failed));
 }
 
+/** For the help and for whoever types it; scripts get there by the short way of run-tpu.ts. */
+async function scriptWord(verb: 'upd-log' | 'finish-job'): Promise<TpuCommand> {
+  const { tell } = await import('./commands/upd-log.ts');
+  return (desk, words) => tell(verb, words.raw, desk.services);
+}
+
 const directory = { name: 'dir', needed: true, brief: 'number of a working directory, 1 to 100' } satisfies NumberSlot;
 const alias = { name: 'alias', needed: true, brief: 'alias' } satisfies TextSlot;
 const fullName = { name: 'full', needed: true, brief: "TPU's full name" } satisfies TextSlot;
@@ -490,7 +496,7 @@ export const table: readonly Row[] = [
     usage: '<alias>',
     brief: 'Take a short name of a TPU away',
     examples: [['tpu del-tpu-alias v2-32-6', 'the TPU stays registered']],
-    takes: { texts: [alias] },
+    takes: { texts: [{ ...alias, of: 'TPU aliases' }] },
     changes: true,
     load: toCome('del-tpu-alias'),
   }),
@@ -618,7 +624,7 @@ export const table: readonly Row[] = [
     usage: '<alias> [user]',
     brief: 'Take such a word away',
     examples: [['tpu del-config-alias lr xibo', '']],
-    takes: { user: true, texts: [alias] },
+    takes: { user: true, texts: [{ ...alias, of: 'config aliases' }] },
     changes: true,
     load: toCome('del-config-alias'),
   }),
@@ -634,7 +640,7 @@ export const table: readonly Row[] = [
     takes: {
       user: true,
       texts: [
-        { name: 'key', needed: true, brief: 'name of the setting', like: /^[a-z]+(_[a-z]+)+$/ },
+        { name: 'key', needed: true, brief: 'name of the setting', like: /^[a-z]+(_[a-z]+)+$/, of: 'settings' },
         { name: 'value', needed: true, brief: 'value' },
       ],
     },
@@ -647,7 +653,7 @@ export const table: readonly Row[] = [
     usage: '[key] [user]',
     brief: 'Your settings with what each means',
     examples: [['tpu get-settings xibo', 'all of them']],
-    takes: { user: true, texts: [{ name: 'key', needed: false, brief: 'name of the setting' }] },
+    takes: { user: true, texts: [{ name: 'key', needed: false, brief: 'name of the setting', of: 'settings' }] },
     changes: false,
     load: toCome('get-settings'),
   }),
@@ -657,7 +663,7 @@ export const table: readonly Row[] = [
     usage: '[key] [user]',
     brief: 'Put your settings back to what a new user has, or one of them',
     examples: [['tpu reset-settings time_zone xibo', 'this one only']],
-    takes: { user: true, texts: [{ name: 'key', needed: false, brief: 'name of the setting' }] },
+    takes: { user: true, texts: [{ name: 'key', needed: false, brief: 'name of the setting', of: 'settings' }] },
     changes: true,
     load: toCome('reset-settings'),
   }),
@@ -772,7 +778,7 @@ export const table: readonly Row[] = [
     usage: '<shell>',
     brief: 'Print what makes a shell complete the words of `tpu`',
     examples: [['source <(tpu completion bash)', 'or zsh; fish: tpu completion fish | source']],
-    takes: { texts: [{ name: 'shell', needed: true, brief: 'shell: bash, zsh or fish' }] },
+    takes: { texts: [{ name: 'shell', needed: true, brief: 'shell: bash, zsh or fish', of: 'shells' }] },
     changes: false,
     load: toCome('completion'),
   }),
@@ -787,7 +793,7 @@ export const table: readonly Row[] = [
     exits: { 3: 'there is no such window' },
     takes: { raw: true },
     changes: true,
-    load: toCome('upd-log'),
+    load: () => scriptWord('upd-log'),
   }),
   row({
     words: ['finish-job'],
@@ -798,7 +804,7 @@ export const table: readonly Row[] = [
     exits: { 3: 'there is no such window' },
     takes: { raw: true },
     changes: true,
-    load: toCome('finish-job'),
+    load: () => scriptWord('finish-job'),
   }),
   row({
     words: ['__begin'],

@@ -7,6 +7,8 @@ import type { Words } from './words.ts';
 export interface TpuCli extends Cli {
   readonly services: LabServices;
   readonly lab: Lab;
+  /** Who the person says they are with --user; which user that is, and who it is otherwise: people.ts. */
+  readonly me: string | undefined;
 }
 
 /** A command: gets its words resolved, returns the exit code; throws JobmanError for what it cannot do. */

@@ -5,6 +5,7 @@
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import type { LabUser } from '../../lab/people.ts';
+import { acceleratorCalled, acceleratorIn } from '../../lab/names-of-tpus.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
 import type { Count, Flag, Key, Row, Takes, TextSlot } from './row.ts';
 
@@ -114,12 +115,11 @@ export function tpuOf(words: Words): LabTpu {
   return words.tpu;
 }
 
-/** Whether a word has the form of a type, `v2-32` or `v5litepod-8`; of families also `v2`, `v234`, `v*`, `v3+`. */
+/** Whether a word is a type, `v2-32` or `v5e-8`; of families it has to have the form only, and `v2`, `v234`, `v*`, `v3+` are some. */
 export function isType(word: string, forms: 'accelerators' | 'families'): boolean {
-  return (forms === 'families' ? family : accelerator).test(word);
+  return acceleratorCalled(word) !== null || (forms === 'families' && family.test(word));
 }
 
-const accelerator = /^v\d+[a-z]*-\d+$/;
 const family = /^v(\*|\d+[a-z]*\+?)(-\d+)?$/;
 
 const nothing: Omit<Words, 'verb'> = {
@@ -620,7 +620,16 @@ function leftOver(line: Line, word: string): string {
   if (takes.tpu !== undefined && alias !== undefined) return lostAlias(word, alias);
   const last = kinds.pop() ?? '';
   const list = kinds.length === 0 ? last : `${kinds.join(', ')} or ${last}`;
-  return `\`${word}\` is no ${list} that is known here.${nearest(line, word)}`;
+  return `\`${word}\` is no ${list} that is known here.${nearest(line, word) || whereToLook(line, word)}`;
+}
+
+/** For a word that is like nothing here. */
+function whereToLook({ takes, known }: Line, word: string): string {
+  // What tells a type by its name is most likely meant for a TPU.
+  if (takes.tpu !== undefined && acceleratorIn(word) !== null)
+    return ' `tpu -lta` shows all TPUs, `tpu register` adds one.';
+  if (takes.user !== undefined && known.users.length === 0) return ' There are no users yet; `tpu add-user` adds one.';
+  return '';
 }
 
 function nearest(line: Line, word: string): string {

@@ -1,0 +1,102 @@
+// What a shell may propose behind `tpu`. One candidate a line, with its meaning after a tab; nothing rather than failing.
+
+import { exitCode } from '../../app/errors.ts';
+import type { LabServices } from '../../lab/lab.ts';
+import type { LabUser } from '../../lab/people.ts';
+import type { LabRecord } from '../../lab/record.ts';
+import { userSettings } from '../../lab/user-settings.ts';
+import { shells } from '../completion/shells.ts';
+import type { Row, TextSlot } from './row.ts';
+import { table } from './table.ts';
+import { keysOf } from './words.ts';
+
+interface Proposal {
+  readonly word: string;
+  /** Its meaning, in a few words. */
+  readonly brief: string;
+}
+
+/** Prints what could stand in the place of the last word. */
+export async function propose(words: readonly string[], services: LabServices): Promise<number> {
+  const partial = words.at(-1) ?? '';
+  const before = words.slice(0, -1);
+  const row = table.find((one) => before[0] !== undefined && one.words.includes(before[0]));
+  const proposals = before.length === 0 ? commands() : row === undefined ? [] : await wordsFor(row, before, services);
+  const wanted = proposals.filter(({ word }) => word.startsWith(partial) && !before.slice(1).includes(word));
+  services.io.stdout.write(wanted.map(({ word, brief }) => `${word}\t${brief}\n`).join(''));
+  return exitCode.ok;
+}
+
+function commands(): readonly Proposal[] {
+  const rows = table.filter(({ hidden }) => !hidden);
+  return [
+    ...rows.flatMap(({ words, brief }) => words.map((word) => ({ word, brief }))),
+    { word: 'help', brief: 'Which words a command takes' },
+  ];
+}
+
+async function wordsFor(row: Row, before: readonly string[], services: LabServices): Promise<readonly Proposal[]> {
+  const { takes } = row;
+  const { record } = await services.lab();
+  const ask = async <T>(question: Promise<T>, otherwise: T): Promise<T> => question.catch(() => otherwise);
+  const users = takes.user === undefined ? [] : await ask(record.users(), []);
+  const named = users.find(({ name }) => before.includes(name) || before.includes(`user=${name}`));
+  const proposals = [
+    ...users.map(({ name, id }) => ({ word: name, brief: `user ${id}` })),
+    ...(takes.tpu === undefined ? [] : await ask(tpus(record), [])),
+    ...(takes.windows === undefined ? [] : await ask(windows(record, named), [])),
+    ...(takes.configs === undefined ? [] : aliases(named ?? (users.length === 1 ? users[0] : undefined))),
+    ...(takes.texts ?? []).flatMap(({ of }) => (of === undefined ? [] : texts(of, named))),
+    ...((takes.texts ?? []).some(({ of }) => of === 'TPU aliases') ? await ask(tpuAliases(record), []) : []),
+    ...keysOf(takes).map((key) => ({ word: `${key}=`, brief: takes.keys?.[key]?.brief ?? '' })),
+    ...Object.entries(takes.keys ?? {}).flatMap(([key, { values = [], brief }]) =>
+      values.map((value) => ({ word: `${key}=${value}`, brief })),
+    ),
+    ...Object.entries(takes.flags ?? {}).map(([name, { brief }]) => ({
+      word: name.includes('-') ? `--${name}` : `-${name}`,
+      brief,
+    })),
+  ];
+  await (await services.lab()).close();
+  return proposals;
+}
+
+async function tpus(record: LabRecord): Promise<readonly Proposal[]> {
+  const [all, byAlias] = await Promise.all([record.tpus(), record.tpuAliases()]);
+  return [
+    ...[...byAlias].map(([word, brief]) => ({ word, brief })),
+    ...all.map(({ name, zone }) => ({ word: name, brief: zone ?? 'its zone is not known' })),
+  ];
+}
+
+/** Numbers mean something for one user only. */
+async function windows(record: LabRecord, user: LabUser | undefined): Promise<readonly Proposal[]> {
+  if (user === undefined) return [];
+  const found = await record.windows({ user: user.name });
+  return found.map(({ window, job }) => ({
+    word: String(window.window),
+    brief: [job.tpu, ...(job.tag === null ? [] : [job.tag])].join(', '),
+  }));
+}
+
+function aliases(user: LabUser | undefined): readonly Proposal[] {
+  return Object.entries(user?.aliases ?? {}).map(([alias, key]) => ({ word: `${alias}=`, brief: key }));
+}
+
+/** What the command's own words may be, as far as that needs no look. */
+function texts(of: NonNullable<TextSlot['of']>, user: LabUser | undefined): readonly Proposal[] {
+  switch (of) {
+    case 'settings':
+      return userSettings.map(({ key, meaning }) => ({ word: key, brief: meaning }));
+    case 'config aliases':
+      return Object.entries(user?.aliases ?? {}).map(([word, brief]) => ({ word, brief }));
+    case 'shells':
+      return shells.map((word) => ({ word, brief: 'a shell' }));
+    case 'TPU aliases':
+      return [];
+  }
+}
+
+async function tpuAliases(record: LabRecord): Promise<readonly Proposal[]> {
+  return [...(await record.tpuAliases())].map(([word, brief]) => ({ word, brief }));
+}

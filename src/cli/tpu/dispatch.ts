@@ -1,0 +1,86 @@
+// From the words of a line to its command.
+
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import type { LabServices } from '../../lab/lab.ts';
+import type { LabRecord } from '../../lab/record.ts';
+import { complainAbout, createCli } from '../context.ts';
+import { columnsOf } from '../screen.ts';
+import { formerWord } from './former-words.ts';
+import { splitGlobals, type TpuGlobals } from './globals.ts';
+import { commandHelp, firstPage, wholeHelp } from './help.ts';
+import { table } from './table.ts';
+import type { TpuCli } from './tpu-cli.ts';
+import { findCommand, needsKnown, readWords, type Known } from './words.ts';
+
+/** Runs the command that the line names and resolves with its exit code. Throws for our own bugs only. */
+export async function dispatch(argv: readonly string[], services: LabServices): Promise<number> {
+  const { io } = services;
+  const columns = columnsOf(io.stdout);
+  const print = (lines: readonly string[]): number => {
+    io.stdout.write(lines.map((line) => `${line}\n`).join(''));
+    return exitCode.ok;
+  };
+  let flags: TpuGlobals = noFlags;
+  try {
+    const [first, ...others] = argv;
+    if (first === undefined) return print(firstPage(io.version, columns));
+    if (first === '__complete') {
+      const { propose } = await import('./completion.ts');
+      return await propose(others, services);
+    }
+    if (first === '--version' || first === '-v') return print([`jobman ${io.version}`]);
+    const isRaw = table.some(({ words, takes }) => takes.raw === true && words.includes(first));
+    const { flags: said, rest } = isRaw ? { flags: noFlags, rest: argv } : splitGlobals(argv);
+    flags = said;
+    const wantsHelp =
+      said.help || rest[0] === 'help' || (isRaw && others.some((word) => word === '-h' || word === '--help'));
+    if (wantsHelp) {
+      const asked = rest[0] === 'help' ? rest.slice(1) : rest;
+      return print(asked.length === 0 ? wholeHelp(columns) : commandHelp(commandFor(asked).row, columns));
+    }
+    return await runCommand(rest, said, services);
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    return complainAbout(error, createCli(services, { ...flags, settings: undefined }), 'tpu');
+  }
+}
+
+async function runCommand(typed: readonly string[], flags: TpuGlobals, services: LabServices): Promise<number> {
+  const { row, verb, rest } = commandFor(typed);
+  const lab = await services.lab();
+  try {
+    const words = readWords(row, verb, rest, needsKnown(row) ? await knownOf(lab.record) : nobody);
+    const desk: TpuCli = { ...createCli(services, flags), services, lab, me: flags.user };
+    const command = await row.load();
+    return await command(desk, words);
+  } finally {
+    await lab.close();
+  }
+}
+
+/** As findCommand; a word of the program before this one that is gone is answered with what there is instead. */
+function commandFor(typed: readonly string[]): ReturnType<typeof findCommand> {
+  const former = formerWord(typed[0] ?? '');
+  if (former !== undefined)
+    throw new JobmanError(`There is no \`tpu ${typed[0]}\` any more. ${former}`, exitCode.usage);
+  return findCommand(table, typed);
+}
+
+/** What the words of a line are told by. */
+export async function knownOf(record: LabRecord): Promise<Known> {
+  const [users, tpus, tpuAliases] = await Promise.all([record.users(), record.tpus(), record.tpuAliases()]);
+  return { users, tpus, tpuAliases };
+}
+
+const nobody: Known = { users: [], tpus: [], tpuAliases: new Map() };
+
+const noFlags: TpuGlobals = {
+  json: false,
+  yes: false,
+  quiet: false,
+  help: false,
+  user: undefined,
+  settings: undefined,
+  color: undefined,
+  progress: undefined,
+};

@@ -1,0 +1,73 @@
+// For whom a command acts: the user that the line names, else whoever types, else the one that is asked for.
+
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import type { LabUser } from '../../lab/people.ts';
+import { actor, actsForAnother, me, userVariable } from '../../lab/who.ts';
+import { confirm } from '../prompt.ts';
+import { canAsk, question } from './questions.ts';
+import type { TpuCli } from './tpu-cli.ts';
+import type { Words } from './words.ts';
+
+/** A user, and who it is that acts for them: what a job's history is told. */
+export interface Acting {
+  readonly user: LabUser;
+  readonly by: string;
+}
+
+/**
+ * The user that the line is about, for a command that only reads. Asks on a terminal where the line names none and nobody knows
+ * who types. Throws JobmanError (2) where nobody can be asked.
+ */
+export async function userOf(desk: TpuCli, words: Words): Promise<LabUser> {
+  const users = await desk.lab.record.users();
+  return named(users, words) ?? typing(desk, users) ?? asked(desk, users);
+}
+
+/**
+ * The same for a command that changes something. Where it is known who types, and it is somebody else's, that is asked about;
+ * `what` is what would be done, as in "Do you want to ... for xibo": `kill a job`. Throws JobmanError (2) where nobody can be
+ * asked, and (1) when the answer is no.
+ */
+export async function actingFor(desk: TpuCli, words: Words, what: string): Promise<Acting> {
+  const users = await desk.lab.record.users();
+  const typist = typing(desk, users);
+  const user = named(users, words) ?? typist ?? (await asked(desk, users));
+  if (actsForAnother(typist, user.name)) {
+    const isMeant = await confirm(
+      desk,
+      `You are ${typist?.name}. Do you want to ${what} for ${user.name}?`,
+      `You are ${typist?.name}, and this would ${what} for ${user.name}.`,
+    );
+    if (!isMeant) throw new JobmanError('Nothing was done.', exitCode.failed);
+  }
+  return { user, by: actor(typist, user.name) };
+}
+
+/** Which user types, where anything tells. Throws JobmanError (3) when somebody says to be one who is not there. */
+export function typing(desk: Pick<TpuCli, 'io' | 'me'>, users: readonly LabUser[]): LabUser | null {
+  const { env, user } = desk.io;
+  return me({ env: desk.me === undefined ? env : { ...env, [userVariable]: desk.me }, login: user }, users);
+}
+
+function named(users: readonly LabUser[], words: Words): LabUser | undefined {
+  return words.user === null ? undefined : users.find(({ name }) => name === words.user);
+}
+
+async function asked(desk: TpuCli, users: readonly LabUser[]): Promise<LabUser> {
+  if (users.length === 0) {
+    throw new JobmanError('There are no users yet. `tpu add-user` adds one.', exitCode.notFound);
+  }
+  const names = users.map(({ name }) => name).join(', ');
+  if (!canAsk(desk)) {
+    throw new JobmanError(
+      `Which user? Say a name on the line, or who you are with --user or ${userVariable}. There are ${names}.`,
+      exitCode.usage,
+    );
+  }
+  for (;;) {
+    const answer = await question(desk, `Which user? (${names})`);
+    const found = users.find(({ name, id }) => name === answer || String(id) === answer);
+    if (found !== undefined) return found;
+    desk.complain(answer === '' ? 'A user is needed; Ctrl-C leaves.' : `There is no user ${answer}.`);
+  }
+}
