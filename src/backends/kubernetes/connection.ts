@@ -131,15 +131,12 @@ export function createConnection(
     open,
     async send(request) {
       const incoming = await open(request);
-      const parts: Buffer[] = [];
       incoming.setTimeout(within, () => incoming.destroy(new Error(`nothing more for ${within / second} s`)));
-      try {
-        for await (const part of incoming) parts.push(part as Buffer);
-      } catch (error) {
+      const bytes = await wholeOf(incoming).catch((error: unknown) => {
         if (request.signal?.aborted === true) throw abortReason(request.signal);
         throw lineError(error as NodeJS.ErrnoException, true);
-      }
-      return { status: incoming.statusCode ?? 0, headers: incoming.headers, bytes: Buffer.concat(parts) };
+      });
+      return { status: incoming.statusCode ?? 0, headers: incoming.headers, bytes };
     },
     async way() {
       const proof = await login.prove();
@@ -147,6 +144,18 @@ export function createConnection(
     },
     close: () => agent?.destroy(),
   };
+}
+
+/** By its events: a page of a list comes in a hundred pieces, for each of which an iterator would take turns. */
+function wholeOf(incoming: IncomingMessage): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const parts: Buffer[] = [];
+    incoming.on('data', (part: Buffer) => void parts.push(part));
+    incoming.on('error', reject);
+    incoming.on('end', () => resolve(Buffer.concat(parts)));
+    // What is broken off does not always fail.
+    incoming.on('close', () => reject(new Error('the reply was broken off')));
+  });
 }
 
 /** A line on which nothing is said is asked after so long whether it still stands. */

@@ -2,6 +2,7 @@
 // definitions (generated.proto beside the types, in k8s.io/api/batch/v1, k8s.io/api/core/v1 and
 // k8s.io/apimachinery/pkg/apis/meta/v1). What is read of a Job is RawJob of objects.ts.
 
+import { labelsOfJobs, labelsOfPods } from './objects.ts';
 import { readMessage, type Shape } from './protobuf.ts';
 
 /** Stands before every object in this form: `k8s` and a zero. */
@@ -39,15 +40,16 @@ const status: Shape = {
   },
 };
 
-const objectMeta: Shape = {
+/** Of an object of which only these labels are looked at. */
+const objectMeta = (labels: readonly string[]): Shape => ({
   1: { name: 'name', kind: 'text' },
-  3: { name: 'namespace', kind: 'text' },
+  3: { name: 'namespace', kind: 'word' },
   5: { name: 'uid', kind: 'text' },
   8: { name: 'creationTimestamp', kind: 'time' },
   9: { name: 'deletionTimestamp', kind: 'time' },
-  11: { name: 'labels', kind: 'text', is: 'map' },
+  11: { name: 'labels', kind: 'text', is: 'map', only: labels },
   12: { name: 'annotations', kind: 'text', is: 'map' },
-};
+});
 
 const resources: Shape = {
   1: { name: 'limits', kind: 'amount', is: 'map' },
@@ -55,29 +57,29 @@ const resources: Shape = {
 };
 
 const container: Shape = {
-  1: { name: 'name', kind: 'text' },
-  2: { name: 'image', kind: 'text' },
-  8: { name: 'resources', kind: resources },
-  24: { name: 'restartPolicy', kind: 'text' },
+  1: { name: 'name', kind: 'word' },
+  2: { name: 'image', kind: 'word' },
+  8: { name: 'resources', kind: resources, isShared: true },
+  24: { name: 'restartPolicy', kind: 'word' },
 };
 
 const podSpec: Shape = {
   2: { name: 'containers', kind: container, is: 'list' },
   20: { name: 'initContainers', kind: container, is: 'list' },
-  24: { name: 'priorityClassName', kind: 'text' },
+  24: { name: 'priorityClassName', kind: 'word' },
 };
 
 const condition: Shape = {
-  1: { name: 'type', kind: 'text' },
-  2: { name: 'status', kind: 'text' },
+  1: { name: 'type', kind: 'word' },
+  2: { name: 'status', kind: 'word' },
   4: { name: 'lastTransitionTime', kind: 'time' },
-  5: { name: 'reason', kind: 'text' },
-  6: { name: 'message', kind: 'text' },
+  5: { name: 'reason', kind: 'word' },
+  6: { name: 'message', kind: 'word' },
 };
 
 /** A Job. */
 export const jobShape: Shape = {
-  1: { name: 'metadata', kind: objectMeta },
+  1: { name: 'metadata', kind: objectMeta(labelsOfJobs) },
   2: {
     name: 'spec',
     kind: {
@@ -102,13 +104,13 @@ export const jobShape: Shape = {
 };
 
 const containerStatus: Shape = {
-  1: { name: 'name', kind: 'text' },
+  1: { name: 'name', kind: 'word' },
   2: {
     name: 'state',
     kind: {
       1: {
         name: 'waiting',
-        kind: { 1: { name: 'reason', kind: 'text' }, 2: { name: 'message', kind: 'text' } },
+        kind: { 1: { name: 'reason', kind: 'word' }, 2: { name: 'message', kind: 'word' } },
       },
       2: { name: 'running', kind: { 1: { name: 'startedAt', kind: 'time' } } },
       3: {
@@ -116,8 +118,8 @@ const containerStatus: Shape = {
         kind: {
           1: { name: 'exitCode', kind: 'whole' },
           2: { name: 'signal', kind: 'whole' },
-          3: { name: 'reason', kind: 'text' },
-          4: { name: 'message', kind: 'text' },
+          3: { name: 'reason', kind: 'word' },
+          4: { name: 'message', kind: 'word' },
           5: { name: 'startedAt', kind: 'time' },
           6: { name: 'finishedAt', kind: 'time' },
         },
@@ -129,15 +131,15 @@ const containerStatus: Shape = {
 
 /** A pod. What is read of one is RawPod of objects.ts. */
 export const podShape: Shape = {
-  1: { name: 'metadata', kind: objectMeta },
-  2: { name: 'spec', kind: { ...podSpec, 10: { name: 'nodeName', kind: 'text' } } },
+  1: { name: 'metadata', kind: objectMeta(labelsOfPods) },
+  2: { name: 'spec', kind: { ...podSpec, 10: { name: 'nodeName', kind: 'word' } } },
   3: {
     name: 'status',
     kind: {
-      1: { name: 'phase', kind: 'text' },
+      1: { name: 'phase', kind: 'word' },
       2: { name: 'conditions', kind: condition, is: 'list' },
-      3: { name: 'message', kind: 'text' },
-      4: { name: 'reason', kind: 'text' },
+      3: { name: 'message', kind: 'word' },
+      4: { name: 'reason', kind: 'word' },
       7: { name: 'startTime', kind: 'time' },
       8: { name: 'containerStatuses', kind: containerStatus, is: 'list' },
       10: { name: 'initContainerStatuses', kind: containerStatus, is: 'list' },
@@ -146,7 +148,7 @@ export const podShape: Shape = {
 };
 
 /** What is told of any object where only its metadata are asked for. */
-export const metadataShape: Shape = { 1: { name: 'metadata', kind: objectMeta } };
+export const metadataShape: Shape = { 1: { name: 'metadata', kind: objectMeta(labelsOfPods) } };
 
 /** The beginning of a list: what its metadata say, and the bytes that hold its items. Throws RangeError for what is none. */
 export function readListHead(bytes: Buffer): {

@@ -24,12 +24,25 @@ import {
 const jobNameLabels = ['batch.kubernetes.io/job-name', 'job-name'];
 const jobUidLabels = ['batch.kubernetes.io/controller-uid', 'controller-uid'];
 
+/** The labels that are looked at: of a list nothing is read that nobody asks for. */
+export const labelsOfJobs: readonly string[] = [
+  clusterLabels.managedBy,
+  clusterLabels.owner,
+  clusterLabels.installation,
+  clusterLabels.queue,
+];
+/** See `labelsOfJobs`. */
+export const labelsOfPods: readonly string[] = [...jobNameLabels, ...jobUidLabels];
+
+/** As it is written: in JSON a text, in the binary form milliseconds since 1970. */
+type Moment = string | number;
+
 interface RawMeta {
   readonly name?: string;
   readonly namespace?: string;
   readonly uid?: string;
-  readonly creationTimestamp?: string;
-  readonly deletionTimestamp?: string;
+  readonly creationTimestamp?: Moment;
+  readonly deletionTimestamp?: Moment;
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
 }
@@ -39,7 +52,7 @@ interface RawCondition {
   readonly status?: string;
   readonly reason?: string;
   readonly message?: string;
-  readonly lastTransitionTime?: string;
+  readonly lastTransitionTime?: Moment;
 }
 
 type Amounts = Readonly<Record<string, string | number>>;
@@ -68,8 +81,8 @@ export interface RawJob {
     readonly template?: { readonly spec?: RawPodSpec };
   };
   readonly status?: {
-    readonly startTime?: string;
-    readonly completionTime?: string;
+    readonly startTime?: Moment;
+    readonly completionTime?: Moment;
     readonly active?: number;
     readonly ready?: number;
     readonly succeeded?: number;
@@ -80,6 +93,8 @@ export interface RawJob {
 
 /** What a Job's pods ask for, so that ten thousand equal ones are added up once. */
 const known = new Map<string, Readonly<Record<string, string>>>();
+/** The same of one container alone, by what it asks for: in a list in binary form equal ones are one object. */
+const knownAlone = new WeakMap<object, Readonly<Record<string, string>>>();
 const knownMost = 1_000;
 
 /** Throws nothing: a Job that says little gives little. `flavorKey` is the annotation that holds the flavor's name. */
@@ -124,8 +139,8 @@ interface RawState {
     readonly signal?: number;
     readonly reason?: string;
     readonly message?: string;
-    readonly startedAt?: string;
-    readonly finishedAt?: string;
+    readonly startedAt?: Moment;
+    readonly finishedAt?: Moment;
   };
 }
 
@@ -144,7 +159,7 @@ export interface RawPod {
     readonly phase?: string;
     readonly reason?: string;
     readonly message?: string;
-    readonly startTime?: string;
+    readonly startTime?: Moment;
     readonly conditions?: readonly RawCondition[];
     readonly containerStatuses?: readonly RawContainerStatus[];
     readonly initContainerStatuses?: readonly RawContainerStatus[];
@@ -223,9 +238,9 @@ export interface RawEvent {
   readonly reason?: string;
   readonly message?: string;
   readonly count?: number;
-  readonly firstTimestamp?: string | null;
-  readonly lastTimestamp?: string | null;
-  readonly eventTime?: string | null;
+  readonly firstTimestamp?: Moment | null;
+  readonly lastTimestamp?: Moment | null;
+  readonly eventTime?: Moment | null;
   readonly series?: { readonly count?: number; readonly lastObservedTime?: string };
 }
 
@@ -300,6 +315,19 @@ function readConditions(raw: readonly RawCondition[] = []): readonly ClusterCond
  * https://kubernetes.io/docs/concepts/workloads/pods/init-containers/
  */
 function requestsOf({ containers = [], initContainers = [] }: RawPodSpec): Readonly<Record<string, string>> {
+  const [first] = containers;
+  const alone = containers.length === 1 && initContainers.length === 0 ? first?.resources : undefined;
+  const before = alone === undefined ? undefined : knownAlone.get(alone);
+  if (before !== undefined) return before;
+  const requests = sumOf(containers, initContainers);
+  if (alone !== undefined) knownAlone.set(alone, requests);
+  return requests;
+}
+
+function sumOf(
+  containers: readonly RawContainer[],
+  initContainers: readonly RawContainer[],
+): Readonly<Record<string, string>> {
   const key = JSON.stringify(
     [containers, initContainers].map((list) => list.map(({ resources, restartPolicy }) => [resources, restartPolicy])),
   );
@@ -339,7 +367,8 @@ function amountsOf({ resources = {} }: RawContainer): readonly (readonly [name: 
   });
 }
 
-function instant(written: string | null | undefined): Instant | null {
+function instant(written: Moment | null | undefined): Instant | null {
+  if (typeof written === 'number') return written;
   const at = written === null || written === undefined ? Number.NaN : Date.parse(written);
   return Number.isNaN(at) ? null : at;
 }

@@ -57,7 +57,7 @@ suite('a message', () => {
       name: 'häuser',
       count: 300,
       isSet: true,
-      at: '2025-11-22T01:00:00.000Z',
+      at: 1_763_773_200_000,
       parts: [{ name: 'one' }, {}],
       far: 'away',
     });
@@ -82,6 +82,49 @@ suite('a message', () => {
 
   test('has no empty texts and no time that is not set, as in JSON', () => {
     assert.deepEqual(readMessage(bytes(field(1, ''), field(4, bytes())), shape), {});
+  });
+
+  test('gives of a map the keys that are asked for', () => {
+    const labels: Shape = { 5: { name: 'labels', kind: 'text', is: 'map', only: ['team', 'queue'] } };
+    const whole = bytes(
+      field(5, bytes(field(1, 'uid'), field(2, 'x'.repeat(40)))),
+      field(5, bytes(field(1, 'team'), field(2, 'vision'))),
+      // Nobody has to lay the key down first.
+      field(5, bytes(field(2, 'night'), field(1, 'queue'))),
+      field(5, bytes()),
+    );
+    const read = readMessage(whole, labels) as { readonly labels: object };
+    assert.deepEqual(Object.entries(read.labels), [
+      ['team', 'vision'],
+      ['queue', 'night'],
+    ]);
+    assert.deepEqual(readMessage(field(5, field(1, 'uid')), labels), {});
+  });
+
+  test('has each word as it is written, however many there are and whichever came before', () => {
+    const named: Shape = { 1: { name: 'names', kind: 'word', is: 'list' } };
+    // Many begin, end and go on alike, so that they are looked for in the same place.
+    const names = Array.from({ length: 5_000 }, (_, index) => `job-${String(index).padStart(4, '0')}-0`);
+    const others = ['häuser', 'hauser', 'x'.repeat(255), `${'x'.repeat(256)}y`, `${'x'.repeat(256)}z`, 'a', 'b'];
+    for (const all of [[...names, ...others], names.toReversed(), others]) {
+      assert.deepEqual(readMessage(bytes(...all.map((name) => field(1, name))), named), { names: all });
+    }
+  });
+
+  test('that is shared is read once for all that are equal, of its own shape', () => {
+    const part: Shape = { 1: { name: 'cpu', kind: 'text' } };
+    const shape: Shape = {
+      1: { name: 'parts', kind: part, is: 'list', isShared: true },
+      2: { name: 'others', kind: { 1: { name: 'memory', kind: 'text' } }, is: 'list', isShared: true },
+    };
+    const amounts = ['10m', '20m', '10m'].map((amount) => field(1, field(1, amount)));
+    const whole = bytes(...amounts, field(2, field(1, '10m')));
+    const { parts, others } = readMessage(whole, shape) as Record<'parts' | 'others', object[]>;
+    assert.deepEqual([parts, others], [[{ cpu: '10m' }, { cpu: '20m' }, { cpu: '10m' }], [{ memory: '10m' }]]);
+    assert.equal(parts?.[0], parts?.[2]);
+    // What it was read from may be written over, as buffers are.
+    whole.fill(0);
+    assert.deepEqual(readMessage(bytes(...amounts), shape), { parts });
   });
 
   test('that is cut or none is told', () => {
