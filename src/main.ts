@@ -10,6 +10,7 @@ import { enableCompileCache } from 'node:module';
 import type { Interface } from 'node:readline';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
+import { isShared, sharedUmask } from './app/make-folder.ts';
 import type { Io, Stream } from './app/services.ts';
 import { version } from './version.ts';
 
@@ -67,7 +68,11 @@ const io: Io = {
 
 // `import()` of both at once: neither waits for the other's files.
 Promise.all([import('./cli/run.ts'), import('./wiring/services.ts')])
-  .then(([{ run }, { createServices }]) => run(process.argv.slice(2), createServices(io)))
+  .then(([{ run }, { createServices }]) => {
+    const services = createServices(io);
+    if (isShared(services.home)) process.umask(sharedUmask);
+    return run(process.argv.slice(2), services);
+  })
   .then(
     (exitCode) => {
       process.exitCode = exitCode;

@@ -8,7 +8,7 @@ import { didYouMean } from '../core/did-you-mean.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { fileError } from './file-trouble.ts';
 import { jsonIn, plainJson } from './json-text.ts';
-import { makeFolder } from './make-folder.ts';
+import { fileModeIn, makeFolder } from './make-folder.ts';
 import { clusterSections, readOptional, settingKeys, settingsIn, type SettingKey } from './settings.ts';
 import { settingsFile } from './settings-file.ts';
 
@@ -83,7 +83,7 @@ async function change(home: string, { key }: SettingKey, to: (content: Content) 
   const draft = `${path}.${randomUUID()}`;
   try {
     makeFolder(dirname(path));
-    await writeFile(draft, text, { mode: 0o600 });
+    await writeFile(draft, text, { mode: fileModeIn(dirname(path)) });
     await rename(draft, path);
   } catch (error) {
     await rm(draft, { force: true }).catch(() => undefined);

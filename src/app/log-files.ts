@@ -25,11 +25,9 @@ import { phaseOf } from '../core/phase.ts';
 import type { Instant } from '../core/time.ts';
 import { fileError } from './file-trouble.ts';
 import { attemptFile, folderOf, newestLink, noteFile, stepFile } from './job-folder.ts';
-import { makeFolder } from './make-folder.ts';
+import { fileModeIn, makeFolder } from './make-folder.ts';
 import { outline } from './outline.ts';
 import type { LogFiles, StoredEvent } from './ports.ts';
-
-const fileMode = 0o600;
 
 /** How much of the end of `events.jsonl` is read to find its last line; a line is a few hundred bytes. */
 const tailBytes = 64 * 1024;
@@ -85,7 +83,7 @@ function writeWhole(path: string, text: string): void {
   // The client and the controller may write the same copy at the same moment.
   const unfinished = `${path}.${randomUUID()}`;
   try {
-    writeFileSync(unfinished, text, { mode: fileMode });
+    writeFileSync(unfinished, text, { mode: fileModeIn(dirname(path)) });
     renameSync(unfinished, path);
   } catch (error) {
     rmSync(unfinished, { force: true });
@@ -140,11 +138,11 @@ function appendTo(path: string, chunk: Uint8Array): boolean {
 
 function openToAppend(path: string): number {
   try {
-    return openSync(path, 'a', fileMode);
+    return openSync(path, 'a', fileModeIn(dirname(path)));
   } catch (error) {
     if (!isMissing(error)) throw error;
     makeFolder(dirname(path));
-    return openSync(path, 'a', fileMode);
+    return openSync(path, 'a', fileModeIn(dirname(path)));
   }
 }
 

@@ -1,24 +1,49 @@
-// Make folder: a folder with those above it.
+// Make folder: a folder with those above it, and who may use what is made in it.
+//
+// A home is its owner's only, unless a group shares it (lab mode, see src/wiring/lab-home.ts): then the system gives all that is
+// made in it to that group, because its folder is setgid, and so do we. Each place tells by the folder that it writes in, and
+// nothing has to be remembered.
 
 import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { troubleWith } from './file-trouble.ts';
 
+/** The mode of a folder that a group shares: setgid, everything for its owner and the group, nothing for others. */
+export const sharedFolderMode = 0o2770;
+
+/** The umask of a program that works in such a home: it takes nothing from the group, and everything from others. */
+export const sharedUmask = 0o007;
+
+/** Whether a group shares that folder, and so all that is made in it: it has just that mode. False where there is none. */
+export function isShared(folder: string): boolean {
+  const mode = statSync(folder, { throwIfNoEntry: false })?.mode ?? 0;
+  return (mode & 0o7777) === sharedFolderMode;
+}
+
 /**
- * Makes it with what is missing above it, for their owner only unless another mode is given (the umask counts as ever);
- * nothing happens when it is there. Throws what the system says, or a StoreError where it says nothing that helps.
+ * The mode for a new file of ours in that folder: for its owner only, or where a group shares the folder for the group too (the
+ * umask counts as ever). A secret is its owner's in any folder.
+ */
+export function fileModeIn(folder: string): number {
+  return isShared(folder) ? 0o660 : 0o600;
+}
+
+/**
+ * Makes it with what is missing above it, for their owner only, where a group shares the folder above for that too, unless
+ * another mode is given (the umask counts as ever); nothing happens when it is there. Throws what the system says, or a
+ * StoreError where it says nothing that helps.
  *
  * Each by itself: Node's recursive mkdir tells ENOENT on a read-only file system, and never returns where a file system
  * answers ENOENT to a folder that it will not make, as /proc does.
  */
-export function makeFolder(path: string, mode = 0o700): void {
+export function makeFolder(path: string, mode?: number): void {
+  const above = dirname(path);
   try {
-    mkdirSync(path, { mode });
+    mkdirSync(path, { mode: mode ?? (isShared(above) ? 0o770 : 0o700) });
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
     if (code === 'EEXIST' && statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return;
     if (code !== 'ENOENT') throw error;
-    const above = dirname(path);
     if (existsSync(above)) throw troubleWith(path, 'broken', error);
     makeFolder(above, mode);
     // Not mkdir alone: another process may make the same folders at the same moment.

@@ -1,10 +1,15 @@
 // The controller's lock: an SQLite file held by BEGIN EXCLUSIVE. The kernel lets it go on any death of its holder, so
 // there is no stale lock to judge by its age. It says that one controller at most runs on this machine for this home.
 
+import { closeSync, openSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { fileModeIn } from '../app/make-folder.ts';
 
 /** Takes the lock and returns what lets it go, or undefined when another process holds it. Throws when the file cannot be made. */
 export function takeLock(path: string): (() => void) | undefined {
+  // SQLite would leave it to its owner to write, and the next controller of a home that a group shares may be another's.
+  closeSync(openSync(path, 'a', fileModeIn(dirname(path))));
   const database = new DatabaseSync(path);
   try {
     // Longer than a client's probe holds its shared lock, so that a probe never keeps a controller from starting.

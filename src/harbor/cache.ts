@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolder } from '../app/make-folder.ts';
+import { fileModeIn, makeFolder } from '../app/make-folder.ts';
 import { day, type Duration, type Instant } from '../core/time.ts';
 
 /** An answer and when it was given. */
@@ -48,7 +48,7 @@ export function createCache(folder: string, pid: number): Cache {
       try {
         makeFolder(folder);
         // Names of images may be as private as their project.
-        writeFileSync(part, JSON.stringify({ version, question, at, value }), { mode: 0o600 });
+        writeFileSync(part, JSON.stringify({ version, question, at, value }), { mode: fileModeIn(folder) });
         renameSync(part, file);
         throwOldAway(folder, at);
       } catch {

@@ -3,8 +3,9 @@
 // no lock: a pin is one atomic creation, forgetting is one removal.
 
 import { createHash, randomBytes } from 'node:crypto';
-import { link, mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { link, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileModeIn, makeFolder } from '../app/make-folder.ts';
 
 export interface HostKeys {
   /** The pinned key of that name as `type base64`; undefined when none is. Throws when the file cannot be read. */
@@ -39,9 +40,9 @@ export function createHostKeys(home: string): HostKeys {
     pinned,
     async pin(name, key) {
       const target = file(name);
-      await mkdir(folder, { recursive: true, mode: 0o700 });
+      makeFolder(folder);
       const fresh = join(folder, `.${name}.${randomBytes(6).toString('hex')}`);
-      await writeFile(fresh, `${name} ${key}\n`, { mode: 0o600 });
+      await writeFile(fresh, `${name} ${key}\n`, { mode: fileModeIn(folder) });
       try {
         await link(fresh, target);
       } catch (error) {

@@ -3,10 +3,11 @@
 // A socket below `$JOBMAN_HOME` that only its owner may open; whoever can open it can read the key to the workers too.
 // The relay decides nothing: a client that goes away ends its sessions, and a relay that goes away ends them all.
 
-import { chmod, mkdir, rm } from 'node:fs/promises';
+import { chmod, rm } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import type { Server, Socket } from 'node:net';
 import { dirname, join } from 'node:path';
+import { fileModeIn, makeFolder } from '../app/make-folder.ts';
 import type { Session, SessionEnd, SessionRequest } from '../app/by-hand.ts';
 import { gatherWrites } from './gather-writes.ts';
 import { dataMost } from './session.ts';
@@ -43,7 +44,7 @@ export interface RelayOptions {
 export async function serveRelay(options: RelayOptions): Promise<(() => Promise<void>) | undefined> {
   const { file } = options;
   if (Buffer.byteLength(file) > nameMost) return undefined;
-  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  makeFolder(dirname(file));
   await rm(file, { force: true });
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -53,7 +54,7 @@ export async function serveRelay(options: RelayOptions): Promise<(() => Promise<
     serveClient(socket, options);
   });
   await listen(server, file);
-  await chmod(file, 0o600);
+  await chmod(file, fileModeIn(dirname(file)));
   return async () => {
     server.close();
     for (const socket of sockets) socket.destroy();

@@ -1,8 +1,10 @@
 // Login keys: jobman's own, made once, and those of the user, as far as they can be used in process.
 
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
-import { chmod, link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, link, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { exitCode, JobmanError } from '../app/errors.ts';
+import { makeFolder } from '../app/make-folder.ts';
 import type { ParsedKey } from 'ssh2';
 import { codeOf } from './host-keys.ts';
 import { textOf } from './text-of.ts';
@@ -16,14 +18,15 @@ export interface OwnKey {
 
 /**
  * jobman's own login key, `$JOBMAN_HOME/ssh/id_ed25519`, made when it is not there. Safe to repeat and for many at once:
- * the file appears whole, and whoever comes second takes the first one's. Throws when the folder cannot be written.
+ * the file appears whole, and whoever comes second takes the first one's. Throws when the folder cannot be written, and a
+ * JobmanError where the key is another login's.
  */
 export async function ensureOwnKey(home: string): Promise<OwnKey> {
   const folder = join(home, 'ssh');
   const file = join(folder, 'id_ed25519');
   let text: string | undefined = await readIfThere(file);
   if (text === undefined) {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    makeFolder(folder);
     const fresh = `${file}.${randomBytes(6).toString('hex')}`;
     await writeFile(fresh, createKeyText(), { mode: 0o600 });
     try {
@@ -80,6 +83,16 @@ async function readIfThere(file: string): Promise<string | undefined> {
     return await readFile(file, 'utf8');
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined;
+    // In a home that a group shares: a key is its owner's, and the group's machines are reached by one that it can read.
+    if (codeOf(error) === 'EACCES') {
+      throw new JobmanError(
+        `jobman's own login key ${file} belongs to another login of this machine.`,
+        exitCode.failed,
+        [
+          'Run the controller as that login, or name a key that the group can read: `tpu.private_key` in a manifest, `lab.privateKey` in the settings.',
+        ],
+      );
+    }
     throw error;
   }
 }

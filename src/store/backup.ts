@@ -1,6 +1,8 @@
 // Backup: a copy of the record, to go back to when the record is damaged.
 
 import { closeSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { fileModeIn } from '../app/make-folder.ts';
 import { day, type Instant } from '../core/time.ts';
 import { copyInto, firstDamage, openForReading } from './sqlite.ts';
 import { backupOf, troubleOf } from './trouble.ts';
@@ -23,7 +25,7 @@ export async function backUp(file: string, now: Instant): Promise<boolean> {
       if (damage !== null) throw new SyntaxError(damage);
       rmSync(unfinished, { force: true });
       // The copy gets its rights before its contents.
-      closeSync(openSync(unfinished, 'wx', 0o600));
+      closeSync(openSync(unfinished, 'wx', fileModeIn(dirname(unfinished))));
       await copyInto(db, unfinished);
     } finally {
       db.close();

@@ -2,8 +2,10 @@
 // once, runs statements on it, and names what its errors mean. Another driver is another file like this one.
 
 import { closeSync, openSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
+import { fileModeIn } from '../app/make-folder.ts';
 import { sql, type Database, type Statement } from './sql.ts';
 
 /** The name of a database that lives in memory and is gone when it is closed. */
@@ -19,13 +21,13 @@ const busyTimeoutMs = 5_000;
 const statementsMost = 200;
 
 /**
- * Opens for writing, and makes the file when it is missing, for its owner only. A commit is on the disk when it
+ * Opens for writing, and makes the file when it is missing, for those who may use its folder. A commit is on the disk when it
  * returns (`synchronous = full`): a job whose id was printed survives a power cut. Write-ahead logging lets others read
  * meanwhile. Throws what SQLite says.
  */
 export function openForWriting(file: string, timeout: number = busyTimeoutMs): Database {
   // SQLite would make the file readable to everybody; its side files take the rights of this one.
-  if (file !== inMemory) closeSync(openSync(file, 'a', 0o600));
+  if (file !== inMemory) closeSync(openSync(file, 'a', fileModeIn(dirname(file))));
   const connection = new DatabaseSync(file, { timeout, enableForeignKeyConstraints: true });
   try {
     // Changing the way of logging asks for the whole file and does not wait by itself: two processes that make the

@@ -2,7 +2,7 @@
 
 import { writeFileSync } from 'node:fs';
 import type { Cluster, ClusterOptions } from '../app/cluster/cluster.ts';
-import { makeFolder } from '../app/make-folder.ts';
+import { fileModeIn, makeFolder } from '../app/make-folder.ts';
 import type { Services } from '../app/services.ts';
 import { createCluster } from '../backends/kubernetes/cluster.ts';
 import { readKubeContext } from '../backends/kubernetes/kubeconfig.ts';
@@ -37,7 +37,7 @@ export async function openCluster(services: Services, options: ClusterOptions): 
 function mark(home: string): void {
   try {
     makeFolder(home);
-    writeFileSync(clusterMark(home), '', { mode: 0o600 });
+    writeFileSync(clusterMark(home), '', { mode: fileModeIn(home) });
   } catch {
     // Then `list` asks the cluster where KUBECONFIG or the settings name one.
   }

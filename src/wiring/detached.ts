@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { closeSync, fstatSync, openSync, readFileSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileError } from '../app/file-trouble.ts';
-import { makeFolder } from '../app/make-folder.ts';
+import { fileModeIn, makeFolder } from '../app/make-folder.ts';
 import type { Io } from '../app/services.ts';
 
 /** A program that was started and goes on by itself. */
@@ -28,7 +28,7 @@ export function startDetached(
   let log: number;
   try {
     makeFolder(dirname(logFile));
-    log = openSync(logFile, 'a', 0o600);
+    log = openSync(logFile, 'a', fileModeIn(dirname(logFile)));
   } catch (error) {
     throw fileError(logFile, error);
   }

@@ -2,9 +2,9 @@
 
 import { spawn } from 'node:child_process';
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { JobmanError } from '../app/errors.ts';
-import { makeFolder } from '../app/make-folder.ts';
+import { fileModeIn, makeFolder } from '../app/make-folder.ts';
 import type { Io, Services } from '../app/services.ts';
 import { settingsFile } from '../app/settings-file.ts';
 import type { SettingsFiles } from '../app/settings.ts';
@@ -75,7 +75,7 @@ function claim(file: string, io: Io, home: string): boolean {
   const mark = `${file}.claim`;
   makeFolder(home);
   try {
-    writeFileSync(mark, '', { flag: 'wx', mode: 0o600 });
+    writeFileSync(mark, '', { flag: 'wx', mode: fileModeIn(home) });
   } catch {
     if (Date.now() - statSync(mark).mtimeMs > claimMost) rmSync(mark, { force: true });
     return false;
@@ -95,7 +95,7 @@ const noNotes: VersionNotes = { lastCheck: 0, remoteVersion: null, every: everyU
 /** Whole or not at all: another command may be reading it. */
 function writeNotes(file: string, notes: VersionNotes, pid: number): void {
   const draft = `${file}.${pid}`;
-  writeFileSync(draft, versionNotesText(notes), { mode: 0o600 });
+  writeFileSync(draft, versionNotesText(notes), { mode: fileModeIn(dirname(draft)) });
   renameSync(draft, file);
 }
 

@@ -7,7 +7,7 @@ import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { second, type Instant } from '../../core/time.ts';
 import { fileError } from '../file-trouble.ts';
-import { makeFolder } from '../make-folder.ts';
+import { fileModeIn, makeFolder } from '../make-folder.ts';
 import type { ClusterJob } from './cluster.ts';
 
 /** The folder of a job's copies: its name for people, its uid because another job may get the name. */
@@ -41,7 +41,7 @@ export interface KeptWriter {
 export function openKept(path: string): KeptWriter {
   return guarded(path, () => {
     makeFolder(dirname(path));
-    const file = openSync(path, 'a+', fileMode);
+    const file = openSync(path, 'a+', fileModeIn(dirname(path)));
     try {
       const { tail, whole, size } = endOf(file);
       let torn = size > whole;
@@ -63,7 +63,6 @@ export function openKept(path: string): KeptWriter {
   });
 }
 
-const fileMode = 0o600;
 /** So much of the end is read first; doubled until two seconds are in it. */
 const firstBlock = 64 * 1024;
 const lineEnd = 0x0a;

@@ -1,9 +1,10 @@
 // This machine as a worker, for local jobs and for commands that run `here`. The same run folders, marks and launcher as on
 // a remote host; only what happens a thousand times an hour (look, start, tail) goes without a shell of its own.
 
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { folderOf as folderOfJob, secretFile as secretFileIn } from '../../app/job-folder.ts';
+import { makeFolder } from '../../app/make-folder.ts';
 import type { MachinePort, WorkerRef } from '../../app/ports.ts';
 import { workdirFolder } from '../../app/workdir.ts';
 import type { Job } from '../../core/job.ts';
@@ -124,7 +125,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
       if (typeof secrets === 'string') return failed(worker, secrets);
       let launcher: string;
       try {
-        mkdirSync(root, { recursive: true, mode: 0o700 });
+        makeFolder(root);
         const prepared = mkdtempSync(join(root, `start_attempt_${folder.attempt}.`));
         const texts = attemptTexts(launch, folder.mark, secrets);
         for (const [name, text] of Object.entries(texts)) writeFileSync(join(prepared, name), text, { mode: 0o600 });

@@ -1,10 +1,10 @@
 // Doors: how the workers of a TPU are reached by ssh, in process and by the system's own client, whoever asked for that TPU.
 
-import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { SshHost } from '../../app/by-hand.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { makeFolder } from '../../app/make-folder.ts';
 import type { Host } from '../../core/job.ts';
 import { second } from '../../core/time.ts';
 import type { Duration, Instant } from '../../core/time.ts';
@@ -158,7 +158,7 @@ export function createDoors(options: DoorsOptions): Doors {
     const target = await targetOf(machines, worker);
     const file = pins.file(target.pin);
     const [isKnown, { limits }] = await Promise.all([pinForSystem(target), pool.config(target)]);
-    await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+    makeFolder(dirname(file));
     return {
       worker,
       host: target.host,

@@ -4,10 +4,11 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { lstat, mkdir, readdir, realpath, rm, writeFile } from 'node:fs/promises';
+import { lstat, readdir, realpath, rm, writeFile } from 'node:fs/promises';
 import { relative } from 'node:path';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
+import { fileModeIn, makeFolder } from '../../app/make-folder.ts';
 import { workdirAbout, workdirDiff } from '../../app/workdir.ts';
 import type { FrozenWorkdir } from '../../app/workdir.ts';
 import { minute } from '../../core/time.ts';
@@ -55,8 +56,8 @@ export async function freeze(request: {
     bytes: found.bytes,
     git: commit === undefined ? null : { commit: commit.hash, branch: commit.branch, isChanged: changes.length > 0 },
   };
-  if (changes.length > 0) await writeFile(workdirDiff(to), changes, { mode: 0o600 });
-  await writeFile(workdirAbout(to), `${JSON.stringify(about, null, 2)}\n`, { mode: 0o600 });
+  if (changes.length > 0) await writeFile(workdirDiff(to), changes, { mode: fileModeIn(to) });
+  await writeFile(workdirAbout(to), `${JSON.stringify(about, null, 2)}\n`, { mode: fileModeIn(to) });
   return about;
 
   /** An editor's or a compiler's file may be gone between the listing and the copy: then the folder is listed again. */
@@ -68,7 +69,7 @@ export async function freeze(request: {
     );
     if (listed.paths.length === 0)
       throw unusable(from, commit === undefined ? 'there is nothing in it' : 'git ignores all that is in it');
-    await mkdir(files, { recursive: true, mode: 0o700 });
+    makeFolder(files);
     try {
       await copy(from, files, listed.paths, env);
       return listed;
