@@ -37,7 +37,7 @@ export type Say = (line: string) => void;
 /** Every method takes a TPU of the registry. Throws JobmanError for what the cloud refuses, with its raw words. */
 export interface TpuDesk {
   describe(tpu: LabTpu): Promise<TpuState>;
-  /** Creates it and waits until it is ready. Throws (4) where one of that name is there already. */
+  /** Creates it and waits until it is ready and lets us in. Throws (4) where one of that name is there already. */
   apply(tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void>;
   /** Deletes what is there, sees it gone, creates it anew and waits until it is ready. */
   reapply(tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void>;
@@ -49,7 +49,8 @@ export interface TpuDesk {
   holders(tpu: LabTpu, signal: AbortSignal): Promise<Holders>;
   /**
    * Ends programs on every worker whose command line names one of those folders as a whole word or as the value of an option,
-   * with what they started; and those of `pids`, each on its own worker. Asked first, killed after `graceMs`.
+   * with what they started; and those of `pids`, each on its own worker. Asked first, killed after `graceMs`. A run that only
+   * goes on from such a folder (`--config.load_from=`) is another one.
    */
   end(tpu: LabTpu, what: EndRequest, signal: AbortSignal): Promise<EndAnswer>;
   close(): void;

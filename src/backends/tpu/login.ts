@@ -11,8 +11,11 @@ export interface LoginOptions {
   readonly user: string;
 }
 
+/** What is said of the login: by a manifest, or by the settings of a lab. */
+type LoginSpec = Pick<TpuSpec, 'remoteUser' | 'privateKey'>;
+
 /** The user on the workers. */
-export function userOf(spec: TpuSpec, { user }: LoginOptions): string {
+export function userOf(spec: LoginSpec, { user }: LoginOptions): string {
   return spec.remoteUser ?? user;
 }
 
@@ -21,7 +24,7 @@ export function userOf(spec: TpuSpec, { user }: LoginOptions): string {
  * agent makes the user and its authorized_keys from them. The project's own lines count as well and are not touched.
  * Throws when jobman's own key cannot be made.
  */
-export async function sshKeyLines(spec: TpuSpec, options: LoginOptions): Promise<string> {
+export async function sshKeyLines(spec: LoginSpec, options: LoginOptions): Promise<string> {
   const keys = [(await ensureOwnKey(options.home)).publicKey];
   if (spec.privateKey !== null) keys.push(...(await publicHalf(spec.privateKey)));
   // `USER:TYPE KEY COMMENT`, a line each.

@@ -1,0 +1,89 @@
+// Making a TPU, and making it anew. Each is a few orders to the cloud with looks in between. Whoever stops waiting is told what
+// stands and how to go on.
+
+import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { standingSpec } from '../../../lab/standing-spec.ts';
+import type { Say } from '../../../lab/tpu-desk.ts';
+import type { LabTpu } from '../../../lab/tpus.ts';
+import type { Place, TpuNode } from '../api.ts';
+import { nodeOwner, queuedOwner } from '../ownership.ts';
+import type { Owner } from '../ownership.ts';
+import { untilLetIn } from './answering.ts';
+import { cannotTell, stateWord } from './look.ts';
+import { make, pricingWord } from './make.ts';
+import type { ChangeParts } from './parts.ts';
+import { remove } from './remove.ts';
+
+/** See TpuDesk.apply. */
+export async function applyTpu(parts: ChangeParts, tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void> {
+  const look = await parts.look(tpu);
+  if (look.kind === 'unknown') throw cannotTell(tpu, look.says);
+  if (look.kind === 'there' || look.queued !== null) {
+    const how = look.kind === 'there' ? `it is ${stateWord(look)}` : `it waits in Google's queue (${stateWord(look)})`;
+    throw new JobmanError(`${tpu.name} is there already: ${how}.`, exitCode.conflict, [
+      `tpu reapply ${tpu.name}    deletes it and makes it anew`,
+    ]);
+  }
+  await make(parts, tpu, null, say, signal);
+  await untilLetIn(parts, tpu, say, signal);
+}
+
+/** See TpuDesk.reapply. */
+export async function reapplyTpu(parts: ChangeParts, tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void> {
+  const look = await parts.look(tpu);
+  if (look.kind === 'unknown') throw cannotTell(tpu, look.says);
+  if (look.kind === 'absent' && look.queued === null) {
+    say(`${tpu.name} is not there; making it`);
+    await make(parts, tpu, look.place, say, signal);
+    return untilLetIn(parts, tpu, say, signal);
+  }
+  // Whatever is wrong with what is to come is found before anything is deleted.
+  const place = look.place as Place;
+  standingSpec(tpu, parts.site, { project: parts.project, seenIn: place.zone });
+  const owner = look.kind === 'there' ? nodeOwner(look.node) : queuedOwner(look.queued ?? undefined);
+  if (owner !== undefined) throw ofOneJob(tpu, owner);
+  if (look.kind === 'there') checkNode(tpu, look.node);
+  await remove(parts, tpu, look, say, signal);
+  try {
+    await make(parts, tpu, place, say, signal);
+  } catch (error) {
+    if (!(error instanceof JobmanError) || error.code === exitCode.interrupted) throw error;
+    throw new JobmanError(
+      `${tpu.name} was deleted, and making it anew failed: ${error.message}`,
+      error.code,
+      [...error.lines.filter((line) => !line.startsWith('tpu ')), `tpu apply ${tpu.name}    goes on from here`],
+      { cause: error },
+    );
+  }
+  await untilLetIn(parts, tpu, say, signal);
+}
+
+function ofOneJob({ name }: LabTpu, owner: Owner): JobmanError {
+  return new JobmanError(
+    `${name} was made by jobman for job ${owner.job} alone and goes with it; it is no TPU of the lab. Nothing was changed.`,
+    exitCode.conflict,
+  );
+}
+
+/** Deleting what is another thing than the registry says would exchange it for something else. */
+function checkNode(tpu: LabTpu, node: TpuNode): void {
+  const { acceleratorType: type, schedulingConfig: { spot = false, preemptible = false } = {} } = node;
+  const pricing = spot ? 'spot' : preemptible ? 'preemptible' : 'ondemand';
+  if (type !== undefined && type !== tpu.accelerator) {
+    throw new JobmanError(
+      `${tpu.name} is a ${type} in the cloud and a ${tpu.accelerator} in the registry. Nothing was changed.`,
+      exitCode.conflict,
+      [`tpu reapply ${tpu.name} type=${type}    makes it anew as it is`],
+    );
+  }
+  if (pricing !== tpu.pricing) {
+    throw new JobmanError(
+      `${tpu.name} is ${pricingWord(pricing)} in the cloud and ${pricingWord(tpu.pricing)} in the registry. Nothing was changed.`,
+      exitCode.conflict,
+      [
+        `tpu reapply ${tpu.name} pricing=${pricing}    makes it anew as it is`,
+        `tpu reapply ${tpu.name} pricing=${tpu.pricing} -f    makes it ${pricingWord(tpu.pricing)}`,
+      ],
+    );
+  }
+}

@@ -1,0 +1,76 @@
+// Making a TPU: asked for once, then looked at until it is ready. An order that got lost is not taken for done; a look decides.
+
+import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { standingSpec } from '../../../lab/standing-spec.ts';
+import type { Say } from '../../../lab/tpu-desk.ts';
+import type { LabTpu } from '../../../lab/tpus.ts';
+import { idOf } from '../api.ts';
+import type { Place } from '../api.ts';
+import { hostsOf } from '../meaning.ts';
+import { outcomeOf } from '../outcomes.ts';
+import { standingBody } from '../request.ts';
+import { isNotThere } from './look.ts';
+import type { ChangeParts } from './parts.ts';
+import { failureOf, refusedBy } from './refusal.ts';
+import { teller, untilTrue } from './wait.ts';
+
+/** Makes it where the registry says, or where it was `seen`, and waits until it is ready. Throws JobmanError. */
+export async function make(
+  parts: ChangeParts,
+  tpu: LabTpu,
+  seen: Place | null,
+  say: Say,
+  signal: AbortSignal,
+): Promise<void> {
+  const { name } = tpu;
+  const spec = standingSpec(tpu, parts.site, { project: parts.project, seenIn: seen?.zone ?? null });
+  const place: Place = { project: spec.project, zone: spec.zone };
+  const api = parts.apiFor(spec.project);
+  const body = standingBody(spec, await parts.sshKeys());
+  if (signal.aborted) throw new JobmanError(`Interrupted before ${name} was asked for.`, exitCode.interrupted);
+  say(`asking for ${name}: ${spec.accelerator}, ${pricingWord(spec.pricing)}, in ${spec.zone}`);
+  const answer = await api.createNode(place, name, body);
+  const outcome = outcomeOf(answer);
+  if (!answer.ok && outcome.kind !== 'unclear') throw refusedBy(`${name} was not made`, answer.error);
+  if (outcome.kind === 'unclear')
+    say(`the cloud has not said whether it took the order (${outcome.evidence.detail}); looking`);
+  const operation = answer.ok ? idOf(answer.value.name) : null;
+  const told = teller(say);
+  let missing = 0;
+  await untilTrue(parts.lookEvery, signal, {
+    interrupted: `${name} is being made, and becomes ready without this command`,
+    hint: `tpu check-status ${name}    says when it is ready`,
+    late: `${name} is not ready yet`,
+    isSo: async () => {
+      const node = await api.getNode(place, name);
+      if (node.ok) {
+        const state = (node.value.state ?? 'STATE_UNSPECIFIED').toLowerCase();
+        told(`${name} is ${state}`);
+        if (state === 'ready' && hostsOf(node.value).length > 0) return true;
+        if (state === 'preempted' || state === 'terminated')
+          throw new JobmanError(`${name} was ${state} before it was ready.`, exitCode.failed, [
+            `tpu reapply ${name}    tries again`,
+          ]);
+        return false;
+      }
+      if (!isNotThere(node)) {
+        told(`the cloud does not say how it is: ${node.error.raw}`);
+        return false;
+      }
+      missing += 1;
+      const failure = operation === null ? undefined : await failureOf(api, place, operation);
+      if (failure !== undefined) throw refusedBy(`${name} was not made`, failure);
+      // Nothing was taken in hand, or it shows late.
+      if (operation === null && missing > 5)
+        throw new JobmanError(`${name} was not made: the cloud knows nothing of it.`, exitCode.unreachable, [
+          `tpu apply ${name}    tries again`,
+        ]);
+      return false;
+    },
+  });
+}
+
+/** How it is paid for, in words. */
+export function pricingWord(pricing: LabTpu['pricing']): string {
+  return pricing === 'ondemand' ? 'on demand' : pricing;
+}

@@ -1,0 +1,151 @@
+// Processes of a worker, for people who share it: who holds its TPU, and the end of a run and all that it started. Words of
+// shell and the reading of what they print. What is asked and what is printed parts its fields by tabs; a command line has none
+// that are left.
+
+import type { EndRequest, Holder } from '../../../lab/tpu-desk.ts';
+import { second } from '../../../core/time.ts';
+import { quote } from '../../../remote/quote.ts';
+
+/**
+ * Functions that both scripts use. Other users' processes show what they hold, and take signals, from the administrator only,
+ * whom the login of a TPU VM may become.
+ */
+const functions = `
+as_administrator() {
+  if [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null; then "$@"; else sudo -n "$@" 2>/dev/null || "$@"; fi
+}
+# A line about that process: its number, its user, its command line. Nothing about one that has gone.
+tell() {
+  line=$(tr '\\0' ' ' <"/proc/$1/cmdline" 2>/dev/null | tr -dc '[:print:]' | cut -c1-400)
+  [ -n "$line" ] || return 1
+  printf '%s\\t%s\\t%s\\n' "$1" "$(stat -c %U "/proc/$1" 2>/dev/null)" "\${line% }"
+}
+`;
+
+/** JOBMAN_DEVICES names another folder than /dev, as in src/remote/devices.ts. */
+export const holdersScript = `${functions}
+devices=\${JOBMAN_DEVICES:-/dev}
+for holder in $(as_administrator find /proc/[0-9]*/fd -type l \\
+  \\( -lname "$devices/accel[0-9]*" -o -lname "$devices/vfio/[0-9]*" \\) 2>/dev/null |
+  sed -n 's,^/proc/\\([0-9]*\\)/fd/.*,\\1,p' | sort -un); do
+  tell "$holder"
+done
+exit 0
+`;
+
+/** What `holdersScript` printed on that worker. */
+export function readHolders(worker: number, output: string): readonly Holder[] {
+  return output.split('\n').flatMap((line) => holderIn(worker, line.split('\t')));
+}
+
+function holderIn(worker: number, fields: readonly string[]): readonly Holder[] {
+  const [pid = '', user = '', ...command] = fields;
+  return /^\d+$/.test(pid) ? [{ worker, pid: Number(pid), user, command: command.join(' ') }] : [];
+}
+
+/**
+ * Ends the processes of that worker whose command line names one of the folders as a whole word or as the value of an
+ * option, those of \`pids\`, and what they have started: children, and the process groups that they lead. Never ourselves, and
+ * nothing that we descend from. A process that took the number of one that has ended is another: it began later.
+ */
+export function endScript({ folders, graceMs }: EndRequest, pids: readonly number[]): string {
+  const patterns = folders.map((folder) => folder.replace(/\/+$/, '')).filter((folder) => folder !== '');
+  const rounds = Math.ceil(graceMs / (second / 5));
+  return `${functions}
+whole=${quote(patterns.map((one) => `^\\(.*=\\)\\{0,1\\}${literally(one)}/*$`).join('\n'))}
+part=${quote(patterns.map(literally).join('\n'))}
+asked=${quote(pids.join(' '))}
+nap() { sleep 0.2 2>/dev/null || sleep 1; }
+matching() {
+  [ -n "$part" ] || return 0
+  for file in $(printf '%s\\n' "$part" | LC_ALL=C grep -ls -f - /proc/[0-9]*/cmdline 2>/dev/null); do
+    one=\${file#/proc/}
+    # Whole arguments, and the words of those that are a shell's text. What goes on from that folder (--config.load_from=)
+    # is another run, and not the one that writes there.
+    { tr '\\0' '\\n' <"$file"; tr '\\0 \\t;"'"'"'' '\\n\\n\\n\\n\\n\\n' <"$file"; } 2>/dev/null |
+      LC_ALL=C grep -v 'load_from=' >"$words" || continue
+    ! printf '%s\\n' "$whole" | LC_ALL=C grep -qs -f - "$words" || echo "\${one%/cmdline}"
+  done
+}
+# Lines of number and beginning (proc_pid_stat(5), field 22): the living of those, and what they have started.
+family() {
+  cat /proc/[0-9]*/stat 2>/dev/null | awk -v seeds="$*" -v self=$$ '
+    { pid = $1; sub(/^.*\\) /, ""); if ($1 == "Z" || $1 == "X") next; parent[pid] = $2; group[pid] = $3; began[pid] = $20 }
+    END {
+      for (one = self; one in parent; one = parent[one]) ours[one] = 1
+      n = split(seeds, list, " ")
+      for (i = 1; i <= n; i++) if (list[i] in parent && !(list[i] in ours)) taken[list[i]] = 1
+      do {
+        more = 0
+        for (pid in parent) if (!(pid in taken) && !(pid in ours) && ((parent[pid] in taken) || (group[pid] in taken))) {
+          taken[pid] = 1
+          more = 1
+        }
+      } while (more)
+      for (pid in taken) print pid, began[pid]
+    }'
+}
+# Those of "$known" that are still what they were.
+living() {
+  cat /proc/[0-9]*/stat 2>/dev/null | awk -v known="$known" '
+    BEGIN { n = split(known, list, " "); for (i = 1; i < n; i += 2) want[list[i]] = list[i + 1] }
+    { pid = $1; sub(/^.*\\) /, ""); if ($1 != "Z" && $1 != "X" && (pid in want) && want[pid] == $20) print pid }'
+}
+meet() {
+  for number in $1; do
+    case " $met " in *" $number "*) continue ;; esac
+    met="$met $number"
+    tell "$number" >>"$told"
+  done
+}
+tell_signal() {
+  for number in $2; do as_administrator kill -s "$1" "$number" 2>/dev/null; done
+}
+words=$(mktemp) && told=$(mktemp) || exit 1
+trap 'rm -f "$words" "$told"' EXIT
+known=$(family $(matching) $asked | tr '\\n' ' ')
+met=
+alive=$(living)
+meet "$alive"
+tell_signal TERM "$alive"
+turn=0
+while [ -n "$alive" ] && [ $turn -lt ${rounds} ]; do
+  turn=$((turn + 1))
+  nap
+  alive=$(living)
+done
+# What was started meanwhile belongs to it; what does not die of a kill within five seconds is reported.
+turn=0
+while [ $turn -lt 25 ]; do
+  known="$known $(family $(matching) $(living) | tr '\\n' ' ')"
+  alive=$(living)
+  [ -n "$alive" ] || break
+  meet "$alive"
+  tell_signal KILL "$alive"
+  turn=$((turn + 1))
+  nap
+done
+while read -r line; do
+  number=\${line%%"	"*}
+  how=ended
+  for one in $alive; do [ "$one" != "$number" ] || how=left; done
+  printf '%s\\t%s\\n' "$how" "$line"
+done <"$told"
+exit 0
+`;
+}
+
+/** What `endScript` printed on that worker. */
+export function readEnd(
+  worker: number,
+  output: string,
+): { readonly ended: readonly Holder[]; readonly left: readonly Holder[] } {
+  const lines = output.split('\n').map((line) => line.split('\t'));
+  const of = (word: string) => lines.flatMap(([how, ...fields]) => (how === word ? holderIn(worker, fields) : []));
+  return { ended: of('ended'), left: of('left') };
+}
+
+/** The text as a basic regular expression that means itself. */
+function literally(text: string): string {
+  return text.replaceAll(/[\\.*[\]^$]/g, '\\$&');
+}

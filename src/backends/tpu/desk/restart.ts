@@ -1,0 +1,127 @@
+// Restarting a TPU: by the cloud where it stops TPUs of that kind, else by a reboot of each of its machines.
+
+import { exitCode, JobmanError } from '../../../app/errors.ts';
+import type { Say } from '../../../lab/tpu-desk.ts';
+import type { LabTpu } from '../../../lab/tpus.ts';
+import { idOf } from '../api.ts';
+import { outcomeOf } from '../outcomes.ts';
+import { bootScript, untilAnswering } from './answering.ts';
+import { cannotTell, isNotThere, stateWord } from './look.ts';
+import type { NodeLook } from './look.ts';
+import type { ChangeParts } from './parts.ts';
+import { failureOf, refusedBy } from './refusal.ts';
+import { teller, untilTrue } from './wait.ts';
+
+type There = Extract<NodeLook, { readonly kind: 'there' }>;
+
+/** See TpuDesk.restart. */
+export async function restartTpu(parts: ChangeParts, tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void> {
+  const { name } = tpu;
+  const look = await parts.look(tpu);
+  if (look.kind === 'unknown') throw cannotTell(tpu, look.says);
+  const state = stateWord(look);
+  if (look.kind === 'absent') {
+    throw new JobmanError(`${name} is not there (${state}), so there is nothing to restart.`, exitCode.conflict, [
+      `tpu apply ${name}    makes it`,
+    ]);
+  }
+  if (state !== 'ready' && state !== 'stopped') {
+    throw new JobmanError(`${name} is ${state}; only what is ready or stopped can be restarted.`, exitCode.conflict, [
+      `tpu reapply ${name}    deletes it and makes it anew`,
+    ]);
+  }
+  const api = parts.apiFor(look.place.project);
+  if (state === 'ready') {
+    say(`stopping ${name}`);
+    const stopped = await api.stopNode(look.place, name);
+    if (!stopped.ok) {
+      const outcome = outcomeOf(stopped);
+      // Slices of several machines, and what may be preempted, cannot be stopped: their machines are told to begin again.
+      if (outcome.kind === 'refused' || stopped.status === 'FAILED_PRECONDITION') {
+        say(`the cloud stops no TPU of this kind; rebooting its machines`);
+        return reboot(parts, tpu, say, signal);
+      }
+      if (outcome.kind !== 'unclear') throw refusedBy(`${name} was not stopped`, stopped.error);
+    }
+    await untilState(parts, look, ['stopped'], say, signal, `${name} is being stopped, and was not started again`);
+  }
+  say(`starting ${name}`);
+  const started = await api.startNode(look.place, name);
+  const goOn = `tpu restart ${name}    goes on from here`;
+  if (!started.ok && outcomeOf(started).kind !== 'unclear') {
+    const error = refusedBy(`${name} was stopped, and starting it again failed`, started.error);
+    throw new JobmanError(error.message, error.code, [...error.lines, goOn]);
+  }
+  const operation = started.ok ? idOf(started.value.name) : null;
+  await untilState(
+    parts,
+    look,
+    ['ready'],
+    say,
+    signal,
+    `${name} is being started, and comes without this command`,
+    async () => {
+      const failure = operation === null ? undefined : await failureOf(api, look.place, operation);
+      if (failure === undefined) return;
+      const error = refusedBy(`${name} was stopped, and starting it again failed`, failure);
+      throw new JobmanError(error.message, error.code, [...error.lines, goOn]);
+    },
+  );
+  await untilAnswering(parts, tpu, say, signal);
+}
+
+async function untilState(
+  parts: ChangeParts,
+  { place, node: { name: whole } }: There,
+  states: readonly string[],
+  say: Say,
+  signal: AbortSignal,
+  interrupted: string,
+  check: () => Promise<void> = () => Promise.resolve(),
+): Promise<void> {
+  const name = idOf(whole);
+  const api = parts.apiFor(place.project);
+  const told = teller(say);
+  await untilTrue(parts.lookEvery, signal, {
+    interrupted,
+    hint: `tpu restart ${name}    goes on from here`,
+    late: `${name} is not ${states.join(' or ')} yet`,
+    isSo: async () => {
+      const node = await api.getNode(place, name);
+      if (!node.ok) {
+        if (isNotThere(node)) throw new JobmanError(`${name} is not there any more.`, exitCode.conflict);
+        told(`the cloud does not say how it is: ${node.error.raw}`);
+        return false;
+      }
+      const state = (node.value.state ?? 'STATE_UNSPECIFIED').toLowerCase();
+      told(`${name} is ${state}`);
+      if (states.includes(state)) return true;
+      await check();
+      return false;
+    },
+  });
+}
+
+const rebootScript = `if [ "$(id -u)" -eq 0 ]; then systemctl reboot; else sudo -n systemctl reboot; fi 2>&1`;
+
+async function reboot(parts: ChangeParts, tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void> {
+  const { name } = tpu;
+  const before = await parts.onWorkers(tpu, bootScript, signal);
+  const silent = before.find(({ kind }) => kind === 'no_answer');
+  if (silent?.kind === 'no_answer') {
+    throw new JobmanError(
+      `${name} cannot be restarted: worker ${silent.worker} does not answer, and the cloud stops no TPU of this kind.`,
+      exitCode.unreachable,
+      [silent.says, `tpu reapply ${name}    deletes it and makes it anew`],
+    );
+  }
+  for (const answer of await parts.onWorkers(tpu, rebootScript, signal)) {
+    if (answer.kind === 'no_answer' || answer.code === 0) continue;
+    throw new JobmanError(`${name} cannot be restarted: worker ${answer.worker} does not reboot.`, exitCode.failed, [
+      answer.output.trim(),
+      `tpu reapply ${name}    deletes it and makes it anew`,
+    ]);
+  }
+  const boots = new Map(before.map((one) => [one.worker, one.kind === 'ended' ? one.output.trim() : '']));
+  await untilAnswering(parts, tpu, say, signal, { isNew: (worker, boot) => boots.get(worker) !== boot });
+}

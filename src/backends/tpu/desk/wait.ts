@@ -1,0 +1,44 @@
+// Waiting for what the cloud does: looks with pauses in between, until it is so, somebody interrupts, or it takes too long.
+
+import { setTimeout as pause } from 'node:timers/promises';
+import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { minute } from '../../../core/time.ts';
+import type { Duration } from '../../../core/time.ts';
+import type { Say } from '../../../lab/tpu-desk.ts';
+
+/** How long something under way is waited for. Google makes a node in five minutes, deletes one in three. */
+const waitMost: Duration = 20 * minute;
+
+export interface Wait {
+  /** What stands when somebody stops waiting, and the command that goes on. */
+  readonly interrupted: string;
+  readonly hint: string;
+  readonly late: string;
+  readonly most?: Duration;
+  /** Throws where it can never be so. */
+  readonly isSo: () => Promise<boolean>;
+}
+
+/** Throws JobmanError: 130 when interrupted, 1 when it takes longer than any cloud does. */
+export async function untilTrue(
+  lookEvery: Duration,
+  signal: AbortSignal,
+  { interrupted, hint, late, most = waitMost, isSo }: Wait,
+): Promise<void> {
+  const end = performance.now() + most;
+  while (performance.now() < end) {
+    if (signal.aborted) throw new JobmanError(`Interrupted: ${interrupted}.`, exitCode.interrupted, [hint]);
+    if (await isSo()) return;
+    await pause(lookEvery, undefined, { signal }).catch(() => undefined);
+  }
+  throw new JobmanError(`${late}, after ${most / minute} minutes.`, exitCode.failed, [hint]);
+}
+
+/** Says what is new only. */
+export function teller(say: Say): Say {
+  let last = '';
+  return (line) => {
+    if (line !== last) say(line);
+    last = line;
+  };
+}

@@ -1,0 +1,45 @@
+// Names of TPUs: what a full name tells by itself. Labs name a TPU by its type and by how it is paid for
+// (`kmh-tpuvm-v2-32-preemptible-1`), so that whoever registers one need not say it again.
+
+import { accelerator, generationOf, spelledAs } from '../core/accelerators.ts';
+import type { LabTpu } from './tpus.ts';
+
+/** A type as people write it inside a name or by itself: `v2-32`, `v5e-8`, `v5litepod-16`, `tpu7x-8`. */
+const typeWord = /(?:^|-)((?:v\d+(?:litepod|lite|[ep])?|tpu7x)-\d+)(?=-|$)/i;
+
+/** The type of accelerator that a name tells, as the cloud calls it (`v5e-8` is `v5litepod-8`); null where it tells none. */
+export function acceleratorIn(name: string): string | null {
+  const word = typeWord.exec(name)?.[1];
+  return word === undefined ? null : acceleratorCalled(word);
+}
+
+/** The type of that name or spelling, as the cloud calls it; null where it is no type that exists. */
+export function acceleratorCalled(word: string): string | null {
+  const spelled = spelledAs(word);
+  if (spelled === undefined) return null;
+  const type = `${spelled.generation.prefix}${spelled.size}`;
+  return accelerator(type) === undefined ? null : type;
+}
+
+/** How it is paid for, by its name: `preemptible` and `spot` say so, everything else is on demand. */
+export function pricingIn(name: string): LabTpu['pricing'] {
+  if (/preempt|-pre(?=-|$)/i.test(name)) return 'preemptible';
+  return /(?:^|-)spot(?=-|\d|$)/i.test(name) ? 'spot' : 'ondemand';
+}
+
+/** A TPU of that full name as far as the name tells of it; null where it does not tell the type. */
+export function tpuNamed(name: string): LabTpu | null {
+  const type = acceleratorIn(name);
+  if (type === null) return null;
+  return { name, project: null, zone: null, accelerator: type, pricing: pricingIn(name), runtimeVersion: null };
+}
+
+/** The name without what all names of the site begin with. */
+export function shortName(name: string, prefix: string): string {
+  return prefix !== '' && name.startsWith(prefix) && name.length > prefix.length ? name.slice(prefix.length) : name;
+}
+
+/** `v4` of `v4-16`, `v5e` of `v5litepod-8`; the type itself where no generation is known by it. */
+export function generationName(type: string): string {
+  return generationOf(type)?.name ?? type;
+}
