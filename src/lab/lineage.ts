@@ -1,0 +1,114 @@
+// Lineage: which attempts stand behind an attempt. A resume or rerun on the same TPU is the next attempt of its job, one on
+// another TPU is the first attempt of a job that names its father. What a script is to load, which stage it is told, and
+// what `tpu check` shows as `12 < 11 < 9` are read from the one line that both make together.
+
+import type { Job } from '../core/job.ts';
+import type { LabRecord } from './record.ts';
+import type { LabJob, LabWindow, WindowReport } from './windows.ts';
+
+/** One attempt of one job. */
+export interface AttemptName {
+  readonly job: string;
+  readonly attempt: number;
+}
+
+/** All that lines are read from: jobs with their fathers' fathers, and the windows of all of them, cleared ones too. */
+export interface Families {
+  readonly jobs: ReadonlyMap<string, LabJob>;
+  /** By `nameOf`. */
+  readonly windows: ReadonlyMap<string, LabWindow>;
+}
+
+/** `000042/3`. */
+export function nameOf({ job, attempt }: AttemptName): string {
+  return `${job}/${attempt}`;
+}
+
+/** Those jobs, everything that they come from, and everybody's windows. A father that the record has lost ends a line. */
+export async function familiesOf(record: LabRecord, jobs: readonly LabJob[]): Promise<Families> {
+  const known = new Map(jobs.map((job) => [job.job, job]));
+  for (let wanted = fathersIn(known); wanted.length > 0; wanted = fathersIn(known)) {
+    const found = await Promise.all(wanted.map((job) => record.job(job)));
+    const there = found.filter((job) => job !== null);
+    if (there.length === 0) break;
+    for (const job of there) known.set(job.job, job);
+  }
+  const windows = known.size === 0 ? [] : await record.windows({ jobs: [...known.keys()], cleared: true });
+  return { jobs: known, windows: new Map(windows.map(({ window }) => [nameOf(window), window])) };
+}
+
+function fathersIn(known: ReadonlyMap<string, LabJob>): readonly string[] {
+  const fathers = [...known.values()].flatMap(({ father }) => (father === null ? [] : [father.job]));
+  return [...new Set(fathers)].filter((job) => !known.has(job));
+}
+
+/** That attempt and all before it, the newest first. */
+export function lineOf({ jobs }: Pick<Families, 'jobs'>, { job, attempt }: AttemptName): readonly AttemptName[] {
+  const line: AttemptName[] = [];
+  const passed = new Set<string>();
+  for (let next: AttemptName | null = { job, attempt }; next !== null && !passed.has(next.job);) {
+    // An import may have brought two jobs that each call the other their father.
+    passed.add(next.job);
+    for (let one: number = next.attempt; one > 0; one -= 1) line.push({ job: next.job, attempt: one });
+    next = jobs.get(next.job)?.father ?? null;
+  }
+  return line;
+}
+
+/**
+ * The part of its line whose work that attempt goes on with, the newest first and itself among them: back to where the work
+ * began from the start. What an attempt before a rerun has saved is no part of it. `jobOf` answers null for a job that is gone,
+ * which ends it too.
+ */
+export function workOf(
+  { jobs }: Pick<Families, 'jobs'>,
+  { job, attempt }: AttemptName,
+  jobOf: (job: string) => Pick<Job, 'attempts'> | null,
+): readonly AttemptName[] {
+  const work: AttemptName[] = [];
+  const passed = new Set<string>();
+  for (let next: AttemptName | null = { job, attempt }; next !== null && !passed.has(next.job);) {
+    passed.add(next.job);
+    const { attempts } = jobOf(next.job) ?? { attempts: [] };
+    let one: number = next.attempt;
+    work.push({ job: next.job, attempt: one });
+    while (one > 1 && goesOn(attempts, one)) {
+      one -= 1;
+      work.push({ job: next.job, attempt: one });
+    }
+    const father: LabJob['father'] = one === 1 ? (jobs.get(next.job)?.father ?? null) : null;
+    next = father !== null && father.how === 'resume' ? father : null;
+  }
+  return work;
+}
+
+/** Whether an attempt goes on with the work of the one before it; one that never started left its place to the next. */
+function goesOn(attempts: Job['attempts'], ordinal: number): boolean {
+  return attempts[ordinal - 1]?.how === 'resume' || attempts[ordinal - 2]?.startedAt === null;
+}
+
+/** The newest attempt of a line that told where its log and its frozen code are. Null where none did. */
+export function newestReport(
+  { windows }: Pick<Families, 'windows'>,
+  line: readonly AttemptName[],
+): (AttemptName & { readonly report: WindowReport }) | null {
+  for (const one of line) {
+    const report = windows.get(nameOf(one))?.report ?? null;
+    if (report !== null) return { ...one, report };
+  }
+  return null;
+}
+
+/**
+ * How often the work of that attempt was resumed: what `--config.stage` says. The first attempt of a job that was resumed on
+ * another TPU counts on from where its father was; whatever began from the start counts from 0.
+ */
+export function stageOf(
+  labJob: Pick<LabJob, 'baseStage'>,
+  { attempts }: Pick<Job, 'attempts'>,
+  ordinal: number,
+): number {
+  let first = ordinal;
+  while (first > 1 && goesOn(attempts, first)) first -= 1;
+  return (first === 1 ? labJob.baseStage : 0) + (attempts[ordinal - 1]?.stage ?? 0);
+}

@@ -1,0 +1,149 @@
+// Lines of attempts: through resumes and reruns of one job, and over fathers on other TPUs.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Attempt } from '../../src/core/job.ts';
+import { familiesOf, lineOf, nameOf, newestReport, stageOf, workOf, type Families } from '../../src/lab/lineage.ts';
+import type { LabJob, LabWindow } from '../../src/lab/windows.ts';
+import { openStore } from '../../src/store/store.ts';
+import { spec, t0, tpu } from '../core/world.ts';
+
+function labJob(job: string, father: LabJob['father'] = null, baseStage = 0): LabJob {
+  return {
+    job,
+    user: 'alice',
+    directory: '/code',
+    directoryNumber: 1,
+    tpu: 'tpu-1',
+    configs: [],
+    tag: null,
+    monitor: true,
+    logStage: true,
+    father,
+    baseStage,
+  };
+}
+
+/** `f1`: fresh and started; `s`: stage 1, resumed; `r`: rerun; a capital letter: it never started. */
+function attemptsOf(text: string): readonly Attempt[] {
+  const ways = { f: 'fresh', s: 'resume', r: 'rerun' } as const;
+  let stage = 0;
+  return [...text].map((letter, index): Attempt => {
+    const how = ways[letter.toLowerCase() as keyof typeof ways];
+    stage = how === 'resume' ? stage + 1 : 0;
+    const startedAt = letter === letter.toUpperCase() ? null : t0;
+    return { ordinal: index + 1, stage, how, startedAt } as Attempt;
+  });
+}
+
+function window(job: string, attempt: number, number: number, logFolder: string | null): LabWindow {
+  const report =
+    logFolder === null ? null : { logFolder, stageFolder: `${logFolder}/stage`, tpu: 'tpu-1', startTime: '', at: t0 };
+  return {
+    user: 'alice',
+    window: number,
+    job,
+    attempt,
+    openedAt: t0,
+    report,
+    finishedAt: null,
+    closedAt: null,
+    clearedAt: null,
+  };
+}
+
+function families(jobs: readonly LabJob[], windows: readonly LabWindow[] = []): Families {
+  return {
+    jobs: new Map(jobs.map((job) => [job.job, job])),
+    windows: new Map(windows.map((one) => [nameOf(one), one])),
+  };
+}
+
+test('a line goes back through the attempts of a job and on with its father', () => {
+  const all = families([
+    labJob('000001'),
+    labJob('000002', { job: '000001', attempt: 2, how: 'resume' }),
+    labJob('000003', { job: '000002', attempt: 1, how: 'rerun' }),
+  ]);
+  assert.deepEqual(lineOf(all, { job: '000003', attempt: 2 }).map(nameOf), [
+    '000003/2',
+    '000003/1',
+    '000002/1',
+    '000001/2',
+    '000001/1',
+  ]);
+});
+
+test('two jobs that call each other their father, as a broken import may, make no endless line', () => {
+  const all = families([
+    labJob('000001', { job: '000002', attempt: 1, how: 'resume' }),
+    labJob('000002', { job: '000001', attempt: 1, how: 'resume' }),
+  ]);
+  assert.equal(lineOf(all, { job: '000001', attempt: 1 }).length, 2);
+  assert.equal(workOf(all, { job: '000001', attempt: 1 }, () => ({ attempts: attemptsOf('f') })).length, 2);
+});
+
+test('work goes back to where it began from the start', () => {
+  const all = families([labJob('000001'), labJob('000002', { job: '000001', attempt: 2, how: 'resume' })]);
+  const cases: readonly (readonly [first: string, second: string, attempt: number, work: string])[] = [
+    ['fs', 'f', 1, '000002/1 000001/2 000001/1'],
+    ['fs', 'fss', 3, '000002/3 000002/2 000002/1 000001/2 000001/1'],
+    ['fs', 'fsr', 3, '000002/3'],
+    ['fs', 'fsrs', 4, '000002/4 000002/3'],
+    ['fr', 'f', 1, '000002/1 000001/2'],
+    // What never started had nothing of its own: the next one is what it was to be.
+    ['fs', 'Ff', 2, '000002/2 000002/1 000001/2 000001/1'],
+    ['fRr', 'f', 1, '000002/1 000001/2'],
+  ];
+  for (const [first, second, attempt, work] of cases) {
+    const jobOf = (job: string) => ({ attempts: attemptsOf(job === '000001' ? first : second) });
+    const found = workOf(all, { job: '000002', attempt }, jobOf).map(nameOf).join(' ');
+    assert.equal(found, work, `${first} ${second}`);
+  }
+});
+
+test('a stage counts resumes, over fathers too, and from 0 after a rerun', () => {
+  const at = (base: number, text: string): number =>
+    stageOf(labJob('000002', null, base), { attempts: attemptsOf(text) }, text.length);
+  assert.deepEqual(
+    ['f', 'fs', 'fss', 'fsr', 'fsrs', 'Ff'].map((text) => at(0, text)),
+    [0, 1, 2, 0, 1, 0],
+  );
+  assert.deepEqual(
+    ['f', 'fs', 'fsr', 'fsrs', 'Ff', 'Ffs'].map((text) => at(3, text)),
+    [3, 4, 0, 1, 3, 4],
+  );
+});
+
+test('the newest report of a line is that of the newest attempt that made one', () => {
+  const all = families(
+    [labJob('000001')],
+    [window('000001', 1, 9, '/logs/1'), window('000001', 2, 10, '/logs/2'), window('000001', 3, 11, null)],
+  );
+  assert.equal(newestReport(all, lineOf(all, { job: '000001', attempt: 3 }))?.report.logFolder, '/logs/2');
+  assert.equal(newestReport(all, lineOf(all, { job: '000001', attempt: 1 }))?.report.logFolder, '/logs/1');
+  assert.equal(newestReport(families([]), [{ job: '000001', attempt: 1 }]), null);
+});
+
+test('families are read from the record with all fathers and the windows of all', async (t) => {
+  const store = openStore({ file: ':memory:', installation: 'abcdef' });
+  t.after(() => store.close());
+  const { lab } = store;
+  const ids: string[] = [];
+  for (let index = 0; index < 3; index += 1) {
+    const { job } = await store.insert({ owner: 'alice', spec: spec({ capacity: tpu }), manifest: '', at: t0 });
+    const before = ids.at(-1);
+    await lab.addJob(labJob(job.id, before === undefined ? null : { job: before, attempt: 1, how: 'resume' }));
+    await lab.openWindow(job.id, 1, t0);
+    ids.push(job.id);
+  }
+  await lab.markWindows([{ job: ids[0] ?? '', attempt: 1 }], 'cleared', t0);
+  const last = await lab.job(ids[2] ?? '');
+  assert.ok(last !== null);
+  const all = await familiesOf(lab, [last]);
+  assert.deepEqual([...all.jobs.keys()].toSorted(), ids);
+  assert.deepEqual(
+    [...all.windows.values()].map((one) => one.window),
+    [1, 2, 3],
+  );
+});
