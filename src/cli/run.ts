@@ -56,9 +56,8 @@ async function runWord(argv: readonly string[], services: Given): Promise<number
       return runWord([...rest, '--help'], services);
     case 'tpu': {
       const { runTpu } = await import('./tpu/run-tpu.ts');
-      const { lab } = services;
-      if (lab === undefined) throw new Error('`tpu` was called where no lab was handed in');
-      return runTpu(rest, { ...services, lab });
+      if (!hasLab(services)) throw new Error('`tpu` was called where no lab was handed in');
+      return runTpu(rest, services);
     }
     default: {
       // Help is made of the table alone; the framework would be most of its time.
@@ -68,6 +67,10 @@ async function runWord(argv: readonly string[], services: Given): Promise<number
       return exitCode.ok;
     }
   }
+}
+
+function hasLab(services: Given): services is LabServices {
+  return services.lab !== undefined;
 }
 
 async function runCommand(argv: readonly string[], services: Services): Promise<number> {

@@ -1,6 +1,7 @@
 // Lab: all that the `tpu` command may ask for beside jobs. `wiring/lab.ts` builds it; each part is loaded when it is asked for.
 
 import type { Services } from '../app/services.ts';
+import type { LabHome } from './lab-home.ts';
 import type { LabRecord } from './record.ts';
 import type { Site } from './site.ts';
 import type { BookingSheet } from './tpus.ts';
@@ -24,4 +25,6 @@ export interface Lab {
 export interface LabServices extends Services {
   /** Opens nothing yet. */
   lab(): Promise<Lab>;
+  /** The folder that all of it is in, for the group of logins that shares it. */
+  labHome(): Promise<LabHome>;
 }

@@ -83,6 +83,11 @@ export function createServices(io: Io): LabServices {
 
     lab: () => (lab ??= import('./lab.ts').then(({ openLab }) => openLab(services))),
 
+    async labHome() {
+      const { createLabHome } = await import('./lab-home.ts');
+      return createLabHome(home);
+    },
+
     async controller() {
       const { createControllerService } = await import('./controller-service.ts');
       return createControllerService({ io, home, settings: () => services.settings() });

@@ -736,7 +736,7 @@ export const table: readonly Row[] = [
       keys: { group: { brief: 'The group of the system', value: 'name', kind: 'text', flags: ['--group', '-g'] } },
     },
     changes: true,
-    load: toCome('init-lab'),
+    load: async () => (await import('./commands/init-lab.ts')).initLab,
   }),
   row({
     words: ['import'],

@@ -1,0 +1,109 @@
+// The home as a folder that a group shares: made so, and looked through.
+
+import { chmodSync, chownSync, lstatSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { exitCode, JobmanError } from '../app/errors.ts';
+import { isShared, makeFolder, sharedFolderMode } from '../app/make-folder.ts';
+import { isControllerRunning } from '../controller/running.ts';
+import { sharedMode, type LabHome, type WrongMode } from '../lab/lab-home.ts';
+import { runProcess } from '../remote/process.ts';
+
+export function createLabHome(home: string): LabHome {
+  return {
+    async share(group) {
+      const gid = await groupCalled(group);
+      if (isControllerRunning(home)) {
+        throw new JobmanError(
+          `A controller runs in ${home}, and goes on making files that are for its own login only.`,
+          exitCode.conflict,
+          ['First: jobman controller stop'],
+        );
+      }
+      // A new home begins as its owner's: nobody else looks into it before it is all as it should be.
+      makeFolder(home, 0o700);
+      const entries = entriesOf(home);
+      try {
+        // From the inside out, so that the home opens last.
+        for (const { path, mode, gid: own, wanted } of entries.toReversed()) {
+          // A change of group takes the setgid bit off a file, so it comes first.
+          if (own !== gid) chownSync(path, -1, gid);
+          if (mode !== wanted || own !== gid) chmodSync(path, wanted);
+        }
+      } catch (error) {
+        throw new JobmanError(
+          `The system does not let you give ${home} to the group ${group}: ${error instanceof Error ? error.message : String(error)}.`,
+          exitCode.failed,
+          [
+            'You must own what is in it and be in that group yourself (`id -Gn` lists yours; a new one counts from the next login).',
+          ],
+        );
+      }
+      return [
+        `${home} is shared by the group ${group} now, and so is all that is made in it.`,
+        `Each login of the group sets JOBMAN_HOME=${home}. Whoever is in the group can do whatever the login can that runs the controller.`,
+      ];
+    },
+
+    wrong: () => Promise.resolve(isShared(home) ? wrongIn(home) : null),
+  };
+}
+
+function wrongIn(home: string): readonly WrongMode[] {
+  const { gid: right } = statSync(home);
+  return entriesOf(home).flatMap(({ path, mode, gid, wanted }): readonly WrongMode[] => {
+    if (gid !== right) return [{ path, says: `of the group ${gid}, should be of ${right}` }];
+    return mode === wanted ? [] : [{ path, says: `${octal(mode)}, should be ${octal(wanted)}` }];
+  });
+}
+
+interface Entry {
+  readonly path: string;
+  readonly mode: number;
+  readonly gid: number;
+  readonly wanted: number;
+}
+
+/** What is to be the group's: the home first, and each folder before what is in it. */
+function entriesOf(home: string): readonly Entry[] {
+  const entries: Entry[] = [];
+  const walk = (names: readonly string[]): void => {
+    const path = join(home, ...names);
+    const facts = lstatSync(path, { throwIfNoEntry: false });
+    // What vanishes meanwhile is nobody's any more, and a link has no rights of its own.
+    if (facts === undefined || facts.isSymbolicLink()) return;
+    const isFolder = facts.isDirectory();
+    const mode = facts.mode & 0o7777;
+    const wanted = names.length === 0 ? sharedFolderMode : sharedMode({ path: names, isFolder, mode });
+    if (wanted === null) return;
+    entries.push({ path, mode, gid: facts.gid, wanted });
+    if (isFolder) for (const name of namesIn(path)) walk([...names, name]);
+  };
+  walk([]);
+  return entries;
+}
+
+/** None where this login may not look: that the folder has another mode is told by itself. */
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder).toSorted();
+  } catch {
+    return [];
+  }
+}
+
+function octal(mode: number): string {
+  return mode.toString(8).padStart(4, '0');
+}
+
+/** The number of a group by its name, or of its own: from the system's file, else from its directory service. */
+async function groupCalled(group: string): Promise<number> {
+  if (/^\d+$/.test(group)) return Number(group);
+  const { stdout } = await runProcess({ argv: ['getent', 'group', group], timeoutMs: 10_000, outputMost: 1_000_000 });
+  const answer = stdout.length > 0 ? Buffer.from(stdout).toString('utf8') : readFileSync('/etc/group', 'utf8');
+  const line = answer.split('\n').find((one) => one.startsWith(`${group}:`));
+  const gid = Number(line?.split(':')[2] ?? Number.NaN);
+  if (Number.isInteger(gid)) return gid;
+  throw new JobmanError(`This system has no group "${group}".`, exitCode.notFound, [
+    `Whoever administers it makes one: groupadd ${group}; usermod -aG ${group} LOGIN`,
+  ]);
+}
