@@ -56,6 +56,8 @@ interface Ledger {
   /** How many words the owner has said, and when the last. */
   words: number;
   wordAt: number;
+  /** How many attempts there were when the owner said that the last of them is to be the last; null while no such word counts. */
+  lastOf: number | null;
   /** Replies of the cloud, by action and ordinal: `request/1`. */
   readonly accepted: Set<string>;
   readonly refused: Set<string>;
@@ -467,6 +469,7 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
           madeAt: world().timeline.now,
           words: 0,
           wordAt: 0,
+          lastOf: null,
           accepted: new Set(),
           refused: new Set(),
           troubles: 0,
@@ -486,6 +489,8 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
         return;
       }
       known.job = job;
+      const isLast = events.some((event) => event.kind === 'asked' && event.verb === 'last');
+      known.lastOf = isLast ? job.attempts.length : job.desired === 'run' ? null : known.lastOf;
       known.isForced ||= job.removed;
       known.words += 1;
       known.failedAt = null;
@@ -561,6 +566,9 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
       }
       checkSetup(run, ledger);
       checkBudget(run, ledger);
+      const isByRule = ledger.job.attempts[run.attempt - 1]?.asked === false;
+      if (ledger.lastOf !== null && run.attempt > ledger.lastOf && isByRule)
+        breakLaw(7, `${runName(run)} begins, and its owner wanted none after attempt ${ledger.lastOf}`);
       checkSlots(run, ledger);
     },
     atRest() {

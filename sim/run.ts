@@ -122,6 +122,7 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
   const natures = new Map<string, Nature>();
   const owners = chance.fork('owners');
   const ways = chance.fork('ways of saying it');
+  const lasts = chance.fork('words that nothing is to follow');
 
   async function create(wanted: Wanted): Promise<void> {
     const job = await client.insert({ owner: 'owner', spec: wanted.spec, manifest: '', at: clock.now() });
@@ -308,7 +309,9 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
       'start',
     ] as const);
     const id = owners.pick(ids);
-    if (verb === 'stop') void client.speak(verb, id, { release: owners.yes(0.4) });
+    // Of a chance of its own, so that older worlds stay what they were.
+    if (lasts.yes(0.15)) void client.speak('last', id, {});
+    else if (verb === 'stop') void client.speak(verb, id, { release: owners.yes(0.4) });
     else if (verb === 'start') void client.speak(verb, id, { commandOnly: ways.yes(0.3) });
     else void client.speak(verb, id, verb === 'delete' ? { force: ways.yes(0.5) } : {});
   }

@@ -80,6 +80,8 @@ function sayWhat(job: Job, verb: Verb): string {
     case 'cancel':
       if (hasEndedByItself(job.settled)) return letGoText(it, job.settled);
       return `${it} is cancelled${heldAllocations(job).length > 0 ? '; what it holds is being let go' : ''}.`;
+    case 'last':
+      return `${it} goes on, and no rule starts it again when it ends.`;
     case 'delete':
       if (!job.removed) return `${it} is being deleted; it leaves the list once ${leavesOnce(job)}.`;
       return `${it} is off the list${outlivesRemoval(job) ? '; its program is being ended' : ''}.${strayText(job)}`;
@@ -129,6 +131,8 @@ function sayAgain(job: Job, verb: Verb): string {
       return hasEndedByItself(job.settled) ? letGoText(it, job.settled) : `${it} has been cancelled already.`;
     case 'delete':
       return `${it} is being deleted already.`;
+    case 'last':
+      return `${it} was told already that no rule is to start it again.`;
     case 'start':
     case 'resume':
     case 'rerun':

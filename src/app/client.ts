@@ -167,6 +167,8 @@ export interface Why {
 
 export interface AskOptions {
   readonly by: string;
+  /** They are not its owner, and were asked whether they mean to say it all the same. */
+  readonly onBehalf?: boolean;
   /** With stop: let the capacity go too. */
   readonly release?: boolean;
   /** With resume: the working directory is copied anew. */
@@ -220,6 +222,8 @@ export interface CreateRequest {
   /** The manifest's text as written, for the snapshot. */
   readonly manifest: string;
   readonly owner: string;
+  /** Who creates it, where that is somebody else. */
+  readonly by?: string;
   /** The environment of whoever creates it, for the secrets that are to be taken from it. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }

@@ -24,7 +24,7 @@ import { workdirFolder, workdirsOf } from './workdir.ts';
  */
 export async function createJob(parts: ClientParts, request: CreateRequest): Promise<{ id: string; row: JobRow }> {
   const { store, home, now, hint } = parts;
-  const { owner, manifest } = request;
+  const { owner, manifest, by = owner } = request;
   const spec = await withPrice(parts, request.spec);
   const draft = jobFolder(home, owner, `.new-${randomUUID()}`);
   let stored: Stored;
@@ -33,14 +33,14 @@ export async function createJob(parts: ClientParts, request: CreateRequest): Pro
     await writeFile(manifestFile(draft), manifest, { mode: 0o600 });
     if (spec.workdir !== undefined) await parts.freeze(spec.workdir.from, workdirFolder(draft, 1));
     await keepSecrets(draft, spec, request.env ?? {});
-    stored = await store.insert({ owner, spec, manifest, at: now() });
+    stored = await store.insert({ owner, by, spec, manifest, at: now() });
   } catch (error) {
     // Where nothing could be written, nothing may be left to remove either.
     await rm(draft, { recursive: true, force: true }).catch(() => undefined);
     throw error instanceof JobmanError ? error : fileError(dirname(draft), error);
   }
   const { job } = stored;
-  await writeCopies(parts.logFiles, job, draft, folderOf(home, job));
+  await writeCopies(parts.logFiles, job, by, draft, folderOf(home, job));
   await hint(job.id);
   return { id: job.id, row: jobRow(job, now()) };
 }
@@ -65,10 +65,16 @@ async function keepSecrets(folder: string, spec: JobSpec, env: NonNullable<Creat
  * The job exists by now, so trouble with its copies is not the end of it: the controller writes them again with the next
  * event, and says in its log when it cannot.
  */
-async function writeCopies(logFiles: ClientParts['logFiles'], job: Job, draft: string, folder: string): Promise<void> {
+async function writeCopies(
+  logFiles: ClientParts['logFiles'],
+  job: Job,
+  by: string,
+  draft: string,
+  folder: string,
+): Promise<void> {
   try {
     await moveInto(draft, folder);
-    const created: Event = { kind: 'created', at: job.createdAt, by: job.owner };
+    const created: Event = { kind: 'created', at: job.createdAt, by };
     await logFiles.note(job, 'job', created.at, eventSentence(created, job));
     await logFiles.mirror(job, [created]);
   } catch (error) {

@@ -110,6 +110,7 @@ const stateWords: Readonly<Record<AllocationState, string>> = {
 };
 
 function askedFor(event: Extract<Event, { readonly kind: 'asked' }>): string {
+  if (event.verb === 'last') return 'what is under way is the last attempt, whatever the rules say';
   switch (event.desired) {
     case 'run':
       return runWords[event.how ?? 'fresh'];

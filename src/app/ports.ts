@@ -29,6 +29,8 @@ export interface Stored {
 
 export interface NewJob {
   readonly owner: string;
+  /** Who made it, where that is somebody else. */
+  readonly by?: string;
   readonly spec: JobSpec;
   /** The manifest as it was written, kept as the job's snapshot. */
   readonly manifest: string;

@@ -454,6 +454,7 @@ function whyNotJudged(job: Job, exit: ExitSeen, now: Instant): Answer {
 
 /** The row of the rules that would answer if the attempt under way ended for that reason, counting that end. */
 function wouldFollow(job: Job, reason: RuledReason): string {
+  if (job.answersNothing === true) return unruled;
   const answers = answerFor(job.spec.recovery, reason, { detail: '' });
   const attempt = lastAttempt(job);
   const budget = budgetOf(reason);
@@ -540,8 +541,12 @@ function ruleAhead(job: Job, attempt: Attempt): string | null {
   return following.next === 'attempt' ? ruleText(job, { reason: ending.reason, ...following.applied }) : null;
 }
 
+/** In the place of a rule, once the owner has said that what is under way is the last. */
+const unruled = 'none answers any more: its owner wanted no further attempt';
+
 /** The newest row of the rules that answered, as history tells it. */
 function lastRule(job: Job, events: readonly Event[]): string | null {
+  if (job.answersNothing === true) return unruled;
   const applied = events.findLast((event) => event.kind === 'rule_applied');
   return applied === undefined ? null : ruleText(job, applied);
 }

@@ -10,12 +10,17 @@ import type { Desired, Job, Settled, Wish } from './job.ts';
 import { phaseOf } from './phase.ts';
 import type { Instant } from './time.ts';
 
-/** A word of the owner about a job. What each does is decided in `ask` and told in docs/commands.md. */
-export type Verb = 'start' | 'stop' | 'resume' | 'rerun' | 'cancel' | 'delete';
+/**
+ * A word of the owner about a job. What each does is decided in `ask` and told in docs/commands.md; `last`, which no command of
+ * jobman says: what is under way goes on, and no rule answers its end.
+ */
+export type Verb = 'start' | 'stop' | 'resume' | 'rerun' | 'cancel' | 'delete' | 'last';
 
 /** Who says it, and how far it is to go. */
 export interface AskOptions {
   readonly by: string;
+  /** They are not its owner, and were asked whether they mean to say it all the same. */
+  readonly onBehalf?: boolean;
   /** With stop: let the capacity go too. */
   readonly release?: boolean;
   /** With start: just the command, on the workers that the job holds ready. */
@@ -40,10 +45,13 @@ export function jobCan(
   job: Job,
   verb: Verb,
   by: string,
-  options: Pick<AskOptions, 'release' | 'commandOnly'> = {},
+  options: Pick<AskOptions, 'release' | 'commandOnly' | 'onBehalf'> = {},
 ): Can {
   const it = `job ${job.id} (${job.spec.name})`;
-  if (by !== job.owner) return no(`${it} belongs to ${job.owner}; only its owner may ${verb} it`);
+  if (by !== job.owner && options.onBehalf !== true)
+    return no(
+      `${it} belongs to ${job.owner}; only its owner may ${verb === 'last' ? 'say when it is not to run again' : `${verb} it`}`,
+    );
   const instead = verb === 'start' || verb === 'resume' || verb === 'rerun' ? '; create a new one' : ' already';
   if (job.removed) return no(`${it} has been deleted${instead}`);
   if (job.desired === 'delete' && verb !== 'delete') return no(`${it} is being deleted${instead}`);
@@ -71,6 +79,9 @@ export function jobCan(
       if (job.settled === null || job.settled.verdict === 'stopped' || heldAllocations(job).length > 0) return yes;
       if (job.settled.verdict === 'cancelled') return yes;
       return no(`${it} is over already: it has ${hasEnded(job.settled.verdict)}, and holds nothing`);
+    case 'last':
+      if (job.settled === null && job.desired === 'run') return yes;
+      return no(`${it} is over or being ended, and no rule starts it again`);
     case 'delete':
       return yes;
   }
@@ -123,6 +134,9 @@ export function ask(job: Job, verb: Verb, options: AskOptions, now: Instant): Ch
       return endBy(job, verb, strictest(job.desired, options.release === true ? 'end' : 'hold'), options.by, now);
     case 'cancel':
       return endBy(job, verb, strictest(job.desired, 'end'), options.by, now);
+    case 'last':
+      if (job.answersNothing === true) return unchanged(job);
+      return told({ ...job, answersNothing: true }, now, { kind: 'asked', verb, by: options.by, desired: job.desired });
     case 'delete':
       return options.force === true ? removeNow(job, options.by, now) : endBy(job, verb, 'delete', options.by, now);
   }
@@ -137,7 +151,8 @@ function strictest(before: Desired, asked: Desired): Desired {
 /** The job is wanted again: a settled one is opened, and the next attempt answers the wish. */
 function wish(job: Job, verb: Verb, asked: Wish, by: string, copy?: number): Change {
   const anew = copy !== undefined && { copy };
-  const next: Job = { ...job, ...anew, desired: 'run', cancelled: false, settled: null, wish: asked };
+  const { answersNothing: _taken, ...open } = job;
+  const next: Job = { ...open, ...anew, desired: 'run', cancelled: false, settled: null, wish: asked };
   return told(next, asked.at, { kind: 'asked', verb, by, desired: 'run', how: asked.how, ...anew });
 }
 

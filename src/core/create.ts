@@ -10,6 +10,8 @@ export function newJob(given: {
   readonly id: string;
   readonly installation: string;
   readonly owner: string;
+  /** Who made it, where that is somebody else. */
+  readonly by?: string;
   readonly spec: JobSpec;
   readonly at: Instant;
 }): { readonly job: Job; readonly event: Event } {
@@ -28,5 +30,5 @@ export function newJob(given: {
     settled: null,
     removed: false,
   };
-  return { job, event: { kind: 'created', at: given.at, by: given.owner } };
+  return { job, event: { kind: 'created', at: given.at, by: given.by ?? given.owner } };
 }

@@ -11,6 +11,7 @@ export interface Tale {
   readonly desired: Job['desired'];
   readonly cancelled: boolean;
   readonly copy: number | undefined;
+  readonly answersNothing: true | undefined;
   readonly attempts: readonly object[];
   readonly allocations: readonly object[];
   readonly settled: Job['settled'];
@@ -29,6 +30,7 @@ export function tell(events: readonly Event[]): Tale {
   let desired: Job['desired'] = 'run';
   let cancelled = false;
   let copy: number | undefined;
+  let answersNothing: true | undefined;
   let settled: Job['settled'] = null;
   let removed = false;
   const allocation = (ordinal: number): Loose => {
@@ -50,7 +52,9 @@ export function tell(events: readonly Event[]): Tale {
       case 'asked':
         ({ desired } = event);
         copy = event.copy ?? copy;
-        if (event.desired === 'run') {
+        if (event.verb === 'last') answersNothing = true;
+        else if (event.desired === 'run') {
+          answersNothing = undefined;
           settled = null;
           cancelled = false;
         } else if (event.verb !== 'stop') cancelled = true;
@@ -155,7 +159,7 @@ export function tell(events: readonly Event[]): Tale {
         break;
     }
   }
-  return { desired, cancelled, copy, attempts, allocations, settled, removed };
+  return { desired, cancelled, copy, answersNothing, attempts, allocations, settled, removed };
 }
 
 /** What counts from now in the attempt that is open, if one is; and when that had begun, before. */
@@ -196,6 +200,7 @@ export function taleOf(job: Job): Tale {
     desired: job.desired,
     cancelled: job.cancelled,
     copy: job.copy,
+    answersNothing: job.answersNothing,
     attempts: job.attempts.map(({ stepFailures: _failures, ending, placesPassed, ...rest }) => ({
       ...rest,
       placesPassed: placesPassed?.map(({ error: _error, ...one }) => one),

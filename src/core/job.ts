@@ -31,6 +31,8 @@ export interface Job {
   readonly allocations: readonly Allocation[];
   /** The copy of its working directory that counts, where one was taken anew since the first. */
   readonly copy?: number;
+  /** Its owner has said that what is under way is the last: no rule answers its end, until they want the job run again. */
+  readonly answersNothing?: true;
   /** Set when nothing more will run without a new wish. Capacity may still be on its way out. */
   readonly settled: Settled | null;
   /** True once a deleted job has been taken off the list; its rows stay for history. */

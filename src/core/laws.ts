@@ -425,6 +425,8 @@ function bounded(pass: Pass): readonly string[] {
     if (rule.limit !== undefined && answered > rule.limit)
       found.push(`a rule that may answer ${rule.limit} ends answered ${answered}`);
   }
+  if (before.answersNothing === true && before.wish === null && job.attempts.length > before.attempts.length)
+    found.push('another attempt was made although the owner wanted none');
   if (count(failures) > budget.failures) found.push(`${count(failures)} failures were followed by another attempt`);
   if (count(losses) > budget.preemptions) found.push(`${count(losses)} losses were followed by another attempt`);
   const attempt = job.attempts.at(-1);

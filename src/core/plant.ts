@@ -70,6 +70,11 @@ export const plants = [
   { name: 'skip-double-look', law: 6, sentence: 'One look that misses it is enough for capacity to count as gone.' },
   { name: 'keep-after-finish', law: 6, sentence: 'A job that failed keeps its capacity without being told to.' },
   { name: 'budget-ignored', law: 7, sentence: 'Failed attempts are followed by new ones without limit.' },
+  {
+    name: 'last-word-ignored',
+    law: 7,
+    sentence: 'A rule answers the end of a job whose owner wanted no further attempt.',
+  },
   { name: 'restless', law: 8, sentence: 'Every look rewrites the record, whether or not anything changed.' },
   { name: 'silent-end', law: 9, sentence: 'An attempt ends in the record and history has no line for it.' },
   { name: 'forget-wake', law: 10, sentence: 'A job that waits for capacity forgets to look again.' },

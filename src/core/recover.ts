@@ -236,6 +236,9 @@ export function stoppedWord(job: Job): 'stopped' | 'cancelled' {
 }
 
 function byRule(job: Job, attempt: Attempt, reason: RuledReason, evidence: Evidence, now: Instant): Following {
+  // Its owner wants no further attempt. A success is a success all the same.
+  if (job.answersNothing === true && !planted('last-word-ignored'))
+    return settleAs(reason === 'succeeded' ? 'succeeded' : 'failed');
   const answer = answerFor(job.spec.recovery, reason, evidence);
   const rule = ruleFor(job.spec.recovery, reason, evidence);
   const budget = budgetOf(reason);

@@ -133,6 +133,15 @@ const table: readonly Row[] = [
   during(
     ({ job }) => (job.desired !== 'run' || job.wish !== null) && mustEnd('stopped', { detail: 'asked by the owner' }),
   ),
+  // No further attempt is wanted, and a rule has made one that has not begun.
+  during(
+    ({ job }, { asked, startedAt }) =>
+      job.answersNothing === true &&
+      !planted('last-word-ignored') &&
+      !asked &&
+      startedAt === null &&
+      mustEnd('stopped', { detail: 'its owner wants no further attempt' }),
+  ),
   // The job's own limit on its run. It needs no look: a program that cannot be seen is running out of time too.
   during(({ job, now }, { runningAt }) => {
     const { maxRuntime } = job.spec.limits;

@@ -37,10 +37,10 @@ export async function insertJob(
   given: NewJob,
   isTaken: (id: string, owner: string) => boolean,
 ): Promise<Stored> {
-  const { owner, spec, at } = given;
+  const { owner, by, spec, at } = given;
   let number = await next(db, 'job');
   while (isTaken(idOf(number), owner)) number = await next(db, 'job');
-  const { job, event } = newJob({ id: idOf(number), installation, owner, spec, at });
+  const { job, event } = newJob({ id: idOf(number), installation, owner, spec, at, ...(by !== undefined && { by }) });
   const { settled_at, removed, life, shown_version, shown } = lifeColumns(job);
   await sql`
     insert into job (number, revision, events, owner, name, created_at, settled_at, removed, wake_at,

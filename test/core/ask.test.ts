@@ -11,7 +11,7 @@ import { phaseOf } from '../../src/core/phase.ts';
 import { hour, minute } from '../../src/core/time.ts';
 import { World, freshJob, local, spec, tpu } from './world.ts';
 
-const verbs: readonly Verb[] = ['start', 'stop', 'resume', 'rerun', 'cancel', 'delete'];
+const verbs: readonly Verb[] = ['start', 'stop', 'resume', 'rerun', 'cancel', 'delete', 'last'];
 
 function allowed(job: Job, options: { readonly release?: boolean } = {}): readonly Verb[] {
   return verbs.filter((verb) => jobCan(job, verb, 'alice', options).ok);
@@ -32,8 +32,8 @@ function brought(to: 'running' | 'stopped' | 'succeeded' | 'failed' | 'cancelled
 }
 
 test('which words each phase allows', () => {
-  assert.deepEqual(allowed(freshJob().job), ['stop', 'cancel', 'delete']);
-  assert.deepEqual(allowed(brought('running').job), ['stop', 'cancel', 'delete']);
+  assert.deepEqual(allowed(freshJob().job), ['stop', 'cancel', 'delete', 'last']);
+  assert.deepEqual(allowed(brought('running').job), ['stop', 'cancel', 'delete', 'last']);
   assert.deepEqual(allowed(brought('stopped').job), ['start', 'stop', 'resume', 'rerun', 'cancel', 'delete']);
   assert.deepEqual(allowed(brought('succeeded').job), ['resume', 'rerun', 'delete']);
   assert.deepEqual(allowed(brought('failed').job), ['resume', 'rerun', 'delete']);
@@ -187,4 +187,47 @@ test('just the command, where no workers are held: the sentence names a word tha
     assert.match(can.sentence, new RegExp(`holds no ready workers .*${word}`, 'u'));
     assert.equal(jobCan(job, word, job.owner).ok, true);
   }
+});
+
+test('whoever acts for the owner is let in, and named in the history', () => {
+  const { job } = brought('running');
+  assert.equal(jobCan(job, 'cancel', 'bob', { onBehalf: true }).ok, true);
+  assert.deepEqual(ask(job, 'cancel', { by: 'bob', onBehalf: true }, 5).events, [
+    { at: 5, kind: 'asked', verb: 'cancel', by: 'bob', desired: 'end' },
+  ]);
+});
+
+test('after the last attempt that its owner wants no rule begins another, and what it came to is said', () => {
+  for (const exitCode of [0, 1]) {
+    const world = new World(spec({ preset: 'loop: true' }));
+    world.settleNow();
+    world.ask('last');
+    assert.equal(phaseOf(world.job), 'running', 'the program goes on');
+    world.exitAll(exitCode);
+    world.live(() => false, hour);
+    assert.deepEqual([world.job.attempts.length, phaseOf(world.job)], [1, exitCode === 0 ? 'succeeded' : 'failed']);
+    assert.deepEqual(historyTellsTheState(world.events, world.job), []);
+    world.ask('resume');
+    world.settleNow();
+    assert.equal(world.job.answersNothing, undefined, 'a wish to run it again takes the word back');
+    world.exitAll(1);
+    world.live(() => world.job.attempts.length === 3, hour);
+    assert.equal(world.job.attempts.length, 3);
+    assert.deepEqual(historyTellsTheState(world.events, world.job), []);
+  }
+});
+
+test('an attempt that a rule has made and that has not begun is called off by the word', () => {
+  const world = new World(spec({ preset: 'pre', capacity: standing }));
+  world.settleNow();
+  world.refusal = { kind: 'failed', evidence: { detail: '' }, error: { kind: 'stockout', message: 'no', raw: '' } };
+  world.preempt();
+  world.live(() => world.job.attempts.length === 2, hour);
+  assert.equal(phaseOf(world.job), 'recovering');
+  world.ask('last');
+  world.calm();
+  world.live(() => false, hour);
+  assert.deepEqual([world.job.attempts.length, phaseOf(world.job)], [2, 'stopped']);
+  assert.equal(world.job.attempts[1]?.startedAt, null);
+  assert.deepEqual(historyTellsTheState(world.events, world.job), []);
 });

@@ -39,6 +39,7 @@ const words: readonly (readonly [Verb, Omit<AskOptions, 'by'>])[] = [
   ['cancel', {}],
   ['delete', {}],
   ['delete', { force: true }],
+  ['last', {}],
 ];
 
 function sights(workers: number): readonly AllocationSeen[] {

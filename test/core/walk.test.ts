@@ -45,7 +45,7 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
     weight: 1,
     arbitrary: fc.record({
       kind: fc.constant('ask' as const),
-      verb: fc.constantFrom<Verb>('start', 'stop', 'resume', 'rerun', 'cancel', 'delete'),
+      verb: fc.constantFrom<Verb>('start', 'stop', 'resume', 'rerun', 'cancel', 'delete', 'last'),
       more: fc.boolean(),
     }),
   },

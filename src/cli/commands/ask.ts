@@ -89,6 +89,7 @@ const begins: Readonly<Record<Verb, boolean>> = {
   stop: false,
   cancel: false,
   delete: false,
+  last: false,
 };
 
 /** Asks several jobs, and wakes the controller once if any of them took the word. */
