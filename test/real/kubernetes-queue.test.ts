@@ -55,6 +55,8 @@ interface Line {
   readonly job?: string;
   readonly namespace?: string;
   readonly place?: number;
+  readonly queue?: string | null;
+  readonly priority?: number;
 }
 
 async function queueOf(person: Person): Promise<readonly Line[]> {
@@ -217,5 +219,76 @@ suite('the queue of a cluster', () => {
     ]) {
       assert.equal(may(...words), false, words.join(' '));
     }
+  });
+});
+
+suite('jobs that a queue of Kueue holds back', () => {
+  test('stand in a line of their own, by its classes of priority, and say that they wait there', async (t) => {
+    const world = openWorld(t, { patienceMs: 20_000 });
+    const kube = openKube(t, world);
+    if (kube === undefined) return;
+    const kind = 'workloadpriorityclasses.kueue.x-k8s.io';
+    const urgent = `urgent-${kube.namespace}`;
+    // Kueue itself is not here; the one kind of its objects that jobman reads is.
+    if (kube.kubectl('get', 'crd', kind, '--ignore-not-found', '-o', 'name') === '') {
+      const schema = { openAPIV3Schema: { type: 'object', properties: { value: { type: 'integer' } } } };
+      const metadata = {
+        name: kind,
+        annotations: { 'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/kueue' },
+      };
+      const names = { kind: 'WorkloadPriorityClass', plural: 'workloadpriorityclasses' };
+      const versions = [{ name: 'v1beta1', served: true, storage: true, schema }];
+      const spec = { group: 'kueue.x-k8s.io', scope: 'Cluster', names, versions };
+      const file = join(world.folder, 'kueue.json');
+      writeFileSync(
+        file,
+        JSON.stringify({ apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition', metadata, spec }),
+      );
+      world.atEnd(() => void kube.kubectl('delete', 'crd', kind));
+      kube.kubectl('create', '-f', file);
+      kube.kubectl('wait', '--for=condition=Established', `crd/${kind}`, '--timeout=60s');
+    } else world.atEnd(() => void kube.kubectl('delete', kind, urgent));
+    const file = join(world.folder, 'urgent.json');
+    const metadata = { name: urgent };
+    writeFileSync(
+      file,
+      JSON.stringify({ apiVersion: 'kueue.x-k8s.io/v1beta1', kind: 'WorkloadPriorityClass', metadata, value: 7 }),
+    );
+    const isMade = await eventually(
+      () => {
+        try {
+          return kube.kubectl('apply', '-f', file) !== '';
+        } catch {
+          return false;
+        }
+      },
+      { withinMs: 30_000 },
+    );
+    assert.ok(isMade, 'the kind is served');
+
+    const admin = administrator(world, kube);
+    for (const name of ['older', 'newer']) {
+      const made = await admin.ask(['submit', '-q', '-i', 'alpine', '-j', name, '--queue', 'vision', '--suspend']);
+      assert.equal(made.code, 0, made.stderr);
+    }
+    kube.kubectl('label', 'job', 'newer', `kueue.x-k8s.io/priority-class=${urgent}`);
+    const lines = (await queueOf(admin)).filter(
+      ({ kind: what, namespace }) => what === 'waiting' && namespace === kube.namespace,
+    );
+    assert.deepEqual(
+      lines.map(({ job, place, queue, priority }) => [job, place, queue, priority]),
+      [
+        ['newer', 1, 'vision', 7],
+        ['older', 2, 'vision', 0],
+      ],
+    );
+    assert.match((await admin.ask(['list', '--name', 'older'])).stdout, /queued .* waits in the queue vision$/m);
+    assert.match(
+      (await admin.ask(['why', 'older'])).stdout,
+      /^older waits in the queue vision, which has not admitted it\.$/m,
+    );
+    const start = await admin.ask(['start', 'older']);
+    assert.equal(start.code, 4);
+    assert.match(start.stderr, /older waits in the queue vision, which admits it in its turn\./);
   });
 });

@@ -66,6 +66,8 @@ export interface ClusterJob {
   readonly deleting: boolean;
   /** Kueue's label. */
   readonly queueName: string | null;
+  /** Kueue's label for the priority in that queue; the PriorityClass of its pods counts without it. */
+  readonly queuePriority?: string | null;
   readonly priorityClass: string | null;
 }
 
@@ -234,6 +236,8 @@ export interface Cluster {
   nodes(): Promise<readonly ClusterNode[] | null>;
   /** All PriorityClasses; null when we may not list them. */
   priorities(): Promise<readonly ClusterPriority[] | null>;
+  /** All classes of priority of Kueue's own; null where it is not there, or we may not list them. */
+  queuePriorities(): Promise<readonly ClusterPriority[] | null>;
   /** Events of the objects of these names, oldest first; none when we may not list them. */
   events(query: { readonly names: readonly string[] }): Promise<readonly ClusterEvent[]>;
   /** Creates it and answers with what the cluster made of it. `dryRun`: the cluster checks it and stores nothing. */

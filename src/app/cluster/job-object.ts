@@ -22,6 +22,8 @@ export const clusterLabels = {
   uncounted: 'jobman/uncounted',
   /** Kueue's, by which it finds the queue (https://kueue.sigs.k8s.io/docs/tasks/run/jobs/). */
   queue: 'kueue.x-k8s.io/queue-name',
+  /** Kueue's, by which it orders a queue (https://kueue.sigs.k8s.io/docs/concepts/workload_priority_class/). */
+  queuePriority: 'kueue.x-k8s.io/priority-class',
 } as const;
 
 /** Who submits it, and what is known from elsewhere. */

@@ -6,7 +6,7 @@ import { exitCode, JobmanError } from '../errors.ts';
 import type { Cluster, ClusterJob, ClusterQuery } from './cluster.ts';
 import { clusterLabels } from './job-object.ts';
 import { queueData, publishedQueue } from './queue-list.ts';
-import { isActive, queuedJob, queueKey, type QueuedJob } from './queue.ts';
+import { isActive, isOrderedByQueue, queuedJob, queueKey, type QueuedJob } from './queue.ts';
 import type { ClusterSettings } from './settings.ts';
 
 /** Where the published list is: the section `jobsQueue` of the settings. */
@@ -86,7 +86,8 @@ async function activeJobs(cluster: Cluster, query: Pick<ClusterQuery, 'everywher
     unlessRefused(homelessJobs(cluster, query)),
     cluster.priorities(),
   ]);
-  const surroundings = { homeless: homeless instanceof JobmanError ? null : homeless, priorities };
+  const queuePriorities = jobs.some(isOrderedByQueue) ? await cluster.queuePriorities() : null;
+  const surroundings = { homeless: homeless instanceof JobmanError ? null : homeless, priorities, queuePriorities };
   return jobs.flatMap((job) => queuedJob(job, surroundings) ?? []);
 }
 

@@ -26,7 +26,7 @@ export interface QueuedJob {
   /** Pods that it has or wants at a time. */
   readonly pods: number;
   readonly createdAt: Instant;
-  /** That of its PriorityClass. */
+  /** That of its PriorityClass; while Kueue holds it back, that of Kueue's class where it has one. */
   readonly priority: number;
   /** Kueue's queue, while that holds it back; null for those that wait for a node. */
   readonly queue: string | null;
@@ -38,14 +38,19 @@ export interface QueueSurroundings {
   readonly homeless: ReadonlySet<string> | null;
   /** Null where we may not list them: then all are of one priority. */
   readonly priorities: readonly ClusterPriority[] | null;
+  /** Kueue's own; null where it is not there, or they were not needed. */
+  readonly queuePriorities: readonly ClusterPriority[] | null;
 }
 
 /** What is kept of the Job; undefined where it is not active: it has ended, or its owner has suspended it. */
-export function queuedJob(job: ClusterJob, { homeless, priorities }: QueueSurroundings): QueuedJob | undefined {
+export function queuedJob(job: ClusterJob, surroundings: QueueSurroundings): QueuedJob | undefined {
+  const { homeless, priorities, queuePriorities } = surroundings;
   const state = stateOf(job, homeless);
   if (state === undefined) return undefined;
   const { namespace, name, flavor, requests, owner, createdAt, priorityClass } = job;
-  const priority = priorities?.find((one) => (priorityClass === null ? one.isDefault : one.name === priorityClass));
+  const inQueue = isOrderedByQueue(job) ? queuePriorities?.find((one) => one.name === job.queuePriority) : undefined;
+  const priority =
+    inQueue ?? priorities?.find((one) => (priorityClass === null ? one.isDefault : one.name === priorityClass));
   return {
     namespace,
     name,
@@ -58,6 +63,11 @@ export function queuedJob(job: ClusterJob, { homeless, priorities }: QueueSurrou
     priority: priority?.value ?? 0,
     queue: job.suspended ? job.queueName : null,
   };
+}
+
+/** Whether it is held back in a queue of Kueue that orders it by a priority of its own. */
+export function isOrderedByQueue({ suspended, queueName, queuePriority = null }: ClusterJob): boolean {
+  return suspended && queueName !== null && queuePriority !== null;
 }
 
 /** Whether it waits or runs, as far as a Job tells it without its pods. */

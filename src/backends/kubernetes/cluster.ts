@@ -84,6 +84,19 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
     for await (const { items } of api.pages<RawPod>(request)) yield items.map(readPod);
   }
 
+  /** Null where they may not be listed, or the cluster does not know the kind. */
+  async function prioritiesAt(path: string, called: string): Promise<readonly ClusterPriority[] | null> {
+    const all: ClusterPriority[] = [];
+    try {
+      const request: ApiRequest = { path, what: `list the ${called} of ${place.context}` };
+      for await (const { items } of api.pages<RawPriority>(request)) all.push(...items.map(readPriority));
+    } catch (error) {
+      if (isForbidden(error) || (error instanceof ClusterRefusal && error.status.code === 404)) return null;
+      throw error;
+    }
+    return all;
+  }
+
   /** A name nobody has, near the one that is taken. */
   async function freeName(name: string): Promise<string | undefined> {
     for (let number = 2; number < 10; number += 1) {
@@ -160,17 +173,15 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
       return all;
     },
 
-    async priorities() {
-      const all: ClusterPriority[] = [];
-      try {
-        const path = '/apis/scheduling.k8s.io/v1/priorityclasses';
-        const request: ApiRequest = { path, what: `list the priority classes of ${place.context}` };
-        for await (const { items } of api.pages<RawPriority>(request)) all.push(...items.map(readPriority));
-      } catch (error) {
-        if (isForbidden(error)) return null;
-        throw error;
+    priorities: () => prioritiesAt('/apis/scheduling.k8s.io/v1/priorityclasses', 'priority classes'),
+
+    async queuePriorities() {
+      for (const version of kueueVersions) {
+        const path = `/apis/kueue.x-k8s.io/${version}/workloadpriorityclasses`;
+        const found = await prioritiesAt(path, 'priority classes of Kueue');
+        if (found !== null) return found;
       }
-      return all;
+      return null;
     },
 
     async events({ names }) {
@@ -337,6 +348,8 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
   }
 }
 
+/** In which Kueue tells its classes of priority, the newest first. */
+const kueueVersions = ['v1beta2', 'v1beta1'];
 /** How often a ConfigMap is written that others write too. */
 const writeTries = 5;
 /** How often a creation is asked for whose reply was lost. */

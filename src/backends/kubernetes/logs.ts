@@ -1,6 +1,7 @@
 // Logs: what one container prints, whole lines, none lost and none twice, over connections that end. A cluster can go on
 // from a moment only, and only from a whole second. So lines are asked for with their moments, and after a loss those of the
-// last two seconds that were had already are passed over.
+// last two seconds that were had already are passed over. The log of a pod that is over is told the same each time: there bytes
+// are counted, and the moments, which are a third of a short line, stay where they are.
 
 import { second, type Duration } from '../../core/time.ts';
 import type { ClusterLogQuery } from '../../app/cluster/cluster.ts';
@@ -40,8 +41,13 @@ export async function* readLog(api: Api, source: LogSource, query: ClusterLogQue
   let isClean = false;
   let hasBegun = false;
   let losses = 0;
+  const state = await stateOf(api, path, source.container, signal).catch(() => 'goes on');
+  if (state === 'is over' && stamped !== true && after === undefined) {
+    yield* readFinished(api, source, query);
+    return;
+  }
   // What has ended prints no more: one reading is all of it, and its last seconds, which may be most of it, come once.
-  let isLast = !follow || (await hasEnded(api, path, source.container, signal).catch(() => false));
+  let isLast = !follow || state !== 'goes on';
   for (;;) {
     try {
       const body = await api.stream({
@@ -75,7 +81,7 @@ export async function* readLog(api: Api, source: LogSource, query: ClusterLogQue
         return;
       }
       // It was broken off cleanly, or all was said: the container knows. What it said in between is read once more.
-      isLast = await hasEnded(api, path, source.container, signal);
+      isLast = (await stateOf(api, path, source.container, signal)) !== 'goes on';
       cursor.again();
     } catch (error) {
       if (hasLeft(signal)) return;
@@ -96,8 +102,7 @@ export async function* readLog(api: Api, source: LogSource, query: ClusterLogQue
       }
       losses += 1;
       if (!hasBegun || (!follow && losses >= lossesMost)) throw error;
-      if (losses === 1)
-        onLost?.(error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the line broke off');
+      if (losses === 1) onLost?.(reasonOf(error));
       cursor.again();
       await rest(Math.min(api.patience.first * 2 ** losses, api.patience.most), signal);
       if (hasLeft(signal)) return;
@@ -114,11 +119,82 @@ function isWaiting(error: unknown): boolean {
   );
 }
 
-/** Whether that container will not print any more. */
-async function hasEnded(api: Api, path: string, container: string, signal: AbortSignal | undefined): Promise<boolean> {
+/**
+ * The log of a pod that is over: no container of it is started again, and nothing is written into its files, so what was had of
+ * them is passed over by its length.
+ */
+async function* readFinished(api: Api, source: LogSource, query: ClusterLogQuery): AsyncIterable<Uint8Array> {
+  const { follow = false, signal, onLost, onCut } = query;
+  /** How many bytes were read, and what of them stands behind the last whole line. */
+  let had = 0;
+  let cut: Buffer = Buffer.alloc(0);
+  let losses = 0;
+  for (;;) {
+    try {
+      const body = await api.stream({
+        path: `/api/v1/namespaces/${source.namespace}/pods/${source.pod}/log`,
+        query: {
+          container: source.container,
+          previous: query.previous,
+          tailLines: query.tail,
+          sinceTime: query.since === undefined ? undefined : new Date(query.since).toISOString(),
+        },
+        signal,
+        what: `read the log of ${source.pod}`,
+      });
+      let told = 0;
+      try {
+        if (losses > 0) onLost?.(null);
+        for await (const piece of body as AsyncIterable<Buffer>) {
+          const fresh = piece.subarray(Math.max(0, Math.min(had - told, piece.length)));
+          told += piece.length;
+          if (fresh.length === 0) continue;
+          losses = 0;
+          had += fresh.length;
+          const end = fresh.lastIndexOf(lineEnd) + 1;
+          const lines = fresh.subarray(0, end);
+          if (end > 0) yield cut.length === 0 ? lines : Buffer.concat([cut, lines]);
+          cut = end > 0 ? fresh.subarray(end) : Buffer.concat([cut, fresh]);
+        }
+      } finally {
+        body.destroy();
+      }
+      if (cut.length > 0) yield cut;
+      return;
+    } catch (error) {
+      if (hasLeft(signal)) return;
+      if (error instanceof ClusterRefusal) {
+        // It was removed with its pod while somebody read.
+        if (had > 0 && error.status.code === 404) {
+          if (cut.length > 0) yield cut;
+          onCut?.();
+          return;
+        }
+        if (error.status.code < 500) throw error;
+      }
+      losses += 1;
+      if (had === 0 || (!follow && losses >= lossesMost)) throw error;
+      if (losses === 1) onLost?.(reasonOf(error));
+      await rest(Math.min(api.patience.first * 2 ** losses, api.patience.most), signal);
+      if (hasLeft(signal)) return;
+    }
+  }
+}
+
+/** Why a line was lost, for people. */
+function reasonOf(error: unknown): string {
+  return error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the line broke off';
+}
+
+const lineEnd = 0x0a;
+
+/** What is to come of a container's log: more; no more of this run of it; or nothing at all, as its pod is over. */
+type LogState = 'goes on' | 'has ended' | 'is over';
+
+async function stateOf(api: Api, path: string, container: string, signal: AbortSignal | undefined): Promise<LogState> {
   const pod = await api.find<RawPod>({ path, what: 'look at its pod', signal });
-  if (pod === null) return true;
-  if (pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed') return true;
+  if (pod === null) return 'has ended';
+  if (pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed') return 'is over';
   const all = [...(pod.status?.containerStatuses ?? []), ...(pod.status?.initContainerStatuses ?? [])];
-  return all.find(({ name }) => name === container)?.state?.terminated !== undefined;
+  return all.find(({ name }) => name === container)?.state?.terminated === undefined ? 'goes on' : 'has ended';
 }

@@ -30,6 +30,7 @@ export const labelsOfJobs: readonly string[] = [
   clusterLabels.owner,
   clusterLabels.installation,
   clusterLabels.queue,
+  clusterLabels.queuePriority,
 ];
 /** See `labelsOfJobs`. */
 export const labelsOfPods: readonly string[] = [...jobNameLabels, ...jobUidLabels];
@@ -127,6 +128,7 @@ export function readJob(raw: RawJob, flavorKey: string): ClusterJob {
     images: (pod.containers ?? []).map(({ image = '' }) => image),
     deleting: metadata.deletionTimestamp !== undefined,
     queueName: labels[clusterLabels.queue] ?? null,
+    queuePriority: labels[clusterLabels.queuePriority] ?? null,
     priorityClass: pod.priorityClassName ?? null,
   };
 }

@@ -45,6 +45,9 @@ const queued = (different: Partial<QueuedJob> = {}): QueuedJob => ({
   ...different,
 });
 
+/** Somebody who may list Jobs and nothing else. */
+const unseen = { homeless: null, priorities: null, queuePriorities: null };
+
 const viewer: QueueViewer = { namespace: 'vision', owner: 'ada', gpuResources: [] };
 
 suite('a job of a cluster', () => {
@@ -65,7 +68,7 @@ suite('a job of a cluster', () => {
   ];
   for (const [title, different, without, state] of cases) {
     test(title, () => {
-      assert.equal(queuedJob(job(different), { homeless: without, priorities: null })?.state, state);
+      assert.equal(queuedJob(job(different), { ...unseen, homeless: without })?.state, state);
       assert.equal(isActive(job(different)), state !== undefined, 'what is dropped from a page is what is not active');
     });
   }
@@ -76,9 +79,22 @@ suite('a job of a cluster', () => {
       { name: 'usual', value: 10, isDefault: true },
     ];
     const priorityOf = (priorityClass: string | null, classes: typeof priorities | null = priorities) =>
-      queuedJob(job({ priorityClass }), { homeless: null, priorities: classes })?.priority;
+      queuedJob(job({ priorityClass }), { ...unseen, priorities: classes })?.priority;
     assert.deepEqual([priorityOf('urgent'), priorityOf(null), priorityOf('gone')], [1000, 10, 0]);
     assert.equal(priorityOf('urgent', null), 0);
+  });
+
+  test("has Kueue's priority while that holds it back, and that of its pods without one", () => {
+    const priorities = [{ name: 'urgent', value: 1000, isDefault: false }];
+    const queuePriorities = [{ name: 'late', value: -5, isDefault: false }];
+    const held = { suspended: true, active: 0, ready: 0, queueName: 'q', priorityClass: 'urgent' };
+    const priorityOf = (different: Partial<ClusterJob>) =>
+      queuedJob(job({ ...held, ...different }), { ...unseen, priorities, queuePriorities })?.priority;
+    assert.equal(priorityOf({ queuePriority: 'late' }), -5);
+    assert.equal(priorityOf({ queuePriority: 'gone' }), 1000);
+    assert.equal(priorityOf({}), 1000);
+    // Admitted, its pods wait for a node by their own priority.
+    assert.equal(priorityOf({ queuePriority: 'late', suspended: false, active: 1 }), 1000);
   });
 });
 
@@ -136,8 +152,7 @@ suite('active jobs are counted', () => {
   });
 
   test('with their pods', () => {
-    const podsOf = (different: Partial<ClusterJob>) =>
-      queuedJob(job(different), { homeless: null, priorities: null })?.pods;
+    const podsOf = (different: Partial<ClusterJob>) => queuedJob(job(different), unseen)?.pods;
     assert.equal(podsOf({ parallelism: 4, completions: 16 }), 4);
     assert.equal(podsOf({ parallelism: 4, completions: 2 }), 2);
     assert.equal(podsOf({ parallelism: 0, completions: 2, active: 2 }), 2);
@@ -247,6 +262,7 @@ function pretend(all: readonly ClusterJob[], rights: readonly string[], list?: R
       ];
     },
     priorities: async () => null,
+    queuePriorities: async () => (assert.fail('no job needs them'), null),
     configMap: async (name, namespace) => (`${namespace}/${name}` === 'default/list' ? (list ?? null) : null),
     writeConfigMap: async (...words) => void written.push(words),
   };
