@@ -13,7 +13,7 @@ import { fileError } from './file-trouble.ts';
 import { eventSentence } from './history.ts';
 import { folderOf, jobFolder, manifestFile, secretFile } from './job-folder.ts';
 import type { ClientParts } from './jobman.ts';
-import { makeFolder } from './make-folder.ts';
+import { fileModeIn, makeFolder } from './make-folder.ts';
 import type { Stored } from './ports.ts';
 import { jobRow } from './views.ts';
 import { workdirFolder, workdirsOf } from './workdir.ts';
@@ -30,7 +30,7 @@ export async function createJob(parts: ClientParts, request: CreateRequest): Pro
   let stored: Stored;
   try {
     makeFolder(draft);
-    await writeFile(manifestFile(draft), manifest, { mode: 0o600 });
+    await writeFile(manifestFile(draft), manifest, { mode: fileModeIn(draft) });
     if (spec.workdir !== undefined) await parts.freeze(spec.workdir.from, workdirFolder(draft, 1));
     await keepSecrets(draft, spec, request.env ?? {});
     stored = await store.insert({ owner, by, spec, manifest, at: now() });
