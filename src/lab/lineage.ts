@@ -2,7 +2,7 @@
 // another TPU is the first attempt of a job that names its father. What a script is to load, which stage it is told, and
 // what `tpu check` shows as `12 < 11 < 9` are read from the one line that both make together.
 
-import type { Job } from '../core/job.ts';
+import type { Attempt } from '../core/job.ts';
 import type { LabRecord } from './record.ts';
 import type { LabJob, LabWindow, WindowReport } from './windows.ts';
 
@@ -17,6 +17,11 @@ export interface Families {
   readonly jobs: ReadonlyMap<string, LabJob>;
   /** By `nameOf`. */
   readonly windows: ReadonlyMap<string, LabWindow>;
+}
+
+/** What lines need of a job: of its record, or of what is shown of it. */
+export interface Tries {
+  readonly attempts: readonly Pick<Attempt, 'how' | 'stage' | 'startedAt'>[];
 }
 
 /** `000042/3`. */
@@ -63,7 +68,7 @@ export function lineOf({ jobs }: Pick<Families, 'jobs'>, { job, attempt }: Attem
 export function workOf(
   { jobs }: Pick<Families, 'jobs'>,
   { job, attempt }: AttemptName,
-  jobOf: (job: string) => Pick<Job, 'attempts'> | null,
+  jobOf: (job: string) => Tries | null,
 ): readonly AttemptName[] {
   const work: AttemptName[] = [];
   const passed = new Set<string>();
@@ -83,7 +88,7 @@ export function workOf(
 }
 
 /** Whether an attempt goes on with the work of the one before it; one that never started left its place to the next. */
-function goesOn(attempts: Job['attempts'], ordinal: number): boolean {
+function goesOn(attempts: Tries['attempts'], ordinal: number): boolean {
   return attempts[ordinal - 1]?.how === 'resume' || attempts[ordinal - 2]?.startedAt === null;
 }
 
@@ -103,11 +108,7 @@ export function newestReport(
  * How often the work of that attempt was resumed: what `--config.stage` says. The first attempt of a job that was resumed on
  * another TPU counts on from where its father was; whatever began from the start counts from 0.
  */
-export function stageOf(
-  labJob: Pick<LabJob, 'baseStage'>,
-  { attempts }: Pick<Job, 'attempts'>,
-  ordinal: number,
-): number {
+export function stageOf(labJob: Pick<LabJob, 'baseStage'>, { attempts }: Tries, ordinal: number): number {
   let first = ordinal;
   while (first > 1 && goesOn(attempts, first)) first -= 1;
   return (first === 1 ? labJob.baseStage : 0) + (attempts[ordinal - 1]?.stage ?? 0);
