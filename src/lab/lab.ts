@@ -17,6 +17,8 @@ export interface Lab {
   tpus(): Promise<TpuDesk>;
   /** tmux where it is installed, else what stands in for it. */
   windows(): Promise<WindowHost>;
+  /** Has the controller look at those jobs now, and starts one where none runs. Resolves with what to tell the user, if anything. */
+  lookNow(jobs: readonly string[]): Promise<string | null>;
   /** Closes the record. What else was asked for is closed by whoever asked for it. */
   close(): Promise<void>;
 }

@@ -15,6 +15,11 @@ export function openLab(services: LabServices): Lab {
     sheet: () => notHere('the booking sheet'),
     tpus: () => notHere('the desk of the TPUs'),
     windows: async () => (await import('../remote/tmux/tmux.ts')).createTmux({ env: services.io.env }),
+    async lookNow(jobs) {
+      const { dropWake } = await import('../controller/wake-folder.ts');
+      for (const job of jobs) await dropWake(services.home, job);
+      return (await services.client()).wake();
+    },
     close,
   };
 }

@@ -3,51 +3,57 @@
 
 import type { Shell } from './shells.ts';
 
-export function completionScript(shell: Shell): string {
-  switch (shell) {
-    case 'bash':
-      return bash;
-    case 'zsh':
-      return zsh;
-    case 'fish':
-      return fish;
-  }
+/** For the program of that name: `jobman`, `tpu`. */
+export function completionScript(shell: Shell, name = 'jobman'): string {
+  return { bash, zsh, fish }[shell].replaceAll('PROGRAM', name);
 }
 
-/** `COMP_WORDS` splits at `=` and `:`; the words are therefore put together again from the line itself. */
-const bash = `# jobman completion for bash: source <(jobman completion bash)
-_jobman() {
-  local line="\${COMP_LINE:0:COMP_POINT}" candidate
+/**
+ * `COMP_WORDS` splits at `=` and `:`; the words are therefore put together again from the line itself. What stands in front of
+ * the last `=` of a word is no part of what bash replaces, and behind a candidate that ends with one a value is to follow.
+ */
+const bash = `# PROGRAM completion for bash: source <(PROGRAM completion bash)
+_PROGRAM() {
+  local line="\${COMP_LINE:0:COMP_POINT}" candidate last front=""
   local -a typed
   read -ra typed <<< "$line"
   [[ $line == *[[:space:]] ]] && typed+=("")
+  last="\${typed[\${#typed[@]}-1]}"
+  [[ $last == *=* && $COMP_WORDBREAKS == *=* ]] && front="\${last%"\${last##*=}"}"
   COMPREPLY=()
   while IFS=$'\\t' read -r candidate _; do
-    COMPREPLY+=("$candidate")
+    [[ $candidate == *= ]] && compopt -o nospace
+    COMPREPLY+=("\${candidate#"$front"}")
   done < <("\${typed[0]}" __complete "\${typed[@]:1}" 2>/dev/null)
 }
-complete -o default -F _jobman jobman
+complete -o default -F _PROGRAM PROGRAM
 `;
 
-const zsh = `#compdef jobman
-# jobman completion for zsh: source <(jobman completion zsh)
-_jobman() {
+const zsh = `#compdef PROGRAM
+# PROGRAM completion for zsh: source <(PROGRAM completion zsh)
+_PROGRAM() {
   local line
-  local -a candidates
+  local -a candidates begun
   for line in "\${(@f)$("\${words[1]}" __complete "\${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
-    [[ -n $line ]] && candidates+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
+    [[ -n $line ]] || continue
+    if [[ \${line%%$'\\t'*} == *= ]]; then
+      begun+=("\${line%%$'\\t'*}")
+    else
+      candidates+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
+    fi
   done
-  if (( \${#candidates} )); then
-    _describe jobman candidates
+  if (( \${#candidates} + \${#begun} )); then
+    (( \${#candidates} )) && _describe PROGRAM candidates
+    (( \${#begun} )) && compadd -S '' -- "\${(@)begun}"
   else
     _files
   fi
 }
-compdef _jobman jobman
+compdef _PROGRAM PROGRAM
 `;
 
-const fish = `# jobman completion for fish: jobman completion fish | source
-function __jobman_complete
+const fish = `# PROGRAM completion for fish: PROGRAM completion fish | source
+function __PROGRAM_complete
   set -l typed (commandline -opc) (commandline -ct)
   set -l found ($typed[1] __complete $typed[2..] 2>/dev/null)
   if set -q found[1]
@@ -56,5 +62,5 @@ function __jobman_complete
     __fish_complete_path (commandline -ct)
   end
 end
-complete -c jobman -f -a '(__jobman_complete)'
+complete -c PROGRAM -f -a '(__PROGRAM_complete)'
 `;

@@ -236,7 +236,7 @@ export const table: readonly Row[] = [
     examples: [['tpu check-rules', 'the table in force']],
     takes: {},
     changes: false,
-    load: toCome('check-rules'),
+    load: async () => (await import('./commands/check-rules.ts')).checkRules,
   }),
   row({
     words: ['ack'],
@@ -247,7 +247,7 @@ export const table: readonly Row[] = [
     examples: [['tpu ack', 'now']],
     takes: { user: true },
     changes: true,
-    load: toCome('ack'),
+    load: async () => (await import('./commands/ack.ts')).ack,
   }),
 
   // ---------------------------------------------------------------------------------------- tidy up
@@ -477,7 +477,7 @@ export const table: readonly Row[] = [
     examples: [['tpu -lta --json', 'for programs']],
     takes: {},
     changes: false,
-    load: toCome('-lta'),
+    load: async () => (await import('./commands/tpu-registry.ts')).listTpuAliases,
   }),
   row({
     words: ['-ta', '-ata', 'add-tpu-alias'],
@@ -488,7 +488,7 @@ export const table: readonly Row[] = [
     examples: [['tpu -ta v2-32-6 kmh-tpuvm-v2-32-6 zone=europe-west4-a', 'also says where it is']],
     takes: { texts: [alias, fullName], keys: { zone, type, pricing } },
     changes: true,
-    load: toCome('-ta'),
+    load: async () => (await import('./commands/tpu-registry.ts')).addTpuAlias,
   }),
   row({
     words: ['del-tpu-alias'],
@@ -498,7 +498,7 @@ export const table: readonly Row[] = [
     examples: [['tpu del-tpu-alias v2-32-6', 'the TPU stays registered']],
     takes: { texts: [{ ...alias, of: 'TPU aliases' }] },
     changes: true,
-    load: toCome('del-tpu-alias'),
+    load: async () => (await import('./commands/tpu-registry.ts')).delTpuAlias,
   }),
   row({
     words: ['register'],
@@ -517,7 +517,7 @@ export const table: readonly Row[] = [
       },
     },
     changes: true,
-    load: toCome('register'),
+    load: async () => (await import('./commands/tpu-registry.ts')).register,
   }),
   row({
     words: ['unregister', 'del-reg'],
@@ -527,7 +527,7 @@ export const table: readonly Row[] = [
     examples: [['tpu unregister v2-32-p1', 'by alias or full name']],
     takes: { tpu: 'one' },
     changes: true,
-    load: toCome('unregister'),
+    load: async () => (await import('./commands/tpu-registry.ts')).unregister,
   }),
 
   // ---------------------------------------------------------------------------------------- you
@@ -539,7 +539,7 @@ export const table: readonly Row[] = [
     examples: [['tpu set-cur 1 xibo', 'what `tpu run` takes unless dir= is said']],
     takes: { user: true, numbers: [{ ...directory, needed: false }] },
     changes: true,
-    load: toCome('set-cur'),
+    load: async () => (await import('./commands/directories.ts')).setCur,
   }),
   row({
     words: ['set-dir'],
@@ -553,7 +553,7 @@ export const table: readonly Row[] = [
       texts: [{ name: 'path', needed: true, brief: 'path of the folder', like: /[/~.]/ }],
     },
     changes: true,
-    load: toCome('set-dir'),
+    load: async () => (await import('./commands/directories.ts')).setDir,
   }),
   row({
     words: ['get-dir'],
@@ -563,7 +563,7 @@ export const table: readonly Row[] = [
     examples: [['cd "$(tpu get-dir 2 xibo)"', 'go there']],
     takes: { user: true, numbers: [directory] },
     changes: false,
-    load: toCome('get-dir'),
+    load: async () => (await import('./commands/directories.ts')).getDir,
   }),
   row({
     words: ['ls', 'lsdir'],
@@ -573,7 +573,7 @@ export const table: readonly Row[] = [
     examples: [['tpu ls xibo', 'by number']],
     takes: { user: true },
     changes: false,
-    load: toCome('ls'),
+    load: async () => (await import('./commands/directories.ts')).listDirs,
   }),
   row({
     words: ['del-dir'],
@@ -583,7 +583,7 @@ export const table: readonly Row[] = [
     examples: [['tpu del-dir 2 xibo', 'number 2 is free then']],
     takes: { user: true, numbers: [directory] },
     changes: true,
-    load: toCome('del-dir'),
+    load: async () => (await import('./commands/directories.ts')).delDir,
   }),
   row({
     words: ['swap-dir'],
@@ -593,7 +593,7 @@ export const table: readonly Row[] = [
     examples: [['tpu swap-dir 1 2 xibo', 'what was 2 is the usual one now']],
     takes: { user: true, numbers: [directory, { ...directory, name: 'with' }] },
     changes: true,
-    load: toCome('swap-dir'),
+    load: async () => (await import('./commands/directories.ts')).swapDir,
   }),
   row({
     words: ['-a', '-alias', 'add-config-alias'],
@@ -606,7 +606,7 @@ export const table: readonly Row[] = [
       texts: [alias, { name: 'key', needed: true, brief: 'key of the config', like: /^config\b/ }],
     },
     changes: true,
-    load: toCome('-a'),
+    load: async () => (await import('./commands/config-aliases.ts')).addConfigAlias,
   }),
   row({
     words: ['-sa', '-la', 'show-config-alias'],
@@ -616,7 +616,7 @@ export const table: readonly Row[] = [
     examples: [['tpu -sa xibo', 'with what each stands for']],
     takes: { user: true },
     changes: false,
-    load: toCome('-sa'),
+    load: async () => (await import('./commands/config-aliases.ts')).listConfigAliases,
   }),
   row({
     words: ['del-config-alias'],
@@ -626,7 +626,7 @@ export const table: readonly Row[] = [
     examples: [['tpu del-config-alias lr xibo', '']],
     takes: { user: true, texts: [{ ...alias, of: 'config aliases' }] },
     changes: true,
-    load: toCome('del-config-alias'),
+    load: async () => (await import('./commands/config-aliases.ts')).delConfigAlias,
   }),
   row({
     words: ['set-settings'],
@@ -645,7 +645,7 @@ export const table: readonly Row[] = [
       ],
     },
     changes: true,
-    load: toCome('set-settings'),
+    load: async () => (await import('./commands/settings.ts')).setSettings,
   }),
   row({
     words: ['get-settings'],
@@ -655,7 +655,7 @@ export const table: readonly Row[] = [
     examples: [['tpu get-settings xibo', 'all of them']],
     takes: { user: true, texts: [{ name: 'key', needed: false, brief: 'name of the setting', of: 'settings' }] },
     changes: false,
-    load: toCome('get-settings'),
+    load: async () => (await import('./commands/settings.ts')).getSettings,
   }),
   row({
     words: ['reset-settings'],
@@ -665,7 +665,7 @@ export const table: readonly Row[] = [
     examples: [['tpu reset-settings time_zone xibo', 'this one only']],
     takes: { user: true, texts: [{ name: 'key', needed: false, brief: 'name of the setting', of: 'settings' }] },
     changes: true,
-    load: toCome('reset-settings'),
+    load: async () => (await import('./commands/settings.ts')).resetSettings,
   }),
   row({
     words: ['reset-window-num', 'reset-window'],
@@ -675,7 +675,7 @@ export const table: readonly Row[] = [
     examples: [['tpu reset-window-num 1 xibo', 'from 1']],
     takes: { user: true, numbers: [{ name: 'n', needed: true, brief: 'number that the next window gets' }] },
     changes: true,
-    load: toCome('reset-window-num'),
+    load: async () => (await import('./commands/settings.ts')).resetWindowNum,
   }),
 
   // ---------------------------------------------------------------------------------------- the lab
@@ -704,7 +704,7 @@ export const table: readonly Row[] = [
       },
     },
     changes: true,
-    load: toCome('add-user'),
+    load: async () => (await import('./commands/users.ts')).addUser,
   }),
   row({
     words: ['del-user'],
@@ -714,7 +714,7 @@ export const table: readonly Row[] = [
     examples: [['tpu del-user xibo', 'asks first']],
     takes: { user: true },
     changes: true,
-    load: toCome('del-user'),
+    load: async () => (await import('./commands/users.ts')).delUser,
   }),
   row({
     words: ['list-users', '-lu'],
@@ -724,7 +724,7 @@ export const table: readonly Row[] = [
     examples: [['tpu list-users', 'with id, session and name in the sheet']],
     takes: {},
     changes: false,
-    load: toCome('list-users'),
+    load: async () => (await import('./commands/users.ts')).listUsers,
   }),
   row({
     words: ['init-lab'],
@@ -770,7 +770,7 @@ export const table: readonly Row[] = [
     examples: [['tpu tldr', 'one page']],
     takes: {},
     changes: false,
-    load: toCome('tldr'),
+    load: async () => (await import('./commands/tldr.ts')).tldr,
   }),
   row({
     words: ['completion'],
@@ -780,7 +780,7 @@ export const table: readonly Row[] = [
     examples: [['source <(tpu completion bash)', 'or zsh; fish: tpu completion fish | source']],
     takes: { texts: [{ name: 'shell', needed: true, brief: 'shell: bash, zsh or fish', of: 'shells' }] },
     changes: false,
-    load: toCome('completion'),
+    load: async () => (await import('./commands/completion.ts')).completion,
   }),
 
   // ---------------------------------------------------------------------------------------- in scripts

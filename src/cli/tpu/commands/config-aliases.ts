@@ -1,0 +1,71 @@
+// Config aliases: a user's own words for keys of a config.
+
+import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { didYouMean } from '../../../core/did-you-mean.ts';
+import { nameProblem } from '../../../lab/names.ts';
+import { aligned } from '../../render/aligned.ts';
+import { inertWord } from '../../render/inert.ts';
+import { columnsOf } from '../../screen.ts';
+import { actingFor, userOf } from '../people.ts';
+import type { TpuCli } from '../tpu-cli.ts';
+import { wordsInUse } from '../words-in-use.ts';
+import { textOf, type Words } from '../words.ts';
+
+export async function addConfigAlias(desk: TpuCli, words: Words): Promise<number> {
+  const alias = textOf(words, 'alias').normalize('NFC');
+  // As a script is told it, or without the dashes.
+  const key = textOf(words, 'key').replace(/^--/, '');
+  const { record } = desk.lab;
+  const problem = nameProblem('config alias', alias, await wordsInUse(record));
+  if (problem !== null) throw new JobmanError(problem, exitCode.usage);
+  checkKey(key);
+  const { user } = await actingFor(desk, words, `set the config alias ${alias}`);
+  await record.changeUser(user.name, (now) => ({ ...now, aliases: { ...now.aliases, [alias]: key } }));
+  const before = user.aliases[alias];
+  const was = before === undefined || before === key ? '' : ` It was ${before}.`;
+  desk.tell(`${alias} is ${key} for ${user.name}.${was}`);
+  return exitCode.ok;
+}
+
+/** run_remote.sh hands on what begins with `--config` and nothing else, so any other key would never arrive. */
+function checkKey(key: string): void {
+  if (/^config\.[^\s=]+$/.test(key)) return;
+  throw new JobmanError(
+    `\`${inertWord(key)}\` is no key of a config: it should begin with "config.", such as config.training.learning_rate.`,
+    exitCode.usage,
+  );
+}
+
+export async function listConfigAliases(desk: TpuCli, words: Words): Promise<number> {
+  const user = await userOf(desk, words);
+  const rows = Object.entries(user.aliases);
+  if (desk.json) {
+    for (const [alias, key] of rows) desk.print(JSON.stringify({ user: user.name, alias, key }));
+  } else if (rows.length === 0) {
+    desk.note(`${user.name} has no config aliases. \`tpu -a lr config.training.learning_rate ${user.name}\` adds one.`);
+  } else {
+    const cells = [['ALIAS', 'KEY'], ...rows];
+    for (const line of aligned(cells, ['left', 'left'], columnsOf(desk.io.stdout))) desk.print(line);
+  }
+  return exitCode.ok;
+}
+
+export async function delConfigAlias(desk: TpuCli, words: Words): Promise<number> {
+  const alias = textOf(words, 'alias').normalize('NFC');
+  const { user } = await actingFor(desk, words, `take the config alias ${alias} away`);
+  let key = '';
+  await desk.lab.record.changeUser(user.name, (now) => {
+    const { [alias]: found, ...aliases } = now.aliases;
+    if (found === undefined) throw noAlias(user.name, alias, Object.keys(now.aliases));
+    key = found;
+    return { ...now, aliases };
+  });
+  desk.tell(`${alias} is no config alias of ${user.name} any more; it was ${key}.`);
+  return exitCode.ok;
+}
+
+function noAlias(user: string, alias: string, all: readonly string[]): JobmanError {
+  const near = didYouMean(alias, all);
+  const guess = near === undefined ? ` There are ${all.join(', ') || 'none'}.` : ` Did you mean ${near}?`;
+  return new JobmanError(`${user} has no config alias ${inertWord(alias)}.${guess}`, exitCode.notFound);
+}

@@ -1,0 +1,194 @@
+// Users: who shares the TPUs.
+
+import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { kept, nameProblem, type WordsInUse } from '../../../lab/names.ts';
+import { defaultAliases, defaultUserSettings, type LabUser } from '../../../lab/people.ts';
+import { userSetting } from '../../../lab/user-settings.ts';
+import { confirm } from '../../prompt.ts';
+import { aligned } from '../../render/aligned.ts';
+import { inertWord } from '../../render/inert.ts';
+import { columnsOf } from '../../screen.ts';
+import { canAsk, question } from '../questions.ts';
+import type { TpuCli } from '../tpu-cli.ts';
+import { wordsInUse } from '../words-in-use.ts';
+import type { Words } from '../words.ts';
+import { checkFolder, folderCalled } from './directories.ts';
+
+type NewUser = Parameters<TpuCli['lab']['record']['addUser']>[0];
+
+/** Something that `add-user` has to know: what the line says, else what is answered, else what is proposed. */
+interface Item<Value> {
+  readonly asks: string;
+  /** What the line says. */
+  readonly said: string | undefined;
+  readonly proposal: string;
+  /** The value that the word means. Throws JobmanError when it means none. */
+  readonly read: (word: string) => Value;
+}
+
+/** Nothing is written before everything is known, and no tmux session is touched: the first window makes the session. */
+export async function addUser(desk: TpuCli, words: Words): Promise<number> {
+  const { record } = desk.lab;
+  const [use, users] = await Promise.all([wordsInUse(record), record.users()]);
+  const { keys } = words;
+  const isAsking = canAsk(desk) && !desk.yes;
+  const said = words.texts['name'];
+  if (said === undefined && !isAsking) {
+    throw new JobmanError('Which name? Away from a terminal it has to be said: tpu add-user name=xibo', exitCode.usage);
+  }
+  const find = <Value>(item: Item<Value>): Promise<Value> => valueOf(desk, item, isAsking);
+  const name = await find({ asks: 'Name', said, proposal: '', read: (word) => nameFrom('user', word, use) });
+  const session = await find({
+    asks: 'tmux session of their windows',
+    said: keys['session'],
+    proposal: name.replaceAll(/[:.]/g, '-'),
+    read: (word) => free(users, 'session', nameFrom('session', word, use)),
+  });
+  const sheetName = await find({
+    asks: 'Name in the booking sheet',
+    said: keys['sheet'],
+    proposal: name,
+    read: (word) => word,
+  });
+  const id = await find({
+    asks: 'Id, a number for life',
+    said: keys['id'],
+    proposal: String(lowestFree(users.map((user) => user.id))),
+    read: (word) => free(users, 'id', idFrom(word)),
+  });
+  const zone = await find({
+    asks: 'Time zone: us, cn or a name such as Europe/Berlin',
+    said: keys['tz'],
+    proposal: defaultUserSettings.time_zone,
+    read: zoneFrom,
+  });
+  const folder = await find({
+    asks: 'Working directory 1 (- for none yet)',
+    said: keys['dir'],
+    // Away from a terminal nobody said that this folder is one to run from.
+    proposal: isAsking ? desk.io.cwd : '-',
+    read: (word) => folderFrom(desk, word),
+  });
+  const logins = await find({
+    asks: 'Login names that are theirs alone, parted by commas (- for none)',
+    said: keys['login'],
+    proposal: '-',
+    read: (word) => (word === '-' ? [] : word.split(',').filter((login) => login !== '')),
+  });
+  const user: NewUser = {
+    name,
+    id,
+    session,
+    sheetName,
+    logins,
+    directories: folder === null ? {} : { 1: folder },
+    aliases: defaultAliases,
+    settings: { ...defaultUserSettings, time_zone: zone },
+    nextWindow: 1,
+    createdAt: desk.io.now(),
+    newsSeen: 0,
+  };
+  const added = await record.addUser(user);
+  desk.tell(inertWord(`${added.name} is user ${added.id}; windows are in the tmux session ${added.session}.`));
+  if (folder === null) desk.note(`In the folder of your code: tpu set-cur 1 ${added.name}`);
+  else desk.note(`Then: tpu run v2-32-1 ${added.name}`);
+  return exitCode.ok;
+}
+
+async function valueOf<Value>(desk: TpuCli, item: Item<Value>, isAsking: boolean): Promise<Value> {
+  const { asks, said, proposal, read } = item;
+  if (said !== undefined) return read(said);
+  if (!isAsking) return read(proposal);
+  for (;;) {
+    try {
+      return read(await question(desk, asks, proposal));
+    } catch (error) {
+      // What was answered wrongly is asked again; the end of the input is an end.
+      if (!(error instanceof JobmanError) || error.code === exitCode.interrupted) throw error;
+      desk.complain(error.message);
+    }
+  }
+}
+
+function nameFrom(what: 'user' | 'session', word: string, use: WordsInUse): string {
+  const name = kept(word);
+  const problem = nameProblem(what, name, use);
+  if (problem !== null) throw new JobmanError(problem, exitCode.usage);
+  return name;
+}
+
+function idFrom(word: string): number {
+  if (!/^\d{1,6}$/.test(word))
+    throw new JobmanError(`"${word}" is no id: a whole number was expected.`, exitCode.usage);
+  return Number(word);
+}
+
+/** The value, unless somebody has it. The record looks again when it is written. */
+function free<Value extends string | number>(users: readonly LabUser[], what: 'session' | 'id', value: Value): Value {
+  const other = users.find((user) => user[what] === value);
+  if (other === undefined) return value;
+  throw new JobmanError(`The ${what} ${value} is ${other.name}'s. Choose another.`, exitCode.conflict);
+}
+
+function lowestFree(ids: readonly number[]): number {
+  let id = 0;
+  while (ids.includes(id)) id += 1;
+  return id;
+}
+
+function zoneFrom(word: string): string {
+  const zone = userSetting('time_zone').read(word);
+  if (typeof zone === 'string') return zone;
+  throw new JobmanError(`"${word}" is no time zone: us, cn, or a name such as Europe/Berlin.`, exitCode.usage);
+}
+
+function folderFrom(desk: TpuCli, word: string): string | null {
+  if (word === '-') return null;
+  const folder = folderCalled(desk, word);
+  checkFolder(folder);
+  return folder;
+}
+
+export async function delUser(desk: TpuCli, words: Words): Promise<number> {
+  const { user: name } = words;
+  if (name === null) throw new JobmanError('Which user? Say a name: tpu del-user xibo', exitCode.usage);
+  const { record } = desk.lab;
+  const windows = (await record.windows({ user: name })).length;
+  const left = windows === 0 ? '' : ` ${windows} ${windows === 1 ? 'window' : 'windows'} on the list would stay.`;
+  const isMeant = await confirm(
+    desk,
+    `Take ${name} off the list of users?${left}`,
+    `${name} would be taken off the list of users.${left}`,
+  );
+  if (!isMeant) return exitCode.failed;
+  await record.dropUser(name);
+  desk.tell(`${name} is no user any more. Jobs, folders and tmux windows stay as they are.`);
+  return exitCode.ok;
+}
+
+export async function listUsers(desk: TpuCli): Promise<number> {
+  const users = await desk.lab.record.users();
+  if (desk.json) {
+    for (const user of users) desk.print(JSON.stringify(user));
+    return exitCode.ok;
+  }
+  if (users.length === 0) {
+    desk.note('There are no users yet. `tpu add-user` adds one.');
+    return exitCode.ok;
+  }
+  const cells = [
+    ['ID', 'USER', 'SESSION', 'IN THE SHEET', 'TIME ZONE', 'DIRS', 'LOGINS'],
+    ...users.map((user) => [
+      String(user.id),
+      user.name,
+      user.session,
+      user.sheetName,
+      user.settings.time_zone,
+      String(Object.keys(user.directories).length),
+      user.logins.join(', ') || '-',
+    ]),
+  ];
+  const sides = ['right', 'left', 'left', 'left', 'left', 'right', 'left'] as const;
+  for (const line of aligned(cells, sides, columnsOf(desk.io.stdout))) desk.print(inertWord(line));
+  return exitCode.ok;
+}
