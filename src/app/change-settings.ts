@@ -57,7 +57,7 @@ function settingNamed(key: string): SettingKey {
 }
 
 function valueOf({ kind }: SettingKey, said: string): unknown {
-  if ((kind === 'text or null' || kind === 'address or null') && said !== 'null') return said;
+  if (kind === 'text' || ((kind === 'text or null' || kind === 'address or null') && said !== 'null')) return said;
   try {
     return plainJson(jsonIn(said));
   } catch {

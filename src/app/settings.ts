@@ -10,6 +10,17 @@ import { minute } from '../core/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { fileError } from './file-trouble.ts';
 import { acceleratorSlip, grantParts, type Grant } from './grants.ts';
+import {
+  defaultLabSettings,
+  isZoneList,
+  shareParts,
+  spreadsheetParts,
+  zoneSlip,
+  type LabSettings,
+  type Part,
+  type ShareSetting,
+  type SpreadsheetSetting,
+} from './lab-settings.ts';
 import { settingsFile } from './settings-file.ts';
 import { jsonIn, JsonTextError, plainJson, type JsonMember, type JsonNode, type TextPlace } from './json-text.ts';
 
@@ -40,10 +51,23 @@ export interface Settings {
   };
   /** What may be asked of a cloud without a question; none means anything. */
   readonly grants: readonly Grant[];
+  /** What is true of the lab whose TPUs the `tpu` command shares. */
+  readonly lab: LabSettings;
 }
 
 /** What may stand at a key. */
-type Kind = 'text or null' | 'address or null' | 'port' | 'count' | 'milliseconds' | 'yes or no' | 'grants';
+type Kind =
+  | 'text or null'
+  | 'text'
+  | 'address or null'
+  | 'port'
+  | 'count'
+  | 'milliseconds'
+  | 'yes or no'
+  | 'grants'
+  | 'zones'
+  | 'shares'
+  | 'spreadsheet';
 
 export interface SettingKey {
   /** `tpu.project`. */
@@ -88,6 +112,33 @@ export const settingKeys: readonly SettingKey[] = [
   { key: 'terminal.title', kind: 'yes or no', meaning: "The window's title tells what a command waits for." },
   { key: 'terminal.bell', kind: 'yes or no', meaning: 'A job that ends while a terminal waits for it rings once.' },
   { key: 'grants', kind: 'grants', meaning: 'What jobs may ask of a cloud without a question; none: anything.' },
+  { key: 'lab.zones', kind: 'zones', meaning: 'The zones in which the lab has TPUs.' },
+  { key: 'lab.shares', kind: 'shares', meaning: 'The NFS shares that its TPUs mount, in order.' },
+  {
+    key: 'lab.condaEnvironment',
+    kind: 'text or null',
+    meaning: 'The conda environment that its scripts use.',
+  },
+  {
+    key: 'lab.python',
+    kind: 'text or null',
+    meaning: 'The Python on the workers that `tpu check-env` runs, an absolute path.',
+  },
+  {
+    key: 'lab.wandbKeyFile',
+    kind: 'text or null',
+    meaning: 'A file that holds the key for Weights & Biases; the key itself is in no setting.',
+    variable: 'JOBMAN_WANDB_KEY_FILE',
+  },
+  { key: 'lab.remoteUser', kind: 'text or null', meaning: 'The login on the workers; none: your own login name.' },
+  {
+    key: 'lab.privateKey',
+    kind: 'text or null',
+    meaning: "The private key that opens it; none: jobman's own.",
+  },
+  { key: 'lab.namePrefix', kind: 'text', meaning: 'What all names of its TPUs begin with, and is not shown.' },
+  { key: 'lab.stageLimit', kind: 'count', meaning: 'How often the rules resume a job of `tpu run`.' },
+  { key: 'lab.spreadsheet', kind: 'spreadsheet', meaning: 'The Google spreadsheet of bookings; none: a table here.' },
 ];
 
 /** The first words of the keys that cluster/settings.ts reads. */
@@ -102,7 +153,8 @@ export const clusterSections: readonly string[] = [
   'kubernetes',
 ];
 
-type Value = string | number | boolean | null | readonly Grant[];
+type Structured = readonly Grant[] | readonly string[] | readonly ShareSetting[] | SpreadsheetSetting;
+type Value = string | number | boolean | null | Structured;
 
 /** The settings when nobody has said anything; `cores` is how many processors this machine has. */
 export function defaultSettings(cores: number): Settings {
@@ -112,6 +164,7 @@ export function defaultSettings(cores: number): Settings {
     controller: { idleExitMs: 10 * minute },
     terminal: { title: true, bell: true },
     grants: [],
+    lab: defaultLabSettings,
   };
 }
 
@@ -211,8 +264,7 @@ function saidIn(env: Readonly<Record<string, string | undefined>>, { variable }:
 /** What a variable's text means for the setting; undefined when it is no value for it. */
 function fromEnvironment({ kind }: SettingKey, said: string): Value | undefined {
   const value = kind === 'port' ? Number(said) : said;
-  // A list has no variable: nobody would write one on a line.
-  return kind !== 'grants' && isOfKind(value, kind) ? value : undefined;
+  return isSimple(kind) && isOfKind(value, kind) ? value : undefined;
 }
 
 /** The text of a file, or undefined where there is none. Throws StoreError when it cannot be read. */
@@ -322,33 +374,72 @@ function meantText(meant: string | undefined): string {
 
 /** What is wrong with the value of a setting, each with its own place. */
 function problemsOf(node: JsonNode, { key, kind }: SettingKey): readonly SettingProblem[] {
-  if (kind === 'grants' && node.kind === 'array') {
-    return node.items.flatMap((item, index) => grantProblems(item, `${key}[${index}]`));
-  }
   const value = plainJson(node);
-  if (kind !== 'grants' && isOfKind(value, kind)) return [];
-  return [{ at: node.at, says: `"${key}" should be ${kindWords[kind]}, and is ${shortened(value)}` }];
+  if (kind === 'grants' && node.kind === 'array') {
+    return node.items.flatMap((item, index) =>
+      partProblems(item, `${key}[${index}]`, 'a grant', '{ "accelerator": "v4-16", "chips": 16 }', grantRows),
+    );
+  }
+  if (kind === 'shares' && node.kind === 'array') {
+    return node.items.flatMap((item, index) =>
+      partProblems(
+        item,
+        `${key}[${index}]`,
+        'a share',
+        '{ "source": "10.0.0.2:/home", "target": "/home-nfs" }',
+        shareParts,
+      ),
+    );
+  }
+  if (kind === 'spreadsheet' && node.kind === 'object') {
+    return partProblems(node, key, 'a spreadsheet', '{ "id": "...", "credentials": "..." }', spreadsheetParts);
+  }
+  if (kind === 'zones' ? isZoneList(value) : isSimple(kind) && isOfKind(value, kind)) return [];
+  if (kind === 'spreadsheet' && value === null) return [];
+  const meant = kind === 'zones' ? zoneSlip(value) : undefined;
+  return [
+    { at: node.at, says: `"${key}" should be ${kindWords[kind]}, and is ${shortened(value)}${meantText(meant)}` },
+  ];
 }
 
-function grantProblems(node: JsonNode, key: string): readonly SettingProblem[] {
-  if (node.kind !== 'object') {
-    return [{ at: node.at, says: `"${key}" should be an object like { "accelerator": "v4-16", "chips": 16 }` }];
-  }
-  return node.members.flatMap(({ name, at, value }, index): readonly SettingProblem[] => {
+/** The parts of a grant limit something each, and none has to be there. */
+const grantRows: Readonly<Record<string, Part>> = {
+  ...grantParts,
+  accelerator: {
+    ...grantParts.accelerator,
+    meant: (value) => (typeof value === 'string' ? acceleratorSlip(value) : undefined),
+  },
+};
+
+/** What is wrong with an object of named parts, which is called so and looks like `example`. */
+function partProblems(
+  node: JsonNode,
+  key: string,
+  called: string,
+  example: string,
+  parts: Readonly<Record<string, Part>>,
+): readonly SettingProblem[] {
+  if (node.kind !== 'object') return [{ at: node.at, says: `"${key}" should be an object like ${example}` }];
+  const problems = node.members.flatMap(({ name, at, value }, index): readonly SettingProblem[] => {
     const first = node.members.findIndex((one) => one.name === name);
     if (first < index) return [{ at, says: `"${key}.${name}" stands here again` }];
-    const part = Object.hasOwn(grantParts, name) ? grantParts[name as keyof Grant] : undefined;
+    const part = Object.hasOwn(parts, name) ? parts[name] : undefined;
     const said = plainJson(value);
     if (part === undefined) {
-      const meant = didYouMean(name, Object.keys(grantParts));
-      return [{ at, says: `a grant has no "${name}"${meantText(meant)}` }];
+      const meant = didYouMean(name, Object.keys(parts));
+      return [{ at, says: `${called} has no "${name}"${meantText(meant)}` }];
     }
     if (part.isRight(said)) return [];
-    const meant = name === 'accelerator' && typeof said === 'string' ? acceleratorSlip(said) : undefined;
-    return [
-      { at: value.at, says: `"${key}.${name}" should be ${part.words}, and is ${shortened(said)}${meantText(meant)}` },
-    ];
+    const meant = meantText(part.meant?.(said));
+    return [{ at: value.at, says: `"${key}.${name}" should be ${part.words}, and is ${shortened(said)}${meant}` }];
   });
+  const missing = Object.entries(parts).filter(
+    ([name, { isNeeded }]) => isNeeded === true && !node.members.some((one) => one.name === name),
+  );
+  return [
+    ...problems,
+    ...missing.map(([name, { words }]) => ({ at: node.at, says: `"${key}" lacks "${name}": ${words}` })),
+  ];
 }
 
 /** What was written, for a line of a message. */
@@ -361,16 +452,29 @@ export function shortened(value: unknown): string {
 
 const kindWords: Readonly<Record<Kind, string>> = {
   'text or null': 'a text or null',
+  text: 'a text',
   'address or null': 'an address like "http://127.0.0.1:8080", or null',
   port: 'a port from 1 to 65535',
   count: 'a whole number from 1 on',
   milliseconds: 'a number of milliseconds from 0 on',
   'yes or no': 'true or false',
   grants: 'a list of grants',
+  zones: 'a list of zones like ["us-central2-b"]',
+  shares: 'a list of shares',
+  spreadsheet: 'a spreadsheet like { "id": "...", "credentials": "..." }, or null',
 };
 
-function isOfKind(value: unknown, kind: Exclude<Kind, 'grants'>): value is Exclude<Value, readonly Grant[]> {
+/** Kinds of several parts, which have no variable: nobody would write one on a line. */
+type StructuredKind = 'grants' | 'zones' | 'shares' | 'spreadsheet';
+
+function isSimple(kind: Kind): kind is Exclude<Kind, StructuredKind> {
+  return kind !== 'grants' && kind !== 'zones' && kind !== 'shares' && kind !== 'spreadsheet';
+}
+
+function isOfKind(value: unknown, kind: Exclude<Kind, StructuredKind>): value is Exclude<Value, Structured> {
   switch (kind) {
+    case 'text':
+      return typeof value === 'string';
     case 'text or null':
       return value === null || (typeof value === 'string' && value.trim() !== '');
     case 'address or null':

@@ -119,3 +119,40 @@ test('a file with every key at its default is valid, and leaves none out', async
   for (const { key } of settingKeys) assert.ok(text.includes(`"${key.split('.').at(-1) ?? ''}"`), key);
   assert.deepEqual(await settingsIn(t, text)(), defaultSettings(4));
 });
+
+test('the section of a lab is checked part by part, each with its place', async (t) => {
+  const text = `{
+  "lab": {
+    "zones": ["us-central2-b", "europe-west4"], "stageLimit": 0, "namePrefix": 7, "wandbKey": "secret",
+    "shares": [{ "source": "10.0.0.2", "target": "home" }, { "source": "10.0.0.2:/home", "options": "-o bind; true" }],
+    "spreadsheet": { "id": "https://docs.example/d/1Ab/edit", "tabs": "TPUs" }
+  }
+}`;
+  assert.deepEqual(await problemsOf(t, text), [
+    '3:14: "lab.zones" should be a list of zones like ["us-central2-b"], and is ["us-central2-b","europe-west4"]; did you mean "europe-west4-a"?',
+    '3:63: "lab.stageLimit" should be a whole number from 1 on, and is 0',
+    '3:80: "lab.namePrefix" should be a text, and is 7',
+    '3:83: there is no setting "lab.wandbKey"; did you mean "lab.wandbKeyFile"?',
+    '4:28: "lab.shares[0].source" should be an NFS export like "10.0.0.2:/home", and is "10.0.0.2"',
+    '4:50: "lab.shares[0].target" should be an absolute path like "/home-nfs", and is "home"',
+    '4:60: "lab.shares[1]" lacks "target": an absolute path like "/home-nfs"',
+    '4:101: "lab.shares[1].options" should be options of mount(8) like "vers=3,hard", and is "-o bind; true"',
+    '5:20: "lab.spreadsheet" lacks "credentials": the path of a service account’s key',
+    '5:28: "lab.spreadsheet.id" should be the id of a spreadsheet, which stands in its address behind /d/, and is "https://docs.example/d/1Ab/edit"',
+    '5:63: a spreadsheet has no "tabs"; did you mean "tab"?',
+  ]);
+});
+
+test('the section of a lab is read as it is written, and a variable names the file of the W&B key', async (t) => {
+  const shares = [{ source: '10.0.0.2:/home', target: '/home-nfs', zones: ['europe-*'], options: 'vers=3,hard' }];
+  const spreadsheet = { id: '1Ab_-c', credentials: 'secret.json' };
+  const load = settingsIn(t, JSON.stringify({ lab: { zones: ['us-central2-b'], shares, spreadsheet } }));
+  const { lab } = await load({ JOBMAN_WANDB_KEY_FILE: '/etc/wandb-key' });
+  assert.deepEqual(lab, {
+    ...defaultSettings(4).lab,
+    zones: ['us-central2-b'],
+    shares,
+    spreadsheet,
+    wandbKeyFile: '/etc/wandb-key',
+  });
+});

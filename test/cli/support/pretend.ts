@@ -7,6 +7,7 @@ import type { ClusterKeeper } from '../../../src/app/cluster/client.ts';
 import { mergedSettings } from '../../../src/app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Io, Services, Stream } from '../../../src/app/services.ts';
+import { defaultSettings } from '../../../src/app/settings.ts';
 import { run } from '../../../src/cli/run.ts';
 import type { Verb } from '../../../src/core/ask.ts';
 import type { Event } from '../../../src/core/decision.ts';
@@ -200,13 +201,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
   const services: Services = {
     io,
     home: '/home/alice/.jobman',
-    settings: async () => ({
-      tpu: { project: null, endpoint: null, sshPort: 22, tokenCommand: null },
-      local: { slots: 4 },
-      controller: { idleExitMs: 600_000 },
-      terminal: { title: true, bell: true },
-      grants: [],
-    }),
+    settings: async () => defaultSettings(4),
     settingsFiles: () => ({ home: services.home }),
     useSettings: () => undefined,
     clusterSettings: async () => ({ settings: mergedSettings([]), sources: new Map() }),

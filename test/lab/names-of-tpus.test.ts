@@ -1,0 +1,62 @@
+/** What the names of TPUs tell. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  acceleratorCalled,
+  acceleratorIn,
+  generationName,
+  pricingIn,
+  shortName,
+  tpuNamed,
+} from '../../src/lab/names-of-tpus.ts';
+import { standingSpec } from '../../src/lab/standing-spec.ts';
+
+const cases: readonly (readonly [name: string, type: string | null, pricing: string])[] = [
+  ['kmh-tpuvm-v2-32-1', 'v2-32', 'ondemand'],
+  ['kmh-tpuvm-v2-32-preemptible-1', 'v2-32', 'preemptible'],
+  ['kmh-tpuvm-v4-32-preemptible-yiyang2', 'v4-32', 'preemptible'],
+  ['lab-v5e-8-spot-3', 'v5litepod-8', 'spot'],
+  ['lab-v5litepod-16', 'v5litepod-16', 'ondemand'],
+  ['lab-v6e-8-spot1', 'v6e-8', 'spot'],
+  ['lab-v5p-8-pre-1', 'v5p-8', 'preemptible'],
+  ['lab-spotted-v4-8', 'v4-8', 'ondemand'],
+  ['lab-v4-7', null, 'ondemand'],
+  ['lab-tpu-1', null, 'ondemand'],
+];
+for (const [name, type, pricing] of cases) {
+  test(`${name} tells ${type ?? 'no type'}, ${pricing}`, () => {
+    assert.equal(acceleratorIn(name), type);
+    assert.equal(pricingIn(name), pricing);
+    assert.equal(tpuNamed(name)?.accelerator ?? null, type);
+  });
+}
+
+test('types are understood as people spell them, and shown short', () => {
+  assert.deepEqual(['v5e-8', 'V4-8', 'v6e_4', 'v2-31', 'lr'].map(acceleratorCalled), [
+    'v5litepod-8',
+    'v4-8',
+    'v6e-4',
+    null,
+    null,
+  ]);
+  assert.deepEqual([generationName('v5litepod-8'), generationName('v9-8')], ['v5e', 'v9-8']);
+  assert.equal(shortName('kmh-tpuvm-v2-32-1', 'kmh-tpuvm-'), 'v2-32-1');
+  assert.equal(shortName('kmh-tpuvm-', 'kmh-tpuvm-'), 'kmh-tpuvm-');
+  assert.equal(shortName('other', ''), 'other');
+});
+
+test('a TPU of the registry is asked for by its own words, and what nobody has said is asked of a person', () => {
+  const tpu = tpuNamed('lab-v5e-8-spot-1');
+  assert.ok(tpu !== null);
+  const site = { zones: ['us-west1-c', 'us-central2-b'], remoteUser: 'lab', privateKey: null };
+  const spec = standingSpec(tpu, site, { project: 'p' });
+  assert.deepEqual(
+    [spec.ownership, spec.accelerator, spec.runtimeVersion, spec.pricing, spec.zone, spec.name],
+    ['standing', 'v5litepod-8', 'v2-alpha-tpuv5-lite', 'spot', 'us-west1-c', 'lab-v5e-8-spot-1'],
+  );
+  assert.equal(standingSpec({ ...tpu, zone: 'us-east1-c' }, site, { project: 'p' }).zone, 'us-east1-c');
+  assert.equal(standingSpec(tpu, site, { project: 'p', seenIn: 'us-east5-a' }).zone, 'us-east5-a');
+  assert.equal(standingSpec({ ...tpu, runtimeVersion: 'x', project: 'q' }, site, { project: 'p' }).project, 'q');
+  assert.throws(() => standingSpec(tpu, site, { project: null }), /in which Google Cloud project lab-v5e-8-spot-1 is/);
+  assert.throws(() => standingSpec(tpu, { ...site, zones: [] }, { project: 'p' }), /in which zone/);
+});
