@@ -3,17 +3,26 @@
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Lab, LabServices } from '../lab/lab.ts';
+import type { Site } from '../lab/site.ts';
 import { openLabRecord } from '../store/lab.ts';
 import { recordFile } from './paths.ts';
 
 /** Opens nothing yet: the record is opened by the first question or change, and each other part is loaded when it is asked for. */
 export function openLab(services: LabServices): Lab {
   const { record, close } = openLabRecord({ file: recordFile(services.home) });
+  let read: Promise<Site> | undefined;
+
+  function site(): Promise<Site> {
+    return (read ??= Promise.all([import('../lab/site-settings.ts'), services.settings()]).then(
+      ([{ siteOf }, settings]) => siteOf(settings.lab, { home: services.home, userHome: services.io.userHome }),
+    ));
+  }
+
   return {
     record,
-    site: () => notHere('the facts of the site'),
+    site: () => site(),
     sheet: () => notHere('the booking sheet'),
-    tpus: () => notHere('the desk of the TPUs'),
+    tpus: async () => (await import('./tpu-desk.ts')).openTpuDesk(services, await site()),
     windows: async () => (await import('../remote/tmux/tmux.ts')).createTmux({ env: services.io.env }),
     async lookNow(jobs) {
       const { dropWake } = await import('../controller/wake-folder.ts');
