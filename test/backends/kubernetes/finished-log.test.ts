@@ -1,0 +1,96 @@
+/** The log of a pod that is over is told the same each time: bytes are counted, and asked for without their moments. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import type { ClusterLogQuery } from '../../../src/app/cluster/cluster.ts';
+import { openServer, status, type PretendServer, type Reply } from './support/server.ts';
+
+const over: Reply = { json: { status: { phase: 'Succeeded' } } };
+const logPath = '/api/v1/namespaces/vision/pods/train/log';
+
+/** All pieces of the log, and what was said of lost lines. */
+async function read(
+  server: PretendServer,
+  query: ClusterLogQuery = {},
+): Promise<{ readonly pieces: readonly string[]; readonly said: readonly string[] }> {
+  const pieces: string[] = [];
+  const said: string[] = [];
+  const onLost = (why: string | null): void => void said.push(why === null ? 'again' : 'lost');
+  const onCut = (): void => void said.push('cut');
+  for await (const piece of server.cluster().logs('train', 'main', { ...query, onLost, onCut }))
+    pieces.push(Buffer.from(piece).toString('utf8'));
+  return { pieces, said };
+}
+
+suite('the log of a pod that is over', () => {
+  test('is whole, in whole lines and with nothing twice, wherever the line breaks', async (t) => {
+    let text = '';
+    let cuts: readonly number[] = [];
+    let size = 1;
+    let tries = 0;
+    const server = await openServer(t, ({ path }) => {
+      if (path !== logPath) return over;
+      const cutAt = cuts[tries];
+      tries += 1;
+      const told = cutAt === undefined ? text : text.slice(0, Math.floor(text.length * cutAt));
+      const parts = told.match(new RegExp(`[^]{1,${size}}`, 'g')) ?? [];
+      return cutAt === undefined ? { parts } : { parts, cut: true };
+    });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.stringMatching(/^[ -~]{0,30}$/), { minLength: 1, maxLength: 12 }),
+        fc.boolean(),
+        // The first reply has a whole line at least, without which nothing has begun.
+        fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 3 }),
+        fc.integer({ min: 1, max: 40 }),
+        fc.boolean(),
+        async (lines, hasEnd, shares, length, follow) => {
+          text = `begun\n${lines.join('\n')}${hasEnd ? '\n' : ''}`;
+          cuts = shares.map((share) => Math.max(share, 6 / text.length));
+          size = length;
+          tries = 0;
+          const { pieces, said } = await read(server, { follow });
+          assert.equal(pieces.join(''), text);
+          for (const piece of pieces.slice(0, -1))
+            assert.ok(piece.endsWith('\n'), 'a piece ends in the middle of a line');
+          assert.equal(tries, cuts.length + 1);
+          // Each loss that brought something is told once, with its end.
+          assert.equal(said.filter((word) => word === 'again').length, cuts.length);
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  test('is asked for in the same words each time, and for lines of a pod that goes on their moments are wanted', async (t) => {
+    let phase = 'Failed';
+    let isCut = true;
+    const server = await openServer(t, ({ path }) => {
+      if (path !== logPath) return { json: { status: { phase } } };
+      const reply = { parts: ['2026-11-22T00:00:00.000000001Z one\n'] };
+      if (!isCut) return reply;
+      isCut = false;
+      return { ...reply, cut: true };
+    });
+    await read(server, { tail: 7, since: Date.UTC(2026, 10, 22) });
+    const words = (): readonly string[] =>
+      server.asked.filter(({ path }) => path === logPath).map(({ query }) => decodeURIComponent(query.toString()));
+    const same = 'container=main&tailLines=7&sinceTime=2026-11-22T00:00:00.000Z';
+    assert.deepEqual(words(), [same, same]);
+    phase = 'Running';
+    assert.deepEqual((await read(server)).pieces, ['one\n']);
+    assert.equal(words().at(-1), 'container=main&timestamps=true');
+  });
+
+  test('that is removed while it is read ends there, and one that cannot be read is an error', async (t) => {
+    let tries = 0;
+    const server = await openServer(t, ({ path }) => {
+      if (path !== logPath) return over;
+      tries += 1;
+      if (tries === 1) return { parts: ['one\ntwo'], cut: true };
+      return status(404, 'NotFound', 'pods "train" not found', { kind: 'pods', name: 'train' });
+    });
+    assert.deepEqual(await read(server), { pieces: ['one\n', 'two'], said: ['lost', 'cut'] });
+    await assert.rejects(read(server), { name: 'ClusterRefusal' });
+  });
+});
