@@ -328,6 +328,52 @@ suite('a cluster that is busy, broken or away', () => {
     assert.equal(expired, 1);
   });
 
+  test('that has forgotten where a watch was tells all anew: wait and list --watch miss nothing', async (t) => {
+    const { kube, proxy, person } = await openDoor(t);
+    if (kube === undefined || proxy === undefined) return;
+    for (const [name, length] of [
+      ['held', '8'],
+      ['other', '600'],
+    ] as const) {
+      const made = await person.ask([...plain, '-j', name, '--', 'sleep', length]);
+      assert.equal(made.code, 0, made.stderr);
+    }
+    const expired = { code: 410, kind: 'Status', reason: 'Expired', message: 'too old resource version: 1 (2)' };
+    const inside = { code: 200, body: `${JSON.stringify({ type: 'ERROR', object: expired })}\n` };
+    const watches: Record<string, number> = {};
+    proxy.decide(({ path }) => {
+      if (!path.includes('watch=true')) return undefined;
+      const of = new URL(path, 'http://door').searchParams.get('fieldSelector') ?? 'all';
+      const count = (watches[of] ?? 0) + 1;
+      watches[of] = count;
+      // Refused at once, then in the middle: an API server does either.
+      if (count === 1) return statusAnswer(410, expired.reason, expired.message);
+      if (count > 2) return undefined;
+      // Nobody watches in this moment.
+      if (of === 'metadata.name=other') kube.kubectl('delete', 'job', 'other', '--wait=false');
+      return inside;
+    });
+    const watching = person.start(['list', '--watch', '--json']);
+    const waiting = person.start(['wait', 'held', 'other']);
+    const waited = await waiting.ended;
+    // One was deleted, and that is no success.
+    assert.equal(waited.code, 1, waited.stderr);
+    assert.match(waited.stdout, /^held succeeded /m);
+    assert.match(waited.stderr, /^(?:jobman: )?other was deleted meanwhile\.$/m);
+    await watching.prints(/"id":"held".*"phase":"succeeded"/, 60_000);
+    watching.child.kill('SIGINT');
+    const seen = await watching.ended;
+    assert.equal(seen.code, 130);
+    assert.doesNotMatch(
+      seen.stderr + waited.stderr,
+      /does not answer|410|Expired/,
+      'nothing that a person has to know',
+    );
+    for (const what of ['all', 'metadata.name=held', 'metadata.name=other']) {
+      assert.ok((watches[what] ?? 0) >= 2, JSON.stringify(watches));
+    }
+  });
+
   test('that dies while a log is followed is waited for: nothing is lost, nothing comes twice', async (t) => {
     const { kube, proxy, person } = await openDoor(t);
     if (kube === undefined || proxy === undefined) return;

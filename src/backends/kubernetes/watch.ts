@@ -4,6 +4,7 @@
 
 import type { ClusterChange, ClusterQuery } from '../../app/cluster/cluster.ts';
 import { JobmanError } from '../../app/errors.ts';
+import type { Duration } from '../../core/time.ts';
 import type { Api } from './api.ts';
 import { linesOf } from './lines.ts';
 import { hasLeft, rest } from './rest.ts';
@@ -45,6 +46,9 @@ export async function* watchAll<T extends { readonly uid: string }>(
   const query = selectorsOf(watched.query);
   const held = new Map<string, T>();
   let losses = 0;
+  let breaths = 0;
+  /** Before all is listed again: a cluster that forgets at once each time is asked ever more seldom. */
+  const breath = (): Duration => Math.min(first * 2 ** breaths++, most);
   while (!hasLeft(signal)) {
     try {
       let version: string | undefined;
@@ -67,12 +71,19 @@ export async function* watchAll<T extends { readonly uid: string }>(
       yield { kind: 'synced' };
       if (losses > 0) onLost?.(null);
       losses = 0;
-      yield* changesFrom(api, watched, version ?? '', held);
-      // Nor is a cluster that forgets at once to be asked without a breath in between.
-      await rest(first, signal);
+      for await (const change of changesFrom(api, watched, version ?? '', held)) {
+        breaths = 0;
+        yield change;
+      }
+      await rest(breath(), signal);
     } catch (error) {
       if (hasLeft(signal)) return;
       if (error instanceof ClusterRefusal && [401, 403, 404].includes(error.status.code)) throw error;
+      // It answers, and has forgotten where the watch was.
+      if (error instanceof ClusterRefusal && error.status.code === 410) {
+        await rest(breath(), signal);
+        continue;
+      }
       if (!(error instanceof JobmanError) && !isBroken(error)) throw error;
       if (losses === 0)
         onLost?.(error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the line broke off');
