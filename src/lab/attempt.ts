@@ -1,0 +1,101 @@
+// Attempt: what the script of one attempt is to do, and how it came out. Pure: `tpu __begin` and `tpu __end` look and act.
+
+import { lineOf, newestReport, stageOf, workOf, type AttemptName, type Families, type Tries } from './lineage.ts';
+import type { LabAttempt } from './record.ts';
+import type { LabJob, WindowReport } from './windows.ts';
+
+/** What is known when an attempt begins. */
+export interface Beginning {
+  readonly job: LabJob;
+  readonly attempt: number;
+  readonly families: Families;
+  /** What became of the attempts of a job; null for one that is gone. */
+  readonly jobOf: (job: string) => Tries | null;
+  /** Whether checkpoints are seen in that log folder. */
+  readonly hasCheckpoints: (logFolder: string) => boolean;
+}
+
+/** What its script is to do. */
+export interface Course {
+  /** Where staging.sh is sourced. */
+  readonly folder: string;
+  /** True for the copy that an earlier attempt has frozen. */
+  readonly isFrozen: boolean;
+  /** The words behind staging.sh. */
+  readonly args: readonly string[];
+  /** The attempt that it goes on from; null where it begins from the start. */
+  readonly from: (AttemptName & { readonly logFolder: string }) | null;
+  readonly stage: number;
+}
+
+/**
+ * The first attempt of a job runs its directory; every later one, and the first of a job that came of another, the frozen
+ * code of the newest attempt in its line that reported some. What goes on is told the log folder of the newest attempt whose
+ * work it goes on with: one that has saved a checkpoint, where any has, because a program that died before its first one has
+ * left a folder without anything to load.
+ */
+export function courseOf({ job, attempt, families, jobOf, hasCheckpoints }: Beginning): Course {
+  const me = { job: job.job, attempt };
+  const tries = jobOf(job.job) ?? { attempts: [] };
+  // One that never started left its place to the next: what that was to be, this one is.
+  let first = attempt;
+  while (first > 1 && tries.attempts[first - 2]?.startedAt === null) first -= 1;
+  const isFresh = tries.attempts[attempt - 1]?.how === 'fresh' && (first > 1 || job.father === null);
+  const before = (line: readonly AttemptName[]): readonly AttemptName[] => line.slice(1);
+  const frozen = isFresh ? null : newestReport(families, before(lineOf(families, me)));
+  const work = before(workOf(families, me, jobOf));
+  const saved = work.flatMap((one) => {
+    const found = newestReport(families, [one]);
+    return found !== null && hasCheckpoints(found.report.logFolder) ? [found] : [];
+  });
+  const last = saved[0] ?? newestReport(families, work);
+  const stage = stageOf(job, tries, attempt);
+  return {
+    folder: frozen?.report.stageFolder ?? job.directory,
+    isFrozen: frozen !== null,
+    args: [
+      `ka=${job.tpu}`,
+      ...job.configs,
+      ...(last === null ? [] : [`--config.load_from=${last.report.logFolder}`]),
+      ...(job.logStage ? [`--config.stage=${stage}`] : []),
+    ],
+    from: last === null ? null : { job: last.job, attempt: last.attempt, logFolder: last.report.logFolder },
+    stage,
+  };
+}
+
+/** The folders by which programs of these attempts are known on the workers of that TPU, none twice. */
+export function foldersOf(windows: readonly LabAttempt[], tpu: string): readonly string[] {
+  const reports = windows
+    .filter(({ job }) => job.tpu === tpu)
+    .map(({ window }) => window.report)
+    .filter((report): report is WindowReport => report !== null);
+  return [...new Set(reports.flatMap(({ logFolder, stageFolder }) => [logFolder, stageFolder]))];
+}
+
+/** The line that W&B prints at the end of a run, by which the scripts of old know a success. */
+export const historyLine = 'wandb: Run history:';
+
+/** The exit code of the attempt, and a sentence where it is another than the script's. */
+export interface Verdict {
+  readonly code: number;
+  readonly says: string | null;
+}
+
+/**
+ * How the attempt came out. The script's own code counts; but a script of old ends well however its program ended. So where it
+ * has told where its log is, it takes `finish-job` or the line of W&B in that log for a success.
+ */
+export function verdictOf(of: {
+  readonly code: number;
+  readonly report: WindowReport | null;
+  readonly isFinished: boolean;
+  readonly hasHistory: boolean;
+}): Verdict {
+  const { code, report, isFinished, hasHistory } = of;
+  if (code !== 0 || report === null || isFinished || hasHistory) return { code, says: null };
+  return {
+    code: 1,
+    says: `The script ended with exit code 0, and neither called \`tpu finish-job\` nor left the line "${historyLine}" in ${report.logFolder}/output.log: it counts as failed.`,
+  };
+}

@@ -1,0 +1,117 @@
+// The script of an attempt, run by a real bash with a launcher that pretends to be this program.
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { beginningText, labScript, standIns } from '../../src/lab/script.ts';
+import { eventually } from '../support/eventually.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'jobman-script-'));
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A folder with staging.sh, and the script with a launcher that answers `__begin` with these words and `__end` with a code. */
+function prepared(name: string, staging: string, args: readonly string[], verdict = 'echo "$code"') {
+  const at = join(folder, name);
+  mkdirSync(at);
+  writeFileSync(join(at, 'staging.sh'), staging);
+  const exports = { LAB_TEST: "it's", TMUX: null };
+  writeFileSync(join(at, 'begun'), beginningText({ folder: at, args, exports }));
+  const launcher = join(at, "a launcher's");
+  writeFileSync(
+    launcher,
+    `printf '%s|' "$@" >>"${at}/asked"
+case $2 in
+  __begin) cat "${at}/begun" ;;
+  __end) for code; do :; done; ${verdict} ;;
+esac`,
+  );
+  writeFileSync(join(at, 'script'), labScript(['sh', launcher]));
+  const asked = (): string => readFileSync(join(at, 'asked'), 'utf8');
+  return { at, asked };
+}
+
+test('staging.sh is sourced in its folder with every argument as it is, and its exit code counts', () => {
+  const args = [
+    'ka=tpu',
+    '--config.a= b  c',
+    "--config.q='",
+    '--config.d=$(id)`id`"',
+    '--config.n=1\n2',
+    '--config.g=*',
+    '--config.e=',
+  ];
+  const { at, asked } = prepared(
+    'plain',
+    'printf "%s\\0" "$PWD" "$LAB_TEST" "${TMUX-none}" "$@" >told\nexit 7\n',
+    args,
+  );
+  const ended = spawnSync('bash', [join(at, 'script')], {
+    encoding: 'utf8',
+    cwd: folder,
+    env: { ...process.env, TMUX: 'x' },
+  });
+  assert.equal(ended.status, 7, ended.stderr);
+  assert.deepEqual(readFileSync(join(at, 'told'), 'utf8').split('\0'), [at, "it's", 'none', ...args, '']);
+  assert.equal(asked(), `tpu|__begin|${at}|tpu|__end|7|`);
+});
+
+test('what __end prints is the exit code, and where it says nothing the script keeps its own', () => {
+  for (const [name, verdict, expected] of [
+    ['another', 'echo 1', 1],
+    ['nothing', 'exit 5', 4],
+  ] as const) {
+    const { at } = prepared(name, 'exit 4\n', [], verdict);
+    assert.equal(spawnSync('bash', [join(at, 'script')], { encoding: 'utf8' }).status, expected);
+  }
+});
+
+test('where __begin refuses nothing is sourced', () => {
+  const { at } = prepared('refused', 'touch told\n', []);
+  writeFileSync(join(at, "a launcher's"), 'echo no >&2; exit 3');
+  const ended = spawnSync('bash', [join(at, 'script')], { encoding: 'utf8' });
+  assert.deepEqual([ended.status, ended.stderr], [3, 'no\n']);
+  assert.equal(existsSync(join(at, 'told')), false);
+});
+
+test('a script that was told to end still asks __end, and says that it was told', async () => {
+  const { at, asked } = prepared('stopped', 'touch begun-here\nsleep 1000\n', []);
+  const child = spawn('bash', [join(at, 'script')], { stdio: 'ignore', detached: true });
+  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  assert.ok(await eventually(() => existsSync(join(at, 'begun-here'))));
+  // As jobman does: to every process of the attempt.
+  process.kill(-(child.pid ?? 0), 'SIGTERM');
+  assert.equal(await ended, 143);
+  assert.equal(asked(), `tpu|__begin|${at}|tpu|__end|--stopped|143|`);
+});
+
+test('the stand-in of tmux answers for its own window alone, and hands on everything else', () => {
+  const at = join(folder, 'bin');
+  mkdirSync(at);
+  const real = join(at, 'real');
+  writeFileSync(real, '#!/bin/sh\necho "real: $*"\n');
+  const given = { launcher: ['echo', "a'b"], window: "ada's:42", pane: '%7', ssh: null };
+  const write = (tmux: string | null): void => {
+    for (const [name, text] of Object.entries(standIns({ ...given, tmux }))) writeFileSync(join(at, name), text);
+  };
+  const run = (...words: string[]): string => execFileSync('sh', words, { encoding: 'utf8', cwd: at });
+  write(real);
+  chmodSync(real, 0o700);
+  for (const words of [
+    ['-p', '#S:#I'],
+    ['-p', '-t', '%7', '#S:#I'],
+    ['-p', '-t', '', '#S:#I'],
+    ['-t', '%7', '-p', '#S:#I'],
+    ['-pt', '%7', '#S:#I'],
+  ])
+    assert.equal(run('tmux', 'display-message', ...words), "ada's:42\n", words.join(' '));
+  assert.equal(run('tmux', 'display-message', '-p', '-t', '%8', '#S:#I'), 'real: display-message -p -t %8 #S:#I\n');
+  assert.equal(run('tmux', 'display-message', '-p', '#W'), 'real: display-message -p #W\n');
+  assert.equal(run('tmux', 'ls'), 'real: ls\n');
+  assert.equal(run('tpu', 'upd-log', 'x y'), "a'b tpu upd-log x y\n");
+  write(null);
+  assert.equal(run('tmux', 'display-message', '-p', '#S:#I'), "ada's:42\n");
+  assert.equal(spawnSync('sh', ['tmux', 'ls'], { cwd: at }).status, 1);
+});
