@@ -5,6 +5,7 @@
 
 import type { Event } from '../core/decision.ts';
 import type { Instant } from '../core/time.ts';
+import type { PastJob } from './past-job.ts';
 import type { LabUser } from './people.ts';
 import type { BookingRow, LabTpu } from './tpus.ts';
 import type { LabJob, LabWindow, WindowReport } from './windows.ts';
@@ -51,6 +52,8 @@ export interface LabRecord {
 
   /** Writes down what a run has said of its job. Once a job. */
   addJob(job: LabJob): Promise<void>;
+  /** Writes down a job that has ended before this record knew of it; resolves with its id. Not safe to repeat. */
+  addPastJob(past: PastJob): Promise<string>;
   /** Throws JobmanError (3) when the job is none of the lab's. */
   changeJob(job: string, change: (job: LabJob) => LabJob): Promise<LabJob>;
   job(job: string): Promise<LabJob | null>;

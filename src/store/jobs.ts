@@ -27,35 +27,49 @@ import { deleteOutcomes } from './outcomes.ts';
 import { writeAnswers } from './place-answers.ts';
 import { jobOf, lifeColumns, placeAskedBy, placesLeft, sweepColumns, sweptFor, sweptPlaces } from './rows.ts';
 
-/**
- * Gives the job its number and writes it with the first line of its history. A number that `isTaken` is passed over: it
- * may be that of a job which an earlier record knew, whose files would be taken for the new one's.
- */
-export async function insertJob(
-  db: Database,
-  installation: string,
-  given: NewJob,
-  isTaken: (id: string, owner: string) => boolean,
-): Promise<Stored> {
+/** Whether something of a job with that id is there already, though the record does not know it. */
+export type IsTaken = (id: string, owner: string) => boolean;
+
+/** Gives the job its number and writes it with the first line of its history. */
+export async function insertJob(db: Database, installation: string, given: NewJob, isTaken: IsTaken): Promise<Stored> {
   const { owner, by, spec, at } = given;
+  const id = await nextId(db, owner, isTaken);
+  const { job, event } = newJob({ id, installation, owner, spec, at, ...(by !== undefined && { by }) });
+  await writeNew(db, { job, events: [event], manifest: given.manifest, wakeAt: at });
+  return { job, revision: 1 };
+}
+
+/**
+ * The next id, which nobody else gets. A number that `isTaken` is passed over: it may be that of a job which an earlier record
+ * knew, whose files would be taken for the new one's.
+ */
+export async function nextId(db: Database, owner: string, isTaken: IsTaken): Promise<string> {
   let number = await next(db, 'job');
   while (isTaken(idOf(number), owner)) number = await next(db, 'job');
-  const { job, event } = newJob({ id: idOf(number), installation, owner, spec, at, ...(by !== undefined && { by }) });
+  return idOf(number);
+}
+
+/** Writes a job that no row tells of yet, with its history and its snapshot. */
+export async function writeNew(
+  db: Database,
+  { job, events, manifest, wakeAt }: Pick<Commit, 'job' | 'events' | 'wakeAt'> & { readonly manifest: string },
+): Promise<void> {
+  const { owner, spec, createdAt } = job;
+  const number = Number(job.id);
   const { settled_at, removed, life, shown_version, shown } = lifeColumns(job);
   await sql`
     insert into job (number, revision, events, owner, name, created_at, settled_at, removed, wake_at,
                      outline, life, shown_version, shown)
-    values (${number}, 1, 1, ${owner}, ${spec.name}, ${at}, ${settled_at}, ${removed}, ${at},
+    values (${number}, 1, ${events.length}, ${owner}, ${spec.name}, ${createdAt}, ${settled_at}, ${removed}, ${wakeAt},
             ${JSON.stringify(outline(spec))}, ${life}, ${shown_version}, ${shown})`.execute(db);
   await sql`
     insert into job_text (job, spec, manifest)
-    values (${number}, ${JSON.stringify(spec)}, ${given.manifest})`.execute(db);
+    values (${number}, ${JSON.stringify(spec)}, ${manifest})`.execute(db);
   for (const tag of new Set(spec.tags)) {
     await sql`insert into job_tag (tag, job) values (${tag}, ${number})`.execute(db);
   }
-  await addEvents(db, number, 0, [event]);
+  await addEvents(db, number, 0, events);
   await next(db, 'change');
-  return { job, revision: 1 };
 }
 
 /** The jobs with these ids that exist, in the order of the ids, with their whole specs. */

@@ -1,6 +1,7 @@
 // Lab: the lab's part of the record, as the rest of the program sees it. Its statements stand in the files beside it, by subject.
 
 import type { LabRecord } from '../lab/record.ts';
+import type { IsTaken } from './jobs.ts';
 import { addUser, changeUser, dropUser, readUsers } from './lab-people.ts';
 import { changeBooking, changeTpu, readAliases, readBookings, readTpus, setAlias } from './lab-tpus.ts';
 import {
@@ -18,7 +19,7 @@ import {
 import { openRecordFile, type OpenRecord, type Run } from './record-file.ts';
 
 /** The part of the record that is about the lab, over these two ways to run an operation. */
-export function labRecord(read: Run, write: Run): LabRecord {
+export function labRecord(read: Run, write: Run, isTaken: IsTaken): LabRecord {
   return {
     users: () => read(readUsers),
     addUser: (user) => write((db) => addUser(db, user)),
@@ -30,6 +31,10 @@ export function labRecord(read: Run, write: Run): LabRecord {
     changeTpu: (name, change) => write((db) => changeTpu(db, name, change)),
     setTpuAlias: (alias, name) => write((db) => setAlias(db, alias, name)),
 
+    async addPastJob(past) {
+      const { addPastJob } = await import('./past-jobs.ts');
+      return write((db) => addPastJob(db, past, isTaken));
+    },
     addJob: (job) => write((db) => addLabJob(db, job)),
     changeJob: (job, change) => write((db) => changeLabJob(db, job, change)),
     job: (job) => read(async (db) => (await readLabJobs(db, { job }))[0] ?? null),
@@ -54,6 +59,7 @@ export function labRecord(read: Run, write: Run): LabRecord {
           labRecord(
             (operation) => alone(() => operation(db)),
             (operation) => alone(() => db.transaction(operation)),
+            isTaken,
           ),
         );
       }),
@@ -70,9 +76,12 @@ const patienceMs = 60_000;
  * The lab's part of the record in that file, without what the jobs' part has to load: commands that stand in the way of a
  * training ask for nothing else. Opens nothing yet.
  */
-export function openLabRecord(given: OpenRecord): { readonly record: LabRecord; readonly close: () => Promise<void> } {
+export function openLabRecord({ isTaken = () => false, ...given }: OpenRecord & { readonly isTaken?: IsTaken }): {
+  readonly record: LabRecord;
+  readonly close: () => Promise<void>;
+} {
   const { read, write, close } = openRecordFile({ patienceMs, ...given });
-  return { record: labRecord(read, write), close };
+  return { record: labRecord(read, write, isTaken), close };
 }
 
 /** Parts of one transaction follow each other, also those that are begun at once: each is undone by itself when it throws. */

@@ -1,6 +1,5 @@
 // Store: the record of all jobs, as the rest of the program sees it. How its file is opened: record-file.ts.
 
-import { sql, type Database } from './sql.ts';
 import type { ClusterRecord } from '../app/cluster/kept.ts';
 import type { Store } from '../app/ports.ts';
 import type { LabRecord } from '../lab/record.ts';
@@ -19,7 +18,9 @@ import {
   readNextWake,
   readSweepable,
   readWakeOf,
+  type IsTaken,
 } from './jobs.ts';
+import { readInstallation } from './installation.ts';
 import { labRecord } from './lab.ts';
 import { dropLease, readLease, takeLease } from './lease.ts';
 import { readOutcomes, writeOutcome } from './outcomes.ts';
@@ -28,8 +29,8 @@ import { openRecordFile, type OpenRecord } from './record-file.ts';
 import { deleteStray, readStrays, writeStray } from './strays.ts';
 
 export interface OpenStore extends OpenRecord {
-  /** Whether something of a job with that id is there already, though the record does not know it; nothing when absent. */
-  readonly isTaken?: (id: string, owner: string) => boolean;
+  /** Nothing is, when absent. */
+  readonly isTaken?: IsTaken;
 }
 
 /**
@@ -71,14 +72,7 @@ export function openStore({ isTaken = () => false, ...given }: OpenStore): Recor
     strays: () => read(readStrays),
     forgetStray: (stray) => write((db) => deleteStray(db, stray)),
     clusters: clusterRecord(read, write),
-    lab: labRecord(read, write),
+    lab: labRecord(read, write, isTaken),
     close,
   };
-}
-
-async function readInstallation(db: Database): Promise<string> {
-  const { rows } = await sql<{ value: string }>`select value from meta where key = 'installation'`.execute(db);
-  const found = rows[0]?.value;
-  if (found === undefined) throw new Error('the record has no identity, which its first opening for writing gives it');
-  return found;
 }

@@ -1,22 +1,19 @@
 // The Client of this machine's record, as the terminal gets it.
 
-import { existsSync } from 'node:fs';
 import type { Client } from '../app/client.ts';
-import { tracesOf } from '../app/job-folder.ts';
 import { createClient } from '../app/jobman.ts';
 import type { LogFiles } from '../app/ports.ts';
 import type { Services } from '../app/services.ts';
 import type { JobSpec } from '../core/spec.ts';
 import { openStore } from '../store/store.ts';
-import { recordFile } from './paths.ts';
+import { hasTraces, recordFile } from './paths.ts';
 
 /** Opens nothing yet: the record is opened by the first question or change. */
 export async function createLocalClient(services: Services): Promise<Client> {
   const { io, home } = services;
   const store = openStore({
     file: recordFile(home),
-    // A record that was put back from a copy, or begun anew, counts from where it stands.
-    isTaken: (id, owner) => tracesOf(home, owner, id).some((folder) => existsSync(folder)),
+    isTaken: hasTraces(home),
   });
   let files: Promise<LogFiles> | undefined;
   /** Loaded when something is written: what they need of Node is a good part of the time of a list. */

@@ -5,11 +5,11 @@ import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Lab, LabServices } from '../lab/lab.ts';
 import type { Site } from '../lab/site.ts';
 import { openLabRecord } from '../store/lab.ts';
-import { recordFile } from './paths.ts';
+import { hasTraces, recordFile } from './paths.ts';
 
 /** Opens nothing yet: the record is opened by the first question or change, and each other part is loaded when it is asked for. */
 export function openLab(services: LabServices): Lab {
-  const { record, close } = openLabRecord({ file: recordFile(services.home) });
+  const { record, close } = openLabRecord({ file: recordFile(services.home), isTaken: hasTraces(services.home) });
   let read: Promise<Site> | undefined;
 
   function site(): Promise<Site> {

@@ -2,6 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
+import { tracesOf } from '../app/job-folder.ts';
 import type { Io } from '../app/services.ts';
 
 /** `$JOBMAN_HOME`, absolute; `~/.jobman` when it is not set. */
@@ -26,6 +27,14 @@ export function templateFile(entry: string): string | null {
 /** The record of jobs. */
 export function recordFile(home: string): string {
   return join(home, 'state.db');
+}
+
+/**
+ * Whether files of a job with that id lie in the home: a record that was put back from a copy, or begun anew, counts from where
+ * it stands.
+ */
+export function hasTraces(home: string): (id: string, owner: string) => boolean {
+  return (id, owner) => tracesOf(home, owner, id).some((folder) => existsSync(folder));
 }
 
 /** An empty file that is there once a job was submitted to a cluster from this home. */
