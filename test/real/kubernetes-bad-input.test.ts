@@ -195,6 +195,19 @@ suite('where it is sent', () => {
         /does not accept the login of .*\n(?:.*\n)*  It has expired or is wrong: log in again/,
       ]);
     }
+    // Whose end is known is told so.
+    const claims = { sub: 'system:serviceaccount:vision:ada', exp: Date.UTC(2026, 0, 2, 3, 4, 5) / 1_000 };
+    const worn = ['{"alg":"RS256"}', JSON.stringify(claims), 'x'].map((part) =>
+      Buffer.from(part).toString('base64url'),
+    );
+    const ended = changed(({ users }) => {
+      for (const one of users) one.user = { token: worn.join('.') };
+    });
+    await as(ended, [
+      submit,
+      5,
+      /does not accept the login of system:serviceaccount:vision:ada\.\n  It expired on 2 Jan 03:04:05 UTC: log in again/,
+    ]);
     const failing = changed(({ users }) => {
       for (const one of users) {
         one.user = {

@@ -103,7 +103,9 @@ export function createApi(
         hasRenewed = true;
         continue;
       }
-      if (attempt >= patience.tries || !mayRepeat(method, status.code)) throw refusalOf(status, { place, what });
+      if (attempt >= patience.tries || !mayRepeat(method, status.code)) {
+        throw refusalOf(status, { place, what, loginEndedAt: status.code === 401 ? login.endedAt() : null });
+      }
       const asked = Number(after ?? status.details?.retryAfterSeconds ?? 0) * second;
       const wait = Math.max(patience.first * 2 ** (attempt - 1), Number.isFinite(asked) ? asked : 0);
       await sleep(Math.min(wait, patience.most), undefined, signal === undefined ? {} : { signal });

@@ -23,6 +23,8 @@ export interface Login {
   prove(): Promise<Proof>;
   /** The last proof was refused with 401. True when the next one may be another. */
   refused(): boolean;
+  /** When a token or certificate of the kubeconfig has ended, as it says itself; null for one that has not, or does not say. */
+  endedAt(): Instant | null;
 }
 
 /** The surroundings of programs that log in. */
@@ -81,6 +83,10 @@ export function createLogin(context: KubeContext, place: LoginPlace): Login {
       given = undefined;
       return mayDiffer;
     },
+    endedAt() {
+      const ends = endOf(context);
+      return ends !== null && ends <= place.now() ? ends : null;
+    },
   };
 }
 
@@ -130,10 +136,31 @@ function userText(context: KubeContext): string {
   }
 }
 
+/** Until when the token or the certificate holds, as it says itself. */
+function endOf(context: KubeContext): Instant | null {
+  const { user } = context;
+  try {
+    const token = tokenOf(context);
+    if (token !== undefined) {
+      const { exp } = claimsOf(token) ?? {};
+      return typeof exp === 'number' ? exp * second : null;
+    }
+    const cert = fileOrData(context, user['client-certificate'], user['client-certificate-data']);
+    return cert === undefined ? null : Date.parse(new X509Certificate(cert).validTo);
+  } catch {
+    return null;
+  }
+}
+
 /** The subject of a JSON web token; undefined for a token of another kind. */
 function subjectOf(token: string): string | undefined {
+  const { sub } = claimsOf(token) ?? {};
+  return typeof sub === 'string' ? sub : undefined;
+}
+
+/** What a JSON web token says; undefined for a token of another kind. Throws SyntaxError for what only looks like one. */
+function claimsOf(token: string): { readonly sub?: unknown; readonly exp?: unknown } | undefined {
   const [, payload, signature] = token.split('.');
   if (payload === undefined || signature === undefined) return undefined;
-  const claims = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8')) as { readonly sub?: unknown };
-  return typeof claims.sub === 'string' ? claims.sub : undefined;
+  return JSON.parse(Buffer.from(payload, 'base64url').toString('utf8')) as object;
 }

@@ -5,6 +5,8 @@ import { certificateTrouble } from '../../app/certificate-trouble.ts';
 import type { ClusterPlace } from '../../app/cluster/cluster.ts';
 import { flagOfField } from '../../app/cluster/field-flags.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { momentText } from '../../app/figures.ts';
+import type { Instant } from '../../core/time.ts';
 import type { LineError } from './connection.ts';
 import { isBinary, readBinaryStatus } from './list-shapes.ts';
 
@@ -54,10 +56,12 @@ export interface Attempted {
   readonly place: ClusterPlace;
   /** `create the job train`, as it stands behind "could not". */
   readonly what: string;
+  /** When our login ended, where it says that it has; of a refusal that is about it. */
+  readonly loginEndedAt?: Instant | null;
 }
 
 /** The refusal as a sentence, with an exit code. */
-export function refusalOf(status: Status, { place, what }: Attempted): ClusterRefusal {
+export function refusalOf(status: Status, { place, what, loginEndedAt = null }: Attempted): ClusterRefusal {
   const where = `${place.context}/${place.namespace}`;
   const own = status.message === '' ? [] : [status.message];
   const refuse = (message: string, code: number, lines: readonly string[] = own): ClusterRefusal =>
@@ -67,7 +71,10 @@ export function refusalOf(status: Status, { place, what }: Attempted): ClusterRe
       return refuse(
         `The cluster of ${place.context} does not accept the login of ${place.user}.`,
         exitCode.unreachable,
-        ['It has expired or is wrong: log in again as you did for this kubeconfig, and repeat.', ...own],
+        [
+          `It ${loginEndedAt === null ? 'has expired or is wrong' : `expired on ${momentText(loginEndedAt)}`}: log in again as you did for this kubeconfig, and repeat.`,
+          ...own,
+        ],
       );
     case 403:
       return forbidden(status, { place, what });

@@ -140,6 +140,21 @@ suite('a login', () => {
     assert.equal(loginOf({ token: 'opaque' }).user, 'ada');
   });
 
+  test('knows from its token that it has ended', () => {
+    const token = (claims: object): string =>
+      ['{}', JSON.stringify(claims), 'sig'].map((part) => Buffer.from(part).toString('base64url')).join('.');
+    const until = Math.floor(now / 1_000);
+    assert.equal(loginOf({ token: token({ exp: until - 60 }) }).endedAt(), (until - 60) * 1_000);
+    for (const user of [{ token: token({ exp: until + 60 }) }, { token: token({}) }, { token: 'opaque' }, {}]) {
+      assert.equal(loginOf(user).endedAt(), null, JSON.stringify(user));
+    }
+    assert.equal(
+      loginOf({ 'client-certificate-data': 'bm9uZQ==' }).endedAt(),
+      null,
+      'what cannot be read says nothing',
+    );
+  });
+
   test('by a program is kept as long as it holds, and made again when it was refused', async (t) => {
     const { folder } = openWorld(t);
     const program = join(folder, 'login');
