@@ -21,7 +21,12 @@ export function openLab(services: LabServices): Lab {
   return {
     record,
     site: () => site(),
-    sheet: () => notHere('the booking sheet'),
+    async sheet() {
+      const { spreadsheet } = await site();
+      if (spreadsheet !== null) return notHere('the Google spreadsheet of bookings');
+      const { createRecordSheet } = await import('../lab/record-sheet.ts');
+      return createRecordSheet(record, () => services.io.now());
+    },
     tpus: async () => (await import('./tpu-desk.ts')).openTpuDesk(services, await site()),
     windows: async () => (await import('../remote/tmux/tmux.ts')).createTmux({ env: services.io.env }),
     async lookNow(jobs) {
