@@ -1,0 +1,159 @@
+// Mounting a site's NFS shares on the workers of a TPU, and logging them in to Weights & Biases. Each is a check that changes
+// nothing and an apply that may be repeated: for whoever does it by hand, and as setup steps of a `tpu` job, which do it again
+// after its TPU was made anew.
+
+import { createHash } from 'node:crypto';
+import type { SetupStep, StepFile } from '../core/spec.ts';
+import { minute } from '../core/time.ts';
+import { shellWord } from './shell-words.ts';
+import type { Share, Site } from './site.ts';
+
+/** POSIX shell; both exit with 0 when it holds. What went wrong is the last line that `apply` prints. */
+export interface Remedy {
+  readonly check: string;
+  readonly apply: string;
+}
+
+/** The shares that a TPU of that zone mounts, in order. */
+export function sharesOf(site: Pick<Site, 'shares'>, zone: string): readonly Share[] {
+  return site.shares.filter(({ zones }) => zones.length === 0 || zones.some((pattern) => matches(pattern, zone)));
+}
+
+function matches(pattern: string, zone: string): boolean {
+  const parts = pattern.split('*').map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+  return new RegExp(`^${parts.join('.*')}$`).test(zone);
+}
+
+/** How those shares are mounted; null where there are none. */
+export function mountRemedy(shares: readonly Share[]): Remedy | null {
+  if (shares.length === 0) return null;
+  const lines = (verb: string): string =>
+    shares
+      .map(
+        ({ source, target, options }) =>
+          `${verb} ${[source, target, options === '' ? 'vers=3' : options].map(shellWord).join(' ')} || exit 1\n`,
+      )
+      .join('');
+  return {
+    check: `${mountFunctions}${lines('is_mounted')}`,
+    apply: `${mountFunctions}${installNfs}${lines('mount_share')}`,
+  };
+}
+
+/** In the kernel's table a blank is \040; whoever lists a share whose server is silent waits for ever, so nobody does. */
+const mountFunctions = `
+fail() { echo "$1"; exit 1; }
+as_administrator() {
+  if [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null; then "$@"; else sudo -n "$@"; fi
+}
+# What is mounted at that path: the source, or nothing.
+source_at() {
+  found=
+  while read -r from point rest; do
+    [ "$(printf '%b' "$point")" != "$1" ] || found=$(printf '%b' "$from")
+  done </proc/self/mounts
+  printf %s "$found"
+}
+answers() { timeout -s KILL 10 ls "$1" >/dev/null 2>&1; }
+is_mounted() { [ "$(source_at "$2")" = "$1" ] && answers "$2"; }
+mount_share() {
+  if is_mounted "$1" "$2"; then echo "$1 is mounted at $2."; return; fi
+  there=$(source_at "$2")
+  if [ -n "$there" ] && [ "$there" != "$1" ]; then fail "$there is mounted at $2, where $1 is to be."; fi
+  if [ -n "$there" ]; then
+    echo "$1 does not answer at $2; it is mounted again."
+    as_administrator umount -l "$2" || fail "$2 cannot be unmounted."
+  fi
+  as_administrator mkdir -p "$2" || fail "The folder $2 cannot be made."
+  as_administrator timeout -s KILL 120 mount -t nfs -o "$3" "$1" "$2" || fail "$1 cannot be mounted at $2; the lines above say why."
+  answers "$2" || fail "$1 is mounted at $2 and cannot be read."
+  echo "$1 is mounted at $2."
+}
+`;
+
+/** A fresh machine runs its own updates, which must not be ended in the middle: the package manager waits for them. */
+const installNfs = `
+if ! command -v mount.nfs >/dev/null 2>&1 && ! [ -x /sbin/mount.nfs ] && ! [ -x /usr/sbin/mount.nfs ]; then
+  echo 'Installing nfs-common.'
+  tries=0
+  until as_administrator env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 install -y nfs-common; do
+    tries=$((tries + 1))
+    [ $tries -lt 3 ] || fail 'nfs-common cannot be installed; the lines above say why.'
+    as_administrator apt-get -q -o DPkg::Lock::Timeout=300 update
+  done
+fi
+`;
+
+/** The variable in which the key travels to a worker, where it is not in `keyOnWorker`. */
+export const wandbVariable = 'WANDB_API_KEY';
+/** Where a setup step puts the key. It is taken away as soon as it was read. */
+const keyOnWorker = '~/.jobman/wandb-key';
+
+/**
+ * Logs in as \`wandb login\` does: by an entry of ~/.netrc for api.wandb.ai, which every wandb of that login reads. Other entries
+ * stay. The key stands in no command line.
+ */
+export const wandbRemedy: Remedy = (() => {
+  const functions = `
+umask 077
+fail() { echo "$1"; exit 1; }
+given="$HOME/.jobman/wandb-key"
+key=$\{${wandbVariable}:-}
+if [ -z "$key" ] && [ -r "$given" ]; then read -r key <"$given"; fi
+netrc=$\{NETRC:-$HOME/.netrc}
+# Its entries, one a line; an entry ends where the next begins.
+entries() { [ ! -r "$netrc" ] || tr -s '[:space:]' ' ' <"$netrc" | sed 's/ *machine /\\
+machine /g; s/ *default /\\
+default /g'; }
+wanted="machine api.wandb.ai login user password $key"
+is_logged_in() {
+  entries | while read -r line || [ -n "$line" ]; do
+    case $line in
+      "machine api.wandb.ai "*) [ -z "$key" ] || [ "$line" = "$wanted" ] || exit 1; exit 3 ;;
+    esac
+  done
+  [ $? -eq 3 ]
+}
+`;
+  return {
+    check: `${functions}is_logged_in || exit 1\nrm -f "$given"\n`,
+    apply: `${functions}
+[ -n "$key" ] || fail 'No key for W&B has arrived.'
+case $key in *[!A-Za-z0-9_.-]*) fail 'What should be a key for W&B is none.' ;; esac
+fresh=$(mktemp "$netrc.XXXXXX") || fail "$netrc cannot be written."
+# Everything else in it stays as it is written.
+[ ! -r "$netrc" ] || awk '
+  /^[ \\t]*(machine|default|macdef)([ \\t]|$)/ { isOld = $1 == "machine" && $2 == "api.wandb.ai" }
+  !isOld && !(/^[ \\t]*$/ && wasBlank) { print }
+  { wasBlank = /^[ \\t]*$/ }' "$netrc" >"$fresh"
+printf 'machine api.wandb.ai\\n  login user\\n  password %s\\n' "$key" >>"$fresh" && mv -f "$fresh" "$netrc" || fail "$netrc cannot be written."
+rm -f "$given"
+echo 'Logged in to W&B.'
+`,
+  };
+})();
+
+/**
+ * What the workers of a job on a TPU of that zone go through: the shares, then W&B where the site names a key. They hold again
+ * after each re-apply. Empty where the site has neither.
+ */
+export function siteSteps(site: Pick<Site, 'shares' | 'wandbKeyFile'>, zone: string): readonly SetupStep[] {
+  const mount = mountRemedy(sharesOf(site, zone));
+  const { wandbKeyFile } = site;
+  return [
+    ...(mount === null ? [] : [step('mount-disk', mount, [], 15 * minute)]),
+    ...(wandbKeyFile === null
+      ? []
+      : [
+          step('wandb', wandbRemedy, [{ kind: 'local', from: wandbKeyFile, to: keyOnWorker, mode: 0o600 }], 2 * minute),
+        ]),
+  ];
+}
+
+function step(name: string, remedy: Remedy, files: readonly StepFile[], timeout: number): SetupStep {
+  const key = createHash('sha256')
+    .update(JSON.stringify([name, remedy, files]))
+    .digest('hex')
+    .slice(0, 16);
+  return { name, key, ...remedy, files, timeout };
+}

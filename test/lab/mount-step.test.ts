@@ -1,0 +1,78 @@
+/** The scripts that log a worker in to W&B, with the shells that workers may have; mounts are in test/real/tpu-commands.test.ts. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { mountRemedy, sharesOf, siteSteps, wandbRemedy, wandbVariable } from '../../src/lab/mount-step.ts';
+import { findProgram } from '../support/real.ts';
+import { openWorld } from '../support/world.ts';
+
+const key = '0123456789abcdef0123456789abcdef01234567';
+const entry = `machine api.wandb.ai\n  login user\n  password ${key}\n`;
+
+function openWorker(t: TestContext, shell: readonly string[]) {
+  const world = openWorld(t);
+  const home = join(world.folder, 'user');
+  const run = (script: string, variables: Readonly<Record<string, string>> = {}) => {
+    const [program = '', ...args] = shell;
+    const env = { ...world.env, HOME: home, ...variables };
+    const { status, stdout, stderr } = spawnSync(program, [...args, '-s'], { input: script, env, encoding: 'utf8' });
+    return { status, stdout, stderr };
+  };
+  return { home, netrc: join(home, '.netrc'), run };
+}
+
+const shells = [['dash'], ['bash'], ['busybox', 'sh']].filter(([program = '']) => findProgram(program) !== undefined);
+for (const shell of shells) {
+  test(`a login to W&B is an entry of .netrc, made once and renewed with the key (${shell[0]})`, (t) => {
+    const { netrc, run } = openWorker(t, shell);
+    assert.equal(run(wandbRemedy.check).status, 1);
+    assert.equal(run(wandbRemedy.apply).status, 1, 'without a key nothing is written');
+    assert.equal(existsSync(netrc), false);
+    const before = 'machine example.org login me password a macdef\n\nmacdef init\ncd /pub\n\n';
+    writeFileSync(netrc, before);
+    const made = run(wandbRemedy.apply, { [wandbVariable]: key });
+    assert.deepEqual([made.status, made.stderr], [0, ''], made.stdout);
+    assert.equal(readFileSync(netrc, 'utf8'), `${before}${entry}`);
+    assert.equal(statSync(netrc).mode & 0o777, 0o600);
+    assert.equal(run(wandbRemedy.check).status, 0);
+    assert.equal(run(wandbRemedy.check, { [wandbVariable]: key }).status, 0);
+    assert.equal(run(wandbRemedy.check, { [wandbVariable]: 'other' }).status, 1);
+    run(wandbRemedy.apply, { [wandbVariable]: 'other' });
+    run(wandbRemedy.apply, { [wandbVariable]: key });
+    assert.equal(readFileSync(netrc, 'utf8'), `${before}${entry}`);
+    const bad = run(wandbRemedy.apply, { [wandbVariable]: '"; touch x #' });
+    assert.deepEqual([bad.status, bad.stdout], [1, 'What should be a key for W&B is none.\n']);
+  });
+
+  test(`a key that a setup step has put there is taken and not left (${shell[0]})`, (t) => {
+    const { home, netrc, run } = openWorker(t, shell);
+    mkdirSync(join(home, '.jobman'));
+    const given = join(home, '.jobman/wandb-key');
+    for (const script of [wandbRemedy.apply, wandbRemedy.check]) {
+      writeFileSync(given, `${key}\n`);
+      assert.equal(run(script).status, 0);
+      assert.equal(existsSync(given), false);
+      assert.equal(readFileSync(netrc, 'utf8'), entry);
+    }
+  });
+}
+
+test('a TPU mounts the shares of its zone, in order; the steps of a job change with them', () => {
+  const everywhere = { source: '10.0.0.2:/home', target: '/home-nfs', zones: [], options: 'vers=3' };
+  const europe = { ...everywhere, target: '/eu', zones: ['europe-*', 'us-east1-d'] };
+  const site = { shares: [everywhere, europe], wandbKeyFile: null };
+  assert.deepEqual(sharesOf(site, 'us-central2-b'), [everywhere]);
+  assert.deepEqual(sharesOf(site, 'europe-west4-a'), [everywhere, europe]);
+  assert.deepEqual(sharesOf(site, 'us-east1-d'), [everywhere, europe]);
+  assert.equal(mountRemedy([]), null);
+  assert.deepEqual(siteSteps({ shares: [], wandbKeyFile: null }, 'us-central2-b'), []);
+  const [one, two] = ['us-central2-b', 'europe-west4-a'].map((zone) => siteSteps(site, zone)[0]);
+  assert.notEqual(one?.key, two?.key);
+  const both = siteSteps({ ...site, wandbKeyFile: '/k' }, 'us-central2-b');
+  assert.deepEqual(
+    both.map(({ name }) => name),
+    ['mount-disk', 'wandb'],
+  );
+});
