@@ -1,0 +1,141 @@
+// Holds: who uses a TPU, by the three that can tell: the record of jobs, the booking sheet, and the programs that hold its devices.
+// Each may know of what the others do not: a job that waits for its TPU holds no device, and a program that somebody has
+// started by hand stands in no record.
+
+import type { JobRow } from '../app/client.ts';
+import { JobmanError } from '../app/errors.ts';
+import { isSettledPhase } from '../core/phase.ts';
+import type { LabUser } from './people.ts';
+import type { LabRecord } from './record.ts';
+import type { Holder, TpuDesk } from './tpu-desk.ts';
+import type { Booking, BookingSheet, LabTpu } from './tpus.ts';
+import type { LabJob } from './windows.ts';
+
+/** A job under way on a TPU. */
+export interface JobThere {
+  readonly job: LabJob;
+  readonly row: JobRow;
+  /** The number of its newest window; null where it has none yet. */
+  readonly window: number | null;
+}
+
+/** Who uses it. */
+export interface Holds {
+  readonly jobs: readonly JobThere[];
+  /** Where it is somebody else's by the sheet. */
+  readonly booking: Booking | null;
+  readonly holders: readonly Holder[];
+}
+
+/** Nobody does, as far as anybody could be asked. */
+export function isFree({ jobs, booking, holders }: Holds): boolean {
+  return jobs.length === 0 && booking === null && holders.length === 0;
+}
+
+/** The jobs that are under way, and where. */
+export interface JobsThere {
+  /** On that TPU, without that job. */
+  on(tpu: string, without?: string): readonly JobThere[];
+  /** Every job of the lab that there was on it when this was read, settled ones too. */
+  readonly known: ReadonlySet<string>;
+}
+
+/** Reads what the record says of all TPUs at once. `rows` are the jobs of a list without a filter. */
+export async function jobsThere(record: LabRecord, rows: readonly JobRow[]): Promise<JobsThere> {
+  const jobs = await record.jobs();
+  const live = new Map(rows.filter(({ phase }) => !isSettledPhase(phase)).map((row) => [row.id, row]));
+  const windows = await record.windows({ jobs: [...live.keys()], cleared: true });
+  const newest = new Map<string, { readonly attempt: number; readonly window: number }>();
+  for (const { window } of windows) {
+    if ((newest.get(window.job)?.attempt ?? 0) < window.attempt) newest.set(window.job, window);
+  }
+  return {
+    known: new Set(jobs.map(({ job }) => job)),
+    on: (tpu, without) =>
+      jobs.flatMap((job) => {
+        const row = live.get(job.job);
+        if (row === undefined || job.tpu !== tpu || job.job === without) return [];
+        return [{ job, row, window: newest.get(job.job)?.window ?? null }];
+      }),
+  };
+}
+
+/** What the sheet says of all TPUs; empty, with a sentence, where it does not answer: nobody is kept from working by that. */
+export async function bookingsNow(
+  sheet: () => Promise<BookingSheet>,
+): Promise<{ readonly bookings: readonly Booking[]; readonly says: readonly string[] }> {
+  try {
+    const { bookings } = await (await sheet()).read();
+    return { bookings, says: [] };
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    return { bookings: [], says: [`Who has booked it cannot be told: ${error.message}`] };
+  }
+}
+
+/** The booking of that TPU where somebody else runs there or has reserved it. */
+export function othersBooking(
+  bookings: readonly Booking[],
+  tpu: string,
+  user: Pick<LabUser, 'sheetName'>,
+): Booking | null {
+  const found = bookings.find((one) => one.tpu === tpu);
+  const isTaken = found?.status.kind === 'running' || found?.status.kind === 'reserved';
+  return isTaken && found.user !== user.sheetName && found.user !== '' ? found : null;
+}
+
+/**
+ * The programs that hold its devices, but for those of jobs that are known to be there: they are told as jobs. Of workers that
+ * do not answer nothing is known, which is said.
+ */
+export async function holdersNow(
+  desk: TpuDesk,
+  tpu: LabTpu,
+  ownFolders: readonly string[],
+  signal: AbortSignal,
+): Promise<{ readonly holders: readonly Holder[]; readonly says: readonly string[] }> {
+  const { holders, missed } = await desk.holders(tpu, signal);
+  const [first] = missed;
+  const whose = missed.length === 1 ? `worker ${first?.worker}` : `${missed.length} workers`;
+  const says = first === undefined ? [] : [`Who holds the devices of ${whose} cannot be told: ${first.says}`];
+  return { holders: holders.filter(({ command }) => !ownFolders.some((folder) => names(command, folder))), says };
+}
+
+/** Whether a command line names that folder as a word or as the value of an option. */
+function names(command: string, folder: string): boolean {
+  return command.split(' ').some((word) => word === folder || word.endsWith(`=${folder}`));
+}
+
+/** A sentence for each of them, without its full stop. */
+export function holdSentences(holds: Holds, called: string): readonly string[] {
+  const { jobs, booking, holders } = holds;
+  return [
+    ...jobs.map(({ job, row, window }) => {
+      const where = window === null ? `job ${job.job}` : `window ${window} (job ${job.job})`;
+      return `${where} of ${job.user} is ${row.status} on ${called}${row.reason === '' ? '' : `: ${row.reason}`}`;
+    }),
+    ...(booking === null ? [] : [bookingSentence(booking, called)]),
+    ...holderSentences(holders),
+  ];
+}
+
+function bookingSentence({ status, user, note, scriptNote }: Booking, called: string): string {
+  const notes = [note, scriptNote].filter((one) => one !== '').join('; ');
+  const fact = status.kind === 'reserved' ? `${called} is reserved for ${user}` : `${user} runs on ${called}`;
+  return `by the booking sheet ${fact}${notes === '' ? '' : ` ("${notes}")`}`;
+}
+
+/** Programs that are alike on many workers are one sentence. */
+export function holderSentences(holders: readonly Holder[]): readonly string[] {
+  const alike = new Map<string, Holder[]>();
+  for (const one of holders) {
+    const key = `${one.user}\n${one.command}`;
+    alike.set(key, [...(alike.get(key) ?? []), one]);
+  }
+  return [...alike.values()].map((ones) => {
+    const [{ user, command, pid, worker } = { user: '', command: '', pid: 0, worker: 0 }] = ones;
+    const shown = command.length > 80 ? `${command.slice(0, 79)}…` : command;
+    const where = ones.length === 1 ? `process ${pid} on worker ${worker}` : `${ones.length} processes on its workers`;
+    return `${where} (${user}) ${ones.length === 1 ? 'holds' : 'hold'} its device: ${shown}`;
+  });
+}
