@@ -82,7 +82,7 @@ export const table: readonly Row[] = [
       configs: true,
       flags: {
         apply: { brief: 'Create the TPU anew without a question if it was preempted' },
-        q: { brief: 'No monitor afterwards', also: ['quiet-run'] },
+        q: { brief: 'No monitor afterwards' },
         f: { brief: 'Take the TPU from whoever uses it, without a question', also: ['force'] },
         ssn: askNotes,
         'log-stage': { brief: 'Tell the program how often it was resumed: --config.stage=n' },

@@ -13,8 +13,7 @@ import { textOf, type Words } from '../words.ts';
 
 export async function addConfigAlias(desk: TpuCli, words: Words): Promise<number> {
   const alias = textOf(words, 'alias').normalize('NFC');
-  // As a script is told it, or without the dashes.
-  const key = textOf(words, 'key').replace(/^--/, '');
+  const key = textOf(words, 'key');
   const { record } = desk.lab;
   const problem = nameProblem('config alias', alias, await wordsInUse(record));
   if (problem !== null) throw new JobmanError(problem, exitCode.usage);

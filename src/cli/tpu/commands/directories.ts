@@ -78,7 +78,7 @@ export async function listDirs(desk: TpuCli, words: Words): Promise<number> {
 }
 
 function remark(dir: number): string {
-  return dir === 1 ? 'unless dir= is said' : '';
+  return dir === 1 ? 'default' : '';
 }
 
 function isThere(path: string): boolean {

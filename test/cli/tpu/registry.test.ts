@@ -1,0 +1,202 @@
+/** TPUs and what people call them; rules; ack; the help; completion. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { presets } from '../../../src/core/recover.ts';
+import { presets as ruleNames } from '../../../src/cli/tpu/rule-names.ts';
+import { table } from '../../../src/cli/tpu/table.ts';
+import { view } from '../support/pretend.ts';
+import { openLabWorld, openUsualLab } from './lab-world.ts';
+
+const terminal = { columns: 60, rows: 30 };
+
+suite('the registry of TPUs', () => {
+  test('an alias registers a TPU by what its name tells', async () => {
+    const { record, tpu } = openLabWorld();
+    const { code, out, err } = await tpu(['-ta', 'v2-32-p1', 'kmh-tpuvm-v2-32-preemptible-1', 'zone=europe-west4-a']);
+    assert.equal(code, 0, err);
+    assert.match(out, /registered now: v2-32, preemptible, in europe-west4-a/);
+    assert.deepEqual(await record.tpus(), [
+      {
+        name: 'kmh-tpuvm-v2-32-preemptible-1',
+        project: null,
+        zone: 'europe-west4-a',
+        accelerator: 'v2-32',
+        pricing: 'preemptible',
+        runtimeVersion: null,
+      },
+    ]);
+    assert.match(
+      (await tpu(['-lta'])).out,
+      /v2-32-p1 {2}kmh-tpuvm-v2-32-preemptible-1 {2}v2-32 {2}europe-west4-a {2}preemptible/,
+    );
+  });
+  test('what a later line does not say stays', async () => {
+    const { record, tpu } = await openUsualLab();
+    await tpu(['register', 'kmh-tpuvm-v2-32-6', 'version=tpu-vm-base']);
+    await tpu(['register', 'kmh-tpuvm-v2-32-6', 'pricing=spot']);
+    const found = (await record.tpus()).find(({ name }) => name === 'kmh-tpuvm-v2-32-6');
+    assert.deepEqual([found?.zone, found?.pricing, found?.runtimeVersion], ['europe-west4-a', 'spot', 'tpu-vm-base']);
+  });
+  test('an alias that means something else is changed after a yes', async () => {
+    const { record, tpu } = await openUsualLab();
+    const line = ['-ta', 'v2-32-6', 'kmh-tpuvm-v2-32-7'];
+    assert.equal((await tpu(line)).code, 2);
+    assert.equal((await record.tpuAliases()).get('v2-32-6'), 'kmh-tpuvm-v2-32-6');
+    assert.equal((await tpu([...line, '--yes'])).code, 0);
+    assert.equal((await record.tpuAliases()).get('v2-32-6'), 'kmh-tpuvm-v2-32-7');
+  });
+  const refused: readonly (readonly [line: readonly string[], sentence: RegExp])[] = [
+    [['-ta', 'xibo', 'kmh-tpuvm-v2-32-7'], /a user is called that/],
+    [['-ta', 'tag', 'kmh-tpuvm-v2-32-7'], /a key of commands/],
+    [['-ta', 'config', 'kmh-x'], /does not tell the type/],
+    [['-ta', 'v2-32', 'kmh-tpuvm-v2-32-7'], /a type of TPU/],
+    [['-ta', 'new', 'v2-32-6'], /say the full name: tpu -ta new kmh-tpuvm-v2-32-6/],
+    [['register', 'kmh-x'], /Say it: type=v2-32/],
+    [['register', 'Kmh_X', 'type=v2-32'], /small letters, digits and dashes/],
+    [['register', 'kmh-x', 'type=v2-33'], /no type of TPU/],
+    [['register', 'kmh-x', 'type=v2-32', 'zone=here'], /no zone/],
+  ];
+  for (const [line, sentence] of refused) {
+    test(`refused: ${line.join(' ')}`, async () => {
+      const { record, tpu } = await openUsualLab();
+      const { code, err } = await tpu(line);
+      assert.match(err, sentence);
+      assert.equal(code, 2);
+      assert.equal((await record.tpus()).length, 2);
+      assert.equal((await record.tpuAliases()).size, 2);
+    });
+  }
+  test('aliases and TPUs can be forgotten', async () => {
+    const { record, tpu } = await openUsualLab();
+    assert.match((await tpu(['del-tpu-alias', 'v2-32-66'])).err, /Did you mean v2-32-6\?/);
+    assert.equal((await tpu(['del-tpu-alias', 'v2-32-6'])).code, 0);
+    assert.equal((await tpu(['unregister', 'v2-32-p1'])).code, 2);
+    assert.equal((await tpu(['unregister', 'v2-32-p1', '-y'])).code, 0);
+    assert.equal((await record.tpuAliases()).size, 0);
+    assert.deepEqual(
+      (await record.tpus()).map(({ name }) => name),
+      ['kmh-tpuvm-v2-32-6'],
+    );
+  });
+});
+
+suite('check-rules', () => {
+  test('every rule that may be said is a preset, and is shown', async () => {
+    const { out } = await openLabWorld().tpu(['check-rules']);
+    for (const rule of ruleNames) {
+      assert.ok(rule in presets, rule);
+      assert.match(out, new RegExp(`^${rule} `, 'm'));
+    }
+  });
+  test('the answers are those of the table in force', async () => {
+    const { out } = await openLabWorld().tpu(['check-rules', '--json']);
+    const rows = out
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, string>);
+    const [resumed, nothing] = ['reapply, resume', 'nothing'];
+    assert.deepEqual(
+      rows.map(({ rule, preempted, grpc, failed }) => [rule, preempted, grpc, failed]),
+      [
+        ['pre', resumed, 'resume', nothing],
+        ['pass', nothing, nothing, nothing],
+        ['reapply', resumed, resumed, nothing],
+        ['rerun', resumed, 'rerun', nothing],
+        ['resume', nothing, 'resume', nothing],
+      ],
+    );
+  });
+});
+
+suite('ack', () => {
+  test("has the user's jobs under way looked at, and no others", async () => {
+    const { lookedAt, job, tpu } = await openUsualLab();
+    for (const user of ['xibo', 'xibo', 'lyy']) await job(user);
+    const jobs = [
+      view({ id: '000001', user: 'xibo' }),
+      view({ id: '000002', user: 'xibo', phase: 'succeeded' }),
+      view({ id: '000003', user: 'lyy' }),
+    ];
+    const { code, out } = await tpu(['ack', 'xibo'], { jobs });
+    assert.equal(code, 0);
+    assert.match(out, /1 job of xibo will be looked at now: 1\./);
+    assert.deepEqual(lookedAt, ['000001']);
+    assert.match((await tpu(['ack', 'xibo'], { jobs: [] })).out, /no job under way/);
+  });
+});
+
+suite('help', () => {
+  test('alone, whole, and of each command', async () => {
+    const { tpu } = openLabWorld();
+    assert.match((await tpu([])).out, /tpu add-user/);
+    const whole = await tpu(['help']);
+    assert.equal(whole.out, (await tpu(['-h'])).out);
+    assert.equal(whole.out, (await tpu(['--help'])).out);
+    for (const { words, hidden, brief } of table) {
+      assert.equal(whole.out.includes(brief), !hidden, words[0]);
+      for (const word of words) {
+        const { code, out } = await tpu(['-h', word]);
+        assert.equal(code, 0);
+        assert.ok(out.startsWith(`Usage: tpu ${words[0]}`), word);
+        assert.equal(out, (await tpu(['help', word])).out);
+        assert.equal(out, (await tpu([word, '-h'])).out);
+        assert.equal(out, (await tpu([word, '--help'])).out);
+      }
+    }
+  });
+  test('fits a narrow terminal', async () => {
+    const { tpu } = openLabWorld();
+    for (const line of [['help'], [], ['tldr'], ['check-rules'], ...table.map(({ words }) => ['help', words[0]])]) {
+      const { out } = await tpu(line, { terminal });
+      // Usage lines and what is to be typed stay whole.
+      const long = out
+        .split('\n')
+        .filter((one) => one.length > 60 && !/^(Usage|Also| {2}(tpu|cd|source|-|\[))/.test(one));
+      assert.deepEqual(long, [], line.join(' '));
+    }
+  });
+  test('of what is no command is a mistake', async () => {
+    const { tpu } = openLabWorld();
+    assert.equal((await tpu(['help', 'chekc'])).code, 2);
+    assert.match((await tpu(['help', 'chekc'])).err, /Did you mean `check`/);
+    assert.match((await tpu(['lock', 'code'])).err, /There is no lock to take/);
+  });
+});
+
+suite('completion', () => {
+  const proposals = async (...words: readonly string[]): Promise<readonly string[]> => {
+    const world = await openUsualLab();
+    await world.job('xibo', { tag: 'baseline' });
+    const { out } = await world.tpu(['__complete', ...words]);
+    return out
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => line.split('\t')[0] ?? '');
+  };
+  test('commands', async () => {
+    assert.deepEqual(await proposals('reset-w'), ['reset-window-num', 'reset-window']);
+    assert.ok((await proposals('')).length > 60);
+    assert.ok(!(await proposals('__')).includes('__begin'));
+  });
+  test('users, TPUs, windows, aliases, settings, keys', async () => {
+    assert.deepEqual(await proposals('check', 'x'), ['xibo']);
+    assert.deepEqual(await proposals('describe', 'v2'), ['v2-32-6', 'v2-32-p1']);
+    assert.ok((await proposals('kill', 'xibo', '')).includes('1'), 'the number of a window');
+    assert.ok((await proposals('run', 'xibo', '')).includes('lr='));
+    assert.deepEqual(await proposals('run', 'rule=re'), ['rule=reapply', 'rule=rerun', 'rule=resume']);
+    assert.deepEqual(await proposals('set-settings', 'show'), ['show_length']);
+    assert.deepEqual(await proposals('del-config-alias', 'xibo', 'ck'), ['ckpt']);
+    assert.deepEqual(await proposals('del-tpu-alias', 'v2-32-p'), ['v2-32-p1']);
+    assert.deepEqual(await proposals('completion', 'z'), ['zsh']);
+    assert.deepEqual(await proposals('nonsense', ''), []);
+  });
+  test('the scripts are for tpu', async () => {
+    const { tpu } = openLabWorld();
+    for (const shell of ['bash', 'zsh', 'fish']) {
+      const { code, out } = await tpu(['completion', shell]);
+      assert.equal(code, 0);
+      assert.match(out, /_tpu/);
+      assert.doesNotMatch(out, /jobman|PROGRAM/);
+    }
+  });
+});

@@ -1,0 +1,89 @@
+/** What run_remote.sh tells: noted once, answered quickly, and never in the way of the training. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { openUsualLab, type LabWorld } from './lab-world.ts';
+
+const told = ['upd-log', 'xibo:1', '/kmh//logs/1', '/stage/1', 'kmh-tpuvm-v2-32-6', '20250420_011026'];
+
+async function withWindow(): Promise<LabWorld> {
+  const world = await openUsualLab();
+  await world.job('xibo');
+  return world;
+}
+
+suite('upd-log', () => {
+  test('notes down what was told, as it was told', async () => {
+    const { record, tpu } = await withWindow();
+    const { code, out, err } = await tpu(told);
+    assert.deepEqual([code, out, err], [0, '', '']);
+    const { at: _, ...report } = (await record.windowOf('xibo', 1))?.window.report ?? { at: 0 };
+    assert.deepEqual(report, {
+      logFolder: '/kmh//logs/1',
+      stageFolder: '/stage/1',
+      tpu: 'kmh-tpuvm-v2-32-6',
+      startTime: '20250420_011026',
+    });
+  });
+  test('twice alike says nothing; twice differently says so, and the later counts', async () => {
+    const { record, tpu } = await withWindow();
+    await tpu(told);
+    assert.equal((await tpu(told)).err, '');
+    const { code, err } = await tpu(told.with(2, '/kmh/logs/2'));
+    assert.equal(code, 0);
+    assert.match(
+      err,
+      /Window 1 of xibo \(job 000001\) had told the log folder \/kmh\/\/logs\/1 before; now it is \/kmh\/logs\/2/,
+    );
+    assert.equal((await record.windowOf('xibo', 1))?.window.report?.logFolder, '/kmh/logs/2');
+  });
+  const wrong: readonly (readonly [line: readonly string[], sentence: RegExp, code: number])[] = [
+    [
+      told.with(1, 'xibo:7'),
+      /No job of `tpu run` has the window xibo:7, so nothing was noted down; the script goes on/,
+      3,
+    ],
+    [told.with(1, 'bash:1'), /has the window bash:1/, 3],
+    [told.with(1, 'xibo'), /`xibo` is no window: a session and a number were expected/, 2],
+    [told.with(1, ''), /`` is no window/, 2],
+    [told.with(2, ''), /upd-log takes five words/, 2],
+    [told.slice(0, 4), /takes five words and was given 3 words/, 2],
+    [[...told, 'more'], /takes five words and was given 6 words/, 2],
+  ];
+  for (const [line, sentence, code] of wrong) {
+    test(`refused: ${line.join(' ')}`, async () => {
+      const { record, tpu } = await withWindow();
+      const said = await tpu(line);
+      assert.match(said.err, sentence);
+      assert.equal(said.code, code);
+      assert.equal((await record.windowOf('xibo', 1))?.window.report, null);
+    });
+  }
+});
+
+suite('finish-job', () => {
+  test('is noted down, and twice is once', async () => {
+    const { record, tpu } = await withWindow();
+    await tpu(told);
+    assert.deepEqual(await tpu(['finish-job', 'xibo:1']), { code: 0, out: '', err: '', asked: [] });
+    const first = (await record.windowOf('xibo', 1))?.window.finishedAt;
+    assert.notEqual(first, null);
+    const again = await tpu(['finish-job', 'xibo:1'], { now: () => 1 });
+    assert.equal(again.code, 0);
+    assert.match(again.err, /had been finished before; nothing has changed/);
+    assert.equal((await record.windowOf('xibo', 1))?.window.finishedAt, first);
+  });
+  test('before upd-log it counts, and says what is missing', async () => {
+    const { record, tpu } = await withWindow();
+    const { code, err } = await tpu(['finish-job', 'xibo:1']);
+    assert.equal(code, 0);
+    assert.match(err, /upd-log was never called for it/);
+    assert.notEqual((await record.windowOf('xibo', 1))?.window.finishedAt, null);
+  });
+  test('of an unknown window is code 3, of no window code 2', async () => {
+    const { tpu } = await withWindow();
+    assert.equal((await tpu(['finish-job', 'xibo:9'])).code, 3);
+    assert.equal((await tpu(['finish-job'])).code, 2);
+    assert.equal((await tpu(['finish-job', 'xibo:1', 'xibo:2'])).code, 2);
+    assert.match((await tpu(['finish-job', '-h'])).out, /Usage: tpu finish-job/);
+  });
+});

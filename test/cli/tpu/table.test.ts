@@ -1,0 +1,155 @@
+/** The table of commands: nothing in it contradicts itself, and every line that is shown can be typed. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { formerWord, formerWords } from '../../../src/cli/tpu/former-words.ts';
+import { table } from '../../../src/cli/tpu/table.ts';
+import { days } from '../../../src/cli/tpu/tldr.ts';
+import { findCommand, keysOf, readWords, type Known } from '../../../src/cli/tpu/words.ts';
+import { aTpu } from './lab-world.ts';
+
+/** Whoever and whatever the examples speak of. */
+const known: Known = {
+  users: ['xibo', 'lyy', 'NAME'].map((name, id) => ({ name, id })),
+  tpus: [aTpu('kmh-tpuvm-v2-32-1')],
+  tpuAliases: new Map(
+    ['v2-32-1', 'v2-32-2', 'v2-32-6', 'v2-32-p1', 'v2-32-p2'].map((alias) => [alias, 'kmh-tpuvm-v2-32-1']),
+  ),
+};
+
+test('every word names one command', () => {
+  const words = table.flatMap((row) => row.words);
+  assert.deepEqual(
+    words.filter((word, index) => words.indexOf(word) !== index),
+    [],
+  );
+});
+
+suite('a command takes nothing twice', () => {
+  for (const { words, takes } of table) {
+    test(words[0], () => {
+      const keys = keysOf(takes);
+      assert.deepEqual(
+        keys.filter((key, index) => keys.indexOf(key) !== index),
+        [],
+        'a key',
+      );
+      const flags = Object.entries(takes.flags ?? {}).flatMap(([name, { also = [] }]) => [name, ...also]);
+      assert.deepEqual(
+        flags.filter((flag, index) => flags.indexOf(flag) !== index),
+        [],
+        'a flag',
+      );
+      assert.ok(takes.windows === undefined || takes.numbers === undefined, 'a bare number can be one thing only');
+      for (const flag of flags) assert.ok(!['h', 'help', 'y', 'yes', 'json'].includes(flag), `-${flag} is everybody's`);
+    });
+  }
+});
+
+suite('examples can be typed', () => {
+  const rows = [...table.flatMap(({ examples }) => examples), ...days.flatMap(([, examples]) => examples)];
+  for (const [command] of rows) {
+    const line = /\$\((tpu .*?)\)|(?:^|<\()(tpu .*?)\)?$/.exec(command);
+    test(command, () => {
+      const typed = (line?.[1] ?? line?.[2] ?? '')
+        .replaceAll(/ --(json|yes)\b/g, '')
+        .split(' ')
+        .slice(1);
+      const { row, verb, rest } = findCommand(table, typed);
+      readWords(row, verb, rest, known);
+    });
+  }
+});
+
+test('every line of the old manual can be typed', () => {
+  for (const line of seed) {
+    const { row, verb, rest } = findCommand(table, line.split(' ').slice(1));
+    readWords(row, verb, rest, known);
+  }
+});
+
+test('words that are gone are no commands, and name some that are there', () => {
+  for (const word of formerWords) {
+    assert.ok(!table.some(({ words }) => words.includes(word)), word);
+    for (const [, verb = ''] of formerWord(word)?.matchAll(/`tpu ([^ `]+)[^`]*`/g) ?? []) {
+      assert.ok(
+        table.some(({ words }) => words.includes(verb)),
+        `${word}: tpu ${verb}`,
+      );
+    }
+  }
+});
+
+/** The command lines of the documentation that people have (its forms in brackets written out). */
+const seed: readonly string[] = [
+  'tpu add-user',
+  'tpu set-cur 1 xibo',
+  'tpu ls xibo',
+  'tpu del-dir 2 xibo',
+  'tpu swap-dir 1 2 xibo',
+  'tpu run v2-32-6 xibo',
+  'tpu run v2-32-p1 lyy dir=2',
+  'tpu run kmh-tpuvm-v2-32-1 xibo',
+  'tpu run v2-32-6 xibo lr=0.01',
+  'tpu run v2-32-6 xibo config.training.learning_rate=0.01',
+  'tpu run v2-32-p2 xibo rule=rerun',
+  'tpu run v2-32-2 xibo rule=resume',
+  'tpu run v2-32-6 xibo tag=T',
+  'tpu run v2-32-6 xibo -apply',
+  'tpu run v2-32-6 xibo -q',
+  'tpu run v2-32-6 xibo -ssn',
+  'tpu run v2-32-6 xibo --set-spreadsheet-notes',
+  'tpu run v2-32-6 xibo ssn=a_b',
+  'tpu run v2-32-6 xibo --log-stage',
+  'tpu monitor xibo',
+  'tpu monitor xibo -dsv',
+  'tpu check xibo',
+  'tpu add-tag 101 T xibo',
+  'tpu find v34 -n',
+  'tpu find v2',
+  'tpu find v234',
+  'tpu find v*',
+  'tpu find v2-32 -p',
+  'tpu release v2-32-6',
+  'tpu rel v2-32-6 xibo',
+  'tpu clean xibo',
+  'tpu clean xibo -re',
+  'tpu clear xibo',
+  'tpu kill w=101 xibo',
+  'tpu kill-job -w=101 xibo',
+  'tpu -k window=101 xibo',
+  'tpu -kj 101 xibo',
+  'tpu kill 101 xibo',
+  'tpu -kw 101 xibo',
+  'tpu kill-window 101 xibo',
+  'tpu -czw xibo',
+  'tpu -czj xibo',
+  'tpu clear-finished xibo',
+  'tpu clear-error xibo',
+  'tpu clear-all xibo',
+  'tpu apply v2-32-6',
+  'tpu reapply v2-32-6',
+  'tpu mount-disk v2-32-6',
+  'tpu describe v2-32-6',
+  'tpu check-status v2-32-6',
+  'tpu solve v2-32-6',
+  'tpu -a lr config.training.learning_rate xibo',
+  'tpu -a lr config.training.learning_rate',
+  'tpu -alias a config.full xibo',
+  'tpu -sa xibo',
+  'tpu del-config-alias a xibo',
+  'tpu -lta',
+  'tpu -ta alias FULL_TPU_NAME',
+  'tpu resume windows=101 xibo',
+  'tpu resume windows=101 tpu=v2-32-2 xibo',
+  'tpu rerun windows=101 xibo',
+  'tpu rerun windows=101 tpu=v2-32-2 xibo',
+  'tpu check-rules',
+  'tpu ack',
+  'tpu set-settings monitor_after_run False xibo',
+  'tpu get-settings xibo',
+  'tpu reset-settings xibo',
+  'tpu reset-window-num 5 xibo',
+  'tpu tldr',
+  'tpu upd-log xibo:101 /logs /stage kmh-tpuvm-v2-32-1 20250420_011026',
+  'tpu finish-job xibo:101',
+];
