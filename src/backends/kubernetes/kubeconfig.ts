@@ -8,6 +8,7 @@ import { didYouMean } from '../../core/did-you-mean.ts';
 import type { ClusterOptions } from '../../app/cluster/cluster.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { readPlainYaml } from './plain-yaml.ts';
 
 /** What is read besides the files. */
 export interface KubeconfigPlace {
@@ -103,8 +104,7 @@ export async function readKubeContext(place: KubeconfigPlace, options: ClusterOp
     }
     return pod;
   }
-  const { parse } = await import('yaml');
-  const merged = mergedConfig(files.map((file) => configIn(file, parse)));
+  const merged = mergedConfig(await Promise.all(files.map(configIn)));
   const called = files.join(', ');
   const wanted = options.context ?? merged.current;
   const names = [...merged.contexts.keys()];
@@ -185,7 +185,7 @@ interface Merged {
 /** Keys whose values are paths, relative to their own file. */
 const pathKeys = ['certificate-authority', 'client-certificate', 'client-key', 'tokenFile'];
 
-function configIn(file: string, parse: (text: string) => unknown): Merged {
+async function configIn(file: string): Promise<Merged> {
   let text: string;
   try {
     text = readFileSync(file, 'utf8');
@@ -194,7 +194,7 @@ function configIn(file: string, parse: (text: string) => unknown): Merged {
   }
   let whole: unknown;
   try {
-    whole = parse(text);
+    whole = readPlainYaml(text) ?? (await import('yaml')).parse(text);
   } catch (error) {
     const [first = ''] = reasonOf(error).split('\n');
     throw new JobmanError(`The kubeconfig ${file} is no YAML.`, exitCode.usage, [first], { cause: error });
