@@ -31,10 +31,16 @@ export const patterns = [
   { name: 'grpc', means: 'a call between workers failed', anyOf: ['GRPC error', 'GRPC Error'] },
   { name: 'deadline', means: 'a worker waited too long for another', anyOf: ['DEADLINE_EXCEEDED'] },
   { name: 'invalid_pointer', means: 'the runtime crashed', anyOf: ['Attempt to free invalid pointer'] },
+  // What gcloud says when its ssh ends by itself, and what OpenSSH says first: a script here that drives workers sees no more.
+  {
+    name: 'line_cut',
+    means: 'the line to a worker was cut',
+    anyOf: ['return code [255]', 'client_loop: send disconnect'],
+  },
 ] as const satisfies readonly Pattern[];
 
 /** Failures of the machinery between workers, which say nothing against the program: a rule may answer them apart. */
-export const betweenWorkers: readonly string[] = ['grpc', 'deadline'];
+export const betweenWorkers: readonly string[] = ['grpc', 'deadline', 'line_cut'];
 
 const lineLongest = 400;
 

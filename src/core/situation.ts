@@ -17,6 +17,7 @@ import type { Attempt, Evidence, PlaceAnswer, StepFailure } from './job.ts';
 import { hasPlaces, nextTurn, sendsElsewhere, turnAfter } from './next-place.ts';
 import type { Turn } from './next-place.ts';
 import { capacityOf } from './place.ts';
+import { betweenWorkers } from './patterns.ts';
 import { planted } from './plant.ts';
 import { triesUsedUp, unprovenWorkers } from './prepare.ts';
 import { whatFollows } from './recover.ts';
@@ -352,7 +353,7 @@ function failureOf(view: View, attempt: Attempt): Situation | undefined {
   if (lost !== undefined) {
     return mustEnd('unreachable', { detail: vanishedDetail(lost), worker: lost.worker, ...matchedIn(lost, attempt) });
   }
-  if (place.run.state !== 'exited' || isJustKilled(view, place)) return undefined;
+  if (place.run.state !== 'exited' || mayHaveBeenTaken(view, place, attempt)) return undefined;
   const { exitCode, signal } = place.run;
   const how = signal === undefined ? `exit code ${exitCode}` : `killed by ${signal}`;
   const evidence = {
@@ -379,14 +380,20 @@ function vanishedDetail({ run, worker }: Place): string {
   return `${vanishedWords} on ${wordFor(worker)}: ${what}`;
 }
 
-/** How long after a program was killed from outside the cloud may still take to say that it took the machine away. */
+/** How long after such an end the cloud may still take to say that it took the machine away. */
 const killedJudgement: Duration = 30 * second;
 
-function isJustKilled({ job, now, allocation }: View, { run }: Place): boolean {
+/**
+ * The cloud may be about to say that it took the machine: a program was just killed there, or one that drives it from this
+ * machine has just lost its line to it.
+ */
+function mayHaveBeenTaken({ job, now, allocation }: View, place: Place, attempt: Attempt): boolean {
+  const { run, worker } = place;
   if (run.state !== 'exited' || !capacityTraits(capacityOf(job, allocation)).revocable) return false;
   const wasKilled = run.signal !== undefined || run.exitCode === 143 || run.exitCode === 137;
+  const hasLostIt = worker === 'here' && betweenWorkers.includes(matchedIn(place, attempt).pattern ?? '');
   // The end was written by the worker's clock: a clock that is far off is no reason to wait.
-  return wasKilled && Math.abs(now - run.endedAt) < killedJudgement;
+  return (wasKilled || hasLostIt) && Math.abs(now - run.endedAt) < killedJudgement;
 }
 
 function matchedIn({ seen }: Place, attempt: Attempt): { readonly pattern?: string; readonly line?: string } {

@@ -473,6 +473,31 @@ test('a program that is killed on spot capacity is not blamed before the cloud h
   assert.equal(killed.job.attempts[0]?.ending?.evidence.detail, 'killed by TERM on worker 0');
 });
 
+test('a script here that loses its line to spot capacity is not blamed before the cloud has had time to own up', () => {
+  const driven = (): World => running(spec({ command: { ...spec().command, place: 'here' } }));
+  const world = driven();
+  world.pattern = 'line_cut';
+  world.run('here', 1).ended = { exitCode: 1, at: world.now };
+  world.settleNow();
+  assert.equal(lastAttempt(world.job)?.ending, null);
+  world.now += 20 * second;
+  world.preempt();
+  world.settleNow();
+  assert.equal(world.job.attempts[0]?.ending?.reason, 'preempted');
+
+  const cut = driven();
+  cut.pattern = 'line_cut';
+  cut.run('here', 1).ended = { exitCode: 1, at: cut.now };
+  cut.live(() => lastAttempt(cut.job)?.ordinal === 2, 2 * minute);
+  assert.equal(cut.job.attempts[0]?.ending?.reason, 'command_failed');
+
+  // What says nothing of a lost line has failed by itself, and is told at once.
+  const failed = driven();
+  failed.run('here', 1).ended = { exitCode: 1, at: failed.now };
+  failed.settleNow();
+  assert.equal(failed.job.settled?.reason, 'command_failed');
+});
+
 test('a program without output for the silence limit is hung', () => {
   const world = running(spec({ preset: 'pass', limits: { ...spec().limits, silenceTimeout: 10 * minute } }));
   world.live(() => world.job.settled !== null, hour);

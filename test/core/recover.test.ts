@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { lastAllocation, lastAttempt } from '../../src/core/job.ts';
+import { betweenWorkers } from '../../src/core/patterns.ts';
 import { phaseOf } from '../../src/core/phase.ts';
 import { answerFor, budgetOf, presets } from '../../src/core/recover.ts';
 import type { PresetName } from '../../src/core/recover.ts';
@@ -15,6 +16,7 @@ type Column =
   | 'unreachable'
   | 'grpc'
   | 'deadline'
+  | 'line_cut'
   | 'setup_failed'
   | 'command_failed'
   | 'hung'
@@ -53,6 +55,7 @@ function row(cells: {
     unreachable,
     grpc: unreachable,
     deadline: unreachable,
+    line_cut: unreachable,
     setup_failed: failed,
     command_failed: failed,
     hung: failed,
@@ -76,6 +79,7 @@ function bring(world: World, column: Exclude<Column, 'setup_failed'>): void {
     }
     case 'grpc':
     case 'deadline':
+    case 'line_cut':
       world.pattern = column;
       world.exitAll(1);
       return;
@@ -117,7 +121,7 @@ for (const preset of Object.keys(presets) as PresetName[]) {
       assert.equal(phaseOf(world.job), 'running');
       bring(world, column);
       world.live(() => world.job.settled !== null || world.job.attempts.length > 1, hour);
-      const reason = column === 'grpc' || column === 'deadline' ? 'command_failed' : column;
+      const reason = betweenWorkers.includes(column) ? 'command_failed' : column;
       assert.equal(world.job.attempts[0]?.ending?.reason, reason);
       assert.equal(whatCame(world), expected);
       if (world.job.attempts.length > 1) {
