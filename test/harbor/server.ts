@@ -3,13 +3,13 @@
  * (https://github.com/goharbor/harbor/blob/main/api/v2.0/swagger.yaml): pages of ten unless more are asked for and of a
  * hundred at most, Link and X-Total-Count, names encoded twice, projects that are public or have members, errors as objects.
  */
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { certificates, type Certificates } from '../support/certificates.ts';
 import type { World } from '../support/world.ts';
 
 export interface Artifact {
@@ -199,35 +199,3 @@ export function errorBody(code: string, message: string): string {
 
 /** Made once: openssl is slower than all that is tested with it. */
 let made: Certificates | undefined;
-
-interface Certificates {
-  readonly key: Buffer;
-  readonly cert: Buffer;
-  readonly ca: Buffer;
-}
-
-/** An authority, and a certificate of its own for the loopback address. */
-function certificates(folder: string): Certificates {
-  mkdirSync(folder);
-  const at = (name: string): string => join(folder, name);
-  const openssl = (...words: readonly string[]): void => {
-    execFileSync('openssl', words, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
-  };
-  const fresh = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
-  openssl('req', '-x509', ...fresh, '-subj', '/CN=test authority', '-keyout', at('ca.key'), '-out', at('ca.crt'));
-  openssl('req', ...fresh.slice(0, -2), '-subj', '/CN=harbor', '-keyout', at('key'), '-out', at('csr'));
-  writeFileSync(at('names'), 'subjectAltName=IP:127.0.0.1\n');
-  const signed = [
-    '-CA',
-    at('ca.crt'),
-    '-CAkey',
-    at('ca.key'),
-    '-CAcreateserial',
-    '-days',
-    '2',
-    '-extfile',
-    at('names'),
-  ];
-  openssl('x509', '-req', '-in', at('csr'), ...signed, '-out', at('crt'));
-  return { key: readFileSync(at('key')), cert: readFileSync(at('crt')), ca: readFileSync(at('ca.crt')) };
-}

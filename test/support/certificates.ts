@@ -1,0 +1,37 @@
+/** Certificates for a server on loopback, signed by an authority of the test's own. */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** In PEM. */
+export interface Certificates {
+  readonly key: Buffer;
+  readonly cert: Buffer;
+  readonly ca: Buffer;
+}
+
+/** An authority, and a certificate of its own for the loopback address. */
+export function certificates(folder: string): Certificates {
+  mkdirSync(folder);
+  const at = (name: string): string => join(folder, name);
+  const openssl = (...words: readonly string[]): void => {
+    execFileSync('openssl', words, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
+  };
+  const fresh = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
+  openssl('req', '-x509', ...fresh, '-subj', '/CN=test authority', '-keyout', at('ca.key'), '-out', at('ca.crt'));
+  openssl('req', ...fresh.slice(0, -2), '-subj', '/CN=test server', '-keyout', at('key'), '-out', at('csr'));
+  writeFileSync(at('names'), 'subjectAltName=IP:127.0.0.1\n');
+  const signed = [
+    '-CA',
+    at('ca.crt'),
+    '-CAkey',
+    at('ca.key'),
+    '-CAcreateserial',
+    '-days',
+    '2',
+    '-extfile',
+    at('names'),
+  ];
+  openssl('x509', '-req', '-in', at('csr'), ...signed, '-out', at('crt'));
+  return { key: readFileSync(at('key')), cert: readFileSync(at('crt')), ca: readFileSync(at('ca.crt')) };
+}
