@@ -6,6 +6,7 @@ import type { CommandSpec, JobSpec, RecoverySpec, SetupStep, TpuSpec } from '../
 import { minute, second } from '../core/time.ts';
 import { acceleratorCalled } from './names-of-tpus.ts';
 import { labScript } from './script.ts';
+import { shellWord } from './shell-words.ts';
 import type { Site } from './site.ts';
 import type { LabTpu } from './tpus.ts';
 import type { LabJob } from './windows.ts';
@@ -123,11 +124,7 @@ export function scriptEnvironment(
 /** `source staging.sh ka=... --config...`, with quotes where a shell would want some. */
 export function writtenLine(tpu: string, configs: readonly string[]): string {
   const words = [`ka=${tpu}`, ...configs];
-  return `source staging.sh ${words.map(readable).join(' ')}`;
-}
-
-function readable(word: string): string {
-  return /^[\w@%+=:,./-]+$/u.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+  return `source staging.sh ${words.map(shellWord).join(' ')}`;
 }
 
 // ------------------------------------------------------------------------------------------ which TPU

@@ -2,15 +2,12 @@
 // all that may be another with each attempt is asked of `tpu __begin` when it begins; and how the attempt came out, of
 // `tpu __end`. Between them it does what people do by hand: it goes to the directory and sources staging.sh.
 
-/** The words of shell that make a word mean itself, whatever it holds. */
-function quoted(word: string): string {
-  return `'${word.replaceAll("'", `'\\''`)}'`;
-}
+import { shellWord } from './shell-words.ts';
 
 /** The frozen text. `launcher` starts this program: its words before `tpu`. */
 export function labScript(launcher: readonly string[]): string {
   return `# Made by tpu run. The directory and the arguments come from \`tpu __begin\`, which knows which attempt this is.
-jobman_launcher=(${launcher.map(quoted).join(' ')})
+jobman_launcher=(${launcher.map(shellWord).join(' ')})
 jobman_begun=$("\${jobman_launcher[@]}" tpu __begin "\${0%/*}") || exit
 eval "$jobman_begun"
 jobman_stopped=
@@ -40,9 +37,11 @@ export function beginningText(of: {
   readonly exports: Readonly<Record<string, string | null>>;
 }): string {
   const lines = Object.entries(of.exports).map(([name, value]) =>
-    value === null ? `unset -v ${name}` : `export ${name}=${quoted(value)}`,
+    value === null ? `unset -v ${name}` : `export ${name}=${shellWord(value)}`,
   );
-  return [...lines, `jobman_folder=${quoted(of.folder)}`, `set -- ${of.args.map(quoted).join(' ')}`, ''].join('\n');
+  return [...lines, `jobman_folder=${shellWord(of.folder)}`, `set -- ${of.args.map(shellWord).join(' ')}`, ''].join(
+    '\n',
+  );
 }
 
 /**
@@ -59,11 +58,11 @@ export function standIns(of: {
   readonly tmux: string | null;
   readonly ssh: { readonly path: string; readonly port: number } | null;
 }): Readonly<Record<string, string>> {
-  const tpu = `#!/bin/sh\nexec ${of.launcher.map(quoted).join(' ')} tpu "$@"\n`;
+  const tpu = `#!/bin/sh\nexec ${of.launcher.map(shellWord).join(' ')} tpu "$@"\n`;
   const handOn =
     of.tmux === null
       ? `echo 'tmux: there is no tmux on this machine; the window of this job can only be asked for its name' >&2\nexit 1\n`
-      : `exec ${quoted(of.tmux)} "$@"\n`;
+      : `exec ${shellWord(of.tmux)} "$@"\n`;
   const tmux = `#!/bin/sh
 # \`tmux display-message -p [-t PANE] '#S:#I'\`, for the pane of this attempt.
 asks() {
@@ -76,7 +75,7 @@ asks() {
       -pt | -t)
         [ "$1" = -t ] || prints=yes
         shift
-        case $1 in '' | ${quoted(of.pane)}) ;; *) return 1 ;; esac
+        case $1 in '' | ${shellWord(of.pane)}) ;; *) return 1 ;; esac
         ;;
       -*) return 1 ;;
       *) [ -z "$format" ] || return 1; format=$1 ;;
@@ -86,10 +85,10 @@ asks() {
   [ -n "$prints" ] && [ "$format" = '#S:#I' ]
 }
 if asks "$@"; then
-  printf '%s\\n' ${quoted(of.window)}
+  printf '%s\\n' ${shellWord(of.window)}
   exit
 fi
 ${handOn}`;
   if (of.ssh === null) return { tmux, tpu };
-  return { tmux, tpu, ssh: `#!/bin/sh\nexec ${quoted(of.ssh.path)} -p ${of.ssh.port} "$@"\n` };
+  return { tmux, tpu, ssh: `#!/bin/sh\nexec ${shellWord(of.ssh.path)} -p ${of.ssh.port} "$@"\n` };
 }

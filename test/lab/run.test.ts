@@ -58,7 +58,7 @@ test('on another TPU the usual rule is that of the other, and one that was said 
   const to = { capacity: standingSpec(there, site, { project: 'emulator' }), steps: [], launcher: ['other'] };
   const moved = specElsewhere(spec('kmh-tpuvm-v2-32-preemptible-1'), to, { monitor: true });
   assert.deepEqual([moved.recovery.preset, moved.capacity], ['pass', to.capacity]);
-  assert.match(moved.command.script, /^jobman_launcher=\('other'\)$/m);
+  assert.match(moved.command.script, /^jobman_launcher=\(other\)$/m);
   assert.equal(
     specElsewhere(spec('kmh-tpuvm-v2-32-preemptible-1', { rule: 'rerun' }), to, { monitor: true }).recovery.preset,
     'rerun',
