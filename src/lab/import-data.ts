@@ -1,0 +1,445 @@
+// Import of the data of the program before this one. What would be done is worked out first, from the file and from what is
+// here already, so that the dry run and the import tell the same; and so that a second import finds nothing left to do.
+//
+// What is here is never overwritten: of a user who is here already only what is missing is filled in.
+
+import type { Evidence, Settled } from '../core/job.ts';
+import type { JobSpec, Reason } from '../core/spec.ts';
+import type { Instant } from '../core/time.ts';
+import { JobmanError } from '../app/errors.ts';
+import { nameProblem, type WordsInUse } from './names.ts';
+import { pricingIn, tpuNamed } from './names-of-tpus.ts';
+import type { OldData, OldJob, OldRule, OldUser } from './old-data.ts';
+import type { PastJob } from './past-job.ts';
+import type { LabUser } from './people.ts';
+import type { LabAttempt, LabRecord } from './record.ts';
+import type { LabTpu } from './tpus.ts';
+
+/** What came of one thing of the file. */
+export interface ImportLine {
+  /** `take`: it is new here. `have`: it is here already. `leave`: it cannot be taken. `note`: it is taken, but not as it was. */
+  readonly kind: 'take' | 'have' | 'leave' | 'note';
+  /** `user xibo`, `window 12 of xibo`. */
+  readonly what: string;
+  /** What else is to be said about it; why, for what is left. */
+  readonly says: string;
+}
+
+/** What the import cannot know by itself. */
+export interface ImportParts {
+  /** Words that no name may be. */
+  readonly words: Pick<WordsInUse, 'verbs' | 'keys'>;
+  /** What such a job would run under if it were resumed. Throws JobmanError where it could not be. */
+  readonly specOf: (job: {
+    readonly user: string;
+    readonly tpu: LabTpu;
+    readonly directory: string;
+    readonly tag: string | null;
+    readonly rule: OldRule;
+  }) => JobSpec;
+  readonly now: Instant;
+}
+
+/** What is here already. */
+interface Standing {
+  readonly users: readonly LabUser[];
+  readonly tpus: readonly LabTpu[];
+  readonly tpuAliases: ReadonlyMap<string, string>;
+  /** All windows, cleared ones too. */
+  readonly windows: readonly LabAttempt[];
+}
+
+/** Says what would be done. Changes nothing. */
+export async function planImport(record: LabRecord, data: OldData, parts: ImportParts): Promise<readonly ImportLine[]> {
+  return planned(await standingIn(record), data, parts).lines;
+}
+
+/** Does it in one transaction, by what is here then; resolves with what was done. All of it stands, or nothing. */
+export function applyImport(record: LabRecord, data: OldData, parts: ImportParts): Promise<readonly ImportLine[]> {
+  return record.together(async (one) => {
+    const { lines, doAll } = planned(await standingIn(one), data, parts);
+    await doAll(one);
+    return lines;
+  });
+}
+
+async function standingIn(record: LabRecord): Promise<Standing> {
+  const [users, tpus, tpuAliases, windows] = await Promise.all([
+    record.users(),
+    record.tpus(),
+    record.tpuAliases(),
+    record.windows({ cleared: true }),
+  ]);
+  return { users, tpus, tpuAliases, windows };
+}
+
+interface Plan {
+  readonly lines: readonly ImportLine[];
+  readonly doAll: (record: LabRecord) => Promise<void>;
+}
+
+type Act = (record: LabRecord) => Promise<void>;
+
+function planned(standing: Standing, data: OldData, parts: ImportParts): Plan {
+  const lines: ImportLine[] = [];
+  const acts: Act[] = [];
+  const say = (kind: ImportLine['kind'], what: string, says = ''): void => void lines.push({ kind, what, says });
+
+  const tpus = planTpus(standing, data, parts, say, acts);
+  const words: WordsInUse = {
+    ...parts.words,
+    users: [],
+    tpuAliases: new Map([...standing.tpuAliases, ...data.tpuAliases]),
+    tpus: [...tpus.keys()],
+  };
+  const users = new Map<string, LabUser>(standing.users.map((user) => [user.name, user]));
+  for (const old of data.users) {
+    const user = planUser(users, { words, now: parts.now }, old, say, acts);
+    if (user === null) {
+      if (old.jobs.length > 0) say('leave', `jobs of ${old.name}`, `${old.jobs.length}, with their user`);
+      continue;
+    }
+    users.set(user.name, user);
+    planJobs(user, old, standing, tpus, parts, say, acts);
+  }
+  for (const note of data.notes) say('leave', note);
+  return {
+    lines,
+    async doAll(record) {
+      for (const act of acts) await act(record);
+    },
+  };
+}
+
+type Say = (kind: ImportLine['kind'], what: string, says?: string) => void;
+
+// ------------------------------------------------------------------------------------------ TPUs
+
+/** All that will be known, by full name. */
+function planTpus(
+  { tpus, tpuAliases, users }: Standing,
+  data: OldData,
+  { words }: ImportParts,
+  say: Say,
+  acts: Act[],
+): ReadonlyMap<string, LabTpu> {
+  const known = new Map(tpus.map((tpu) => [tpu.name, tpu]));
+  for (const tpu of data.tpus) {
+    const here = known.get(tpu.name);
+    if (here !== undefined) {
+      say('have', `TPU ${tpu.name}`);
+      continue;
+    }
+    known.set(tpu.name, tpu);
+    say('take', `TPU ${tpu.name}`, `${tpu.accelerator}, ${tpu.pricing}, ${tpu.zone ?? 'its zone is not known yet'}`);
+    acts.push((record) => record.changeTpu(tpu.name, (stands) => stands ?? tpu));
+  }
+  const names = [...new Set([...users.map(({ name }) => name), ...data.users.map(({ name }) => name)])];
+  for (const [alias, name] of data.tpuAliases) {
+    const what = `TPU alias ${alias}`;
+    const here = tpuAliases.get(alias);
+    const problem = nameProblem('TPU alias', alias, { ...words, users: names, tpuAliases: new Map(), tpus: [] });
+    if (here === name) say('have', what);
+    else if (here !== undefined) say('leave', what, `it means ${here} here, and ${name} there`);
+    else if (problem !== null) say('leave', what, problem);
+    else {
+      say('take', what, `${name}${known.has(name) ? '' : ', which is not registered'}`);
+      acts.push(async (record) => void (await record.setTpuAlias(alias, name)));
+    }
+  }
+  return known;
+}
+
+// ------------------------------------------------------------------------------------------ users
+
+/** The user as they will be; null when they are not taken. */
+function planUser(
+  users: ReadonlyMap<string, LabUser>,
+  { words: use, now }: { readonly words: WordsInUse; readonly now: Instant },
+  given: OldUser,
+  say: Say,
+  acts: Act[],
+): LabUser | null {
+  const what = `user ${given.name}`;
+  const aliases = Object.fromEntries(
+    Object.entries(given.aliases).filter(([alias]) => {
+      const why = nameProblem('config alias', alias, { ...use, users: [] });
+      if (why !== null) say('leave', `config alias ${alias} of ${given.name}`, why);
+      return why === null;
+    }),
+  );
+  const old = { ...given, aliases };
+  const here = users.get(old.name);
+  if (here !== undefined) {
+    const filled = fill(here, old);
+    if (filled === here) say('have', what);
+    else {
+      say('take', what, 'what was missing here: directories, aliases or the number of the next window');
+      acts.push(async (record) => void (await record.changeUser(old.name, (user) => fill(user, old))));
+    }
+    return filled;
+  }
+  const problem = nameProblem('user', old.name, { ...use, users: [...users.keys()] });
+  if (problem !== null) {
+    say('leave', what, problem);
+    return null;
+  }
+  const others = [...users.values()];
+  const id = old.id === null || others.some((other) => other.id === old.id) ? lowestFree(others) : old.id;
+  const session = freeSession(old.session, others);
+  const user: LabUser = {
+    name: old.name,
+    id,
+    session,
+    sheetName: old.sheetName,
+    logins: [],
+    directories: old.directories,
+    aliases,
+    settings: old.settings,
+    nextWindow: old.nextWindow,
+    createdAt: now,
+    newsSeen: 0,
+  };
+  const counts = [
+    `id ${id}`,
+    `${Object.keys(old.directories).length} directories`,
+    `${Object.keys(aliases).length} aliases`,
+    `next window ${user.nextWindow}`,
+  ];
+  say('take', what, counts.join(', '));
+  if (old.id !== id) say('note', what, old.id === null ? `it had no id` : `its id ${old.id} is another's here: ${id}`);
+  if (session !== old.session) say('note', what, `the session "${old.session}" is another's here: "${session}"`);
+  for (const note of old.notes) say('note', what, note);
+  acts.push(async (record) => void (await record.addUser(user)));
+  return user;
+}
+
+/** The same user where nothing is missing. */
+function fill(user: LabUser, { directories, aliases, nextWindow }: OldUser): LabUser {
+  const filled = {
+    ...user,
+    directories: { ...directories, ...user.directories },
+    aliases: { ...aliases, ...user.aliases },
+    nextWindow: Math.max(user.nextWindow, nextWindow),
+  };
+  const isSame =
+    Object.keys(filled.directories).length === Object.keys(user.directories).length &&
+    Object.keys(filled.aliases).length === Object.keys(user.aliases).length &&
+    filled.nextWindow === user.nextWindow;
+  return isSame ? user : filled;
+}
+
+function lowestFree(users: readonly LabUser[]): number {
+  let id = 0;
+  while (users.some((user) => user.id === id)) id += 1;
+  return id;
+}
+
+function freeSession(wanted: string, users: readonly LabUser[]): string {
+  // tmux keeps both signs for itself, and makes this of them.
+  const name = wanted.replaceAll(/[.:]/g, '_');
+  const taken = (one: string): boolean => users.some(({ session }) => session === one);
+  let free = name;
+  for (let count = 2; taken(free); count += 1) free = `${name}-${count}`;
+  return free;
+}
+
+// ------------------------------------------------------------------------------------------ jobs
+
+function planJobs(
+  user: LabUser,
+  old: OldUser,
+  { windows }: Standing,
+  tpus: ReadonlyMap<string, LabTpu>,
+  parts: ImportParts,
+  say: Say,
+  acts: Act[],
+): void {
+  const own = windows.filter(({ window }) => window.user === user.name);
+  const shown = new Set(own.filter(({ window }) => window.clearedAt === null).map(({ window }) => window.window));
+  /** The ids that the jobs have here, by their place in the file; known once they are written. */
+  const ids = new Map<OldJob, string>();
+  let taken = false;
+  for (const [index, job] of old.jobs.entries()) {
+    if (job.window === null) {
+      say(
+        'leave',
+        `job ${index + 1} of ${user.name}`,
+        'it has no number of a window, by which it would be known again',
+      );
+      continue;
+    }
+    const what = `window ${job.window} of ${user.name}`;
+    const here = own.find((one) => isSame(one, job));
+    if (here !== undefined) {
+      ids.set(job, here.job.job);
+      say('have', what);
+      continue;
+    }
+    const past = pastOf(user, job.window, job, tpus, parts);
+    if (typeof past === 'string') {
+      say('leave', what, past);
+      continue;
+    }
+    // Of two records with one number the later one is the window that people see.
+    const isLast = !old.jobs.slice(index + 1).some((other) => other.window === job.window);
+    const isFree = isLast && !shown.has(job.window);
+    if (isFree) shown.add(job.window);
+    const father = fatherOf(old.jobs, index);
+    say('take', what, `${statusWords(job)}, ${job.tpu}${job.stage === 0 ? '' : `, stage ${job.stage}`}`);
+    if (job.status === 'alive') {
+      say(
+        'note',
+        what,
+        'it was going on there: taken as stopped; where its program is alive it goes on, and nobody here watches it',
+      );
+    }
+    if (!isFree) say('note', what, 'the number is that of another window: taken off the list');
+    if (job.father !== null && father === undefined) {
+      say('note', what, `its father, window ${job.father}, is not in the file: taken without`);
+    }
+    for (const note of job.notes) say('note', what, note);
+    taken = true;
+    acts.push(async (record) => {
+      const fatherId = father === undefined ? undefined : ids.get(father);
+      const how = father?.status === 'rerunned' ? 'rerun' : 'resume';
+      const id = await record.addPastJob({
+        ...past,
+        lab: { ...past.lab, father: fatherId === undefined ? null : { job: fatherId, attempt: 1, how } },
+        window: { ...past.window, cleared: !isFree },
+      });
+      ids.set(job, id);
+    });
+  }
+  if (!taken) return;
+  // What happened long ago is no news.
+  acts.push(async (record) => {
+    const last = (await record.eventsSince(user.name, 0)).at(-1)?.number ?? 0;
+    await record.changeUser(user.name, (one) => ({ ...one, newsSeen: Math.max(one.newsSeen, last) }));
+  });
+}
+
+/** Whether that window is the one of this record: its number, and what its script told. */
+function isSame({ window }: LabAttempt, job: OldJob): boolean {
+  return (
+    window.window === job.window &&
+    (window.report?.logFolder ?? null) === job.logFolder &&
+    (job.startedAt === null || window.openedAt === job.startedAt)
+  );
+}
+
+/** The newest record of that window before it in the file. */
+function fatherOf(jobs: readonly OldJob[], index: number): OldJob | undefined {
+  const window = jobs[index]?.father ?? null;
+  return window === null ? undefined : jobs.slice(0, index).findLast((one) => one.window === window);
+}
+
+type PastLabJob = PastJob & {
+  readonly lab: NonNullable<PastJob['lab']>;
+  readonly window: NonNullable<PastJob['window']>;
+};
+
+/** The job as it will be here, without its father; or why it cannot be taken. */
+function pastOf(
+  user: LabUser,
+  window: number,
+  job: OldJob,
+  tpus: ReadonlyMap<string, LabTpu>,
+  { specOf, now }: ImportParts,
+): PastLabJob | string {
+  if (job.tpu === '') return 'it names no TPU';
+  const tpu = tpus.get(job.tpu) ?? tpuNamed(job.tpu);
+  if (tpu === null) return `nothing tells the type of its TPU ${job.tpu}; \`tpu register\` it, and import again`;
+  let spec: JobSpec;
+  try {
+    spec = specOf({
+      user: user.name,
+      tpu,
+      directory: job.directory,
+      tag: job.tag,
+      rule: job.rule ?? (pricingIn(job.tpu) === 'ondemand' && tpu.pricing === 'ondemand' ? 'pass' : 'pre'),
+    });
+  } catch (error) {
+    if (error instanceof JobmanError) return [error.message, ...error.lines].join(' ');
+    throw error;
+  }
+  const createdAt = job.startedAt ?? job.endedAt ?? now;
+  const endedAt = Math.max(createdAt, job.endedAt ?? createdAt);
+  const { verdict, reason, evidence } = endOf(job);
+  const { logFolder, stageFolder, startTime } = job;
+  const report =
+    logFolder === null
+      ? null
+      : { logFolder, stageFolder: stageFolder ?? job.directory, tpu: job.tpu, startTime, at: createdAt };
+  return {
+    owner: user.name,
+    spec,
+    manifest: job.text,
+    createdAt,
+    startedAt: report === null ? null : createdAt,
+    endedAt,
+    verdict,
+    reason,
+    evidence,
+    lab: {
+      directory: job.directory,
+      directoryNumber: job.directoryNumber,
+      tpu: job.tpu,
+      configs: job.configs,
+      tag: job.tag,
+      monitor: job.monitor,
+      logStage: job.logStage,
+      father: null,
+      baseStage: job.stage,
+    },
+    window: {
+      session: user.session,
+      window,
+      report,
+      finishedAt: job.status === 'finished' ? endedAt : null,
+      cleared: false,
+    },
+  };
+}
+
+function endOf({ status, error }: OldJob): {
+  readonly verdict: Settled['verdict'];
+  readonly reason: Reason;
+  readonly evidence: Evidence;
+} {
+  switch (status) {
+    case 'finished':
+      return { verdict: 'succeeded', reason: 'succeeded', evidence: { detail: 'finished there' } };
+    case 'killed':
+      return { verdict: 'cancelled', reason: 'stopped', evidence: { detail: 'killed there' } };
+    case 'alive':
+    case 'unknown':
+      return { verdict: 'stopped', reason: 'stopped', evidence: { detail: 'it was going on when it was taken over' } };
+    case 'error':
+    case 'resumed':
+    case 'rerunned': {
+      const detail = error === null ? 'failed there' : `failed there: ${error}`;
+      if (/preempt/i.test(error ?? '')) return { verdict: 'failed', reason: 'preempted', evidence: { detail } };
+      return { verdict: 'failed', reason: 'command_failed', evidence: { detail, ...patternOf(error) } };
+    }
+  }
+}
+
+/** What our own patterns call the same. */
+function patternOf(error: string | null): { readonly pattern?: string } {
+  const found = [
+    [/grpc/i, 'grpc'],
+    [/lock/i, 'busy'],
+    [/oom/i, 'out_of_memory'],
+    [/file/i, 'file_missing'],
+    [/deadline/i, 'deadline'],
+    [/pointer/i, 'invalid_pointer'],
+  ] as const;
+  const pattern = found.find(([words]) => words.test(error ?? ''))?.[1];
+  return pattern === undefined ? {} : { pattern };
+}
+
+function statusWords({ status, error }: OldJob): string {
+  if (status === 'alive') return 'going on';
+  return error === null || status !== 'error' ? status : `error (${error})`;
+}

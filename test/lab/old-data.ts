@@ -1,0 +1,136 @@
+// A data.json as the manual of the older program has it, and one as its versions and people really left it.
+
+/** The sample of the manual, with a list of TPUs in place of its dots, and the job of its sample. */
+export const manualSample = {
+  users: {
+    xibo: {
+      id: 0,
+      name: 'xibo',
+      tmux_name: 'xibo',
+      working_dir: { '1': '/srv/code' },
+      job_data: [
+        {
+          user: 'xibo',
+          windows_id: 1,
+          job_dir_id: 1,
+          job_dir: '/srv/code',
+          tpu: 'kmh-tpuvm-v2-32-preemptible-1',
+          job_tags: null,
+          log_dir: '/srv/logs/1',
+          staage_dir: '/srv/staging/1',
+          extra_configs: '--lr=0.01',
+          status: 'finished',
+          error: null,
+          stage: 0,
+          monitor: true,
+          rules: { preempted: 'reapply', grpc: 'resume' },
+          extra_msgs: {},
+          start_time: '20250420_011026',
+          customized_settings: {},
+        },
+      ],
+      config_aliases: { lr: 'config.training.lr' },
+      settings: {
+        monitor_after_run: true,
+        monitor_upd_time: 5,
+        monitor_length: 800,
+        monitor_verbose: false,
+        monitor_dir: true,
+        monitor_tpu: true,
+        show_length: 300,
+        time_zone: 'us',
+      },
+      windows_offset: 42,
+      logs: [],
+    },
+  },
+  user_list: ['xibo'],
+  id_list: [0],
+  id_user_dict: { '0': 'xibo' },
+  user_id_dict: { xibo: 0 },
+  tpu_aliases: { 'v2-1': 'kmh-tpuvm-v2-32-1' },
+  all_tpus: {
+    'europe-west4-a': ['...', 'kmh-tpuvm-v2-32-1', 'kmh-tpuvm-v2-32-preemptible-1'],
+    'us-central2-b': ['kmh-tpuvm-v4-32-1'],
+    preemptible: ['kmh-tpuvm-v2-32-preemptible-1'],
+  },
+  monitor_config: { test_freq: 3600, checking_freq: 600 },
+  wandb_api_key: 'secret-of-the-lab',
+  conda_env_name: 'NNX',
+  monitor_all_check_time: 20,
+  MONITOR_logs: [],
+  ack_MONITOR: false,
+};
+
+const base = { job_dir_id: 1, job_dir: '/srv/code', tpu: 'kmh-tpuvm-v2-32-1', monitor: true };
+const moment = (chn: string, edt: string, utc: string) => ({ chn, edt, utc });
+
+/** Fields missing or spelled otherwise, windows twice, statuses that nobody knows, names that are words. */
+export const realMess = {
+  users: {
+    lyy: {
+      id: 3,
+      working_dir: { '1': '/srv/lyy', '0': '/srv/zero', x: '/srv/x', '2': 'relative' },
+      settings: { time_zone: 'mars', theme: 'dark', extra_settings: { old: 1 } },
+      windows_offset: '17',
+      job_data: [
+        // A chain of three: 9 was resumed as 11, and that as 12.
+        {
+          ...base,
+          windows_id: 9,
+          log_dir: '/srv/logs/9',
+          stage_dir: '/srv/staging/9',
+          extra_configs: '--config.note=\'two words\' --config.x=a\\ b "--config.y=1=2"',
+          status: 'resumed',
+          error: 'preempted',
+          stage: 0,
+          extra_msgs: { child: 11 },
+          rules: { preempted: 'reapply', grpc: 'rerun', locked: 'pass' },
+          start_time: moment('20250420_131026', '20250420_011026', '20250420_051026'),
+        },
+        {
+          ...base,
+          windows_id: 11,
+          log_dir: '/srv/logs/11',
+          stage_dir: '/srv/staging/9',
+          status: 'resumed',
+          error: 'grpc',
+          stage: 1,
+          extra_msgs: { father: 9, child: 12 },
+          customized_settings: { log_stage: true },
+        },
+        {
+          ...base,
+          windows_id: 12,
+          log_dir: '/srv/logs/12',
+          stage_dir: '/srv/staging/9',
+          status: 'running',
+          stage: 2,
+          extra_msgs: { father: 11 },
+          start_time: moment('', '20250421_080000', ''),
+        },
+        { ...base, windows_id: 13, status: 'error', error: 'OOM', log_dir: '/srv/logs/13a', extra_configs: "--a='b" },
+        { ...base, windows_id: 13, status: 'killed', log_dir: '/srv/logs/13b', extra_msgs: { father: 999 } },
+        { ...base, windows_id: 14, status: 'exploded', rules: { preempted: 'pray' } },
+        { ...base, windows_id: null, status: 'finished' },
+        { ...base, windows_id: 15, status: null, tpu: 'the-big-one' },
+        { windows_id: 16, status: 'finished', finish: 1 },
+        'not a job',
+      ],
+      logs: ['2025-04-20 something happened'],
+    },
+    run: { id: 1, job_data: [{ ...base, windows_id: 1, status: 'finished' }] },
+    王伟: { id: 3, name: '王伟', tmux_name: 'lyy', config_aliases: { lr: 'config.lr', dir: 'config.dir', bad: 7 } },
+    ghost: 'gone',
+  },
+  user_list: ['lyy', 'nobody'],
+  tpu_aliases: { 'v2-32-6': 'kmh-tpuvm-v2-32-6', check: 'kmh-tpuvm-v2-32-1', 'v2-32': 'kmh-tpuvm-v2-32-1', empty: '' },
+  all_tpus: {
+    'europe-west4-a': ['kmh-tpuvm-v2-32-1', 'the-big-one'],
+    'us-central1-a': ['kmh-tpuvm-v2-32-1'],
+    somewhere: ['kmh-tpuvm-v3-32-1'],
+  },
+  pre_info: { preemptible: [], spot: ['kmh-tpuvm-v4-8-spot-2'] },
+  MONITOR_config: { clean_freq: 1 },
+  queue: [1],
+};
