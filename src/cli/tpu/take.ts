@@ -1,0 +1,229 @@
+// Take: a TPU is made ready for a job. How it is, who uses it, and what would be done about both is told in one question;
+// nothing is changed anywhere before the answer.
+
+import type { Client } from '../../app/client.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { second } from '../../core/time.ts';
+import { foldersOf } from '../../lab/attempt.ts';
+import {
+  bookingsNow,
+  holderSentences,
+  holdersNow,
+  holdSentences,
+  isFree,
+  jobsThere,
+  othersBooking,
+  type Holds,
+  type JobThere,
+} from '../../lab/holds.ts';
+import { shortName } from '../../lab/names-of-tpus.ts';
+import type { LabUser } from '../../lab/people.ts';
+import type { Holder, TpuDesk, TpuState } from '../../lab/tpu-desk.ts';
+import type { Booking, LabTpu } from '../../lab/tpus.ts';
+import { endJobs } from './end-jobs.ts';
+import { canAsk } from './questions.ts';
+import type { TpuCli } from './tpu-cli.ts';
+
+/** How long a program on a worker has between being asked to end and being killed. */
+const graceOnWorkers = 5 * second;
+
+export interface TakeRequest {
+  readonly tpu: LabTpu;
+  /** For whom, and who does it. */
+  readonly user: LabUser;
+  readonly by: string;
+  /** Said already: it may be made anew; it may be taken from whoever uses it. */
+  readonly apply: boolean;
+  readonly force: boolean;
+  /** The job that is to go on there, which is in nobody's way. */
+  readonly job?: string;
+  /** What else has to be agreed to: what would be done, as sentences without their full stops. */
+  readonly also?: readonly string[];
+}
+
+/** What taking works with. */
+export interface TakeParts {
+  readonly client: Client;
+  readonly tpus: TpuDesk;
+  readonly signal: AbortSignal;
+}
+
+/** A TPU that may be taken now. */
+export interface Taking {
+  /** Where the cloud has it; null where it has none of that name yet. */
+  readonly zone: string | null;
+  /** The jobs of the lab that were known when it was looked. */
+  readonly known: ReadonlySet<string>;
+  /** What the booking sheet said of it. */
+  readonly booking: Booking | null;
+  /** Ends what was agreed to be ended and makes it anew where that is needed. The first that changes anything. */
+  prepare(): Promise<void>;
+}
+
+/** What has to be done to a TPU before anything can run on it. */
+type Making = 'apply' | 'reapply' | null;
+
+/**
+ * Looks at the TPU, and asks what has to be asked. Throws JobmanError: (4) where its state passes by itself, or where it is in
+ * use and nobody said yes; (5) where the cloud does not answer; (2) where nobody can be asked whether it may be made anew; (1)
+ * when the answer is no.
+ */
+export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeRequest): Promise<Taking> {
+  const { client, tpus, signal } = parts;
+  const { tpu, user, by, also = [] } = request;
+  const called = shortName(tpu.name, (await desk.lab.site()).namePrefix);
+  const [state, { rows }, sheet] = await Promise.all([
+    tpus.describe(tpu),
+    client.list({}),
+    bookingsNow(() => desk.lab.sheet()),
+  ]);
+  const seen = knownState(tpu, state);
+  const making = makingOf(seen.state, called);
+  const there = await jobsThere(desk.lab.record, rows);
+  const jobs = there.on(tpu.name, request.job);
+  const ours = [...jobs.map(({ job }) => job.job), ...(request.job === undefined ? [] : [request.job])];
+  const folders = await foldersThere(desk, tpu, ours);
+  const devices = making === null ? await holdersNow(tpus, tpu, folders, signal) : { holders: [], says: [] };
+  for (const sentence of [...sheet.says, ...devices.says]) desk.note(sentence);
+  const holds: Holds = { jobs, booking: othersBooking(sheet.bookings, tpu.name, user), holders: devices.holders };
+  await agree(desk, request, {
+    making:
+      making === null ? [] : [`${called} is ${seen.state}, and would be ${making === 'apply' ? 'made' : 'made anew'}`],
+    use: isFree(holds) ? [] : [...holdSentences(holds, called), ...whatEnds(holds)],
+    also,
+  });
+  return {
+    zone: seen.state === 'absent' ? null : seen.zone,
+    known: there.known,
+    booking: sheet.bookings.find((one) => one.tpu === tpu.name) ?? null,
+    async prepare() {
+      const say = (line: string): void => desk.note(line);
+      await endJobs(
+        desk,
+        client,
+        jobs.map(({ job }) => ({ job: job.job, by })),
+        signal,
+      );
+      if (making !== null) await tpus[making](tpu, say, signal);
+      else await endPrograms(desk, parts, tpu, { jobs, holders: holds.holders });
+    },
+  };
+}
+
+/** Throws JobmanError (5) where nobody knows how it is. */
+function knownState(tpu: LabTpu, state: TpuState): Extract<TpuState, { readonly kind: 'known' }> {
+  if (state.kind === 'known') return state;
+  throw new JobmanError(`How ${tpu.name} is cannot be told now; nothing was begun.`, exitCode.unreachable, [
+    state.says,
+    `tpu describe ${tpu.name}    asks again`,
+  ]);
+}
+
+/** Throws JobmanError (4) for a state in which it is of no use and which nobody should end from here. */
+function makingOf(state: string, called: string): Making {
+  switch (state) {
+    case 'ready':
+      return null;
+    case 'absent':
+      return 'apply';
+    case 'preempted':
+    case 'terminated':
+    case 'suspended':
+    case 'failed':
+      return 'reapply';
+    case 'stopped':
+      throw new JobmanError(`${called} is stopped, so nothing can run there.`, exitCode.conflict, [
+        `tpu restart ${called}    starts it`,
+      ]);
+    default:
+      throw new JobmanError(`${called} is ${state}, so nothing can run there now.`, exitCode.conflict, [
+        `tpu check-status ${called}    says when it is ready`,
+      ]);
+  }
+}
+
+function whatEnds({ jobs, holders }: Holds): readonly string[] {
+  const what = [
+    ...(jobs.length === 0 ? [] : [jobs.length === 1 ? 'that job' : 'those jobs']),
+    ...(holders.length === 0 ? [] : [holders.length === 1 ? 'that process' : 'those processes']),
+  ];
+  return what.length === 0 ? [] : [`${what.join(' and ')} would be ended`];
+}
+
+/** Asks once about all that nobody has said yes to yet. */
+async function agree(
+  desk: TpuCli,
+  { apply, force }: Pick<TakeRequest, 'apply' | 'force'>,
+  concerns: { readonly making: readonly string[]; readonly use: readonly string[]; readonly also: readonly string[] },
+): Promise<void> {
+  if (desk.yes) return;
+  const making = apply ? [] : concerns.making;
+  const use = force ? [] : concerns.use;
+  const sentences = [...use, ...making, ...concerns.also];
+  if (sentences.length === 0) return;
+  const text = sentences.map((sentence) => `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`);
+  const code = use.length > 0 ? exitCode.conflict : exitCode.usage;
+  if (!canAsk(desk)) {
+    const flags = [
+      ...(use.length > 0 ? ['-f takes it all the same'] : []),
+      ...(making.length > 0 ? ['-apply makes it'] : []),
+    ];
+    const [first = '', ...rest] = text;
+    throw new JobmanError(`Nothing was begun. ${first}`, code, [
+      ...rest,
+      `${[...flags, '--yes says yes to all'].join('; ')}.`,
+    ]);
+  }
+  for (const line of text) desk.complain(line);
+  desk.io.stderr.write('Go on? [y/N] ');
+  const answer = await desk.io.stdin.line();
+  if (/^(y|yes)$/i.test(answer?.trim() ?? '')) return;
+  throw new JobmanError('Nothing was begun.', use.length > 0 ? exitCode.conflict : exitCode.failed);
+}
+
+/** The folders by which programs of those jobs are known on that TPU. */
+export async function foldersThere(
+  desk: TpuCli,
+  tpu: Pick<LabTpu, 'name'>,
+  jobs: readonly string[],
+): Promise<readonly string[]> {
+  if (jobs.length === 0) return [];
+  return foldersOf(await desk.lab.record.windows({ jobs, cleared: true }), tpu.name);
+}
+
+/** What those jobs have left, and those processes, each on its own worker. Throws JobmanError (1) where something stays. */
+async function endPrograms(
+  desk: TpuCli,
+  { tpus, signal }: TakeParts,
+  tpu: LabTpu,
+  { jobs, holders }: { readonly jobs: readonly JobThere[]; readonly holders: readonly Holder[] },
+): Promise<void> {
+  const folders = await foldersThere(
+    desk,
+    tpu,
+    jobs.map(({ job }) => job.job),
+  );
+  if (folders.length === 0 && holders.length === 0) return;
+  await endOnWorkers(desk, tpus, tpu, { folders, pids: holders }, signal);
+}
+
+/** Ends programs on the workers and says what was ended. Throws JobmanError (1) where something stays. */
+export async function endOnWorkers(
+  desk: TpuCli,
+  tpus: TpuDesk,
+  tpu: LabTpu,
+  what: { readonly folders: readonly string[]; readonly pids: readonly Pick<Holder, 'worker' | 'pid'>[] },
+  signal: AbortSignal,
+): Promise<void> {
+  const pids = what.pids.map(({ worker, pid }) => ({ worker, pid }));
+  const { ended, left, missed } = await tpus.end(tpu, { folders: what.folders, pids, graceMs: graceOnWorkers }, signal);
+  if (ended.length > 0) {
+    const workers = new Set(ended.map(({ worker }) => worker)).size;
+    desk.note(
+      `Ended ${ended.length === 1 ? 'a process' : `${ended.length} processes`} on ${workers === 1 ? 'a worker' : `${workers} workers`} of ${tpu.name}.`,
+    );
+  }
+  for (const { worker, says } of missed) desk.note(`Worker ${worker} of ${tpu.name} does not answer: ${says}`);
+  if (left.length === 0) return;
+  throw new JobmanError(`Not everything on ${tpu.name} could be ended.`, exitCode.failed, holderSentences(left));
+}
