@@ -7,12 +7,14 @@ import type { Evidence, Settled } from '../core/job.ts';
 import type { JobSpec, Reason } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
 import { JobmanError } from '../app/errors.ts';
+import { countText } from '../app/figures.ts';
 import { nameProblem, type WordsInUse } from './names.ts';
-import { pricingIn, tpuNamed } from './names-of-tpus.ts';
-import type { OldData, OldJob, OldRule, OldUser } from './old-data.ts';
+import { tpuNamed } from './names-of-tpus.ts';
+import type { OldData, OldJob, OldUser } from './old-data.ts';
 import type { PastJob } from './past-job.ts';
 import type { LabUser } from './people.ts';
 import type { LabAttempt, LabRecord } from './record.ts';
+import { usualRule, type LabRule } from './run.ts';
 import type { LabTpu } from './tpus.ts';
 
 /** What came of one thing of the file. */
@@ -30,13 +32,9 @@ export interface ImportParts {
   /** Words that no name may be. */
   readonly words: Pick<WordsInUse, 'verbs' | 'keys'>;
   /** What such a job would run under if it were resumed. Throws JobmanError where it could not be. */
-  readonly specOf: (job: {
-    readonly user: string;
-    readonly tpu: LabTpu;
-    readonly directory: string;
-    readonly tag: string | null;
-    readonly rule: OldRule;
-  }) => JobSpec;
+  readonly specOf: (
+    job: Pick<OldJob, 'directory' | 'tag' | 'monitor' | 'configs'> & { readonly tpu: LabTpu; readonly rule: LabRule },
+  ) => JobSpec;
   readonly now: Instant;
 }
 
@@ -202,8 +200,8 @@ function planUser(
   };
   const counts = [
     `id ${id}`,
-    `${Object.keys(old.directories).length} directories`,
-    `${Object.keys(aliases).length} aliases`,
+    countText(Object.keys(old.directories).length, 'directory', 'directories'),
+    countText(Object.keys(aliases).length, 'alias', 'aliases'),
     `next window ${user.nextWindow}`,
   ];
   say('take', what, counts.join(', '));
@@ -260,6 +258,8 @@ function planJobs(
   /** The ids that the jobs have here, by their place in the file; known once they are written. */
   const ids = new Map<OldJob, string>();
   let taken = false;
+  /** Records without a moment of their own began after those before them. */
+  let last: Instant | null = null;
   for (const [index, job] of old.jobs.entries()) {
     if (job.window === null) {
       say(
@@ -276,7 +276,8 @@ function planJobs(
       say('have', what);
       continue;
     }
-    const past = pastOf(user, job.window, job, tpus, parts);
+    last = job.startedAt ?? job.endedAt ?? last;
+    const past = pastOf(user, { ...job, startedAt: last, window: job.window }, tpus, parts);
     if (typeof past === 'string') {
       say('leave', what, past);
       continue;
@@ -342,8 +343,7 @@ type PastLabJob = PastJob & {
 /** The job as it will be here, without its father; or why it cannot be taken. */
 function pastOf(
   user: LabUser,
-  window: number,
-  job: OldJob,
+  job: OldJob & { readonly window: number },
   tpus: ReadonlyMap<string, LabTpu>,
   { specOf, now }: ImportParts,
 ): PastLabJob | string {
@@ -352,18 +352,12 @@ function pastOf(
   if (tpu === null) return `nothing tells the type of its TPU ${job.tpu}; \`tpu register\` it, and import again`;
   let spec: JobSpec;
   try {
-    spec = specOf({
-      user: user.name,
-      tpu,
-      directory: job.directory,
-      tag: job.tag,
-      rule: job.rule ?? (pricingIn(job.tpu) === 'ondemand' && tpu.pricing === 'ondemand' ? 'pass' : 'pre'),
-    });
+    spec = specOf({ ...job, tpu, rule: job.rule ?? usualRule(tpu) });
   } catch (error) {
-    if (error instanceof JobmanError) return [error.message, ...error.lines].join(' ');
+    if (error instanceof JobmanError) return [error.message, ...error.lines].join(' ').replaceAll(/ {2,}/g, ', ');
     throw error;
   }
-  const createdAt = job.startedAt ?? job.endedAt ?? now;
+  const createdAt = job.startedAt ?? now;
   const endedAt = Math.max(createdAt, job.endedAt ?? createdAt);
   const { verdict, reason, evidence } = endOf(job);
   const { logFolder, stageFolder, startTime } = job;
@@ -394,7 +388,7 @@ function pastOf(
     },
     window: {
       session: user.session,
-      window,
+      window: job.window,
       report,
       finishedAt: job.status === 'finished' ? endedAt : null,
       cleared: false,

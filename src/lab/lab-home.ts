@@ -10,6 +10,11 @@ export interface LabHome {
   share(group: string): Promise<readonly string[]>;
   /** What in a shared home has another mode or group than it should; null where the home is its owner's alone. */
   wrong(): Promise<readonly WrongMode[] | null>;
+  /**
+   * Keeps a secret in a file of the home that only this login may read, unless one of that name is there. Resolves with the
+   * file, absolute, and whether it was written now.
+   */
+  keepSecret(name: string, value: string): Promise<{ readonly file: string; readonly isNew: boolean }>;
 }
 
 export interface WrongMode {
@@ -34,7 +39,7 @@ export interface HomeEntry {
  */
 export function sharedMode({ path, isFolder, mode }: HomeEntry): number | null {
   const [top = '', ...rest] = path;
-  if (top === 'emulator') return null;
+  if (top === 'emulator' || top === 'secrets') return null;
   // runs/<job>/<worker>/ takes the runs of any login; what is in it belongs to the one.
   if (top === 'runs' && rest.length > 2) return null;
   // jobs/<user>/<job>/secrets

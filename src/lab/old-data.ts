@@ -7,6 +7,7 @@
 import type { Instant } from '../core/time.ts';
 import { acceleratorIn, pricingIn } from './names-of-tpus.ts';
 import { defaultAliases, type UserSettings } from './people.ts';
+import type { LabRule } from './run.ts';
 import type { LabTpu } from './tpus.ts';
 import { takenSettings } from './user-settings.ts';
 
@@ -57,7 +58,7 @@ export interface OldJob {
   readonly monitor: boolean;
   readonly logStage: boolean;
   /** One of our rules; null where it says none that is one. */
-  readonly rule: OldRule | null;
+  readonly rule: LabRule | null;
   /** Numbers of windows. */
   readonly father: number | null;
   readonly child: number | null;
@@ -72,7 +73,6 @@ export interface OldJob {
 
 /** `alive`: it was going on when the file was written. */
 export type OldStatus = 'finished' | 'error' | 'killed' | 'resumed' | 'rerunned' | 'alive' | 'unknown';
-export type OldRule = 'pre' | 'pass' | 'reapply' | 'rerun' | 'resume';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -257,7 +257,7 @@ function jobIn(job: Json): OldJob {
 }
 
 /** Tables of what each rule did there: preempted, then GRPC. `rerun` resumed after a new allocation, whatever it was called. */
-const rules: Readonly<Record<string, OldRule>> = {
+const rules: Readonly<Record<string, LabRule>> = {
   'reapply resume': 'pre',
   'pass pass': 'pass',
   'reapply reapply': 'reapply',
@@ -265,7 +265,7 @@ const rules: Readonly<Record<string, OldRule>> = {
   'pass resume': 'resume',
 };
 
-function ruleIn(given: Json | undefined): OldRule | null {
+function ruleIn(given: Json | undefined): LabRule | null {
   return rules[`${String(given?.['preempted'])} ${String(given?.['grpc'])}`] ?? null;
 }
 

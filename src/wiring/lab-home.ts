@@ -1,8 +1,9 @@
 // The home as a folder that a group shares: made so, and looked through.
 
-import { chmodSync, chownSync, lstatSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { chmodSync, chownSync, lstatSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { exitCode, JobmanError } from '../app/errors.ts';
+import { fileError } from '../app/file-trouble.ts';
 import { isShared, makeFolder, sharedFolderMode } from '../app/make-folder.ts';
 import { isControllerRunning } from '../controller/running.ts';
 import { sharedMode, type LabHome, type WrongMode } from '../lab/lab-home.ts';
@@ -42,6 +43,19 @@ export function createLabHome(home: string): LabHome {
         `${home} is shared by the group ${group} now, and so is all that is made in it.`,
         `Each login of the group sets JOBMAN_HOME=${home}. Whoever is in the group can do whatever the login can that runs the controller.`,
       ];
+    },
+
+    async keepSecret(name, value) {
+      const folder = join(home, 'secrets');
+      const file = join(folder, name);
+      makeFolder(folder, 0o700);
+      try {
+        writeFileSync(file, `${value}\n`, { mode: 0o600, flag: 'wx' });
+        return { file, isNew: true };
+      } catch (error) {
+        if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return { file, isNew: false };
+        throw fileError(file, error);
+      }
     },
 
     wrong: () => Promise.resolve(isShared(home) ? wrongIn(home) : null),

@@ -45,7 +45,7 @@ test('the sample of the manual is taken whole, and a second time nothing is left
     'TPU kmh-tpuvm-v2-32-preemptible-1: v2-32, preemptible, europe-west4-a',
     'TPU kmh-tpuvm-v4-32-1: v4-32, ondemand, us-central2-b',
     'TPU alias v2-1: kmh-tpuvm-v2-32-1',
-    'user xibo: id 0, 1 directories, 1 aliases, next window 42',
+    'user xibo: id 0, 1 directory, 1 alias, next window 42',
     'window 1 of xibo: finished, kmh-tpuvm-v2-32-preemptible-1',
   ]);
   assert.deepEqual(linesOf(dry, 'leave'), [
@@ -143,6 +143,11 @@ test('a real mess is taken as far as it goes, line by line', async (t) => {
   assert.deepEqual([eleven?.job.baseStage, eleven?.job.logStage, twelve?.job.baseStage], [1, true, 2]);
   assert.equal(nine?.window.openedAt, Date.UTC(2025, 3, 20, 5, 10, 26));
   assert.equal(twelve?.window.openedAt, Date.UTC(2025, 3, 21, 12));
+  assert.equal(
+    eleven?.window.openedAt,
+    nine?.window.openedAt,
+    'without a moment of its own it began after the one before',
+  );
   assert.equal(thirteen?.window.report?.logFolder, '/srv/logs/13b');
   const verdicts = await Promise.all(
     windows.map(async ({ job }) => {

@@ -750,7 +750,7 @@ export const table: readonly Row[] = [
       flags: { apply: { brief: 'Do it' } },
     },
     changes: true,
-    load: toCome('import'),
+    load: async () => (await import('./commands/import.ts')).importData,
   }),
   row({
     words: ['doctor'],

@@ -1,0 +1,117 @@
+// `tpu import data.json`: the data of the program before this one comes along.
+
+import { resolve } from 'node:path';
+import { setSetting } from '../../../app/change-settings.ts';
+import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { jsonIn, JsonTextError } from '../../../app/json-text.ts';
+import { readOptional } from '../../../app/settings.ts';
+import { applyImport, planImport, type ImportLine, type ImportParts } from '../../../lab/import-data.ts';
+import { siteSteps } from '../../../lab/mount-step.ts';
+import { oldDataIn, type OldData } from '../../../lab/old-data.ts';
+import { runSpec, scriptEnvironment, writtenLine } from '../../../lab/run.ts';
+import { standingSpec } from '../../../lab/standing-spec.ts';
+import { inert } from '../../render/inert.ts';
+import type { TpuCli, TpuCommand } from '../tpu-cli.ts';
+import { textOf } from '../words.ts';
+import { wordsInUse } from '../words-in-use.ts';
+
+export const importData: TpuCommand = async (desk, words) => {
+  const data = await read(resolve(desk.io.cwd, textOf(words, 'file')));
+  const parts = await partsOf(desk);
+  const isMeant = words.flags.has('apply');
+  const { record } = desk.lab;
+  const lines = await (isMeant ? applyImport(record, data, parts) : planImport(record, data, parts));
+  const others = await settingsOf(desk, data, isMeant);
+  show(desk, [...lines, ...others], isMeant);
+  return exitCode.ok;
+};
+
+async function read(path: string): Promise<OldData> {
+  const text = await readOptional(path);
+  if (text === undefined) throw new JobmanError(`There is no file ${path}.`, exitCode.notFound);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new JobmanError(`${path} is not valid JSON. Nothing was changed.`, exitCode.usage, [placeIn(text, path)]);
+  }
+  const data = oldDataIn(value);
+  if (data !== undefined) return data;
+  throw new JobmanError(`${path} is no data.json: it has no "users". Nothing was changed.`, exitCode.usage);
+}
+
+function placeIn(text: string, path: string): string {
+  try {
+    jsonIn(text);
+    return path;
+  } catch (error) {
+    if (!(error instanceof JsonTextError)) throw error;
+    return `${path}:${error.at.line}:${error.at.column}: ${error.message}`;
+  }
+}
+
+async function partsOf({ io, lab, services }: TpuCli): Promise<ImportParts> {
+  const [words, site, settings] = await Promise.all([wordsInUse(lab.record), lab.site(), services.settings()]);
+  return {
+    words,
+    now: io.now(),
+    specOf({ tpu, directory, tag, rule, monitor, configs }) {
+      const capacity = standingSpec(tpu, site, { project: settings.tpu.project });
+      return runSpec({
+        directory,
+        tag,
+        capacity,
+        steps: siteSteps(site, capacity.zone),
+        rule,
+        monitor,
+        stageLimit: site.stageLimit,
+        written: writtenLine(tpu.name, configs),
+        launcher: io.launcher,
+        env: scriptEnvironment(io.env, services.home),
+      });
+    },
+  };
+}
+
+/** What the file says of the site: the W&B key goes into a file of its own, and is in no record. */
+async function settingsOf({ lab, services }: TpuCli, data: OldData, isMeant: boolean): Promise<readonly ImportLine[]> {
+  const lines: ImportLine[] = [];
+  const { condaEnvironment, wandbKeyFile } = await lab.site();
+  const { wandbKey, condaEnvironment: conda } = data;
+  if (conda !== null && condaEnvironment !== null) {
+    lines.push({ kind: 'have', what: 'setting lab.condaEnvironment', says: '' });
+  } else if (conda !== null) {
+    if (isMeant) await setSetting(services.home, 'lab.condaEnvironment', conda);
+    lines.push({ kind: 'take', what: 'setting lab.condaEnvironment', says: conda });
+  }
+  if (wandbKey !== null && wandbKeyFile !== null) {
+    lines.push({ kind: 'have', what: 'setting lab.wandbKeyFile', says: '' });
+  } else if (wandbKey !== null) {
+    const says = 'the W&B key, in a file that only you may read';
+    if (isMeant) {
+      const { file } = await (await services.labHome()).keepSecret('wandb_api_key', wandbKey);
+      await setSetting(services.home, 'lab.wandbKeyFile', file);
+      lines.push({ kind: 'take', what: 'setting lab.wandbKeyFile', says: `${says}: ${file}` });
+    } else lines.push({ kind: 'take', what: 'setting lab.wandbKeyFile', says });
+  }
+  return lines;
+}
+
+const marks: Readonly<Record<ImportLine['kind'], string>> = { take: '+', have: '=', leave: '-', note: '!' };
+
+function show(desk: TpuCli, lines: readonly ImportLine[], isMeant: boolean): void {
+  if (desk.json) {
+    for (const line of lines) desk.print(JSON.stringify({ ...line, done: isMeant && line.kind === 'take' }));
+    return;
+  }
+  // What is here already is no news; how much of it there is tells a second import from a first.
+  for (const { kind, what, says } of lines) {
+    if (kind !== 'have') desk.print(inert(`${marks[kind]} ${what}${says === '' ? '' : `: ${says}`}`, false));
+  }
+  const count = (kind: ImportLine['kind']): number => lines.filter((line) => line.kind === kind).length;
+  const [taken, here, left] = [count('take'), count('have'), count('leave')];
+  const rest = `${here} were here already, ${left} ${isMeant ? 'were' : 'would be'} left behind (-).`;
+  if (isMeant) desk.tell(`${taken} were taken over (+), ${rest}`);
+  else if (taken === 0) desk.tell(`There is nothing to take over: ${rest}`);
+  else desk.tell(`${taken} would be taken over (+), ${rest} Nothing was changed; --apply does it.`);
+}
