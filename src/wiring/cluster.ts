@@ -19,6 +19,7 @@ export async function openCluster(services: Services, options: ClusterOptions): 
   const cluster = createCluster({
     context,
     flavorKey: settings.job.resources.label,
+    isAlone: options.isAlone === true,
     env: io.env,
     now: () => io.now(),
   });

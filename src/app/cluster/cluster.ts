@@ -24,6 +24,11 @@ export interface ClusterPlace {
 export interface ClusterOptions {
   readonly context?: string;
   readonly namespace?: string;
+  /**
+   * This process reaches nothing else over TLS, before or after. The authorities of this machine, which are more than a hundred,
+   * need not be read then, where the cluster has one of its own.
+   */
+  readonly isAlone?: boolean;
 }
 
 /** One line of a Job's conditions: `Complete`, `Failed`, `Suspended`, … */

@@ -39,13 +39,15 @@ export interface ClusterOf extends LoginPlace {
   readonly flavorKey: string;
   /** How often what is refused for now is asked again. */
   readonly patience?: Patience;
+  /** See ClusterOptions. */
+  readonly isAlone?: boolean;
 }
 
 /** How often is looked whether what was deleted is gone; doubled up to the second. */
 const looks: { readonly first: Duration; readonly most: Duration } = { first: 0.1 * second, most: second };
 
 /** The cluster of that context. Nothing is asked, and no login is made, before a method is called. */
-export function createCluster({ context, flavorKey, patience, ...around }: ClusterOf): Cluster {
+export function createCluster({ context, flavorKey, patience, isAlone = false, ...around }: ClusterOf): Cluster {
   const login = createLogin(context, around);
   const place: ClusterPlace = {
     context: context.name,
@@ -53,7 +55,7 @@ export function createCluster({ context, flavorKey, patience, ...around }: Clust
     namespace: context.namespace,
     user: login.user,
   };
-  const connection = createConnection(context, login, around.env);
+  const connection = createConnection(context, login, around.env, { isAlone });
   const api = createApi(connection, login, place, patience);
   const where = `${place.context}/${place.namespace}`;
   const jobsPath = pathOf('/apis/batch/v1', 'jobs', place.namespace);

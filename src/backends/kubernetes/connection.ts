@@ -52,12 +52,12 @@ export interface Connection {
 /** A server that says nothing for so long counts as one that did not answer. */
 const answerWithin: Duration = 30 * second;
 
-/** The connection to that context's server, as that login. `env` may name a proxy, as everywhere. */
+/** The connection to that context's server, as that login. `env` may name a proxy, as everywhere; `isAlone`: see ClusterOptions. */
 export function createConnection(
   context: KubeContext,
   login: Login,
   env: Readonly<Record<string, string | undefined>>,
-  within: Duration = answerWithin,
+  { within = answerWithin, isAlone = false }: { readonly within?: Duration; readonly isAlone?: boolean } = {},
 ): Connection {
   const { cluster } = context;
   const server = new URL(cluster.server);
@@ -79,7 +79,11 @@ export function createConnection(
     const common = { keepAlive, proxyEnv: proxyOf(cluster['proxy-url'], env) };
     if (server.protocol === 'http:') return new HttpAgent(common);
     const { Agent } = await import('node:https');
-    return new Agent({ ...common, ...trust(context), ...certificate(proof) });
+    const trusted = trust(context);
+    // A login through a provider, and a proxy, are reached by those of this machine.
+    const isOnlyOurs = isAlone && trusted.ca !== undefined && context.user['auth-provider'] === undefined;
+    if (isOnlyOurs && Object.keys(common.proxyEnv).length === 0) await forgetAuthorities();
+    return new Agent({ ...common, ...trusted, ...certificate(proof) });
   }
 
   async function open(request: LineRequest): Promise<IncomingMessage> {
@@ -156,6 +160,15 @@ function wholeOf(incoming: IncomingMessage): Promise<Buffer> {
     // What is broken off does not always fail.
     incoming.on('close', () => reject(new Error('the reply was broken off')));
   });
+}
+
+/**
+ * With its first authority of its own a context reads those of Node too, though it does not trust them: a tenth of the time that a
+ * short command has. From now on this process knows no others than it is given.
+ */
+async function forgetAuthorities(): Promise<void> {
+  const { setDefaultCACertificates } = await import('node:tls');
+  setDefaultCACertificates([]);
 }
 
 /** A line on which nothing is said is asked after so long whether it still stands. */

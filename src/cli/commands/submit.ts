@@ -167,7 +167,7 @@ async function create(
 ): Promise<number> {
   const { context, namespace } = request;
   const cluster = await cli.services.cluster(
-    given({ context: context ?? undefined, namespace: namespace ?? undefined }),
+    given({ context: context ?? undefined, namespace: namespace ?? undefined, isAlone: true }),
   );
   let leave: ReturnType<typeof leaveOnSignal> | undefined;
   try {
