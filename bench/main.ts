@@ -6,6 +6,7 @@ import { measureCreates } from './creates.ts';
 import { cleanUpAll } from './home.ts';
 import { measureHosts } from './hosts.ts';
 import { measureKubernetes } from './kubernetes.ts';
+import { measureLab } from './lab.ts';
 import { measureLists } from './lists.ts';
 import { measureLocalJobs } from './local-jobs.ts';
 import { loadWords, machineWords } from './machine.ts';
@@ -30,6 +31,7 @@ const measurements: Readonly<Record<string, () => Promise<readonly Result[]>>> =
   takeover: measureTakeover,
   tpus: measureTpus,
   kubernetes: measureKubernetes,
+  lab: measureLab,
 };
 
 const asked = process.argv.slice(2);

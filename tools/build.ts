@@ -26,13 +26,11 @@ const keepOldChunksMs = 7 * 24 * 60 * 60 * 1000;
 
 /**
  * Files that are loaded together are one chunk: finding, reading and preparing each of a dozen small ones takes about
- * half a millisecond. The first rows are what every command loads, the next what most do; a module goes into the first
+ * half a millisecond. The first row is what every command loads, the next what most do; a module goes into the first
  * chunk that needs it at once.
  */
 const together: readonly (readonly [chunk: string, entries: readonly string[]])[] = [
-  // What main.ts itself imports is loaded before anything else, and would bring the whole chunk that it is in.
-  ['first', ['src/main.ts']],
-  ['start', ['src/cli/run.ts', 'src/wiring/services.ts', 'src/core/did-you-mean.ts']],
+  ['start', ['src/cli/run.ts', 'src/wiring/services.ts', 'src/app/make-folder.ts', 'src/core/did-you-mean.ts']],
   // Small things that the parts below share: one part is not to bring another.
   ['words', ['src/app/figures.ts', 'src/core/given.ts']],
   ['settings', ['src/app/settings.ts']],
@@ -54,8 +52,7 @@ function placeModules(this: { getModuleInfo(id: string): { readonly importedIds:
   const place = (id: string, chunk: string): void => {
     const info = this.getModuleInfo(id);
     if (info === null || placeOf.has(id) || id.startsWith('node:')) return;
-    // The entry is a chunk by itself.
-    if (id !== join(root, 'src/main.ts')) placeOf.set(id, chunk);
+    placeOf.set(id, chunk);
     for (const imported of info.importedIds) place(imported, chunk);
   };
   for (const [chunk, entries] of together) for (const entry of entries) place(join(root, entry), chunk);

@@ -1,0 +1,100 @@
+// Lab: how much longer a short command of `tpu` takes than Node with nothing to do, over a record of a thousand jobs and a
+// hundred TPUs. `upd-log` and `finish-job` stand in the way of a training, and write; the others read.
+
+import { join } from 'node:path';
+import { openStore } from '../src/store/store.ts';
+import { aLabJob, aUser } from '../test/lab/sample.ts';
+import { node, root, withHome, type Home } from './home.ts';
+import { writeRecord } from './record.ts';
+import type { Result } from './result.ts';
+import { quantile, startTimes, type Program } from './start-times.ts';
+
+const rounds = 40;
+const jobCount = 1_000;
+const tpuCount = 100;
+const userCount = 8;
+/** What is on the lists of all: the rest was cleared. */
+const shownCount = 100;
+
+const tpu = join(root, 'bin/tpu');
+const bare: Program = [node, '-e', '0'];
+
+interface Contender {
+  readonly program: Program;
+  readonly budgetMs: number;
+}
+
+/** Window 1 of the first user; each start tells something new, because what is told twice is not written twice. */
+const contenders: Readonly<Record<string, Contender>> = {
+  '`upd-log`': {
+    program: (round) => [tpu, 'upd-log', 'user0:1', `/logs/${round}`, '/stage', 'tpu-1', '20261122_071500'],
+    budgetMs: 40,
+  },
+  '`finish-job`': { program: (round) => [tpu, 'finish-job', `user1:${round + 2}`], budgetMs: 40 },
+  '`ls`': { program: [tpu, 'ls', 'user0'], budgetMs: 60 },
+  '`get-settings`': { program: [tpu, 'get-settings', 'user0'], budgetMs: 60 },
+  '`list-users`': { program: [tpu, 'list-users'], budgetMs: 60 },
+  '`-lta`, 100 TPUs': { program: [tpu, '-lta'], budgetMs: 60 },
+  '`check-rules`': { program: [tpu, 'check-rules'], budgetMs: 60 },
+  '`tldr`': { program: [tpu, 'tldr'], budgetMs: 60 },
+  '`help`': { program: [tpu, 'help'], budgetMs: 60 },
+  'completion of a TPU': { program: [tpu, '__complete', 'run', 'user0', 'v2-'], budgetMs: 60 },
+};
+
+export function measureLab(): Promise<readonly Result[]> {
+  return withHome(async (home) => {
+    await writeLab(home);
+    const programs = Object.fromEntries(Object.entries(contenders).map(([name, { program }]) => [name, program]));
+    const times: Readonly<Record<string, readonly number[]>> = startTimes(
+      { bare, 'bare sh': ['/bin/sh', '-c', ':'], ...programs },
+      rounds,
+      home,
+    );
+    return Object.entries(contenders).map(([name, { budgetMs }]) => resultOf(name, budgetMs, times));
+  });
+}
+
+function resultOf(name: string, budgetMs: number, times: Readonly<Record<string, readonly number[]>>): Result {
+  const median = (of: string): number => quantile(times[of] ?? [], 0.5);
+  const over = median(name) - median('bare');
+  const leastOver = quantile(times[name] ?? [], 0.1) - quantile(times['bare'] ?? [], 0.1);
+  return {
+    what: `tpu ${name}`,
+    measured: `+${over.toFixed(0)} ms`,
+    budget: `+${budgetMs} ms`,
+    beside: `bare Node ${median('bare').toFixed(0)} ms, tenth percentile +${leastOver.toFixed(0)} ms; an empty sh ${median('bare sh').toFixed(1)} ms`,
+    isKept: over <= budgetMs,
+  };
+}
+
+/** Eight users who share a hundred TPUs, and the thousand jobs of the record as theirs. */
+async function writeLab(home: Pick<Home, 'path'>): Promise<void> {
+  await writeRecord(home.path, jobCount, shownCount);
+  const store = openStore({ file: join(home.path, 'state.db') });
+  const { jobs } = await store.list({ settledMost: null });
+  await store.lab.together(async (record) => {
+    for (let index = 0; index < userCount; index += 1) {
+      await record.addUser(aUser(`user${index}`, { directories: { 1: '/srv/code', 2: '/srv/other' } }));
+    }
+    for (let index = 0; index < tpuCount; index += 1) {
+      const name = `lab-tpuvm-v2-32-${index}`;
+      await record.changeTpu(name, () => ({
+        name,
+        project: null,
+        zone: 'europe-west4-a',
+        accelerator: 'v2-32',
+        pricing: 'preemptible',
+        runtimeVersion: null,
+      }));
+      await record.setTpuAlias(`v2-32-${index}`, name);
+    }
+    const cleared: { job: string; attempt: number }[] = [];
+    for (const [index, { id, owner }] of jobs.entries()) {
+      await record.addJob(aLabJob(id, owner, { tpu: `lab-tpuvm-v2-32-${index % tpuCount}` }));
+      await record.openWindow(id, 1, Date.now());
+      if (index >= rounds * userCount * 2) cleared.push({ job: id, attempt: 1 });
+    }
+    await record.markWindows(cleared, 'cleared', Date.now());
+  });
+  await store.close();
+}
