@@ -10,7 +10,6 @@ import { enableCompileCache } from 'node:module';
 import type { Interface } from 'node:readline';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
-import { isShared, sharedUmask } from './app/make-folder.ts';
 import type { Io, Stream } from './app/services.ts';
 import { version } from './version.ts';
 
@@ -66,9 +65,9 @@ const io: Io = {
   now: () => Date.now(),
 };
 
-// `import()` of both at once: neither waits for the other's files.
-Promise.all([import('./cli/run.ts'), import('./wiring/services.ts')])
-  .then(([{ run }, { createServices }]) => {
+// `import()` of all at once: none waits for another's files. Nothing of ours is imported above, before compiled code is kept.
+Promise.all([import('./cli/run.ts'), import('./wiring/services.ts'), import('./app/make-folder.ts')])
+  .then(([{ run }, { createServices }, { isShared, sharedUmask }]) => {
     const services = createServices(io);
     if (isShared(services.home)) process.umask(sharedUmask);
     return run(process.argv.slice(2), services);
