@@ -205,8 +205,8 @@ export const table: readonly Row[] = [
     brief: 'What happened to your jobs since you last looked',
     examples: [['tpu news xibo --peek', 'and have it told again next time']],
     takes: { user: true, flags: { peek: { brief: 'Look, and leave it as news' } } },
-    changes: false,
-    load: toCome('news'),
+    changes: true,
+    load: async () => (await import('./commands/news.ts')).news,
   }),
   row({
     words: ['attach'],
@@ -385,7 +385,7 @@ export const table: readonly Row[] = [
     examples: [['tpu describe v2-32-6', 'and what to do about what is wrong']],
     takes: { tpu: 'one' },
     changes: false,
-    load: toCome('describe'),
+    load: async () => (await import('./commands/describe.ts')).describe,
   }),
   row({
     words: ['check-status', '-cktpu'],
@@ -396,7 +396,7 @@ export const table: readonly Row[] = [
     exits: { 3: 'the cloud has none of that name', 5: 'the cloud could not be asked' },
     takes: { tpu: 'one' },
     changes: false,
-    load: toCome('check-status'),
+    load: async () => (await import('./commands/check-status.ts')).checkStatus,
   }),
   row({
     words: ['check-env'],
@@ -406,7 +406,7 @@ export const table: readonly Row[] = [
     examples: [['tpu check-env v2-32-6', 'success, file error, occupied, timeout or unknown']],
     takes: { tpu: 'one' },
     changes: false,
-    load: toCome('check-env'),
+    load: async () => (await import('./commands/check-env.ts')).checkEnv,
   }),
   row({
     words: ['solve', 'solve-env'],
@@ -416,7 +416,7 @@ export const table: readonly Row[] = [
     examples: [['tpu solve v2-32-6 --dry-run', 'what it would do']],
     takes: { tpu: 'one', flags: { 'dry-run': { brief: 'Say what would be done, and do nothing', also: ['dry'] } } },
     changes: true,
-    load: toCome('solve'),
+    load: async () => (await import('./commands/solve.ts')).solve,
   }),
   row({
     words: ['mount-disk'],
@@ -426,7 +426,7 @@ export const table: readonly Row[] = [
     examples: [['tpu mount-disk v2-32-6', 'may be repeated']],
     takes: { tpu: 'one' },
     changes: true,
-    load: toCome('mount-disk'),
+    load: async () => (await import('./commands/mount-disk.ts')).mountDisk,
   }),
   row({
     words: ['set-wandb'],
@@ -436,7 +436,7 @@ export const table: readonly Row[] = [
     examples: [['tpu set-wandb v2-32-6', 'with the key that the settings name']],
     takes: { tpu: 'one' },
     changes: true,
-    load: toCome('set-wandb'),
+    load: async () => (await import('./commands/mount-disk.ts')).setWandb,
   }),
   row({
     words: ['apply', 'apply-norm'],
@@ -446,7 +446,7 @@ export const table: readonly Row[] = [
     examples: [['tpu apply v2-32-p1', 'as the registry knows it']],
     takes: { tpu: 'one', flags: { norm: normal } },
     changes: true,
-    load: toCome('apply'),
+    load: async () => (await import('./commands/apply.ts')).apply,
   }),
   row({
     words: ['reapply', 'reapply-norm'],
@@ -457,7 +457,7 @@ export const table: readonly Row[] = [
     examples: [['tpu reapply v2-32-p1 --yes', 'without a question']],
     takes: { tpu: 'one', flags: { norm: normal } },
     changes: true,
-    load: toCome('reapply'),
+    load: async () => (await import('./commands/apply.ts')).reapply,
   }),
   row({
     words: ['restart'],
@@ -467,7 +467,7 @@ export const table: readonly Row[] = [
     examples: [['tpu restart v2-32-6', 'and wait until they answer']],
     takes: { tpu: 'one' },
     changes: true,
-    load: toCome('restart'),
+    load: async () => (await import('./commands/restart.ts')).restart,
   }),
   row({
     words: ['-lta', '-sta', 'list-tpu-aliases'],

@@ -1,0 +1,96 @@
+// News: a group for each job, the newest last; a night of refusals is one line; each event is told once.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Event } from '../../src/core/decision.ts';
+import { hour, minute } from '../../src/core/time.ts';
+import { clockOf, newsOf } from '../../src/lab/news.ts';
+import { openStore } from '../../src/store/store.ts';
+import { localSpec } from '../store/sample-job.ts';
+import { aLabJob, aUser, noon } from './sample.ts';
+
+const one = '000001';
+const other = '000002';
+const labJobs = [aLabJob(one, 'xibo', { baseStage: 1 }), aLabJob(other, 'xibo')];
+
+function told(events: readonly (readonly [string, Event])[]) {
+  return newsOf(
+    events.map(([job, event], index) => ({ number: index + 1, job, event })),
+    labJobs,
+    [],
+  ).map(({ job, lines }) => [job.job, ...lines.map(({ says }) => says)]);
+}
+
+const refused = (at: number): Event => ({
+  kind: 'allocation_refused',
+  at,
+  allocation: 2,
+  error: { kind: 'stockout', message: 'There is no more capacity.', raw: '' },
+});
+
+test('what happened stands below its job, the job with the newest word last', () => {
+  const detail = { detail: 'the cloud took it (PREEMPTED)' };
+  assert.deepEqual(
+    told([
+      [one, { kind: 'created', at: noon, by: 'xibo' }],
+      [other, { kind: 'created', at: noon, by: 'lyy' }],
+      [other, { kind: 'settled', at: noon, verdict: 'succeeded', reason: 'succeeded' }],
+      [one, { kind: 'attempt_started', at: noon, attempt: 1, workers: ['here'] }],
+      [one, { kind: 'attempt_running', at: noon, attempt: 1 }],
+      [one, { kind: 'attempt_ending', at: noon, attempt: 1, reason: 'preempted', evidence: detail }],
+      [one, { kind: 'allocation_released', at: noon, allocation: 1, why: 'a new one takes its place' }],
+      [one, refused(noon)],
+      [one, refused(noon + hour)],
+      [one, refused(noon + 2 * hour)],
+      [
+        one,
+        {
+          kind: 'attempt_created',
+          at: noon,
+          attempt: 2,
+          stage: 1,
+          how: 'resume',
+          asked: false,
+          allocation: 2,
+          notBefore: noon,
+        },
+      ],
+      [one, { kind: 'asked', at: noon, verb: 'cancel', by: 'lyy', desired: 'end' }],
+      [one, { kind: 'settled', at: noon, verdict: 'cancelled', reason: 'stopped' }],
+      ['000099', { kind: 'removed', at: noon }],
+    ]),
+    [
+      [other, 'created by lyy', 'finished'],
+      [
+        one,
+        'created',
+        'its script began',
+        'preempted: the cloud took it (PREEMPTED)',
+        'its TPU is made anew: a new one takes its place',
+        'its TPU was not given, 3 times in 2h00m: There is no more capacity',
+        'is resumed, for the 2nd time',
+        'lyy ended it',
+        'killed',
+      ],
+    ],
+  );
+  assert.deepEqual(told([[one, { kind: 'attempt_running', at: noon, attempt: 1 }]]), []);
+});
+
+test('moments are in the zone of the reader', () => {
+  assert.equal(clockOf('us')(noon), '20 Nov 08:00');
+  assert.equal(clockOf('cn')(noon + 5 * hour + minute), '21 Nov 01:01');
+});
+
+test('each is told once, to its own user', async (t) => {
+  const store = openStore({ file: ':memory:' });
+  t.after(() => store.close());
+  const { lab } = store;
+  await lab.addUser(aUser('xibo'));
+  const { job } = await store.insert({ owner: 'xibo', spec: localSpec(), manifest: '', at: noon });
+  await lab.addJob(aLabJob(job.id, 'xibo'));
+  await lab.openWindow(job.id, 1, noon);
+  const events = await lab.eventsSince('xibo', 0);
+  const [found] = newsOf(events, await lab.jobs(), await lab.windows({}));
+  assert.deepEqual([found?.windows, found?.lines.length], [[1], 1]);
+});
