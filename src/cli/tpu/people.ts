@@ -25,7 +25,7 @@ export async function userOf(desk: TpuCli, words: Words): Promise<LabUser> {
 
 /**
  * The same for a command that changes something. Where it is known who types, and it is somebody else's, that is asked about;
- * `what` is what would be done, as in "Do you want to ... for xibo": `kill a job`. Throws JobmanError (2) where nobody can be
+ * `what` is what would be done, as in "Do you want to ... for ada": `kill a job`. Throws JobmanError (2) where nobody can be
  * asked, and (1) when the answer is no.
  */
 export async function actingFor(desk: TpuCli, words: Words, what: string): Promise<Acting> {

@@ -98,7 +98,7 @@ suite('add-user', () => {
   });
 
   const refused: readonly (readonly [line: readonly string[], sentence: RegExp, code: number])[] = [
-    [['add-user'], /it has to be said: tpu add-user name=xibo/, 2],
+    [['add-user'], /it has to be said: tpu add-user name=ada/, 2],
     [['add-user', 'run'], /it is a command/, 2],
     [['add-user', 'false'], /read as yes or no/, 2],
     [['add-user', 'v2-32-2'], /alias of a TPU/, 2],

@@ -9,8 +9,8 @@ import { aTpu } from './lab-world.ts';
 
 /** Whoever and whatever the examples speak of. */
 const known: Known = {
-  users: ['xibo', 'lyy', 'NAME'].map((name, id) => ({ name, id })),
-  tpus: [aTpu('kmh-tpuvm-v2-32-1')],
+  users: ['ada', 'bob', 'xibo', 'lyy', 'NAME'].map((name, id) => ({ name, id })),
+  tpus: [aTpu('kmh-tpuvm-v2-32-1'), aTpu('lab-tpu-v2-32-1')],
   tpuAliases: new Map(
     ['v2-32-1', 'v2-32-2', 'v2-32-6', 'v2-32-p1', 'v2-32-p2'].map((alias) => [alias, 'kmh-tpuvm-v2-32-1']),
   ),

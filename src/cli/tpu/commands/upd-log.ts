@@ -83,7 +83,7 @@ function placeOf(where: string): { readonly session: string; readonly window: nu
   const [, session, window] = /^(.+):(\d{1,9})$/.exec(where) ?? [];
   if (session === undefined) {
     throw new JobmanError(
-      `\`${where}\` is no window: a session and a number were expected, as tmux prints them: xibo:101`,
+      `\`${where}\` is no window: a session and a number were expected, as tmux prints them: ada:101`,
       exitCode.usage,
     );
   }

@@ -34,7 +34,7 @@ export async function addUser(desk: TpuCli, words: Words): Promise<number> {
   const isAsking = canAsk(desk) && !desk.yes;
   const said = words.texts['name'];
   if (said === undefined && !isAsking) {
-    throw new JobmanError('Which name? Away from a terminal it has to be said: tpu add-user name=xibo', exitCode.usage);
+    throw new JobmanError('Which name? Away from a terminal it has to be said: tpu add-user name=ada', exitCode.usage);
   }
   const find = <Value>(item: Item<Value>): Promise<Value> => valueOf(desk, item, isAsking);
   const name = await find({ asks: 'Name', said, proposal: '', read: (word) => nameFrom('user', word, use) });
@@ -151,7 +151,7 @@ function folderFrom(desk: TpuCli, word: string): string | null {
 
 export async function delUser(desk: TpuCli, words: Words): Promise<number> {
   const { user: name } = words;
-  if (name === null) throw new JobmanError('Which user? Say a name: tpu del-user xibo', exitCode.usage);
+  if (name === null) throw new JobmanError('Which user? Say a name: tpu del-user ada', exitCode.usage);
   const { record } = desk.lab;
   const windows = (await record.windows({ user: name })).length;
   const left = windows === 0 ? '' : ` ${windows} ${windows === 1 ? 'window' : 'windows'} on the list would stay.`;
