@@ -25,7 +25,7 @@ function plant(t: TestContext): Tree {
   };
   mkdirSync(join(top, 'bin'), { recursive: true });
   mkdirSync(path);
-  copyFileSync(join(root, 'bin/jobman'), join(top, 'bin/jobman'));
+  for (const name of ['jobman', 'tpu']) copyFileSync(join(root, 'bin', name), join(top, 'bin', name));
   symlinkSync(findProgram('readlink') ?? '', join(path, 'readlink'));
   return {
     top,
@@ -113,5 +113,26 @@ suite('bin/jobman', () => {
     const { code, stderr } = empty.run(join(empty.top, 'bin/jobman'));
     assert.equal(code, 1);
     assert.match(stderr, /^jobman: neither dist nor src .*\n$/);
+  });
+});
+
+suite('bin/tpu', () => {
+  test('is jobman with a word in front, arguments untouched', (t) => {
+    const { top, write, run } = plant(t);
+    write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
+    write('dist/main.js');
+    const { code, stdout } = run(join(top, 'bin/tpu'), 'run', 'a b', '', '$HOME', '*');
+    assert.equal(code, 0);
+    assert.ok(stdout.endsWith('<tpu><run><a b><><$HOME><*>'), stdout);
+  });
+
+  test('finds its tree through links, absolute and relative, one behind the other', (t) => {
+    const { top, write, run } = plant(t);
+    write('node_modules/.bin/node', fakeNode('own', 'v26.10.0'), 0o755);
+    write('dist/main.js');
+    mkdirSync(join(top, 'x'));
+    symlinkSync('../bin/tpu', join(top, 'x/relative'));
+    symlinkSync(join(top, 'x/relative'), join(top, 'absolute'));
+    assert.match(run(join(top, 'absolute')).stdout, /^own<.*\/dist\/main\.js><tpu>$/);
   });
 });

@@ -23,19 +23,19 @@ const shells: readonly Shell[] = [
     name: 'bash',
     command: ['bash', '--norc', '--noprofile', '-i'],
     prompt: "PS1='rea''dy> '",
-    load: 'source <(jobman completion bash)',
+    load: 'source <(jobman completion bash); source <(tpu completion bash)',
   },
   {
     name: 'zsh',
     command: ['zsh', '-f', '-i'],
     prompt: "autoload -Uz compinit && compinit -u -D; PROMPT='rea''dy> '",
-    load: 'source <(jobman completion zsh)',
+    load: 'source <(jobman completion zsh); source <(tpu completion zsh)',
   },
   {
     name: 'fish',
     command: ['fish', '--no-config', '-i'],
     prompt: "function fish_prompt; echo -n 'rea''dy> '; end",
-    load: 'jobman completion fish | source',
+    load: 'jobman completion fish | source; tpu completion fish | source',
   },
 ];
 
@@ -50,19 +50,31 @@ const cases: readonly (readonly [typed: string, run: string])[] = [
   ['jobman emulator preempt 0\t', '<emulator><preempt><000001>'],
   ['jobman list --phase prov\t', '<list><--phase><provisioning>'],
   ['jobman validate manif\t', '<validate><manifest.yaml>'],
+  ['tpu add-ta\t', '<add-tag>'],
+  ['tpu check ad\t', '<check><ada>'],
+  ['tpu describe v2-\t', '<describe><v2-32-1>'],
+  ['tpu run ada mom\t', '<run><ada><mom=>'],
+  ['tpu run rule=resu\t', '<run><rule=resume>'],
+  ['tpu run --log\t', '<run><--log-stage>'],
+  ['tpu set-settings monitor_le\t', '<set-settings><monitor_length>'],
 ];
 
-/** A word `jobman` on the path that answers the shell's questions for real, and otherwise says what it was called with. */
+/** Words `jobman` and `tpu` on the path that answer the shell's questions for real, and otherwise say what they were called with. */
 function putOnPath(world: World): string {
   const folder = join(world.folder, 'bin');
   mkdirSync(folder);
   const real = frontDoor.map((word) => `'${word}'`).join(' ');
-  const path = join(folder, 'jobman');
-  writeFileSync(
-    path,
-    `#!/bin/sh\ncase $1 in __complete|completion) exec ${real} "$@";; esac\nprintf 'ran'; printf '<%s>' "$@"; echo\n`,
-  );
-  chmodSync(path, 0o755);
+  for (const [name, words] of [
+    ['jobman', real],
+    ['tpu', `${real} tpu`],
+  ] as const) {
+    const path = join(folder, name);
+    writeFileSync(
+      path,
+      `#!/bin/sh\ncase $1 in __complete|completion) exec ${words} "$@";; esac\nprintf 'ran'; printf '<%s>' "$@"; echo\n`,
+    );
+    chmodSync(path, 0o755);
+  }
   return folder;
 }
 
@@ -91,6 +103,13 @@ for (const shell of shells) {
     writeFileSync(manifest, 'job:\n  name: an-odd-name\nlocal: {}\ncommand:\n  run: "true"\n');
     assert.equal((await jobman(world, ['create', manifest])).code, 0);
     assert.equal((await jobman(world, ['wait', '1', '--timeout', '30s'])).code, 0);
+    for (const line of [
+      'add-user ada',
+      '-a mom config.momentum ada',
+      '-ta v2-32-1 lab-tpu-v2-32-1 zone=us-central1-a',
+    ]) {
+      assert.equal((await jobman(world, ['tpu', ...line.split(' ')])).code, 0);
+    }
 
     const path = putOnPath(world);
     const steps: (readonly [string, string])[] = [

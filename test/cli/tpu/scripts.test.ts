@@ -1,6 +1,9 @@
 /** What run_remote.sh tells: noted once, answered quickly, and never in the way of the training. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
+import { root } from '../../support/root.ts';
 import { openUsualLab, type LabWorld } from './lab-world.ts';
 
 const told = ['upd-log', 'xibo:1', '/kmh//logs/1', '/stage/1', 'kmh-tpuvm-v2-32-6', '20250420_011026'];
@@ -86,4 +89,22 @@ suite('finish-job', () => {
     assert.equal((await tpu(['finish-job', 'xibo:1', 'xibo:2'])).code, 2);
     assert.match((await tpu(['finish-job', '-h'])).out, /Usage: tpu finish-job/);
   });
+});
+
+test('their way is short: neither the table of commands nor what draws on a terminal is loaded for them', () => {
+  const loaded = new Set<string>();
+  const load = (file: string): void => {
+    if (loaded.has(file)) return;
+    loaded.add(file);
+    const text = readFileSync(join(root, file), 'utf8');
+    for (const [, from = ''] of text.matchAll(/^(?:import|export) (?!type )[^;]*? from '(\.[^']*)';/gm)) {
+      load(join(dirname(file), from));
+    }
+  };
+  for (const file of ['run-tpu.ts', 'commands/upd-log.ts']) load(join('src/cli/tpu', file));
+  assert.deepEqual([...loaded].toSorted(), [
+    'src/app/errors.ts',
+    'src/cli/tpu/commands/upd-log.ts',
+    'src/cli/tpu/run-tpu.ts',
+  ]);
 });
