@@ -2,7 +2,7 @@
 // Job, its pods, the events of both, and where a pod finds no place the nodes. Phases are those of all jobs.
 
 import { isSettledPhase, type Phase } from '../../core/phase.ts';
-import type { Instant } from '../../core/time.ts';
+import { second, type Instant } from '../../core/time.ts';
 import { countText, lengthText, momentText } from '../figures.ts';
 import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterNode, ClusterPod } from './cluster.ts';
 import { amountsText, lackText, lackOf } from './lack.ts';
@@ -53,7 +53,7 @@ export function clusterReason(job: ClusterJob, now: Instant): string {
     case 'succeeded':
       return `ran ${ran}`;
     case 'failed':
-      return conditionOf(job, 'Failed')?.reason ?? 'failed';
+      return failedReason(job);
     case 'running':
       return job.parallelism > 1 ? `${job.ready} of ${countText(job.parallelism, 'pod')}, ${ran}` : `for ${ran}`;
     case 'stopped':
@@ -66,6 +66,14 @@ export function clusterReason(job: ClusterJob, now: Instant): string {
       if (job.suspended) return `waits in the queue ${job.queueName ?? ''}`;
       return job.active === 0 ? 'has no pod yet' : 'its pod does not run yet';
   }
+}
+
+/** Why it failed, as far as the Job itself tells. */
+function failedReason(job: ClusterJob): string {
+  const reason = conditionOf(job, 'Failed')?.reason ?? 'failed';
+  const pods = job.failed === 1 ? 'its pod failed' : `${countText(job.failed, 'pod')} failed`;
+  if (reason === 'BackoffLimitExceeded') return job.failed === 0 ? 'its pod is gone' : pods;
+  return reason === 'DeadlineExceeded' ? 'ran longer than it may' : reason;
 }
 
 /**
@@ -144,8 +152,14 @@ export function clusterVerdict(sight: ClusterSight, now: Instant): ClusterVerdic
   if (sight.pods.length > 0 && job.failed === 0)
     return tell('is ending: its pods have ended, and the cluster counts them', null, 'stopping');
   if (job.failed > 0) return tell(`goes on after a failure: ${failureOf(sight).told}`, failureOf(sight).because);
-  return tell('has no pod yet: the cluster has just taken it');
+  const age = now - (job.startedAt ?? job.createdAt);
+  if (age < soon) return tell('has no pod yet: the cluster has just taken it');
+  // Whoever may not list them is told of no events either.
+  return tell(`has no pod, ${lengthText(age)} after it was begun with: its events say why, to those who may list them`);
 }
+
+/** So long a cluster takes at most to make a pod, or to say why it cannot. */
+const soon = 30 * second;
 
 /** Its pods that run, and what keeps the others which have not ended. */
 function podsIn(sight: ClusterSight): {

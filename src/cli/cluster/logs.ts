@@ -122,10 +122,11 @@ export async function followClusterLogs(
           return 'ended';
         }
         if (reading.size === 0 && !isGone) {
-          const { sentence } = clusterVerdict(await sightOf(cluster, job), cli.io.now());
-          // What it waits for is said again only when it is another thing.
+          const { sentence, phase } = clusterVerdict(await sightOf(cluster, job), cli.io.now());
+          // What it waits for is said again only when it is another thing; and its end is told in a moment.
           const bare = sentence.replaceAll(/\d+/g, '');
-          if (bare !== said) cli.note(sentence);
+          const isEnding = phase === 'stopping' && !job.deleting;
+          if (bare !== said && !isEnding) cli.note(sentence);
           said = bare;
         }
         isLost = false;

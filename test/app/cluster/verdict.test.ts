@@ -275,7 +275,16 @@ const cases: Readonly<Record<string, Case>> = {
     phase: 'recovering',
     says: /^train ends again and again; the container main is started anew after a pause\.$/,
   },
-  'that was just created': { seen: { job: job({ active: 0 }) }, phase: 'queued', says: /^train has no pod yet/ },
+  'that has had no pod for long, to whoever may not see events': {
+    seen: { job: job({ active: 0 }) },
+    phase: 'queued',
+    says: /^train has no pod, 1m20s after it was begun with: its events say why, to those who may list them\.$/,
+  },
+  'that was just created': {
+    seen: { job: job({ active: 0, createdAt: ago(2), startedAt: null }) },
+    phase: 'queued',
+    says: /^train has no pod yet/,
+  },
 };
 
 suite('a job', () => {
@@ -292,6 +301,17 @@ suite('a job', () => {
       assert.equal(glance?.phase ?? verdict.phase, verdict.phase);
     });
   }
+
+  test('that failed is told in a phrase without its pods', () => {
+    const phrase = (reason: string | null, failed: number): string =>
+      clusterReason(job({ ...ended, conditions: [condition('Failed', reason)], failed }), now);
+    assert.equal(phrase('BackoffLimitExceeded', 1), 'its pod failed');
+    assert.equal(phrase('BackoffLimitExceeded', 3), '3 pods failed');
+    assert.equal(phrase('BackoffLimitExceeded', 0), 'its pod is gone');
+    assert.equal(phrase('DeadlineExceeded', 0), 'ran longer than it may');
+    assert.equal(phrase('PodFailurePolicy', 1), 'PodFailurePolicy');
+    assert.equal(phrase(null, 1), 'failed');
+  });
 
   test('is told in a phrase by its pods', () => {
     const phrase = (one: ClusterJob, ...pods: readonly ClusterPod[]): string | undefined =>
