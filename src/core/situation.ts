@@ -385,15 +385,16 @@ const killedJudgement: Duration = 30 * second;
 
 /**
  * The cloud may be about to say that it took the machine: a program was just killed there, or one that drives it from this
- * machine has just lost its line to it.
+ * machine has just lost its line to it. Nobody can say so while the cloud does not answer, and nothing could begin then either.
  */
-function mayHaveBeenTaken({ job, now, allocation }: View, place: Place, attempt: Attempt): boolean {
+function mayHaveBeenTaken({ job, now, allocation, look }: View, place: Place, attempt: Attempt): boolean {
   const { run, worker } = place;
   if (run.state !== 'exited' || !capacityTraits(capacityOf(job, allocation)).revocable) return false;
   const wasKilled = run.signal !== undefined || run.exitCode === 143 || run.exitCode === 137;
   const hasLostIt = worker === 'here' && betweenWorkers.includes(matchedIn(place, attempt).pattern ?? '');
+  if (!wasKilled && !hasLostIt) return false;
   // The end was written by the worker's clock: a clock that is far off is no reason to wait.
-  return (wasKilled || hasLostIt) && Math.abs(now - run.endedAt) < killedJudgement;
+  return look.kind === 'unknown' || Math.abs(now - run.endedAt) < killedJudgement;
 }
 
 function matchedIn({ seen }: Place, attempt: Attempt): { readonly pattern?: string; readonly line?: string } {

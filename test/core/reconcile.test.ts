@@ -491,6 +491,18 @@ test('a script here that loses its line to spot capacity is not blamed before th
   cut.live(() => lastAttempt(cut.job)?.ordinal === 2, 2 * minute);
   assert.equal(cut.job.attempts[0]?.ending?.reason, 'command_failed');
 
+  // While the cloud does not answer nobody can say that it took anything, however long that lasts.
+  const asked = driven();
+  asked.pattern = 'line_cut';
+  asked.run('here', 1).ended = { exitCode: 1, at: asked.now };
+  asked.cloudAnswers = false;
+  asked.live(() => lastAttempt(asked.job)?.ending !== null, 5 * minute);
+  assert.equal(lastAttempt(asked.job)?.ending, null);
+  asked.preempt();
+  asked.cloudAnswers = true;
+  asked.settleNow();
+  assert.equal(asked.job.attempts[0]?.ending?.reason, 'preempted');
+
   // What says nothing of a lost line has failed by itself, and is told at once.
   const failed = driven();
   failed.run('here', 1).ended = { exitCode: 1, at: failed.now };
