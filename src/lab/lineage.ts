@@ -21,7 +21,7 @@ export interface Families {
 
 /** What lines need of a job: of its record, or of what is shown of it. */
 export interface Tries {
-  readonly attempts: readonly Pick<Attempt, 'how' | 'stage' | 'startedAt'>[];
+  readonly attempts: readonly Pick<Attempt, 'how' | 'asked' | 'stage' | 'startedAt'>[];
 }
 
 /** `000042/3`. */
@@ -87,9 +87,14 @@ export function workOf(
   return work;
 }
 
-/** Whether an attempt goes on with the work of the one before it; one that never started left its place to the next. */
+/**
+ * Whether an attempt goes on with the work of the one before it. One that never started leaves its place to the next, as it was,
+ * unless somebody has wanted it to begin from the start.
+ */
 function goesOn(attempts: Tries['attempts'], ordinal: number): boolean {
-  return attempts[ordinal - 1]?.how === 'resume' || attempts[ordinal - 2]?.startedAt === null;
+  const [before, attempt] = [attempts[ordinal - 2], attempts[ordinal - 1]];
+  const isStandIn = attempt?.how === 'fresh' && !attempt.asked && before?.startedAt === null;
+  return attempt?.how === 'resume' || isStandIn;
 }
 
 /** The newest attempt of a line that told where its log and its frozen code are. Null where none did. */

@@ -24,15 +24,15 @@ function labJob(job: string, father: LabJob['father'] = null, baseStage = 0): La
   };
 }
 
-/** `f1`: fresh and started; `s`: stage 1, resumed; `r`: rerun; a capital letter: it never started. */
+/** `f`: fresh, by a rule behind the first; `s`: resumed; `r`: rerun, on its owner's word; a capital letter: it never started. */
 function attemptsOf(text: string): readonly Attempt[] {
   const ways = { f: 'fresh', s: 'resume', r: 'rerun' } as const;
   let stage = 0;
-  return [...text].map((letter, index): Attempt => {
+  return text.split('').map((letter, index): Attempt => {
     const how = ways[letter.toLowerCase() as keyof typeof ways];
     stage = how === 'resume' ? stage + 1 : 0;
     const startedAt = letter === letter.toUpperCase() ? null : t0;
-    return { ordinal: index + 1, stage, how, startedAt } as Attempt;
+    return { ordinal: index + 1, stage, how, asked: index === 0 || how === 'rerun', startedAt } as Attempt;
   });
 }
 
@@ -93,7 +93,8 @@ test('work goes back to where it began from the start', () => {
     ['fr', 'f', 1, '000002/1 000001/2'],
     // What never started had nothing of its own: the next one is what it was to be.
     ['fs', 'Ff', 2, '000002/2 000002/1 000001/2 000001/1'],
-    ['fRr', 'f', 1, '000002/1 000001/2'],
+    ['fS', 'fSr', 3, '000002/3'],
+    ['fs', 'fSs', 3, '000002/3 000002/2 000002/1 000001/2 000001/1'],
   ];
   for (const [first, second, attempt, work] of cases) {
     const jobOf = (job: string) => ({ attempts: attemptsOf(job === '000001' ? first : second) });
