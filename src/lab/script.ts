@@ -45,25 +45,43 @@ export function beginningText(of: {
 }
 
 /**
- * What stands in for programs that the scripts call, by name; each is a file of a folder that comes first on the PATH.
- * `tmux` answers for the attempt's own window whether tmux is there or not, and hands everything else on. `tpu` is this very
- * program. `ssh`, on the built-in cloud only, knows the port that its workers share.
+ * What stands in for programs that the scripts call, by name; each is a file of `folder`, which comes first on the PATH. `tmux`
+ * answers for the attempt's own window whether tmux is there or not, and hands everything else on. `tpu` is this very program.
+ * On the built-in cloud `ssh` and `scp` know the port that its workers share.
  */
 export function standIns(of: {
+  readonly folder: string;
   readonly launcher: readonly string[];
   /** `session:number`. */
   readonly window: string;
   readonly pane: string;
-  /** The real ones; null where there is none. */
-  readonly tmux: string | null;
-  readonly ssh: { readonly path: string; readonly port: number } | null;
+  /** The port of the workers of the built-in cloud; null where they are none of it. */
+  readonly sshPort: number | null;
 }): Readonly<Record<string, string>> {
-  const tpu = `#!/bin/sh\nexec ${of.launcher.map(shellWord).join(' ')} tpu "$@"\n`;
-  const handOn =
-    of.tmux === null
-      ? `echo 'tmux: there is no tmux on this machine; the window of this job can only be asked for its name' >&2\nexit 1\n`
-      : `exec ${shellWord(of.tmux)} "$@"\n`;
-  const tmux = `#!/bin/sh
+  const { folder, launcher, window, pane, sshPort } = of;
+  return {
+    tpu: `#!/bin/sh\nexec ${launcher.map(shellWord).join(' ')} tpu "$@"\n`,
+    tmux: tmuxStandIn({ folder, window, pane }),
+    ...(sshPort !== null && {
+      ssh: `#!/bin/sh\n${realOne('ssh', folder)}${portFor('-p', sshPort)}`,
+      scp: `#!/bin/sh\n${realOne('scp', folder)}${portFor('-P', sshPort)}`,
+    }),
+  };
+}
+
+/** Into `real` the program of that name that comes after the stand-in; empty where there is none. */
+function realOne(name: string, folder: string): string {
+  const own = shellWord(`${folder}/${name}`);
+  return `real=$(PATH=\${PATH#${shellWord(`${folder}:`)}}; command -v ${name})\n[ "$real" != ${own} ] || real=\n`;
+}
+
+/** The workers of the built-in cloud are on this machine's loopback addresses; no other host has that port. */
+function portFor(flag: string, port: number): string {
+  return `case " $* " in *[\\ @]127.*) set -- ${flag} ${port} "$@" ;; esac\nexec "\${real:?is not there}" "$@"\n`;
+}
+
+function tmuxStandIn(of: { readonly folder: string; readonly window: string; readonly pane: string }): string {
+  return `#!/bin/sh
 # \`tmux display-message -p [-t PANE] '#S:#I'\`, for the pane of this attempt.
 asks() {
   [ "$1" = display-message ] || return 1
@@ -78,7 +96,10 @@ asks() {
         case $1 in '' | ${shellWord(of.pane)}) ;; *) return 1 ;; esac
         ;;
       -*) return 1 ;;
-      *) [ -z "$format" ] || return 1; format=$1 ;;
+      *)
+        [ -z "$format" ] || return 1
+        format=$1
+        ;;
     esac
     shift
   done
@@ -88,7 +109,10 @@ if asks "$@"; then
   printf '%s\\n' ${shellWord(of.window)}
   exit
 fi
-${handOn}`;
-  if (of.ssh === null) return { tmux, tpu };
-  return { tmux, tpu, ssh: `#!/bin/sh\nexec ${shellWord(of.ssh.path)} -p ${of.ssh.port} "$@"\n` };
+${realOne('tmux', of.folder)}if [ -z "$real" ]; then
+  echo 'tmux: there is none on this machine; of the window of this job only the name can be asked' >&2
+  exit 1
+fi
+exec "$real" "$@"
+`;
 }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -88,17 +88,19 @@ test('a script that was told to end still asks __end, and says that it was told'
 });
 
 test('the stand-in of tmux answers for its own window alone, and hands on everything else', () => {
-  const at = join(folder, 'bin');
+  const at = join(folder, "it's bin");
+  const others = join(folder, 'others');
   mkdirSync(at);
-  const real = join(at, 'real');
-  writeFileSync(real, '#!/bin/sh\necho "real: $*"\n');
-  const given = { launcher: ['echo', "a'b"], window: "ada's:42", pane: '%7', ssh: null };
-  const write = (tmux: string | null): void => {
-    for (const [name, text] of Object.entries(standIns({ ...given, tmux }))) writeFileSync(join(at, name), text);
+  mkdirSync(others);
+  for (const name of ['tmux', 'ssh', 'scp']) {
+    writeFileSync(join(others, name), `#!/bin/sh\necho "real ${name}: $*"\n`, { mode: 0o700 });
+  }
+  const given = { folder: at, launcher: ['echo', "a'b"], window: "ada's:42", pane: '%7', sshPort: 2222 };
+  for (const [name, text] of Object.entries(standIns(given))) writeFileSync(join(at, name), text, { mode: 0o700 });
+  const run = (path: string, ...words: string[]): string => {
+    const [program = '', ...args] = words;
+    return execFileSync(join(at, program), args, { encoding: 'utf8', env: { PATH: `${at}:${path}:/usr/bin:/bin` } });
   };
-  const run = (...words: string[]): string => execFileSync('sh', words, { encoding: 'utf8', cwd: at });
-  write(real);
-  chmodSync(real, 0o700);
   for (const words of [
     ['-p', '#S:#I'],
     ['-p', '-t', '%7', '#S:#I'],
@@ -106,12 +108,13 @@ test('the stand-in of tmux answers for its own window alone, and hands on everyt
     ['-t', '%7', '-p', '#S:#I'],
     ['-pt', '%7', '#S:#I'],
   ])
-    assert.equal(run('tmux', 'display-message', ...words), "ada's:42\n", words.join(' '));
-  assert.equal(run('tmux', 'display-message', '-p', '-t', '%8', '#S:#I'), 'real: display-message -p -t %8 #S:#I\n');
-  assert.equal(run('tmux', 'display-message', '-p', '#W'), 'real: display-message -p #W\n');
-  assert.equal(run('tmux', 'ls'), 'real: ls\n');
-  assert.equal(run('tpu', 'upd-log', 'x y'), "a'b tpu upd-log x y\n");
-  write(null);
-  assert.equal(run('tmux', 'display-message', '-p', '#S:#I'), "ada's:42\n");
-  assert.equal(spawnSync('sh', ['tmux', 'ls'], { cwd: at }).status, 1);
+    assert.equal(run('/nowhere', 'tmux', 'display-message', ...words), "ada's:42\n", words.join(' '));
+  for (const words of [['display-message', '-p', '-t', '%8', '#S:#I'], ['display-message', '-p', '#W'], ['ls']])
+    assert.equal(run(others, 'tmux', ...words), `real tmux: ${words.join(' ')}\n`);
+  assert.equal(run(others, 'tpu', 'upd-log', 'x y'), "a'b tpu upd-log x y\n");
+  assert.equal(run(others, 'ssh', '-n', 'ada@127.64.0.6', 'ls'), 'real ssh: -p 2222 -n ada@127.64.0.6 ls\n');
+  assert.equal(run(others, 'scp', 'x', 'ada@127.64.0.6:y'), 'real scp: -P 2222 x ada@127.64.0.6:y\n');
+  assert.equal(run(others, 'ssh', 'elsewhere', 'ls'), 'real ssh: elsewhere ls\n');
+  const none = spawnSync(join(at, 'tmux'), ['ls'], { encoding: 'utf8', env: { PATH: at } });
+  assert.deepEqual([none.status, none.stderr.startsWith('tmux: there is none')], [1, true]);
 });

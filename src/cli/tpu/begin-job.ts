@@ -1,0 +1,116 @@
+// Begin: a job of the lab comes to be. Its booking, its row in the record of jobs, what the lab knows of it, and the number of
+// its first window. What was written is taken back where a later part fails.
+
+import type { Client } from '../../app/client.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import type { JobSpec } from '../../core/spec.ts';
+import type { LabUser } from '../../lab/people.ts';
+import type { Booking, BookingChange, LabTpu } from '../../lab/tpus.ts';
+import type { LabJob } from '../../lab/windows.ts';
+import { wake } from '../controller.ts';
+import type { Taking } from './take.ts';
+import type { TpuCli } from './tpu-cli.ts';
+
+export interface NewLabJob {
+  readonly user: LabUser;
+  readonly by: string;
+  readonly tpu: LabTpu;
+  readonly spec: JobSpec;
+  /** The line as it was typed, kept as the job's snapshot. */
+  readonly manifest: string;
+  readonly labJob: Omit<LabJob, 'job'>;
+  readonly taking: Pick<Taking, 'known' | 'booking'>;
+  readonly notes: string | null;
+}
+
+/**
+ * Creates the job. Of two who do that for one TPU in the same moment one wins; the other gets a conflict (4), and nothing of
+ * what they wanted stays. Resolves with the job's id and the number of its window.
+ */
+export async function beginJob(
+  desk: TpuCli,
+  client: Client,
+  asked: NewLabJob,
+): Promise<{ readonly id: string; readonly window: number }> {
+  const { user, by, tpu, spec, manifest, taking } = asked;
+  const { record } = desk.lab;
+  const unbook = await bookFor(desk, asked);
+  let id: string | undefined;
+  try {
+    ({ id } = await client.create({ spec, manifest, owner: user.name, by, env: desk.io.env }));
+    const labJob: LabJob = { job: id, ...asked.labJob };
+    // From this moment it is on the TPU, and its script, which waits for it, may begin.
+    await record.together(async (inside) => {
+      const quicker = (await inside.jobs()).find((one) => one.tpu === tpu.name && !taking.known.has(one.job));
+      if (quicker !== undefined)
+        throw new JobmanError(
+          `Job ${quicker.job} of ${quicker.user} was quicker: it has begun on ${tpu.name} in this moment, and yours has not.`,
+          exitCode.conflict,
+          ['Run it again to be asked whether to take the TPU.'],
+        );
+      await inside.addJob(labJob);
+    });
+  } catch (error) {
+    if (id !== undefined) {
+      await client.ask(id, 'delete', { by, onBehalf: true });
+      await client.wake();
+    }
+    await unbook();
+    throw error;
+  }
+  const { window } = await record.openWindow(id, 1, desk.io.now());
+  await wake(desk, client);
+  return { id, window: window.window };
+}
+
+/**
+ * Books the TPU for whom it is used now. Nobody is kept from working by a sheet that does not answer; but what somebody else has
+ * written there since it was read is left, and told as a conflict (4). Resolves with what takes the booking back.
+ */
+export async function bookFor(
+  desk: TpuCli,
+  {
+    user,
+    tpu,
+    taking,
+    notes,
+  }: Pick<NewLabJob, 'user' | 'tpu' | 'notes'> & { readonly taking: Pick<Taking, 'booking'> },
+): Promise<() => Promise<void>> {
+  const nothing = (): Promise<void> => Promise.resolve();
+  const change: BookingChange = {
+    status: 'running',
+    user: user.sheetName,
+    ...(notes !== null && { scriptNote: notes }),
+  };
+  try {
+    const sheet = await desk.lab.sheet();
+    const { before, refused } = await sheet.change(tpu.name, change, (now) => changedSince(taking.booking, now, user));
+    if (refused !== null)
+      throw new JobmanError(`${tpu.name} was booked in this moment: ${refused}. Nothing was begun.`, exitCode.conflict);
+    if (before === null) return nothing;
+    return async () => {
+      try {
+        await sheet.change(tpu.name, asBefore(before));
+      } catch (error) {
+        if (!(error instanceof JobmanError)) throw error;
+        desk.note(`The booking of ${tpu.name} could not be taken back: ${error.message}`);
+      }
+    };
+  } catch (error) {
+    if (!(error instanceof JobmanError) || error.code === exitCode.conflict) throw error;
+    desk.note(`The booking sheet was not changed: ${error.message}`);
+    return nothing;
+  }
+}
+
+/** Why what stands there now is not to be written over: somebody has it who did not have it when it was looked. */
+function changedSince(seen: Booking | null, now: Booking, user: LabUser): string | null {
+  const isTaken = now.status.kind === 'running' || now.status.kind === 'reserved';
+  if (!isTaken || now.user === '' || now.user === user.sheetName || now.user === seen?.user) return null;
+  return `${now.user} has it now`;
+}
+
+function asBefore({ status, user, note, scriptNote }: Booking): BookingChange {
+  const kind = status.kind === 'running' || status.kind === 'reserved' || status.kind === 'free' ? status.kind : null;
+  return { ...(kind !== null && { status: kind }), user, note, scriptNote };
+}

@@ -1,0 +1,237 @@
+// run: a working directory on a TPU.
+
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Client } from '../../../app/client.ts';
+import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { configWords } from '../../../lab/configs.ts';
+import { bookingsNow, holdersNow, jobsThere, othersBooking } from '../../../lab/holds.ts';
+import { siteSteps } from '../../../lab/mount-step.ts';
+import { shortName, tpuNamed } from '../../../lab/names-of-tpus.ts';
+import type { LabUser } from '../../../lab/people.ts';
+import {
+  runSpec,
+  scriptEnvironment,
+  tpuInScript,
+  tpusOfTypes,
+  usualRule,
+  writtenLine,
+  type LabRule,
+} from '../../../lab/run.ts';
+import { standingSpec } from '../../../lab/standing-spec.ts';
+import type { TpuDesk } from '../../../lab/tpu-desk.ts';
+import type { LabTpu } from '../../../lab/tpus.ts';
+import { leaveOnSignal } from '../../leave.ts';
+import { beginJob } from '../begin-job.ts';
+import { goOnWatching } from '../go-on-watching.ts';
+import { actingFor } from '../people.ts';
+import { canAsk, question } from '../questions.ts';
+import { table } from '../table.ts';
+import { takeTpu } from '../take.ts';
+import type { TpuCli } from '../tpu-cli.ts';
+import { keysOf, type Words } from '../words.ts';
+
+/** The directory that is run where the line names none. */
+const usualDirectory = 1;
+
+export async function run(desk: TpuCli, words: Words): Promise<number> {
+  const { user, by } = await actingFor(desk, words, 'run a job');
+  const number = words.numbers['dir'] ?? usualDirectory;
+  const directory = await directoryOf(user, number);
+  const configs = configWords(words.configs, user.aliases, ownKeys());
+  const tpus = await desk.lab.tpus();
+  const client = await desk.services.client();
+  const { signal, release } = leaveOnSignal(desk);
+  try {
+    const tpu = words.tpu ?? (await tpuFor(desk, words, user, directory, { client, tpus, signal }));
+    const notes = await notesOf(desk, words);
+    const request = { tpu, user, by, apply: words.flags.has('apply'), force: words.flags.has('f') };
+    const taking = await takeTpu(desk, { client, tpus, signal }, request);
+    const [site, { tpu: cloud }] = await Promise.all([desk.lab.site(), desk.services.settings()]);
+    const capacity = standingSpec(tpu, site, { project: cloud.project, seenIn: taking.zone });
+    await taking.prepare();
+    const monitor = words.keys['monitor'] !== 'false';
+    const tag = words.keys['tag'] ?? null;
+    const spec = runSpec({
+      directory,
+      tag,
+      capacity,
+      steps: siteSteps(site, capacity.zone),
+      rule: (words.keys['rule'] as LabRule | undefined) ?? usualRule(tpu),
+      monitor,
+      stageLimit: site.stageLimit,
+      written: writtenLine(tpu.name, configs),
+      launcher: desk.io.launcher,
+      env: scriptEnvironment(desk.io.env, desk.services.home),
+    });
+    const { id, window } = await beginJob(desk, client, {
+      user,
+      by,
+      tpu,
+      spec,
+      manifest: `# Made by: tpu run ${tpu.name} ${user.name} dir=${number}\n# ${spec.command.written ?? ''}\n`,
+      labJob: {
+        user: user.name,
+        directory,
+        directoryNumber: number,
+        tpu: tpu.name,
+        configs,
+        tag,
+        monitor,
+        logStage: words.flags.has('log-stage'),
+        father: null,
+        baseStage: 0,
+      },
+      taking,
+      notes,
+    });
+    const where = shortName(tpu.name, site.namePrefix);
+    sayBegun(desk, { window, id, does: `runs ${directory} on ${where}` });
+    return await goOnWatching(desk, words, user);
+  } finally {
+    release();
+    tpus.close();
+  }
+}
+
+/** One line for people; one object with --json. */
+export function sayBegun(
+  desk: TpuCli,
+  { window, id, does }: { readonly window: number; readonly id: string; readonly does: string },
+): void {
+  if (desk.json) desk.print(JSON.stringify({ window, job: id }));
+  else desk.tell(`Window ${window}: job ${id} ${does}`);
+}
+
+/** Throws JobmanError (3) where the user has none of that number, or it is gone or nothing to run. */
+async function directoryOf(user: LabUser, number: number): Promise<string> {
+  const directory = user.directories[number];
+  if (directory === undefined)
+    throw new JobmanError(`${user.name} has no working directory ${number}.`, exitCode.notFound, [
+      `tpu set-cur ${number} ${user.name}    makes the folder that you are in this one`,
+      `tpu ls ${user.name}    lists those that there are`,
+    ]);
+  const isFolder = await stat(directory).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  if (!isFolder)
+    throw new JobmanError(`Working directory ${number} of ${user.name} is gone: ${directory}`, exitCode.notFound, [
+      `tpu set-cur ${number} ${user.name}    gives the number to the folder that you are in`,
+    ]);
+  const hasScript = await stat(join(directory, 'staging.sh')).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+  if (hasScript) return directory;
+  throw new JobmanError(
+    `Working directory ${number} of ${user.name} has no staging.sh, which is what tpu run runs: ${directory}`,
+    exitCode.notFound,
+  );
+}
+
+function ownKeys(): readonly string[] {
+  const row = table.find(({ words }) => words.includes('run'));
+  return row === undefined ? [] : keysOf(row.takes);
+}
+
+/** The notes for the booking sheet; null where none are said. */
+async function notesOf(desk: TpuCli, words: Words): Promise<string | null> {
+  const said = words.keys['ssn'];
+  if (said !== undefined || !words.flags.has('ssn')) return said ?? null;
+  if (canAsk(desk)) return question(desk, 'Notes for the booking sheet');
+  throw new JobmanError(
+    'Nobody can be asked for the notes of the booking sheet here. Say them: ssn=the_notes',
+    exitCode.usage,
+  );
+}
+
+// ------------------------------------------------------------------------------------------ which TPU
+
+interface Parts {
+  readonly client: Client;
+  readonly tpus: TpuDesk;
+  readonly signal: AbortSignal;
+}
+
+/** A free one of those types, else the one that ka.sh of the directory names. */
+async function tpuFor(desk: TpuCli, words: Words, user: LabUser, directory: string, parts: Parts): Promise<LabTpu> {
+  if (words.types.length > 0 || words.flags.has('auto')) return freeTpu(desk, words.types, user, parts);
+  const file = join(directory, 'ka.sh');
+  const text = await readFile(file, 'utf8').catch(() => '');
+  const name = tpuInScript(text, file);
+  if (name === null) {
+    throw new JobmanError(
+      text === ''
+        ? `Which TPU? The line names none, and there is no ${file}.`
+        : `Which TPU? The line names none, and ${file} does not say it in a way that can be read without running it.`,
+      exitCode.usage,
+      ['tpu -lta    lists the TPUs and their aliases; -auto takes one that is free'],
+    );
+  }
+  const { record } = desk.lab;
+  const [known, aliases] = await Promise.all([record.tpus(), record.tpuAliases()]);
+  const full = aliases.get(name) ?? name;
+  const tpu = known.find((one) => one.name === full) ?? tpuNamed(full);
+  if (tpu === null)
+    throw new JobmanError(`${file} names the TPU ${name}, which is none of the registry.`, exitCode.notFound, [
+      `tpu register ${name} zone=ZONE type=v2-32    adds it`,
+    ]);
+  desk.note(`${file} names ${tpu.name}.`);
+  return tpu;
+}
+
+/**
+ * The first that nobody uses: those first that the sheet has reserved for this user. Throws JobmanError (4) where none is free,
+ * with what is in the way of each; (3) where there is none of those types.
+ */
+async function freeTpu(
+  desk: TpuCli,
+  types: readonly string[],
+  user: LabUser,
+  { client, tpus, signal }: Parts,
+): Promise<LabTpu> {
+  const { record } = desk.lab;
+  const said = types.length === 0 ? '' : ` of type ${types.join(' or ')}`;
+  const of = tpusOfTypes(await record.tpus(), types);
+  if (of.length === 0)
+    throw new JobmanError(`The registry has no TPU${said}.`, exitCode.notFound, [
+      'tpu -lta    lists those that it has',
+    ]);
+  const [{ rows }, { bookings, says }, { namePrefix }] = await Promise.all([
+    client.list({}),
+    bookingsNow(() => desk.lab.sheet()),
+    desk.lab.site(),
+  ]);
+  for (const sentence of says) desk.note(sentence);
+  const there = await jobsThere(record, rows);
+  const isMine = ({ name }: LabTpu): boolean =>
+    bookings.some(
+      ({ tpu, status, user: whose }) => tpu === name && status.kind === 'reserved' && whose === user.sheetName,
+    );
+  const inTheWay: string[] = [];
+  for (const tpu of of.toSorted((one, other) => Number(isMine(other)) - Number(isMine(one)))) {
+    const why = await whyNot(tpu);
+    const called = shortName(tpu.name, namePrefix);
+    if (why === null) {
+      desk.tell(`${called} is free.`);
+      return tpu;
+    }
+    inTheWay.push(`${called}: ${why}`);
+  }
+  throw new JobmanError(`No TPU${said} is free.`, exitCode.conflict, inTheWay);
+
+  async function whyNot(tpu: LabTpu): Promise<string | null> {
+    const [job] = there.on(tpu.name);
+    if (job !== undefined) return `job ${job.job.job} of ${job.job.user} is ${job.row.status} there`;
+    const booking = othersBooking(bookings, tpu.name, user);
+    if (booking !== null) return `${booking.status.kind === 'reserved' ? 'reserved for' : 'used by'} ${booking.user}`;
+    const state = await tpus.describe(tpu);
+    if (state.kind === 'unknown') return state.says;
+    if (state.state !== 'ready') return `it is ${state.state}`;
+    const { holders, says: silent } = await holdersNow(tpus, tpu, [], signal);
+    const [holder] = holders;
+    if (holder !== undefined) return `${holder.user} holds its device with ${holder.command.slice(0, 60)}`;
+    return silent[0] ?? null;
+  }
+}
