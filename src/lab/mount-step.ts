@@ -90,7 +90,7 @@ export const wandbVariable = 'WANDB_API_KEY';
 const keyOnWorker = '~/.jobman/wandb-key';
 
 /**
- * Logs in as \`wandb login\` does: by an entry of ~/.netrc for api.wandb.ai, which every wandb of that login reads. Other entries
+ * Logs in as `wandb login` does: by an entry of ~/.netrc for api.wandb.ai, which every wandb of that login reads. Other entries
  * stay. The key stands in no command line.
  */
 export const wandbRemedy: Remedy = (() => {

@@ -52,7 +52,7 @@ function onlyZone({ name, accelerator: type }: LabTpu, zones: readonly string[])
   const [likely, ...more] = zones.filter((zone) => offering.includes(zone));
   if (likely !== undefined && more.length === 0) return likely;
   throw new JobmanError(`Nothing says in which zone ${name} is to be.`, exitCode.usage, [
-    `Say it with zone=, as in: tpu apply ${name} zone=${likely ?? offering[0] ?? zones[0] ?? 'us-central2-b'}`,
+    `tpu register ${name} zone=${likely ?? offering[0] ?? zones[0] ?? 'us-central2-b'}    says it`,
   ]);
 }
 

@@ -39,8 +39,11 @@ export interface TpuDesk {
   describe(tpu: LabTpu): Promise<TpuState>;
   /** Creates it and waits until it is ready and lets us in. Throws (4) where one of that name is there already. */
   apply(tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void>;
-  /** Deletes what is there, sees it gone, creates it anew and waits until it is ready. */
-  reapply(tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void>;
+  /**
+   * Deletes what is there, sees it gone, creates it anew and waits until it is ready and lets us in. Throws (4) and changes nothing
+   * where what is there is of another type or pricing than the registry says, or belongs to one job.
+   */
+  reapply(tpu: LabTpu, say: Say, signal: AbortSignal, options?: ReapplyOptions): Promise<void>;
   /** Stops and starts its machines, and waits until they answer again. */
   restart(tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void>;
   /** Runs a script of /bin/sh on every worker side by side, as the site's login; its text travels as a file. */
@@ -54,6 +57,11 @@ export interface TpuDesk {
    */
   end(tpu: LabTpu, what: EndRequest, signal: AbortSignal): Promise<EndAnswer>;
   close(): void;
+}
+
+export interface ReapplyOptions {
+  /** What is there may have been paid for in another way: somebody said so. */
+  readonly anyPricing?: boolean;
 }
 
 export interface RunOptions {

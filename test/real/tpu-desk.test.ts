@@ -240,7 +240,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     const before = await node(one.name);
     await assert.rejects(
       desk.reapply({ ...one, accelerator: 'v4-16' }, say, never),
-      failsWith(4, /is a v4-8 in the cloud and a v4-16 in the registry/, /type=v4-8/),
+      failsWith(4, /is a v4-8 in the cloud and a v4-16 in the registry/, /tpu register lab-v4-8-p1 type=v4-8/),
     );
     await assert.rejects(
       desk.reapply({ ...one, pricing: 'ondemand' }, say, never),

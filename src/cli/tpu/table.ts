@@ -760,7 +760,7 @@ export const table: readonly Row[] = [
     examples: [['tpu doctor', 'changes nothing']],
     takes: {},
     changes: false,
-    load: toCome('doctor'),
+    load: async () => (await import('./commands/doctor.ts')).doctor,
   }),
   row({
     words: ['tldr'],

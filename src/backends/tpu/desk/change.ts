@@ -3,7 +3,7 @@
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { standingSpec } from '../../../lab/standing-spec.ts';
-import type { Say } from '../../../lab/tpu-desk.ts';
+import type { ReapplyOptions, Say } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import type { Place, TpuNode } from '../api.ts';
 import { nodeOwner, queuedOwner } from '../ownership.ts';
@@ -29,7 +29,13 @@ export async function applyTpu(parts: ChangeParts, tpu: LabTpu, say: Say, signal
 }
 
 /** See TpuDesk.reapply. */
-export async function reapplyTpu(parts: ChangeParts, tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void> {
+export async function reapplyTpu(
+  parts: ChangeParts,
+  tpu: LabTpu,
+  say: Say,
+  signal: AbortSignal,
+  { anyPricing = false }: ReapplyOptions,
+): Promise<void> {
   const look = await parts.look(tpu);
   if (look.kind === 'unknown') throw cannotTell(tpu, look.says);
   if (look.kind === 'absent' && look.queued === null) {
@@ -42,7 +48,7 @@ export async function reapplyTpu(parts: ChangeParts, tpu: LabTpu, say: Say, sign
   standingSpec(tpu, parts.site, { project: parts.project, seenIn: place.zone });
   const owner = look.kind === 'there' ? nodeOwner(look.node) : queuedOwner(look.queued ?? undefined);
   if (owner !== undefined) throw ofOneJob(tpu, owner);
-  if (look.kind === 'there') checkNode(tpu, look.node);
+  if (look.kind === 'there') checkNode(tpu, look.node, anyPricing);
   await remove(parts, tpu, look, say, signal);
   try {
     await make(parts, tpu, place, say, signal);
@@ -66,24 +72,21 @@ function ofOneJob({ name }: LabTpu, owner: Owner): JobmanError {
 }
 
 /** Deleting what is another thing than the registry says would exchange it for something else. */
-function checkNode(tpu: LabTpu, node: TpuNode): void {
+function checkNode(tpu: LabTpu, node: TpuNode, anyPricing: boolean): void {
   const { acceleratorType: type, schedulingConfig: { spot = false, preemptible = false } = {} } = node;
   const pricing = spot ? 'spot' : preemptible ? 'preemptible' : 'ondemand';
   if (type !== undefined && type !== tpu.accelerator) {
     throw new JobmanError(
       `${tpu.name} is a ${type} in the cloud and a ${tpu.accelerator} in the registry. Nothing was changed.`,
       exitCode.conflict,
-      [`tpu reapply ${tpu.name} type=${type}    makes it anew as it is`],
+      [`tpu register ${tpu.name} type=${type}    corrects the registry`],
     );
   }
-  if (pricing !== tpu.pricing) {
+  if (pricing !== tpu.pricing && !anyPricing) {
     throw new JobmanError(
       `${tpu.name} is ${pricingWord(pricing)} in the cloud and ${pricingWord(tpu.pricing)} in the registry. Nothing was changed.`,
       exitCode.conflict,
-      [
-        `tpu reapply ${tpu.name} pricing=${pricing}    makes it anew as it is`,
-        `tpu reapply ${tpu.name} pricing=${tpu.pricing} -f    makes it ${pricingWord(tpu.pricing)}`,
-      ],
+      [`tpu register ${tpu.name} pricing=${pricing}    corrects the registry`],
     );
   }
 }

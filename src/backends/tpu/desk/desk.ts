@@ -135,7 +135,7 @@ export function createTpuDesk(parts: TpuDeskParts): TpuDesk {
       return { kind: 'known', state: stateWord(found), zone, workers };
     },
     apply: (tpu, say, signal) => applyTpu(change, tpu, say, signal),
-    reapply: (tpu, say, signal) => reapplyTpu(change, tpu, say, signal),
+    reapply: (tpu, say, signal, options = {}) => reapplyTpu(change, tpu, say, signal, options),
     restart: (tpu, say, signal) => restartTpu(change, tpu, say, signal),
     onWorkers,
 

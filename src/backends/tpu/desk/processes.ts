@@ -2,56 +2,30 @@
 // shell and the reading of what they print. What is asked and what is printed parts its fields by tabs; a command line has none
 // that are left.
 
+import { findHolders, holderIn, processFunctions } from '../../../lab/holders.ts';
 import type { EndRequest, Holder } from '../../../lab/tpu-desk.ts';
 import { second } from '../../../core/time.ts';
 import { quote } from '../../../remote/quote.ts';
 
-/**
- * Functions that both scripts use. Other users' processes show what they hold, and take signals, from the administrator only,
- * whom the login of a TPU VM may become.
- */
-const functions = `
-as_administrator() {
-  if [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null; then "$@"; else sudo -n "$@" 2>/dev/null || "$@"; fi
-}
-# A line about that process: its number, its user, its command line. Nothing about one that has gone.
-tell() {
-  line=$(tr '\\0' ' ' <"/proc/$1/cmdline" 2>/dev/null | tr -dc '[:print:]' | cut -c1-400)
-  [ -n "$line" ] || return 1
-  printf '%s\\t%s\\t%s\\n' "$1" "$(stat -c %U "/proc/$1" 2>/dev/null)" "\${line% }"
-}
-`;
-
-/** JOBMAN_DEVICES names another folder than /dev, as in src/remote/devices.ts. */
-export const holdersScript = `${functions}
-devices=\${JOBMAN_DEVICES:-/dev}
-for holder in $(as_administrator find /proc/[0-9]*/fd -type l \\
-  \\( -lname "$devices/accel[0-9]*" -o -lname "$devices/vfio/[0-9]*" \\) 2>/dev/null |
-  sed -n 's,^/proc/\\([0-9]*\\)/fd/.*,\\1,p' | sort -un); do
-  tell "$holder"
-done
+export const holdersScript = `${processFunctions}${findHolders}
+for holder in $(find_holders); do tell "$holder"; done
 exit 0
 `;
 
 /** What `holdersScript` printed on that worker. */
 export function readHolders(worker: number, output: string): readonly Holder[] {
-  return output.split('\n').flatMap((line) => holderIn(worker, line.split('\t')));
-}
-
-function holderIn(worker: number, fields: readonly string[]): readonly Holder[] {
-  const [pid = '', user = '', ...command] = fields;
-  return /^\d+$/.test(pid) ? [{ worker, pid: Number(pid), user, command: command.join(' ') }] : [];
+  return output.split('\n').flatMap((line) => holderIn(worker, line));
 }
 
 /**
  * Ends the processes of that worker whose command line names one of the folders as a whole word or as the value of an
- * option, those of \`pids\`, and what they have started: children, and the process groups that they lead. Never ourselves, and
+ * option, those of `pids`, and what they have started: children, and the process groups that they lead. Never ourselves, and
  * nothing that we descend from. A process that took the number of one that has ended is another: it began later.
  */
 export function endScript({ folders, graceMs }: EndRequest, pids: readonly number[]): string {
   const patterns = folders.map((folder) => folder.replace(/\/+$/, '')).filter((folder) => folder !== '');
   const rounds = Math.ceil(graceMs / (second / 5));
-  return `${functions}
+  return `${processFunctions}
 whole=${quote(patterns.map((one) => `^\\(.*=\\)\\{0,1\\}${literally(one)}/*$`).join('\n'))}
 part=${quote(patterns.map(literally).join('\n'))}
 asked=${quote(pids.join(' '))}
@@ -140,8 +114,10 @@ export function readEnd(
   worker: number,
   output: string,
 ): { readonly ended: readonly Holder[]; readonly left: readonly Holder[] } {
-  const lines = output.split('\n').map((line) => line.split('\t'));
-  const of = (word: string) => lines.flatMap(([how, ...fields]) => (how === word ? holderIn(worker, fields) : []));
+  const of = (word: string): readonly Holder[] =>
+    output
+      .split('\n')
+      .flatMap((line) => (line.startsWith(`${word}\t`) ? holderIn(worker, line.slice(word.length + 1)) : []));
   return { ended: of('ended'), left: of('left') };
 }
 

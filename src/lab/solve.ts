@@ -1,0 +1,314 @@
+// Solve: what may be wrong with a TPU, as a table. Each case looks at the facts, says what is wrong, and names what puts it right.
+// The order is that of causes: a preempted TPU has no disks to look at, a full disk hides a Python that cannot start. To add a
+// case, add an entry to `cases` and a row to test/lab/solve.test.ts.
+
+import { minute, second } from '../core/time.ts';
+import type { Duration } from '../core/time.ts';
+import type { Environment } from './environment.ts';
+import { mountRemedy } from './mount-step.ts';
+import type { Site } from './site.ts';
+import type { Holder, TpuState } from './tpu-desk.ts';
+import type { LabTpu } from './tpus.ts';
+import { lockFile, type WorkerFacts } from './worker-facts.ts';
+
+/** All that is known when the cases are looked at. */
+export interface SolveFacts {
+  readonly tpu: LabTpu;
+  readonly site: Pick<Site, 'shares' | 'python'>;
+  readonly state: TpuState;
+  /** Workers that were asked and told of themselves. */
+  readonly workers: readonly WorkerFacts[];
+  /** Workers that did not. */
+  readonly silent: readonly { readonly worker: number; readonly says: string }[];
+  /** Null while nobody has asked Python: it is the last to be asked. */
+  readonly environment: Environment | null;
+}
+
+/** What puts it right. */
+export type Repair =
+  | { readonly kind: 'apply' | 'reapply' | 'restart' }
+  /** A script of POSIX shell on those workers; its last line says what went wrong. */
+  | { readonly kind: 'script'; readonly script: string; readonly says: string; readonly within: Duration }
+  | { readonly kind: 'login'; readonly says: string }
+  /** Programs that have to end. Whose they are is asked about. */
+  | { readonly kind: 'end'; readonly holders: readonly Holder[] }
+  /** It comes by itself. */
+  | { readonly kind: 'wait'; readonly length: Duration }
+  /** Only a person can. */
+  | { readonly kind: 'by hand'; readonly says: string };
+
+export interface Finding {
+  readonly name: string;
+  /** What is wrong, as a sentence without its full stop. */
+  readonly says: string;
+  /** The workers that it is about; empty: the whole TPU. */
+  readonly workers: readonly number[];
+  readonly repair: Repair;
+}
+
+interface Case {
+  readonly name: string;
+  /** Null: this is not what is wrong. */
+  readonly looks: (facts: SolveFacts) => Omit<Finding, 'name'> | null;
+}
+
+/** Below this a program that writes a checkpoint or a log fails. */
+const freeLeastMb = 500;
+/** Beyond this logins and certificates are refused. */
+const clockMost: Duration = 30 * second;
+
+/** In order. */
+export const cases: readonly Case[] = [
+  {
+    name: 'not there',
+    looks: ({ state }) =>
+      is(state, 'absent')
+        ? { says: 'the cloud has no TPU of that name', workers: [], repair: { kind: 'apply' } }
+        : null,
+  },
+  {
+    name: 'taken away',
+    looks: ({ state }) =>
+      is(state, 'preempted', 'terminated', 'suspended', 'failed')
+        ? { says: `it was taken away (${word(state)})`, workers: [], repair: { kind: 'reapply' } }
+        : null,
+  },
+  {
+    name: 'stopped',
+    looks: ({ state }) =>
+      is(state, 'stopped') ? { says: 'it is stopped', workers: [], repair: { kind: 'restart' } } : null,
+  },
+  {
+    name: 'under way',
+    looks: ({ state }) =>
+      state.kind === 'known' && !is(state, 'ready')
+        ? { says: `it is ${word(state)}`, workers: [], repair: { kind: 'wait', length: minute } }
+        : null,
+  },
+  {
+    name: 'no answer by SSH',
+    looks: ({ silent, workers }) => {
+      const [first] = silent;
+      if (first === undefined) return null;
+      const says = `${whose(silent)} no answer by SSH: ${first.says}`;
+      // A login that is refused is refused after a restart too.
+      const isRefused = silent.every((one) => /authenti|publickey|host key|permission denied/i.test(one.says));
+      const repair: Repair =
+        isRefused && workers.length === 0
+          ? {
+              kind: 'by hand',
+              says: 'see whether lab.remoteUser and lab.privateKey in the settings are those of this TPU',
+            }
+          : { kind: 'restart' };
+      return { says, workers: numbers(silent), repair };
+    },
+  },
+  {
+    name: 'disk full',
+    looks: ({ workers }) =>
+      about(
+        workers.filter(({ disks }) => disks.some(({ freeMb }) => freeMb < freeLeastMb)),
+        (found) => `${whose(found)} less than ${freeLeastMb} MB of disk left`,
+        {
+          kind: 'script',
+          script: freeDisk,
+          says: 'removing packages, logs and old traces that can be fetched again',
+          within: 5 * minute,
+        },
+      ),
+  },
+  {
+    name: 'clock off',
+    looks: ({ workers }) =>
+      about(
+        workers.filter(({ clockAheadMs }) => Math.abs(clockAheadMs) > clockMost),
+        (found) => {
+          const most = Math.max(...found.map(({ clockAheadMs }) => Math.abs(clockAheadMs)));
+          return `${whose(found)} a clock that is ${Math.round(most / second)} s off`;
+        },
+        { kind: 'script', script: setClock, says: 'setting the clock by the time servers', within: minute },
+      ),
+  },
+  {
+    name: 'share missing',
+    looks: ({ workers, site, state }) => {
+      const found = workers.filter(({ shares }) => shares.some(({ how }) => how !== 'mounted'));
+      const wrong = found.flatMap(({ shares }) => shares.filter(({ how }) => how !== 'mounted'));
+      const [first] = wrong;
+      if (first === undefined || state.kind === 'unknown') return null;
+      const targets = [...new Set(wrong.map(({ share, how }) => `${share.target} (${shareWords[how]})`))].join(', ');
+      const wanted = site.shares.filter((share) =>
+        found.some(({ shares }) => shares.some((one) => one.share === share)),
+      );
+      const repair: Repair = wrong.some(({ how }) => how === 'other')
+        ? { kind: 'by hand', says: 'unmount there what is none of the shares of the settings' }
+        : {
+            kind: 'script',
+            script: mountRemedy(wanted)?.apply ?? 'true',
+            says: 'mounting the shares',
+            within: 15 * minute,
+          };
+      return {
+        says: `${whose(found)} a share that is not as it should be: ${targets}`,
+        workers: numbers(found),
+        repair,
+      };
+    },
+  },
+  {
+    name: 'not logged in to W&B',
+    looks: ({ workers }) =>
+      about(
+        workers.filter(({ isLoggedIn }) => isLoggedIn === false),
+        (found) => `${whose(found)} no login to W&B`,
+        { kind: 'login', says: 'logging in to W&B' },
+      ),
+  },
+  {
+    name: 'no Python',
+    looks: ({ workers, site }) =>
+      about(
+        workers.filter(({ hasPython }) => !hasPython),
+        (found) => `${whose(found)} no ${site.python ?? 'python3'}`,
+        { kind: 'by hand', says: 'see whether lab.python in the settings is on one of the shares' },
+      ),
+  },
+  {
+    name: 'device busy',
+    looks: ({ workers }) => {
+      const holders = workers.flatMap((one) => one.holders);
+      const [first] = holders;
+      if (first === undefined) return null;
+      const says = `its devices are held by ${holderWords(holders)}`;
+      return { says, workers: [...new Set(holders.map(({ worker }) => worker))], repair: { kind: 'end', holders } };
+    },
+  },
+  {
+    name: 'stale lock file',
+    looks: ({ workers }) =>
+      about(
+        workers.filter(({ lock, holders }) => lock !== null && lock.openedBy.length === 0 && holders.length === 0),
+        (found) => `${whose(found)} a lock file of libtpu whose owner is dead`,
+        { kind: 'script', script: removeLock, says: `removing ${lockFile}`, within: minute },
+      ),
+  },
+  {
+    name: 'libtpu in use',
+    looks: ({ environment }) =>
+      environment?.class === 'occupied'
+        ? {
+            says: `libtpu is in use on worker ${environment.worker}, by a program that does not show itself: ${environment.says}`,
+            workers: [],
+            repair: { kind: 'restart' },
+          }
+        : null,
+  },
+  {
+    name: 'Python hangs',
+    looks: ({ environment }) =>
+      environment?.class === 'timeout'
+        ? { says: `Python does not come to its devices: ${environment.says}`, workers: [], repair: { kind: 'restart' } }
+        : null,
+  },
+  {
+    name: 'Python fails',
+    looks: ({ environment }) =>
+      environment?.class === 'file error' || environment?.class === 'unknown'
+        ? {
+            says: `Python on worker ${environment.worker} does not see its devices: ${environment.says}`,
+            workers: [environment.worker],
+            repair: { kind: 'by hand', says: 'mend what it says, in the environment that lab.python names' },
+          }
+        : null,
+  },
+];
+
+/** Everything that is wrong, by causes; where the cloud does not say how the TPU is, nothing is known. */
+export function findings(facts: SolveFacts): readonly Finding[] {
+  if (facts.state.kind === 'unknown') return [];
+  return cases.flatMap(({ name, looks }) => {
+    const found = looks(facts);
+    return found === null ? [] : [{ name, ...found }];
+  });
+}
+
+/** Whether workers are to be asked: only those of a TPU that is ready are there. */
+export function hasWorkers(state: TpuState): boolean {
+  return is(state, 'ready');
+}
+
+function is(state: TpuState, ...states: readonly string[]): boolean {
+  return state.kind === 'known' && states.includes(state.state);
+}
+
+function word(state: TpuState): string {
+  return state.kind === 'known' ? state.state : 'unknown';
+}
+
+interface OnWorker {
+  readonly worker: number;
+}
+
+function about<One extends OnWorker>(
+  found: readonly One[],
+  says: (found: readonly One[]) => string,
+  repair: Repair,
+): Omit<Finding, 'name'> | null {
+  return found.length === 0 ? null : { says: says(found), workers: numbers(found), repair };
+}
+
+function numbers(found: readonly OnWorker[]): readonly number[] {
+  return found.map(({ worker }) => worker);
+}
+
+/** `worker 3 has`, `workers 0, 1 and 5 more have`. */
+function whose(found: readonly OnWorker[]): string {
+  const all = numbers(found);
+  if (all.length === 1) return `worker ${all[0]} has`;
+  const shown = all.length > 4 ? `${all.slice(0, 3).join(', ')} and ${all.length - 3} more` : all.join(', ');
+  return `workers ${shown} have`;
+}
+
+function holderWords(holders: readonly Holder[]): string {
+  const words = holders.map(({ pid, worker, user, command }) => {
+    const shown = command.length > 60 ? `${command.slice(0, 59)}…` : command;
+    return `process ${pid} of ${user} on worker ${worker} (${shown})`;
+  });
+  return words.length > 3 ? `${words.slice(0, 2).join(', ')} and ${words.length - 2} more` : words.join(', ');
+}
+
+const shareWords = {
+  mounted: 'mounted',
+  missing: 'not mounted',
+  silent: 'its server does not answer',
+  other: 'something else is mounted there',
+} as const;
+
+// ------------------------------------------------------------------------------------------ scripts of repairs
+
+const administrator = `
+as_administrator() {
+  if [ "$(id -u)" -eq 0 ] || ! command -v sudo >/dev/null; then "$@"; else sudo -n "$@"; fi
+}
+`;
+
+/** Only what can be fetched again and what nobody reads any more: packages that were unpacked, the journal, traces of libtpu a day old. */
+const freeDisk = `${administrator}
+as_administrator apt-get clean
+as_administrator journalctl --vacuum-size=100M 2>/dev/null
+as_administrator find /tmp/tpu_logs /tmp/tensorboard -xdev -type f -mmin +1440 -delete 2>/dev/null
+echo 'The largest folders, in MB:'
+as_administrator du -xm --max-depth=2 / 2>/dev/null | sort -rn | head -n 8
+exit 0
+`;
+
+const setClock = `${administrator}
+as_administrator systemctl restart chrony 2>/dev/null || as_administrator systemctl restart systemd-timesyncd
+as_administrator chronyc makestep 2>/dev/null
+sleep 2
+exit 0
+`;
+
+const removeLock = `${administrator}
+as_administrator rm -f ${lockFile} || { echo '${lockFile} cannot be removed.'; exit 1; }
+`;
