@@ -1,0 +1,309 @@
+// Doctor: what in the lab's record does not fit together, or does not fit the machine around it. A table of checks, each of
+// which looks at what was gathered before and at nothing else; adding one is an entry and a test.
+
+import type { JobRow } from '../app/client.ts';
+import { countText } from '../app/figures.ts';
+import { isSettledPhase } from '../core/phase.ts';
+import type { WrongMode } from './lab-home.ts';
+import { nameOf } from './lineage.ts';
+import { nameProblem, type Named, type WordsInUse } from './names.ts';
+import { acceleratorCalled } from './names-of-tpus.ts';
+import type { LabUser } from './people.ts';
+import type { LabAttempt } from './record.ts';
+import type { BookingRow, LabTpu } from './tpus.ts';
+import type { LabJob } from './windows.ts';
+
+/** What a doctor looks at: all that was there at one moment. */
+export interface LabState {
+  readonly users: readonly LabUser[];
+  readonly tpus: readonly LabTpu[];
+  readonly tpuAliases: ReadonlyMap<string, string>;
+  readonly jobs: readonly LabJob[];
+  /** All windows, cleared ones too. */
+  readonly windows: readonly LabAttempt[];
+  /** The jobs of the record by their ids, settled ones too; those that were deleted are not among them. */
+  readonly rows: ReadonlyMap<string, JobRow>;
+  /** The windows of ours that tmux has, by session; empty where there is no tmux. */
+  readonly tmux: ReadonlyMap<string, readonly number[]>;
+  /** Bookings of the record's own table; empty where a spreadsheet has them. */
+  readonly bookings: readonly BookingRow[];
+  /** The zones of the site; empty where it names none. */
+  readonly zones: readonly string[];
+  /** Null where the home is one login's alone. */
+  readonly wrongModes: readonly WrongMode[] | null;
+  /** Words that no name may be. */
+  readonly words: Pick<WordsInUse, 'verbs' | 'keys'>;
+  /** Whether the folder is certainly not there: one that cannot be asked about may be. */
+  readonly isGone: (folder: string) => boolean;
+}
+
+/** Something that does not fit, as a sentence, and what puts it right: a line to type, or a sentence. */
+export interface Finding {
+  /** The name of the check. */
+  readonly check: string;
+  readonly says: string;
+  readonly remedy: string;
+}
+
+interface Check {
+  readonly name: string;
+  looks(state: LabState): readonly Omit<Finding, 'check'>[];
+}
+
+/** In the order in which they are told. */
+const checks: readonly Check[] = [
+  {
+    name: 'alias that points nowhere',
+    looks: ({ tpus, tpuAliases }) =>
+      [...tpuAliases]
+        .filter(([, name]) => !tpus.some((tpu) => tpu.name === name))
+        .map(([alias, name]) => ({
+          says: `The alias ${alias} means ${name}, which is not registered.`,
+          remedy: `tpu register ${name}    or: tpu del-tpu-alias ${alias}`,
+        })),
+  },
+  {
+    name: 'name that means something else',
+    looks: namesThatMeanMore,
+  },
+  {
+    name: 'TPU without a zone',
+    looks: ({ tpus }) =>
+      tpus
+        .filter(({ zone }) => zone === null)
+        .map(({ name }) => ({
+          says: `Nobody has said in which zone ${name} is.`,
+          remedy: `tpu register ${name} zone=ZONE`,
+        })),
+  },
+  {
+    name: 'TPU outside of the site',
+    looks: ({ tpus, zones }) =>
+      tpus
+        .filter(({ zone }) => zone !== null && zones.length > 0 && !zones.includes(zone))
+        .map(({ name, zone }) => ({
+          says: `${name} is in ${zone}, which is none of the zones of the settings (lab.zones).`,
+          remedy: `jobman settings set lab.zones '${JSON.stringify([...zones, zone])}'    or: tpu register ${name} zone=ZONE`,
+        })),
+  },
+  {
+    name: 'TPU of no known type',
+    looks: ({ tpus }) =>
+      tpus
+        .filter(({ accelerator }) => acceleratorCalled(accelerator) === null)
+        .map(({ name, accelerator }) => ({
+          says: `${name} is registered as a ${accelerator}, which is no type of TPU.`,
+          remedy: `tpu register ${name} type=TYPE`,
+        })),
+  },
+  {
+    name: 'directory that is gone',
+    looks: ({ users, isGone }) =>
+      users.flatMap(({ name, directories }) =>
+        Object.entries(directories)
+          .filter(([, folder]) => isGone(folder))
+          .map(([number, folder]) => ({
+            says: `Directory ${number} of ${name} is ${folder}, which is not there.`,
+            remedy: `tpu del-dir ${number} ${name}    or, in another folder: tpu set-cur ${number} ${name}`,
+          })),
+      ),
+  },
+  {
+    name: 'window that cannot be resumed',
+    looks: ({ jobs, windows, rows, isGone }) =>
+      newestShown(windows)
+        .filter(({ window: { report, job } }) => {
+          const phase = rows.get(job)?.phase;
+          // Another job goes on in its place already.
+          const isFather = jobs.some(({ father }) => father?.job === job);
+          const mayGoOn = phase !== undefined && phase !== 'succeeded' && !isFather;
+          return mayGoOn && report !== null && isGone(report.stageFolder);
+        })
+        .map(({ window: { window, user, report } }) => ({
+          says: `Window ${window} of ${user} ran the code in ${report?.stageFolder}, which is gone: it cannot be resumed.`,
+          remedy: `tpu rerun window=${window} ${user}    runs the directory as it is now`,
+        })),
+  },
+  {
+    name: 'duplicate window',
+    looks: duplicates,
+  },
+  {
+    name: 'zombie window',
+    looks: ({ users, windows, tmux }) =>
+      users.flatMap(({ name, session }) =>
+        (tmux.get(session) ?? [])
+          .filter(
+            (number) =>
+              !windows.some(
+                ({ window }) => window.user === name && window.window === number && window.clearedAt === null,
+              ),
+          )
+          .map((number) => ({
+            says: `tmux shows window ${number} in the session "${session}", which is none of the list of ${name}.`,
+            remedy: `tpu -czw ${name}`,
+          })),
+      ),
+  },
+  {
+    name: 'zombie job',
+    looks: zombieJobs,
+  },
+  {
+    name: 'resumed without a father',
+    looks: ({ jobs, windows }) => {
+      const known = new Set(jobs.map(({ job }) => job));
+      const number = new Map(windows.map(({ window }) => [nameOf(window), window.window]));
+      return jobs.flatMap(({ job, user, father }) => {
+        if (father === null || known.has(father.job)) return [];
+        const window = number.get(nameOf({ job, attempt: 1 }));
+        const which = window === undefined ? `Job ${job}` : `Window ${window}`;
+        return [
+          {
+            says: `${which} of ${user} goes back to job ${father.job}, of which the record knows nothing.`,
+            remedy: 'It can be rerun; its first resume has no log folder to load from.',
+          },
+        ];
+      });
+    },
+  },
+  {
+    name: 'two jobs on one TPU',
+    looks: twoOnOne,
+  },
+  {
+    name: 'booked and idle',
+    looks: ({ bookings, jobs, rows, users }) =>
+      bookings
+        .filter(
+          ({ status, tpu }) => status === 'running' && !jobs.some((job) => job.tpu === tpu && isLive(rows, job.job)),
+        )
+        .map(({ tpu, user }) => {
+          const name = users.find(({ sheetName }) => sheetName === user)?.name;
+          return {
+            says: `${tpu} is booked as running${user === '' ? '' : ` by ${user}`}, and no job of the record runs on it.`,
+            remedy: `tpu release ${tpu}${name === undefined ? '' : ` ${name}`}    unless somebody runs on it by hand`,
+          };
+        }),
+  },
+  {
+    name: 'home with wrong modes',
+    looks: ({ wrongModes }) => {
+      const [first, ...others] = wrongModes ?? [];
+      if (first === undefined) return [];
+      const more = others.length === 0 ? '' : `, and ${countText(others.length, 'thing')} more is not as it should be`;
+      return [
+        {
+          says: `${first.path} is ${first.says}${more}: some logins of the group cannot use it.`,
+          remedy: 'Its owner: tpu init-lab group=GROUP    gives the group all that it should have',
+        },
+      ];
+    },
+  },
+];
+
+/** Everything that does not fit. */
+export function examine(state: LabState): readonly Finding[] {
+  return checks.flatMap(({ name, ...check }) => check.looks(state).map((found) => ({ check: name, ...found })));
+}
+
+/** How many things are looked at, for the word that all is well. */
+export const checkCount = checks.length;
+
+// ------------------------------------------------------------------------------------------ the longer ones
+
+function namesThatMeanMore({ users, tpus, tpuAliases, words }: LabState): ReturnType<Check['looks']> {
+  const names = users.map(({ name }) => name);
+  const use: WordsInUse = { ...words, users: names, tpuAliases, tpus: tpus.map(({ name }) => name) };
+  const problem = (what: Named, name: string, remedy: string): ReturnType<Check['looks']> => {
+    const others = what === 'user' ? { ...use, users: names.filter((one) => one !== name) } : use;
+    const says = nameProblem(what, name, others);
+    return says === null ? [] : [{ says: says.replace(/ Choose another\.$/, ''), remedy }];
+  };
+  return [
+    ...names.flatMap((name) =>
+      problem(
+        'user',
+        name,
+        `It can be said as user=${name}; a user gets another name by tpu del-user and tpu add-user.`,
+      ),
+    ),
+    ...[...tpuAliases].flatMap(([alias, name]) =>
+      problem('TPU alias', alias, `tpu del-tpu-alias ${alias}    and: tpu -ta ANOTHER ${name}`),
+    ),
+    ...users.flatMap((user) =>
+      Object.entries(user.aliases).flatMap(([alias, key]) =>
+        problem(
+          'config alias',
+          alias,
+          `tpu del-config-alias ${alias} ${user.name}    and: tpu -a ANOTHER ${key} ${user.name}`,
+        ),
+      ),
+    ),
+  ];
+}
+
+function duplicates({ windows }: LabState): ReturnType<Check['looks']> {
+  const shown = windows.filter(({ window }) => window.clearedAt === null);
+  const seen = new Set<string>();
+  return shown.flatMap(({ window: { user, window } }) => {
+    const key = `${user} ${window}`;
+    const isAgain = seen.has(key);
+    seen.add(key);
+    if (!isAgain) return [];
+    return [
+      {
+        says: `Two windows of ${user} have the number ${window}.`,
+        remedy: `tpu clear ${user}    takes those that have ended off the list`,
+      },
+    ];
+  });
+}
+
+function zombieJobs({ users, windows, jobs, rows }: LabState): ReturnType<Check['looks']> {
+  const names = new Set(users.map(({ name }) => name));
+  const deleted = newestShown(windows)
+    .filter(({ window }) => !rows.has(window.job))
+    .map(({ window: { window, user } }) => ({
+      says: `Window ${window} of ${user} stands on the list, and its job was deleted.`,
+      remedy: `tpu -czj ${user}`,
+    }));
+  const masterless = jobs
+    .filter(({ job, user }) => isLive(rows, job) && !names.has(user))
+    .map(({ job, user }) => ({
+      says: `Job ${job} of ${user} goes on, and there is no user ${user} any more.`,
+      remedy: `jobman cancel ${job}    or: tpu add-user name=${user}`,
+    }));
+  return [...deleted, ...masterless];
+}
+
+function twoOnOne({ jobs, rows }: LabState): ReturnType<Check['looks']> {
+  const live = jobs.filter(({ job }) => rows.get(job)?.phase === 'running');
+  return [...new Set(live.map(({ tpu }) => tpu))].flatMap((tpu) => {
+    const on = live.filter((job) => job.tpu === tpu);
+    if (on.length < 2) return [];
+    return [
+      {
+        says: `${countText(on.length, 'job')} run on ${tpu}: ${on.map(({ job, user }) => `${job} of ${user}`).join(', ')}.`,
+        remedy: `jobman cancel ${on.at(-1)?.job}    ends the one that began last`,
+      },
+    ];
+  });
+}
+
+/** Of each job that is on the list, its newest window. */
+function newestShown(windows: readonly LabAttempt[]): readonly LabAttempt[] {
+  const newest = new Map<string, LabAttempt>();
+  for (const one of windows) {
+    const before = newest.get(one.job.job);
+    if (one.window.clearedAt === null && (before === undefined || before.window.attempt < one.window.attempt)) {
+      newest.set(one.job.job, one);
+    }
+  }
+  return [...newest.values()];
+}
+
+function isLive(rows: LabState['rows'], job: string): boolean {
+  const phase = rows.get(job)?.phase;
+  return phase !== undefined && !isSettledPhase(phase);
+}

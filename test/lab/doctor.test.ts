@@ -1,0 +1,167 @@
+// Each check finds what it is about, with a remedy; and of a lab in order none finds anything.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { JobRow } from '../../src/app/client.ts';
+import { jobRow } from '../../src/app/views.ts';
+import { newJob } from '../../src/core/create.ts';
+import { checkCount, examine, type LabState } from '../../src/lab/doctor.ts';
+import type { LabAttempt } from '../../src/lab/record.ts';
+import type { LabTpu } from '../../src/lab/tpus.ts';
+import type { LabJob, LabWindow } from '../../src/lab/windows.ts';
+import { localSpec } from '../store/sample-job.ts';
+import { aLabJob, aUser, noon } from './sample.ts';
+
+const tpu: LabTpu = {
+  name: 'kmh-tpuvm-v2-32-1',
+  project: null,
+  zone: 'europe-west4-a',
+  accelerator: 'v2-32',
+  pricing: 'ondemand',
+  runtimeVersion: null,
+};
+const xibo = { ...aUser('xibo', { directories: { 1: '/srv/code' } }), id: 0 };
+const lyy = { ...aUser('lyy'), id: 1 };
+const report = { logFolder: '/srv/logs/1', stageFolder: '/srv/stage/1', tpu: tpu.name, startTime: '', at: noon };
+
+function aRow(id: string, phase: JobRow['phase']): JobRow {
+  const { job } = newJob({ id, installation: 'abc123', owner: 'xibo', spec: localSpec(), at: noon });
+  return { ...jobRow(job, noon), phase };
+}
+
+function aWindow(job: LabJob, changes: Partial<LabWindow> = {}): LabAttempt {
+  const window: LabWindow = {
+    user: job.user,
+    window: 1,
+    job: job.job,
+    attempt: 1,
+    openedAt: noon,
+    report,
+    finishedAt: null,
+    closedAt: null,
+    clearedAt: null,
+    ...changes,
+  };
+  return { job, window };
+}
+
+const job = aLabJob('000001', 'xibo');
+
+/** A lab in which everything fits. */
+const healthy: LabState = {
+  users: [xibo, lyy],
+  tpus: [tpu],
+  tpuAliases: new Map([['v2-1', tpu.name]]),
+  jobs: [job],
+  windows: [aWindow(job)],
+  rows: new Map([['000001', aRow('000001', 'running')]]),
+  tmux: new Map([['xibo', [1]]]),
+  bookings: [{ tpu: tpu.name, status: 'running', user: 'xibo', note: '', scriptNote: '', at: noon }],
+  zones: ['europe-west4-a'],
+  wrongModes: [],
+  words: { verbs: new Set(['run']), keys: new Set(['tag']) },
+  isGone: () => false,
+};
+
+const second = aLabJob('000002', 'lyy');
+
+const ill: readonly (readonly [check: string, changes: Partial<LabState>, says: RegExp])[] = [
+  [
+    'alias that points nowhere',
+    { tpuAliases: new Map([['v2-1', 'away']]) },
+    /v2-1 means away, which is not registered/,
+  ],
+  ['name that means something else', { users: [xibo, { ...lyy, name: 'run' }] }, /"run" cannot be .*command/],
+  ['name that means something else', { users: [xibo, { ...lyy, name: 'XIBO' }] }, /taken for the user/],
+  ['name that means something else', { tpuAliases: new Map([['xibo', tpu.name]]) }, /a user is called that/],
+  [
+    'name that means something else',
+    { users: [xibo, { ...lyy, aliases: { tag: 'config.tag' } }] },
+    /"tag" cannot be the name of a config alias/,
+  ],
+  ['TPU without a zone', { tpus: [{ ...tpu, zone: null }] }, /in which zone kmh-tpuvm-v2-32-1 is/],
+  ['TPU outside of the site', { zones: ['us-central1-a'] }, /in europe-west4-a, which is none/],
+  ['TPU of no known type', { tpus: [{ ...tpu, accelerator: 'v2-33' }] }, /a v2-33, which is no type/],
+  ['directory that is gone', { isGone: (folder) => folder === '/srv/code' }, /Directory 1 of xibo is \/srv\/code/],
+  [
+    'window that cannot be resumed',
+    { isGone: (folder) => folder === '/srv/stage/1' },
+    /Window 1 of xibo ran the code in \/srv\/stage\/1/,
+  ],
+  [
+    'duplicate window',
+    {
+      jobs: [job, aLabJob('000002', 'xibo', { tpu: 'other' })],
+      windows: [aWindow(job), aWindow(aLabJob('000002', 'xibo', { tpu: 'other' }))],
+      rows: new Map([
+        ['000001', aRow('000001', 'running')],
+        ['000002', aRow('000002', 'running')],
+      ]),
+    },
+    /Two windows of xibo have the number 1/,
+  ],
+  ['zombie window', { tmux: new Map([['xibo', [1, 7]]]) }, /window 7 in the session "xibo"/],
+  [
+    'zombie job',
+    { rows: new Map(), bookings: [], jobs: [job] },
+    /Window 1 of xibo stands on the list, and its job was deleted/,
+  ],
+  ['zombie job', { users: [lyy], tmux: new Map() }, /Job 000001 of xibo goes on, and there is no user xibo/],
+  [
+    'resumed without a father',
+    { jobs: [{ ...job, father: { job: '000077', attempt: 1, how: 'resume' } }] },
+    /Window 1 of xibo goes back to job 000077/,
+  ],
+  [
+    'two jobs on one TPU',
+    {
+      jobs: [job, second],
+      windows: [aWindow(job), aWindow(second)],
+      rows: new Map([
+        ['000001', aRow('000001', 'running')],
+        ['000002', aRow('000002', 'running')],
+      ]),
+    },
+    /2 jobs run on kmh-tpuvm-v2-32-1: 000001 of xibo, 000002 of lyy/,
+  ],
+  ['booked and idle', { rows: new Map([['000001', aRow('000001', 'failed')]]) }, /booked as running by xibo/],
+  [
+    'home with wrong modes',
+    {
+      wrongModes: [
+        { path: '/lab/state.db', says: '0600, should be 0660' },
+        { path: '/lab/jobs', says: '0700, should be 2770' },
+      ],
+    },
+    /state\.db is 0600, should be 0660, and 1 thing more/,
+  ],
+];
+
+test('of a lab in order nothing is said', () => {
+  assert.deepEqual(examine(healthy), []);
+  assert.deepEqual(examine({ ...healthy, wrongModes: null }), []);
+});
+
+for (const [check, changes, says] of ill) {
+  test(`${check}: ${String(says)}`, () => {
+    const found = examine({ ...healthy, ...changes });
+    // Of two names for two things both are told.
+    assert.deepEqual([...new Set(found.map((one) => one.check))], [check], JSON.stringify(found));
+    assert.match(found.map((one) => one.says).join('\n'), says);
+    for (const { remedy } of found) assert.notEqual(remedy, '');
+  });
+}
+
+test('every check has its illness here', () => {
+  assert.equal(new Set(ill.map(([check]) => check)).size, checkCount);
+});
+
+test('what ended well, and what was cleared, is nobody’s trouble', () => {
+  const isGone = (folder: string): boolean => folder === '/srv/stage/1';
+  const rows = new Map([['000001', aRow('000001', 'succeeded')]]);
+  assert.deepEqual(examine({ ...healthy, isGone, rows, bookings: [] }), []);
+  const child = { ...job, job: '000003', father: { job: '000001', attempt: 1, how: 'resume' as const } };
+  assert.deepEqual(examine({ ...healthy, isGone, jobs: [job, child] }), []);
+  const cleared = { windows: [aWindow(job, { clearedAt: noon })], tmux: new Map() };
+  assert.deepEqual(examine({ ...healthy, ...cleared, isGone }), []);
+});
