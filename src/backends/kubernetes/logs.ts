@@ -159,7 +159,8 @@ async function* readFinished(api: Api, source: LogSource, query: ClusterLogQuery
       } finally {
         body.destroy();
       }
-      if (cut.length > 0) yield cut;
+      const isAll = had === cut.length;
+      if (cut.length > 0 && !(isAll && lostLog.test(cut.toString('latin1')))) yield cut;
       return;
     } catch (error) {
       if (hasLeft(signal)) return;
@@ -187,6 +188,11 @@ function reasonOf(error: unknown): string {
 }
 
 const lineEnd = 0x0a;
+/**
+ * All that a node answers, as if the program had said it, when it has the container no more
+ * (https://github.com/kubernetes/kubernetes/issues/142258). Where lines have moments it is told by having none.
+ */
+const lostLog = /^unable to retrieve container logs for [\w.-]+:\/\/[\da-f]{8,}$/;
 
 /** What is to come of a container's log: more; no more of this run of it; or nothing at all, as its pod is over. */
 type LogState = 'goes on' | 'has ended' | 'is over';

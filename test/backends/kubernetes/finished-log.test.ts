@@ -82,6 +82,14 @@ suite('the log of a pod that is over', () => {
     assert.equal(words().at(-1), 'container=main&timestamps=true');
   });
 
+  test('that the node has no more is nothing, though the node says so in the place of the log', async (t) => {
+    let text = `unable to retrieve container logs for containerd://${'0b48476e'.repeat(8)}`;
+    const server = await openServer(t, ({ path }) => (path === logPath ? { parts: [text] } : over));
+    assert.deepEqual((await read(server)).pieces, []);
+    text = `${text}\n`;
+    assert.deepEqual((await read(server)).pieces, [text]);
+  });
+
   test('that is removed while it is read ends there, and one that cannot be read is an error', async (t) => {
     let tries = 0;
     const server = await openServer(t, ({ path }) => {
