@@ -9,7 +9,7 @@ import { second, type Duration } from '../../core/time.ts';
 import type { LogsFlags } from '../commands/logs.ts';
 import type { Cli } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
-import { createBefore } from './log-before.ts';
+import { createBefore, type LogBefore } from './log-before.ts';
 import { createLogText, wantedOf, type LogText } from './log-text.ts';
 import { containerOf } from './pods.ts';
 import { podsOf, sightOf } from './sight.ts';
@@ -149,10 +149,11 @@ async function followOne(
   { name }: ClusterContainer,
   { query, flags, text }: { readonly query: ClusterLogQuery; readonly flags: LogsFlags; readonly text: LogText },
 ): Promise<void> {
-  const before = createBefore();
+  let before: LogBefore | undefined;
   if (flags.grep !== undefined && flags.tail !== undefined) {
     // Which lines are the last in which it is found is known when all that there is has been read.
     const { follow: _follow, ...once } = query;
+    before = createBefore();
     const there = before.through(cluster.logs(pod.name, name, { ...once, stamped: true }));
     try {
       for await (const piece of wantedOf(there, flags)) await text.write(pod, name, piece);
@@ -161,7 +162,8 @@ async function followOne(
       if (!(error instanceof JobmanError) || error.code === exitCode.unreachable) throw error;
     }
   }
-  for await (const piece of cluster.logs(pod.name, name, { ...query, after: before.after() })) {
+  const from = before === undefined ? {} : { after: before.after() };
+  for await (const piece of cluster.logs(pod.name, name, { ...query, ...from })) {
     await text.write(pod, name, piece);
     if (text.isOver()) break;
   }
