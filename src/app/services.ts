@@ -95,6 +95,8 @@ export interface ControllerService {
 export interface CloudView {
   /** How many times faster than Google's things happen. */
   readonly speed: number;
+  /** The port that all workers share. */
+  readonly sshPort: number;
   readonly tpus: readonly CloudTpu[];
   /** Conditions that were laid on it and stand, each in its own words: `stockout us-central2-b, for 10m`. */
   readonly inForce: readonly string[];

@@ -37,10 +37,11 @@ export interface Course {
 export function courseOf({ job, attempt, families, jobOf, hasCheckpoints }: Beginning): Course {
   const me = { job: job.job, attempt };
   const tries = jobOf(job.job) ?? { attempts: [] };
-  // One that never started left its place to the next: what that was to be, this one is.
+  const { attempts } = tries;
+  // One that never started left its place to the one that a rule made after it: what that was to be, this one is.
   let first = attempt;
-  while (first > 1 && tries.attempts[first - 2]?.startedAt === null) first -= 1;
-  const isFresh = tries.attempts[attempt - 1]?.how === 'fresh' && (first > 1 || job.father === null);
+  while (first > 1 && attempts[first - 1]?.asked === false && attempts[first - 2]?.startedAt === null) first -= 1;
+  const isFresh = attempts[attempt - 1]?.how === 'fresh' && (first > 1 || job.father === null);
   const before = (line: readonly AttemptName[]): readonly AttemptName[] => line.slice(1);
   const frozen = isFresh ? null : newestReport(families, before(lineOf(families, me)));
   const work = before(workOf(families, me, jobOf));

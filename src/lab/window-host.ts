@@ -16,6 +16,17 @@ export interface WindowHost {
       readonly argv: readonly string[];
     },
   ): Promise<Pane | null>;
+  /**
+   * What a window of an attempt shows: its output as it comes, and at the end how it ended, until somebody closes the window;
+   * then `closed` is run. `folder` is the attempt's run folder on this machine, `about` begins the last line, and `next` is
+   * what may be typed then.
+   */
+  shower(of: {
+    readonly folder: string;
+    readonly about: string;
+    readonly next: string;
+    readonly closed: readonly string[];
+  }): readonly string[];
   /** The windows of that session that are ours, by number; null where the session is not there. */
   list(session: string): Promise<readonly number[] | null>;
   /** Closes a window of ours. False where it is not there or is not ours. */

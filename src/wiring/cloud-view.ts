@@ -20,6 +20,7 @@ export function cloudView(
   const named = new Set(nodes.map((node) => node.queuedResource));
   return {
     speed: Number(info['speed']),
+    sshPort: Number(info['sshPort']),
     tpus: [
       ...nodes.map((node) =>
         tpuOf(

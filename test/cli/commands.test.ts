@@ -653,6 +653,7 @@ suite('gc', () => {
 suite('emulator', () => {
   const cloud: CloudView = {
     speed: 40,
+    sshPort: 2222,
     tpus: [
       {
         name: 'iris-000001-1',

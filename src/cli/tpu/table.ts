@@ -90,7 +90,7 @@ export const table: readonly Row[] = [
       },
     },
     changes: true,
-    load: toCome('run'),
+    load: async () => (await import('./commands/run.ts')).run,
   }),
   row({
     words: ['resume'],
@@ -815,7 +815,18 @@ export const table: readonly Row[] = [
     examples: [],
     takes: { raw: true },
     changes: true,
-    load: toCome('__begin'),
+    load: async () => (await import('./commands/begin.ts')).begin,
+  }),
+  row({
+    words: ['__closed'],
+    section: 'In scripts',
+    hidden: true,
+    usage: '<job> <attempt>',
+    brief: 'What the window of an attempt says when it was closed',
+    examples: [],
+    takes: { raw: true },
+    changes: true,
+    load: async () => (await import('./commands/closed.ts')).closed,
   }),
   row({
     words: ['__end'],
@@ -826,6 +837,6 @@ export const table: readonly Row[] = [
     examples: [],
     takes: { raw: true },
     changes: true,
-    load: toCome('__end'),
+    load: async () => (await import('./commands/end.ts')).end,
   }),
 ];

@@ -16,7 +16,7 @@ import {
   type Holds,
   type JobThere,
 } from '../../lab/holds.ts';
-import { shortName } from '../../lab/names-of-tpus.ts';
+import { shortName, tpuNamed } from '../../lab/names-of-tpus.ts';
 import type { LabUser } from '../../lab/people.ts';
 import type { Holder, TpuDesk, TpuState } from '../../lab/tpu-desk.ts';
 import type { Booking, LabTpu } from '../../lab/tpus.ts';
@@ -179,6 +179,15 @@ async function agree(
   const answer = await desk.io.stdin.line();
   if (/^(y|yes)$/i.test(answer?.trim() ?? '')) return;
   throw new JobmanError('Nothing was begun.', use.length > 0 ? exitCode.conflict : exitCode.failed);
+}
+
+/** That TPU as the registry has it, else as its name tells. Throws JobmanError (3) where neither does. */
+export async function labTpuOf(desk: TpuCli, name: string): Promise<LabTpu> {
+  const found = (await desk.lab.record.tpus()).find((one) => one.name === name) ?? tpuNamed(name);
+  if (found !== null) return found;
+  throw new JobmanError(`The registry has no TPU ${name} any more.`, exitCode.notFound, [
+    `tpu register ${name} zone=ZONE type=v2-32    adds it`,
+  ]);
 }
 
 /** The folders by which programs of those jobs are known on that TPU. */

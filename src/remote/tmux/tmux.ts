@@ -7,6 +7,7 @@ import { delimiter, join } from 'node:path';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second } from '../../core/time.ts';
 import type { WindowHost, WindowRef } from '../../lab/window-host.ts';
+import { showerArgv } from './shower.ts';
 import { runProcess, type ProcessResult } from '../process.ts';
 
 export interface TmuxOptions {
@@ -84,6 +85,7 @@ export async function createTmux(options: TmuxOptions): Promise<WindowHost> {
 
   return {
     tmux: { path, version },
+    shower: showerArgv,
 
     async open({ session, window }, { title, mark, argv }) {
       if (!canBeSession(session)) return null;
@@ -128,6 +130,7 @@ export async function createTmux(options: TmuxOptions): Promise<WindowHost> {
 
 const noTmux: WindowHost = {
   tmux: null,
+  shower: showerArgv,
   open: () => Promise.resolve(null),
   list: () => Promise.resolve(null),
   close: () => Promise.resolve(false),

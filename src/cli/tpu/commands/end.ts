@@ -1,0 +1,99 @@
+// __end: what the script of an attempt asks when it ends. It prints the exit code that the attempt is to have.
+
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { second } from '../../../core/time.ts';
+import { foldersOf, historyLine, verdictOf } from '../../../lab/attempt.ts';
+import type { LabAttempt } from '../../../lab/record.ts';
+import { endOnWorkers, labTpuOf } from '../take.ts';
+import type { TpuCli } from '../tpu-cli.ts';
+import type { Words } from '../words.ts';
+
+/** A script that was asked to end has a minute until it is killed. */
+const endWithin = 40 * second;
+
+export async function end(desk: TpuCli, { raw }: Words): Promise<number> {
+  const { env } = desk.io;
+  const id = env['JOBMAN_JOB_ID'];
+  const attempt = Number(env['JOBMAN_ATTEMPT']);
+  const code = Number(raw.at(-1));
+  if (id === undefined || !Number.isInteger(code))
+    throw new JobmanError('Only the script of a job that `tpu run` has made may ask how it came out.', exitCode.usage);
+  const isStopped = raw.includes('--stopped');
+  const windows = await desk.lab.record.windows({ jobs: [id], cleared: true });
+  const found = windows.find(({ window }) => window.attempt === attempt);
+  const report = found?.window.report ?? null;
+  const isFinished = found !== undefined && found.window.finishedAt !== null;
+  const asksLog = !isStopped && code === 0 && report !== null && !isFinished;
+  const hasHistory = asksLog && (await hasLine(join(report.logFolder, 'output.log'), historyLine));
+  const verdict = isStopped ? { code, says: null } : verdictOf({ code, report, isFinished, hasHistory });
+  if (verdict.says !== null) desk.io.stderr.write(`-- ${verdict.says}\n`);
+  if (found !== undefined) {
+    if (isStopped || verdict.code !== 0) await endOwn(desk, found);
+    else await reserve(desk, found);
+  }
+  desk.io.stdout.write(`${verdict.code}\n`);
+  return exitCode.ok;
+}
+
+/** A program on a worker outlives the line that started it, and would hold the TPU for nobody. */
+async function endOwn(desk: TpuCli, found: LabAttempt): Promise<void> {
+  const folders = foldersOf([found], found.job.tpu);
+  if (folders.length === 0) return;
+  const tpus = await desk.lab.tpus();
+  try {
+    const tpu = await labTpuOf(desk, found.job.tpu);
+    const state = await tpus.describe(tpu);
+    // Where the cloud has taken its machines there is nobody to ask.
+    if (state.kind === 'unknown' || state.state !== 'ready') return;
+    await endOnWorkers(desk, tpus, tpu, { folders, pids: [] }, AbortSignal.timeout(endWithin));
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    for (const line of [error.message, ...error.lines]) desk.io.stderr.write(`-- ${line}\n`);
+  } finally {
+    tpus.close();
+  }
+}
+
+/** Whoever was running there has it for the next run, until they release it. */
+async function reserve(desk: TpuCli, { job }: LabAttempt): Promise<void> {
+  try {
+    const users = await desk.lab.record.users();
+    const mine = users.find(({ name }) => name === job.user)?.sheetName;
+    const sheet = await desk.lab.sheet();
+    await sheet.change(job.tpu, { status: 'reserved' }, ({ status, user }) =>
+      status.kind === 'running' && user === mine ? null : 'somebody else has it',
+    );
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    desk.io.stderr.write(`-- The booking sheet was not changed: ${error.message}\n`);
+  }
+}
+
+const chunkSize = 1 << 20;
+
+/** Whether that text stands in the file. It is likeliest at the end, so the end is read first; a log may have gigabytes. */
+async function hasLine(path: string, text: string): Promise<boolean> {
+  const wanted = Buffer.from(text);
+  let file;
+  try {
+    file = await open(path, 'r');
+  } catch {
+    return false;
+  }
+  try {
+    const { size } = await file.stat();
+    const buffer = Buffer.alloc(chunkSize + wanted.length);
+    for (let end = size; end > 0; end -= chunkSize) {
+      const from = Math.max(0, end - chunkSize);
+      // What is cut by the border of two parts is whole in the earlier one.
+      const length = Math.min(end - from + wanted.length, size - from);
+      const { bytesRead } = await file.read(buffer, 0, length, from);
+      if (buffer.subarray(0, bytesRead).includes(wanted)) return true;
+    }
+    return false;
+  } finally {
+    await file.close();
+  }
+}
