@@ -11,7 +11,7 @@ import { documents, parse, shownCommands, wordsOf, type Shown } from './document
 const isForm = ({ line }: Shown): boolean => /<(?!id>)|[[\]…]|\.\.\./.test(line);
 
 const shown = documents()
-  .flatMap(shownCommands)
+  .flatMap((one) => shownCommands(one))
   .filter((one) => !isForm(one))
   .map(({ place, line }) => ({ place, words: wordsOf(line.replaceAll('<id>', '1')) }));
 

@@ -67,18 +67,20 @@ export function parse(path: string, text: string): Document {
 /** A command line that a document shows, and where. */
 export interface Shown {
   readonly place: string;
-  /** What stands behind `jobman`. */
+  /** What stands behind the program's name. */
   readonly line: string;
 }
 
 /**
- * Every command line of jobman that a document shows: in blocks, where a shell would take `jobman` for a command, and as
+ * Every command line of that program that a document shows: in blocks, where a shell would take its name for a command, and as
  * code within a sentence. What other programs print, and manifests, are not ours to read.
  */
-export function shownCommands({ path, prose, blocks }: Document): readonly Shown[] {
+export function shownCommands({ path, prose, blocks }: Document, program = 'jobman'): readonly Shown[] {
   const found: Shown[] = [];
+  const inShell = new RegExp(String.raw`(?:^|[;|&(])\s*(?:bin/)?${program} ((?:"[^"]*"|'[^']*'|[^|&;)#])*)`, 'g');
+  const inSentence = new RegExp(`\`((?:bin/)?${program} [^\`]*)\``, 'g');
   const take = (line: number, text: string): void => {
-    for (const [, command = ''] of text.matchAll(/(?:^|[;|&(])\s*(?:bin\/)?jobman ((?:"[^"]*"|'[^']*'|[^|&;)#])*)/g)) {
+    for (const [, command = ''] of text.matchAll(inShell)) {
       found.push({ place: `${path}:${line}`, line: command.replace(/ >>? .*/, '').trim() });
     }
   };
@@ -90,7 +92,7 @@ export function shownCommands({ path, prose, blocks }: Document): readonly Shown
     }
   }
   for (const [index, one] of prose.split('\n').entries()) {
-    for (const [, code = ''] of one.matchAll(/`((?:bin\/)?jobman [^`]*)`/g)) take(index + 1, code);
+    for (const [, code = ''] of one.matchAll(inSentence)) take(index + 1, code);
   }
   return found;
 }

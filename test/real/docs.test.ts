@@ -1,6 +1,6 @@
 /**
- * The walk of the README, played as it stands: its commands in their order, in a fresh home, on the real built-in cloud,
- * and what they print compared with what the README says they print (see test/docs/shape.ts for what may differ).
+ * The walks of the README and of docs/tpu.md, played as they stand: their commands in order, in a fresh home, on the real built-in
+ * cloud, and what they print compared with what the page says they print (see test/docs/shape.ts for what may differ).
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -39,7 +39,7 @@ function stepsOf(blocks: readonly Block[]): readonly Step[] {
     );
 }
 
-/** A shell in a folder that holds `configs/`, with `jobman` on its path. */
+/** A shell in a folder that holds `configs/`, with `jobman` and `tpu` on its path. */
 interface Shell {
   readonly run: (command: string) => Promise<string>;
   /** The same on a terminal, and what stands there in the end. */
@@ -51,6 +51,7 @@ function openShell(world: World): Shell {
   mkdirSync(bin);
   const words = frontDoor.map((word) => `'${word}'`).join(' ');
   writeFileSync(join(bin, 'jobman'), `#!/bin/sh\nexec ${words} "$@"\n`, { mode: 0o755 });
+  writeFileSync(join(bin, 'tpu'), `#!/bin/sh\nexec ${words} tpu "$@"\n`, { mode: 0o755 });
   // The example that runs here writes its checkpoints beside itself.
   cpSync(join(root, 'configs'), join(world.folder, 'configs'), { recursive: true });
   const env = { ...world.env, PATH: `${bin}${delimiter}${world.env['PATH']}`, TERM: 'xterm', NO_COLOR: '1' };
@@ -122,6 +123,24 @@ test('the walk of the README prints what the README says', async (t) => {
     // What a worker calls its home is a folder of the built-in cloud.
     const homeOfWorker = new RegExp(`${world.home}/emulator/hosts/[^/]+/\\d+/home/[^/\\s]+`, 'g');
     const lines = asTold(printed.replaceAll(homeOfWorker, '~'), machine);
+    const misfit = firstMisfit(told, lines);
+    assert.equal(misfit, undefined, `${place}: \`${command}\` does not print \`${misfit}\`, but\n${lines.join('\n')}`);
+  }
+});
+
+test('the walk of docs/tpu.md prints what the page says', async (t) => {
+  const world = openWorld(t, { patienceMs: 10_000 });
+  const shell = openShell(world);
+  mkdirSync(join(world.folder, 'code/other'), { recursive: true });
+  writeFileSync(join(world.folder, 'code/staging.sh'), '');
+  const machine = { user: userInfo().username, home: world.home };
+
+  const steps = stepsOf(document('docs/tpu.md').blocks);
+  assert.ok(steps.length >= 25, 'The page has a walk.');
+  for (const { place, command, told } of steps) {
+    const printed = await shell.run(command);
+    // The page calls the folder of the walk a home.
+    const lines = asTold(printed.replaceAll(`${world.folder}/code`, '~/code'), machine);
     const misfit = firstMisfit(told, lines);
     assert.equal(misfit, undefined, `${place}: \`${command}\` does not print \`${misfit}\`, but\n${lines.join('\n')}`);
   }

@@ -1,0 +1,71 @@
+/** docs/tpu.md says what the table of `tpu` commands says, and every line of `tpu` in a document can be typed. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { sections } from '../../src/cli/tpu/row.ts';
+import { table } from '../../src/cli/tpu/table.ts';
+import { findCommand, readWords, type Known } from '../../src/cli/tpu/words.ts';
+import { userSettings } from '../../src/lab/user-settings.ts';
+import { aTpu } from '../cli/tpu/lab-world.ts';
+import { document, documents, shownCommands, wordsOf } from './documents.ts';
+
+const page = document('docs/tpu.md');
+
+/** Whoever and whatever the documents speak of. */
+const known: Known = {
+  users: ['ada', 'bob'].map((name, id) => ({ name, id })),
+  tpus: [aTpu('lab-tpu-v2-32-6')],
+  tpuAliases: new Map(['v2-32-6', 'v2-32-p1'].map((alias) => [alias, 'lab-tpu-v2-32-6'])),
+};
+
+/** Lines that are shown because they are refused. */
+const refused = ['add-tag 42 100 ada', 'check adda'];
+
+const lines = documents()
+  .flatMap((one) => shownCommands(one, 'tpu'))
+  // Forms of commands are held to the table below.
+  .filter(({ line }) => !/[<[…]|\.\.\.|--apply`/.test(line))
+  .map(({ place, line }) => ({ place, line: line.replace(/ +#.*/, '').trim() }));
+
+suite('a line of tpu in a document', () => {
+  test('can be typed', () => {
+    assert.ok(lines.length > 70, `documents show ${lines.length} lines`);
+    for (const { place, line } of lines) {
+      const read = (): unknown => {
+        const typed = wordsOf(line.replaceAll(/ --(yes|json)\b| --user \w+/g, ''));
+        if (typed[0] === 'help' || typed[0] === '-h') return typed.length === 1 || findCommand(table, typed.slice(1));
+        const { row, verb, rest } = findCommand(table, typed);
+        // A sentence may name a command alone.
+        if (rest.length === 0) return row;
+        return readWords(row, verb, rest, known);
+      };
+      if (refused.includes(line)) assert.throws(read, place);
+      else assert.doesNotThrow(read, `${place}: tpu ${line}`);
+    }
+  });
+});
+
+test('the page lists every command with its other words, its usage and what it does', () => {
+  const reference = page.text.split('## Every command\n')[1] ?? '';
+  const expected = sections.flatMap((section) => [
+    `### ${section}`,
+    '| Command | Also | What it does |',
+    '|---|---|---|',
+    ...table
+      .filter((row) => row.section === section && !row.hidden)
+      .map(({ words: [first, ...others], usage, brief }) => {
+        const form = `tpu ${first} ${usage}`.trim().replaceAll('|', '\\|');
+        return `| \`${form}\` | ${others.map((word) => `\`${word}\``).join(', ')} | ${brief} |`;
+      }),
+  ]);
+  assert.deepEqual(
+    reference.split('\n').filter((line) => line !== ''),
+    expected,
+  );
+});
+
+test('the page has every key and flag of `run`, and every setting', () => {
+  const { takes } = findCommand(table, ['run']).row;
+  for (const key of Object.keys(takes.keys ?? {})) assert.match(page.text, new RegExp(`\`${key}=\\S+\``), key);
+  for (const flag of Object.keys(takes.flags ?? {})) assert.match(page.text, new RegExp(`[\`\\s]--?${flag}\\b`), flag);
+  for (const { key } of userSettings) assert.ok(page.text.includes(key), key);
+});
