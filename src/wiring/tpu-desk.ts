@@ -45,5 +45,7 @@ export async function openTpuDesk(services: Services, site: Site): Promise<TpuDe
     user: io.user,
     sshKeys: () => sshKeyLines(site, { home, user: io.user }),
     now,
+    // What takes Google minutes takes the built-in cloud seconds.
+    lookEvery: settings.tpu.project !== null && usesBuiltIn(settings.tpu.project) ? second / 2 : 3 * second,
   });
 }

@@ -34,7 +34,7 @@ export interface TpuDeskParts {
   readonly sshKeys: () => Promise<string>;
   readonly now: () => Instant;
   /** How often a change under way is looked at. */
-  readonly lookEvery?: Duration;
+  readonly lookEvery: Duration;
 }
 
 /** Workers that are asked at once. */
@@ -114,7 +114,7 @@ export function createTpuDesk(parts: TpuDeskParts): TpuDesk {
     project: parts.project,
     site,
     sshKeys: parts.sshKeys,
-    lookEvery: parts.lookEvery ?? 3 * second,
+    lookEvery: parts.lookEvery,
     onWorkers: (tpu, script, signal) => {
       seen.delete(tpu.name);
       return onWorkers(tpu, script, { timeoutMs: 20 * second, signal });

@@ -1,0 +1,167 @@
+/** Every case of `solve`: the facts in which it is what is wrong, what it says, and what would put it right. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { second } from '../../src/core/time.ts';
+import type { Environment } from '../../src/lab/environment.ts';
+import { environmentOf } from '../../src/lab/environment.ts';
+import { tpuNamed } from '../../src/lab/names-of-tpus.ts';
+import { cases, findings, type Repair, type SolveFacts } from '../../src/lab/solve.ts';
+import type { TpuState, WorkerAnswer } from '../../src/lab/tpu-desk.ts';
+import { readFacts, type WorkerFacts } from '../../src/lab/worker-facts.ts';
+
+const share = { source: '10.0.0.2:/home', target: '/home-nfs', zones: [], options: 'vers=3' };
+const ready: TpuState = { kind: 'known', state: 'ready', zone: 'us-central2-b', workers: 2 };
+const state = (word: string): TpuState => ({ kind: 'known', state: word, zone: 'us-central2-b', workers: 0 });
+
+const well: WorkerFacts = {
+  worker: 0,
+  clockAheadMs: 0,
+  disks: [{ path: '/', freeMb: 40_000 }],
+  shares: [{ share, how: 'mounted' }],
+  hasPython: true,
+  lock: null,
+  holders: [],
+  isLoggedIn: true,
+};
+const facts: SolveFacts = {
+  tpu: tpuNamed('lab-v4-16-1')!,
+  site: { shares: [share], python: '/home-nfs/python' },
+  state: ready,
+  workers: [well, { ...well, worker: 1 }],
+  silent: [],
+  environment: null,
+};
+/** Worker 1 is another than it should be. */
+const ill = (more: Partial<WorkerFacts>): Partial<SolveFacts> => ({ workers: [well, { ...well, worker: 1, ...more }] });
+const python = (found: Environment['class'], says: string): Partial<SolveFacts> => ({
+  environment: { class: found, says, worker: 1 },
+});
+const holder = { worker: 1, pid: 7, user: 'lyy', command: 'python main.py' };
+
+const rows: readonly (readonly [name: string, facts: Partial<SolveFacts>, says: RegExp, repair: Repair['kind']])[] = [
+  ['not there', { state: state('absent'), workers: [] }, /no TPU of that name/, 'apply'],
+  ['taken away', { state: state('preempted'), workers: [] }, /taken away \(preempted\)/, 'reapply'],
+  ['stopped', { state: state('stopped'), workers: [] }, /is stopped/, 'restart'],
+  ['under way', { state: state('creating'), workers: [] }, /is creating/, 'wait'],
+  [
+    'no answer by SSH',
+    { workers: [well], silent: [{ worker: 1, says: 'it has stopped answering' }] },
+    /^worker 1 has no answer by SSH: it has stopped answering$/,
+    'restart',
+  ],
+  [
+    'disk full',
+    ill({ disks: [{ path: '/tmp', freeMb: 12 }] }),
+    /^worker 1 has less than 500 MB of disk left$/,
+    'script',
+  ],
+  ['clock off', ill({ clockAheadMs: -95 * second }), /^worker 1 has a clock that is 95 s off$/, 'script'],
+  ['share missing', ill({ shares: [{ share, how: 'silent' }] }), /\/home-nfs \(its server does not answer\)/, 'script'],
+  ['not logged in to W&B', ill({ isLoggedIn: false }), /^worker 1 has no login to W&B$/, 'login'],
+  ['no Python', ill({ hasPython: false }), /^worker 1 has no \/home-nfs\/python$/, 'by hand'],
+  ['device busy', ill({ holders: [holder] }), /process 7 of lyy on worker 1 \(python main\.py\)/, 'end'],
+  [
+    'stale lock file',
+    ill({ lock: { openedBy: [] } }),
+    /^worker 1 has a lock file of libtpu whose owner is dead$/,
+    'script',
+  ],
+  [
+    'libtpu in use',
+    python('occupied', 'already in use'),
+    /worker 1, by a program that does not show itself/,
+    'restart',
+  ],
+  ['Python hangs', python('timeout', 'it did not end'), /does not come to its devices: it did not end/, 'restart'],
+  ['Python fails', python('unknown', 'No module named jax'), /worker 1 does not see its devices: No module/, 'by hand'],
+];
+
+for (const [name, wrong, says, repair] of rows) {
+  test(`${name}: it is the one thing that is found, and ${repair} is what would help`, () => {
+    const [found, ...others] = findings({ ...facts, ...wrong });
+    assert.deepEqual(others, []);
+    assert.equal(found?.name, name);
+    assert.match(found.says, says);
+    assert.equal(found.repair.kind, repair);
+  });
+}
+
+test('every case has a row here, in the order in which they are looked at', () => {
+  assert.deepEqual(
+    rows.map(([name]) => name),
+    cases.map(({ name }) => name),
+  );
+});
+
+test('nothing is found where all is well, and nothing where the cloud does not say', () => {
+  assert.deepEqual(findings(facts), []);
+  assert.deepEqual(findings({ ...facts, ...python('success', '[TpuDevice(id=0)]') }), []);
+  assert.deepEqual(findings({ ...facts, state: { kind: 'unknown', says: 'no answer' }, workers: [] }), []);
+});
+
+test('several are told in the order of causes; a lock file is no one’s only while nobody holds the chips', () => {
+  const both = findings({ ...facts, ...ill({ hasPython: false, shares: [{ share, how: 'missing' }] }) });
+  assert.deepEqual(
+    both.map(({ name }) => name),
+    ['share missing', 'no Python'],
+  );
+  const held = findings({ ...facts, ...ill({ holders: [holder], lock: { openedBy: [] } }) });
+  assert.deepEqual(
+    held.map(({ name }) => name),
+    ['device busy'],
+  );
+  assert.deepEqual(findings({ ...facts, ...ill({ lock: { openedBy: [9] } }) }), []);
+});
+
+test('a login that every worker refuses is not mended by a restart, and a strange mount is left to a person', () => {
+  const says = 'All configured authentication methods failed';
+  const refused = findings({ ...facts, workers: [], silent: [{ worker: 0, says }] });
+  assert.deepEqual(
+    refused.map(({ repair }) => repair.kind),
+    ['by hand'],
+  );
+  const [strange] = findings({ ...facts, ...ill({ shares: [{ share, how: 'other' }] }) });
+  assert.equal(strange?.repair.kind, 'by hand');
+});
+
+test('what a worker told is read; what it did not tell is not made up', () => {
+  const asked = { shares: [share], hasKey: true, from: 1_000_000, to: 1_000_400 };
+  const answer = (output: string): WorkerAnswer => ({ kind: 'ended', worker: 3, code: 0, output });
+  const told = readFacts(
+    answer('clock\t1002400\ndisk\t/\t2048000\nshare\t0\tother\nlock\t 12 13\nholder\t7\tlyy\tpython\tmain.py\n'),
+    asked,
+  );
+  assert.deepEqual(told, {
+    worker: 3,
+    clockAheadMs: 2_000,
+    disks: [{ path: '/', freeMb: 2_000 }],
+    shares: [{ share, how: 'other' }],
+    hasPython: false,
+    lock: { openedBy: [12, 13] },
+    holders: [{ worker: 3, pid: 7, user: 'lyy', command: 'python main.py' }],
+    isLoggedIn: false,
+  });
+  assert.equal(readFacts(answer('clock\t1000200\n'), asked)?.clockAheadMs, 0);
+  assert.equal(readFacts(answer('a banner and nothing else\n'), asked), null);
+  assert.equal(readFacts({ kind: 'no_answer', worker: 3, says: 'gone' }, asked), null);
+});
+
+const answers: readonly (readonly [expected: Environment['class'], WorkerAnswer])[] = [
+  ['success', { kind: 'ended', worker: 0, code: 0, output: 'warn\n[TpuDevice(id=0, process_index=0)]\n' }],
+  ['unknown', { kind: 'ended', worker: 0, code: 0, output: '[CpuDevice(id=0)]\n' }],
+  ['unknown', { kind: 'ended', worker: 0, code: 1, output: 'ModuleNotFoundError: No module named jax\n' }],
+  ['unknown', { kind: 'ended', worker: 0, code: 0, output: '' }],
+  ['file error', { kind: 'ended', worker: 0, code: 127, output: '/x/python: No such file or directory\n' }],
+  ['occupied', { kind: 'ended', worker: 0, code: 1, output: 'RuntimeError: The TPU is already in use by process 7\n' }],
+  ['timeout', { kind: 'ended', worker: 0, code: 124, output: '' }],
+  ['timeout', { kind: 'no_answer', worker: 0, says: 'it did not end within 150 s' }],
+  ['unknown', { kind: 'no_answer', worker: 0, says: '10.0.0.1 refuses connections' }],
+];
+for (const [expected, answer] of answers) {
+  test(`Python says ${expected} by ${JSON.stringify(answer)}`, () => {
+    assert.equal(environmentOf([answer]).class, expected);
+    // One worker that fails is enough for the whole slice.
+    const fine = answers[0]![1];
+    assert.equal(environmentOf([fine, { ...answer, worker: 1 }]).class, expected);
+  });
+}

@@ -1,0 +1,200 @@
+// What the `tpu` command does with TPUs themselves, through the front door, on real hosts of the built-in cloud.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { after, suite, test } from 'node:test';
+import { probeIsolation } from '../../src/emulator/hosts/machine.ts';
+import { eventually } from '../support/eventually.ts';
+import { jobman, startJobman, type Ended } from '../support/jobman.ts';
+import { requireReal } from '../support/real.ts';
+import { openWorld } from '../support/world.ts';
+
+const zone = 'us-central2-b';
+const key = '0123456789abcdef0123456789abcdef01234567';
+/** A share that needs no server: what mount(8) calls for NFS is a program, and this one mounts memory under the same name. */
+const mountNfs = `#!/bin/sh
+[ ! -e /tmp/no-server ] || { echo "mount.nfs: Connection timed out" >&2; exit 32; }
+mount -t tmpfs "$1" "$2" && printf '#!/bin/sh\\ncat /tmp/python-says\\n' >"$2/python" && chmod 755 "$2/python"
+`;
+
+suite('TPUs by the tpu command', () => {
+  const world = openWorld({ after }, { patienceMs: 20_000 });
+  const tpu = (...words: readonly string[]): Promise<Ended> => jobman(world, ['tpu', ...words], { withinMs: 120_000 });
+  const ok = async (...words: readonly string[]): Promise<string> => {
+    const { code, stdout, stderr } = await tpu(...words);
+    assert.equal(code, 0, `tpu ${words.join(' ')}\n${stdout}${stderr}`);
+    return stdout;
+  };
+  world.atEnd(() => jobman(world, ['emulator', 'stop']).then(() => undefined));
+  const hasNamespaces = probeIsolation(join(world.folder, 'probe')) !== 'none';
+
+  const endpoint = () =>
+    JSON.parse(readFileSync(join(world.home, 'emulator/endpoint.json'), 'utf8')) as { url: string; sshPort: number };
+  async function addresses(name: string): Promise<readonly string[]> {
+    const reply = await fetch(`${endpoint().url}/v2/projects/emulator/locations/${zone}/nodes/${name}`);
+    const node = (await reply.json()) as { networkEndpoints?: { ipAddress: string }[] };
+    return (node.networkEndpoints ?? []).map(({ ipAddress }) => ipAddress);
+  }
+  /** Runs a script on one worker, as whoever knows the key. */
+  function onWorker(address: string | undefined, script: string): string {
+    const options = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR', 'BatchMode=yes'];
+    const argv = ['-F', '/dev/null', '-i', join(world.home, 'ssh/id_ed25519'), '-p', String(endpoint().sshPort)];
+    const { status, stdout, stderr } = spawnSync(
+      'ssh',
+      [...argv, ...options.flatMap((one) => ['-o', one]), `${userInfo().username}@${address}`, 'sh -s'],
+      { input: script, encoding: 'utf8' },
+    );
+    assert.equal(status, 0, `${script}\n${stdout}${stderr}`);
+    return stdout;
+  }
+  async function onAll(name: string, script: string): Promise<readonly string[]> {
+    return (await addresses(name)).map((address) => onWorker(address, script));
+  }
+  const installNfs = `cat >/sbin/mount.nfs <<'END'\n${mountNfs}END\nchmod 755 /sbin/mount.nfs\necho '[TpuDevice(id=0)]' >/tmp/python-says\n`;
+  const name = 'lab-tpuvm-v4-16-1';
+
+  mkdirSync(world.home, { recursive: true });
+  writeFileSync(
+    join(world.home, 'settings.json'),
+    JSON.stringify({
+      tpu: { project: 'emulator' },
+      lab: {
+        zones: [zone],
+        shares: [{ source: '10.0.0.2:/home', target: '/home-nfs' }],
+        python: '/home-nfs/python',
+        wandbKeyFile: 'wandb-key',
+      },
+    }),
+  );
+
+  test('a TPU that is not there is said to be absent, and apply makes it', async (t) => {
+    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+    writeFileSync(join(world.home, 'wandb-key'), `${key}\n`, { mode: 0o600 });
+    await ok('-ta', 'v4-16-1', name);
+    const absent = await tpu('check-status', 'v4-16-1');
+    assert.deepEqual([absent.code, absent.stdout], [3, 'absent\n']);
+    // The first that needs it makes it; its disks cannot be mounted, for there is no server.
+    const made = await tpu('apply', 'v4-16-1');
+    assert.equal(made.code, 1, made.stdout + made.stderr);
+    assert.match(made.stdout, /is ready; `tpu mount-disk lab-tpuvm-v4-16-1` tries again/);
+    assert.match(made.stderr, /asking for lab-tpuvm-v4-16-1: v4-16, on demand, in us-central2-b\n/);
+    assert.match(made.stderr, /worker 1: .*10\.0\.0\.2:\/home cannot be mounted at \/home-nfs/);
+    assert.match(made.stderr, /W&B: as they should be on 2 workers/);
+    assert.equal(await ok('check-status', name), 'ready\n');
+    // Where it is was found out, and is known from then on.
+    assert.match(await ok('-lta'), /v4-16-1 +lab-tpuvm-v4-16-1 +v4-16 +us-central2-b/);
+  });
+
+  test('mount-disk mounts on all workers and logs them in; again, it changes nothing', async (t) => {
+    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+    await onAll(name, installNfs);
+    assert.match(await ok('mount-disk', 'v4-16-1'), /all workers are mounted and logged in/);
+    const before = await onAll(name, 'cat /proc/self/mounts | grep nfs; cat ~/.netrc');
+    for (const one of before) {
+      assert.match(one, /^10\.0\.0\.2:\/home \/home-nfs tmpfs/);
+      assert.ok(one.includes(`password ${key}`), one);
+    }
+    await ok('mount-disk', 'v4-16-1');
+    assert.deepEqual(await onAll(name, 'cat /proc/self/mounts | grep nfs; cat ~/.netrc'), before);
+    const other = await jobman(world, ['tpu', 'set-wandb', name], { env: { WANDB_API_KEY: 'another_key' } });
+    assert.equal(other.code, 0, other.stderr);
+    assert.match((await onAll(name, 'cat ~/.netrc')).join(), /password another_key/);
+    assert.equal((other.stdout + other.stderr).includes('another_key'), false);
+  });
+
+  test('check-env tells its classes apart', async (t) => {
+    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+    const says = async (text: string, expected: string, code: number) => {
+      await onAll(name, `printf '%s\\n' '${text}' >/tmp/python-says`);
+      const { stdout, code: ended, stderr } = await tpu('check-env', 'v4-16-1');
+      assert.deepEqual([stdout, ended], [`${expected}\n`, code], stderr);
+    };
+    await says('[CpuDevice(id=0)]', 'unknown', 1);
+    await says('RuntimeError: The TPU is already in use by process with pid 7.', 'occupied', 1);
+    await says('[TpuDevice(id=0, process_index=0)]', 'success', 0);
+    await onAll(name, 'umount /home-nfs');
+    const { stdout, stderr } = await tpu('check-env', 'v4-16-1');
+    assert.equal(stdout, 'file error\n');
+    assert.match(stderr, /tpu mount-disk lab-tpuvm-v4-16-1/);
+  });
+
+  test('describe says what is wrong, solve puts it right, with a verdict', async (t) => {
+    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+    await onAll(name, ': >/tmp/libtpu_lockfile');
+    const told = await ok('describe', 'v4-16-1');
+    assert.match(told, /State +ready, in us-central2-b, 2 workers/);
+    assert.match(told, /Used by +nobody/);
+    assert.match(told, /a share that is not as it should be: \/home-nfs \(not mounted\)/);
+    const dry = await tpu('solve', 'v4-16-1', '--dry-run');
+    assert.equal(dry.code, 1);
+    assert.match(dry.stdout, /^share missing: .*\n {2}would: mounting the shares on workers 0, 1\n/m);
+    assert.match(dry.stdout, /^stale lock file: .*\n {2}would: removing \/tmp\/libtpu_lockfile/m);
+    assert.match((await onAll(name, 'ls /tmp; cat /proc/self/mounts')).join(), /libtpu_lockfile/);
+    const solved = await tpu('solve', 'v4-16-1');
+    assert.equal(solved.code, 0, solved.stdout + solved.stderr);
+    // Without its share it has no Python either; that was put right with it.
+    assert.match(solved.stdout, /it is well again \(share missing, stale lock file\)\.\n$/);
+    assert.match(await ok('describe', 'v4-16-1'), /Python +\[TpuDevice/);
+    assert.match(await ok('solve', 'v4-16-1'), /nothing is wrong that can be seen/);
+    await onAll(name, 'umount /home-nfs; : >/tmp/no-server');
+    const left = await tpu('solve', name);
+    assert.equal(left.code, 1);
+    assert.match(left.stdout, /is not well:\n +share missing: .*; what was tried did not help\n +no Python/);
+    await onAll(name, 'rm /tmp/no-server');
+    await ok('solve', name);
+  });
+
+  test('who holds its devices is named, and nothing is deleted without a yes', async (t) => {
+    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+    const [, second] = await addresses(name);
+    onWorker(second, 'setsid with-tpu sleep 31351 >/dev/null 2>&1 </dev/null & sleep 0.5');
+    assert.match(await ok('describe', name), /process \d+ on worker 1 \(.*\) holds its device: sleep 31351/);
+    const refused = await tpu('reapply', name);
+    assert.equal(refused.code, 2);
+    assert.match(refused.stderr, /holds its device: sleep 31351\. Say --yes/);
+    assert.deepEqual(await addresses(name), await addresses(name));
+    const busy = await tpu('solve', name);
+    assert.equal(busy.code, 2, busy.stdout);
+    const ended = await tpu('solve', name, '--yes');
+    assert.equal(ended.code, 0, ended.stdout + ended.stderr);
+    assert.match(ended.stdout, /device busy: its devices are held by process \d+ of \w+ on worker 1 \(sleep 31351\)/);
+    assert.match(await ok('describe', name), /Used by +nobody/);
+  });
+
+  test('a preempted TPU is solved by making it anew; -norm makes an on-demand one of it', async (t) => {
+    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+    const spot = 'lab-tpuvm-v4-8-preemptible-1';
+    writeFileSync(
+      join(world.home, 'settings.json'),
+      JSON.stringify({ tpu: { project: 'emulator' }, lab: { zones: [zone] } }),
+    );
+    await ok('register', spot, `zone=${zone}`);
+    assert.match(await ok('apply', spot), /is ready\./);
+    await jobman(world, ['emulator', 'preempt', spot]);
+    assert.ok(await eventually(async () => (await ok('check-status', spot)) === 'preempted\n', { withinMs: 20_000 }));
+    const solved = await tpu('solve', spot);
+    assert.equal(solved.code, 0, solved.stdout + solved.stderr);
+    assert.match(solved.stdout, /taken away: it was taken away \(preempted\)\n.*well again/s);
+    await ok('reapply-norm', spot);
+    assert.match(await ok('-lta'), /preemptible-1 +v4-8 +us-central2-b +ondemand/);
+    const restarted = await ok('restart', spot);
+    assert.match(restarted, /has restarted/);
+    assert.match((await tpu('mount-disk', spot)).stderr, /The settings name no share for us-central2-b/);
+  });
+
+  test('Ctrl-C says what stands and how to go on', async (t) => {
+    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+    await jobman(world, ['emulator', 'hold', 'create']);
+    await ok('register', 'lab-tpuvm-v4-8-9', `zone=${zone}`);
+    const running = startJobman(world, ['tpu', 'apply', 'lab-tpuvm-v4-8-9']);
+    await running.prints(/is creating/);
+    running.child.kill('SIGINT');
+    const { code, stderr } = await running.ended;
+    assert.equal(code, 130);
+    assert.match(stderr, /is being made, and becomes ready without this command/);
+    assert.match(stderr, /tpu check-status lab-tpuvm-v4-8-9/);
+  });
+});
