@@ -46,6 +46,9 @@ export interface Finding {
   readonly repair: Repair;
 }
 
+/** Google's words for a TPU that never comes back by itself. */
+const takenAway = ['preempted', 'terminated', 'suspended', 'failed'];
+
 interface Case {
   readonly name: string;
   /** Null: this is not what is wrong. */
@@ -69,7 +72,7 @@ export const cases: readonly Case[] = [
   {
     name: 'taken away',
     looks: ({ state }) =>
-      is(state, 'preempted', 'terminated', 'suspended', 'failed')
+      is(state, ...takenAway)
         ? { says: `it was taken away (${word(state)})`, workers: [], repair: { kind: 'reapply' } }
         : null,
   },
@@ -81,7 +84,7 @@ export const cases: readonly Case[] = [
   {
     name: 'under way',
     looks: ({ state }) =>
-      state.kind === 'known' && !is(state, 'ready')
+      state.kind === 'known' && !is(state, 'ready', 'absent', 'stopped', ...takenAway)
         ? { says: `it is ${word(state)}`, workers: [], repair: { kind: 'wait', length: minute } }
         : null,
   },
