@@ -17,6 +17,7 @@ import type { HistoryFlags } from './commands/history.ts';
 import type { ImageDetailsFlags } from './commands/image-details.ts';
 import type { ImagesFlags } from './commands/images.ts';
 import type { ListFlags } from './commands/list.ts';
+import type { ImportFlags } from './commands/import.ts';
 import type { LogsFlags } from './commands/logs.ts';
 import type { PortForwardFlags } from './commands/port-forward.ts';
 import type { QueueFlags } from './commands/queue.ts';
@@ -941,6 +942,26 @@ export const table: readonly Entry[] = [
       },
     },
     load: async () => (await import('./commands/settings.ts')).settings,
+  }),
+  entry<ImportFlags, [string]>({
+    path: 'import',
+    section: 'This installation',
+    brief: 'Take over the jobs of the TPU manager before this one',
+    usage: '<folder> [--apply]',
+    about:
+      'The folder is the jobs/ of that program, in either of its layouts. Each job becomes one that has ended, with its manifest\n' +
+      'and its logs; resume and rerun begin it here. Without --apply it only says what it would take, and what not and why.\n' +
+      'What was taken over before is not taken twice. Its data.json for `tpu` is taken over by `tpu import`.',
+    examples: [
+      ['jobman import ~/jobman/jobs', 'a dry run'],
+      ['jobman import ~/jobman/jobs --apply', 'do it'],
+    ],
+    flags: { apply: { kind: 'boolean', optional: true, brief: 'Do it' } },
+    args: {
+      kind: 'tuple',
+      parameters: [{ placeholder: 'folder', brief: 'The folder jobs/', parse: String }],
+    },
+    load: async () => (await import('./commands/import.ts')).importJobs,
   }),
   entry<object, [Shell]>({
     path: 'completion',

@@ -1,5 +1,7 @@
 // Lab home: which modes the files of a home have that a group of logins shares (lab mode). The port is in wiring/lab-home.ts.
 
+import type { OldJobFolder } from './import-jobs.ts';
+
 /** What can be done with the home as a whole. */
 export interface LabHome {
   /**
@@ -15,6 +17,11 @@ export interface LabHome {
    * file, absolute, and whether it was written now.
    */
   keepSecret(name: string, value: string): Promise<{ readonly file: string; readonly isNew: boolean }>;
+  /** Copies the manifest and the logs of a job that was taken over into the folder of the job here. Throws StoreError. */
+  takeFiles(
+    job: { readonly id: string; readonly owner: string },
+    from: Pick<OldJobFolder, 'path' | 'logs'>,
+  ): Promise<void>;
 }
 
 export interface WrongMode {

@@ -1,11 +1,23 @@
 // The home as a folder that a group shares: made so, and looked through.
 
-import { chmodSync, chownSync, lstatSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join, relative } from 'node:path';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { fileError } from '../app/file-trouble.ts';
-import { isShared, makeFolder, sharedFolderMode } from '../app/make-folder.ts';
+import { attemptFile, jobFolder, logFolder, manifestFile, newestLink } from '../app/job-folder.ts';
+import { fileModeIn, isShared, makeFolder, sharedFolderMode } from '../app/make-folder.ts';
 import { isControllerRunning } from '../controller/running.ts';
+import { logHere } from '../lab/import-jobs.ts';
 import { sharedMode, type LabHome, type WrongMode } from '../lab/lab-home.ts';
 import { runProcess } from '../remote/process.ts';
 
@@ -58,8 +70,31 @@ export function createLabHome(home: string): LabHome {
       }
     },
 
+    async takeFiles({ id, owner }, { path, logs }) {
+      const folder = jobFolder(home, owner, id);
+      try {
+        makeFolder(logFolder(folder));
+        copy(join(path, 'config.yaml'), manifestFile(folder));
+        for (const name of logs) {
+          const here = logHere(name);
+          const file = here.kind === 'command' ? attemptFile(folder, 1, here.worker) : join(logFolder(folder), name);
+          makeFolder(dirname(file));
+          copy(join(path, 'logs', name), file);
+          if (here.kind === 'command') symlinkSync(relative(logFolder(folder), file), newestLink(folder, here.worker));
+        }
+      } catch (error) {
+        throw fileError(folder, error);
+      }
+    },
+
     wrong: () => Promise.resolve(isShared(home) ? wrongIn(home) : null),
   };
+}
+
+/** With the rights that a file of ours has there. */
+function copy(from: string, to: string): void {
+  copyFileSync(from, to);
+  chmodSync(to, fileModeIn(dirname(to)));
 }
 
 function wrongIn(home: string): readonly WrongMode[] {

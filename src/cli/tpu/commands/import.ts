@@ -10,7 +10,7 @@ import { siteSteps } from '../../../lab/mount-step.ts';
 import { oldDataIn, type OldData } from '../../../lab/old-data.ts';
 import { runSpec, scriptEnvironment, writtenLine } from '../../../lab/run.ts';
 import { standingSpec } from '../../../lab/standing-spec.ts';
-import { inert } from '../../render/inert.ts';
+import { showImport } from '../../render/import-lines.ts';
 import type { TpuCli, TpuCommand } from '../tpu-cli.ts';
 import { textOf } from '../words.ts';
 import { wordsInUse } from '../words-in-use.ts';
@@ -22,7 +22,7 @@ export const importData: TpuCommand = async (desk, words) => {
   const { record } = desk.lab;
   const lines = await (isMeant ? applyImport(record, data, parts) : planImport(record, data, parts));
   const others = await settingsOf(desk, data, isMeant);
-  show(desk, [...lines, ...others], isMeant);
+  showImport(desk, [...lines, ...others], isMeant);
   return exitCode.ok;
 };
 
@@ -95,23 +95,4 @@ async function settingsOf({ lab, services }: TpuCli, data: OldData, isMeant: boo
     } else lines.push({ kind: 'take', what: 'setting lab.wandbKeyFile', says });
   }
   return lines;
-}
-
-const marks: Readonly<Record<ImportLine['kind'], string>> = { take: '+', have: '=', leave: '-', note: '!' };
-
-function show(desk: TpuCli, lines: readonly ImportLine[], isMeant: boolean): void {
-  if (desk.json) {
-    for (const line of lines) desk.print(JSON.stringify({ ...line, done: isMeant && line.kind === 'take' }));
-    return;
-  }
-  // What is here already is no news; how much of it there is tells a second import from a first.
-  for (const { kind, what, says } of lines) {
-    if (kind !== 'have') desk.print(inert(`${marks[kind]} ${what}${says === '' ? '' : `: ${says}`}`, false));
-  }
-  const count = (kind: ImportLine['kind']): number => lines.filter((line) => line.kind === kind).length;
-  const [taken, here, left] = [count('take'), count('have'), count('leave')];
-  const rest = `${here} were here already, ${left} ${isMeant ? 'were' : 'would be'} left behind (-).`;
-  if (isMeant) desk.tell(`${taken} were taken over (+), ${rest}`);
-  else if (taken === 0) desk.tell(`There is nothing to take over: ${rest}`);
-  else desk.tell(`${taken} would be taken over (+), ${rest} Nothing was changed; --apply does it.`);
 }
