@@ -29,6 +29,15 @@ const lookEvery: Duration = second;
  * of the line meanwhile. Rejects with JobmanError when the first try fails, and when not followed after several.
  */
 export async function* readLog(api: Api, source: LogSource, query: ClusterLogQuery): AsyncIterable<Uint8Array> {
+  try {
+    yield* readThere(api, source, query);
+  } catch (error) {
+    if (!isPutAway(error)) throw error;
+    query.onCut?.();
+  }
+}
+
+async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): AsyncIterable<Uint8Array> {
   const { follow = false, signal, onLost, onCut, stamped, after } = query;
   const path = `/api/v1/namespaces/${source.namespace}/pods/${source.pod}`;
   const what = `read the log of ${source.pod}`;
@@ -188,6 +197,14 @@ function reasonOf(error: unknown): string {
 }
 
 const lineEnd = 0x0a;
+/**
+ * `container "main" in pod "x" is terminated`: so the node of an evicted pod says that it has put the container away, and its log
+ * with it.
+ */
+function isPutAway(error: unknown): boolean {
+  return error instanceof ClusterRefusal && error.status.code === 400 && / is terminated$/.test(error.status.message);
+}
+
 /**
  * All that a node answers, as if the program had said it, when it has the container no more
  * (https://github.com/kubernetes/kubernetes/issues/142258). Where lines have moments it is told by having none.

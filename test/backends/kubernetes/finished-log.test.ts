@@ -101,4 +101,18 @@ suite('the log of a pod that is over', () => {
     assert.deepEqual(await read(server), { pieces: ['one\n', 'two'], said: ['lost', 'cut'] });
     await assert.rejects(read(server), { name: 'ClusterRefusal' });
   });
+
+  test('that a node has put away with its container is none, and that is told', async (t) => {
+    const gone = status(400, 'BadRequest', 'container "main" in pod "train" is terminated');
+    const server = await openServer(t, ({ path }) => (path === logPath ? gone : over));
+    for (const query of [{}, { follow: true }, { stamped: true, follow: true }]) {
+      assert.deepEqual(await read(server, query), { pieces: [], said: ['cut'] }, JSON.stringify(query));
+    }
+    const other = await openServer(t, ({ path }) =>
+      path === logPath
+        ? status(400, 'BadRequest', 'previous terminated container "main" in pod "train" not found')
+        : over,
+    );
+    await assert.rejects(read(other, { previous: true }), /Could not read the log of train/);
+  });
 });
