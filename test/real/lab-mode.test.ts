@@ -42,6 +42,11 @@ test('two logins share one home, and either runs the jobs of both', { skip, time
   writeFileSync(manifest, 'job:\n  name: hello\nlocal:\n  workdir: /tmp\ncommand:\n  run: umask; echo "by $(id -u)"\n');
   chmodSync(manifest, 0o644);
 
+  const long = join(folder, 'long.yaml');
+  const waits = `echo begun; until [ -e ${folder}/go ]; do sleep 0.2; done`;
+  writeFileSync(long, `job:\n  name: long\nlocal:\n  workdir: /tmp\ncommand:\n  run: ${JSON.stringify(waits)}\n`);
+  chmodSync(long, 0o644);
+
   const as = (uid: number, words: readonly string[]): Promise<Said> =>
     new Promise((resolve) => {
       const become = [`--reuid=${uid}`, `--regid=${uid}`, `--groups=${lab}`, '--'];
@@ -88,6 +93,17 @@ test('two logins share one home, and either runs the jobs of both', { skip, time
     // Who leaves the controller is no matter either.
     await right(ada, ['controller', 'stop'], /./);
     await right(ada, ['create', manifest, '--follow'], /by 64741/);
+    // A program of another login cannot be looked at: nothing is taken for gone, and it is not begun a second time.
+    await right(ada, ['create', long], /000005/);
+    for (let tries = 0; tries < 100 && !/begun/.test((await as(ada, ['logs', '5'])).text); tries += 1) await pause(200);
+    await right(ada, ['controller', 'stop'], /./);
+    await right(bob, ['create', manifest, '--follow'], /by 64742/);
+    await right(bob, ['show', '5'], /running/);
+    await right(bob, ['controller', 'stop'], /./);
+    writeFileSync(join(folder, 'go'), '');
+    await right(ada, ['controller', 'start'], /./);
+    await right(ada, ['wait', '5'], /succeeded/);
+    await right(ada, ['show', '5'], /attempt 1,/);
     await right(bob, ['controller', 'stop'], /./);
     assert.deepEqual(wrongModes(home), []);
     const stranger = spawnSync('setpriv', ['--reuid=64744', '--clear-groups', 'ls', home], { encoding: 'utf8' });
@@ -98,6 +114,12 @@ test('two logins share one home, and either runs the jobs of both', { skip, time
     rmSync(folder, { recursive: true, force: true });
   }
 });
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+}
 
 /** Every file and folder of the home that has not the group or the mode that it should have. */
 function wrongModes(home: string): readonly string[] {
