@@ -202,7 +202,9 @@ const lineEnd = 0x0a;
  * with it.
  */
 function isPutAway(error: unknown): boolean {
-  return error instanceof ClusterRefusal && error.status.code === 400 && / is terminated$/.test(error.status.message);
+  return (
+    error instanceof ClusterRefusal && error.status.code === 400 && error.status.message.endsWith(' is terminated')
+  );
 }
 
 /**
