@@ -113,7 +113,7 @@ export const table: readonly Row[] = [
       },
     },
     changes: true,
-    load: toCome('resume'),
+    load: async () => (await import('./commands/again.ts')).resume,
   }),
   row({
     words: ['rerun'],
@@ -136,7 +136,7 @@ export const table: readonly Row[] = [
       },
     },
     changes: true,
-    load: toCome('rerun'),
+    load: async () => (await import('./commands/again.ts')).rerun,
   }),
   row({
     words: ['kill', 'kill-job', '-k', '-kj'],
@@ -151,7 +151,7 @@ export const table: readonly Row[] = [
     ],
     takes: { user: true, tpu: 'maybe one', windows: 'any' },
     changes: true,
-    load: toCome('kill'),
+    load: async () => (await import('./commands/kill.ts')).kill,
   }),
   row({
     words: ['check'],
@@ -216,7 +216,7 @@ export const table: readonly Row[] = [
     examples: [['tpu attach 101 ada', 'window 101 of ada']],
     takes: { user: true, windows: 'maybe one' },
     changes: false,
-    load: toCome('attach'),
+    load: async () => (await import('./commands/attach.ts')).attach,
   }),
   row({
     words: ['add-tag'],
@@ -226,7 +226,7 @@ export const table: readonly Row[] = [
     examples: [['tpu add-tag 101 baseline ada', 'shown beside window 101 from now on']],
     takes: { user: true, windows: 'one', texts: [{ name: 'tag', needed: true, brief: 'tag' }] },
     changes: true,
-    load: toCome('add-tag'),
+    load: async () => (await import('./commands/add-tag.ts')).addTag,
   }),
   row({
     words: ['check-rules'],
@@ -263,7 +263,7 @@ export const table: readonly Row[] = [
     ],
     takes: { user: true, flags: { re: { brief: 'Also jobs that were resumed or begun again' } } },
     changes: true,
-    load: toCome('clean'),
+    load: async () => (await import('./commands/clean.ts')).clean,
   }),
   row({
     words: ['clear', 'clear-all'],
@@ -273,7 +273,7 @@ export const table: readonly Row[] = [
     examples: [['tpu clear ada', 'nothing is lost: `jobman list --all` has it still']],
     takes: { user: true },
     changes: true,
-    load: toCome('clear'),
+    load: async () => (await import('./commands/clean.ts')).clearing('all'),
   }),
   row({
     words: ['clear-finished'],
@@ -283,7 +283,7 @@ export const table: readonly Row[] = [
     examples: [['tpu clear-finished ada', 'and leave what failed']],
     takes: { user: true },
     changes: true,
-    load: toCome('clear-finished'),
+    load: async () => (await import('./commands/clean.ts')).clearing('finished'),
   }),
   row({
     words: ['clear-error'],
@@ -293,7 +293,7 @@ export const table: readonly Row[] = [
     examples: [['tpu clear-error ada', 'and leave what finished']],
     takes: { user: true },
     changes: true,
-    load: toCome('clear-error'),
+    load: async () => (await import('./commands/clean.ts')).clearing('failed'),
   }),
   row({
     words: ['kill-window', '-kw'],
@@ -303,7 +303,7 @@ export const table: readonly Row[] = [
     examples: [['tpu -kw 101 ada', 'window 101']],
     takes: { user: true, windows: 'some' },
     changes: true,
-    load: toCome('kill-window'),
+    load: async () => (await import('./commands/kill-window.ts')).killWindow,
   }),
   row({
     words: ['-czw', 'clear-zombie-windows'],
@@ -313,7 +313,7 @@ export const table: readonly Row[] = [
     examples: [['tpu -czw ada', 'only windows that jobman opened; never window 0']],
     takes: { user: true },
     changes: true,
-    load: toCome('-czw'),
+    load: async () => (await import('./commands/zombies.ts')).zombieWindows,
   }),
   row({
     words: ['-czj', 'clear-zombie-jobs'],
@@ -323,7 +323,7 @@ export const table: readonly Row[] = [
     examples: [['tpu -czj ada', 'jobs that are over only']],
     takes: { user: true },
     changes: true,
-    load: toCome('-czj'),
+    load: async () => (await import('./commands/zombies.ts')).zombieJobs,
   }),
 
   // ---------------------------------------------------------------------------------------- TPUs

@@ -65,6 +65,8 @@ export async function begin(desk: TpuCli, { raw }: Words): Promise<number> {
         JOBMAN_HOME: desk.services.home,
         JOBMAN_WINDOW: where,
         TPU_USER: labJob.user,
+        // Scripts name folders after it; what started the controller (cron, systemd) may not have set it.
+        USER: env['USER'] || desk.io.user,
         TMUX: pane?.tmux ?? null,
         TMUX_PANE: pane?.pane ?? noPane,
         ...cloud?.exports,
@@ -112,7 +114,9 @@ async function viewsOf(client: Client, { jobs }: Families): Promise<ReadonlyMap<
 /** What lines need of a job that is shown. */
 export function triesOf(view: Pick<JobView, 'attempts'> | undefined): Tries | null {
   if (view === undefined) return null;
-  return { attempts: view.attempts.map(({ asked, how, stage, started }) => ({ asked, how, stage, startedAt: started })) };
+  return {
+    attempts: view.attempts.map(({ asked, how, stage, started }) => ({ asked, how, stage, startedAt: started })),
+  };
 }
 
 /** Programs of every kind call what they save `checkpoint` and something; a folder that cannot be read has none to offer. */

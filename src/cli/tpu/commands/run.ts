@@ -7,6 +7,7 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { configWords } from '../../../lab/configs.ts';
 import { bookingsNow, holdersNow, jobsThere, othersBooking } from '../../../lab/holds.ts';
 import { siteSteps } from '../../../lab/mount-step.ts';
+import { kept, nameProblem } from '../../../lab/names.ts';
 import { shortName, tpuNamed } from '../../../lab/names-of-tpus.ts';
 import type { LabUser } from '../../../lab/people.ts';
 import {
@@ -29,6 +30,7 @@ import { canAsk, question } from '../questions.ts';
 import { table } from '../table.ts';
 import { takeTpu } from '../take.ts';
 import type { TpuCli } from '../tpu-cli.ts';
+import { wordsInUse } from '../words-in-use.ts';
 import { keysOf, type Words } from '../words.ts';
 
 /** The directory that is run where the line names none. */
@@ -38,6 +40,7 @@ export async function run(desk: TpuCli, words: Words): Promise<number> {
   const { user, by } = await actingFor(desk, words, 'run a job');
   const number = words.numbers['dir'] ?? usualDirectory;
   const directory = await directoryOf(user, number);
+  const tag = await tagOf(desk, words);
   const configs = configWords(words.configs, user.aliases, ownKeys());
   const tpus = await desk.lab.tpus();
   const client = await desk.services.client();
@@ -51,7 +54,6 @@ export async function run(desk: TpuCli, words: Words): Promise<number> {
     const capacity = standingSpec(tpu, site, { project: cloud.project, seenIn: taking.zone });
     await taking.prepare();
     const monitor = words.keys['monitor'] !== 'false';
-    const tag = words.keys['tag'] ?? null;
     const spec = runSpec({
       directory,
       tag,
@@ -133,6 +135,16 @@ async function directoryOf(user: LabUser, number: number): Promise<string> {
 function ownKeys(): readonly string[] {
   const row = table.find(({ words }) => words.includes('run'));
   return row === undefined ? [] : keysOf(row.takes);
+}
+
+/** Throws JobmanError (2) for one that a line would read as something else. */
+async function tagOf(desk: TpuCli, words: Words): Promise<string | null> {
+  const said = words.keys['tag'];
+  if (said === undefined) return null;
+  const tag = kept(said);
+  const problem = nameProblem('tag', tag, await wordsInUse(desk.lab.record));
+  if (problem !== null) throw new JobmanError(problem, exitCode.usage);
+  return tag;
 }
 
 /** The notes for the booking sheet; null where none are said. */

@@ -1,0 +1,146 @@
+// resume and rerun: a job of a window once more, from its last checkpoint or from the start. On its own TPU that is the next
+// attempt of the job, on another the first of a job that names this one its father.
+
+import type { JobView } from '../../../app/client.ts';
+import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { isSettledPhase } from '../../../core/phase.ts';
+import { stageOf } from '../../../lab/lineage.ts';
+import { siteSteps } from '../../../lab/mount-step.ts';
+import { shortName } from '../../../lab/names-of-tpus.ts';
+import type { LabUser } from '../../../lab/people.ts';
+import { specElsewhere } from '../../../lab/run.ts';
+import { standingSpec } from '../../../lab/standing-spec.ts';
+import type { LabTpu } from '../../../lab/tpus.ts';
+import type { LabJob } from '../../../lab/windows.ts';
+import { wake } from '../../controller.ts';
+import { leaveOnSignal } from '../../leave.ts';
+import { beginJob, bookFor } from '../begin-job.ts';
+import { endJobs } from '../end-jobs.ts';
+import { goOnWatching } from '../go-on-watching.ts';
+import { windowCalled } from '../list-of.ts';
+import { actingFor } from '../people.ts';
+import { labTpuOf, takeTpu, type TakeParts, type TakeRequest } from '../take.ts';
+import type { TpuCli, TpuCommand } from '../tpu-cli.ts';
+import type { Words } from '../words.ts';
+import { triesOf } from './begin.ts';
+import { sayBegun } from './run.ts';
+
+export const resume: TpuCommand = (desk, words) => again(desk, words, 'resume');
+export const rerun: TpuCommand = (desk, words) => again(desk, words, 'rerun');
+
+type How = 'resume' | 'rerun';
+
+/** One job that is wanted again. */
+interface Again {
+  readonly how: How;
+  readonly user: LabUser;
+  readonly by: string;
+  /** The window by which it was called. */
+  readonly number: number;
+  readonly job: LabJob;
+  readonly view: JobView;
+}
+
+async function again(desk: TpuCli, words: Words, how: How): Promise<number> {
+  const { user, by } = await actingFor(desk, words, `${how} a job`);
+  if (words.tpu !== null && words.windows.length > 1)
+    throw new JobmanError('One TPU has room for one of several jobs. Say them one by one.', exitCode.usage);
+  const client = await desk.services.client();
+  const tpus = await desk.lab.tpus();
+  const { signal, release } = leaveOnSignal(desk);
+  const parts: TakeParts = { client, tpus, signal };
+  try {
+    for (const number of words.windows) {
+      const { job } = await windowCalled(desk, user, number);
+      const view = await client.show(job.job);
+      const wanted: Again = { how, user, by, number, job, view };
+      const tpu = words.tpu ?? (await labTpuOf(desk, job.tpu));
+      const begin = tpu.name === job.tpu ? beginHere : beginElsewhere;
+      await begin(desk, parts, wanted, tpu, {
+        tpu,
+        user,
+        by,
+        apply: words.flags.has('apply'),
+        force: words.flags.has('f'),
+      });
+    }
+    return await goOnWatching(desk, words, user);
+  } finally {
+    release();
+    tpus.close();
+  }
+}
+
+/** The next attempt of the same job. Throws JobmanError (4) where it is under way. */
+async function beginHere(
+  desk: TpuCli,
+  parts: TakeParts,
+  { how, user, by, number, job, view }: Again,
+  tpu: LabTpu,
+  request: TakeRequest,
+): Promise<void> {
+  const { client } = parts;
+  if (!isSettledPhase(view.phase))
+    throw new JobmanError(
+      `Window ${number} of ${user.name} (job ${job.job}) is ${view.status} already.`,
+      exitCode.conflict,
+      [`tpu kill ${number} ${user.name}    ends it first; then tpu ${how} ${number} ${user.name}`],
+    );
+  const taking = await takeTpu(desk, parts, { ...request, job: job.job });
+  await taking.prepare();
+  const unbook = await bookFor(desk, { user, tpu, taking, notes: null });
+  const answer = await client.ask(job.job, how, { by, onBehalf: true });
+  if (!answer.ok) {
+    await unbook();
+    throw new JobmanError(answer.message, answer.code);
+  }
+  const { window } = await desk.lab.record.openWindow(job.job, view.attempts.length + 1, desk.io.now());
+  await wake(desk, client);
+  const where = shortName(tpu.name, (await desk.lab.site()).namePrefix);
+  sayBegun(desk, { window: window.window, id: job.job, does: `${words[how]} window ${number} on ${where}` });
+}
+
+/** A job that comes of this one. Where this one is under way it is ended first, which is asked about. */
+async function beginElsewhere(
+  desk: TpuCli,
+  parts: TakeParts,
+  { how, user, by, number, job, view }: Again,
+  tpu: LabTpu,
+  request: TakeRequest,
+): Promise<void> {
+  const { client, signal } = parts;
+  const isOver = isSettledPhase(view.phase);
+  const [site, { tpu: cloud }] = await Promise.all([desk.lab.site(), desk.services.settings()]);
+  const newest = view.attempts.at(-1)?.attempt ?? 1;
+  const also = isOver
+    ? []
+    : [`window ${number} is ${view.status} on ${shortName(job.tpu, site.namePrefix)}, and would be ended`];
+  const taking = await takeTpu(desk, parts, { ...request, also });
+  const capacity = standingSpec(tpu, site, { project: cloud.project, seenIn: taking.zone });
+  if (!isOver) await endJobs(desk, client, [{ job: job.job, by }], signal);
+  await taking.prepare();
+  const spec = specElsewhere(
+    view.spec,
+    { capacity, steps: siteSteps(site, capacity.zone), launcher: desk.io.launcher },
+    job,
+  );
+  const { job: _father, ...same } = job;
+  const { id, window } = await beginJob(desk, client, {
+    user,
+    by,
+    tpu,
+    spec,
+    manifest: `# Made by: tpu ${how} windows=${number} tpu=${tpu.name} ${user.name}\n`,
+    labJob: {
+      ...same,
+      tpu: tpu.name,
+      father: { job: job.job, attempt: newest, how },
+      baseStage: how === 'resume' ? stageOf(job, triesOf(view) ?? { attempts: [] }, newest) + 1 : 0,
+    },
+    taking,
+    notes: null,
+  });
+  sayBegun(desk, { window, id, does: `${words[how]} window ${number} on ${shortName(tpu.name, site.namePrefix)}` });
+}
+
+const words = { resume: 'resumes', rerun: 'begins again' } as const;

@@ -1,0 +1,129 @@
+// kill: a job is ended with its processes on every host; and what else holds its TPU is shown, and ended when somebody says so.
+
+import type { Client } from '../../../app/client.ts';
+import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { isSettledPhase } from '../../../core/phase.ts';
+import { holderSentences, holdersNow } from '../../../lab/holds.ts';
+import type { LabUser } from '../../../lab/people.ts';
+import type { LabAttempt } from '../../../lab/record.ts';
+import type { LabTpu } from '../../../lab/tpus.ts';
+import type { LabJob } from '../../../lab/windows.ts';
+import { leaveOnSignal } from '../../leave.ts';
+import { endJobs } from '../end-jobs.ts';
+import { listOf, windowCalled, type ListOf } from '../list-of.ts';
+import { actingFor } from '../people.ts';
+import { canAsk } from '../questions.ts';
+import { endOnWorkers, foldersThere, labTpuOf } from '../take.ts';
+import type { TpuCli } from '../tpu-cli.ts';
+import type { Words } from '../words.ts';
+
+export async function kill(desk: TpuCli, words: Words): Promise<number> {
+  const { user, by } = await actingFor(desk, words, 'kill a job');
+  const client = await desk.services.client();
+  const list = await listOf(desk, client, user);
+  const jobs = await jobsMeant(desk, words, user, list);
+  const live = jobs.filter(({ job }) => !isOver(list, job));
+  let code: number = exitCode.ok;
+  for (const { job } of jobs) {
+    if (live.some((one) => one.job === job)) continue;
+    const phase = list.phaseOf(job);
+    const word = phase === null ? 'was deleted' : phase === 'cancelled' ? 'was killed' : `has ${phase}`;
+    desk.tell(`Job ${job} of ${user.name} ${word} already; there is nothing to end.`);
+    // As cancel answers: to end twice is no mistake, but what has come to its own end cannot be ended.
+    if (phase === 'succeeded' || phase === 'failed') code = exitCode.conflict;
+  }
+  return Math.max(code, await endWithPrograms(desk, client, { user, by, jobs: live }));
+}
+
+/** The jobs of windows, or those of the user on a TPU. Throws JobmanError (3) where there is none, (2) where none is said. */
+async function jobsMeant(desk: TpuCli, words: Words, user: LabUser, list: ListOf): Promise<readonly LabJob[]> {
+  const { tpu, windows } = words;
+  if (tpu === null && windows.length === 0)
+    throw new JobmanError('Which job? Say the number of its window, or a TPU.', exitCode.usage, [
+      `tpu check ${user.name}    shows them`,
+    ]);
+  const found: LabAttempt[] = [];
+  for (const number of windows) found.push(await windowCalled(desk, user, number));
+  const there = tpu === null ? [] : list.jobs.filter((job) => job.tpu === tpu.name && !isOver(list, job.job));
+  if (tpu !== null && there.length === 0)
+    throw new JobmanError(`${user.name} has no job under way on ${tpu.name}.`, exitCode.notFound, [
+      `tpu describe ${tpu.name}    shows who uses it`,
+    ]);
+  const jobs = new Map([...found.map(({ job }) => job), ...there].map((job) => [job.job, job]));
+  return [...jobs.values()];
+}
+
+function isOver(list: ListOf, job: string): boolean {
+  const phase = list.phaseOf(job);
+  return phase === null || isSettledPhase(phase);
+}
+
+/** Ends those jobs here and on the workers; resolves with the exit code. */
+export async function endWithPrograms(
+  desk: TpuCli,
+  client: Client,
+  { user, by, jobs }: { readonly user: LabUser; readonly by: string; readonly jobs: readonly LabJob[] },
+): Promise<number> {
+  if (jobs.length === 0) return exitCode.ok;
+  const { signal, release } = leaveOnSignal(desk);
+  const tpus = await desk.lab.tpus();
+  try {
+    await endJobs(
+      desk,
+      client,
+      jobs.map(({ job }) => ({ job, by })),
+      signal,
+    );
+    const ids = jobs.map(({ job }) => job).join(', ');
+    desk.tell(
+      `${jobs.length === 1 ? 'Job' : 'Jobs'} ${ids} of ${user.name} ${jobs.length === 1 ? 'is' : 'are'} killed.`,
+    );
+    let code: number = exitCode.ok;
+    for (const name of new Set(jobs.map(({ tpu }) => tpu))) {
+      const own = jobs.filter(({ tpu }) => tpu === name);
+      code = Math.max(code, await clearTpu(await labTpuOf(desk, name), own));
+    }
+    return code;
+  } finally {
+    release();
+    tpus.close();
+  }
+
+  /** What the scripts could not end, and then what else holds the devices. */
+  async function clearTpu(tpu: LabTpu, own: readonly LabJob[]): Promise<number> {
+    try {
+      const state = await tpus.describe(tpu);
+      // Where there are no machines nothing is left on them.
+      if (state.kind === 'known' && state.state !== 'ready') return exitCode.ok;
+      const folders = await foldersThere(
+        desk,
+        tpu,
+        own.map(({ job }) => job),
+      );
+      if (folders.length > 0) await endOnWorkers(desk, tpus, tpu, { folders, pids: [] }, signal);
+      const { holders, says } = await holdersNow(tpus, tpu, [], signal);
+      for (const sentence of says) desk.note(sentence);
+      if (holders.length === 0) return exitCode.ok;
+      for (const sentence of holderSentences(holders)) desk.complain(`On ${tpu.name} ${sentence}`);
+      if (!(await isToEnd(desk, tpu))) return exitCode.ok;
+      await endOnWorkers(desk, tpus, tpu, { folders: [], pids: holders }, signal);
+      return exitCode.ok;
+    } catch (error) {
+      if (!(error instanceof JobmanError)) throw error;
+      // The job is killed; that its workers could not be looked at is another matter.
+      desk.complain(`What is left on ${tpu.name} could not be looked at: ${error.message}`);
+      return error.code;
+    }
+  }
+}
+
+/** Whatever else holds a device may be somebody's work: it is ended only on a yes. */
+async function isToEnd(desk: TpuCli, tpu: LabTpu): Promise<boolean> {
+  if (desk.yes) return true;
+  if (!canAsk(desk)) {
+    desk.note(`That is none of the job's, and was left alone. To end it too: tpu kill ${tpu.name} --yes`);
+    return false;
+  }
+  desk.io.stderr.write("That is none of the job's. End it too? [y/N] ");
+  return /^(y|yes)$/i.test((await desk.io.stdin.line())?.trim() ?? '');
+}
