@@ -90,6 +90,7 @@ async function beReadyFor(command: string, { run }: Shell): Promise<void> {
     [/^jobman resume second$/, 'jobman list --name second', /stopped, holds v4-16/],
     [/^jobman cancel second$/, 'jobman list --name second', /running/],
     [/^jobman delete second$/, 'jobman list --name second', /cancelled/],
+    [/^jobman emulator preempt lab-tpu/, 'jobman logs 1', /epoch [5-9] of 90/],
   ];
   for (const [pattern, look, sign] of waits) {
     if (!pattern.test(command)) continue;
@@ -129,18 +130,22 @@ test('the walk of the README prints what the README says', async (t) => {
 });
 
 test('the walk of docs/tpu.md prints what the page says', async (t) => {
+  // A tmux server that starts with the first window ends with the last one; where there is none, the walk is the same.
   const world = openWorld(t, { patienceMs: 10_000 });
-  const shell = openShell(world);
-  mkdirSync(join(world.folder, 'code/other'), { recursive: true });
-  writeFileSync(join(world.folder, 'code/staging.sh'), '');
+  const env = { TMUX_TMPDIR: world.folder };
+  const shell = openShell({ ...world, env: { ...world.env, ...env } });
+  world.atEnd(async () => {
+    await shell.run('jobman controller stop; jobman emulator stop; tmux kill-server');
+  });
   const machine = { user: userInfo().username, home: world.home };
 
   const steps = stepsOf(document('docs/tpu.md').blocks);
-  assert.ok(steps.length >= 25, 'The page has a walk.');
+  assert.ok(steps.length >= 30, 'The page has a walk.');
   for (const { place, command, told } of steps) {
+    await beReadyFor(command, shell);
     const printed = await shell.run(command);
     // The page calls the folder of the walk a home.
-    const lines = asTold(printed.replaceAll(`${world.folder}/code`, '~/code'), machine);
+    const lines = asTold(printed.replaceAll(`${world.folder}/configs`, '~/configs'), machine);
     const misfit = firstMisfit(told, lines);
     assert.equal(misfit, undefined, `${place}: \`${command}\` does not print \`${misfit}\`, but\n${lines.join('\n')}`);
   }
