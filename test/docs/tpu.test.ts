@@ -15,7 +15,7 @@ const page = document('docs/tpu.md');
 const known: Known = {
   users: ['ada', 'bob'].map((name, id) => ({ name, id })),
   tpus: [aTpu('lab-tpu-v2-32-6')],
-  tpuAliases: new Map(['v2-32-6', 'v2-32-p1'].map((alias) => [alias, 'lab-tpu-v2-32-6'])),
+  tpuAliases: new Map(['v2-32-6', 'v2-32-p1', 'v2-8-p1'].map((alias) => [alias, 'lab-tpu-v2-32-6'])),
 };
 
 /** Lines that are shown because they are refused. */
