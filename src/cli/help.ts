@@ -39,6 +39,7 @@ function wholeHelp(columns: number | null): readonly string[] {
     '`jobman <command> --help` tells its flags and shows examples.',
     'A job is named by its id (1 is 000001) or by its name. Several at once are fine.',
     'It is settled once it has succeeded, failed, been stopped or been cancelled.',
+    '`tpu` is the command of a lab that shares its TPUs, and `jobman tpu` the same: `tpu help`.',
     '',
     'Exit codes: 0 done, 1 it failed, 2 wrong usage or manifest, 3 not found, 4 conflict, 5 unreachable, 130 interrupted.',
   ];

@@ -91,6 +91,7 @@ function firstSteps(version: string): string {
     '  your jobs                       jobman list',
     '  why one waits or has failed     jobman why 1',
     '  all commands                    jobman --help',
+    '  of a lab that shares its TPUs   tpu help',
     '',
   ].join('\n');
 }
