@@ -69,10 +69,20 @@ export function standIns(of: {
   };
 }
 
-/** Into `real` the program of that name that comes after the stand-in; empty where there is none. */
+/**
+ * Into `real` the program of that name in any folder of PATH but the stand-ins' own, wherever that stands there: a script that
+ * puts its conda environment in front must not make a stand-in call itself. Empty where there is none.
+ */
 function realOne(name: string, folder: string): string {
-  const own = shellWord(`${folder}/${name}`);
-  return `real=$(PATH=\${PATH#${shellWord(`${folder}:`)}}; command -v ${name})\n[ "$real" != ${own} ] || real=\n`;
+  return `real=
+set -f
+IFS=:
+for at in $PATH; do
+  [ "$at" = ${shellWord(folder)} ] || [ ! -x "$at/${name}" ] || [ -d "$at/${name}" ] || { real=$at/${name}; break; }
+done
+unset IFS
+set +f
+`;
 }
 
 /** The workers of the built-in cloud are on this machine's loopback addresses; no other host has that port. */

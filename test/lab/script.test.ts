@@ -115,6 +115,8 @@ test('the stand-in of tmux answers for its own window alone, and hands on everyt
   assert.equal(run(others, 'ssh', '-n', 'ada@127.64.0.6', 'ls'), 'real ssh: -p 2222 -n ada@127.64.0.6 ls\n');
   assert.equal(run(others, 'scp', 'x', 'ada@127.64.0.6:y'), 'real scp: -P 2222 x ada@127.64.0.6:y\n');
   assert.equal(run(others, 'ssh', 'elsewhere', 'ls'), 'real ssh: elsewhere ls\n');
+  const behind = { encoding: 'utf8', env: { PATH: `/nowhere:${others}:${at}:/usr/bin:/bin` } } as const;
+  assert.equal(execFileSync(join(at, 'ssh'), ['elsewhere', 'ls'], behind), 'real ssh: elsewhere ls\n');
   const none = spawnSync(join(at, 'tmux'), ['ls'], { encoding: 'utf8', env: { PATH: at } });
   assert.deepEqual([none.status, none.stderr.startsWith('tmux: there is none')], [1, true]);
 });
