@@ -167,8 +167,9 @@ function wholeOf(incoming: IncomingMessage): Promise<Buffer> {
  * short command has. From now on this process knows no others than it is given.
  */
 async function forgetAuthorities(): Promise<void> {
-  const { setDefaultCACertificates } = await import('node:tls');
-  setDefaultCACertificates([]);
+  const tls = await import('node:tls');
+  // Node 24.4 and older have no such thing, and read them all.
+  if ('setDefaultCACertificates' in tls) tls.setDefaultCACertificates([]);
 }
 
 /** A line on which nothing is said is asked after so long whether it still stands. */

@@ -94,9 +94,9 @@ export interface RawJob {
 
 /** What a Job's pods ask for, so that ten thousand equal ones are added up once. */
 const known = new Map<string, Readonly<Record<string, string>>>();
+const knownMost = 1_000;
 /** The same of one container alone, by what it asks for: in a list in binary form equal ones are one object. */
 const knownAlone = new WeakMap<object, Readonly<Record<string, string>>>();
-const knownMost = 1_000;
 
 /** Throws nothing: a Job that says little gives little. `flavorKey` is the annotation that holds the flavor's name. */
 export function readJob(raw: RawJob, flavorKey: string): ClusterJob {
