@@ -1,28 +1,46 @@
 // npm run sim -- --seeds N [--seed S] [--plant NAME] [--trace]
+// npm run sim -- --lab [--afternoon] --seeds N [--seed S] [--fault NAME] [--trace]
 //
-// Plays worlds and judges them. Without --seed it begins at seed 1. Exits with 1 at the first law that is broken, and
-// prints the law, what happened, and the command that plays exactly that world again.
+// Plays worlds and judges them; with --lab two days in the life of a lab, or an afternoon of it. Without --seed it begins at
+// seed 1. Exits with 1 at the first law that is broken, and prints the law, what happened, and the command that plays
+// exactly that world again.
 
 import { parseArgs } from 'node:util';
 import { loopPlants, plants } from '../src/core/plant.ts';
 import type { PlantName } from '../src/core/plant.ts';
+import { anAfternoon, twoDays } from './lab-people.ts';
+import { labFaults, runLab } from './lab.ts';
+import type { LabFault } from './lab.ts';
 import { laws } from './laws.ts';
 import { run } from './run.ts';
-import type { Story } from './run.ts';
 
 const { values } = parseArgs({
   options: {
     seeds: { type: 'string' },
     seed: { type: 'string' },
     plant: { type: 'string' },
+    lab: { type: 'boolean', default: false },
+    afternoon: { type: 'boolean', default: false },
+    fault: { type: 'string' },
     trace: { type: 'boolean', default: false },
     'keep-going': { type: 'boolean', default: false },
   },
 });
 
+/** What is told of one seed. */
+interface Told {
+  readonly violation: { readonly law: string; readonly sentence: string; readonly at: number } | null;
+  readonly hash: string;
+  readonly lines: readonly string[];
+  readonly virtualMs: number;
+}
+
+const { trace } = values;
 const plant = values.plant === undefined ? undefined : plantNamed(values.plant);
+const fault = values.fault === undefined ? undefined : faultNamed(values.fault);
 const first = values.seed === undefined ? 1 : Number(values.seed);
-const count = values.seeds === undefined ? (values.seed === undefined ? 100 : 1) : Number(values.seeds);
+const usually = values.lab ? 1 : 100;
+const count = values.seeds === undefined ? (values.seed === undefined ? usually : 1) : Number(values.seeds);
 if (!Number.isInteger(first) || !Number.isInteger(count) || count < 1) {
   console.error('--seed and --seeds want whole numbers');
   process.exit(2);
@@ -32,13 +50,13 @@ const began = performance.now();
 let virtualMs = 0;
 let broken = 0;
 for (let seed = first; seed < first + count; seed += 1) {
-  const story = await run({ seed, trace: values.trace, ...(plant === undefined ? {} : { plant }) });
+  const story = values.lab ? await playLab(seed) : await playWorld(seed);
   virtualMs += story.virtualMs;
-  if (values.trace) for (const line of story.lines) console.log(line);
+  if (trace) for (const line of story.lines) console.log(line);
   if (count === 1) console.log(`seed ${seed}: trace ${story.hash}`);
   if (story.violation === null) continue;
   broken += 1;
-  tell(story);
+  tell(seed, story.violation);
   if (!values['keep-going']) process.exit(1);
 }
 const seconds = (performance.now() - began) / 1_000;
@@ -48,12 +66,30 @@ console.log(
 );
 process.exit(broken === 0 ? 0 : 1);
 
-function tell({ seed, violation }: Story): void {
-  if (violation === null) return;
-  const { law, sentence, at } = violation;
-  const planted = plant === undefined ? '' : ` --plant ${plant}`;
-  console.log(`law ${law}, ${laws[law]}, is broken after ${(at / 1_000).toFixed(3)} s: ${sentence}`);
-  console.log(`  npm run sim -- --seed ${seed}${planted} --trace`);
+async function playWorld(seed: number): Promise<Told> {
+  const story = await run({ seed, trace, ...(plant === undefined ? {} : { plant }) });
+  const { violation } = story;
+  if (violation === null) return { ...story, violation };
+  return { ...story, violation: { ...violation, law: `${violation.law}, ${laws[violation.law]},` } };
+}
+
+async function playLab(seed: number): Promise<Told> {
+  const size = values.afternoon ? anAfternoon : twoDays;
+  const story = await runLab({ seed, size, trace, ...(fault === undefined ? {} : { fault }) });
+  const { jobs, attempts, programs, lives } = story;
+  const verdicts = Object.entries(story.verdicts).map(([verdict, number]) => `${number} ${verdict}`);
+  console.log(
+    `seed ${seed}: ${jobs} jobs, ${attempts} attempts, ${programs} programs on TPUs, ${lives} controllers; ${verdicts.join(', ')}`,
+  );
+  return story;
+}
+
+function tell(seed: number, { law, sentence, at }: NonNullable<Told['violation']>): void {
+  const lab = values.lab ? ' --lab' : '';
+  const size = values.afternoon ? ' --afternoon' : '';
+  const mistake = plant === undefined ? (fault === undefined ? '' : ` --fault '${fault}'`) : ` --plant ${plant}`;
+  console.log(`law ${law} is broken after ${(at / 1_000).toFixed(3)} s: ${sentence}`);
+  console.log(`  npm run sim --${lab}${size} --seed ${seed}${mistake} --trace`);
 }
 
 function plantNamed(name: string): PlantName {
@@ -64,4 +100,14 @@ function plantNamed(name: string): PlantName {
     process.exit(2);
   }
   return found.name;
+}
+
+function faultNamed(name: string): LabFault {
+  const all = Object.keys(labFaults) as LabFault[];
+  const found = all.find((one) => one === name);
+  if (found === undefined) {
+    console.error(`there is no fault ${name}; there are: ${all.join(', ')}`);
+    process.exit(2);
+  }
+  return found;
 }

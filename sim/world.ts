@@ -128,6 +128,10 @@ export interface World {
 export interface Watchers {
   /** Before a program begins; the run is already among the world's runs. */
   begins(run: Run): void;
+  /** A program that has begun gets the signal that asks it to end. */
+  asked?(run: Run): void;
+  /** A host has gone down, with all that was alive on it. */
+  down?(host: Host): void;
 }
 
 export function createWorld(
@@ -294,9 +298,11 @@ function newBoot(world: World, host: Host): void {
   host.bootedAt = world.timeline.now;
 }
 
-function shutDown(world: World, host: Host): void {
+/** It goes down with all that was alive on it. Whether anybody says why is another matter. */
+export function shutDown(world: World, host: Host): void {
   host.isUp = false;
   for (const run of runsOn(world, host)) endRun(world, run, null);
+  world.watchers.down?.(host);
 }
 
 /** The line to a host is cut for that long. */
@@ -414,6 +420,7 @@ export function stopRun(
     return;
   }
   run.askedAt ??= world.timeline.now;
+  world.watchers.asked?.(run);
   const { obeysAfter } = run.plan;
   if (obeysAfter !== null) world.timeline.after(obeysAfter, () => endRun(world, run, 143));
 }

@@ -1,0 +1,106 @@
+// What `tpu __begin` and `tpu run` do in a pretend lab: the real rules of src/lab, with the world behind them.
+
+import type { Job } from '../src/core/job.ts';
+import { presets } from '../src/core/recover.ts';
+import type { JobSpec, SetupStep } from '../src/core/spec.ts';
+import { minute, second } from '../src/core/time.ts';
+import { courseOf, foldersOf } from '../src/lab/attempt.ts';
+import { familiesOf, lineOf } from '../src/lab/lineage.ts';
+import type { LabRecord } from '../src/lab/record.ts';
+import { runSpec } from '../src/lab/run.ts';
+import type { LabRule } from '../src/lab/run.ts';
+import { standingSpec } from '../src/lab/standing-spec.ts';
+import type { LabTpu } from '../src/lab/tpus.ts';
+import type { Begun } from './lab-scripts.ts';
+import type { PretendDesk } from './lab-tpus.ts';
+import type { Timeline } from './timeline.ts';
+
+/** How often a rule may resume a job. */
+const stageLimit = 10;
+
+const mount: SetupStep = { name: 'mount', key: 'mount-key', check: null, apply: 'true', files: [], timeout: minute };
+
+/** What a job of `tpu run` is. `isEager`: the mistake of a rule that does more than its name says. */
+export function specOf(tpu: LabTpu, rule: LabRule, directory: string, isEager: boolean): JobSpec {
+  const spec = runSpec({
+    directory,
+    tag: null,
+    capacity: standingSpec(tpu, { zones: [], remoteUser: null, privateKey: null }, { project: null }),
+    steps: [mount],
+    rule,
+    monitor: true,
+    stageLimit,
+    written: '',
+    launcher: ['jobman'],
+    env: {},
+  });
+  return isEager ? { ...spec, recovery: { ...spec.recovery, rules: presets.pre } } : spec;
+}
+
+export interface Begin {
+  /** Gives the attempt its window, ends what earlier ones have left, and says what to run. */
+  begin(job: string, attempt: number): Promise<Begun>;
+  /** Ends what the attempts of that job, up to this one, have left on its workers; false where a worker did not answer. */
+  tidy(job: string, attempt: number): Promise<boolean>;
+}
+
+export function createBegin(parts: {
+  readonly record: LabRecord;
+  readonly desk: Pick<PretendDesk, 'end'>;
+  readonly timeline: Timeline;
+  readonly now: () => number;
+  readonly jobOf: (id: string) => Promise<Job | null>;
+  readonly tpuOf: (job: string) => LabTpu;
+  /** Whether checkpoints are seen in that log folder. */
+  readonly hasCheckpoints: (logFolder: string) => boolean;
+}): Begin {
+  const { record, desk, timeline } = parts;
+
+  async function tidy(job: string, attempt: number): Promise<boolean> {
+    const labJob = await record.job(job);
+    if (labJob === null) return true;
+    const { jobs } = await familiesOf(record, [labJob]);
+    const line = lineOf({ jobs }, { job, attempt });
+    const windows = await record.windows({ jobs: [...jobs.keys()], cleared: true });
+    const before = windows.filter(({ window }) =>
+      line.some((one) => one.job === window.job && one.attempt === window.attempt),
+    );
+    const folders = foldersOf(before, labJob.tpu);
+    if (folders.length === 0) return true;
+    const { missed, left } = await desk.end(parts.tpuOf(job), { folders, pids: [], graceMs: 10 * second });
+    return missed.length === 0 && left.length === 0;
+  }
+
+  return {
+    tidy,
+    async begin(job, attempt) {
+      const opened = await record.openWindow(job, attempt, parts.now());
+      for (let tries = 0; !(await tidy(job, attempt)); tries += 1) {
+        if (tries === 20) throw new Error('return code [255]');
+        await timeline.pause(30 * second);
+      }
+      const families = await familiesOf(record, [opened.job]);
+      const jobs = new Map<string, Job | null>();
+      for (const id of families.jobs.keys()) jobs.set(id, await parts.jobOf(id));
+      const { args, from, stage } = courseOf({
+        job: opened.job,
+        attempt,
+        families,
+        jobOf: (id) => jobs.get(id) ?? null,
+        hasCheckpoints: (folder) => parts.hasCheckpoints(folder),
+      });
+      const said = (key: string): string | null =>
+        args.find((arg) => arg.startsWith(`--config.${key}=`))?.slice(`--config.${key}=`.length) ?? null;
+      const loadFrom = said('load_from');
+      if (loadFrom !== (from?.logFolder ?? null)) throw new Error('a course says two things');
+      const told = said('stage');
+      if (told !== null && told !== `${stage}`) throw new Error('a course counts two ways');
+      return {
+        session: opened.session,
+        window: opened.window.window,
+        loadFrom,
+        stage: told === null ? null : Number(told),
+      };
+    },
+  };
+}

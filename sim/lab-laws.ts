@@ -1,0 +1,243 @@
+// Lab laws: what must be true in every life of a lab, beside the laws of every world (laws.ts). They are judged by what
+// happened on the TPUs, by what the owners said, and by what scripts really told; what people are shown is held against that.
+
+import { presets } from '../src/core/recover.ts';
+import type { Job } from '../src/core/job.ts';
+import { minute, second } from '../src/core/time.ts';
+import type { LabRecord } from '../src/lab/record.ts';
+import type { LabJob, LabWindow } from '../src/lab/windows.ts';
+import { programName } from './lab-tpus.ts';
+import type { Program, Programs } from './lab-tpus.ts';
+import type { Run, World } from './world.ts';
+
+export const labLaws = {
+  'one program a TPU': 'a TPU never has programs of two attempts alive at once',
+  'numbers once': 'no window number is twice on a list, nor that of an ancestor of what is on it',
+  'killed is killed': 'what its owner has killed does not begin again before somebody wants it',
+  'pass is pass': 'no TPU is made anew for a job whose rule does not say so',
+  'load_from is told':
+    'what a resumed program loads is the newest log folder that an ancestor really reported; others load nothing',
+  'stage is counted': 'a program is told how often its work was resumed',
+  'taken is preempted': 'a script that fails because its TPU was taken away has not failed by itself',
+} as const;
+
+export type LabLaw = keyof typeof labLaws;
+
+export interface LabViolation {
+  readonly law: string;
+  readonly sentence: string;
+  readonly at: number;
+}
+
+/** What a script was given to begin with. */
+export interface Given {
+  readonly loadFrom: string | null;
+  /** `--config.stage=`; null where it was given none. */
+  readonly stage: number | null;
+}
+
+export interface LabJudge {
+  readonly violation: LabViolation | null;
+  break(law: string, sentence: string): void;
+  /** A `tpu run`, or a resume or rerun on another TPU. */
+  made(job: Job, labJob: LabJob): void;
+  /** Somebody wants that job to go on, or to begin again; or to have it ended for good. */
+  wanted(job: string, how: 'resume' | 'rerun'): void;
+  killed(job: string): void;
+  /** What a controller has written down, and what stood there before. */
+  committed(before: Job, job: Job): void;
+  /** A controller lets a TPU go, to have it made anew. */
+  released(job: Job): void;
+  /** A script begins on the login machine. */
+  scriptBegins(run: Run): void;
+  /** That script knows what to run. */
+  given(run: Run, given: Given): void;
+  /** It has told where its log is. */
+  reported(run: Run, logFolder: string): void;
+  programBegins(program: Program): void;
+  /** A number was given, or taken off a list. */
+  listChanged(record: LabRecord, user: string): Promise<void>;
+}
+
+/** So long after its machines went down the pretend cloud says that it took them. */
+export const lateWord = 25 * second;
+
+/** A program that has run for so long has saved a checkpoint. */
+export const savesAfter = 10 * minute;
+
+interface Ledger {
+  readonly rule: string;
+  readonly logStage: boolean;
+  readonly father: LabJob['father'];
+  killedAt: number | null;
+  /** Attempts whose scripts have begun. */
+  readonly begun: Set<number>;
+  /** What was reported, by attempt. */
+  readonly reported: Map<number, string>;
+}
+
+export function createLabJudge(world: () => World, programs: () => Programs, jobOf: (id: string) => Job): LabJudge {
+  const ledgers = new Map<string, Ledger>();
+  let violation: LabViolation | null = null;
+
+  function breakLaw(law: string, sentence: string): void {
+    if (violation !== null) return;
+    violation = { law, sentence, at: world().timeline.now };
+    world().say(`LAW ${law} is broken: ${sentence}`);
+  }
+
+  const broken = (law: LabLaw, sentence: string): void => breakLaw(`${law} (${labLaws[law]})`, sentence);
+
+  function ledgerOf(job: string): Ledger {
+    const ledger = ledgers.get(job);
+    if (ledger === undefined) throw new Error(`the lab knows no job ${job}`);
+    return ledger;
+  }
+
+  /** That attempt and those that it goes on from or stands in the place of, the newest first. */
+  function lineOf(job: string, attempt: number): readonly { readonly job: string; readonly attempt: number }[] {
+    const { father } = ledgerOf(job);
+    const own = Array.from({ length: attempt }, (_, index) => ({ job, attempt: attempt - index }));
+    return father === null ? own : [...own, ...lineOf(father.job, father.attempt)];
+  }
+
+  return {
+    get violation() {
+      return violation;
+    },
+    break: breakLaw,
+    made(job, { father, logStage }) {
+      const rule = job.spec.recovery.preset;
+      ledgers.set(job.id, { rule, logStage, father, killedAt: null, begun: new Set(), reported: new Map() });
+    },
+    wanted(job) {
+      ledgerOf(job).killedAt = null;
+    },
+    killed(job) {
+      ledgerOf(job).killedAt = world().timeline.now;
+    },
+    released(job) {
+      const { rule } = ledgerOf(job.id);
+      const mayReapply =
+        rule in presets && presets[rule as keyof typeof presets].some(({ answer }) => answer.on === 'new');
+      if (!mayReapply) broken('pass is pass', `job ${job.id} of rule ${rule} lets its TPU go`);
+    },
+    committed(before, job) {
+      for (const { ordinal, endedAt, ending } of job.attempts) {
+        if (endedAt === null || before.attempts[ordinal - 1]?.endedAt !== null) continue;
+        const taken = programs().all.find(
+          (one) =>
+            one.job === job.id &&
+            one.attempt === ordinal &&
+            one.endedAt !== null &&
+            one.host.machine.cause === 'preempted' &&
+            one.endedAt >= (one.host.machine.lostAt ?? Infinity) - lateWord &&
+            one.endedAt <= (one.host.machine.lostAt ?? 0),
+        );
+        if (taken !== undefined && ending?.reason === 'command_failed')
+          broken(
+            'taken is preempted',
+            `attempt ${ordinal} of job ${job.id} counts as failed, and ${taken.host.machine.name} was taken away`,
+          );
+      }
+    },
+    scriptBegins(run) {
+      const { killedAt } = ledgerOf(run.job);
+      // The message that starts it may have been on its way when the word came.
+      if (killedAt !== null && run.madeAt > killedAt + 60_000)
+        broken('killed is killed', `attempt ${run.attempt} of job ${run.job} begins, and it was killed at ${killedAt}`);
+    },
+    given(run, { loadFrom, stage }) {
+      const ledger = ledgerOf(run.job);
+      ledger.begun.add(run.attempt);
+      const due = logDue(run.job, run.attempt);
+      if (loadFrom !== due)
+        broken(
+          'load_from is told',
+          `attempt ${run.attempt} of job ${run.job} loads ${loadFrom}, and what was told before it is ${due}`,
+        );
+      const [least, most] = resumesIn(run.job, run.attempt);
+      const isCounted = ledger.logStage ? stage !== null && stage >= least && stage <= most : stage === null;
+      if (!isCounted)
+        broken(
+          'stage is counted',
+          `attempt ${run.attempt} of job ${run.job} is told stage ${stage}, and it was resumed ${least} to ${most} times`,
+        );
+    },
+    reported(run, logFolder) {
+      ledgerOf(run.job).reported.set(run.attempt, logFolder);
+    },
+    programBegins(program) {
+      const name = program.host.machine.name;
+      const other = programs()
+        .aliveOn(name)
+        .find((one) => one.job !== program.job || one.attempt !== program.attempt);
+      if (other !== undefined)
+        broken('one program a TPU', `${programName(program)} begins while ${programName(other)} is alive`);
+    },
+    async listChanged(record, user) {
+      const shown = (await record.windows({ user })).map(({ window }) => window);
+      const all = (await record.windows({ user, cleared: true })).map(({ window }) => window);
+      const meant = new Map<number, LabWindow>();
+      for (const window of shown) {
+        for (const { job, attempt } of lineOf(window.job, window.attempt)) {
+          const one = all.find((each) => each.job === job && each.attempt === attempt);
+          if (one === undefined) continue;
+          const other = meant.get(one.window);
+          if (other !== undefined && (other.job !== job || other.attempt !== attempt))
+            broken(
+              'numbers once',
+              `window ${one.window} of ${user} is attempt ${attempt} of ${job} and attempt ${other.attempt} of ${other.job}`,
+            );
+          meant.set(one.window, one);
+        }
+      }
+    },
+  };
+
+  /** The attempt whose work that one was to go on with: null where it was to begin from the start. */
+  function before(job: string, attempt: number): { readonly job: string; readonly attempt: number } | null {
+    const { attempts } = jobOf(job);
+    const { father } = ledgerOf(job);
+    if (attempt > 1) {
+      const { how, asked } = attempts[attempt - 1] ?? { how: 'fresh', asked: false };
+      // What a rule makes in the place of an attempt that never started is what that one was to be.
+      const isStandIn = how === 'fresh' && !asked;
+      return how === 'resume' || isStandIn ? { job, attempt: attempt - 1 } : null;
+    }
+    return father?.how === 'resume' ? father : null;
+  }
+
+  /** The newest log folder that the work told before that attempt; where anything was saved in one, the newest such. */
+  function logDue(job: string, attempt: number): string | null {
+    let newest: string | null = null;
+    for (let one = before(job, attempt); one !== null; one = before(one.job, one.attempt)) {
+      const told = ledgerOf(one.job).reported.get(one.attempt);
+      if (told === undefined) continue;
+      const { job: of, attempt: ordinal } = one;
+      const ran = programs().all.filter((program) => program.job === of && program.attempt === ordinal);
+      const { now } = world().timeline;
+      if (ran.some(({ startedAt, endedAt }) => (endedAt ?? now) - startedAt >= savesAfter)) return told;
+      newest ??= told;
+    }
+    return newest;
+  }
+
+  /**
+   * How often the work was resumed by that attempt: by those whose scripts began, and by all that were made. What lies between
+   * had been started and never came to life.
+   */
+  function resumesIn(job: string, attempt: number): readonly [least: number, most: number] {
+    let [least, most] = [0, 0];
+    let one: { readonly job: string; readonly attempt: number } = { job, attempt };
+    for (;;) {
+      const next = before(one.job, one.attempt);
+      if (next === null) return [least, most];
+      // One that stands in the place of another resumes nothing that the other had not.
+      const isResume = one.attempt === 1 || jobOf(one.job).attempts[one.attempt - 1]?.how === 'resume';
+      if (isResume && ledgerOf(one.job).begun.has(one.attempt)) least += 1;
+      if (isResume) most += 1;
+      one = next;
+    }
+  }
+}

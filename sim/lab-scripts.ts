@@ -1,0 +1,202 @@
+// The scripts of a pretend lab: what a job of `tpu run` does on the login machine, and what it starts on its TPU. A script tells
+// where its log is, starts the program on every worker over lines that may be cut, and ends when the program has ended, or
+// when it believes so. Nothing here decides anything: what a script is to run, it is told by `begin`.
+
+import { minute, second } from '../src/core/time.ts';
+import { verdictOf } from '../src/lab/attempt.ts';
+import type { LabRecord } from '../src/lab/record.ts';
+import type { Chance } from './chance.ts';
+import type { Sky } from './cloud.ts';
+import { sureZone } from './jobs.ts';
+import type { Given, LabJudge } from './lab-laws.ts';
+import type { LabFortune, LabNature } from './lab-people.ts';
+import { answers } from './lab-tpus.ts';
+import type { Program, Programs } from './lab-tpus.ts';
+import { endRun, findMachine } from './world.ts';
+import type { Plan, Run, World } from './world.ts';
+
+/** What `tpu __begin` tells a script. */
+export interface Begun extends Given {
+  readonly session: string;
+  readonly window: number;
+}
+
+export interface ScriptParts {
+  readonly world: World;
+  readonly sky: Sky;
+  readonly chance: Chance;
+  readonly now: () => number;
+  readonly record: LabRecord;
+  readonly programs: Programs;
+  readonly judge: LabJudge;
+  readonly natureOf: (job: string) => LabNature;
+  readonly tpuOf: (job: string) => string;
+  /** Rejects where the script must not go on. */
+  readonly begin: (job: string, attempt: number) => Promise<Begun>;
+  /** Ends what that attempt has left on its workers. */
+  readonly tidy: (job: string, attempt: number) => Promise<boolean>;
+  /** The mistake of scripts that do not say what went wrong. */
+  readonly isMute: boolean;
+}
+
+/** How a script behaves as a process of this machine: when it ends, and of what, the story decides. */
+export const scriptPlan: Plan = {
+  slow: 0,
+  length: null,
+  exitCode: 0,
+  linePeriod: 10 * minute,
+  silentAfter: null,
+  lastLine: '',
+  obeysAfter: null,
+};
+
+export interface Scripts {
+  /** It begins. */
+  begins(run: Run): void;
+  /** It is asked to end. */
+  asked(run: Run): void;
+}
+
+/** As gcloud says that its ssh ended by itself, as far as a line of this world goes. */
+const lineCut = 'return code [255]';
+
+export function createScripts(parts: ScriptParts): Scripts {
+  const { world, sky, chance, record, programs, judge } = parts;
+  const { timeline } = world;
+  function leave(run: Run, exitCode: number, words: string): void {
+    // What it prints last nobody knows before: a plan is this run's alone, and this is the one thing in it that is found out.
+    (run.plan as { lastLine: string }).lastLine = parts.isMute ? 'it broke' : words;
+    endRun(world, run, exitCode);
+  }
+
+  async function play(run: Run): Promise<void> {
+    const { fortunes, length, goesOn } = parts.natureOf(run.job);
+    const fortune = fortunes[Math.min(run.attempt, fortunes.length) - 1] ?? 'succeeds';
+    const isOver = (): boolean => run.endedAt !== null || run.askedAt !== null;
+    await timeline.pause(chance.between(300, 3_000));
+    if (isOver()) return;
+    let begun: Begun;
+    try {
+      begun = await parts.begin(run.job, run.attempt);
+    } catch (error) {
+      leave(run, 1, error instanceof Error ? error.message : 'it may not begin');
+      return;
+    }
+    if (isOver()) return;
+    judge.given(run, begun);
+    await timeline.pause(chance.between(2, 60) * second);
+    if (isOver()) return;
+    if (fortune === 'early') {
+      leave(run, 1, 'rsync: it broke');
+      return;
+    }
+    const folder = `/logs/${run.job}-${run.attempt}-${timeline.now}`;
+    const stageFolder = folder.replace('logs', 'staging');
+    const tpu = parts.tpuOf(run.job);
+    const at = parts.now();
+    await record.report(begun.session, begun.window, { logFolder: folder, stageFolder, tpu, startTime: `${at}`, at });
+    judge.reported(run, folder);
+    await timeline.pause(chance.between(500, 8_000));
+    if (isOver()) return;
+    const gang = await startOn(tpu, { job: run.job, attempt: run.attempt, logFolder: folder, stageFolder }, run);
+    if (gang === undefined || isOver()) {
+      cut(gang ?? [], goesOn);
+      if (!isOver()) leave(run, 1, lineCut);
+      return;
+    }
+    // The line ends with this process, however that ends.
+    run.listeners.add(() => cut(gang, goesOn));
+    const words = await gangEnds(gang, fortune, length);
+    if (isOver()) return;
+    const isDone = words === 'done';
+    if (fortune === 'succeeds' && isDone) await record.finish(begun.session, begun.window, parts.now());
+    const told = await record.windowOf(begun.session, begun.window);
+    const { code } = verdictOf({
+      code: isDone ? 0 : 1,
+      report: told?.window.report ?? null,
+      isFinished: (told?.window.finishedAt ?? null) !== null,
+      hasHistory: fortune === 'unasked',
+    });
+    leave(run, code, words);
+  }
+
+  /** On every worker, one after another; undefined where one does not answer. What has begun by then goes on. */
+  async function startOn(
+    tpu: string,
+    given: Pick<Program, 'job' | 'attempt' | 'logFolder' | 'stageFolder'>,
+    run: Run,
+  ): Promise<readonly Program[] | undefined> {
+    const machine = findMachine(world, sureZone, tpu);
+    const gang: Program[] = [];
+    for (const host of machine?.state === 'ready' ? (machine?.hosts ?? []) : []) {
+      await timeline.pause(chance.between(300, 4_000));
+      if (run.endedAt !== null) break;
+      if (!answers(host, sky)) {
+        await timeline.pause(20 * second);
+        break;
+      }
+      gang.push(programs.start(host, given));
+    }
+    const isWhole = gang.length > 0 && gang.length === machine?.hosts.length;
+    if (!isWhole) {
+      cut(gang, parts.natureOf(run.job).goesOn);
+      return undefined;
+    }
+    return gang;
+  }
+
+  /** Resolves with the last words: it ended as it was to, or a worker was lost and the others noticed. */
+  function gangEnds(gang: readonly Program[], fortune: LabFortune, length: number): Promise<string> {
+    return new Promise((resolve) => {
+      let isTold = false;
+      const told = (words: string): void => {
+        if (isTold) return;
+        isTold = true;
+        resolve(words);
+      };
+      const wordsOf: Readonly<Record<LabFortune, string>> = {
+        succeeds: 'done',
+        short: 'done',
+        unasked: 'done',
+        grpc: 'GRPC error',
+        fails: 'NameError: x',
+        early: '',
+      };
+      // One that fails does so early, mostly.
+      const runs = fortune === 'grpc' || fortune === 'fails' ? Math.ceil(length * chance.next()) : length;
+      timeline.after(runs, () => {
+        if (isTold || gang.some(({ endedAt }) => endedAt !== null)) return;
+        for (const program of gang) programs.end(program, wordsOf[fortune]);
+        told(wordsOf[fortune]);
+      });
+      for (const program of gang) {
+        program.listeners.add(() => {
+          if (isTold) return;
+          // The others wait for it until a call fails; a line to a machine that is gone ends sooner or later.
+          timeline.after(chance.between(1, 40) * second, () => {
+            for (const other of gang) programs.end(other, 'another one is gone');
+            told(gang.length > 1 && chance.yes(0.5) ? 'GRPC error' : lineCut);
+          });
+        });
+      }
+    });
+  }
+
+  /** The line from this machine is cut: some programs notice, at some time. */
+  function cut(gang: readonly Program[], goesOn: boolean): void {
+    for (const program of gang) {
+      if (goesOn || program.endedAt !== null) continue;
+      timeline.after(chance.between(1, 60) * second, () => programs.end(program, 'nobody listens any more'));
+    }
+  }
+
+  return {
+    begins(run) {
+      judge.scriptBegins(run);
+      void play(run);
+    },
+    asked(run) {
+      void parts.tidy(run.job, run.attempt).then(() => leave(run, 143, 'asked to end'));
+    },
+  };
+}

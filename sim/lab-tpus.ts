@@ -1,0 +1,194 @@
+// The TPUs of a pretend lab: the programs that scripts have started on their workers, which outlive the line to the login
+// machine, and the desk at which people and scripts ask about them. What is answered is what the workers can tell.
+
+import type { EndAnswer, EndRequest, Holder, Holders, TpuDesk, TpuState } from '../src/lab/tpu-desk.ts';
+import type { LabTpu } from '../src/lab/tpus.ts';
+import { second } from '../src/core/time.ts';
+import type { Chance } from './chance.ts';
+import type { Sky } from './cloud.ts';
+import { findMachine, hostName, makeMachine, newMachine, releaseMachine } from './world.ts';
+import type { Host, Machine, World } from './world.ts';
+
+/** One program of an attempt on one worker. */
+export interface Program {
+  readonly host: Host;
+  readonly job: string;
+  readonly attempt: number;
+  readonly pid: number;
+  /** On its command line. */
+  readonly logFolder: string;
+  readonly stageFolder: string;
+  readonly startedAt: number;
+  endedAt: number | null;
+  readonly listeners: Set<() => void>;
+}
+
+export interface Programs {
+  readonly all: readonly Program[];
+  start(host: Host, given: Pick<Program, 'job' | 'attempt' | 'logFolder' | 'stageFolder'>): Program;
+  end(program: Program, why: string): void;
+  /** Everything that is alive on that TPU, whichever machine has its name now. */
+  aliveOn(tpu: string): readonly Program[];
+  /** The host has gone down. */
+  down(host: Host): void;
+}
+
+export function createPrograms(world: World, begins: (program: Program) => void): Programs {
+  const all: Program[] = [];
+  const end = (program: Program, why: string): void => {
+    if (program.endedAt !== null) return;
+    program.endedAt = world.timeline.now;
+    world.say(`tpu: ${programName(program)} ends: ${why}`);
+    for (const listener of program.listeners) listener();
+  };
+  return {
+    all,
+    start(host, given) {
+      const program: Program = {
+        host,
+        ...given,
+        pid: 1_000 + all.length,
+        startedAt: world.timeline.now,
+        endedAt: null,
+        listeners: new Set(),
+      };
+      world.say(`tpu: ${programName(program)} begins`);
+      begins(program);
+      all.push(program);
+      return program;
+    },
+    end,
+    aliveOn: (tpu) => all.filter((one) => one.endedAt === null && one.host.machine.name === tpu),
+    down(host) {
+      for (const program of all) if (program.host === host) end(program, 'its worker went down');
+    },
+  };
+}
+
+export function programName({ job, attempt, host }: Program): string {
+  return `program ${job}/${attempt} on ${hostName(host)}`;
+}
+
+/** Whether a message to that host arrives. */
+export function answers(host: Host, sky: Sky): boolean {
+  return host.isUp && host.silence === null && !sky.lineIsCut;
+}
+
+/** What a real desk does, without anybody to call it off. */
+export interface PretendDesk {
+  describe(tpu: LabTpu): ReturnType<TpuDesk['describe']>;
+  reapply(tpu: LabTpu): Promise<void>;
+  holders(tpu: LabTpu): Promise<Holders>;
+  end(tpu: LabTpu, what: EndRequest): Promise<EndAnswer>;
+}
+
+/** The desk of this pretend cloud. Whoever asks it waits as long as SSH and the cloud take. */
+export function createDesk(parts: {
+  readonly world: World;
+  readonly sky: Sky;
+  readonly chance: Chance;
+  readonly programs: Programs;
+  readonly workersOf: (tpu: string) => number;
+}): PretendDesk {
+  const { world, sky, chance, programs } = parts;
+  const { timeline } = world;
+
+  function machineOf(tpu: LabTpu): Machine | undefined {
+    return findMachine(world, tpu.zone ?? '', tpu.name);
+  }
+
+  async function look(tpu: LabTpu): Promise<TpuState> {
+    await timeline.pause(chance.between(100, 2_000));
+    if (sky.cloudIsDown) return { kind: 'unknown', says: 'the cloud does not answer' };
+    const machine = machineOf(tpu);
+    const state = machine === undefined ? 'absent' : stateWord(machine);
+    return { kind: 'known', state, zone: tpu.zone ?? '', workers: machine?.hosts.length ?? 0 };
+  }
+
+  /** Asks every worker of it, side by side. */
+  async function ask<T>(
+    tpu: LabTpu,
+    each: (host: Host) => T,
+  ): Promise<{ readonly told: readonly T[]; readonly missed: Holders['missed'] }> {
+    const hosts = machineOf(tpu)?.hosts ?? [];
+    const answered = await Promise.all(
+      hosts.map(async (host) => {
+        await timeline.pause(chance.between(200, 6_000));
+        if (answers(host, sky)) return { told: [each(host)], missed: [] };
+        await timeline.pause(10 * second);
+        return { told: [], missed: [{ worker: host.worker, says: 'it does not answer' }] };
+      }),
+    );
+    return { told: answered.flatMap(({ told }) => told), missed: answered.flatMap(({ missed }) => missed) };
+  }
+
+  return {
+    describe: look,
+    async reapply(tpu) {
+      const before = machineOf(tpu);
+      if (before !== undefined) releaseMachine(world, before);
+      while (machineOf(tpu) !== undefined) await timeline.pause(5 * second);
+      const { name, zone } = tpu;
+      makeMachine(
+        world,
+        newMachine({
+          name,
+          labels: null,
+          isStanding: true,
+          workers: parts.workersOf(name),
+          at: timeline.now,
+          zone: zone ?? '',
+        }),
+      );
+      for (;;) {
+        await timeline.pause(10 * second);
+        const machine = machineOf(tpu);
+        if (machine === undefined || machine.state === 'ready' || machine.state === 'lost') return;
+      }
+    },
+    async holders(tpu) {
+      const { told, missed } = await ask(tpu, (host) =>
+        programs.all.filter((one) => one.host === host && one.endedAt === null).map(holder),
+      );
+      return { holders: told.flat(), missed };
+    },
+    async end(tpu, { folders, pids }) {
+      const { told, missed } = await ask(tpu, (host): EndAnswer['ended'] => {
+        const meant = programs.all.filter(
+          (one) =>
+            one.host === host &&
+            one.endedAt === null &&
+            (folders.includes(one.logFolder) ||
+              folders.includes(one.stageFolder) ||
+              pids.some(({ worker, pid }) => worker === host.worker && pid === one.pid)),
+        );
+        for (const program of meant) programs.end(program, 'it was ended from the login machine');
+        return meant.map(holder);
+      });
+      return { ended: told.flat(), left: [], missed };
+    },
+  };
+}
+
+function holder({ host, pid, job, logFolder }: Program): Holder {
+  return { worker: host.worker, pid, user: 'lab', command: `python main.py --workdir=${logFolder} (${job})` };
+}
+
+/** Google's word for it, in small letters. */
+function stateWord({ state, cause }: Machine): string {
+  switch (state) {
+    case 'waiting':
+    case 'provisioning':
+      return 'creating';
+    case 'ready':
+      return 'ready';
+    case 'interrupted':
+      return 'repairing';
+    case 'lost':
+      return cause === 'preempted' ? 'preempted' : 'terminated';
+    case 'releasing':
+      return 'deleting';
+    case 'gone':
+      return 'absent';
+  }
+}

@@ -1,0 +1,46 @@
+// The life of a lab in the simulator: some afternoons of it. `npm run sim -- --lab` plays two days of the whole lab, as
+// `npm run long` does.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { anAfternoon } from '../../sim/lab-people.ts';
+import { labFaults, runLab } from '../../sim/lab.ts';
+import type { LabFault } from '../../sim/lab.ts';
+
+test('two afternoons of a lab break no law, and one that is told again is the same', async () => {
+  const [first, second] = [await runLab({ seed: 2, size: anAfternoon }), await runLab({ seed: 12, size: anAfternoon })];
+  for (const { seed, violation } of [first, second])
+    assert.equal(violation, null, `npm run sim -- --lab --afternoon --seed ${seed} --trace`);
+  const again = await runLab({ seed: 12, size: anAfternoon, trace: true });
+  assert.equal(again.hash, second.hash);
+  assert.ok(again.lines.length > 100);
+  assert.notEqual(first.hash, second.hash);
+});
+
+/** A seed that shows each mistake early. */
+const seeds: Readonly<Record<LabFault, number>> = {
+  'forgets stages': 1,
+  'mute scripts': 1,
+  'leaves programs': 1,
+  'one number': 1,
+  'deaf to kill': 1,
+  'eager rule': 2,
+  'loads anything': 3,
+};
+
+const laws: Readonly<Record<LabFault, string>> = {
+  'forgets stages': 'stage is counted',
+  'mute scripts': 'taken is preempted',
+  'leaves programs': 'one program a TPU',
+  'one number': 'numbers once',
+  'deaf to kill': 'killed is killed',
+  'eager rule': 'pass is pass',
+  'loads anything': 'load_from is told',
+};
+
+for (const fault of Object.keys(labFaults) as LabFault[]) {
+  test(`the law "${laws[fault]}" notices that ${labFaults[fault]}`, async () => {
+    const { violation } = await runLab({ seed: seeds[fault], size: anAfternoon, fault });
+    assert.ok(violation?.law.startsWith(laws[fault]), violation?.law ?? 'nothing was noticed');
+  });
+}
