@@ -50,11 +50,13 @@ export async function addUser(desk: TpuCli, words: Words): Promise<number> {
     proposal: name,
     read: (word) => word,
   });
+  const lowest = String(lowestFree(users.map((user) => user.id)));
   const id = await find({
     asks: 'Id, a number for life',
     said: keys['id'],
-    proposal: String(lowestFree(users.map((user) => user.id))),
-    read: (word) => free(users, 'id', idFrom(word)),
+    proposal: lowest,
+    // Somebody else may be given it meanwhile: what is only proposed is the lowest that is free when it is written.
+    read: (word) => (word === lowest && keys['id'] === undefined ? null : free(users, 'id', idFrom(word))),
   });
   const zone = await find({
     asks: 'Time zone: us, cn or a name such as Europe/Berlin',
