@@ -1,7 +1,6 @@
 // The lab of this machine's record, as the terminal gets it. Nothing but the record's own part is loaded with it: upd-log and
 // finish-job ask for nothing else, and stand in the way of a training.
 
-import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Lab, LabServices } from '../lab/lab.ts';
 import type { Site } from '../lab/site.ts';
 import { openLabRecord } from '../store/lab.ts';
@@ -22,8 +21,14 @@ export function openLab(services: LabServices): Lab {
     record,
     site: () => site(),
     async sheet() {
-      const { spreadsheet } = await site();
-      if (spreadsheet !== null) return notHere('the Google spreadsheet of bookings');
+      const { spreadsheet, namePrefix } = await site();
+      if (spreadsheet !== null) {
+        const [{ createGoogleSheet }, { createSheetsApi }] = await Promise.all([
+          import('../sheet/google-sheet.ts'),
+          import('../sheet/sheets-api.ts'),
+        ]);
+        return createGoogleSheet(createSheetsApi(spreadsheet), record, { tab: spreadsheet.tab, prefix: namePrefix });
+      }
       const { createRecordSheet } = await import('../lab/record-sheet.ts');
       return createRecordSheet(record, () => services.io.now());
     },
@@ -36,8 +41,4 @@ export function openLab(services: LabServices): Lab {
     },
     close,
   };
-}
-
-function notHere(what: string): Promise<never> {
-  return Promise.reject(new JobmanError(`This build of jobman comes without ${what}.`, exitCode.failed));
 }

@@ -1,0 +1,171 @@
+// Bookings in a Google spreadsheet, over Google's own client library, against a small server that follows the Sheets API.
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { JobmanError } from '../../src/app/errors.ts';
+import { tpuNamed } from '../../src/lab/names-of-tpus.ts';
+import type { LabTpu } from '../../src/lab/tpus.ts';
+import { createGoogleSheet } from '../../src/sheet/google-sheet.ts';
+import { createSheetsApi } from '../../src/sheet/sheets-api.ts';
+import { openWorld } from '../support/world.ts';
+import { openSheetServer, sheetId, sheetTab, type SheetServer } from './server.ts';
+
+const rows = [
+  ['', 'TPU', 'belongs', 'status', 'user', 'note', 'script', 'zone'],
+  ['', 'v2-32', 'all of them below', '', ''],
+  ['', 'v2-32-1', 'lab', 'running', 'Xibo', 'a sweep', 'lr 0.1', 'europe-west4-a'],
+  [],
+  ['x', 'v2-32-p1', '', '闲的', '闲的'],
+  ['', 'v4-8-1', 'lab', 'reserved', 'Lyy', '', '', 'us-central2-b', 'far to the right'],
+  ['', 'v9-9-9', 'nobody', 'maybe', 'Zed'],
+  ['', 'notes of ours', '', 'running', 'not a row'],
+  ['', 'v4-8-1', '', 'running', 'somebody'],
+  ['', 'v3-8-1', '', '没了！', ''],
+];
+const names: Readonly<Record<string, string>> = {
+  'v2-32-1': 'lab-tpuvm-v2-32-1',
+  'v2-32-p1': 'lab-tpuvm-v2-32-preemptible-1',
+  'v4-8-1': 'lab-tpuvm-v4-8-1',
+};
+
+async function openBench(t: TestContext, options: { readonly tab?: string; readonly id?: string } = {}) {
+  const server: SheetServer = await openSheetServer(rows);
+  t.after(() => server.close());
+  const tpus = [...Object.values(names), 'lab-tpuvm-v3-8-1'].map((name) => tpuNamed(name) as LabTpu);
+  const record = { tpus: async () => tpus, tpuAliases: async () => new Map(Object.entries(names)) };
+  const tab = options.tab ?? null;
+  const spreadsheet = { id: options.id ?? sheetId, tab, credentials: '/no/such/key.json', endpoint: server.url };
+  const sheet = createGoogleSheet(createSheetsApi(spreadsheet, 1_000), record, { tab, prefix: 'lab-tpuvm-' });
+  return { server, sheet };
+}
+
+test('rows of TPUs are read wherever they stand; the others are told of and disable nothing', async (t) => {
+  const { sheet } = await openBench(t);
+  const { bookings, problems } = await sheet.read();
+  assert.deepEqual(
+    bookings.map(({ tpu, alias, status, user }) => [tpu, alias, status, user]),
+    [
+      ['lab-tpuvm-v2-32-1', 'v2-32-1', { kind: 'running' }, 'Xibo'],
+      ['lab-tpuvm-v2-32-preemptible-1', 'v2-32-p1', { kind: 'free' }, ''],
+      ['lab-tpuvm-v4-8-1', 'v4-8-1', { kind: 'reserved' }, 'Lyy'],
+      ['v9-9-9', 'v9-9-9', { kind: 'unknown', words: 'maybe' }, 'Zed'],
+      ['lab-tpuvm-v3-8-1', 'v3-8-1', { kind: 'gone' }, ''],
+    ],
+  );
+  assert.deepEqual(bookings[0], {
+    tpu: 'lab-tpuvm-v2-32-1',
+    alias: 'v2-32-1',
+    status: { kind: 'running' },
+    user: 'Xibo',
+    note: 'a sweep',
+    scriptNote: 'lr 0.1',
+    belongs: 'lab',
+    zone: 'europe-west4-a',
+  });
+  assert.deepEqual(problems, [
+    'row 7: v9-9-9 is no TPU that is registered here',
+    'row 7: v9-9-9 has the status "maybe", which means nothing here',
+    'row 9 is a second one of v4-8-1, after row 6; it is not read',
+  ]);
+});
+
+test('a change writes the cells that it means to and no other', async (t) => {
+  const { server, sheet } = await openBench(t, { tab: sheetTab });
+  const { before, refused } = await sheet.change('lab-tpuvm-v4-8-1', { status: 'running', scriptNote: '=1+1' });
+  assert.deepEqual([before?.user, refused], ['Lyy', null]);
+  const expected = rows.map((row) => [...row]);
+  expected[5] = ['', 'v4-8-1', 'lab', 'running', 'Lyy', '', '=1+1', 'us-central2-b', 'far to the right'];
+  assert.deepEqual(server.grid, expected);
+});
+
+test('free is written as this sheet writes it, in the place of the user too', async (t) => {
+  const { server, sheet } = await openBench(t);
+  const free = { status: 'free', user: '', note: '', scriptNote: '' } as const;
+  await sheet.change('lab-tpuvm-v2-32-1', free);
+  assert.deepEqual(server.grid[2], ['', 'v2-32-1', 'lab', '闲的', '闲的', '', '', 'europe-west4-a']);
+  server.grid[4] = ['', 'v2-32-p1', '', 'Free', ''];
+  server.grid[2] = [...(rows[2] ?? [])];
+  await sheet.change('lab-tpuvm-v2-32-1', free);
+  assert.deepEqual(server.grid[2]?.slice(3, 5), ['Free', 'Free']);
+});
+
+test('the row is found by its alias after it was moved, and looked at again before it is written', async (t) => {
+  const { server, sheet } = await openBench(t);
+  await sheet.read();
+  server.grid.splice(0, 0, ['', 'a new heading'], ['']);
+  await sheet.change('lab-tpuvm-v2-32-1', { user: 'Ada' });
+  assert.deepEqual(server.grid[4], ['', 'v2-32-1', 'lab', 'running', 'Ada', 'a sweep', 'lr 0.1', 'europe-west4-a']);
+  const grid = structuredClone(server.grid);
+  const asked = await sheet.change('lab-tpuvm-v2-32-1', { status: 'free' }, ({ user }) => `it is ${user}'s`);
+  assert.equal(asked.refused, "it is Ada's");
+  assert.deepEqual(server.grid, grid);
+});
+
+test('rows that move between reading and writing are noticed', async (t) => {
+  const { server, sheet } = await openBench(t);
+  server.afterRead = () => {
+    server.afterRead = () => undefined;
+    server.grid.splice(0, 0, ['']);
+  };
+  await assert.rejects(sheet.change('lab-tpuvm-v2-32-1', { user: 'Ada' }), (error: unknown) => {
+    assert.ok(error instanceof JobmanError);
+    assert.match(error.message, /moved the rows .* look at row 3/);
+    assert.deepEqual([error.code, error.lines], [4, ['v2-32-1 is in row 4 now.']]);
+    return true;
+  });
+});
+
+test('a TPU without a row has no booking, and nothing is written', async (t) => {
+  const { server, sheet } = await openBench(t);
+  const grid = structuredClone(server.grid);
+  assert.deepEqual(await sheet.change('lab-tpuvm-v6e-8-1', { status: 'running' }), { before: null, refused: null });
+  assert.deepEqual(server.grid, grid);
+});
+
+const troubles: readonly (readonly [trouble: SheetServer['trouble'], message: RegExp, hint: RegExp])[] = [
+  [401, /answers with an error \(401\)/, /login was refused/],
+  [403, /answers with an error \(403\)/, /Share the spreadsheet with the service account/],
+  [429, /answers with an error \(429\)/, /Too many have asked/],
+  [503, /answers with an error \(503\)/, /./],
+  ['silent', /does not answer/, /no answer within 1 s/],
+];
+for (const [trouble, message, hint] of troubles) {
+  test(`a sheet that answers ${trouble} is told of in one try`, async (t) => {
+    const { server, sheet } = await openBench(t);
+    server.trouble = trouble;
+    await assert.rejects(sheet.read(), (error: unknown) => {
+      assert.ok(error instanceof JobmanError, String(error));
+      assert.match(error.message, message);
+      assert.match(error.lines.join('\n'), hint);
+      assert.equal(error.code, 5);
+      return true;
+    });
+    assert.equal(server.asked.length, 1, server.asked.join());
+    server.trouble = null;
+    assert.equal((await sheet.read()).bookings.length, 5, 'and answers again when it can');
+  });
+}
+
+test('a wrong id and a tab that is not there are told from each other', async (t) => {
+  const wrongId = await openBench(t, { id: 'other' });
+  await assert.rejects(wrongId.sheet.read(), (error: JobmanError) => /Is `id` of the setting/.test(error.lines.join()));
+  const wrongTab = await openBench(t, { tab: 'Other' });
+  await assert.rejects(wrongTab.sheet.read(), (error: JobmanError) =>
+    /Is `tab` of the setting/.test(error.lines.join()),
+  );
+});
+
+test('without a key file that is one Google is not asked, and the file is named', async (t) => {
+  const { folder } = openWorld(t);
+  const credentials = join(folder, 'key.json');
+  for (const text of [undefined, 'no JSON', '{ "type": "authorized_user" }']) {
+    if (text !== undefined) writeFileSync(credentials, text);
+    const api = createSheetsApi({ id: sheetId, tab: null, credentials, endpoint: null });
+    await assert.rejects(api.read(), (error: JobmanError) => {
+      assert.ok(error.lines.includes(`The key file of its service account cannot be used: ${credentials}`));
+      return error.code === 5;
+    });
+  }
+});
