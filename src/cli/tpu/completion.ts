@@ -6,6 +6,7 @@ import type { LabUser } from '../../lab/people.ts';
 import type { LabRecord } from '../../lab/record.ts';
 import { userSettings } from '../../lab/user-settings.ts';
 import { shells } from '../completion/shells.ts';
+import { typing } from './people.ts';
 import type { Row, TextSlot } from './row.ts';
 import { table } from './table.ts';
 import { keysOf } from './words.ts';
@@ -40,12 +41,20 @@ async function wordsFor(row: Row, before: readonly string[], services: LabServic
   const { record } = await services.lab();
   const ask = async <T>(question: Promise<T>, otherwise: T): Promise<T> => question.catch(() => otherwise);
   const users = takes.user === undefined ? [] : await ask(record.users(), []);
-  const named = users.find(({ name }) => before.includes(name) || before.includes(`user=${name}`));
+  const whoTypes = (): LabUser | undefined => {
+    try {
+      return typing({ io: services.io, me: undefined }, users) ?? undefined;
+    } catch {
+      // TPU_USER names nobody; the command itself will say so.
+      return undefined;
+    }
+  };
+  const named = users.find(({ name }) => before.includes(name) || before.includes(`user=${name}`)) ?? whoTypes();
   const proposals = [
     ...users.map(({ name, id }) => ({ word: name, brief: `user ${id}` })),
     ...(takes.tpu === undefined ? [] : await ask(tpus(record), [])),
     ...(takes.windows === undefined ? [] : await ask(windows(record, named), [])),
-    ...(takes.configs === undefined ? [] : aliases(named ?? (users.length === 1 ? users[0] : undefined))),
+    ...(takes.configs === undefined ? [] : aliases(named)),
     ...(takes.texts ?? []).flatMap(({ of }) => (of === undefined ? [] : texts(of, named))),
     ...((takes.texts ?? []).some(({ of }) => of === 'TPU aliases') ? await ask(tpuAliases(record), []) : []),
     ...keysOf(takes).map((key) => ({ word: `${key}=`, brief: takes.keys?.[key]?.brief ?? '' })),

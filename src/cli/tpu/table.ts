@@ -330,9 +330,9 @@ export const table: readonly Row[] = [
   row({
     words: ['find'],
     section: 'TPUs',
-    usage: '<types>... [-n|-p] [style=full]',
+    usage: '[types]... [-n|-p] [style=full]',
     brief: 'Which TPUs are free, reserved or running, by the booking sheet',
-    about: 'Types are v2, v3, v4, several at once (v234), all (v*), or one with its size (v2-32).',
+    about: 'Types are v2, v3, v4, several at once (v234), one with its size (v2-32), or all: -a, or v* in quotes.',
     examples: [
       ['tpu find v34 -n', 'v3 and v4 that are not preemptible'],
       ['tpu find v2-32 -p', 'preemptible ones of that size'],
@@ -354,7 +354,7 @@ export const table: readonly Row[] = [
       },
     },
     changes: false,
-    load: toCome('find'),
+    load: async () => (await import('./commands/find.ts')).find,
   }),
   row({
     words: ['book'],
@@ -364,7 +364,7 @@ export const table: readonly Row[] = [
     examples: [['tpu book v2-32-6 ada ssn=until_monday', 'with a note']],
     takes: { user: true, tpu: 'one', keys: { ssn: notes }, flags: { ssn: askNotes } },
     changes: true,
-    load: toCome('book'),
+    load: async () => (await import('./commands/book.ts')).book,
   }),
   row({
     words: ['release', 'rel'],
@@ -375,7 +375,7 @@ export const table: readonly Row[] = [
     examples: [['tpu rel v2-32-6 ada', "if it is ada's"]],
     takes: { user: true, tpu: 'one' },
     changes: true,
-    load: toCome('release'),
+    load: async () => (await import('./commands/book.ts')).release,
   }),
   row({
     words: ['describe', '-dtpu', 'describe-tpu'],

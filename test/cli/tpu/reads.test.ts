@@ -1,0 +1,66 @@
+/** A command that only reads writes nothing into the record, whoever looks and however often. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { LabRecord } from '../../../src/lab/record.ts';
+import { runTpu } from '../../../src/cli/tpu/run-tpu.ts';
+import { table } from '../../../src/cli/tpu/table.ts';
+import { pretend } from '../support/pretend.ts';
+import { openUsualLab } from './lab-world.ts';
+
+/** What a reader may ask of the record. */
+const reading: ReadonlySet<string> = new Set([
+  'users',
+  'tpus',
+  'tpuAliases',
+  'job',
+  'jobs',
+  'windows',
+  'windowOf',
+  'bookings',
+  'eventsSince',
+] satisfies readonly (keyof LabRecord)[]);
+
+/** The record, and what was asked of it beyond reading. */
+function watched(record: LabRecord): { readonly record: LabRecord; readonly written: string[] } {
+  const written: string[] = [];
+  const proxy = new Proxy(record, {
+    get(target, name) {
+      if (!reading.has(String(name))) written.push(String(name));
+      return Reflect.get(target, name) as unknown;
+    },
+  });
+  return { record: proxy, written };
+}
+
+suite('reads only', () => {
+  for (const row of table.filter(({ changes, hidden }) => !changes && !hidden)) {
+    test(row.words[0], async () => {
+      const world = await openUsualLab();
+      await world.job('xibo', { tag: 'baseline' });
+      const { record, written } = watched(world.record);
+      const { services } = pretend({ cwd: import.meta.dirname });
+      const absent = (): Promise<never> => Promise.reject(new Error('this test has no such part'));
+      const lab = {
+        record,
+        site: absent,
+        sheet: absent,
+        tpus: absent,
+        windows: absent,
+        lookNow: absent,
+        close: async () => {},
+      };
+      for (const [example] of row.examples) {
+        const line = /tpu ([^)|]*)/.exec(example)?.[1]?.trim() ?? '';
+        const words = line
+          .replaceAll('"', '')
+          .replaceAll(/\b(ada|NAME)\b/g, 'xibo')
+          .split(' ');
+        // Some of them need more than the record; what they have written until then counts.
+        await runTpu(words, { ...services, lab: async () => lab, labHome: absent }).catch((error: unknown) => {
+          assert.match(String(error), /has no/);
+        });
+      }
+      assert.deepEqual(written, []);
+    });
+  }
+});
