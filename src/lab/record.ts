@@ -4,6 +4,7 @@
 // `change` functions are pure and quick, because others wait; they throw JobmanError to change nothing.
 
 import type { Event } from '../core/decision.ts';
+import type { Job } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
 import type { PastJob } from './past-job.ts';
 import type { LabUser } from './people.ts';
@@ -58,6 +59,8 @@ export interface LabRecord {
   changeJob(job: string, change: (job: LabJob) => LabJob): Promise<LabJob>;
   job(job: string): Promise<LabJob | null>;
   jobs(user?: string): Promise<readonly LabJob[]>;
+  /** What became of the jobs of that user that are not settled, and of those with these ids, removed ones too; specs are outlines. */
+  lives(user: string, ids: readonly string[]): Promise<readonly Job[]>;
 
   /**
    * The window of that attempt, with a number given to it now if it has none: the user's next that no window on the list has.

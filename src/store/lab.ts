@@ -39,6 +39,10 @@ export function labRecord(read: Run, write: Run, isTaken: IsTaken): LabRecord {
     changeJob: (job, change) => write((db) => changeLabJob(db, job, change)),
     job: (job) => read(async (db) => (await readLabJobs(db, { job }))[0] ?? null),
     jobs: (user) => read((db) => readLabJobs(db, user === undefined ? {} : { user })),
+    async lives(user, ids) {
+      const { readLives } = await import('./lab-lives.ts');
+      return read((db) => readLives(db, user, ids));
+    },
 
     openWindow: (job, attempt, now) => write((db) => openWindow(db, { job, attempt, now })),
     windows: (query) => read((db) => readWindows(db, query)),
