@@ -1,0 +1,116 @@
+// book and release: what the booking sheet says of a TPU.
+
+import { exitCode, JobmanError } from '../../../app/errors.ts';
+import type { LabUser } from '../../../lab/people.ts';
+import type { Booking, BookingChange, BookingSheet, LabTpu } from '../../../lab/tpus.ts';
+import { confirm } from '../../prompt.ts';
+import { inertWord } from '../../render/inert.ts';
+import { actingFor, typing } from '../people.ts';
+import { canAsk, question } from '../questions.ts';
+import type { TpuCli } from '../tpu-cli.ts';
+import { tpuOf, type Words } from '../words.ts';
+
+export async function book(cli: TpuCli, words: Words): Promise<number> {
+  const tpu = tpuOf(words);
+  const { user } = await actingFor(cli, words, `book ${tpu.name}`);
+  const note = await noteOf(cli, words);
+  const sheet = await cli.lab.sheet();
+  const booking = await bookingNow(sheet, tpu);
+  if (booking !== null && isOthers(booking, user) && !(await mayTake(cli, sheet, booking, user)))
+    return exitCode.failed;
+  // Who runs there goes on running; everybody else reserves it.
+  const isRunning = booking?.status.kind === 'running' && booking.user === user.sheetName;
+  const change: BookingChange = {
+    ...(isRunning ? {} : { status: 'reserved' }),
+    user: user.sheetName,
+    ...(note === null ? {} : { scriptNote: note }),
+  };
+  const { before } = await changed(sheet, tpu, change, booking);
+  const was = before === null || before.user === user.sheetName ? '' : ` It was ${wordsOf(before)}.`;
+  cli.tell(
+    inertWord(`${tpu.name} is ${isRunning ? 'running' : 'reserved'} for ${user.sheetName} in ${sheet.called}.${was}`),
+  );
+  return exitCode.ok;
+}
+
+export async function release(cli: TpuCli, words: Words): Promise<number> {
+  const tpu = tpuOf(words);
+  const users = await cli.lab.record.users();
+  const named = words.user === null ? null : (users.find(({ name }) => name === words.user) ?? null);
+  const typist = typing(cli, users);
+  const sheet = await cli.lab.sheet();
+  const booking = await bookingNow(sheet, tpu);
+  if (booking !== null && named !== null && isOthers(booking, named)) {
+    throw new JobmanError(
+      `${tpu.name} is ${wordsOf(booking)} by ${sheet.called}, and not ${named.name}'s. Nothing was changed.`,
+      exitCode.conflict,
+    );
+  }
+  // Without a name on the line whoever types is asked before somebody else's is let go.
+  if (booking !== null && named === null && typist !== null && isOthers(booking, typist)) {
+    const isMeant = await confirm(
+      cli,
+      `${tpu.name} is ${wordsOf(booking)} by ${sheet.called}. Release it all the same?`,
+      `${tpu.name} is ${wordsOf(booking)} by ${sheet.called}.`,
+    );
+    if (!isMeant) return exitCode.failed;
+  }
+  const free = { status: 'free', user: '', note: '', scriptNote: '' } as const;
+  const { before } = await changed(sheet, tpu, free, booking);
+  const was = before === null || before.status.kind === 'free' ? '' : ` It was ${wordsOf(before)}.`;
+  cli.tell(inertWord(`${tpu.name} is free in ${sheet.called}.${was}`));
+  return exitCode.ok;
+}
+
+/** The note of the line, or of a question; null: the note stays. */
+async function noteOf(cli: TpuCli, { keys, flags }: Words): Promise<string | null> {
+  const said = keys['ssn'];
+  if (said !== undefined) return said;
+  if (!flags.has('ssn')) return null;
+  if (!canAsk(cli)) throw new JobmanError('Which notes? Say them on the line: ssn=until_monday', exitCode.usage);
+  return question(cli, 'Notes for the booking sheet');
+}
+
+/** What stands there; null where the sheet has no row of it. */
+async function bookingNow(sheet: BookingSheet, { name }: LabTpu): Promise<Booking | null> {
+  const { bookings } = await sheet.read();
+  return bookings.find(({ tpu }) => tpu === name) ?? null;
+}
+
+/** Changes it unless somebody else came first. Throws JobmanError (3) where it has no row, (4) where somebody did. */
+async function changed(
+  sheet: BookingSheet,
+  { name }: LabTpu,
+  change: BookingChange,
+  asked: Booking | null,
+): Promise<{ readonly before: Booking | null }> {
+  const { before, refused } = await sheet.change(name, change, (now) =>
+    now.user === asked?.user && now.status.kind === asked.status.kind
+      ? null
+      : `${name} is ${wordsOf(now)} since a moment ago. Nothing was changed.`,
+  );
+  if (refused !== null) throw new JobmanError(refused, exitCode.conflict);
+  if (before === null) {
+    throw new JobmanError(`${sheet.called} has no row for ${name}.`, exitCode.notFound, [
+      'A row has the alias of the TPU in its column B; `tpu -lta` shows them.',
+    ]);
+  }
+  return { before };
+}
+
+function isOthers({ status, user }: Booking, me: LabUser): boolean {
+  return (status.kind === 'running' || status.kind === 'reserved') && user !== '' && user !== me.sheetName;
+}
+
+function mayTake(cli: TpuCli, sheet: BookingSheet, booking: Booking, user: LabUser): Promise<boolean> {
+  const stands = `${booking.alias} is ${wordsOf(booking)} by ${sheet.called}`;
+  return confirm(cli, `${stands}. Book it for ${user.sheetName} all the same?`, `${stands}.`);
+}
+
+/** `reserved for Xibo (until monday)`. */
+function wordsOf({ status, user, note, scriptNote }: Booking): string {
+  const notes = [note, scriptNote].filter((text) => text !== '').join('; ');
+  const word = status.kind === 'unknown' ? `"${status.words}"` : status.kind;
+  const whose = user === '' ? '' : ` ${status.kind === 'running' ? 'by' : 'for'} ${user}`;
+  return `${word}${whose}${notes === '' ? '' : ` (${notes})`}`;
+}
