@@ -1,0 +1,146 @@
+/** find, book and release, over the record's own table and over a spreadsheet. */
+import assert from 'node:assert/strict';
+import { suite, test, type TestContext } from 'node:test';
+import { createRecordSheet } from '../../../src/lab/record-sheet.ts';
+import type { LabRecord } from '../../../src/lab/record.ts';
+import { createGoogleSheet } from '../../../src/sheet/google-sheet.ts';
+import { createSheetsApi } from '../../../src/sheet/sheets-api.ts';
+import { aUser } from '../../lab/sample.ts';
+import { openSheetServer, sheetId } from '../../sheet/server.ts';
+import { aTpu, openLabWorld } from './lab-world.ts';
+
+const terminal = { columns: 100, rows: 30 };
+
+async function openLab() {
+  const sheets: { of: LabRecord | null } = { of: null };
+  const world = openLabWorld({ sheet: async () => createRecordSheet(sheets.of as LabRecord, () => 7) });
+  sheets.of = world.record;
+  await furnish(world.record);
+  return world;
+}
+
+async function furnish(record: LabRecord): Promise<void> {
+  await record.addUser(aUser('xibo', { sheetName: 'Xibo', logins: ['xb'] }));
+  await record.addUser(aUser('lyy'));
+  for (const [alias, changes] of [
+    ['v2-32-6', {}],
+    ['v3-32-1', { accelerator: 'v3-32' }],
+    ['v2-32-p1', { pricing: 'preemptible' as const }],
+  ] as const) {
+    await record.changeTpu(`lab-${alias}`, () => aTpu(`lab-${alias}`, changes));
+    await record.setTpuAlias(alias, `lab-${alias}`);
+  }
+}
+
+suite('bookings in the record', () => {
+  test('find shows who has what in groups, by types', async () => {
+    const { tpu } = await openLab();
+    assert.equal((await tpu(['book', 'v2-32-6', 'xibo', 'ssn=until_monday'])).code, 0);
+    const { out } = await tpu(['find', 'v23']);
+    assert.equal(out, 'Free:\n  v2-32-p1\n  v3-32-1\n\nReserved:\n  v2-32-6  Xibo  until monday\n');
+    assert.equal((await tpu(['find', 'v2', '-p'])).out, 'Free:\n  v2-32-p1\n');
+    assert.equal((await tpu(['find', 'v2-32', '-n', 'style=category'])).out, 'Reserved:\n  v2-32-6  Xibo\n');
+    const full = await tpu(['find', '-a', 'style=full']);
+    assert.match(full.out, /^ALIAS +TPU +STATUS +USER/);
+    assert.match(full.out, /v2-32-6 +lab-v2-32-6 +reserved +Xibo +- +until monday +- +europe-west4-a/);
+    const [row] = (await tpu(['find', 'v2-32', '-n', '--json'])).out.trim().split('\n');
+    assert.deepEqual(JSON.parse(row ?? ''), {
+      tpu: 'lab-v2-32-6',
+      alias: 'v2-32-6',
+      status: 'reserved',
+      user: 'Xibo',
+      note: '',
+      scriptNote: 'until monday',
+      belongs: '',
+      zone: 'europe-west4-a',
+      accelerator: 'v2-32',
+      isPreemptible: false,
+    });
+    const none = await tpu(['find', 'v6e']);
+    assert.deepEqual([none.code, none.out], [0, '']);
+    assert.match(none.err, /The booking table has no such TPU: v6e\./);
+  });
+
+  test('release asserts whose it is, and frees it', async () => {
+    const { tpu } = await openLab();
+    await tpu(['book', 'v2-32-6', 'xibo']);
+    const refused = await tpu(['rel', 'v2-32-6', 'lyy']);
+    assert.equal(refused.code, 4);
+    assert.match(refused.err, /is reserved for Xibo by the booking table, and not lyy's\. Nothing was changed/);
+    const { code, out } = await tpu(['release', 'v2-32-6', 'xibo']);
+    assert.deepEqual([code, out], [0, 'lab-v2-32-6 is free in the booking table. It was reserved for Xibo.\n']);
+    assert.match((await tpu(['release', 'v2-32-6'])).out, /is free in the booking table\.\n/);
+  });
+
+  test('what somebody else has is asked about, and refused where nobody can be asked', async () => {
+    const { tpu } = await openLab();
+    await tpu(['book', 'v2-32-6', 'lyy']);
+    const mine = await tpu(['book', 'v2-32-6', 'xibo']);
+    assert.equal(mine.code, 2);
+    assert.match(mine.err, /v2-32-6 is reserved for lyy by the booking table\. Say --yes/);
+    const asked = await tpu(['book', 'v2-32-6', 'xibo'], { terminal, input: ['n'] });
+    assert.equal(asked.code, 1);
+    assert.match(asked.err, /Book it for Xibo all the same\? \[y\/N\]/);
+    const taken = await tpu(['book', 'v2-32-6', 'xibo', '--yes']);
+    assert.match(taken.out, /is reserved for Xibo in the booking table\. It was reserved for lyy\./);
+    // Whoever types lets go of somebody else's after a question only; on a login that people share nobody knows who types.
+    assert.equal((await tpu(['release', 'v2-32-6', '--user', 'lyy'])).code, 2);
+    assert.equal((await tpu(['release', 'v2-32-6'])).code, 0);
+  });
+
+  test('notes are asked for, and who runs there goes on running', async () => {
+    const { record, tpu } = await openLab();
+    const { code, err } = await tpu(['book', 'v2-32-6', 'xibo', '-ssn'], { terminal, input: ['a 🚀 sweep'] });
+    assert.equal(code, 0, err);
+    assert.match((await tpu(['find', 'v2-32', '-n'])).out, /Xibo {2}a 🚀 sweep/);
+    assert.match((await tpu(['book', 'v2-32-6', 'xibo', '-ssn'])).err, /ssn=until_monday/);
+    await record.changeBooking('lab-v2-32-6', (row) => (row === null ? null : { ...row, status: 'running' }));
+    assert.match((await tpu(['book', 'v2-32-6', 'xibo', 'ssn=x'])).out, /is running for Xibo/);
+    assert.match((await tpu(['find', 'v2-32', '-n'])).out, /^Running:\n {2}v2-32-6 {2}Xibo {2}x\n$/);
+  });
+});
+
+suite('bookings in a spreadsheet', () => {
+  async function openSheet(t: TestContext, rows: readonly (readonly string[])[]) {
+    const server = await openSheetServer(rows);
+    t.after(() => server.close());
+    const record: { of: LabRecord | null } = { of: null };
+    const api = createSheetsApi({ id: sheetId, tab: null, credentials: '', endpoint: server.url }, 2_000);
+    const world = openLabWorld({
+      sheet: async () => createGoogleSheet(api, record.of as LabRecord, { tab: null, prefix: 'lab-' }),
+    });
+    record.of = world.record;
+    await furnish(world.record);
+    return { ...world, server };
+  }
+  const rows = [
+    ['', 'v2-32-6', 'lab', 'running', 'Xibo', '', 'lr 0.1', 'europe'],
+    ['', 'v3-32-1', 'lab', '闲的', '闲的'],
+    ['', 'v9', '', 'broken', 'Zed'],
+  ];
+
+  test('its rows are found, and what is strange in them is a remark', async (t) => {
+    const { tpu } = await openSheet(t, rows);
+    const { code, out, err } = await tpu(['find', 'v*']);
+    assert.equal(code, 0);
+    assert.equal(out, 'Free:\n  v3-32-1\n\nRunning:\n  v2-32-6  Xibo  lr 0.1\n\nOther:\n  v9  broken Zed\n');
+    assert.match(err, /note: the spreadsheet, row 3: v9 is no TPU that is registered here\./);
+  });
+
+  test('release writes the words of the sheet, and a TPU without a row is told', async (t) => {
+    const { tpu, server } = await openSheet(t, rows);
+    assert.equal((await tpu(['release', 'v2-32-6', 'xibo'])).code, 0);
+    assert.deepEqual(server.grid[0], ['', 'v2-32-6', 'lab', '闲的', '闲的', '', '', 'europe']);
+    const absent = await tpu(['book', 'v2-32-p1', 'lyy']);
+    assert.equal(absent.code, 3);
+    assert.match(absent.err, /the spreadsheet has no row for lab-v2-32-p1/i);
+  });
+
+  test('one that does not answer is code 5, with what can be done', async (t) => {
+    const { tpu, server } = await openSheet(t, rows);
+    server.trouble = 403;
+    const { code, err } = await tpu(['find', 'v2']);
+    assert.equal(code, 5);
+    assert.match(err, /Share the spreadsheet with the service account/);
+  });
+});
