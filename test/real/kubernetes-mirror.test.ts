@@ -79,7 +79,10 @@ suite('logs and history', () => {
     // The kubeconfig leads nowhere any more.
     const lost = (...words: readonly string[]) => jobman(world, words, { env: { KUBECONFIG: `${world.folder}/none` } });
     assert.equal((await lost('logs', 'short')).stdout, 'one\ntwo\nthree');
-    assert.match((await lost('logs', 'short')).stderr, /No cluster is known here\. This is our copy of /);
+    assert.match(
+      (await lost('logs', 'short')).stderr,
+      /No cluster is known here: there is no kubeconfig .*none\. This is our copy of /,
+    );
     assert.match((await lost('list', '--all')).stdout, /short .* failed/);
 
     assert.match((await ask('clean', 'short')).stdout, /^The logs and history of short are removed\.\n/);
