@@ -30,7 +30,7 @@ import {
   textFrame,
   type Glass,
 } from './frame.ts';
-import { keysOf } from './keys.ts';
+import { listen, nextKeys, type Keyboard } from './keyboard.ts';
 import { atFirst, press, withRows, type State } from './state.ts';
 
 /** Looks at the record this often, and so draws no more than four times a second, save for an answer to a key. */
@@ -82,7 +82,7 @@ async function watchTable(cli: Cli, asked: Asked, signal: AbortSignal): Promise<
   const hasKeys = io.stdin.isTerminal;
   const painter = createPainter(io.stdout);
   const window = await openWindow(cli, io.stdout, screen.live);
-  const keyboard = hasKeys ? listen(cli) : undefined;
+  const keyboard = hasKeys ? listen(cli.io.stdin) : undefined;
   const record = createRecord(cli, asked);
   let state: State = atFirst;
   let restsAt: Instant = 0;
@@ -131,7 +131,7 @@ async function watchTable(cli: Cli, asked: Asked, signal: AbortSignal): Promise<
       const isNew = await record.look();
       state = withRows(state, record.jobs.rows);
       if (isNew || io.now() >= restsAt) await draw();
-      const keys = await nextKeys(keyboard, signal);
+      const keys = await nextKeys(keyboard, lookEvery, signal);
       for (const key of keys) {
         const wish = await answer(key);
         if (wish !== null) return wish === 'leave' ? exitCode.ok : exitCode.interrupted;
@@ -285,59 +285,6 @@ async function lookIntoLogs(
     release();
   }
   return wish;
-}
-
-// ------------------------------------------------------------------------------------------ the keyboard
-
-interface Keyboard {
-  /** Keys that were pressed since the last call. */
-  take(): readonly string[];
-  /** Resolves when a key was pressed. */
-  pressed(): Promise<void>;
-  /** Keys go elsewhere until the returned function is called. */
-  divert(to: (key: string) => void): () => void;
-  close(): void;
-}
-
-function listen({ io }: Cli): Keyboard {
-  let waiting: string[] = [];
-  let tell: (() => void) | undefined;
-  let elsewhere: ((key: string) => void) | undefined;
-  const close = io.stdin.keys((typed) => {
-    for (const key of keysOf(typed)) {
-      if (elsewhere === undefined) waiting.push(key);
-      else elsewhere(key);
-    }
-    tell?.();
-  });
-  return {
-    take() {
-      const taken = waiting;
-      waiting = [];
-      return taken;
-    },
-    pressed: () =>
-      new Promise((resolve) => {
-        if (waiting.length > 0) resolve();
-        else tell = resolve;
-      }),
-    divert(to) {
-      elsewhere = to;
-      return () => {
-        elsewhere = undefined;
-      };
-    },
-    close,
-  };
-}
-
-/** Waits a quarter of a second, or until a key is pressed or the user has left. */
-async function nextKeys(keyboard: Keyboard | undefined, signal: AbortSignal): Promise<readonly string[]> {
-  const enough = new AbortController();
-  const rest = pause(lookEvery, AbortSignal.any([signal, enough.signal]));
-  await (keyboard === undefined ? rest : Promise.race([rest, keyboard.pressed()]));
-  enough.abort();
-  return keyboard?.take() ?? [];
 }
 
 // ------------------------------------------------------------------------------------------ elsewhere
