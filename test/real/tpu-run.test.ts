@@ -301,7 +301,7 @@ describe('tpu run', { skip: missing.length > 0 ? `this machine has no ${missing.
     setMode('succeed');
     const both = await Promise.all([tpu('run', 'v4-1', 'ada', 'dir=2'), tpu('run', 'v4-1', 'ada', 'dir=2')]);
     assert.deepEqual(
-      both.map(({ code }) => code).toSorted(),
+      both.map(({ code }) => code).toSorted((one, other) => (one ?? 0) - (other ?? 0)),
       [0, 4],
       both.map(({ stdout, stderr }) => stdout + stderr).join('\n'),
     );
