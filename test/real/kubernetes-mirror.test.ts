@@ -119,6 +119,9 @@ suite('the owner says', () => {
     assert.equal(suspended(), 'true');
     assert.match((await ask('stop', '-j', 'long')).stdout, /^long is stopped already\.\n/);
     assert.equal((await ask('wait', 'long')).code, 1);
+    // Its pod is gone with its end; the copy has both, and what it said last.
+    const ended = async () => /long-\S+ ended with exit code 0/.test((await ask('history', 'long')).stdout);
+    assert.ok(await eventually(ended, { withinMs: 60_000, everyMs: 250 }), (await ask('history', 'long')).stdout);
     assert.match((await ask('resume', 'long')).stdout, /^long is started; /);
     assert.equal(suspended(), 'false');
     assert.equal((await ask('start', 'long')).code, 4);
