@@ -20,6 +20,9 @@ export interface SheetsApi {
 /** How long one question may take, with the login before it. */
 const answerWithin: Duration = 8 * second;
 
+/** One that was silent is not asked again for so long: a command that asks several times waits once. */
+const silentFor: Duration = 30 * second;
+
 /** Where Google serves it. */
 const google = 'https://sheets.googleapis.com/';
 const scope = 'https://www.googleapis.com/auth/spreadsheets';
@@ -30,6 +33,7 @@ export function createSheetsApi(
   within: Duration = answerWithin,
 ): SheetsApi {
   let client: Promise<Client> | undefined;
+  let silent: { readonly error: Error; readonly until: number } | undefined;
   // A range without a tab is one of the first tab.
   const inTab = (range: string): string => (tab === null ? range : `'${tab.replaceAll("'", "''")}'!${range}`);
 
@@ -46,19 +50,26 @@ export function createSheetsApi(
   }
 
   async function ask<Answer>(question: (values: Client, signal: AbortSignal) => Promise<Answer>): Promise<Answer> {
+    if (silent !== undefined && performance.now() < silent.until) throw trouble(silent.error, credentials);
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    const off = new AbortController();
+    let timer: NodeJS.Timeout | undefined;
     try {
       client ??= open();
       // Loading what asks is no time of the sheet's.
       const values = await client;
-      const signal = AbortSignal.timeout(within);
-      const late = new Promise<never>((_, reject) => {
-        const tooLate = (): void => reject(new Error(`no answer within ${within / second} s`));
-        signal.addEventListener('abort', tooLate, { once: true });
-      });
-      return await Promise.race([question(values, signal), late]);
+      timer = setTimeout(() => {
+        const error = new Error(`no answer within ${within / second} s`);
+        silent = { error, until: performance.now() + silentFor };
+        reject(error);
+        off.abort();
+      }, within);
+      return await Promise.race([question(values, off.signal), late]);
     } catch (error) {
       client = undefined;
       throw trouble(error, credentials);
+    } finally {
+      clearTimeout(timer);
     }
   }
 
