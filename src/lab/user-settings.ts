@@ -125,16 +125,19 @@ function columnsNamed(word: string): string | undefined {
   return /^[wdtsv]+$/.test(word) && new Set(word).size === word.length ? word : undefined;
 }
 
+/** `True`, `1`, `yes`, `on` and their opposites, in any case; undefined for every other word. */
+export function yesOrNo(word: string): boolean | undefined {
+  const small = word.toLowerCase();
+  if (['true', '1', 'yes', 'on'].includes(small)) return true;
+  return ['false', '0', 'no', 'off'].includes(small) ? false : undefined;
+}
+
 function truth(key: UserSettingKey, meaning: string): UserSetting {
   return {
     key,
     form: 'True or False',
     meaning,
-    read(word) {
-      const small = word.toLowerCase();
-      if (['true', '1', 'yes', 'on'].includes(small)) return true;
-      return ['false', '0', 'no', 'off'].includes(small) ? false : undefined;
-    },
+    read: yesOrNo,
   };
 }
 

@@ -7,6 +7,7 @@ import { didYouMean } from '../../core/did-you-mean.ts';
 import type { LabUser } from '../../lab/people.ts';
 import { acceleratorCalled, acceleratorIn } from '../../lab/names-of-tpus.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
+import { yesOrNo } from '../../lab/user-settings.ts';
 import type { Count, Flag, Key, Row, Takes, TextSlot } from './row.ts';
 
 /** What words are told by. */
@@ -667,12 +668,4 @@ function mostOf(count: Count | undefined): number {
 
 function isNumber(word: string): boolean {
   return /^\d{1,9}$/.test(word);
-}
-
-/** `True`, `false`, `1`, `no` and their like; undefined for anything else. */
-export function yesOrNo(word: string): boolean | undefined {
-  const small = word.toLowerCase();
-  if (['true', '1', 'yes', 'y', 'on'].includes(small)) return true;
-  if (['false', '0', 'no', 'n', 'off'].includes(small)) return false;
-  return undefined;
 }
