@@ -22,8 +22,7 @@ export async function dispatch(argv: readonly string[], services: LabServices): 
   };
   let flags: TpuGlobals = noFlags;
   try {
-    const [first, ...others] = argv;
-    if (first === undefined) return print(firstPage(io.version, columns));
+    const [first = '', ...others] = argv;
     if (first === '__complete') {
       const { propose } = await import('./completion.ts');
       return await propose(others, services);
@@ -38,6 +37,7 @@ export async function dispatch(argv: readonly string[], services: LabServices): 
       const asked = rest[0] === 'help' ? rest.slice(1) : rest;
       return print(asked.length === 0 ? wholeHelp(columns) : commandHelp(commandFor(asked).row, columns));
     }
+    if (rest.length === 0) return print(firstPage(io.version, columns));
     return await runCommand(rest, said, services);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
@@ -67,7 +67,7 @@ function commandFor(typed: readonly string[]): ReturnType<typeof findCommand> {
 }
 
 /** What the words of a line are told by. */
-export async function knownOf(record: LabRecord): Promise<Known> {
+async function knownOf(record: LabRecord): Promise<Known> {
   const [users, tpus, tpuAliases] = await Promise.all([record.users(), record.tpus(), record.tpuAliases()]);
   return { users, tpus, tpuAliases };
 }

@@ -129,6 +129,7 @@ suite('help', () => {
   test('alone, whole, and of each command', async () => {
     const { tpu } = openLabWorld();
     assert.match((await tpu([])).out, /tpu add-user/);
+    assert.equal((await tpu(['--json', '-y'])).out, (await tpu([])).out);
     const whole = await tpu(['help']);
     assert.equal(whole.out, (await tpu(['-h'])).out);
     assert.equal(whole.out, (await tpu(['--help'])).out);
