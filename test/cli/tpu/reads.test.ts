@@ -32,6 +32,9 @@ function watched(record: LabRecord): { readonly record: LabRecord; readonly writ
   return { record: proxy, written };
 }
 
+/** What goes on until somebody leaves has tests of its own. */
+const goesOn = (line: string): boolean => /^monitor\b| -f$/.test(line);
+
 suite('reads only', () => {
   for (const row of table.filter(({ changes, hidden }) => !changes && !hidden)) {
     test(row.words[0], async () => {
