@@ -7,7 +7,14 @@ import type { LabTpu } from './tpus.ts';
  * it has none of that name. `unknown`: the cloud could not be asked, which is no answer; `says` is why.
  */
 export type TpuState =
-  | { readonly kind: 'known'; readonly state: string; readonly zone: string; readonly workers: number }
+  | {
+      readonly kind: 'known';
+      readonly state: string;
+      readonly zone: string;
+      readonly workers: number;
+      /** What tells it from another of that name, made before or after it; absent where there is none. */
+      readonly made?: string;
+    }
   | { readonly kind: 'unknown'; readonly says: string };
 
 /** A program that holds the TPU's device on one worker. */
@@ -62,6 +69,8 @@ export interface TpuDesk {
 export interface ReapplyOptions {
   /** What is there may have been paid for in another way: somebody said so. */
   readonly anyPricing?: boolean;
+  /** Only if it is still that one (`TpuState.made`): while somebody was asked about it, another may have made it anew. */
+  readonly made?: string;
 }
 
 export interface RunOptions {

@@ -100,10 +100,15 @@ async function lives(desk: TpuDesk, one: LabTpu, pid: number): Promise<boolean> 
 
 suite('the desk of the TPUs', async () => {
   const { desk, said, say, act, node, hasNamespaces } = await openBench({ after });
+  const how = async (one: LabTpu) => {
+    const state = await desk.describe(one);
+    assert.ok(state.kind === 'known', JSON.stringify(state));
+    return { state: state.state, zone: state.zone, workers: state.workers };
+  };
 
   test('makes a TPU, tells how it is, runs on its workers side by side; secrets stand in no command line', async () => {
     const one = tpu('lab-v4-16-1', { accelerator: 'v4-16', zone: null });
-    assert.deepEqual(await desk.describe(one), { kind: 'known', state: 'absent', zone: '', workers: 0 });
+    assert.deepEqual(await how(one), { state: 'absent', zone: '', workers: 0 });
     await assert.rejects(desk.holders(one, never), failsWith(4, /is not there/, /tpu apply lab-v4-16-1/));
     const placed = { ...one, zone };
     await desk.apply(placed, say, never);
@@ -112,7 +117,7 @@ suite('the desk of the TPUs', async () => {
       /asking for lab-v4-16-1: v4-16, on demand, in us-central2-b\n(.*\n)*lab-v4-16-1 is ready/,
     );
     // Which zone it is in is found where the registry does not say it.
-    assert.deepEqual(await desk.describe(one), { kind: 'known', state: 'ready', zone, workers: 2 });
+    assert.deepEqual(await how(one), { state: 'ready', zone, workers: 2 });
     await assert.rejects(desk.apply(placed, say, never), failsWith(4, /is there already: it is ready/, /tpu reapply/));
 
     const word = 'it\'s a "secret" $HOME';
@@ -249,9 +254,23 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     assert.equal((await node(one.name))['createTime'], before['createTime']);
     await act('preempt', one.name);
     assert.ok(await eventually(async () => (await node(one.name))['state'] === 'PREEMPTED', { withinMs: 20_000 }));
-    assert.deepEqual(await desk.describe(one), { kind: 'known', state: 'preempted', zone, workers: 1 });
+    assert.deepEqual(await how(one), { state: 'preempted', zone, workers: 1 });
     await desk.reapply(one, say, never);
     assert.equal((await node(one.name))['state'], 'READY');
+  });
+
+  test('one that somebody else has made anew since it was asked about is left alone', async () => {
+    const one = tpu('lab-v4-8-p1', { pricing: 'preemptible' });
+    const asked = await desk.describe(one);
+    assert.ok(asked.kind === 'known' && asked.made !== undefined);
+    // Two at the same moment: the one who comes second waits for what the first has ordered.
+    await Promise.all([desk.reapply(one, say, never), desk.reapply(one, say, never)]);
+    const fresh = await node(one.name);
+    await assert.rejects(
+      desk.reapply(one, say, never, { made: asked.made }),
+      failsWith(4, /Somebody else has deleted lab-v4-8-p1 or made it anew meanwhile/),
+    );
+    assert.equal((await node(one.name))['createTime'], fresh['createTime']);
   });
 
   test('no capacity after the deletion is said plainly, with the way on', async () => {
@@ -265,7 +284,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
         /tpu apply lab-v4-8-p1 {4}goes on/,
       ),
     );
-    assert.deepEqual(await desk.describe(one), { kind: 'known', state: 'absent', zone, workers: 0 });
+    assert.deepEqual(await how(one), { state: 'absent', zone, workers: 0 });
     await act('clear');
     await desk.apply(one, say, never);
   });

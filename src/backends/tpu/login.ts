@@ -1,6 +1,7 @@
 // Logging in on the workers: as whom, with which key, and the lines of metadata that make them accept it.
 
 import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { TpuSpec } from '../../core/spec.ts';
 import { ensureOwnKey } from '../../remote/ssh-keys.ts';
 
@@ -25,10 +26,21 @@ export function userOf(spec: LoginSpec, { user }: LoginOptions): string {
  * Throws when jobman's own key cannot be made.
  */
 export async function sshKeyLines(spec: LoginSpec, options: LoginOptions): Promise<string> {
-  const keys = [(await ensureOwnKey(options.home)).publicKey];
+  const keys = [await ownPublicKey(options.home)];
   if (spec.privateKey !== null) keys.push(...(await publicHalf(spec.privateKey)));
   // `USER:TYPE KEY COMMENT`, a line each.
   return keys.map((key) => `${userOf(spec, options)}:${key}`).join('\n');
+}
+
+/** In a home that a group shares the key is its first login's; the public half is for all. */
+async function ownPublicKey(home: string): Promise<string> {
+  try {
+    return (await ensureOwnKey(home)).publicKey;
+  } catch (error) {
+    const [shared] = await publicHalf(join(home, 'ssh', 'id_ed25519'));
+    if (shared === undefined) throw error;
+    return shared;
+  }
 }
 
 /** The key of that file's `.pub`, if there is one: the project's metadata may hold it already. */

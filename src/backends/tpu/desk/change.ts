@@ -24,7 +24,7 @@ export async function applyTpu(parts: ChangeParts, tpu: LabTpu, say: Say, signal
       `tpu reapply ${tpu.name}    deletes it and makes it anew`,
     ]);
   }
-  await make(parts, tpu, null, say, signal);
+  await make(parts, tpu, { seen: null }, say, signal);
   await untilLetIn(parts, tpu, say, signal);
 }
 
@@ -34,14 +34,21 @@ export async function reapplyTpu(
   tpu: LabTpu,
   say: Say,
   signal: AbortSignal,
-  { anyPricing = false }: ReapplyOptions,
+  { anyPricing = false, made }: ReapplyOptions,
 ): Promise<void> {
   const look = await parts.look(tpu);
   if (look.kind === 'unknown') throw cannotTell(tpu, look.says);
-  if (look.kind === 'absent' && look.queued === null) {
+  if (look.kind === 'absent' && look.queued === null && made === undefined) {
     say(`${tpu.name} is not there; making it`);
-    await make(parts, tpu, look.place, say, signal);
+    await make(parts, tpu, { seen: look.place, joins: true }, say, signal);
     return untilLetIn(parts, tpu, say, signal);
+  }
+  if (made !== undefined && (look.kind !== 'there' || look.node.createTime !== made)) {
+    throw new JobmanError(
+      `Somebody else has deleted ${tpu.name} or made it anew meanwhile: it is ${stateWord(look)} now. Nothing was changed.`,
+      exitCode.conflict,
+      [`tpu describe ${tpu.name}    says how it is and who uses it`],
+    );
   }
   // Whatever is wrong with what is to come is found before anything is deleted.
   const place = look.place as Place;
@@ -51,7 +58,7 @@ export async function reapplyTpu(
   if (look.kind === 'there') checkNode(tpu, look.node, anyPricing);
   await remove(parts, tpu, look, say, signal);
   try {
-    await make(parts, tpu, place, say, signal);
+    await make(parts, tpu, { seen: place, joins: true }, say, signal);
   } catch (error) {
     if (!(error instanceof JobmanError) || error.code === exitCode.interrupted) throw error;
     throw new JobmanError(

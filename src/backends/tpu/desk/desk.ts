@@ -132,7 +132,8 @@ export function createTpuDesk(parts: TpuDeskParts): TpuDesk {
       const zone = found.place?.zone ?? tpu.zone ?? '';
       const hosts = found.kind === 'there' ? hostsOf(found.node).length : 0;
       const workers = hosts > 0 || found.kind === 'absent' ? hosts : (accelerator(tpu.accelerator)?.workers ?? 0);
-      return { kind: 'known', state: stateWord(found), zone, workers };
+      const made = found.kind === 'there' ? found.node.createTime : undefined;
+      return { kind: 'known', state: stateWord(found), zone, workers, ...(made === undefined ? {} : { made }) };
     },
     apply: (tpu, say, signal) => applyTpu(change, tpu, say, signal),
     reapply: (tpu, say, signal, options = {}) => reapplyTpu(change, tpu, say, signal, options),

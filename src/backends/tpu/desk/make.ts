@@ -14,11 +14,14 @@ import type { ChangeParts } from './parts.ts';
 import { failureOf, refusedBy } from './refusal.ts';
 import { teller, untilTrue } from './wait.ts';
 
-/** Makes it where the registry says, or where it was `seen`, and waits until it is ready. Throws JobmanError. */
+/**
+ * Makes it where the registry says, or where it was `seen`, and waits until it is ready. Where somebody else makes it at the
+ * same moment, their order is waited for if `joins`, and (4) thrown otherwise. Throws JobmanError.
+ */
 export async function make(
   parts: ChangeParts,
   tpu: LabTpu,
-  seen: Place | null,
+  { seen, joins = false }: { readonly seen: Place | null; readonly joins?: boolean },
   say: Say,
   signal: AbortSignal,
 ): Promise<void> {
@@ -31,7 +34,12 @@ export async function make(
   say(`asking for ${name}: ${spec.accelerator}, ${pricingWord(spec.pricing)}, in ${spec.zone}`);
   const answer = await api.createNode(place, name, body);
   const outcome = outcomeOf(answer);
-  if (!answer.ok && outcome.kind !== 'unclear') throw refusedBy(`${name} was not made`, answer.error);
+  const isOthers = !answer.ok && answer.status === 'ALREADY_EXISTS';
+  if (isOthers && !joins) {
+    throw new JobmanError(`${name} is there already: somebody else has made it just now.`, exitCode.conflict);
+  }
+  if (isOthers) say(`somebody else is making ${name}; waiting for it`);
+  else if (!answer.ok && outcome.kind !== 'unclear') throw refusedBy(`${name} was not made`, answer.error);
   if (outcome.kind === 'unclear')
     say(`the cloud has not said whether it took the order (${outcome.evidence.detail}); looking`);
   const operation = answer.ok ? idOf(answer.value.name) : null;

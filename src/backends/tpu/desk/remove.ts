@@ -61,6 +61,8 @@ export async function remove(
         return false;
       }
       if (!node.ok && queued?.ok !== true) return true;
+      // Somebody else was quicker: what is there now is not what was to be deleted.
+      if (node.ok && look.kind === 'there' && node.value.createTime !== look.node.createTime) return true;
       const state = node.ok ? node.value.state : queued?.ok === true ? queued.value.state?.state : undefined;
       told(`${name} is ${(state ?? 'STATE_UNSPECIFIED').toLowerCase()}`);
       turns += 1;

@@ -25,7 +25,9 @@ export async function reapply(cli: TpuCli, words: Words): Promise<number> {
     const state = await at.tpus.describe(tpu);
     if (state.kind === 'unknown') throw unknownState(tpu, state.says);
     if (!(await confirmUse(at, tpu, hasWorkers(state), `Delete ${tpu.name} and make it anew`))) return exitCode.failed;
-    await at.tpus.reapply(tpu, at.say, at.signal, { anyPricing: isNormal(words) });
+    const { made } = state;
+    const options = { anyPricing: isNormal(words), ...(made === undefined ? {} : { made }) };
+    await at.tpus.reapply(tpu, at.say, at.signal, options);
     return finish(at, words, tpu);
   });
 }

@@ -38,7 +38,7 @@ export async function solve(cli: TpuCli, words: Words): Promise<number> {
       const line = `${next.name}: ${inertWord(next.says)}`;
       if (cli.json) at.say(line);
       else cli.print(line);
-      const isDone = await repair(at, tpu, next, key);
+      const isDone = await repair(at, tpu, next, { key, made: facts.state.made });
       if (!isDone) at.say(`${next.name}: not repaired`);
     }
   });
@@ -65,7 +65,12 @@ function isWorthTrying(
 }
 
 /** Does what the table says. False when it was not done, or did not go well; what went wrong has been said. */
-async function repair(at: AtDesk, tpu: LabTpu, finding: Finding, key: string | null): Promise<boolean> {
+async function repair(
+  at: AtDesk,
+  tpu: LabTpu,
+  finding: Finding,
+  { key, made }: { readonly key: string | null; readonly made: string | undefined },
+): Promise<boolean> {
   const { cli, tpus, signal, say } = at;
   const { repair: how, workers } = finding;
   try {
@@ -76,7 +81,7 @@ async function repair(at: AtDesk, tpu: LabTpu, finding: Finding, key: string | n
         return true;
       case 'reapply':
         if (!(await confirmUse(at, tpu, false, `Delete ${tpu.name} and make it anew`))) return false;
-        await tpus.reapply(tpu, say, signal);
+        await tpus.reapply(tpu, say, signal, made === undefined ? {} : { made });
         return true;
       case 'restart':
         if (!(await confirmUse(at, tpu, finding.name !== 'stopped', `Restart ${tpu.name}`))) return false;
