@@ -127,11 +127,10 @@ function newsIn(
 }
 
 function askedText({ verb, by }: Extract<Event, { readonly kind: 'asked' }>, job: LabJob): string | null {
-  const who = by === job.user ? 'you' : by;
-  // What it came to is told by its end, unless somebody else wanted it.
-  if (verb === 'cancel' || verb === 'stop' || verb === 'delete') return by === job.user ? null : `${who} ended it`;
   if (verb === 'last') return 'its window was closed: no rule brings it back';
-  return `${who} said ${verb}`;
+  // What one's own word came to is told by the next line.
+  if (by === job.user) return null;
+  return verb === 'cancel' || verb === 'stop' || verb === 'delete' ? `${by} ended it` : `${by} said ${verb}`;
 }
 
 function ordinal(count: number): string {
