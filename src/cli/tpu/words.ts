@@ -551,7 +551,8 @@ function kindsOf(line: Line): readonly Kind[] {
       isSaid: false,
       as: (word) => `type=${word}`,
       most: Infinity,
-      has: (word) => isType(word, forms),
+      // `v2-1` has the form of a type and is none: labs call TPUs so, and then it is that TPU.
+      has: (word) => isType(word, forms) && (tpuNamed(line, word) === undefined || acceleratorCalled(word) !== null),
       take: (word) => takeType(line, word, word),
     });
   }

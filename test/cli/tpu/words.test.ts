@@ -18,6 +18,8 @@ const known: Known = {
     ['v2-32-1', 'kmh-tpuvm-v2-32-1'],
     ['v2-32-6', 'kmh-tpuvm-v2-32-6'],
     ['v4-8', 'kmh-tpuvm-v2-32-1'],
+    // As in the sample of the older manual: no type, though it looks like one.
+    ['v2-1', 'kmh-tpuvm-v2-32-1'],
     ['lost', 'kmh-gone'],
   ]),
 };
@@ -67,6 +69,10 @@ suite('a window may be said in every way', () => {
 });
 
 suite('a user and a TPU may be said in every way', () => {
+  test('an alias that looks like a type and is none is the TPU', () => {
+    assert.deepEqual(said(read('run v2-1 xibo')), { user: 'xibo', tpu: 'kmh-tpuvm-v2-32-1' });
+    assert.deepEqual(said(read('run v2-32 xibo')), { user: 'xibo', types: ['v2-32'] });
+  });
   for (const form of ['lyy', 'user=lyy', 'id=3', '--user=lyy']) {
     test(`tpu check ${form}`, () => assert.equal(read(`check ${form}`).user, 'lyy'));
   }
