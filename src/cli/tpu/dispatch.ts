@@ -4,6 +4,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { LabServices } from '../../lab/lab.ts';
 import type { LabRecord } from '../../lab/record.ts';
 import { complainAbout, createCli } from '../context.ts';
+import { inertWord } from '../render/inert.ts';
 import { columnsOf } from '../screen.ts';
 import { formerWord } from './former-words.ts';
 import { splitGlobals, type TpuGlobals } from './globals.ts';
@@ -41,8 +42,13 @@ export async function dispatch(argv: readonly string[], services: LabServices): 
     return await runCommand(rest, said, services);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    return complainAbout(error, createCli(services, { ...flags, settings: undefined }), 'tpu');
+    return complainAbout(shown(error), createCli(services, { ...flags, settings: undefined }), 'tpu');
   }
+}
+
+/** What was typed stands in the sentences, whatever signs it has; these are shown and not done. */
+function shown({ message, code, lines }: JobmanError): JobmanError {
+  return new JobmanError(message.split('\n').map(inertWord).join('\n'), code, lines.map(inertWord));
 }
 
 async function runCommand(typed: readonly string[], flags: TpuGlobals, services: LabServices): Promise<number> {

@@ -164,6 +164,23 @@ suite('help', () => {
   });
 });
 
+test('signs that were typed are shown in what is said about them, and not done', async () => {
+  const { tpu } = await openUsualLab();
+  for (const line of [
+    ['check', '\u001b[2J'],
+    ['\u001b[2J', 'x'],
+    ['run', 'dir=\u0007'],
+    ['check', '-\u001b]2;x\u0007'],
+    ['set-settings', 'key=\u001b[2J', 'value=1', 'xibo'],
+    ['del-config-alias', '\u001b[2J', 'xibo'],
+    ['add-user', 'a\u001b[2J'],
+  ]) {
+    const { code, err } = await tpu(line);
+    assert.equal(code === 2 || code === 3, true, err);
+    assert.doesNotMatch(err, /[^\P{Cc}\n]/u);
+  }
+});
+
 suite('completion', () => {
   const proposals = async (...words: readonly string[]): Promise<readonly string[]> => {
     const world = await openUsualLab();
