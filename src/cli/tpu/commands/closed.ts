@@ -8,8 +8,8 @@ import { wake } from '../../controller.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
 
-/** tmux takes a session down window by window: in the first moment the rest of it may still be there. */
-const sessionEndsWithin = 2_000;
+/** tmux answers nobody while it takes a session down window by window, but its server takes a moment to be gone. */
+const sessionEndsWithin = 500;
 
 export async function closed(desk: TpuCli, { raw }: Words): Promise<number> {
   const [id, ordinal] = raw;

@@ -1,0 +1,367 @@
+// run, resume, rerun, kill and the tidying of lists: what is asked, what is refused, and what stands in the record afterwards.
+
+import assert from 'node:assert/strict';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { exitCode, JobmanError } from '../../../src/app/errors.ts';
+import type { Holder, TpuState } from '../../../src/lab/tpu-desk.ts';
+import { openJobWorld, terminal, type JobWorld } from './job-world.ts';
+
+const six = 'kmh-tpuvm-v2-32-6';
+const seven = 'kmh-tpuvm-v2-32-7';
+const p1 = 'kmh-tpuvm-v2-32-preemptible-1';
+const is = (state: string): TpuState => ({ kind: 'known', state, zone: 'us-central2-b', workers: 4 });
+const aHolder: Holder = { worker: 0, pid: 77, user: 'root', command: 'python3 other.py' };
+
+async function jobCount({ client }: JobWorld): Promise<number> {
+  return (await client.list({ all: true })).rows.length;
+}
+
+async function booked({ record }: JobWorld, tpu: string): Promise<string> {
+  const row = (await record.bookings()).find((one) => one.tpu === tpu);
+  return row === undefined ? 'free' : `${row.status} ${row.user} ${row.scriptNote}`.trim();
+}
+
+suite('run', () => {
+  test('makes a job of the user, on a TPU that stands, with its booking and its window', async (t) => {
+    const world = await openJobWorld(t);
+    const { id, window } = await world.run(
+      'v2-32-6',
+      'xibo',
+      'lr=0.01',
+      'tag=sweep',
+      'ssn=until_monday',
+      '--log-stage',
+    );
+    const job = await world.record.job(id);
+    assert.deepEqual(
+      [window, job?.user, job?.tpu, job?.configs, job?.tag, job?.logStage, job?.father],
+      [1, 'xibo', six, ['--config.training.learning_rate=0.01'], 'sweep', true, null],
+    );
+    assert.equal(await booked(world, six), 'running xibo until monday');
+    const { spec } = await world.client.show(id);
+    assert.deepEqual([spec.command.place, spec.capacity.ownership, spec.recovery.preset], ['here', 'standing', 'pass']);
+    const p = await world.run('v2-32-p1', 'xibo', 'rule=rerun', 'monitor=False', '-q');
+    assert.deepEqual([p.window, (await world.client.show(p.id)).spec.recovery.rules], [2, []]);
+  });
+
+  test('by its full name, by the one in ka.sh, and by what is free of a type', async (t) => {
+    const world = await openJobWorld(t);
+    writeFileSync(join(world.folder, 'xibo/ka.sh'), 'export VM_NAME=v2-32-7\n');
+    const tpuOf = async (...words: string[]) => (await world.record.job((await world.run(...words)).id))?.tpu;
+    assert.equal(await tpuOf(six, 'xibo'), six);
+    assert.equal(await tpuOf('xibo'), seven);
+    world.states.set(p1, is('ready'));
+    assert.equal(await tpuOf('v2-32', 'xibo'), p1, 'the others are in use by now');
+    const none = await world.tpu(['run', '-auto', 'xibo']);
+    assert.equal(none.code, exitCode.conflict);
+    assert.match(none.err, /No TPU is free\.\n.*v2-32-6: job 000001 of xibo is/);
+    const lacking = await world.tpu(['run', 'lyy']);
+    assert.equal(lacking.code, exitCode.usage);
+    assert.match(lacking.err, /Which TPU\? The line names none, and there is no .*ka\.sh/);
+  });
+
+  test('one question tells of everybody who uses it; nothing is changed before the yes', async (t) => {
+    const world = await openJobWorld(t);
+    const first = await world.run('v2-32-6', 'xibo');
+    world.holders.set(six, [aHolder]);
+    const script = await world.tpu(['run', 'v2-32-6', 'lyy']);
+    assert.equal(script.code, exitCode.conflict);
+    assert.match(script.err, /Window 1 \(job 000001\) of xibo is .* on v2-32-6/);
+    assert.match(script.err, /xibo runs on v2-32-6/);
+    assert.match(script.err, /Process 77 on worker 0 \(root\) holds its device: python3 other\.py/);
+    assert.match(script.err, /-f takes it all the same; --yes/);
+    const no = await world.tpu(['run', 'v2-32-6', 'lyy'], { terminal, input: ['n'] });
+    assert.deepEqual(
+      [no.code, await jobCount(world), await booked(world, six), world.done],
+      [4, 1, 'running xibo', []],
+    );
+    const yes = await world.tpu(['run', 'v2-32-6', 'lyy', '-q'], { terminal, input: ['y'] });
+    assert.equal(yes.code, 0, yes.err);
+    assert.equal((await world.client.show(first.id)).phase, 'cancelled');
+    const asked = (await world.client.events(first.id, 0))
+      .map(({ event }) => event)
+      .find(({ kind }) => kind === 'asked');
+    assert.equal(asked?.kind === 'asked' && asked.by, 'lyy', 'history names who did it');
+    assert.deepEqual([world.done, await booked(world, six)], [[`end on ${six}: 0/77`], 'running lyy']);
+  });
+
+  test('-f takes it without a question, -apply makes it anew without one', async (t) => {
+    const world = await openJobWorld(t);
+    await world.run('v2-32-6', 'xibo');
+    assert.equal((await world.tpu(['run', 'v2-32-6', 'lyy', '-f'])).code, 0);
+    world.states.set(p1, is('preempted'));
+    const refused = await world.tpu(['run', 'v2-32-p1', 'lyy']);
+    assert.equal(refused.code, exitCode.usage);
+    assert.match(refused.err, /V2-32-preemptible-1 is preempted, and would be made anew.*-apply makes it/is);
+    assert.equal((await world.tpu(['run', 'v2-32-p1', 'lyy', '-apply'])).code, 0);
+    world.states.set(seven, is('absent'));
+    assert.equal((await world.tpu(['run', 'v2-32-7', 'lyy', '-q'], { terminal, input: ['yes'] })).code, 0);
+    assert.deepEqual(world.done.slice(-2), [`reapply ${p1}`, `apply ${seven}`]);
+  });
+
+  test('a state that passes by itself, and a cloud that does not answer, begin nothing', async (t) => {
+    const world = await openJobWorld(t);
+    for (const [state, code, says] of [
+      [is('creating'), 4, /v2-32-6 is creating, so nothing can run there now/],
+      [is('stopped'), 4, /is stopped.*\n.*tpu restart/],
+      [{ kind: 'unknown', says: 'the line is cut' }, 5, /cannot be told now; nothing was begun\.\n.*the line is cut/],
+    ] as const) {
+      world.states.set(six, state);
+      const said = await world.tpu(['run', 'v2-32-6', 'xibo', '--yes']);
+      assert.equal(said.code, code);
+      assert.match(said.err, says);
+    }
+    assert.deepEqual([await jobCount(world), await booked(world, six)], [0, 'free']);
+  });
+
+  test('a sheet that does not answer is a remark; one that somebody was quicker in is a conflict', async (t) => {
+    const world = await openJobWorld(t);
+    const own = world.sheet;
+    world.sheet = () => Promise.reject(new JobmanError('the sheet sleeps', exitCode.unreachable));
+    const said = await world.tpu(['run', 'v2-32-6', 'xibo']);
+    assert.equal(said.code, 0);
+    assert.match(said.err, /Who has booked it cannot be told: the sheet sleeps/);
+    assert.match(said.err, /The booking sheet was not changed: the sheet sleeps/);
+    const sheet = await own();
+    world.sheet = async () => ({
+      ...sheet,
+      async change(...words) {
+        await sheet.change(seven, { status: 'reserved', user: 'somebody' });
+        return sheet.change(...words);
+      },
+    });
+    const late = await world.tpu(['run', 'v2-32-7', 'xibo', '--yes']);
+    assert.equal(late.code, exitCode.conflict);
+    assert.match(late.err, /was booked in this moment: somebody has it now/);
+    assert.equal(await jobCount(world), 1);
+  });
+
+  test('of two in the same moment one wins; the other leaves neither job nor booking', async (t) => {
+    const world = await openJobWorld(t);
+    const both = await Promise.all([world.tpu(['run', 'v2-32-6', 'xibo']), world.tpu(['run', 'v2-32-6', 'lyy'])]);
+    assert.deepEqual(
+      both.map(({ code }) => code).toSorted((one, other) => one - other),
+      [0, 4],
+      JSON.stringify(both),
+    );
+    const { rows } = await world.client.list({});
+    assert.equal(rows.filter(({ phase }) => phase === 'queued').length, 1);
+    assert.equal(await booked(world, six), `running ${rows.find(({ phase }) => phase === 'queued')?.user}`);
+  });
+
+  test('a directory that is gone, has no staging.sh or was never set, and a tag that means something', async (t) => {
+    const world = await openJobWorld(t);
+    const cases: readonly (readonly [number, RegExp, ...string[]])[] = [
+      [3, /Working directory 2 of xibo is gone/, 'dir=2'],
+      [3, /xibo has no working directory 9/, 'dir=9'],
+      [2, /"lyy" cannot be the name of a tag/, 'tag=lyy'],
+      [2, /Nobody can be asked for the notes/, '-ssn'],
+    ];
+    for (const [code, says, ...words] of cases) {
+      const said = await world.tpu(['run', 'v2-32-6', 'xibo', ...words]);
+      assert.equal(said.code, code, said.err);
+      assert.match(said.err, says);
+    }
+    rmSync(join(world.folder, 'xibo/staging.sh'));
+    assert.match((await world.tpu(['run', 'v2-32-6', 'xibo'])).err, /has no staging\.sh/);
+    assert.equal(await jobCount(world), 0);
+  });
+});
+
+suite('kill', () => {
+  test('ends the job, shows what else holds the TPU, and ends that on a yes only', async (t) => {
+    const world = await openJobWorld(t);
+    const { id } = await world.run('v2-32-6', 'xibo');
+    await world.record.report('xibo', 1, { logFolder: '/l/1', stageFolder: '/s/1', tpu: six, startTime: 'x', at: 1 });
+    world.holders.set(six, [aHolder]);
+    const said = await world.tpu(['kill', 'w=1', 'xibo'], { terminal, input: ['n'] });
+    assert.equal(said.code, 0, said.err);
+    assert.equal((await world.client.show(id)).phase, 'cancelled');
+    assert.deepEqual(world.done, [`end on ${six}: /l/1 /s/1`]);
+    assert.match(said.err, /process 77 on worker 0 \(root\) holds its device: python3 other\.py/);
+    assert.match((await world.tpu(['kill', '1', 'xibo'])).out, /Job 000001 of xibo was killed already/);
+    await world.run('v2-32-6', 'xibo', '-f');
+    await world.run('v2-32-7', 'xibo');
+    world.holders.set(six, [aHolder]);
+    assert.equal((await world.tpu(['kill', 'v2-32-6', 'xibo'], { terminal, input: ['y'] })).code, 0);
+    assert.equal(world.done.at(-1), `end on ${six}: 0/77`);
+    assert.equal((await world.client.show('2')).phase, 'cancelled');
+    assert.equal((await world.client.show('3')).phase, 'queued', 'what runs elsewhere is left alone');
+  });
+
+  test('what is over, not there, or not said', async (t) => {
+    const world = await openJobWorld(t);
+    const { id } = await world.run('v2-32-6', 'xibo');
+    await world.settles(id, 'succeeded');
+    const over = await world.tpu(['kill', '1', 'xibo']);
+    assert.deepEqual(
+      [over.code, over.out],
+      [4, 'Job 000001 of xibo has succeeded already; there is nothing to end.\n'],
+    );
+    assert.equal((await world.tpu(['kill', '5', 'xibo'])).code, 3);
+    assert.equal((await world.tpu(['kill', 'v2-32-7', 'xibo'])).code, 3);
+    assert.equal((await world.tpu(['kill', 'xibo'])).code, 2);
+  });
+
+  test('somebody else is asked first, and stands in the history', async (t) => {
+    const world = await openJobWorld(t);
+    const { id } = await world.run('v2-32-6', 'xibo');
+    const env = { TPU_USER: 'lyy' };
+    const refused = await world.tpu(['kill', '1', 'xibo'], { env });
+    assert.equal(refused.code, exitCode.usage);
+    assert.match(refused.err, /You are lyy, and this would kill a job for xibo.*--yes/);
+    assert.equal((await world.tpu(['kill', '1', 'xibo', '--yes'], { env })).code, 0);
+    const events = (await world.client.events(id, 0)).map(({ event }) => event);
+    assert.ok(events.some((event) => event.kind === 'asked' && event.verb === 'cancel' && event.by === 'lyy'));
+  });
+});
+
+suite('resume and rerun', () => {
+  test('on the same TPU the job has another attempt, with a window of its own', async (t) => {
+    const world = await openJobWorld(t);
+    const { id } = await world.run('v2-32-6', 'xibo');
+    const early = await world.tpu(['resume', 'windows=1', 'xibo']);
+    assert.equal(early.code, exitCode.conflict);
+    assert.match(early.err, /Window 1 of xibo \(job 000001\) is .* already\.\n.*tpu kill 1 xibo/);
+    await world.settles(id, 'failed');
+    const said = await world.tpu(['resume', 'windows=1', 'xibo']);
+    assert.equal(said.out, 'Window 2: job 000001 resumes window 1 on v2-32-6\n', said.err);
+    const events = (await world.client.events(id, 0)).map(({ event }) => event);
+    assert.ok(events.some((event) => event.kind === 'asked' && event.verb === 'resume'));
+    assert.equal(await jobCount(world), 1);
+  });
+
+  test('on another TPU a job comes of it that names its father and counts on', async (t) => {
+    const world = await openJobWorld(t);
+    const { id } = await world.run('v2-32-p1', 'xibo', 'lr=1', '--log-stage');
+    await world.settles(id, 'failed', 3);
+    const said = await world.tpu(['resume', 'w=1', 'tpu=v2-32-6', 'xibo']);
+    assert.equal(said.code, 0, said.err);
+    const child = await world.record.job('000002');
+    assert.deepEqual(
+      [child?.tpu, child?.father, child?.baseStage, child?.configs, child?.logStage],
+      [six, { job: id, attempt: 3, how: 'resume' }, 3, ['--config.training.learning_rate=1'], true],
+    );
+    const { spec } = await world.client.show('2');
+    assert.deepEqual([spec.recovery.preset, spec.capacity.kind === 'tpu' && spec.capacity.name], ['pass', six]);
+    await world.tpu(['rerun', 'w=1', 'tpu=v2-32-7', 'xibo']);
+    const other = await world.record.job('000003');
+    assert.deepEqual([other?.father?.how, other?.baseStage], ['rerun', 0]);
+  });
+
+  test('what is under way there is ended first, and that is asked', async (t) => {
+    const world = await openJobWorld(t);
+    const { id } = await world.run('v2-32-p1', 'xibo');
+    const refused = await world.tpu(['resume', 'w=1', 'tpu=v2-32-6', 'xibo']);
+    assert.equal(refused.code, exitCode.usage);
+    assert.match(refused.err, /Window 1 is .* on v2-32-preemptible-1, and would be ended/);
+    assert.equal((await world.tpu(['resume', 'w=1', 'tpu=v2-32-6', 'xibo', '--yes'])).code, 0);
+    assert.equal((await world.client.show(id)).phase, 'cancelled');
+    assert.equal((await world.record.job('000002'))?.father?.job, id);
+  });
+});
+
+suite('the list', () => {
+  async function listed({ record }: JobWorld): Promise<number[]> {
+    return (await record.windows({ user: 'xibo' })).map(({ window }) => window.window);
+  }
+
+  test('clear takes what is over by how it came out, and keeps what a running job came of', async (t) => {
+    const world = await openJobWorld(t);
+    const ids: string[] = [];
+    for (const verdict of ['succeeded', 'failed', 'cancelled'] as const) {
+      const { id } = await world.run('v2-32-6', 'xibo', '-f');
+      await world.settles(id, verdict);
+      ids.push(id);
+    }
+    const father = await world.run('v2-32-6', 'xibo', '-f');
+    await world.settles(father.id, 'failed');
+    await world.tpu(['resume', `w=${father.window}`, 'tpu=v2-32-7', 'xibo']);
+    world.windows.set('xibo', [1, 2, 3, 4, 5, 8]);
+    assert.equal((await world.tpu(['clear-finished', 'xibo'])).out, 'Cleared window 1 of xibo.\n');
+    assert.equal((await world.tpu(['clear-error', 'xibo'])).out, 'Cleared window 2 of xibo.\n');
+    assert.deepEqual(await listed(world), [3, 4, 5], '4 failed, and 5 goes on from it');
+    assert.equal(
+      (await world.tpu(['clean', 'xibo'])).out,
+      'Cleared window 3 of xibo.\nClosed window 8 of xibo in tmux, of no job on the list.\n',
+    );
+    assert.deepEqual(
+      [await listed(world), world.windows.get('xibo')],
+      [
+        [4, 5],
+        [4, 5],
+      ],
+    );
+    assert.equal((await world.tpu(['clean', 'xibo', '-re'])).out, 'Cleared window 4 of xibo.\n');
+    await world.settles('000005', 'succeeded');
+    assert.equal((await world.tpu(['clear', 'xibo'])).out, 'Cleared window 5 of xibo.\n');
+    assert.equal((await world.tpu(['clear-all', 'xibo'])).out, 'Nothing of xibo is to be cleared.\n');
+    assert.equal(await jobCount(world), 5, 'all of it stays in the record');
+  });
+
+  test('zombies: windows without a job, jobs without a window', async (t) => {
+    const world = await openJobWorld(t);
+    const { id } = await world.run('v2-32-6', 'xibo');
+    await world.run('v2-32-7', 'xibo');
+    world.windows.set('xibo', [0, 9]);
+    assert.match((await world.tpu(['-czw', 'xibo'])).out, /Closed window 9 of xibo/);
+    assert.deepEqual(world.done, ['close xibo:9']);
+    await world.settles(id, 'failed');
+    assert.equal((await world.tpu(['-czj', 'xibo'])).out, 'Cleared window 1 of xibo.\n');
+    assert.deepEqual(await listed(world), [2], 'what runs stays, window or not');
+  });
+
+  test('kill-window ends the job of a window, and only closes one that a running job came of', async (t) => {
+    const world = await openJobWorld(t);
+    const { id } = await world.run('v2-32-6', 'xibo');
+    world.windows.set('xibo', [1, 2]);
+    await world.settles(id, 'failed');
+    await world.tpu(['resume', 'w=1', 'tpu=v2-32-7', 'xibo']);
+    assert.match((await world.tpu(['-kw', '1', 'xibo'])).out, /Closed window 1 of xibo; it stays on the list/);
+    assert.deepEqual([await listed(world), world.windows.get('xibo')], [[1, 2], [2]]);
+    assert.equal((await world.tpu(['kill-window', '2', 'xibo'])).code, 0);
+    assert.deepEqual([await listed(world), (await world.client.show('2')).phase], [[1], 'cancelled']);
+  });
+
+  test('a tag is given to the job of a window', async (t) => {
+    const world = await openJobWorld(t);
+    const { id } = await world.run('v2-32-6', 'xibo');
+    assert.equal((await world.tpu(['add-tag', '1', 'baseline', 'xibo'])).code, 0);
+    assert.equal((await world.record.job(id))?.tag, 'baseline');
+    assert.equal((await world.tpu(['add-tag', '7', 'baseline', 'xibo'])).code, 3);
+  });
+
+  test('a window that is closed by hand while its session stands keeps every rule from its job', async (t) => {
+    const world = await openJobWorld(t);
+    const saidLast = async (id: string) =>
+      (await world.client.events(id, 0)).some(({ event }) => event.kind === 'asked' && event.verb === 'last');
+    const { id } = await world.run('v2-32-6', 'xibo');
+    await world.tpu(['__closed', id, '1']);
+    assert.equal(await saidLast(id), false, 'the session is gone: nobody has said anything of this job');
+    world.windows.set('xibo', [1]);
+    await world.tpu(['__closed', id, '1']);
+    assert.equal(await saidLast(id), false, 'the window is there');
+    world.windows.set('xibo', []);
+    await world.tpu(['__closed', id, '1']);
+    assert.equal(await saidLast(id), true);
+    assert.notEqual((await world.record.windows({ user: 'xibo' }))[0]?.window.closedAt, null);
+    const other = await world.run('v2-32-7', 'xibo');
+    await world.record.markWindows([{ job: other.id, attempt: 1 }], 'cleared', 1);
+    await world.tpu(['__closed', other.id, '1']);
+    assert.equal(await saidLast(other.id), false, 'what was cleared was closed by the command that cleared it');
+  });
+
+  test('attach goes to a window on a terminal, and says where else to look', async (t) => {
+    const world = await openJobWorld(t);
+    await world.run('v2-32-6', 'xibo');
+    assert.equal((await world.tpu(['attach', 'xibo'])).code, 3);
+    world.windows.set('xibo', [1]);
+    assert.equal((await world.tpu(['attach', '1', 'xibo'])).code, 2);
+    const argv: (readonly string[])[] = [];
+    const services = { onTerminal: async (words: readonly string[]) => argv.push(words) - 1 };
+    assert.equal((await world.tpu(['attach', '1', 'xibo'], { terminal, services })).code, 0);
+    assert.deepEqual(argv, [['/usr/bin/tmux', 'attach-session', '-t', '=xibo:1']]);
+  });
+});

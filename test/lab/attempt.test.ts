@@ -1,0 +1,131 @@
+// What the script of an attempt is to do, and how it came out.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { courseOf, foldersOf, verdictOf } from '../../src/lab/attempt.ts';
+import { nameOf, type Families, type Tries } from '../../src/lab/lineage.ts';
+import type { LabJob, LabWindow, WindowReport } from '../../src/lab/windows.ts';
+import { aLabJob, noon } from './sample.ts';
+
+type Try = Partial<Tries['attempts'][number]> & { readonly reported?: boolean };
+
+const report = (name: string): WindowReport => ({
+  logFolder: `/log/${name}`,
+  stageFolder: `/stage/${name}`,
+  tpu: 'kmh-tpuvm-v2-32-1',
+  startTime: '20260101_000000',
+  at: noon,
+});
+
+/** Jobs with their attempts, of which those that are `reported` have told where they are: `/log/000001/2`. */
+function family(...jobs: readonly (readonly [LabJob, readonly Try[]])[]) {
+  const tries = new Map<string, Tries>();
+  const windows = new Map<string, LabWindow>();
+  for (const [job, attempts] of jobs) {
+    tries.set(job.job, {
+      attempts: attempts.map(({ reported: _reported, ...one }, index) => ({
+        how: index === 0 ? 'fresh' : 'resume',
+        stage: index,
+        asked: index === 0,
+        startedAt: noon,
+        ...one,
+      })),
+    });
+    for (const [index, { reported }] of attempts.entries()) {
+      const name = { job: job.job, attempt: index + 1 };
+      const told = reported === true ? report(nameOf(name)) : null;
+      windows.set(nameOf(name), {
+        user: job.user,
+        window: index + 1,
+        ...name,
+        openedAt: noon,
+        report: told,
+        finishedAt: null,
+        closedAt: null,
+        clearedAt: null,
+      });
+    }
+  }
+  const families: Families = { jobs: new Map(jobs.map(([job]) => [job.job, job])), windows };
+  return { families, jobOf: (job: string) => tries.get(job) ?? null };
+}
+
+const one = aLabJob('000001', 'xibo', { directory: '/code', configs: ['--config.a=1'], logStage: true });
+const given = { job: one, hasCheckpoints: () => true };
+
+test('the first attempt runs the directory, with what was said', () => {
+  const course = courseOf({ ...given, attempt: 1, ...family([one, [{}]]) });
+  assert.deepEqual([course.folder, course.isFrozen, course.from], ['/code', false, null]);
+  assert.deepEqual(course.args, ['ka=kmh-tpuvm-v2-32-1', '--config.a=1', '--config.stage=0']);
+});
+
+test('a resume runs the frozen code and loads the newest log folder in which something was saved', () => {
+  const { families, jobOf } = family([one, [{ reported: true }, { reported: true }, {}, {}]]);
+  const course = (saved: readonly string[]) =>
+    courseOf({ job: one, attempt: 4, families, jobOf, hasCheckpoints: (folder) => saved.includes(folder) });
+  assert.equal(course(['/log/000001/1', '/log/000001/2']).from?.logFolder, '/log/000001/2');
+  assert.equal(
+    course(['/log/000001/1']).from?.logFolder,
+    '/log/000001/1',
+    'the second died before its first checkpoint',
+  );
+  assert.equal(course([]).from?.logFolder, '/log/000001/2', 'where nothing is seen, the newest');
+  assert.deepEqual(course([]).args.slice(-2), ['--config.load_from=/log/000001/2', '--config.stage=3']);
+  assert.equal(course([]).folder, '/stage/000001/2');
+});
+
+test('a rerun runs the frozen code and loads nothing; what follows it goes on from it alone', () => {
+  const tries: readonly Try[] = [{ reported: true }, { how: 'rerun', stage: 0, reported: true }, { stage: 1 }];
+  const { families, jobOf } = family([one, tries]);
+  const second = courseOf({ ...given, attempt: 2, families, jobOf });
+  assert.deepEqual([second.folder, second.from, second.stage], ['/stage/000001/1', null, 0]);
+  const third = courseOf({ ...given, attempt: 3, families, jobOf });
+  assert.deepEqual([third.folder, third.from?.logFolder, third.stage], ['/stage/000001/2', '/log/000001/2', 1]);
+});
+
+test('a start after a stop runs the directory as it is now', () => {
+  const { families, jobOf } = family([one, [{ reported: true }, { how: 'fresh', stage: 0, asked: true }]]);
+  const course = courseOf({ ...given, attempt: 2, families, jobOf });
+  assert.deepEqual([course.folder, course.from], ['/code', null]);
+});
+
+test('on another TPU a job goes on from its father, also where its first attempt never started', () => {
+  for (const how of ['resume', 'rerun'] as const) {
+    const child = aLabJob('000002', 'xibo', {
+      tpu: 'kmh-tpuvm-v2-32-2',
+      father: { job: '000001', attempt: 1, how },
+      baseStage: how === 'resume' ? 1 : 0,
+    });
+    const second: Try = { how: 'fresh', stage: 0, asked: false };
+    const { families, jobOf } = family([one, [{ reported: true }]], [child, [{ startedAt: null }, second]]);
+    for (const attempt of [1, 2]) {
+      const course = courseOf({ job: child, attempt, families, jobOf, hasCheckpoints: () => true });
+      const from = how === 'resume' ? '/log/000001/1' : undefined;
+      assert.deepEqual([course.folder, course.from?.logFolder], ['/stage/000001/1', from], `${how} ${attempt}`);
+      assert.equal(course.stage, how === 'resume' ? 1 : 0);
+    }
+  }
+});
+
+test('programs are known by the folders that their attempts have told, on that TPU', () => {
+  const { families } = family([one, [{ reported: true }, { reported: true }, {}]]);
+  const windows = [...families.windows.values()].map((window) => ({ window, job: one }));
+  assert.deepEqual(foldersOf(windows, one.tpu), [
+    '/log/000001/1',
+    '/stage/000001/1',
+    '/log/000001/2',
+    '/stage/000001/2',
+  ]);
+  assert.deepEqual(foldersOf(windows, 'another'), []);
+});
+
+test('the code of the script counts; one that ended well has to show a success, once it has told where its log is', () => {
+  const told = report('x');
+  const verdict = (code: number, of: { report?: WindowReport; isFinished?: boolean; hasHistory?: boolean }): number =>
+    verdictOf({ code, report: null, isFinished: false, hasHistory: false, ...of }).code;
+  assert.equal(verdict(0, {}), 0, 'a script that never called upd-log');
+  assert.equal(verdict(0, { report: told }), 1);
+  assert.equal(verdict(0, { report: told, isFinished: true }), 0);
+  assert.equal(verdict(0, { report: told, hasHistory: true }), 0);
+  assert.equal(verdict(3, { report: told, isFinished: true }), 3);
+});
