@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { defaultSettings, settingKeys } from '../../src/app/settings.ts';
+import { cases } from '../../src/lab/solve.ts';
 import { laws as lawsOfOnePass } from '../../src/core/laws.ts';
 import { patterns } from '../../src/core/patterns.ts';
 import { phases } from '../../src/core/phase.ts';
@@ -139,6 +140,14 @@ test('docs/settings.md has every setting, its default and its variable', () => {
     const actual = defaults[section]?.[name];
     if (typeof actual === 'number' && unquoted(key) !== 'local.slots') assert.equal(Number(value), actual, `${key}`);
   }
+});
+
+test('docs/tpu.md has every case of solve, in their order', () => {
+  const rows = rowsOf('docs/tpu.md', 'Wrong', 'What `solve` does');
+  assert.deepEqual(
+    rows.map(([name]) => name),
+    cases.map(({ name }) => name),
+  );
 });
 
 test('docs/getting-started.md has every phase', () => {
