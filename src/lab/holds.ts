@@ -2,7 +2,7 @@
 // Each may know of what the others do not: a job that waits for its TPU holds no device, and a program that somebody has
 // started by hand stands in no record.
 
-import type { JobRow } from '../app/client.ts';
+import type { Client, JobRow } from '../app/client.ts';
 import { JobmanError } from '../app/errors.ts';
 import { isSettledPhase } from '../core/phase.ts';
 import type { LabUser } from './people.ts';
@@ -22,14 +22,16 @@ export interface JobThere {
 /** Who uses it. */
 export interface Holds {
   readonly jobs: readonly JobThere[];
+  /** Jobs of jobman that stand on it and are none of the lab's. */
+  readonly others: readonly JobRow[];
   /** Where it is somebody else's by the sheet. */
   readonly booking: Booking | null;
   readonly holders: readonly Holder[];
 }
 
 /** Nobody does, as far as anybody could be asked. */
-export function isFree({ jobs, booking, holders }: Holds): boolean {
-  return jobs.length === 0 && booking === null && holders.length === 0;
+export function isFree({ jobs, others, booking, holders }: Holds): boolean {
+  return jobs.length === 0 && others.length === 0 && booking === null && holders.length === 0;
 }
 
 /** The jobs that are under way, and where. */
@@ -58,6 +60,20 @@ export async function jobsThere(record: LabRecord, rows: readonly JobRow[]): Pro
         return [{ job, row, window: newest.get(job.job)?.window ?? null }];
       }),
   };
+}
+
+/** The jobs under way on that TPU that came to it by a manifest, as far as they can be read. */
+export async function jobsOfManifests(
+  client: Pick<Client, 'show'>,
+  rows: readonly JobRow[],
+  { known }: Pick<JobsThere, 'known'>,
+  tpu: string,
+): Promise<readonly JobRow[]> {
+  const live = rows.filter(({ id, phase, backend }) => backend === 'tpu' && !isSettledPhase(phase) && !known.has(id));
+  const views = await Promise.all(live.map(({ id }) => client.show(id)));
+  return views.filter(
+    ({ spec: { capacity } }) => capacity.kind === 'tpu' && capacity.ownership === 'standing' && capacity.name === tpu,
+  );
 }
 
 /** What the sheet says of all TPUs; empty, with a sentence, where it does not answer: nobody is kept from working by that. */
@@ -108,12 +124,13 @@ function names(command: string, folder: string): boolean {
 
 /** A sentence for each of them, without its full stop. */
 export function holdSentences(holds: Holds, called: string): readonly string[] {
-  const { jobs, booking, holders } = holds;
+  const { jobs, others, booking, holders } = holds;
   return [
     ...jobs.map(({ job, row, window }) => {
       const where = window === null ? `job ${job.job}` : `window ${window} (job ${job.job})`;
       return `${where} of ${job.user} is ${row.status} on ${called}${row.reason === '' ? '' : `: ${row.reason}`}`;
     }),
+    ...others.map(({ id, name, user, status }) => `job ${id} (${name}) of ${user} is ${status} on ${called}`),
     ...(booking === null ? [] : [bookingSentence(booking, called)]),
     ...holderSentences(holders),
   ];

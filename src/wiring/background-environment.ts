@@ -15,6 +15,9 @@ const settledMost = 100;
 const needed =
   /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_.*|TZ|TMPDIR|XDG_.*|SSH_.*|JOBMAN_.*|GOOGLE_.*|CLOUDSDK_.*|GCE_.*|HTTPS?_PROXY|NO_PROXY|ALL_PROXY|NODE_.*)$/i;
 
+/** By it the processes of an attempt are known, and ended with it: a program that goes on after the attempt must not have it. */
+const attemptMark = 'JOBMAN_RUN';
+
 /**
  * This environment without the variables that secrets of jobs are taken from: of those on record, and of the one that is about
  * to be created. The controller does not need them: their values were kept when the job was created. A record that cannot be
@@ -22,7 +25,8 @@ const needed =
  */
 export async function backgroundEnvironment(io: Io, home: string, coming?: JobSpec): Promise<Io['env']> {
   const secret = new Set([...variablesOf(coming), ...(await onRecord(home)).flatMap(({ spec }) => variablesOf(spec))]);
-  return Object.fromEntries(Object.entries(io.env).filter(([name]) => !secret.has(name) || needed.test(name)));
+  const isKept = (name: string): boolean => name !== attemptMark && (!secret.has(name) || needed.test(name));
+  return Object.fromEntries(Object.entries(io.env).filter(([name]) => isKept(name)));
 }
 
 function variablesOf(spec: JobSpec | undefined): readonly string[] {

@@ -4,7 +4,7 @@
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { mountRemedy, sharesOf, wandbRemedy, wandbVariable } from '../../lab/mount-step.ts';
 import type { Remedy } from '../../lab/mount-step.ts';
-import { holdersNow, holdSentences, jobsThere } from '../../lab/holds.ts';
+import { holdersNow, holdSentences, jobsOfManifests, jobsThere } from '../../lab/holds.ts';
 import type { Site } from '../../lab/site.ts';
 import type { Say, TpuDesk, WorkerAnswer } from '../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
@@ -44,14 +44,17 @@ export async function usesOf(
   tpu: LabTpu,
   hasWorkers: boolean,
 ): Promise<{ readonly uses: readonly string[]; readonly says: readonly string[] }> {
-  const { rows } = await (await cli.services.client()).list({});
-  const jobs = (await jobsThere(cli.lab.record, rows)).on(tpu.name);
+  const client = await cli.services.client();
+  const { rows } = await client.list({});
+  const there = await jobsThere(cli.lab.record, rows);
+  const jobs = there.on(tpu.name);
+  const others = await jobsOfManifests(client, rows, there, tpu.name);
   const folders = await foldersOf(
     cli,
     jobs.map(({ job }) => job.job),
   );
   const found = hasWorkers ? await holdersNow(tpus, tpu, folders, signal) : { holders: [], says: [] };
-  return { uses: holdSentences({ jobs, booking: null, holders: found.holders }, tpu.name), says: found.says };
+  return { uses: holdSentences({ jobs, others, booking: null, holders: found.holders }, tpu.name), says: found.says };
 }
 
 async function foldersOf({ lab }: TpuCli, jobs: readonly string[]): Promise<readonly string[]> {
@@ -60,13 +63,13 @@ async function foldersOf({ lab }: TpuCli, jobs: readonly string[]): Promise<read
   return windows.flatMap(({ window: { report } }) => (report === null ? [] : [report.logFolder, report.stageFolder]));
 }
 
-/** One question about all who use it; true when nobody does, or when they do not count. */
+/** One question about all who use it; true when nobody does, or when they do not count. A worker that does not answer is not free. */
 export async function confirmUse(at: AtDesk, tpu: LabTpu, hasWorkers: boolean, what: string): Promise<boolean> {
   const { uses, says } = await usesOf(at, tpu, hasWorkers);
-  for (const line of says) at.say(line);
-  if (uses.length === 0) return true;
-  const list = uses.join('; ');
-  return confirm(at.cli, `${capital(list)}. ${what} all the same?`, `${capital(list)}.`);
+  const all = [...uses, ...says];
+  if (all.length === 0) return true;
+  const list = capital(all.join('; '));
+  return confirm(at.cli, `${list}. ${what} all the same?`, `${list}.`);
 }
 
 /** What the workers of a TPU of that zone need of the site: its shares, and a login to W&B. Empty where it has neither. */

@@ -11,6 +11,7 @@ import {
   holdersNow,
   holdSentences,
   isFree,
+  jobsOfManifests,
   jobsThere,
   othersBooking,
   type Holds,
@@ -85,7 +86,12 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
   const folders = await foldersThere(desk, tpu, ours);
   const devices = making === null ? await holdersNow(tpus, tpu, folders, signal) : { holders: [], says: [] };
   for (const sentence of [...sheet.says, ...devices.says]) desk.note(sentence);
-  const holds: Holds = { jobs, booking: othersBooking(sheet.bookings, tpu.name, user), holders: devices.holders };
+  const holds: Holds = {
+    jobs,
+    others: await jobsOfManifests(client, rows, there, tpu.name),
+    booking: othersBooking(sheet.bookings, tpu.name, user),
+    holders: devices.holders,
+  };
   await agree(desk, request, {
     making:
       making === null ? [] : [`${called} is ${seen.state}, and would be ${making === 'apply' ? 'made' : 'made anew'}`],
@@ -98,14 +104,15 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
     booking: sheet.bookings.find((one) => one.tpu === tpu.name) ?? null,
     async prepare() {
       const say = (line: string): void => desk.note(line);
+      const jobs = [...holds.jobs.map(({ job }) => job.job), ...holds.others.map(({ id }) => id)];
       await endJobs(
         desk,
         client,
-        jobs.map(({ job }) => ({ job: job.job, by })),
+        jobs.map((job) => ({ job, by })),
         signal,
       );
       if (making !== null) await tpus[making](tpu, say, signal);
-      else await endPrograms(desk, parts, tpu, { jobs, holders: holds.holders });
+      else await endPrograms(desk, parts, tpu, holds);
     },
   };
 }
@@ -142,9 +149,10 @@ function makingOf(state: string, called: string): Making {
   }
 }
 
-function whatEnds({ jobs, holders }: Holds): readonly string[] {
+function whatEnds({ jobs, others, holders }: Holds): readonly string[] {
+  const count = jobs.length + others.length;
   const what = [
-    ...(jobs.length === 0 ? [] : [jobs.length === 1 ? 'that job' : 'those jobs']),
+    ...(count === 0 ? [] : [count === 1 ? 'that job' : 'those jobs']),
     ...(holders.length === 0 ? [] : [holders.length === 1 ? 'that process' : 'those processes']),
   ];
   return what.length === 0 ? [] : [`${what.join(' and ')} would be ended`];

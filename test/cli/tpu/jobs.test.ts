@@ -4,6 +4,8 @@ import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import type { TpuSpec } from '../../../src/core/spec.ts';
+import { tpuSpec } from '../../store/sample-job.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Holder, TpuState } from '../../../src/lab/tpu-desk.ts';
 import { openJobWorld, terminal, type JobWorld } from './job-world.ts';
@@ -85,6 +87,17 @@ suite('run', () => {
       .find(({ kind }) => kind === 'asked');
     assert.equal(asked?.kind === 'asked' && asked.by, 'lyy', 'history names who did it');
     assert.deepEqual([world.done, await booked(world, six)], [[`end on ${six}: 0/77`], 'running lyy']);
+  });
+
+  test('a job of a manifest that stands on the TPU is told and ended as one of the lab is', async (t) => {
+    const world = await openJobWorld(t);
+    const capacity = { ...tpuSpec().capacity, ownership: 'standing', name: six } as TpuSpec;
+    const { id } = await world.client.create({ spec: tpuSpec({ capacity }), manifest: '', owner: 'ada' });
+    const refused = await world.tpu(['run', 'v2-32-6', 'xibo']);
+    assert.equal(refused.code, exitCode.conflict);
+    assert.match(refused.err, new RegExp(`Job ${id} \\(vit\\) of ada is queued on v2-32-6`));
+    assert.equal((await world.tpu(['run', 'v2-32-6', 'xibo', '--yes'])).code, 0);
+    assert.equal((await world.client.show(id)).phase, 'cancelled');
   });
 
   test('-f takes it without a question, -apply makes it anew without one', async (t) => {

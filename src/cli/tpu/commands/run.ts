@@ -226,7 +226,7 @@ async function freeTpu(
     const why = await whyNot(tpu);
     const called = shortName(tpu.name, namePrefix);
     if (why === null) {
-      desk.tell(`${called} is free.`);
+      desk.note(`${called} is free.`);
       return tpu;
     }
     inTheWay.push(`${called}: ${why}`);
