@@ -182,6 +182,14 @@ suite('TPUs by the tpu command', () => {
     assert.match(await ok('-lta'), /preemptible-1 +v4-8 +us-central2-b +ondemand/);
     const restarted = await ok('restart', spot);
     assert.match(restarted, /has restarted/);
+    // Of a worker that lets nobody in nobody knows whether it is free.
+    await jobman(world, ['emulator', 'ssh-refuse', spot]);
+    const unsure = await tpu('solve', spot);
+    assert.equal(unsure.code, 2, unsure.stdout + unsure.stderr);
+    assert.match(unsure.stderr, /Who holds the devices of worker 0 cannot be told: .*Say --yes/);
+    const again = await tpu('solve', spot, '--yes');
+    assert.equal(again.code, 0, again.stdout + again.stderr);
+    assert.match(again.stdout, /^no answer by SSH: worker 0 has no answer.*\n.*well again \(no answer by SSH\)/);
     assert.match((await tpu('mount-disk', spot)).stderr, /The settings name no share for us-central2-b/);
   });
 
