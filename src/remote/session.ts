@@ -77,8 +77,11 @@ ${receives ? 'exec <"$input"\nrm -rf "${input%/*}"\n' : ''}${becoming(program)}
 `;
 }
 
-/** A pipe with a name, because the program is no child of the watcher that writes into it. */
-const openInput = `input=$(mktemp -d)/input || exit 255
+/**
+ * A pipe with a name, because the program is no child of the watcher that writes into it. In memory where the disk takes no
+ * folder more: a full disk is one of the things that people come to look at.
+ */
+const openInput = `input=$(mktemp -d 2>/dev/null || mktemp -d -p /dev/shm)/input || exit 255
 mkfifo -m 600 "$input" || exit 255`;
 
 function becoming(program: Program): string {

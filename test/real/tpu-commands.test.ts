@@ -147,6 +147,18 @@ suite('TPUs by the tpu command', () => {
     await ok('solve', name);
   });
 
+  test('a worker whose disk is full can still be asked, and what is done about it is shown', async (t) => {
+    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+    await jobman(world, ['emulator', 'fill-disk', name, '--worker', '1']);
+    const full = await tpu('solve', name);
+    assert.equal(full.code, 1);
+    assert.match(full.stdout, /^disk full: worker 1 has less than 500 MB of disk left$/m);
+    assert.match(full.stderr, /worker 1: The largest folders, in MB:/);
+    assert.match(full.stdout, /is not well:\n +disk full: .*; what was tried did not help/);
+    await jobman(world, ['emulator', 'start-host', name, '--worker', '1']);
+    await ok('solve', name);
+  });
+
   test('who holds its devices is named, and nothing is deleted without a yes', async (t) => {
     if (!requireReal(t, 'namespaces', hasNamespaces)) return;
     const [, second] = await addresses(name);

@@ -50,8 +50,9 @@ export async function reapplyTpu(
       [`tpu describe ${tpu.name}    says how it is and who uses it`],
     );
   }
-  // Whatever is wrong with what is to come is found before anything is deleted.
+  // What is there, as a node or in the queue, was found in one place.
   const place = look.place as Place;
+  // Whatever is wrong with what is to come is found before anything is deleted.
   standingSpec(tpu, parts.site, { project: parts.project, seenIn: place.zone });
   const owner = look.kind === 'there' ? nodeOwner(look.node) : queuedOwner(look.queued ?? undefined);
   if (owner !== undefined) throw ofOneJob(tpu, owner);

@@ -104,7 +104,7 @@ export function createTpuDesk(parts: TpuDeskParts): TpuDesk {
     const answers = await fanOut(workers, workersAtOnce, (worker) =>
       runScript(worker, () => doors.transport(machines, worker), { ...options, script }),
     );
-    if (options.signal.aborted) throw interrupted(`on the workers of ${tpu.name}`);
+    if (options.signal.aborted) throw interrupted(`working on ${tpu.name}`);
     return answers;
   }
 

@@ -75,7 +75,8 @@ meet() {
 tell_signal() {
   for number in $2; do as_administrator kill -s "$1" "$number" 2>/dev/null; done
 }
-words=$(mktemp) && told=$(mktemp) || exit 1
+scratch() { mktemp 2>/dev/null || mktemp -p /dev/shm; }
+words=$(scratch) && told=$(scratch) || exit 1
 trap 'rm -f "$words" "$told"' EXIT
 known=$(family $(matching) $asked | tr '\\n' ' ')
 met=

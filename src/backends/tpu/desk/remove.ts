@@ -22,6 +22,7 @@ export async function remove(
   signal: AbortSignal,
 ): Promise<void> {
   const { name } = tpu;
+  // What is there, as a node or in the queue, was found in one place.
   const place = look.place as Place;
   const api = parts.apiFor(place.project);
   const queuedId = look.kind === 'there' ? idOf(look.node.queuedResource ?? '') : name;
