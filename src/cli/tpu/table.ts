@@ -1,15 +1,9 @@
 // Every command of `tpu`, in the order of the help. Nothing is loaded here but words: the file of a command comes when it runs.
 // The help, tldr, the completion and the reading of words come from these rows; docs/tpu.md is held to them by a test.
 
-import { exitCode, JobmanError } from '../../app/errors.ts';
 import { presets } from './rule-names.ts';
 import { row, type Key, type NumberSlot, type Row, type TextSlot } from './row.ts';
 import type { TpuCommand } from './tpu-cli.ts';
-
-/** Stands in a row until the file of its command is there. */
-function toCome(word: string): () => Promise<TpuCommand> {
-  return () => Promise.reject(new JobmanError(`\`tpu ${word}\` is not there yet.`, exitCode.failed));
-}
 
 /** For the help and for whoever types it; scripts get there by the short way of run-tpu.ts. */
 async function scriptWord(verb: 'upd-log' | 'finish-job'): Promise<TpuCommand> {
@@ -167,7 +161,7 @@ export const table: readonly Row[] = [
     ],
     takes: { user: true, letters: columnLetters },
     changes: false,
-    load: toCome('check'),
+    load: async () => (await import('./commands/check.ts')).check,
   }),
   row({
     words: ['monitor'],
@@ -181,7 +175,7 @@ export const table: readonly Row[] = [
     ],
     takes: { user: true, letters: columnLetters },
     changes: false,
-    load: toCome('monitor'),
+    load: async () => (await import('./commands/monitor.ts')).monitor,
   }),
   row({
     words: ['log'],
@@ -196,7 +190,7 @@ export const table: readonly Row[] = [
       flags: { f: { brief: 'Go on as lines come', also: ['follow'] } },
     },
     changes: false,
-    load: toCome('log'),
+    load: async () => (await import('./commands/log.ts')).log,
   }),
   row({
     words: ['news'],

@@ -1,0 +1,10 @@
+// A row as `--json` prints it: everything that is known, whatever columns are shown.
+
+import { moment } from '../../../app/json.ts';
+import type { CheckRow } from '../../../lab/check.ts';
+
+export function rowJson(row: CheckRow): object {
+  const { status, since, ...rest } = row;
+  const { kind, ...more } = status;
+  return { ...rest, status: kind, ...more, since: moment(since) };
+}

@@ -1,0 +1,194 @@
+// Rows: the table of `tpu check` and `tpu monitor`, made to fit. What stands in it is decided in lab/check.ts.
+
+import type { Instant } from '../../../core/time.ts';
+import type { CheckRow, CheckStatus } from '../../../lab/check.ts';
+import { cutEnd, cutMiddle, padEnd, padStart, width } from '../../render/cell.ts';
+import { inert, inertWord } from '../../render/inert.ts';
+import type { Ink } from '../../screen.ts';
+import type { ColumnLetter } from './columns.ts';
+
+export interface RowLayout {
+  readonly letters: readonly ColumnLetter[];
+  /** Columns of the terminal; null where there is none: then nothing is cut. */
+  readonly columns: number | null;
+  readonly ink: Ink;
+  /** How a moment is written for the user. */
+  readonly clock: (at: Instant) => string;
+  /** Rows of these attempts are bold throughout: they changed a moment ago. By `nameOf`. */
+  readonly bold?: ReadonlySet<string>;
+}
+
+type CellName = 'window' | 'tag' | 'dir' | 'tpu' | 'status' | 'from';
+
+interface Cell {
+  readonly title: string;
+  readonly text: (row: CheckRow, layout: RowLayout) => string;
+  /** What it is cut to where there is too little room; a status stays whole for longest. */
+  readonly least: number;
+}
+
+const cells: Readonly<Record<CellName, Cell>> = {
+  window: { title: 'WINDOW', text: ({ window }) => (window === null ? '-' : String(window)), least: 6 },
+  tag: { title: 'TAG', text: ({ tag }) => inertWord(tag ?? '-'), least: 6 },
+  dir: { title: 'DIR', text: ({ folder }) => inertWord(folder), least: 6 },
+  tpu: { title: 'TPU', text: ({ tpuShort }) => inertWord(tpuShort), least: 10 },
+  status: { title: 'STATUS', text: (row, { clock }) => statusText(row, clock), least: 20 },
+  from: { title: 'FROM', text: lineageText, least: 8 },
+};
+
+/** In this order cells give way, each down to its least. */
+const givesWay: readonly CellName[] = ['from', 'dir', 'tag', 'tpu', 'status'];
+
+/** Below this width an attempt takes two lines. */
+const narrowTerminal = 60;
+
+/** The lines of each row, under a heading that is none where rows take two lines. Never wider than the terminal. */
+export function rowLines(
+  rows: readonly CheckRow[],
+  layout: RowLayout,
+): { readonly heading: readonly string[]; readonly rows: readonly (readonly string[])[] } {
+  const names = cellsFor(layout.letters, rows);
+  if (rows.length === 0 || names.length === 0)
+    return { heading: [], rows: rows.map((row) => messageLines(row, layout)) };
+  const isNarrow = layout.columns !== null && layout.columns < narrowTerminal;
+  const texts = rows.map((row) => names.map((name) => cells[name].text(row, layout)));
+  if (isNarrow) {
+    return {
+      heading: [],
+      rows: rows.map((row, at) => [...twoLines(row, names, texts[at] ?? [], layout), ...messageLines(row, layout)]),
+    };
+  }
+  const titles = names.map((name) => cells[name].title);
+  const sizes = fit(names, [titles, ...texts], layout.columns);
+  const lineOf = (parts: readonly string[], row: CheckRow | null): string =>
+    names
+      .map((name, at) => {
+        const size = sizes[at] ?? 0;
+        const cell = cutCell(name, parts[at] ?? '', size);
+        const padded = name === 'window' ? padStart(cell, size) : at === names.length - 1 ? cell : padEnd(cell, size);
+        return row === null ? padded : inStyle(row, name, padded, layout);
+      })
+      .join('  ')
+      .trimEnd();
+  return {
+    heading: [lineOf(titles, null)],
+    rows: rows.map((row, at) => [lineOf(texts[at] ?? [], row), ...messageLines(row, layout)]),
+  };
+}
+
+/** Which cells a row has. `w` is three of them; what was resumed from what stands last, and only where anything was. */
+function cellsFor(letters: readonly ColumnLetter[], rows: readonly CheckRow[]): readonly CellName[] {
+  const names = letters.flatMap((letter): readonly CellName[] => {
+    if (letter === 'w') return rows.some(({ tag }) => tag !== null) ? ['window', 'tag'] : ['window'];
+    return letter === 'd' ? ['dir'] : letter === 't' ? ['tpu'] : letter === 's' ? ['status'] : [];
+  });
+  const hasFrom = letters.includes('w') && rows.some((row) => lineageText(row) !== '');
+  return hasFrom ? [...names, 'from'] : names;
+}
+
+function fit(
+  names: readonly CellName[],
+  lines: readonly (readonly string[])[],
+  columns: number | null,
+): readonly number[] {
+  const sizes = names.map((_, at) => Math.max(...lines.map((line) => width(line[at] ?? ''))));
+  if (columns === null) return sizes;
+  const over = (): number => sizes.reduce((sum, size) => sum + size + 2, -2) - columns;
+  for (const name of givesWay) {
+    const at = names.indexOf(name);
+    if (at < 0 || over() <= 0) continue;
+    const size = sizes[at] ?? 0;
+    sizes[at] = Math.max(Math.min(size, cells[name].least), size - over());
+  }
+  return sizes;
+}
+
+function cutCell(name: CellName, text: string, size: number): string {
+  return name === 'tpu' || name === 'tag' ? cutMiddle(text, size) : cutEnd(text, size);
+}
+
+/** `12  v2-32-p2  stage 1, 12 < 9` above `  Running(ep 3.2)`. */
+function twoLines(
+  row: CheckRow,
+  names: readonly CellName[],
+  texts: readonly string[],
+  layout: RowLayout,
+): readonly string[] {
+  const most = layout.columns ?? Number.POSITIVE_INFINITY;
+  const parts = names.flatMap((name, at) => (name === 'status' ? [] : [texts[at] ?? '']));
+  const first = inStyle(row, 'window', cutEnd(parts.join('  '), most), layout);
+  if (!names.includes('status')) return [first];
+  const status = cutEnd(cells.status.text(row, layout), most - 2);
+  return [first, `  ${inStyle(row, 'status', status, layout)}`];
+}
+
+function inStyle(row: CheckRow, name: CellName, text: string, { ink, bold }: RowLayout): string {
+  const { kind } = row.status;
+  const styled =
+    name !== 'status'
+      ? text
+      : kind === 'error'
+        ? ink('bold', ink('red', text))
+        : kind === 'running'
+          ? ink('bold', text)
+          : text;
+  return bold?.has(`${row.job}/${row.attempt}`) === true ? ink('bold', styled) : styled;
+}
+
+// ------------------------------------------------------------------------------------------ words
+
+/** `stage 2, 12 < 11 < 9`; empty for what came of nothing. */
+export function lineageText({ stage, lineage }: Pick<CheckRow, 'stage' | 'lineage'>): string {
+  const parts = [...(stage > 0 ? [`stage ${stage}`] : []), ...(lineage.length > 1 ? [lineage.join(' < ')] : [])];
+  return parts.join(', ');
+}
+
+/** How an attempt is, in the words of the lab: `Running(ep 3.2)`, `error: OOM 08:11:40`, `resumed in 14, after grpc`. */
+export function statusText(row: Pick<CheckRow, 'status' | 'since' | 'closed'>, clock: (at: Instant) => string): string {
+  const closed = row.closed && isUnderWay(row.status) ? ', window closed: no rule brings it back' : '';
+  return inertWord(`${statusWords(row.status, clock(row.since))}${closed}`);
+}
+
+function isUnderWay({ kind }: CheckStatus): boolean {
+  return kind === 'starting' || kind === 'running';
+}
+
+function statusWords(status: CheckStatus, when: string): string {
+  switch (status.kind) {
+    case 'starting':
+      return status.waits === null ? 'starting' : `starting, ${status.waits}`;
+    case 'running': {
+      const phase = status.phase === 'Unknown' ? 'running, Unknown' : status.phase;
+      return status.trouble === null ? phase : `${phase}; its log says ${status.trouble}`;
+    }
+    case 'finished':
+    case 'killed':
+      return `${status.kind} ${when}`;
+    case 'error':
+      return `error: ${status.error} ${when}${status.next === null ? '' : `; ${status.next}s soon`}`;
+    case 'resumed':
+    case 'rerunned':
+      return `${status.kind} in ${status.child}${status.error === null ? '' : `, after ${status.error}`}`;
+  }
+}
+
+/** So many lines of output are enough below a row. */
+const messageMost = 4;
+
+/** The newest that it printed, where it is wanted, or where the status says little. */
+function messageLines(row: CheckRow, { letters, columns }: RowLayout): readonly string[] {
+  const { status, message } = row;
+  const saysLittle =
+    (status.kind === 'running' && status.phase === 'Unknown') ||
+    (status.kind === 'error' && /^(exit|unknown)/.test(status.error));
+  if (!letters.includes('v') && !(letters.includes('s') && saysLittle)) return [];
+  const lines = message
+    .split('\n')
+    // A progress bar writes over itself: what counts is what stands there now.
+    .map((line) => line.trimEnd().split('\r').at(-1)?.trimEnd() ?? '')
+    .filter((line) => line.trim() !== '');
+  return lines.slice(-messageMost).map((line) => {
+    const text = `    | ${inert(line, false).replaceAll('\t', ' ')}`;
+    return columns === null ? text : cutEnd(text, columns);
+  });
+}

@@ -1,0 +1,211 @@
+// Check: the rows of `tpu check` and `tpu monitor`, one for each attempt on the list of a user. A view of the record and of what was
+// read of the logs; looking changes nothing. The words for how an attempt is are those that the lab is used to.
+
+import { reasonWords } from '../app/phrases.ts';
+import { jobRow } from '../app/views.ts';
+import type { Attempt, Ending, Job } from '../core/job.ts';
+import { whatFollows } from '../core/recover.ts';
+import type { Reason } from '../core/spec.ts';
+import type { Instant } from '../core/time.ts';
+import { lineOf, nameOf, stageOf, type AttemptName, type Families } from './lineage.ts';
+import { shortName } from './names-of-tpus.ts';
+import { phaseText, type LogSoFar } from './phases.ts';
+import type { LabAttempt } from './record.ts';
+import type { LabJob, LabWindow } from './windows.ts';
+
+/**
+ * How an attempt is. `resumed` and `rerunned`: another one goes on in its place, in window `child`; while that has not begun, the
+ * status is still how this one ended.
+ */
+export type CheckStatus =
+  | { readonly kind: 'finished' | 'killed' }
+  /** Its script has not told where its log is; `waits` says what for, where it has not even begun. */
+  | { readonly kind: 'starting'; readonly waits: string | null }
+  | { readonly kind: 'running'; readonly phase: string; readonly trouble: string | null }
+  /** It failed. `next`: how it goes on before long, by a rule or because somebody wants it. */
+  | {
+      readonly kind: 'error';
+      readonly error: string;
+      readonly detail: string;
+      readonly next: 'resume' | 'rerun' | null;
+    }
+  | { readonly kind: 'resumed' | 'rerunned'; readonly error: string | null; readonly child: number };
+
+export interface CheckRow {
+  /** Null while its script has not begun. */
+  readonly window: number | null;
+  readonly job: string;
+  readonly attempt: number;
+  readonly tag: string | null;
+  /** How often its work was resumed before. */
+  readonly stage: number;
+  /** Numbers of the windows that stand behind it, its own first; `12 < 11 < 9`. */
+  readonly lineage: readonly number[];
+  /** The whole path, and its last part. */
+  readonly directory: string;
+  readonly folder: string;
+  /** The full name, and as it is called in the lab. */
+  readonly tpu: string;
+  readonly tpuShort: string;
+  readonly status: CheckStatus;
+  /** Since when it is as it is. */
+  readonly since: Instant;
+  /** The newest that it printed; empty where nothing is known of its log. */
+  readonly message: string;
+  /** When its tmux window was closed by hand; nothing answers its end then. */
+  readonly closed: boolean;
+}
+
+/** What the rows are made of. */
+export interface CheckParts {
+  /** The attempts on the list. */
+  readonly windows: readonly LabAttempt[];
+  /** Jobs of the user that are under way and have no window yet. */
+  readonly coming: readonly LabJob[];
+  /** Everything that they come from. */
+  readonly families: Families;
+  /** By id. A job that is gone from the record leaves its windows without a word. */
+  readonly jobs: ReadonlyMap<string, Job>;
+  /** Of logs, by `nameOf`. */
+  readonly logs: ReadonlyMap<string, LogSoFar>;
+  readonly namePrefix: string;
+  readonly now: Instant;
+}
+
+/** In the order of their numbers; what has none yet comes last. */
+export function checkRows(parts: CheckParts): readonly CheckRow[] {
+  const children = childrenOf(parts);
+  const rows = parts.windows.map(({ window, job }) => rowOf(parts, children, job, window.attempt, window));
+  const coming = parts.coming.map((job) => {
+    const attempt = parts.jobs.get(job.job)?.attempts.length ?? 0;
+    return rowOf(parts, children, job, Math.max(1, attempt), null);
+  });
+  const order = (one: CheckRow): number => one.window ?? Number.POSITIVE_INFINITY;
+  return [...rows, ...coming].toSorted((one, other) => order(one) - order(other) || one.job.localeCompare(other.job));
+}
+
+/** The jobs that say they go on from an attempt on another TPU. */
+function childrenOf({ families }: CheckParts): ReadonlyMap<string, LabJob> {
+  const jobs = [...families.jobs.values()];
+  return new Map(jobs.flatMap((job) => (job.father === null ? [] : [[nameOf(job.father), job] as const])));
+}
+
+function rowOf(
+  parts: CheckParts,
+  children: ReadonlyMap<string, LabJob>,
+  labJob: LabJob,
+  ordinal: number,
+  window: LabWindow | null,
+): CheckRow {
+  const { families, logs, namePrefix } = parts;
+  const name = { job: labJob.job, attempt: ordinal };
+  const job = parts.jobs.get(labJob.job);
+  const attempt = job?.attempts[ordinal - 1];
+  const line = lineOf(families, name);
+  return {
+    window: window?.window ?? null,
+    ...name,
+    tag: labJob.tag,
+    stage: job === undefined ? 0 : stageOf(labJob, job, ordinal),
+    lineage: line.flatMap((one) => families.windows.get(nameOf(one))?.window ?? []),
+    directory: labJob.directory,
+    folder: labJob.directory.split('/').findLast((part) => part !== '') ?? '/',
+    tpu: labJob.tpu,
+    tpuShort: shortName(labJob.tpu, namePrefix),
+    status: statusOf(parts, children, name, job, attempt, window),
+    since: attempt?.endedAt ?? attempt?.ending?.since ?? window?.openedAt ?? attempt?.createdAt ?? parts.now,
+    message: logs.get(nameOf(name))?.tail ?? '',
+    closed: (window?.closedAt ?? null) !== null,
+  };
+}
+
+function statusOf(
+  parts: CheckParts,
+  children: ReadonlyMap<string, LabJob>,
+  name: AttemptName,
+  job: Job | undefined,
+  attempt: Attempt | undefined,
+  window: LabWindow | null,
+): CheckStatus {
+  if (job === undefined || attempt === undefined)
+    return window === null ? { kind: 'starting', waits: null } : { kind: 'killed' };
+  const { ending } = attempt;
+  const error = ending === null ? null : errorOf(ending);
+  const child = childOf(parts, children, name, job);
+  if (child !== null) return { ...child, error };
+  if (ending === null) {
+    if (window === null) return { kind: 'starting', waits: waitOf(job, parts.now) };
+    if (window.report === null) return { kind: 'starting', waits: null };
+    const log = parts.logs.get(nameOf(name));
+    return {
+      kind: 'running',
+      phase: log === undefined ? 'Unknown' : phaseText(log.phase),
+      trouble: log?.trouble === null || log === undefined ? null : troubleWord(log.trouble),
+    };
+  }
+  if (error === null) return { kind: ending.reason === 'succeeded' ? 'finished' : 'killed' };
+  return { kind: 'error', error, detail: ending.evidence.detail, next: nextOf(job, attempt, parts.now) };
+}
+
+/** What a job waits for whose script has not begun: what a list of jobs says of it. */
+function waitOf(job: Job, now: Instant): string {
+  const { phase, reason } = jobRow(job, now);
+  return reason === '' ? phase : `${phase}: ${reason}`;
+}
+
+/** The attempt that goes on in the place of that one, once its script has begun: the next of its job, or one on another TPU. */
+function childOf(
+  { families }: CheckParts,
+  children: ReadonlyMap<string, LabJob>,
+  { job: id, attempt: ordinal }: AttemptName,
+  job: Job,
+): { readonly kind: 'resumed' | 'rerunned'; readonly child: number } | null {
+  const begun = (one: AttemptName, how: string | undefined): ReturnType<typeof childOf> => {
+    const child = families.windows.get(nameOf(one))?.window;
+    return child === undefined ? null : { kind: how === 'resume' ? 'resumed' : 'rerunned', child };
+  };
+  // What was made and has never begun is passed over: the one after it stands in its place.
+  for (const next of job.attempts.slice(ordinal)) {
+    const found = begun({ job: id, attempt: next.ordinal }, next.how);
+    if (found !== null) return found;
+  }
+  const elsewhere = children.get(nameOf({ job: id, attempt: ordinal }));
+  return elsewhere === undefined ? null : begun({ job: elsewhere.job, attempt: 1 }, elsewhere.father?.how);
+}
+
+/** How it goes on: another attempt is made already, or a rule is about to make one. */
+function nextOf(job: Job, attempt: Attempt, now: Instant): 'resume' | 'rerun' | null {
+  if (job.settled !== null || job.desired !== 'run') return null;
+  const next = job.attempts.at(-1);
+  if (next !== undefined && next.ordinal > attempt.ordinal) return next.how === 'rerun' ? 'rerun' : 'resume';
+  const following = whatFollows(job, attempt, now);
+  return following.next === 'attempt' ? (following.how === 'rerun' ? 'rerun' : 'resume') : null;
+}
+
+/** What the patterns of core/patterns are called in the lab. */
+const patternWords: Readonly<Record<string, string>> = {
+  out_of_memory: 'OOM',
+  busy: 'locked',
+  file_missing: 'file error',
+  grpc: 'grpc',
+  deadline: 'deadline exceeded',
+  invalid_pointer: 'invalid pointer',
+  line_cut: 'line cut',
+};
+
+/** The word for a known trouble. */
+export function troubleWord(pattern: string): string {
+  return patternWords[pattern] ?? pattern;
+}
+
+/** The word for an end that was an error; null for one that was none. */
+function errorOf({ reason, evidence }: Ending): string | null {
+  if (!isError(reason)) return null;
+  if (evidence.pattern !== undefined && reason !== 'preempted') return troubleWord(evidence.pattern);
+  if (reason !== 'command_failed') return reasonWords[reason];
+  return evidence.exitCode === undefined ? 'unknown' : `exit ${evidence.exitCode}`;
+}
+
+function isError(reason: Reason): boolean {
+  return reason !== 'succeeded' && reason !== 'stopped';
+}

@@ -1,0 +1,57 @@
+// Looking: everything that `tpu check` shows of a user, read from the record and from the new bytes of logs.
+
+import { attemptFile, folderOf } from '../app/job-folder.ts';
+import type { Job } from '../core/job.ts';
+import type { Instant } from '../core/time.ts';
+import { checkRows, type CheckRow } from './check.ts';
+import { familiesOf, nameOf } from './lineage.ts';
+import { openLogCache } from './log-cache.ts';
+import { readLog } from './log-reading.ts';
+import type { LabUser } from './people.ts';
+import type { LogSoFar } from './phases.ts';
+import type { LabRecord } from './record.ts';
+import type { LabJob } from './windows.ts';
+
+export interface Looker {
+  /** The rows now. Changes nothing of the record. */
+  look(now: Instant): Promise<readonly CheckRow[]>;
+  /** Keeps what was read of logs, so that the next one reads on from there; where that fails, the next one reads anew. */
+  keep(): void;
+}
+
+/** Looks at the jobs of that user, again and again for the monitor: each look reads the new bytes of logs alone. */
+export function createLooker(given: {
+  readonly record: LabRecord;
+  /** `$JOBMAN_HOME`, absolute. */
+  readonly home: string;
+  readonly user: LabUser;
+  readonly namePrefix: string;
+}): Looker {
+  const { record, home, user, namePrefix } = given;
+  const cache = openLogCache(home, user.name);
+  const bounds = { first: user.settings.monitor_length, tail: user.settings.show_length };
+  return {
+    async look(now) {
+      const windows = await record.windows({ user: user.name });
+      const listed = [...new Set(windows.map(({ window }) => window.job))];
+      const [lives, labJobs] = await Promise.all([record.lives(user.name, listed), record.jobs(user.name)]);
+      const jobs = new Map(lives.map((job) => [job.id, job]));
+      const coming = labJobs.filter(({ job }) => jobs.get(job)?.settled === null && !listed.includes(job));
+      const shown = new Set([...listed, ...coming.map(({ job }) => job)]);
+      // A job on another TPU says who its father is; the father does not know of it.
+      const wanted = labJobs.filter(({ job, father }) => shown.has(job) || (father !== null && shown.has(father.job)));
+      const families = await familiesOf(record, [...wanted, ...windows.map(({ job }) => job)]);
+      const logs = new Map<string, LogSoFar>();
+      for (const { window } of windows) {
+        const job = jobs.get(window.job);
+        if (job === undefined) continue;
+        const path = attemptFile(folderOf(home, job), window.attempt, 'here');
+        const name = nameOf(window);
+        logs.set(name, readLog(path, cache.of(name), bounds));
+      }
+      cache.take(logs);
+      return checkRows({ windows, coming, families, jobs, logs, namePrefix, now });
+    },
+    keep: () => cache.write(),
+  };
+}
