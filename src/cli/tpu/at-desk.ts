@@ -4,7 +4,7 @@
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { mountRemedy, sharesOf, wandbRemedy, wandbVariable } from '../../lab/mount-step.ts';
 import type { Remedy } from '../../lab/mount-step.ts';
-import { holdersNow, holdSentences, jobsOfManifests, jobsThere } from '../../lab/holds.ts';
+import { bookingsNow, holdersNow, holdSentences, jobsOfManifests, jobsThere, othersBooking } from '../../lab/holds.ts';
 import type { Site } from '../../lab/site.ts';
 import type { Say, TpuDesk, WorkerAnswer } from '../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
@@ -14,6 +14,7 @@ import type { Duration } from '../../core/time.ts';
 import { leaveOnSignal } from '../leave.ts';
 import { confirm } from '../prompt.ts';
 import { inertWord } from '../render/inert.ts';
+import { typing } from './people.ts';
 import type { TpuCli } from './tpu-cli.ts';
 
 export interface AtDesk {
@@ -65,11 +66,21 @@ async function foldersOf({ lab }: TpuCli, jobs: readonly string[]): Promise<read
 
 /** One question about all who use it; true when nobody does, or when they do not count. A worker that does not answer is not free. */
 export async function confirmUse(at: AtDesk, tpu: LabTpu, hasWorkers: boolean, what: string): Promise<boolean> {
-  const { uses, says } = await usesOf(at, tpu, hasWorkers);
-  const all = [...uses, ...says];
+  const [{ uses, says }, booked] = await Promise.all([usesOf(at, tpu, hasWorkers), othersBookings(at, tpu)]);
+  const all = [...uses, ...booked, ...says];
   if (all.length === 0) return true;
   const list = capital(all.join('; '));
   return confirm(at.cli, `${list}. ${what} all the same?`, `${list}.`);
+}
+
+/** A sentence where the booking sheet says that it is another's than whoever types; on a login that people share nobody knows. */
+async function othersBookings({ cli, say }: AtDesk, tpu: LabTpu): Promise<readonly string[]> {
+  const typist = typing(cli, await cli.lab.record.users());
+  if (typist === null) return [];
+  const { bookings, says } = await bookingsNow(() => cli.lab.sheet());
+  for (const line of says) say(line);
+  const booking = othersBooking(bookings, tpu.name, typist);
+  return holdSentences({ jobs: [], others: [], booking, holders: [] }, tpu.name);
 }
 
 /** What the workers of a TPU of that zone need of the site: its shares, and a login to W&B. Empty where it has neither. */

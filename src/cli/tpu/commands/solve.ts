@@ -173,14 +173,18 @@ function verdict(cli: TpuCli, tpu: LabTpu, wrong: readonly Finding[], tried: Rea
   } else {
     cli.tell(`${tpu.name} is not well:`);
     for (const one of wrong) {
-      const hand =
-        one.repair.kind === 'by hand'
-          ? `; ${one.repair.says}`
-          : tried.has(one.name)
-            ? '; what was tried did not help'
-            : '';
+      const hand = handWords(tpu, one, tried.has(one.name));
       cli.print(`  ${one.name}: ${inertWord(`${one.says}${hand}`)}`);
     }
   }
   return wrong.length === 0 ? exitCode.ok : exitCode.failed;
+}
+
+/** What is left to a person. */
+function handWords({ name }: LabTpu, { repair: how }: Finding, isTried: boolean): string {
+  if (how.kind === 'by hand') return `; ${how.says}`;
+  if (!isTried) return '';
+  // A machine that does not come back by itself is exchanged; whether it may be is for a person to say.
+  const further = how.kind === 'restart' ? `; \`tpu reapply ${name}\` makes it anew` : '';
+  return `; what was tried did not help${further}`;
 }
