@@ -177,6 +177,7 @@ function headLine(rows: readonly CheckRow[], picture: Frame): string {
   const stale = trouble === null ? [] : [`as of then: ${inertWord(trouble)}`];
   const ways = [
     [what, when, every, ...stale, keys],
+    [what, when, ...stale, keys],
     [what, when, ...stale, short],
     [what, clock(lookedAt), ...stale, short],
     [what, ...stale],

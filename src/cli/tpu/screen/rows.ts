@@ -2,6 +2,7 @@
 
 import type { Instant } from '../../../core/time.ts';
 import type { CheckRow, CheckStatus } from '../../../lab/check.ts';
+import { nameOf } from '../../../lab/lineage.ts';
 import { cutEnd, cutMiddle, padEnd, padStart, width } from '../../render/cell.ts';
 import { inert, inertWord } from '../../render/inert.ts';
 import type { Ink } from '../../screen.ts';
@@ -124,15 +125,10 @@ function twoLines(
 
 function inStyle(row: CheckRow, name: CellName, text: string, { ink, bold }: RowLayout): string {
   const { kind } = row.status;
-  const styled =
-    name !== 'status'
-      ? text
-      : kind === 'error'
-        ? ink('bold', ink('red', text))
-        : kind === 'running'
-          ? ink('bold', text)
-          : text;
-  return bold?.has(`${row.job}/${row.attempt}`) === true ? ink('bold', styled) : styled;
+  const isStatus = name === 'status';
+  const coloured = isStatus && kind === 'error' ? ink('red', text) : text;
+  const isBold = bold?.has(nameOf(row)) === true || (isStatus && (kind === 'error' || kind === 'running'));
+  return isBold ? ink('bold', coloured) : coloured;
 }
 
 // ------------------------------------------------------------------------------------------ words

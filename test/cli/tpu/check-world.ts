@@ -1,0 +1,125 @@
+/**
+ * A lab whose jobs are as a test says, with their logs in a home of its own: for what looks and changes nothing. The record, the
+ * files and everything from the words of a line to what is printed are the real ones.
+ */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { attemptFile, jobFolder } from '../../../src/app/job-folder.ts';
+import { defaultLabSettings } from '../../../src/app/lab-settings.ts';
+import { runTpu } from '../../../src/cli/tpu/run-tpu.ts';
+import { minute } from '../../../src/core/time.ts';
+import type { Allocation, Attempt, Job } from '../../../src/core/job.ts';
+import type { Lab } from '../../../src/lab/lab.ts';
+import type { LabUser } from '../../../src/lab/people.ts';
+import type { LabRecord } from '../../../src/lab/record.ts';
+import { siteOf } from '../../../src/lab/site-settings.ts';
+import type { LabJob } from '../../../src/lab/windows.ts';
+import { openStore } from '../../../src/store/store.ts';
+import { living } from '../../app/sample-life.ts';
+import { aLabJob, aUser, noon } from '../../lab/sample.ts';
+import { localSpec, tpuSpec } from '../../store/sample-job.ts';
+import { openWorld, type Scope } from '../../support/world.ts';
+import { pretend, type Pretend, type PretendOptions } from '../support/pretend.ts';
+import type { Said } from './lab-world.ts';
+
+export interface CheckWorld {
+  readonly home: string;
+  readonly record: LabRecord;
+  /** A job of ada with these attempts; those of `windows` have begun, and told where their logs are if `isTold`. */
+  job(given: Given): Promise<string>;
+  /** What an attempt has printed by now. */
+  log(id: string, attempt: number, text: string): void;
+  /** The job as it is from now on. */
+  becomes(id: string, changes: (job: Job) => Job): Promise<void>;
+  tpu(argv: readonly string[], options?: PretendOptions): Promise<Said>;
+  /** The same of a command that goes on: what it has printed, and the hands on its terminal. */
+  begin(argv: readonly string[], options: PretendOptions): { readonly rest: Pretend; readonly ends: Promise<number> };
+}
+
+export interface Given {
+  readonly attempts: readonly Partial<Attempt>[];
+  readonly allocations?: readonly Partial<Allocation>[];
+  readonly job?: Partial<Job>;
+  readonly labJob?: Partial<LabJob>;
+  /** How many of the attempts have a window; all without it. */
+  readonly windows?: number;
+  /** Whether their scripts have called upd-log; they have without it. */
+  readonly isTold?: boolean;
+}
+
+const { capacity: spot } = tpuSpec({}, { ownership: 'standing', pricing: 'preemptible' });
+
+export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}): Promise<CheckWorld> {
+  const { home, folder } = openWorld(scope);
+  const store = openStore({ file: ':memory:' });
+  const { lab: record } = store;
+  await record.addUser(aUser('ada', user));
+  const site = siteOf({ ...defaultLabSettings, namePrefix: 'kmh-tpuvm-' }, { home, userHome: folder });
+  const absent = (what: string) => (): Promise<never> => Promise.reject(new Error(`this test has no ${what}`));
+  const lab: Lab = {
+    record,
+    site: async () => site,
+    sheet: absent('sheet'),
+    tpus: absent('desk of TPUs'),
+    windows: absent('tmux'),
+    lookNow: async () => null,
+    close: async () => undefined,
+  };
+  async function becomes(id: string, changes: (job: Job) => Job): Promise<void> {
+    const stored = await store.load(id);
+    if (stored === undefined) throw new Error(`there is no job ${id}`);
+    const { job, revision } = stored;
+    await store.commit({ job: changes(job), revision, events: [], folded: [], wakeAt: null, epoch: null });
+  }
+  const parts = (options: PretendOptions): Pretend =>
+    pretend({ cwd: folder, ...options, services: { home, ...options.services } });
+  const start = (argv: readonly string[], rest: Pretend): Promise<number> =>
+    runTpu(argv, { ...rest.services, lab: async () => lab, labHome: absent('group') });
+  return {
+    home,
+    record,
+    becomes,
+    async job({ attempts, allocations = [{}], job = {}, labJob = {}, windows = attempts.length, isTold = true }) {
+      const spec = localSpec({
+        capacity: spot,
+        command: { ...localSpec().command, place: 'here' },
+        recovery: { ...tpuSpec().recovery, budget: { preemptions: 10, failures: 10 } },
+      });
+      const made = await store.insert({ owner: 'ada', spec, manifest: '', at: noon });
+      const { id } = made.job;
+      await becomes(id, (now) => ({
+        ...living(
+          now,
+          allocations,
+          attempts.map((one) => ({ allocation: 1, ...one })),
+        ),
+        ...job,
+      }));
+      await record.addJob(aLabJob(id, 'ada', labJob));
+      for (let attempt = 1; attempt <= windows; attempt += 1) {
+        const { session, window } = await record.openWindow(id, attempt, noon);
+        const logFolder = `/logs/${id}-${attempt}`;
+        const report = { logFolder, stageFolder: '/staging', tpu: 'kmh-tpuvm-v2-32-1', startTime: '', at: noon };
+        if (isTold) await record.report(session, window.window, report);
+      }
+      return id;
+    },
+    log(id, attempt, text) {
+      const path = attemptFile(jobFolder(home, 'ada', id), attempt, 'here');
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, text);
+    },
+    async tpu(argv, options = {}) {
+      const rest = parts(options);
+      const code = await start(argv, rest);
+      return { code, out: rest.out(), err: rest.err(), asked: rest.asked };
+    },
+    begin(argv, options) {
+      // A monitor looks when its time has come, so the clock must go.
+      const began = performance.now();
+      const rest = parts({ now: () => noon + 100 * minute + (performance.now() - began), ...options });
+      scope.after(async () => rest.signal());
+      return { rest, ends: start(argv, rest) };
+    },
+  };
+}

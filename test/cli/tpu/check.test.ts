@@ -1,0 +1,235 @@
+// tpu check, monitor and log: from the words of a line to what is seen, with a real record and real logs.
+
+import assert from 'node:assert/strict';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { presets } from '../../../src/core/recover.ts';
+import { minute } from '../../../src/core/time.ts';
+import { defaultUserSettings } from '../../../src/lab/people.ts';
+import { ended, ready, running } from '../../app/sample-life.ts';
+import { noon } from '../../lab/sample.ts';
+import { eventually } from '../../support/eventually.ts';
+import { openCheckWorld } from './check-world.ts';
+
+const later = (): number => noon + 100 * minute;
+const lost = ended('preempted', { detail: 'the cloud took it (PREEMPTED)' });
+const grpc = ended('command_failed', { detail: 'exit code 1', exitCode: 1, pattern: 'grpc' });
+
+test('check says of each window how it is, and what it came of', async (t) => {
+  const world = await openCheckWorld(t);
+  const first = await world.job({
+    attempts: [
+      { ...running, ...lost },
+      { ...running, ...grpc },
+      { ...running, how: 'resume', stage: 2 },
+    ],
+    labJob: { tag: 'vit', directory: '/code/vit', tpu: 'kmh-tpuvm-v2-32-preemptible-1' },
+  });
+  world.log(first, 3, 'Staging files...\nep=3.2 loss 0.3\n');
+  const oom = ended('command_failed', { detail: 'exit code 1', exitCode: 1, pattern: 'out_of_memory' });
+  await world.job({
+    attempts: [{ ...running, ...oom }],
+    job: { settled: { at: noon + 60 * minute, verdict: 'failed', reason: 'command_failed' } },
+  });
+  await world.job({ attempts: [running], isTold: false });
+  const { code, out } = await world.tpu(['check', 'ada'], { now: later });
+  assert.equal(code, 0);
+  assert.equal(
+    out,
+    [
+      'WINDOW  TAG  DIR   TPU                  STATUS                         FROM',
+      '     1  vit  vit   v2-32-preemptible-1  resumed in 2, after preempted',
+      '     2  vit  vit   v2-32-preemptible-1  resumed in 3, after grpc       stage 1, 2 < 1',
+      '     3  vit  vit   v2-32-preemptible-1  Running(ep 3.2)                stage 2, 3 < 2 < 1',
+      '     4  -    code  v2-32-1              error: OOM 09:00:00',
+      '     5  -    code  v2-32-1              starting',
+      '',
+    ].join('\n'),
+  );
+});
+
+test('a job that went on on another TPU is the child of the window that it came of', async (t) => {
+  const world = await openCheckWorld(t);
+  const settled = { at: noon + 60 * minute, verdict: 'failed', reason: 'preempted' } as const;
+  const father = await world.job({ attempts: [{ ...running, ...lost }], job: { settled } });
+  const child = await world.job({
+    attempts: [running],
+    labJob: { father: { job: father, attempt: 1, how: 'resume' }, baseStage: 1, tpu: 'kmh-tpuvm-v2-32-2' },
+  });
+  world.log(child, 1, 'compiling the step\n');
+  const { out } = await world.tpu(['check', 'ada', '-ws'], { now: later });
+  assert.deepEqual(out.split('\n').slice(1, 3), [
+    '     1  resumed in 2, after preempted',
+    '     2  Compiling                      stage 1, 2 < 1',
+  ]);
+  // What was cleared off the list is still what it came of.
+  await world.record.markWindows([{ job: father, attempt: 1 }], 'cleared', later());
+  const after = await world.tpu(['check', 'ada', '-ws'], { now: later });
+  assert.deepEqual(after.out.split('\n').slice(1), ['     2  Compiling  stage 1, 2 < 1', '']);
+});
+
+test('what a rule goes on after says so, until the next attempt has begun', async (t) => {
+  const world = await openCheckWorld(t);
+  const id = await world.job({ attempts: [{ ...running, ...lost }, {}], allocations: [ready], windows: 1 });
+  const status = async (): Promise<string> =>
+    (await world.tpu(['check', 'ada', '-s'], { now: later })).out.split('\n')[1] ?? '';
+  assert.equal(await status(), 'error: preempted 09:00:00; resumes soon');
+  // Nothing is made yet, and the rule says that something will be.
+  await world.becomes(id, (job) => ({
+    ...job,
+    attempts: job.attempts.slice(0, 1),
+    spec: { ...job.spec, recovery: { ...job.spec.recovery, rules: presets.pre } },
+  }));
+  assert.equal(await status(), 'error: preempted 09:00:00; resumes soon');
+  await world.becomes(id, (job) => ({ ...job, settled: { at: noon, verdict: 'failed', reason: 'preempted' } }));
+  assert.equal(await status(), 'error: preempted 09:00:00');
+});
+
+test('finished, killed, a window that somebody closed, a job that waits for its TPU', async (t) => {
+  const world = await openCheckWorld(t);
+  await world.job({ attempts: [{ ...running, ...ended('succeeded', { detail: 'exit code 0' }) }] });
+  await world.job({ attempts: [{ ...running, ...ended('stopped', { detail: 'asked by the owner' }) }] });
+  const closed = await world.job({ attempts: [running] });
+  await world.record.markWindows([{ job: closed, attempt: 1 }], 'closed', noon);
+  await world.job({ attempts: [{}], windows: 0 });
+  const { out } = await world.tpu(['check', 'ada', '-ws'], { now: later });
+  assert.match(out, /^ {5}1 {2}finished 09:00:00$/m);
+  assert.match(out, /^ {5}2 {2}killed 09:00:00$/m);
+  assert.match(out, /^ {5}3 {2}running, Unknown, window closed: no rule brings it back$/m);
+  assert.match(out, /^ {5}- {2}starting, queued/m);
+});
+
+test('letters choose columns in their order, and v shows the last lines also where the status says enough', async (t) => {
+  const world = await openCheckWorld(t, {
+    settings: { ...defaultUserSettings, monitor_columns: 'sw', show_length: 30 },
+  });
+  const id = await world.job({ attempts: [running] });
+  world.log(id, 1, 'a line that is older than what is shown\nep=1 \u001b[31mred\u001b[0m\n');
+  const lines = async (...words: string[]): Promise<readonly string[]> =>
+    (await world.tpu(['check', 'ada', ...words], { now: later })).out.split('\n');
+  assert.deepEqual(await lines(), ['STATUS         WINDOW', 'Running(ep 1)       1', '']);
+  assert.deepEqual(await lines('-td'), ['TPU      DIR', 'v2-32-1  code', '']);
+  assert.deepEqual((await lines('-sv')).slice(0, 3), ['STATUS', 'Running(ep 1)', '    | at is shown']);
+  assert.deepEqual((await lines('-vs')).at(-2), '    | ep=1 red');
+});
+
+test('where nobody knows how a run is, its last lines are shown unasked', async (t) => {
+  const world = await openCheckWorld(t);
+  const id = await world.job({ attempts: [running] });
+  world.log(id, 1, 'the error of the fit is small\n');
+  const { out } = await world.tpu(['check', 'ada', '-s'], { now: later });
+  assert.deepEqual(out.split('\n').slice(1, 3), ['running, Unknown', '    | the error of the fit is small']);
+});
+
+test('--json tells everything, whatever the letters', async (t) => {
+  const world = await openCheckWorld(t);
+  const id = await world.job({ attempts: [running], labJob: { tag: 'vit' } });
+  world.log(id, 1, 'Sampling 3\n');
+  const { out } = await world.tpu(['--json', 'check', 'ada', '-w'], { now: later });
+  assert.deepEqual(JSON.parse(out), {
+    window: 1,
+    job: id,
+    attempt: 1,
+    tag: 'vit',
+    stage: 0,
+    lineage: [1],
+    directory: '/srv/code',
+    folder: 'code',
+    tpu: 'kmh-tpuvm-v2-32-1',
+    tpuShort: 'v2-32-1',
+    message: 'Sampling 3\n',
+    closed: false,
+    status: 'running',
+    phase: 'Sampling',
+    trouble: null,
+    since: '2026-11-20T12:00:00.000Z',
+  });
+});
+
+test('a second look reads the new bytes alone, and a lost or broken memory only costs reading', async (t) => {
+  const world = await openCheckWorld(t);
+  const id = await world.job({ attempts: [running] });
+  const status = async (): Promise<string> =>
+    (await world.tpu(['check', 'ada', '-s'], { now: later })).out.split('\n')[1] ?? '';
+  world.log(id, 1, 'ep=1\n');
+  assert.equal(await status(), 'Running(ep 1)');
+  const cache = join(world.home, 'cache', 'check-ada.json');
+  assert.equal(JSON.parse(readFileSync(cache, 'utf8')).logs[`${id}/1`].offset, 5);
+  // What is behind the offset is not read again: it may say whatever it likes.
+  world.log(id, 1, 'ep=9\nno phase here\n');
+  assert.equal(await status(), 'Running(ep 1)');
+  for (const broken of ['', '{"form":1,"logs":{"x":{}}}', '{"form":99}', 'null']) {
+    writeFileSync(cache, broken);
+    assert.equal(await status(), 'Running(ep 9)');
+  }
+  rmSync(cache);
+  assert.equal(await status(), 'Running(ep 9)');
+});
+
+test('a user without windows, and a narrow terminal', async (t) => {
+  const world = await openCheckWorld(t);
+  const none = await world.tpu(['check', 'ada'], { now: later });
+  assert.deepEqual([none.code, none.out], [0, '']);
+  assert.match(none.err, /ada has no windows/);
+  await world.job({
+    attempts: [running],
+    labJob: { tag: 'a-tag-that-takes-some-room', directory: '/code/a-long-folder' },
+  });
+  const { out } = await world.tpu(['check', 'ada'], { now: later, terminal: { columns: 40, rows: 20 } });
+  assert.ok(
+    out.split('\n').every((line) => line.length <= 40),
+    out,
+  );
+  assert.match(out, /running, Unknown/);
+});
+
+test('the monitor draws what changed, letters show and hide, q leaves and the last frame stays', async (t) => {
+  const world = await openCheckWorld(t, { settings: { ...defaultUserSettings, monitor_upd_time: 1 } });
+  const id = await world.job({ attempts: [running], labJob: { tag: 'vit' } });
+  world.log(id, 1, 'Staging files...\n');
+  const { rest, ends } = world.begin(['monitor', 'ada'], {
+    terminal: { columns: 80, rows: 24 },
+    env: { NO_COLOR: '1' },
+  });
+  const shows = async (what: RegExp): Promise<void> =>
+    assert.ok(await eventually(async () => what.test(rest.out())), rest.out());
+  await shows(/Staging/);
+  assert.match(rest.out(), /ada {2}1 window, 1 running/);
+  world.log(id, 1, 'Staging files...\nep=4\n');
+  await shows(/Running\(ep 4\)/);
+  const before = rest.out().length;
+  rest.type('d');
+  await shows(/WINDOW {2}TAG {2}TPU {6}STATUS/);
+  // What did not change was not written again.
+  assert.doesNotMatch(rest.out().slice(before), /\u001b\[2J/);
+  rest.resize({ columns: 50, rows: 10 });
+  await shows(/1 {2}vit {2}v2-32-1\n {2}.*Running\(ep 4\)/);
+  rest.type('q');
+  assert.equal(await ends, 0);
+});
+
+test('a monitor that is taller than the terminal shows the newest', async (t) => {
+  const world = await openCheckWorld(t);
+  for (let index = 0; index < 12; index += 1) await world.job({ attempts: [{ ...running, ...grpc }] });
+  const { rest, ends } = world.begin(['monitor', 'ada', '-w'], { terminal: { columns: 80, rows: 8 } });
+  assert.ok(await eventually(async () => /8 above/.test(rest.out())), rest.out());
+  assert.match(rest.out(), /^ {4}12$/m);
+  assert.doesNotMatch(rest.out(), /^ {5}1$/m);
+  rest.type('q');
+  assert.equal(await ends, 0);
+});
+
+test('elsewhere than on a terminal the monitor prints a line for each change', async (t) => {
+  const world = await openCheckWorld(t, { settings: { ...defaultUserSettings, monitor_upd_time: 1 } });
+  const id = await world.job({ attempts: [running] });
+  world.log(id, 1, 'ep=1\n');
+  const { rest, ends } = world.begin(['monitor', 'ada', '-ws', '--json'], {});
+  const lines = (): readonly string[] => rest.out().split('\n').slice(0, -1);
+  assert.ok(await eventually(async () => lines().length === 1), rest.out());
+  world.log(id, 1, 'ep=1\nep=2\n');
+  assert.ok(await eventually(async () => lines().length === 2), rest.out());
+  assert.equal(JSON.parse(lines()[1] ?? '').phase, 'Running(ep 2)');
+  rest.signal();
+  assert.equal(await ends, 130);
+});
