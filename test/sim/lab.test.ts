@@ -8,7 +8,10 @@ import { labFaults, runLab } from '../../sim/lab.ts';
 import type { LabFault } from '../../sim/lab.ts';
 
 test('two afternoons of a lab break no law, and one that is told again is the same', async () => {
-  const [first, second] = [await runLab({ seed: 2, size: anAfternoon }), await runLab({ seed: 12, size: anAfternoon })];
+  const [first, second] = [
+    await runLab({ seed: 10, size: anAfternoon }),
+    await runLab({ seed: 12, size: anAfternoon }),
+  ];
   for (const { seed, violation } of [first, second])
     assert.equal(violation, null, `npm run sim -- --lab --afternoon --seed ${seed} --trace`);
   const again = await runLab({ seed: 12, size: anAfternoon, trace: true });
@@ -20,12 +23,12 @@ test('two afternoons of a lab break no law, and one that is told again is the sa
 /** A seed that shows each mistake early. */
 const seeds: Readonly<Record<LabFault, number>> = {
   'forgets stages': 1,
-  'mute scripts': 1,
+  'mute scripts': 14,
   'leaves programs': 1,
-  'one number': 1,
-  'deaf to kill': 1,
-  'eager rule': 2,
-  'loads anything': 3,
+  'one number': 11,
+  'deaf to kill': 2,
+  'eager rule': 10,
+  'loads anything': 6,
 };
 
 const laws: Readonly<Record<LabFault, string>> = {
