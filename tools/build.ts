@@ -32,13 +32,24 @@ const keepOldChunksMs = 7 * 24 * 60 * 60 * 1000;
 const together: readonly (readonly [chunk: string, entries: readonly string[]])[] = [
   ['start', ['src/cli/run.ts', 'src/wiring/services.ts', 'src/app/make-folder.ts', 'src/core/did-you-mean.ts']],
   // Small things that the parts below share: one part is not to bring another.
-  ['words', ['src/app/figures.ts', 'src/core/given.ts']],
+  [
+    'words',
+    [
+      'src/app/figures.ts',
+      'src/core/given.ts',
+      'src/core/accelerators.ts',
+      'src/cli/context.ts',
+      'src/cli/prompt.ts',
+      'src/cli/render/aligned.ts',
+      'src/cli/render/labelled.ts',
+    ],
+  ],
   ['settings', ['src/app/settings.ts']],
   ['application', ['src/cli/application.ts']],
   // What training scripts wait for is this one and nothing of the jobs' part.
   ['lab-record', ['src/wiring/lab.ts', 'src/cli/tpu/commands/upd-log.ts']],
-  ['record', ['src/wiring/client.ts', 'src/wiring/controller-service.ts', 'src/core/accelerators.ts']],
-  ['screens', ['src/cli/commands/list.ts', 'src/cli/commands/show.ts', 'src/cli/prompt.ts']],
+  ['record', ['src/wiring/client.ts', 'src/wiring/controller-service.ts']],
+  ['screens', ['src/cli/commands/list.ts', 'src/cli/commands/show.ts']],
   ['tpu', ['src/cli/tpu/dispatch.ts', 'src/cli/tpu/people.ts']],
   ['cluster', ['src/wiring/cluster.ts', 'src/app/cluster/settings.ts', 'src/wiring/cluster-keeper.ts']],
   ['submit', ['src/cli/commands/submit.ts']],
