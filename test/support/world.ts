@@ -60,6 +60,8 @@ export function openWorld(scope: Scope, { patienceMs = 2_000 }: { readonly patie
       LANG: 'C.UTF-8',
       TZ: 'UTC',
       TMPDIR: temporary,
+      // A tmux of its own, and not that of whoever runs the tests.
+      TMUX_TMPDIR: folder,
       JOBMAN_HOME: home,
       // Compiled code is shared by all tests; a cache in each new home would be cold every time.
       NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/v8'),
