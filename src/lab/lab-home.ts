@@ -42,15 +42,16 @@ export interface HomeEntry {
 
 /**
  * The mode that it should have in a shared home; null where it stays as it is, with all that is in it: the built-in cloud is
- * its starter's, the folder of a run is that of the login whose controller runs it, and a secret is its owner's anywhere.
+ * its starter's, the folder of a run is that of the login whose controller runs it, a secret is its owner's anywhere, and a copy of a working
+ * directory is as that was.
  */
 export function sharedMode({ path, isFolder, mode }: HomeEntry): number | null {
   const [top = '', ...rest] = path;
   if (top === 'emulator' || top === 'secrets') return null;
   // runs/<job>/<worker>/ takes the runs of any login; what is in it belongs to the one.
   if (top === 'runs' && rest.length > 2) return null;
-  // jobs/<user>/<job>/secrets
-  if (top === 'jobs' && rest[2] === 'secrets') return null;
+  // jobs/<user>/<job>/secrets; and workdir/<n>/files, whose copies keep the modes that they were made of.
+  if (top === 'jobs' && (rest[2] === 'secrets' || (rest[2] === 'workdir' && rest[4] === 'files'))) return null;
   // The pins of hosts and the public halves of keys are for all; what else lies beside them is a private key.
   if (top === 'ssh' && !isFolder && rest[0] !== 'known_hosts' && !/\.pub$|\.sock$/.test(rest[0] ?? '')) return null;
   if (isFolder) return 0o2770;

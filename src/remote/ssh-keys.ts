@@ -4,7 +4,7 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { chmod, link, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { makeFolder } from '../app/make-folder.ts';
+import { isShared, makeFolder } from '../app/make-folder.ts';
 import type { ParsedKey } from 'ssh2';
 import { codeOf } from './host-keys.ts';
 import { textOf } from './text-of.ts';
@@ -42,7 +42,7 @@ export async function ensureOwnKey(home: string): Promise<OwnKey> {
   // The public half is a copy for people and for `ssh-copy-id`; what counts is derived from the private one.
   if ((await readIfThere(`${file}.pub`)) !== `${publicKey}\n`) {
     const fresh = `${file}.pub.${randomBytes(6).toString('hex')}`;
-    await writeFile(fresh, `${publicKey}\n`, { mode: 0o644 });
+    await writeFile(fresh, `${publicKey}\n`, { mode: isShared(folder) ? 0o660 : 0o644 });
     await rename(fresh, `${file}.pub`);
     await chmod(file, 0o600);
   }

@@ -25,6 +25,7 @@ test('data.json comes along, once, and its key into a file of its own', (t) => {
   writeFileSync(join(world.folder, 'other.json'), '{}');
 
   assert.equal(run('tpu', 'import', 'nowhere.json').code, 3);
+  assert.match(run('tpu', 'import', '.').err, /is a folder.*\n.*jobman import/);
   const broken = run('tpu', 'import', 'broken.json', '--apply');
   assert.deepEqual([broken.code, /broken\.json:2:13/.test(broken.err)], [2, true], broken.err);
   assert.match(run('tpu', 'import', 'other.json').err, /no "users"/);

@@ -10,6 +10,7 @@ import { siteSteps } from '../../../lab/mount-step.ts';
 import { oldDataIn, type OldData } from '../../../lab/old-data.ts';
 import { runSpec, scriptEnvironment, writtenLine } from '../../../lab/run.ts';
 import { standingSpec } from '../../../lab/standing-spec.ts';
+import { disk } from '../../disk.ts';
 import { showImport } from '../../render/import-lines.ts';
 import type { TpuCli, TpuCommand } from '../tpu-cli.ts';
 import { textOf } from '../words.ts';
@@ -27,6 +28,11 @@ export const importData: TpuCommand = async (desk, words) => {
 };
 
 async function read(path: string): Promise<OldData> {
+  if (disk.look(path).kind === 'folder') {
+    throw new JobmanError(`${path} is a folder; \`tpu import\` takes a data.json.`, exitCode.usage, [
+      `The folder jobs/ of the TPU manager: jobman import ${path}`,
+    ]);
+  }
   const text = await readOptional(path);
   if (text === undefined) throw new JobmanError(`There is no file ${path}.`, exitCode.notFound);
   let value: unknown;
