@@ -5,7 +5,7 @@ import { reasonWords, sentencePart } from '../app/phrases.ts';
 import type { Event } from '../core/decision.ts';
 import type { Instant } from '../core/time.ts';
 import type { LabAttempt, LabEvent } from './record.ts';
-import { ianaZone } from './user-settings.ts';
+import { localTimes } from './local-time.ts';
 import type { LabJob } from './windows.ts';
 
 /** What happened to one job. */
@@ -141,13 +141,9 @@ function ordinal(count: number): string {
 
 /** How a moment is written for somebody in that zone (a setting): `21 Nov 02:10`. */
 export function clockOf(zone: string): (at: Instant) => string {
-  const format = new Intl.DateTimeFormat('en-GB', {
-    timeZone: ianaZone(zone),
-    day: '2-digit',
-    month: 'short',
-    hour: '2-digit',
-    minute: '2-digit',
-    hourCycle: 'h23',
-  });
-  return (at) => format.format(at).replace(',', '');
+  const timeOf = localTimes(zone);
+  return (at) => {
+    const { day, month, time } = timeOf(at);
+    return `${String(day).padStart(2, '0')} ${month} ${time.slice(0, 5)}`;
+  };
 }

@@ -1,0 +1,59 @@
+// Local time: a moment as the clocks of a user's time zone show it.
+//
+// `us` and `cn` are offsets that never change, and nearly everybody's. They are reckoned here: the first moment that Intl
+// formats costs more than all else that a short command does.
+
+import { hour, type Duration, type Instant } from '../core/time.ts';
+import { ianaZone } from './user-settings.ts';
+
+export interface LocalTime {
+  readonly year: number;
+  /** `Nov`. */
+  readonly month: string;
+  readonly day: number;
+  /** `08:11:40`. */
+  readonly time: string;
+}
+
+/** How moments are in that zone, which is a setting of a user: `us`, `cn` or a name of the time zone database. */
+export function localTimes(zone: string): (at: Instant) => LocalTime {
+  const offset = offsets[zone];
+  return offset === undefined ? named(zone) : (at) => inUtc(at + offset);
+}
+
+const offsets: Readonly<Record<string, Duration>> = { us: -4 * hour, cn: 8 * hour };
+
+function inUtc(at: Instant): LocalTime {
+  const date = new Date(at);
+  return {
+    year: date.getUTCFullYear(),
+    month: months[date.getUTCMonth()] ?? '',
+    day: date.getUTCDate(),
+    time: date.toISOString().slice(11, 19),
+  };
+}
+
+const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+
+function named(zone: string): (at: Instant) => LocalTime {
+  const format = new Intl.DateTimeFormat('en-US', {
+    timeZone: ianaZone(zone),
+    day: 'numeric',
+    month: 'numeric',
+    year: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    hourCycle: 'h23',
+  });
+  return (at) => {
+    const parts = new Map(format.formatToParts(at).map(({ type, value }) => [type, value]));
+    const part = (type: Intl.DateTimeFormatPartTypes): string => parts.get(type) ?? '';
+    return {
+      year: Number(part('year')),
+      month: months[Number(part('month')) - 1] ?? '',
+      day: Number(part('day')),
+      time: `${part('hour')}:${part('minute')}:${part('second')}`,
+    };
+  };
+}

@@ -1,0 +1,22 @@
+/** What clocks of a zone show: the two that are reckoned agree with those of the time zone database. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { localTimes } from '../../src/lab/local-time.ts';
+import { ianaZone } from '../../src/lab/user-settings.ts';
+
+test('us and cn, which are reckoned, are what the database says of their zones', () => {
+  fc.assert(
+    fc.property(
+      fc.constantFrom('us', 'cn'),
+      fc.integer({ min: Date.UTC(2000, 0), max: Date.UTC(2060, 0) }),
+      (zone, at) => assert.deepEqual(localTimes(zone)(at), localTimes(ianaZone(zone))(at)),
+    ),
+  );
+});
+
+test('a named zone has its summer time', () => {
+  const berlin = localTimes('Europe/Berlin');
+  assert.deepEqual(berlin(Date.UTC(2026, 0, 31, 23, 30, 5)), { year: 2026, month: 'Feb', day: 1, time: '00:30:05' });
+  assert.deepEqual(berlin(Date.UTC(2026, 8, 1, 10)), { year: 2026, month: 'Sep', day: 1, time: '12:00:00' });
+});
