@@ -19,7 +19,7 @@ import {
 } from '../../lab/holds.ts';
 import { shortName, tpuNamed } from '../../lab/names-of-tpus.ts';
 import type { LabUser } from '../../lab/people.ts';
-import type { Holder, TpuDesk, TpuState } from '../../lab/tpu-desk.ts';
+import type { EndAnswer, Holder, TpuDesk, TpuState } from '../../lab/tpu-desk.ts';
 import type { Booking, LabTpu } from '../../lab/tpus.ts';
 import { endJobs } from './end-jobs.ts';
 import { canAsk } from './questions.ts';
@@ -224,14 +224,17 @@ async function endPrograms(
   await endOnWorkers(desk, tpus, tpu, { folders, pids: holders }, signal);
 }
 
-/** Ends programs on the workers and says what was ended. Throws JobmanError (1) where something stays. */
+/**
+ * Ends programs on the workers and says what was ended. Resolves with the workers that did not answer. Throws JobmanError (1)
+ * where something stays.
+ */
 export async function endOnWorkers(
   desk: TpuCli,
   tpus: TpuDesk,
   tpu: LabTpu,
   what: { readonly folders: readonly string[]; readonly pids: readonly Pick<Holder, 'worker' | 'pid'>[] },
   signal: AbortSignal,
-): Promise<void> {
+): Promise<EndAnswer['missed']> {
   const pids = what.pids.map(({ worker, pid }) => ({ worker, pid }));
   const { ended, left, missed } = await tpus.end(tpu, { folders: what.folders, pids, graceMs: graceOnWorkers }, signal);
   if (ended.length > 0) {
@@ -241,6 +244,6 @@ export async function endOnWorkers(
     );
   }
   for (const { worker, says } of missed) desk.note(`Worker ${worker} of ${tpu.name} does not answer: ${says}`);
-  if (left.length === 0) return;
+  if (left.length === 0) return missed;
   throw new JobmanError(`Not everything on ${tpu.name} could be ended.`, exitCode.failed, holderSentences(left));
 }

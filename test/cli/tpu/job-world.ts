@@ -34,6 +34,8 @@ export interface JobWorld {
   /** How each TPU is, by its name; ready where nothing is said. */
   readonly states: Map<string, TpuState>;
   readonly holders: Map<string, Holder[]>;
+  /** TPUs of which a worker does not answer. */
+  readonly silent: Set<string>;
   /** What was done to TPUs and windows, in order. */
   readonly done: string[];
   /** Windows of ours in tmux by session; null where the session is not there. */
@@ -69,6 +71,7 @@ export async function openJobWorld(scope: Scope): Promise<JobWorld> {
   });
   const states = new Map<string, TpuState>();
   const holders = new Map<string, Holder[]>();
+  const silent = new Set<string>();
   const windows = new Map<string, number[]>();
   const done: string[] = [];
   const world: JobWorld = {
@@ -78,6 +81,7 @@ export async function openJobWorld(scope: Scope): Promise<JobWorld> {
     client,
     states,
     holders,
+    silent,
     windows,
     done,
     sheet: async () => createRecordSheet(record, () => now),
@@ -167,7 +171,8 @@ export async function openJobWorld(scope: Scope): Promise<JobWorld> {
         name,
         all.filter((one) => !isMeant(one)),
       );
-      return { ended: all.filter(isMeant), left: [], missed: [] };
+      const missed = silent.has(name) ? [{ worker: 1, says: 'no route' }] : [];
+      return { ended: all.filter(isMeant), left: [], missed };
     },
     close: () => undefined,
   };

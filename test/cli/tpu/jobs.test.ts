@@ -276,6 +276,42 @@ suite('resume and rerun', () => {
   });
 });
 
+suite('the end of a script', () => {
+  const told = (tpu: string) => ({ logFolder: '/l/1', stageFolder: '/s/1', tpu, startTime: 'x', at: 1 });
+  const end = (world: JobWorld, id: string, ...words: string[]) =>
+    world.tpu(['__end', ...words], { env: { JOBMAN_JOB_ID: id, JOBMAN_ATTEMPT: '1' } });
+
+  test('a success reserves the TPU for whoever ran there; a failure ends what it left on the workers', async (t) => {
+    const world = await openJobWorld(t);
+    const { id } = await world.run('v2-32-6', 'xibo');
+    assert.deepEqual([(await end(world, id, '0')).out, await booked(world, six)], ['0\n', 'reserved xibo']);
+    await world.record.report('xibo', 1, told(six));
+    const unproven = await end(world, id, '0');
+    assert.equal(unproven.out, '1\n');
+    assert.match(unproven.err, /neither called `tpu finish-job` nor left the line "wandb: Run history:" in \/l\/1/);
+    assert.deepEqual(world.done, [`end on ${six}: /l/1 /s/1`]);
+    await world.record.finish('xibo', 1, 2);
+    assert.equal((await end(world, id, '0')).out, '0\n');
+    assert.equal((await end(world, id, '--stopped', '143')).out, '143\n');
+    assert.equal(world.done.length, 2);
+  });
+
+  test('where a worker of a preemptible TPU is silent the cloud is given a while to say that it took it', async (t) => {
+    const world = await openJobWorld(t);
+    const { id } = await world.run('v2-32-p1', 'xibo');
+    await world.record.report('xibo', 1, told(p1));
+    world.silent.add(p1);
+    let isTaken = false;
+    const taking = setTimeout(() => {
+      isTaken = true;
+      world.states.set(p1, is('preempted'));
+    }, 100);
+    const said = await end(world, id, '1');
+    clearTimeout(taking);
+    assert.deepEqual([said.out, isTaken], ['1\n', true]);
+  });
+});
+
 suite('the list', () => {
   async function listed({ record }: JobWorld): Promise<number[]> {
     return (await record.windows({ user: 'xibo' })).map(({ window }) => window.window);

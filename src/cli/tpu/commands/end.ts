@@ -2,16 +2,22 @@
 
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { second } from '../../../core/time.ts';
 import { foldersOf, historyLine, verdictOf } from '../../../lab/attempt.ts';
 import type { LabAttempt } from '../../../lab/record.ts';
+import type { TpuDesk, TpuState } from '../../../lab/tpu-desk.ts';
+import type { LabTpu } from '../../../lab/tpus.ts';
 import { endOnWorkers, labTpuOf } from '../take.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
 
 /** A script that was asked to end has a minute until it is killed. */
 const endWithin = 40 * second;
+/** The cloud's word about a machine that it takes comes later than its silence by so much at most. */
+const cloudSaysWithin = 90 * second;
+const lookEvery = 2 * second;
 
 export async function end(desk: TpuCli, { raw }: Words): Promise<number> {
   const { env } = desk.io;
@@ -30,7 +36,7 @@ export async function end(desk: TpuCli, { raw }: Words): Promise<number> {
   const verdict = isStopped ? { code, says: null } : verdictOf({ code, report, isFinished, hasHistory });
   if (verdict.says !== null) desk.io.stderr.write(`-- ${verdict.says}\n`);
   if (found !== undefined) {
-    if (isStopped || verdict.code !== 0) await endOwn(desk, found);
+    if (isStopped || verdict.code !== 0) await endOwn(desk, found, isStopped);
     else await reserve(desk, found);
   }
   desk.io.stdout.write(`${verdict.code}\n`);
@@ -38,7 +44,7 @@ export async function end(desk: TpuCli, { raw }: Words): Promise<number> {
 }
 
 /** A program on a worker outlives the line that started it, and would hold the TPU for nobody. */
-async function endOwn(desk: TpuCli, found: LabAttempt): Promise<void> {
+async function endOwn(desk: TpuCli, found: LabAttempt, isStopped: boolean): Promise<void> {
   const folders = foldersOf([found], found.job.tpu);
   if (folders.length === 0) return;
   const tpus = await desk.lab.tpus();
@@ -46,13 +52,29 @@ async function endOwn(desk: TpuCli, found: LabAttempt): Promise<void> {
     const tpu = await labTpuOf(desk, found.job.tpu);
     const state = await tpus.describe(tpu);
     // Where the cloud has taken its machines there is nobody to ask.
-    if (state.kind === 'unknown' || state.state !== 'ready') return;
-    await endOnWorkers(desk, tpus, tpu, { folders, pids: [] }, AbortSignal.timeout(endWithin));
+    if (!isReady(state)) return;
+    const missed = await endOnWorkers(desk, tpus, tpu, { folders, pids: [] }, AbortSignal.timeout(endWithin));
+    if (missed.length > 0 && !isStopped && tpu.pricing !== 'ondemand') await cloudSays(tpus, tpu);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     for (const line of [error.message, ...error.lines]) desk.io.stderr.write(`-- ${line}\n`);
   } finally {
     tpus.close();
+  }
+}
+
+function isReady(state: TpuState): boolean {
+  return state.kind === 'known' && state.state === 'ready';
+}
+
+/**
+ * A machine that is taken is silent before the cloud says that it took it, and the script fails of that silence: with the exit
+ * code of a failure of its own, were it told at once. So the cloud is given a while for its word.
+ */
+async function cloudSays(tpus: TpuDesk, tpu: LabTpu): Promise<void> {
+  for (let turn = 0; turn < cloudSaysWithin / lookEvery; turn += 1) {
+    await sleep(lookEvery);
+    if (!isReady(await tpus.describe(tpu))) return;
   }
 }
 
