@@ -36,12 +36,15 @@ export async function beginJob(
   const { record } = desk.lab;
   const unbook = await bookFor(desk, asked);
   let id: string | undefined;
+  let isToUnbook = true;
   try {
     ({ id } = await client.create({ spec, manifest, owner: user.name, by, env: desk.io.env }));
     const labJob: LabJob = { job: id, ...asked.labJob };
     // From this moment it is on the TPU, and its script, which waits for it, may begin.
     await record.together(async (inside) => {
       const quicker = (await inside.jobs()).find((one) => one.tpu === tpu.name && !taking.known.has(one.job));
+      // Where both are the same user's, the booking is the winner's by now.
+      isToUnbook = quicker?.user !== user.name;
       if (quicker !== undefined)
         throw new JobmanError(
           `Job ${quicker.job} of ${quicker.user} was quicker: it has begun on ${tpu.name} in this moment, and yours has not.`,
@@ -55,7 +58,7 @@ export async function beginJob(
       await client.ask(id, 'delete', { by, onBehalf: true });
       await client.wake();
     }
-    await unbook();
+    if (isToUnbook) await unbook();
     throw error;
   }
   const { window } = await record.openWindow(id, 1, desk.io.now());

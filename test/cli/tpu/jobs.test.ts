@@ -164,6 +164,16 @@ suite('run', () => {
     assert.equal(await booked(world, six), `running ${rows.find(({ phase }) => phase === 'queued')?.user}`);
   });
 
+  test('of two of one user the booking stays with the one that won', async (t) => {
+    const world = await openJobWorld(t);
+    const both = await Promise.all([world.tpu(['run', 'v2-32-6', 'xibo']), world.tpu(['run', 'v2-32-6', 'xibo'])]);
+    assert.deepEqual(
+      both.map(({ code }) => code).toSorted((one, other) => one - other),
+      [0, 4],
+    );
+    assert.equal(await booked(world, six), 'running xibo');
+  });
+
   test('a directory that is gone, has no staging.sh or was never set, and a tag that means something', async (t) => {
     const world = await openJobWorld(t);
     const cases: readonly (readonly [number, RegExp, ...string[]])[] = [
