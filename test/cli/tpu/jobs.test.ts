@@ -62,6 +62,8 @@ suite('run', () => {
     const lacking = await world.tpu(['run', 'lyy']);
     assert.equal(lacking.code, exitCode.usage);
     assert.match(lacking.err, /Which TPU\? The line names none, and there is no .*ka\.sh/);
+    const asked = await world.tpu(['run', 'lyy', '-q', '-f'], { terminal, input: ['v2-32-7'] });
+    assert.match(asked.out, /^Window 1: job 000004 runs .* on v2-32-7/m, asked.err);
   });
 
   test('one question tells of everybody who uses it; nothing is changed before the yes', async (t) => {

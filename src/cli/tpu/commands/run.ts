@@ -171,25 +171,27 @@ async function tpuFor(desk: TpuCli, words: Words, user: LabUser, directory: stri
   if (words.types.length > 0 || words.flags.has('auto')) return freeTpu(desk, words.types, user, parts);
   const file = join(directory, 'ka.sh');
   const text = await readFile(file, 'utf8').catch(() => '');
-  const name = tpuInScript(text, file);
-  if (name === null) {
-    throw new JobmanError(
-      text === ''
-        ? `Which TPU? The line names none, and there is no ${file}.`
-        : `Which TPU? The line names none, and ${file} does not say it in a way that can be read without running it.`,
-      exitCode.usage,
-      ['tpu -lta    lists the TPUs and their aliases; -auto takes one that is free'],
-    );
-  }
+  const said = tpuInScript(text, file);
+  const lacks =
+    text === ''
+      ? `the line names none, and there is no ${file}`
+      : `the line names none, and ${file} does not say it in a way that can be read without running it`;
+  if (said === null && !canAsk(desk))
+    throw new JobmanError(`Which TPU? ${lacks.charAt(0).toUpperCase()}${lacks.slice(1)}.`, exitCode.usage, [
+      'tpu -lta    lists the TPUs and their aliases; -auto takes one that is free',
+    ]);
+  const name = said ?? (await question(desk, `Which TPU? (${lacks})`));
   const { record } = desk.lab;
   const [known, aliases] = await Promise.all([record.tpus(), record.tpuAliases()]);
   const full = aliases.get(name) ?? name;
   const tpu = known.find((one) => one.name === full) ?? tpuNamed(full);
   if (tpu === null)
-    throw new JobmanError(`${file} names the TPU ${name}, which is none of the registry.`, exitCode.notFound, [
-      `tpu register ${name} zone=ZONE type=v2-32    adds it`,
-    ]);
-  desk.note(`${file} names ${tpu.name}.`);
+    throw new JobmanError(
+      `The registry has no TPU "${name}"${said === null ? '' : `, which ${file} names`}.`,
+      exitCode.notFound,
+      [`tpu register ${name} zone=ZONE type=v2-32    adds it`],
+    );
+  if (said !== null) desk.note(`${file} names ${tpu.name}.`);
   return tpu;
 }
 
