@@ -949,8 +949,9 @@ export const table: readonly Entry[] = [
     brief: 'Take over the jobs of the TPU manager before this one',
     usage: '<folder> [--apply]',
     about:
-      'The folder is the jobs/ of that program, in either of its layouts. Each job becomes one that has ended, with its manifest\n' +
-      'and its logs; resume and rerun begin it here. Without --apply it only says what it would take, and what not and why.\n' +
+      'The folder is the jobs/ of that program, in either of its layouts. Each job becomes one that has ended, with its\n' +
+      'manifest and its logs; resume and rerun begin it here. Without --apply it only says what it would take, and what not\n' +
+      'and why.\n' +
       'What was taken over before is not taken twice. Its data.json for `tpu` is taken over by `tpu import`.',
     examples: [
       ['jobman import ~/jobman/jobs', 'a dry run'],
