@@ -216,6 +216,23 @@ suite('kill', () => {
     assert.equal((await world.client.show('3')).phase, 'queued', 'what runs elsewhere is left alone');
   });
 
+  test('a job that has taken its place there is left alone', async (t) => {
+    const world = await openJobWorld(t);
+    const { id } = await world.run('v2-32-6', 'xibo');
+    const other = await world.run('v2-32-7', 'lyy');
+    await world.record.changeJob(other.id, (job) => ({ ...job, tpu: six }));
+    await world.record.report('lyy', 1, { logFolder: '/l/2', stageFolder: '/s/2', tpu: six, startTime: 'x', at: 1 });
+    world.holders.set(six, [{ ...aHolder, command: 'python3 main.py --workdir=/l/2' }]);
+    const said = await world.tpu(['kill', '1', 'xibo', '--yes']);
+    assert.deepEqual([said.code, said.err, world.done], [0, '', []]);
+    assert.equal((await world.client.show(id)).phase, 'cancelled');
+    world.holders.set(six, [aHolder]);
+    const third = await world.run('v2-32-7', 'xibo', '-f');
+    await world.record.changeJob(third.id, (job) => ({ ...job, tpu: six }));
+    const script = await world.tpu(['kill', String(third.window), 'xibo']);
+    assert.match(script.err, /none of the job's, and was left alone\. To see to it: tpu solve kmh-tpuvm-v2-32-6/);
+  });
+
   test('what is over, not there, or not said', async (t) => {
     const world = await openJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');

@@ -3,7 +3,7 @@
 import type { Client } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { isSettledPhase } from '../../../core/phase.ts';
-import { holderSentences, holdersNow } from '../../../lab/holds.ts';
+import { holderSentences, holdersNow, jobsThere } from '../../../lab/holds.ts';
 import type { LabUser } from '../../../lab/people.ts';
 import type { LabAttempt } from '../../../lab/record.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
@@ -101,7 +101,11 @@ export async function endWithPrograms(
         own.map(({ job }) => job),
       );
       if (folders.length > 0) await endOnWorkers(desk, tpus, tpu, { folders, pids: [] }, signal);
-      const { holders, says } = await holdersNow(tpus, tpu, [], signal);
+      // A job that is under way there has a right to it.
+      const { rows } = await client.list({});
+      const others = (await jobsThere(desk.lab.record, rows)).on(tpu.name).map(({ job }) => job.job);
+      const theirs = await foldersThere(desk, tpu, others);
+      const { holders, says } = await holdersNow(tpus, tpu, theirs, signal);
       for (const sentence of says) desk.note(sentence);
       if (holders.length === 0) return exitCode.ok;
       for (const sentence of holderSentences(holders)) desk.complain(`On ${tpu.name} ${sentence}`);
@@ -121,7 +125,7 @@ export async function endWithPrograms(
 async function isToEnd(desk: TpuCli, tpu: LabTpu): Promise<boolean> {
   if (desk.yes) return true;
   if (!canAsk(desk)) {
-    desk.note(`That is none of the job's, and was left alone. To end it too: tpu kill ${tpu.name} --yes`);
+    desk.note(`That is none of the job's, and was left alone. To see to it: tpu solve ${tpu.name}`);
     return false;
   }
   desk.io.stderr.write("That is none of the job's. End it too? [y/N] ");
