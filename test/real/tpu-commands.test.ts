@@ -38,15 +38,14 @@ suite('TPUs by the tpu command', () => {
     const node = (await reply.json()) as { networkEndpoints?: { ipAddress: string }[] };
     return (node.networkEndpoints ?? []).map(({ ipAddress }) => ipAddress);
   }
-  /** Runs a script on one worker, as whoever knows the key. */
-  function onWorker(address: string | undefined, script: string): string {
+  function sshTo(address: string | undefined): string[] {
     const options = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR', 'BatchMode=yes'];
     const argv = ['-F', '/dev/null', '-i', join(world.home, 'ssh/id_ed25519'), '-p', String(endpoint().sshPort)];
-    const { status, stdout, stderr } = spawnSync(
-      'ssh',
-      [...argv, ...options.flatMap((one) => ['-o', one]), `${userInfo().username}@${address}`, 'sh -s'],
-      { input: script, encoding: 'utf8' },
-    );
+    return [...argv, ...options.flatMap((one) => ['-o', one]), `${userInfo().username}@${address}`, 'sh -s'];
+  }
+  /** Runs a script on one worker, as whoever knows the key. */
+  function onWorker(address: string | undefined, script: string): string {
+    const { status, stdout, stderr } = spawnSync('ssh', sshTo(address), { input: script, encoding: 'utf8' });
     assert.equal(status, 0, `${script}\n${stdout}${stderr}`);
     return stdout;
   }
@@ -209,6 +208,46 @@ suite('TPUs by the tpu command', () => {
     assert.equal(again.code, 0, again.stdout + again.stderr);
     assert.match(again.stdout, /^no answer by SSH: worker 0 has no answer.*\n.*well again \(no answer by SSH\)/);
     assert.match((await tpu('mount-disk', spot)).stderr, /The settings name no share for us-central2-b/);
+  });
+
+  test('a job logs the workers in to W&B, and again after its TPU was made anew', async (t) => {
+    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+    const other = 'lab-tpuvm-v4-8-preemptible-2';
+    const lab = { zones: [zone], wandbKeyFile: 'wandb-key' };
+    writeFileSync(join(world.home, 'settings.json'), JSON.stringify({ tpu: { project: 'emulator' }, lab }));
+    const code = join(world.folder, 'code');
+    mkdirSync(code);
+    writeFileSync(join(code, 'staging.sh'), 'echo "staged for $1"\nexec sleep 31357\n');
+    await ok('register', other, `zone=${zone}`);
+    await ok('apply', other);
+    await ok('set-dir', code, '1', 'xibo');
+    await onAll(other, 'rm -f ~/.netrc');
+    const isLoggedIn = async () => {
+      if ((await tpu('check-status', other)).stdout !== 'ready\n') return false;
+      const [address] = await addresses(other);
+      const found = spawnSync('ssh', sshTo(address), { input: 'cat ~/.netrc ~/.jobman/wandb-key', encoding: 'utf8' });
+      // The file in which the key came is taken away.
+      return found.stdout.split(key).length === 2;
+    };
+    const env = { TMUX_TMPDIR: world.folder };
+    const begun = await jobman(world, ['tpu', 'run', other, 'xibo', '-q', 'rule=pre'], { env, withinMs: 120_000 });
+    world.atEnd(() => void spawnSync('tmux', ['kill-server'], { env: { ...world.env, ...env } }));
+    world.atEnd(() => jobman(world, ['controller', 'stop']).then(() => undefined));
+    assert.equal(begun.code, 0, begun.stdout + begun.stderr);
+    const phase = async () =>
+      (JSON.parse((await jobman(world, ['show', '1', '--json'])).stdout) as { phase: string }).phase;
+    const runs = async () => (await phase()) === 'running';
+    assert.ok(await eventually(runs, { withinMs: 60_000 }), await phase());
+    assert.equal(await isLoggedIn(), true);
+    const first = await addresses(other);
+    await jobman(world, ['emulator', 'preempt', other]);
+    const isAnew = async () => {
+      const now = await addresses(other);
+      return now.length > 0 && now[0] !== first[0] && (await isLoggedIn()) && (await runs());
+    };
+    assert.ok(await eventually(isAnew, { withinMs: 120_000, everyMs: 1_000 }), await phase());
+    await ok('kill', '2', 'xibo', '--yes');
+    assert.ok(await eventually(async () => !(await runs()), { withinMs: 90_000 }), await phase());
   });
 
   test('Ctrl-C says what stands and how to go on', async (t) => {
