@@ -385,7 +385,8 @@ const killedJudgement: Duration = 30 * second;
 
 /**
  * The cloud may be about to say that it took the machine: a program was just killed there, or one that drives it from this
- * machine has just lost its line to it. Nobody can say so while the cloud does not answer, and nothing could begin then either.
+ * machine has just lost its line to it. Nobody can say so while the cloud does not answer or does not call it ready, and
+ * nothing could begin then either.
  */
 function mayHaveBeenTaken({ job, now, allocation, look }: View, place: Place, attempt: Attempt): boolean {
   const { run, worker } = place;
@@ -394,7 +395,8 @@ function mayHaveBeenTaken({ job, now, allocation, look }: View, place: Place, at
   const hasLostIt = worker === 'here' && betweenWorkers.includes(matchedIn(place, attempt).pattern ?? '');
   if (!wasKilled && !hasLostIt) return false;
   // The end was written by the worker's clock: a clock that is far off is no reason to wait.
-  return look.kind === 'unknown' || Math.abs(now - run.endedAt) < killedJudgement;
+  const isDoubtful = look.kind === 'unknown' || look.value.state !== 'ready';
+  return isDoubtful || Math.abs(now - run.endedAt) < killedJudgement;
 }
 
 function matchedIn({ seen }: Place, attempt: Attempt): { readonly pattern?: string; readonly line?: string } {

@@ -503,6 +503,18 @@ test('a script here that loses its line to spot capacity is not blamed before th
   asked.settleNow();
   assert.equal(asked.job.attempts[0]?.ending?.reason, 'preempted');
 
+  // Nor while the cloud's list lacks it: it has to be missed twice before that says anything.
+  const missed = driven();
+  missed.pattern = 'line_cut';
+  missed.run('here', 1).ended = { exitCode: 1, at: missed.now };
+  missed.settleNow();
+  missed.now += minute;
+  missed.nodes.delete(1);
+  missed.pass();
+  assert.equal(lastAttempt(missed.job)?.ending, null);
+  missed.live(() => lastAttempt(missed.job)?.ending !== null, 5 * minute);
+  assert.equal(missed.job.attempts[0]?.ending?.reason, 'preempted');
+
   // What says nothing of a lost line has failed by itself, and is told at once.
   const failed = driven();
   failed.run('here', 1).ended = { exitCode: 1, at: failed.now };
