@@ -14,6 +14,7 @@ export const labLaws = {
   'one program a TPU': 'a TPU never has programs of two attempts alive at once',
   'numbers once': 'no window number is twice on a list, nor that of an ancestor of what is on it',
   'killed is killed': 'what its owner has killed does not begin again before somebody wants it',
+  'closed is over': 'what runs in a window that was closed by hand may end, and no rule begins it again',
   'pass is pass': 'no TPU is made anew for a job whose rule does not say so',
   'load_from is told':
     'what a resumed program loads is the newest log folder that an ancestor really reported; others load nothing',
@@ -44,6 +45,8 @@ export interface LabJudge {
   /** Somebody wants that job to go on, or to begin again; or to have it ended for good. */
   wanted(job: string, how: 'resume' | 'rerun'): void;
   killed(job: string): void;
+  /** Somebody has closed the window that it runs in. */
+  closed(job: string): void;
   /** What a controller has written down, and what stood there before. */
   committed(before: Job, job: Job): void;
   /** A controller lets a TPU go, to have it made anew. */
@@ -70,6 +73,8 @@ interface Ledger {
   readonly logStage: boolean;
   readonly father: LabJob['father'];
   killedAt: number | null;
+  /** When the window that it ran in was closed, and nobody has wanted it since. */
+  closedAt: number | null;
   /** Attempts whose scripts have begun. */
   readonly begun: Set<number>;
   /** What was reported, by attempt. */
@@ -108,10 +113,22 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
     break: breakLaw,
     made(job, { father, logStage }) {
       const rule = job.spec.recovery.preset;
-      ledgers.set(job.id, { rule, logStage, father, killedAt: null, begun: new Set(), reported: new Map() });
+      ledgers.set(job.id, {
+        rule,
+        logStage,
+        father,
+        killedAt: null,
+        closedAt: null,
+        begun: new Set(),
+        reported: new Map(),
+      });
     },
     wanted(job) {
       ledgerOf(job).killedAt = null;
+      ledgerOf(job).closedAt = null;
+    },
+    closed(job) {
+      ledgerOf(job).closedAt ??= world().timeline.now;
     },
     killed(job) {
       ledgerOf(job).killedAt = world().timeline.now;
@@ -142,10 +159,12 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
       }
     },
     scriptBegins(run) {
-      const { killedAt } = ledgerOf(run.job);
+      const { killedAt, closedAt } = ledgerOf(run.job);
       // The message that starts it may have been on its way when the word came.
-      if (killedAt !== null && run.madeAt > killedAt + 60_000)
-        broken('killed is killed', `attempt ${run.attempt} of job ${run.job} begins, and it was killed at ${killedAt}`);
+      const isLate = (wordAt: number | null): boolean => wordAt !== null && run.madeAt > wordAt + minute;
+      const begins = `attempt ${run.attempt} of job ${run.job} begins`;
+      if (isLate(killedAt)) broken('killed is killed', `${begins}, and it was killed at ${killedAt}`);
+      if (isLate(closedAt)) broken('closed is over', `${begins}, and its window was closed at ${closedAt}`);
     },
     given(run, { loadFrom, stage }) {
       const ledger = ledgerOf(run.job);

@@ -64,6 +64,7 @@ export function createScripts(parts: ScriptParts): Scripts {
   const { world, sky, chance, record, programs, judge } = parts;
   const { timeline } = world;
   function leave(run: Run, exitCode: number, words: string): void {
+    if (run.endedAt !== null) return;
     // What it prints last nobody knows before: a plan is this run's alone, and this is the one thing in it that is found out.
     (run.plan as { lastLine: string }).lastLine = parts.isMute ? 'it broke' : words;
     endRun(world, run, exitCode);

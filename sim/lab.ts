@@ -56,6 +56,7 @@ export const labFaults = {
   'leaves programs': 'what an earlier attempt left on the workers is not ended',
   'one number': 'every window gets the number 1',
   'deaf to kill': 'a kill is heard as a stop and a resume after it',
+  'deaf to closing': 'that a window was closed is written down, and nobody is told',
   'eager rule': 'the rule pass makes TPUs anew',
   'loads anything': 'a script loads the newest folder, whether or not anything was saved in it',
 } as const;
@@ -349,6 +350,16 @@ export async function runLab({ seed, size, fault, trace = false }: LabOptions): 
     if (await client.speak(how, job.id, {})) labJudge.wanted(job.id, how);
   }
 
+  /** The tmux window of something that runs is closed by hand: `tpu __closed` says so. */
+  async function close(job: Job): Promise<void> {
+    const attempt = job.attempts.length;
+    const [shown] = (await record.windows({ jobs: [job.id] })).filter(({ window }) => window.attempt === attempt);
+    if (shown === undefined) return;
+    world.say(`${job.owner}: closes window ${shown.window.window}`);
+    await record.markWindows([{ job: job.id, attempt }], 'closed', clock.now());
+    if (fault === 'deaf to closing' || (await client.speak('last', job.id, {}))) labJudge.closed(job.id);
+  }
+
   /** `tpu clean`: what is over leaves the list. */
   async function clean(user: string): Promise<void> {
     const shown = await record.windows({ user });
@@ -362,12 +373,18 @@ export async function runLab({ seed, size, fault, trace = false }: LabOptions): 
     await labJudge.listChanged(record, user);
   }
 
+  const things = [
+    ...(['kill', 'kill', 'close', 'resume', 'resume', 'rerun', 'move', 'move', 'move anew', 'clean'] as const),
+  ];
+
   async function act(): Promise<void> {
     const user = people.pick(plan.users).name;
     const running = jobsOf(user).filter(({ settled }) => settled === null);
-    switch (people.pick(['kill', 'kill', 'resume', 'resume', 'rerun', 'move', 'move', 'move anew', 'clean'] as const)) {
+    switch (people.pick(things)) {
       case 'kill':
         return running.length === 0 ? undefined : kill(people.pick(running).id);
+      case 'close':
+        return running.length === 0 ? undefined : close(people.pick(running));
       case 'resume':
         return again(user, 'resume', false);
       case 'rerun':

@@ -9,12 +9,12 @@ import type { LabFault } from '../../sim/lab.ts';
 
 test('two afternoons of a lab break no law, and one that is told again is the same', async () => {
   const [first, second] = [
-    await runLab({ seed: 10, size: anAfternoon }),
-    await runLab({ seed: 12, size: anAfternoon }),
+    await runLab({ seed: 17, size: anAfternoon }),
+    await runLab({ seed: 21, size: anAfternoon }),
   ];
   for (const { seed, violation } of [first, second])
     assert.equal(violation, null, `npm run sim -- --lab --afternoon --seed ${seed} --trace`);
-  const again = await runLab({ seed: 12, size: anAfternoon, trace: true });
+  const again = await runLab({ seed: 21, size: anAfternoon, trace: true });
   assert.equal(again.hash, second.hash);
   assert.ok(again.lines.length > 100);
   assert.notEqual(first.hash, second.hash);
@@ -22,13 +22,14 @@ test('two afternoons of a lab break no law, and one that is told again is the sa
 
 /** A seed that shows each mistake early. */
 const seeds: Readonly<Record<LabFault, number>> = {
-  'forgets stages': 1,
+  'forgets stages': 2,
   'mute scripts': 14,
   'leaves programs': 1,
-  'one number': 11,
+  'one number': 1,
   'deaf to kill': 2,
-  'eager rule': 10,
-  'loads anything': 6,
+  'deaf to closing': 24,
+  'eager rule': 4,
+  'loads anything': 3,
 };
 
 const laws: Readonly<Record<LabFault, string>> = {
@@ -37,6 +38,7 @@ const laws: Readonly<Record<LabFault, string>> = {
   'leaves programs': 'one program a TPU',
   'one number': 'numbers once',
   'deaf to kill': 'killed is killed',
+  'deaf to closing': 'closed is over',
   'eager rule': 'pass is pass',
   'loads anything': 'load_from is told',
 };
