@@ -34,7 +34,12 @@ export class JsonTextError extends Error {
 const lineEnd = 0x0a;
 /** Without the flag i, which makes a class of characters slow to prepare. */
 const quotedText = /"(?:[^"\\\p{Cc}]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4}))*"/uy;
-const plainWord = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]?\d+)?/iy;
+const plainNumber = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const names = [
+  { word: 'true', value: true },
+  { word: 'false', value: false },
+  { word: 'null', value: null },
+] as const;
 
 /** Deeper than any file of ours; a text that is deeper would end the program with its stack. */
 const depthMost = 100;
@@ -70,7 +75,23 @@ export function jsonIn(text: string, called = 'the file'): JsonNode {
     return `${JSON.stringify(String.fromCodePoint(text.codePointAt(at) ?? 0))} cannot stand here`;
   };
 
+  /** A text of plain letters, as nearly all are: to prepare the pattern takes longer than to read a whole file of settings. */
+  function plainString(): string | undefined {
+    if (text[at] !== '"') return undefined;
+    for (let end = at + 1; end < text.length; end += 1) {
+      const code = text.charCodeAt(end);
+      if (code === 0x22) return text.slice(at + 1, end);
+      if (code < 0x20 || code > 0x7e || code === 0x5c) return undefined;
+    }
+    return undefined;
+  }
+
   function string(): string {
+    const plain = plainString();
+    if (plain !== undefined) {
+      at += plain.length + 2;
+      return plain;
+    }
     const quoted = matching(quotedText);
     if (quoted === undefined)
       return wrong(text[at] === '"' ? 'this text does not end on its line, or holds a wrong \\' : here());
@@ -85,11 +106,15 @@ export function jsonIn(text: string, called = 'the file'): JsonNode {
     if (text[at] === '{') return { kind: 'object', at: place, members: list('}', () => member(depth)) };
     if (text[at] === '[') return { kind: 'array', at: place, items: list(']', () => value(depth + 1)) };
     if (text[at] === '"') return { kind: 'single', at: place, value: string() };
-    const word = matching(plainWord);
-    // The pattern takes capital letters for the sake of 1E5; JSON's three words have none.
-    if (word === undefined || /^[TFN]|[A-DF-Z]/.test(word)) return wrong(here());
-    at += word.length;
-    return { kind: 'single', at: place, value: JSON.parse(word) as number | boolean | null };
+    const name = names.find((one) => text.startsWith(one.word, at));
+    if (name !== undefined) {
+      at += name.word.length;
+      return { kind: 'single', at: place, value: name.value };
+    }
+    const number = matching(plainNumber);
+    if (number === undefined) return wrong(here());
+    at += number.length;
+    return { kind: 'single', at: place, value: JSON.parse(number) as number };
   }
 
   function member(depth: number): JsonMember {

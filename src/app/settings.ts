@@ -4,7 +4,7 @@
 // The same files hold the settings of Kubernetes jobs, which have keys of their own: cluster/settings.ts. Whoever has to do
 // with TPUs only does not load those, and a slip in them is nothing to them.
 
-import { readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import { didYouMean } from '../core/did-you-mean.ts';
 import { minute } from '../core/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
@@ -270,7 +270,8 @@ function fromEnvironment({ kind }: SettingKey, said: string): Value | undefined 
 /** The text of a file, or undefined where there is none. Throws StoreError when it cannot be read. */
 export async function readOptional(path: string): Promise<string | undefined> {
   try {
-    return await readFile(path, 'utf8');
+    // At once: the other way loads a part of Node and starts its threads, for a file of a page.
+    return readFileSync(path, 'utf8');
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
     throw fileError(path, error);
