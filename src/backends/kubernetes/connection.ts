@@ -1,13 +1,16 @@
 // Connection: one request to an API server over Node's own client, with the login that belongs to it. Connections are kept
-// for the next request. The reply's body is handed on as it comes: a log may have no end.
+// for the next request. The reply's body is handed on as it comes: a log may have no end. A process that asks this server only
+// goes without Node's client as long as it can (short-line.ts).
 
-import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
-import type { AgentOptions, RequestOptions } from 'node:https';
 import { readFileSync } from 'node:fs';
+import type { Agent as HttpAgent, IncomingMessage } from 'node:http';
+import type { AgentOptions, RequestOptions } from 'node:https';
+import { isIP } from 'node:net';
 import { second, type Duration } from '../../core/time.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { KubeContext } from './kubeconfig.ts';
 import type { Login, Proof } from './login.ts';
+import { createShortLine, isPlain, type ShortLine } from './short-line.ts';
 
 /** No reply came, or it was broken off. `wasSent` is false when not a byte of the request can have arrived. */
 export class LineError extends Error {
@@ -64,11 +67,16 @@ export function createConnection(
   const base = server.pathname.replace(/\/+$/, '');
   let agent: HttpAgent | undefined;
   let agentOf: Proof | undefined;
+  let line: ShortLine | undefined;
+  let lineOf: Proof | undefined;
+  const host = server.hostname.replace(/^\[|\]$/g, '');
+  const port = server.port === '' ? (server.protocol === 'http:' ? 80 : 443) : Number(server.port);
+  const proxies = proxyOf(cluster['proxy-url'], env);
+  const isShort = isAlone && server.protocol === 'https:' && Object.keys(proxies).length === 0;
 
   /** Certificates belong to the connection, so another one needs another agent. */
   async function agentFor(proof: Proof): Promise<HttpAgent> {
-    const isSame = sameBytes(proof.cert, agentOf?.cert) && sameBytes(proof.key, agentOf?.key);
-    if (agent !== undefined && isSame) return agent;
+    if (agent !== undefined && hasSameCertificate(proof, agentOf)) return agent;
     agent?.destroy();
     agent = await newAgent(proof, true);
     agentOf = proof;
@@ -76,30 +84,47 @@ export function createConnection(
   }
 
   async function newAgent(proof: Proof, keepAlive: boolean): Promise<HttpAgent> {
-    const common = { keepAlive, proxyEnv: proxyOf(cluster['proxy-url'], env) };
-    if (server.protocol === 'http:') return new HttpAgent(common);
+    const common = { keepAlive, proxyEnv: proxies };
+    if (server.protocol === 'http:') {
+      const { Agent } = await import('node:http');
+      return new Agent(common);
+    }
     const { Agent } = await import('node:https');
+    return new Agent({ ...common, ...(await security(proof)) });
+  }
+
+  /** The certificates of both sides. */
+  async function security(proof: Proof): Promise<AgentOptions> {
     const trusted = trust(context);
     // A login through a provider, and a proxy, are reached by those of this machine.
-    const isOnlyOurs = isAlone && trusted.ca !== undefined && context.user['auth-provider'] === undefined;
-    if (isOnlyOurs && Object.keys(common.proxyEnv).length === 0) await forgetAuthorities();
-    return new Agent({ ...common, ...trusted, ...certificate(proof) });
+    if (isShort && trusted.ca !== undefined && context.user['auth-provider'] === undefined) await forgetAuthorities();
+    return { ...trusted, ...certificate(proof) };
+  }
+
+  async function lineFor(proof: Proof): Promise<ShortLine> {
+    if (line !== undefined && hasSameCertificate(proof, lineOf)) return line;
+    line?.close();
+    const { connect } = await import('node:tls');
+    // The name is said to the server, unless it is an address (https://www.rfc-editor.org/rfc/rfc6066#section-3).
+    const called = isIP(host) === 0 ? { servername: host } : {};
+    const options = { host, port, ALPNProtocols: ['http/1.1'], ...called, ...(await security(proof)) };
+    line = createShortLine(() => connect(options), server.host);
+    lineOf = proof;
+    return line;
   }
 
   async function open(request: LineRequest): Promise<IncomingMessage> {
     request.signal?.throwIfAborted();
     const proof = await login.prove();
-    const start = server.protocol === 'http:' ? httpRequest : (await import('node:https')).request;
+    const { request: start } = await (server.protocol === 'http:' ? import('node:http') : import('node:https'));
     const options: RequestOptions = {
       method: request.method,
       protocol: server.protocol,
-      host: server.hostname.replace(/^\[|\]$/g, ''),
-      port: server.port === '' ? (server.protocol === 'http:' ? 80 : 443) : server.port,
+      host,
+      port,
       path: base + request.path,
       headers: {
-        accept: 'application/json',
-        ...headersOf(proof),
-        ...request.headers,
+        ...allHeaders(request, proof),
         // Node says no length of the body of a DELETE by itself, and the body would be read as the next request.
         ...(request.body === undefined ? {} : { 'content-length': Buffer.byteLength(request.body) }),
       },
@@ -134,6 +159,18 @@ export function createConnection(
   return {
     open,
     async send(request) {
+      if (isShort) {
+        request.signal?.throwIfAborted();
+        const proof = await login.prove();
+        const [path, headers] = [base + request.path, allHeaders(request, proof)];
+        if (isPlain(path, headers)) {
+          const { method, body, signal } = request;
+          const reply = await (await lineFor(proof)).send({ method, path, headers, body, signal }, within);
+          if (!('error' in reply)) return reply;
+          if (signal?.aborted === true) throw abortReason(signal);
+          throw lineError(reply.error, reply.wasSent);
+        }
+      }
       const incoming = await open(request);
       incoming.setTimeout(within, () => incoming.destroy(new Error(`nothing more for ${within / second} s`)));
       const bytes = await wholeOf(incoming).catch((error: unknown) => {
@@ -146,7 +183,10 @@ export function createConnection(
       const proof = await login.prove();
       return { headers: headersOf(proof), agent: await newAgent(proof, false) };
     },
-    close: () => agent?.destroy(),
+    close() {
+      line?.close();
+      agent?.destroy();
+    },
   };
 }
 
@@ -201,6 +241,10 @@ function certificate({ cert, key }: Proof): AgentOptions {
   return { ...(cert === undefined ? {} : { cert }), ...(key === undefined ? {} : { key }) };
 }
 
+function allHeaders(request: LineRequest, proof: Proof): Record<string, string | string[]> {
+  return { accept: 'application/json', ...headersOf(proof), ...request.headers };
+}
+
 function headersOf({ headers }: Proof): Record<string, string | string[]> {
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [name, typeof value === 'string' ? value : [...value]]),
@@ -215,6 +259,10 @@ function proxyOf(
   if (url !== undefined) return { HTTP_PROXY: url, HTTPS_PROXY: url };
   const names = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'].flatMap((name) => [name, name.toLowerCase()]);
   return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
+}
+
+function hasSameCertificate(one: Proof, other: Proof | undefined): boolean {
+  return sameBytes(one.cert, other?.cert) && sameBytes(one.key, other?.key);
 }
 
 function sameBytes(one: string | Buffer | undefined, other: string | Buffer | undefined): boolean {

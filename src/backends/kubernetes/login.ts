@@ -6,7 +6,6 @@ import { readFileSync } from 'node:fs';
 import { second, type Instant } from '../../core/time.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { KubeContext } from './kubeconfig.ts';
-import { runExecLogin } from './exec-login.ts';
 
 /** What goes with a request: headers, and a certificate for the connection. */
 export interface Proof {
@@ -46,6 +45,7 @@ export function createLogin(context: KubeContext, place: LoginPlace): Login {
   async function keptProof(): Promise<Proof> {
     if (given !== undefined && (given.until === null || given.until - sparedBefore > place.now())) return given.proof;
     if (user.exec !== undefined) {
+      const { runExecLogin } = await import('./exec-login.ts');
       const { token, cert, key, until } = await runExecLogin(user.exec, context, place.env);
       const headers = token === undefined ? common : { ...common, authorization: `Bearer ${token}` };
       given = {
