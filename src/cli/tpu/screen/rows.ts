@@ -24,21 +24,21 @@ type CellName = 'window' | 'tag' | 'dir' | 'tpu' | 'status' | 'from';
 interface Cell {
   readonly title: string;
   readonly text: (row: CheckRow, layout: RowLayout) => string;
-  /** What it is cut to where there is too little room; a status stays whole for longest. */
-  readonly least: number;
+  /** What it is cut to where there is too little room: at first, and where that is not enough. */
+  readonly least: readonly [first: number, then: number];
 }
 
 const cells: Readonly<Record<CellName, Cell>> = {
-  window: { title: 'WINDOW', text: ({ window }) => (window === null ? '-' : String(window)), least: 6 },
-  tag: { title: 'TAG', text: ({ tag }) => inertWord(tag ?? '-'), least: 6 },
-  dir: { title: 'DIR', text: ({ folder }) => inertWord(folder), least: 6 },
-  tpu: { title: 'TPU', text: ({ tpuShort }) => inertWord(tpuShort), least: 10 },
-  status: { title: 'STATUS', text: (row, { clock }) => statusText(row, clock), least: 20 },
-  from: { title: 'FROM', text: lineageText, least: 8 },
+  window: { title: 'WINDOW', text: ({ window }) => (window === null ? '-' : String(window)), least: [6, 6] },
+  tag: { title: 'TAG', text: ({ tag }) => inertWord(tag ?? '-'), least: [12, 6] },
+  dir: { title: 'DIR', text: ({ folder }) => inertWord(folder), least: [10, 6] },
+  tpu: { title: 'TPU', text: ({ tpuShort }) => inertWord(tpuShort), least: [16, 10] },
+  status: { title: 'STATUS', text: (row, { clock }) => statusText(row, clock), least: [28, 20] },
+  from: { title: 'FROM', text: lineageText, least: [18, 8] },
 };
 
-/** In this order cells give way, each down to its least. */
-const givesWay: readonly CellName[] = ['from', 'dir', 'tag', 'tpu', 'status'];
+/** In this order cells give way; a status stays whole for longest. */
+const givesWay: readonly CellName[] = ['dir', 'tag', 'tpu', 'from', 'status'];
 
 /** Below this width an attempt takes two lines. */
 const narrowTerminal = 60;
@@ -95,11 +95,13 @@ function fit(
   const sizes = names.map((_, at) => Math.max(...lines.map((line) => width(line[at] ?? ''))));
   if (columns === null) return sizes;
   const over = (): number => sizes.reduce((sum, size) => sum + size + 2, -2) - columns;
-  for (const name of givesWay) {
-    const at = names.indexOf(name);
-    if (at < 0 || over() <= 0) continue;
-    const size = sizes[at] ?? 0;
-    sizes[at] = Math.max(Math.min(size, cells[name].least), size - over());
+  for (const round of [0, 1] as const) {
+    for (const name of givesWay) {
+      const at = names.indexOf(name);
+      if (at < 0 || over() <= 0) continue;
+      const size = sizes[at] ?? 0;
+      sizes[at] = Math.max(Math.min(size, cells[name].least[round]), size - over());
+    }
   }
   return sizes;
 }
