@@ -65,9 +65,10 @@ const io: Io = {
   now: () => Date.now(),
 };
 
-// `import()` of all at once: none waits for another's files. Nothing of ours is imported above, before compiled code is kept.
-Promise.all([import('./cli/run.ts'), import('./wiring/services.ts'), import('./app/make-folder.ts')])
-  .then(([{ run }, { createServices }, { isShared, sharedUmask }]) => {
+// `import()` of one file: each that stands here is another to find and read. Nothing of ours is imported above, before compiled
+// code is kept.
+import('./wiring/start.ts')
+  .then(({ run, createServices, isShared, sharedUmask }) => {
     const services = createServices(io);
     if (isShared(services.home)) process.umask(sharedUmask);
     return run(process.argv.slice(2), services);

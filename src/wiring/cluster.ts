@@ -1,4 +1,5 @@
-// The cluster that is meant: settings and kubeconfig, and the adapter over them.
+// The cluster that is meant: settings and kubeconfig, and the adapter over them. What else a command of a cluster needs is told
+// from here too: each module that is imported later is another file to find and read.
 
 import { writeFileSync } from 'node:fs';
 import type { Cluster, ClusterOptions } from '../app/cluster/cluster.ts';
@@ -7,6 +8,9 @@ import type { Services } from '../app/services.ts';
 import { createCluster } from '../backends/kubernetes/cluster.ts';
 import { readKubeContext } from '../backends/kubernetes/kubeconfig.ts';
 import { clusterMark } from './paths.ts';
+
+export { loadClusterSettings } from '../app/cluster/settings.ts';
+export { createClusterKeeper } from './cluster-keeper.ts';
 
 /** Reads the settings and the kubeconfig; asks nobody. Rejects with JobmanError when they name no cluster. */
 export async function openCluster(services: Services, options: ClusterOptions): Promise<Cluster> {

@@ -37,7 +37,7 @@ export function createServices(io: Io): LabServices {
     },
 
     clusterSettings: () =>
-      (clusterSettings ??= import('../app/cluster/settings.ts').then(({ loadClusterSettings }) =>
+      (clusterSettings ??= import('./cluster.ts').then(({ loadClusterSettings }) =>
         loadClusterSettings({ ...services.settingsFiles(), userHome: io.userHome }),
       )),
 
@@ -75,7 +75,7 @@ export function createServices(io: Io): LabServices {
     },
 
     async keeper() {
-      const { createClusterKeeper } = await import('./cluster-keeper.ts');
+      const { createClusterKeeper } = await import('./cluster.ts');
       return createClusterKeeper(services);
     },
 

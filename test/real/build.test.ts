@@ -45,7 +45,7 @@ suite('npm run build', () => {
     );
     const ours = eager.filter((name) => !name?.startsWith('node:') && !name?.startsWith('./rolldown-runtime-'));
     assert.deepEqual(ours, []);
-    assert.match(entry, /\.then\(\(\)\s*=>\s*require\("\.\/run-/, 'The rest is loaded when it is asked for.');
+    assert.match(entry, /\.then\(\(\)\s*=>\s*require\("\.\/start-/, 'The rest is loaded when it is asked for.');
   });
 
   test('that fails takes the earlier bundle away, so that the source is not hidden by it', (t) => {
