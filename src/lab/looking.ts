@@ -1,7 +1,6 @@
 // Looking: everything that `tpu check` shows of a user, read from the record and from the new bytes of logs.
 
 import { attemptFile, folderOf } from '../app/job-folder.ts';
-import type { Job } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
 import { checkRows, type CheckRow } from './check.ts';
 import { familiesOf, nameOf } from './lineage.ts';
@@ -10,7 +9,6 @@ import { readLog } from './log-reading.ts';
 import type { LabUser } from './people.ts';
 import type { LogSoFar } from './phases.ts';
 import type { LabRecord } from './record.ts';
-import type { LabJob } from './windows.ts';
 
 export interface Looker {
   /** The rows now. Changes nothing of the record. */
