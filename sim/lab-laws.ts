@@ -151,7 +151,10 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
             one.endedAt >= (one.host.machine.lostAt ?? Infinity) - lateWord &&
             one.endedAt <= (one.host.machine.lostAt ?? 0),
         );
-        if (taken !== undefined && ending?.reason === 'command_failed')
+        // One that had ended before, or was killed here, has an end of its own.
+        const script = world().runs.find((run) => run.job === job.id && run.attempt === ordinal);
+        const isOfIt = taken !== undefined && script?.killed === false && (script.endedAt ?? 0) >= (taken.endedAt ?? 0);
+        if (isOfIt && ending?.reason === 'command_failed')
           broken(
             'taken is preempted',
             `attempt ${ordinal} of job ${job.id} counts as failed, and ${taken.host.machine.name} was taken away`,
