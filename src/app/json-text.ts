@@ -167,6 +167,17 @@ export function plainJson(node: JsonNode): unknown {
   }
 }
 
+/** As of a text whose places nobody will ask for: every one of them is its beginning. */
+export function nodeOf(plain: unknown): JsonNode {
+  const at = { line: 1, column: 1 };
+  if (Array.isArray(plain)) return { kind: 'array', at, items: plain.map(nodeOf) };
+  if (typeof plain === 'object' && plain !== null) {
+    const members = Object.entries(plain).map(([name, value]) => ({ name, at, value: nodeOf(value) }));
+    return { kind: 'object', at, members };
+  }
+  return { kind: 'single', at, value: plain as string | number | boolean | null };
+}
+
 function placeIn(text: string, offset: number): TextPlace {
   const before = text.slice(0, offset);
   const column = offset - (before.lastIndexOf('\n') + 1) + 1;

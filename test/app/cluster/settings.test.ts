@@ -1,6 +1,6 @@
 /** Settings of Kubernetes jobs: layers over layers, slips with their place, and the template that ships. */
 import assert from 'node:assert/strict';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import {
@@ -8,6 +8,8 @@ import {
   clusterValueAt,
   loadClusterSettings,
   mergedSettings,
+  saidIn,
+  saidInOwn,
 } from '../../../src/app/cluster/settings.ts';
 import { JobmanError } from '../../../src/app/errors.ts';
 import { clusterSections, loadSettings } from '../../../src/app/settings.ts';
@@ -30,6 +32,17 @@ function files(t: TestContext, own?: unknown, named?: unknown) {
     ...(named === undefined ? {} : { named: join(folder, 'lab.json') }),
   };
 }
+
+test('the template that came with the program is read without a check as with it, and an edited one is checked', () => {
+  const written = readFileSync(template, 'utf8');
+  const [path, home] = ['/opt/jobman/dist/settings.json', '/home/ada'];
+  assert.deepEqual(saidInOwn(written, path, home), saidIn(written, path, home));
+  assert.deepEqual(saidInOwn(JSON.stringify(JSON.parse(written)), path, home), saidIn(written, path, home));
+  for (const edited of [written.replace('"24h"', '"a day"'), written.replace('{', '{ "more": 1,'), `${written}}`]) {
+    assert.equal(saidInOwn(edited, path, home), undefined);
+    assert.throws(() => saidIn(edited, path, home), JobmanError);
+  }
+});
 
 const flavor = (name: string, cpu: string) => ({ name, resources: { requests: { cpu } } });
 
