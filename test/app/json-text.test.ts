@@ -44,7 +44,9 @@ const none = [
 ];
 
 for (const text of none) {
-  test(`${JSON.stringify(text)} is no JSON`, () => void throws(() => jsonIn(text), JsonTextError));
+  test(`${JSON.stringify(text)} is no JSON`, () => {
+    throws(() => jsonIn(text), JsonTextError);
+  });
 }
 
 test('the place of a value behind texts of both kinds is where it stands', () => {
