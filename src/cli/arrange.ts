@@ -31,7 +31,8 @@ export function commandIn(argv: readonly string[]): string | undefined {
  * as does the value of a flag before it, and everything behind `--`.
  */
 function withLettersApart(argv: readonly string[]): readonly string[] {
-  const entry = table.find(({ path, alias }) => [path, alias].includes(argv.slice(0, wordsOfCommand(argv)).join(' ')));
+  const command = argv.slice(0, wordsOfCommand(argv)).join(' ');
+  const entry = table.find(({ path, alias }) => path === command || alias === command);
   if (entry === undefined) return argv;
   const letters: Readonly<Record<string, string>> = { ...globalLetters, ...entry.letters };
   const flags: Readonly<Record<string, Flag>> = { ...(globalFlags as Record<string, Flag>), ...entry.flags };
@@ -81,6 +82,7 @@ function leadingFlags(argv: readonly string[]): readonly string[] {
 /** How many of the first words name a command of the table. */
 function wordsOfCommand(argv: readonly string[]): number {
   const [first = '', second = ''] = argv;
-  if (table.some((entry) => entry.path === `${first} ${second}`)) return 2;
+  const both = `${first} ${second}`;
+  if (table.some((entry) => entry.path === both)) return 2;
   return argv.length === 0 ? 0 : 1;
 }
