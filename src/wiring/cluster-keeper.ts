@@ -5,6 +5,7 @@ import { delimiter, join, resolve } from 'node:path';
 import type { ClusterKeeper } from '../app/cluster/client.ts';
 import type { KeptJob } from '../app/cluster/kept.ts';
 import type { Services } from '../app/services.ts';
+import { readJob } from '../backends/kubernetes/objects.ts';
 import type { RecordStore } from '../store/store.ts';
 import { clusterMark, recordFile } from './paths.ts';
 
@@ -61,7 +62,6 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
     },
     async submitted({ server, context }, made) {
       const { settings } = await services.clusterSettings();
-      const { readJob } = await import('../backends/kubernetes/objects.ts');
       const job = readJob(made as object, settings.job.resources.label);
       await writing((store) =>
         store.clusters.keepObject({ server, context, seenAt: io.now(), job }, JSON.stringify(made)),
