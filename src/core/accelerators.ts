@@ -54,28 +54,14 @@ const flatChips = '1:1x1 4:2x2 8:2x4 16:4x4 32:4x8 64:8x8 128:8x16 256:16x16';
 
 /** Oldest first. */
 export const generations: readonly Generation[] = [
-  generation('v2', 'v2-', 'cores', 2, 'tpu-ubuntu2204-base', sizes(flatV2)),
-  generation('v3', 'v3-', 'cores', 2, 'tpu-ubuntu2204-base', sizes(flatV3)),
+  generation('v2', 'v2-', 'cores', 2, 'tpu-ubuntu2204-base', () => sizes(flatV2)),
+  generation('v3', 'v3-', 'cores', 2, 'tpu-ubuntu2204-base', () => sizes(flatV3)),
   // v4 is sold up to 6144 in steps of a cube, and as the whole pod of 8192.
-  generation(
-    'v4',
-    'v4-',
-    'cores',
-    2,
-    'tpu-ubuntu2204-base',
-    sizes(torus, (n) => n <= 6144 || n === 8192),
-  ),
-  generation('v5e', 'v5litepod-', 'chips', 1, 'v2-alpha-tpuv5-lite', sizes(flatChips)),
-  generation(
-    'v5p',
-    'v5p-',
-    'cores',
-    2,
-    'v2-alpha-tpuv5',
-    sizes(torus, (n) => n <= 13_824 || n === 17_920),
-  ),
-  generation('v6e', 'v6e-', 'chips', 1, 'v2-alpha-tpuv6e', sizes(flatChips)),
-  generation('tpu7x', 'tpu7x-', 'cores', 2, 'v2-alpha-tpu7-ubuntu2404', sizes(`2:1x1x1 ${torus}`)),
+  generation('v4', 'v4-', 'cores', 2, 'tpu-ubuntu2204-base', () => sizes(torus, (n) => n <= 6144 || n === 8192)),
+  generation('v5e', 'v5litepod-', 'chips', 1, 'v2-alpha-tpuv5-lite', () => sizes(flatChips)),
+  generation('v5p', 'v5p-', 'cores', 2, 'v2-alpha-tpuv5', () => sizes(torus, (n) => n <= 13_824 || n === 17_920)),
+  generation('v6e', 'v6e-', 'chips', 1, 'v2-alpha-tpuv6e', () => sizes(flatChips)),
+  generation('tpu7x', 'tpu7x-', 'cores', 2, 'v2-alpha-tpu7-ubuntu2404', () => sizes(`2:1x1x1 ${torus}`)),
 ];
 
 /** What a type means; undefined when it is none that we know. */
@@ -135,11 +121,23 @@ function generation(
   counts: 'cores' | 'chips',
   coresPerChip: number,
   runtimeVersion: string,
-  known: ReadonlyMap<number, string>,
+  known: () => ReadonlyMap<number, string>,
 ): Generation {
+  let sizes: ReadonlyMap<number, string> | undefined;
   // The API's word is the prefix in capitals, but for the pods of v5e, which are one word more.
   const configType = prefix === 'v5litepod-' ? 'V5LITE_POD' : prefix.slice(0, -1).toUpperCase();
-  return { name, prefix, configType, counts, coresPerChip, runtimeVersion, sizes: known };
+  return {
+    name,
+    prefix,
+    configType,
+    counts,
+    coresPerChip,
+    runtimeVersion,
+    // Every command loads this file, and few ask for a size: reading the tables took them a millisecond.
+    get sizes() {
+      return (sizes ??= known());
+    },
+  };
 }
 
 function sizes(table: string, has: (size: number) => boolean = () => true): ReadonlyMap<number, string> {
