@@ -7,19 +7,9 @@ import { vanishedWords } from '../core/situation.ts';
 import type { LocalSpec, Reason, RecoverySpec, TpuSpec, WorkdirSpec } from '../core/spec.ts';
 import { causeText, type Spec } from './cause.ts';
 import { countText, workerText } from './figures.ts';
+import { reasonWords, sentencePart } from './reason-words.ts';
 
-/** Reasons as words of a sentence. */
-export const reasonWords: Readonly<Record<Reason, string>> = {
-  succeeded: 'succeeded',
-  stopped: 'stopped',
-  preempted: 'preempted',
-  unreachable: 'unreachable',
-  allocation_failed: 'allocation failed',
-  setup_failed: 'setup failed',
-  command_failed: 'command failed',
-  hung: 'hung',
-  timed_out: 'timed out',
-};
+export { reasonWords, sentencePart } from './reason-words.ts';
 
 /** The reason of that end. A worker that answered and had lost the program was never out of reach, so that has its own words. */
 export function endWords({ reason, evidence }: { readonly reason: Reason; readonly evidence: Evidence }): string {
@@ -125,11 +115,6 @@ export function evidenceText(evidence: Evidence): string {
   const raw =
     evidence.raw === undefined || evidence.detail.includes(evidence.raw) ? '' : `; it says "${evidence.raw.trim()}"`;
   return `${sentencePart(evidence.detail)}${line}${raw}`;
-}
-
-/** A text of others as a part of our sentence: in one line and without its full stop. */
-export function sentencePart(text: string): string {
-  return text.trim().replaceAll(/\s+/g, ' ').replace(/\.$/, '');
 }
 
 /** Words of a failed look without the name of who was looked at, where the sentence has it already. */

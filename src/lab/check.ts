@@ -1,8 +1,7 @@
 // Check: the rows of `tpu check` and `tpu monitor`, one for each attempt on the list of a user. A view of the record and of what was
 // read of the logs; looking changes nothing. The words for how an attempt is are those that the lab is used to.
 
-import { reasonWords } from '../app/phrases.ts';
-import { jobRow } from '../app/views.ts';
+import { reasonWords } from '../app/reason-words.ts';
 import type { Attempt, Ending, Job } from '../core/job.ts';
 import { whatFollows } from '../core/recover.ts';
 import type { Reason } from '../core/spec.ts';
@@ -62,6 +61,8 @@ export interface CheckParts {
   readonly windows: readonly LabAttempt[];
   /** Jobs of the user that are under way and have no window yet. */
   readonly coming: readonly LabJob[];
+  /** What each of those waits for, by job. */
+  readonly waits: ReadonlyMap<string, string>;
   /** Everything that they come from. */
   readonly families: Families;
   /** By id. A job that is gone from the record leaves its windows without a word. */
@@ -134,7 +135,7 @@ function statusOf(
   const child = childOf(parts, children, name, job);
   if (child !== null) return { ...child, error };
   if (ending === null) {
-    if (window === null) return { kind: 'starting', waits: waitOf(job, parts.now) };
+    if (window === null) return { kind: 'starting', waits: parts.waits.get(job.id) ?? null };
     if (window.report === null) return { kind: 'starting', waits: null };
     const log = parts.logs.get(nameOf(name));
     return {
@@ -145,12 +146,6 @@ function statusOf(
   }
   if (error === null) return { kind: ending.reason === 'succeeded' ? 'finished' : 'killed' };
   return { kind: 'error', error, detail: ending.evidence.detail, next: nextOf(job, attempt, parts.now) };
-}
-
-/** What a job waits for whose script has not begun: what a list of jobs says of it. */
-function waitOf(job: Job, now: Instant): string {
-  const { phase, reason } = jobRow(job, now);
-  return reason === '' ? phase : `${phase}: ${reason}`;
 }
 
 /** The attempt that goes on in the place of that one, once its script has begun: the next of its job, or one on another TPU. */

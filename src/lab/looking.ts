@@ -1,6 +1,7 @@
 // Looking: everything that `tpu check` shows of a user, read from the record and from the new bytes of logs.
 
 import { attemptFile, folderOf } from '../app/job-folder.ts';
+import type { Job } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
 import { checkRows, type CheckRow } from './check.ts';
 import { familiesOf, nameOf } from './lineage.ts';
@@ -9,6 +10,7 @@ import { readLog } from './log-reading.ts';
 import type { LabUser } from './people.ts';
 import type { LogSoFar } from './phases.ts';
 import type { LabRecord } from './record.ts';
+import type { LabJob } from './windows.ts';
 
 export interface Looker {
   /** The rows now. Changes nothing of the record. */
@@ -48,8 +50,25 @@ export function createLooker(given: {
         logs.set(name, readLog(path, cache.of(name), bounds));
       }
       cache.take(logs);
-      return checkRows({ windows, coming, families, jobs, logs, namePrefix, now });
+      const waits = await waitsOf(coming, jobs, now);
+      return checkRows({ windows, coming, waits, families, jobs, logs, namePrefix, now });
     },
     keep: () => cache.write(),
   };
+}
+
+/** What the list of jobs says of those. It is loaded with half of the rules, and mostly there is nothing that it is needed for. */
+async function waitsOf(
+  coming: readonly LabJob[],
+  jobs: ReadonlyMap<string, Job>,
+  now: Instant,
+): Promise<ReadonlyMap<string, string>> {
+  if (coming.length === 0) return new Map();
+  const { waitOf } = await import('./waiting.ts');
+  return new Map(
+    coming.flatMap((labJob) => {
+      const job = jobs.get(labJob.job);
+      return job === undefined ? [] : [[labJob.job, waitOf(job, now)]];
+    }),
+  );
 }

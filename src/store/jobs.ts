@@ -22,10 +22,11 @@ import { answersIn } from '../core/place-answers.ts';
 import { placeCount } from '../core/place.ts';
 import { next } from './counters.ts';
 import { idOf, numberOf } from './job-numbers.ts';
+import { jobOf } from './job-of-texts.ts';
 import { readLease } from './lease.ts';
 import { deleteOutcomes } from './outcomes.ts';
 import { writeAnswers } from './place-answers.ts';
-import { jobOf, lifeColumns, placeAskedBy, placesLeft, sweepColumns, sweptFor, sweptPlaces } from './rows.ts';
+import { lifeColumns, placeAskedBy, placesLeft, sweepColumns, sweptFor, sweptPlaces } from './rows.ts';
 
 /** Whether something of a job with that id is there already, though the record does not know it. */
 export type IsTaken = (id: string, owner: string) => boolean;

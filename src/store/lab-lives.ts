@@ -1,14 +1,21 @@
-// Lab lives: what became of jobs, for whoever shows the windows of a user. Loaded by them alone: `upd-log` reads no job.
+// Lab lives: what became of jobs, for whoever shows the windows of a user. Loaded by them alone: `upd-log` reads no job. Statements of
+// its own, because those of lists of jobs bring the making of rows with them.
 
 import type { Job } from '../core/job.ts';
-import { listJobs } from './jobs.ts';
-import type { Database } from './sql.ts';
+import { numberOf } from './job-numbers.ts';
+import { jobOf } from './job-of-texts.ts';
+import { sql, type Database } from './sql.ts';
 
 /** See LabRecord. */
 export async function readLives(db: Database, user: string, ids: readonly string[]): Promise<readonly Job[]> {
-  const live = await listJobs(db, { owner: user, settledMost: 0 });
-  const known = new Set(live.jobs.map(({ id }) => id));
-  const others = ids.filter((id) => !known.has(id));
-  if (others.length === 0) return live.jobs;
-  return [...live.jobs, ...(await listJobs(db, { ids: others, settledMost: null, withRemoved: true })).jobs];
+  const numbers = ids.map(numberOf).filter((number) => number !== undefined);
+  // One statement of one text, however many are asked for. `union` tells a job once that is both.
+  const { rows } = await sql<{ life: string; outline: string }>`
+    select life, outline from job where number in (
+      select number from job where settled_at is null and removed = 0 and owner = ${user}
+      union
+      select value from json_each(${JSON.stringify(numbers)})
+    )
+    order by number`.execute(db);
+  return rows.map((row) => jobOf(row.life, row.outline));
 }

@@ -1,7 +1,8 @@
 // Migrations: how the tables came to be, one step after the other. A step that has been released is never edited: records
 // in the world have run it as it was. Only words that SQLite and PostgreSQL both know.
 
-import { jobOf, sweepColumns } from './rows.ts';
+import { jobOf } from './job-of-texts.ts';
+import { sweepColumns } from './rows.ts';
 import { sql, type Database } from './sql.ts';
 
 /** In order; the number at the front of a name is the version of the record. */

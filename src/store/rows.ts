@@ -1,10 +1,9 @@
-// Rows: a job as texts and columns, and back.
+// Rows: a job as texts and columns; back from its texts: job-of-texts.ts.
 
 import { placeOf } from '../app/places.ts';
 import { lastingRow, rowVersion } from '../app/views.ts';
 import type { Allocation, Job } from '../core/job.ts';
 import { capacityOf } from '../core/place.ts';
-import type { JobSpec } from '../core/spec.ts';
 import { hour } from '../core/time.ts';
 
 /** The columns of a job that change with a commit. */
@@ -81,10 +80,4 @@ export function lifeColumns(job: Job): LifeColumns {
     shown: row === null ? null : JSON.stringify(row),
     ...sweepColumns(job),
   };
-}
-
-/** The job of two texts; `spec` is the whole spec or its outline. */
-export function jobOf(life: string, spec: string): Job {
-  const happened = JSON.parse(life) as Omit<Job, 'spec'>;
-  return { ...happened, spec: JSON.parse(spec) as JobSpec };
 }
