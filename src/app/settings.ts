@@ -22,7 +22,15 @@ import {
   type SpreadsheetSetting,
 } from './lab-settings.ts';
 import { settingsFile } from './settings-file.ts';
-import { jsonIn, JsonTextError, plainJson, type JsonMember, type JsonNode, type TextPlace } from './json-text.ts';
+import {
+  jsonIn,
+  JsonTextError,
+  jsonWithoutPlaces,
+  plainJson,
+  type JsonMember,
+  type JsonNode,
+  type TextPlace,
+} from './json-text.ts';
 
 export interface Settings {
   readonly tpu: {
@@ -307,7 +315,7 @@ export interface SettingTable {
 
 /**
  * Hands every value of a file of settings to `take` under its full key (`tpu.sshPort`), which answers what is wrong with
- * it. Throws JobmanError with every problem of the file at once, each with its place; `path` is what it is called in them.
+ * it; where anything is, it may be asked a second time, with the places. Throws JobmanError with every problem of the file at once, each with its place; `path` is what it is called in them.
  */
 export function readKeys(
   text: string,
@@ -315,6 +323,13 @@ export function readKeys(
   table: SettingTable,
   take: (key: string, node: JsonNode) => readonly SettingProblem[],
 ): void {
+  // A file that is right, as nearly all are, is read without the places that nobody asks for.
+  const plain = jsonWithoutPlaces(text);
+  if (plain?.kind === 'object') {
+    const problems: SettingProblem[] = [];
+    collect(plain.members, '', table, problems, take);
+    if (problems.length === 0) return;
+  }
   let whole: JsonNode;
   try {
     whole = jsonIn(text);

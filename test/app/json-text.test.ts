@@ -2,7 +2,7 @@
 
 import { deepEqual, equal, throws } from 'node:assert/strict';
 import { test } from 'node:test';
-import { jsonIn, JsonTextError, plainJson } from '../../src/app/json-text.ts';
+import { jsonIn, JsonTextError, jsonWithoutPlaces, plainJson } from '../../src/app/json-text.ts';
 
 const same = [
   '"plain"',
@@ -23,6 +23,24 @@ const same = [
 
 for (const text of same) {
   test(`${text} is read as JSON.parse reads it`, () => deepEqual(plainJson(jsonIn(text)), JSON.parse(text)));
+}
+
+for (const text of ['{"a": {"b": "c d"}, "d é": [true, null, 12, -0.5]}', '{ "a\\n": "\\"" }', '[]', '"x"']) {
+  test(`${text} is read without places as with them`, () => {
+    const node = jsonWithoutPlaces(text);
+    deepEqual(node && plainJson(node), JSON.parse(text));
+  });
+}
+
+for (const text of [
+  '{"a": 1, "a": 1}',
+  '[{"a": {"b": 1, "c": 2, "b": 1}}]',
+  '{"a": "\u0085"}',
+  '\uFEFF{}',
+  '{"a": 1,}',
+  '',
+]) {
+  test(`${JSON.stringify(text)} is left to the way that tells places`, () => equal(jsonWithoutPlaces(text), undefined));
 }
 
 const none = [
