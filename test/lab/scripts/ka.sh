@@ -4,5 +4,5 @@ if [ -n "$1" ]; then
 else
 	export VM_NAME=lab-v4-16-1
 fi
-export ZONE=us-central2-b
+export ZONE=${TEST_ZONE:-us-central2-b}
 export DATA_ROOT=${TEST_DATA_ROOT#/}
