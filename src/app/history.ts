@@ -4,17 +4,8 @@ import type { Event } from '../core/decision.ts';
 import type { AllocationState, Job } from '../core/job.ts';
 import { causeText, exitText } from './cause.ts';
 import { countText, lengthText, workerText } from './figures.ts';
-import {
-  allowanceText,
-  answerWords,
-  capacityText,
-  endText,
-  reasonWords,
-  refusalWords,
-  ruleText,
-  sentencePart,
-  withoutWho,
-} from './phrases.ts';
+import { allowanceText, answerWords, capacityText, endText, refusalWords, ruleText, withoutWho } from './phrases.ts';
+import { reasonWords, sentencePart } from './reason-words.ts';
 
 /** What happened, in words. `job` gives the names of what the event speaks of by number; any later state of it will do. */
 export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {

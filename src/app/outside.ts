@@ -4,7 +4,7 @@ import { inVain } from '../core/allocate.ts';
 import { openAttempt, type Allocation, type Attempt, type Job } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
 import { ageText, countText, momentText } from './figures.ts';
-import { sentencePart } from './phrases.ts';
+import { sentencePart } from './reason-words.ts';
 
 /**
  * What is said of an allocation that is not ready for the job, or not gone yet, in short and without its name:

@@ -9,8 +9,6 @@ import { causeText, type Spec } from './cause.ts';
 import { countText, workerText } from './figures.ts';
 import { reasonWords, sentencePart } from './reason-words.ts';
 
-export { reasonWords, sentencePart } from './reason-words.ts';
-
 /** The reason of that end. A worker that answered and had lost the program was never out of reach, so that has its own words. */
 export function endWords({ reason, evidence }: { readonly reason: Reason; readonly evidence: Evidence }): string {
   const hasVanished = reason === 'unreachable' && evidence.detail.startsWith(vanishedWords);

@@ -14,7 +14,8 @@ import {
 import type { Plan } from './client.ts';
 import { isPretended } from './cost.ts';
 import { countText, lengthText, workerText } from './figures.ts';
-import { allowanceText, reasonWords, startText } from './phrases.ts';
+import { allowanceText, startText } from './phrases.ts';
+import { reasonWords } from './reason-words.ts';
 
 /** Stands where the job's id will be, which is given when it is created. */
 const idToCome = '<job id>';

@@ -7,7 +7,7 @@ import { heldAllocations } from '../core/job.ts';
 import type { OutcomeResult } from '../core/observation.ts';
 import { capacityOf } from '../core/place.ts';
 import type { Instant } from '../core/time.ts';
-import { sentencePart } from './phrases.ts';
+import { sentencePart } from './reason-words.ts';
 import { placeOf } from './places.ts';
 import type { Store, Stray } from './ports.ts';
 import { claimants, placesLooked, tpuScopes, tpuRows, tpuSpecs } from './tpus.ts';

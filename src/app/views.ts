@@ -19,7 +19,8 @@ import { minute, type Duration, type Instant } from '../core/time.ts';
 import type { AllocationView, AttemptView, JobRow } from './client.ts';
 import { isPretended } from './cost.ts';
 import { ageText, countText, lengthText, workerText } from './figures.ts';
-import { acceleratorText, endWords, reasonWords, refusalWords } from './phrases.ts';
+import { acceleratorText, endWords, refusalWords } from './phrases.ts';
+import { reasonWords } from './reason-words.ts';
 import { sayingOf } from './outside.ts';
 
 /** The longest phrase of a row; a narrow terminal still shows it whole. */

@@ -27,16 +27,8 @@ import { exitText, mostlyMeans } from './cause.ts';
 import type { Why } from './client.ts';
 import { costOf } from './cost.ts';
 import { ageText, countText, lengthText, momentText, workerText } from './figures.ts';
-import {
-  capacityText,
-  endText,
-  endWords,
-  reasonWords,
-  refusalWords,
-  ruleText,
-  sentencePart,
-  withoutWho,
-} from './phrases.ts';
+import { capacityText, endText, endWords, refusalWords, ruleText, withoutWho } from './phrases.ts';
+import { reasonWords, sentencePart } from './reason-words.ts';
 import { evidenceOf, lastInVain } from './outside.ts';
 import { usualText, type UsualWait } from './usual.ts';
 import {

@@ -2,7 +2,8 @@
 
 import type { AttemptView, JobView } from '../../app/client.ts';
 import { countText, lengthText, momentText } from '../../app/figures.ts';
-import { evidenceText, reasonWords } from '../../app/phrases.ts';
+import { evidenceText } from '../../app/phrases.ts';
+import { reasonWords } from '../../app/reason-words.ts';
 import type { WorkerId } from '../../core/spec.ts';
 import { workersLabel } from '../logs/fold.ts';
 import { inertWord } from '../render/inert.ts';

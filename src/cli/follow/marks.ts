@@ -3,7 +3,8 @@
 import type { JobView } from '../../app/client.ts';
 import { lengthText } from '../../app/figures.ts';
 import { eventSentence } from '../../app/history.ts';
-import { endText, reasonWords } from '../../app/phrases.ts';
+import { endText } from '../../app/phrases.ts';
+import { reasonWords } from '../../app/reason-words.ts';
 import type { Event } from '../../core/decision.ts';
 import { inertWord } from '../render/inert.ts';
 

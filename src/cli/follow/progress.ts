@@ -3,7 +3,7 @@
 
 import type { JobRow, JobView } from '../../app/client.ts';
 import { clockText, countText, lengthText, stampText } from '../../app/figures.ts';
-import { reasonWords } from '../../app/phrases.ts';
+import { reasonWords } from '../../app/reason-words.ts';
 import { hour, minute, second, type Duration, type Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 import type { LogStream } from '../logs/stream.ts';

@@ -4,7 +4,8 @@ import type { AllocationView, AttemptView, JobView, SavedView, WorkdirView, Work
 import { costText } from '../../app/cost.ts';
 import { ageText, clockText, countText, dateText, dollarsText, lengthText } from '../../app/figures.ts';
 import { causeText } from '../../app/cause.ts';
-import { reasonWords, startText } from '../../app/phrases.ts';
+import { startText } from '../../app/phrases.ts';
+import { reasonWords } from '../../app/reason-words.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import { glyph, inPhaseStyle, type Ink } from '../screen.ts';
 import { aligned } from './aligned.ts';
