@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { moment } from '../../src/app/json.ts';
+import { moment } from '../../src/app/moment.ts';
 
 test('every moment is written as a Date writes it, whichever was written before', () => {
   const day = 86_400_000;

@@ -3,7 +3,7 @@
 import { exitCode } from '../../app/errors.ts';
 import { lengthText } from '../../app/figures.ts';
 import type { Cli } from '../context.ts';
-import { moment } from '../../app/json.ts';
+import { moment } from '../../app/moment.ts';
 
 export async function status(cli: Cli): Promise<number> {
   const controller = await cli.services.controller();

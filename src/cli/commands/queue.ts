@@ -8,7 +8,7 @@ import { queueView, type QueueGroup, type QueuePlace, type QueueView } from '../
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { exitCode } from '../../app/errors.ts';
 import { ageText, countText } from '../../app/figures.ts';
-import { moment } from '../../app/json.ts';
+import { moment } from '../../app/moment.ts';
 import { given } from '../../core/given.ts';
 import type { Instant } from '../../core/time.ts';
 import type { Cli, GlobalFlags } from '../context.ts';

@@ -3,7 +3,7 @@
 import { exitCode } from '../../app/errors.ts';
 import type { TpuList, TpuQuery, TpuRow } from '../../app/tpus.ts';
 import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
-import { moment } from '../../app/json.ts';
+import { moment } from '../../app/moment.ts';
 import { missedText, tpuLines, tpuSum, whoseText } from '../render/tpus.ts';
 import { columnsOf } from '../screen.ts';
 

@@ -2,7 +2,7 @@
 
 import type { ZoneRow } from '../../app/zones.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { moment } from '../../app/json.ts';
+import { moment } from '../../app/moment.ts';
 import { zoneLines } from '../render/zones.ts';
 import { columnsOf } from '../screen.ts';
 

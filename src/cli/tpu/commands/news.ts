@@ -1,6 +1,6 @@
 // `tpu news`: what happened to a user's jobs since they last looked.
 
-import { moment } from '../../../app/json.ts';
+import { moment } from '../../../app/moment.ts';
 import { exitCode } from '../../../app/errors.ts';
 import { shortName } from '../../../lab/names-of-tpus.ts';
 import { actsForAnother } from '../../../lab/who.ts';

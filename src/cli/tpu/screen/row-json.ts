@@ -1,6 +1,6 @@
 // A row as `--json` prints it: everything that is known, whatever columns are shown.
 
-import { moment } from '../../../app/json.ts';
+import { moment } from '../../../app/moment.ts';
 import type { CheckRow } from '../../../lab/check.ts';
 
 export function rowJson(row: CheckRow): object {
