@@ -6,7 +6,7 @@ import { isSettledPhase } from '../core/phase.ts';
 import type { JobSpec } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
 import type { Client, JobList, ListQuery } from './client.ts';
-import type { Grant } from './grants.ts';
+import type { Grant } from './grant-parts.ts';
 import { folderOf } from './job-folder.ts';
 import type { JobFilter, LogFiles, Store } from './ports.ts';
 import { resolve } from './refs.ts';

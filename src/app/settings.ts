@@ -9,7 +9,7 @@ import { didYouMean } from '../core/did-you-mean.ts';
 import { minute } from '../core/time.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { fileError } from './file-trouble.ts';
-import { acceleratorSlip, grantParts, type Grant } from './grants.ts';
+import { acceleratorSlip, grantParts, type Grant } from './grant-parts.ts';
 import {
   defaultLabSettings,
   isZoneList,
@@ -315,7 +315,8 @@ export interface SettingTable {
 
 /**
  * Hands every value of a file of settings to `take` under its full key (`tpu.sshPort`), which answers what is wrong with
- * it; where anything is, it may be asked a second time, with the places. Throws JobmanError with every problem of the file at once, each with its place; `path` is what it is called in them.
+ * it; where anything is, it is asked a second time, with the places. Throws JobmanError with every problem of the file at
+ * once, each with its place; `path` is what it is called in them.
  */
 export function readKeys(
   text: string,

@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { beyondGrants, whyBeyond, type Grant } from '../../src/app/grants.ts';
+import type { Grant } from '../../src/app/grant-parts.ts';
+import { beyondGrants, whyBeyond } from '../../src/app/grants.ts';
 import type { Job } from '../../src/core/job.ts';
 import type { JobSpec, TpuSpec } from '../../src/core/spec.ts';
 import { aJob, living, localSpec, noon, ready, tpuSpec } from './sample-life.ts';
