@@ -276,6 +276,7 @@ function foldPresent(job: Job, allocation: Allocation, seen: AllocationSeen, now
     ...(isReady
       ? { readyAt: allocation.readyAt ?? now, workers: Math.max(1, seen.workers ?? allocation.workers ?? 1) }
       : {}),
+    ...(isReady && seen.made !== undefined ? { made: allocation.made ?? seen.made } : {}),
     ...(isReady && seen.hosts !== undefined ? { hosts: sameHosts(allocation.hosts, seen.hosts) } : {}),
     ...(isReady ? { requestFailures: 0, lastFailure: null } : {}),
     ...(seen.state === 'lost' && allocation.readyAt === null ? { lastFailure: whyLost(allocation, seen, now) } : {}),

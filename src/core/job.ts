@@ -198,6 +198,8 @@ export interface Allocation {
   /** First time it was seen ready, and how many workers it has. */
   readonly readyAt: Instant | null;
   readonly workers: number | null;
+  /** Of a standing one: which of those of its name it was when it was first seen ready, by the cloud's word for when it was made. */
+  readonly made?: string;
   /** Addresses of the workers, in their order, as the last look that saw it ready gave them; null before. */
   readonly hosts: readonly Host[] | null;
   /** First of two looks that missed it, to check twice before it counts as gone. */

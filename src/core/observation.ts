@@ -92,6 +92,8 @@ export interface AllocationSeen {
   /** With `ready`: how many workers there are, and where. */
   readonly workers?: number;
   readonly hosts?: readonly Host[];
+  /** With `ready`, of a standing one: the cloud's word for when it was made, which tells it from a later one of its name. */
+  readonly made?: string;
 }
 
 /** What one look at a worker says. */

@@ -1320,3 +1320,32 @@ test('a fact that was not asked for counts as unknown, and an unknown key as no 
   });
   assert.equal(world.job, job);
 });
+
+test('a standing node that somebody made anew is another: the rule answers at once, and the new one is taken up and left alone', () => {
+  for (const place of ['workers', 'here'] as const) {
+    const world = running(spec({ preset: 'pre', capacity: standing, command: { ...spec().command, place } }));
+    world.makeAnew();
+    const made = world.nodes.get(1)?.made;
+    const since = world.now;
+    world.live(() => world.job.attempts.length === 2 && phaseOf(world.job) === 'running', hour);
+    assert.deepEqual(
+      [
+        phaseOf(world.job),
+        world.job.attempts[0]?.ending?.reason,
+        world.nodes.get(1)?.made,
+        world.job.allocations[1]?.made,
+      ],
+      ['running', 'preempted', made, made],
+      place,
+    );
+    assert.ok(world.now - since < 3 * minute, 'sooner than a worker that does not answer is given up');
+    assert.deepEqual(historyTellsTheState(world.events, world.job), []);
+  }
+});
+
+test('a job that no rule brings back fails of it, and leaves the new node alone', () => {
+  const world = running(spec({ preset: 'pass', capacity: standing }));
+  world.makeAnew();
+  world.live(() => world.job.settled !== null, hour);
+  assert.deepEqual([phaseOf(world.job), world.nodes.size], ['failed', 1]);
+});

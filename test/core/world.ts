@@ -111,6 +111,8 @@ interface Node {
   detail: string;
   cause?: 'preempted' | 'failed';
   error?: CloudError;
+  /** Tells it from an earlier one of its name. */
+  readonly made: string;
   workers: Worker[];
 }
 
@@ -124,6 +126,7 @@ export class World {
   readonly here: Worker = { proofs: new Set(), runs: [], isAnswering: true };
   cloudAnswers = true;
   workersCount = 2;
+  private madeCount = 0;
   admitted = true;
   /** What the next request comes back with, instead of a node. */
   refusal: OutcomeResult | null = null;
@@ -156,7 +159,19 @@ export class World {
       runs: [],
       isAnswering: true,
     }));
-    return { state, detail: state.toUpperCase(), workers };
+    this.madeCount += 1;
+    return { state, detail: state.toUpperCase(), made: `node ${this.madeCount}`, workers };
+  }
+
+  /** Somebody deletes a standing node and makes it anew, between two looks of the controller. */
+  makeAnew(): void {
+    this.nodes.set(1, this.newNode('ready'));
+  }
+
+  /** True of an allocation in whose place there is another node of its name. */
+  private isReplaced(ordinal: number): boolean {
+    const made = this.job.allocations[ordinal - 1]?.made;
+    return made !== undefined && made !== this.nodes.get(1)?.made;
   }
 
   /** What is there of the newest allocation. */
@@ -189,7 +204,8 @@ export class World {
   lookAt(ordinal: number): Fact<AllocationSeen> {
     if (!this.cloudAnswers) return unknown('the cloud does not answer', this.now);
     const node = this.nodes.get(this.job.spec.capacity.ownership === 'standing' ? 1 : ordinal);
-    if (node === undefined) return known({ state: 'absent', detail: '' }, this.now);
+    if (node === undefined || this.isReplaced(ordinal)) return known({ state: 'absent', detail: '' }, this.now);
+    const isStanding = this.job.spec.capacity.ownership === 'standing';
     return known(
       {
         state: node.state,
@@ -197,6 +213,7 @@ export class World {
         ...(node.cause === undefined ? {} : { cause: node.cause }),
         ...(node.error === undefined ? {} : { error: node.error }),
         ...(node.state === 'ready' ? { workers: node.workers.length } : {}),
+        ...(node.state === 'ready' && isStanding ? { made: node.made } : {}),
       },
       this.now,
     );
@@ -211,6 +228,7 @@ export class World {
     if (
       node !== undefined &&
       allocation.goneAt === null &&
+      !this.isReplaced(allocation.ordinal) &&
       (node.state === 'ready' || (!this.cloudAnswers && allocation.readyAt !== null))
     ) {
       for (const [index, worker] of node.workers.entries()) {
@@ -273,7 +291,7 @@ export class World {
         if (node === undefined) this.nodes.set(ordinal, this.newNode('ready'));
         return { kind: 'done' };
       case 'release':
-        this.nodes.delete(ordinal);
+        if (!this.isReplaced(action.allocation)) this.nodes.delete(ordinal);
         return { kind: 'done' };
       case 'step': {
         const key = stepsOf(this.job).find(({ name }) => name === action.step)?.key ?? '';

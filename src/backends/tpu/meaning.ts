@@ -7,6 +7,7 @@ import type { AllocationSeen } from '../../core/observation.ts';
 import type { QueuedResource, TpuNode } from './api.ts';
 import { classify } from './errors.ts';
 import type { StatusBody } from './errors.ts';
+import { sliceCount } from './places.ts';
 import { isSameOwner, nodeOwner, ownerOf, queuedOwner } from './ownership.ts';
 
 /**
@@ -25,6 +26,7 @@ export interface Shown {
 /** Turns what was shown into one word. */
 export function allocationSeen(ref: AllocationRef, shown: Shown): AllocationSeen {
   const { node, queued } = ours(ref, shown);
+  if (isAnother(ref.allocation, node)) return { state: 'absent', detail: 'another of its name was made in its place' };
   if (node === undefined && queued === undefined) {
     if (shown.node === undefined && shown.queued === undefined) return missingSeen(shown.creation);
     return { state: 'foreign', detail: 'something of this name exists that was not made for this allocation' };
@@ -47,6 +49,15 @@ function ours(ref: AllocationRef, { node, queued }: Shown): Pick<Shown, 'node' |
   // Somebody may have changed a node's labels; what our queued resource has made is ours all the same.
   const isNodeOurs = isSameOwner(nodeOwner(node), owner) || (isQueuedOurs && node?.queuedResource === queued?.name);
   return { node: isNodeOurs ? node : undefined, queued: isQueuedOurs ? queued : undefined };
+}
+
+/**
+ * True of a node that somebody has made anew, by hand or for another job, since this allocation was seen ready: it has the name
+ * of a standing TPU and nothing else of it. The two are told apart by the cloud's own word, not by the clock of this machine.
+ */
+export function isAnother({ ownership, made }: AllocationRef['allocation'], node: TpuNode | undefined): boolean {
+  if (ownership !== 'standing' || made === undefined || node?.createTime === undefined) return false;
+  return node.createTime !== made;
 }
 
 function missingSeen(creation: Creation | undefined): AllocationSeen {
@@ -131,7 +142,11 @@ function nodeSeen(node: TpuNode, ref: AllocationRef, creation: Creation | undefi
       // Ready with nobody to talk to is not usable: a command on no workers would count as done.
       if (hosts.length === 0) return { state: coming, detail: `${state}, no addresses` };
       const isHealthy = node.health === undefined || node.health === 'HEALTHY';
-      return { state: 'ready', detail: isHealthy ? state : `${state}, ${node.health}`, workers: hosts.length, hosts };
+      // Of a multislice it is now this node that stands for all, and now that one.
+      const isOne = ref.allocation.ownership === 'standing' && sliceCount(ref) === 1;
+      const made = isOne && node.createTime !== undefined ? { made: node.createTime } : {};
+      const detail = isHealthy ? state : `${state}, ${node.health}`;
+      return { state: 'ready', detail, workers: hosts.length, hosts, ...made };
     }
     case 'PREEMPTED':
     case 'TERMINATED':

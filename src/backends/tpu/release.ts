@@ -7,6 +7,7 @@ import { idOf } from './api.ts';
 import type { Operation, Place, QueuedResource, TpuApi, TpuNode } from './api.ts';
 import type { Answer } from './call.ts';
 import { isNoSuchZone } from './errors.ts';
+import { isAnother } from './meaning.ts';
 import { done, failed, outcomeOf, refused, refusedBy } from './outcomes.ts';
 import { isSameOwner, nodeOwner, ownerOf, queuedOwner } from './ownership.ts';
 import type { Owner } from './ownership.ts';
@@ -81,7 +82,8 @@ async function releaseStanding(api: TpuApi, ref: AllocationRef): Promise<Outcome
     const message = `${allocation.name} was made by a jobman for one job and is no standing TPU; it is left alone`;
     return refused({ kind: 'invalid', message, raw: message });
   }
-  // Made after it was to go: it is the next one already.
+  // It is the next one already: another than the job had, or made after it was to go.
+  if (isAnother(allocation, node.value)) return done;
   if (Date.parse(node.value.createTime ?? '') > allocation.releasedAt) return done;
   const queuedId = idOf(node.value.queuedResource ?? '');
   if (queuedId === '') return deleteNode(api, place, node.value);

@@ -8,10 +8,12 @@ import { endpoints, nodeOf, now, queuedOf, tpuRef } from './support/refs.ts';
 import type { RefOptions } from './support/refs.ts';
 
 const queue: RefOptions = { spec: { mode: 'queued-resources' } };
-const once = { readyAt: now - 1_000 };
+const once = { readyAt: now - 1_000, made: '2026-04-01T00:00:00.123456789Z' };
+const later = '2026-04-30T00:00:00Z';
 const wasReady: RefOptions = { allocation: once };
 const queueOnceReady: RefOptions = { ...queue, allocation: once };
 const standing: RefOptions = { spec: { ownership: 'standing' }, allocation: { ownership: 'standing' } };
+const stood: RefOptions = { ...standing, allocation: { ownership: 'standing', ...once } };
 const stockout = { code: 8, message: 'There is no more capacity in the zone "us-central2-b"' };
 
 type Row = readonly [string, RefOptions, Partial<Shown>, string];
@@ -62,6 +64,10 @@ const rows: readonly Row[] = [
     'lost preempted',
   ],
   ['no standing node', standing, {}, 'absent'],
+  ['the standing node that it had', stood, { node: nodeOf({ labels: {}, createTime: once.made }) }, 'ready'],
+  ['a standing node that somebody made anew', stood, { node: nodeOf({ labels: {}, createTime: later }) }, 'absent'],
+  ['one made anew that is not ready yet', stood, { node: nodeOf({ createTime: later, state: 'CREATING' }) }, 'absent'],
+  ['a node of the job alone has its labels to tell', wasReady, { node: nodeOf({ createTime: later }) }, 'ready'],
 
   // A create that left nothing.
   ['a create under way', {}, { creation: { kind: 'pending' } }, 'provisioning'],

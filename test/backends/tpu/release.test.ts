@@ -160,10 +160,11 @@ suite('a standing TPU', () => {
     rules: readonly Rule[],
     releasedAt: number | null = now,
     mode: 'tpu-vm' | 'queued-resources' = 'tpu-vm',
+    had: { readonly made?: string } = {},
   ) =>
     tpuRef({
       spec: { ownership: 'standing', mode },
-      allocation: { name: id, ownership: 'standing', releasedAt },
+      allocation: { name: id, ownership: 'standing', releasedAt, ...had },
       rules,
     });
   const old = { id, labels: {}, createTime: '2026-04-01T00:00:00.123456789Z' };
@@ -190,6 +191,12 @@ suite('a standing TPU', () => {
     ['the record has not committed to it', standing([reapply], null), {}, 'refused'],
     ['a jobman has made it for one job', standing([reapply]), { labels }, 'refused'],
     ['it is new already', standing([reapply]), { createTime: '2026-05-01T12:00:01Z' }, 'done'],
+    [
+      'it is another than the job had',
+      standing([reapply], now, 'tpu-vm', { made: '2026-03-31T00:00:00Z' }),
+      {},
+      'done',
+    ],
     ['it is on its way out', standing([reapply]), { state: 'DELETING' }, 'done'],
     ['others would go with it', standing([reapply]), { queuedResource: `${parent}/queuedResources/many` }, 'refused'],
     [
