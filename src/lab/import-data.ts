@@ -10,6 +10,7 @@ import { JobmanError } from '../app/errors.ts';
 import { countText } from '../app/figures.ts';
 import { nameProblem, type WordsInUse } from './names.ts';
 import { tpuNamed } from './names-of-tpus.ts';
+import { newsKinds } from './news.ts';
 import type { OldData, OldJob, OldUser } from './old-data.ts';
 import type { PastJob } from './past-job.ts';
 import type { LabUser } from './people.ts';
@@ -315,7 +316,7 @@ function planJobs(
   if (!taken) return;
   // What happened long ago is no news.
   acts.push(async (record) => {
-    const last = (await record.eventsSince(user.name, 0)).at(-1)?.number ?? 0;
+    const last = (await record.eventsSince(user.name, 0, newsKinds)).at(-1)?.number ?? 0;
     await record.changeUser(user.name, (one) => ({ ...one, newsSeen: Math.max(one.newsSeen, last) }));
   });
 }

@@ -22,43 +22,52 @@ export interface NewsLine {
   readonly says: string;
 }
 
+/** What a person wants to hear of. Not looks, setup, and what the next line says again. */
+export const newsKinds = [
+  'created',
+  'asked',
+  'attempt_created',
+  'attempt_started',
+  'attempt_ending',
+  'allocation_refused',
+  'allocation_released',
+  'step_failed',
+  'settled',
+  'removed',
+] as const satisfies readonly Event['kind'][];
+
+/** Something that may be news. */
+export type NewsEvent = LabEvent<(typeof newsKinds)[number]>;
+
 /**
- * The events that a person wants to hear of, by job, the job with the newest of them last. `windows` are all of these jobs, cleared
- * ones too. A job that the lab does not know is left out.
+ * The news in these events, by job, the job with the newest of them last. `windows` are all of these jobs, cleared ones too; `jobs`
+ * those that have none, and others. A job that the lab does not know is left out.
  */
 export function newsOf(
-  events: readonly LabEvent[],
+  events: readonly NewsEvent[],
   jobs: readonly LabJob[],
   windows: readonly LabAttempt[],
 ): readonly JobNews[] {
-  const byJob = new Map<string, LabEvent[]>();
-  for (const event of events) {
-    // Put back at the end, so that the job with the newest word is the last.
-    const before = byJob.get(event.job) ?? [];
-    byJob.delete(event.job);
-    byJob.set(event.job, [...before, event]);
-  }
-  return [...byJob].flatMap(([id, own]): readonly JobNews[] => {
-    const job = jobs.find((one) => one.job === id);
+  const known = new Map([...jobs, ...windows.map(({ job }) => job)].map((job) => [job.job, job]));
+  const numbers = Map.groupBy(windows, ({ window }) => window.job);
+  const byJob = Map.groupBy(events, ({ job }) => job);
+  // The last word of each is looked at from the end, so that the job with the newest one is the last.
+  const inOrder = [...new Set(events.toReversed().map(({ job }) => job))].toReversed();
+  return inOrder.flatMap((id): readonly JobNews[] => {
+    const job = known.get(id);
     if (job === undefined) return [];
-    const numbers = new Map(
-      windows.filter(({ window }) => window.job === id).map(({ window }) => [window.attempt, window.window]),
-    );
-    const lines = linesOf(
-      own.map(({ event }) => event),
-      job,
-      numbers,
-    );
-    return lines.length === 0 ? [] : [{ job, windows: [...numbers.values()], lines }];
+    const own = new Map((numbers.get(id) ?? []).map(({ window }) => [window.attempt, window.window]));
+    const lines = linesOf(byJob.get(id) ?? [], job, own);
+    return lines.length === 0 ? [] : [{ job, windows: [...own.values()], lines }];
   });
 }
 
-function linesOf(events: readonly Event[], job: LabJob, windows: ReadonlyMap<number, number>): readonly NewsLine[] {
+function linesOf(events: readonly NewsEvent[], job: LabJob, windows: ReadonlyMap<number, number>): readonly NewsLine[] {
   const lines: NewsLine[] = [];
   /** How often the cloud has said no in a row: a wait of a night is one line. */
   let refusals = 0;
   let firstRefusal = 0;
-  for (const event of events) {
+  for (const { event } of events) {
     if (event.kind === 'allocation_refused') {
       if (refusals > 0) lines.pop();
       else firstRefusal = event.at;
@@ -75,9 +84,9 @@ function linesOf(events: readonly Event[], job: LabJob, windows: ReadonlyMap<num
   return lines;
 }
 
-/** Null for what is no news: looks, setup, and what the next line says again. */
+/** Null for what is no news after all: a beginning, and what its owner has wanted. */
 function newsIn(
-  event: Exclude<Event, { readonly kind: 'allocation_refused' }>,
+  event: Exclude<NewsEvent['event'], { readonly kind: 'allocation_refused' }>,
   job: LabJob,
   windows: ReadonlyMap<number, number>,
 ): string | null {
@@ -108,21 +117,6 @@ function newsIn(
       return event.verdict === 'succeeded' ? 'finished' : event.verdict === 'cancelled' ? 'killed' : event.verdict;
     case 'removed':
       return 'was deleted';
-    case 'attempt_ended':
-    case 'attempt_moved':
-    case 'attempt_running':
-    case 'allocation_requested':
-    case 'allocation_seen':
-    case 'allocation_gone':
-    case 'place_passed_over':
-    case 'place_skipped':
-    case 'step_by_hand':
-    case 'rule_applied':
-    case 'silent':
-    case 'answering':
-    case 'exit_seen':
-    case 'clock_set_back':
-      return null;
   }
 }
 

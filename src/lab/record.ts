@@ -25,11 +25,11 @@ export interface LabAttempt {
 }
 
 /** Something that happened to a job of the lab. */
-export interface LabEvent {
+export interface LabEvent<Kind extends Event['kind'] = Event['kind']> {
   /** Grows with every event of any job, in the order in which they were written down. */
   readonly number: number;
   readonly job: string;
-  readonly event: Event;
+  readonly event: Extract<Event, { readonly kind: Kind }>;
 }
 
 export interface LabRecord {
@@ -85,8 +85,12 @@ export interface LabRecord {
   /** `change` is given what stands there; null takes the row away. */
   changeBooking(tpu: string, change: (booking: BookingRow | null) => BookingRow | null): Promise<void>;
 
-  /** What happened to the jobs of that user after the event of that number (0: from the beginning), oldest first. */
-  eventsSince(user: string, after: number): Promise<readonly LabEvent[]>;
+  /** What of these kinds happened to the jobs of that user after the event of that number (0: from the beginning), oldest first. */
+  eventsSince<Kind extends Event['kind']>(
+    user: string,
+    after: number,
+    kinds: readonly Kind[],
+  ): Promise<readonly LabEvent<Kind>[]>;
 
   /** Several changes as one: all of them stand, or none; for an import. `work` is given a record of the same transaction. */
   together<Answer>(work: (record: LabRecord) => Promise<Answer>): Promise<Answer>;

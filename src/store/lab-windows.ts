@@ -141,14 +141,14 @@ async function isTaken(db: Database, user: string, session: string, number: numb
 
 /** See LabRecord. */
 export async function readWindows(db: Database, { user, jobs, cleared }: WindowQuery): Promise<readonly LabAttempt[]> {
-  const parts: Sql[] = [];
+  const parts: Sql[] = [sql`1 = 1`];
   if (cleared !== true) parts.push(sql`cleared_at is null`);
   if (user !== undefined) parts.push(sql`owner = ${user}`);
   if (jobs !== undefined) {
     const numbers = jobs.map(numberOf).filter((number) => number !== undefined);
-    parts.push(numbers.length === 0 ? sql`1 = 0` : sql`job in (${sql.join(numbers)})`);
+    parts.push(sql`job in (select value from json_each(${JSON.stringify(numbers)}))`);
   }
-  const where = parts.length === 0 ? sql`1 = 1` : sql.join(parts, sql` and `);
+  const where = sql.join(parts, sql` and `);
   const rows = await windowsWhere(db, where);
   const found = await sql<{ job: number; owner: string; about: string }>`
     select job, owner, about from lab_job where job in (select job from lab_window where ${where})`.execute(db);
@@ -251,10 +251,21 @@ function windowIn(row: Row): LabWindow {
  * See LabRecord. The number of an event is that of its row: rows of history are only ever added, so a later one has a greater
  * number, whatever the clock said.
  */
-export async function readEventsSince(db: Database, user: string, after: number): Promise<readonly LabEvent[]> {
+export async function readEventsSince<Kind extends Event['kind']>(
+  db: Database,
+  user: string,
+  after: number,
+  kinds: readonly Kind[],
+): Promise<readonly LabEvent<Kind>[]> {
   const { rows } = await sql<{ number: number; job: number; body: string }>`
     select event.rowid as number, event.job, event.body
     from event join lab_job on lab_job.job = event.job
-    where event.rowid > ${after} and lab_job.owner = ${user} order by event.rowid`.execute(db);
-  return rows.map(({ number, job, body }) => ({ number, job: idOf(job), event: JSON.parse(body) as Event }));
+    where event.rowid > ${after} and lab_job.owner = ${user}
+      and event.body ->> 'kind' in (select value from json_each(${JSON.stringify(kinds)}))
+    order by event.rowid`.execute(db);
+  return rows.map(({ number, job, body }) => ({
+    number,
+    job: idOf(job),
+    event: JSON.parse(body) as LabEvent<Kind>['event'],
+  }));
 }

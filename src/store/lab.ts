@@ -54,7 +54,7 @@ export function labRecord(read: Run, write: Run, isTaken: IsTaken): LabRecord {
     bookings: () => read(readBookings),
     changeBooking: (tpu, change) => write((db) => changeBooking(db, tpu, change)),
 
-    eventsSince: (user, after) => read((db) => readEventsSince(db, user, after)),
+    eventsSince: (user, after, kinds) => read((db) => readEventsSince(db, user, after, kinds)),
 
     together: (work) =>
       write((db) => {

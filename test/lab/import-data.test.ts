@@ -6,6 +6,7 @@ import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { taleOf } from '../../src/core/history.ts';
 import { applyImport, planImport, type ImportLine, type ImportParts } from '../../src/lab/import-data.ts';
 import { oldDataIn, type OldData } from '../../src/lab/old-data.ts';
+import { newsKinds } from '../../src/lab/news.ts';
 import { openStore } from '../../src/store/store.ts';
 import { noon, tpuSpec } from '../store/sample-job.ts';
 import { manualSample, realMess } from './old-data.ts';
@@ -70,7 +71,7 @@ test('the sample of the manual is taken whole, and a second time nothing is left
   assert.deepEqual([stored?.job.settled?.verdict, stored?.job.spec.name], ['succeeded', 'pre']);
   assert.match((await store.manifest(window.job.job)) ?? '', /"staage_dir"/);
   assert.ok(!JSON.stringify(await store.list({ settledMost: null })).includes('secret'));
-  assert.deepEqual(await lab.eventsSince('xibo', xibo?.newsSeen ?? 0), [], 'what was long ago is no news');
+  assert.deepEqual(await lab.eventsSince('xibo', xibo?.newsSeen ?? 0, newsKinds), [], 'what was long ago is no news');
 
   const again = await applyImport(lab, data, parts);
   assert.deepEqual(linesOf(again, 'take'), []);

@@ -281,7 +281,7 @@ test('what happened to the jobs of a user is told after a number, in order', asy
   for (const { job, revision } of [theirs, mine]) {
     await store.commit({ job, revision, events: [silent], folded: [], wakeAt: null, epoch: null });
   }
-  const all = await lab.eventsSince('xibo', 0);
+  const all = await lab.eventsSince('xibo', 0, ['created', 'silent', 'answering']);
   assert.deepEqual(
     all.map(({ job, event }) => [job, event.kind]),
     [
@@ -289,6 +289,7 @@ test('what happened to the jobs of a user is told after a number, in order', asy
       [mine.job.id, 'silent'],
     ],
   );
-  assert.deepEqual(await lab.eventsSince('xibo', all[0]?.number ?? 0), all.slice(1));
-  assert.deepEqual(await lab.eventsSince('xibo', all[1]?.number ?? 0), []);
+  assert.deepEqual(await lab.eventsSince('xibo', all[0]?.number ?? 0, ['created', 'silent']), all.slice(1));
+  assert.deepEqual(await lab.eventsSince('xibo', 0, ['silent']), all.slice(1), 'of other kinds nothing is read');
+  assert.deepEqual(await lab.eventsSince('xibo', all[1]?.number ?? 0, ['silent']), []);
 });

@@ -4,7 +4,7 @@ import { moment } from '../../../app/moment.ts';
 import { exitCode } from '../../../app/errors.ts';
 import { shortName } from '../../../lab/names-of-tpus.ts';
 import { actsForAnother } from '../../../lab/who.ts';
-import { clockOf, newsOf, type JobNews } from '../../../lab/news.ts';
+import { clockOf, newsKinds, newsOf, type JobNews } from '../../../lab/news.ts';
 import { hanging } from '../../render/cell.ts';
 import { inertWord } from '../../render/inert.ts';
 import { columnsOf } from '../../screen.ts';
@@ -17,9 +17,11 @@ const linesMost = 12;
 export const news: TpuCommand = async (desk, words) => {
   const { record } = desk.lab;
   const user = await userOf(desk, words);
-  const events = await record.eventsSince(user.name, user.newsSeen);
+  const events = await record.eventsSince(user.name, user.newsSeen, newsKinds);
   const ids = [...new Set(events.map(({ job }) => job))];
-  const [jobs, windows] = await Promise.all([record.jobs(user.name), record.windows({ jobs: ids, cleared: true })]);
+  const windows = await record.windows({ jobs: ids, cleared: true });
+  const inWindows = new Set(windows.map(({ job }) => job.job));
+  const jobs = ids.every((id) => inWindows.has(id)) ? [] : await record.jobs(user.name);
   const told = newsOf(events, jobs, windows);
   if (desk.json) for (const one of told) desk.print(JSON.stringify(newsJson(one)));
   else await show(desk, told, user.settings.time_zone);
@@ -36,18 +38,20 @@ export const news: TpuCommand = async (desk, words) => {
 async function show(desk: TpuCli, told: readonly JobNews[], zone: string): Promise<void> {
   const { io, screen, lab } = desk;
   const clock = clockOf(zone);
+  const columns = columnsOf(io.stdout) ?? 1_000;
   const { namePrefix } = await lab.site();
+  const text: string[] = [];
   for (const [index, { job, windows, lines }] of told.entries()) {
     const which = windows.length === 0 ? `job ${job.job}` : `window ${windows.join(', ')}`;
     const parts = [which, job.directory.split('/').at(-1) ?? '', shortName(job.tpu, namePrefix), job.tag ?? ''];
-    if (index > 0) desk.print('');
-    desk.print(screen.out('bold', inertWord(parts.filter((part) => part !== '').join(', '))));
+    if (index > 0) text.push('');
+    text.push(screen.out('bold', inertWord(parts.filter((part) => part !== '').join(', '))));
     const shown = lines.slice(-linesMost);
-    if (shown.length < lines.length) desk.print(`  ${lines.length - shown.length} earlier: jobman history ${job.job}`);
-    for (const { at, says } of shown) {
-      for (const line of hanging(`  ${clock(at)}  `, inertWord(says), columnsOf(io.stdout) ?? 1_000)) desk.print(line);
-    }
+    if (shown.length < lines.length) text.push(`  ${lines.length - shown.length} earlier: jobman history ${job.job}`);
+    for (const { at, says } of shown) text.push(...hanging(`  ${clock(at)}  `, inertWord(says), columns));
   }
+  // Written as one: after a night there are hundreds of lines.
+  if (text.length > 0) desk.print(text.join('\n'));
 }
 
 function newsJson({ job, windows, lines }: JobNews): object {
