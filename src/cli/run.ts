@@ -4,9 +4,9 @@ import { exitCode } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import type { LabServices } from '../lab/lab.ts';
 import { lookWord } from '../app/version-check.ts';
-import { helpFor } from './help.ts';
 import { inertWord } from './render/inert.ts';
 import { columnsOf } from './screen.ts';
+import { runTpu } from './tpu/run-tpu.ts';
 
 /** Only `tpu` asks for the lab. */
 type Given = Services & Partial<LabServices>;
@@ -55,12 +55,13 @@ async function runWord(argv: readonly string[], services: Given): Promise<number
     case 'help':
       return runWord([...rest, '--help'], services);
     case 'tpu': {
-      const { runTpu } = await import('./tpu/run-tpu.ts');
       if (!hasLab(services)) throw new Error('`tpu` was called where no lab was handed in');
       return runTpu(rest, services);
     }
     default: {
-      // Help is made of the table alone; the framework would be most of its time.
+      // The table of commands is a third of what a start would load, and `tpu` has one of its own. Help is made of it alone; the framework
+      // would be most of its time.
+      const { helpFor } = await import('./help.ts');
       const help = helpFor(argv, columnsOf(io.stdout));
       if (help === undefined) return runCommand(argv, services);
       io.stdout.write(help);

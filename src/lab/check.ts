@@ -3,7 +3,6 @@
 
 import { reasonWords } from '../app/reason-words.ts';
 import type { Attempt, Ending, Job } from '../core/job.ts';
-import { whatFollows } from '../core/recover.ts';
 import type { Reason } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
 import { lineOf, nameOf, stageOf, type AttemptName, type Families } from './lineage.ts';
@@ -63,6 +62,8 @@ export interface CheckParts {
   readonly coming: readonly LabJob[];
   /** What each of those waits for, by job. */
   readonly waits: ReadonlyMap<string, string>;
+  /** By job, how those are about to go on whose newest attempt has ended. */
+  readonly follows: ReadonlyMap<string, 'resume' | 'rerun'>;
   /** Everything that they come from. */
   readonly families: Families;
   /** By id. A job that is gone from the record leaves its windows without a word. */
@@ -145,7 +146,7 @@ function statusOf(
     };
   }
   if (error === null) return { kind: ending.reason === 'succeeded' ? 'finished' : 'killed' };
-  return { kind: 'error', error, detail: ending.evidence.detail, next: nextOf(job, attempt, parts.now) };
+  return { kind: 'error', error, detail: ending.evidence.detail, next: nextOf(job, attempt, parts.follows) };
 }
 
 /** The attempt that goes on in the place of that one, once its script has begun: the next of its job, or one on another TPU. */
@@ -169,12 +170,11 @@ function childOf(
 }
 
 /** How it goes on: another attempt is made already, or a rule is about to make one. */
-function nextOf(job: Job, attempt: Attempt, now: Instant): 'resume' | 'rerun' | null {
+function nextOf(job: Job, attempt: Attempt, follows: CheckParts['follows']): 'resume' | 'rerun' | null {
   if (job.settled !== null || job.desired !== 'run') return null;
   const next = job.attempts.at(-1);
-  if (next !== undefined && next.ordinal > attempt.ordinal) return next.how === 'rerun' ? 'rerun' : 'resume';
-  const following = whatFollows(job, attempt, now);
-  return following.next === 'attempt' ? (following.how === 'rerun' ? 'rerun' : 'resume') : null;
+  if (next === undefined || next.ordinal === attempt.ordinal) return follows.get(job.id) ?? null;
+  return next.how === 'rerun' ? 'rerun' : 'resume';
 }
 
 /** What the patterns of core/patterns are called in the lab. */

@@ -50,8 +50,8 @@ export function createLooker(given: {
         logs.set(name, readLog(path, cache.of(name), bounds));
       }
       cache.take(logs);
-      const waits = await waitsOf(coming, jobs, now);
-      return checkRows({ windows, coming, waits, families, jobs, logs, namePrefix, now });
+      const [waits, follows] = await Promise.all([waitsOf(coming, jobs, now), followsOf(lives, now)]);
+      return checkRows({ windows, coming, waits, follows, families, jobs, logs, namePrefix, now });
     },
     keep: () => cache.write(),
   };
@@ -69,6 +69,23 @@ async function waitsOf(
     coming.flatMap((labJob) => {
       const job = jobs.get(labJob.job);
       return job === undefined ? [] : [[labJob.job, waitOf(job, now)]];
+    }),
+  );
+}
+
+/** How rules go on with those jobs whose newest attempt has ended. Loaded only then: it is the other half of the rules. */
+async function followsOf(jobs: readonly Job[], now: Instant): Promise<ReadonlyMap<string, 'resume' | 'rerun'>> {
+  const ended = jobs.flatMap((job) => {
+    const attempt = job.attempts.at(-1);
+    const isAsked = job.settled === null && job.desired === 'run' && attempt !== undefined && attempt.ending !== null;
+    return isAsked ? [{ job, attempt }] : [];
+  });
+  if (ended.length === 0) return new Map();
+  const { whatFollows } = await import('../core/recover.ts');
+  return new Map(
+    ended.flatMap(({ job, attempt }) => {
+      const following = whatFollows(job, attempt, now);
+      return following.next === 'attempt' ? [[job.id, following.how === 'rerun' ? 'rerun' : 'resume'] as const] : [];
     }),
   );
 }
