@@ -97,6 +97,6 @@ export function verdictOf(of: {
   if (code !== 0 || report === null || isFinished || hasHistory) return { code, says: null };
   return {
     code: 1,
-    says: `The script ended with exit code 0, and neither called \`tpu finish-job\` nor left the line "${historyLine}" in ${report.logFolder}/output.log: it counts as failed.`,
+    says: `It counts as failed: exit code 0, but no \`tpu finish-job\` and no line "${historyLine}" in output.log.`,
   };
 }

@@ -73,7 +73,8 @@ describe('tpu run', { skip: whyNoLab() }, () => {
       job.attempts.map(({ reason }) => reason),
       ['command_failed'],
     );
-    assert.match(await lab.log(id), /neither called `tpu finish-job` nor left the line "wandb: Run history:"/);
+    assert.match(await lab.log(id), /no `tpu finish-job` and no line "wandb: Run history:" in output\.log/);
+    assert.match(await lab.ok('find', 'style=full'), new RegExp(`${ondemand} +reserved +Ada`));
   });
 
   test('every value arrives at staging.sh as it was typed', async () => {
@@ -120,8 +121,11 @@ describe('tpu run', { skip: whyNoLab() }, () => {
     await lab.reaches(id, ({ attempts }) => attempts.length === 2 && attempts[0]?.reason === 'preempted');
     const second = await lab.argsOf(id, 2);
     assert.equal(valueOf(second, '--config.load_from'), valueOf(first, '--workdir'));
+    // The end of the first attempt has left it reserved.
+    assert.match(await lab.ok('find', 'style=full'), new RegExp(`${preemptible} +running +Ada`));
     lab.setMode('succeed');
     await lab.becomes(id, 'succeeded');
+    assert.match(await lab.ok('find', 'style=full'), new RegExp(`${preemptible} +reserved +Ada`));
   });
 
   test('kill ends the programs on every host, and says what is over already', async () => {

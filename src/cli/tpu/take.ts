@@ -93,8 +93,7 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
     holders: devices.holders,
   };
   await agree(desk, request, {
-    making:
-      making === null ? [] : [`${called} is ${seen.state}, and would be ${making === 'apply' ? 'made' : 'made anew'}`],
+    making: making === null ? [] : [makingSentence(making, called, seen.state)],
     use: isFree(holds) ? [] : [...holdSentences(holds, called), ...whatEnds(holds)],
     also,
   });
@@ -147,6 +146,13 @@ function makingOf(state: string, called: string): Making {
         `tpu check-status ${called}    says when it is ready`,
       ]);
   }
+}
+
+/** It does not begin with the name, which has no capital letter. */
+function makingSentence(making: Exclude<Making, null>, called: string, state: string): string {
+  return making === 'apply'
+    ? `the cloud has no ${called}, and it would be made`
+    : `the cloud calls ${called} ${state}, and it would be made anew`;
 }
 
 function whatEnds({ jobs, others, holders }: Holds): readonly string[] {

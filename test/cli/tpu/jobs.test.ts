@@ -9,6 +9,7 @@ import { tpuSpec } from '../../store/sample-job.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Holder, TpuState } from '../../../src/lab/tpu-desk.ts';
 import { openJobWorld, terminal, type JobWorld } from './job-world.ts';
+import { aTpu } from './lab-world.ts';
 
 const six = 'kmh-tpuvm-v2-32-6';
 const seven = 'kmh-tpuvm-v2-32-7';
@@ -59,6 +60,13 @@ suite('run', () => {
     const none = await world.tpu(['run', '-auto', 'xibo']);
     assert.equal(none.code, exitCode.conflict);
     assert.match(none.err, /No TPU is free\.\n.*v2-32-6: job 000001 of xibo is/);
+    await world.record.changeTpu('v4-8-1', () => aTpu('v4-8-1', { accelerator: 'v4-8' }));
+    world.states.set('v4-8-1', is('absent'));
+    const absent = await world.tpu(['run', 'v4-8', 'xibo']);
+    assert.match(
+      absent.err,
+      /v4-8-1: the cloud has none of that name\n {2}tpu run v4-8-1 xibo -apply {4}creates it first/,
+    );
     const lacking = await world.tpu(['run', 'lyy']);
     assert.equal(lacking.code, exitCode.usage);
     assert.match(lacking.err, /Which TPU\? The line names none, and there is no .*ka\.sh/);
@@ -109,7 +117,10 @@ suite('run', () => {
     world.states.set(p1, is('preempted'));
     const refused = await world.tpu(['run', 'v2-32-p1', 'lyy']);
     assert.equal(refused.code, exitCode.usage);
-    assert.match(refused.err, /V2-32-preemptible-1 is preempted, and would be made anew.*-apply makes it/is);
+    assert.match(
+      refused.err,
+      /The cloud calls v2-32-preemptible-1 preempted, and it would be made anew\.\n.*-apply makes it/s,
+    );
     assert.equal((await world.tpu(['run', 'v2-32-p1', 'lyy', '-apply'])).code, 0);
     world.states.set(seven, is('absent'));
     assert.equal((await world.tpu(['run', 'v2-32-7', 'lyy', '-q'], { terminal, input: ['yes'] })).code, 0);
@@ -310,19 +321,31 @@ suite('the end of a script', () => {
   const end = (world: JobWorld, id: string, ...words: string[]) =>
     world.tpu(['__end', ...words], { env: { JOBMAN_JOB_ID: id, JOBMAN_ATTEMPT: '1' } });
 
-  test('a success reserves the TPU for whoever ran there; a failure ends what it left on the workers', async (t) => {
+  test('every end reserves the TPU for whoever ran there; a failure ends what it left on the workers', async (t) => {
     const world = await openJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
     assert.deepEqual([(await end(world, id, '0')).out, await booked(world, six)], ['0\n', 'reserved xibo']);
     await world.record.report('xibo', 1, told(six));
     const unproven = await end(world, id, '0');
     assert.equal(unproven.out, '1\n');
-    assert.match(unproven.err, /neither called `tpu finish-job` nor left the line "wandb: Run history:" in \/l\/1/);
+    assert.match(
+      unproven.err,
+      /counts as failed: exit code 0, but no `tpu finish-job` and no line "wandb: Run history:" in output\.log\./,
+    );
     assert.deepEqual(world.done, [`end on ${six}: /l/1 /s/1`]);
+    // What is killed or has failed does not run there any more, whatever comes of the job.
+    for (const words of [['1'], ['--stopped', '143']]) {
+      await (await world.sheet()).change(six, { status: 'running' });
+      await end(world, id, ...words);
+      assert.equal(await booked(world, six), 'reserved xibo', words.join(' '));
+    }
+    await (await world.sheet()).change(six, { status: 'running', user: 'lyy' });
+    await end(world, id, '1');
+    assert.equal(await booked(world, six), 'running lyy');
     await world.record.finish('xibo', 1, 2);
     assert.equal((await end(world, id, '0')).out, '0\n');
     assert.equal((await end(world, id, '--stopped', '143')).out, '143\n');
-    assert.equal(world.done.length, 2);
+    assert.equal(world.done.length, 5);
   });
 
   test('where a worker of a preemptible TPU is silent the cloud is given a while to say that it took it', async (t) => {

@@ -14,6 +14,7 @@ import { familiesOf, type Families, type Tries } from '../../../lab/lineage.ts';
 import { beginningText, standIns } from '../../../lab/script.ts';
 import type { Pane } from '../../../lab/window-host.ts';
 import type { LabJob } from '../../../lab/windows.ts';
+import { bookAttempt } from '../book-attempt.ts';
 import { endOnWorkers, labTpuOf } from '../take.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
@@ -48,6 +49,8 @@ export async function begin(desk: TpuCli, { raw }: Words): Promise<number> {
   const where = `${session}:${window.window}`;
   say(desk, introduction(where, id, attempt, labJob, course));
   await endLeftovers(desk, labJob, families, attempt);
+  // The first was booked by whoever asked for it; the end of the one before this has made that `reserved`.
+  if (attempt > 1) await bookAttempt(desk, labJob, 'running');
   const pane = await showWindow(desk, labJob, { session, window: window.window, attempt, runFolder });
   const cloud = await builtInCloud(desk, views.get(id));
   const folder = join(runFolder, 'bin');

@@ -9,6 +9,7 @@ import { foldersOf, historyLine, verdictOf } from '../../../lab/attempt.ts';
 import type { LabAttempt } from '../../../lab/record.ts';
 import type { TpuDesk, TpuState } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
+import { bookAttempt } from '../book-attempt.ts';
 import { endOnWorkers, labTpuOf } from '../take.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
@@ -37,7 +38,7 @@ export async function end(desk: TpuCli, { raw }: Words): Promise<number> {
   if (verdict.says !== null) desk.io.stderr.write(`-- ${verdict.says}\n`);
   if (found !== undefined) {
     if (isStopped || verdict.code !== 0) await endOwn(desk, found, isStopped);
-    else await reserve(desk, found);
+    await bookAttempt(desk, found.job, 'reserved');
   }
   desk.io.stdout.write(`${verdict.code}\n`);
   return exitCode.ok;
@@ -75,21 +76,6 @@ async function cloudSays(tpus: TpuDesk, tpu: LabTpu): Promise<void> {
   for (let turn = 0; turn < cloudSaysWithin / lookEvery; turn += 1) {
     await sleep(lookEvery);
     if (!isReady(await tpus.describe(tpu))) return;
-  }
-}
-
-/** Whoever was running there has it for the next run, until they release it. */
-async function reserve(desk: TpuCli, { job }: LabAttempt): Promise<void> {
-  try {
-    const users = await desk.lab.record.users();
-    const mine = users.find(({ name }) => name === job.user)?.sheetName;
-    const sheet = await desk.lab.sheet();
-    await sheet.change(job.tpu, { status: 'reserved' }, ({ status, user }) =>
-      status.kind === 'running' && user === mine ? null : 'somebody else has it',
-    );
-  } catch (error) {
-    if (!(error instanceof JobmanError)) throw error;
-    desk.io.stderr.write(`-- The booking sheet was not changed: ${error.message}\n`);
   }
 }
 

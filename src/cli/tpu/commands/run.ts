@@ -195,6 +195,9 @@ async function tpuFor(desk: TpuCli, words: Words, user: LabUser, directory: stri
   return tpu;
 }
 
+/** Why a TPU that the registry has and the cloud has not is no free one. */
+const isAbsent = 'the cloud has none of that name';
+
 /**
  * The first that nobody uses: those first that the sheet has reserved for this user. Throws JobmanError (4) where none is free,
  * with what is in the way of each; (3) where there is none of those types.
@@ -224,6 +227,7 @@ async function freeTpu(
       ({ tpu, status, user: whose }) => tpu === name && status.kind === 'reserved' && whose === user.sheetName,
     );
   const inTheWay: string[] = [];
+  let absent: string | null = null;
   for (const tpu of of.toSorted((one, other) => Number(isMine(other)) - Number(isMine(one)))) {
     const why = await whyNot(tpu);
     const called = shortName(tpu.name, namePrefix);
@@ -232,8 +236,11 @@ async function freeTpu(
       return tpu;
     }
     inTheWay.push(`${called}: ${why}`);
+    if (why === isAbsent) absent ??= called;
   }
-  throw new JobmanError(`No TPU${said} is free.`, exitCode.conflict, inTheWay);
+  // Nothing is created without its name.
+  const hint = absent === null ? [] : [`tpu run ${absent} ${user.name} -apply    creates it first`];
+  throw new JobmanError(`No TPU${said} is free.`, exitCode.conflict, [...inTheWay, ...hint]);
 
   async function whyNot(tpu: LabTpu): Promise<string | null> {
     const [job] = there.on(tpu.name);
@@ -242,6 +249,7 @@ async function freeTpu(
     if (booking !== null) return `${booking.status.kind === 'reserved' ? 'reserved for' : 'used by'} ${booking.user}`;
     const state = await tpus.describe(tpu);
     if (state.kind === 'unknown') return state.says;
+    if (state.state === 'absent') return isAbsent;
     if (state.state !== 'ready') return `it is ${state.state}`;
     const { holders, says: silent } = await holdersNow(tpus, tpu, [], signal);
     const [holder] = holders;

@@ -93,7 +93,7 @@ export async function addUser(desk: TpuCli, words: Words): Promise<number> {
   const added = await record.addUser(user);
   desk.tell(inertWord(`${added.name} is user ${added.id}; windows are in the tmux session ${added.session}.`));
   if (folder === null) desk.note(`In the folder of your code: tpu set-cur 1 ${added.name}`);
-  else desk.note(`Then: tpu run v2-32-1 ${added.name}`);
+  else desk.note(`Then: tpu run TPU ${added.name}; tpu -lta lists the TPUs`);
   return exitCode.ok;
 }
 
