@@ -48,7 +48,7 @@ const together: readonly (readonly [chunk: string, entries: readonly string[]])[
       'src/cli/render/labelled.ts',
     ],
   ],
-  ['settings', ['src/app/settings.ts', 'src/lab/site-settings.ts']],
+  ['settings', ['src/app/settings.ts']],
   // What training scripts wait for is this one and nothing of the jobs' part.
   ['lab-record', ['src/wiring/lab.ts', 'src/cli/tpu/commands/upd-log.ts']],
   ['tpu', ['src/cli/tpu/dispatch.ts', 'src/cli/tpu/people.ts']],

@@ -2,6 +2,7 @@
 // finish-job ask for nothing else, and stand in the way of a training.
 
 import type { Lab, LabServices } from '../lab/lab.ts';
+import { siteOf } from '../lab/site-settings.ts';
 import type { Site } from '../lab/site.ts';
 import { openLabRecord } from '../store/lab.ts';
 import { hasTraces, recordFile } from './paths.ts';
@@ -12,9 +13,9 @@ export function openLab(services: LabServices): Lab {
   let read: Promise<Site> | undefined;
 
   function site(): Promise<Site> {
-    return (read ??= Promise.all([import('../lab/site-settings.ts'), services.settings()]).then(
-      ([{ siteOf }, settings]) => siteOf(settings.lab, { home: services.home, userHome: services.io.userHome }),
-    ));
+    return (read ??= services
+      .settings()
+      .then(({ lab }) => siteOf(lab, { home: services.home, userHome: services.io.userHome })));
   }
 
   return {
