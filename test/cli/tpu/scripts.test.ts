@@ -48,7 +48,7 @@ suite('upd-log', () => {
     [told.with(1, 'bash:1'), /has the window bash:1/, 3],
     [told.with(1, 'xibo'), /`xibo` is no window: a session and a number were expected/, 2],
     [told.with(1, ''), /`` is no window/, 2],
-    [told.with(2, ''), /upd-log takes five words/, 2],
+    [told.with(2, ''), /upd-log takes five words and was given an empty one \(number 2\)/, 2],
     [told.slice(0, 4), /takes five words and was given 3 words/, 2],
     [[...told, 'more'], /takes five words and was given 6 words/, 2],
   ];
@@ -60,6 +60,22 @@ suite('upd-log', () => {
       assert.equal(said.code, code);
       assert.equal((await record.windowOf('xibo', 1))?.window.report, null);
     });
+  }
+});
+
+test('a script tells of its own window only; by hand any window can be put right', async () => {
+  const { record, tpu } = await withWindow();
+  const another = { env: { JOBMAN_WINDOW: 'lyy:1' } };
+  for (const line of [told, ['finish-job', 'xibo:1']]) {
+    const { code, err } = await tpu(line, another);
+    assert.equal(code, 4);
+    assert.match(err, /This is the script of window lyy:1, and it told of xibo:1; nothing was noted down/);
+  }
+  const untouched = (await record.windowOf('xibo', 1))?.window;
+  assert.deepEqual([untouched?.report, untouched?.finishedAt], [null, null]);
+  for (const env of [{}, { JOBMAN_WINDOW: 'xibo:1' }]) {
+    assert.equal((await tpu(told, { env })).code, 0);
+    assert.equal((await tpu(['finish-job', 'xibo:01'], { env })).code, 0);
   }
 });
 

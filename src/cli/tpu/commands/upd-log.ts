@@ -30,7 +30,8 @@ type Say = (sentence: string) => void;
 async function updLog(words: readonly string[], services: LabServices, say: Say): Promise<number> {
   const [where, logFolder, stageFolder, tpu, startTime, ...more] = words;
   if (!logFolder || !stageFolder || !tpu || !startTime || more.length > 0) {
-    const given = `${words.length} ${words.length === 1 ? 'word' : 'words'}`;
+    const count = `${words.length} ${words.length === 1 ? 'word' : 'words'}`;
+    const given = words.length === 5 ? `an empty one (number ${words.indexOf('') + 1})` : count;
     throw new JobmanError(
       `upd-log takes five words and was given ${given}, so nothing was noted down: tpu upd-log <session:window> <log folder> <stage folder> <tpu> <time>`,
       exitCode.usage,
@@ -38,7 +39,7 @@ async function updLog(words: readonly string[], services: LabServices, say: Say)
     );
   }
   const { io } = services;
-  const { session, window } = placeOf(where ?? '');
+  const { session, window } = placeOf(where ?? '', services);
   const lab = await services.lab();
   const absolute = (path: string): string => (isAbsolute(path) ? path : resolve(io.cwd, path));
   const report = {
@@ -66,7 +67,7 @@ async function finishJob(words: readonly string[], services: LabServices, say: S
       exitCode.usage,
     );
   }
-  const { session, window } = placeOf(where);
+  const { session, window } = placeOf(where, services);
   const lab = await services.lab();
   const found = await lab.record.finish(session, window, services.io.now());
   await lab.close();
@@ -78,13 +79,24 @@ async function finishJob(words: readonly string[], services: LabServices, say: S
   return exitCode.ok;
 }
 
-/** `session:window`, as tmux prints `#S:#I`. */
-function placeOf(where: string): { readonly session: string; readonly window: number } {
+/**
+ * `session:window`, as tmux prints `#S:#I`. The script of an attempt speaks for its own window only: what is ended on the workers,
+ * and what a resume goes on from, is known by what was told. Whoever puts something right by hand is no script.
+ */
+function placeOf(where: string, { io }: LabServices): { readonly session: string; readonly window: number } {
   const [, session, window] = /^(.+):(\d{1,9})$/.exec(where) ?? [];
   if (session === undefined) {
     throw new JobmanError(
       `\`${where}\` is no window: a session and a number were expected, as tmux prints them: ada:101`,
       exitCode.usage,
+    );
+  }
+  const own = io.env['JOBMAN_WINDOW'];
+  if (own !== undefined && own !== `${session}:${Number(window)}`) {
+    throw new JobmanError(
+      `This is the script of window ${own}, and it told of ${where}; nothing was noted down, and the script goes on.`,
+      exitCode.conflict,
+      [`Its own window is what \`tmux display-message -p -t "$TMUX_PANE" '#S:#I'\` prints in it.`],
     );
   }
   return { session, window: Number(window) };
