@@ -11,7 +11,7 @@ import { splitGlobals, type TpuGlobals } from './globals.ts';
 import { commandHelp, firstPage, wholeHelp } from './help.ts';
 import { table } from './table.ts';
 import type { TpuCli } from './tpu-cli.ts';
-import { findCommand, needsKnown, readWords, type Known } from './words.ts';
+import { findCommand, neededFor, readWords, type Known } from './words.ts';
 
 /** Runs the command that the line names and resolves with its exit code. Throws for our own bugs only. */
 export async function dispatch(argv: readonly string[], services: LabServices): Promise<number> {
@@ -55,7 +55,7 @@ async function runCommand(typed: readonly string[], flags: TpuGlobals, services:
   const { row, verb, rest } = commandFor(typed);
   const lab = await services.lab();
   try {
-    const words = readWords(row, verb, rest, needsKnown(row) ? await knownOf(lab.record) : nobody);
+    const words = readWords(row, verb, rest, await knownOf(lab.record, neededFor(row)));
     const desk: TpuCli = { ...createCli(services, flags), services, lab, me: flags.user };
     const command = await row.load();
     return await command(desk, words);
@@ -73,12 +73,14 @@ function commandFor(typed: readonly string[]): ReturnType<typeof findCommand> {
 }
 
 /** What the words of a line are told by. */
-async function knownOf(record: LabRecord): Promise<Known> {
-  const [users, tpus, tpuAliases] = await Promise.all([record.users(), record.tpus(), record.tpuAliases()]);
+async function knownOf(record: LabRecord, needed: ReturnType<typeof neededFor>): Promise<Known> {
+  const [users, tpus, tpuAliases] = await Promise.all([
+    needed.users ? record.users() : [],
+    needed.tpus ? record.tpus() : [],
+    needed.tpus ? record.tpuAliases() : new Map<string, string>(),
+  ]);
   return { users, tpus, tpuAliases };
 }
-
-const nobody: Known = { users: [], tpus: [], tpuAliases: new Map() };
 
 const noFlags: TpuGlobals = {
   json: false,

@@ -71,9 +71,9 @@ export function findCommand(
   throw usage(`There is no command \`${first}\`.${guess}`, ['`tpu help` lists them.']);
 }
 
-/** Whether `known` is needed to read the words of this command. */
-export function needsKnown({ takes }: Row): boolean {
-  return takes.user !== undefined || takes.tpu !== undefined;
+/** Which of `known` is needed to read the words of this command; the rest may be empty. */
+export function neededFor({ takes }: Row): { readonly users: boolean; readonly tpus: boolean } {
+  return { users: takes.user !== undefined, tpus: takes.tpu !== undefined };
 }
 
 /**
