@@ -11,12 +11,23 @@ import type { Interface } from 'node:readline';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import type { Io, Stream } from './app/services.ts';
+import { useCompiledCode } from './wiring/compiled-code.ts';
 import { version } from './version.ts';
 
 // Compiled code is kept in the user's own cache folder. A shared temporary folder would let one user run another's
 // code. An environment without a home gets no cache: it is only slower.
 const cacheHome = process.env['XDG_CACHE_HOME'] || (process.env['HOME'] && join(process.env['HOME'], '.cache'));
-if (cacheHome) enableCompileCache(join(cacheHome, 'jobman', 'v8'));
+if (cacheHome) {
+  // For the source, and for the few packages that are no part of the bundle.
+  enableCompileCache(join(cacheHome, 'jobman', 'v8'));
+  if (process.argv[1]?.endsWith('.cjs') === true) {
+    const compiled = useCompiledCode(join(cacheHome, 'jobman', 'code', commandName()), process.pid);
+    // A command that failed has not used what it uses otherwise.
+    process.on('exit', (code) => {
+      if (code === 0) compiled.save();
+    });
+  }
+}
 
 // Each is opened when it is first asked for: opening a stream has a cost, and standard input a side effect on pipes.
 const streams: { stdout?: Stream; stderr?: Stream } = {};
@@ -65,8 +76,8 @@ const io: Io = {
   now: () => Date.now(),
 };
 
-// `import()` of one file: each that stands here is another to find and read. Nothing of ours is imported above, before compiled
-// code is kept.
+// `import()` of one file: each that stands here is another to find and read. Nothing else of ours is imported above, before
+// compiled code is kept.
 import('./wiring/start.ts')
   .then(({ run, createServices, isShared, sharedUmask }) => {
     const services = createServices(io);
@@ -85,6 +96,12 @@ import('./wiring/start.ts')
       process.exitCode = 1;
     },
   );
+
+/** What tells one command from another before any of them is loaded: its first word, and the second of `tpu`. */
+function commandName(): string {
+  const words = process.argv.slice(2).filter((word) => /^[a-z_][a-z_-]{0,30}$/.test(word));
+  return words.slice(0, words[0] === 'tpu' ? 2 : 1).join('-') || 'jobman';
+}
 
 /** Standard output or error. Node's own stream is opened only where it is needed: opening it loads a fifth of Node. */
 function outputOf(descriptor: number, open: () => NodeJS.WriteStream): Stream {
