@@ -230,15 +230,34 @@ async function endPrograms(
   await endOnWorkers(desk, tpus, tpu, { folders, pids: holders }, signal);
 }
 
+/** By the folders on their command lines, on every worker; and by their numbers, each on its own. */
+interface ToEnd {
+  readonly folders: readonly string[];
+  readonly pids: readonly Pick<Holder, 'worker' | 'pid'>[];
+}
+
 /**
- * Ends programs on the workers and says what was ended. Resolves with the workers that did not answer. Throws JobmanError (1)
- * where something stays.
+ * Ends programs on the workers and says what was ended, and who did not answer. Resolves with the workers that did not. Throws
+ * JobmanError (1) where something stays.
  */
 export async function endOnWorkers(
   desk: TpuCli,
   tpus: TpuDesk,
   tpu: LabTpu,
-  what: { readonly folders: readonly string[]; readonly pids: readonly Pick<Holder, 'worker' | 'pid'>[] },
+  what: ToEnd,
+  signal: AbortSignal,
+): Promise<EndAnswer['missed']> {
+  const missed = await endWhereHeard(desk, tpus, tpu, what, signal);
+  for (const { worker, says } of missed) desk.note(`Worker ${worker} of ${tpu.name} does not answer: ${says}`);
+  return missed;
+}
+
+/** The same for who says it themselves that a worker does not answer. */
+export async function endWhereHeard(
+  desk: TpuCli,
+  tpus: TpuDesk,
+  tpu: LabTpu,
+  what: ToEnd,
   signal: AbortSignal,
 ): Promise<EndAnswer['missed']> {
   const pids = what.pids.map(({ worker, pid }) => ({ worker, pid }));
@@ -249,7 +268,6 @@ export async function endOnWorkers(
       `Ended ${ended.length === 1 ? 'a process' : `${ended.length} processes`} on ${workers === 1 ? 'a worker' : `${workers} workers`} of ${tpu.name}.`,
     );
   }
-  for (const { worker, says } of missed) desk.note(`Worker ${worker} of ${tpu.name} does not answer: ${says}`);
   if (left.length === 0) return missed;
   throw new JobmanError(`Not everything on ${tpu.name} could be ended.`, exitCode.failed, holderSentences(left));
 }

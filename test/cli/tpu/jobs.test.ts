@@ -8,6 +8,8 @@ import type { TpuSpec } from '../../../src/core/spec.ts';
 import { tpuSpec } from '../../store/sample-job.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Holder, TpuState } from '../../../src/lab/tpu-desk.ts';
+import { hour } from '../../../src/core/time.ts';
+import type { PretendOptions } from '../support/pretend.ts';
 import { openJobWorld, terminal, type JobWorld } from './job-world.ts';
 import { aTpu } from './lab-world.ts';
 
@@ -346,6 +348,30 @@ suite('the end of a script', () => {
     assert.equal((await end(world, id, '0')).out, '0\n');
     assert.equal((await end(world, id, '--stopped', '143')).out, '143\n');
     assert.equal(world.done.length, 5);
+  });
+
+  test('an attempt waits for a worker that is silent to end what an earlier one left there; beyond patience it does not begin', async (t) => {
+    const world = await openJobWorld(t);
+    const { id } = await world.run('v2-32-6', 'xibo');
+    await world.record.report('xibo', 1, { ...told(six), stageFolder: join(world.folder, 'xibo') });
+    await world.settles(id, 'failed');
+    await world.tpu(['resume', 'w=1', 'xibo']);
+    const begin = (options: PretendOptions = {}) =>
+      world.tpu(['__begin', world.folder], { env: { JOBMAN_JOB_ID: id, JOBMAN_ATTEMPT: '2' }, ...options });
+    world.silent.add(six);
+    let moment = 0;
+    const refused = await begin({ now: () => (moment += hour) });
+    assert.deepEqual([refused.code, refused.out], [exitCode.unreachable, '']);
+    assert.match(refused.err, /may be running still: worker 1 does not answer \(no route\)\. This one was not begun\./);
+    const answering = setTimeout(() => world.silent.delete(six), 100);
+    const begun = await begin();
+    clearTimeout(answering);
+    assert.match(
+      begun.err,
+      /^-- waits to end what earlier attempts may have left: worker 1 does not answer \(no route\)$/m,
+    );
+    assert.equal(begun.err.match(/does not answer/g)?.length, 1, 'said once');
+    assert.match(begun.out, /^jobman_folder=/m);
   });
 
   test('where a worker of a preemptible TPU is silent the cloud is given a while to say that it took it', async (t) => {

@@ -12,10 +12,11 @@ import { minute, second } from '../../../core/time.ts';
 import { courseOf, foldersOf, type Course } from '../../../lab/attempt.ts';
 import { familiesOf, type Families, type Tries } from '../../../lab/lineage.ts';
 import { beginningText, standIns } from '../../../lab/script.ts';
+import type { TpuDesk } from '../../../lab/tpu-desk.ts';
 import type { Pane } from '../../../lab/window-host.ts';
 import type { LabJob } from '../../../lab/windows.ts';
 import { bookAttempt } from '../book-attempt.ts';
-import { endOnWorkers, labTpuOf } from '../take.ts';
+import { endWhereHeard, labTpuOf } from '../take.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
 
@@ -24,6 +25,12 @@ const noPane = '%jobman';
 
 /** Between the moment in which a job is created and the one in which the lab knows of it there may be this long. */
 const labKnowsWithin = 15 * second;
+
+/**
+ * How long a silent worker is waited for. The controller sees it too, and gives it up sooner, by a rule; this is for one that
+ * lets the controller in and not us.
+ */
+const answersWithin = 5 * minute;
 
 export async function begin(desk: TpuCli, { raw }: Words): Promise<number> {
   const { env } = desk.io;
@@ -150,8 +157,9 @@ function introduction(where: string, id: string, attempt: number, labJob: LabJob
 }
 
 /**
- * Ends what earlier attempts of its line have left on the workers: two programs cannot hold one TPU. Of workers that do not
- * answer nothing is known; the program will find out. Throws JobmanError (1) where something does not die.
+ * Ends what earlier attempts of its line have left on the workers: two programs cannot hold one TPU. A worker that does not
+ * answer may still have one, and nothing could be begun there anyway, so it is waited for. Throws JobmanError: (1) where something
+ * does not die, (5) where a worker stays silent.
  */
 async function endLeftovers(desk: TpuCli, labJob: LabJob, families: Families, attempt: number): Promise<void> {
   const before = [...families.windows.values()].filter(
@@ -164,19 +172,46 @@ async function endLeftovers(desk: TpuCli, labJob: LabJob, families: Families, at
   const folders = foldersOf(windows, labJob.tpu);
   if (folders.length === 0) return;
   const tpus = await desk.lab.tpus();
+  const until = desk.io.now() + answersWithin;
+  let said: string | null = null;
   try {
-    await endOnWorkers(
-      desk,
-      tpus,
-      await labTpuOf(desk, labJob.tpu),
-      { folders, pids: [] },
-      AbortSignal.timeout(minute),
-    );
-  } catch (error) {
-    if (!(error instanceof JobmanError) || error.code === exitCode.failed) throw error;
-    say(desk, `what earlier attempts may have left could not be looked for: ${error.message}`);
+    for (let turn = 1; ; turn += 1) {
+      const silence = await silenceLeft(desk, tpus, labJob.tpu, folders);
+      if (silence === null) return;
+      if (desk.io.now() > until)
+        throw new JobmanError(
+          `What earlier attempts have left on ${labJob.tpu} may be running still: ${silence}. This one was not begun.`,
+          exitCode.unreachable,
+          [`tpu solve ${labJob.tpu}    looks why`],
+        );
+      if (silence !== said) say(desk, `waits to end what earlier attempts may have left: ${silence}`);
+      said = silence;
+      await sleep(Math.min(turn, 5) * second);
+    }
   } finally {
     tpus.close();
+  }
+}
+
+/** Ends it where it can be reached; who did not answer, as a sentence without its full stop, or null. */
+async function silenceLeft(
+  desk: TpuCli,
+  tpus: TpuDesk,
+  name: string,
+  folders: readonly string[],
+): Promise<string | null> {
+  try {
+    const tpu = await labTpuOf(desk, name);
+    const [first] = await endWhereHeard(desk, tpus, tpu, { folders, pids: [] }, AbortSignal.timeout(minute));
+    return first === undefined ? null : `worker ${first.worker} does not answer (${first.says})`;
+  } catch (error) {
+    if (!(error instanceof JobmanError) || error.code === exitCode.failed) throw error;
+    // Forgotten since, and nobody knows any more where it is.
+    if (error.code === exitCode.notFound) {
+      say(desk, `what earlier attempts may have left could not be looked for: ${error.message}`);
+      return null;
+    }
+    return error.message.replace(/\.$/, '');
   }
 }
 
