@@ -64,6 +64,8 @@ export interface Lab {
   argsOf(id: string, attempt: number): Promise<readonly string[]>;
   tmux(...words: string[]): string;
   setMode(mode: Mode): void;
+  /** What a script prints that is sourced in that folder. */
+  sourced(folder: string, script: string, ...args: readonly string[]): string;
   /** A working directory with the scripts of the lab. */
   directory(name: string): string;
 }
@@ -149,6 +151,15 @@ export async function openLab(world: World, user: string, zone: string): Promise
       const { stdout, stderr } = spawnSync('tmux', words, { env: lab.env, encoding: 'utf8' });
       return stdout + stderr;
     },
+    sourced(folder, script, ...args) {
+      const argv = ['-c', 'source "$@"', 'bash', script, ...args];
+      return execFileSync('bash', argv, {
+        cwd: folder,
+        env: lab.env,
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'pipe'],
+      });
+    },
     setMode: (mode) => writeFileSync(join(world.folder, 'mode'), mode),
     directory(name) {
       const folder = join(world.folder, name);
@@ -161,6 +172,8 @@ export async function openLab(world: World, user: string, zone: string): Promise
   lab.setMode('succeed');
   const cloud = startJobman(world, ['emulator', 'serve', '--speed', '200'], { env: lab.env, withinMs: 1_200_000 });
   world.atEnd(async () => {
+    // Programs that a failed test left waiting end by themselves.
+    lab.setMode('fail');
     await jobman(world, ['controller', 'stop'], { env: lab.env });
     await jobman(world, ['emulator', 'stop'], { env: lab.env });
     await cloud.ended;

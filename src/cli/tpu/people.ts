@@ -23,8 +23,15 @@ export async function userOf(desk: TpuCli, words: Words): Promise<LabUser> {
   return named(users, words) ?? typing(desk, users) ?? asked(desk, users);
 }
 
+/** The user that the line names, else all there are: for a command that is about the whole lab. */
+export async function usersOf(desk: TpuCli, words: Words): Promise<readonly LabUser[]> {
+  const users = await desk.lab.record.users();
+  const user = named(users, words);
+  return user === undefined ? users : [user];
+}
+
 /**
- * The same for a command that changes something. Where it is known who types, and it is somebody else's, that is asked about;
+ * `userOf` for a command that changes something. Where it is known who types, and it is somebody else's, that is asked about;
  * `what` is what would be done, as in "Do you want to ... for ada": `kill a job`. Throws JobmanError (2) where nobody can be
  * asked, and (1) when the answer is no.
  */

@@ -121,7 +121,17 @@ suite('ack', () => {
     assert.equal(code, 0);
     assert.match(out, /1 job of xibo will be looked at now: 1\./);
     assert.deepEqual(lookedAt, ['000001']);
-    assert.match((await tpu(['ack', 'xibo'], { jobs: [] })).out, /no job under way/);
+    assert.match((await tpu(['ack', 'xibo'], { jobs: [] })).out, /^xibo has no job under way/);
+  });
+  test("without a user, everybody's, also where nobody knows who types", async () => {
+    const { lookedAt, job, tpu } = await openUsualLab();
+    for (const user of ['xibo', 'lyy']) await job(user);
+    const jobs = [view({ id: '000001', user: 'xibo' }), view({ id: '000002', user: 'lyy' })];
+    const { code, out } = await tpu(['ack'], { jobs });
+    assert.equal(code, 0);
+    assert.match(out, /^1 job of xibo will be looked at now: 1\.\n1 job of lyy will be looked at now: 1\.$/m);
+    assert.deepEqual(lookedAt, ['000001', '000002']);
+    assert.match((await tpu(['ack'], { jobs: [] })).out, /^Nobody has a job under way/);
   });
 });
 
