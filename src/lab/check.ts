@@ -19,6 +19,7 @@ export type CheckStatus =
   | { readonly kind: 'finished' | 'killed' }
   /** Its script has not told where its log is; `waits` says what for, where it has not even begun. */
   | { readonly kind: 'starting'; readonly waits: string | null }
+  /** `phase`: how far it is by its log; `ended, exit 1` where its program has ended and what of is not judged yet. */
   | { readonly kind: 'running'; readonly phase: string; readonly trouble: string | null }
   /** It failed. `next`: how it goes on before long, by a rule or because somebody wants it. */
   | {
@@ -139,9 +140,16 @@ function statusOf(
     if (window === null) return { kind: 'starting', waits: parts.waits.get(job.id) ?? null };
     if (window.report === null) return { kind: 'starting', waits: null };
     const log = parts.logs.get(nameOf(name));
+    const { exitSeen } = attempt;
     return {
       kind: 'running',
-      phase: log === undefined ? 'Unknown' : phaseText(log.phase),
+      // Its program is over, and whether the cloud took its TPU shows within half a minute.
+      phase:
+        exitSeen !== undefined
+          ? `ended, exit ${exitSeen.exitCode}`
+          : log === undefined
+            ? 'Unknown'
+            : phaseText(log.phase),
       trouble: log?.trouble === null || log === undefined ? null : troubleWord(log.trouble),
     };
   }

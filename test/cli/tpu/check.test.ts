@@ -86,6 +86,14 @@ test('what a rule goes on after says so, until the next attempt has begun', asyn
   assert.equal(await status(), 'error: preempted 09:00:00');
 });
 
+test('a program that has ended and is not judged yet does not run', async (t) => {
+  const world = await openCheckWorld(t);
+  const id = await world.job({ attempts: [{ ...running, exitSeen: { at: noon, worker: 'here', exitCode: 1 } }] });
+  world.log(id, 1, 'epoch 3\nE0000 GRPC error: Connection reset by peer\n');
+  const { out } = await world.tpu(['check', 'ada', '-s'], { now: later });
+  assert.equal(out.split('\n')[1], 'ended, exit 1; its log says grpc');
+});
+
 test('finished, killed, a window that somebody closed, a job that waits for its TPU', async (t) => {
   const world = await openCheckWorld(t);
   await world.job({ attempts: [{ ...running, ...ended('succeeded', { detail: 'exit code 0' }) }] });

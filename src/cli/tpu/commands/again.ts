@@ -97,7 +97,7 @@ async function beginHere(
   const { window } = await desk.lab.record.openWindow(job.job, view.attempts.length + 1, desk.io.now());
   await wake(desk, client);
   const where = shortName(tpu.name, (await desk.lab.site()).namePrefix);
-  sayBegun(desk, { window: window.window, id: job.job, does: `${words[how]} window ${number} on ${where}` });
+  sayBegun(desk, { window: window.window, id: job.job, does: `${does(how, number)} on ${where}` });
 }
 
 /** A job that comes of this one. Where this one is under way it is ended first, which is asked about. */
@@ -140,7 +140,9 @@ async function beginElsewhere(
     taking,
     notes: null,
   });
-  sayBegun(desk, { window, id, does: `${words[how]} window ${number} on ${shortName(tpu.name, site.namePrefix)}` });
+  sayBegun(desk, { window, id, does: `${does(how, number)} on ${shortName(tpu.name, site.namePrefix)}` });
 }
 
-const words = { resume: 'resumes', rerun: 'begins again' } as const;
+function does(how: How, number: number): string {
+  return how === 'resume' ? `resumes window ${number}` : `begins window ${number} again`;
+}
