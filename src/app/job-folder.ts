@@ -11,37 +11,37 @@ export function jobFolder(home: string, owner: string, id: string): string {
 
 /** The manifest as it was written. */
 export function manifestFile(folder: string): string {
-  return join(folder, 'config.yaml');
+  return within(folder, 'config.yaml');
 }
 
 /** The value of a secret that was taken from the environment of whoever created the job. Only its owner may read it. */
 export function secretFile(folder: string, name: string): string {
-  return join(folder, 'secrets', name);
+  return within(folder, 'secrets', name);
 }
 
 /** The folder of everything that was said by anybody about the job. */
 export function logFolder(folder: string): string {
-  return join(folder, 'logs');
+  return within(folder, 'logs');
 }
 
 /** The life in sentences, or what was asked of the cloud and answered. */
 export function noteFile(folder: string, log: 'job' | 'tpu'): string {
-  return join(logFolder(folder), `${log}.log`);
+  return within(logFolder(folder), `${log}.log`);
 }
 
 /** What a setup step printed on one worker. */
 export function stepFile(folder: string, step: string, worker: WorkerId): string {
-  return join(logFolder(folder), `${asFileName(step)}_worker_${worker}.log`);
+  return within(logFolder(folder), `${asFileName(step)}_worker_${worker}.log`);
 }
 
 /** What the command printed on one worker in one attempt. */
 export function attemptFile(folder: string, attempt: number, worker: WorkerId): string {
-  return join(logFolder(folder), `attempt_${attempt}`, `command_worker_${worker}.log`);
+  return within(logFolder(folder), `attempt_${attempt}`, `command_worker_${worker}.log`);
 }
 
 /** The symbolic link that leads to the newest attempt's. */
 export function newestLink(folder: string, worker: WorkerId): string {
-  return join(logFolder(folder), `command_worker_${worker}.log`);
+  return within(logFolder(folder), `command_worker_${worker}.log`);
 }
 
 /** The folder of that job. */
@@ -59,6 +59,15 @@ export function tracesOf(home: string, owner: string, id: string): readonly stri
  * some directories hold backslashes and blanks. Two names may become one; the job's id keeps their folders apart.
  */
 export function asFileName(name: string): string {
+  if (plainName.test(name)) return name;
   const safe = name.replaceAll(/[^\p{L}\p{N}._@-]/gu, '_').replace(/^\.+/, '_');
   return safe === '' ? '_' : safe;
 }
+
+/** A path below a folder of a job. To bring each into its shortest form, as `join` does, took longer than all else of a list. */
+function within(folder: string, ...names: readonly string[]): string {
+  return `${folder}/${names.join('/')}`;
+}
+
+/** Nearly every name. To prepare the pattern for all letters of Unicode takes a millisecond. */
+const plainName = /^[\w@-][\w.@-]*$/;
