@@ -3,7 +3,7 @@
 // what `tpu check` shows as `12 < 11 < 9` are read from the one line that both make together.
 
 import type { Attempt } from '../core/job.ts';
-import type { LabRecord } from './record.ts';
+import type { LabAttempt, LabRecord } from './record.ts';
 import type { LabJob, LabWindow, WindowReport } from './windows.ts';
 
 /** One attempt of one job. */
@@ -29,8 +29,15 @@ export function nameOf({ job, attempt }: AttemptName): string {
   return `${job}/${attempt}`;
 }
 
-/** Those jobs, everything that they come from, and everybody's windows. A father that the record has lost ends a line. */
-export async function familiesOf(record: LabRecord, jobs: readonly LabJob[]): Promise<Families> {
+/**
+ * Those jobs, everything that they come from, and everybody's windows; `read` are all windows of some of them, which are not read
+ * again. A father that the record has lost ends a line.
+ */
+export async function familiesOf(
+  record: LabRecord,
+  jobs: readonly LabJob[],
+  read: readonly LabAttempt[] = [],
+): Promise<Families> {
   const known = new Map(jobs.map((job) => [job.job, job]));
   for (let wanted = fathersIn(known); wanted.length > 0; wanted = fathersIn(known)) {
     const found = await Promise.all(wanted.map((job) => record.job(job)));
@@ -38,8 +45,10 @@ export async function familiesOf(record: LabRecord, jobs: readonly LabJob[]): Pr
     if (there.length === 0) break;
     for (const job of there) known.set(job.job, job);
   }
-  const windows = known.size === 0 ? [] : await record.windows({ jobs: [...known.keys()], cleared: true });
-  return { jobs: known, windows: new Map(windows.map(({ window }) => [nameOf(window), window])) };
+  const done = new Set(read.map(({ job }) => job.job));
+  const missing = [...known.keys()].filter((job) => !done.has(job));
+  const others = missing.length === 0 ? [] : await record.windows({ jobs: missing, cleared: true });
+  return { jobs: known, windows: new Map([...read, ...others].map(({ window }) => [nameOf(window), window])) };
 }
 
 function fathersIn(known: ReadonlyMap<string, LabJob>): readonly string[] {

@@ -1,6 +1,6 @@
 // Log reading: the new bytes of a log, and no others. A log of five gigabytes costs what its end costs.
 
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { lastCharacters, nothingRead, readOn, type LogSoFar } from './phases.ts';
 
 /** Where less than all of a log is read, how much of its end. In characters. */
@@ -22,6 +22,9 @@ const bytesMost = 4;
  * yet, or cannot be read, leaves what was known; one that is shorter than it was is another one.
  */
 export function readLog(path: string, before: LogSoFar | null, bounds: LogBounds): LogSoFar {
+  // Asked first, because of most logs nothing is new, and to find out by opening one that is not there takes longer.
+  const seen = sizeOf(path);
+  if (seen === undefined || seen === before?.offset) return before ?? nothingRead;
   let file: number;
   try {
     file = openSync(path, 'r');
@@ -43,6 +46,15 @@ export function readLog(path: string, before: LogSoFar | null, bounds: LogBounds
     return before ?? nothingRead;
   } finally {
     closeSync(file);
+  }
+}
+
+/** Undefined where there is no such file, or nobody may ask. */
+function sizeOf(path: string): number | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.size;
+  } catch {
+    return undefined;
   }
 }
 

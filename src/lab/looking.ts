@@ -32,7 +32,8 @@ export function createLooker(given: {
   const bounds = { first: user.settings.monitor_length, tail: user.settings.show_length };
   return {
     async look(now) {
-      const windows = await record.windows({ user: user.name });
+      const read = await record.windows({ user: user.name, cleared: 'beside shown' });
+      const windows = read.filter(({ window }) => window.clearedAt === null);
       const listed = [...new Set(windows.map(({ window }) => window.job))];
       const [lives, labJobs] = await Promise.all([record.lives(user.name, listed), record.jobs(user.name)]);
       const jobs = new Map(lives.map((job) => [job.id, job]));
@@ -40,7 +41,7 @@ export function createLooker(given: {
       const shown = new Set([...listed, ...coming.map(({ job }) => job)]);
       // A job on another TPU says who its father is; the father does not know of it.
       const wanted = labJobs.filter(({ job, father }) => shown.has(job) || (father !== null && shown.has(father.job)));
-      const families = await familiesOf(record, [...wanted, ...windows.map(({ job }) => job)]);
+      const families = await familiesOf(record, [...wanted, ...windows.map(({ job }) => job)], read);
       const logs = new Map<string, LogSoFar>();
       for (const { window } of windows) {
         const job = jobs.get(window.job);

@@ -11,11 +11,14 @@ import type { LabUser } from './people.ts';
 import type { BookingRow, LabTpu } from './tpus.ts';
 import type { LabJob, LabWindow, WindowReport } from './windows.ts';
 
-/** Which windows. Without `cleared`, those that were not cleared off the list. In the order of their numbers. */
+/**
+ * Which windows. Without `cleared`, those that were not cleared off the list; with `beside shown`, also those that were whose job has
+ * another one on it. In the order of their numbers.
+ */
 export interface WindowQuery {
   readonly user?: string;
   readonly jobs?: readonly string[];
-  readonly cleared?: true;
+  readonly cleared?: true | 'beside shown';
 }
 
 /** A window with what its run said. */

@@ -80,6 +80,12 @@ interface Row {
   readonly cleared_at: number | null;
 }
 
+/** What is known of a window's job. */
+interface JobColumns {
+  readonly job_owner: string;
+  readonly about: string;
+}
+
 /** See LabRecord. */
 export async function openWindow(
   db: Database,
@@ -141,28 +147,29 @@ async function isTaken(db: Database, user: string, session: string, number: numb
 
 /** See LabRecord. */
 export async function readWindows(db: Database, { user, jobs, cleared }: WindowQuery): Promise<readonly LabAttempt[]> {
-  const parts: Sql[] = [sql`1 = 1`];
-  if (cleared !== true) parts.push(sql`cleared_at is null`);
-  if (user !== undefined) parts.push(sql`owner = ${user}`);
+  const owner = user === undefined ? sql`1 = 1` : sql`owner = ${user}`;
+  const shown = sql`cleared_at is null and ${owner}`;
+  const parts: Sql[] = [
+    cleared === undefined ? shown : owner,
+    ...(cleared === 'beside shown' ? [sql`job in (select job from lab_window where ${shown})`] : []),
+  ];
   if (jobs !== undefined) {
     const numbers = jobs.map(numberOf).filter((number) => number !== undefined);
     parts.push(sql`job in (select value from json_each(${JSON.stringify(numbers)}))`);
   }
-  const where = sql.join(parts, sql` and `);
-  const rows = await windowsWhere(db, where);
-  const found = await sql<{ job: number; owner: string; about: string }>`
-    select job, owner, about from lab_job where job in (select job from lab_window where ${where})`.execute(db);
-  const labJobs = new Map(found.rows.map((row) => [row.job, labJobIn(row)]));
-  return rows.flatMap((row) => {
-    const job = labJobs.get(row.job);
-    return job === undefined ? [] : [{ window: windowIn(row), job }];
+  const rows = await windowsWhere(db, sql.join(parts, sql` and `));
+  const labJobs = new Map<number, LabJob>();
+  return rows.map((row) => {
+    const job = labJobs.get(row.job) ?? jobBeside(row);
+    labJobs.set(row.job, job);
+    return { window: windowIn(row), job };
   });
 }
 
 /** See LabRecord. */
 export async function findWindow(db: Database, session: string, window: number): Promise<LabAttempt | null> {
   const [row] = await windowsWhere(db, sql`session = ${session} and number = ${window} and cleared_at is null`);
-  return row === undefined ? null : { window: windowIn(row), job: await labJobOf(db, idOf(row.job)) };
+  return row === undefined ? null : { window: windowIn(row), job: jobBeside(row) };
 }
 
 /** See LabRecord. */
@@ -224,11 +231,19 @@ export async function markWindows(
   }
 }
 
-async function windowsWhere(db: Database, where: Sql): Promise<readonly Row[]> {
-  const { rows } = await sql<Row>`
-    select job, attempt, owner, session, number, opened_at, report, finished_at, closed_at, cleared_at
-    from lab_window where ${where} order by number, owner, opened_at, job, attempt`.execute(db);
+/** In the order of their numbers; `where` names columns of windows alone. */
+async function windowsWhere(db: Database, where: Sql): Promise<readonly (Row & JobColumns)[]> {
+  const { rows } = await sql<Row & JobColumns>`
+    select shown.*, lab_job.owner as job_owner, lab_job.about from (
+      select job, attempt, owner, session, number, opened_at, report, finished_at, closed_at, cleared_at
+      from lab_window where ${where}
+    ) as shown join lab_job on lab_job.job = shown.job
+    order by shown.number, shown.owner, shown.opened_at, shown.job, shown.attempt`.execute(db);
   return rows;
+}
+
+function jobBeside({ job, job_owner, about }: Pick<Row, 'job'> & JobColumns): LabJob {
+  return labJobIn({ job, owner: job_owner, about });
 }
 
 function windowIn(row: Row): LabWindow {

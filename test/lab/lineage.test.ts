@@ -147,4 +147,11 @@ test('families are read from the record with all fathers and the windows of all'
     [...all.windows.values()].map((one) => one.window),
     [1, 2, 3],
   );
+  const read = await lab.windows({ jobs: [last.job], cleared: true });
+  const further = await familiesOf(lab, [last], read);
+  assert.deepEqual(
+    new Map([...further.windows].toSorted()),
+    all.windows,
+    'what was read is there, and the rest with it',
+  );
 });

@@ -242,6 +242,13 @@ test('windows and jobs are found by user and by job, in their order', async (t) 
   assert.deepEqual(await lab.job(one), aLabJob(one, 'xibo', { tag: 'best' }));
   assert.equal(await lab.job('000099'), null);
   assert.equal((await lab.jobs()).length, 3);
+
+  await lab.openWindow(one, 2, noon);
+  await lab.markWindows([{ job: one, attempt: 1 }], 'cleared', noon);
+  await lab.markWindows([{ job: two, attempt: 1 }], 'cleared', noon);
+  assert.deepEqual(await numbers({ user: 'xibo' }), [`xibo 12 ${one}`]);
+  assert.deepEqual(await numbers({ user: 'xibo', cleared: 'beside shown' }), [`xibo 11 ${one}`, `xibo 12 ${one}`]);
+  assert.equal((await numbers({ user: 'xibo', cleared: true })).length, 3);
 });
 
 test('several changes are one: what is thrown at the end undoes them all', async (t) => {

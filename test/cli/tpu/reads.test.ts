@@ -14,6 +14,7 @@ const reading: ReadonlySet<string> = new Set([
   'tpuAliases',
   'job',
   'jobs',
+  'lives',
   'windows',
   'windowOf',
   'bookings',
