@@ -85,7 +85,8 @@ export async function bookingsNow(
     return { bookings, says: [] };
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    return { bookings: [], says: [`Who has booked it cannot be told: ${error.message}`] };
+    const why = error.lines[0] === undefined ? '' : ` (${error.lines[0]})`;
+    return { bookings: [], says: [`Who has booked it cannot be told: ${error.message.replace(/\.$/, '')}${why}.`] };
   }
 }
 

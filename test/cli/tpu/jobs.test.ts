@@ -69,6 +69,9 @@ suite('run', () => {
       absent.err,
       /v4-8-1: the cloud has none of that name\n {2}tpu run v4-8-1 xibo -apply {4}creates it first/,
     );
+    world.states.set('v4-8-1', { kind: 'unknown', says: 'no login' });
+    const unsure = await world.tpu(['run', 'v4-8', 'xibo']);
+    assert.deepEqual([unsure.code, /cannot be told now.*\n.*v4-8-1: no login/.test(unsure.err)], [5, true], unsure.err);
     const lacking = await world.tpu(['run', 'lyy']);
     assert.equal(lacking.code, exitCode.usage);
     assert.match(lacking.err, /Which TPU\? The line names none, and there is no .*ka\.sh/);
@@ -147,10 +150,11 @@ suite('run', () => {
   test('a sheet that does not answer is a remark; one that somebody was quicker in is a conflict', async (t) => {
     const world = await openJobWorld(t);
     const own = world.sheet;
-    world.sheet = () => Promise.reject(new JobmanError('the sheet sleeps', exitCode.unreachable));
+    world.sheet = () => Promise.reject(new JobmanError('the sheet sleeps.', exitCode.unreachable, ['no route']));
     const said = await world.tpu(['run', 'v2-32-6', 'xibo']);
     assert.equal(said.code, 0);
-    assert.match(said.err, /Who has booked it cannot be told: the sheet sleeps/);
+    assert.match(said.err, /Who has booked it cannot be told: the sheet sleeps \(no route\)\./);
+    assert.match((await world.tpu(['describe', 'v2-32-7'])).out, /^Booked +nobody can tell now$/m);
     assert.match(said.err, /The booking sheet was not changed: the sheet sleeps/);
     const sheet = await own();
     world.sheet = async () => ({

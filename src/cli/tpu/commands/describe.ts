@@ -44,7 +44,7 @@ export async function describe(cli: TpuCli, words: Words): Promise<number> {
       ['TPU', `${tpu.name} (${kindOf(tpu)})`],
       ['State', stateText(state.state, state.zone, state.workers)],
       ...some(hasWorkers(state) || uses.length > 0 ? 'Used by' : '', uses, 'nobody'),
-      ['Booked', bookingText(booking)],
+      ['Booked', booked.says.length > 0 ? 'nobody can tell now' : bookingText(booking)],
       ...(environment === null ? [] : [['Python', environmentText(environment)]]),
       ...some(
         hasWorkers(state) || wrong.length > 0 ? 'Wrong' : '',

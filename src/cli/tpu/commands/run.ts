@@ -227,6 +227,7 @@ async function freeTpu(
       ({ tpu, status, user: whose }) => tpu === name && status.kind === 'reserved' && whose === user.sheetName,
     );
   const inTheWay: string[] = [];
+  let unsure = 0;
   let absent: string | null = null;
   for (const tpu of of.toSorted((one, other) => Number(isMine(other)) - Number(isMine(one)))) {
     const why = await whyNot(tpu);
@@ -238,6 +239,12 @@ async function freeTpu(
     inTheWay.push(`${called}: ${why}`);
     if (why === isAbsent) absent ??= called;
   }
+  if (unsure === of.length)
+    throw new JobmanError(
+      `Whether a TPU${said} is free cannot be told now; nothing was begun.`,
+      exitCode.unreachable,
+      inTheWay,
+    );
   // Nothing is created without its name.
   const hint = absent === null ? [] : [`tpu run ${absent} ${user.name} -apply    creates it first`];
   throw new JobmanError(`No TPU${said} is free.`, exitCode.conflict, [...inTheWay, ...hint]);
@@ -248,7 +255,10 @@ async function freeTpu(
     const booking = othersBooking(bookings, tpu.name, user);
     if (booking !== null) return `${booking.status.kind === 'reserved' ? 'reserved for' : 'used by'} ${booking.user}`;
     const state = await tpus.describe(tpu);
-    if (state.kind === 'unknown') return state.says;
+    if (state.kind === 'unknown') {
+      unsure += 1;
+      return state.says;
+    }
     if (state.state === 'absent') return isAbsent;
     if (state.state !== 'ready') return `it is ${state.state}`;
     const { holders, says: silent } = await holdersNow(tpus, tpu, [], signal);
