@@ -128,6 +128,7 @@ interface Head {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+const lineEnd = '\r\n';
 /** The head of an answer that is longer is none. */
 const headMost = 64 * 1024;
 
@@ -138,6 +139,8 @@ function replyReader(): (part: Buffer | null) => ShortReply | undefined {
   let rest: Buffer = Buffer.alloc(0);
   const parts: Buffer[] = [];
   let size = 0;
+  /** What of a chunk, and of the line end behind it, is still to come. */
+  let left = 0;
 
   const push = (part: Buffer): void => {
     parts.push(part);
@@ -145,19 +148,22 @@ function replyReader(): (part: Buffer | null) => ShortReply | undefined {
   };
   const whole = ({ status, headers }: Head): ShortReply => ({ status, headers, bytes: Buffer.concat(parts) });
 
-  /** Reads chunk after chunk; true with the last. */
+  /** Takes chunk after chunk; true with the last. What has come of one is taken at once: a page of a list is one long chunk. */
   function readChunks(): boolean {
     for (;;) {
-      const end = rest.indexOf('\r\n');
-      if (end < 0) return false;
+      const come = Math.min(left, rest.length);
+      if (left > lineEnd.length) push(rest.subarray(0, Math.min(come, left - lineEnd.length)));
+      rest = rest.subarray(come);
+      left -= come;
+      const end = rest.indexOf(lineEnd);
+      if (left > 0 || end < 0) return false;
       const [digits] = /^[\da-f]{1,8}/i.exec(rest.toString('latin1', 0, end)) ?? [];
       if (digits === undefined) throw new Error('its answer is no HTTP');
-      const [from, length] = [end + 2, Number.parseInt(digits, 16)];
+      const length = Number.parseInt(digits, 16);
       // Headers may follow the last one; an empty line ends them.
       if (length === 0) return rest.includes('\r\n\r\n', end);
-      if (rest.length < from + length + 2) return false;
-      push(rest.subarray(from, from + length));
-      rest = rest.subarray(from + length + 2);
+      rest = rest.subarray(end + lineEnd.length);
+      left = length + lineEnd.length;
     }
   }
 

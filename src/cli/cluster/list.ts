@@ -38,7 +38,9 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags)
   }, besideMost);
   let called = 'The cluster';
   try {
-    const cluster = await cli.services.cluster(given({ context: flags.context, namespace: flags.namespace }));
+    const cluster = await cli.services.cluster(
+      given({ context: flags.context, namespace: flags.namespace, isAlone: true }),
+    );
     try {
       const place = cluster.place();
       called = `The cluster of ${place.context}`;
