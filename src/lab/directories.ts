@@ -1,6 +1,7 @@
 // Working directories of a user: numbered folders, of which `tpu run` takes 1 unless told otherwise.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
+import { choiceText } from '../app/figures.ts';
 import type { LabUser } from './people.ts';
 
 /** The highest number. */
@@ -51,9 +52,8 @@ function checkNumber(number: number): void {
 
 function noDirectory(user: LabUser, number: number): JobmanError {
   const numbers = Object.keys(user.directories);
-  const others = numbers.length === 0 ? 'There is none yet.' : `There are ${numbers.join(', ')}.`;
   return new JobmanError(
-    `${user.name} has no working directory ${number}. ${others} \`tpu set-cur ${number} ${user.name}\` makes this folder that one.`,
+    `${user.name} has no working directory ${number}. ${choiceText(numbers)} \`tpu set-cur ${number} ${user.name}\` makes this folder that one.`,
     exitCode.notFound,
   );
 }

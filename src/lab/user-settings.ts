@@ -2,6 +2,7 @@
 // the completion and the manual read the table.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
+import { choiceText } from '../app/figures.ts';
 import { didYouMean } from '../core/did-you-mean.ts';
 import { defaultUserSettings, type UserSettings } from './people.ts';
 
@@ -49,7 +50,7 @@ export function userSetting(key: string): UserSetting {
   if (found !== undefined) return found;
   const keys = userSettings.map((one) => one.key);
   const near = didYouMean(key, keys);
-  const guess = near === undefined ? `There are ${keys.join(', ')}.` : `Did you mean "${near}"?`;
+  const guess = near === undefined ? choiceText(keys) : `Did you mean "${near}"?`;
   throw new JobmanError(`There is no setting "${key}". ${guess}`, exitCode.usage);
 }
 

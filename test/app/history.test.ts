@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ageText, lengthText, momentText, priceText } from '../../src/app/figures.ts';
+import { ageText, choiceText, lengthText, momentText, priceText } from '../../src/app/figures.ts';
 import { eventSentence } from '../../src/app/history.ts';
 import { allowanceText } from '../../src/app/phrases.ts';
 import type { EventBody } from '../../src/core/decision.ts';
@@ -255,4 +255,13 @@ test('budgets are told as far as some rule goes on under them', () => {
     told({ reason: 'unreachable', answer: resume }, { reason: 'hung', answer: resume }),
     '100 preemptions and 3 failures allowed',
   );
+});
+
+test('one of a kind is no list', () => {
+  assert.deepEqual([[], ['ada'], [3], ['ada', 'bob', 7]].map(choiceText), [
+    'There is none yet.',
+    'The only one is ada.',
+    'The only one is 3.',
+    'There are ada, bob, 7.',
+  ]);
 });

@@ -179,7 +179,7 @@ describe('tpu run', { skip: whyNoLab() }, () => {
   /** The windows on the list, by what kill says of one that is not there. */
   async function windows(): Promise<string[]> {
     const { stderr } = await lab.tpu(['kill', '999', 'ada']);
-    return /There are ([\d, ]+)\./.exec(stderr)?.[1]?.split(', ') ?? [];
+    return /(?:There are|The only one is) ([\d, ]+)\./.exec(stderr)?.[1]?.split(', ') ?? [];
   }
 
   test('of two who run on one TPU in the same moment one wins', async () => {

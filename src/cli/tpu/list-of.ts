@@ -2,6 +2,7 @@
 
 import type { Client } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { choiceText } from '../../app/figures.ts';
 import type { LabUser } from '../../lab/people.ts';
 import type { LabAttempt } from '../../lab/record.ts';
 import type { UserJobs } from '../../lab/tidy.ts';
@@ -36,7 +37,7 @@ export async function windowCalled(desk: TpuCli, user: Pick<LabUser, 'name'>, nu
   throw new JobmanError(
     `${user.name} has no window ${number}.`,
     exitCode.notFound,
-    listed.length === 0 ? [] : [`There are ${listed.join(', ')}.`],
+    listed.length === 0 ? [] : [choiceText(listed)],
   );
 }
 

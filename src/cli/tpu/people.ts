@@ -1,6 +1,7 @@
 // For whom a command acts: the user that the line names, else whoever types, else the one that is asked for.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { choiceText } from '../../app/figures.ts';
 import type { LabUser } from '../../lab/people.ts';
 import { actor, actsForAnother, me, userVariable } from '../../lab/who.ts';
 import { confirm } from '../prompt.ts';
@@ -64,15 +65,15 @@ async function asked(desk: TpuCli, users: readonly LabUser[]): Promise<LabUser> 
   if (users.length === 0) {
     throw new JobmanError('There are no users yet. `tpu add-user` adds one.', exitCode.notFound);
   }
-  const names = users.map(({ name }) => name).join(', ');
+  const names = users.map(({ name }) => name);
   if (!canAsk(desk)) {
     throw new JobmanError(
-      `Which user? Say a name on the line, or who you are with --user or ${userVariable}. There are ${names}.`,
+      `Which user? Say a name on the line, or who you are with --user or ${userVariable}. ${choiceText(names)}`,
       exitCode.usage,
     );
   }
   for (;;) {
-    const answer = await question(desk, `Which user? (${names})`);
+    const answer = await question(desk, `Which user? (${names.join(', ')})`);
     const found = users.find(({ name, id }) => name === answer || String(id) === answer);
     if (found !== undefined) return found;
     desk.complain(answer === '' ? 'A user is needed; Ctrl-C leaves.' : `There is no user ${answer}.`);

@@ -160,7 +160,10 @@ suite('working directories', () => {
     assert.match((await tpu(['ls', 'xibo'])).out, new RegExp(`DIR  PATH\n +1  ${folder} +default\n +7  /\n`));
     assert.equal((await tpu(['swap-dir', '1', '7', 'xibo'])).code, 0);
     assert.equal((await tpu(['get-dir', '1', 'xibo'])).out, '/\n');
-    assert.match((await tpu(['swap-dir', '1', '9', 'xibo'])).out, /xibo has no working directory 1 any more\.\n.* 9 of/);
+    assert.match(
+      (await tpu(['swap-dir', '1', '9', 'xibo'])).out,
+      /xibo has no working directory 1 any more\.\n.* 9 of/,
+    );
     assert.equal((await tpu(['del-dir', '9', 'xibo'])).code, 0);
     assert.deepEqual((await record.users())[0]?.directories, { 7: folder });
   });
@@ -281,5 +284,8 @@ suite('for whom a command acts', () => {
     assert.match(asked.err, /There is no user nobody/);
     assert.equal((await tpu(['check-rules'], { env: { TPU_USER: 'nobody' } })).code, 0);
     assert.equal((await tpu(['get-settings'], { env: { TPU_USER: 'nobody' } })).code, 3);
+    await tpu(['del-user', 'lyy', '--yes']);
+    const alone = await tpu(['get-settings']);
+    assert.match(alone.err, /TPU_USER\. The only one is xibo\.$/m);
   });
 });

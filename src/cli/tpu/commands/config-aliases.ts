@@ -1,6 +1,7 @@
 // Config aliases: a user's own words for keys of a config.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { choiceText } from '../../../app/figures.ts';
 import { didYouMean } from '../../../core/did-you-mean.ts';
 import { nameProblem } from '../../../lab/names.ts';
 import { aligned } from '../../render/aligned.ts';
@@ -65,6 +66,6 @@ export async function delConfigAlias(desk: TpuCli, words: Words): Promise<number
 
 function noAlias(user: string, alias: string, all: readonly string[]): JobmanError {
   const near = didYouMean(alias, all);
-  const guess = near === undefined ? ` There are ${all.join(', ') || 'none'}.` : ` Did you mean ${near}?`;
-  return new JobmanError(`${user} has no config alias ${inertWord(alias)}.${guess}`, exitCode.notFound);
+  const guess = near === undefined ? choiceText(all) : `Did you mean ${near}?`;
+  return new JobmanError(`${user} has no config alias ${inertWord(alias)}. ${guess}`, exitCode.notFound);
 }
