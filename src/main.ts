@@ -247,6 +247,7 @@ function atExit(call: () => void): () => void {
 /** See Input. Node puts the terminal's own mode back when the process ends, by a signal too. */
 function readKeys(call: (typed: string) => void): () => void {
   const { stdin } = process;
+  endLines();
   const take = (bytes: Buffer) => {
     const typed = bytes.toString('utf8');
     if (!typed.includes(ctrlZ)) {
@@ -263,6 +264,8 @@ function readKeys(call: (typed: string) => void): () => void {
   };
   stdin.setRawMode(true);
   stdin.on('data', take);
+  // A question before has left it paused, and then nobody would hear a key, not even Ctrl-C.
+  stdin.resume();
   process.on('SIGCONT', comeBack);
   return () => {
     stdin.off('data', take);
@@ -319,4 +322,11 @@ async function readLine(): Promise<string | null> {
   // A terminal that is still listened to would keep the command from ending after its last question.
   reader?.pause();
   return next.done === true ? null : next.value;
+}
+
+/** Whoever reads keys from now on reads all that is typed; a later question begins anew. */
+function endLines(): void {
+  reader?.close();
+  reader = undefined;
+  lines = undefined;
 }

@@ -58,6 +58,23 @@ test('Ctrl-C at any moment of --follow leaves with 130, and the job goes on', as
   if (ids.length > 0) assert.equal(readFileSync(starts, 'utf8'), 'start\n'.repeat(ids.length));
 });
 
+test('keys are heard after a question, too', async (t) => {
+  if (!hasTerminal(t)) return;
+  const world = openBadWorld(t);
+  for (const name of ['ada', 'bob']) await well(world, ['tpu', 'add-user', `name=${name}`, 'dir=-']);
+  for (const leave of ['q', ctrlC]) {
+    const typed = [
+      [1_500, 'bob\r'],
+      [4_000, 's'],
+      [5_000, leave],
+    ] as const;
+    const left = await onTerminal(world, 80, ['tpu', 'monitor'], typed);
+    assert.equal(left.code, leave === 'q' ? 0 : 130, left.screen);
+    assert.ok(isRestored(left), left.screen);
+    assert.match(stripVTControlCharacters(left.screen), /Which user\? .*bob {2}no windows/s);
+  }
+});
+
 test('Ctrl-C on a terminal ends the looking only, restores the terminal, and spares the controller', async (t) => {
   if (!hasTerminal(t)) return;
   const world = openBadWorld(t);
