@@ -75,6 +75,7 @@ export async function propose(words: readonly string[], services: Services): Pro
           ...(await proposeCompletions(createApplication(), inputs, context)),
           // They are no commands of the framework's, since their flags are the cloud's own.
           ...(await proposeHappenings(inputs, context)),
+          ...(inputs.length === 1 && 'tpu'.startsWith(inputs[0] ?? '') ? [tpuWord] : []),
         ];
   // Flags are proposed to whoever begins one; between jobs and file names they are in the way.
   const wantsFlag = inputs.at(-1)?.startsWith('-') === true;
@@ -82,6 +83,9 @@ export async function propose(words: readonly string[], services: Services): Pro
   services.io.stdout.write(wanted.map(({ completion, brief }) => `${completion}\t${brief}\n`).join(''));
   return exitCode.ok;
 }
+
+/** The word behind which another table begins. */
+const tpuWord = { completion: 'tpu', brief: 'The commands of a lab that shares its TPUs' };
 
 function contextFor(
   services: Services,

@@ -54,6 +54,10 @@ async function runWord(argv: readonly string[], services: Given): Promise<number
     }
     case 'help':
       return runWord([...rest, '--help'], services);
+    case '__complete':
+      // What may stand behind `tpu` is told by a table of its own.
+      if (rest[0] === 'tpu' && rest.length > 1) return runWord(['tpu', '__complete', ...rest.slice(1)], services);
+      return runCommand(argv, services);
     case 'tpu': {
       if (!hasLab(services)) throw new Error('`tpu` was called where no lab was handed in');
       return runTpu(rest, services);

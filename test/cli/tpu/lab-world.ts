@@ -2,8 +2,9 @@
  * A lab for tests of the `tpu` command: the real record in memory, with a few people and TPUs in it, and the pretended rest of
  * the program. What a test needs of tmux, clouds and sheets it hands in.
  */
-import type { Lab } from '../../../src/lab/lab.ts';
+import type { Lab, LabServices } from '../../../src/lab/lab.ts';
 import type { LabTpu } from '../../../src/lab/tpus.ts';
+import { run } from '../../../src/cli/run.ts';
 import { runTpu } from '../../../src/cli/tpu/run-tpu.ts';
 import { openStore } from '../../../src/store/store.ts';
 import type { LabAttempt, LabRecord } from '../../../src/lab/record.ts';
@@ -19,8 +20,12 @@ export interface LabWorld {
   /** A job of that user with its first attempt's window: that of `xibo` first is 1, of job 000001. */
   readonly job: (user: string, changes?: Partial<LabJob>) => Promise<LabAttempt>;
   /** One command, from its words to what it said. */
-  readonly tpu: (argv: readonly string[], options?: PretendOptions) => Promise<Said>;
+  readonly tpu: Door;
+  /** The same of the other word that people type: `jobman`. */
+  readonly jobman: Door;
 }
+
+type Door = (argv: readonly string[], options?: PretendOptions) => Promise<Said>;
 
 export interface Said {
   readonly code: number;
@@ -52,6 +57,12 @@ export function openLabWorld(parts: Partial<Lab> = {}): LabWorld {
     close: async () => {},
     ...parts,
   };
+  async function said(enter: typeof runTpu, argv: readonly string[], options: PretendOptions = {}): Promise<Said> {
+    const world = pretend({ cwd: import.meta.dirname, ...options });
+    const services: LabServices = { ...world.services, lab: async () => lab, labHome: absent('home of a group') };
+    const code = await enter(argv, services);
+    return { code, out: world.out(), err: world.err(), asked: world.asked };
+  }
   return {
     record,
     lookedAt,
@@ -60,11 +71,8 @@ export function openLabWorld(parts: Partial<Lab> = {}): LabWorld {
       await record.addJob(aLabJob(job.id, user, changes));
       return record.openWindow(job.id, 1, noon);
     },
-    async tpu(argv, options = {}) {
-      const world = pretend({ cwd: import.meta.dirname, ...options });
-      const code = await runTpu(argv, { ...world.services, lab: async () => lab, labHome: absent('home of a group') });
-      return { code, out: world.out(), err: world.err(), asked: world.asked };
-    },
+    tpu: (argv, options) => said(runTpu, argv, options),
+    jobman: (argv, options) => said(run, argv, options),
   };
 }
 

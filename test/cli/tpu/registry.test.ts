@@ -218,6 +218,15 @@ suite('completion', () => {
     assert.deepEqual(await proposals('completion', 'z'), ['zsh']);
     assert.deepEqual(await proposals('nonsense', ''), []);
   });
+  test('behind jobman tpu as behind tpu', async () => {
+    const world = await openUsualLab();
+    for (const words of [[''], ['reset-w'], ['check', 'x'], ['run', 'rule=re'], ['nonsense', '']]) {
+      const { out } = await world.jobman(['__complete', 'tpu', ...words]);
+      assert.equal(out, (await world.tpu(['__complete', ...words])).out);
+    }
+    assert.match((await world.jobman(['__complete', 'tp'])).out, /^tpu\t/m);
+    assert.doesNotMatch((await world.jobman(['__complete', 'list', 'tp'])).out, /^tpu\t/m);
+  });
   test('the scripts are for tpu', async () => {
     const { tpu } = openLabWorld();
     for (const shell of ['bash', 'zsh', 'fish']) {
