@@ -10,7 +10,8 @@ export const userVariable = 'TPU_USER';
 
 /**
  * The user who types: the one that TPU_USER names, else the one that has this login among theirs, else the one that is called
- * like the login. Null where nothing tells, as on a login that people share. Throws JobmanError (3) when TPU_USER names nobody.
+ * like the login. Null where nothing tells, as on a login that people share. Throws JobmanError (3) when that is
+ * nobody; --user comes here as TPU_USER.
  */
 export function me(
   { env, login }: { readonly env: Readonly<Record<string, string | undefined>>; readonly login: string },
@@ -27,9 +28,11 @@ export function me(
     users.map(({ name }) => name),
   );
   const guess = near === undefined ? '' : ` Did you mean "${near}"?`;
-  throw new JobmanError(`There is no user "${said}", whom ${userVariable} names.${guess}`, exitCode.notFound, [
-    `Set ${userVariable} to a user of \`tpu list-users\`, or to nothing.`,
-  ]);
+  throw new JobmanError(
+    `There is no user "${said}", who you are by --user or ${userVariable}.${guess}`,
+    exitCode.notFound,
+    ['tpu list-users    lists those that there are'],
+  );
 }
 
 /** True when that is to be asked about: it is known who types, and it is somebody else. On a shared login nobody can tell. */
