@@ -36,6 +36,10 @@ let hasStream = false;
 let login: string | undefined;
 let reader: Interface | undefined;
 let lines: AsyncIterator<string> | undefined;
+/** Nothing comes any more, however often it is asked. */
+let isInputOver = false;
+/** By which people leave a command. */
+const leaving = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 const io: Io = {
   get stdout() {
@@ -65,8 +69,7 @@ const io: Io = {
   launcher: [process.execPath, '--no-memory-reducer', process.argv[1] ?? ''],
   version,
   onSignal(call) {
-    const names = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-    const listeners = names.map((name) => [name, () => call(name)] as const);
+    const listeners = leaving.map((name) => [name, () => call(name)] as const);
     for (const [name, listener] of listeners) process.on(name, listener);
     return () => {
       for (const [name, listener] of listeners) process.off(name, listener);
@@ -311,17 +314,30 @@ async function* readBytes(signal: AbortSignal): AsyncIterable<Uint8Array> {
   }
 }
 
+/** See Input. */
 async function readLine(): Promise<string | null> {
+  if (isInputOver) return null;
   if (lines === undefined) {
     const { createInterface } = await import('node:readline');
     reader = createInterface({ input: process.stdin });
     lines = reader[Symbol.asyncIterator]();
   }
   reader?.resume();
-  const next = await lines.next();
+  // A signal that the command hears itself does not end the program, and would leave it waiting for the answer.
+  const heard = leaving.filter((name) => process.listenerCount(name) > 0);
+  const { promise: left, resolve: leave } = Promise.withResolvers<null>();
+  const onLeave = (): void => leave(null);
+  for (const name of heard) process.once(name, onLeave);
+  const next = await Promise.race([lines.next(), left]);
+  for (const name of heard) process.off(name, onLeave);
+  if (next === null || next.done === true) {
+    isInputOver = next !== null;
+    endLines();
+    return null;
+  }
   // A terminal that is still listened to would keep the command from ending after its last question.
   reader?.pause();
-  return next.done === true ? null : next.value;
+  return next.value;
 }
 
 /** Whoever reads keys from now on reads all that is typed; a later question begins anew. */

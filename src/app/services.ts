@@ -54,7 +54,7 @@ export interface Stream {
 
 export interface Input {
   readonly isTerminal: boolean;
-  /** One line, without its end; null at the end of input. */
+  /** One line, without its end; null at the end of input, and when a signal that the command hears itself (`onSignal`) comes first. */
   line(): Promise<string | null>;
   /** All bytes as they come, for a program elsewhere, until the input ends or the signal is aborted. Nothing else reads then. */
   bytes(signal: AbortSignal): AsyncIterable<Uint8Array>;

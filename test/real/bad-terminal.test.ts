@@ -75,6 +75,27 @@ test('keys are heard after a question, too', async (t) => {
   }
 });
 
+test('a question is left by Ctrl-C and by Ctrl-D, whether or not the command hears the signal itself', async (t) => {
+  if (!hasTerminal(t)) return;
+  const world = openBadWorld(t);
+  writeFileSync(join(world.folder, 'staging.sh'), 'true\n');
+  await well(world, ['tpu', 'add-user', 'name=ada', `dir=${world.folder}`]);
+  const ctrlD = '\u0004';
+  const cases = [
+    [['tpu', 'run', 'ada', '-q'], ctrlC, 130],
+    [['tpu', 'run', 'ada', '-q'], ctrlD, 130],
+    [['tpu', 'del-user', 'ada'], ctrlC, 130],
+    [['tpu', 'del-user', 'ada'], ctrlD, 1],
+  ] as const;
+  for (const [words, key, code] of cases) {
+    const left = await onTerminal(world, 80, words, [[1_500, key]]);
+    assert.equal(left.code, code, left.screen);
+    assert.ok(isRestored(left) && !left.screen.includes('mistake of its own'), left.screen);
+    assert.match(left.screen, /Which TPU\?|Take ada off the list/);
+  }
+  assert.match((await well(world, ['tpu', 'list-users'])).stdout, /ada/);
+});
+
 test('Ctrl-C on a terminal ends the looking only, restores the terminal, and spares the controller', async (t) => {
   if (!hasTerminal(t)) return;
   const world = openBadWorld(t);

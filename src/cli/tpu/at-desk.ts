@@ -29,7 +29,7 @@ export interface AtDesk {
 /** Opens the desk for one command and closes it. */
 export async function atDesk(cli: TpuCli, work: (at: AtDesk) => Promise<number>): Promise<number> {
   const site = await cli.lab.site();
-  const tpus = await cli.lab.tpus();
+  const tpus = await cli.lab.tpus(cli.note);
   const leave = leaveOnSignal(cli);
   try {
     return await work({ cli, tpus, site, signal: leave.signal, say: (line) => cli.note(inertWord(line)) });
@@ -70,7 +70,10 @@ export async function confirmUse(at: AtDesk, tpu: LabTpu, hasWorkers: boolean, w
   const all = [...uses, ...booked, ...says];
   if (all.length === 0) return true;
   const list = capital(all.join('; '));
-  return confirm(at.cli, `${list}. ${what} all the same?`, `${list}.`);
+  const isAgreed = await confirm(at.cli, `${list}. ${what} all the same?`, `${list}.`);
+  if (!isAgreed && at.signal.aborted)
+    throw new JobmanError(`Interrupted: ${tpu.name} was left as it is.`, exitCode.interrupted);
+  return isAgreed;
 }
 
 /** A sentence where the booking sheet says that it is another's than whoever types; on a login that people share nobody knows. */

@@ -92,7 +92,7 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
     booking: othersBooking(sheet.bookings, tpu.name, user),
     holders: devices.holders,
   };
-  await agree(desk, request, {
+  await agree(desk, signal, request, {
     making: making === null ? [] : [makingSentence(making, called, seen.state)],
     use: isFree(holds) ? [] : [...holdSentences(holds, called), ...whatEnds(holds)],
     also,
@@ -167,6 +167,7 @@ function whatEnds({ jobs, others, holders }: Holds): readonly string[] {
 /** Asks once about all that nobody has said yes to yet. */
 async function agree(
   desk: TpuCli,
+  signal: AbortSignal,
   { apply, force }: Pick<TakeRequest, 'apply' | 'force'>,
   concerns: { readonly making: readonly string[]; readonly use: readonly string[]; readonly also: readonly string[] },
 ): Promise<void> {
@@ -192,6 +193,7 @@ async function agree(
   desk.io.stderr.write('Go on? [y/N] ');
   const answer = await desk.io.stdin.line();
   if (/^(y|yes)$/i.test(answer?.trim() ?? '')) return;
+  if (signal.aborted) throw new JobmanError('Nothing was begun.', exitCode.interrupted);
   throw new JobmanError('Nothing was begun.', use.length > 0 ? exitCode.conflict : exitCode.failed);
 }
 
