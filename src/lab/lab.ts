@@ -13,8 +13,8 @@ export interface Lab {
   /** The facts of this site. Throws JobmanError with every problem of the settings. */
   site(): Promise<Site>;
   sheet(): Promise<BookingSheet>;
-  /** What can be done with the TPUs themselves. To be closed after use. */
-  tpus(): Promise<TpuDesk>;
+  /** What can be done with the TPUs themselves; `note` is told when a cloud had to be started for that. To be closed after use. */
+  tpus(note?: (line: string) => void): Promise<TpuDesk>;
   /** tmux where it is installed, else what stands in for it. */
   windows(): Promise<WindowHost>;
   /** Has the controller look at those jobs now, and starts one where none runs. Resolves with what to tell the user, if anything. */

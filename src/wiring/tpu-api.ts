@@ -7,7 +7,7 @@ import { createCaller } from '../backends/tpu/call.ts';
 import { createCredentials, createLogin, type Login } from '../backends/tpu/credentials.ts';
 import type { Instant } from '../core/time.ts';
 import { runProcess } from '../remote/process.ts';
-import { ensureEmulator, findEmulator, isServedByBuiltIn } from './emulator-service.ts';
+import { ensureEmulator, findEmulator, isServedByBuiltIn, type Endpoint } from './emulator-service.ts';
 
 /** Where Google serves the Cloud TPU API. */
 const google = 'https://tpu.googleapis.com';
@@ -27,14 +27,18 @@ export function createTpuApis(parts: {
   readonly home: string;
   readonly settings: Settings;
   readonly now: () => Instant;
+  /** Is told when a question had the built-in cloud started. */
+  readonly began?: (endpoint: Endpoint) => void;
 }): TpuApis {
-  const { io, home, settings, now } = parts;
+  const { io, home, settings, now, began } = parts;
   const login = createGoogleLogin({ io, settings, now });
 
   const usesBuiltIn = (project: string) => isServedByBuiltIn(settings, project);
 
   async function startedBuiltIn(): Promise<string> {
-    return (await ensureEmulator(io, home)).endpoint.url;
+    const { started, endpoint } = await ensureEmulator(io, home);
+    if (started) began?.(endpoint);
+    return endpoint.url;
   }
 
   async function runningBuiltIn(): Promise<string> {

@@ -9,15 +9,25 @@ import type { Site } from '../lab/site.ts';
 import type { TpuDesk } from '../lab/tpu-desk.ts';
 import { createSshPool } from '../remote/ssh.ts';
 import { askOnce } from './ask-once.ts';
-import { ensureEmulator } from './emulator-service.ts';
+import { ensureEmulator, startedText, type Endpoint } from './emulator-service.ts';
 import { createTpuApis } from './tpu-api.ts';
 
 /** See `Lab.tpus`. Asks nobody yet. */
-export async function openTpuDesk(services: Services, site: Site): Promise<TpuDesk> {
+export async function openTpuDesk(
+  services: Services,
+  site: Site,
+  note: (line: string) => void = () => undefined,
+): Promise<TpuDesk> {
   const { io, home } = services;
   const settings = await services.settings();
   const now = () => io.now();
-  const { apiFor, usesBuiltIn } = createTpuApis({ io, home, settings, now });
+  // Several questions at once may each have begun it.
+  let isNoted = false;
+  const began = (endpoint: Endpoint): void => {
+    if (!isNoted) note(startedText(endpoint));
+    isNoted = true;
+  };
+  const { apiFor, usesBuiltIn } = createTpuApis({ io, home, settings, now, began });
   const builtIn = askOnce(() => ensureEmulator(io, home), second);
   const pool = createSshPool({
     home,

@@ -75,12 +75,18 @@ suite('TPUs by the tpu command', () => {
     await ok('-ta', 'v4-16-1', name);
     const absent = await tpu('check-status', 'v4-16-1');
     assert.deepEqual([absent.code, absent.stdout], [3, 'absent\n']);
+    assert.equal(
+      absent.stderr.match(/^Started the built-in cloud at http:.* cost nothing\.$/gm)?.length,
+      1,
+      absent.stderr,
+    );
     // The first that needs it makes it; its disks cannot be mounted, for there is no server.
     const made = await tpu('apply', 'v4-16-1');
     assert.equal(made.code, 1, made.stdout + made.stderr);
     assert.match(made.stdout, /is ready; `tpu mount-disk lab-tpuvm-v4-16-1` tries again/);
     assert.match(made.stderr, /asking for lab-tpuvm-v4-16-1: v4-16, on demand, in us-central2-b\n/);
     assert.match(made.stderr, /worker 1: .*10\.0\.0\.2:\/home cannot be mounted at \/home-nfs/);
+    assert.doesNotMatch(made.stderr, /Started/);
     assert.match(made.stderr, /W&B: as they should be on 2 workers/);
     assert.equal(await ok('check-status', name), 'ready\n');
     // Where it is was found out, and is known from then on.

@@ -46,7 +46,7 @@ async function again(desk: TpuCli, words: Words, how: How): Promise<number> {
   if (words.tpu !== null && words.windows.length > 1)
     throw new JobmanError('One TPU has room for one of several jobs. Say them one by one.', exitCode.usage);
   const client = await desk.services.client();
-  const tpus = await desk.lab.tpus();
+  const tpus = await desk.lab.tpus(desk.note);
   const { signal, release } = leaveOnSignal(desk);
   const parts: TakeParts = { client, tpus, signal };
   try {

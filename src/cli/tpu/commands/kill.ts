@@ -66,7 +66,7 @@ export async function endWithPrograms(
 ): Promise<number> {
   if (jobs.length === 0) return exitCode.ok;
   const { signal, release } = leaveOnSignal(desk);
-  const tpus = await desk.lab.tpus();
+  const tpus = await desk.lab.tpus(desk.note);
   try {
     await endJobs(
       desk,

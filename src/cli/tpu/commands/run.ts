@@ -42,7 +42,7 @@ export async function run(desk: TpuCli, words: Words): Promise<number> {
   const directory = await directoryOf(user, number);
   const tag = await tagOf(desk, words);
   const configs = configWords(words.configs, user.aliases, ownKeys());
-  const tpus = await desk.lab.tpus();
+  const tpus = await desk.lab.tpus(desk.note);
   const client = await desk.services.client();
   const { signal, release } = leaveOnSignal(desk);
   try {
