@@ -69,7 +69,7 @@ export async function confirmUse(at: AtDesk, tpu: LabTpu, hasWorkers: boolean, w
   const [{ uses, says }, booked] = await Promise.all([usesOf(at, tpu, hasWorkers), othersBookings(at, tpu)]);
   const all = [...uses, ...booked, ...says];
   if (all.length === 0) return true;
-  const list = capital(all.join('; '));
+  const list = inertWord(capital(all.join('; ')));
   const isAgreed = await confirm(at.cli, `${list}. ${what} all the same?`, `${list}.`);
   if (!isAgreed && at.signal.aborted)
     throw new JobmanError(`Interrupted: ${tpu.name} was left as it is.`, exitCode.interrupted);

@@ -21,6 +21,7 @@ import { shortName, tpuNamed } from '../../lab/names-of-tpus.ts';
 import type { LabUser } from '../../lab/people.ts';
 import type { EndAnswer, Holder, TpuDesk, TpuState } from '../../lab/tpu-desk.ts';
 import type { Booking, LabTpu } from '../../lab/tpus.ts';
+import { inertWord } from '../render/inert.ts';
 import { endJobs } from './end-jobs.ts';
 import { canAsk } from './questions.ts';
 import type { TpuCli } from './tpu-cli.ts';
@@ -85,7 +86,7 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
   const ours = [...jobs.map(({ job }) => job.job), ...(request.job === undefined ? [] : [request.job])];
   const folders = await foldersThere(desk, tpu, ours);
   const devices = making === null ? await holdersNow(tpus, tpu, folders, signal) : { holders: [], says: [] };
-  for (const sentence of [...sheet.says, ...devices.says]) desk.note(sentence);
+  for (const sentence of [...sheet.says, ...devices.says]) desk.note(inertWord(sentence));
   const holds: Holds = {
     jobs,
     others: await jobsOfManifests(client, rows, there, tpu.name),
@@ -189,7 +190,8 @@ async function agree(
       `${[...flags, '--yes says yes to all'].join('; ')}.`,
     ]);
   }
-  for (const line of text) desk.complain(line);
+  // Notes of a sheet and command lines of programs are other people's words.
+  for (const line of text) desk.complain(inertWord(line));
   desk.io.stderr.write('Go on? [y/N] ');
   const answer = await desk.io.stdin.line();
   if (/^(y|yes)$/i.test(answer?.trim() ?? '')) return;
@@ -250,7 +252,8 @@ export async function endOnWorkers(
   signal: AbortSignal,
 ): Promise<EndAnswer['missed']> {
   const missed = await endWhereHeard(desk, tpus, tpu, what, signal);
-  for (const { worker, says } of missed) desk.note(`Worker ${worker} of ${tpu.name} does not answer: ${says}`);
+  for (const { worker, says } of missed)
+    desk.note(`Worker ${worker} of ${tpu.name} does not answer: ${inertWord(says)}`);
   return missed;
 }
 

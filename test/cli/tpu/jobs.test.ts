@@ -94,6 +94,9 @@ suite('run', () => {
       [no.code, await jobCount(world), await booked(world, six), world.done],
       [4, 1, 'running xibo', []],
     );
+    await world.tpu(['book', 'v2-32-7', 'xibo', 'ssn=mine\n\u001B[2Jgone']);
+    const noted = await world.tpu(['run', 'v2-32-7', 'lyy'], { terminal, input: ['n'] });
+    assert.match(noted.err, /"mine\\x0a\\x1b\[2Jgone"/, "other people's words change no screen");
     const yes = await world.tpu(['run', 'v2-32-6', 'lyy', '-q'], { terminal, input: ['y'] });
     assert.equal(yes.code, 0, yes.err);
     assert.equal((await world.client.show(first.id)).phase, 'cancelled');

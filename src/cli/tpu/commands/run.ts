@@ -23,6 +23,7 @@ import { standingSpec } from '../../../lab/standing-spec.ts';
 import type { TpuDesk } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { leaveOnSignal } from '../../leave.ts';
+import { inertWord } from '../../render/inert.ts';
 import { beginJob } from '../begin-job.ts';
 import { goOnWatching } from '../go-on-watching.ts';
 import { actingFor } from '../people.ts';
@@ -220,7 +221,7 @@ async function freeTpu(
     bookingsNow(() => desk.lab.sheet()),
     desk.lab.site(),
   ]);
-  for (const sentence of says) desk.note(sentence);
+  for (const sentence of says) desk.note(inertWord(sentence));
   const there = await jobsThere(record, rows);
   const isMine = ({ name }: LabTpu): boolean =>
     bookings.some(
