@@ -12,7 +12,7 @@ import { clusterMark } from './paths.ts';
 export { loadClusterSettings } from '../app/cluster/settings.ts';
 export { createClusterKeeper } from './cluster-keeper.ts';
 
-/** Reads the settings and the kubeconfig; asks nobody. Rejects with JobmanError when they name no cluster. */
+/** Reads the settings and the kubeconfig; asks nothing, though it may begin to connect. Rejects with JobmanError when they name no cluster. */
 export async function openCluster(services: Services, options: ClusterOptions): Promise<Cluster> {
   const { io, home } = services;
   const { settings } = await services.clusterSettings();
@@ -27,6 +27,7 @@ export async function openCluster(services: Services, options: ClusterOptions): 
     env: io.env,
     now: () => io.now(),
   });
+  await cluster.begin();
   return {
     ...cluster,
     async create(job, how) {

@@ -9,7 +9,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { ageText } from '../../app/figures.ts';
 import type { V1Job } from '@kubernetes/client-node';
 import { createApi, type Api, type ApiRequest, type Patience } from './api.ts';
-import { createConnection } from './connection.ts';
+import { createConnection, type Connection } from './connection.ts';
 import { startExec } from './exec.ts';
 import type { KubeContext } from './kubeconfig.ts';
 import { jobShape, metadataShape, podShape } from './list-shapes.ts';
@@ -46,8 +46,17 @@ export interface ClusterOf extends LoginPlace {
 /** How often is looked whether what was deleted is gone; doubled up to the second. */
 const looks: { readonly first: Duration; readonly most: Duration } = { first: 0.1 * second, most: second };
 
-/** The cluster of that context. Nothing is asked, and no login is made, before a method is called. */
-export function createCluster({ context, flavorKey, patience, isAlone = false, ...around }: ClusterOf): Cluster {
+/**
+ * The cluster of that context. Nothing is asked, and no login is made, before a method is called; `begin` is Connection's, for a
+ * caller that is about to ask.
+ */
+export function createCluster({
+  context,
+  flavorKey,
+  patience,
+  isAlone = false,
+  ...around
+}: ClusterOf): Cluster & Pick<Connection, 'begin'> {
   const login = createLogin(context, around);
   const place: ClusterPlace = {
     context: context.name,
@@ -330,6 +339,8 @@ export function createCluster({ context, flavorKey, patience, isAlone = false, .
     exec: (target, request) => startExec({ connection, api, place, namespace: place.namespace }, target, request),
 
     tunnel: (pod, port) => openTunnel({ connection, api, place, namespace: place.namespace }, pod, port),
+
+    begin: () => connection.begin(),
 
     async close() {
       api.close();

@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import type { Agent as HttpAgent, IncomingMessage } from 'node:http';
 import type { AgentOptions, RequestOptions } from 'node:https';
 import { isIP } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
 import { second, type Duration } from '../../core/time.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { KubeContext } from './kubeconfig.ts';
@@ -49,6 +50,11 @@ export interface Connection {
    * kept connection, which the server may have closed meanwhile, since not all that goes over it may be repeated.
    */
   way(): Promise<{ readonly headers: Readonly<Record<string, string | string[]>>; readonly agent: HttpAgent }>;
+  /**
+   * Begins to connect where that takes no more than what the context says, and resolves soon: server and network do their part
+   * while the caller makes up what it will ask. What goes wrong is told by the first request.
+   */
+  begin(): Promise<void>;
   close(): void;
 }
 
@@ -182,6 +188,17 @@ export function createConnection(
     async way() {
       const proof = await login.prove();
       return { headers: headersOf(proof), agent: await newAgent(proof, false) };
+    },
+    async begin() {
+      // A program or a provider that logs in is not run before it is needed.
+      if (!isShort || context.user.exec !== undefined || context.user['auth-provider'] !== undefined) return;
+      try {
+        (await lineFor(await login.prove())).begin();
+      } catch {
+        // As with whatever comes of the connection itself.
+      }
+      // So that the handshake is on its way.
+      await turn();
     },
     close() {
       line?.close();

@@ -32,6 +32,8 @@ export interface ShortFailure {
 export interface ShortLine {
   /** Never rejects. A server that says nothing for `within` counts as one that did not answer. */
   send(request: ShortRequest, within: Duration): Promise<ShortReply | ShortFailure>;
+  /** Begins to connect, so that it is done when something is asked. What goes wrong is told there. */
+  begin(): void;
   close(): void;
 }
 
@@ -44,14 +46,14 @@ export function isPlain(path: string, headers: Readonly<Record<string, unknown>>
 /** Over sockets that `connect` makes; `host` is the header. */
 export function createShortLine(connect: () => TLSSocket, host: string): ShortLine {
   let kept: TLSSocket | undefined;
+  /** Those over which something may have been sent. */
+  const connected = new WeakSet<TLSSocket>();
 
   return {
     send({ method, path, headers, body, signal }, within) {
       return new Promise((resolve) => {
-        let isConnected = kept !== undefined;
+        const socket = taken() ?? open();
         let hasBegun = false;
-        const socket = kept ?? connect();
-        kept = undefined;
         const read = replyReader();
 
         const fail = (error: NodeJS.ErrnoException): void => {
@@ -59,7 +61,7 @@ export function createShortLine(connect: () => TLSSocket, host: string): ShortLi
           // What it says afterwards is nobody's matter.
           socket.on('error', () => undefined);
           socket.destroy();
-          resolve({ error, wasSent: isConnected });
+          resolve({ error, wasSent: connected.has(socket) });
         };
         const take = (part: Buffer | null): void => {
           hasBegun = true;
@@ -77,7 +79,6 @@ export function createShortLine(connect: () => TLSSocket, host: string): ShortLi
           resolve(reply);
         };
         const listeners = {
-          secureConnect: () => void (isConnected = true),
           data: take,
           end: () => take(null),
           close: () => take(null),
@@ -104,24 +105,43 @@ export function createShortLine(connect: () => TLSSocket, host: string): ShortLi
         socket.write(`${head.join('\r\n')}\r\n\r\n${body ?? ''}`);
       });
     },
-    close() {
-      kept?.destroy();
-      kept = undefined;
+    begin() {
+      if (kept === undefined) keep(open());
     },
+    close: drop,
   };
+
+  function open(): TLSSocket {
+    const socket = connect();
+    socket.once('secureConnect', () => connected.add(socket));
+    return socket;
+  }
 
   /** Until the other end lets it go, or says what nobody has asked. */
   function keep(socket: TLSSocket): void {
+    drop();
     kept = socket;
-    const forget = (): void => {
-      if (kept === socket) {
-        kept = undefined;
-        socket.destroy();
-      }
-    };
-    for (const event of ['error', 'end', 'close', 'data']) socket.once(event, forget);
+    for (const event of partings) socket.on(event, drop);
+  }
+
+  /** The one that was kept, to be asked over. */
+  function taken(): TLSSocket | undefined {
+    const socket = kept;
+    kept = undefined;
+    for (const event of partings) socket?.off(event, drop);
+    return socket;
+  }
+
+  function drop(): void {
+    const socket = taken();
+    // What it says afterwards is nobody's matter.
+    socket?.on('error', () => undefined);
+    socket?.destroy();
   }
 }
+
+/** What a socket says that nobody asks over, when it is of no more use. */
+const partings = ['error', 'end', 'close', 'data'] as const;
 
 interface Head {
   readonly status: number;

@@ -1,6 +1,6 @@
 /** What is read of an answer without Node's HTTP client, however it comes. The sockets are plain ones: TLS changes no byte of it. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { suite, test, type TestContext } from 'node:test';
 import type { TLSSocket } from 'node:tls';
@@ -10,7 +10,8 @@ import { createShortLine, isPlain, type ShortLine } from '../../../src/backends/
 async function lineTo(
   t: TestContext,
   answer: (socket: Socket, asked: string) => void,
-): Promise<{ readonly line: ShortLine; readonly connections: () => number }> {
+): Promise<{ readonly line: ShortLine; readonly connections: () => number; readonly sockets: readonly Socket[] }> {
+  const sockets: Socket[] = [];
   let connections = 0;
   const server = createServer((socket) => {
     connections += 1;
@@ -21,12 +22,16 @@ async function lineTo(
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   // Of a socket over TLS the line needs one event more, which says that something may have been sent.
-  const line = createShortLine(() => connect(port, '127.0.0.1') as Socket as TLSSocket, 'cluster:6443');
+  const line = createShortLine(() => {
+    const socket = connect(port, '127.0.0.1');
+    sockets.push(socket);
+    return socket as Socket as TLSSocket;
+  }, 'cluster:6443');
   t.after(() => {
     line.close();
     server.close();
   });
-  return { line, connections: () => connections };
+  return { line, connections: () => connections, sockets };
 }
 
 const request = {
@@ -104,6 +109,43 @@ suite('an answer', () => {
   });
 });
 
+const empty = 'HTTP/1.1 204 No Content\r\n\r\n';
+
+test('many answers over one connection leave nothing on it but what waits for its end', async (t) => {
+  const { line, sockets } = await lineTo(t, (socket) => void socket.write(empty));
+  const listeners = (): readonly number[] =>
+    ['error', 'end', 'close', 'data', 'timeout'].map((event) => sockets[0]?.listenerCount(event) ?? 0);
+  await reply(line);
+  const first = listeners();
+  for (let number = 0; number < 20; number += 1) await reply(line);
+  assert.deepEqual([sockets.length, listeners()], [1, first]);
+});
+
+suite('a connection that is begun before anything is asked', () => {
+  test('is asked over, once it is made and while it is being made', async (t) => {
+    const made = await lineTo(t, (socket) => void socket.write(empty));
+    made.line.begin();
+    await once(made.sockets[0] ?? new EventEmitter(), 'connect');
+    assert.equal((await reply(made.line)).status, 204);
+    assert.equal(made.connections(), 1);
+    const coming = await lineTo(t, (socket) => void socket.write(empty));
+    coming.line.begin();
+    assert.equal((await reply(coming.line)).status, 204);
+    assert.equal(coming.connections(), 1);
+  });
+
+  test('is another when the first came to nothing', async (t) => {
+    const { line, sockets } = await lineTo(t, (socket) => void socket.write(empty));
+    line.begin();
+    const [first = assert.fail()] = sockets;
+    const isClosed = new Promise((resolve) => first.on('close', resolve));
+    first.destroy(new Error('the network is away'));
+    await isClosed;
+    assert.equal((await reply(line)).status, 204);
+    assert.equal(sockets.length, 2);
+  });
+});
+
 suite('no answer', () => {
   const broken = {
     'nothing at all': ['', 'ECONNRESET'],
@@ -146,9 +188,12 @@ suite('no answer', () => {
     server.close();
     await once(server, 'close');
     const line = createShortLine(() => connect(port, '127.0.0.1') as Socket as TLSSocket, 'cluster');
-    const found = await asked(line);
-    assert.ok('error' in found);
-    assert.deepEqual([found.error.code, found.wasSent], ['ECONNREFUSED', false]);
+    for (const isBegun of [false, true]) {
+      if (isBegun) line.begin();
+      const found = await asked(line);
+      assert.ok('error' in found);
+      assert.deepEqual([found.error.code, found.wasSent], ['ECONNREFUSED', false]);
+    }
   });
 });
 
