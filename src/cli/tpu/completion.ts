@@ -22,8 +22,13 @@ export async function propose(words: readonly string[], services: LabServices): 
   const partial = words.at(-1) ?? '';
   const before = words.slice(0, -1);
   const row = table.find((one) => before[0] !== undefined && one.words.includes(before[0]));
-  const proposals = before.length === 0 ? commands() : row === undefined ? [] : await wordsFor(row, before, services);
-  const wanted = proposals.filter(({ word }) => word.startsWith(partial) && !before.slice(1).includes(word));
+  const proposals =
+    before.length === 0 ? commands() : row === undefined ? [] : await wordsFor(row, before, partial, services);
+  // Behind a key that is there already the key alone is no help.
+  const isTypedKey = (word: string): boolean => word === partial && word.endsWith('=');
+  const wanted = proposals.filter(
+    ({ word }) => word.startsWith(partial) && !before.slice(1).includes(word) && !isTypedKey(word),
+  );
   services.io.stdout.write(wanted.map(({ word, brief }) => `${word}\t${brief}\n`).join(''));
   return exitCode.ok;
 }
@@ -36,7 +41,12 @@ function commands(): readonly Proposal[] {
   ];
 }
 
-async function wordsFor(row: Row, before: readonly string[], services: LabServices): Promise<readonly Proposal[]> {
+async function wordsFor(
+  row: Row,
+  before: readonly string[],
+  partial: string,
+  services: LabServices,
+): Promise<readonly Proposal[]> {
   const { takes } = row;
   const { record } = await services.lab();
   const ask = async <T>(question: Promise<T>, otherwise: T): Promise<T> => question.catch(() => otherwise);
@@ -50,10 +60,21 @@ async function wordsFor(row: Row, before: readonly string[], services: LabServic
     }
   };
   const named = users.find(({ name }) => before.includes(name) || before.includes(`user=${name}`)) ?? whoTypes();
+  const ofUsers = users.map(({ name, id }) => ({ word: name, brief: `user ${id}` }));
+  const ofTpus = takes.tpu === undefined ? [] : await ask(tpus(record), []);
+  const ofWindows = takes.windows === undefined ? [] : await ask(windows(record, named), []);
   const proposals = [
-    ...users.map(({ name, id }) => ({ word: name, brief: `user ${id}` })),
-    ...(takes.tpu === undefined ? [] : await ask(tpus(record), [])),
-    ...(takes.windows === undefined ? [] : await ask(windows(record, named), [])),
+    ...ofUsers,
+    ...ofTpus,
+    ...ofWindows,
+    ...behindKey(partial, {
+      user: ofUsers,
+      tpu: ofTpus,
+      ka: ofTpus,
+      w: ofWindows,
+      window: ofWindows,
+      windows: ofWindows,
+    }),
     ...(takes.configs === undefined ? [] : aliases(named)),
     ...(takes.texts ?? []).flatMap(({ of }) => (of === undefined ? [] : texts(of, named))),
     ...((takes.texts ?? []).some(({ of }) => of === 'TPU aliases') ? await ask(tpuAliases(record), []) : []),
@@ -68,6 +89,13 @@ async function wordsFor(row: Row, before: readonly string[], services: LabServic
   ];
   await (await services.lab()).close();
   return proposals;
+}
+
+/** The same once more behind the key that is typed: `tpu=v2-32-6`. */
+function behindKey(partial: string, values: Readonly<Record<string, readonly Proposal[]>>): readonly Proposal[] {
+  const [key = '', ...rest] = partial.split('=');
+  if (rest.length === 0 || !Object.hasOwn(values, key)) return [];
+  return (values[key] ?? []).map(({ word, brief }) => ({ word: `${key}=${word}`, brief }));
 }
 
 async function tpus(record: LabRecord): Promise<readonly Proposal[]> {

@@ -212,6 +212,9 @@ suite('completion', () => {
     assert.ok((await proposals('kill', 'xibo', '')).includes('1'), 'the number of a window');
     assert.ok((await proposals('run', 'xibo', '')).includes('lr='));
     assert.deepEqual(await proposals('run', 'rule=re'), ['rule=reapply', 'rule=rerun', 'rule=resume']);
+    assert.deepEqual(await proposals('resume', 'xibo', 'w='), ['w=1']);
+    assert.deepEqual(await proposals('resume', 'tpu=v2-32-p'), ['tpu=v2-32-p1']);
+    assert.deepEqual(await proposals('check', 'user=x'), ['user=xibo']);
     assert.deepEqual(await proposals('set-settings', 'show'), ['show_length']);
     assert.deepEqual(await proposals('del-config-alias', 'xibo', 'ck'), ['ckpt']);
     assert.deepEqual(await proposals('del-tpu-alias', 'v2-32-p'), ['v2-32-p1']);
