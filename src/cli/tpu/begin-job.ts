@@ -80,10 +80,12 @@ export async function bookFor(
   }: Pick<NewLabJob, 'user' | 'tpu' | 'notes'> & { readonly taking: Pick<Taking, 'booking'> },
 ): Promise<() => Promise<void>> {
   const nothing = (): Promise<void> => Promise.resolve();
+  // What somebody else has noted about their run says nothing about this one.
+  const said = notes ?? (taking.booking !== null && taking.booking.user !== user.sheetName ? '' : undefined);
   const change: BookingChange = {
     status: 'running',
     user: user.sheetName,
-    ...(notes !== null && { scriptNote: notes }),
+    ...(said !== undefined && { scriptNote: said }),
   };
   try {
     const sheet = await desk.lab.sheet();

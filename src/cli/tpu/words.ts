@@ -622,10 +622,10 @@ function leftOver(line: Line, word: string): string {
   if (takes.tpu !== undefined && alias !== undefined) return lostAlias(word, alias);
   const last = kinds.pop() ?? '';
   const list = kinds.length === 0 ? last : `${kinds.join(', ')} or ${last}`;
-  return `\`${word}\` is no ${list} that is known here.${nearest(line, word) || whereToLook(line, word)}`;
+  return `\`${word}\` is no ${list} that is known here.${nearest(line, word)}${whereToLook(line, word)}`;
 }
 
-/** For a word that is like nothing here. */
+/** Where the one that is meant may be found, or made known. */
 function whereToLook({ takes, known }: Line, word: string): string {
   // What tells a type by its name is most likely meant for a TPU.
   if (takes.tpu !== undefined && acceleratorIn(word) !== null)

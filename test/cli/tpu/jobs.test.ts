@@ -81,7 +81,7 @@ suite('run', () => {
 
   test('one question tells of everybody who uses it; nothing is changed before the yes', async (t) => {
     const world = await openJobWorld(t);
-    const first = await world.run('v2-32-6', 'xibo');
+    const first = await world.run('v2-32-6', 'xibo', 'ssn=for_mine');
     world.holders.set(six, [aHolder]);
     const script = await world.tpu(['run', 'v2-32-6', 'lyy']);
     assert.equal(script.code, exitCode.conflict);
@@ -92,7 +92,7 @@ suite('run', () => {
     const no = await world.tpu(['run', 'v2-32-6', 'lyy'], { terminal, input: ['n'] });
     assert.deepEqual(
       [no.code, await jobCount(world), await booked(world, six), world.done],
-      [4, 1, 'running xibo', []],
+      [4, 1, 'running xibo for mine', []],
     );
     await world.tpu(['book', 'v2-32-7', 'xibo', 'ssn=mine\n\u001B[2Jgone']);
     const noted = await world.tpu(['run', 'v2-32-7', 'lyy'], { terminal, input: ['n'] });
@@ -104,6 +104,7 @@ suite('run', () => {
       .map(({ event }) => event)
       .find(({ kind }) => kind === 'asked');
     assert.equal(asked?.kind === 'asked' && asked.by, 'lyy', 'history names who did it');
+    // The note was about what ran there before.
     assert.deepEqual([world.done, await booked(world, six)], [[`end on ${six}: 0/77`], 'running lyy']);
   });
 

@@ -206,7 +206,11 @@ suite('a word that is nothing is refused', () => {
     ['check xbo', /`xbo` is no user that is known here\. Did you mean xibo\?/, 2],
     ['check user=xbo', /There is no user xbo\. Did you mean xibo\?/, 3],
     ['check id=9', /There is no user with the id 9/, 3],
-    ['run v2-32-7 xibo', /`v2-32-7` is no user, TPU, type or number that is known here\. Did you mean v2-32-1\?/, 2],
+    [
+      'run v2-32-7 xibo',
+      /`v2-32-7` is no user, TPU, type or number that is known here\. Did you mean v2-32-1\?.*`tpu register`/,
+      2,
+    ],
     ['run tpu=v9-99-9', /There is no TPU v9-99-9/, 3],
     ['describe lost', /The alias lost means kmh-gone, which is not registered/, 3],
     ['run v2-32-6 -aply', /It has no flag `-aply`\. Did you mean `-apply`\?/, 2],
