@@ -226,6 +226,11 @@ suite('kill', () => {
     assert.equal(said.code, 0, said.err);
     assert.equal((await world.client.show(id)).phase, 'cancelled');
     assert.deepEqual(world.done, [`end on ${six}: /l/1 /s/1`]);
+    assert.equal(
+      await booked(world, six),
+      'reserved xibo',
+      'though no script of it has begun that could say so at its end',
+    );
     assert.match(said.err, /process 77 on worker 0 \(root\) holds its device: python3 other\.py/);
     assert.match((await world.tpu(['kill', '1', 'xibo'])).out, /Job 000001 of xibo was killed already/);
     await world.run('v2-32-6', 'xibo', '-f');
@@ -380,6 +385,17 @@ suite('the end of a script', () => {
     );
     assert.equal(begun.err.match(/does not answer/g)?.length, 1, 'said once');
     assert.match(begun.out, /^jobman_folder=/m);
+  });
+
+  test('one that cannot begin has not run there', async (t) => {
+    const world = await openJobWorld(t);
+    const { id } = await world.run('v2-32-6', 'xibo');
+    rmSync(join(world.folder, 'xibo'), { recursive: true });
+    const env = { JOBMAN_JOB_ID: id, JOBMAN_ATTEMPT: '1' };
+    const { code, err } = await world.tpu(['__begin', join(world.folder, 'run')], { env });
+    assert.equal(code, exitCode.notFound);
+    assert.match(err, /Working directory 1 is gone/);
+    assert.equal(await booked(world, six), 'reserved xibo');
   });
 
   test('where a worker of a preemptible TPU is silent the cloud is given a while to say that it took it', async (t) => {

@@ -10,6 +10,7 @@ import type { LabTpu } from '../../../lab/tpus.ts';
 import type { LabJob } from '../../../lab/windows.ts';
 import { leaveOnSignal } from '../../leave.ts';
 import { inertWord } from '../../render/inert.ts';
+import { bookAttempt } from '../book-attempt.ts';
 import { endJobs } from '../end-jobs.ts';
 import { listOf, windowCalled, type ListOf } from '../list-of.ts';
 import { actingFor } from '../people.ts';
@@ -75,6 +76,8 @@ export async function endWithPrograms(
       jobs.map(({ job }) => ({ job, by })),
       signal,
     );
+    // The end of its script does that; one that was killed before its script began has none.
+    for (const job of jobs) await bookAttempt(desk, job, 'reserved');
     const ids = jobs.map(({ job }) => job).join(', ');
     desk.tell(
       `${jobs.length === 1 ? 'Job' : 'Jobs'} ${ids} of ${user.name} ${jobs.length === 1 ? 'is' : 'are'} killed.`,
