@@ -4,7 +4,8 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 import { root } from '../../support/root.ts';
-import { openUsualLab, type LabWorld } from './lab-world.ts';
+import { exitCode, JobmanError } from '../../../src/app/errors.ts';
+import { openLabWorld, openUsualLab, type LabWorld } from './lab-world.ts';
 
 const told = ['upd-log', 'xibo:1', '/kmh//logs/1', '/stage/1', 'kmh-tpuvm-v2-32-6', '20250420_011026'];
 
@@ -76,6 +77,16 @@ test('a script tells of its own window only; by hand any window can be put right
   for (const env of [{}, { JOBMAN_WINDOW: 'xibo:1' }]) {
     assert.equal((await tpu(told, { env })).code, 0);
     assert.equal((await tpu(['finish-job', 'xibo:01'], { env })).code, 0);
+  }
+});
+
+test('a record that cannot be written is said, and neither stops a script nor makes a failure of it', async () => {
+  const full = (): Promise<never> => Promise.reject(new JobmanError('The disk is full.', exitCode.unreachable));
+  const { record } = openLabWorld();
+  const { tpu } = openLabWorld({ record: { ...record, report: full, finish: full } });
+  for (const line of [told, ['finish-job', 'xibo:1']]) {
+    const { code, err } = await tpu(line);
+    assert.deepEqual([code, err], [0, 'tpu: The disk is full.\n']);
   }
 });
 
