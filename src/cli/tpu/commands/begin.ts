@@ -39,8 +39,20 @@ export async function begin(desk: TpuCli, { raw }: Words): Promise<number> {
   const attempt = Number(env['JOBMAN_ATTEMPT']);
   if (id === undefined || !Number.isInteger(attempt) || runFolder === '')
     throw new JobmanError('Only the script of a job that `tpu run` has made may ask how to begin.', exitCode.usage);
-  const { record } = desk.lab;
   const labJob = await whenKnown(desk, id);
+  try {
+    return await beginOf(desk, labJob, attempt, runFolder);
+  } catch (error) {
+    // Where it does not begin nobody asks how it ended.
+    await bookAttempt(desk, labJob, 'reserved');
+    throw error;
+  }
+}
+
+async function beginOf(desk: TpuCli, labJob: LabJob, attempt: number, runFolder: string): Promise<number> {
+  const { env } = desk.io;
+  const { record } = desk.lab;
+  const id = labJob.job;
   const client = await desk.services.client();
   const families = await familiesOf(record, [labJob]);
   const views = await viewsOf(client, families);
