@@ -110,9 +110,10 @@ const checks: readonly Check[] = [
   },
   {
     name: 'window that cannot be resumed',
-    looks: ({ jobs, windows, rows, isGone }) =>
+    looks: ({ users, jobs, windows, rows, isGone }) =>
       newestShown(windows)
-        .filter(({ window: { report, job } }) => {
+        .filter(({ window: { report, job, user } }) => {
+          if (!users.some(({ name }) => name === user)) return false;
           const phase = rows.get(job)?.phase;
           // Another job goes on in its place already.
           const isFather = jobs.some(({ father }) => father?.job === job);
@@ -274,7 +275,15 @@ function zombieJobs({ users, windows, jobs, rows }: LabState): ReturnType<Check[
       says: `Job ${job} of ${user} goes on, and there is no user ${user} any more.`,
       remedy: `jobman cancel ${job}    or: tpu add-user name=${user}`,
     }));
-  return [...deleted, ...masterless];
+  // What is over has nobody either who could take it off the list.
+  const orphaned = newestShown(windows).filter(
+    ({ window: { job, user } }) => rows.has(job) && !isLive(rows, job) && !names.has(user),
+  );
+  const left = [...new Set(orphaned.map(({ window }) => window.user))].map((user) => ({
+    says: `The list still has ${countText(orphaned.filter(({ window }) => window.user === user).length, 'job')} of ${user}, who is no user any more.`,
+    remedy: `tpu add-user name=${user}    and then: tpu clean ${user}`,
+  }));
+  return [...deleted, ...masterless, ...left];
 }
 
 function twoOnOne({ jobs, rows }: LabState): ReturnType<Check['looks']> {

@@ -108,6 +108,17 @@ const ill: readonly (readonly [check: string, changes: Partial<LabState>, says: 
   ],
   ['zombie job', { users: [lyy], tmux: new Map() }, /Job 000001 of xibo goes on, and there is no user xibo/],
   [
+    'zombie job',
+    {
+      users: [lyy],
+      tmux: new Map(),
+      bookings: [],
+      rows: new Map([['000001', aRow('000001', 'failed')]]),
+      isGone: () => true,
+    },
+    /^The list still has 1 job of xibo, who is no user any more\.$/,
+  ],
+  [
     'resumed without a father',
     { jobs: [{ ...job, father: { job: '000077', attempt: 1, how: 'resume' } }] },
     /Window 1 of xibo goes back to job 000077/,
