@@ -48,6 +48,11 @@ export const userSettings: readonly UserSetting[] = [
 export function userSetting(key: string): UserSetting {
   const found = userSettings.find((one) => one.key === key);
   if (found !== undefined) return found;
+  if (key === 'extra_settings')
+    throw new JobmanError(
+      '"extra_settings" is what an older program wrote and nothing here reads: it is kept as it came, and is no setting to change.',
+      exitCode.usage,
+    );
   const keys = userSettings.map((one) => one.key);
   const near = didYouMean(key, keys);
   const guess = near === undefined ? choiceText(keys) : `Did you mean "${near}"?`;

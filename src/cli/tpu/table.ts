@@ -75,7 +75,7 @@ export const table: readonly Row[] = [
       },
       configs: true,
       flags: {
-        apply: { brief: 'Create the TPU anew without a question if it was preempted' },
+        apply: { brief: 'Create the TPU without a question if it was preempted or is not there' },
         q: { brief: 'No monitor afterwards' },
         f: { brief: 'Take the TPU from whoever uses it, without a question', also: ['force'] },
         ssn: askNotes,
@@ -101,7 +101,7 @@ export const table: readonly Row[] = [
       tpu: 'maybe one',
       windows: 'some',
       flags: {
-        apply: { brief: 'Create the TPU anew without a question if it was preempted' },
+        apply: { brief: 'Create the TPU without a question if it was preempted or is not there' },
         q: { brief: 'No monitor afterwards' },
         f: { brief: 'Take the TPU from whoever uses it, without a question', also: ['force'] },
       },
@@ -124,7 +124,7 @@ export const table: readonly Row[] = [
       tpu: 'maybe one',
       windows: 'some',
       flags: {
-        apply: { brief: 'Create the TPU anew without a question if it was preempted' },
+        apply: { brief: 'Create the TPU without a question if it was preempted or is not there' },
         q: { brief: 'No monitor afterwards' },
         f: { brief: 'Take the TPU from whoever uses it, without a question', also: ['force'] },
       },
