@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, delimiter, join } from 'node:path';
 import { eventually } from './eventually.ts';
@@ -109,8 +109,24 @@ async function takeDown(folder: string, temporary: string, mark: string, patienc
   if (mounts.length > 0) return [...problems, `${folder} stays, because ${mounts.join(', ')} cannot be unmounted.`];
   try {
     rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+    if (removed.size === 0) process.on('exit', lookForReturned);
+    removed.add(folder);
   } catch (error) {
     problems.push(`${folder} cannot be removed: ${String(error)}`);
   }
   return problems;
+}
+
+/** Worlds that are over. */
+const removed = new Set<string>();
+
+/** What a test has begun and not waited for may still write into its home when that is gone, and so make it anew. */
+function lookForReturned(): void {
+  for (const folder of removed) {
+    if (!existsSync(folder)) continue;
+    const files = readdirSync(folder, { recursive: true }).join(', ');
+    process.stderr.write(`${folder} came back after its test: ${files}\n`);
+    rmSync(folder, { recursive: true, force: true });
+    process.exitCode = 1;
+  }
 }

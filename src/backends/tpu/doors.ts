@@ -138,11 +138,10 @@ export function createDoors(options: DoorsOptions): Doors {
     if (host === null)
       throw new JobmanError(`the cloud has told no address of worker ${worker} of ${name} yet`, exitCode.unreachable);
     const pin = `${pinPrefix}${worker}`;
-    const [way, keyFile, hostKeys] = await Promise.all([
-      sshFor(place.project),
-      privateKey ?? ownKeyFile(),
-      hostKeysOf(machines, worker, pin),
-    ]);
+    // One after the other: when the first has failed, nothing goes on behind it that may still make a key in this home.
+    const way = await sshFor(place.project);
+    const keyFile = privateKey ?? (await ownKeyFile());
+    const hostKeys = await hostKeysOf(machines, worker, pin);
     return { host, ...way, user, keyFile, pin, hostKeys };
   }
 
