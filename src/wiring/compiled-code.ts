@@ -13,13 +13,13 @@ import { Script } from 'node:vm';
 
 /** The first line of the file. */
 interface Head {
-  /** How many runs have put down what they used. */
+  /** How many runs have put down what they used, since one that loaded something new. */
   readonly runs: number;
   /** The path of each chunk, and the length of what was made of it. */
   readonly chunks: readonly (readonly [path: string, length: number])[];
 }
 
-/** The first run of a command may have been a short one (`--dry-run`); after so many it is known what it uses. */
+/** What loads something the first time may do more than is usual, or less (`--dry-run`); after so many runs it is known what is used. */
 const runsMost = 3;
 
 /** The names of the arguments of the function that a chunk is the body of (https://nodejs.org/api/modules.html#the-module-wrapper). */
@@ -57,11 +57,10 @@ export function useCompiledCode(
       if (!isAnyNew && runs >= runsMost) return;
       // The first chunk names all others, so it is another one in each build. Of the same build stays what this run had no use for.
       const [first = ''] = used.keys();
-      const isSameBuild = kept.has(first);
-      const all = new Map(isSameBuild ? kept : []);
+      const all = new Map(kept.has(first) ? kept : []);
       for (const [path, script] of used) all.set(path, script.createCachedData());
       const head: Head = {
-        runs: isSameBuild ? runs + 1 : 1,
+        runs: isAnyNew ? 1 : runs + 1,
         chunks: [...all].map(([path, { length }]) => [path, length]),
       };
       // Another run of it may do the same just now: the last one stays.
