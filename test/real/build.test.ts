@@ -95,6 +95,12 @@ suite('npm run build', () => {
     // A command that fails keeps nothing.
     assert.throws(() => run('bin/jobman', 'no-such-word'));
     assert.deepEqual(readdirSync(join(cache, 'jobman/code')), ['resources-flavors']);
+
+    // It names what was loaded: the jobs' record brings nothing of a lab's screens along.
+    run('bin/jobman', 'list');
+    const [loaded = ''] = readFileSync(join(cache, 'jobman/code/list'), 'utf8').split('\n');
+    assert.match(loaded, /\/record-/);
+    assert.doesNotMatch(loaded, /\/(?:tpu|lab-looks)-/);
   });
 
   test('that fails takes the earlier bundle away, so that the source is not hidden by it', (t) => {
