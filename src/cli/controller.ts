@@ -7,8 +7,16 @@ import { JobmanError } from '../app/errors.ts';
 import type { Duration } from '../core/time.ts';
 import type { Cli } from './context.ts';
 
+/** All that is needed of a client here. */
+export type Waker = Pick<Client, 'wake'>;
+
+/** For who reads the record without a client: one is made when it is wanted. */
+export function wakerOf({ services }: Pick<Cli, 'services'>): Waker {
+  return { wake: async () => (await services.client()).wake() };
+}
+
 /** Tells the controller that there is something to do; starts one where none is, and says so. */
-export async function wake(cli: Cli, client: Client): Promise<void> {
+export async function wake(cli: Cli, client: Waker): Promise<void> {
   const said = await client.wake();
   if (said !== null) cli.note(said);
 }
@@ -17,7 +25,7 @@ export async function wake(cli: Cli, client: Client): Promise<void> {
 export const controllerEvery: Duration = 5_000;
 
 /** While a job is followed: a controller that died is replaced. A failure is said and tried again later. */
-export async function keepController(cli: Cli, client: Client, beforeNote: () => void = () => {}): Promise<void> {
+export async function keepController(cli: Cli, client: Waker, beforeNote: () => void = () => {}): Promise<void> {
   const said = await replaceDead(cli, client);
   if (said === null) return;
   beforeNote();
@@ -25,7 +33,7 @@ export async function keepController(cli: Cli, client: Client, beforeNote: () =>
 }
 
 /** Starts a controller where none runs; answers what is to be said of it, if anything. */
-async function replaceDead(cli: Cli, client: Client): Promise<string | null> {
+async function replaceDead(cli: Cli, client: Waker): Promise<string | null> {
   try {
     const controller = await cli.services.controller();
     const { running } = await controller.status();
@@ -42,7 +50,7 @@ async function replaceDead(cli: Cli, client: Client): Promise<string | null> {
  * ended (a second Ctrl-C) after it had knocked and before it could start one. `isNeeded`: something that was shown is not
  * settled; then a stopped controller is at least told of, since what was shown is what was last seen.
  */
-export async function replaceKilled(cli: Cli, client: Client, isNeeded = false): Promise<void> {
+export async function replaceKilled(cli: Cli, client: Waker, isNeeded = false): Promise<void> {
   if (mayHaveBeenKilled(cli)) await keepController(cli, client);
   else if (isNeeded) {
     cli.note(
@@ -52,7 +60,7 @@ export async function replaceKilled(cli: Cli, client: Client, isNeeded = false):
 }
 
 /** The same for a screen that is looked at for long: answers what stands beside its rows; null when all is well. */
-export async function controllerNote(cli: Cli, client: Client, isNeeded: boolean): Promise<string | null> {
+export async function controllerNote(cli: Cli, client: Waker, isNeeded: boolean): Promise<string | null> {
   if (mayHaveBeenKilled(cli)) return replaceDead(cli, client);
   if (!isNeeded) return null;
   const controller = await cli.services.controller();

@@ -30,6 +30,11 @@ export type CheckStatus =
     }
   | { readonly kind: 'resumed' | 'rerunned'; readonly error: string | null; readonly child: number };
 
+/** Whether somebody has to look after it: it runs, begins, or goes on before long. */
+export function isUnderWay({ status }: Pick<CheckRow, 'status'>): boolean {
+  return status.kind === 'running' || status.kind === 'starting' || (status.kind === 'error' && status.next !== null);
+}
+
 export interface CheckRow {
   /** Null while its script has not begun. */
   readonly window: number | null;

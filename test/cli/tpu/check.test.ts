@@ -1,9 +1,11 @@
 // tpu check, monitor and log: from the words of a line to what is seen, with a real record and real logs.
 
 import assert from 'node:assert/strict';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import type { Client } from '../../../src/app/client.ts';
+import type { Services } from '../../../src/app/services.ts';
 import { presets } from '../../../src/core/recover.ts';
 import { minute } from '../../../src/core/time.ts';
 import { defaultUserSettings } from '../../../src/lab/people.ts';
@@ -92,6 +94,22 @@ test('a program that has ended and is not judged yet does not run', async (t) =>
   world.log(id, 1, 'epoch 3\nE0000 GRPC error: Connection reset by peer\n');
   const { out } = await world.tpu(['check', 'ada', '-s'], { now: later });
   assert.equal(out.split('\n')[1], 'ended, exit 1; its log says grpc');
+});
+
+test('a controller that was killed is brought back by a look; that none runs is said where something is under way', async (t) => {
+  const world = await openCheckWorld(t);
+  assert.equal((await world.tpu(['check', 'ada'])).err.includes('controller'), false, 'nothing is under way');
+  await world.job({ attempts: [running] });
+  assert.match((await world.tpu(['check', 'ada'])).err, /No controller runs: this is what was last seen/);
+  assert.match((await world.tpu(['check', 'ada', '--json'])).err, /No controller runs/);
+  // A reboot leaves the file that says which one runs.
+  mkdirSync(world.home, { recursive: true });
+  writeFileSync(join(world.home, 'controller.json'), '{}');
+  const client = async () => ({ wake: async () => 'Started the controller.' }) as unknown as Client;
+  const controller = async () =>
+    ({ status: async () => ({ running: false }) }) as unknown as Awaited<ReturnType<Services['controller']>>;
+  const { err } = await world.tpu(['check', 'ada'], { services: { client, controller } });
+  assert.equal(err, 'Started the controller.\n');
 });
 
 test('finished, killed, a window that somebody closed, a job that waits for its TPU', async (t) => {

@@ -1,7 +1,9 @@
 // `tpu check`: the jobs of a user, once.
 
 import { exitCode } from '../../../app/errors.ts';
+import { isUnderWay } from '../../../lab/check.ts';
 import { createLooker } from '../../../lab/looking.ts';
+import { replaceKilled, wakerOf } from '../../controller.ts';
 import { columnsOf } from '../../screen.ts';
 import { userOf } from '../people.ts';
 import { clockFor } from '../screen/clock.ts';
@@ -20,6 +22,7 @@ export const check: TpuCommand = async (desk, words) => {
   looker.keep();
   if (desk.json) {
     io.stdout.write(rows.map((row) => `${JSON.stringify(rowJson(row))}\n`).join(''));
+    await replaceKilled(desk, wakerOf(desk), rows.some(isUnderWay));
     return exitCode.ok;
   }
   const lines = rowLines(rows, {
@@ -30,5 +33,6 @@ export const check: TpuCommand = async (desk, words) => {
   });
   io.stdout.write([...lines.heading, ...lines.rows.flat()].map((line) => `${line}\n`).join(''));
   if (rows.length === 0) desk.note(`${user.name} has no windows. \`tpu run <tpu> ${user.name}\` begins a job.`);
+  await replaceKilled(desk, wakerOf(desk), rows.some(isUnderWay));
   return exitCode.ok;
 };

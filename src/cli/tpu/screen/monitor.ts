@@ -3,10 +3,11 @@
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { second, type Duration, type Instant } from '../../../core/time.ts';
-import type { CheckRow } from '../../../lab/check.ts';
+import { isUnderWay, type CheckRow } from '../../../lab/check.ts';
 import { nameOf } from '../../../lab/lineage.ts';
 import type { Looker } from '../../../lab/looking.ts';
 import type { LabUser } from '../../../lab/people.ts';
+import { controllerEvery, controllerNote, wakerOf } from '../../controller.ts';
 import { leaveOnSignal, pause } from '../../leave.ts';
 import { createPainter } from '../../painter.ts';
 import { cutEnd, width } from '../../render/cell.ts';
@@ -70,12 +71,22 @@ async function watchScreen(desk: TpuCli, { user, letters, looker }: Watched, sig
     restsAt = io.now() + resizeRest;
   });
 
+  let controllerAt: Instant = Number.NEGATIVE_INFINITY;
+  let controller: string | null = null;
+  /** One that was killed, as by a reboot, is brought back; that none runs stands beside what was last seen. */
+  async function controllerNow(now: Instant): Promise<string | null> {
+    if (now - controllerAt < controllerEvery) return controller;
+    controllerAt = now;
+    controller = await controllerNote(desk, wakerOf(desk), rows.some(isUnderWay));
+    return controller;
+  }
+
   async function look(): Promise<void> {
     const now = io.now();
     lookedAt = now;
     try {
       rows = await looker.look(now);
-      trouble = null;
+      trouble = await controllerNow(now);
     } catch (error) {
       // Before there was anything to show, there is nothing to go on with.
       if (!(error instanceof JobmanError) || known === null) throw error;
