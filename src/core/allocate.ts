@@ -212,18 +212,12 @@ export function moveOn(
 
 // ------------------------------------------------------------------------------------------ coming
 
-/**
- * The next allocation of the job, recorded and not yet asked for, in that place of the spec. A standing one is taken up at
- * once: it should be there.
- */
-export function addAllocation(job: Job, now: Instant, place = 0): Change {
-  const ordinal = job.allocations.length + 1;
-  const { ownership } = job.spec.capacity;
-  const allocation: Allocation = {
+/** An allocation of which nothing is known and for which nobody has asked yet. */
+export function unasked(spec: JobSpec, id: Job['id'], ordinal: number): Allocation {
+  return {
     ordinal,
-    ownership,
-    name: nodeName(job.spec, job.id, ordinal),
-    ...(place === 0 ? {} : { place }),
+    ownership: spec.capacity.ownership,
+    name: nodeName(spec, id, ordinal),
     requestedAt: null,
     acceptedAt: null,
     requestFailures: 0,
@@ -237,6 +231,19 @@ export function addAllocation(job: Job, now: Instant, place = 0): Change {
     silentWho: null,
     releasedAt: null,
     goneAt: null,
+  };
+}
+
+/**
+ * The next allocation of the job, recorded and not yet asked for, in that place of the spec. A standing one is taken up at
+ * once: it should be there.
+ */
+export function addAllocation(job: Job, now: Instant, place = 0): Change {
+  const ordinal = job.allocations.length + 1;
+  const { ownership } = job.spec.capacity;
+  const allocation: Allocation = {
+    ...unasked(job.spec, job.id, ordinal),
+    ...(place === 0 ? {} : { place }),
   };
   const added = unchanged({ ...job, allocations: [...job.allocations, allocation] });
   return ownership === 'standing' ? chain(added, (next) => markRequested(next, ordinal, now)) : added;

@@ -1,7 +1,7 @@
 // Past jobs: what another program has run, as a job of this record that has ended. It can be looked at, resumed and rerun like
 // any other; nothing of it is alive by our record, and nothing that exists is claimed as ours.
 
-import { nodeName } from '../core/allocate.ts';
+import { unasked } from '../core/allocate.ts';
 import type { Event } from '../core/decision.ts';
 import type { Allocation, Attempt, Evidence, Exit, Job, Settled } from '../core/job.ts';
 import type { JobSpec, Reason } from '../core/spec.ts';
@@ -50,21 +50,9 @@ export function pastJob(
   const workers = spec.command.place === 'here' ? (['here'] as const) : [0];
   const exits: readonly Exit[] | undefined = reason === 'succeeded' ? [{ exitCode: 0, workers }] : undefined;
   const allocation: Allocation = {
-    ordinal: 1,
-    ownership: spec.capacity.ownership,
-    name: nodeName(spec, id, 1),
+    ...unasked(spec, id, 1),
     // Standing capacity is there all the time. An own one was the other program's: we never asked for it, and it is not ours.
     requestedAt: isStanding ? createdAt : null,
-    acceptedAt: null,
-    requestFailures: 0,
-    lastFailure: null,
-    seen: null,
-    readyAt: null,
-    workers: null,
-    hosts: null,
-    missedAt: null,
-    silentSince: null,
-    silentWho: null,
     releasedAt: isStanding ? null : endedAt,
     goneAt: isStanding ? null : endedAt,
   };
