@@ -3,29 +3,9 @@
 import type { Cluster } from '../../app/cluster/cluster.ts';
 import { clusterPhase } from '../../app/cluster/verdict.ts';
 import { exitCode } from '../../app/errors.ts';
-import type { LogsFlags } from '../commands/logs.ts';
 import type { Cli } from '../context.ts';
+import { noFlags } from '../logs/no-flags.ts';
 import { followClusterLogs } from './logs.ts';
-
-/** Following, with no other flag given. */
-export const plain: LogsFlags = {
-  follow: true,
-  worker: undefined,
-  step: undefined,
-  attempt: undefined,
-  tail: undefined,
-  grep: undefined,
-  noFold: undefined,
-  firstError: undefined,
-  raw: undefined,
-  jobName: undefined,
-  container: undefined,
-  previous: undefined,
-  allPods: undefined,
-  since: undefined,
-  namespace: undefined,
-  context: undefined,
-};
 
 /**
  * 0 when it succeeded, 1 when it did not or is gone, 130 when the reader left, which `leave` tells. Several pods are told side by
@@ -34,7 +14,13 @@ export const plain: LogsFlags = {
 export async function followToVerdict(cli: Cli, cluster: Cluster, name: string, leave: AbortSignal): Promise<number> {
   const job = await cluster.job(name);
   if (job === null) return exitCode.failed;
-  const end = await followClusterLogs(cli, cluster, job, { ...plain, allPods: job.parallelism > 1 }, leave);
+  const end = await followClusterLogs(
+    cli,
+    cluster,
+    job,
+    { ...noFlags, follow: true, allPods: job.parallelism > 1 },
+    leave,
+  );
   if (end === 'left') {
     // Nobody reads what a pipe that was closed would be told.
     if (!cli.io.stdout.closed) cli.complain(`Left; ${name} goes on. Back: jobman logs ${name} -f`);

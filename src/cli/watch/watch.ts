@@ -270,12 +270,13 @@ async function lookIntoLogs(
     const job = cluster?.job(id);
     let hasEnded: boolean;
     if (job !== undefined && cluster !== null && cluster.cluster !== null) {
-      const [{ followClusterLogs }, { plain }] = await Promise.all([
+      const [{ followClusterLogs }, { noFlags }] = await Promise.all([
         import('../cluster/logs.ts'),
-        import('../cluster/to-verdict.ts'),
+        import('../logs/no-flags.ts'),
       ]);
       cli.note(`-- the log of ${id}; ${ways[0]}`);
-      hasEnded = (await followClusterLogs(cli, cluster.cluster, job, { ...plain, tail: logTail }, leave)) === 'ended';
+      const flags = { ...noFlags, follow: true, tail: logTail };
+      hasEnded = (await followClusterLogs(cli, cluster.cluster, job, flags, leave)) === 'ended';
     } else hasEnded = (await followLog(cli, client, id, { query: {}, rules, leave, ways })).kind === 'settled';
     if (hasEnded) cli.note('-- q goes back to the list');
     while (hasEnded && !leave.aborted) await pause(lookEvery, leave);
