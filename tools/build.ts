@@ -42,6 +42,7 @@ const together: readonly (readonly [chunk: string, entries: readonly string[]])[
       'src/app/moment.ts',
       'src/app/reason-words.ts',
       'src/cli/context.ts',
+      'src/cli/controller.ts',
       'src/cli/prompt.ts',
       'src/cli/render/aligned.ts',
       'src/cli/render/in-columns.ts',
