@@ -296,6 +296,7 @@ suite('resume and rerun', () => {
     await world.settles(id, 'failed');
     const said = await world.tpu(['resume', 'windows=1', 'xibo']);
     assert.equal(said.out, 'Window 2: job 000001 resumes window 1 on v2-32-6\n', said.err);
+    assert.match(said.err, /Window 1 has never told where its log is .* it begins from the start\./);
     const events = (await world.client.events(id, 0)).map(({ event }) => event);
     assert.ok(events.some((event) => event.kind === 'asked' && event.verb === 'resume'));
     assert.equal(await jobCount(world), 1);
@@ -304,9 +305,11 @@ suite('resume and rerun', () => {
   test('on another TPU a job comes of it that names its father and counts on', async (t) => {
     const world = await openJobWorld(t);
     const { id } = await world.run('v2-32-p1', 'xibo', 'lr=1', '--log-stage');
+    await world.record.report('xibo', 1, { logFolder: '/l/1', stageFolder: '/s/1', tpu: p1, startTime: 'x', at: 1 });
     await world.settles(id, 'failed', 3);
     const said = await world.tpu(['resume', 'w=1', 'tpu=v2-32-6', 'xibo']);
     assert.equal(said.code, 0, said.err);
+    assert.doesNotMatch(said.err, /from the start/);
     const child = await world.record.job('000002');
     assert.deepEqual(
       [child?.tpu, child?.father, child?.baseStage, child?.configs, child?.logStage],

@@ -63,12 +63,23 @@ async function again(desk: TpuCli, words: Words, how: How): Promise<number> {
         apply: words.flags.has('apply'),
         force: words.flags.has('f'),
       });
+      if (how === 'resume' && !(await hasReport(desk, job)))
+        desk.note(
+          `Window ${number} has never told where its log is (tpu upd-log), so there is nothing to go on from: it begins from the start.`,
+        );
     }
     return await goOnWatching(desk, words, user);
   } finally {
     release();
     tpus.close();
   }
+}
+
+/** Whether any attempt of that job has told its folders; one that came of another may have them from there. */
+async function hasReport(desk: TpuCli, { job, father }: LabJob): Promise<boolean> {
+  if (father !== null) return true;
+  const windows = await desk.lab.record.windows({ jobs: [job], cleared: true });
+  return windows.some(({ window }) => window.report !== null);
 }
 
 /** The next attempt of the same job. Throws JobmanError (4) where it is under way. */
