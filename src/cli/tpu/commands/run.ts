@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { Client } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { configWords } from '../../../lab/configs.ts';
+import { directoryOf } from '../../../lab/directories.ts';
 import { bookingsNow, holdersNow, jobsThere, othersBooking } from '../../../lab/holds.ts';
 import { siteSteps } from '../../../lab/mount-step.ts';
 import { kept, nameProblem } from '../../../lab/names.ts';
@@ -40,7 +41,7 @@ const usualDirectory = 1;
 export async function run(desk: TpuCli, words: Words): Promise<number> {
   const { user, by } = await actingFor(desk, words, 'run a job');
   const number = words.numbers['dir'] ?? usualDirectory;
-  const directory = await directoryOf(user, number);
+  const directory = await codeOf(user, number);
   const tag = await tagOf(desk, words);
   const configs = configWords(words.configs, user.aliases, ownKeys());
   const tpus = await desk.lab.tpus(desk.note);
@@ -107,13 +108,8 @@ export function sayBegun(
 }
 
 /** Throws JobmanError (3) where the user has none of that number, or it is gone or nothing to run. */
-async function directoryOf(user: LabUser, number: number): Promise<string> {
-  const directory = user.directories[number];
-  if (directory === undefined)
-    throw new JobmanError(`${user.name} has no working directory ${number}.`, exitCode.notFound, [
-      `tpu set-cur ${number} ${user.name}    makes the folder that you are in this one`,
-      `tpu ls ${user.name}    lists those that there are`,
-    ]);
+async function codeOf(user: LabUser, number: number): Promise<string> {
+  const directory = directoryOf(user, number);
   const isFolder = await stat(directory).then(
     (found) => found.isDirectory(),
     () => false,
