@@ -8,7 +8,7 @@ import { copyInto, firstDamage, openForReading } from './sqlite.ts';
 import { backupOf, troubleOf } from './trouble.ts';
 
 /**
- * Makes `<file>.bak` unless one of less than a day is there; answers whether it did. The record is checked first and the
+ * Makes `<file>.bak` unless one of less than a day is there, or the record is taken away meanwhile; answers whether it did. The record is checked first and the
  * copy takes the place of the older one in one step, so a damaged record never replaces a good copy. For the
  * controller's start: reading the whole record takes a moment. Throws StoreError when the record is damaged or the disk full.
  */
@@ -16,7 +16,8 @@ export async function backUp(file: string, now: Instant): Promise<boolean> {
   const copy = backupOf(file);
   const age = now - (statSync(copy, { throwIfNoEntry: false })?.mtimeMs ?? Number.NEGATIVE_INFINITY);
   if (age >= 0 && age < day) return false;
-  if (statSync(file, { throwIfNoEntry: false }) === undefined) return false;
+  const read = statSync(file, { throwIfNoEntry: false })?.ino;
+  if (read === undefined) return false;
   const unfinished = `${copy}.new`;
   try {
     const db = openForReading(file, true);
@@ -30,8 +31,11 @@ export async function backUp(file: string, now: Instant): Promise<boolean> {
     } finally {
       db.close();
     }
-    renameSync(unfinished, copy);
-    return true;
+    // A home that was removed meanwhile may have begun anew: a copy of what was there before is none of its record.
+    const isStillThere = statSync(file, { throwIfNoEntry: false })?.ino === read;
+    if (isStillThere) renameSync(unfinished, copy);
+    else rmSync(unfinished, { force: true });
+    return isStillThere;
   } catch (error) {
     rmSync(unfinished, { force: true });
     throw troubleOf(file, error);

@@ -188,6 +188,20 @@ test('a copy is made at most once a day, and is a whole record', async (t) => {
   await copy.close();
 });
 
+test('a record that is taken away while it is copied leaves no copy beside the one that begins anew', async (t) => {
+  const { file, open } = recordIn(t);
+  await open().insert(job);
+  const copying = backUp(file, Date.now());
+  for (const name of [file, `${file}-wal`, `${file}-shm`]) rmSync(name, { force: true });
+  // Beside the old one, which is still open, so that it is another file by its number as well.
+  await open().insert(job);
+  assert.equal(await copying, false);
+  assert.deepEqual(
+    readdirSync(join(file, '..')).filter((name) => name.includes('.bak')),
+    [],
+  );
+});
+
 test('a text in a row that is no JSON counts as damage', async (t) => {
   const { file, open } = recordIn(t);
   const store = open();
