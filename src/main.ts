@@ -5,7 +5,7 @@
  * It is written to become CommonJS as well (no top-level await), because in an ES module `import "node:http"` and its
  * like load Node's whole fetch stack, which costs more than the rest of a short command.
  */
-import { fstatSync, statSync, writeSync } from 'node:fs';
+import { existsSync, fstatSync, statSync, writeSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
 import type { Interface } from 'node:readline';
 import { userInfo } from 'node:os';
@@ -15,8 +15,9 @@ import { useCompiledCode } from './wiring/compiled-code.ts';
 import { version } from './version.ts';
 
 // Compiled code is kept in the user's own cache folder. A shared temporary folder would let one user run another's
-// code. An environment without a home gets no cache: it is only slower.
-const cacheHome = process.env['XDG_CACHE_HOME'] || (process.env['HOME'] && join(process.env['HOME'], '.cache'));
+// code. An environment without a home, or whose home is gone, gets no cache: it is only slower.
+const home = process.env['HOME'];
+const cacheHome = process.env['XDG_CACHE_HOME'] || (home && existsSync(home) && join(home, '.cache'));
 if (cacheHome) {
   // For the source, and for the few packages that are no part of the bundle.
   enableCompileCache(join(cacheHome, 'jobman', 'v8'));

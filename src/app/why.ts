@@ -14,6 +14,7 @@ import {
   openAttempt,
   type Allocation,
   type Attempt,
+  type Evidence,
   type ExitSeen,
   type Job,
 } from '../core/job.ts';
@@ -438,23 +439,24 @@ function whyNotJudged(job: Job, exit: ExitSeen, now: Instant): Answer {
   return {
     sentence: `${job.id}: its program has ended on ${workerText(exit.worker)} and is not judged yet: the cloud may be about to say that it took the machine.`,
     because: `${exitText(exit)}, seen ${momentText(exit.at)}, ${ageText(now - exit.at)} ago${means === null ? '' : `; ${means}`}`,
-    rule: `${wouldFollow(job, 'preempted')}; else ${wouldFollow(job, 'command_failed')}`,
+    rule: `${wouldFollow(job, 'preempted')}; else ${wouldFollow(job, 'command_failed', exit)}`,
     next: 'within half a minute of its end it is a preemption, if the cloud says so, or a failure of its own',
     nextAt: null,
   };
 }
 
-/** The row of the rules that would answer if the attempt under way ended for that reason, counting that end. */
-function wouldFollow(job: Job, reason: RuledReason): string {
+/** The row of the rules that would answer if the attempt under way ended for that reason and like that, counting that end. */
+function wouldFollow(job: Job, reason: RuledReason, how: Omit<Evidence, 'detail'> = {}): string {
   if (job.answersNothing === true) return unruled;
-  const answers = answerFor(job.spec.recovery, reason, { detail: '' });
+  const answers = answerFor(job.spec.recovery, reason, { detail: '', ...how });
   const attempt = lastAttempt(job);
   const budget = budgetOf(reason);
   if (answers.then === 'fail' || attempt === undefined || budget === null) {
-    return ruleText(job, { reason, ...answers, used: 0, limit: 0 });
+    return ruleText(job, { reason, ...answers, pattern: how.pattern, used: 0, limit: 0 });
   }
   const used = usedBudget(job, attempt, budget).length;
-  return ruleText(job, { reason, ...answers, used, limit: job.spec.recovery.budget[budget] });
+  const limit = job.spec.recovery.budget[budget];
+  return ruleText(job, { reason, ...answers, pattern: how.pattern, used, limit });
 }
 
 // ------------------------------------------------------------------------------------------ recovering

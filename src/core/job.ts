@@ -138,6 +138,8 @@ export interface ExitSeen {
   readonly worker: WorkerId;
   readonly exitCode: number;
   readonly signal?: string;
+  /** As in Evidence: rules may ask for it. */
+  readonly pattern?: string;
 }
 
 /** Why an attempt must end, and how far the ending of its processes has come. */

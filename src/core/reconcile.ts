@@ -26,7 +26,7 @@ import type { Observation } from './observation.ts';
 import { between, later } from './pace.ts';
 import { planted } from './plant.ts';
 import { stepsDue, tryAgainAt } from './prepare.ts';
-import { classify } from './situation.ts';
+import { classify, matchedIn } from './situation.ts';
 import type { Situation } from './situation.ts';
 import type { WorkerId } from './spec.ts';
 import { stopStrangers, windDown } from './stop.ts';
@@ -204,12 +204,16 @@ function follow(view: View, attempt: Attempt): Arm {
 }
 
 /** An exit that is not judged while this arm is taken is being held back (`failureOf`); people are told that it was seen. */
-function noteExit(job: Job, { ordinal, exitSeen }: Attempt, places: View['places'], now: Instant): Change {
+function noteExit(job: Job, attempt: Attempt, places: View['places'], now: Instant): Change {
+  const { ordinal, exitSeen } = attempt;
   const run = places.find((place) => place.run.state === 'exited' && place.run.exitCode !== 0);
   if (exitSeen !== undefined || run?.run.state !== 'exited') return unchanged(job);
   const { exitCode, signal } = run.run;
   const seen = { worker: run.worker, exitCode, ...(signal === undefined ? {} : { signal }) };
-  const noted = withAttempt(job, ordinal, { exitSeen: { at: now, ...seen } });
+  const { pattern } = matchedIn(run, attempt);
+  const noted = withAttempt(job, ordinal, {
+    exitSeen: { at: now, ...seen, ...(pattern !== undefined && { pattern }) },
+  });
   return told(noted, now, { kind: 'exit_seen', attempt: ordinal, ...seen });
 }
 

@@ -399,7 +399,8 @@ function mayHaveBeenTaken({ job, now, allocation, look }: View, place: Place, at
   return isDoubtful || Math.abs(now - run.endedAt) < killedJudgement;
 }
 
-function matchedIn({ seen }: Place, attempt: Attempt): { readonly pattern?: string; readonly line?: string } {
+/** The pattern that has been found in what the attempt printed there. */
+export function matchedIn({ seen }: Place, attempt: Attempt): { readonly pattern?: string; readonly line?: string } {
   const matched = seen?.matched;
   return matched?.attempt === attempt.ordinal ? { pattern: matched.pattern, line: matched.line } : {};
 }

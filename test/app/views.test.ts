@@ -9,6 +9,7 @@ import type { Event } from '../../src/core/decision.ts';
 import type { Ending, Job } from '../../src/core/job.ts';
 import type { Phase } from '../../src/core/phase.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
+import { presets } from '../../src/core/recover.ts';
 import { aJob, ended, living, localSpec, noon, ready, running, tpuSpec } from './sample-life.ts';
 
 interface Case {
@@ -915,6 +916,11 @@ test('a program that was killed where the cloud may take the machine is told not
   const { reason } = jobRow(job, noon + hour + 12 * second);
   assert.ok(reason.length <= reasonLongest);
   assert.equal(reason, 'killed by SIGKILL just now');
+  // What its log says decides which rule would answer it.
+  const driven = aJob(tpuSpec({ recovery: { ...tpuSpec().recovery, rules: presets.pre } }));
+  const cut = living(driven, [ready], [{ ...running, exitSeen: { ...exitSeen, exitCode: 1, pattern: 'grpc' } }]);
+  const { rule } = whyOf(cut, noon + hour + 12 * second, { events: [] });
+  assert.match(rule ?? '', /; else pre: command failed \(its log says grpc\) -> same allocation, resume/);
 });
 
 /** That local job whose first attempt has failed, and whose second begins with a pause until then. */
