@@ -111,7 +111,7 @@ export interface CloudTpu {
   readonly type: string;
   readonly node: string | null;
   readonly queued: string | null;
-  readonly workers: readonly ('runs' | 'hangs' | 'is dead' | 'refuses SSH' | 'has a full disk')[];
+  readonly workers: readonly ('runs' | 'hangs' | 'is dead' | 'reboots' | 'refuses SSH' | 'has a full disk')[];
   /** The id of the job that asked for it; null when it was no job of jobman. */
   readonly job: string | null;
   readonly createdAt: number;

@@ -48,8 +48,15 @@ function tpuOf(node: NodeRecord, queued: QueuedRecord | undefined): CloudTpu {
   };
 }
 
-function workerWord({ power, hung, sshRefused, diskFull }: NodeRecord['workers'][number]): CloudTpu['workers'][number] {
+function workerWord({
+  power,
+  rebooting,
+  hung,
+  sshRefused,
+  diskFull,
+}: NodeRecord['workers'][number]): CloudTpu['workers'][number] {
   if (!power) return 'is dead';
+  if (rebooting === true) return 'reboots';
   if (hung) return 'hangs';
   if (sshRefused === true) return 'refuses SSH';
   return diskFull === true ? 'has a full disk' : 'runs';

@@ -164,6 +164,44 @@ for (const [hosts, isolation] of [
       await nodes.remove('script');
     });
 
+    test('a worker reboots by its own command: its line is cut, its disk stays, and it is READY all the time', async () => {
+      const script = '#!/bin/sh\necho again >>"$EMULATOR_HOST/home/count"\n';
+      const [first, second] = await nodes.make('again', 'v4-16', { 'startup-script': script });
+      const boot = 'cat "${JOBMAN_BOOT_ID_FILE:-/proc/sys/kernel/random/boot_id}"';
+      const about = `cat kept; ${boot}; mountpoint -q bucket && echo mounted; pgrep -f "^sleep 3136[0-9]"; [ ! -e /run/own ] || echo left`;
+      const began = await nodes.ssh(
+        first,
+        'echo kept >kept; mkdir -p bucket; gcsfuse again bucket >/dev/null; setsid sleep 31360 >/dev/null 2>&1 </dev/null &' +
+          `${hasNamespaces ? ' : >/run/own;' : ''} sleep 0.3; ${boot}`,
+      );
+      const before = began.stdout;
+      assert.match(before, /^[0-9a-f-]{36}\n$/, began.stderr);
+      const other = (await nodes.ssh(second, boot)).stdout;
+      const inside = spawn('ssh', user.argv(first ?? '', emulator.sshPort, 'echo in; exec sleep 31361'), {
+        stdio: ['ignore', 'pipe', 'ignore'],
+      });
+      await new Promise((resolve) => inside.stdout.once('data', resolve));
+      const isCut = new Promise((resolve) => inside.on('close', resolve));
+      const refused = await nodes.ssh(first, 'sudo -u nobody systemctl reboot');
+      assert.deepEqual([refused.code, refused.stdout], [1, ''], refused.stderr);
+      const asked = await nodes.ssh(first, 'sudo -n systemctl reboot');
+      assert.deepEqual([asked.code, asked.stderr], [0, '']);
+      assert.equal(await isCut, 255);
+      await eventually('it is back', async () => {
+        const { stdout } = await nodes.ssh(first, boot);
+        return stdout !== '' && stdout !== before;
+      });
+      const after = (await nodes.ssh(first, about)).stdout.split('\n');
+      assert.deepEqual([after[0], after.length], ['kept', 3], after.join('\n'));
+      assert.notEqual(`${String(after[1])}\n`, before);
+      assert.equal((await nodes.ssh(second, boot)).stdout, other, 'the other worker is left alone');
+      const count = async () => (await nodes.ssh(first, 'cat "$EMULATOR_HOST/home/count"')).stdout;
+      await eventually('the startup script has run again', async () => (await count()) === 'again\nagain\n');
+      const node: Record<string, unknown> = await fetchJson(`${nodes.url}/again`);
+      assert.equal(node['state'], 'READY');
+      await nodes.remove('again');
+    });
+
     test('chips lie where a program looks for them, and one program holds them', async () => {
       const [first] = await nodes.make('chips', 'v4-8');
       const dev = hasNamespaces ? '/dev' : '$EMULATOR_HOST/dev';

@@ -97,7 +97,7 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
   }
 
   const isWantedOn = (node: NodeRecord, worker: WorkerRecord): boolean =>
-    !isClosed && node.state === 'READY' && worker.power;
+    !isClosed && node.state === 'READY' && worker.power && worker.rebooting !== true;
 
   /** One step towards what is wanted; false when there is none to take. */
   async function step(host: Host): Promise<boolean> {

@@ -19,6 +19,7 @@ import { join } from 'node:path';
 import { bootScript, idleSeconds } from './boot-script.ts';
 import { removeCgroups } from './docker.ts';
 import { hostMark, machineBootId, markedPids, signal, startTicks, until } from './processes.ts';
+import { rebootFile } from './reboot.ts';
 
 export type Isolation = 'root' | 'user' | 'none';
 
@@ -123,7 +124,8 @@ export async function bootMachine(facts: MachineFacts, isolation: Isolation): Pr
 async function boot(facts: MachineFacts, isolation: Isolation): Promise<Machine> {
   const { folder } = facts;
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  for (const name of ['up', 'init', 'boot.json', 'mounts', 'namespaces']) rmSync(join(folder, name), { force: true });
+  for (const name of ['up', 'init', 'boot.json', 'mounts', 'namespaces', rebootFile])
+    rmSync(join(folder, name), { force: true });
   writeFileSync(join(folder, 'hostname'), `${facts.hostName}\n`);
   writeFileSync(join(folder, 'boot_id'), `${facts.bootId}\n`);
   for (const [name, text] of Object.entries(facts.files)) writeFileSync(join(folder, name), text);

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { neighbourOf } from '../http/neighbours.ts';
 import type { Storage } from '../http/storage.ts';
 import { writeGuestAttribute } from '../world/guest-attributes.ts';
-import { sshKeysOf, workerHostName } from '../world/nodes.ts';
+import { rebootWorker, sshKeysOf, workerHostName } from '../world/nodes.ts';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
 import { timestampText } from '../wire/encode.ts';
 import type { World } from '../world/world.ts';
@@ -22,6 +22,7 @@ import { type MetadataServer, openMetadataServer } from './metadata-server.ts';
 import { metadataTree, type Multislice, userMetadata } from './metadata-tree.ts';
 import { homeOf, passwdText, peopleOf, profileText, sshConfigText } from './people.ts';
 import { hostMark } from './processes.ts';
+import { onReboot } from './reboot.ts';
 import { runScript } from './scripts.ts';
 import { loginShell } from './session.ts';
 import { openSshd } from './sshd.ts';
@@ -66,6 +67,12 @@ export interface HostToTurnOn {
   /** Ends processes that an earlier emulator left in a host that cannot be taken over. */
   clear(): Promise<void>;
 }
+
+/**
+ * Whoever has asked for a reboot, in milliseconds, hears the end of that command before his line is cut: services end one
+ * after the other in earnest.
+ */
+const answerMs = 500;
 
 /** How long Google's cloud waits after the soft power-off before it cuts the power, in milliseconds. */
 const noticeMs = 30_000;
@@ -163,6 +170,10 @@ function powered({ options, host, node: first, worker, machine, login, metadata,
   const trouble = { hung: false, diskFull: false, sshRefused: false };
   let keys = sshKeysOf(world, first);
   let shutdownScript = userMetadata(first)['shutdown-script'];
+  const forgetReboot = onReboot(folder, answerMs, () => {
+    const now = host.records();
+    if (now?.worker.boot === worker.boot) world.change(() => rebootWorker(world, now.node, worker.index));
+  });
   return {
     boot: worker.boot,
     address: worker.address,
@@ -200,6 +211,7 @@ function powered({ options, host, node: first, worker, machine, login, metadata,
       metadata.changed();
     },
     async turnOff(softly) {
+      forgetReboot();
       // What stands still hears no signal.
       if (softly && !trouble.hung) {
         const text = shutdownScript;
@@ -261,7 +273,7 @@ async function openDoor(
 }
 
 function baseEnvironment(
-  { programs, env }: PowerOptions,
+  { programs, env, isolation }: PowerOptions,
   node: NodeRecord,
   worker: WorkerRecord,
   folder: string,
@@ -273,6 +285,8 @@ function baseEnvironment(
     [hostMark]: folder,
     TPU_WORKER_ID: String(worker.index),
     TPU_ACCELERATOR_TYPE: node.type,
+    // Without namespaces /proc tells the machine's boot; jobman and its kind find the host's own by this.
+    ...(isolation === 'none' ? { JOBMAN_BOOT_ID_FILE: join(folder, 'boot_id') } : {}),
     GCE_METADATA_HOST: metadata.host,
     GCE_METADATA_IP: metadata.host,
     // Cloud Storage answers there too. Google's libraries take the name with its scheme.

@@ -11,15 +11,19 @@ import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } 
 import { join } from 'node:path';
 import { quoted } from './boot-script.ts';
 import { dockerClient, workerDocker } from './docker.ts';
+import { rebootFile } from './reboot.ts';
 
 const header = '#!/bin/sh\n';
 
-const sudo = `${header}# Runs the command as the same user: on a process host there is no other.
-shell=
+const sudo = `${header}# Runs the command as the same user: on a process host there is no other. Whose rights it would have is told on.
+shell=; EMULATOR_SUDO=root
 while [ $# -gt 0 ]; do
   case "$1" in
     --) shift; break ;;
-    -u|-g|-h|-p|-C|-r|-t|-T|-U|-D|-R|--user|--group|--host|--prompt|--chdir|--close-from) shift; [ $# -gt 0 ] && shift ;;
+    -u|--user) EMULATOR_SUDO=\${2:-}; shift; [ $# -gt 0 ] && shift ;;
+    -u?*) EMULATOR_SUDO=\${1#-u}; shift ;;
+    --user=*) EMULATOR_SUDO=\${1#*=}; shift ;;
+    -g|-h|-p|-C|-r|-t|-T|-U|-D|-R|--group|--host|--prompt|--chdir|--close-from) shift; [ $# -gt 0 ] && shift ;;
     -i|-s|--login|--shell) shell=1; shift ;;
     -v|-k|-K|-l|--validate|--list|--reset-timestamp) exit 0 ;;
     -V|--version) echo 'Sudo version 1.9.9'; exit 0 ;;
@@ -28,6 +32,7 @@ while [ $# -gt 0 ]; do
     *) break ;;
   esac
 done
+export EMULATOR_SUDO
 while [ $# -gt 0 ]; do
   case "$1" in
     [A-Za-z_]*=*) export "$1"; shift ;;
@@ -119,8 +124,9 @@ case "$command" in
       ssh|sshd|ssh.service|sshd.service) echo active; exit 0 ;;
       *) echo inactive; exit 3 ;;
     esac ;;
-  reboot|poweroff|halt|kexec|suspend|hibernate)
-    echo "systemctl: $command is not possible on a process host of the emulator; ask the cloud to reset the node." >&2
+  reboot) exec "\${0%/*}/reboot" ;;
+  poweroff|halt|kexec|suspend|hibernate)
+    echo "systemctl: $command is not possible on a process host of the emulator, which can only reboot." >&2
     exit 1 ;;
 esac
 exit 0
@@ -254,7 +260,35 @@ const quiet = `${header}# Would change users, groups or keys of the machine; on 
 
 const newgrp = `${header}# Everybody is in every group already.\nexec "\${SHELL:-/bin/sh}"\n`;
 
-const power = `${header}echo "\${0##*/}: not possible on a process host of the emulator; ask the cloud to reset the node." >&2\nexit 1\n`;
+const reboot = `${header}# Root's to ask for; the cloud sees the file, ends all that runs here, and boots this worker again.
+case " $* " in
+  *' --halt '*|*' --poweroff '*|*' -p '*) exec "\${0%/*}/poweroff" ;;
+esac
+case "\${EMULATOR_SUDO:-}" in
+  '') [ "$(id -u)" -eq 0 ] ;;
+  root|0|'#0') ;;
+  *) false ;;
+esac || { echo 'Call to Reboot failed: Interactive authentication required.' >&2; exit 1; }
+: >"\${EMULATOR_HOST:?}/${rebootFile}"
+`;
+
+const shutdown = `${header}# Of all that it can do, a reboot at once: shutdown -r now.
+reboots=; time=
+for word in "$@"; do
+  case "$word" in
+    -r|--reboot) reboots=1 ;;
+    -*) ;;
+    *) time=\${time:-$word} ;;
+  esac
+done
+case "$reboots $time" in
+  '1 now'|'1 +0'|'1 0') exec "\${0%/*}/reboot" ;;
+esac
+echo 'shutdown: only a reboot at once is possible on a process host of the emulator: shutdown -r now' >&2
+exit 1
+`;
+
+const power = `${header}echo "\${0##*/}: not possible on a process host of the emulator, which can only reboot." >&2\nexit 1\n`;
 
 const hostname = `${header}read -r name <"$EMULATOR_HOST/hostname" && printf '%s\\n' "$name"\n`;
 
@@ -280,8 +314,8 @@ const scripts: Record<string, string> = {
   'with-tpu': withTpu,
   docker: dockerClient,
   'worker-docker': workerDocker,
-  reboot: power,
-  shutdown: power,
+  reboot,
+  shutdown,
   poweroff: power,
   halt: power,
 };

@@ -24,6 +24,8 @@ const times = {
   stop: [30_000, 60_000],
   reset: [200_000, 280_000],
   maintenance: [120_000, 240_000],
+  // No source tells it for a TPU VM: what a virtual machine there takes from its own `reboot` until sshd answers.
+  reboot: [30_000, 60_000],
   preemptibleAge: [24 * 3_600_000, 24 * 3_600_000],
 } as const satisfies Record<string, readonly [Duration, Duration]>;
 
@@ -423,7 +425,7 @@ export function maintenanceData(node: NodeRecord): Data | null {
 }
 
 /** A worker with which nothing is the matter. A boot makes it so: the disk is emptied by whoever repairs the machine. */
-const soundHost = { power: true, hung: false, diskFull: false, sshRefused: false } as const;
+const soundHost = { power: true, hung: false, diskFull: false, sshRefused: false, rebooting: false } as const;
 
 /** Ends one trouble of a worker, or all. One that had no power boots; nothing happens to one that had no such trouble. */
 export function endTrouble(world: World, node: NodeRecord, index: number, trouble: HostTrouble | undefined): void {
@@ -434,6 +436,19 @@ export function endTrouble(world: World, node: NodeRecord, index: number, troubl
     ...(trouble === undefined ? soundHost : { [trouble]: soundHost[trouble] }),
     ...(boots ? { boot: worker.boot + 1 } : {}),
   });
+}
+
+/**
+ * A machine begins again by its own command. To the cloud that is nothing: the node stays READY, and what is the matter with
+ * the machine stays so. The node must be as the world has it now.
+ */
+export function rebootWorker(world: World, node: NodeRecord, index: number): void {
+  const worker = node.workers[index];
+  if (worker === undefined || node.state !== 'READY' || !worker.power || worker.rebooting === true) return;
+  changeWorker(world, node, index, { boot: worker.boot + 1, rebooting: true });
+  const back = { name: node.name, id: node.id, worker: index, trouble: 'rebooting' } as const;
+  world.later(takes(world, 'reboot'), { kind: 'host-back', ...back });
+  world.log(`${workerHostName(node, index)} reboots`);
 }
 
 /** Changes one worker of a node. */

@@ -35,12 +35,14 @@ export interface WorkerRecord {
   readonly diskFull?: boolean;
   /** True after `ssh-refuse`: the machine runs, and its SSH door takes no connection. Absent as above. */
   readonly sshRefused?: boolean;
+  /** True from its own `reboot` until it is up again. Absent as above. */
+  readonly rebooting?: boolean;
   /** The guest attributes that its programs wrote, by `namespace/key`; null for one that they deleted. Absent: none. */
   readonly guestAttributes?: Readonly<Record<string, string | null>>;
 }
 
 /** What may be the matter with a worker, as its record says it. */
-export type HostTrouble = 'power' | 'hung' | 'diskFull' | 'sshRefused';
+export type HostTrouble = 'power' | 'hung' | 'diskFull' | 'sshRefused' | 'rebooting';
 
 export interface NodeRecord {
   /** Full resource name, which is also the key. */

@@ -1,0 +1,131 @@
+// A worker that reboots by its own command: who may ask for it, and what the cloud makes of it.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { writePrograms } from '../../src/emulator/hosts/programs.ts';
+import { onReboot, rebootFile } from '../../src/emulator/hosts/reboot.ts';
+import type { NodeRecord, WorkerRecord } from '../../src/emulator/world/records.ts';
+import { eventually } from '../support/eventually.ts';
+import { type Cloud, hostsSettle, minutes, startCloud } from './cloud.ts';
+
+function folderFor(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'emulator-reboot-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function workers(cloud: Cloud): Promise<readonly WorkerRecord[]> {
+  const reply = await fetch(`${cloud.emulator.url}/emulator/state`);
+  return ((await reply.json()) as { nodes: [NodeRecord] }).nodes[0].workers;
+}
+
+/** The folder of a worker of the only node. */
+function hostFolder(cloud: Cloud, worker: number): string {
+  const hosts = join(cloud.stateDir, 'hosts');
+  return join(hosts, readdirSync(hosts)[0] ?? '', String(worker));
+}
+
+const bootIdOf = (cloud: Cloud, worker: number): string =>
+  readFileSync(join(hostFolder(cloud, worker), 'boot_id'), 'utf8');
+
+test('only root, or who has its rights by sudo, reboots a worker; it can do nothing else with its power', (t) => {
+  const folder = folderFor(t);
+  const host = join(folder, 'host');
+  mkdirSync(host);
+  const programs = writePrograms(folder);
+  const answers = (command: string, uid: number): readonly [asked: boolean, code: number | null, says: string] => {
+    rmSync(join(host, rebootFile), { force: true });
+    const id = join(programs, 'id');
+    writeFileSync(id, `#!/bin/sh\necho ${uid}\n`, { mode: 0o755 });
+    const env = { PATH: [programs, '/usr/bin', '/bin'].join(delimiter), EMULATOR_HOST: host };
+    const { status, stderr } = spawnSync('/bin/sh', ['-c', command], { env, encoding: 'utf8' });
+    return [existsSync(join(host, rebootFile)), status, stderr];
+  };
+  const done = [true, 0, ''];
+  for (const command of ['reboot', 'systemctl reboot', 'systemctl --force reboot', 'shutdown -r now']) {
+    assert.deepEqual(answers(command, 0), done, command);
+    assert.deepEqual(answers(`sudo -n ${command}`, 1000), done, command);
+    assert.deepEqual(answers(`sudo -u root -- sh -c '${command}'`, 1000), done, command);
+    const refused = [false, 1, 'Call to Reboot failed: Interactive authentication required.\n'];
+    for (const [how, uid] of [
+      [command, 1000],
+      [`sudo -u nobody ${command}`, 0],
+      [`sudo --user=nobody ${command}`, 0],
+      [`sudo -unobody ${command}`, 0],
+    ] as const) {
+      assert.deepEqual(answers(how, uid), refused, how);
+    }
+  }
+  for (const command of [
+    'shutdown now',
+    'shutdown -r +5',
+    'shutdown -h now',
+    'poweroff',
+    'systemctl halt',
+    'reboot -p',
+  ]) {
+    const [asked, code, says] = answers(command, 0);
+    assert.deepEqual([asked, code], [false, 1], command);
+    assert.match(says, /only (a )?reboot/, command);
+  }
+});
+
+test('a request is heard once; so is one that was made while nobody listened', async (t) => {
+  const folder = folderFor(t);
+  let calls = 0;
+  const stop = onReboot(folder, 1, () => (calls += 1));
+  writeFileSync(join(folder, 'something'), '');
+  writeFileSync(join(folder, rebootFile), '');
+  writeFileSync(join(folder, rebootFile), '');
+  assert.ok(await eventually(() => calls > 0));
+  stop();
+  assert.equal(calls, 1);
+  const stopLater = onReboot(folder, 1, () => (calls += 1));
+  assert.ok(await eventually(() => calls > 1));
+  stopLater();
+  onReboot(folder, 0, () => (calls += 1))();
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(calls, 2, 'nobody is called any more');
+});
+
+test('a worker that reboots is away for a while, and back with another boot; the node is READY all the time', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.createNode('n1', { acceleratorType: 'v4-16' });
+  cloud.time.advance(minutes(3));
+  await hostsSettle(cloud);
+  await cloud.admin('fill-disk', 'n1/1');
+  const before = [0, 1].map((worker) => bootIdOf(cloud, worker));
+  writeFileSync(join(hostFolder(cloud, 1), rebootFile), '');
+  assert.ok(await eventually(async () => (await workers(cloud))[1]?.rebooting));
+  await hostsSettle(cloud);
+  assert.equal(await cloud.nodeState('n1'), 'READY');
+  assert.equal(bootIdOf(cloud, 1), before[1], 'it is not up again before its time');
+  cloud.time.advance(minutes(1));
+  await hostsSettle(cloud);
+  const [first, second] = await workers(cloud);
+  assert.deepEqual([first?.boot, second?.boot, second?.rebooting], [1, 2, false]);
+  assert.equal(second?.diskFull, true, 'a reboot empties no disk');
+  assert.equal(bootIdOf(cloud, 0), before[0]);
+  assert.notEqual(bootIdOf(cloud, 1), before[1]);
+  assert.equal(existsSync(join(hostFolder(cloud, 1), rebootFile)), false);
+});
+
+test('whoever starts a rebooting worker does not wait for it, and it boots once', async (t) => {
+  const cloud = await startCloud(t);
+  await cloud.createNode('n1');
+  cloud.time.advance(minutes(3));
+  await hostsSettle(cloud);
+  writeFileSync(join(hostFolder(cloud, 0), rebootFile), '');
+  assert.ok(await eventually(async () => (await workers(cloud))[0]?.rebooting));
+  await cloud.admin('start-host', 'n1');
+  const started = bootIdOf(cloud, 0);
+  cloud.time.advance(minutes(2));
+  await hostsSettle(cloud);
+  const [worker] = await workers(cloud);
+  assert.deepEqual([worker?.boot, worker?.rebooting], [2, false]);
+  assert.equal(bootIdOf(cloud, 0), started);
+});
