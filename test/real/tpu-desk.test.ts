@@ -6,6 +6,7 @@ import { after, suite, test } from 'node:test';
 import { createTpuApi } from '../../src/backends/tpu/api.ts';
 import { createCaller } from '../../src/backends/tpu/call.ts';
 import { createCredentials, createLogin } from '../../src/backends/tpu/credentials.ts';
+import { bootScript } from '../../src/backends/tpu/desk/answering.ts';
 import { createTpuDesk } from '../../src/backends/tpu/desk/desk.ts';
 import { createDoors } from '../../src/backends/tpu/doors.ts';
 import { sshKeyLines } from '../../src/backends/tpu/login.ts';
@@ -323,7 +324,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     assert.equal((await node(one.name))['state'], 'READY');
   });
 
-  test('restarts a single host by the cloud; a slice that the cloud does not stop is told from one that reboots', async () => {
+  test('restarts a single host by the cloud, and what the cloud does not stop by a reboot of each machine', async () => {
     const one = tpu('lab-v4-8-2');
     await desk.apply(one, say, never);
     said.length = 0;
@@ -331,11 +332,23 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     assert.match(said.join('\n'), /^stopping lab-v4-8-2\n(.*\n)*starting lab-v4-8-2\n(.*\n)*1 of 1 workers answer$/);
     const [answer] = await desk.onWorkers(one, 'echo here', { timeoutMs: 20_000, signal: never });
     assert.equal(answer?.kind, 'ended');
-    // A process host of the built-in cloud does not reboot by its own command.
-    const spot = tpu('lab-v4-8-p1', { pricing: 'preemptible' });
-    await assert.rejects(
-      desk.restart(spot, say, never),
-      failsWith(1, /worker 0 does not reboot/, /not possible on a process host(.|\n)*tpu reapply/),
+    const slice = tpu('lab-v4-16-3', { accelerator: 'v4-16' });
+    await desk.apply(slice, say, never);
+    const pid = await begin(desk, slice, 'sleep 31348');
+    const boots = async () => {
+      const all = await desk.onWorkers(slice, bootScript, { timeoutMs: 20_000, signal: never });
+      return all.map((each) => (each.kind === 'ended' ? each.output : each.says));
+    };
+    const before = await boots();
+    said.length = 0;
+    await desk.restart(slice, say, never);
+    assert.match(
+      said.join('\n'),
+      /^stopping lab-v4-16-3\nthe cloud stops no TPU of this kind; rebooting its machines\n(.*\n)*2 of 2 workers answer$/,
     );
+    const after = await boots();
+    assert.ok(before.every((boot, worker) => after[worker] !== boot));
+    assert.equal(await lives(desk, slice, pid), false);
+    assert.deepEqual((await node(slice.name))['state'], 'READY');
   });
 });
