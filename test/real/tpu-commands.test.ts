@@ -33,8 +33,8 @@ suite('TPUs by the tpu command', () => {
 
   const endpoint = () =>
     JSON.parse(readFileSync(join(world.home, 'emulator/endpoint.json'), 'utf8')) as { url: string; sshPort: number };
-  async function addresses(name: string): Promise<readonly string[]> {
-    const reply = await fetch(`${endpoint().url}/v2/projects/emulator/locations/${zone}/nodes/${name}`);
+  async function addresses(name: string, within = zone): Promise<readonly string[]> {
+    const reply = await fetch(`${endpoint().url}/v2/projects/emulator/locations/${within}/nodes/${name}`);
     const node = (await reply.json()) as { networkEndpoints?: { ipAddress: string }[] };
     return (node.networkEndpoints ?? []).map(({ ipAddress }) => ipAddress);
   }
@@ -214,6 +214,30 @@ suite('TPUs by the tpu command', () => {
     assert.equal(again.code, 0, again.stdout + again.stderr);
     assert.match(again.stdout, /^no answer by SSH: worker 0 has no answer.*\n.*well again \(no answer by SSH\)/);
     assert.match((await tpu('mount-disk', spot)).stderr, /The settings name no share for us-central2-b/);
+  });
+
+  test('what the cloud cannot stop restarts by a reboot of its machines', async (t) => {
+    if (!requireReal(t, 'namespaces', hasNamespaces)) return;
+    const small = 'lab-tpuvm-v2-8-preemptible-1';
+    const zones = [zone, 'us-central1-b'] as const;
+    const settings = { tpu: { project: 'emulator' }, lab: { zones } };
+    writeFileSync(join(world.home, 'settings.json'), JSON.stringify(settings));
+    await ok('register', small, `zone=${zones[1]}`);
+    await ok('apply', small);
+    for (const [one, within, count] of [
+      [small, zones[1], 1],
+      [name, zone, 2],
+    ] as const) {
+      const each = async (script: string) => (await addresses(one, within)).map((address) => onWorker(address, script));
+      await each('echo kept >~/kept; setsid sleep 31358 >/dev/null 2>&1 </dev/null &');
+      const running = 'cat ~/kept; pgrep -cf "^sleep 31358"; true';
+      assert.deepEqual(await each(running), Array<string>(count).fill('kept\n1\n'));
+      const { code, stdout, stderr } = await tpu('restart', one);
+      assert.deepEqual([code, stdout], [0, `${one} has restarted.\n`], stderr);
+      assert.match(stderr, /rebooting its machines/);
+      assert.deepEqual(await each(running), Array<string>(count).fill('kept\n0\n'));
+      assert.equal(await ok('check-status', one), 'ready\n');
+    }
   });
 
   test('a job logs the workers in to W&B, and again after its TPU was made anew', async (t) => {
