@@ -168,10 +168,10 @@ for (const [hosts, isolation] of [
       const script = '#!/bin/sh\necho again >>"$EMULATOR_HOST/home/count"\n';
       const [first, second] = await nodes.make('again', 'v4-16', { 'startup-script': script });
       const boot = 'cat "${JOBMAN_BOOT_ID_FILE:-/proc/sys/kernel/random/boot_id}"';
-      const about = `cat kept; ${boot}; mountpoint -q bucket && echo mounted; pgrep -f "^sleep 3136[0-9]"; [ ! -e /run/own ] || echo left`;
+      const about = `cat kept; ${boot}; mountpoint -q bucket && echo mounted; ls -A bucket; pgrep -f "^sleep 3136[0-9]"; [ ! -e /run/own ] || echo left`;
       const began = await nodes.ssh(
         first,
-        'echo kept >kept; mkdir -p bucket; gcsfuse again bucket >/dev/null; setsid sleep 31360 >/dev/null 2>&1 </dev/null &' +
+        'echo kept >kept; mkdir -p bucket; gcsfuse again bucket >/dev/null; : >bucket/saved; setsid sleep 31360 >/dev/null 2>&1 </dev/null &' +
           `${hasNamespaces ? ' : >/run/own;' : ''} sleep 0.3; ${boot}`,
       );
       const before = began.stdout;
@@ -194,6 +194,8 @@ for (const [hosts, isolation] of [
       const after = (await nodes.ssh(first, about)).stdout.split('\n');
       assert.deepEqual([after[0], after.length], ['kept', 3], after.join('\n'));
       assert.notEqual(`${String(after[1])}\n`, before);
+      const bucket = await nodes.ssh(first, 'gcsfuse again bucket >/dev/null && ls -A bucket');
+      assert.equal(bucket.stdout, 'saved\n', bucket.stderr);
       assert.equal((await nodes.ssh(second, boot)).stdout, other, 'the other worker is left alone');
       const count = async () => (await nodes.ssh(first, 'cat "$EMULATOR_HOST/home/count"')).stdout;
       await eventually('the startup script has run again', async () => (await count()) === 'again\nagain\n');

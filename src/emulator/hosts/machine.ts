@@ -7,6 +7,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import {
   chmodSync,
   closeSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -124,6 +125,7 @@ export async function bootMachine(facts: MachineFacts, isolation: Isolation): Pr
 async function boot(facts: MachineFacts, isolation: Isolation): Promise<Machine> {
   const { folder } = facts;
   mkdirSync(folder, { recursive: true, mode: 0o700 });
+  if (isolation === 'none') unmountLinks(folder);
   for (const name of ['up', 'init', 'boot.json', 'mounts', 'namespaces', rebootFile])
     rmSync(join(folder, name), { force: true });
   writeFileSync(join(folder, 'hostname'), `${facts.hostName}\n`);
@@ -159,6 +161,16 @@ async function boot(facts: MachineFacts, isolation: Isolation): Promise<Machine>
   const [pid = '0', ticks = ''] = readText(join(folder, 'init')).trim().split(' ');
   note(facts, { isolation, pid: Number(pid), startTicks: ticks });
   return namespacedMachine(folder, Number(pid), ticks, inUserNamespace);
+}
+
+/** Without namespaces a mounted bucket is a link on the disk. No mount outlives a boot; gcsfuse would mount the next inside of it. */
+function unmountLinks(folder: string): void {
+  for (const line of readText(join(folder, 'mounts')).split('\n')) {
+    const path = line.split('\t')[1] ?? '';
+    if (path === '' || lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() !== true) continue;
+    rmSync(path);
+    mkdirSync(path);
+  }
 }
 
 function note(facts: MachineFacts, what: Omit<BootNote, 'boot' | 'machineBootId'>): void {
