@@ -119,7 +119,7 @@ export type RunSeen =
       /** When the log last grew; the start when it never did. */
       readonly outputAt: Instant;
     }
-  /** It ended by itself or was ended; nothing of it is alive. */
+  /** It ended by itself or was ended, and not by its machine going down; nothing of it is alive. */
   | {
       readonly attempt: number;
       readonly state: 'exited';
@@ -127,7 +127,7 @@ export type RunSeen =
       readonly signal?: string;
       readonly endedAt: Instant;
     }
-  /** No process of it is alive and no exit was written: killed from outside, or the machine restarted. */
+  /** No process of it is alive and no exit tells of an end of its own: killed from outside, or the machine restarted. */
   | { readonly attempt: number; readonly state: 'vanished'; readonly detail: string };
 
 /** One thing done, or not. `key` is the action's. */

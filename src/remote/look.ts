@@ -7,6 +7,15 @@ import { prelude, startPatienceMs } from './run-folder.ts';
 import { quote } from './quote.ts';
 
 /**
+ * The exit codes of a program that a machine ends before it goes down: 128 and SIGHUP, SIGKILL or SIGTERM. Such an end is the
+ * program's own only while the machine has not begun again since; a segmentation fault is its own always.
+ */
+export const codesOfGoingDown: readonly number[] = [129, 137, 143];
+
+/** What is said of a run that went with a boot of its machine. */
+export const restartedWords = 'the machine was restarted';
+
+/**
  * Prints, one thing a line: `jobman-look 1`, `boot <id>`, `now <ms>`, `proof <step key>` …, `run <n> …` …, `end`.
  * An answer without its `end` was cut and is no answer.
  */
@@ -53,17 +62,24 @@ read_exit() {
   { read -r code ended <"$1/exit"; } 2>/dev/null
   [ -n "$ended" ]
 }
+say_restarted() { printf 'run %s vanished ${restartedWords}\\n' "$attempt"; }
+say_exit() {
+  case $code in
+    ${codesOfGoingDown.join(' | ')}) if read_pid "$1" && [ "$pid_boot" != "$boot" ]; then say_restarted; return; fi ;;
+  esac
+  printf 'run %s exited %s %s\\n' "$attempt" "$code" "$ended"
+}
 
 for dir in "$root"/attempt_*; do
   [ -d "$dir" ] || continue
   attempt=\${dir##*_}
   if read_exit "$dir"; then
-    printf 'run %s exited %s %s\\n' "$attempt" "$code" "$ended"
+    say_exit "$dir"
   elif read_pid "$dir"; then
     # A program may end between two of these questions, so the exit is asked for again once its launcher is gone.
     if is_alive "$dir"; then alive=yes
     elif read_exit "$dir"; then
-      printf 'run %s exited %s %s\\n' "$attempt" "$code" "$ended"
+      say_exit "$dir"
       continue
     elif is_marked "$attempt"; then alive=yes
     else alive=
@@ -72,7 +88,7 @@ for dir in "$root"/attempt_*; do
       output=$(stat -c %Y "$dir/log" 2>/dev/null)
       printf 'run %s running %s %s000\\n' "$attempt" "$started" "\${output:-0}"
     elif [ "$pid_boot" != "$boot" ]; then
-      printf 'run %s vanished the machine was restarted\\n' "$attempt"
+      say_restarted
     else
       printf 'run %s vanished its processes were killed from outside, and no exit code was written\\n' "$attempt"
     fi

@@ -88,3 +88,26 @@ test('a zone that takes its TPU back is left for another', async (t) => {
   );
   assert.equal(job.zone, 'us-east5-b');
 });
+
+test('a machine that goes down and comes back ends its program as the page says, however it was told to go', async (t) => {
+  const world = openBadWorld(t);
+  const ways = [
+    ['reboots', ['exec', '--workers', '1'], ['--', 'sudo', 'systemctl', 'reboot']],
+    ['repaired', ['emulator', 'maintenance'], []],
+  ] as const;
+  const play = async ([name, before, after]: (typeof ways)[number]) => {
+    const id = await create(world, manifest(world, name, 'recovery: pre\n', `if ${first}; then sleep 1000; fi`));
+    await until(world, id, ({ phase }) => phase === 'running');
+    await well(world, [...before, id, ...after]);
+    const { attempts } = await settled(world, id, 0);
+    assert.deepEqual(
+      attempts.map(({ reason, how, allocation }) => [reason, how, allocation]),
+      [
+        ['unreachable', 'fresh', 1],
+        ['succeeded', 'resume', 1],
+      ],
+    );
+    assert.match(attempts[0]?.evidence?.detail ?? '', /the machine was restarted/);
+  };
+  await Promise.all(ways.map(play));
+});

@@ -493,6 +493,31 @@ printf end`;
     assert.deepEqual([...(await seen(ground)).proofs].toSorted(), ['one', 'two']);
   });
 
+  on('what a machine ends on its way down went with it; what ended before by itself did not', async (ground) => {
+    const scripts = [
+      'kill -TERM $$',
+      'kill -HUP $$',
+      'kill -KILL $$',
+      'trap "exit 143" TERM; kill -TERM $$',
+      'kill -SEGV $$',
+      'exit 1',
+    ];
+    for (const [index, script] of scripts.entries()) {
+      isDone(await ground.machines.start(ground.ref, launchOf(index + 1, script)));
+      assert.equal(
+        (await reach(ground, index + 1, 'exited')).state,
+        'exited',
+        'in the same boot each is an end of its own',
+      );
+    }
+    writeFileSync(ground.bootIdFile, 'boot-two\n');
+    const { runs } = await seen(ground);
+    assert.deepEqual(
+      runs.map((run) => (run.state === 'exited' ? run.exitCode : run.state === 'vanished' ? run.detail : run.state)),
+      [...Array<string>(4).fill('the machine was restarted'), 139, 1],
+    );
+  });
+
   on('after a restart no proof counts, and the check tells what still holds', async (ground) => {
     const made = (name: string): string => join(ground.home, name);
     const lasting = stepOf('installed', '[ -e "$HOME/installed" ]', 'echo x >>"$HOME/installed"');

@@ -5,7 +5,7 @@ import { closeSync, openSync, readFileSync, readSync, readdirSync, statSync } fr
 import { join } from 'node:path';
 import type { RunSeen } from '../../core/observation.ts';
 import type { Instant } from '../../core/time.ts';
-import { exited } from '../../remote/look.ts';
+import { codesOfGoingDown, exited, restartedWords } from '../../remote/look.ts';
 import { startPatienceMs } from '../../remote/run-folder.ts';
 
 /** One attempt's run folder. */
@@ -28,20 +28,18 @@ export interface Exit {
 export function lookAtRun(folder: RunFolder, bootId: string, now: Instant, leaptAt: Instant = -Infinity): RunSeen {
   const { attempt, path } = folder;
   const exit = readExit(path);
-  if (exit !== undefined) return exited(attempt, exit.code, exit.endedAt);
+  if (exit !== undefined) return endedBy(folder, exit, bootId);
   const launcher = readPid(path);
   if (launcher !== undefined) {
     if (!isAlive(launcher, bootId)) {
       // It may have ended between the two questions.
       const exitNow = readExit(path);
-      if (exitNow !== undefined) return exited(attempt, exitNow.code, exitNow.endedAt);
+      if (exitNow !== undefined) return endedBy(folder, exitNow, bootId);
       if (findMarked(folder.mark).length === 0) {
         const restarted = launcher.bootId !== bootId;
         return vanished(
           attempt,
-          restarted
-            ? 'the machine was restarted'
-            : 'its processes were killed from outside, and no exit code was written',
+          restarted ? restartedWords : 'its processes were killed from outside, and no exit code was written',
         );
       }
     }
@@ -57,6 +55,13 @@ export function lookAtRun(folder: RunFolder, bootId: string, now: Instant, leapt
   const since = Math.max(modifiedAt(path) ?? now, leaptAt);
   if (now - since < startPatienceMs || findMarked(folder.mark).length > 0) return { attempt, state: 'starting', since };
   return vanished(attempt, 'its start was cut in the middle, and nothing ran');
+}
+
+/** As that exit says, unless the machine ended it on its own way down. */
+function endedBy({ attempt, path }: RunFolder, { code, endedAt }: Exit, bootId: string): RunSeen {
+  const launcher = codesOfGoingDown.includes(code) ? readPid(path) : undefined;
+  if (launcher !== undefined && launcher.bootId !== bootId) return vanished(attempt, restartedWords);
+  return exited(attempt, code, endedAt);
 }
 
 /** True when nothing of it is alive and nothing more will be written. */
