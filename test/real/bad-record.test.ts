@@ -115,7 +115,8 @@ test('two of one name made at once are two jobs, and the name alone is then aske
   const ids = await Promise.all([create(world, manifest), create(world, manifest)]);
   assert.deepEqual(ids.toSorted(), ['000001', '000002']);
   // Each may have started one; the second finds the lock taken and leaves.
-  assert.ok(await eventually(() => runningIn(world, 'controller run').length === 1), 'one controller for both');
+  const isOne = () => runningIn(world, 'controller run').length === 1;
+  assert.ok(await eventually(isOne, { withinMs: 30_000 }), 'one controller for both');
   for (const id of ids) {
     await settled(world, id);
     assert.equal(logOf(world, id).toString(), `${id}\n`);
