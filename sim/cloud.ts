@@ -103,6 +103,7 @@ export function createCloud(parts: PortParts): CapacityPort {
     const machine = findMachine(world, zoneOf(ref), ref.allocation.name) ?? lastOf(world, ref);
     if (machine === undefined) return { state: 'absent', detail: 'not found' };
     if (!isTheirs(machine, ref)) return { state: 'foreign', detail: 'not ours' };
+    if (isAnother(machine, ref)) return { state: 'absent', detail: 'another of its name was made in its place' };
     const isStale = timeline.now - machine.stateSince < 4_000 && chance.yes(sky.weather.listStale);
     if (isStale && machine.stateBefore === null) return { state: 'absent', detail: 'not found' };
     if (machine.state !== 'gone' && !machine.wasMissed && chance.yes(sky.weather.listPartial)) {
@@ -164,7 +165,7 @@ export function createCloud(parts: PortParts): CapacityPort {
       }
       return send(() => {
         const machine = findMachine(world, zoneOf(ref), ref.allocation.name);
-        if (machine !== undefined && isTheirs(machine, ref)) releaseMachine(world, machine);
+        if (machine !== undefined && isTheirs(machine, ref) && !isAnother(machine, ref)) releaseMachine(world, machine);
       });
     },
     async sweep(places) {
@@ -238,6 +239,16 @@ export function isTheirs(machine: Machine, ref: AllocationRef): boolean {
   );
 }
 
+/** Whether somebody has made it anew since that allocation was seen ready: it has the name of a standing one and nothing else of it. */
+function isAnother(machine: Machine, { allocation }: AllocationRef): boolean {
+  return allocation.made !== undefined && allocation.made !== wordOf(machine);
+}
+
+/** The cloud's word for when it was made. */
+function wordOf({ madeAt }: Machine): string {
+  return `${madeAt}`;
+}
+
 function seenAs(machine: Machine, state: MachineState): AllocationSeen {
   switch (state) {
     case 'waiting':
@@ -245,7 +256,12 @@ function seenAs(machine: Machine, state: MachineState): AllocationSeen {
     case 'provisioning':
       return { state, detail: 'CREATING' };
     case 'ready':
-      return { state, detail: 'READY', workers: machine.hosts.length };
+      return {
+        state,
+        detail: 'READY',
+        workers: machine.hosts.length,
+        ...(machine.isStanding ? { made: wordOf(machine) } : {}),
+      };
     case 'interrupted':
       return { state, detail: 'REPAIRING' };
     case 'lost': {

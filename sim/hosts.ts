@@ -36,7 +36,10 @@ export function createHosts(parts: HostParts): MachinePort {
     const machine = findMachine(world, zoneOf(ref), ref.allocation.name);
     if (machine === undefined || !isTheirs(machine, ref) || sky.lineIsCut) return undefined;
     const host = machine.hosts[Number(ref.worker)];
-    return host?.isUp === true && host.silence === null ? host : undefined;
+    if (host?.isUp !== true || host.silence !== null) return undefined;
+    const whose = `${ref.job.id}/${ref.allocation.ordinal}`;
+    if (!world.trusted.has(whose)) world.trusted.set(whose, machine);
+    return world.trusted.get(whose) === machine ? host : undefined;
   }
 
   async function lookAt(ref: WorkerRef): Promise<Fact<WorkerSeen>> {

@@ -8,7 +8,7 @@ import type { LabRecord } from '../src/lab/record.ts';
 import type { LabJob, LabWindow } from '../src/lab/windows.ts';
 import { programName } from './lab-tpus.ts';
 import type { Program, Programs } from './lab-tpus.ts';
-import type { Run, World } from './world.ts';
+import type { Machine, Run, World } from './world.ts';
 
 export const labLaws = {
   'one program a TPU': 'a TPU never has programs of two attempts alive at once',
@@ -19,7 +19,8 @@ export const labLaws = {
   'load_from is told':
     'what a resumed program loads is the newest log folder that an ancestor really reported; others load nothing',
   'stage is counted': 'a program is told how often its work was resumed',
-  'taken is preempted': 'a script that fails because its TPU was taken away has not failed by itself',
+  'taken is preempted':
+    'a script that fails because its TPU was taken away or made anew by somebody has not failed by itself',
 } as const;
 
 export type LabLaw = keyof typeof labLaws;
@@ -49,6 +50,8 @@ export interface LabJudge {
   closed(job: string): void;
   /** What a controller has written down, and what stood there before. */
   committed(before: Job, job: Job): void;
+  /** Somebody deletes that machine, to make another of its name. */
+  madeAnew(machine: Machine): void;
   /** A controller lets a TPU go, to have it made anew. */
   released(job: Job): void;
   /** A script begins on the login machine. */
@@ -83,6 +86,7 @@ interface Ledger {
 
 export function createLabJudge(world: () => World, programs: () => Programs, jobOf: (id: string) => Job): LabJudge {
   const ledgers = new Map<string, Ledger>();
+  const anew = new Set<Machine>();
   let violation: LabViolation | null = null;
 
   function breakLaw(law: string, sentence: string): void {
@@ -104,6 +108,13 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
     const { father } = ledgerOf(job);
     const own = Array.from({ length: attempt }, (_, index) => ({ job, attempt: attempt - index }));
     return father === null ? own : [...own, ...lineOf(father.job, father.attempt)];
+  }
+
+  /** Whether a program that ended there then has ended of that: the cloud took the machine, or somebody has made it anew. */
+  function isTakenAt(machine: Machine, endedAt: number): boolean {
+    if (anew.has(machine)) return endedAt >= (machine.releaseAskedAt ?? Infinity);
+    const { cause, lostAt } = machine;
+    return cause === 'preempted' && lostAt !== null && endedAt >= lostAt - lateWord && endedAt <= lostAt;
   }
 
   return {
@@ -133,6 +144,9 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
     killed(job) {
       ledgerOf(job).killedAt = world().timeline.now;
     },
+    madeAnew(machine) {
+      anew.add(machine);
+    },
     released(job) {
       const { rule } = ledgerOf(job.id);
       const mayReapply =
@@ -147,17 +161,16 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
             one.job === job.id &&
             one.attempt === ordinal &&
             one.endedAt !== null &&
-            one.host.machine.cause === 'preempted' &&
-            one.endedAt >= (one.host.machine.lostAt ?? Infinity) - lateWord &&
-            one.endedAt <= (one.host.machine.lostAt ?? 0),
+            isTakenAt(one.host.machine, one.endedAt),
         );
         // One that had ended before, or was killed here, has an end of its own.
         const script = world().runs.find((run) => run.job === job.id && run.attempt === ordinal);
         const isOfIt = taken !== undefined && script?.killed === false && (script.endedAt ?? 0) >= (taken.endedAt ?? 0);
-        if (isOfIt && ending?.reason === 'command_failed')
+        const isMissed = taken !== undefined && anew.has(taken.host.machine) && ending?.reason === 'unreachable';
+        if (isOfIt && (ending?.reason === 'command_failed' || isMissed))
           broken(
             'taken is preempted',
-            `attempt ${ordinal} of job ${job.id} counts as failed, and ${taken.host.machine.name} was taken away`,
+            `attempt ${ordinal} of job ${job.id} counts as ${ending.reason}, and ${taken.host.machine.name} was taken away`,
           );
       }
     },

@@ -462,7 +462,17 @@ export async function runLab({ seed, size, fault, trace = false }: LabOptions): 
     [1, () => during('there is no capacity', storm.between(5, 60) * minute, (on) => (world.hasCapacity = !on))],
     [2, () => controllers.lives.at(-1)?.incarnation.die()],
     [1, killScript],
+    [2, () => onMachine(() => true, makeAnew)],
   ];
+
+  /** A colleague deletes it and makes it anew, whoever has a job on it. */
+  function makeAnew(machine: Machine): void {
+    const tpu = plan.tpus.find(({ name }) => name === machine.name);
+    if (tpu === undefined) return;
+    world.say(`storm: ${tpu.name} is made anew by hand`);
+    labJudge.madeAnew(machine);
+    void desk.reapply(tpu);
+  }
 
   /** Its machines go down, and the cloud says so some time after. */
   function takeAway(machine: Machine): void {

@@ -119,6 +119,8 @@ export interface World {
   lineCutUntil: number;
   /** When the disk under the copies last had room again. */
   diskFullUntil: number;
+  /** The machine whose host keys an allocation has learned, by job and ordinal: to another of its name its line is not opened. */
+  readonly trusted: Map<string, Machine>;
   /** Told of everything that happens, for the story and its hash. */
   say(line: string): void;
   /** What the laws hang on. */
@@ -156,6 +158,7 @@ export function createWorld(
     lineCutLongest: 0,
     lineCutUntil: -Infinity,
     diskFullUntil: -Infinity,
+    trusted: new Map(),
     say: (line) => say(`${String(timeline.now).padStart(8)} ${line}`),
     watchers,
   };

@@ -386,17 +386,19 @@ const killedJudgement: Duration = 30 * second;
 /**
  * The cloud may be about to say that it took the machine: a program was just killed there, or one that drives it from this
  * machine has just lost its line to it. Nobody can say so while the cloud does not answer or does not call it ready, and
- * nothing could begin then either.
+ * nothing could begin then either. What the cloud leaves alone, somebody may have deleted: a standing TPU is many people's.
  */
 function mayHaveBeenTaken({ job, now, allocation, look }: View, place: Place, attempt: Attempt): boolean {
   const { run, worker } = place;
-  if (run.state !== 'exited' || !capacityTraits(capacityOf(job, allocation)).revocable) return false;
+  const capacity = capacityOf(job, allocation);
+  const isRevocable = capacityTraits(capacity).revocable;
+  if (run.state !== 'exited' || !(isRevocable || capacity.ownership === 'standing')) return false;
   const wasKilled = run.signal !== undefined || run.exitCode === 143 || run.exitCode === 137;
   const hasLostIt = worker === 'here' && betweenWorkers.includes(matchedIn(place, attempt).pattern ?? '');
   if (!wasKilled && !hasLostIt) return false;
   // The end was written by the worker's clock: a clock that is far off is no reason to wait.
   const isDoubtful = look.kind === 'unknown' || look.value.state !== 'ready';
-  return isDoubtful || Math.abs(now - run.endedAt) < killedJudgement;
+  return isDoubtful || (isRevocable && Math.abs(now - run.endedAt) < killedJudgement);
 }
 
 /** The pattern that has been found in what the attempt printed there. */

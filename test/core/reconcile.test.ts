@@ -1343,6 +1343,28 @@ test('a standing node that somebody made anew is another: the rule answers at on
   }
 });
 
+test('a script here that loses its line because somebody deletes a TPU on demand is told to have lost its TPU', () => {
+  const capacity = { ...standing, pricing: 'ondemand' as const };
+  const driven = (): World => running(spec({ preset: 'pre', capacity, command: { ...spec().command, place: 'here' } }));
+  const deleted = driven();
+  deleted.pattern = 'line_cut';
+  deleted.run('here', 1).ended = { exitCode: 1, at: deleted.now };
+  // The cloud's word of this moment: the next of its name is on its way.
+  deleted.nodes.get(1)!.state = 'provisioning';
+  deleted.settleNow();
+  assert.equal(lastAttempt(deleted.job)?.ending, null);
+  deleted.makeAnew();
+  deleted.live(() => lastAttempt(deleted.job)?.ending !== null, minute);
+  assert.equal(deleted.job.attempts[0]?.ending?.reason, 'preempted');
+
+  // What the cloud calls ready was not deleted, and nobody takes a TPU on demand: nothing is waited for.
+  const cut = driven();
+  cut.pattern = 'line_cut';
+  cut.run('here', 1).ended = { exitCode: 1, at: cut.now };
+  cut.settleNow();
+  assert.equal(cut.job.attempts[0]?.ending?.reason, 'command_failed');
+});
+
 test('a job that no rule brings back fails of it, and leaves the new node alone', () => {
   const world = running(spec({ preset: 'pass', capacity: standing }));
   world.makeAnew();
