@@ -67,6 +67,20 @@ const checks: readonly Check[] = [
     looks: namesThatMeanMore,
   },
   {
+    name: 'one name for two in the booking sheet',
+    looks: ({ users }) =>
+      users.flatMap(({ name, sheetName }, index) => {
+        const other = users.slice(0, index).find((user) => user.sheetName === sheetName);
+        if (other === undefined) return [];
+        return [
+          {
+            says: `${other.name} and ${name} are both "${sheetName}" in the booking sheet, so neither is asked before taking a TPU of the other.`,
+            remedy: `tpu del-user ${name}    and then, with directories and all: tpu add-user ${name} sheet=ANOTHER dir=...`,
+          },
+        ];
+      }),
+  },
+  {
     name: 'TPU without a zone',
     looks: ({ tpus }) =>
       tpus
@@ -132,19 +146,21 @@ const checks: readonly Check[] = [
   {
     name: 'zombie window',
     looks: ({ users, windows, tmux }) =>
-      users.flatMap(({ name, session }) =>
-        (tmux.get(session) ?? [])
-          .filter(
-            (number) =>
-              !windows.some(
-                ({ window }) => window.user === name && window.window === number && window.clearedAt === null,
-              ),
-          )
-          .map((number) => ({
-            says: `tmux shows window ${number} in the session "${session}", which is none of the list of ${name}.`,
+      users.flatMap(({ name, session }) => {
+        const listed = windows.filter(({ window }) => window.user === name && window.clearedAt === null);
+        const zombies = (tmux.get(session) ?? []).filter(
+          (number) => !listed.some(({ window }) => window.window === number),
+        );
+        if (zombies.length === 0) return [];
+        const which = zombies.length === 1 ? 'window' : 'windows';
+        const are = zombies.length === 1 ? 'is' : 'are';
+        return [
+          {
+            says: `tmux shows ${which} ${zombies.join(', ')} in the session "${session}", which ${are} none of the list of ${name}.`,
             remedy: `tpu -czw ${name}`,
-          })),
-      ),
+          },
+        ];
+      }),
   },
   {
     name: 'zombie job',

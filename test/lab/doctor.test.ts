@@ -100,7 +100,13 @@ const ill: readonly (readonly [check: string, changes: Partial<LabState>, says: 
     },
     /Two windows of xibo have the number 1/,
   ],
-  ['zombie window', { tmux: new Map([['xibo', [1, 7]]]) }, /window 7 in the session "xibo"/],
+  ['zombie window', { tmux: new Map([['xibo', [1, 7]]]) }, /window 7 in the session "xibo", which is none/],
+  ['zombie window', { tmux: new Map([['xibo', [1, 7, 8]]]) }, /windows 7, 8 in the session "xibo", which are none/],
+  [
+    'one name for two in the booking sheet',
+    { users: [xibo, { ...lyy, sheetName: 'xibo' }] },
+    /xibo and lyy are both "xibo" in the booking sheet/,
+  ],
   [
     'zombie job',
     { rows: new Map(), bookings: [], jobs: [job] },

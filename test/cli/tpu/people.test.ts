@@ -41,6 +41,13 @@ suite('add-user', () => {
     );
   });
 
+  test('is not called in the booking sheet as somebody else is', async () => {
+    const { tpu } = await openUsualLab();
+    const { code, err } = await tpu(['add-user', 'ada', 'sheet=xibo']);
+    assert.equal(code, 4);
+    assert.match(err, /The name in the booking sheet xibo is xibo's\. Choose another\./);
+  });
+
   test('what is answered wrongly is asked again', async () => {
     const { record, tpu } = await openUsualLab();
     const input = [

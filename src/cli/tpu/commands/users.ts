@@ -48,7 +48,8 @@ export async function addUser(desk: TpuCli, words: Words): Promise<number> {
     asks: 'Name in the booking sheet',
     said: keys['sheet'],
     proposal: name,
-    read: (word) => word,
+    // Who is called so there holds what is booked under that name.
+    read: (word) => free(users, 'sheetName', word),
   });
   const lowest = String(lowestFree(users.map((user) => user.id)));
   const id = await find({
@@ -126,10 +127,15 @@ function idFrom(word: string): number {
 }
 
 /** The value, unless somebody has it. The record looks again when it is written. */
-function free<Value extends string | number>(users: readonly LabUser[], what: 'session' | 'id', value: Value): Value {
+function free<Value extends string | number>(
+  users: readonly LabUser[],
+  what: 'session' | 'id' | 'sheetName',
+  value: Value,
+): Value {
   const other = users.find((user) => user[what] === value);
   if (other === undefined) return value;
-  throw new JobmanError(`The ${what} ${value} is ${other.name}'s. Choose another.`, exitCode.conflict);
+  const called = what === 'sheetName' ? 'name in the booking sheet' : what;
+  throw new JobmanError(`The ${called} ${value} is ${other.name}'s. Choose another.`, exitCode.conflict);
 }
 
 function lowestFree(ids: readonly number[]): number {
