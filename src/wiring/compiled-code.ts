@@ -45,7 +45,8 @@ export function useCompiledCode(
     const cachedData = kept.get(path);
     const text = around.join(readFileSync(path, 'utf8'));
     const script = new Script(text, { filename: path, ...(cachedData === undefined ? {} : { cachedData }) });
-    // The engine looks whether it is of this text, and of an engine like itself.
+    // The engine looks whether it is of an engine like itself, and of a text of this length: that it is of this very text is known by the
+    // path, which has the hash of the chunk in it (tools/build.ts).
     isAnyNew ||= script.cachedDataRejected !== false;
     used.set(path, script);
     const body = script.runInThisContext() as (this: unknown, ...words: readonly unknown[]) => void;
@@ -67,8 +68,10 @@ export function useCompiledCode(
       const fresh = `${file}.${pid}`;
       try {
         mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+        // On the disk before it has its name: the engine trusts what it is given, and would run what a power cut has left of it.
         writeFileSync(fresh, Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), ...all.values()]), {
           mode: 0o600,
+          flush: true,
         });
         renameSync(fresh, file);
       } catch {
