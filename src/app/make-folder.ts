@@ -37,6 +37,11 @@ export function fileModeIn(folder: string): number {
  * answers ENOENT to a folder that it will not make, as /proc does.
  */
 export function makeFolder(path: string, mode?: number): void {
+  makeWithin(path, mode, 2);
+}
+
+/** What is above it may come, or go, by the hand of another process between two of these calls: so it is tried again. */
+function makeWithin(path: string, mode: number | undefined, triesLeft: number): void {
   const above = dirname(path);
   try {
     mkdirSync(path, { mode: mode ?? (isShared(above) ? 0o770 : 0o700) });
@@ -44,9 +49,8 @@ export function makeFolder(path: string, mode?: number): void {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
     if (code === 'EEXIST' && statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return;
     if (code !== 'ENOENT') throw error;
-    if (existsSync(above)) throw troubleWith(path, 'broken', error);
-    makeFolder(above, mode);
-    // Not mkdir alone: another process may make the same folders at the same moment.
-    makeFolder(path, mode);
+    if (triesLeft === 0) throw troubleWith(path, 'broken', error);
+    if (!existsSync(above)) makeWithin(above, mode, 2);
+    makeWithin(path, mode, triesLeft - 1);
   }
 }

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Worker } from 'node:worker_threads';
+
+/** Makes a folder of its own in each round, deep below the same missing ones as the others, in the same moment as they. */
+const maker = `
+  const { join } = require('node:path');
+  const { parentPort, workerData: { turns, makers, me, base, module } } = require('node:worker_threads');
+  import(module).then(({ makeFolder }) => {
+    const turn = new Int32Array(turns);
+    for (let round = 0; round < 300; round += 1) {
+      Atomics.add(turn, 0, 1);
+      while (Atomics.load(turn, 0) < (round + 1) * makers) {}
+      makeFolder(join(base, String(round), 'jobs', 'ada', String(me)));
+    }
+    parentPort.postMessage('made');
+  });
+`;
+
+test('two who make the same folders in the same moment both have them', async () => {
+  const base = mkdtempSync(join(tmpdir(), 'jobman-make-folder-'));
+  const turns = new SharedArrayBuffer(4);
+  const module = new URL('../../src/app/make-folder.ts', import.meta.url).href;
+  try {
+    const told = await Promise.all(
+      [0, 1].map(
+        (me) =>
+          new Promise((resolve, reject) => {
+            const worker = new Worker(maker, { eval: true, workerData: { turns, makers: 2, me, base, module } });
+            worker.on('message', resolve);
+            worker.on('error', reject);
+          }),
+      ),
+    );
+    assert.deepEqual(told, ['made', 'made']);
+  } finally {
+    rmSync(base, { recursive: true });
+  }
+});
