@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { admin } from '../../src/emulator/admin.ts';
-import { assertNothingLeft, eventually, fetchJson, hasProgram, SshUser } from './emulator-host.ts';
+import { assertNothingLeft, eventually, fetchJson, hasProgram, processesOf, SshUser } from './emulator-host.ts';
 
 const parent = 'projects/p/locations/us-central2-b';
 
@@ -109,6 +109,8 @@ describe('the emulator is killed', { skip: hasProgram('ssh') ? false : 'there is
     assert.equal(operation['done'], true);
     await eventually('n2 is gone', async () => 'error' in (await node('n2')));
     await admin(url, 'preempt', 'n3');
+    // What is on its way out counts, too; here it is no child of the emulator that has ended it.
+    await eventually('nothing is left', async () => processesOf(stateDir).length === 0);
     assertNothingLeft(stateDir);
   });
 

@@ -77,6 +77,10 @@ export function valueOf(args: readonly string[], flag: string): string | undefin
 
 /** Training programs on this machine, and so on the hosts of the built-in cloud, whose command line has that text. */
 export function programsWith(text: string): readonly string[] {
+  return commandLines().filter((command) => command.includes(text) && command.includes('main.py'));
+}
+
+function commandLines(): readonly string[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map((pid) => {
@@ -85,8 +89,12 @@ export function programsWith(text: string): readonly string[] {
       } catch {
         return '';
       }
-    })
-    .filter((command) => command.includes(text) && command.includes('main.py'));
+    });
+}
+
+/** How many scripts of jobs are alive. */
+function scriptsIn(home: string): number {
+  return commandLines().filter((command) => command.includes(join(home, 'runs'))).length;
 }
 
 /** Starts the cloud and sets `user` up as the login of the scripts; `zone` is where all TPUs of the lab are. */
@@ -172,8 +180,12 @@ export async function openLab(world: World, user: string, zone: string): Promise
   lab.setMode('succeed');
   const cloud = startJobman(world, ['emulator', 'serve', '--speed', '200'], { env: lab.env, withinMs: 1_200_000 });
   world.atEnd(async () => {
-    // Programs that a failed test left waiting end by themselves.
+    // What a failed test left waiting ends by itself: a script that ends later has the cloud started once more.
     lab.setMode('fail');
+    await eventually(() => programsWith(world.folder).length === 0 && scriptsIn(world.home) === 0, {
+      withinMs: 30_000,
+      everyMs: 300,
+    });
     await jobman(world, ['controller', 'stop'], { env: lab.env });
     await jobman(world, ['emulator', 'stop'], { env: lab.env });
     await cloud.ended;
