@@ -3,7 +3,7 @@
 // before the look, so what comes during the look is a new file. Due times are in the store: a lost file delays, no more.
 
 import { randomUUID } from 'node:crypto';
-import { readdirSync, watch } from 'node:fs';
+import { mkdirSync, readdirSync, watch, writeFileSync } from 'node:fs';
 import { mkdir, readFile, rename, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
@@ -11,11 +11,14 @@ const leaveFile = '.leave';
 /** Somebody has submitted to a cluster. */
 const clustersFile = 'clusters';
 
-/** Asks for a look at that job. Call it after the commit. Safe to repeat. */
+/**
+ * Asks for a look at that job. Call it after the commit. Safe to repeat. At once: each turn through Node's other threads is a
+ * part of a short command's time, and an empty file takes none.
+ */
 export async function dropWake(home: string, id: string): Promise<void> {
   const folder = folderOf(home);
-  await mkdir(folder, { recursive: true });
-  await writeFile(join(folder, id), '');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, id), '');
 }
 
 /** Asks for a look at the clusters that jobs were submitted to. Call it after the place is on record. Safe to repeat. */
