@@ -1,10 +1,12 @@
 // The wake folder: how clients tap the controller on the shoulder. A client commits its change first and then drops an
 // empty file named after the job; the file carries no information but "look at this job". The controller removes it
 // before the look, so what comes during the look is a new file. Due times are in the store: a lost file delays, no more.
+//
+// All of it is done at once. The files are empty and few, while loading Node's other way (`node:fs/promises`) and its turns through
+// other threads take a short command some three milliseconds.
 
 import { randomUUID } from 'node:crypto';
-import { readdirSync, watch } from 'node:fs';
-import { mkdir, readFile, rename, unlink, writeFile } from 'node:fs/promises';
+import { mkdirSync, readFileSync, readdirSync, renameSync, unlinkSync, watch, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const leaveFile = '.leave';
@@ -14,8 +16,8 @@ const clustersFile = 'clusters';
 /** Asks for a look at that job. Call it after the commit. Safe to repeat. */
 export async function dropWake(home: string, id: string): Promise<void> {
   const folder = folderOf(home);
-  await mkdir(folder, { recursive: true });
-  await writeFile(join(folder, id), '');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, id), '');
 }
 
 /** Asks for a look at the clusters that jobs were submitted to. Call it after the place is on record. Safe to repeat. */
@@ -29,12 +31,12 @@ export function dropClustersWake(home: string): Promise<void> {
  */
 export async function askToLeave(home: string, version: string | null): Promise<void> {
   const folder = folderOf(home);
-  await mkdir(folder, { recursive: true });
+  mkdirSync(folder, { recursive: true });
   // Moved in whole: half a request would be read as one to a controller of any version. Written outside of the folder,
   // because what lies in it is taken away.
   const draft = join(home, `${leaveFile}-${randomUUID()}`);
-  await writeFile(draft, version ?? '');
-  await rename(draft, join(folder, leaveFile));
+  writeFileSync(draft, version ?? '');
+  renameSync(draft, join(folder, leaveFile));
 }
 
 /** What was found: ids to look at, and what a request to leave said (undefined: there was none). */
@@ -53,7 +55,7 @@ export async function takeWakes(home: string): Promise<Wakes> {
   let clusters = false;
   let names: readonly string[];
   try {
-    // At once: it is looked into with every renewal, nearly always in vain, and waiting for the answer is one more wakeup.
+    // It is looked into with every renewal, nearly always in vain, and waiting for the answer would be one more wakeup.
     names = readdirSync(folder);
   } catch {
     return { ids, leave, clusters };
@@ -61,10 +63,10 @@ export async function takeWakes(home: string): Promise<Wakes> {
   for (const name of names) {
     const path = join(folder, name);
     try {
-      if (name === leaveFile) leave = (await readFile(path, 'utf8')).trim();
+      if (name === leaveFile) leave = readFileSync(path, 'utf8').trim();
       else if (name === clustersFile) clusters = true;
       else if (/^\d{6,}$/.test(name)) ids.push(name);
-      await unlink(path);
+      unlinkSync(path);
     } catch {
       // Somebody else took it, or the folder is read-only: in both cases a later look is all that is lost.
     }
@@ -74,7 +76,7 @@ export async function takeWakes(home: string): Promise<Wakes> {
 
 /** Calls back when something was dropped; the returned function ends it. Where the system cannot watch, nothing is called. */
 export async function watchWakes(home: string, call: () => void): Promise<() => void> {
-  await mkdir(folderOf(home), { recursive: true });
+  mkdirSync(folderOf(home), { recursive: true });
   try {
     const watcher = watch(folderOf(home), { persistent: false }, call);
     watcher.on('error', () => undefined);

@@ -15,6 +15,14 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
   const file = recordFile(home);
   const isUsed = existsSync(clusterMark(home)) && existsSync(file);
 
+  /** Open between `begin` and what follows it: opening takes longer than what is written. */
+  let begun: RecordStore | undefined;
+  async function close(): Promise<void> {
+    const store = begun;
+    begun = undefined;
+    await store?.close();
+  }
+
   /** One that writes; the record is made where there is none. */
   async function writing<T>(act: (store: RecordStore) => Promise<T>): Promise<T> {
     const store = await open();
@@ -47,27 +55,30 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
     async begin({ server, context, namespace }) {
       const { settings } = await services.clusterSettings();
       const named = io.env['KUBECONFIG'] ?? '';
-      return writing(async (store) => {
-        await store.clusters.wantPlace({
-          server,
-          context,
-          namespace,
-          setting: settings.kubeConfig,
-          kubeconfig: named === '' ? null : absolute(named),
-          flavorKey: settings.job.resources.label,
-          wantedAt: io.now(),
-        });
-        return store.installation();
+      const store = (begun ??= await open());
+      await store.clusters.wantPlace({
+        server,
+        context,
+        namespace,
+        setting: settings.kubeConfig,
+        kubeconfig: named === '' ? null : absolute(named),
+        flavorKey: settings.job.resources.label,
+        wantedAt: io.now(),
       });
+      return store.installation();
     },
     async submitted({ server, context }, made) {
       const { settings } = await services.clusterSettings();
       const job = readJob(made as object, settings.job.resources.label);
-      await writing((store) =>
-        store.clusters.keepObject({ server, context, seenAt: io.now(), job }, JSON.stringify(made)),
-      );
+      const store = (begun ??= await open());
+      try {
+        await store.clusters.keepObject({ server, context, seenAt: io.now(), job }, JSON.stringify(made));
+      } finally {
+        await close();
+      }
       return wake();
     },
+    close,
     wake,
     jobs: (query) => (isUsed ? reading((store) => store.clusters.jobs(query), []) : Promise.resolve([])),
     job: (uid) => reading<KeptJob | undefined>((store) => store.clusters.job(uid), undefined),

@@ -20,11 +20,13 @@ export interface ClusterKeeper {
   readonly isUsed: boolean;
   /**
    * Before a job is submitted there: the record exists, and the controller will look after that place. Answers the mark of the
-   * record, by which its jobs are known.
+   * record, by which its jobs are known. The record stays open for `submitted`, without a transaction, until that or `close`.
    */
   begin(place: ClusterPlace): Promise<string>;
   /** That was submitted. Starts the controller where none runs; answers what is to be said of it, if anything. */
   submitted(place: ClusterPlace, made: V1Job): Promise<string | null>;
+  /** Lets go of what `begin` has left open; does nothing where that is done. */
+  close(): Promise<void>;
   /** The controller deserves to look now, as `submitted` does it. */
   wake(): Promise<string | null>;
   /** Newest first. */

@@ -78,24 +78,28 @@ export async function askKept(
 async function rerun(cli: Cli, keeper: ClusterKeeper, cluster: Cluster, object: V1Job): Promise<number> {
   const place = cluster.place();
   const before = object.metadata?.name ?? '';
-  const { installation, isKept } = await begin(cli, keeper, place);
-  for (const name of rerunNames(object)) {
-    // A name that is kept would mean two jobs, as far as our copies go.
-    if ((await cluster.job(name)) !== null || (await keeper.jobs({ name, namespace: place.namespace })).length > 0)
-      continue;
-    const made = await cluster.create(rerunObject(object, name, { owner: cli.io.user, installation }));
-    const code = sayDone(
+  try {
+    const { installation, isKept } = await begin(cli, keeper, place);
+    for (const name of rerunNames(object)) {
+      // A name that is kept would mean two jobs, as far as our copies go.
+      if ((await cluster.job(name)) !== null || (await keeper.jobs({ name, namespace: place.namespace })).length > 0)
+        continue;
+      const made = await cluster.create(rerunObject(object, name, { owner: cli.io.user, installation }));
+      const code = sayDone(
+        cli,
+        name,
+        `${name} runs what ${before} ran, from the beginning, in ${place.context}/${place.namespace}.`,
+      );
+      if (isKept) await sayKept(cli, keeper.submitted(place, made));
+      return code;
+    }
+    return sayAnswer(
       cli,
-      name,
-      `${name} runs what ${before} ran, from the beginning, in ${place.context}/${place.namespace}.`,
+      refusal(before, `${before} was run again so often that its names are used up; submit it under another.`),
     );
-    if (isKept) await sayKept(cli, keeper.submitted(place, made));
-    return code;
+  } finally {
+    await keeper.close();
   }
-  return sayAnswer(
-    cli,
-    refusal(before, `${before} was run again so often that its names are used up; submit it under another.`),
-  );
 }
 
 /** The logs are to outlive it, so what runs is first seen to be copied. */

@@ -4,6 +4,7 @@
 import { randomBytes } from 'node:crypto';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { clusterLabels, jobObject, replacedResources, type Submitter } from '../../app/cluster/job-object.ts';
+import type { ClusterKeeper } from '../../app/cluster/client.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import {
   annotationsIn,
@@ -169,6 +170,7 @@ async function create(
   const cluster = await cli.services.cluster(
     given({ context: context ?? undefined, namespace: namespace ?? undefined, isAlone: true }),
   );
+  let keeper: ClusterKeeper | undefined;
   let leave: ReturnType<typeof leaveOnSignal> | undefined;
   try {
     const { userConfigmap } = settings.job;
@@ -176,7 +178,7 @@ async function create(
     const group = Number(data?.['ceph.gid'] ?? Number.NaN);
     const groups = Number.isSafeInteger(group) ? [group] : [];
     const place = cluster.place();
-    const keeper = await cli.services.keeper();
+    keeper = await cli.services.keeper();
     const { installation, isKept } = await begin(cli, keeper, place);
     const asked = jobObject(request, settings, { ...submitter, installation, groups });
     const made = await cluster.create(asked);
@@ -196,6 +198,7 @@ async function create(
     return await followToVerdict(cli, cluster, request.name, leave.signal);
   } finally {
     leave?.release();
+    await keeper?.close();
     await cluster.close();
   }
 }

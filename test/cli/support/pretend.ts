@@ -68,6 +68,7 @@ export const nothingKept: ClusterKeeper = {
   isUsed: false,
   begin: async () => 'abc123',
   submitted: async () => null,
+  close: async () => undefined,
   wake: async () => null,
   jobs: async () => [],
   job: async () => undefined,

@@ -1,0 +1,85 @@
+/** What a submit writes down: before the job is made and after it, with one opening of the record and nobody kept from theirs. */
+import assert from 'node:assert/strict';
+import { readdirSync, readlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import type { Io, Services } from '../../src/app/services.ts';
+import { openStore } from '../../src/store/store.ts';
+import { createClusterKeeper } from '../../src/wiring/cluster-keeper.ts';
+import { noon } from '../app/cluster/sample.ts';
+import { openWorld } from '../support/world.ts';
+
+const place = { server: 'https://lab', context: 'lab', namespace: 'vision', user: 'ada' };
+const made = {
+  metadata: { name: 'train', namespace: 'vision', uid: 'u1', creationTimestamp: '2026-11-22T12:00:00Z' },
+  spec: { template: { spec: { containers: [{ name: 'main', image: 'alpine' }] } } },
+} as never;
+
+/** `others` is what another process has of the same record; it waits for nobody's transaction. */
+function begin(t: TestContext) {
+  const world = openWorld(t);
+  const file = join(world.home, 'state.db');
+  const others = openStore({ file, patienceMs: 0 });
+  world.atEnd(() => others.close());
+  let starts = 0;
+  const services = {
+    io: { env: world.env, cwd: world.folder, now: () => noon } as unknown as Io,
+    home: world.home,
+    clusterSettings: async () => ({
+      settings: { kubeConfig: { type: 'default', file: null }, job: { resources: { label: 'jobman/flavor' } } },
+    }),
+    controller: async () => ({ start: async () => ((starts += 1), { started: false, pid: 1 }) }),
+  } as unknown as Services;
+  return { keeper: createClusterKeeper(services), others, file, home: world.home, starts: () => starts };
+}
+
+test('a submit opens the record once, holds nobody up while the cluster answers, and lets go of it', async (t) => {
+  const { keeper, others, file, home, starts } = begin(t);
+  const installation = await keeper.begin(place);
+  const before = opened(file);
+  assert.equal((await others.clusters.places()).length, 1, 'the place is not on record before the job is made');
+  assert.equal(await others.installation(), installation);
+  // The cluster takes its time, and somebody else writes meanwhile.
+  await others.clusters.wantPlace({
+    ...place,
+    namespace: 'speech',
+    setting: { type: 'default', file: null },
+    kubeconfig: null,
+    flavorKey: 'jobman/flavor',
+    wantedAt: noon,
+  });
+  assert.equal(await keeper.submitted(place, made), null);
+  assert.deepEqual(
+    (await others.clusters.jobs({})).map(({ job, object }) => [job.name, object]),
+    [['train', JSON.stringify(made)]],
+  );
+  assert.deepEqual([readdirSync(join(home, 'wake')), starts()], [['clusters'], 1]);
+  assert.ok(before > 0);
+  await others.close();
+  assert.equal(opened(file), 0, 'the record is open still');
+});
+
+test('a submit that the cluster refuses lets go of the record too', async (t) => {
+  const { keeper, others, file } = begin(t);
+  await keeper.begin(place);
+  assert.ok(opened(file) > 0);
+  await keeper.close();
+  assert.equal(opened(file), 0, 'the record is open still');
+  await keeper.close();
+  // What is kept of it stands, and the next submit goes its own way.
+  assert.equal((await others.clusters.places()).length, 1);
+  await keeper.begin(place);
+  await keeper.submitted(place, made);
+  assert.equal((await others.clusters.jobs({})).length, 1);
+});
+
+/** How often this process has that file open. */
+function opened(file: string): number {
+  return readdirSync('/proc/self/fd').filter((name) => {
+    try {
+      return readlinkSync(join('/proc/self/fd', name)) === file;
+    } catch {
+      return false;
+    }
+  }).length;
+}
