@@ -146,15 +146,11 @@ function statusOf(
     if (window.report === null) return { kind: 'starting', waits: null };
     const log = parts.logs.get(nameOf(name));
     const { exitSeen } = attempt;
+    const phase = log === undefined ? 'Unknown' : phaseText(log.phase);
     return {
       kind: 'running',
       // Its program is over, and whether the cloud took its TPU shows within half a minute.
-      phase:
-        exitSeen !== undefined
-          ? `ended, exit ${exitSeen.exitCode}`
-          : log === undefined
-            ? 'Unknown'
-            : phaseText(log.phase),
+      phase: exitSeen === undefined ? phase : `ended, exit ${exitSeen.exitCode}`,
       trouble: log?.trouble === null || log === undefined ? null : troubleWord(log.trouble),
     };
   }

@@ -6,10 +6,15 @@ import type { LabJob } from '../../lab/windows.ts';
 import type { TpuCli } from './tpu-cli.ts';
 
 /**
- * An attempt of that job begins (`running`) or has ended (`reserved`). A sheet that does not answer is a remark in the attempt's
- * log, and what somebody else has written there is left.
+ * An attempt of that job begins (`running`) or has ended (`reserved`). That a sheet does not answer is said and keeps nobody from
+ * anything, and what somebody else has written there is left.
  */
-export async function bookAttempt(desk: TpuCli, job: LabJob, status: 'running' | 'reserved'): Promise<void> {
+export async function bookAttempt(
+  desk: Pick<TpuCli, 'lab'>,
+  job: LabJob,
+  status: 'running' | 'reserved',
+  say: (sentence: string) => void,
+): Promise<void> {
   const from = status === 'running' ? 'reserved' : 'running';
   try {
     const users = await desk.lab.record.users();
@@ -20,6 +25,6 @@ export async function bookAttempt(desk: TpuCli, job: LabJob, status: 'running' |
     );
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
-    desk.io.stderr.write(`-- The booking sheet was not changed: ${error.message}\n`);
+    say(`The booking sheet was not changed: ${error.message}`);
   }
 }

@@ -44,7 +44,7 @@ export async function begin(desk: TpuCli, { raw }: Words): Promise<number> {
     return await beginOf(desk, labJob, attempt, runFolder);
   } catch (error) {
     // Where it does not begin nobody asks how it ended.
-    await bookAttempt(desk, labJob, 'reserved');
+    await bookAttempt(desk, labJob, 'reserved', (sentence) => say(desk, sentence));
     throw error;
   }
 }
@@ -69,7 +69,7 @@ async function beginOf(desk: TpuCli, labJob: LabJob, attempt: number, runFolder:
   say(desk, introduction(where, id, attempt, labJob, course));
   await endLeftovers(desk, labJob, families, attempt);
   // The first was booked by whoever asked for it; the end of the one before this has made that `reserved`.
-  if (attempt > 1) await bookAttempt(desk, labJob, 'running');
+  if (attempt > 1) await bookAttempt(desk, labJob, 'running', (sentence) => say(desk, sentence));
   const pane = await showWindow(desk, labJob, { session, window: window.window, attempt, runFolder });
   const cloud = await builtInCloud(desk, views.get(id));
   const folder = join(runFolder, 'bin');

@@ -38,7 +38,7 @@ export async function end(desk: TpuCli, { raw }: Words): Promise<number> {
   if (verdict.says !== null) desk.io.stderr.write(`-- ${verdict.says}\n`);
   if (found !== undefined) {
     if (isStopped || verdict.code !== 0) await endOwn(desk, found, isStopped);
-    await bookAttempt(desk, found.job, 'reserved');
+    await bookAttempt(desk, found.job, 'reserved', (sentence) => desk.io.stderr.write(`-- ${sentence}\n`));
   }
   desk.io.stdout.write(`${verdict.code}\n`);
   return exitCode.ok;

@@ -77,7 +77,7 @@ export async function endWithPrograms(
       signal,
     );
     // The end of its script does that; one that was killed before its script began has none.
-    for (const job of jobs) await bookAttempt(desk, job, 'reserved');
+    for (const job of jobs) await bookAttempt(desk, job, 'reserved', (sentence) => desk.note(inertWord(sentence)));
     const ids = jobs.map(({ job }) => job).join(', ');
     desk.tell(
       `${jobs.length === 1 ? 'Job' : 'Jobs'} ${ids} of ${user.name} ${jobs.length === 1 ? 'is' : 'are'} killed.`,
