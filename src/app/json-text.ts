@@ -168,7 +168,7 @@ export function plainJson(node: JsonNode): unknown {
 }
 
 /** As of a text whose places nobody will ask for: every one of them is its beginning. */
-export function nodeOf(plain: unknown): JsonNode {
+function nodeOf(plain: unknown): JsonNode {
   const at = { line: 1, column: 1 };
   if (Array.isArray(plain)) return { kind: 'array', at, items: plain.map(nodeOf) };
   if (typeof plain === 'object' && plain !== null) {

@@ -5,7 +5,7 @@
 import { dirname, isAbsolute, join } from 'node:path';
 import { parseDuration } from '../../manifest/durations.ts';
 import { isQualifiedName } from '../../manifest/kubernetes-words.ts';
-import { nodeOf, plainJson, type JsonNode } from '../json-text.ts';
+import { plainJson, type JsonNode } from '../json-text.ts';
 import {
   readKeys,
   settingKeys,
@@ -15,7 +15,6 @@ import {
   type SettingsFiles,
 } from '../settings.ts';
 import { isExtended, readFlavor, type Flavor, type JsonProblem } from './flavor.ts';
-import template from './settings.template.json' with { type: 'json' };
 
 /** An annotation that every submitted Job gets. */
 export interface SettingAnnotation {
@@ -349,34 +348,10 @@ export async function loadClusterSettings(
 ): Promise<ClusterSettingsRead> {
   const layers = (await settingsLayers(given)).map(({ text: written, path, called }) => ({
     called,
-    said: saidInOwn(written, path, given.userHome) ?? saidIn(written, path, given.userHome),
+    said: saidIn(written, path, given.userHome),
   }));
   const sources = new Map(layers.flatMap(({ called, said }) => [...said.keys()].map((key) => [key, called] as const)));
   return { settings: mergedSettings(layers.map(({ said }) => said)), sources };
-}
-
-/**
- * The same as `saidIn` for the template that this program came with, however it is indented; undefined for any other text. It is
- * without a mistake, as a test holds it to be, and to look for one takes a tenth of the time of a submit.
- */
-export function saidInOwn(written: string, path: string, userHome: string): Said | undefined {
-  let plain: unknown;
-  try {
-    plain = JSON.parse(written);
-  } catch {
-    return undefined;
-  }
-  if (JSON.stringify(plain) !== JSON.stringify(template)) return undefined;
-  const said = new Map<string, unknown>();
-  for (const setting of clusterSettingKeys) {
-    const value = setting.key.split('.').reduce<unknown>((section, name) => memberOf(section, name), plain);
-    if (value !== undefined) said.set(setting.key, valueOf(setting, nodeOf(value), dirname(path), userHome));
-  }
-  return said;
-}
-
-function memberOf(section: unknown, name: string): unknown {
-  return typeof section === 'object' && section !== null ? (section as Record<string, unknown>)[name] : undefined;
 }
 
 /** What a file says of Kubernetes jobs. Throws JobmanError with every problem; `path` is what it is called in them. */
