@@ -19,15 +19,15 @@ import { version } from './version.ts';
 const home = process.env['HOME'];
 const cacheHome = process.env['XDG_CACHE_HOME'] || (home && existsSync(home) && join(home, '.cache'));
 if (cacheHome) {
-  // For the source, and for the few packages that are no part of the bundle.
-  enableCompileCache(join(cacheHome, 'jobman', 'v8'));
+  // Node's own way: for the source, and for the few packages that are no part of the bundle.
+  const keepNodes = (): void => void enableCompileCache(join(cacheHome, 'jobman', 'v8'));
   if (process.argv[1]?.endsWith('.cjs') === true) {
-    const compiled = useCompiledCode(join(cacheHome, 'jobman', 'code', commandName()), process.pid);
+    const compiled = useCompiledCode(join(cacheHome, 'jobman', 'code', commandName()), process.pid, keepNodes);
     // A command that failed has not used what it uses otherwise.
     process.on('exit', (code) => {
       if (code === 0) compiled.save();
     });
-  }
+  } else keepNodes();
 }
 
 // Each is opened when it is first asked for: opening a stream has a cost, and standard input a side effect on pipes.

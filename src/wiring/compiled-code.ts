@@ -19,6 +19,11 @@ interface Head {
   readonly chunks: readonly (readonly [path: string, length: number])[];
 }
 
+/** A chunk, as Node has modules. */
+interface Loaded {
+  exports: unknown;
+}
+
 /** What loads something the first time may do more than is usual, or less (`--dry-run`); after so many runs it is known what is used. */
 const runsMost = 3;
 
@@ -27,11 +32,13 @@ const around = ['(function (exports, require, module, __filename, __dirname) {',
 
 /**
  * From now on what ends in `.cjs`, as the bundle's chunks do, is loaded with what that file holds of it. It is to be the user's own:
- * who can write it decides what this user runs. `pid` is this process.
+ * who can write it decides what this user runs. `pid` is this process. `beforePackage` is called before each package that is no part
+ * of the bundle.
  */
 export function useCompiledCode(
   file: string,
   pid: number,
+  beforePackage: () => void,
 ): {
   /** Puts down what this run has used, where that is not known yet. To be called at its end; throws nothing. */
   save(): void;
@@ -40,8 +47,26 @@ export function useCompiledCode(
   const used = new Map<string, Script>();
   let isAnyNew = false;
 
-  // One table for all, wherever it is asked from.
-  createRequire('/').extensions['.cjs'] = (module, path) => {
+  /** Node's own way, for what Node knows itself, and for what it has loaded before us. */
+  const plain = createRequire('/');
+  const loaded = new Map<string, Loaded>();
+
+  function load(path: string): unknown {
+    const known = loaded.get(path) ?? plain.cache[path];
+    if (known !== undefined) return known.exports;
+    const module: Loaded = { exports: {} };
+    // Before it is run: two chunks may need each other.
+    loaded.set(path, module);
+    try {
+      run(path, module);
+    } catch (error) {
+      loaded.delete(path);
+      throw error;
+    }
+    return module.exports;
+  }
+
+  function run(path: string, module: Loaded): void {
     const cachedData = kept.get(path);
     const text = around.join(readFileSync(path, 'utf8'));
     const script = new Script(text, { filename: path, ...(cachedData === undefined ? {} : { cachedData }) });
@@ -50,8 +75,31 @@ export function useCompiledCode(
     isAnyNew ||= script.cachedDataRejected !== false;
     used.set(path, script);
     const body = script.runInThisContext() as (this: unknown, ...words: readonly unknown[]) => void;
-    body.call(module.exports, module.exports, createRequire(path), module, path, dirname(path));
-  };
+    const folder = dirname(path);
+    body.call(module.exports, module.exports, requireIn(folder), module, path, folder);
+  }
+
+  /** As Node's: it finds a chunk that stands beside without looking for it, which Node does with three questions to the disk. */
+  function requireIn(folder: string): (name: string) => unknown {
+    let whole: NodeJS.Require | undefined;
+    const nodes = (): NodeJS.Require => {
+      whole ??= createRequire(`${folder}/`);
+      return whole;
+    };
+    const require = (name: string): unknown => {
+      if (name.startsWith('node:')) return plain(name);
+      if (name.startsWith('./') && name.endsWith('.cjs')) return load(`${folder}${name.slice(1)}`);
+      beforePackage();
+      return nodes()(name);
+    };
+    return Object.defineProperties(require, {
+      main: { get: () => nodes().main },
+      resolve: { get: () => nodes().resolve },
+    });
+  }
+
+  // One table for all, wherever it is asked from.
+  plain.extensions['.cjs'] = (module, path) => run(path, module);
 
   return {
     save() {
