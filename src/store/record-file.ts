@@ -10,7 +10,7 @@ import { StoreError } from '../app/errors.ts';
 import { makeFolder } from '../app/make-folder.ts';
 import { currentVersion, migrate, versionOf } from './migrate.ts';
 import { sql, type Database } from './sql.ts';
-import { inMemory, inTurn, openForReading, openForWriting } from './sqlite.ts';
+import { inMemory, inTurn, openForReading, openForWriting, waitForNoDisk } from './sqlite.ts';
 import { createTogether, type Together } from './together.ts';
 import { newerRecord, olderRecord, refuseLost, troubleOf } from './trouble.ts';
 
@@ -23,6 +23,11 @@ export interface OpenRecord {
   readonly installation?: string;
   /** How long a write waits for those of other processes before it is given up, in milliseconds; 5 s when not given. */
   readonly patienceMs?: number;
+  /**
+   * What is written stands elsewhere as well, so it need only outlive this process and not the power: then no write waits for the
+   * disk. A record that is made by it is on the disk all the same.
+   */
+  readonly isCopy?: boolean;
 }
 
 /** Runs an operation on the record, for reading or for writing. Rejects with StoreError when the record cannot be used. */
@@ -39,7 +44,8 @@ export interface RecordFile {
 }
 
 /** Opens nothing yet: the first operation does, and rejects with StoreError when it cannot. */
-export function openRecordFile({ file, readOnly = false, installation, patienceMs }: OpenRecord): RecordFile {
+export function openRecordFile(given: OpenRecord): RecordFile {
+  const { file, readOnly = false, installation, patienceMs, isCopy = false } = given;
   let writing: Promise<Database> | undefined;
   let reading: Promise<Database> | undefined;
   let empty: Promise<Database> | undefined;
@@ -77,6 +83,7 @@ export function openRecordFile({ file, readOnly = false, installation, patienceM
           insert into meta (key, value) values ('installation', ${installation ?? (await newInstallation())})
           on conflict (key) do nothing`.execute(db);
       }
+      if (isCopy) await waitForNoDisk(db);
       return db;
     });
   }

@@ -60,6 +60,14 @@ export function openForReading(file: string, hasUnmergedLog: boolean): Database 
   return asDatabase(new DatabaseSync(unchanging, { readOnly: true }));
 }
 
+/**
+ * From now on a commit of this connection outlives the process and not always the power
+ * (https://www.sqlite.org/pragma.html#pragma_synchronous). The next commit of another brings it to the disk.
+ */
+export async function waitForNoDisk(db: Database): Promise<void> {
+  await sql`pragma synchronous = normal`.execute(db);
+}
+
 /** True when a table of that name exists. */
 export async function hasTable(db: Database, name: string): Promise<boolean> {
   const { rows } = await sql`select 1 from sqlite_master where type = 'table' and name = ${name}`.execute(db);

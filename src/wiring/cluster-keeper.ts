@@ -2,6 +2,7 @@
 
 import { existsSync, readdirSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
 import type { ClusterKeeper } from '../app/cluster/client.ts';
 import type { KeptJob } from '../app/cluster/kept.ts';
 import type { Services } from '../app/services.ts';
@@ -15,7 +16,7 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
   const file = recordFile(home);
   const isUsed = existsSync(clusterMark(home)) && existsSync(file);
 
-  /** Open between `begin` and what follows it: opening takes longer than what is written. */
+  /** Open between `begin` and what follows it: opening takes longer than what is written. What is submitted stands in the cluster. */
   let begun: RecordStore | undefined;
   async function close(): Promise<void> {
     const store = begun;
@@ -25,16 +26,16 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
 
   /** One that writes; the record is made where there is none. */
   async function writing<T>(act: (store: RecordStore) => Promise<T>): Promise<T> {
-    const store = await open();
+    const store = await open(false);
     try {
       return await act(store);
     } finally {
       await store.close();
     }
   }
-  async function open() {
+  async function open(isCopy: boolean) {
     const { openStore } = await import('../store/store.ts');
-    return openStore({ file });
+    return openStore({ file, isCopy });
   }
   async function reading<T>(look: (store: RecordStore) => Promise<T>, otherwise: T) {
     if (!existsSync(file)) return otherwise;
@@ -55,7 +56,7 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
     async begin({ server, context, namespace }) {
       const { settings } = await services.clusterSettings();
       const named = io.env['KUBECONFIG'] ?? '';
-      const store = (begun ??= await open());
+      const store = (begun ??= await open(true));
       await store.clusters.wantPlace({
         server,
         context,
@@ -67,10 +68,15 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
       });
       return store.installation();
     },
+    async prepare() {
+      // Not before what is asked is on its way.
+      await turn();
+      await Promise.all([import('../controller/wake-folder.ts'), services.controller()]);
+    },
     async submitted({ server, context }, made) {
       const { settings } = await services.clusterSettings();
       const job = readJob(made as object, settings.job.resources.label);
-      const store = (begun ??= await open());
+      const store = (begun ??= await open(true));
       try {
         await store.clusters.keepObject({ server, context, seenAt: io.now(), job }, JSON.stringify(made));
       } finally {

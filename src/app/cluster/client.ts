@@ -23,6 +23,8 @@ export interface ClusterKeeper {
    * record, by which its jobs are known. The record stays open for `submitted`, without a transaction, until that or `close`.
    */
   begin(place: ClusterPlace): Promise<string>;
+  /** Loads what `submitted` needs, while the cluster is thinking. */
+  prepare(): Promise<void>;
   /** That was submitted. Starts the controller where none runs; answers what is to be said of it, if anything. */
   submitted(place: ClusterPlace, made: V1Job): Promise<string | null>;
   /** Lets go of what `begin` has left open; does nothing where that is done. */

@@ -181,7 +181,7 @@ async function create(
     keeper = await cli.services.keeper();
     const { installation, isKept } = await begin(cli, keeper, place);
     const asked = jobObject(request, settings, { ...submitter, installation, groups });
-    const made = await cluster.create(asked);
+    const [made] = await Promise.all([cluster.create(asked), isKept ? keeper.prepare() : undefined]);
     // From now on there is something to leave, also while the controller is being started.
     if (way.follow === true) leave = leaveOnSignal(cli);
     if (cli.json) cli.print(JSON.stringify(made));

@@ -67,6 +67,7 @@ export const now = Date.UTC(2026, 10, 21, 8, 20, 14);
 export const nothingKept: ClusterKeeper = {
   isUsed: false,
   begin: async () => 'abc123',
+  prepare: async () => undefined,
   submitted: async () => null,
   close: async () => undefined,
   wake: async () => null,
