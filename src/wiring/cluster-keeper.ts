@@ -71,7 +71,8 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
     async prepare() {
       // Not before what is asked is on its way.
       await turn();
-      await Promise.all([import('../controller/wake-folder.ts'), services.controller()]);
+      // What goes wrong is told when it is used.
+      await Promise.allSettled([import('../controller/wake-folder.ts'), services.controller()]);
     },
     async submitted({ server, context }, made) {
       const { settings } = await services.clusterSettings();

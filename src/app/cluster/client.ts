@@ -23,7 +23,7 @@ export interface ClusterKeeper {
    * record, by which its jobs are known. The record stays open for `submitted`, without a transaction, until that or `close`.
    */
   begin(place: ClusterPlace): Promise<string>;
-  /** Loads what `submitted` needs, while the cluster is thinking. */
+  /** Loads what `submitted` needs, while the cluster is thinking. Never rejects. */
   prepare(): Promise<void>;
   /** That was submitted. Starts the controller where none runs; answers what is to be said of it, if anything. */
   submitted(place: ClusterPlace, made: V1Job): Promise<string | null>;
