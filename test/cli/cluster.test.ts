@@ -207,7 +207,7 @@ suite('what the cluster has forgotten', () => {
     assert.equal((await ask(['why', 'gone'], 'away', home([kept]))).code, 0, 'what has ended does not change');
   });
 
-  test('that was taken off the list is nowhere but in its logs and history', async () => {
+  test('that was taken off the list is nowhere but in its logs and history, and can be run again', async () => {
     const hidden = home([{ ...kept, hidden: true }]);
     assert.equal((await ask(['history', 'gone'], [], hidden)).code, 0);
     for (const word of ['why', 'details', 'delete', 'wait']) {
@@ -215,6 +215,9 @@ suite('what the cluster has forgotten', () => {
       assert.equal(code, 3, word);
       assert.match(err, /Its logs and history are kept: /);
     }
+    // What it ran is kept too, unless it was not.
+    const { err } = await ask(['rerun', 'gone'], [], home([{ ...kept, hidden: true, object: null }]));
+    assert.match(err, /What gone ran was not kept, so it cannot be run again/);
   });
 
   test('in two places is not guessed at where no cluster says which', async () => {

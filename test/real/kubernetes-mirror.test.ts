@@ -146,6 +146,7 @@ suite('the owner says', () => {
     assert.equal((await ask('delete', 'long-2')).code, 0);
     assert.doesNotMatch((await ask('list', '--all')).stdout, /long-2/);
     assert.match((await ask('logs', 'long-2')).stderr, /this is our copy/);
+    assert.match((await ask('rerun', 'long-2')).stdout, /^long-3 runs what long-2 ran, /);
   });
 
   test('wait, and gets the worst verdict of several', async (t) => {

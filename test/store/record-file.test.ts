@@ -3,19 +3,13 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, it } from 'node:test';
+import { test } from 'node:test';
 import { openRecordFile, type OpenRecord } from '../../src/store/record-file.ts';
 import { sql } from '../../src/store/sql.ts';
 
-let folder = '';
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'jobman-store-'));
-});
-afterEach(() => rmSync(folder, { recursive: true }));
-
 /** SQLite's own number: 2 waits for the disk with each commit, 1 does not (https://www.sqlite.org/pragma.html#pragma_synchronous). */
-async function waitsOf(given: Omit<OpenRecord, 'file'>): Promise<object> {
-  const record = openRecordFile({ file: join(folder, 'state.db'), ...given });
+async function waitsOf(file: string, given: Omit<OpenRecord, 'file'>): Promise<object> {
+  const record = openRecordFile({ file, ...given });
   try {
     const { rows } = await record.write((db) => sql`pragma synchronous`.execute(db));
     return rows[0] as object;
@@ -24,8 +18,11 @@ async function waitsOf(given: Omit<OpenRecord, 'file'>): Promise<object> {
   }
 }
 
-it('waits for the disk with each commit, unless what is written stands elsewhere as well', async () => {
-  assert.deepEqual({ ...(await waitsOf({})) }, { synchronous: 2 });
-  assert.deepEqual({ ...(await waitsOf({ isCopy: true })) }, { synchronous: 1 });
-  assert.deepEqual({ ...(await waitsOf({ isCopy: false })) }, { synchronous: 2 });
+test('waits for the disk with each commit, unless what is written stands elsewhere as well', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'jobman-store-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'state.db');
+  assert.deepEqual({ ...(await waitsOf(file, {})) }, { synchronous: 2 });
+  assert.deepEqual({ ...(await waitsOf(file, { isCopy: true })) }, { synchronous: 1 });
+  assert.deepEqual({ ...(await waitsOf(file, { isCopy: false })) }, { synchronous: 2 });
 });

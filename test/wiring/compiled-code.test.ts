@@ -36,10 +36,12 @@ describe('chunks of the bundle', () => {
     );
     chunk('third', `exports.parse = require('${require.resolve('yaml')}').parse;`);
     start();
-    const { said } = require(join(folder, 'first.cjs')) as { said(): unknown };
+    const { said } = require(join(folder, 'first.cjs')) as { readonly said: () => unknown };
     assert.deepEqual(said(), ['one', '/', folder]);
     assert.deepEqual(packages, []);
-    const { parse } = require(join(folder, 'third.cjs')) as { parse(text: string): unknown };
+    const { parse } = require(join(folder, 'third.cjs')) as {
+      readonly parse: (text: string) => unknown;
+    };
     assert.deepEqual(parse('a: 1'), { a: 1 });
     assert.deepEqual(packages, ['one']);
   });
@@ -51,7 +53,7 @@ describe('chunks of the bundle', () => {
     );
     chunk('asker', `exports.ask = () => require('./once.cjs');`);
     start();
-    const { ask } = require(join(folder, 'asker.cjs')) as { ask(): unknown };
+    const { ask } = require(join(folder, 'asker.cjs')) as { readonly ask: () => unknown };
     assert.throws(ask, /not yet/);
     assert.equal(ask(), ask());
     assert.equal((globalThis as { jobmanTimes?: number }).jobmanTimes, 2);

@@ -60,6 +60,8 @@ async function askEach(
       const { askKept } = await import('../cluster/verbs.ts');
       return askKept(cli, keeper, job, cluster, verb);
     },
+    // What it ran is kept, so whoever has deleted a job may still run it again.
+    ...(verb === 'rerun' ? { evenHidden: true } : {}),
   });
 }
 
