@@ -156,7 +156,7 @@ async function measureLogs(cluster: BenchCluster, home: Home): Promise<Result> {
   );
 }
 
-/** One of each in every round; the first round is not counted. Throws when one fails, or does not print so many bytes. */
+/** One of each in every round, each first in turn; the first round is not counted. Throws when one fails, or does not print so many bytes. */
 async function inTurn<Name extends string>(
   home: Home,
   rounds: number,

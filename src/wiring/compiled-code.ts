@@ -3,6 +3,8 @@
 // functions inside, which would be made anew each time, and are a seventh of a short command's time. Here a chunk is taken as it is
 // when a command ends, with the functions that this command used and without the others, which are most of it.
 //
+// Chunks are loaded here too: they stand in one folder, and what each is called is known, so there is nothing to search for.
+//
 // All chunks of a command are in one file: a line that names them, and behind it what was made of each. It is read at once, and
 // it may be lost at any time.
 
