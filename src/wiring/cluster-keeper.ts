@@ -26,16 +26,16 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
 
   /** One that writes; the record is made where there is none. */
   async function writing<T>(act: (store: RecordStore) => Promise<T>): Promise<T> {
-    const store = await open(false);
+    const store = await open();
     try {
       return await act(store);
     } finally {
       await store.close();
     }
   }
-  async function open(isCopy: boolean) {
+  async function open(how: { readonly isCopy?: boolean } = {}) {
     const { openStore } = await import('../store/store.ts');
-    return openStore({ file, isCopy });
+    return openStore({ file, ...how });
   }
   async function reading<T>(look: (store: RecordStore) => Promise<T>, otherwise: T) {
     if (!existsSync(file)) return otherwise;
@@ -56,7 +56,7 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
     async begin({ server, context, namespace }) {
       const { settings } = await services.clusterSettings();
       const named = io.env['KUBECONFIG'] ?? '';
-      const store = (begun ??= await open(true));
+      const store = (begun ??= await open({ isCopy: true }));
       await store.clusters.wantPlace({
         server,
         context,
@@ -77,7 +77,7 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
     async submitted({ server, context }, made) {
       const { settings } = await services.clusterSettings();
       const job = readJob(made as object, settings.job.resources.label);
-      const store = (begun ??= await open(true));
+      const store = (begun ??= await open({ isCopy: true }));
       try {
         await store.clusters.keepObject({ server, context, seenAt: io.now(), job }, JSON.stringify(made));
       } finally {
