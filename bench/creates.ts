@@ -42,6 +42,7 @@ const absent: ControllerService = {
   run: () => Promise.reject(new Error('it is not to be run')),
   start: () => Promise.resolve({ started: false, pid: 1 }),
   stop: () => Promise.resolve({ stopped: false }),
+  reload: () => Promise.resolve(),
   status: () => Promise.resolve({ running: true, pid: 1, version: null, startedAt: null, log: '' }),
   install: () => Promise.reject(new Error('it is not to be installed')),
   uninstall: () => Promise.reject(new Error('it is not to be installed')),

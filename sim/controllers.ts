@@ -1,13 +1,14 @@
 // Controllers: one life after another, and the record that they share with the owners of the jobs. The controller, performer,
 // mirror, sweeper, core and store in it are the real ones; every world is played with them, whatever its story is.
 
-import type { Backend, Clock, Store } from '../src/app/ports.ts';
+import type { Backend, Clock, Store, WorkerRef } from '../src/app/ports.ts';
 import { createController } from '../src/controller/controller.ts';
 import type { Controller, LeftBecause } from '../src/controller/controller.ts';
 import { ask, jobCan } from '../src/core/ask.ts';
 import type { AskOptions, Verb } from '../src/core/ask.ts';
 import type { Job } from '../src/core/job.ts';
-import type { OutcomeResult } from '../src/core/observation.ts';
+import type { Outcome, OutcomeResult } from '../src/core/observation.ts';
+import type { SetupStep } from '../src/core/spec.ts';
 import { minute, second } from '../src/core/time.ts';
 import type { Chance } from './chance.ts';
 import { createCloud, createHere } from './cloud.ts';
@@ -43,6 +44,8 @@ export interface Life {
   /** Once it has the lease; before, it only waits. */
   hasBegun: boolean;
   hasLeft: LeftBecause | null;
+  /** When it died or left, by the world's clock. */
+  overAt: number | null;
 }
 
 export interface Controllers {
@@ -81,17 +84,20 @@ export function createControllers(ground: Ground, fates: Fates): Controllers {
       controller: controllerFor(incarnation, certain, begun),
       hasBegun: false,
       hasLeft: null,
+      overAt: null,
     };
     lives.push(life);
     void life.controller.left.then((because) => {
       if (incarnation.isDead) return;
       life.hasLeft = because;
+      life.overAt ??= timeline.now;
       world.say(`${name} leaves: ${because}`);
       // Whoever needs one starts another; somebody does before long.
       if (because === 'lease_lost')
         timeline.after(fates.chance.between(1_000, 30_000), () => ensureAlive('the last one lost its lease'));
     });
     void incarnation.dead.then(() => {
+      life.overAt ??= timeline.now;
       world.say(`${name} is dead`);
       timeline.after(fates.chance.between(100, 60_000), () => ensureAlive('the last one is dead'));
     });
@@ -148,7 +154,9 @@ export function createControllers(ground: Ground, fates: Fates): Controllers {
         if (!isAct || typeof member !== 'function') return member;
         return async (...given: unknown[]) => {
           const result = (await Reflect.apply(member, target, given)) as OutcomeResult;
-          judge.replied(key, given[0] as Parameters<typeof judge.replied>[1], result.kind, errorKind(result));
+          const ref = given[0] as Parameters<typeof judge.replied>[1] & Partial<WorkerRef>;
+          const step = key === 'step' ? `${ref.worker}/${(given[1] as SetupStep).name}` : undefined;
+          judge.replied(key, ref, result, step);
           world.say(`reply: ${key} ${(given[0] as { job: Job }).job.id} ${result.kind}`);
           return result;
         };
@@ -159,14 +167,9 @@ export function createControllers(ground: Ground, fates: Fates): Controllers {
   return { lives, begin, ensureAlive };
 }
 
-/** The class of the error that came back, if one did. */
-function errorKind(result: OutcomeResult): string | undefined {
-  return result.kind === 'failed' || result.kind === 'refused' ? result.error?.kind : undefined;
-}
-
 // -------------------------------------------------------------------------------------- the record
 
-/** The record as somebody reaches it: a full disk takes no writes. The judge hears what is committed, where there is one. */
+/** The record as somebody reaches it: a full disk takes no writes. The judge hears what is written, where there is one. */
 function recordOf({ store, disk }: Pick<Ground, 'store' | 'disk'>, judge?: Judge): Store {
   const writes = new Set<string | symbol>(['insert', 'commit', 'addOutcome', 'takeLease', 'dropLease', 'recordStray']);
   return new Proxy(store, {
@@ -180,6 +183,7 @@ function recordOf({ store, disk }: Pick<Ground, 'store' | 'disk'>, judge?: Judge
           const commit = given[0] as Parameters<Store['commit']>[0];
           judge.committed(commit, answer as Awaited<ReturnType<Store['commit']>>);
         }
+        if (key === 'addOutcome') judge?.recorded((given[1] as Outcome).result);
         return answer;
       };
     },

@@ -5,6 +5,7 @@ import { known, unknown } from '../src/core/observation.ts';
 import type { Fact, OutcomeResult, RunSeen, WorkerSeen } from '../src/core/observation.ts';
 import { isTheirs, zoneOf } from './cloud.ts';
 import type { PortParts } from './cloud.ts';
+import { brokenStep } from './jobs.ts';
 import {
   endRun,
   findMachine,
@@ -71,7 +72,8 @@ export function createHosts(parts: HostParts): MachinePort {
     if (run.endedAt !== null) {
       if (run.exitCode === null)
         return { attempt, state: 'vanished', detail: 'its processes were killed from outside' };
-      return { attempt, state: 'exited', exitCode: run.exitCode, endedAt: moved(run.endedAt) };
+      const failure = run.failure !== null && run.exitCode === 0 ? { failure: run.failure } : {};
+      return { attempt, state: 'exited', exitCode: run.exitCode, endedAt: moved(run.endedAt), ...failure };
     }
     if (run.startedAt === null) return { attempt, state: 'starting', since: moved(run.madeAt) };
     return {
@@ -127,7 +129,8 @@ export function createHosts(parts: HostParts): MachinePort {
         return { kind: 'unclear', evidence: { detail: 'the line dropped while the step ran' } };
       }
       return send(ref, (host) => {
-        if (chance.yes(sky.weather.stepFails)) return { kind: 'failed', evidence: { detail: 'exit 1', exitCode: 1 } };
+        if (step.apply === brokenStep || chance.yes(sky.weather.stepFails))
+          return { kind: 'failed', evidence: { detail: 'exit 1', exitCode: 1 } };
         folderOf(host, ref.job.id, `${ref.worker}`).proofs.add(`${ref.allocation.ordinal}/${step.key}/${host.bootId}`);
         world.say(`host: ${hostName(host)} has ${step.name} for ${ref.job.id}`);
         return undefined;
@@ -146,7 +149,13 @@ export function createHosts(parts: HostParts): MachinePort {
         if (isOther && !folderOf(host, ref.job.id, `${ref.worker}`).runs.has(attempt)) {
           return { kind: 'failed', evidence: { detail: 'it was restarted' } };
         }
-        const given = { job: ref.job.id, attempt, worker: `${ref.worker}`, allocation: ref.allocation.ordinal };
+        const given = {
+          job: ref.job.id,
+          attempt,
+          worker: `${ref.worker}`,
+          allocation: ref.allocation.ordinal,
+          ...(launch.checkpointDir !== null && { checkpoints: launch }),
+        };
         const plan = parts.planFor(ref.job.id, attempt, given.worker);
         const slow = chance.yes(sky.weather.startSlow) ? chance.between(1_000, 9_000) : chance.between(0, 200);
         startRun(world, host, given, { ...plan, slow });

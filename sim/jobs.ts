@@ -2,11 +2,15 @@
 
 import { presets } from '../src/core/recover.ts';
 import type { PresetName } from '../src/core/recover.ts';
-import type { CapacitySpec, JobSpec, Rule, SetupStep } from '../src/core/spec.ts';
+import { ownCheckpointLevel } from '../src/core/spec.ts';
+import type { CapacitySpec, CommandSpec, JobSpec, ResumeFrom, Rule, SetupStep } from '../src/core/spec.ts';
 import { minute, second } from '../src/core/time.ts';
 import { createChance, hashOf } from './chance.ts';
 import type { Chance } from './chance.ts';
 import type { Plan } from './world.ts';
+
+/** The installation id of every simulated world. */
+export const installation = 'pretnd';
 
 /** How the attempts of one job go, one after another; the last stands for all that follow. */
 export type Fortune = 'succeeds' | 'fails' | 'hangs' | 'endless';
@@ -51,24 +55,35 @@ function drawJob(chance: Chance, index: number): Wanted {
   // A hang is only told from a long silence by a limit, so a program that hangs comes with one.
   const hangs = fortunes.includes('hangs');
   const linePeriod = chance.between(5, 20) * second;
+  // Some setups cannot succeed. They are an extra draw, so that every other job stays as it was.
+  const setup = chance.fork('setup');
+  const isBroken = setup.yes(0.08);
   const spec: JobSpec = {
     version: 1,
     name: `job-${index}`,
     tags: [],
     capacity: withPlaces(drawCapacity(chance, sort, index), chance.fork('places')),
-    steps: Array.from({ length: chance.pick([0, 1, 1, 2]) }, (_, number) => step(`step${number}`)),
+    steps: [
+      ...Array.from({ length: chance.pick([0, 1, 1, 2]) }, (_, number) => step(`step${number}`)),
+      ...(isBroken ? [{ ...step('broken'), apply: brokenStep }] : []),
+    ],
     command: {
       script: 'true\n',
       place,
       workers: place === 'workers' && workers > 2 && chance.yes(0.2) ? [0, 1] : 'all',
       env: {},
       workdir: null,
-      checkpointDir: null,
+      ...drawCheckpoints(chance.fork('checkpoints'), index),
+      ...(chance.fork('setup only').yes(0.05) && { isSetupOnly: true as const }),
     },
     recovery: {
       preset,
-      rules: [...ownRules(chance.fork('rules')), ...presets[preset]],
-      budget: { preemptions: chance.pick([2, 20, 100]), failures: chance.between(0, 3) },
+      rules: [...ownRules(chance.fork('rules')), ...presets[preset], ...(isBroken ? presets['loop: failures'] : [])],
+      budget: {
+        preemptions: chance.pick([2, 20, 100]),
+        failures: chance.between(0, 3),
+        setupFailures: setup.between(0, 3),
+      },
       delay: chance.between(1, 20) * second,
       delayMax: minute,
       unreachableGrace: chance.pick([minute, 3 * minute]),
@@ -77,7 +92,7 @@ function drawJob(chance: Chance, index: number): Wanted {
       maxRuntime: chance.yes(0.15) ? chance.between(2, 6) * minute : null,
       silenceTimeout: hangs || chance.yes(0.2) ? 2 * minute : null,
       capacityWait: chance.yes(0.1) ? chance.between(2, 10) * minute : null,
-      setupTries: chance.between(1, 4),
+      setupTries: chance.between(2, 5),
     },
     stop: { signal: 'TERM', grace: chance.between(5, 30) * second },
     finish: chance.yes(0.1)
@@ -94,6 +109,25 @@ function drawJob(chance: Chance, index: number): Wanted {
   };
   return { spec, nature, at: chance.yes(0.7) ? 0 : chance.between(0, 5 * minute) };
 }
+
+/** Most jobs keep checkpoints below one folder, as the runs of a sweep do. Some share it, and some begin from the job before. */
+function drawCheckpoints(
+  chance: Chance,
+  index: number,
+): Pick<CommandSpec, 'checkpointDir' | 'checkpoints' | 'checkpointStorage' | 'resumeFrom'> {
+  if (chance.yes(0.2)) return { checkpointDir: null };
+  if (chance.yes(0.1)) return { checkpointDir: '/shared', checkpoints: 'shared', checkpointStorage: 'file:///shared' };
+  const before = `00000${index}`;
+  const resumeFrom: ResumeFrom = { kind: 'folder', path: `/runs/${before}-${installation}`, job: before };
+  return {
+    checkpointDir: `/runs/${ownCheckpointLevel}`,
+    checkpoints: 'own',
+    ...(index > 0 && chance.yes(0.2) && { resumeFrom }),
+  };
+}
+
+/** The text of a setup step that fails on every worker. */
+export const brokenStep = 'false';
 
 /** Some owners have rules of their own, which come before the preset's. */
 function ownRules(chance: Chance): readonly Rule[] {

@@ -18,6 +18,9 @@ import type { Timeline } from './timeline.ts';
 /** How often a rule may resume a job. */
 const stageLimit = 10;
 
+/** How long a program may print nothing after a failed call between workers. */
+export const hangGrace = 5 * minute;
+
 const mount: SetupStep = { name: 'mount', key: 'mount-key', check: null, apply: 'true', files: [], timeout: minute };
 
 /** What a job of `tpu run` is. `isEager`: the mistake of a rule that does more than its name says. */
@@ -30,6 +33,7 @@ export function specOf(tpu: LabTpu, rule: LabRule, directory: string, isEager: b
     rule,
     monitor: true,
     stageLimit,
+    hangGrace,
     written: '',
     launcher: ['jobman'],
     env: {},

@@ -3,9 +3,10 @@
 
 import { presets } from '../src/core/recover.ts';
 import type { Job } from '../src/core/job.ts';
-import { minute, second } from '../src/core/time.ts';
+import { hour, minute, second } from '../src/core/time.ts';
 import type { LabRecord } from '../src/lab/record.ts';
 import type { LabJob, LabWindow } from '../src/lab/windows.ts';
+import { hangGrace } from './lab-begin.ts';
 import { programName } from './lab-tpus.ts';
 import type { Program, Programs } from './lab-tpus.ts';
 import type { Machine, Run, World } from './world.ts';
@@ -21,6 +22,8 @@ export const labLaws = {
   'stage is counted': 'a program is told how often its work was resumed',
   'taken is preempted':
     'a script that fails because its TPU was taken away or made anew by somebody has not failed by itself',
+  'hang is ended': 'a program that prints nothing after a failed call is ended soon, and no other counts as hung',
+  'success is confirmed': 'an attempt whose script confirmed no success has not succeeded, whatever its exit code',
 } as const;
 
 export type LabLaw = keyof typeof labLaws;
@@ -58,6 +61,10 @@ export interface LabJudge {
   scriptBegins(run: Run): void;
   /** That script knows what to run. */
   given(run: Run, given: Given): void;
+  /** Its program has succeeded, and it reports that. */
+  confirmed(run: Run): void;
+  /** Its program hangs from now on, after a failed call. */
+  hangs(run: Run): void;
   /** It has told where its log is. */
   reported(run: Run, logFolder: string): void;
   programBegins(program: Program): void;
@@ -67,6 +74,9 @@ export interface LabJudge {
 
 /** So long after its machines went down the pretend cloud says that it took them. */
 export const lateWord = 25 * second;
+
+/** A controller may be down meanwhile, or the login machine. */
+const hangSlack = hour;
 
 /** A program that has run for so long has saved a checkpoint. */
 export const savesAfter = 10 * minute;
@@ -87,6 +97,7 @@ interface Ledger {
 export function createLabJudge(world: () => World, programs: () => Programs, jobOf: (id: string) => Job): LabJudge {
   const ledgers = new Map<string, Ledger>();
   const anew = new Set<Machine>();
+  const confirmed = new Set<Run>();
   let violation: LabViolation | null = null;
 
   function breakLaw(law: string, sentence: string): void {
@@ -165,6 +176,10 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
         );
         // One that had ended before, or was killed here, has an end of its own.
         const script = world().runs.find((run) => run.job === job.id && run.attempt === ordinal);
+        if (ending?.reason === 'succeeded' && (script === undefined || !confirmed.has(script)))
+          broken('success is confirmed', `attempt ${ordinal} of job ${job.id} counts as succeeded`);
+        if (ending?.reason === 'hung' && (script?.hungAt ?? null) === null)
+          broken('hang is ended', `attempt ${ordinal} of job ${job.id} counts as hung, and its program did not hang`);
         const isOfIt = taken !== undefined && script?.killed === false && (script.endedAt ?? 0) >= (taken.endedAt ?? 0);
         const isMissed = taken !== undefined && anew.has(taken.host.machine) && ending?.reason === 'unreachable';
         if (isOfIt && (ending?.reason === 'command_failed' || isMissed))
@@ -198,6 +213,15 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
           'stage is counted',
           `attempt ${run.attempt} of job ${run.job} is told stage ${stage}, and it was resumed ${least} to ${most} times`,
         );
+    },
+    confirmed(run) {
+      confirmed.add(run);
+    },
+    hangs(run) {
+      world().timeline.after(hangGrace + hangSlack, () => {
+        if (run.endedAt === null && run.askedAt === null)
+          broken('hang is ended', `attempt ${run.attempt} of job ${run.job} hangs since ${run.hungAt}`);
+      });
     },
     reported(run, logFolder) {
       ledgerOf(run.job).reported.set(run.attempt, logFolder);
@@ -236,9 +260,14 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
     const { father } = ledgerOf(job);
     if (attempt > 1) {
       const { how, asked } = attempts[attempt - 1] ?? { how: 'fresh', asked: false };
+      // A resume continues the last attempt that ran; one that never started does not count.
+      if (how === 'resume') {
+        const ran = attempts.slice(0, attempt - 1).findLast(({ startedAt }) => startedAt !== null);
+        return { job, attempt: ran?.ordinal ?? 1 };
+      }
       // What a rule makes in the place of an attempt that never started is what that one was to be.
       const isStandIn = how === 'fresh' && !asked;
-      return how === 'resume' || isStandIn ? { job, attempt: attempt - 1 } : null;
+      return isStandIn ? { job, attempt: attempt - 1 } : null;
     }
     return father?.how === 'resume' ? father : null;
   }
@@ -268,8 +297,10 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
     for (;;) {
       const next = before(one.job, one.attempt);
       if (next === null) return [least, most];
-      // One that stands in the place of another resumes nothing that the other had not.
-      const isResume = one.attempt === 1 || jobOf(one.job).attempts[one.attempt - 1]?.how === 'resume';
+      // A replacement resumes only if the attempt that it replaces resumed. Nothing is resumed where no attempt has run.
+      const { attempts } = jobOf(one.job);
+      const hasRun = attempts[next.attempt - 1]?.startedAt !== null;
+      const isResume = one.attempt === 1 || (attempts[one.attempt - 1]?.how === 'resume' && hasRun);
       if (isResume && ledgerOf(one.job).begun.has(one.attempt)) least += 1;
       if (isResume) most += 1;
       one = next;

@@ -27,11 +27,12 @@ export const anAfternoon: LabSize = { users: 3, tpus: 5, jobs: 20, length: 6 * h
 const rules: readonly LabRule[] = ['pre', 'pass', 'reapply', 'rerun', 'resume'];
 
 /**
- * How one attempt goes if nobody disturbs it. `early`: the script ends before it has told where its log is. `grpc`: a call
- * between workers fails. `fails`: the program has a mistake. `short`: the program ends well and nobody says so. `unasked`: its
- * log says so, and `finish-job` is not called.
+ * The course of one attempt without interference. `early`: the script ends before it has reported where its log is. `grpc`: a
+ * call between workers fails. `hangs`: one fails, and the program waits for ever. `masked`: one fails, and the script exits with
+ * 0 nevertheless, as scripts of the older `tpu` do. `fails`: the program has a mistake. `short`: the program succeeds and nothing
+ * reports it. `unasked`: only its log reports the success, because the script does not call `finish-job`.
  */
-export type LabFortune = 'succeeds' | 'unasked' | 'grpc' | 'fails' | 'early' | 'short';
+export type LabFortune = 'succeeds' | 'unasked' | 'grpc' | 'hangs' | 'masked' | 'fails' | 'early' | 'short';
 
 export interface LabNature {
   /** One for each attempt; the last stands for all that follow. */
@@ -88,24 +89,30 @@ export function drawLab(chance: Chance, size: LabSize): LabPlan {
       workers: chance.pick([1, 1, 2]),
     };
   });
+  const kinds = chance.fork('kinds of failed calls');
   const wishes = Array.from({ length: size.jobs }, (): LabWish => ({
     // Whoever comes last still wants to see how it ends.
     at: chance.between(0, size.length * 0.95),
     user: chance.pick(users).name,
     rule: chance.pick([null, null, ...rules]),
     logStage: chance.yes(0.4),
-    nature: drawNature(chance),
+    nature: drawNature(chance, kinds),
     isTwice: chance.yes(0.1),
   }));
   return { users, tpus, wishes };
 }
 
-function drawNature(chance: Chance): LabNature {
+function drawNature(chance: Chance, kinds: Chance): LabNature {
   const before = Array.from({ length: chance.pick([0, 0, 0, 1, 1, 2, 4]) }, () =>
     chance.pick(['grpc', 'grpc', 'grpc', 'fails', 'early'] as const),
   );
+  const fortunes: readonly LabFortune[] = [
+    ...before,
+    chance.pick(['succeeds', 'succeeds', 'unasked', 'short', 'fails', 'grpc'] as const),
+  ];
   return {
-    fortunes: [...before, chance.pick(['succeeds', 'succeeds', 'unasked', 'short', 'fails', 'grpc'] as const)],
+    // A fork, so that all else of a seed stays as it was.
+    fortunes: fortunes.map((one) => (one === 'grpc' ? kinds.pick(['grpc', 'hangs', 'masked'] as const) : one)),
     length: chance.pick([chance.between(2, 30) * minute, chance.between(1, 4) * hour, chance.between(20, 90) * second]),
     goesOn: chance.yes(0.7),
   };

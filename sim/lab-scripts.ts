@@ -3,7 +3,7 @@
 // when it believes so. Nothing here decides anything: what a script is to run, it is told by `begin`.
 
 import { minute, second } from '../src/core/time.ts';
-import { verdictOf } from '../src/lab/attempt.ts';
+import { unconfirmedReason } from '../src/lab/attempt.ts';
 import type { LabRecord } from '../src/lab/record.ts';
 import type { Chance } from './chance.ts';
 import type { Sky } from './cloud.ts';
@@ -12,7 +12,7 @@ import type { Given, LabJudge } from './lab-laws.ts';
 import type { LabFortune, LabNature } from './lab-people.ts';
 import { answers } from './lab-tpus.ts';
 import type { Program, Programs } from './lab-tpus.ts';
-import { endRun, findMachine } from './world.ts';
+import { endRun, findMachine, hungLine } from './world.ts';
 import type { Plan, Run, World } from './world.ts';
 
 /** What `tpu __begin` tells a script. */
@@ -37,6 +37,8 @@ export interface ScriptParts {
   readonly tidy: (job: string, attempt: number) => Promise<boolean>;
   /** The mistake of scripts that do not say what went wrong. */
   readonly isMute: boolean;
+  /** The mistake of believing every exit code of 0. */
+  readonly isCredulous: boolean;
 }
 
 /** How a script behaves as a process of this machine: when it ends, and of what, the story decides. */
@@ -107,17 +109,22 @@ export function createScripts(parts: ScriptParts): Scripts {
     }
     // The line ends with this process, however that ends.
     run.listeners.add(() => cut(gang, goesOn));
-    const words = await gangEnds(gang, fortune, length);
+    const words = await gangEnds(gang, fortune, length, run);
     if (isOver()) return;
     const isDone = words === 'done';
+    const isConfirmed = isDone && (fortune === 'succeeds' || fortune === 'unasked');
+    if (isConfirmed) judge.confirmed(run);
     if (fortune === 'succeeds' && isDone) await record.finish(begun.session, begun.window, parts.now());
     const told = await record.windowOf(begun.session, begun.window);
-    const { code } = verdictOf({
-      code: isDone ? 0 : 1,
+    const code = isDone || fortune === 'masked' ? 0 : 1;
+    const reason = unconfirmedReason({
+      code,
       report: told?.window.report ?? null,
       isFinished: (told?.window.finishedAt ?? null) !== null,
-      hasHistory: fortune === 'unasked',
+      hasHistory: isConfirmed && fortune === 'unasked',
+      lastError: isDone ? null : words,
     });
+    if (!parts.isCredulous) run.failure = reason;
     leave(run, code, words);
   }
 
@@ -147,7 +154,7 @@ export function createScripts(parts: ScriptParts): Scripts {
   }
 
   /** Resolves with the last words: it ended as it was to, or a worker was lost and the others noticed. */
-  function gangEnds(gang: readonly Program[], fortune: LabFortune, length: number): Promise<string> {
+  function gangEnds(gang: readonly Program[], fortune: LabFortune, length: number, run: Run): Promise<string> {
     return new Promise((resolve) => {
       let isTold = false;
       const told = (words: string): void => {
@@ -160,13 +167,23 @@ export function createScripts(parts: ScriptParts): Scripts {
         short: 'done',
         unasked: 'done',
         grpc: 'GRPC error',
+        hangs: hungLine,
+        masked: 'GRPC error',
         fails: 'NameError: x',
         early: '',
       };
       // One that fails does so early, mostly.
-      const runs = fortune === 'grpc' || fortune === 'fails' ? Math.ceil(length * chance.next()) : length;
+      const failing: readonly LabFortune[] = ['grpc', 'fails', 'hangs', 'masked'];
+      const runs = failing.includes(fortune) ? Math.ceil(length * chance.next()) : length;
       timeline.after(runs, () => {
         if (isTold || gang.some(({ endedAt }) => endedAt !== null)) return;
+        if (fortune === 'hangs') {
+          if (run.endedAt !== null) return;
+          run.hungAt = timeline.now;
+          world.say(`host: run ${run.job}/${run.attempt} hangs`);
+          judge.hangs(run);
+          return;
+        }
         for (const program of gang) programs.end(program, wordsOf[fortune]);
         told(wordsOf[fortune]);
       });

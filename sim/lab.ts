@@ -44,8 +44,8 @@ import {
 } from './world.ts';
 import type { Machine, World } from './world.ts';
 
-/** By when everything must have come to rest once nobody wants anything new. */
-const patience = 24 * hour;
+/** How long a job may take to finish once no user wants anything new, in addition to the time of its own programs. */
+const patience = 8 * hour;
 const installation = 'thelab';
 const epoch = Date.UTC(2026, 0, 1);
 
@@ -58,6 +58,8 @@ export const labFaults = {
   'deaf to kill': 'a kill is heard as a stop and a resume after it',
   'deaf to closing': 'that a window was closed is written down, and nobody is told',
   'eager rule': 'the rule pass makes TPUs anew',
+  'patient rule': 'a program that hangs after a failed call is left alone',
+  'credulous scripts': 'every exit code of 0 is a success',
   'loads anything': 'a script loads the newest folder, whether or not anything was saved in it',
 } as const;
 
@@ -175,6 +177,7 @@ export async function runLab({ seed, size, fault, trace = false }: LabOptions): 
     begin: (job, attempt) => beginning.begin(job, attempt),
     tidy: (job, attempt) => beginning.tidy(job, attempt),
     isMute: fault === 'mute scripts',
+    isCredulous: fault === 'credulous scripts',
   });
 
   /** A program saves something now and then. */
@@ -259,7 +262,9 @@ export async function runLab({ seed, size, fault, trace = false }: LabOptions): 
   async function runOn(wish: LabWish, tpuName: string, father: Father | null = null): Promise<void> {
     const tpu = known(tpus, tpuName);
     if (!(await isMine(tpuName))) return;
-    const spec = specOf(tpu, wish.rule ?? usualRule(tpu), `/code/${wish.user}`, fault === 'eager rule');
+    const made = specOf(tpu, wish.rule ?? usualRule(tpu), `/code/${wish.user}`, fault === 'eager rule');
+    const { troubleTimeout: _grace, ...patient } = made.limits;
+    const spec = fault === 'patient rule' ? { ...made, limits: patient } : made;
     // What was true a moment ago may be true no more: the record is asked in the same breath in which it is written.
     const other = holding(tpuName);
     if (other !== undefined) {
@@ -517,6 +522,13 @@ export async function runLab({ seed, size, fault, trace = false }: LabOptions): 
     });
   }
 
+  /** The longest that the programs of one unfinished job can take: it may fail as often as its budget allows. */
+  function longestProgramTime(): number {
+    const open = judge.jobs.filter(({ settled }) => settled === null);
+    const lengths = open.map(({ id, spec }) => (spec.recovery.budget.failures + 1) * known(natures, id).length);
+    return Math.max(0, ...lengths);
+  }
+
   // -------------------------------------------------------------------------------------- the story
 
   const isBroken = (): boolean => judge.violation !== null || labJudge.violation !== null;
@@ -542,7 +554,7 @@ export async function runLab({ seed, size, fault, trace = false }: LabOptions): 
   sky.weather = calm;
   world.say('nobody wants anything new');
   let restingSince: number | null = null;
-  await timeline.play(size.length + patience, () => {
+  await timeline.play(size.length + longestProgramTime() + patience, () => {
     if (isBroken()) return true;
     if (!judge.jobs.every(({ settled }) => settled !== null)) {
       restingSince = null;

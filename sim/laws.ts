@@ -4,10 +4,13 @@
 
 import type { AllocationRef, CommitResult, Commit, Stray } from '../src/app/ports.ts';
 import type { Event } from '../src/core/decision.ts';
-import type { Allocation, Job } from '../src/core/job.ts';
+import type { Allocation, Attempt, Job } from '../src/core/job.ts';
+import type { OutcomeResult } from '../src/core/observation.ts';
 import { placesOf } from '../src/core/place.ts';
 import { ruleOf } from '../src/core/recover.ts';
 import { minute, second } from '../src/core/time.ts';
+import { checkpointsIn } from './checkpoints.ts';
+import type { Checkpoint } from './checkpoints.ts';
 import { zoneOf } from './cloud.ts';
 import { contentOf } from './copies.ts';
 import type { Copies } from './copies.ts';
@@ -29,6 +32,7 @@ export const laws = {
   11: 'logs are whole',
   12: 'places in turn',
   13: 'slots are kept to',
+  14: 'only its own checkpoints',
 } as const;
 
 export type Law = keyof typeof laws;
@@ -48,6 +52,12 @@ const drainMost = 15 * minute;
 /** The longest that an answer of the pretend cloud is under way. */
 const replyMost = minute;
 
+interface Nothing {
+  readonly at: number;
+  readonly allocation: number;
+  readonly isForbidden: boolean;
+}
+
 /** What the owners, the cloud and the hosts know of one job, without asking any controller. */
 interface Ledger {
   /** The record as last committed: by a controller or by the owner's word. */
@@ -66,8 +76,11 @@ interface Ledger {
   /** Attempts that began in the world since the owner's last word. */
   begun: Set<number>;
   readonly begunInCalm: Set<number>;
-  /** When a place last said that it has nothing, or nothing for us: by the attempt and the place, with the allocation. */
-  readonly nothing: Map<string, { readonly at: number; readonly allocation: number; readonly isForbidden: boolean }>;
+  /**
+   * When a place last said that it has nothing, or nothing for us: by the attempt and the place, with the allocation. Only
+   * answers that are in the record: one that a full disk or the end of a controller has lost is unknown, and is asked for again.
+   */
+  readonly nothing: Map<string, Nothing>;
   /** How often the record says that a place was passed over, by the attempt and the place. */
   readonly rounds: Map<string, number>;
   /** When it settled as failed, by the world's clock; null before, and after the owner's newest word. */
@@ -78,6 +91,8 @@ interface Ledger {
   readonly firstAsked: Map<number, number>;
   readonly passedOver: Map<number, number>;
   readonly steps: Map<string, number>;
+  /** How often a setup step has failed on a worker, by the attempt that it was for: `2 3/docker`. */
+  readonly stepFailures: Map<string, number>;
   readonly events: Event[];
   commits: number;
   /** The owner has taken it off the list by force: what it holds is a stray, and nobody reads on in its logs. */
@@ -91,7 +106,10 @@ export interface Judge {
   spoken(job: Job, events: readonly Event[]): void;
   committed(commit: Commit, result: CommitResult): void;
   called(kind: 'request' | 'release' | 'step' | 'start' | 'stop' | 'look', ref: AllocationRef, detail: string): void;
-  replied(kind: string, ref: AllocationRef, reply: string, error?: string): void;
+  /** `step` is `3/docker`, for the reply of a setup step. */
+  replied(kind: string, ref: AllocationRef, result: OutcomeResult, step?: string): void;
+  /** That reply is in the record. */
+  recorded(result: OutcomeResult): void;
   strayReleased(stray: Stray): void;
   begins(run: Run): void;
   /** The controllers' clock jumped forward: patience that is counted by it may end early. */
@@ -101,6 +119,8 @@ export interface Judge {
   /** How many calls that have effects, and how many commits, there were so far. */
   readonly counts: { readonly acts: number; readonly looks: number; readonly commits: number };
   job(id: string): Job;
+  /** When the owner of that job last gave a command, by the world's clock. */
+  wordAt(id: string): number;
   readonly jobs: readonly Job[];
   break(law: Law, sentence: string): void;
   /** What holds only once all is at rest. */
@@ -110,6 +130,8 @@ export interface Judge {
 export function createJudge(world: () => World, copies: () => Copies): Judge {
   const ledgers = new Map<string, Ledger>();
   const jumps: number[] = [];
+  /** What to note of a reply once it is in the record. */
+  const unrecorded = new WeakMap<OutcomeResult, () => void>();
   const counts = { acts: 0, looks: 0, commits: 0 };
   let violation: Violation | null = null;
   let calmSince: number | null = null;
@@ -140,11 +162,15 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
     const { now } = world().timeline;
     const { job } = ledger;
     if (job.desired !== 'run' || ledger.words > 0) return true;
+    // A job that only sets up is done when it has; checkSetUp holds its end against the world.
+    if (job.spec.command.isSetupOnly === true && job.settled?.verdict === 'succeeded') return true;
     const { limits, recovery } = job.spec;
-    if (ledger.troubles > limits.setupTries) return true;
+    if (ledger.troubles >= limits.setupTries) return true;
     if (ledger.refused.size > 0) return true;
     const runs = world().runs.filter((run) => run.job === job.id);
     if (runs.some((run) => run.endedAt !== null)) return true;
+    const { troubleTimeout = Infinity } = limits;
+    if (runs.some(({ hungAt }) => hungAt !== null && now - hungAt >= troubleTimeout * 0.9)) return true;
     for (const run of runs) {
       if (run.startedAt === null) continue;
       if (limits.maxRuntime !== null && now - run.startedAt >= limits.maxRuntime * 0.9) return true;
@@ -329,7 +355,9 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
         ledger.passedOver.set(allocation.ordinal, world().timeline.now);
     }
     checkLetGo(before, job, ledger);
+    checkSetUp(before, job);
     checkAttempts(job);
+    checkStepFailures(job, ledger);
     checkGrowth(job);
     const attempt = job.attempts.at(-1);
     for (const { place, asks } of attempt?.placesPassed ?? []) ledger.rounds.set(`${attempt?.ordinal}/${place}`, asks);
@@ -375,6 +403,24 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
       breakLaw(10, `job ${job.id} has given up waiting for capacity, and its owner has set no limit`);
   }
 
+  /** A job that only sets up succeeds when every worker has gone through every step, and not before. */
+  function checkSetUp(before: Job, job: Job): void {
+    if (job.spec.command.isSetupOnly !== true) return;
+    if (job.settled?.verdict !== 'succeeded' || before.settled !== null) return;
+    const last = job.attempts.at(-1);
+    const name = job.allocations[(last?.allocation ?? 0) - 1]?.name;
+    const machine = world().machines.findLast((one) => one.name === name);
+    if (last?.commandOnly === true || machine === undefined) return;
+    for (const host of machine.hosts) {
+      const { proofs } = folderOf(host, job.id, `${host.worker}`);
+      const lacks = job.spec.steps.find(
+        ({ key }) => ![...proofs].some((one) => one.startsWith(`${last?.allocation}/${key}/`)),
+      );
+      if (lacks !== undefined)
+        breakLaw(5, `job ${job.id} counts as set up, and worker ${host.worker} lacks ${lacks.name}`);
+    }
+  }
+
   /** On a machine that is nobody's to let go, and on a host that has been silent for ten graces. */
   function isGivenUp({ host }: Run, job: Job): boolean {
     const { now } = world().timeline;
@@ -390,11 +436,40 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
         attempts.findLastIndex((one) => one.asked),
       ),
     );
-    const counted = since.filter(({ ending }) => ending !== null && ending.reason !== 'allocation_failed');
-    const { preemptions, failures } = spec.recovery.budget;
+    const { preemptions, failures, setupFailures = 0 } = spec.recovery.budget;
+    const row = mostInARow(since, ({ ending }) => ending?.reason === 'setup_failed');
+    if (row > 1 + setupFailures)
+      breakLaw(7, `job ${id}: its setup has failed ${row} times in a row, and ${setupFailures} failures are allowed`);
+    const counted = since.filter(
+      ({ ending }) => ending !== null && ending.reason !== 'allocation_failed' && ending.reason !== 'setup_failed',
+    );
     const most = 1 + preemptions + failures + ownLimits(spec);
     if (counted.length > most)
       breakLaw(7, `job ${id}: ${counted.length} attempts have ended, and the budgets allow ${most}`);
+  }
+
+  /** The longest row of such attempts without a command that ran in between. An attempt that lost its TPU does not end the row. */
+  function mostInARow(attempts: readonly Attempt[], isCounted: (attempt: Attempt) => boolean): number {
+    let most = 0;
+    let row = 0;
+    for (const attempt of attempts) {
+      if (isCounted(attempt)) row += 1;
+      else if (attempt.runningAt !== null || attempt.ending?.reason === 'command_failed') row = 0;
+      most = Math.max(most, row);
+    }
+    return most;
+  }
+
+  /** An attempt counts no failure of a setup step that was not its own: its tries would be fewer than its owner allowed. */
+  function checkStepFailures({ id, attempts }: Job, ledger: Ledger): void {
+    for (const { ordinal, stepFailures } of attempts) {
+      for (const [key, { tries }] of Object.entries(stepFailures)) {
+        if (key.startsWith('start/') || key.startsWith('stop/')) continue;
+        const failed = ledger.stepFailures.get(`${ordinal} ${key}`) ?? 0;
+        if (tries > failed)
+          breakLaw(7, `job ${id}: attempt ${ordinal} counts ${tries} failures of step ${key}, and it had ${failed}`);
+      }
+    }
   }
 
   /** What never was in the cloud, and what nobody ever was in doubt about, adds nothing to the record but once an attempt. */
@@ -422,13 +497,22 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
   function checkGone(job: Job, allocation: Allocation): void {
     const { now } = world().timeline;
     const machine = findMachine(world(), zoneOf({ job, allocation }), allocation.name);
-    if (machine === undefined || machine.labels?.job !== job.id) return;
+    if (machine === undefined || !isAllocation(machine, job, allocation)) return;
     // What took effect only just now cannot have been seen by a look that began before.
     if (now - machine.madeAt < 40 * second) return;
     breakLaw(
       6,
       `job ${job.id}: allocation ${allocation.ordinal} counts as gone while ${machine.name} is ${machine.state}`,
     );
+  }
+
+  /**
+   * True if that machine is the allocation. Several machines in turn may have the name of a persistent allocation: its creation
+   * time identifies it once it was seen ready, and the labels of its request before that.
+   */
+  function isAllocation({ labels, madeAt }: Machine, job: Job, { ordinal, made }: Allocation): boolean {
+    if (made !== undefined) return made === `${madeAt}`;
+    return labels?.job === job.id && labels.allocation === ordinal;
   }
 
   function checkAccepted(job: Job, allocation: Allocation, old: Allocation | undefined, ledger: Ledger): void {
@@ -454,6 +538,7 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
       return [...ledgers.values()].map((ledger) => ledger.job);
     },
     job: (id) => ledgerOf(id).job,
+    wordAt: (id) => ledgerOf(id).wordAt,
     break: breakLaw,
     becomeCalm() {
       calmSince = world().timeline.now;
@@ -482,6 +567,7 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
           firstAsked: new Map(),
           passedOver: new Map(),
           steps: new Map(),
+          stepFailures: new Map(),
           events: [...events],
           commits: 0,
           isForced: false,
@@ -491,7 +577,8 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
       known.job = job;
       const isLast = events.some((event) => event.kind === 'asked' && event.verb === 'last');
       known.lastOf = isLast ? job.attempts.length : job.desired === 'run' ? null : known.lastOf;
-      known.isForced ||= job.removed;
+      // A settled job that holds nothing is off the list at once without force, and its logs are still copied.
+      known.isForced ||= job.removed && (job.settled === null || holdsCapacity(job));
       known.words += 1;
       known.failedAt = null;
       known.wordAt = world().timeline.now;
@@ -531,18 +618,28 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
         breakLaw(1, `job ${ref.job.id}: ${kind} ${detail} on ${machine.name}, which is well, and nothing had happened`);
       }
     },
-    replied(kind, ref, reply, error) {
+    replied(kind, ref, result, step) {
+      const reply = result.kind;
+      const error = errorKind(result);
       const ledger = ledgerOf(ref.job.id);
+      if (step !== undefined && (reply === 'failed' || reply === 'refused')) {
+        const failure = `${ref.job.attempts.length} ${step}`;
+        ledger.stepFailures.set(failure, (ledger.stepFailures.get(failure) ?? 0) + 1);
+      }
       const key = `${kind}/${ref.allocation.ordinal}`;
       if (reply === 'done') ledger.accepted.add(key);
       else if (kind === 'request' || kind === 'release') {
         if (reply === 'refused') ledger.refused.add(key);
         if (kind === 'request' && (error === 'stockout' || error === 'quota' || error === 'permission')) {
           const at = world().timeline.now;
-          const { ordinal } = ref.allocation;
-          ledger.nothing.set(placeKey(ref, ledger), { at, allocation: ordinal, isForbidden: error === 'permission' });
+          const said = { at, allocation: ref.allocation.ordinal, isForbidden: error === 'permission' };
+          const place = placeKey(ref, ledger);
+          unrecorded.set(result, () => ledger.nothing.set(place, said));
         }
       } else ledger.troubles += 1;
+    },
+    recorded(result) {
+      unrecorded.get(result)?.();
     },
     strayReleased(stray) {
       const ledger = ledgers.get(stray.job);
@@ -559,6 +656,8 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
     begins(run) {
       const ledger = ledgerOf(run.job);
       ledger.begun.add(run.attempt);
+      if (ledger.job.spec.command.isSetupOnly === true)
+        breakLaw(5, `${runName(run)} begins, and its manifest has no command`);
       for (const other of world().runs) {
         if (other === run || other.job !== run.job || !isAlive(other)) continue;
         if (other.attempt === run.attempt && other.worker !== run.worker) continue;
@@ -570,6 +669,7 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
       if (ledger.lastOf !== null && run.attempt > ledger.lastOf && isByRule)
         breakLaw(7, `${runName(run)} begins, and its owner wanted none after attempt ${ledger.lastOf}`);
       checkSlots(run, ledger);
+      checkCheckpoint(run, ledger);
     },
     atRest() {
       for (const ledger of ledgers.values()) {
@@ -601,10 +701,12 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
     const { preemptions } = budget;
     const failures = budget.failures + ownLimits(ledger.job.spec);
     const failed = new Set<number>();
+    const isOfSetup = (ordinal: number): boolean => ledger.job.attempts[ordinal - 1]?.ending?.reason === 'setup_failed';
     for (const other of world().runs) {
       // Of the same attempt another worker may begin late, when one has failed already.
       const isEarlier = other.job === run.job && other.attempt < run.attempt;
-      if (isEarlier && isOwnFailure(other) && ledger.begun.has(other.attempt)) failed.add(other.attempt);
+      if (isEarlier && isOwnFailure(other) && ledger.begun.has(other.attempt) && !isOfSetup(other.attempt))
+        failed.add(other.attempt);
     }
     if (failed.size > failures) {
       breakLaw(
@@ -621,7 +723,8 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
     if (!isAnyHostDead && ledger.begunInCalm.size > failures + 4) {
       breakLaw(7, `job ${run.job}: ${ledger.begunInCalm.size} attempts in calm, and ${failures} failures are allowed`);
     }
-    if (ledger.begun.size > 1 + preemptions + failures) {
+    const begun = [...ledger.begun].filter((ordinal) => !isOfSetup(ordinal));
+    if (begun.length > 1 + preemptions + failures) {
       breakLaw(7, `job ${run.job}: attempt ${run.attempt} begins, and the budgets allow ${1 + preemptions + failures}`);
     }
   }
@@ -637,6 +740,33 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
     );
     if (alive.size > slots)
       breakLaw(13, `${runName(run)} begins as one of ${alive.size}, and there are ${slots} slots`);
+  }
+
+  /**
+   * A program resumes from a checkpoint that its own job has written since its newest start from the beginning, or from one that
+   * its owner has named, and from no other. If its job has one, a resumed program gets it.
+   */
+  function checkCheckpoint(run: Run, { job }: Ledger): void {
+    const { checkpoints, resumedFrom: from } = run;
+    const { command } = job.spec;
+    if (checkpoints === undefined || checkpoints.checkpointDir === null || command.checkpoints !== 'own') return;
+    const beginning = job.attempts.findLast(
+      ({ ordinal, stage, startedAt }) => ordinal <= run.attempt && stage === 0 && startedAt !== null,
+    );
+    // The start from the beginning may never have reached its worker: then the first later run began the work.
+    const first = beginning?.ordinal ?? Infinity;
+    const starts = world()
+      .runs.filter((one) => one.job === run.job && one.attempt >= first && one !== run)
+      .map(({ startedAt }) => startedAt ?? Infinity);
+    const begunAt = Math.min(...starts);
+    const isOwn = ({ writer, at }: Checkpoint): boolean => writer.job === run.job && at >= begunAt;
+    const named = command.resumeFrom?.kind === 'folder' ? command.resumeFrom.job : undefined;
+    if (from !== null && !isOwn(from) && from.writer.job !== named)
+      breakLaw(14, `${runName(run)} resumes from ${from.name}, which ${runName(from.writer)} wrote`);
+    const isResume = (job.attempts[run.attempt - 1]?.stage ?? 0) > 0;
+    const own = checkpointsIn(world(), checkpoints.checkpointDir).filter((one) => isOwn(one) && one.writer !== run);
+    if (isResume && own.length > 0 && (from === null || !isOwn(from)))
+      breakLaw(14, `${runName(run)} does not resume from ${own.at(-1)?.name}, which its job wrote`);
   }
 
   /** It failed by itself, and nothing else had gone wrong with its machine that could be the reason instead. */
@@ -715,6 +845,12 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
     }
   }
 
+  function holdsCapacity({ allocations }: Job): boolean {
+    return allocations.some(
+      ({ ownership, requestedAt, goneAt }) => ownership === 'owned' && requestedAt !== null && goneAt === null,
+    );
+  }
+
   function heldOf(run: Run): Uint8Array {
     const copy = copies().files.get(`${run.job}/${run.attempt}/${run.worker}`);
     return copy === undefined ? new Uint8Array(0) : contentOf(copy);
@@ -755,12 +891,15 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
     }
     // What was out of reach from the program's end on may be lost with its machine. What can be read must be there.
     const isReachable = run.host.isUp && run.host.silence === null && run.host.machine.state === 'ready';
-    const { job, isForced } = ledgerOf(run.job);
-    // Nobody reads on in what is off the list, be it that a full disk had kept the rest from being copied.
-    const isCutByDisk = job.removed && world().diskFullUntil > run.madeAt;
-    if (!isReachable || isForced || isCutByDisk) return;
+    const { isForced } = ledgerOf(run.job);
+    if (!isReachable || isForced) return;
     const due = run.endedAt === null ? printed(run, now - minute) : all;
     if (held.length < due)
       breakLaw(11, `we hold ${held.length} of ${due} bytes of ${runName(run)}, whose host answers`);
   }
+}
+
+/** The class of the error that came back, if one did. */
+function errorKind(result: OutcomeResult): string | undefined {
+  return result.kind === 'failed' || result.kind === 'refused' ? result.error?.kind : undefined;
 }

@@ -1,10 +1,13 @@
-// npm run sim -- --seeds N [--seed S] [--plant NAME] [--trace]
-// npm run sim -- --lab [--afternoon] --seeds N [--seed S] [--fault NAME] [--trace]
+// npm run sim -- --seeds N [--seed S] [--plant NAME] [--trace] [--keep-going] [--found FOLDER]
+// npm run sim -- --lab [--afternoon] --seeds N [--seed S] [--fault NAME] [--trace] [--keep-going] [--found FOLDER]
 //
 // Plays worlds and judges them; with --lab two days in the life of a lab, or an afternoon of it. Without --seed it begins at
 // seed 1. Exits with 1 at the first law that is broken, and prints the law, what happened, and the command that plays
-// exactly that world again.
+// exactly that world again. --keep-going plays the other seeds too; --found keeps the trace of each seed that broke a law in that
+// folder, and the list of them in its seeds.md.
 
+import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { loopPlants, plants } from '../src/core/plant.ts';
 import type { PlantName } from '../src/core/plant.ts';
@@ -12,20 +15,10 @@ import { anAfternoon, twoDays } from './lab-people.ts';
 import { labFaults, runLab } from './lab.ts';
 import type { LabFault } from './lab.ts';
 import { laws } from './laws.ts';
+import { simOptions } from './options.ts';
 import { run } from './run.ts';
 
-const { values } = parseArgs({
-  options: {
-    seeds: { type: 'string' },
-    seed: { type: 'string' },
-    plant: { type: 'string' },
-    lab: { type: 'boolean', default: false },
-    afternoon: { type: 'boolean', default: false },
-    fault: { type: 'string' },
-    trace: { type: 'boolean', default: false },
-    'keep-going': { type: 'boolean', default: false },
-  },
-});
+const { values } = parseArgs({ options: simOptions });
 
 /** What is told of one seed. */
 interface Told {
@@ -50,13 +43,14 @@ const began = performance.now();
 let virtualMs = 0;
 let broken = 0;
 for (let seed = first; seed < first + count; seed += 1) {
-  const story = values.lab ? await playLab(seed) : await playWorld(seed);
+  const story = await play(seed, trace);
   virtualMs += story.virtualMs;
   if (trace) for (const line of story.lines) console.log(line);
   if (count === 1) console.log(`seed ${seed}: trace ${story.hash}`);
   if (story.violation === null) continue;
   broken += 1;
   tell(seed, story.violation);
+  if (values.found !== undefined) await keep(values.found, seed, story.violation);
   if (!values['keep-going']) process.exit(1);
 }
 const seconds = (performance.now() - began) / 1_000;
@@ -66,16 +60,20 @@ console.log(
 );
 process.exit(broken === 0 ? 0 : 1);
 
-async function playWorld(seed: number): Promise<Told> {
-  const story = await run({ seed, trace, ...(plant === undefined ? {} : { plant }) });
+function play(seed: number, isTraced: boolean): Promise<Told> {
+  return values.lab ? playLab(seed, isTraced) : playWorld(seed, isTraced);
+}
+
+async function playWorld(seed: number, isTraced: boolean): Promise<Told> {
+  const story = await run({ seed, trace: isTraced, ...(plant === undefined ? {} : { plant }) });
   const { violation } = story;
   if (violation === null) return { ...story, violation };
   return { ...story, violation: { ...violation, law: `${violation.law}, ${laws[violation.law]},` } };
 }
 
-async function playLab(seed: number): Promise<Told> {
+async function playLab(seed: number, isTraced: boolean): Promise<Told> {
   const size = values.afternoon ? anAfternoon : twoDays;
-  const story = await runLab({ seed, size, trace, ...(fault === undefined ? {} : { fault }) });
+  const story = await runLab({ seed, size, trace: isTraced, ...(fault === undefined ? {} : { fault }) });
   const { jobs, attempts, programs, lives } = story;
   const verdicts = Object.entries(story.verdicts).map(([verdict, number]) => `${number} ${verdict}`);
   console.log(
@@ -84,12 +82,26 @@ async function playLab(seed: number): Promise<Told> {
   return story;
 }
 
-function tell(seed: number, { law, sentence, at }: NonNullable<Told['violation']>): void {
+/** The command that plays exactly that world again. */
+function commandFor(seed: number): string {
   const lab = values.lab ? ' --lab' : '';
   const size = values.afternoon ? ' --afternoon' : '';
   const mistake = plant === undefined ? (fault === undefined ? '' : ` --fault '${fault}'`) : ` --plant ${plant}`;
+  return `npm run sim --${lab}${size} --seed ${seed}${mistake} --trace`;
+}
+
+function tell(seed: number, { law, sentence, at }: NonNullable<Told['violation']>): void {
   console.log(`law ${law} is broken after ${(at / 1_000).toFixed(3)} s: ${sentence}`);
-  console.log(`  npm run sim --${lab}${size} --seed ${seed}${mistake} --trace`);
+  console.log(`  ${commandFor(seed)}`);
+}
+
+/** Keeps the trace of a seed that broke a law, since the seed means another world as soon as the code changes. */
+async function keep(folder: string, seed: number, { law, sentence }: NonNullable<Told['violation']>): Promise<void> {
+  const { lines } = await play(seed, true);
+  mkdirSync(folder, { recursive: true });
+  const kind = values.lab ? (values.afternoon ? 'afternoon' : 'lab') : 'world';
+  writeFileSync(join(folder, `${kind}-${seed}.txt`), `${lines.join('\n')}\n`);
+  appendFileSync(join(folder, 'seeds.md'), `* \`${commandFor(seed)}\`: law ${law} ${sentence}\n`);
 }
 
 function plantNamed(name: string): PlantName {

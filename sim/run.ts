@@ -20,7 +20,7 @@ import type { Ground, Life } from './controllers.ts';
 import { createCopies } from './copies.ts';
 import type { Disk } from './copies.ts';
 import { killFromOutside } from './hosts.ts';
-import { bareZone, drawJobs, grantedZone, planFor, unsureZones } from './jobs.ts';
+import { bareZone, drawJobs, grantedZone, installation, planFor, unsureZones } from './jobs.ts';
 import type { Nature, Wanted } from './jobs.ts';
 import { createJudge } from './laws.ts';
 import type { Violation } from './laws.ts';
@@ -41,7 +41,6 @@ import type { Machine, World } from './world.ts';
 
 /** By when everything must have come to rest after the storm. */
 const patience = 4 * hour;
-const installation = 'pretnd';
 /** The wall clock of the machine that the controllers run on, when the world begins. */
 const epoch = Date.UTC(2026, 0, 1);
 
@@ -343,16 +342,37 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     }
     for (const machine of world.machines) {
       if (machine.isStanding && machine.state === 'lost') {
-        // A shared machine is put right by whoever it belongs to.
+        // The owner of a shared machine creates it again. jobman did not ask for this one, so it has no label of a job.
         vanish(world, machine);
-        const labels = machine.labels;
+        const { name, hosts } = machine;
         makeMachine(
           world,
-          newMachine({ name: machine.name, labels, isStanding: true, workers: machine.hosts.length, at: timeline.now }),
+          newMachine({ name, labels: null, isStanding: true, workers: hosts.length, at: timeline.now }),
         );
       }
     }
     timeline.after(2 * second, () => controllers.ensureAlive('somebody looks after it'));
+  }
+
+  /** The last controller has died or lost its lease, and the next has not begun: what is printed meanwhile is copied later. */
+  function isAbandoned(): boolean {
+    const last = lives.reduce<Life | null>(
+      (late, life) => ((late?.overAt ?? -1) > (life.overAt ?? -1) ? late : life),
+      null,
+    );
+    const isFollowed = last?.hasLeft === null || last?.hasLeft === 'lease_lost';
+    return lives.every(({ overAt }) => overAt !== null) && isFollowed;
+  }
+
+  /** The owner's command reaches a controller within minutes, also where its wake-up was lost and the next pass is hours away. */
+  function checkHeard(calmAt: number): void {
+    for (const job of judge.jobs) {
+      const attempt = job.attempts.at(-1);
+      if (job.desired === 'run' || job.removed || attempt === undefined) continue;
+      if (attempt.ending !== null || attempt.endedAt !== null) continue;
+      if (timeline.now - Math.max(calmAt, judge.wordAt(job.id)) > 15 * minute)
+        judge.break(10, `job ${job.id}: its owner said ${job.desired}, and its attempt goes on: ${describe(job)}`);
+    }
   }
 
   /** Settled and empty, or truly running what never ends, or told to hold. */
@@ -371,6 +391,8 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     if (isOutOfSight(job) && job.allocations.at(-1)?.requestedAt === null) return true;
     // Behind a program that never ends it waits for ever, as it should.
     if (waitsForSlot(job) && judge.jobs.some((other) => holdsSlot(other) && isResting(other))) return true;
+    // The owner's command is still to be carried out.
+    if (job.desired !== 'run' || job.wish !== null) return false;
     const attempt = job.attempts.at(-1);
     if (attempt === undefined || attempt.runningAt === null || attempt.ending !== null) return false;
     // Whoever is silent will be given up one day.
@@ -430,9 +452,11 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     becomeCalm();
     const until = timeline.now + patience;
     let restingSince: number | null = null;
+    const calmAt = timeline.now;
     await timeline.play(until, () => {
+      checkHeard(calmAt);
       if (isBroken()) return true;
-      if (natures.size === 0 || !judge.jobs.every(isResting)) {
+      if (natures.size === 0 || isAbandoned() || !judge.jobs.every(isResting)) {
         restingSince = null;
         return false;
       }

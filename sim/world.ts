@@ -3,6 +3,8 @@
 // when they judge. Time here is the timeline's, which no jump of a controller's clock can touch.
 
 import type { Chance } from './chance.ts';
+import { resumedFrom } from './checkpoints.ts';
+import type { Checkpoint, CheckpointPlan, CheckpointRecords } from './checkpoints.ts';
 import type { Timeline } from './timeline.ts';
 
 export type MachineState = 'waiting' | 'provisioning' | 'ready' | 'interrupted' | 'lost' | 'releasing' | 'gone';
@@ -73,6 +75,12 @@ export interface Run {
   readonly worker: string;
   readonly allocation: number;
   readonly plan: Plan;
+  /** Where it keeps its checkpoints; absent: nowhere. */
+  readonly checkpoints?: CheckpointPlan;
+  /** What it resumes from; null for nothing. Final once it has begun. */
+  resumedFrom: Checkpoint | null;
+  /** The step that it begins at. */
+  firstStep: number;
   readonly madeAt: number;
   /** Null while the program has not begun to run. */
   startedAt: number | null;
@@ -81,6 +89,10 @@ export interface Run {
   exitCode: number | null;
   askedAt: number | null;
   killed: boolean;
+  /** When it printed `hungLine` and went silent for good; null while it does not hang. */
+  hungAt: number | null;
+  /** The reason that it leaves in its run folder when its exit code of 0 is not a success. */
+  failure: string | null;
   readonly listeners: Set<() => void>;
 }
 
@@ -110,6 +122,8 @@ export interface World {
   readonly here: Machine;
   /** Every run that ever was. */
   readonly runs: Run[];
+  /** The records in the checkpoint folders of the newest start from the beginning. */
+  readonly checkpointRecords: CheckpointRecords;
   hasCapacity: boolean;
   /** Zones that never have anything, and zones in which we may ask for nothing and look at nothing; every other one has. */
   readonly bare: Set<string>;
@@ -153,6 +167,7 @@ export function createWorld(
     machines: [here],
     here,
     runs: [],
+    checkpointRecords: new Map(),
     hasCapacity: true,
     ...zones,
     lineCutLongest: 0,
@@ -370,7 +385,13 @@ export function folderOf(host: Host, job: string, worker: string): Folder {
 export function startRun(
   world: World,
   host: Host,
-  given: { readonly job: string; readonly attempt: number; readonly worker: string; readonly allocation: number },
+  given: {
+    readonly job: string;
+    readonly attempt: number;
+    readonly worker: string;
+    readonly allocation: number;
+    readonly checkpoints?: CheckpointPlan;
+  },
   plan: Plan,
 ): void {
   if (!host.isUp) return;
@@ -381,21 +402,33 @@ export function startRun(
     host,
     ...given,
     plan,
+    resumedFrom: null,
+    firstStep: 0,
     madeAt: now,
     startedAt: null,
     endedAt: null,
     exitCode: null,
     askedAt: null,
     killed: false,
+    hungAt: null,
+    failure: null,
     listeners: new Set(),
   };
   folder.runs.set(given.attempt, run);
   world.runs.push(run);
   world.timeline.after(plan.slow, () => {
     if (run.endedAt !== null) return;
+    const from = run.checkpoints === undefined ? null : resumedFrom(world, run.checkpoints);
+    run.resumedFrom = from ?? null;
+    run.firstStep = from === null || from === undefined ? 0 : Number(from.name.replace('step_', ''));
     run.startedAt = world.timeline.now;
-    world.say(`host: ${runName(run)} begins on ${hostName(host)}`);
+    const where = run.resumedFrom === null ? '' : ` at ${run.resumedFrom.name} of ${runName(run.resumedFrom.writer)}`;
+    world.say(`host: ${runName(run)} begins on ${hostName(host)}${where}`);
     world.watchers.begins(run);
+    if (from === undefined) {
+      endRun(world, run, 66);
+      return;
+    }
     if (plan.length !== null) world.timeline.after(plan.length, () => endRun(world, run, plan.exitCode));
   });
 }
@@ -449,21 +482,33 @@ export function runName(run: Run): string {
   return `run ${run.job}/${run.attempt}/${run.worker}`;
 }
 
+/** The last line of a program that hangs. */
+export const hungLine = 'GRPC error';
+
+/** Until when it prints at its pace. */
+function printsUntil(run: Run, startedAt: number, at: number): number {
+  const silentAt = run.plan.silentAfter === null ? Infinity : startedAt + run.plan.silentAfter;
+  return Math.min(at, run.endedAt ?? Infinity, silentAt, run.hungAt ?? Infinity);
+}
+
+function isHungAt(run: Run, at: number): boolean {
+  return run.hungAt !== null && at >= run.hungAt;
+}
+
 /** How many bytes it has printed by that time. */
 export function printed(run: Run, at: number): number {
   if (run.startedAt === null) return 0;
-  const end = Math.min(at, run.endedAt ?? Infinity);
-  const printing = run.plan.silentAfter === null ? end : Math.min(end, run.startedAt + run.plan.silentAfter);
+  const printing = printsUntil(run, run.startedAt, at);
   const lines = 1 + Math.floor((printing - run.startedAt) / run.plan.linePeriod);
   const last = run.exitCode !== null && at >= (run.endedAt ?? Infinity) && !run.killed ? 1 : 0;
-  return (lines + last) * lineWidth;
+  return (lines + (isHungAt(run, at) ? 1 : 0) + last) * lineWidth;
 }
 
 /** When it last printed something. */
 export function printedAt(run: Run, at: number): number {
   if (run.startedAt === null) return run.madeAt;
-  const end = Math.min(at, run.endedAt ?? Infinity);
-  const printing = run.plan.silentAfter === null ? end : Math.min(end, run.startedAt + run.plan.silentAfter);
+  if (run.hungAt !== null && at >= run.hungAt) return run.hungAt;
+  const printing = printsUntil(run, run.startedAt, at);
   return printing - ((printing - run.startedAt) % run.plan.linePeriod);
 }
 
@@ -472,13 +517,20 @@ export function outputOf(run: Run, from: number, to: number): Uint8Array {
   const bytes = new Uint8Array(to - from);
   const lastAt =
     run.endedAt === null ? Infinity : printed(run, run.endedAt) - (run.exitCode === null || run.killed ? 0 : lineWidth);
+  const hungFrom = run.hungAt === null ? Infinity : (printed(run, run.hungAt - 1) / lineWidth) | 0;
   let line = '';
   let lineNumber = -1;
   for (let offset = from; offset < to; offset += 1) {
     const number = Math.floor(offset / lineWidth);
     if (number !== lineNumber) {
       lineNumber = number;
-      const text = offset >= lastAt ? run.plan.lastLine : `${run.job.slice(-2)}.${run.attempt}.${run.worker} ${number}`;
+      const own = number === hungFrom ? hungLine : null;
+      const text =
+        offset >= lastAt
+          ? run.plan.lastLine
+          : own !== null
+            ? own
+            : `${run.job.slice(-2)}.${run.attempt}.${run.worker} ${number}`;
       line = `${text.slice(0, lineWidth - 1).padEnd(lineWidth - 1)}\n`;
     }
     bytes[offset - from] = line.charCodeAt(offset % lineWidth);

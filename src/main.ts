@@ -5,30 +5,19 @@
  * It is written to become CommonJS as well (no top-level await), because in an ES module `import "node:http"` and its
  * like load Node's whole fetch stack, which costs more than the rest of a short command.
  */
-import { existsSync, fstatSync, statSync, writeSync } from 'node:fs';
+import { existsSync, fstatSync, statfsSync, statSync, writeSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
 import type { Interface } from 'node:readline';
 import { userInfo } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Io, Stream } from './app/services.ts';
-import { useCompiledCode } from './wiring/compiled-code.ts';
 import { version } from './version.ts';
 
 // Compiled code is kept in the user's own cache folder. A shared temporary folder would let one user run another's
 // code. An environment without a home, or whose home is gone, gets no cache: it is only slower.
 const home = process.env['HOME'];
 const cacheHome = process.env['XDG_CACHE_HOME'] || (home && existsSync(home) && join(home, '.cache'));
-if (cacheHome) {
-  // Node's own way: for the source, and for the few packages that are no part of the bundle.
-  const keepNodes = (): void => void enableCompileCache(join(cacheHome, 'jobman', 'v8'));
-  if (process.argv[1]?.endsWith('.cjs') === true) {
-    const compiled = useCompiledCode(join(cacheHome, 'jobman', 'code', commandName()), process.pid, keepNodes);
-    // A command that failed has not used what it uses otherwise.
-    process.on('exit', (code) => {
-      if (code === 0) compiled.save();
-    });
-  } else keepNodes();
-}
+if (cacheHome && hasRoom(cacheHome)) enableCompileCache(join(cacheHome, 'jobman', 'v8'));
 
 // Each is opened when it is first asked for: opening a stream has a cost, and standard input a side effect on pipes.
 const streams: { stdout?: Stream; stderr?: Stream } = {};
@@ -96,15 +85,21 @@ import('./wiring/start.ts')
     },
     (error: unknown) => {
       const text = error instanceof Error ? error.stack : String(error);
-      process.stderr.write(`jobman ${version} stopped because of a mistake of its own:\n${text}\n`);
+      // It may hold text of a manifest or of a cloud.
+      const shown = String(text).replace(/[^\P{Cc}\n]|[\u202a-\u202e\u2066-\u2069]/gu, '?');
+      process.stderr.write(`jobman ${version} stopped because of a mistake of its own:\n${shown}\n`);
       process.exitCode = 1;
     },
   );
 
-/** What tells one command from another before any of them is loaded: its first word, and the second of `tpu`. */
-function commandName(): string {
-  const words = process.argv.slice(2).filter((word) => /^[a-z_][a-z_-]{0,30}$/.test(word));
-  return words.slice(0, words[0] === 'tpu' ? 2 : 1).join('-') || 'jobman';
+/** False for a disk that is nearly full: Node leaves an empty file for each module that it cannot keep, at every start. */
+function hasRoom(folder: string): boolean {
+  try {
+    const { bavail, bsize } = statfsSync(existsSync(folder) ? folder : dirname(folder));
+    return bavail * bsize > 32 * 1024 * 1024;
+  } catch {
+    return false;
+  }
 }
 
 /** Standard output or error. Node's own stream is opened only where it is needed: opening it loads a fifth of Node. */

@@ -59,7 +59,7 @@ const together: readonly (readonly [chunk: string, entries: readonly string[]])[
   ['application', ['src/cli/application.ts']],
   ['record', ['src/wiring/client.ts', 'src/wiring/controller-service.ts']],
   ['screens', ['src/cli/commands/list.ts', 'src/cli/commands/show.ts']],
-  ['cluster', ['src/wiring/cluster.ts', 'src/backends/kubernetes/short-line.ts']],
+  ['cluster', ['src/wiring/cluster.ts']],
   ['submit', ['src/cli/commands/submit.ts']],
 ];
 

@@ -3,9 +3,9 @@
 The data are Fisher's measurements (R. A. Fisher, "The use of multiple measurements in taxonomic problems", Annals of
 Eugenics 7, 1936), 150 flowers, in the public domain. Only Python's standard library is used.
 
-It is written as a program for jobman should be: it keeps checkpoints in JOBMAN_CHECKPOINT_DIR, goes on from
-JOBMAN_RESUME_FROM, and ends at the same numbers whether or not it was interrupted on the way. Every worker trains the
-same model; worker 0 keeps the checkpoints.
+It is written as a program for jobman should be: it keeps checkpoints in JOBMAN_CHECKPOINT_DIR, which is its job's own
+folder, resumes from JOBMAN_RESUME_FROM and from nothing else, and ends at the same numbers whether or not it was
+interrupted on the way. Every worker trains the same model; worker 0 keeps the checkpoints.
 """
 
 import argparse
@@ -109,13 +109,6 @@ def save(folder, step, weights, velocity):
     return path
 
 
-def forget(folder):
-    """A fresh start leaves no checkpoint of an earlier run behind, which would later be taken for its own."""
-    for name in os.listdir(folder) if os.path.isdir(folder) else []:
-        if name.startswith("step_") and name.endswith(".json"):
-            os.remove(os.path.join(folder, name))
-
-
 def load(path):
     """The state to go on from; nothing when there is none yet (JOBMAN_RESUME_FROM is then the folder itself)."""
     if not path or not os.path.isfile(path):
@@ -159,8 +152,6 @@ def main():
     state = load(resume_from)
     if state is None:
         step, weights, velocity = 0, [[0.0] * 5 for _ in KINDS], [[0.0] * 5 for _ in KINDS]
-        if keeps and folder:
-            forget(folder)
         say(f"training on {len(training)} flowers, {len(held_out)} held out, {options.steps} steps")
     else:
         step, weights, velocity = state

@@ -2,13 +2,14 @@
 
 import { ask, hasEnded, jobCan } from '../core/ask.ts';
 import type { AskOptions as CoreOptions, Verb } from '../core/ask.ts';
-import { heldAllocations, outlivesRemoval, type Job, type Settled } from '../core/job.ts';
+import { heldAllocations, isUnread, outlivesRemoval, type Job, type Settled } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
 import type { AskAnswer, AskOptions } from './client.ts';
 import { costOf } from './cost.ts';
 import { exitCode } from './errors.ts';
 import { commitOwn } from './own-commit.ts';
 import type { LogFiles, Store, Stored } from './ports.ts';
+import { capital } from './reason-words.ts';
 import { straysOf } from './strays.ts';
 import { acceleratorOf, keptAllocations, pricePerHour } from './views.ts';
 
@@ -26,7 +27,10 @@ export async function sayTo(
   const { id } = stored.job;
   const said = await commitOwn(parts, stored, async (job) => {
     const can = jobCan(job, verb, options.by, options);
-    if (!can.ok) return { answer: refusal(id, can.sentence), change: null };
+    if (!can.ok) {
+      const isForeign = options.by !== job.owner && options.onBehalf !== true;
+      return { answer: { ...refusal(id, can.sentence), ...(isForeign && { owner: job.owner }) }, change: null };
+    }
     const { job: asked, events } = ask(job, verb, options, now());
     if (events.length === 0) {
       return { answer: { id, ok: true, message: sayAgain(job, verb), code: exitCode.ok }, change: null };
@@ -35,7 +39,9 @@ export async function sayTo(
     // leaves one stray too many, which the next sweep clears up, and never one too few.
     if (asked.removed) await rememberStrays(store, job);
     // Off the list or not: a program that nothing else ends is still ended.
-    const wakeAt = asked.removed && !outlivesRemoval(asked) ? null : now();
+    const isAtRest = asked.removed && !outlivesRemoval(asked);
+    // A settled job has a time only while its outputs are being copied, and that goes on.
+    const wakeAt = !isAtRest ? now() : isUnread(asked) ? null : await store.wakeOf(id);
     const answer = { id, ok: true, message: sayWhat(asked, verb), code: exitCode.ok };
     return { answer, change: { job: asked, events, wakeAt } };
   });
@@ -50,7 +56,7 @@ function refusal(id: string, sentence: string): AskAnswer {
   return {
     id,
     ok: false,
-    message: `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`,
+    message: `${capital(sentence)}.`,
     code: exitCode.conflict,
   };
 }
@@ -82,15 +88,17 @@ function sayWhat(job: Job, verb: Verb): string {
       return `${it} is cancelled${heldAllocations(job).length > 0 ? '; what it holds is being let go' : ''}.`;
     case 'last':
       return `${it} goes on, and no rule starts it again when it ends.`;
+    case 'judge':
+      return `The end of ${it} is judged now.`;
     case 'delete':
       if (!job.removed) return `${it} is being deleted; it leaves the list once ${leavesOnce(job)}.`;
       return `${it} is off the list${outlivesRemoval(job) ? '; its program is being ended' : ''}.${strayText(job)}`;
   }
 }
 
-/** This machine is nobody's to give back; what counts there is the program. */
+/** Without capacity of its own only the program has to end. */
 function leavesOnce(job: Job): string {
-  return job.spec.capacity.kind === 'local' ? 'nothing of it runs any more' : 'its capacity is seen gone';
+  return heldAllocations(job).length === 0 ? 'nothing of it runs any more' : 'its capacity is seen gone';
 }
 
 /** What has come to its own end keeps its verdict, whatever the owner says then. */
@@ -133,6 +141,8 @@ function sayAgain(job: Job, verb: Verb): string {
       return `${it} is being deleted already.`;
     case 'last':
       return `${it} was told already that no rule is to start it again.`;
+    case 'judge':
+      return `The end of ${it} is being judged already.`;
     case 'start':
     case 'resume':
     case 'rerun':

@@ -29,7 +29,19 @@ export type SessionEnd =
   /** One of the two is null. The signal is named without SIG: `KILL`. */
   | { readonly kind: 'ended'; readonly exitCode: number | null; readonly signal: string | null }
   /** The worker could not be reached, or the line to it broke. `sent` is false when nothing can have run there. */
-  | { readonly kind: 'no_answer'; readonly reason: string; readonly sent: boolean };
+  | {
+      readonly kind: 'no_answer';
+      readonly reason: string;
+      readonly sent: boolean;
+      /** The cluster refused, as it would for every pod: a right is missing. */
+      readonly refusal?: JobmanError;
+    };
+
+/** The end of a session that could not be opened. `isForbidden`: a right is missing, for this pod as for every other. */
+export function notOpened(error: JobmanError, isForbidden: boolean): SessionEnd {
+  const reason = [error.message, ...error.lines].join(' ');
+  return { kind: 'no_answer', reason, sent: false, ...(isForbidden ? { refusal: error } : {}) };
+}
 
 /** One program on one worker, for as long as somebody listens: a line that breaks ends the program as `stop` does. */
 export interface Session {
@@ -45,7 +57,8 @@ export interface Session {
 
 /** What became of a copy. Either all of it is in its place, or nothing is. */
 export type CopyEnd =
-  | { readonly kind: 'done'; readonly path: string }
+  /** `bytes`: of all files together. `leftOut`: how many device nodes, FIFOs and sockets were not copied. */
+  | { readonly kind: 'done'; readonly path: string; readonly bytes?: number; readonly leftOut?: number }
   /** `conflict`: something stands in the way; `missing`: there is nothing to copy, or no folder to copy it to. */
   | { readonly kind: 'failed'; readonly because: 'conflict' | 'missing' | 'failed'; readonly reason: string }
   | { readonly kind: 'no_answer'; readonly reason: string };
@@ -55,7 +68,7 @@ export interface CopyRequest {
   readonly from: string;
   /** A folder that is there, to copy into, or the new path; with a slash at its end a folder, which is made if need be. */
   readonly to: string;
-  /** Whether a folder that is there already may be exchanged for the copy. A file always may. */
+  /** Allows a file or folder that is there already to be replaced by the copy. */
   readonly replace: boolean;
   /** Told how many bytes more have gone over the line. */
   readonly onProgress: (bytes: number) => void;

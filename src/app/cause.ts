@@ -19,7 +19,7 @@ export function causeText(spec: Spec, reason: Reason, evidence: Evidence): strin
   const where = isPlain ? '' : ` on ${workerText(evidence.worker)}`;
   switch (reason) {
     case 'hung':
-      return limits.silenceTimeout === null
+      return limits.silenceTimeout === null || evidence.pattern !== undefined
         ? evidence.detail
         : `no output${capacity.kind === 'local' ? '' : ' on any worker'} for ${lengthText(limits.silenceTimeout)} (job.silence_timeout)`;
     case 'timed_out':

@@ -14,7 +14,8 @@ import { folderOf, tracesOf } from './job-folder.ts';
 export async function cleanFiles(home: string, job: Job, by: string): Promise<AskAnswer> {
   const it = `Job ${job.id} (${job.spec.name})`;
   const refused = (message: string): AskAnswer => ({ id: job.id, ok: false, message, code: exitCode.conflict });
-  if (by !== job.owner) return refused(`${it} belongs to ${job.owner}; only its owner may clean it.`);
+  if (by !== job.owner)
+    return { ...refused(`${it} belongs to ${job.owner}; only its owner may clean it.`), owner: job.owner };
   if (!isOver(job)) return refused(`${it} is not over yet, so its files are kept; cancel it first.`);
   if (heldAllocations(job).length > 0) {
     return refused(`${it} may still hold capacity in the cloud, so its files are kept; look again when it is gone.`);

@@ -5,7 +5,7 @@ import type { Verb } from '../core/ask.ts';
 import type { Event } from '../core/decision.ts';
 import type { Desired, Evidence, Exit } from '../core/job.ts';
 import type { Phase } from '../core/phase.ts';
-import type { BackendName, JobSpec, Reason, WorkerId } from '../core/spec.ts';
+import type { BackendName, JobSpec, Override, Reason, WorkerId } from '../core/spec.ts';
 import type { Duration, Instant } from '../core/time.ts';
 import type { FrozenWorkdir } from './workdir.ts';
 import type { StepPlan, StepsDone } from './setup-by-hand.ts';
@@ -45,6 +45,8 @@ export interface JobRow {
   readonly stage: number;
   readonly attempt: number;
   readonly tags: readonly string[];
+  /** The values of `--set` in its manifest; absent when there are none. */
+  readonly overrides?: readonly Override[];
   readonly createdAt: Instant;
   /** Since when it has been in this phase. */
   readonly since: Instant;
@@ -147,6 +149,8 @@ export interface JobView extends JobRow {
   readonly workers: readonly WorkerView[];
   readonly spec: JobSpec;
   readonly folder: string;
+  /** False after `clean`: the folder is gone. */
+  readonly hasFiles: boolean;
 }
 
 /** Why a job is in its phase: a sentence, the evidence with its time, the rule in force, and what comes next and when. */
@@ -187,6 +191,8 @@ export interface AskAnswer {
   readonly message: string;
   /** The exit code this answer alone would give. */
   readonly code: number;
+  /** The owner of the job, where the request was refused because another user made it. */
+  readonly owner?: string;
 }
 
 export interface LogQuery {
@@ -210,7 +216,10 @@ export interface Plan {
   readonly backend: BackendName;
   readonly asks: readonly string[];
   readonly steps: readonly string[];
+  /** Where the command runs, and the command as the manifest has it. */
   readonly command: string;
+  /** The script that runs it in its environment, where there is one around it. */
+  readonly script: string | null;
   readonly rules: readonly string[];
   readonly limits: readonly string[];
   readonly pricePerHour: number | null;
@@ -228,6 +237,13 @@ export interface CreateRequest {
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
+export interface Created {
+  readonly id: string;
+  readonly row: JobRow;
+  /** Sentences without a full stop that its owner should read. */
+  readonly warnings: readonly string[];
+}
+
 /** What nobody begins without a person's yes: more than the settings grant, or a TPU that another job uses. */
 export interface Beyond {
   /** A sentence without its full stop. */
@@ -236,6 +252,8 @@ export interface Beyond {
   readonly cost: string | null;
   /** What can be done about it, as a sentence with its full stop. */
   readonly remedy: string;
+  /** True if no grant forbids it: a terminal asks, and a script prints the price and continues. */
+  readonly mayContinue?: true;
 }
 
 /**
@@ -243,11 +261,12 @@ export interface Beyond {
  * `resolve`-like errors: not found (3), a name that matches two (4).
  */
 export interface Client {
-  create(request: CreateRequest): Promise<{ readonly id: string; readonly row: JobRow }>;
+  create(request: CreateRequest): Promise<Created>;
   plan(spec: JobSpec): Promise<Plan>;
   /**
    * Why a job of this spec, or this job when it is wanted again, should not begin without a question: it would ask for more
-   * than the settings grant, or use a TPU that another job is at work on. Null when it may go on. Whoever lets a person create or start something asks this first.
+   * than the settings grant, or use a TPU or a checkpoint folder that another job uses. Null when it may go on. Every interface
+   * for people calls this before it creates or starts a job.
    */
   beyond(asked: JobSpec | Ref): Promise<Beyond | null>;
   list(query: ListQuery): Promise<JobList>;

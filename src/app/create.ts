@@ -7,13 +7,14 @@ import type { Event } from '../core/decision.ts';
 import type { Job } from '../core/job.ts';
 import { capacityAt } from '../core/place.ts';
 import type { JobSpec } from '../core/spec.ts';
-import type { CreateRequest, JobRow } from './client.ts';
+import { sharedCheckpoints, withResumeFrom } from './checkpoint-use.ts';
+import type { Created, CreateRequest } from './client.ts';
 import { exitCode, JobmanError, StoreError } from './errors.ts';
 import { fileError } from './file-trouble.ts';
 import { eventSentence } from './history.ts';
 import { folderOf, jobFolder, manifestFile, secretFile } from './job-folder.ts';
 import type { ClientParts } from './jobman.ts';
-import { fileModeIn, makeFolder } from './make-folder.ts';
+import { fileModeIn, makeFolder, makeHome } from './make-folder.ts';
 import type { Stored } from './ports.ts';
 import { jobRow } from './views.ts';
 import { workdirFolder, workdirsOf } from './workdir.ts';
@@ -22,10 +23,14 @@ import { workdirFolder, workdirsOf } from './workdir.ts';
  * Stores the job and its snapshot. The snapshot is written first, under a name of its own, so that a full disk stops it
  * before anything is stored. The insert is the moment from which the job exists; what follows it are copies.
  */
-export async function createJob(parts: ClientParts, request: CreateRequest): Promise<{ id: string; row: JobRow }> {
+export async function createJob(parts: ClientParts, request: CreateRequest): Promise<Created> {
   const { store, home, now, hint } = parts;
   const { owner, manifest, by = owner } = request;
-  const spec = await withPrice(parts, request.spec);
+  // Before anything is written: a home that is refused stays as it is, and a job that no controller could run is not stored.
+  makeHome(home);
+  await parts.expectController?.();
+  const spec = await withResumeFrom(store, await withPrice(parts, request.spec), owner, now());
+  const shared = await sharedCheckpoints(store, spec);
   const draft = jobFolder(home, owner, `.new-${randomUUID()}`);
   let stored: Stored;
   try {
@@ -42,7 +47,7 @@ export async function createJob(parts: ClientParts, request: CreateRequest): Pro
   const { job } = stored;
   await writeCopies(parts.logFiles, job, by, draft, folderOf(home, job));
   await hint(job.id);
-  return { id: job.id, row: jobRow(job, now()) };
+  return { id: job.id, row: jobRow(job, now()), warnings: shared === null ? [] : [shared] };
 }
 
 /** A resume may come days later, from a controller that has another environment: the values are kept, for their owner only. */

@@ -15,6 +15,11 @@ export const exitCode = {
   interrupted: 130,
 } as const;
 
+/** The exit code of a command that a signal made leave, as shells count: 128 and the number of the signal. */
+export function exitCodeAfter(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP'): number {
+  return { SIGHUP: 129, SIGINT: exitCode.interrupted, SIGTERM: 143 }[signal];
+}
+
 /** An expected failure, with the sentence a person reads and the exit code it ends in. Anything else thrown is our own bug. */
 export class JobmanError extends Error {
   readonly code: number;
@@ -30,7 +35,7 @@ export class JobmanError extends Error {
 }
 
 /** What is the matter with the record of jobs, or with our files beside it. */
-export type StoreTrouble = 'corrupt' | 'newer' | 'older' | 'read_only' | 'full' | 'busy' | 'broken';
+export type StoreTrouble = 'corrupt' | 'newer' | 'older' | 'read_only' | 'full' | 'busy' | 'broken' | 'copied';
 
 /** The record of jobs, or the folder it lives in, cannot be used. Nothing was changed, and nothing was repaired. */
 export class StoreError extends JobmanError {

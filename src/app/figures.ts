@@ -23,15 +23,16 @@ export function lengthText(length: Duration): string {
   return `${ageText(past)}${part(day, hour)}h`.replace(/(\d+d)0h$/, '$1');
 }
 
-/** `20 Nov 22:31:07 UTC`, for evidence that names a moment. */
-export function momentText(at: Instant): string {
-  return `${dateText(at)} ${clockText(at)} UTC`;
+/** `20 Nov 22:31:07 UTC`, for evidence with a time; `16 Aug 2024 10:00:00 UTC` where that is not the year of `now`. */
+export function momentText(at: Instant, now: Instant): string {
+  return `${dateText(at, now)} ${clockText(at)} UTC`;
 }
 
-/** `20 Nov`, in UTC. */
-export function dateText(at: Instant): string {
-  const [, dayOfMonth, month] = new Date(at).toUTCString().split(' ');
-  return `${Number(dayOfMonth)} ${month}`;
+/** `20 Nov`, in UTC, and `16 Aug 2024` where that is not the year of `now`. */
+export function dateText(at: Instant, now: Instant): string {
+  const [, dayOfMonth, month, year] = new Date(at).toUTCString().split(' ');
+  const isThisYear = new Date(at).getUTCFullYear() === new Date(now).getUTCFullYear();
+  return `${Number(dayOfMonth)} ${month}${isThisYear ? '' : ` ${year}`}`;
 }
 
 /** `22:31:07`, in UTC, when the day is plain from beside it. */

@@ -23,10 +23,25 @@ export function fileTrouble(error: unknown): FileTrouble | undefined {
     case 'EISDIR':
     case 'ELOOP':
     case 'ENAMETOOLONG':
+    case 'EFBIG':
+    case 'EMFILE':
+    case 'ENFILE':
+    case 'ERR_FS_EISDIR':
       return 'broken';
     default:
       return undefined;
   }
+}
+
+/** The forms in which Node names the shortage: of an operation on a file, a program, a connection. */
+const shortage = /\bE[MN]FILE: |\b(?:spawn|connect|bind|listen|getaddrinfo|query\w*)\b.* E[MN]FILE\b/u;
+
+/**
+ * True when an error's text says that this process, or this machine, has no file descriptor left. Such an error says nothing about
+ * the worker or the cloud that was to be asked.
+ */
+export function namesFileShortage(text: string): boolean {
+  return shortage.test(text);
 }
 
 /** The sentence for one sort of trouble with that file. */

@@ -1,5 +1,6 @@
 // Grants: what may be asked of a cloud without a question, as the owner of the bill has written it into the settings. A list
-// of what is allowed; an empty one allows everything. Nothing of the built-in cloud needs a grant.
+// of what is allowed. Without any row everything is allowed, and a new job on a terminal is asked about once, with its price.
+// Nothing of the built-in cloud needs a grant.
 
 import { accelerator, generationOf } from '../core/accelerators.ts';
 import { usableAllocation } from '../core/allocate.ts';
@@ -11,6 +12,7 @@ import type { Beyond } from './client.ts';
 import { costOf, isPretended } from './cost.ts';
 import { countText } from './figures.ts';
 import { endOf, type Grant } from './grant-parts.ts';
+import { acceleratorText } from './phrases.ts';
 import type { Store } from './ports.ts';
 
 /**
@@ -46,13 +48,21 @@ export async function beyondGrants(
 ): Promise<Beyond | null> {
   const { capacity } = spec;
   const grants = await parts.grants();
-  if (grants.length === 0 || capacity.kind !== 'tpu' || (job !== null && hasAsked(job))) return null;
+  if (capacity.kind !== 'tpu' || (job !== null && hasAsked(job))) return null;
+  if (grants.length === 0) return job === null ? priceQuestion(capacity, await parts.pricePerHour(spec)) : null;
   const { jobs } = await parts.store.list({ settledMost: settledLooked, withRemoved: true });
   const others = jobs.filter(({ id }) => id !== job?.id);
   const why = whyBeyond(grants, capacity, others, parts.now());
   if (why === null) return null;
   const price = await parts.pricePerHour(spec);
   return { sentence: why, cost: price === null ? null : costOf(capacity, price), remedy };
+}
+
+/** A new job that costs money, where no grants say what does. */
+function priceQuestion(asked: TpuSpec, price: number | null): Beyond | null {
+  if (asked.ownership === 'standing' || isPretended(asked)) return null;
+  const sentence = `The job requests ${acceleratorText(asked)} ${asked.pricing} in ${asked.zone}`;
+  return { sentence, cost: price === null ? null : costOf(asked, price), remedy, mayContinue: true };
 }
 
 const remedy = 'The setting `grants` says what needs no question.';

@@ -2,6 +2,7 @@
 
 import type { Event } from '../core/decision.ts';
 import type { AllocationState, Job } from '../core/job.ts';
+import type { Override } from '../core/spec.ts';
 import { causeText, exitText } from './cause.ts';
 import { countText, lengthText, workerText } from './figures.ts';
 import { allowanceText, answerWords, capacityText, endText, refusalWords, ruleText, withoutWho } from './phrases.ts';
@@ -12,7 +13,9 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
   switch (event.kind) {
     case 'created': {
       const allowed = allowanceText(job.spec.recovery);
-      return `created by ${event.by}; rule ${job.spec.recovery.preset}${allowed === null ? '' : `, ${allowed}`}`;
+      const sets = (event.overrides ?? []).map(overrideText);
+      const changed = sets.length === 0 ? '' : ` with ${sets.join(' ')}`;
+      return `created by ${event.by}${changed}; rule ${job.spec.recovery.preset}${allowed === null ? '' : `, ${allowed}`}`;
     }
     case 'asked':
       return `${event.by} said ${event.verb}: ${askedFor(event)}`;
@@ -45,7 +48,7 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
     case 'allocation_gone':
       return `allocation ${event.allocation} seen gone`;
     case 'step_failed':
-      return `setup step ${event.step} failed on worker ${event.worker}, try ${event.tries}: ${sentencePart(event.detail)}`;
+      return `${event.attempt === undefined ? '' : `attempt ${event.attempt}: `}setup step ${event.step} failed on worker ${event.worker}, try ${event.tries} of ${job.spec.limits.setupTries}: ${sentencePart(event.detail)}`;
     case 'step_by_hand': {
       const again = event.force ? ' anew' : '';
       const holds = event.workers - event.failed.length;
@@ -71,7 +74,7 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
       return `${who} does not answer${inBrackets(withoutWho(event.detail, who))}`;
     }
     case 'answering':
-      return `allocation ${event.allocation} answers again`;
+      return event.who === 'workers' ? 'every worker answers again' : `allocation ${event.allocation} answers again`;
     case 'clock_set_back':
       return "this machine's clock was set back; what was noted while it was ahead counts from now";
     case 'settled':
@@ -79,6 +82,30 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
     case 'removed':
       return 'taken off the list; its history and logs are kept';
   }
+}
+
+/** The cloud's answer in its own words, for `tpu.log`; null for an event that is not an answer of a cloud. */
+export function cloudAnswer(event: Event, job: Pick<Job, 'allocations'>): string | null {
+  if (!('allocation' in event)) return null;
+  const name = job.allocations[event.allocation - 1]?.name ?? `allocation ${event.allocation}`;
+  switch (event.kind) {
+    case 'allocation_refused': {
+      const { kind, message, raw } = event.error;
+      const words = raw === '' || message.includes(raw) ? '' : `; the cloud said: ${sentencePart(raw)}`;
+      return `${name} refused (${refusalWords[kind]}): ${sentencePart(message)}${words}`;
+    }
+    case 'allocation_seen':
+      return `${name} ${stateWords[event.state]}${inBrackets(event.detail)}`;
+    case 'allocation_gone':
+      return `${name} is gone`;
+    default:
+      return null;
+  }
+}
+
+/** `--set command.lr=0.01`. */
+function overrideText({ key, value }: Override): string {
+  return `--set ${key}=${value.replaceAll(/\s+/g, ' ')}`;
 }
 
 const runWords = {
@@ -102,6 +129,7 @@ const stateWords: Readonly<Record<AllocationState, string>> = {
 
 function askedFor(event: Extract<Event, { readonly kind: 'asked' }>): string {
   if (event.verb === 'last') return 'what is under way is the last attempt, whatever the rules say';
+  if (event.verb === 'judge') return 'the end of its program is judged without waiting for the cloud';
   switch (event.desired) {
     case 'run':
       return runWords[event.how ?? 'fresh'];

@@ -5,7 +5,7 @@ import type { Job } from '../core/job.ts';
 import { isSettledPhase } from '../core/phase.ts';
 import type { JobSpec } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
-import type { Client, JobList, ListQuery } from './client.ts';
+import type { Client, JobList, JobRow, ListQuery } from './client.ts';
 import type { Grant } from './grant-parts.ts';
 import { folderOf } from './job-folder.ts';
 import type { JobFilter, LogFiles, Store } from './ports.ts';
@@ -34,6 +34,8 @@ export interface ClientParts {
   readonly slots: () => Promise<number>;
   /** Tells a controller that runs that this job has changed. Called after the commit; a hint, so it never throws. */
   readonly hint: (id: string) => Promise<void>;
+  /** Rejects with a StoreError when nothing can tell whether a controller runs, because its lock is damaged. */
+  readonly expectController?: () => Promise<void>;
   /** Sees to it that a controller runs; answers what to tell the user, if anything. */
   readonly wake: () => Promise<string | null>;
 }
@@ -61,12 +63,17 @@ export function createClient(parts: ClientParts): Client {
     async beyond(asked) {
       const job = typeof asked === 'string' ? (await find(asked)).job : null;
       const spec = job?.spec ?? (asked as JobSpec);
+      if (spec.command.checkpointStorage !== undefined) {
+        const { checkpointsInUse } = await import('./checkpoint-use.ts');
+        const inUse = await checkpointsInUse(store, spec, job);
+        if (inUse !== null) return inUse;
+      }
       if (spec.capacity.kind !== 'tpu') return null;
       const { usedByOthers } = await import('./in-use.ts');
       const used = await usedByOthers(store, spec, job);
       if (used !== null) return used;
       const grants = parts.grants ?? (() => Promise.resolve([]));
-      if ((await grants()).length === 0) return null;
+      if ((await grants()).length === 0 && job !== null) return null;
       const { beyondGrants } = await import('./grants.ts');
       return beyondGrants({ ...parts, grants }, spec, job);
     },
@@ -75,7 +82,7 @@ export function createClient(parts: ClientParts): Client {
 
     async zones(query) {
       const { zonesOf } = await import('./zones.ts');
-      return zonesOf(store, query);
+      return zonesOf(store, query, now());
     },
 
     async show(ref) {
@@ -94,6 +101,8 @@ export function createClient(parts: ClientParts): Client {
 
     async ask(ref, verb, options) {
       const [stored, { sayTo }] = await Promise.all([find(ref), import('./ask.ts')]);
+      // Before anything is stored or copied: a job that no controller could run is not asked for.
+      if (verb === 'start' || verb === 'resume' || verb === 'rerun') await parts.expectController?.();
       const copy = options.workdirAnew === true ? await copyFor(stored.job, verb, options.by) : undefined;
       const said = copy === undefined ? options : { ...options, copy: copy.snapshot };
       const { changed, ...answer } = await sayTo({ store, logFiles, now }, stored, verb, said);
@@ -132,7 +141,7 @@ export function createClient(parts: ClientParts): Client {
   };
 }
 
-/** The rows of that question: newest first, unsettled before settled. */
+/** The rows of that query, the highest id first: the order of the column that a list begins with. */
 async function listJobs(store: Store, query: ListQuery, now: Instant): Promise<JobList> {
   const byPhase = query.phases !== undefined;
   const all = query.all === true;
@@ -144,12 +153,17 @@ async function listJobs(store: Store, query: ListQuery, now: Instant): Promise<J
     settledMost: all || byPhase ? null : settledShown,
   };
   const page = await store.rows(filter, (job) => jobRow(job, now));
-  if (query.phases === undefined) return { rows: page.rows, more: page.more, notes: [] };
+  if (query.phases === undefined) return { rows: newestFirst(page.rows), more: page.more, notes: [] };
   const wanted = new Set(query.phases);
+  // As the store has them: what settled last comes first among the settled.
   const rows = page.rows.filter((row) => wanted.has(row.phase));
   const settled = rows.filter(({ phase }) => isSettledPhase(phase));
   const hidden = new Set(all ? [] : settled.slice(settledShown));
-  return { rows: rows.filter((row) => !hidden.has(row)), more: hidden.size, notes: [] };
+  return { rows: newestFirst(rows.filter((row) => !hidden.has(row))), more: hidden.size, notes: [] };
+}
+
+function newestFirst(rows: readonly JobRow[]): readonly JobRow[] {
+  return rows.toSorted((one, other) => Number(other.id) - Number(one.id));
 }
 
 function nameFilter(name: string | undefined): Pick<JobFilter, 'names' | 'nameGlob'> {

@@ -3,6 +3,7 @@
 
 import type { AllocationView, AttemptView, JobRow, JobView, Why } from './client.ts';
 import type { Event } from '../core/decision.ts';
+import { hexDigits } from './inert.ts';
 import { moment } from './moment.ts';
 
 export function rowJson(row: JobRow): object {
@@ -16,11 +17,25 @@ export function whyJson(why: Why): object {
 export function viewJson(view: JobView): object {
   return {
     ...rowJson(view),
+    spec: withoutSecrets(view.spec),
     why: whyJson(view.why),
     saved: view.saved === null ? null : { ...view.saved, at: moment(view.saved.at) },
     attempts: view.attempts.map(attemptJson),
     allocations: view.allocations.map(allocationJson),
   };
+}
+
+/** The spec without the values of the environment that `--set` gave and the record hides (src/manifest/overrides.ts). */
+function withoutSecrets(spec: JobView['spec']): JobView['spec'] {
+  const hidden = (spec.overrides ?? []).flatMap(({ key, value }) =>
+    value === '***' && /^(?:job|command)\.env(?:\.|$)/.test(key) ? [key.replace(/^\w+\.env\.?/, '')] : [],
+  );
+  if (hidden.length === 0) return spec;
+  const env = Object.entries(spec.command.env).map(([name, value]) => [
+    name,
+    hidden.includes('') || hidden.includes(name) ? '***' : value,
+  ]);
+  return { ...spec, command: { ...spec.command, env: Object.fromEntries(env) as Record<string, string> } };
 }
 
 /** One event as one object: its number, its time, its kind, and what belongs to the kind. */
@@ -31,6 +46,17 @@ export function eventJson(seq: number, event: Event): object {
 /** A part of the record as it is, with its moments as texts, however deep they lie. */
 export function recordJson(part: object): object {
   return JSON.parse(JSON.stringify(part, textOfMoment)) as object;
+}
+
+/** DEL, C1 and the marks that turn text around: JSON has them as they are, and a terminal that shows the file obeys them. */
+const unseen = /[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+
+/** The text of a value for a file: JSON whose control characters are all escaped, which is the same value. */
+export function jsonText(value: object, indent?: number): string {
+  return JSON.stringify(value, null, indent).replace(
+    unseen,
+    (found) => `\\u${hexDigits(found.codePointAt(0) ?? 0, 4)}`,
+  );
 }
 
 /** What the record calls a moment: `at`, `since`, `notBefore`, and all that ends in `At` or `Since`. */

@@ -1,5 +1,6 @@
 // Settings of a lab that shares its TPUs, the section `lab`: what may stand there. What it means is in src/lab/site.ts.
 
+import { minute, type Duration } from '../core/time.ts';
 import { zoneMeant, zones as knownZones } from '../core/zones.ts';
 
 /** The section as it is written: paths may begin with `~/` or be relative to `$JOBMAN_HOME`. */
@@ -13,6 +14,7 @@ export interface LabSettings {
   readonly privateKey: string | null;
   readonly namePrefix: string;
   readonly stageLimit: number;
+  readonly hangGraceMs: Duration;
   readonly spreadsheet: SpreadsheetSetting | null;
 }
 
@@ -49,6 +51,7 @@ export const defaultLabSettings: LabSettings = {
   privateKey: null,
   namePrefix: '',
   stageLimit: 10,
+  hangGraceMs: 5 * minute,
   spreadsheet: null,
 };
 

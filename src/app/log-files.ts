@@ -4,7 +4,7 @@
 // Each thing is done at once, and not by another thread: the record beside these files is written that way too, and for a
 // line or a small file the handing over costs ten times the work. A thousand jobs write ten thousand such lines.
 
-import { eventJson, recordJson } from './json.ts';
+import { eventJson, jsonText, recordJson } from './json.ts';
 import { randomUUID } from 'node:crypto';
 import {
   appendFileSync,
@@ -21,13 +21,16 @@ import {
 } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import type { Job } from '../core/job.ts';
+import type { WorkerId } from '../core/spec.ts';
 import { phaseOf } from '../core/phase.ts';
 import type { Instant } from '../core/time.ts';
+import { workerText } from './figures.ts';
 import { fileError } from './file-trouble.ts';
 import { attemptFile, folderOf, newestLink, noteFile, stepFile } from './job-folder.ts';
 import { fileModeIn, makeFolder } from './make-folder.ts';
 import { outline } from './outline.ts';
 import type { LogFiles, StoredEvent } from './ports.ts';
+import { inertWord } from './inert.ts';
 
 /** How much of the end of `events.jsonl` is read to find its last line; a line is a few hundred bytes. */
 const tailBytes = 64 * 1024;
@@ -64,14 +67,17 @@ export function createLogFiles(given: {
 
     async step(job, step, worker, chunk) {
       const path = stepFile(folderOf(home, job), step, worker);
-      await guarded(path, () => appendTo(path, chunk));
+      await guarded(path, () => {
+        if (chunk.length > 0) appendTo(path, chunk);
+        else if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) appendTo(path, silentStep(step, worker));
+      });
     },
 
     async mirror(job) {
       const folder = folderOf(home, job);
       await guarded(folder, async () => {
         makeFolder(folder);
-        writeWhole(join(folder, 'job.json'), `${JSON.stringify(jobCopy(job), null, 2)}\n`);
+        writeWhole(join(folder, 'job.json'), `${jsonText(jobCopy(job), 2)}\n`);
         await addEvents(join(folder, 'events.jsonl'), (after) => history(job.id, after));
       });
     },
@@ -97,16 +103,22 @@ function jobCopy(job: Job): object {
   return { ...recordJson(life), phase: phaseOf(job), spec: outline(spec) };
 }
 
+/** An absent log would leave open whether the step ran. */
+function silentStep(step: string, worker: WorkerId): Uint8Array {
+  return Buffer.from(`-- step ${step} is done on ${workerText(worker)}; it printed nothing\n`);
+}
+
 function noteLine(at: Instant, line: string): Uint8Array {
   const stamp = new Date(at).toISOString().replace(/\.\d+Z$/, 'Z');
-  return Buffer.from(`${stamp} ${line.trim().replaceAll(/\s*\n\s*/g, ' ')}\n`);
+  // People read it with `cat`, and it holds what clouds and clusters have answered.
+  return Buffer.from(`${stamp} ${inertWord(line.trim().replaceAll(/\s*\n\s*/g, ' '))}\n`);
 }
 
 /** Adds the events that the copy does not hold yet; a copy whose end cannot be read is written anew. */
 async function addEvents(path: string, after: (seq: number) => Promise<readonly StoredEvent[]>): Promise<void> {
   const held = lastSeq(readEnd(path, tailBytes));
   const missing = await after(held ?? 0);
-  const lines = missing.map(({ seq, event }) => `${JSON.stringify(eventJson(seq, event))}\n`).join('');
+  const lines = missing.map(({ seq, event }) => `${jsonText(eventJson(seq, event))}\n`).join('');
   if (held === undefined) writeWhole(path, lines);
   else if (lines !== '') appendTo(path, Buffer.from(lines));
 }

@@ -4,8 +4,10 @@
 // made in it to that group, because its folder is setgid, and so do we. Each place tells by the folder that it writes in, and
 // nothing has to be remembered.
 
-import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, statSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import { dirname } from 'node:path';
+import { StoreError } from './errors.ts';
 import { troubleWith } from './file-trouble.ts';
 
 /** The mode of a folder that a group shares: setgid, everything for its owner and the group, nothing for others. */
@@ -14,10 +16,31 @@ export const sharedFolderMode = 0o2770;
 /** The umask of a program that works in such a home: it takes nothing from the group, and everything from others. */
 export const sharedUmask = 0o007;
 
-/** Whether a group shares that folder, and so all that is made in it: it has just that mode. False where there is none. */
+/**
+ * True if a group shares that folder, and so everything that is made in it: it has exactly that mode. False if the folder does not
+ * exist or its mode cannot be read.
+ */
 export function isShared(folder: string): boolean {
-  const mode = statSync(folder, { throwIfNoEntry: false })?.mode ?? 0;
-  return (mode & 0o7777) === sharedFolderMode;
+  try {
+    return ((statSync(folder, { throwIfNoEntry: false })?.mode ?? 0) & 0o7777) === sharedFolderMode;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Makes the home as `makeFolder` does. From an existing home that others may write to it removes that right, because they could
+ * replace the files in it. Throws a StoreError where the home belongs to another user: only that user can remove the right.
+ */
+export function makeHome(home: string): void {
+  makeFolder(home);
+  const { mode, uid } = statSync(home);
+  if ((mode & 0o022) === 0 || isShared(home)) return;
+  const way = [`chmod go-w ${home}`, 'To share the home with a group: tpu init-lab group=NAME'];
+  // A sticky folder, such as /tmp, is meant for everybody.
+  if (uid !== userInfo().uid || (mode & 0o1000) !== 0)
+    throw new StoreError('broken', `Others can write to ${home}, so no jobs can be kept there.`, way);
+  chmodSync(home, mode & 0o7755);
 }
 
 /**

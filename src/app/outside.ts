@@ -36,12 +36,13 @@ export function evidenceOf(job: Job, allocation: Allocation, now: Instant): stri
       return `${name} told to go ${ago} ago${word === null ? '' : ` (${word})`}, not seen gone yet${lastAnswer(allocation)}`;
     }
     case 'silent':
-      return `${name} has not answered since ${momentText(allocation.silentSince ?? now)}`;
+      return `${name} has not answered since ${momentText(allocation.silentSince ?? now, now)}`;
     case 'refused':
       // A refusal speaks of the request, and every other word of the allocation.
       return refusal(job, allocation, now);
     case 'coming': {
-      if (seen !== null) return `${name} ${wordOf(seen)} since ${momentText(seen.at)}, ${ageText(now - seen.at)} ago`;
+      if (seen !== null)
+        return `${name} ${wordOf(seen)} since ${momentText(seen.at, now)}, ${ageText(now - seen.at)} ago`;
       const said = asked(allocation, now);
       return said === null ? null : `${name} ${said}`;
     }

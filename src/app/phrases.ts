@@ -2,7 +2,7 @@
 
 import type { CloudErrorKind, Evidence, Job, PlaceAnswer } from '../core/job.ts';
 import { capacityAt } from '../core/place.ts';
-import { budgetOf, type Budget } from '../core/recover.ts';
+import { budgetLimit, budgetOf, type Budget } from '../core/recover.ts';
 import { vanishedWords } from '../core/situation.ts';
 import type { LocalSpec, Reason, RecoverySpec, TpuSpec, WorkdirSpec } from '../core/spec.ts';
 import { causeText, type Spec } from './cause.ts';
@@ -53,8 +53,11 @@ export function answerWords(answer: PlaceAnswer): string {
   return answer === 'waiting' ? 'it let the request wait for too long' : refusalWords[answer];
 }
 
+const listFormat = new Intl.ListFormat('en-GB', { type: 'conjunction' });
+
 /** `1000 preemptions and 3 failures allowed`: the budgets that some rule goes on under; null when none goes on. */
-export function allowanceText({ rules, budget }: RecoverySpec): string | null {
+export function allowanceText(recovery: RecoverySpec): string | null {
+  const { rules, budget } = recovery;
   const isUsed = (of: Budget) =>
     rules.some(
       ({ reason, answer }) => budgetOf(reason) === of && (answer.then === 'resume' || answer.then === 'rerun'),
@@ -62,8 +65,11 @@ export function allowanceText({ rules, budget }: RecoverySpec): string | null {
   const parts = [
     ...(isUsed('preemptions') ? [countText(budget.preemptions, 'preemption')] : []),
     ...(isUsed('failures') ? [countText(budget.failures, 'failure')] : []),
+    ...(isUsed('setupFailures')
+      ? [`${countText(budgetLimit(recovery, 'setupFailures'), 'setup failure')} in a row`]
+      : []),
   ];
-  return parts.length === 0 ? null : `${parts.join(' and ')} allowed`;
+  return parts.length === 0 ? null : `${listFormat.format(parts)} allowed`;
 }
 
 /** `pre: preempted -> new allocation, resume (4 of 100 used)`: a row of the rules, and how much of its budget is used. */

@@ -5,6 +5,7 @@ import { answerFor } from '../core/recover.ts';
 import { placesOf } from '../core/place.ts';
 import {
   nodeNameMark,
+  withJobIds,
   type CapacitySpec,
   type JobSpec,
   type Rule,
@@ -21,13 +22,18 @@ import { reasonWords } from './reason-words.ts';
 const idToCome = '<job id>';
 
 /** What would be requested under which rules, if a job of this spec were created now. */
-export function planOf(spec: JobSpec, pricePerHour: number | null): Plan {
+export function planOf(given: JobSpec, pricePerHour: number | null): Plan {
+  const spec = withJobIds(given, idToCome, '<installation id>');
   return {
     name: spec.name,
     backend: spec.capacity.kind,
     asks: asksOf(spec),
     steps: spec.steps.map((step) => `${step.name}, on every worker, at most ${lengthText(step.timeout)} a try`),
-    command: commandOf(spec),
+    command:
+      spec.command.isSetupOnly === true
+        ? setupOnlyText(spec)
+        : `${whereOf(spec)}:\n${textOf(spec, spec.command.written ?? spec.command.script)}`,
+    script: spec.command.written === undefined ? null : textOf(spec, spec.command.script),
     rules: rulesOf(spec),
     limits: limitsOf(spec),
     pricePerHour,
@@ -88,16 +94,23 @@ function listed(words: string, items: readonly string[]): string {
   return items.length === 0 ? '' : `${words} ${items.join(', ')}`;
 }
 
-function commandOf(spec: JobSpec): string {
-  const { command } = spec;
-  const where =
-    command.place === 'here'
-      ? 'on this machine, beside its TPU'
-      : command.workers === 'all'
-        ? placeOfAll(spec.capacity)
-        : `on ${command.workers.map(workerText).join(', ')}`;
-  const name = nodeName(spec, idToCome, 1);
-  return `${where}:\n${command.script.replaceAll(nodeNameMark, name).trimEnd()}`;
+function whereOf({ command, capacity }: JobSpec): string {
+  if (command.place === 'here') return 'on this machine, once its TPU is ready';
+  if (command.workers === 'all') return placeOfAll(capacity);
+  return `on ${command.workers.map(workerText).join(', ')}`;
+}
+
+function textOf(spec: JobSpec, script: string): string {
+  return script.replaceAll(nodeNameMark, nodeName(spec, idToCome, 1)).trimEnd();
+}
+
+/** The line for a job without a command: its TPU is set up, and then kept or released. */
+function setupOnlyText({ capacity, finish }: JobSpec): string {
+  if (capacity.kind === 'local') return 'none';
+  if (capacity.ownership === 'standing') return 'none: the TPU is set up';
+  if (finish.capacity === 'release') return 'none: the TPU is set up and released';
+  const limit = finish.keepFor === null ? 'until you release it' : `for ${lengthText(finish.keepFor)}`;
+  return `none: the TPU is set up and kept ${limit}`;
 }
 
 function placeOfAll(capacity: CapacitySpec): string {
@@ -167,7 +180,7 @@ function limitsOf(spec: JobSpec): readonly string[] {
     limits.capacityWait === null
       ? 'waits for capacity without limit'
       : `gives up after ${lengthText(limits.capacityWait)} without capacity`,
-    `setup steps are tried ${countText(limits.setupTries + 1, 'time')} on a worker`,
+    `setup steps are tried ${countText(limits.setupTries, 'time')} on a worker`,
     `stopped with ${stop.signal}, killed after ${lengthText(stop.grace)}`,
     `a silent worker is given up after ${lengthText(recovery.unreachableGrace)}`,
     ...(spec.capacity.ownership === 'owned'

@@ -289,7 +289,11 @@ export interface LogFiles {
   length(job: Job, attempt: number, worker: WorkerId): Promise<number>;
   /** Appends at the end. Throws StoreError when the disk is full; a part may then have been written, which `length` tells. */
   append(job: Job, attempt: number, worker: WorkerId, chunk: Uint8Array): Promise<void>;
-  /** Appends what a setup step printed to the step's own log, `logs/<step>_worker_<i>.log`. A step told again is there twice. */
+  /**
+   * Appends what a setup step printed to the step's own log, `logs/<step>_worker_<i>.log`. A step that is reported twice
+   * appears twice.
+   * An empty chunk says that the step is done and printed nothing; a log that is still empty then says so.
+   */
   step(job: Job, step: string, worker: WorkerId, chunk: Uint8Array): Promise<void>;
   /** The last bytes that we hold, for the search of patterns. */
   last(job: Job, attempt: number, worker: WorkerId, most: number): Promise<Uint8Array>;

@@ -20,3 +20,11 @@ export const reasonWords: Readonly<Record<Reason, string>> = {
 export function sentencePart(text: string): string {
   return text.trim().replaceAll(/\s+/g, ' ').replace(/\.$/, '');
 }
+
+/** A text as the beginning of a sentence. */
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** The evidence of an imported job whose end is unknown begins with these words. */
+export const importedWords = 'imported';

@@ -51,8 +51,15 @@ function narrowed(jobs: readonly Job[], claim: (job: Job) => boolean): readonly 
   return some.length > 0 ? some : jobs;
 }
 
+/** For a command that takes a job and got the name of a manifest; empty for every other name. */
+export function manifestHint(name: string): readonly string[] {
+  return /\.ya?ml$/i.test(name) ? [`jobman create ${name}    creates a job from a manifest`] : [];
+}
+
 async function unknownName(store: Store, name: string): Promise<JobmanError> {
   const { jobs } = await store.list({ settledMost: 50 });
+  const manifest = manifestHint(name);
+  if (manifest.length > 0) return new JobmanError(`There is no job called "${name}".`, exitCode.notFound, manifest);
   const meant = didYouMean(name, [...new Set(jobs.map((job) => job.spec.name))]);
   const hint = meant === undefined ? 'See all of them: jobman list --all' : `Did you mean ${meant}?`;
   return new JobmanError(`There is no job called "${name}". ${hint}`, exitCode.notFound);

@@ -3,27 +3,56 @@
 
 import { readdir, stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
+import { checkpointOwner, checkpointRecord } from '../core/checkpoints.ts';
 import type { Job } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
 import type { SavedView } from './client.ts';
+import { readRegularFile } from './regular-file.ts';
 
 /**
- * What JOBMAN_RESUME_FROM would name now: the newest whole entry of the job's checkpoint folder. Null when it is not on
- * this machine, holds nothing, or cannot be read: then nothing is known.
+ * The checkpoint that JOBMAN_RESUME_FROM would name now: the newest whole entry of the job's checkpoint folder that counts. Null
+ * when the folder is not on this machine, has none, or cannot be read: then nothing is known.
  */
-export async function newestSaved({ spec }: Pick<Job, 'spec'>): Promise<SavedView | null> {
-  const { checkpointDir, place } = spec.command;
-  const isHere = spec.capacity.kind === 'local' || place === 'here';
-  if (checkpointDir === null || !isHere || !isAbsolute(checkpointDir)) return null;
-  const names = await readdir(checkpointDir).catch(() => []);
+export async function newestSaved(job: Job): Promise<SavedView | null> {
+  const { command, capacity } = job.spec;
+  const { checkpointDir: folder, place } = command;
+  const isHere = capacity.kind === 'local' || place === 'here';
+  if (folder === null || !isHere || !isAbsolute(folder)) return null;
+  const counts = await entryFilter(job, folder);
+  const names = counts === null ? [] : await readdir(folder).catch(() => []);
   const entries = await Promise.all(
     names.filter(isWhole).map(async (name) => {
-      const at = (await stat(join(checkpointDir, name)).catch(() => undefined))?.mtimeMs;
-      return at === undefined ? [] : [{ name, at }];
+      const at = (await stat(join(folder, name)).catch(() => undefined))?.mtimeMs;
+      return at === undefined || counts?.(name, at) !== true ? [] : [{ name, at }];
     }),
   );
   const [newest] = entries.flat().toSorted(newestFirst);
-  return newest === undefined ? null : { name: newest.name, folder: checkpointDir, at: Math.floor(newest.at) };
+  return newest === undefined ? null : { name: newest.name, folder, at: Math.floor(newest.at) };
+}
+
+/**
+ * A function that is true for entries that count by the folder's record; null if none counts. The folder and its record are on one
+ * machine, so the time of an entry shows whether it has changed since.
+ */
+async function entryFilter(job: Job, folder: string): Promise<((name: string, at: number) => boolean) | null> {
+  if (job.spec.command.checkpoints !== 'own') return () => true;
+  const attempt = job.attempts.findLast(({ startedAt }) => startedAt !== null);
+  const file = join(folder, checkpointRecord);
+  const about = await stat(file).catch(() => ({ mtimeMs: 0 }));
+  const text = recordText(file);
+  const [owner, ...before] = text.split('\n');
+  if (attempt === undefined || owner !== checkpointOwner(job, attempt)) return null;
+  const old = new Set(before.map((line) => line.split('\t')[0]));
+  return (name, at) => !old.has(name) || at > about.mtimeMs;
+}
+
+/** Empty if there is no such file, or if it is not a regular file, because other people may write into the folder. */
+function recordText(file: string): string {
+  try {
+    return readRegularFile(file).toString('utf8');
+  } catch {
+    return '';
+  }
 }
 
 /** The launcher's rule (`newest_complete` in remote/launch.ts): what is hidden or still being written is no checkpoint. */

@@ -80,12 +80,17 @@ export interface ControllerStatus {
 
 /** All of the controller's life as a process. */
 export interface ControllerService {
-  /** In the foreground, until a signal or until nothing is left to watch; resolves with the exit code. */
-  run(options: { readonly idleExitMs: number | null }): Promise<number>;
+  /**
+   * In the foreground, until a signal or until nothing is left to watch; resolves with the exit code. Without `idleExitMs` the
+   * settings say how long it stays with nothing to do; null is without limit.
+   */
+  run(options: { readonly idleExitMs?: number | null }): Promise<number>;
   /** In the background; resolves when it answers. Says whether it was there already. */
   start(): Promise<{ readonly started: boolean; readonly pid: number }>;
   stop(): Promise<{ readonly stopped: boolean }>;
   status(): Promise<ControllerStatus>;
+  /** Has a running controller notice changed settings now, instead of at its next renewal. */
+  reload(): Promise<void>;
   /** Makes it outlive logout and reboot; answers what was installed and how to undo it, or throws a clear refusal. */
   install(): Promise<string>;
   uninstall(): Promise<string>;
@@ -197,6 +202,17 @@ export interface Services {
   emulator(): Promise<EmulatorService>;
   /** What exists in the clouds that the settings, the jobs and the query name. Throws JobmanError when nothing names a project. */
   tpus(query: TpuQuery): Promise<TpuList>;
+  /**
+   * Resolves when this machine can log in to the cloud of that job, or when the job needs no login. Throws JobmanError (5) with
+   * the command that logs in; the sentence begins with `undone`. Sends no request to a cloud.
+   */
+  checkLogin(spec: JobSpec, undone: string): Promise<void>;
+  /**
+   * Makes `tpus` and `gc` stop asking about a project that only finished jobs used. `mayForget` is asked about resources that are
+   * recorded as left behind there; false when it says no, and nothing has changed then. Throws JobmanError (4) where a job or a
+   * setting still uses the project.
+   */
+  forgetProject(project: string, mayForget: (resources: readonly string[]) => Promise<boolean>): Promise<boolean>;
   /**
    * Where the buckets of that project's jobs are. A built-in cloud that does not run cannot be asked, unless a job that is
    * about to be created wants it anyway (`coming`): then it is started first, and `say` is told so.

@@ -42,6 +42,8 @@ export interface Settings {
     readonly sshPort: number;
     /** A line for /bin/sh that prints an access token; null means this machine's own login to Google Cloud. */
     readonly tokenCommand: string | null;
+    /** Projects that `tpus` and `gc` do not read because of finished jobs alone. */
+    readonly forgottenProjects: readonly string[];
   };
   readonly local: {
     /** How many local jobs run at once on this machine. */
@@ -74,6 +76,7 @@ type Kind =
   | 'yes or no'
   | 'grants'
   | 'zones'
+  | 'names'
   | 'shares'
   | 'spreadsheet';
 
@@ -111,6 +114,11 @@ export const settingKeys: readonly SettingKey[] = [
     kind: 'text or null',
     meaning: "A command that prints an access token, in place of this machine's own login to Google Cloud.",
   },
+  {
+    key: 'tpu.forgottenProjects',
+    kind: 'names',
+    meaning: 'Projects of finished jobs that `tpus` and `gc` no longer ask about; `tpus --forget` adds one.',
+  },
   { key: 'local.slots', kind: 'count', meaning: 'How many local jobs run at once on this machine.' },
   {
     key: 'controller.idleExitMs',
@@ -142,10 +150,17 @@ export const settingKeys: readonly SettingKey[] = [
   {
     key: 'lab.privateKey',
     kind: 'text or null',
-    meaning: "The private key that opens it; none: jobman's own.",
+    meaning:
+      "The private key that opens it; none: jobman's own, then those of your ssh_config, of gcloud and of your SSH agent.",
   },
   { key: 'lab.namePrefix', kind: 'text', meaning: 'What all names of its TPUs begin with, and is not shown.' },
   { key: 'lab.stageLimit', kind: 'count', meaning: 'How often the rules resume a job of `tpu run`.' },
+  {
+    key: 'lab.hangGraceMs',
+    kind: 'milliseconds',
+    meaning:
+      'A job of `tpu run` whose log ends in a failed call between workers is ended after this long without output.',
+  },
   { key: 'lab.spreadsheet', kind: 'spreadsheet', meaning: 'The Google spreadsheet of bookings; none: a table here.' },
 ];
 
@@ -167,7 +182,7 @@ type Value = string | number | boolean | null | Structured;
 /** The settings when nobody has said anything; `cores` is how many processors this machine has. */
 export function defaultSettings(cores: number): Settings {
   return {
-    tpu: { project: null, endpoint: null, sshPort: 22, tokenCommand: null },
+    tpu: { project: null, endpoint: null, sshPort: 22, tokenCommand: null, forgottenProjects: [] },
     local: { slots: Math.max(1, cores) },
     controller: { idleExitMs: 10 * minute },
     terminal: { title: true, bell: true },
@@ -411,6 +426,7 @@ function problemsOf(node: JsonNode, { key, kind }: SettingKey): readonly Setting
   if (kind === 'spreadsheet' && node.kind === 'object') {
     return partProblems(node, key, 'a spreadsheet', '{ "id": "...", "credentials": "..." }', spreadsheetParts);
   }
+  if (kind === 'names' && Array.isArray(value) && value.every((one) => typeof one === 'string')) return [];
   if (kind === 'zones' ? isZoneList(value) : isSimple(kind) && isOfKind(value, kind)) return [];
   if (kind === 'spreadsheet' && value === null) return [];
   const meant = kind === 'zones' ? zoneSlip(value) : undefined;
@@ -476,16 +492,17 @@ const kindWords: Readonly<Record<Kind, string>> = {
   milliseconds: 'a number of milliseconds from 0 on',
   'yes or no': 'true or false',
   grants: 'a list of grants',
+  names: 'a list of names',
   zones: 'a list of zones like ["us-central2-b"]',
   shares: 'a list of shares',
   spreadsheet: 'a spreadsheet like { "id": "...", "credentials": "..." }, or null',
 };
 
 /** Kinds of several parts, which have no variable: nobody would write one on a line. */
-type StructuredKind = 'grants' | 'zones' | 'shares' | 'spreadsheet';
+type StructuredKind = 'grants' | 'names' | 'zones' | 'shares' | 'spreadsheet';
 
 function isSimple(kind: Kind): kind is Exclude<Kind, StructuredKind> {
-  return kind !== 'grants' && kind !== 'zones' && kind !== 'shares' && kind !== 'spreadsheet';
+  return kind !== 'grants' && kind !== 'names' && kind !== 'zones' && kind !== 'shares' && kind !== 'spreadsheet';
 }
 
 function isOfKind(value: unknown, kind: Exclude<Kind, StructuredKind>): value is Exclude<Value, Structured> {

@@ -1,9 +1,10 @@
 // Show: everything about one job, for one look; and why, which is a part of it.
 
+import { existsSync } from 'node:fs';
 import { capacityTraits } from '../core/allocate.ts';
 import { lastAllocation, openAttempt, type Job } from '../core/job.ts';
 import { phaseOf } from '../core/phase.ts';
-import { answerFor, usedBudget } from '../core/recover.ts';
+import { allowance, answerFor } from '../core/recover.ts';
 import type { Duration, Instant } from '../core/time.ts';
 import type { JobView, SavedView, Why } from './client.ts';
 import { spentOn } from './cost.ts';
@@ -57,6 +58,7 @@ export async function showJob(sources: Sources, job: Job): Promise<JobView> {
     })),
     spec: job.spec,
     folder: folderOf(home, job),
+    hasFiles: existsSync(folderOf(home, job)),
   };
 }
 
@@ -92,8 +94,8 @@ function ifTaken(job: Job, { usual }: Around, saved: SavedView | null, now: Inst
   if (!capacityTraits(job.spec.capacity).revocable) return null;
   const { then } = answerFor(job.spec.recovery, 'preempted', { detail: '' });
   if (then === 'fail' || then === 'done') return 'the job would fail: no rule of its goes on after a preemption';
-  const used = usedBudget(job, attempt, 'preemptions').length;
-  const limit = job.spec.recovery.budget.preemptions;
+  const { used: ends, limit } = allowance(job, attempt, 'preempted', { detail: '' });
+  const used = ends.length;
   if (used >= limit) return `the job would fail: all ${limit} preemptions that it may have are used up`;
   const wait = usual === null || usual === undefined ? '' : `, usually after ${lengthText(usual.median)}`;
   const how = then === 'rerun' ? 'would begin from the start' : 'would go on';

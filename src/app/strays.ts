@@ -10,7 +10,7 @@ import type { Instant } from '../core/time.ts';
 import { sentencePart } from './reason-words.ts';
 import { placeOf } from './places.ts';
 import type { Store, Stray } from './ports.ts';
-import { claimants, placesLooked, tpuScopes, tpuRows, tpuSpecs } from './tpus.ts';
+import { claimants, hasAnswered, placesLooked, tpuScopes, tpuRows, tpuSpecs } from './tpus.ts';
 import type { TpuCloud, TpuMissed, TpuRow, TpuScope, TpuSeen, TpuSettings } from './tpus.ts';
 
 /** A stray, and what is seen of it now. */
@@ -25,10 +25,14 @@ export interface StrayView extends Stray {
 export interface StrayLook {
   /** Of this record: those that were noted, and those that carry our label and are claimed by no job. */
   readonly strays: readonly StrayView[];
+  /** TPUs that this installation made for people to share, without a job on them now: deleted by `tpu delete` only. */
+  readonly shared: readonly TpuRow[];
   /** Another jobman's, and what is nobody's: for people to talk about. */
   readonly others: readonly TpuRow[];
   /** Where nobody could look for more. */
   readonly missed: readonly TpuMissed[];
+  /** False where something was asked and no project answered, so that nothing is known. */
+  readonly isAnswered: boolean;
 }
 
 /** All that a person can do about strays. */
@@ -63,6 +67,8 @@ export function straysOf(job: Job): readonly Stray[] {
 /** Over the record and the clouds. `release` lets go of what is labelled as the stray says, and of nothing else. */
 export function createStrayKeeper(parts: {
   readonly store: Pick<Store, 'list' | 'loadMany' | 'strays' | 'forgetStray'>;
+  /** Null where there is no record yet. */
+  readonly installation: string | null;
   readonly cloud: TpuCloud;
   readonly settings: TpuSettings;
   readonly release: (stray: Stray) => Promise<OutcomeResult>;
@@ -73,24 +79,32 @@ export function createStrayKeeper(parts: {
 
   async function lookIn(
     scopes: readonly TpuScope[],
-  ): Promise<{ tpus: readonly TpuSeen[]; missed: readonly TpuMissed[] }> {
+  ): Promise<{ tpus: readonly TpuSeen[]; missed: readonly TpuMissed[]; isAnswered: boolean }> {
     const looks = await Promise.all(scopes.map((scope) => cloud.list(scope)));
-    return { tpus: looks.flatMap(({ tpus }) => tpus), missed: looks.flatMap(({ missed }) => missed) };
+    return {
+      tpus: looks.flatMap(({ tpus }) => tpus),
+      missed: looks.flatMap(({ missed }) => missed),
+      isAnswered: scopes.length === 0 || looks.some((look, index) => hasAnswered(look, scopes[index])),
+    };
   }
 
   return {
     async look() {
       const noted = await store.strays();
-      const { jobs } = await store.list({ settledMost: placesLooked, withRemoved: true });
-      const { tpus, missed } = await lookIn(joined(tpuScopes({}, settings, tpuSpecs(jobs)), scopesOf(noted)));
-      const installation = jobs[0]?.installation ?? noted[0]?.installation ?? '';
+      // A deleted job names no project any more: what a forced delete left behind is among the notes.
+      const { jobs } = await store.list({ settledMost: placesLooked });
+      const specs = tpuSpecs(jobs, settings.forgottenProjects);
+      const { tpus, missed, isAnswered } = await lookIn(joined(tpuScopes({}, settings, specs), scopesOf(noted)));
+      const installation = parts.installation ?? '';
       const claiming = await claimants(store, tpus, jobs, installation);
       const rows = tpuRows(tpus, { installation, jobs: claiming, now: now(), cloud });
       const found = rows.flatMap((row) => strayIn(row)).filter((stray) => !noted.some((one) => isSame(one, stray)));
       return {
         strays: [...noted, ...found].map((stray) => ({ ...stray, ...seenIn(tpus, missed, stray) })),
+        shared: rows.filter(({ whose }) => whose.kind === 'shared'),
         others: rows.filter(({ whose }) => whose.kind === 'installation' || whose.kind === 'nobody'),
         missed,
+        isAnswered,
       };
     },
     async lookAt(strays) {

@@ -1,7 +1,7 @@
 // TPUs: everything that exists in the places that are named, whose it is, and what it costs while nothing of ours runs on
 // it. A place that could not be asked is told with its own words; it never reads as a place where nothing is.
 
-import type { Job } from '../core/job.ts';
+import { heldAllocations, type Job } from '../core/job.ts';
 import { placesOf } from '../core/place.ts';
 import type { TpuSpec } from '../core/spec.ts';
 import { hour, type Duration, type Instant } from '../core/time.ts';
@@ -25,6 +25,8 @@ export interface TpuSeen {
   readonly pricing: TpuSpec['pricing'] | 'reserved';
   /** What the labels of a jobman say. */
   readonly label: { readonly installation: string; readonly job: string; readonly allocation: number } | null;
+  /** The installation that made it as a TPU for people to share (`tpu apply`); null for every other TPU. */
+  readonly sharedBy: string | null;
   /** The entry `owner` of its metadata, which people write there for each other. */
   readonly owner: string | null;
   readonly createdAt: Instant | null;
@@ -61,7 +63,9 @@ export type Whose =
   /** `user` made the job; `owner` is whom its metadata names, where people share a login. */
   | { readonly kind: 'job'; readonly id: string; readonly name: string; readonly user: string; readonly owner: string }
   | { readonly kind: 'stray'; readonly id: string }
-  | { readonly kind: 'installation'; readonly installation: string; readonly id: string }
+  | { readonly kind: 'installation'; readonly installation: string; readonly id: string | null }
+  /** A shared TPU that this installation made; `name` is the person who asked for it, null where its metadata names none. */
+  | { readonly kind: 'shared'; readonly name: string | null }
   | { readonly kind: 'person'; readonly name: string }
   | { readonly kind: 'nobody' };
 
@@ -89,6 +93,8 @@ export interface TpuList {
   /** Those whose idle time has cost most come first. */
   readonly rows: readonly TpuRow[];
   readonly missed: readonly TpuMissed[];
+  /** False where no project answered at all, so that nothing is known. */
+  readonly isAnswered: boolean;
 }
 
 /** What the person asks for. */
@@ -123,12 +129,16 @@ export function tpuScopes(query: TpuQuery, settings: TpuSettings, specs: readonl
 export interface TpuSettings {
   readonly project: string | null;
   readonly grants: readonly Grant[];
+  /** Projects that only a job which still needs something may name. */
+  readonly forgottenProjects: readonly string[];
 }
 
 /** Looks at all that the query means. Changes nothing and starts nothing. Throws when nothing names a project. */
 export async function lookAtTpus(
   parts: {
     readonly store: Pick<Store, 'list' | 'loadMany'>;
+    /** Null where there is no record yet. */
+    readonly installation: string | null;
     readonly cloud: TpuCloud;
     readonly settings: TpuSettings;
     readonly now: () => Instant;
@@ -136,8 +146,8 @@ export async function lookAtTpus(
   query: TpuQuery,
 ): Promise<TpuList> {
   const { store, cloud, settings } = parts;
-  const { jobs } = await store.list({ settledMost: placesLooked, withRemoved: true });
-  const scopes = tpuScopes(query, settings, tpuSpecs(jobs));
+  const { jobs } = await store.list({ settledMost: placesLooked });
+  const scopes = tpuScopes(query, settings, tpuSpecs(jobs, settings.forgottenProjects));
   if (scopes.length === 0) {
     throw new JobmanError(
       'No project is named, neither by a job nor by the setting tpu.project. Name one: jobman tpus --project my-project',
@@ -146,7 +156,7 @@ export async function lookAtTpus(
   }
   const looks = await Promise.all(scopes.map((scope) => cloud.list(scope)));
   const tpus = looks.flatMap((look) => look.tpus);
-  const installation = jobs[0]?.installation ?? '';
+  const installation = parts.installation ?? '';
   return {
     rows: tpuRows(tpus, {
       installation,
@@ -155,12 +165,32 @@ export async function lookAtTpus(
       cloud,
     }),
     missed: looks.flatMap(({ missed }) => missed),
+    isAnswered: looks.some((look, index) => hasAnswered(look, scopes[index])),
   };
 }
 
-/** What those jobs ask of clouds. */
-export function tpuSpecs(jobs: readonly Job[]): readonly TpuSpec[] {
-  return jobs.flatMap(({ spec }) => (spec.capacity.kind === 'tpu' ? [spec.capacity] : []));
+/** True where at least one zone of that project answered. */
+export function hasAnswered(
+  { tpus, missed }: { readonly tpus: readonly TpuSeen[]; readonly missed: readonly TpuMissed[] },
+  scope: TpuScope | undefined,
+): boolean {
+  if (tpus.length > 0 || missed.length === 0) return true;
+  if (missed.some(({ zone }) => zone === null)) return false;
+  return scope === undefined || scope.zones === null || missed.length < scope.zones.length;
+}
+
+/** The TPU requests of those jobs. A forgotten project counts only for a job that runs, waits, or holds something. */
+export function tpuSpecs(jobs: readonly Job[], forgotten: readonly string[]): readonly TpuSpec[] {
+  return jobs.flatMap((job) => {
+    const { capacity } = job.spec;
+    if (capacity.kind !== 'tpu') return [];
+    return forgotten.includes(capacity.project) && !needsCloud(job) ? [] : [capacity];
+  });
+}
+
+/** True while the job may hold capacity or ask for some. */
+export function needsCloud(job: Job): boolean {
+  return job.settled === null || job.wish !== null || heldAllocations(job).length > 0;
 }
 
 /**
@@ -236,7 +266,7 @@ function isClaimed(job: Job | undefined, ordinal: number): boolean {
   return job !== undefined && !job.removed && allocation !== undefined && allocation.goneAt === null;
 }
 
-function whoseIs({ label, owner }: TpuSeen, installation: string, job: Job | undefined): Whose {
+function whoseIs({ label, sharedBy, owner }: TpuSeen, installation: string, job: Job | undefined): Whose {
   if (label !== null && label.installation !== installation) {
     return { kind: 'installation', installation: label.installation, id: label.job };
   }
@@ -247,6 +277,8 @@ function whoseIs({ label, owner }: TpuSeen, installation: string, job: Job | und
     const of = label === null ? undefined : named;
     return { kind: 'job', id: job.id, name: job.spec.name, user: job.owner, owner: of ?? job.owner };
   }
+  if (sharedBy !== null && sharedBy !== installation) return { kind: 'installation', installation: sharedBy, id: null };
+  if (sharedBy !== null) return { kind: 'shared', name: named ?? null };
   return named === undefined ? { kind: 'nobody' } : { kind: 'person', name: named };
 }
 

@@ -1,7 +1,8 @@
 // Usual: how long jobs like this one have waited for their capacity, from our own record and nothing else. No cloud tells a
 // place in its queue, so what was so far is all that can be said.
 
-import type { Job } from '../core/job.ts';
+import { mayRequest } from '../core/allocate.ts';
+import { allocationOf, openAttempt, type Job } from '../core/job.ts';
 import type { TpuSpec } from '../core/spec.ts';
 import { day, type Duration, type Instant } from '../core/time.ts';
 import { isPretended } from './cost.ts';
@@ -28,7 +29,9 @@ export interface UsualWait {
 /** The usual wait for what that job asks for; null for what is not asked for, and where fewer than five waits are known. */
 export async function usualWait(store: Pick<Store, 'alike'>, job: Job, now: Instant): Promise<UsualWait | null> {
   const { capacity } = job.spec;
-  if (capacity.kind !== 'tpu' || capacity.ownership !== 'owned') return null;
+  if (capacity.kind !== 'tpu') return null;
+  // A standing TPU that is there is not waited for. One that is deleted and created again is waited for as any other.
+  if (capacity.ownership === 'standing' && !awaitsCapacity(job)) return null;
   const alike = await store.alike(askedOf(capacity), now - withinDays * day, jobsMost);
   // The built-in cloud has the names of Google's zones, and none of its waits.
   return usualOf(alike.filter(({ spec }) => isPretended(spec.capacity) === isPretended(capacity)).flatMap(waitsOf));
@@ -42,11 +45,32 @@ function askedOf({ accelerator, zone, pricing }: TpuSpec): Parameters<Store['ali
 export function waitsOf(job: Job): readonly Duration[] {
   return job.attempts.flatMap(({ allocation: ordinal, createdAt, notBefore }) => {
     const allocation = job.allocations[ordinal - 1];
-    if (allocation === undefined || allocation.ownership !== 'owned' || allocation.readyAt === null) return [];
+    if (allocation === undefined || !mayRequest(job, allocation) || allocation.readyAt === null) return [];
     const begun = Math.max(createdAt, notBefore);
     // What was held from an earlier attempt was not waited for.
     return allocation.readyAt < begun ? [] : [allocation.readyAt - begun];
   });
+}
+
+/** Capacity that the job may request is not there yet. */
+export function awaitsCapacity(job: Job): boolean {
+  const attempt = openAttempt(job);
+  if (attempt === undefined || attempt.ending !== null || job.desired !== 'run') return false;
+  const allocation = allocationOf(job, attempt.allocation);
+  return mayRequest(job, allocation) && allocation.readyAt === null;
+}
+
+/** How long the current attempt has been waiting for its capacity. */
+export function waitedFor(job: Job, now: Instant): Duration {
+  const attempt = openAttempt(job);
+  return attempt === undefined ? 0 : now - Math.max(attempt.createdAt, Math.min(attempt.notBefore, now));
+}
+
+/** True when the job has waited for its capacity longer than nine of ten comparable waits. */
+export async function isLongerThanUsual(store: Pick<Store, 'alike'>, job: Job, now: Instant): Promise<boolean> {
+  if (!awaitsCapacity(job)) return false;
+  const usual = await usualWait(store, job, now);
+  return usual !== null && waitedFor(job, now) > usual.ninetieth;
 }
 
 /** Median and ninetieth percentile by nearest rank: each is a wait that there was. Null under five. */
@@ -57,8 +81,9 @@ export function usualOf(waits: readonly Duration[]): UsualWait | null {
   return { median: rank(0.5), ninetieth: rank(0.9), waits: sorted.length };
 }
 
-/** `41m here (median of 12 waits in 30 days; 9 of 10 under 2h10m)`. */
-export function usualText({ median, ninetieth, waits }: UsualWait): string {
+/** `41m here (median of 12 waits in 30 days; 9 of 10 within 2h10m)`, and that this wait has become longer than those nine. */
+export function usualText({ median, ninetieth, waits }: UsualWait, waited: Duration): string {
   const most = lengthText(ninetieth);
-  return `${lengthText(median)} here (median of ${countText(waits, 'wait')} in ${withinDays} days; 9 of 10 within ${most})`;
+  const longer = waited > ninetieth ? `; ${lengthText(waited)} is longer than usual` : '';
+  return `${lengthText(median)} here (median of ${countText(waits, 'wait')} in ${withinDays} days; 9 of 10 within ${most})${longer}`;
 }

@@ -15,6 +15,8 @@ export interface VersionNotes {
   readonly message: string | null;
   /** Why the last look came to nothing. */
   readonly failed: string | null;
+  /** Where the version was found (`newVersion.repository`); null in notes of the older jobman. */
+  readonly repository: string | null;
 }
 
 /** The word by which the program starts itself to look; it is in no help. */
@@ -23,7 +25,12 @@ export const lookWord = '__look-for-version';
 /** Before the settings have been read for the first time. */
 export const everyUsual: Duration = day;
 /** However short an interval the settings name, no machine is asked more often than this. */
-const everyLeast: Duration = minute;
+export const everyLeast: Duration = minute;
+
+/** True if the notes are about that repository. Notes of an older jobman name none and count for any. */
+export function isAbout(notes: VersionNotes, repository: string | null): boolean {
+  return repository !== null && (notes.repository ?? repository) === repository;
+}
 
 /** What the text of that file says; undefined where it is none of ours. The older jobman's `{ lastCheck, remoteVersion }` is one. */
 export function versionNotesIn(text: string): VersionNotes | undefined {
@@ -34,7 +41,7 @@ export function versionNotesIn(text: string): VersionNotes | undefined {
     return undefined;
   }
   if (typeof value !== 'object' || value === null) return undefined;
-  const { lastCheck, remoteVersion, every, message, failed } = value as Readonly<Record<string, unknown>>;
+  const { lastCheck, remoteVersion, every, message, failed, repository } = value as Readonly<Record<string, unknown>>;
   const at = typeof lastCheck === 'number' ? lastCheck : typeof lastCheck === 'string' ? Date.parse(lastCheck) : NaN;
   if (!Number.isFinite(at)) return undefined;
   const textOf = (one: unknown): string | null => (typeof one === 'string' && one !== '' ? one : null);
@@ -44,6 +51,7 @@ export function versionNotesIn(text: string): VersionNotes | undefined {
     every: typeof every === 'number' && every > 0 ? every : everyUsual,
     message: textOf(message),
     failed: textOf(failed),
+    repository: textOf(repository),
   };
 }
 

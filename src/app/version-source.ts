@@ -1,7 +1,7 @@
 // Version source: which version is to be had where the settings say (`newVersion.repository`). That is a release as its recipe
 // packs it (docs/releasing.md), a package.json, or a folder with either; a path, or an address of https or http.
 
-import { createReadStream } from 'node:fs';
+import { constants, createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -19,6 +19,8 @@ export interface VersionSource {
 
 /** A package.json is a few kilobytes; what is larger is something else. */
 const packageMost = 1024 * 1024;
+/** A release is unpacked up to this size; a small archive can be of any size when it is unpacked. */
+const unpackedMost = 1024 * 1024 * 1024;
 
 /** The version that is there. Throws an Error that says in a sentence why none was found. */
 export async function remoteVersion({ repository, packageJsonPath, signal }: VersionSource): Promise<string> {
@@ -46,7 +48,9 @@ async function open(repository: string, packageJsonPath: string, signal: AbortSi
     return { bytes: Readable.fromWeb(response.body as never), called: repository };
   }
   const path = (await stat(repository)).isDirectory() ? await fileIn(repository, packageJsonPath) : repository;
-  return { bytes: createReadStream(path, { signal }), called: path };
+  // A FIFO would otherwise wait for a writer.
+  const flags = constants.O_RDONLY | constants.O_NONBLOCK;
+  return { bytes: createReadStream(path, { signal, flags: flags as never }), called: path };
 }
 
 /** A checkout's own package.json; else the archive that was put into the folder last. */
@@ -103,12 +107,23 @@ async function fileInArchive(packed: AsyncIterable<Uint8Array>, end: string): Pr
   const parts = partsOf(end);
   let best: { readonly depth: number; readonly text: string } | undefined;
   const unpacked = Readable.from(packed).pipe(createGunzip());
-  for await (const { name, content } of tarFiles(unpacked, (path) => endsIn(partsOf(path), parts))) {
+  for await (const { name, content } of tarFiles(upTo(unpackedMost, unpacked), (path) =>
+    endsIn(partsOf(path), parts),
+  )) {
     const depth = partsOf(name).length;
     if (best === undefined || depth < best.depth) best = { depth, text: content.toString('utf8') };
     if (depth <= parts.length + 1) break;
   }
   return best?.text;
+}
+
+async function* upTo(most: number, bytes: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+  let size = 0;
+  for await (const part of bytes) {
+    size += part.length;
+    if (size > most) throw trouble(`the archive is larger than ${most / 1024 / 1024} MiB`);
+    yield part;
+  }
 }
 
 function partsOf(path: string): readonly string[] {
@@ -141,7 +156,8 @@ async function* tarFiles(
     // Two empty blocks are the end; so is the end of the bytes.
     if (head === undefined || head[0] === 0) return;
     const size = Number.parseInt(textOf(head, 124, 12), 8);
-    if (!Number.isSafeInteger(size)) throw trouble('the archive is no tar');
+    // A size below zero would never be reached, and everything that follows would be kept for it.
+    if (!Number.isSafeInteger(size) || size < 0) throw trouble('the archive is not a tar file');
     const type = String.fromCharCode(head[156] ?? 0);
     const prefix = textOf(head, 257, 5) === 'ustar' ? textOf(head, 345, 155) : '';
     const name = longName ?? `${prefix === '' ? '' : `${prefix}/`}${textOf(head, 0, 100)}`;

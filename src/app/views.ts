@@ -5,6 +5,7 @@ import {
   allocationOf,
   commandWorkers,
   heldAllocations,
+  isNowhere,
   lastAllocation,
   lastAttempt,
   openAttempt,
@@ -13,21 +14,21 @@ import { nextTryAt } from '../core/allocate.ts';
 import { takesTurns } from '../core/admit.ts';
 import { capacityOf } from '../core/place.ts';
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
-import { budgetOf } from '../core/recover.ts';
+import { budgetOf, usedBudget } from '../core/recover.ts';
 import type { WorkerId } from '../core/spec.ts';
-import { minute, type Duration, type Instant } from '../core/time.ts';
+import { minute, second, type Duration, type Instant } from '../core/time.ts';
 import type { AllocationView, AttemptView, JobRow } from './client.ts';
 import { isPretended } from './cost.ts';
 import { ageText, countText, lengthText, workerText } from './figures.ts';
 import { acceleratorText, endWords, refusalWords } from './phrases.ts';
-import { reasonWords } from './reason-words.ts';
+import { importedWords, reasonWords } from './reason-words.ts';
 import { sayingOf } from './outside.ts';
 
 /** The longest phrase of a row; a narrow terminal still shows it whole. */
 export const reasonLongest = 28;
 
 /** Raise this when a row gets another field or other words: rows that were kept of ended jobs are then made anew. */
-export const rowVersion = 5;
+export const rowVersion = 6;
 
 /** The row of a job at that moment. */
 export function jobRow(job: Job, now: Instant): JobRow {
@@ -51,6 +52,7 @@ export function jobRow(job: Job, now: Instant): JobRow {
     stage: attempt?.stage ?? 0,
     attempt: attempt?.ordinal ?? 0,
     tags: job.spec.tags,
+    ...(job.spec.overrides !== undefined && { overrides: job.spec.overrides }),
     createdAt: job.createdAt,
     since: phaseSince(job),
     pricePerHour: pricePerHour(job),
@@ -127,21 +129,37 @@ function reasonOf(job: Job, phase: Phase, now: Instant): string {
         silentPhrase(job, now) ?? interruptedPhrase(job, now) ?? `being made for ${ageText(now - phaseSince(job))}`
       );
     case 'setup':
-      return silentPhrase(job, now) ?? setupPhrase(job) ?? `setting up for ${ageText(now - phaseSince(job))}`;
+      return (
+        silentPhrase(job, now) ??
+        pausePhrase(job, now) ??
+        setupPhrase(job) ??
+        `setting up for ${ageText(now - phaseSince(job))}`
+      );
     case 'running':
       return runPhrase(job, now);
     case 'recovering':
-      return silentPhrase(job, now) ?? endedPhrase(job, `, ${ageText(now - phaseSince(job))} ago`);
+      return (
+        silentPhrase(job, now) ??
+        interruptedPhrase(job, now) ??
+        recoveringPhrase(job, now) ??
+        endedPhrase(job, `, ${ageText(now - phaseSince(job))} ago`)
+      );
     case 'stopping':
       return stopPhrase(job, now);
     case 'succeeded':
-      return ranPhrase(job);
+      return job.spec.command.isSetupOnly === true ? 'set up; no command' : ranPhrase(job);
     case 'failed':
       return endPhrase(job);
     case 'stopped':
     case 'cancelled':
-      return 'by its owner';
+      return importedPhrase(job) ?? (job.endedBy === undefined ? 'by its owner' : `by ${job.endedBy}`);
   }
+}
+
+/** `imported, was RUNNING`, for a job that another program ran and whose end is unknown. */
+export function importedPhrase(job: Job): string | undefined {
+  const detail = lastAttempt(job)?.ending?.evidence.detail;
+  return detail?.startsWith(importedWords) === true ? detail : undefined;
 }
 
 /** A cloud takes its time to let go, which is nobody's trouble: a settled job says how it ended. After this it is. */
@@ -160,10 +178,42 @@ function waitPhrase(job: Job, now: Instant): string | undefined {
   if (attempt.notBefore > now) return `asks again in ${lengthText(attempt.notBefore - now)}`;
   const waits = ageText(now - attempt.createdAt);
   if (allocation.lastFailure !== null) return `${refusalWords[allocation.lastFailure.error.kind]} for ${waits}`;
-  if (allocation.seen?.state === 'waiting' && now - attempt.createdAt >= minute) return `no capacity for ${waits}`;
+  if (lacksCapacity(allocation, now)) return `no capacity for ${waits}`;
   // Nothing is asked for before that; see core/situation.ts.
   if (allocation.requestedAt === null && leavingAllocations(job).length > 0) return `lets go of its last, ${waits}`;
   return allocation.requestedAt !== null && allocation.readyAt === null ? `asked ${waits} ago` : undefined;
+}
+
+/** A queue that passes a request on at once still shows it as waiting for some seconds. */
+const queueUsually = 10 * second;
+
+/** True while the cloud has no capacity for that request: it refused the newest one, or keeps it waiting in its queue. */
+export function lacksCapacity({ seen, readyAt, goneAt, lastFailure }: Allocation, now: Instant): boolean {
+  if (readyAt !== null || goneAt !== null) return false;
+  if (lastFailure !== null) return lastFailure.error.kind === 'stockout';
+  // CREATING: the queue has not decided yet.
+  return seen?.state === 'waiting' && seen.detail !== 'CREATING' && now - seen.at >= queueUsually;
+}
+
+/** Between two attempts: when the pause before the next one ends. */
+function pausePhrase(job: Job, now: Instant): string | undefined {
+  const attempt = openAttempt(job);
+  if (attempt === undefined || attempt.notBefore <= now) return undefined;
+  const retry = `retry in ${lengthText(attempt.notBefore - now)}`;
+  const whole = `${endPhrase(job).replace(/, worker .*$/, '')}, ${retry}`;
+  return whole.length <= reasonLongest ? whole : retry;
+}
+
+/** The reason why the next attempt has not begun: a pause, or no capacity in the cloud. */
+function recoveringPhrase(job: Job, now: Instant): string | undefined {
+  const attempt = openAttempt(job);
+  if (attempt === undefined || attempt.ending !== null) return undefined;
+  const allocation = allocationOf(job, attempt.allocation);
+  const { lastFailure, readyAt } = allocation;
+  const waits = ageText(now - attempt.createdAt);
+  if (lacksCapacity(allocation, now)) return `no capacity for ${waits}`;
+  if (readyAt === null && lastFailure !== null) return `${refusalWords[lastFailure.error.kind]} for ${waits}`;
+  return pausePhrase(job, now);
 }
 
 /** Before the first attempt: a cloud has a queue of its own, this machine gives out turns. */
@@ -194,10 +244,20 @@ export function interruptedSince(job: Job): Instant | undefined {
 function setupPhrase(job: Job): string | undefined {
   const failures = Object.entries(openAttempt(job)?.stepFailures ?? {});
   const [newest] = failures.toSorted(([, one], [, other]) => other.lastAt - one.lastAt);
-  if (newest === undefined) return undefined;
+  const earlier = setupFailures(job);
+  const times = `setup failed ${countText(earlier, 'time')}`;
+  if (newest === undefined) return earlier === 0 ? undefined : times;
   const [key, { tries }] = newest;
+  if (earlier > 0) return `${times}: ${stepOf(key)}`;
   // Where nobody said how it ended, as when the line was cut, nothing has failed yet.
-  return tries === 0 ? `${stepOf(key)} broken off` : `${stepOf(key)} failed, ${countText(tries, 'time')}`;
+  if (tries === 0) return `${stepOf(key)} broken off`;
+  return `${stepOf(key)} failed, ${tries} of ${countText(job.spec.limits.setupTries, 'try', 'tries')}`;
+}
+
+/** How many attempts in a row have ended in their setup, up to the newest. */
+function setupFailures(job: Job): number {
+  const attempt = lastAttempt(job);
+  return attempt === undefined ? 0 : usedBudget(job, attempt, 'setupFailures').length;
 }
 
 /** The setup step that a key of `stepFailures` speaks of: `docker` of `3/docker`; `start` of `start/3`. */
@@ -251,7 +311,10 @@ function endPhrase(job: Job): string {
   switch (reason) {
     case 'command_failed':
       return `${exitPhrase(evidence)}${where}`;
-    case 'setup_failed':
+    case 'setup_failed': {
+      const times = setupFailures(job);
+      return `${endWords(attempt.ending)}${times > 1 ? ` ${countText(times, 'time')}` : ''}${where}`;
+    }
     case 'unreachable':
     case 'hung':
       return `${endWords(attempt.ending)}${where}`;
@@ -277,7 +340,9 @@ function exitPhrase(evidence: {
   readonly exitCode?: number;
   readonly signal?: string;
   readonly pattern?: string;
+  readonly unconfirmed?: true;
 }): string {
+  if (evidence.unconfirmed === true) return 'no success reported';
   if (evidence.signal !== undefined) return `killed by SIG${evidence.signal}`;
   return evidence.exitCode === undefined ? 'command failed' : `exit ${evidence.exitCode}`;
 }
@@ -339,6 +404,7 @@ function stateOf(allocation: Allocation): string {
   if (allocation.goneAt !== null) return 'gone';
   if (allocation.releasedAt !== null) return 'releasing';
   if (allocation.requestedAt === null) return 'planned';
+  if (isNowhere(allocation)) return 'refused';
   return allocation.seen?.state ?? 'asked';
 }
 

@@ -20,7 +20,7 @@ import {
 } from '../core/job.ts';
 import { hasPlaces, sendsElsewhere, turnAfter, type Turn as PlaceTurn } from '../core/next-place.ts';
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
-import { answerFor, budgetOf, usedBudget, whatFollows } from '../core/recover.ts';
+import { allowance, answerFor, whatFollows } from '../core/recover.ts';
 import type { RuledReason } from '../core/spec.ts';
 import { givenUpAt } from '../core/stop.ts';
 import type { Instant } from '../core/time.ts';
@@ -31,13 +31,15 @@ import { ageText, countText, lengthText, momentText, workerText } from './figure
 import { capacityText, endText, endWords, refusalWords, ruleText, withoutWho } from './phrases.ts';
 import { reasonWords, sentencePart } from './reason-words.ts';
 import { evidenceOf, lastInVain } from './outside.ts';
-import { usualText, type UsualWait } from './usual.ts';
+import { awaitsCapacity, usualText, waitedFor, type UsualWait } from './usual.ts';
 import {
   acceleratorOf,
   asksAgainAt,
+  importedPhrase,
   interruptedSince,
   keptAllocations,
   lastEnding,
+  lacksCapacity,
   leavingAllocations,
   pricePerHour,
   workersOf,
@@ -69,7 +71,7 @@ export function whyOf(job: Job, now: Instant, around: Around): Why {
     id: job.id,
     ...told,
     log: isAboutFailure(job) ? withoutEvidence(job, log) : [],
-    usually: usual !== null && awaitsCapacity(job) ? usualText(usual) : null,
+    usually: usual !== null && awaitsCapacity(job) ? usualText(usual, waitedFor(job, now)) : null,
     lookAt: isLookAwaited ? nextLook : null,
   };
 }
@@ -100,14 +102,6 @@ function isAboutFailure(job: Job): boolean {
 function withoutEvidence(job: Job, log: readonly string[]): readonly string[] {
   const line = failureOf(job)?.ending?.evidence.line?.trim();
   return log.length === 1 && log[0]?.trim() === line ? [] : log;
-}
-
-/** Capacity of its own has been asked for and is not there. */
-function awaitsCapacity(job: Job): boolean {
-  const attempt = openAttempt(job);
-  if (attempt === undefined || attempt.ending !== null || job.desired !== 'run') return false;
-  const { ownership, readyAt } = allocationOf(job, attempt.allocation);
-  return ownership === 'owned' && readyAt === null;
 }
 
 /** Only a look can bring news. What runs well calls for itself, and an attempt that winds down is looked at every few seconds. */
@@ -152,7 +146,7 @@ interface Silence {
 }
 
 /** The silence around the newest allocation, while there is one. */
-function silenceOf(job: Job, events: readonly Event[]): Silence | null {
+function silenceOf(job: Job, events: readonly Event[], now: Instant): Silence | null {
   const allocation = lastAllocation(job);
   if (allocation === undefined || allocation.silentSince === null) return null;
   const { silentSince: since, silentWho, name } = allocation;
@@ -166,7 +160,7 @@ function silenceOf(job: Job, events: readonly Event[]): Silence | null {
     since,
     who: isCloud ? 'the cloud' : worker === undefined ? 'a worker' : workerText(worker),
     isCloud,
-    because: `no answer${isCloud ? ` about ${name}` : ''} since ${momentText(since)}${words === '' ? '' : `: ${words}`}`,
+    because: `no answer${isCloud ? ` about ${name}` : ''} since ${momentText(since, now)}${words === '' ? '' : `: ${words}`}`,
   };
 }
 
@@ -183,14 +177,14 @@ const then: Readonly<Partial<Record<Phase, string>>> = {
  * being ended has its own words for it, since there silence holds something up.
  */
 function silentAnswer(job: Job, { events }: Around, now: Instant): Answer | null {
-  const silence = silenceOf(job, events);
+  const silence = silenceOf(job, events, now);
   const word = then[phaseOf(job)];
   if (silence === null || !silence.isCloud || word === undefined || openAttempt(job)?.ending !== null) return null;
   const { since } = silence;
   const ending = word === 'recovering' ? lastEnding(job) : null;
-  const after = ending === null ? '' : ` (${reasonWords[ending.reason]} at ${momentText(ending.since)})`;
+  const after = ending === null ? '' : ` (${reasonWords[ending.reason]} at ${momentText(ending.since, now)})`;
   return {
-    sentence: `${job.id}: not known since ${momentText(since)} (${lengthText(now - since)}). It was ${word}${after} then; nothing is changed.`,
+    sentence: `${job.id}: not known since ${momentText(since, now)} (${lengthText(now - since)}). It was ${word}${after} then; nothing is changed.`,
     because: silence.because,
     rule: null,
     next: 'the controller keeps looking, without limit, and goes on from what it sees',
@@ -205,7 +199,7 @@ function whyQueued(job: Job, now: Instant, turn?: Turn): Answer {
   if (attempt === undefined) {
     return {
       sentence: `${job.id} is queued: ${turnText(job, turn)}.`,
-      because: `no attempt has begun since ${momentText(phaseSince(job))}, ${ageText(now - phaseSince(job))} ago`,
+      because: `no attempt has begun since ${momentText(phaseSince(job), now)}, ${ageText(now - phaseSince(job))} ago`,
       rule: null,
       next: nextForTurn(job, turn),
       nextAt: null,
@@ -223,7 +217,7 @@ function whyQueued(job: Job, now: Instant, turn?: Turn): Answer {
     };
   }
   return {
-    sentence: `${job.id} is queued: ${queuedFor(job, attempt, allocation)}.`,
+    sentence: `${job.id} is queued: ${queuedFor(job, attempt, allocation, now)}.`,
     because: evidenceOf(job, allocation, now),
     rule: null,
     ...nextForCapacity(job, attempt, allocation, now),
@@ -246,9 +240,10 @@ function nextForTurn(job: Job, turn: Turn | undefined): string {
   return `${which} (local.slots says how many there are)`;
 }
 
-function queuedFor(job: Job, attempt: Attempt, allocation: Allocation): string {
+function queuedFor(job: Job, attempt: Attempt, allocation: Allocation, now: Instant): string {
   const kind = (allocation.lastFailure ?? lastInVain(job, attempt))?.error.kind;
-  if (kind === 'stockout') return `no capacity for ${capacityText(job, allocation.place)} so far`;
+  if (kind === 'stockout' || lacksCapacity(allocation, now))
+    return `no capacity for ${capacityText(job, allocation.place)} so far`;
   if (kind === undefined && allocation.seen?.state === 'waiting')
     return `it waits for ${capacityText(job, allocation.place)}`;
   if (kind !== undefined) return `${capacityText(job, allocation.place)} was not given (${refusalWords[kind]})`;
@@ -332,8 +327,18 @@ function whySetup(job: Job, events: readonly Event[], now: Instant): Answer {
     ([, one], [, other]) => other.lastAt - one.lastAt,
   );
   const [newest] = failures;
-  const begun = `ready since ${momentText(phaseSince(job))}, ${lengthText(now - phaseSince(job))} ago`;
-  const silence = silenceOf(job, events);
+  const begun = `ready since ${momentText(phaseSince(job), now)}, ${lengthText(now - phaseSince(job))} ago`;
+  const silence = silenceOf(job, events, now);
+  const before = lastEnding(job);
+  if (silence === null && attempt !== undefined && attempt.notBefore > now && before !== null) {
+    return {
+      sentence: `${job.id} is in setup: its attempt ended ${ageText(now - before.since)} ago (${endWords(before)}); attempt ${attempt.ordinal} follows after a pause.`,
+      because: endedOf(job, before),
+      rule: lastRule(job, events),
+      next: `its setup begins again on ${workers}`,
+      nextAt: attempt.notBefore,
+    };
+  }
   if (silence !== null) {
     return {
       sentence: `${job.id} is in setup: ${silence.who} has not answered for ${lengthText(now - silence.since)}. Nothing is changed.`,
@@ -349,7 +354,7 @@ function whySetup(job: Job, events: readonly Event[], now: Instant): Answer {
     because:
       newest === undefined
         ? begun
-        : `${sentencePart(newest[1].detail)}, ${ageText(now - newest[1].lastAt)} ago; ${newest[1].tries === 0 ? 'it counts as no try' : `${countText(newest[1].tries, 'try', 'tries')} of ${job.spec.limits.setupTries + 1}`}`,
+        : `${sentencePart(newest[1].detail)}, ${ageText(now - newest[1].lastAt)} ago; ${newest[1].tries === 0 ? 'it does not count as a try' : `${newest[1].tries} of ${countText(job.spec.limits.setupTries, 'try', 'tries')}`}`,
     rule: newest === undefined ? null : wouldFollow(job, 'setup_failed'),
     next: `the command starts on ${attempt === undefined ? 'its workers' : placesText(job, attempt)} when all steps hold${stepLog(job, attempt)}`,
     nextAt: null,
@@ -402,9 +407,9 @@ function whyRunning(job: Job, events: readonly Event[], now: Instant): Answer {
   const { maxRuntime } = job.spec.limits;
   const end =
     maxRuntime === null
-      ? { next: 'it ends when its program does', nextAt: null }
+      ? { next: `it ends when its program does${hangText(job)}`, nextAt: null }
       : { next: 'its program is ended when its time is over', nextAt: runningAt + maxRuntime };
-  const silence = silenceOf(job, events);
+  const silence = silenceOf(job, events, now);
   if (silence !== null) {
     return {
       sentence: `${job.id} ran when it was last seen; ${silence.who} has not answered for ${lengthText(now - silence.since)}. Nothing is changed.`,
@@ -427,10 +432,17 @@ function whyRunning(job: Job, events: readonly Event[], now: Instant): Answer {
   if (attempt.exitSeen !== undefined) return whyNotJudged(job, attempt.exitSeen, now);
   return {
     sentence: `${job.id} has been running for ${lengthText(now - runningAt)} on ${placesText(job, attempt)}.`,
-    because: `attempt ${attempt.ordinal}, stage ${attempt.stage}, seen running since ${momentText(runningAt)}`,
+    because: `attempt ${attempt.ordinal}, stage ${attempt.stage}, seen running since ${momentText(runningAt, now)}`,
     rule: job.spec.capacity.kind === 'tpu' ? wouldFollow(job, 'preempted') : wouldFollow(job, 'command_failed'),
     ...end,
   };
+}
+
+/** When a program that hangs is ended, where the spec limits that. */
+function hangText({ spec: { limits } }: Job): string {
+  const { troubleTimeout } = limits;
+  if (troubleTimeout === undefined) return '';
+  return `, or once it prints nothing for ${lengthText(troubleTimeout)} after a failed call between workers`;
 }
 
 /** A program that was killed where the cloud may take the machine: half a minute is given to the cloud to say so. */
@@ -438,25 +450,30 @@ function whyNotJudged(job: Job, exit: ExitSeen, now: Instant): Answer {
   const means = mostlyMeans({ detail: '', ...exit });
   return {
     sentence: `${job.id}: its program has ended on ${workerText(exit.worker)} and is not judged yet: the cloud may be about to say that it took the machine.`,
-    because: `${exitText(exit)}, seen ${momentText(exit.at)}, ${ageText(now - exit.at)} ago${means === null ? '' : `; ${means}`}`,
+    because: `${exitText(exit)}, seen ${momentText(exit.at, now)}, ${ageText(now - exit.at)} ago${means === null ? '' : `; ${means}`}`,
     rule: `${wouldFollow(job, 'preempted')}; else ${wouldFollow(job, 'command_failed', exit)}`,
     next: 'within half a minute of its end it is a preemption, if the cloud says so, or a failure of its own',
     nextAt: null,
   };
 }
 
-/** The row of the rules that would answer if the attempt under way ended for that reason and like that, counting that end. */
+/** The row of the rules that would answer if the attempt under way ended for that reason and like that, and what is used so far. */
 function wouldFollow(job: Job, reason: RuledReason, how: Omit<Evidence, 'detail'> = {}): string {
   if (job.answersNothing === true) return unruled;
   const answers = answerFor(job.spec.recovery, reason, { detail: '', ...how });
   const attempt = lastAttempt(job);
-  const budget = budgetOf(reason);
-  if (answers.then === 'fail' || attempt === undefined || budget === null) {
+  if (answers.then === 'fail' || attempt === undefined || reason === 'succeeded') {
     return ruleText(job, { reason, ...answers, pattern: how.pattern, used: 0, limit: 0 });
   }
-  const used = usedBudget(job, attempt, budget).length;
-  const limit = job.spec.recovery.budget[budget];
-  return ruleText(job, { reason, ...answers, pattern: how.pattern, used, limit });
+  const { used, limit, isOwn } = allowance(job, attempt, reason, { detail: '', ...how });
+  return ruleText(job, {
+    reason,
+    ...answers,
+    pattern: how.pattern,
+    used: used.length,
+    limit,
+    ...(isOwn && { isOwn: true }),
+  });
 }
 
 // ------------------------------------------------------------------------------------------ recovering
@@ -467,7 +484,7 @@ function whyRecovering(job: Job, events: readonly Event[], now: Instant, turn?: 
   if (ending === null) return whyQueued(job, now);
   const ago = ageText(now - ending.since);
   const rule = attempt === undefined || attempt.ending === null ? lastRule(job, events) : ruleAhead(job, attempt);
-  const because = `${endedOf(job, ending)}; seen ${momentText(ending.since)}`;
+  const because = `${endedOf(job, ending)}; seen ${momentText(ending.since, now)}`;
   const happened = `its attempt ended ${ago} ago (${endWords(ending)})`;
   const sentence = ending.reason === 'preempted' ? `its ${acceleratorOf(job)} was preempted ${ago} ago` : happened;
   if (attempt === undefined || attempt.ending !== null) {
@@ -503,7 +520,7 @@ function whyRecovering(job: Job, events: readonly Event[], now: Instant, turn?: 
     };
   }
   if (allocation.readyAt !== null) {
-    const silence = silenceOf(job, events);
+    const silence = silenceOf(job, events, now);
     return {
       sentence: `${job.id} is recovering: ${sentence}; ${goesOn} ${attempt.notBefore > now ? 'follows after a pause' : 'is being set up'}.`,
       because: silence === null ? because : `${because}; ${silence.who}: ${silence.because}`,
@@ -514,7 +531,7 @@ function whyRecovering(job: Job, events: readonly Event[], now: Instant, turn?: 
   }
   const said = evidenceOf(job, allocation, now);
   return {
-    sentence: `${job.id} is recovering: ${sentence}; ${queuedFor(job, attempt, allocation)}.`,
+    sentence: `${job.id} is recovering: ${sentence}; ${queuedFor(job, attempt, allocation, now)}.`,
     because: said === null ? because : `${because}; ${said}`,
     rule,
     ...nextForCapacity(job, attempt, allocation, now),
@@ -555,7 +572,7 @@ function whyStopping(job: Job, events: readonly Event[], now: Instant): Answer {
   const hindrance = hindranceOf(job, events, now);
   const because = [
     hindrance?.because,
-    askedAt === null ? undefined : `${signal} sent at ${momentText(askedAt)}, ${ageText(now - askedAt)} ago`,
+    askedAt === null ? undefined : `${signal} sent at ${momentText(askedAt, now)}, ${ageText(now - askedAt)} ago`,
     askedAt === null && ending !== null && ending.reason !== 'stopped' ? endedOf(job, ending) : undefined,
     hindrance === null ? stopFailure(job, now) : undefined,
   ].filter((part) => part !== undefined);
@@ -595,7 +612,7 @@ function hindranceOf(job: Job, events: readonly Event[], now: Instant): Hindranc
     const letGo = ownership === 'owned' ? `; to let it go now: jobman cancel ${number}` : '';
     return { clause: `${it} ${interruption.text}`, because: undefined, next: `${next}${letGo}`, nextAt: null };
   }
-  const silence = silenceOf(job, events);
+  const silence = silenceOf(job, events, now);
   if (silence === null) return null;
   const clause = `${silence.who} has not answered for ${lengthText(now - silence.since)}`;
   const { because } = silence;
@@ -643,13 +660,29 @@ function whySettled(job: Job, events: readonly Event[], now: Instant): Answer {
   const ending = lastAttempt(job)?.ending ?? null;
   const leaving = leavingAllocations(job);
   const ended =
-    ending === null ? `ended at ${momentText(at)}` : `${endedOf(job, ending)}; at ${momentText(ending.since)}`;
+    ending === null
+      ? `ended at ${momentText(at, now)}`
+      : `${endedOf(job, ending)}; at ${momentText(ending.since, now)}`;
   return {
     sentence: `${job.id} ${settledText(job, phase)} ${ageText(now - at)} ago${holdingText(job)}.`,
-    because: [ended, ...leaving.map((allocation) => evidenceOf(job, allocation, now))].join('; '),
+    because: [
+      ended,
+      ...lostSince(job, at, events, now),
+      ...leaving.map((allocation) => evidenceOf(job, allocation, now)),
+    ].join('; '),
     rule: phase === 'failed' ? lastRule(job, events) : null,
     ...nextForSettled(job, phase),
   };
+}
+
+/** The loss of capacity that the job kept after its end: the end of the job does not explain it. */
+function lostSince(job: Job, end: Instant, events: readonly Event[], now: Instant): readonly string[] {
+  const seen = events.find((event) => event.kind === 'allocation_seen' && event.state === 'lost' && event.at > end);
+  if (seen?.kind !== 'allocation_seen') return [];
+  const { allocation, at, detail } = seen;
+  const isReleasedBefore = (job.allocations[allocation - 1]?.releasedAt ?? at) < at;
+  const word = detail === '' ? '' : ` (${detail})`;
+  return isReleasedBefore ? [] : [`the ${acceleratorOf(job)} that it kept was lost${word} at ${momentText(at, now)}`];
 }
 
 function settledText(job: Job, phase: Phase): string {
@@ -658,8 +691,12 @@ function settledText(job: Job, phase: Phase): string {
     case 'failed':
       return reason === undefined ? phase : `${phase} (${failureWords(job, reason)})`;
     case 'stopped':
-    case 'cancelled':
-      return `was ${phase} by its owner`;
+    case 'cancelled': {
+      const imported = importedPhrase(job);
+      return imported === undefined
+        ? `was ${phase} by ${job.endedBy ?? 'its owner'}`
+        : `counts as ${phase} (${imported})`;
+    }
     default:
       return phase;
   }
@@ -687,6 +724,11 @@ function nextForSettled(job: Job, phase: Phase): Pick<Answer, 'next' | 'nextAt'>
   }
   const number = Number(job.id);
   const again = `from the beginning: jobman rerun ${number}`;
+  const { command, capacity } = job.spec;
+  if (phase === 'succeeded' && command.isSetupOnly === true && keptAllocations(job).length > 0) {
+    const release = capacity.ownership === 'owned' ? `; to release it: jobman stop ${number} --release` : '';
+    return { next: `nothing: the job runs no command and keeps its ${acceleratorOf(job)}${release}`, nextAt: null };
+  }
   if (phase === 'succeeded') return { next: `nothing; ${again}`, nextAt: null };
   const attempt = lastAttempt(job);
   const log = attempt?.ending?.reason === 'setup_failed' ? stepLog(job, attempt) : programLog(job, attempt);

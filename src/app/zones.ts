@@ -9,7 +9,7 @@ import type { PlaceAnswered, PlaceName } from '../core/place-answers.ts';
 import type { Duration, Instant } from '../core/time.ts';
 import { isPretended } from './cost.ts';
 import type { Store } from './ports.ts';
-import { keptAllocations } from './views.ts';
+import { keptAllocations, lacksCapacity } from './views.ts';
 
 /** What to show; each part narrows, an absent one does not. */
 export interface ZoneQuery {
@@ -38,6 +38,7 @@ const settledMost = 200;
 export async function zonesOf(
   store: Pick<Store, 'placeAnswers' | 'list'>,
   { project, accelerator }: ZoneQuery,
+  now: Instant,
 ): Promise<readonly ZoneRow[]> {
   const [answers, { jobs }] = await Promise.all([store.placeAnswers(project ?? null), store.list({ settledMost })]);
   const places: PlaceName[] = [];
@@ -49,7 +50,7 @@ export async function zonesOf(
   return places
     .filter((place) => project === undefined || place.project === project)
     .filter((place) => accelerator === undefined || isOf(place.accelerator, accelerator))
-    .map((place) => rowOf(place, answers, jobs))
+    .map((place) => rowOf(place, answers, jobs, now))
     .toSorted((one, other) => compare(one, other));
 }
 
@@ -68,9 +69,10 @@ function placesNamed(job: Job): readonly PlaceName[] {
   });
 }
 
-function rowOf(place: PlaceName, answers: readonly PlaceAnswered[], jobs: readonly Job[]): ZoneRow {
+function rowOf(place: PlaceName, answers: readonly PlaceAnswered[], jobs: readonly Job[], now: Instant): ZoneRow {
   const here = answers.filter((one) => isSamePlace(one, place)).toSorted((one, other) => other.at - one.at);
-  const [newest] = here;
+  const waiting = jobs.flatMap((job) => waitIn(job, place, now));
+  const [newest] = [...waiting, ...here].toSorted((one, other) => other.at - one.at);
   const gave = here.find(({ answer }) => answer === 'ready');
   const inPlace = (isReady: boolean): readonly string[] =>
     jobs
@@ -90,6 +92,16 @@ function rowOf(place: PlaceName, answers: readonly PlaceAnswered[], jobs: readon
     awaits: inPlace(false),
     pretended: isPretended({ kind: 'tpu', project: place.project }),
   };
+}
+
+/** A queue that keeps a job waiting has answered it, too: there is no capacity. `at` is the time of this observation. */
+function waitIn(job: Job, place: PlaceName, now: Instant): readonly Pick<PlaceAnswered, 'answer' | 'at' | 'job'>[] {
+  return keptAllocations(job).flatMap((allocation) => {
+    const at = capacityOf(job, allocation);
+    const isHere = at.kind === 'tpu' && isSamePlace(at, place);
+    if (!isHere || allocation.lastFailure !== null || !lacksCapacity(allocation, now)) return [];
+    return [{ answer: 'stockout', at: allocation.seen?.at ?? now, job: job.id }];
+  });
 }
 
 /** A type by its name, or every size of a generation. */

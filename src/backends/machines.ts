@@ -34,7 +34,7 @@ export interface MachinesParts {
    * remote/run-folder.ts is the usual one.
    */
   readonly root: (ref: WorkerRef) => string;
-  /** Takes what a setup step prints. */
+  /** Takes what a setup step prints; nothing at all, when it is done and has printed nothing. */
   readonly stepLog: (job: Job, step: string, worker: WorkerId, chunk: Uint8Array) => Promise<void>;
   /** A file of this machine that a step needs on the worker. Throws when it cannot be read. */
   readonly readFile: (path: string) => Promise<Uint8Array>;
@@ -105,6 +105,15 @@ export function createMachines(parts: MachinesParts): MachinePort {
     );
   }
 
+  /** A log that exists answers the question that an absent one leaves open: the step ran, and printed nothing. */
+  async function noteSilence({ job, worker }: WorkerRef, step: SetupStep): Promise<void> {
+    try {
+      await parts.stepLog(job, step.name, worker, new Uint8Array(0));
+    } catch {
+      // The step holds whether or not its log could be written.
+    }
+  }
+
   return {
     look: (refs) => fanOut(refs, looksAtOnce, lookAt),
 
@@ -158,12 +167,14 @@ export function createMachines(parts: MachinesParts): MachinePort {
       const [, verdict, command] =
         /(?:^|\n)step (\d+|vanished|cannot .*)\n(?:command (.*)\n)?$/u.exec(textFrom(result.stderr)) ?? [];
       if (verdict === undefined) return noAnswer(worker, `the line broke off: ${wordsOf(result)}`, true);
-      if (verdict === '0') return { kind: 'done' };
+      if (verdict === '0') {
+        if (last === '') await noteSilence(ref, step);
+        return { kind: 'done' };
+      }
       if (verdict === 'vanished') return failed(worker, `it was killed from outside${lastLine(last)}`, lastLines(last));
       if (verdict.startsWith('cannot ')) return failed(worker, `it cannot ${verdict.slice('cannot '.length)}`);
       const note = logProblem === undefined ? '' : ` (its log is not complete: ${logProblem})`;
-      const of = command === undefined ? '' : ` of \`${command}\``;
-      return failed(worker, `exit code ${verdict}${of}${note}${lastLine(last)}`, lastLines(last), Number(verdict));
+      return failed(worker, `${failureText(verdict, command, last)}${note}`, lastLines(last), Number(verdict));
     },
 
     async start(ref, launch) {
@@ -378,10 +389,36 @@ function evidence(worker: WorkerId, detail: string, raw?: string, exitCode?: num
   };
 }
 
-/** The last thing that a step said is mostly what was the matter; all of it is in its log. */
+/** A longer command is left out of the message: the last printed line says more. */
+const commandMost = 80;
+
+/** Bash reports only the opening of such a command, which is a part of jobman's own script and tells a person nothing. */
+const isFragment = /^(case|if|while|until|for)\s/u;
+
+/**
+ * Why a step failed, the cause first: the last line with a meaning, then the exit code and the command that failed where that is
+ * short enough to read.
+ */
+export function failureText(code: string, command: string | undefined, printed: string): string {
+  // The message names the command that failed, without the sudo in front of it.
+  const bare = command?.replace(/^sudo -n (env (\w+=('[^']*'|\S*) )*)?/u, '').trim();
+  const line = meaningfulLine(printed).replace(/\.$/u, '');
+  const isReadable = bare !== undefined && bare !== '' && bare.length <= commandMost && !isFragment.test(bare);
+  const of = isReadable ? ` of \`${bare}\`` : '';
+  if (line !== '') return `${line} (exit code ${code}${of})`;
+  return `exit code ${code}${of}, and nothing was printed`;
+}
+
+/** The last line, without the advice that installers print after their error. */
+function meaningfulLine(printed: string): string {
+  const lines = printed.split('\n').map((line) => line.split('\r').at(-1)?.trim() ?? '');
+  const isAdvice = (line: string) => line === '' || /^(\[notice\]|hint:|note:|warning:|w:|see )/iu.test(line);
+  return (lines.findLast((line) => !isAdvice(line)) ?? '').slice(0, 300);
+}
+
 function lastLine(text: string): string {
-  const line = text.trimEnd().split('\n').at(-1)?.trim() ?? '';
-  return line === '' ? '' : `: ${line.slice(-300)}`;
+  const line = meaningfulLine(text);
+  return line === '' ? '' : `: ${line}`;
 }
 
 /** What a person wants to see of a failed step: the end of what it printed. */

@@ -30,9 +30,9 @@ import { arrange, commandIn } from './arrange.ts';
 import { complainAbout, createCli, type GlobalFlags } from './context.ts';
 import { proposeHappenings } from './completion/happenings.ts';
 import { proposeSteps } from './completion/steps.ts';
-import { flagName, globalFlags, globalLetters, type Context, type Entry, type Flag } from './entry.ts';
+import { flagName, globalFlags, globalLetters, isNamed, type Context, type Entry, type Flag } from './entry.ts';
 import { groups, helpText } from './help.ts';
-import { otherWord } from './other-words.ts';
+import { otherFlags, otherWord } from './other-words.ts';
 import { table } from './table.ts';
 
 /** Scans the arguments and runs the command that they name; resolves with its exit code. */
@@ -112,16 +112,14 @@ function contextFor(
  */
 function createApplication(inputs?: readonly string[]): Application<Context> {
   const [first] = inputs ?? [];
-  const meant = table.filter(
-    ({ alias, path }) => first !== undefined && (alias === first || path.split(' ')[0] === first),
-  );
+  const meant = table.filter((one) => first !== undefined && (isNamed(one, first) || one.path.split(' ')[0] === first));
   return buildApplication<Context>(
     rootOf(meant.length === 0 ? table : meant),
     {
       name: 'jobman',
       scanner: { caseStyle: 'allow-kebab-for-camel', allowArgumentEscapeSequence: true },
       documentation: { caseStyle: 'convert-camel-to-kebab' },
-      completion: { includeAliases: false },
+      completion: { includeAliases: true },
       localization: { text: textFor(inputs?.[0]) },
     },
     {
@@ -161,7 +159,7 @@ function rootOf(entries: readonly Entry[]): RouteMap<Context> {
     const [first = '', second] = entry.path.split(' ');
     if (second === undefined) routes[first] = commandOf(entry);
     else routes[first] ??= groupOf(first, entries);
-    if (entry.alias !== undefined) aliases[entry.alias] = entry.path;
+    for (const alias of entry.aliases) aliases[alias] = entry.path;
   }
   return buildRouteMap<string, Context>({ routes, aliases, docs: { brief: 'Jobs on TPUs and on this machine' } });
 }
@@ -242,8 +240,10 @@ function linesFor(first: string | undefined): ApplicationText {
     ...text_en,
     exceptionWhileParsingArguments(error) {
       return `jobman: ${formatMessageForArgumentScannerError(error as never, {
-        FlagNotFoundError: ({ input, corrections }) =>
-          `there is no flag --${input}.${corrections.length === 0 ? '' : ` Did you mean ${corrections.map(flagName).join(' or ')}?`}`,
+        FlagNotFoundError: ({ input }) => {
+          const meant = meantFlag(input, first);
+          return `there is no flag --${input}.${meant === undefined ? '' : ` Did you mean ${meant}?`}`;
+        },
         AliasNotFoundError: ({ input }) => `there is no flag -${input}.`,
         ArgumentParseError: ({ externalFlagNameOrPlaceholder: name, input, exception }) =>
           isMark(name, first)
@@ -267,6 +267,21 @@ function linesFor(first: string | undefined): ApplicationText {
   };
 }
 
+/** The flag of the command that was most likely meant, with its dashes: a word of another tool first, then a similar one. */
+function meantFlag(input: string, first: string | undefined): string | undefined {
+  const flags = table
+    .filter((one) => isNamed(one, first ?? '') || one.path.split(' ')[0] === first)
+    .flatMap((entry) => Object.keys({ ...entry.flags, ...globalFlags }));
+  const names = [...new Set(flags)].map(flagName);
+  const known = otherFlags(input).find((name) => names.includes(name));
+  if (known !== undefined) return known;
+  const near = didYouMean(
+    input,
+    names.map((name) => name.slice(2)),
+  );
+  return near === undefined ? undefined : `--${near}`;
+}
+
 /** A flag's name with its dashes; the word for an argument as it is. */
 function asTyped(name: string, first: string | undefined): string {
   return flagOf(name, first) === undefined ? name : `--${name}`;
@@ -279,7 +294,7 @@ function isMark(name: string, first: string | undefined): boolean {
 
 /** The flag of this name, as it is typed: of the commands that begin with that word, else of any. */
 function flagOf(name: string, first: string | undefined): Flag | undefined {
-  const isMeant = ({ path, alias }: Entry): boolean => path.split(' ')[0] === first || alias === first;
+  const isMeant = (one: Entry): boolean => isNamed(one, first ?? '') || one.path.split(' ')[0] === first;
   const all = [
     globalFlags as Readonly<Record<string, Flag>>,
     ...table.filter(isMeant).map(({ flags }) => flags),

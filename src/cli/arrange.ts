@@ -1,11 +1,12 @@
 // The words of a command line, put into the order in which they are read.
 
-import { flagName, globalFlags, globalLetters, type Flag } from './entry.ts';
+import { flagName, globalFlags, globalLetters, isNamed, type Flag } from './entry.ts';
 import { table } from './table.ts';
 
 /**
- * Flags that stand before the command's word are put behind it, where the framework reads them; a happening in the
- * built-in cloud (`emulator preempt 1`) becomes the words of `emulator act`, because its flags are the cloud's own.
+ * Flags before the command's word are put behind it, where the framework reads them. A verb of the emulator
+ * (`emulator preempt 1`) becomes the words of `emulator act`: its options are the emulator's own, the flags of every
+ * command are ours.
  */
 export function arrange(argv: readonly string[]): readonly string[] {
   const before = leadingFlags(argv);
@@ -15,7 +16,9 @@ export function arrange(argv: readonly string[]): readonly string[] {
   if (group === 'emulator' && words === 1 && verb !== undefined && !verb.startsWith('-')) {
     // Behind `--` the framework reads nothing, not even a wish for help.
     const wantsHelp = rest.includes('--help') || rest.includes('-h');
-    return wantsHelp ? [group, 'act', '--help'] : [group, 'act', ...before, '--', ...rest.slice(1)];
+    if (wantsHelp) return [group, 'act', '--help'];
+    const [flags, others] = globalFlagsApart(rest.slice(1));
+    return [group, 'act', ...before, ...flags, '--', ...others];
   }
   return [...rest.slice(0, words), ...before, ...rest.slice(words)];
 }
@@ -23,7 +26,7 @@ export function arrange(argv: readonly string[]): readonly string[] {
 /** The command that these words begin with; undefined when it is none of the table. */
 export function commandIn(argv: readonly string[]): string | undefined {
   const words = argv.slice(0, wordsOfCommand(argv)).join(' ');
-  return table.find((entry) => entry.path === words || entry.alias === words)?.path;
+  return table.find((entry) => isNamed(entry, words))?.path;
 }
 
 /**
@@ -32,7 +35,7 @@ export function commandIn(argv: readonly string[]): string | undefined {
  */
 function withLettersApart(argv: readonly string[]): readonly string[] {
   const command = argv.slice(0, wordsOfCommand(argv)).join(' ');
-  const entry = table.find(({ path, alias }) => path === command || alias === command);
+  const entry = table.find((one) => isNamed(one, command));
   if (entry === undefined) return argv;
   const letters: Readonly<Record<string, string>> = { ...globalLetters, ...entry.letters };
   const flags: Readonly<Record<string, Flag>> = { ...(globalFlags as Record<string, Flag>), ...entry.flags };
@@ -41,6 +44,11 @@ function withLettersApart(argv: readonly string[]): readonly string[] {
   let isValue = false;
   for (const [index, word] of argv.entries()) {
     if (word === '--') return [...words, ...argv.slice(index)];
+    // As in kubectl, though -i is the image here: no image is called `t`.
+    if (command === 'submit' && !isValue && (word === '-it' || word === '-ti')) {
+      words.push('--tty');
+      continue;
+    }
     const parts: readonly string[] =
       isValue || !/^-[A-Za-z]./.test(word) || flagAt(word[1]) === undefined ? [word] : apart(word, flagAt);
     words.push(...parts);
@@ -68,15 +76,29 @@ function apart(word: string, flagAt: (letter: string | undefined) => Flag | unde
 
 function leadingFlags(argv: readonly string[]): readonly string[] {
   let count = 0;
-  for (let at = 0; at < argv.length; at = count) {
-    const word = argv[at] ?? '';
-    const [name = ''] = word.replace(/^--?/, '').split('=');
-    const letter = (globalLetters as Readonly<Record<string, string>>)[name];
-    const flag = (globalFlags as Readonly<Record<string, Flag>>)[word.startsWith('--') ? name : (letter ?? '')];
-    if (!word.startsWith('-') || flag === undefined) break;
-    count += flag.kind === 'boolean' || word.includes('=') ? 1 : 2;
-  }
+  for (let length = -1; length !== 0; count += length) length = globalFlagLength(argv[count] ?? '');
   return argv.slice(0, count);
+}
+
+/** The flags of every command, and all other words. */
+function globalFlagsApart(argv: readonly string[]): readonly [flags: readonly string[], others: readonly string[]] {
+  const flags: string[] = [];
+  const others: string[] = [];
+  for (let at = 0; at < argv.length;) {
+    const length = globalFlagLength(argv[at] ?? '');
+    (length > 0 ? flags : others).push(...argv.slice(at, at + Math.max(1, length)));
+    at += Math.max(1, length);
+  }
+  return [flags, others];
+}
+
+/** How many words a flag of every command takes, with its value; 0 for any other word. */
+function globalFlagLength(word: string): number {
+  const [name = ''] = word.replace(/^--?/, '').split('=');
+  const letter = (globalLetters as Readonly<Record<string, string>>)[name];
+  const flag = (globalFlags as Readonly<Record<string, Flag>>)[word.startsWith('--') ? name : (letter ?? '')];
+  if (!word.startsWith('-') || flag === undefined) return 0;
+  return flag.kind === 'boolean' || word.includes('=') ? 1 : 2;
 }
 
 /** How many of the first words name a command of the table. */

@@ -1,19 +1,24 @@
 // Flags of a job for a cluster, as `submit` takes them: what each word means is decided in manifest/kubernetes-words.ts,
 // for manifests too. Each throws an Error whose message says what was expected, which is told behind the flag.
 
-import { parseQuantity } from '../app/cluster/quantity.ts';
+import { compareQuantities, parseQuantity, zero } from '../app/cluster/quantity.ts';
+import type { Duration } from '../core/time.ts';
 import {
   isVariableName,
   readGpus,
   readJobName,
+  readLabel,
   readObjectName,
   readSecret,
+  readToleration,
   readVolume,
   type GpuWish,
   type Reading,
   type SecretWish,
+  type Toleration,
   type VolumeWish,
 } from '../manifest/kubernetes-words.ts';
+import { parseDuration } from './parse.ts';
 
 function taken<T>(reading: Reading<T>): T {
   if ('value' in reading) return reading.value;
@@ -49,6 +54,35 @@ export function parseSecret(text: string): SecretWish {
 export function parseAmount(text: string): string {
   if (parseQuantity(text) === undefined) throw new Error('expected an amount: 8G, 512Mi');
   return text;
+}
+
+/** `--cpu 500m`, `--memory 16Gi`: more than nothing. */
+export function parseRequest(text: string): string {
+  const amount = parseQuantity(text);
+  if (amount === undefined || compareQuantities(amount, zero) <= 0) {
+    throw new Error('expected an amount: 4 or 500m of a cpu, 16Gi of memory');
+  }
+  return text;
+}
+
+/** `--label team=vision`, `--node-selector disk=ssd`. */
+export function parseLabel(text: string): readonly [key: string, value: string] {
+  return taken(readLabel(text));
+}
+
+/** `--toleration gpu`, `--toleration gpu=a100:NoSchedule`. */
+export function parseToleration(text: string): Toleration {
+  return taken(readToleration(text));
+}
+
+/** `--ttl 7d`, or `none`: Kubernetes keeps the Job. */
+export function parseTtl(text: string): Duration | 'none' {
+  if (text === 'none') return text;
+  try {
+    return parseDuration(text);
+  } catch {
+    throw new Error('expected a length of time (12h, 7d), or none');
+  }
 }
 
 /** A whole number from 1 on. */

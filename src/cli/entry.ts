@@ -25,8 +25,8 @@ export const sections = ['Start', 'Look', 'Change', 'Work on it', 'This installa
 export interface Entry {
   /** The words that name it: `list`, `controller start`. */
   readonly path: string;
-  /** Another word for it. */
-  readonly alias: string | undefined;
+  /** Other words for it, each as good as `path`. */
+  readonly aliases: readonly string[];
   readonly section: (typeof sections)[number];
   /** Not in the help's list of commands. */
   readonly hidden: boolean;
@@ -60,7 +60,7 @@ export interface Flag {
 
 interface Definition<Flags, Args extends BaseArgs> {
   readonly path: string;
-  readonly alias?: string;
+  readonly aliases?: readonly string[];
   readonly section: (typeof sections)[number];
   readonly hidden?: boolean;
   readonly brief: string;
@@ -78,7 +78,7 @@ interface Definition<Flags, Args extends BaseArgs> {
 /** One line of the table. The types of the command's own file are checked against its flags and arguments here. */
 export function entry<Flags = object, Args extends BaseArgs = []>(definition: Definition<Flags, Args>): Entry {
   return {
-    alias: undefined,
+    aliases: [],
     hidden: false,
     about: '',
     list: undefined,
@@ -89,6 +89,11 @@ export function entry<Flags = object, Args extends BaseArgs = []>(definition: De
     // The framework calls it with what it parsed by the very flags and arguments that this definition was checked with.
     load: definition.load as unknown as Entry['load'],
   };
+}
+
+/** True when that word, or those words, name the command. */
+export function isNamed({ path, aliases }: Pick<Entry, 'path' | 'aliases'>, words: string): boolean {
+  return path === words || aliases.includes(words);
 }
 
 /** A word of a flag as it is typed: `cmdOnly` is `--cmd-only`. */

@@ -20,6 +20,16 @@ export async function isGranted(
   if (beyond === null) return true;
   const cost = beyond.cost === null ? '' : `. It costs ${beyond.cost}`;
   const said = `${beyond.sentence}${cost}`;
+  if (beyond.mayContinue === true) {
+    if (cli.yes) return true;
+    if (!cli.io.stdin.isTerminal || !cli.io.stderr.isTerminal) {
+      cli.note(`note: ${said}.`);
+      return true;
+    }
+    if (await confirm(cli, `${said}. ${doing}?`, undone)) return true;
+    cli.note(`${undone}. ${beyond.remedy}`);
+    return false;
+  }
   const refused = `${undone}: ${said}. ${beyond.remedy}`;
   if (await confirm(cli, `${said}. ${doing} all the same?`, refused)) return true;
   cli.note(`${undone}.`);

@@ -1,6 +1,6 @@
 // The help: of everything, of a group of commands, and of one command. Made from the table alone, so that it is quick.
 
-import { flagName, globalFlags, globalLetters, sections, type Entry, type Flag } from './entry.ts';
+import { flagName, globalFlags, globalLetters, isNamed, sections, type Entry, type Flag } from './entry.ts';
 import { arrange, commandIn } from './arrange.ts';
 import { filled, width } from './render/cell.ts';
 import { fitted, inColumns } from './render/in-columns.ts';
@@ -22,7 +22,7 @@ export function helpFor(argv: readonly string[], columns: number | null): string
 
 /** Ends with a newline. `path` is what was typed before `--help`: empty, `list`, `controller`, `controller run`. */
 export function helpText(path: string, columns: number | null = null): string {
-  const found = table.find((entry) => entry.path === path || entry.alias === path);
+  const found = table.find((entry) => isNamed(entry, path));
   const lines =
     found !== undefined ? commandHelp(found, columns) : path === '' ? wholeHelp(columns) : groupHelp(path, columns);
   return `${lines.join('\n')}\n`;
@@ -49,9 +49,9 @@ function wholeHelp(columns: number | null): readonly string[] {
 /** One row a command; commands that differ in their last word only share a row there, and have their own in the group's help. */
 function wordsOf(entries: readonly Entry[]): (readonly [string, string])[] {
   const rows = new Map<string, string>();
-  for (const { path, alias, brief } of entries) {
+  for (const { path, aliases, brief } of entries) {
     const [group, word] = path.split(' ');
-    if (word === undefined) rows.set(alias === undefined ? path : `${path}, ${alias}`, brief);
+    if (word === undefined) rows.set([path, ...aliases].join(', '), brief);
     else if (group !== undefined) rows.set(`${group} ...`, groups[group] ?? '');
   }
   return [...rows];
@@ -59,7 +59,7 @@ function wordsOf(entries: readonly Entry[]): (readonly [string, string])[] {
 
 /** What a group of commands is about. */
 export const groups: Readonly<Record<string, string>> = {
-  controller: 'The loop that looks after jobs: start, stop, status, run, install, uninstall',
+  controller: 'The loop that looks after jobs: start, stop, restart, status, run, install, uninstall',
   emulator: 'The built-in cloud: start, stop, status, serve, preempt and other happenings',
 };
 
@@ -77,11 +77,10 @@ function groupHelp(group: string, columns: number | null): readonly string[] {
 
 function commandHelp(entry: Entry, columns: number | null): readonly string[] {
   const typed = entry.hidden ? entry.path.split(' ').slice(0, -1).join(' ') : entry.path;
-  const usages = [typed, ...(entry.alias === undefined ? [] : [entry.alias])];
-  const lines = usages.flatMap((words, index) =>
-    inParts(`${index === 0 ? 'Usage: ' : '       '}jobman ${words} ${entry.usage}`.trimEnd(), columns),
-  );
+  const lines = [...inParts(`Usage: jobman ${typed} ${entry.usage}`.trimEnd(), columns)];
   lines.push('', ...fitted(`${entry.brief}.`, columns));
+  if (entry.aliases.length > 0)
+    lines.push(...fitted(`Other name${entry.aliases.length > 1 ? 's' : ''}: ${entry.aliases.join(', ')}.`, columns));
   if (entry.about !== '') lines.push(...fitted(entry.about, columns));
   if (entry.list !== undefined) lines.push('', entry.list[0], ...inColumns(entry.list[1], columns));
   if (Object.keys(entry.flags).length > 0) lines.push('', 'Flags', ...flagRows(entry.flags, entry.letters, columns));

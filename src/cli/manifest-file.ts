@@ -5,6 +5,7 @@ import type { BucketFindings } from '../app/buckets.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { countText } from '../app/figures.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
+import type { FileDoor } from '../manifest/door.ts';
 import type { ClusterManifest } from '../manifest/kubernetes.ts';
 import { loadManifest } from '../manifest/parse.ts';
 import { formatProblems, type Problem } from '../manifest/problems.ts';
@@ -14,7 +15,7 @@ import { disk } from './disk.ts';
 
 export interface Manifest {
   readonly spec: JobSpec;
-  /** As it was written. */
+  /** As it was written, with the values of `--set` in it. */
   readonly text: string;
 }
 
@@ -34,9 +35,9 @@ export async function readManifest(
   cli: Cli,
   path: string,
   sets: readonly string[],
-  purpose: 'create' | 'check',
+  options: CheckOptions = {},
 ): Promise<ManifestRead & { readonly warnings: readonly Problem[] }> {
-  const found = await checkManifest(cli, path, sets, purpose);
+  const found = await checkManifest(cli, path, sets, options);
   sayWarnings(cli, path, found.warnings);
   if (found.unchecked !== null) cli.note(`note: ${found.unchecked}.`);
   if (!('problems' in found)) return found;
@@ -53,13 +54,24 @@ export function sayWarnings(cli: Cli, path: string, warnings: readonly Problem[]
   for (const line of formatProblems(path, warnings)) cli.note(`${word} ${line}`);
 }
 
-/** The same with all findings as values, and nothing said. `offline`: nobody is asked where the buckets are. */
+export interface CheckOptions {
+  /** The job is created if nothing is wrong: a bucket that the emulator lacks is then made for it. */
+  readonly isCreating?: boolean;
+  /** Do not request the region of any bucket. */
+  readonly offline?: boolean;
+  /** Reads the files in place of the disk, for example a pipe that was read already. */
+  readonly door?: FileDoor;
+}
+
+/**
+ * The same with all findings as values, and nothing printed. A check finds the problems that `create` finds, in the same
+ * words: a manifest that passes may be created.
+ */
 export async function checkManifest(
   cli: Cli,
   path: string,
   sets: readonly string[],
-  purpose: 'create' | 'check',
-  offline = false,
+  { isCreating = false, offline = false, door = disk }: CheckOptions = {},
 ): Promise<ManifestFindings> {
   const { io, services } = cli;
   // As of a script's variable that is not set; it would be read as the folder we stand in.
@@ -71,23 +83,22 @@ export async function checkManifest(
     sets: sets.map(parseSet),
     home: io.userHome,
     env: io.env,
-    door: disk,
+    door,
     project: settings.tpu.project,
-    purpose,
+    purpose: 'create',
   });
   if ('problems' in result) return { problems: result.problems, warnings: result.warnings, unchecked: null };
   if ('cluster' in result) {
     const { cluster, flavorAt, warnings } = result;
     return { cluster, flavorAt, warnings, unchecked: null };
   }
-  const { spec, buckets } = result;
-  const isComing = purpose === 'create';
+  const { spec, buckets, recorded } = result;
   const asked = buckets.length > 0 && spec.capacity.kind === 'tpu' && !offline;
-  const found = asked ? await askForBuckets(cli, buckets, spec.capacity.project, isComing ? spec : null) : nothing;
+  const found = asked ? await askForBuckets(cli, buckets, spec.capacity.project, isCreating ? spec : null) : nothing;
   const { unchecked } = found;
   const warnings = [...result.warnings, ...found.warnings];
   if (found.problems.length > 0) return { problems: found.problems, warnings, unchecked };
-  return { manifest: { spec, text: result.text ?? '' }, warnings, unchecked };
+  return { manifest: { spec, text: recorded }, warnings, unchecked };
 }
 
 /**

@@ -15,11 +15,7 @@ const meant: Readonly<Record<string, string>> = {
   qstat: '`jobman list` shows the jobs.',
   qdel: '`jobman cancel 1` ends a job for good.',
   // Docker, Kubernetes, systemd
-  ps: '`jobman list` shows the jobs, `jobman show 1` one of them.',
-  status:
-    '`jobman list` shows the jobs, `jobman show 1` one of them; `jobman controller status` is about the controller.',
   get: '`jobman list` shows the jobs, `jobman show 1` one of them.',
-  describe: '`jobman show 1` shows all of one job, `jobman why 1` why it is in its phase.',
   inspect: '`jobman show 1` shows all of one job; with --json for programs.',
   info: '`jobman show 1` shows all of one job.',
   tail: '`jobman logs 1 -f` follows what a job prints, `jobman logs 1 --tail 20` shows its last lines.',
@@ -37,10 +33,8 @@ const meant: Readonly<Record<string, string>> = {
   launch: '`jobman create job.yaml` creates a job and starts it.',
   up: '`jobman create job.yaml` creates a job and starts it, `jobman start 1` brings a stopped one up.',
   down: '`jobman stop 1 --release` ends the program and releases its TPU, `jobman cancel 1` for good.',
-  rm: '`jobman delete 1` ends a job and takes it off the list, `jobman clean 1` removes the files of one that has ended.',
   remove:
     '`jobman delete 1` ends a job and takes it off the list, `jobman clean 1` removes the files of one that has ended.',
-  kill: '`jobman cancel 1` ends a job for good and releases its TPU, `jobman stop 1` so that it may go on later.',
   restart: '`jobman resume 1` goes on from the last checkpoint, `jobman rerun 1` begins from the start.',
   retry: '`jobman resume 1` goes on from the last checkpoint, `jobman rerun 1` begins from the start.',
   pause: '`jobman stop 1` ends the program and keeps its TPU; `jobman resume 1` goes on.',
@@ -53,12 +47,31 @@ const meant: Readonly<Record<string, string>> = {
   config: '`jobman settings` shows the settings.',
   cost: '`jobman show 1` says what a job costs, `jobman tpus` what all TPUs of your projects cost.',
   edit: '`jobman create job.yaml --set key=value` creates a job with one key changed; `jobman settings` is for settings.',
-  version: '`jobman --version` prints it.',
 };
 
 /** The answer to a command of another tool; undefined for a word that is nobody's. */
 export function otherWord(word: string): string | undefined {
   return Object.hasOwn(meant, word) ? meant[word] : undefined;
+}
+
+/** Flags of kubectl, Docker and Slurm under our names for them. */
+const flagsMeant: Readonly<Record<string, readonly string[]>> = {
+  name: ['--job-name'],
+  lines: ['--tail'],
+  limits: ['--memory'],
+  requests: ['--cpu'],
+  cpus: ['--cpu'],
+  mem: ['--memory'],
+  time: ['--timeout'],
+  entrypoint: ['--command'],
+  interactive: ['--stdin'],
+  pods: ['--all-pods'],
+  filename: ['--file'],
+};
+
+/** Our names for that flag of another tool; a given command has one of them, or none. */
+export function otherFlags(flag: string): readonly string[] {
+  return Object.hasOwn(flagsMeant, flag) ? (flagsMeant[flag] ?? []) : [];
 }
 
 /** All words that are answered, for the test that holds the answers to the commands that there are. */

@@ -2,6 +2,7 @@
 // last frame and all that was printed above it remain when the command ends.
 
 import type { Stream } from '../app/services.ts';
+import { exactly, harmlessText } from './output.ts';
 import { width } from './render/cell.ts';
 
 export interface Painter {
@@ -25,7 +26,8 @@ export function createPainter(stream: Stream): Painter {
   }
 
   return {
-    draw(lines) {
+    draw(all) {
+      const lines = all.map(harmlessText);
       const { columns } = stream.size();
       let text: string;
       if (columns !== columnsThen || shown.length === 0) {
@@ -33,12 +35,12 @@ export function createPainter(stream: Stream): Painter {
       } else {
         text = changes(shown, lines);
       }
-      if (text !== '') stream.write(`${beginUpdate}${text}${endUpdate}`);
+      if (text !== '') stream.write(exactly(`${beginUpdate}${text}${endUpdate}`));
       shown = lines;
       columnsThen = columns;
     },
     erase() {
-      if (shown.length > 0) stream.write(toTop(rowsNow(stream.size().columns)));
+      if (shown.length > 0) stream.write(exactly(toTop(rowsNow(stream.size().columns))));
       shown = [];
     },
     leave() {

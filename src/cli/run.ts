@@ -1,10 +1,10 @@
 // The command line from outside: arguments in, exit code out.
 
-import { exitCode } from '../app/errors.ts';
+import { exitCode, exitCodeAfter } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
 import type { LabServices } from '../lab/lab.ts';
 import { lookWord } from '../app/version-check.ts';
-import { inertWord } from './render/inert.ts';
+import { withHarmlessOutput } from './output.ts';
 import { columnsOf } from './screen.ts';
 import { runTpu } from './tpu/run-tpu.ts';
 
@@ -15,11 +15,14 @@ type Given = Services & Partial<LabServices>;
  * Runs one command and resolves with its exit code (app/errors.ts). Throws for our own bugs only. Reads nothing and
  * starts nothing beyond what the command needs; on a terminal it may end with a line about a newer version.
  */
-export async function run(argv: readonly string[], services: Given): Promise<number> {
-  const code = await runWord(argv, services);
-  if (isRead(argv, services) && code !== exitCode.interrupted) {
+export async function run(argv: readonly string[], given: Given): Promise<number> {
+  let left: number = exitCode.interrupted;
+  const services = withHarmlessOutput(given, (signal) => (left = exitCodeAfter(signal)));
+  const ended = await runWord(argv, services);
+  const code = ended === exitCode.interrupted ? left : ended;
+  if (isRead(argv, services) && ended !== exitCode.interrupted) {
     const sentence = await services.newerVersion();
-    if (sentence !== null) services.io.stderr.write(`${inertWord(sentence)}\n`);
+    if (sentence !== null) services.io.stderr.write(`${sentence}\n`);
   }
   return code;
 }
@@ -53,7 +56,10 @@ async function runWord(argv: readonly string[], services: Given): Promise<number
       return exitCode.ok;
     }
     case 'help':
-      return runWord([...rest, '--help'], services);
+      // `help --help` is about `help` itself, as is `help help`.
+      return rest.some((word) => word === '--help' || word === '-h')
+        ? runWordOfTable(argv, services)
+        : runWord([...rest, '--help'], services);
     case '__complete':
       // What may stand behind `tpu` is told by a table of its own.
       if (rest[0] === 'tpu' && rest.length > 1) return runWord(['tpu', '__complete', ...rest.slice(1)], services);
@@ -62,16 +68,25 @@ async function runWord(argv: readonly string[], services: Given): Promise<number
       if (!hasLab(services)) throw new Error('`tpu` was called where no lab was handed in');
       return runTpu(rest, services);
     }
-    default: {
-      // The table of commands is a third of what a start would load, and `tpu` has one of its own. Help is made of it alone; the framework
-      // would be most of its time.
-      const { helpFor } = await import('./help.ts');
-      const help = helpFor(argv, columnsOf(io.stdout));
-      if (help === undefined) return runCommand(argv, services);
-      io.stdout.write(help);
-      return exitCode.ok;
-    }
+    default:
+      return runWordOfTable(argv, services);
   }
+}
+
+/** A command of the table, or the help of one. */
+async function runWordOfTable(argv: readonly string[], services: Given): Promise<number> {
+  // The table of commands is a third of what a start would load, and `tpu` has one of its own. Help is made of it alone; the framework
+  // would be most of its time.
+  const { helpFor } = await import('./help.ts');
+  const help = helpFor(argv, columnsOf(services.io.stdout) ?? columnsWished(services.io.env));
+  if (help === undefined) return runCommand(argv, services);
+  services.io.stdout.write(help);
+  return exitCode.ok;
+}
+
+/** `COLUMNS` for help that goes into a pipe, such as a pager's; null where it names no width. */
+function columnsWished({ COLUMNS: wished = '' }: Services['io']['env']): number | null {
+  return /^\d{2,4}$/.test(wished) && Number(wished) >= 20 ? Number(wished) : null;
 }
 
 function hasLab(services: Given): services is LabServices {

@@ -8,7 +8,7 @@ import type { Io, Stream } from '../app/services.ts';
 export type Ink = (style: Style, text: string) => string;
 
 /** The 16 ANSI colours by name only, and never grey: bright black vanishes on many themes. */
-export type Style = 'bold' | 'dim' | 'magenta' | 'red' | 'blue';
+export type Style = 'bold' | 'magenta' | 'red' | 'blue';
 
 export interface Screen {
   /** Styles for results and for diagnostics: one of them may be redirected while the other is a terminal. */
@@ -76,11 +76,18 @@ function isUtf8(env: Io['env']): boolean {
 /** On and off codes (ECMA-48 8.3.117); each is switched off by its own code, so that styles nest. */
 const codes: Readonly<Record<Style, readonly [number, number]>> = {
   bold: [1, 22],
-  dim: [2, 22],
   magenta: [35, 39],
   red: [31, 39],
   blue: [34, 39],
 };
+
+/** Every control sequence that styles a text of ours; an output lets these pass and no others. */
+export const ownStyles: ReadonlySet<string> = new Set(
+  Object.values(codes).flatMap(([on, off]) => [`\u001b[${on}m`, `\u001b[${off}m`]),
+);
+
+/** Switches off all of them. */
+export const stylesOff = '\u001b[22m\u001b[39m';
 
 function styled(style: Style, text: string): string {
   const [on, off] = codes[style];

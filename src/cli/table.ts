@@ -35,9 +35,13 @@ import {
   parseAmount,
   parseGpus,
   parseJobName,
+  parseLabel,
   parseObjectName,
   parsePods,
+  parseRequest,
   parseSecret,
+  parseToleration,
+  parseTtl,
   parseVariable,
   parseVolume,
 } from './cluster-flags.ts';
@@ -76,6 +80,8 @@ const place = {
   namespace: value('A job of this namespace of a Kubernetes cluster', 'name', parseObjectName),
   context: word('A job of the cluster of this context of the kubeconfig', 'context'),
 };
+/** The letters of those flags, the same in every command. */
+const placeLetters = { j: 'jobName', n: 'namespace' } as const;
 const verdict = {
   0: 'every job succeeded',
   1: 'one failed, was stopped or was cancelled',
@@ -100,6 +106,7 @@ export const table: readonly Entry[] = [
       0: 'created; with --follow: the job succeeded',
       1: 'with --follow: the job failed, was stopped or was cancelled',
       2: 'the manifest is wrong; nothing was stored',
+      5: 'there is no login to Google Cloud, and the job needs one; nothing was stored',
       130: 'you left; the job goes on',
     },
     flags: {
@@ -108,8 +115,12 @@ export const table: readonly Entry[] = [
       dryRun: mark('Say what would be done, and do nothing'),
       set: words('Change one key of the manifest', 'key=value'),
       noFold: mark('With --follow: print equal lines of several workers each'),
+      namespace: value('The namespace, for a manifest with a section kubernetes', 'name', parseObjectName),
+      context: word('The context of the kubeconfig, for such a manifest', 'context'),
+      noCheck: mark('Create it also without a login to Google Cloud'),
+      verbose: mark('With --dry-run: also print the script that runs the command in its environment'),
     },
-    letters: { f: 'follow' },
+    letters: { f: 'follow', n: 'namespace' },
     args: { kind: 'tuple', parameters: [{ ...yaml, optional: true }] },
     load: async () => (await import('./commands/create.ts')).create,
   }),
@@ -130,6 +141,8 @@ export const table: readonly Entry[] = [
         'two GPUs, and data',
       ],
       ['jobman submit -f train.yaml --env SEED=7', 'a manifest with a section kubernetes, and a variable beside it'],
+      ['jobman submit -it --rm -i alpine -- sh', 'a shell in a new pod, which is deleted at the end'],
+      ['jobman submit -f job.yaml -n vision', 'a whole Job object of Kubernetes, as YAML or JSON'],
     ],
     exits: { 2: 'something is wrong with the job; nothing was submitted', 3: 'there is no such flavor' },
     flags: {
@@ -140,22 +153,31 @@ export const table: readonly Entry[] = [
       command: mark("The words behind `--` replace the image's entry point"),
       dryRun: mark('Print the Job as JSON, and ask no cluster'),
       follow: mark('Show progress and logs until the job has ended'),
-      file: word('A manifest with a section kubernetes; flags stand over it', 'yaml'),
+      tty: mark('An interactive session: attach this terminal to the program; the same as -it'),
+      rm: mark('With -it: delete the job when the session ends, for any reason'),
+      file: word('A manifest or a whole Job, which flags override; `-` reads standard input', 'yaml'),
       set: words('Change one key of the manifest', 'key=value'),
       namespace: value('The namespace', 'name', parseObjectName),
       context: word('The context of the kubeconfig', 'context'),
       env: values('A variable of the program; without a value the one it has here', 'name[=value]', parseVariable),
       secret: values('A key of a Secret of the cluster as a variable', 'name:key=variable', parseSecret),
       workdir: word('Folder of the image that it starts in', 'path'),
+      cpu: value("CPUs of each pod, in place of the flavor's", 'amount', parseRequest),
+      memory: value("Memory of each pod, in place of the flavor's", 'amount', parseRequest),
       gpus: value('GPUs of each pod, and their model as nodes are labelled', 'n[:model]', parseGpus),
       shm: value('Size of /dev/shm', 'amount', parseAmount),
       volume: values('A PersistentVolumeClaim, and where it appears', 'claim:path[:ro]', parseVolume),
       serviceAccount: value('The ServiceAccount that the pods act as', 'name', parseObjectName),
+      label: values('A label of the Job and of its pods', 'key=value', parseLabel),
+      nodeSelector: values('A label that the node must have', 'key=value', parseLabel),
+      toleration: values('A taint that the pods tolerate', 'key[=value][:effect]', parseToleration),
+      priorityClass: value('The PriorityClass of the pods', 'name', parseObjectName),
+      imagePullSecret: values('A Secret with the login of the registry', 'name', parseObjectName),
       parallelism: value('How many pods run at once', 'n', parsePods),
       completions: value('How many pods have to succeed', 'n', parsePods),
       backoffLimit: value('How many failed pods are replaced', 'n', parseCount),
       timeout: value('Kubernetes ends it after this time', 'time', parseDuration),
-      ttl: value('Kubernetes removes it so long after its end', 'time', parseDuration),
+      ttl: value('Kubernetes removes it this long after its end; 7d unless the settings differ', 'time|none', parseTtl),
       suspend: mark('Create it without starting it'),
       queue: value('The queue of Kueue that it waits in', 'name', parseObjectName),
     },
@@ -166,6 +188,7 @@ export const table: readonly Entry[] = [
       a: 'annotations',
       c: 'command',
       f: 'file',
+      t: 'tty',
       n: 'namespace',
     },
     args: {
@@ -180,7 +203,8 @@ export const table: readonly Entry[] = [
     brief: 'Check a manifest and say every problem at once',
     usage: '<yaml> [--set key=value]... [--offline]',
     about:
-      'A problem is what `create` would refuse. A warning is what it would take, and what is most likely not meant.\n' +
+      'A problem is what `create` refuses, also a file or a variable that is missing on this machine. A warning is what it\n' +
+      'accepts, and what is most likely not meant.\n' +
       'Cloud Storage is asked where the buckets are: one in another region than the TPU is a problem. Where it does not\n' +
       'answer within 3 s, a line says so.\n' +
       'With --json: one object a line for each of them, with its severity; nothing for a manifest without any.',
@@ -208,9 +232,10 @@ export const table: readonly Entry[] = [
   }),
   entry<ListFlags>({
     path: 'list',
+    aliases: ['ls', 'ps'],
     section: 'Look',
-    brief: 'Jobs: all that are not settled and the 50 that settled last',
-    usage: '[--user u] [--phase p]... [--tag t] [--name n] [--all] [--watch]',
+    brief: 'Jobs: all that are not settled and the 50 that settled last, the newest first',
+    usage: '[--user u] [--phase p]... [--tag t] [--name n] [--all] [-n namespace | -A] [--watch]',
     about:
       'A job is settled once it has succeeded, failed, been stopped or been cancelled: nothing more happens to it until\n' +
       `you say so. --phase takes one of ${listed(phases.slice(0, 6))},\n` +
@@ -221,6 +246,7 @@ export const table: readonly Entry[] = [
       ['jobman list', 'what there is'],
       ['jobman list --phase failed --phase recovering --name "vit-*"', 'some of it'],
       ['jobman list --all --json | jq -r .id', 'for programs: one object a line'],
+      ['jobman list -A', 'with the Jobs of every namespace of the cluster'],
       ['jobman list --watch', 'redrawn when something changes; q leaves'],
     ],
     flags: {
@@ -238,14 +264,15 @@ export const table: readonly Entry[] = [
       watch: mark('Go on, and show changes'),
       namespace: value('The Jobs of this namespace of a Kubernetes cluster too', 'name', parseObjectName),
       context: word('The Jobs of the cluster of this context of the kubeconfig too', 'context'),
+      allNamespaces: mark('The Jobs of every namespace of the cluster'),
     },
-    letters: { a: 'all', w: 'watch' },
+    letters: { a: 'all', w: 'watch', n: 'namespace', A: 'allNamespaces' },
     args: nothing,
     load: async () => (await import('./commands/list.ts')).list,
   }),
   entry<ShowFlags, string[]>({
     path: 'show',
-    alias: 'details',
+    aliases: ['details', 'describe', 'status'],
     section: 'Look',
     brief: 'One job: where it is, its attempts, its workers',
     usage: '<job>...',
@@ -256,7 +283,7 @@ export const table: readonly Entry[] = [
       ['jobman details -j listing --namespace vision', 'a job of a Kubernetes cluster, with its pods and events'],
     ],
     flags: { jobName, ...place },
-    letters: { j: 'jobName' },
+    letters: placeLetters,
     args: jobs,
     load: async () => (await import('./commands/show.ts')).show,
   }),
@@ -264,13 +291,13 @@ export const table: readonly Entry[] = [
     path: 'logs',
     section: 'Look',
     brief: 'What the workers print',
-    usage: '<job> [-f] [-w worker] [--step name] [--attempt n] [-n lines] [--grep pattern] [--first-error]',
+    usage: '<job> [-f] [-w worker] [--step name] [--attempt n] [--tail lines] [--grep pattern] [--first-error]',
     about:
       "Each line has its worker's number in front, unless --worker names one. On a terminal equal lines of several workers\n" +
       'are shown once and long lines are cut. Control characters are made visible; --raw prints the bytes as they are.',
     examples: [
       ['jobman logs 42 -f', 'follow all workers, over preemptions, until the job has ended'],
-      ['jobman logs 42 -w 3 -n 100', 'the last hundred lines of worker 3'],
+      ['jobman logs 42 -w 3 --tail 100', 'the last hundred lines of worker 3'],
       ['jobman logs 42 --step docker', 'what a setup step printed'],
       ['jobman logs 42 --step job', "the job's own log; `tpu` is what was asked of the cloud"],
       ['jobman logs 42 --first-error', 'what went wrong before everything that followed from it'],
@@ -287,13 +314,14 @@ export const table: readonly Entry[] = [
       firstError: mark('Only the first error over all workers, with the lines around it'),
       raw: mark('Bytes as they are, without numbers in front'),
       container: word('In a cluster: this container of the pod', 'name'),
+      allContainers: mark('In a cluster: every container of the pod, with its name in front'),
       previous: mark('In a cluster: what the container printed before it was started anew'),
       allPods: mark('In a cluster: every pod of the job, with its number or the end of its name in front'),
       since: value('In a cluster: only what was printed in this time', 'time', parseDuration),
       jobName,
       ...place,
     },
-    letters: { f: 'follow', w: 'worker', n: 'tail', j: 'jobName' },
+    letters: { f: 'follow', w: 'worker', ...placeLetters },
     args: jobs,
     load: async () => (await import('./commands/logs.ts')).logs,
   }),
@@ -308,7 +336,7 @@ export const table: readonly Entry[] = [
       ['jobman history 42 --json', 'one object for each event'],
     ],
     flags: { timeline: mark('Draw the attempts along an axis of time'), jobName, ...place },
-    letters: { j: 'jobName' },
+    letters: placeLetters,
     args: jobs,
     load: async () => (await import('./commands/history.ts')).history,
   }),
@@ -319,7 +347,7 @@ export const table: readonly Entry[] = [
     usage: '<job>...',
     examples: [['jobman why 42', 'one sentence, what it rests on, and when the next look is']],
     flags: { jobName, ...place },
-    letters: { j: 'jobName' },
+    letters: placeLetters,
     args: jobs,
     load: async () => (await import('./commands/why.ts')).why,
   }),
@@ -336,7 +364,7 @@ export const table: readonly Entry[] = [
     ],
     exits: { ...verdict, 1: 'one failed, was stopped or was cancelled, or the time was over' },
     flags: { timeout: value('Give up after this time; the job goes on', 'time', parseDuration), jobName, ...place },
-    letters: { j: 'jobName' },
+    letters: placeLetters,
     args: jobs,
     load: async () => (await import('./commands/wait.ts')).wait,
   }),
@@ -344,24 +372,28 @@ export const table: readonly Entry[] = [
     path: 'tpus',
     section: 'Look',
     brief: 'What exists in the clouds, whose it is, how long idle, and what it costs',
-    usage: '[--all] [--zone z] [--project p]',
+    usage: '[--all] [--zone z] [--project p] | --forget project',
     about:
       'Every node and queued resource in the projects and zones that the settings, the jobs and the flags name; where no\n' +
       "zone is named, in all of the project. STATE is Google's word. WHOSE is the `owner` that tpu.metadata names, else the\n" +
-      'user of its job; `stray` (of this record, and no job claims it: jobman gc), another jobman, or nobody. IDLE is how\n' +
-      "long it is ready without a command of ours; `?` where it is somebody else's. What has cost most for nothing comes\n" +
-      'first.\n' +
+      'user of its job, or the user who ran `tpu apply`; `stray` (of this record, and no job claims it: jobman gc), another\n' +
+      'jobman, or nobody. IDLE is how long it is ready without a command of ours; `?` where that is not known. What has cost\n' +
+      'most for nothing comes first.\n' +
       'A narrow terminal loses columns in this order: PRICING, READY, JOB, ZONE, TYPE.',
     examples: [
       ['jobman tpus', 'all that is in use, and all that is not'],
       ['jobman tpus --all --project my-project', 'in every zone of a project'],
       ['jobman tpus --json | jq -r \'select(.whose.kind == "nobody") | .resource\'', 'for programs: one object a line'],
     ],
-    exits: { 5: 'a project or zone could not be asked; what the others hold is printed' },
+    exits: {
+      4: 'with --forget: a job or a setting still uses the project',
+      5: 'no project answered; if at least one did, its TPUs are listed and the code is 0',
+    },
     flags: {
       all: mark('Every zone of the projects'),
       zone: word('This zone only', 'zone'),
       project: word('This project only', 'project'),
+      forget: word('Stop asking about a project that only finished jobs used', 'project'),
     },
     args: nothing,
     load: async () => (await import('./commands/tpus.ts')).tpus,
@@ -374,7 +406,8 @@ export const table: readonly Entry[] = [
     about:
       'A place is a zone, a type and a price. LAST ANSWER is what it told any job of this record, GOT ONE when it last gave\n' +
       'one and how long that job had waited. A job with tpu.alternatives passes over, as long as another is left, a place\n' +
-      'that has told another job in the last five minutes that it has nothing. Nobody is asked for this.',
+      'that has told another job in the last five minutes that it has nothing. No cloud is asked.\n' +
+      'A narrow terminal loses columns in this order: GOT ONE, JOBS, PRICING.',
     examples: [
       ['jobman zones', 'every place that a job has asked'],
       ['jobman zones --accelerator v5e', 'every size of a generation'],
@@ -476,7 +509,7 @@ export const table: readonly Entry[] = [
     about: 'In a cluster it takes back what `stop` did: the pods begin anew.',
     examples: [['jobman start 42', 'from the beginning, on the capacity it holds or on new']],
     flags: { jobName, ...place },
-    letters: { j: 'jobName' },
+    letters: placeLetters,
     args: jobs,
     load: async () => (await import('./commands/ask.ts')).start,
   }),
@@ -493,7 +526,7 @@ export const table: readonly Entry[] = [
       ['jobman stop 42 --release', 'the TPU goes too'],
     ],
     flags: { release: mark('Let the capacity go as well'), jobName, ...place },
-    letters: { j: 'jobName' },
+    letters: placeLetters,
     args: jobs,
     load: async () => (await import('./commands/ask.ts')).stop,
   }),
@@ -508,7 +541,7 @@ export const table: readonly Entry[] = [
       ['jobman resume 42 --workdir', 'with the files of job.workdir as they are now'],
     ],
     flags: { workdir: mark('Copy job.workdir again; otherwise the job runs the copy that it has'), jobName, ...place },
-    letters: { j: 'jobName' },
+    letters: placeLetters,
     args: jobs,
     load: async () => (await import('./commands/ask.ts')).resume,
   }),
@@ -521,35 +554,39 @@ export const table: readonly Entry[] = [
       'In a cluster it is a new Job of the same spec, called train-2 after train; also of a job that the cluster has\n' +
       'forgotten.',
     examples: [
-      ['jobman rerun 42', 'stage 0 again, without JOBMAN_RESUME_FROM'],
+      ['jobman rerun 42', 'stage 0 again: from nothing, or from job.resume_from'],
       ['jobman rerun -j listing', 'a job of a cluster, as listing-2'],
     ],
     flags: { jobName, ...place },
-    letters: { j: 'jobName' },
+    letters: placeLetters,
     args: jobs,
     load: async () => (await import('./commands/ask.ts')).rerun,
   }),
   entry<AskFlags, string[]>({
     path: 'cancel',
+    aliases: ['kill'],
     section: 'Change',
     brief: 'Stop for good and release the capacity',
     usage: '<job>...',
     about: 'In a cluster the job is deleted; its logs and history stay here.',
     examples: [['jobman cancel 42 43', 'several at once; each gets its own answer']],
     flags: { jobName, ...place },
-    letters: { j: 'jobName' },
+    letters: placeLetters,
     args: jobs,
     load: async () => (await import('./commands/ask.ts')).cancel,
   }),
   entry<DeleteFlags, string[]>({
     path: 'delete',
+    aliases: ['rm'],
     section: 'Change',
     brief: 'Cancel, and take off the list once the capacity is seen gone',
     usage: '<job>... [--force] | --all [--own]',
     about:
-      'Asks first when the job holds capacity. Without a terminal it is not done unless --yes says so.\n' +
-      'A job of a cluster is deleted there, and reported once it is seen gone with its pods. --all means every Job of the\n' +
-      'namespace, whoever made it; what it will remove is shown, and it is asked about.',
+      'Asks first when a TPU job holds capacity and was not cancelled before. Without a terminal it deletes such a job only\n' +
+      'with --yes. A job that has ended and holds nothing leaves the list at once. What is missing of its logs is copied\n' +
+      'for five more minutes where its machine can still be read.\n' +
+      'A job of a cluster is deleted there without a question, and reported once it is seen gone with its pods.\n' +
+      '--all deletes every Job of the namespace, also those of other users and tools. It lists them and asks first.',
     examples: [
       ['jobman delete 42', 'off the list when its TPU is seen gone'],
       ['jobman delete 42 --yes', 'without a question'],
@@ -564,7 +601,7 @@ export const table: readonly Entry[] = [
       jobName,
       ...place,
     },
-    letters: { j: 'jobName' },
+    letters: placeLetters,
     args: jobs,
     load: async () => (await import('./commands/delete.ts')).deleteJobs,
   }),
@@ -581,7 +618,7 @@ export const table: readonly Entry[] = [
       ['jobman clean --all --yes', 'those of all your settled jobs'],
     ],
     flags: { all: mark('All of your settled jobs'), jobName, ...place },
-    letters: { j: 'jobName' },
+    letters: placeLetters,
     args: jobs,
     load: async () => (await import('./commands/clean.ts')).clean,
   }),
@@ -592,14 +629,14 @@ export const table: readonly Entry[] = [
     usage: '[job|name]... [--yes]',
     about:
       'A stray is a TPU that carries the label of this record and belongs to no job any more: a forced delete leaves one, or a\n' +
-      'reply that came late. Without --yes nothing is changed. TPUs of another jobman, or of nobody, are listed below and\n' +
-      'never touched.',
+      'reply that came late. Without --yes nothing is changed. Other TPUs are listed below and never\n' +
+      'touched: those of `tpu apply` without a job, of another jobman, and without a label. `tpu delete` deletes one.',
     examples: [
       ['jobman gc', 'each stray and what the cloud says of it'],
       ['jobman gc --yes', 'release all of them'],
       ['jobman gc 42 --yes', 'only of what job 000042 left'],
     ],
-    exits: { 1: 'one could not be released', 5: 'a project or zone could not be asked' },
+    exits: { 1: 'one could not be released', 5: 'no project answered; if at least one did, the code is 0' },
     flags: {},
     args: {
       kind: 'array',
@@ -648,7 +685,8 @@ export const table: readonly Entry[] = [
     about:
       "One word after the dashes is a line for the login's shell there: '$HOME', pipes and stars mean what they mean on the\n" +
       'worker. Several words are a program and its arguments, which arrive exactly as they are; no shell reads them.\n' +
-      'It runs as after a login, not in the environment of the job; --in-container runs it in the container of the job.\n' +
+      'It runs as after a login, not in the environment of the job; --in-container runs it in the container of the job,\n' +
+      'with the variables of the command, but without its secrets.\n' +
       'With several workers each line has its worker in front; on a terminal a line that several print is drawn once, and\n' +
       'the end says where they agree: `same on 31/32`. Ctrl-C ends it on the workers too; so does a line that breaks.\n' +
       'A job of a cluster has pods in their place, of which all that run are meant; -it gives one of them this terminal.',
@@ -677,7 +715,7 @@ export const table: readonly Entry[] = [
       jobName,
       ...place,
     },
-    letters: { w: 'workers', i: 'stdin', t: 'tty', c: 'container', j: 'jobName' },
+    letters: { w: 'workers', i: 'stdin', t: 'tty', c: 'container', ...placeLetters },
     args: jobs,
     load: async () => (await import('./commands/exec.ts')).exec,
   }),
@@ -708,23 +746,35 @@ export const table: readonly Entry[] = [
   entry<CpFlags, string[]>({
     path: 'cp',
     section: 'Work on it',
-    brief: 'Copy files and folders to workers, or from them',
-    usage: '<from>... <to> [--workers all|0,2] [--replace]',
+    brief: 'Copy files and folders to workers or pods, or from them',
+    usage: '<from>... <to> [--workers all|0,2] [--pod pod] [--replace]',
     about:
       'One side is `<job>:path`; relative paths there begin in the login folder. Into a folder that is there, else to the new\n' +
       'path; a slash at its end means a folder, which is made. From several workers each gets a folder: worker-0, worker-1.\n' +
-      'Modes, times and links are kept. A copy is renamed into its place when all of it has arrived: there is no half of one.',
+      'Times, links and the rights of the owner are kept; your umask limits the rights of others. A copy is renamed into its\n' +
+      'place when all of it has arrived: there is no half of one. A copy from a worker has the name that you asked for, and\n' +
+      'loses setuid bits, devices and FIFOs.\n' +
+      'In a cluster it copies to and from the running pods. Relative paths begin in the working directory of the container,\n' +
+      'whose image needs `sh` and `tar`. From several pods each gets a folder: pod-0, pod-1.',
     examples: [
       ['jobman cp train.py data 42:', 'a file and a folder, to all workers'],
       ['jobman cp 42:results ./', 'from all workers: ./worker-0/results and so on'],
       ['jobman cp 42:results/best.npz ./ --workers 0', 'from one: ./best.npz'],
+      ['jobman cp train:/out/model.bin ./ --pod 0', 'from a pod of a job of a cluster'],
     ],
-    exits: { 3: 'there is nothing of that name', 4: 'a folder is in the way', 5: 'a worker could not be reached' },
-    flags: {
-      workers: value('Which workers; all by default', 'all|0,2', parseWorkers),
-      replace: mark('Replace a folder that is there already'),
+    exits: {
+      3: 'there is nothing of that name',
+      4: 'a file or folder is in the way',
+      5: 'a worker could not be reached',
     },
-    letters: { w: 'workers' },
+    flags: {
+      workers: value('Which workers, or pods; all by default', 'all|0,2', parseWorkers),
+      replace: mark('Replace a file or folder that is there already'),
+      pod: word('In a cluster: the pod of this number or name, or the end of its name', 'pod'),
+      container: word('In a cluster: this container of the pod', 'name'),
+      ...place,
+    },
+    letters: { w: 'workers', c: 'container', n: 'namespace' },
     args: { kind: 'array', parameter: { placeholder: 'path', brief: 'A path here, or <job>:path', parse: String } },
     load: async () => (await import('./commands/cp.ts')).cp,
   }),
@@ -754,7 +804,7 @@ export const table: readonly Entry[] = [
       jobName,
       ...place,
     },
-    letters: { w: 'worker', i: 'worker', j: 'jobName' },
+    letters: { w: 'worker', i: 'worker', ...placeLetters },
     args: jobs,
     load: async () => (await import('./commands/port-forward.ts')).portForward,
   }),
@@ -804,6 +854,16 @@ export const table: readonly Entry[] = [
     flags: {},
     args: nothing,
     load: async () => (await import('./commands/controller.ts')).stop,
+  }),
+  entry({
+    path: 'controller restart',
+    section: 'This installation',
+    brief: 'Stop the controller and start another; programs on workers run on',
+    usage: '',
+    examples: [['jobman controller restart', 'with the settings, the environment and the SSH agent of this terminal']],
+    flags: {},
+    args: nothing,
+    load: async () => (await import('./commands/controller.ts')).restart,
   }),
   entry<ControllerRunFlags>({
     path: 'controller run',
@@ -982,5 +1042,36 @@ export const table: readonly Entry[] = [
       ],
     },
     load: async () => (await import('./commands/completion.ts')).completion,
+  }),
+  entry<object, string[]>({
+    path: 'help',
+    section: 'This installation',
+    brief: 'Show the help of a command',
+    usage: '[command]',
+    examples: [
+      ['jobman help', 'all commands'],
+      ['jobman help logs', 'the same as jobman logs --help'],
+    ],
+    flags: {},
+    args: {
+      kind: 'array',
+      parameter: {
+        placeholder: 'command',
+        brief: 'The words of the command',
+        parse: String,
+        proposeCompletions: () => table.filter(({ hidden }) => !hidden).map(({ path }) => path),
+      },
+    },
+    load: async () => (await import('./commands/help.ts')).help,
+  }),
+  entry({
+    path: 'version',
+    section: 'This installation',
+    brief: 'Print the version',
+    usage: '',
+    examples: [['jobman version', 'the same as jobman --version']],
+    flags: {},
+    args: nothing,
+    load: async () => (await import('./commands/version.ts')).version,
   }),
 ];

@@ -2,6 +2,8 @@
 
 import type { Stream } from '../app/services.ts';
 import type { Cli } from './context.ts';
+import { exactly } from './output.ts';
+import { inertWord } from './render/inert.ts';
 
 export interface Window {
   /** Sets the title; the same one again writes nothing. */
@@ -30,23 +32,23 @@ export async function openWindow(cli: Cli, stream: Stream, isLive: boolean): Pro
     if (shown === undefined) return;
     shown = undefined;
     // Where there is no stack of titles, an empty one lets most terminals show their own.
-    stream.write(`${setTitle('')}${popTitle}`);
+    stream.write(exactly(`${setTitle('')}${popTitle}`));
   }
 
   return {
     title(text) {
       if (!hasTitle || text === shown) return;
       if (shown === undefined) {
-        stream.write(pushTitle);
+        stream.write(exactly(pushTitle));
         forget = io.atExit(giveBack);
       }
       shown = text;
-      stream.write(setTitle(text));
+      stream.write(exactly(setTitle(inertWord(text))));
     },
     ring() {
       if (!hasBell || rang) return;
       rang = true;
-      stream.write('\u0007');
+      stream.write(exactly('\u0007'));
     },
     close() {
       forget?.();

@@ -6,7 +6,7 @@
 // then written down anew under keys of its own, so telling twice, or again after a restart, changes nothing. A log is
 // gone on with behind the end of its own copy.
 
-import type { Cluster, ClusterJob, ClusterPod } from '../app/cluster/cluster.ts';
+import { LogLineTooLong, type Cluster, type ClusterJob, type ClusterPod } from '../app/cluster/cluster.ts';
 import { clusterLabels } from '../app/cluster/job-object.ts';
 import {
   goneMoment,
@@ -51,6 +51,8 @@ export interface ClusterMirror {
 const gatherFor: Duration = 0.5 * second;
 /** Somebody who submits says where before there is a job; so long a place without any is watched. */
 const emptyFor: Duration = minute;
+/** How often the age of the record is written for jobs without events. */
+const ageEvery: Duration = 50 * second;
 /** A pod may be told of a little later than that its job has ended. */
 const podsAfter: Duration = 10 * second;
 /** A cluster that did not answer for so long keeps no controller from leaving. */
@@ -250,7 +252,7 @@ function tend(begun: KeptPlace, options: ClusterMirrorOptions): Tended {
     // ---------------------------------------------------------------------------------------- what is told
 
     async function watchJobs(): Promise<void> {
-      for await (const change of cluster.watchJobs({ labels, signal, onLost })) {
+      for await (const change of cluster.watchJobs({ labels, signal, onLost, onHeard })) {
         reachedAt = clock.now();
         if (change.kind === 'synced') await compare();
         else if (change.kind === 'gone') {
@@ -270,6 +272,28 @@ function tend(begun: KeptPlace, options: ClusterMirrorOptions): Tended {
 
     function onLost(why: string | null): void {
       say(why === null ? `${spot} answers again` : `${spot} does not answer (${why}); still trying`);
+      if (why !== null) void keepAge();
+    }
+
+    /** When nothing changes, the cluster reports that about once a minute. */
+    function onHeard(): void {
+      reachedAt = clock.now();
+      if (reachedAt - agedAt >= ageEvery) void keepAge();
+    }
+
+    let agedAt = clock.now();
+
+    /** The watch held until now, so what is on record is as old as this. Commands show that age while the cluster is away. */
+    async function keepAge(): Promise<void> {
+      if (!isSynced) return;
+      const now = clock.now();
+      agedAt = now;
+      for (const [uid, { hidden: _hidden, object: _object, logs: _logs, ...sight }] of known) {
+        if (!held.has(uid)) continue;
+        const seen = { ...sight, seenAt: now };
+        known.set(uid, { hidden: false, object: null, logs: [], ...seen });
+        await record.keepSight(seen, []).catch(() => undefined);
+      }
     }
 
     /** All has been told that was there: what is on record and was not told is gone, unless it is younger than the list. */
@@ -473,7 +497,8 @@ function tend(begun: KeptPlace, options: ClusterMirrorOptions): Tended {
         } catch (error) {
           if (signal.aborted) return;
           const isOver = !held.has(uid) || finished.has(uid) || !isOpen(held.get(uid) ?? job);
-          const isAbsent = error instanceof JobmanError && error.code === exitCode.notFound;
+          const isAbsent =
+            error instanceof LogLineTooLong || (error instanceof JobmanError && error.code === exitCode.notFound);
           try {
             if (isAbsent || (isOver && failures + 1 >= lossesMost)) return await ended('cut');
           } catch {
@@ -514,6 +539,7 @@ function tend(begun: KeptPlace, options: ClusterMirrorOptions): Tended {
       const empty = await Promise.race([over.promise, leaving(signal)]);
       if (empty !== null) await record.leavePlace(empty);
     } finally {
+      if (end.signal.aborted) await keepAge();
       round.abort();
       for (const callOff of timers) callOff();
       timers.clear();

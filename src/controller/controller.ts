@@ -8,10 +8,11 @@
 // came in between drops the pass. It carries the lease's epoch, so a controller that was replaced cannot commit. And each
 // action asks `mayAct` right before it begins, since between commit and act a process may be suspended for an hour.
 
-import { eventSentence } from '../app/history.ts';
+import { namesFileShortage } from '../app/file-trouble.ts';
+import { cloudAnswer, eventSentence } from '../app/history.ts';
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
 import type { Decision } from '../core/decision.ts';
-import { commandWorkers, openAttempt } from '../core/job.ts';
+import { commandWorkers, isUnread, openAttempt } from '../core/job.ts';
 import type { Attempt, Job } from '../core/job.ts';
 import type { WorkerFact } from '../core/observation.ts';
 import { planted } from '../core/plant.ts';
@@ -76,6 +77,8 @@ export interface ControllerOptions {
   readonly idleExitMs: Duration | null;
   /** Made once the lease is held. */
   readonly beside?: () => Beside;
+  /** True while this process can open no file. An error of another form, such as that of a name server, may then come of it. */
+  readonly cannotOpenFiles?: () => boolean;
   /** Called with each renewal of the lease: whoever has to look around now and then does it in the same breath. */
   readonly onRenewal?: () => void;
 }
@@ -102,6 +105,9 @@ function hasLeapt(began: Instant, now: Instant): boolean {
 
 /** Waits longer than twice this end on its multiples: a zone is listed at most so often, however many jobs run there. */
 const beat: Duration = 5 * second;
+
+/** A job that is observed within this time is observed soon: a lost wake-up of it delays nothing for long. */
+const soon: Duration = 5 * minute;
 
 /** When to look at a job that is to be looked at by that moment; always ahead of now where that moment is. */
 function onBeat(at: Instant, now: Instant): Instant {
@@ -171,6 +177,10 @@ export function createController(options: ControllerOptions): Controller {
   const schedule = new Map<string, Instant>();
   const failures = new Map<string, number>();
   const atOnce = new Map<string, number>();
+  /** The time of its next pass, as this controller has last written it of each watched job. */
+  const storedTimes = new Map<string, Instant>();
+  /** When the log last said that file descriptors are missing. */
+  let shortageSaidAt: Instant = -Infinity;
   /** Jobs that are looked at anew because the clock leapt under the last look. */
   const lookedAgain = new Set<string>();
   let renewAt: Instant = 0;
@@ -255,13 +265,20 @@ export function createController(options: ControllerOptions): Controller {
     }
   }
 
-  /** Looks at what the store calls due and we do not expect later: a watched job's stored time is older than ours. */
+  /**
+   * Observes the jobs that are due by the store, except those that we observe soon anyway: a client may have changed a job
+   * whose next pass is hours away, and its wake-up may be lost. Passes that change nothing leave an earlier time in the
+   * store, so of a job that is observed soon that time says nothing.
+   */
   async function wakeDue(): Promise<boolean> {
-    const due = await store.due(clock.now(), 100_000);
+    const now = clock.now();
+    const due = await store.due(now, 100_000);
     let found = false;
     for (const id of due) {
-      if (schedule.has(id) || queue.has(id)) continue;
+      if ((schedule.get(id) ?? Infinity) <= now + soon || queue.has(id)) continue;
       found = true;
+      // A client has written another time. It must not stay there, or the job would be due at every renewal.
+      storedTimes.delete(id);
       queue.add(id);
     }
     return found;
@@ -316,6 +333,8 @@ export function createController(options: ControllerOptions): Controller {
       if (state !== 'running') return;
       const count = failures.get(id) ?? 0;
       failures.set(id, count + 1);
+      // Perhaps its workers were not even asked, and a worker that was not asked has not been silent meanwhile.
+      silences.forget(id);
       if (count === 0) log.warn(`job ${id}: the pass failed and is made again: ${textOf(error)}`);
       setDue(id, clock.now() + backoff(count, second, 30 * second));
     }
@@ -343,6 +362,7 @@ export function createController(options: ControllerOptions): Controller {
       look: lookFor(backend),
       clock,
       silences,
+      lacksFiles,
       placeAnswers: (project) => store.placeAnswers(project),
       mirror,
       logFiles,
@@ -360,7 +380,8 @@ export function createController(options: ControllerOptions): Controller {
     const decision = reconcile(stored.job, observation, now);
     const wakeAt = wakeAtOf(decision);
     if (planted('act-without-commit')) performer.perform(decision.job, decision.actions, asOf);
-    if (isWorthCommitting(stored.job, decision, outcomes.length > 0, wakeAt)) {
+    const isWritten = isWorthCommitting(stored.job, decision, outcomes.length > 0, wakeAt);
+    if (isWritten) {
       const result = await store.commit({
         job: decision.job,
         revision: planted('revision-not-checked') ? ((await store.load(id)) ?? stored).revision : stored.revision,
@@ -380,6 +401,7 @@ export function createController(options: ControllerOptions): Controller {
       }
     }
     if (state !== 'running') return;
+    if (isWritten && wakeAt !== undefined) storedTimes.set(id, wakeAt);
     admission.note(decision.job);
     if (decision.events.some(({ kind }) => kind === 'allocation_gone')) sweeper.soon();
     performer.perform(decision.job, decision.actions, asOf);
@@ -387,6 +409,17 @@ export function createController(options: ControllerOptions): Controller {
     if (wakeAt === undefined) restJob(decision.job);
     else setDue(id, notAtOnceForEver(id, wakeAt));
     await tell(decision);
+  }
+
+  /** Says so in the log too, once a minute: until descriptors are free again, nothing is known of workers. */
+  function lacksFiles(reason: string): boolean {
+    if (!namesFileShortage(reason) && options.cannotOpenFiles?.() !== true) return false;
+    const now = clock.now();
+    if (now < shortageSaidAt || now - shortageSaidAt >= minute) {
+      shortageSaidAt = now;
+      log.warn(`this process has no file descriptor left (EMFILE), so workers could not be asked: ${reason}`);
+    }
+    return true;
   }
 
   /** The allocations that the record calls asked for just now, and for which nobody is asking here. */
@@ -421,6 +454,9 @@ export function createController(options: ControllerOptions): Controller {
     wakeAt: Instant | undefined,
   ): boolean {
     if (hasOutcomes || decision.events.length > 0 || decision.actions.length > 0 || wakeAt === undefined) return true;
+    // `wakeDue` relies on the stored time of a job that is not observed soon.
+    const isFar = wakeAt > clock.now() + soon;
+    if (isFar && Math.abs(wakeAt - (storedTimes.get(before.id) ?? 0)) > soon) return true;
     return decision.job !== before && !isDeepStrictEqual(decision.job, before);
   }
 
@@ -434,11 +470,12 @@ export function createController(options: ControllerOptions): Controller {
   /** Only a wish can change anything about it. */
   function restJob(job: Job): void {
     atOnce.delete(job.id);
+    storedTimes.delete(job.id);
     lookedAgain.delete(job.id);
     silences.forget(job.id);
     // While its logs may still be asked for, what was copied must be known, or each pass would copy it anew.
     const isOld = job.attempts.every((attempt) => attempt.endedAt !== null && isLongOver(job, attempt, clock.now()));
-    if (isOld || job.removed) mirror.forget(job.id);
+    if (isOld || isUnread(job)) mirror.forget(job.id);
   }
 
   /** The copies for people. They come after the acting: a slow disk does not hold up a recovery. */
@@ -447,6 +484,8 @@ export function createController(options: ControllerOptions): Controller {
     try {
       for (const event of decision.events) {
         await logFiles.note(decision.job, 'job', event.at, eventSentence(event, decision.job));
+        const answer = decision.job.spec.capacity.kind === 'tpu' ? cloudAnswer(event, decision.job) : null;
+        if (answer !== null) await logFiles.note(decision.job, 'tpu', event.at, answer);
       }
       await logFiles.mirror(decision.job, decision.events);
     } catch (error) {
@@ -458,8 +497,7 @@ export function createController(options: ControllerOptions): Controller {
 
   /** Outputs of ended attempts that are not copied to their end, and whose machine may still answer. */
   function unfinishedOutputs(job: Job): readonly Output[] {
-    // Nobody reads on in what is off the list.
-    if (job.removed) return [];
+    if (isUnread(job)) return [];
     const now = clock.now();
     return job.attempts
       .filter((attempt) => isLogWanted(job, attempt, now))

@@ -4,6 +4,8 @@
 import { closeSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { StoreError } from '../app/errors.ts';
+import { fileError } from '../app/file-trouble.ts';
 import { fileModeIn } from '../app/make-folder.ts';
 
 /** Takes the lock and returns what lets it go, or undefined when another process holds it. Throws when the file cannot be made. */
@@ -18,7 +20,7 @@ export function takeLock(path: string): (() => void) | undefined {
   } catch (error) {
     database.close();
     if (isBusy(error)) return undefined;
-    throw error;
+    throw troubleWithLock(path, error);
   }
   return () => database.close();
 }
@@ -38,10 +40,19 @@ export function isLocked(path: string): boolean {
     return false;
   } catch (error) {
     if (isBusy(error)) return true;
-    throw error;
+    throw troubleWithLock(path, error);
   } finally {
     database.close();
   }
+}
+
+/** SQLITE_NOTADB is 26, SQLITE_CORRUPT is 11. */
+function troubleWithLock(path: string, error: unknown): unknown {
+  const code = error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0;
+  if (code !== 26 && code !== 11) return fileError(path, error);
+  return new StoreError('broken', `${path} is damaged, so nothing can tell whether a controller runs.`, [
+    `If none runs (ps -ef | grep "controller run"), delete it: rm ${path}`,
+  ]);
 }
 
 /** SQLITE_BUSY, primary code 5 (https://www.sqlite.org/rescode.html#busy). */

@@ -6,15 +6,17 @@ import type { Backend, Clock, LogFiles, StoredOutcome, WorkerRef } from '../app/
 import { actionKey } from '../core/decision.ts';
 import { allocationOf, commandWorkers, lastAllocation, lastAttempt, mayExist, outlivesRemoval } from '../core/job.ts';
 import type { Allocation, Job } from '../core/job.ts';
-import { known, unknown } from '../core/observation.ts';
-import type { AllocationFact, Fact, Observation, WorkerFact, WorkerSeen } from '../core/observation.ts';
+import { hasSucceeded, known, unknown } from '../core/observation.ts';
+import type { AllocationFact, Fact, Known, Observation, WorkerFact, WorkerSeen } from '../core/observation.ts';
 import { matchPattern } from '../core/patterns.ts';
+import { troubleIn } from '../core/phases.ts';
 import { placeCount } from '../core/place.ts';
 import { saidToOthers } from '../core/place-answers.ts';
 import type { PlaceAnswered } from '../core/place-answers.ts';
 import { planted } from '../core/plant.ts';
 import type { WorkerId } from '../core/spec.ts';
 import { second } from '../core/time.ts';
+import type { Instant } from '../core/time.ts';
 import type { DrainPatience, LogMirror } from './log-mirror.ts';
 import type { Look } from './looks.ts';
 import { textOf } from './looks.ts';
@@ -41,6 +43,8 @@ export async function observe(
     readonly look: Look;
     readonly clock: Clock;
     readonly silences: Silences;
+    /** True for the reason of an unknown fact when this process lacked file descriptors, so that the worker was not asked. */
+    readonly lacksFiles: (reason: string) => boolean;
     /** What the places of a project have answered to any job. */
     readonly placeAnswers: (project: string) => Promise<readonly PlaceAnswered[]>;
     readonly mirror: LogMirror;
@@ -67,12 +71,22 @@ export async function observe(
   const refs = workersToLookAt(job, allocations).map(({ allocation, worker }) => ({ job, allocation, worker }));
   const answers = await lookAtWorkers(refs, outside.backend, outside.clock);
   const heardAt = outside.clock.now();
-  const workers = answers.map((one) => outside.silences.heard(job.id, one, began, heardAt));
+  const workers = answers.map((one) =>
+    one.fact.kind === 'unknown' && outside.lacksFiles(one.fact.reason)
+      ? outside.silences.notAsked(job.id, one, heardAt)
+      : outside.silences.heard(job.id, one, began, heardAt),
+  );
   await Promise.all(workers.map((worker) => copyLastWords(job, worker, outside)));
   return {
     admitted,
     allocations,
-    workers: await Promise.all(workers.map((worker) => withPattern(job, worker, outside.logFiles))),
+    workers: await Promise.all(
+      workers.map(async (worker, index) => {
+        const ref = refs[index];
+        const ended = await withPattern(job, worker, outside.logFiles);
+        return ref === undefined ? ended : withTrouble(job, ended, outside, ref);
+      }),
+    ),
     outcomes: outcomes.map((stored) => stored.outcome),
     ...(unheard.length === 0 ? {} : { unheard }),
     ...(places === undefined ? {} : { places }),
@@ -156,7 +170,7 @@ function endedRun(job: Job, worker: WorkerFact): { readonly attempt: number; rea
   }
   const run = worker.fact.value.runs.find((one) => one.attempt === attempt.ordinal);
   if (run?.state === 'vanished') return { attempt: attempt.ordinal, failed: true };
-  if (run?.state === 'exited') return { attempt: attempt.ordinal, failed: run.exitCode !== 0 };
+  if (run?.state === 'exited') return { attempt: attempt.ordinal, failed: !hasSucceeded(run) };
   return undefined;
 }
 
@@ -175,18 +189,64 @@ async function copyLastWords(
   await outside.mirror.drain(job, outside.backend.machines, output, lastWords);
 }
 
+/**
+ * The same fact with the pattern at the end of a silent run's output. The output is read after the observation, and the run may have
+ * printed its last lines and ended in between. A second observation with the same age of the output rules that out.
+ */
+async function withTrouble(
+  job: Job,
+  worker: WorkerFact,
+  outside: { readonly backend: Backend; readonly clock: Clock; readonly logFiles: LogFiles },
+  ref: WorkerRef,
+): Promise<WorkerFact> {
+  const run = silentRun(job, worker, outside.clock.now());
+  if (run === undefined || worker.fact.kind === 'unknown') return worker;
+  const found = await foundIn(job, run.attempt, worker, outside.logFiles, troubleIn);
+  if (found === undefined) return worker;
+  const [again] = await lookAtWorkers([ref], outside.backend, outside.clock);
+  if (again === undefined || silentRun(job, again, outside.clock.now())?.outputAt !== run.outputAt) return worker;
+  return withMatch(worker, worker.fact, run.attempt, found);
+}
+
+/** The run of the open attempt on this worker while it runs and has been silent for the spec's `troubleTimeout`. */
+function silentRun(
+  job: Job,
+  { fact }: WorkerFact,
+  now: Instant,
+): { readonly attempt: number; readonly outputAt: Instant } | undefined {
+  const { troubleTimeout } = job.spec.limits;
+  const attempt = lastAttempt(job);
+  if (troubleTimeout === undefined || attempt === undefined || attempt.ending !== null || fact.kind === 'unknown')
+    return undefined;
+  const run = fact.value.runs.find((one) => one.attempt === attempt.ordinal);
+  return run?.state === 'running' && now - run.outputAt >= troubleTimeout ? run : undefined;
+}
+
 async function withPattern(job: Job, worker: WorkerFact, logFiles: LogFiles): Promise<WorkerFact> {
   const run = endedRun(job, worker);
   if (run === undefined || !run.failed || worker.fact.kind === 'unknown') return worker;
-  let text: string;
+  const search = (text: string): Found | undefined => matchPattern(text, job.spec.recovery.texts);
+  const found = await foundIn(job, run.attempt, worker, logFiles, search);
+  return found === undefined ? worker : withMatch(worker, worker.fact, run.attempt, found);
+}
+
+type Found = NonNullable<ReturnType<typeof matchPattern>>;
+
+/** Undefined also without our copy of the output: then only the exit code counts. */
+async function foundIn(
+  job: Job,
+  attempt: number,
+  { worker }: WorkerFact,
+  logFiles: LogFiles,
+  search: (text: string) => Found | undefined,
+): Promise<Found | undefined> {
   try {
-    text = new TextDecoder().decode(await logFiles.last(job, run.attempt, worker.worker, searched));
+    return search(new TextDecoder().decode(await logFiles.last(job, attempt, worker, searched)));
   } catch {
-    // Without our copy there is no pattern; the exit code stands by itself.
-    return worker;
+    return undefined;
   }
-  const found = matchPattern(text, job.spec.recovery.texts);
-  if (found === undefined) return worker;
-  const matched = { attempt: run.attempt, pattern: found.pattern, line: found.line };
-  return { ...worker, fact: { ...worker.fact, value: { ...worker.fact.value, matched } } };
+}
+
+function withMatch(worker: WorkerFact, fact: Known<WorkerSeen>, attempt: number, { pattern, line }: Found): WorkerFact {
+  return { ...worker, fact: { ...fact, value: { ...fact.value, matched: { attempt, pattern, line } } } };
 }

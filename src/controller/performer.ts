@@ -2,18 +2,20 @@
 // It decides nothing. Every action names the ordinal of what it acts on and may be done twice; what came back is an
 // outcome in the store, a fact for the next pass, and never an answer to somebody who waits here.
 
+import { namesFileShortage } from '../app/file-trouble.ts';
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
 import { actionKey } from '../core/decision.ts';
 import type { Action } from '../core/decision.ts';
-import { allocationOf, attemptOf, stepsOf } from '../core/job.ts';
-import type { Job } from '../core/job.ts';
+import { allocationOf, attemptOf, commandWorkers, stepsOf } from '../core/job.ts';
+import type { Allocation, Attempt, Job } from '../core/job.ts';
 import type { OutcomeResult } from '../core/observation.ts';
 import { launchFor, stepFor } from '../core/prepare.ts';
 import { planted } from '../core/plant.ts';
 import type { JobSpec } from '../core/spec.ts';
 import { minute, second } from '../core/time.ts';
 import { backoff, pause } from './bounded.ts';
-import type { DrainPatience, LogMirror } from './log-mirror.ts';
+import { isSameOutput } from './log-mirror.ts';
+import type { DrainPatience, LogMirror, Output } from './log-mirror.ts';
 import { textOf } from './looks.ts';
 
 export interface Performer {
@@ -120,17 +122,26 @@ export function createPerformer(options: {
       // Nobody knows what had happened outside before the port threw. Only a look can tell.
       result = { kind: 'unclear', evidence: { detail: textOf(error) } };
     }
+    if ((action.kind === 'step' || action.kind === 'start') && isOwnShortage(result))
+      result = { kind: 'unclear', evidence: result.evidence };
     if (result.kind === 'unclear' && planted('unclear-is-refused'))
       result = { kind: 'refused', evidence: result.evidence };
-    const outcome = { key: actionKey(action), at: clock.now(), result };
+    const of = 'attempt' in action && { attempt: action.attempt };
+    const outcome = { key: actionKey(action), ...of, at: clock.now(), result };
     await writeDown(order.id, () => store.addOutcome(order.id, outcome));
     turn += 1;
     const ofJob = cameBack.get(order.id) ?? new Map<string, number>();
     cameBack.set(order.id, ofJob.set(order.key, turn));
-    if (action.kind === 'request' || action.kind === 'release') {
-      await note(job, `${action.kind} of ${allocationOf(job, action.allocation).name}: ${wordsFor(result)}`);
-    }
+    const words = wordsFor(action, result);
+    if (words !== null) await note(job, `${action.kind} of ${allocationOf(job, action.allocation).name}: ${words}`);
     if (action.kind === 'release') options.released();
+  }
+
+  /** What failed here for want of file descriptors is no failure of the job. A result with an exit code is the step's own. */
+  function isOwnShortage(result: OutcomeResult): result is Extract<OutcomeResult, { kind: 'failed' }> {
+    return (
+      result.kind === 'failed' && result.evidence.exitCode === undefined && namesFileShortage(result.evidence.detail)
+    );
   }
 
   function actOn(job: Job, action: Action): Promise<OutcomeResult> {
@@ -162,7 +173,9 @@ export function createPerformer(options: {
     const allocation = allocationOf(job, ordinal);
     const { machines } = backendOf(job.spec);
     if (allocation.seen?.state === 'ready' && !planted('last-words-lost')) {
-      const outputs = mirror.unfinished(job, ordinal);
+      const followed = mirror.unfinished(job, ordinal);
+      const others = lastOutputs(job, allocation).filter((one) => !followed.some((other) => isSameOutput(one, other)));
+      const outputs = [...followed, ...others];
       await Promise.all(outputs.map((output) => mirror.drain(job, machines, output, lastWords)));
     }
   }
@@ -238,10 +251,22 @@ function targetOf(action: Action): string {
   }
 }
 
-function wordsFor(result: OutcomeResult): string {
-  if (result.kind === 'done') return 'done';
+/** A line for `tpu.log`. A refused request is an event, and logged as such with the cloud's words. */
+function wordsFor({ kind }: Action, result: OutcomeResult): string | null {
+  if (kind !== 'request' && kind !== 'release') return null;
+  if (result.kind === 'done') return 'accepted';
   const error = result.kind === 'unclear' ? undefined : result.error;
-  return error === undefined
-    ? `${result.kind}: ${result.evidence.detail}`
-    : `${result.kind} (${error.kind}): ${error.message} ${error.raw}`;
+  if (error === undefined) return `${result.kind}: ${result.evidence.detail}`;
+  return kind === 'request' ? null : `${result.kind} (${error.kind}): ${error.message} ${error.raw}`;
+}
+
+/** The outputs of the last attempt that ran there and has ended. A controller that has begun since then does not follow them yet. */
+function lastOutputs({ attempts, spec }: Job, { ordinal, workers }: Allocation): readonly Output[] {
+  const hasRun = ({ allocation, startedAt, endedAt }: Attempt): boolean =>
+    allocation === ordinal && startedAt !== null && endedAt !== null;
+  const attempt = attempts.findLast(hasRun);
+  if (attempt === undefined) return [];
+  return commandWorkers(spec.command, workers ?? 0)
+    .filter((worker) => worker !== 'here')
+    .map((worker) => ({ attempt: attempt.ordinal, allocation: ordinal, worker }));
 }

@@ -9,8 +9,8 @@
 import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { rename, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { makeFolder } from '../app/make-folder.ts';
+import { dirname, join } from 'node:path';
+import { fileModeIn, makeHome } from '../app/make-folder.ts';
 import { createController } from './controller.ts';
 import type { Controller, ControllerOptions, LeftBecause } from './controller.ts';
 import { takeLock } from './lock.ts';
@@ -31,23 +31,28 @@ export interface RunControllerOptions extends Omit<ControllerOptions, 'certain' 
   readonly onStop: (call: () => void) => () => void;
   /** Called once the lock and the file that says so are there, and looks have begun; again when it went back to work. */
   readonly onBegun?: (controller: Controller) => void;
+  /** True once the settings that this controller was built from are no longer in force; asked with each renewal and each wake. */
+  readonly isOutdated?: () => Promise<boolean>;
 }
+
+/** `outdated`: the settings have changed, and the caller starts over with the new ones. */
+export type RunEnded = LeftBecause | 'busy' | 'outdated';
 
 /**
  * Runs the controller in this process until nothing is left to watch, until it is asked to leave, or until another one
  * has taken over. `busy`: another process holds the lock, nothing was done. Throws when the home folder cannot be used.
  */
-export async function runController(options: RunControllerOptions): Promise<LeftBecause | 'busy'> {
+export async function runController(options: RunControllerOptions): Promise<RunEnded> {
   const { home } = options;
-  makeFolder(home);
-  let because: LeftBecause | 'busy' = 'busy';
+  makeHome(home);
+  let because: RunEnded = 'busy';
   for (;;) {
     const unlock = takeLock(join(home, 'controller.lock'));
     // Not free: another one runs. It was there first, or it came while this one was on its way out.
     if (unlock === undefined) return because;
     try {
       // What a killed one has left names a process that is no more. Whoever sees the lock would read it as its holder.
-      rmSync(runsFile(home), { force: true });
+      rmSync(runsFile(home), { force: true, recursive: true });
       because = await runLocked(options);
     } finally {
       unlock();
@@ -63,13 +68,16 @@ function runsFile(home: string): string {
   return join(home, 'controller.json');
 }
 
-async function runLocked(options: RunControllerOptions): Promise<LeftBecause> {
+async function runLocked(options: RunControllerOptions): Promise<LeftBecause | 'outdated'> {
   const { home, pid, version } = options;
   const startedAt = options.clock.now();
   const file = runsFile(home);
   // A home that is removed, or a record that is replaced by a copy, leaves this process with files that nobody else sees.
   // Jobs of that record are beyond everybody's reach then, while whatever is written by name would go among the new ones.
   const isStillOurs = rememberFiles([join(home, 'controller.lock'), options.record]);
+  /** A request to leave wins over new settings: it must not be lost in a restart. */
+  let isAskedToLeave = false;
+  let isOutdated = false;
   const heed = once(async (): Promise<void> => {
     if (!isStillOurs()) {
       options.log.warn('the record of jobs was taken away or replaced while it was in use: this controller leaves');
@@ -81,6 +89,11 @@ async function runLocked(options: RunControllerOptions): Promise<LeftBecause> {
     if (clusters) controller.lookBeside();
     if (leave !== undefined && leave !== version) {
       options.log.info(leave === '' ? 'asked to leave' : `asked to leave by jobman ${leave}`);
+      isAskedToLeave = true;
+      void controller.stop();
+    } else if (!isOutdated && (await options.isOutdated?.()) === true) {
+      options.log.info('the settings have changed: starting over with the new ones');
+      isOutdated = true;
       void controller.stop();
     }
   });
@@ -96,14 +109,18 @@ async function runLocked(options: RunControllerOptions): Promise<LeftBecause> {
   // What lies there from before is answered by beginning: every job is looked at, and an old word to leave was for another.
   await takeWakes(home);
   const unwatch = await watchWakes(home, heed);
-  const unhear = options.onStop(() => void controller.stop());
+  const unhear = options.onStop(() => {
+    isAskedToLeave = true;
+    void controller.stop();
+  });
   // Timers of the clock do not keep a process alive; this one never fires and does.
   const alive = setInterval(() => undefined, 2 ** 31 - 1);
   try {
     await writeWhole(file, `${JSON.stringify({ pid, version, startedAt } satisfies ControllerFile)}\n`);
     controller.start();
     options.onBegun?.(controller);
-    return await controller.left;
+    const because = await controller.left;
+    return because === 'stopped' && isOutdated && !isAskedToLeave ? 'outdated' : because;
   } finally {
     clearInterval(alive);
     unhear();
@@ -135,6 +152,6 @@ function once(work: () => Promise<void>): () => void {
 
 /** Readers see the old text or the new one, never a part. */
 async function writeWhole(path: string, text: string): Promise<void> {
-  await writeFile(`${path}.new`, text);
+  await writeFile(`${path}.new`, text, { mode: fileModeIn(dirname(path)) });
   await rename(`${path}.new`, path);
 }

@@ -19,6 +19,8 @@ export interface Silences {
    * as far as was looked.
    */
   heard(job: string, fact: WorkerFact, began: Instant, now: Instant): WorkerFact;
+  /** The same fact of a worker that was not asked, because this process could not: its silence has lasted for no time. */
+  notAsked(job: string, fact: WorkerFact, now: Instant): WorkerFact;
   /** Nobody asks about that job any more. */
   forget(job: string): void;
 }
@@ -52,6 +54,10 @@ export function createSilences(): Silences {
       const since = isUnbroken ? before.since : now;
       silences.set(job, (ofJob ?? new Map<string, Silence>()).set(key, { since, lastAt: now }));
       return { ...seen, fact: unknown(fact.reason, since) };
+    },
+    notAsked(job, seen, now) {
+      silences.get(job)?.delete(`${seen.allocation}/${seen.worker}`);
+      return seen.fact.kind === 'known' ? seen : { ...seen, fact: unknown(seen.fact.reason, now) };
     },
     forget: (job) => void silences.delete(job),
   };

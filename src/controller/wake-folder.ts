@@ -6,8 +6,9 @@
 // other threads take a short command some three milliseconds.
 
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, readFileSync, readdirSync, renameSync, unlinkSync, watch, writeFileSync } from 'node:fs';
+import { readFileSync, readdirSync, renameSync, unlinkSync, watch, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileModeIn, makeFolder } from '../app/make-folder.ts';
 
 const leaveFile = '.leave';
 /** Somebody has submitted to a cluster. */
@@ -16,8 +17,8 @@ const clustersFile = 'clusters';
 /** Asks for a look at that job. Call it after the commit. Safe to repeat. */
 export async function dropWake(home: string, id: string): Promise<void> {
   const folder = folderOf(home);
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, id), '');
+  makeFolder(folder);
+  writeFileSync(join(folder, id), '', { mode: fileModeIn(folder) });
 }
 
 /** Asks for a look at the clusters that jobs were submitted to. Call it after the place is on record. Safe to repeat. */
@@ -31,11 +32,11 @@ export function dropClustersWake(home: string): Promise<void> {
  */
 export async function askToLeave(home: string, version: string | null): Promise<void> {
   const folder = folderOf(home);
-  mkdirSync(folder, { recursive: true });
+  makeFolder(folder);
   // Moved in whole: half a request would be read as one to a controller of any version. Written outside of the folder,
   // because what lies in it is taken away.
   const draft = join(home, `${leaveFile}-${randomUUID()}`);
-  writeFileSync(draft, version ?? '');
+  writeFileSync(draft, version ?? '', { mode: fileModeIn(home) });
   renameSync(draft, join(folder, leaveFile));
 }
 
@@ -76,7 +77,7 @@ export async function takeWakes(home: string): Promise<Wakes> {
 
 /** Calls back when something was dropped; the returned function ends it. Where the system cannot watch, nothing is called. */
 export async function watchWakes(home: string, call: () => void): Promise<() => void> {
-  mkdirSync(folderOf(home), { recursive: true });
+  makeFolder(folderOf(home));
   try {
     const watcher = watch(folderOf(home), { persistent: false }, call);
     watcher.on('error', () => undefined);

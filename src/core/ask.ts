@@ -2,19 +2,21 @@
 // A word only changes what is wanted; the controller makes it so. Saying one twice is no mistake and changes nothing.
 
 import { usableAllocation } from './allocate.ts';
-import { told, unchanged } from './change.ts';
+import { chain, told, unchanged, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import type { EventBody } from './decision.ts';
-import { heldAllocations } from './job.ts';
+import { remove } from './end.ts';
+import { heldAllocations, openAttempt } from './job.ts';
 import type { Desired, Job, Settled, Wish } from './job.ts';
 import { phaseOf } from './phase.ts';
 import type { Instant } from './time.ts';
 
 /**
- * A word of the owner about a job. What each does is decided in `ask` and told in docs/commands.md; `last`, which no command of
- * jobman says: what is under way goes on, and no rule answers its end.
+ * A command of the owner about a job. `ask` decides what each does, and docs/commands.md describes them, except two that only `tpu`
+ * sends. `last`: the attempt under way continues, and no rule answers its end. `judge` (`tpu ack`): an exit that waits for the
+ * cloud's report (`Attempt.exitSeen`) is judged without that wait.
  */
-export type Verb = 'start' | 'stop' | 'resume' | 'rerun' | 'cancel' | 'delete' | 'last';
+export type Verb = 'start' | 'stop' | 'resume' | 'rerun' | 'cancel' | 'delete' | 'last' | 'judge';
 
 /** Who says it, and how far it is to go. */
 export interface AskOptions {
@@ -50,7 +52,7 @@ export function jobCan(
   const it = `job ${job.id} (${job.spec.name})`;
   if (by !== job.owner && options.onBehalf !== true)
     return no(
-      `${it} belongs to ${job.owner}; only its owner may ${verb === 'last' ? 'say when it is not to run again' : `${verb} it`}`,
+      `${it} belongs to ${job.owner}; only its owner may ${verb === 'last' ? 'say when it is not to run again' : verb === 'judge' ? 'have its end judged' : `${verb} it`}`,
     );
   const instead = verb === 'start' || verb === 'resume' || verb === 'rerun' ? '; create a new one' : ' already';
   if (job.removed) return no(`${it} has been deleted${instead}`);
@@ -82,9 +84,17 @@ export function jobCan(
     case 'last':
       if (job.settled === null && job.desired === 'run') return yes;
       return no(`${it} is over or being ended, and no rule starts it again`);
+    case 'judge':
+      return isHeldBack(job) ? yes : no(`${it} has no end that waits to be judged`);
     case 'delete':
       return yes;
   }
+}
+
+/** True while the end of its program is on record and waits for what the cloud may report. */
+function isHeldBack(job: Job): boolean {
+  const attempt = openAttempt(job);
+  return attempt?.exitSeen !== undefined && attempt.ending === null;
 }
 
 /** Which word gets workers again for a job that has none; `start` is none where the job has come to an end by itself. */
@@ -137,8 +147,19 @@ export function ask(job: Job, verb: Verb, options: AskOptions, now: Instant): Ch
     case 'last':
       if (job.answersNothing === true) return unchanged(job);
       return told({ ...job, answersNothing: true }, now, { kind: 'asked', verb, by: options.by, desired: job.desired });
+    case 'judge': {
+      const attempt = openAttempt(job);
+      if (attempt === undefined || attempt.judgeAt !== undefined) return unchanged(job);
+      const { desired } = job;
+      return told(withAttempt(job, attempt.ordinal, { judgeAt: now }), now, {
+        kind: 'asked',
+        verb,
+        by: options.by,
+        desired,
+      });
+    }
     case 'delete':
-      return options.force === true ? removeNow(job, options.by, now) : endBy(job, verb, 'delete', options.by, now);
+      return options.force === true ? removeNow(job, options.by, now) : deleteBy(job, options.by, now);
   }
 }
 
@@ -151,7 +172,7 @@ function strictest(before: Desired, asked: Desired): Desired {
 /** The job is wanted again: a settled one is opened, and the next attempt answers the wish. */
 function wish(job: Job, verb: Verb, asked: Wish, by: string, copy?: number): Change {
   const anew = copy !== undefined && { copy };
-  const { answersNothing: _taken, ...open } = job;
+  const { answersNothing: _taken, endedBy: _ended, ...open } = job;
   const next: Job = { ...open, ...anew, desired: 'run', cancelled: false, settled: null, wish: asked };
   return told(next, asked.at, { kind: 'asked', verb, by, desired: 'run', how: asked.how, ...anew });
 }
@@ -166,7 +187,16 @@ function endBy(job: Job, verb: Verb, desired: Desired, by: string, now: Instant)
     : job.settled;
   const bodies: EventBody[] = [{ kind: 'asked', verb, by, desired }];
   if (becomesCancelled) bodies.push({ kind: 'settled', verdict: 'cancelled', reason: job.settled.reason });
-  return told({ ...job, desired, cancelled, desiredAt: now, wish: null, settled }, now, ...bodies);
+  const { endedBy: _before, ...rest } = job;
+  const other = by === job.owner ? {} : { endedBy: by };
+  return told({ ...rest, ...other, desired, cancelled, desiredAt: now, wish: null, settled }, now, ...bodies);
+}
+
+/** A job that has ended and holds nothing leaves the list at once: there is nothing to wait for. */
+function deleteBy(job: Job, by: string, now: Instant): Change {
+  const ended = endBy(job, 'delete', 'delete', by, now);
+  const isEmpty = ended.job.settled !== null && !ended.job.removed && heldAllocations(ended.job).length === 0;
+  return isEmpty ? chain(ended, (next) => remove(next, now)) : ended;
 }
 
 function removeNow(job: Job, by: string, now: Instant): Change {

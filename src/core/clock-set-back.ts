@@ -9,6 +9,7 @@ import { told, unchanged } from './change.ts';
 import type { Change } from './change.ts';
 import { openAttempt } from './job.ts';
 import type { Allocation, Attempt, Job, StepFailure } from './job.ts';
+import type { Fact, Observation } from './observation.ts';
 import { planted } from './plant.ts';
 import { second } from './time.ts';
 import type { Instant } from './time.ts';
@@ -32,6 +33,23 @@ export function setRight(job: Job, now: Instant): Change {
     settled: job.settled === null ? null : { ...job.settled, at: right(job.settled.at) },
   };
   return isAhead ? told(next, now, { kind: 'clock_set_back' }) : unchanged(job);
+}
+
+/**
+ * The same observation, in which nothing was seen later than now. A clock that is set back twice within two passes leaves
+ * times of the clock before in the second, and a silence that has just begun would count as a day long.
+ */
+export function notAhead(observation: Observation, now: Instant): Observation {
+  return {
+    ...observation,
+    allocations: observation.allocations.map((one) => ({ ...one, fact: factNotAhead(one.fact, now) })),
+    workers: observation.workers.map((one) => ({ ...one, fact: factNotAhead(one.fact, now) })),
+  };
+}
+
+function factNotAhead<T>(fact: Fact<T>, now: Instant): Fact<T> {
+  if (fact.kind === 'known') return fact.seenAt > now ? { ...fact, seenAt: now } : fact;
+  return fact.since > now ? { ...fact, since: now } : fact;
 }
 
 /**

@@ -2,6 +2,8 @@
 
 import type { Event } from './decision.ts';
 import type { Job } from './job.ts';
+import { planted } from './plant.ts';
+import { withJobIds } from './spec.ts';
 import type { JobSpec } from './spec.ts';
 import type { Instant } from './time.ts';
 
@@ -20,7 +22,7 @@ export function newJob(given: {
     installation: given.installation,
     owner: given.owner,
     createdAt: given.at,
-    spec: given.spec,
+    spec: withJobIds(given.spec, planted('one-checkpoint-folder') ? '000000' : given.id, given.installation),
     desired: 'run',
     wish: { how: 'fresh', at: given.at },
     cancelled: false,
@@ -30,5 +32,14 @@ export function newJob(given: {
     settled: null,
     removed: false,
   };
-  return { job, event: { kind: 'created', at: given.at, by: given.by ?? given.owner } };
+  const { overrides } = job.spec;
+  return {
+    job,
+    event: {
+      kind: 'created',
+      at: given.at,
+      by: given.by ?? given.owner,
+      ...(overrides !== undefined && { overrides }),
+    },
+  };
 }

@@ -1,7 +1,7 @@
 // Decision: what `reconcile` answers. Actions are plain data; doing them is somebody else's room.
 
 import type { Desired, Evidence, Exit, Job, Settled, Wish, CloudError, AllocationState, PlaceAnswer } from './job.ts';
-import type { Reason, WorkerId } from './spec.ts';
+import type { Override, Reason, WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
 
 /** The answer to one look at one job. */
@@ -68,7 +68,12 @@ export function actionKey(action: Action): string {
 export type Event = { readonly at: Instant } & EventBody;
 /** What happened, without its time; every number in it is the ordinal of what it names. */
 export type EventBody =
-  | { readonly kind: 'created'; readonly by: string }
+  | {
+      readonly kind: 'created';
+      readonly by: string;
+      /** As in the spec. */
+      readonly overrides?: readonly Override[];
+    }
   /** The owner's word: start, stop, resume, rerun, cancel, delete; `desired` is what it came to. */
   | {
       readonly kind: 'asked';
@@ -139,6 +144,8 @@ export type EventBody =
   | { readonly kind: 'allocation_gone'; readonly allocation: number }
   | {
       readonly kind: 'step_failed';
+      /** The attempt in which it counts; absent in history that is older than this field. */
+      readonly attempt?: number;
       readonly allocation: number;
       readonly worker: number;
       readonly step: string;
@@ -209,7 +216,8 @@ export type EventBody =
       readonly isOwn?: true;
     }
   | { readonly kind: 'silent'; readonly allocation: number; readonly worker?: WorkerId; readonly detail: string }
-  | { readonly kind: 'answering'; readonly allocation: number }
+  /** `who: 'workers'`: it was a worker that did not answer, and not the cloud. */
+  | { readonly kind: 'answering'; readonly allocation: number; readonly who?: 'workers' }
   /** The controller's clock was set back: what was noted while it was ahead counts from this event's moment. */
   | { readonly kind: 'clock_set_back' }
   | { readonly kind: 'settled'; readonly verdict: Settled['verdict']; readonly reason: Reason }

@@ -16,8 +16,8 @@ import type { Change } from './change.ts';
 import { lastAllocation, openAttempt } from './job.ts';
 import type { Allocation, Attempt, CloudError, Host, Job } from './job.ts';
 import type { AllocationFact, AllocationSeen, Observation, Outcome, OutcomeResult } from './observation.ts';
+import { isRefusedSince } from './phase.ts';
 import { planted } from './plant.ts';
-import { triesUsedUp } from './prepare.ts';
 import type { WorkerId } from './spec.ts';
 import type { Duration, Instant } from './time.ts';
 
@@ -41,7 +41,7 @@ export function fold(job: Job, observation: Observation, now: Instant): Change {
 // ------------------------------------------------------------------------------------------ replies
 
 /** A key says what its action acted on; a reply about something that is over changes nothing. */
-function foldOutcome(job: Job, { key, at, result }: Outcome, now: Instant): Change {
+function foldOutcome(job: Job, { key, attempt, at, result }: Outcome, now: Instant): Change {
   const [kind = '', first = '', second = '', ...rest] = key.split('/');
   const ordinal = planted('late-reply-to-newest') ? job.allocations.length : Number(first);
   switch (kind) {
@@ -49,7 +49,14 @@ function foldOutcome(job: Job, { key, at, result }: Outcome, now: Instant): Chan
     case 'release':
       return foldCloudReply(job, kind, job.allocations[ordinal - 1], at, result, now);
     case 'step':
-      return foldStepReply(job, Number(first), second, rest.join('/'), at, result, now);
+      return foldStepReply(
+        job,
+        attempt,
+        { allocation: Number(first), worker: second, step: rest.join('/') },
+        at,
+        result,
+        now,
+      );
     case 'start':
       return foldStartReply(job, Number(first), second, at, result);
     case 'stop':
@@ -117,22 +124,28 @@ function errorOf(result: Exclude<OutcomeResult, { kind: 'done' }>): CloudError {
   }
 }
 
+/**
+ * A setup step takes minutes. When it comes back, the attempt that it was for may have ended of a failure on another worker,
+ * and the next one may be open: the failure still counts where it belongs.
+ */
 function foldStepReply(
   job: Job,
-  allocation: number,
-  worker: string,
-  step: string,
+  of: number | undefined,
+  { allocation, worker, step }: { readonly allocation: number; readonly worker: string; readonly step: string },
   at: Instant,
   result: OutcomeResult,
   now: Instant,
 ): Change {
-  const attempt = openAttempt(job);
+  const isOld = of === undefined || planted('step-failure-to-newest');
+  const attempt = isOld ? openAttempt(job) : job.attempts[of - 1];
   if (attempt === undefined || attempt.allocation !== allocation || result.kind === 'done') return unchanged(job);
+  const { ordinal } = attempt;
   const failed = withTry(job, attempt, `${worker}/${step}`, at, result);
-  const tries = failed.attempts[attempt.ordinal - 1]?.stepFailures[`${worker}/${step}`]?.tries ?? 0;
-  if (result.kind === 'unclear') return unchanged(failed);
+  const tries = failed.attempts[ordinal - 1]?.stepFailures[`${worker}/${step}`]?.tries ?? 0;
+  if (result.kind === 'unclear' || job.removed) return unchanged(failed);
   const { detail } = result.evidence;
-  return told(failed, now, { kind: 'step_failed', allocation, worker: Number(worker), step, tries, detail });
+  const where = { attempt: ordinal, allocation, worker: Number(worker), step };
+  return told(failed, now, { kind: 'step_failed', ...where, tries, detail });
 }
 
 function foldStartReply(job: Job, ordinal: number, worker: string, at: Instant, result: OutcomeResult): Change {
@@ -162,11 +175,16 @@ function withTry(
   result: Exclude<OutcomeResult, { kind: 'done' }>,
 ): Job {
   const before = attempt.stepFailures[key]?.tries ?? 0;
-  // A refusal would be repeated word for word, so it uses up all tries at once.
   const isNoFailure = result.kind === 'unclear' && !key.startsWith('stop/');
-  const tries = isNoFailure ? before : result.kind === 'refused' ? triesUsedUp(job) : before + 1;
+  const tries = isNoFailure ? before : before + 1;
   const { detail, pattern } = result.evidence;
-  const failure = { tries, lastAt: at, detail, ...(pattern === undefined ? {} : { pattern }) };
+  const failure = {
+    tries,
+    lastAt: at,
+    detail,
+    ...(pattern === undefined ? {} : { pattern }),
+    ...(result.kind === 'refused' && { isFinal: true as const }),
+  };
   return withAttempt(job, attempt.ordinal, { stepFailures: { ...attempt.stepFailures, [key]: failure } });
 }
 
@@ -313,7 +331,9 @@ function toldOfSight(job: Job, ordinal: number, { state, detail }: AllocationSee
   const allocation = job.allocations[ordinal - 1];
   const seen = allocation?.seen;
   if (allocation === undefined) return unchanged(job);
-  if (seen?.state === state && seen.detail === detail) {
+  // After a refusal the same sight is about a new request.
+  const isSame = seen?.state === state && seen.detail === detail && !isRefusedSince(allocation);
+  if (isSame) {
     return unchanged(planted('restless') ? withAllocation(job, ordinal, { seen: { ...seen, at: now } }) : job);
   }
   const workers = state === 'ready' && allocation.workers !== null ? { workers: allocation.workers } : {};
@@ -339,7 +359,9 @@ function foldSilence(job: Job, observation: Observation, now: Instant): Change {
     if (silentSince === null) return unchanged(job);
     const answering = withAllocation(job, ordinal, { silentSince: null, silentWho: null });
     // What nobody waits for any more has not answered; it is only no longer asked.
-    return isWatched ? told(answering, now, { kind: 'answering', allocation: ordinal }) : unchanged(answering);
+    if (!isWatched) return unchanged(answering);
+    const who = silentWho === 'worker' ? { who: 'workers' as const } : {};
+    return told(answering, now, { kind: 'answering', allocation: ordinal, ...who });
   }
   if (silence.who === silentWho) {
     const isLater = silentSince !== null && silence.since !== undefined && silence.since > silentSince;

@@ -53,6 +53,7 @@ export function tell(events: readonly Event[]): Tale {
         ({ desired } = event);
         copy = event.copy ?? copy;
         if (event.verb === 'last') answersNothing = true;
+        else if (event.verb === 'judge') Object.assign(attempt(attempts.length), { judgeAt: event.at });
         else if (event.desired === 'run') {
           answersNothing = undefined;
           settled = null;

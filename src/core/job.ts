@@ -33,6 +33,8 @@ export interface Job {
   readonly copy?: number;
   /** Its owner has said that what is under way is the last: no rule answers its end, until they want the job run again. */
   readonly answersNothing?: true;
+  /** The user who last had it ended, where that is not its owner. */
+  readonly endedBy?: string;
   /** Set when nothing more will run without a new wish. Capacity may still be on its way out. */
   readonly settled: Settled | null;
   /** True once a deleted job has been taken off the list; its rows stay for history. */
@@ -95,6 +97,8 @@ export interface Attempt {
    * decided from it.
    */
   readonly exitSeen?: ExitSeen;
+  /** When its owner asked to have that exit judged without the wait. */
+  readonly judgeAt?: Instant;
   /**
    * Set once something has decided that this attempt must end: the reason stands from here (the first reason wins) while
    * the processes on the other workers are being ended. `endedAt` follows when none can be alive any more.
@@ -130,6 +134,8 @@ export interface StepFailure {
   readonly detail: string;
   /** Name of a pattern, where one tells what kind of failure it was. */
   readonly pattern?: string;
+  /** A further try would be refused in the same words, so none follows. */
+  readonly isFinal?: true;
 }
 
 /** A program that has ended on one worker, other than well. */
@@ -160,6 +166,8 @@ export interface Evidence {
   readonly worker?: WorkerId;
   readonly exitCode?: number;
   readonly signal?: string;
+  /** Set where the exit code was 0 and the command did not report its success, as `CommandSpec` says it must. */
+  readonly unconfirmed?: true;
   /** Name of the log pattern that matched, and the line. */
   readonly pattern?: string;
   readonly line?: string;
@@ -332,6 +340,14 @@ export function outlivesRemoval(job: Job): boolean {
   const attempt = openAttempt(job);
   if (attempt === undefined || attempt.startedAt === null) return false;
   return job.spec.command.place === 'here' || allocationOf(job, attempt.allocation).ownership === 'standing';
+}
+
+/**
+ * True for a job off the list of which nothing is read any more: it was taken off by force, before it had settled or while it
+ * held capacity. The outputs of any other job are still copied after its removal, for as long as after any end.
+ */
+export function isUnread(job: Job): boolean {
+  return job.removed && (job.settled === null || heldAllocations(job).length > 0);
 }
 
 /**

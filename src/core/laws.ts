@@ -399,7 +399,7 @@ function mayKeep(job: Job, held: Allocation, now: Instant): boolean {
 
 // ------------------------------------------------------------------------------------------ 7
 
-const failures: readonly Reason[] = ['setup_failed', 'command_failed', 'hung'];
+const failures: readonly Reason[] = ['command_failed', 'hung'];
 const losses: readonly Reason[] = ['preempted', 'unreachable'];
 
 function bounded(pass: Pass): readonly string[] {
@@ -427,6 +427,13 @@ function bounded(pass: Pass): readonly string[] {
   }
   if (before.answersNothing === true && before.wish === null && job.attempts.length > before.attempts.length)
     found.push('another attempt was made although the owner wanted none');
+  let setupFailures = 0;
+  for (const { ending, runningAt } of ended) {
+    if (runningAt !== null || (ending !== null && failures.includes(ending.reason))) setupFailures = 0;
+    else if (ending?.reason === 'setup_failed') setupFailures += 1;
+    if (setupFailures > (budget.setupFailures ?? 3))
+      found.push(`${setupFailures} failures of the setup in a row were followed by another attempt`);
+  }
   if (count(failures) > budget.failures) found.push(`${count(failures)} failures were followed by another attempt`);
   if (count(losses) > budget.preemptions) found.push(`${count(losses)} losses were followed by another attempt`);
   const attempt = job.attempts.at(-1);
@@ -440,7 +447,7 @@ function bounded(pass: Pass): readonly string[] {
     found.push('capacity is waited for past the limit');
   }
   for (const [key, { tries }] of Object.entries(attempt.stepFailures)) {
-    if (!key.startsWith('stop/') && tries > setupTries + 1) found.push(`${key} was tried ${tries} times`);
+    if (!key.startsWith('stop/') && tries > setupTries) found.push(`${key} was tried ${tries} times`);
   }
   return found;
 }

@@ -104,7 +104,10 @@ export interface WorkerSeen {
   readonly proofs: readonly string[];
   /** Every attempt of this job that left a run directory on this worker, in order. */
   readonly runs: readonly RunSeen[];
-  /** The first known pattern in the last of the newest attempt's output, looked for once its run has exited or vanished. */
+  /**
+   * The first known pattern in the end of the newest attempt's output. Searched for once its run has exited or vanished, and
+   * while it runs once it has been silent for `LimitsSpec.troubleTimeout`; then only after the last line of progress.
+   */
   readonly matched?: { readonly attempt: number; readonly pattern: string; readonly line: string };
 }
 
@@ -126,13 +129,26 @@ export type RunSeen =
       readonly exitCode: number;
       readonly signal?: string;
       readonly endedAt: Instant;
+      /** Why an exit code of 0 is not a success: what the run itself left in its run folder (`failure` there). */
+      readonly failure?: string;
     }
   /** No process of it is alive and no exit tells of an end of its own: killed from outside, or the machine restarted. */
   | { readonly attempt: number; readonly state: 'vanished'; readonly detail: string };
 
-/** One thing done, or not. `key` is the action's. */
+/** True for a run that has ended well: exit code 0, and nothing says that this is no success. */
+export function hasSucceeded(run: {
+  readonly state: string;
+  readonly exitCode?: number;
+  readonly failure?: string;
+}): boolean {
+  return run.state === 'exited' && run.exitCode === 0 && run.failure === undefined;
+}
+
+/** The result of one action. `key` is the action's. */
 export interface Outcome {
   readonly key: string;
+  /** The attempt that the action was for: it counts there, also when a later attempt is open by then. Absent: for none. */
+  readonly attempt?: number;
   readonly at: Instant;
   readonly result: OutcomeResult;
 }

@@ -80,5 +80,14 @@ function isRecovery(job: Job, attempt: Attempt): boolean {
 function comingPhase(attempt: Attempt, allocation: Allocation | undefined): 'queued' | 'provisioning' | 'setup' {
   if (attempt.startedAt !== null || allocation?.seen?.state === 'ready') return 'setup';
   const isBeingMade = allocation?.seen?.state === 'provisioning' || allocation?.seen?.state === 'interrupted';
-  return isBeingMade ? 'provisioning' : 'queued';
+  return isBeingMade && !isRefusedSince(allocation) ? 'provisioning' : 'queued';
+}
+
+/**
+ * True where the cloud refused the request after it was last seen in the making. A cloud accepts a request, creates for a moment
+ * and then has no capacity: until the next request is seen in the making, the job waits for capacity.
+ */
+export function isRefusedSince({ seen, readyAt, releasedAt, lastFailure }: Allocation): boolean {
+  if (readyAt !== null || releasedAt !== null || seen === null || lastFailure === null) return false;
+  return lastFailure.at > seen.at;
 }

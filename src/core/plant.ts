@@ -69,6 +69,12 @@ export const plants = [
   },
   { name: 'skip-double-look', law: 6, sentence: 'One look that misses it is enough for capacity to count as gone.' },
   { name: 'keep-after-finish', law: 6, sentence: 'A job that failed keeps its capacity without being told to.' },
+  {
+    name: 'setup-without-budget',
+    law: 7,
+    sentence:
+      'Failures of the setup count in no budget of their own, so a setup that cannot succeed goes on under a loop.',
+  },
   { name: 'budget-ignored', law: 7, sentence: 'Failed attempts are followed by new ones without limit.' },
   {
     name: 'last-word-ignored',
@@ -113,6 +119,11 @@ export const loopPlants = [
     law: 10,
     sentence: 'Waiting for capacity ends after five minutes although no limit is set.',
   },
+  {
+    name: 'step-failure-to-newest',
+    law: 7,
+    sentence: 'A setup step that fails late counts in the attempt that is open by then.',
+  },
   { name: 'slots-for-all', law: 13, sentence: 'Every job of this machine may run at once.' },
   { name: 'sweep-deletes-unknown', law: 3, sentence: 'The sweep deletes what no job here has ever claimed.' },
   { name: 'sweep-forgets', law: 6, sentence: 'What appears after its release is only written down.' },
@@ -120,6 +131,17 @@ export const loopPlants = [
   { name: 'lease-not-checked', law: 4, sentence: 'A controller that was replaced goes on acting.' },
   { name: 'wakeful', law: 8, sentence: 'The controller wakes every second, whether or not anything is due.' },
   { name: 'mirror-repeats', law: 11, sentence: 'A log that is followed again is copied from its beginning.' },
+  {
+    name: 'one-checkpoint-folder',
+    law: 14,
+    sentence: 'All jobs of one checkpoint_dir keep their checkpoints in the same folder.',
+  },
+  { name: 'checkpoints-of-all', law: 14, sentence: 'Every entry of the checkpoint folder counts as the job’s own.' },
+  {
+    name: 'rerun-resumes-old',
+    law: 14,
+    sentence: 'After a start from the beginning, checkpoints from before it still count.',
+  },
   { name: 'last-words-lost', law: 11, sentence: 'A machine is let go without waiting for the rest of its logs.' },
 ] as const satisfies readonly Plant[];
 

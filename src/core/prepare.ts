@@ -1,5 +1,6 @@
 // Prepare: what stands between a ready worker and the command, and what is handed over when it starts.
 
+import { checkpointOwner } from './checkpoints.ts';
 import type { Action } from './decision.ts';
 import { allocationOf, commandWorkers, stepsOf } from './job.ts';
 import type { Allocation, Attempt, Job, StepFailure } from './job.ts';
@@ -7,7 +8,7 @@ import { doubling } from './pace.ts';
 import { planted } from './plant.ts';
 import { capacityOf } from './place.ts';
 import { nodeNameMark, withBuckets } from './spec.ts';
-import type { SecretSource, SetupStep, WorkerId } from './spec.ts';
+import type { ResumeFrom, SecretSource, SetupStep, WorkerId } from './spec.ts';
 import { earliest, minute, second } from './time.ts';
 import type { Instant } from './time.ts';
 import type { View } from './view.ts';
@@ -44,9 +45,9 @@ export function stepsDue(
   return { actions, wakeAt };
 }
 
-/** The count at which no further try follows: the first try, and `setupTries` more. */
-export function triesUsedUp(job: Job): number {
-  return job.spec.limits.setupTries + 1;
+/** True when no further try follows that failure. */
+export function areTriesUsedUp(job: Job, { tries, isFinal }: StepFailure): boolean {
+  return isFinal === true || tries >= Math.max(1, job.spec.limits.setupTries);
 }
 
 /** When something that failed on a worker may be tried again: after 5 s, doubling to 2 min; the past when it never failed. */
@@ -69,6 +70,10 @@ export interface Launch {
   readonly checkpointDir: string | null;
   /** True when the attempt continues an earlier one: the host then finds JOBMAN_RESUME_FROM in `checkpointDir`. */
   readonly resume: boolean;
+  /** Which entries of `checkpointDir` are the job's own, by `checkpointOwner`. Absent: all of them. */
+  readonly checkpointOwner?: string;
+  /** The source of JOBMAN_RESUME_FROM while the job has no checkpoint of its own; the host finds the entry. */
+  readonly resumeFrom?: ResumeFrom;
   /**
    * The boot of the worker in which its setup steps hold. On any other, nothing is started and the answer is `failed`: they
    * have to be gone through again first. Absent: it needs none.
@@ -104,6 +109,9 @@ export function launchFor(job: Job, attempt: Attempt, worker: WorkerId, bootId?:
     workdir: withNodeName(command.workdir, allocation),
     checkpointDir,
     resume: attempt.how === 'resume',
+    ...(command.checkpoints === 'own' &&
+      !planted('checkpoints-of-all') && { checkpointOwner: checkpointOwner(job, attempt) }),
+    ...(command.resumeFrom !== undefined && { resumeFrom: command.resumeFrom }),
     ...(bootId !== undefined && !planted('any-boot-will-do') && { bootId }),
   };
 }

@@ -16,12 +16,13 @@ import {
 import { answerWish } from './begin.ts';
 import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
-import { setRight } from './clock-set-back.ts';
+import { notAhead, setRight } from './clock-set-back.ts';
 import type { Action, Decision } from './decision.ts';
 import { beginEnding, closeAttempt, settleAsAsked, tidySettled } from './end.ts';
 import { fold } from './fold.ts';
 import { silencePatience } from './given-up.ts';
 import type { Attempt, Job } from './job.ts';
+import { hasSucceeded } from './observation.ts';
 import type { Observation } from './observation.ts';
 import { between, later } from './pace.ts';
 import { planted } from './plant.ts';
@@ -42,7 +43,8 @@ interface Arm extends Change {
 }
 
 /** Decides about one job by what was seen of it now. Total: it throws for no job and no observation that can come about. */
-export function reconcile(job: Job, observation: Observation, now: Instant): Decision {
+export function reconcile(job: Job, seen: Observation, now: Instant): Decision {
+  const observation = notAhead(seen, now);
   const folded = chain(setRight(job, now), (next) => fold(next, observation, now));
   const view = viewOf(folded.job, observation, now);
   const arm = answer(view, classify(view));
@@ -206,7 +208,7 @@ function follow(view: View, attempt: Attempt): Arm {
 /** An exit that is not judged while this arm is taken is being held back (`failureOf`); people are told that it was seen. */
 function noteExit(job: Job, attempt: Attempt, places: View['places'], now: Instant): Change {
   const { ordinal, exitSeen } = attempt;
-  const run = places.find((place) => place.run.state === 'exited' && place.run.exitCode !== 0);
+  const run = places.find((place) => place.run.state === 'exited' && !hasSucceeded(place.run));
   if (exitSeen !== undefined || run?.run.state !== 'exited') return unchanged(job);
   const { exitCode, signal } = run.run;
   const seen = { worker: run.worker, exitCode, ...(signal === undefined ? {} : { signal }) };
@@ -254,13 +256,17 @@ function nextGlance({ now, look }: View, attempt: Attempt): Instant {
 /** The first moment at which anything about a command that is under way may be due. */
 function nextWatch(view: View, runningAt: Instant): Instant | undefined {
   const { job, now, places, allocation } = view;
-  const { maxRuntime, silenceTimeout } = job.spec.limits;
+  const { maxRuntime, silenceTimeout, troubleTimeout } = job.spec.limits;
   const last = lastOutputAt(places);
   return earliest(
     now + watchPace(view),
     allocation?.silentSince === null ? undefined : lookAgain(view),
     maxRuntime === null ? undefined : later(runningAt + maxRuntime, now),
     silenceTimeout === null || last === undefined ? undefined : later(last + silenceTimeout, now),
+    // Once it is due and nothing is wrong, the usual pace is enough: a program may be silent for hours.
+    troubleTimeout === undefined || last === undefined || last + troubleTimeout <= now
+      ? undefined
+      : last + troubleTimeout,
   );
 }
 
@@ -271,6 +277,6 @@ function watchWhileIdle({ job, now, allocation }: View): Instant | undefined {
 
 /** What runs well calls for itself: its output ends, or its line drops. Anything else is looked at closely. */
 function watchPace({ job, places }: View): Duration {
-  const isWell = places.every(({ run }) => run.state === 'running' || (run.state === 'exited' && run.exitCode === 0));
+  const isWell = places.every(({ run }) => run.state === 'running' || hasSucceeded(run));
   return isWell ? capacityTraits(job.spec.capacity).watchEvery : 5 * second;
 }

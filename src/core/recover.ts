@@ -23,6 +23,8 @@ function whenUnreachable(answer: Answer): readonly Rule[] {
     { reason: 'unreachable', answer },
     // A non-zero exit with one of these in the log is the same trouble, seen from inside the program.
     ...betweenWorkers.map((evidence): Rule => ({ reason: 'command_failed', evidence, answer })),
+    // And so is a program that hangs after one of these.
+    ...betweenWorkers.map((evidence): Rule => ({ reason: 'hung', evidence, answer })),
   ];
 }
 
@@ -77,8 +79,16 @@ export function answerFor(recovery: RecoverySpec, reason: RuledReason, evidence:
 
 // ------------------------------------------------------------------------------------------ budgets
 
-/** Which of the two budgets. */
+/** One of the budgets. */
 export type Budget = keyof RecoverySpec['budget'];
+
+/** How often in a row a rule tries again after a failed setup, under every preset, unless the manifest sets another number. */
+export const usualSetupFailures = 3;
+
+/** How many ends that budget allows. */
+export function budgetLimit({ budget }: RecoverySpec, of: Budget): number {
+  return budget[of] ?? usualSetupFailures;
+}
 
 /**
  * Whose doing an end was, and so which budget it uses up. Machines that are taken away or fall silent are the
@@ -91,6 +101,7 @@ export function budgetOf(reason: Reason): Budget | null {
     case 'unreachable':
       return 'preemptions';
     case 'setup_failed':
+      return 'setupFailures';
     case 'command_failed':
     case 'hung':
       return 'failures';
@@ -114,10 +125,17 @@ function inThisChance(job: Job, attempt: Attempt): readonly Attempt[] {
 
 /** The attempts of the present chance that used up that budget, this one included. A rule with a limit has its own count. */
 export function usedBudget(job: Job, attempt: Attempt, budget: Budget): readonly Attempt[] {
-  return inThisChance(job, attempt).filter(
+  const all = inThisChance(job, attempt);
+  const counted = budget === 'setupFailures' ? all.slice(all.findLastIndex(hasRunItsCommand) + 1) : all;
+  return counted.filter(
     ({ ending }) =>
       ending !== null && budgetOf(ending.reason) === budget && ruleOf(job.spec.recovery, ending)?.limit === undefined,
   );
+}
+
+/** True once the setup of an attempt has held: its command was seen running, or ended by itself before it was. */
+function hasRunItsCommand({ runningAt, ending }: Attempt): boolean {
+  return runningAt !== null || (ending !== null && budgetOf(ending.reason) === 'failures');
 }
 
 /** The attempts of the present chance that this very rule answered, this one included. */
@@ -137,6 +155,20 @@ export function ruleOf(
 
 function isRuled(reason: Reason): reason is RuledReason {
   return reason !== 'stopped' && reason !== 'allocation_failed' && reason !== 'timed_out';
+}
+
+/** The ends that count against an end for that reason, and how many are allowed: the rule's own, or those of a budget. */
+export function allowance(
+  job: Job,
+  attempt: Attempt,
+  reason: RuledReason,
+  evidence: Evidence,
+): { readonly used: readonly Attempt[]; readonly limit: number; readonly isOwn: boolean } {
+  const rule = ruleFor(job.spec.recovery, reason, evidence);
+  const budget = reason === 'setup_failed' && planted('setup-without-budget') ? 'failures' : budgetOf(reason);
+  if (rule?.limit !== undefined) return { used: answeredBy(job, attempt, rule), limit: rule.limit, isOwn: true };
+  if (budget === null) return { used: [], limit: 0, isOwn: false };
+  return { used: usedBudget(job, attempt, budget), limit: budgetLimit(job.spec.recovery, budget), isOwn: false };
 }
 
 /**
@@ -239,17 +271,11 @@ function byRule(job: Job, attempt: Attempt, reason: RuledReason, evidence: Evide
   // Its owner wants no further attempt. A success is a success all the same.
   if (job.answersNothing === true && !planted('last-word-ignored'))
     return settleAs(reason === 'succeeded' ? 'succeeded' : 'failed');
+  // There is nothing to run again.
+  if (reason === 'succeeded' && job.spec.command.isSetupOnly === true) return settleAs('succeeded');
   const answer = answerFor(job.spec.recovery, reason, evidence);
   const rule = ruleFor(job.spec.recovery, reason, evidence);
-  const budget = budgetOf(reason);
-  const ownLimit = rule?.limit;
-  const used =
-    rule !== undefined && ownLimit !== undefined
-      ? answeredBy(job, attempt, rule)
-      : budget === null
-        ? []
-        : usedBudget(job, attempt, budget);
-  const limit = ownLimit ?? (budget === null ? 0 : job.spec.recovery.budget[budget]);
+  const { used, limit, isOwn } = allowance(job, attempt, reason, evidence);
   const applied: Applied = {
     ...answer,
     used: used.length,
@@ -257,7 +283,7 @@ function byRule(job: Job, attempt: Attempt, reason: RuledReason, evidence: Evide
     ...(rule?.evidence === undefined ? {} : { pattern: rule.evidence }),
     ...(rule?.exitCodes === undefined || evidence.exitCode === undefined ? {} : { exitCode: evidence.exitCode }),
     ...(rule?.worker === undefined ? {} : { worker: rule.worker }),
-    ...(ownLimit !== undefined && { isOwn: true as const }),
+    ...(isOwn && { isOwn: true as const }),
   };
   if (answer.then === 'done') return settleAs('succeeded');
   if (answer.then === 'fail') return settleAs('failed', applied);

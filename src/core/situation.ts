@@ -14,15 +14,16 @@ import {
 import { isOnHeld, silencePatience, standingGivenUpAt } from './given-up.ts';
 import { outlivesRemoval } from './job.ts';
 import type { Attempt, Evidence, PlaceAnswer, StepFailure } from './job.ts';
+import { hasSucceeded } from './observation.ts';
 import { hasPlaces, nextTurn, sendsElsewhere, turnAfter } from './next-place.ts';
 import type { Turn } from './next-place.ts';
 import { capacityOf } from './place.ts';
 import { betweenWorkers } from './patterns.ts';
 import { planted } from './plant.ts';
-import { triesUsedUp, unprovenWorkers } from './prepare.ts';
+import { areTriesUsedUp, unprovenWorkers } from './prepare.ts';
 import { whatFollows } from './recover.ts';
 import type { Reason, WorkerId } from './spec.ts';
-import { second } from './time.ts';
+import { minute, second } from './time.ts';
 import type { Duration, Instant } from './time.ts';
 import { lastOutputAt, mayBeAlive, silentWorker, strangersAlive } from './view.ts';
 import type { Place, View } from './view.ts';
@@ -188,6 +189,8 @@ const table: readonly Row[] = [
   }),
   // One worker of many has failed: the attempt fails as a whole.
   during((view, attempt) => attempt.startedAt !== null && failureOf(view, attempt)),
+  // A call between workers has failed, and since then the program prints nothing.
+  during((view, attempt) => attempt.startedAt !== null && hungInTrouble(view, attempt)),
   // The program is alive and says nothing.
   during((view, attempt) => attempt.startedAt !== null && hungGang(view)),
   // The cloud says ready, and a worker has been silent for longer than the spec's patience.
@@ -203,7 +206,7 @@ const table: readonly Row[] = [
   // Something on one worker has used up its tries: a step, or the start of the command.
   during(({ job }, attempt) => {
     const used = Object.entries(attempt.stepFailures).find(
-      ([key, { tries }]) => !key.startsWith('stop/') && tries >= triesUsedUp(job),
+      ([key, failure]) => !key.startsWith('stop/') && areTriesUsedUp(job, failure),
     );
     return used !== undefined && mustEnd('setup_failed', setupEvidence(...used));
   }),
@@ -250,6 +253,10 @@ const table: readonly Row[] = [
   during(({ look }) => look.kind === 'known' && look.value.state !== 'ready' && { kind: 'coming' }),
   // Ready, and some worker is not.
   during((view) => isAnyoneUnprepared(view) && { kind: 'preparing' }),
+  // Ready everywhere, and there is no command: setting up was all.
+  during(
+    ({ job }) => job.spec.command.isSetupOnly === true && mustEnd('succeeded', { detail: 'every worker is set up' }),
+  ),
   // Ready, everywhere.
   during(({ places }) => ({ kind: 'to_start', workers: places.map(({ worker }) => worker) })),
 ];
@@ -281,20 +288,27 @@ function answerOfPlace({ job, now, look, allocation }: View): PlaceAnswer | unde
   if (kind !== undefined && isRefused && sendsElsewhere(kind) && isSure) return kind;
   const { capacity } = job.spec;
   const patience = capacity.kind === 'tpu' ? capacity.alternativesWait : undefined;
+  if (patience === undefined || look.kind === 'unknown') return undefined;
   // A place that could be asked only now has not been waited in, however long ago the record says that it was to be asked.
-  if (patience === undefined || now < (acceptedAt ?? requestedAt) + patience || look.kind === 'unknown')
-    return undefined;
+  const waitedOutAt = (acceptedAt ?? requestedAt) + patience;
+  if (now < waitedOutAt) return undefined;
   // A list may lack what is there and ready: what was accepted has to be missed twice before that says anything. And where
-  // nobody has heard an answer yet (who asked was killed), it is asked first, however long that took.
-  const isMissed = look.value.state === 'absent' && acceptedAt === null && lastFailure !== null;
+  // no answer has come yet (who asked was killed), it is asked first, however long that took; once more where a reply was lost.
+  const isAnswered = lastFailure !== null && (isDoubtful !== true || lastFailure.at >= waitedOutAt);
+  const isMissed = look.value.state === 'absent' && acceptedAt === null && isAnswered;
   return look.value.state === 'waiting' || isMissed ? 'waiting' : undefined;
 }
 
 /** Nobody has answered for the whole grace where something of the attempt may be alive. */
 function isPastHearing({ job, now, attempt, allocation, places }: View): boolean {
-  if (attempt === undefined || allocation === undefined || allocation.silentSince === null) return false;
+  if (attempt === undefined || allocation === undefined) return false;
+  // Of what was released, silence is not counted, and it may be gone: the wait began with the owner's command, or with the
+  // release where the command was noted by a clock that has been set back since.
+  const { silentSince, releasedAt } = allocation;
+  const since = releasedAt === null ? silentSince : job.desiredAt > now ? releasedAt : job.desiredAt;
+  if (since === null) return false;
   const isHeard = places.some((place) => place.seen !== undefined && mayBeAlive(place, attempt));
-  return !isHeard && now >= allocation.silentSince + job.spec.recovery.unreachableGrace;
+  return !isHeard && now >= since + job.spec.recovery.unreachableGrace;
 }
 
 function isAnythingAlive(view: View, attempt: Attempt): boolean {
@@ -337,7 +351,7 @@ function isForsaken({ job, look, now }: View, attempt: Attempt): boolean {
 }
 
 function allSucceeded(view: View): boolean {
-  return view.places.length > 0 && view.places.every(({ run }) => run.state === 'exited' && run.exitCode === 0);
+  return view.places.length > 0 && view.places.every(({ run }) => hasSucceeded(run));
 }
 
 /**
@@ -347,14 +361,23 @@ function allSucceeded(view: View): boolean {
  */
 function failureOf(view: View, attempt: Attempt): Situation | undefined {
   const lost = view.places.find((place) => hasVanished(place, attempt));
-  const failed = view.places.find(({ run }) => run.state === 'exited' && run.exitCode !== 0);
+  const failed = view.places.find(({ run }) => run.state === 'exited' && !hasSucceeded(run));
   const place = lost ?? failed;
   if (place === undefined || view.places.some(({ isSilent }) => isSilent)) return undefined;
   if (lost !== undefined) {
     return mustEnd('unreachable', { detail: vanishedDetail(lost), worker: lost.worker, ...matchedIn(lost, attempt) });
   }
   if (place.run.state !== 'exited' || mayHaveBeenTaken(view, place, attempt)) return undefined;
-  const { exitCode, signal } = place.run;
+  const { exitCode, signal, failure } = place.run;
+  if (failure !== undefined && exitCode === 0) {
+    const evidence = {
+      detail: failure,
+      worker: place.worker,
+      unconfirmed: true as const,
+      ...matchedIn(place, attempt),
+    };
+    return mustEnd('command_failed', evidence, place.run.endedAt);
+  }
   const how = signal === undefined ? `exit code ${exitCode}` : `killed by ${signal}`;
   const evidence = {
     detail: `${how} on ${wordFor(place.worker)}`,
@@ -388,7 +411,7 @@ const killedJudgement: Duration = 30 * second;
  * machine has just lost its line to it. Nobody can say so while the cloud does not answer or does not call it ready, and
  * nothing could begin then either. What the cloud leaves alone, somebody may have deleted: a standing TPU is many people's.
  */
-function mayHaveBeenTaken({ job, now, allocation, look }: View, place: Place, attempt: Attempt): boolean {
+function mayHaveBeenTaken({ job, allocation, look }: View, place: Place, attempt: Attempt): boolean {
   const { run, worker } = place;
   const capacity = capacityOf(job, allocation);
   const isRevocable = capacityTraits(capacity).revocable;
@@ -396,9 +419,13 @@ function mayHaveBeenTaken({ job, now, allocation, look }: View, place: Place, at
   const wasKilled = run.signal !== undefined || run.exitCode === 143 || run.exitCode === 137;
   const hasLostIt = worker === 'here' && betweenWorkers.includes(matchedIn(place, attempt).pattern ?? '');
   if (!wasKilled && !hasLostIt) return false;
+  if (look.kind === 'unknown' || look.value.state !== 'ready') return true;
+  // Use the time of the cloud's answer: the rest of this pass may have waited long for a worker that does not answer.
   // The end was written by the worker's clock: a clock that is far off is no reason to wait.
-  const isDoubtful = look.kind === 'unknown' || look.value.state !== 'ready';
-  return isDoubtful || (isRevocable && Math.abs(now - run.endedAt) < killedJudgement);
+  const isSoon = Math.abs(look.seenAt - run.endedAt) < killedJudgement;
+  // An answer from before the end says nothing about it. The next pass has a later one, whatever the worker's clock says.
+  const isOlder = look.seenAt < run.endedAt && attempt.exitSeen === undefined;
+  return isRevocable && (isSoon || isOlder) && attempt.judgeAt === undefined;
 }
 
 /** The pattern that has been found in what the attempt printed there. */
@@ -416,6 +443,22 @@ function hungGang({ job, places, now }: View): Situation | undefined {
   return mustEnd('hung', { detail: `no output ${where} for as long as job.silence_timeout allows` });
 }
 
+/** The observer searches the output only once the silence is long enough, so a pattern in the observation proves that it was. */
+function hungInTrouble({ job, places, now }: View, attempt: Attempt): Situation | undefined {
+  const { troubleTimeout } = job.spec.limits;
+  const last = lastOutputAt(places);
+  if (troubleTimeout === undefined || last === undefined || now - last < troubleTimeout) return undefined;
+  const place = places.find(
+    (one) => one.run.state === 'running' && betweenWorkers.includes(matchedIn(one, attempt).pattern ?? ''),
+  );
+  if (place === undefined) return undefined;
+  const minutes = Math.round(troubleTimeout / minute);
+  const length =
+    minutes > 0 ? `${minutes} ${minutes === 1 ? 'minute' : 'minutes'}` : `${troubleTimeout / second} seconds`;
+  const detail = `no output for ${length} after a failed call between workers`;
+  return mustEnd('hung', { detail, worker: place.worker, ...matchedIn(place, attempt) });
+}
+
 /** The grace runs while the cloud itself answers; `here` has no cloud that could speak for it. */
 function silentForTooLong(view: View): WorkerId | undefined {
   const worker = silentWorker(view);
@@ -425,7 +468,8 @@ function silentForTooLong(view: View): WorkerId | undefined {
   if (worker !== 'here' && look.value.state !== 'ready') return undefined;
   if (planted('unknown-worker-is-lost')) return worker;
   if (allocation.silentWho !== 'worker' || allocation.silentSince === null) return undefined;
-  return view.now >= allocation.silentSince + silencePatience(job, attempt) ? worker : undefined;
+  // Compare with the time of the cloud's answer: a call to a silent worker takes long, and the cloud may have taken its machine since.
+  return look.seenAt >= allocation.silentSince + silencePatience(job, attempt) ? worker : undefined;
 }
 
 function setupEvidence(key: string, { detail, tries, pattern }: StepFailure): Evidence {

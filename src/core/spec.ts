@@ -28,6 +28,16 @@ export interface JobSpec {
   readonly limits: LimitsSpec;
   readonly stop: StopSpec;
   readonly finish: FinishSpec;
+  /** The values of `--set`, in order. Absent: none. */
+  readonly overrides?: readonly Override[];
+}
+
+/** One `--set`. */
+export interface Override {
+  /** Path of the key: `command.lr`. */
+  readonly key: string;
+  /** As written; `***` where it looks like a secret. */
+  readonly value: string;
 }
 
 /** What is asked for. `kind` names the backend; nothing else in the program tests a backend's name. */
@@ -139,6 +149,8 @@ export type StepFile =
 export interface CommandSpec {
   /** The user's script, already wrapped for its environment. May hold `nodeNameMark`. Never passed through a shell's quotes. */
   readonly script: string;
+  /** There is no command: the attempt succeeds once every worker is set up, and nothing is started. */
+  readonly isSetupOnly?: true;
   /** The user's own text where `script` wraps it for an environment; for people, and may hold `nodeNameMark` too. */
   readonly written?: string;
   /** On the allocation's workers, or on the machine that jobman runs on. */
@@ -153,9 +165,28 @@ export interface CommandSpec {
   readonly secrets?: Readonly<Record<string, SecretSource>>;
   /** The folder the command starts in, perhaps below `workdirMark`; null means the login folder of the worker. */
   readonly workdir: string | null;
-  /** Where the program keeps its checkpoints; JOBMAN_RESUME_FROM is its newest complete entry, else itself. */
+  /** Where the program keeps its checkpoints, with the job's own level below `job.checkpoint_dir` where it has one. */
   readonly checkpointDir: string | null;
+  /**
+   * `own`: JOBMAN_RESUME_FROM names only entries that the job has made since its newest start from the beginning (see
+   * checkpoints.ts). `shared`: any entry. Absent, in records of an earlier version, is `shared`.
+   */
+  readonly checkpoints?: 'own' | 'shared';
+  /**
+   * Identifies the checkpoint folder in storage that other jobs can reach too, for example `gs://bucket/runs`. Absent: no other
+   * job can have this folder.
+   */
+  readonly checkpointStorage?: string;
+  /** Where the job begins instead of from nothing. */
+  readonly resumeFrom?: ResumeFrom;
 }
+
+/** A checkpoint that the job begins from. `create` replaces `job` by the folder that this job keeps its checkpoints in. */
+export type ResumeFrom =
+  | { readonly kind: 'job'; readonly job: string }
+  /** Its newest complete entry counts. `job` is the id of the job that it belongs to. */
+  | { readonly kind: 'folder'; readonly path: string; readonly job?: string }
+  | { readonly kind: 'entry'; readonly path: string };
 
 /**
  * Where a secret is. `file`: a file of its owner's, absolute. `environment`: a variable of whoever creates the job, whose
@@ -170,6 +201,22 @@ export const builtInProject = 'emulator';
 
 /** Stands in texts for the real name of the node, which is known only with the job's id and the allocation's number. */
 export const nodeNameMark = '\uE000node-name\uE001';
+
+/** The placeholder for the job's id in a spec's texts until the job exists; `${job.id}` in a manifest. */
+export const jobIdMark = '\uE000job-id\uE001';
+
+/** The placeholder for the installation id in a spec's texts until the job exists. */
+const installationMark = '\uE000installation\uE001';
+
+/** The level below `job.checkpoint_dir` that is the job's own: `000001-k3x9ab`. */
+export const ownCheckpointLevel = `${jobIdMark}-${installationMark}`;
+
+/** The spec with both ids in place of their markers. The same spec when it has none. */
+export function withJobIds(spec: JobSpec, id: string, installation: string): JobSpec {
+  const text = JSON.stringify(spec);
+  if (!text.includes(jobIdMark) && !text.includes(installationMark)) return spec;
+  return JSON.parse(text.replaceAll(jobIdMark, id).replaceAll(installationMark, installation)) as JobSpec;
+}
 
 /** Stands at the beginning of a path for the job's working directory on a worker, which only the worker can tell. */
 export const workdirMark = '\uE000workdir\uE001';
@@ -238,8 +285,12 @@ export interface RecoverySpec {
   readonly rules: readonly Rule[];
   /** What rules of the job's own look for at the end of its logs, before any pattern; `*` stands for anything in a line. */
   readonly texts?: readonly string[];
-  /** How many ended attempts of each sort the job survives since its owner's last word, or its own last success. */
-  readonly budget: { readonly preemptions: number; readonly failures: number };
+  /**
+   * How many ended attempts of each sort the job survives since its owner's last command, or its own last success. Setup
+   * failures are counted in a row, until a command has run: a setup that cannot succeed must not hold a TPU for days. Records of
+   * an earlier version lack that budget, and `budgetLimit` of recover.ts supplies the usual one.
+   */
+  readonly budget: { readonly preemptions: number; readonly failures: number; readonly setupFailures?: number };
   /** First wait before a new attempt after the program's own failure; doubles up to `delayMax`. */
   readonly delay: Duration;
   readonly delayMax: Duration;
@@ -252,9 +303,14 @@ export interface LimitsSpec {
   readonly maxRuntime: Duration | null;
   /** The longest time without output before the attempt counts as hung; null means none. */
   readonly silenceTimeout: Duration | null;
+  /**
+   * The longest time without output after a failed call between workers (`betweenWorkers`): a program that prints one and
+   * then nothing waits for a worker that is gone. The attempt then counts as hung. Absent means none.
+   */
+  readonly troubleTimeout?: Duration;
   /** How long to wait for capacity before giving up; null means without limit. */
   readonly capacityWait: Duration | null;
-  /** How often one setup step is tried again on one worker before the attempt ends `setup_failed`. */
+  /** How often one setup step is tried on one worker before the attempt ends `setup_failed`, the first try included. */
   readonly setupTries: number;
 }
 

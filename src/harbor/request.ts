@@ -8,7 +8,8 @@ import type { RequestOptions } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { certificateTrouble } from '../app/certificate-trouble.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { second, type Duration } from '../core/time.ts';
+import { wholeBody } from '../app/whole-body.ts';
+import { minute, second, type Duration } from '../core/time.ts';
 import type { LoginFound } from './docker-login.ts';
 
 /** How often and how long a question is asked again. */
@@ -20,9 +21,12 @@ export interface Patience {
   readonly most: Duration;
   /** A registry that says nothing for so long counts as one that did not answer. */
   readonly silence: Duration;
+  /** All questions of a command end within this time, counted from the first. */
+  readonly whole?: Duration;
 }
 
 const usualPatience: Patience = { tries: 4, first: 0.5 * second, most: 5 * second, silence: 20 * second };
+const usualWhole: Duration = 5 * minute;
 
 /** How a registry is reached. */
 export interface Way {
@@ -71,7 +75,7 @@ const pageSize = 100;
 /** A list that has no end is no list. */
 const pagesMost = 1_000;
 /** An answer that is larger is none of Harbor's: a page of artifacts has some hundred kilobytes. */
-const answerMost = 64 * 1024 * 1024;
+const answerMost = 16 * 1024 * 1024;
 
 interface Answer {
   readonly status: number;
@@ -96,8 +100,21 @@ export function createAsker(way: Way): Asker {
   const isPlain = server.protocol === 'http:';
   let login: Promise<LoginFound> | undefined;
   let line: Promise<Line> | undefined;
+  let until: number | undefined;
 
-  const once = async (path: string): Promise<Answer> => {
+  /** How long the questions may still take. Throws JobmanError when that time is over. */
+  function timeLeft(what: string): Duration {
+    const { whole = usualWhole } = patience;
+    until ??= performance.now() + whole;
+    const left = until - performance.now();
+    if (left > 0) return left;
+    throw new JobmanError(
+      `Could not ${what}: the answers of ${base} took longer than ${whole / second} s.`,
+      exitCode.unreachable,
+    );
+  }
+
+  const once = async (path: string, left: Duration): Promise<Answer> => {
     const { login: found } = await (login ??= way.login());
     const { send } = await (line ??= openLine(isPlain, caFile, env));
     const pair = found === null ? undefined : Buffer.from(`${found.user}:${found.password}`).toString('base64');
@@ -110,7 +127,7 @@ export function createAsker(way: Way): Asker {
         path,
         headers: { accept: 'application/json', ...(pair === undefined ? {} : { authorization: `Basic ${pair}` }) },
       },
-      patience.silence,
+      { silence: patience.silence, left },
     );
   };
 
@@ -121,7 +138,7 @@ export function createAsker(way: Way): Asker {
       const isLast = attempt >= patience.tries;
       let wait = patience.first * 2 ** (attempt - 1);
       try {
-        const answer = await once(path);
+        const answer = await once(path, timeLeft(question.what));
         if (answer.status < 300) return answer;
         if (isLast || !isPassing(answer.status)) throw refusalOf(answer, question.what, base, await login);
         wait = Math.max(wait, askedWait(answer.headers));
@@ -155,15 +172,18 @@ export function createAsker(way: Way): Asker {
     },
     async all<T>(question: Question) {
       const items: T[] = [];
+      let before = '';
       for (let page = 1; page <= pagesMost; page += 1) {
         const answer = await ask({ ...question, query: { ...question.query, page, page_size: pageSize } });
         // An empty list may be told as null.
         const some =
           parsed<readonly T[] | null>(answer, (value) => value === null || Array.isArray(value), question) ?? [];
-        items.push(...some);
-        if (some.length === 0 || !hasNext(answer.headers, items.length, some.length)) break;
+        if (some.length > 0 && answer.text === before) break;
+        before = answer.text;
+        for (const item of some) items.push(item);
+        if (some.length === 0 || !hasNext(answer.headers, items.length, some.length)) return items;
       }
-      return items;
+      throw new JobmanError(`Could not ${question.what}: the list of ${base} has no end.`, exitCode.unreachable);
     },
     close() {
       void line?.then(
@@ -185,7 +205,10 @@ function hasNext({ link, 'x-total-count': total }: IncomingHttpHeaders, seen: nu
 // ------------------------------------------------------------------------------------------ the line
 
 interface Line {
-  readonly send: (options: RequestOptions, silence: Duration) => Promise<Answer>;
+  readonly send: (
+    options: RequestOptions,
+    times: { readonly silence: Duration; readonly left: Duration },
+  ) => Promise<Answer>;
   readonly close: () => void;
 }
 
@@ -198,32 +221,26 @@ async function openLine(isPlain: boolean, caFile: string | null, env: Way['env']
   const { Agent, request } = isPlain ? await import('node:http') : await import('node:https');
   const agent = new Agent({ ...common, ...(ca === undefined ? {} : { ca: [...ca] }) });
 
-  const send: Line['send'] = (options, silence) =>
+  const send: Line['send'] = (options, { silence, left }) =>
     new Promise((resolve, reject) => {
       let late: Error | undefined;
       const fail = (error: NodeJS.ErrnoException): void => reject(lineError(late ?? error));
+      const endAfter = (length: Duration, what: string): NodeJS.Timeout =>
+        setTimeout(() => {
+          late = new Error(`${what} within ${Math.ceil(length / second)} s`);
+          outgoing.destroy(late);
+        }, length);
       const outgoing = request({ ...options, agent }, (incoming) => {
-        const parts: Buffer[] = [];
-        let length = 0;
-        incoming.on('data', (part: Buffer) => {
-          timer.refresh();
-          parts.push(part);
-          length += part.length;
-          if (length > answerMost) outgoing.destroy((late = new Error('its answer has no end')));
-        });
-        incoming.on('error', fail);
-        incoming.on('end', () => {
-          clearTimeout(timer);
-          const text = Buffer.concat(parts).toString('utf8');
-          resolve({ status: incoming.statusCode ?? 0, headers: incoming.headers, text });
-        });
+        incoming.on('data', () => timers[0]?.refresh());
+        wholeBody(incoming, answerMost).then(
+          (bytes) =>
+            resolve({ status: incoming.statusCode ?? 0, headers: incoming.headers, text: bytes.toString('utf8') }),
+          fail,
+        );
       });
-      const timer = setTimeout(() => {
-        late = new Error(`no answer within ${silence / second} s`);
-        outgoing.destroy(late);
-      }, silence);
+      const timers = [endAfter(silence, 'no answer'), endAfter(left, 'no whole answer')];
       outgoing.on('error', fail);
-      outgoing.on('close', () => clearTimeout(timer));
+      outgoing.on('close', () => timers.forEach(clearTimeout));
       outgoing.end();
     });
   return { send, close: () => agent.destroy() };

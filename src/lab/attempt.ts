@@ -77,26 +77,40 @@ export function foldersOf(windows: readonly LabAttempt[], tpu: string): readonly
 /** The line that W&B prints at the end of a run, by which the scripts of old know a success. */
 export const historyLine = 'wandb: Run history:';
 
-/** The exit code of the attempt, and a sentence where it is another than the script's. */
-export interface Verdict {
-  readonly code: number;
-  readonly says: string | null;
-}
-
 /**
- * How the attempt came out. The script's own code counts; but a script of old ends well however its program ended. So where it
- * has told where its log is, it takes `finish-job` or the line of W&B in that log for a success.
+ * The reason of a failure despite an exit code of 0; null where the exit code is the verdict. Scripts of the older `tpu` exit with 0
+ * however the program ended, so `finish-job` or the line of W&B in a log has to confirm a success. The reason names the calls that
+ * the script lacks.
  */
-export function verdictOf(of: {
+export function unconfirmedReason(of: {
   readonly code: number;
   readonly report: WindowReport | null;
   readonly isFinished: boolean;
   readonly hasHistory: boolean;
-}): Verdict {
-  const { code, report, isFinished, hasHistory } = of;
-  if (code !== 0 || report === null || isFinished || hasHistory) return { code, says: null };
-  return {
-    code: 1,
-    says: `It counts as failed: exit code 0, but no \`tpu finish-job\` and no line "${historyLine}" in output.log.`,
-  };
+  /** The last line of the log that reports an error; null where none does. */
+  readonly lastError: string | null;
+}): string | null {
+  const { code, report, isFinished, hasHistory, lastError } = of;
+  if (code !== 0 || isFinished || hasHistory) return null;
+  const lacks =
+    report === null
+      ? 'the script called neither `tpu upd-log` nor `tpu finish-job`'
+      : 'the script did not call `tpu finish-job`';
+  const ends = lastError === null ? '' : `; last error in its log: ${lastError}`;
+  return `exit code 0, but ${lacks}, and its log has no line "${historyLine}"${ends}`;
+}
+
+/** An exception of Python, a known trouble, or what the scripts of the older `tpu` print. */
+const errorLine =
+  /^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt)\b|\b(?:error|fatal|failed)\b\s*:|GRPC [Ee]rror|DEADLINE_EXCEEDED/;
+const failedLine = /^\s*Job failed\b/;
+const errorLongest = 200;
+
+/** The last line of a text that reports an error, cut; a line that says more than `Job failed` comes first. */
+export function lastErrorIn(text: string): string | null {
+  const lines = text.split(/[\r\n]+/);
+  const found = lines.findLast((line) => errorLine.test(line)) ?? lines.findLast((line) => failedLine.test(line));
+  if (found === undefined) return null;
+  const line = found.trim();
+  return line.length > errorLongest ? `${line.slice(0, errorLongest - 2)}..` : line;
 }

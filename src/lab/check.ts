@@ -7,26 +7,40 @@ import type { Reason } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
 import { lineOf, nameOf, stageOf, type AttemptName, type Families } from './lineage.ts';
 import { shortName } from './names-of-tpus.ts';
-import { phaseText, type LogSoFar } from './phases.ts';
+import { phaseText, type LogSoFar } from '../core/phases.ts';
 import type { LabAttempt } from './record.ts';
 import type { LabJob, LabWindow } from './windows.ts';
+
+/** A known trouble at the end of the log of a program that has not ended. */
+export interface Trouble {
+  readonly trouble: string | null;
+  /** When it counts as hung and is ended, if it prints nothing until then; null where no such limit applies. */
+  readonly hangsAt: Instant | null;
+}
 
 /**
  * How an attempt is. `resumed` and `rerunned`: another one goes on in its place, in window `child`; while that has not begun, the
  * status is still how this one ended.
  */
 export type CheckStatus =
-  | { readonly kind: 'finished' | 'killed' }
+  | { readonly kind: 'finished' | 'killed' | 'stopped' }
   /** Its script has not told where its log is; `waits` says what for, where it has not even begun. */
-  | { readonly kind: 'starting'; readonly waits: string | null }
+  | ({ readonly kind: 'starting'; readonly waits: string | null } & Trouble)
   /** `phase`: how far it is by its log; `ended, exit 1` where its program has ended and what of is not judged yet. */
-  | { readonly kind: 'running'; readonly phase: string; readonly trouble: string | null }
+  | ({
+      readonly kind: 'running';
+      readonly phase: string;
+      /** The words of `list` about a worker that does not answer; null while all answer. */
+      readonly waits: string | null;
+    } & Trouble)
   /** It failed. `next`: how it goes on before long, by a rule or because somebody wants it. */
   | {
       readonly kind: 'error';
       readonly error: string;
       readonly detail: string;
       readonly next: 'resume' | 'rerun' | null;
+      /** The reason why the next attempt waits, in the words of `list`; null while it has not been created. */
+      readonly waits: string | null;
     }
   | { readonly kind: 'resumed' | 'rerunned'; readonly error: string | null; readonly child: number };
 
@@ -66,7 +80,7 @@ export interface CheckParts {
   readonly windows: readonly LabAttempt[];
   /** Jobs of the user that are under way and have no window yet. */
   readonly coming: readonly LabJob[];
-  /** What each of those waits for, by job. */
+  /** By job: the capacity or worker that it waits for, if its newest attempt has not begun or one of its workers does not answer. */
   readonly waits: ReadonlyMap<string, string>;
   /** By job, how those are about to go on whose newest attempt has ended. */
   readonly follows: ReadonlyMap<string, 'resume' | 'rerun'>;
@@ -76,6 +90,8 @@ export interface CheckParts {
   readonly jobs: ReadonlyMap<string, Job>;
   /** Of logs, by `nameOf`. */
   readonly logs: ReadonlyMap<string, LogSoFar>;
+  /** By `nameOf`: when an attempt counts as hung that prints nothing after a failed call. */
+  readonly hangs: ReadonlyMap<string, Instant>;
   readonly namePrefix: string;
   readonly now: Instant;
 }
@@ -121,7 +137,13 @@ function rowOf(
     tpu: labJob.tpu,
     tpuShort: shortName(labJob.tpu, namePrefix),
     status: statusOf(parts, children, name, job, attempt, window),
-    since: attempt?.endedAt ?? attempt?.ending?.since ?? window?.openedAt ?? attempt?.createdAt ?? parts.now,
+    since:
+      (job === undefined || attempt === undefined ? null : endedWhileItWaited(job, attempt)) ??
+      attempt?.endedAt ??
+      attempt?.ending?.since ??
+      window?.openedAt ??
+      attempt?.createdAt ??
+      parts.now,
     message: logs.get(nameOf(name))?.tail ?? '',
     closed: (window?.closedAt ?? null) !== null,
   };
@@ -136,27 +158,53 @@ function statusOf(
   window: LabWindow | null,
 ): CheckStatus {
   if (job === undefined || attempt === undefined)
-    return window === null ? { kind: 'starting', waits: null } : { kind: 'killed' };
+    return window === null ? { kind: 'starting', waits: null, ...noTrouble } : { kind: 'killed' };
   const { ending } = attempt;
   const error = ending === null ? null : errorOf(ending);
   const child = childOf(parts, children, name, job);
   if (child !== null) return { ...child, error };
   if (ending === null) {
-    if (window === null) return { kind: 'starting', waits: parts.waits.get(job.id) ?? null };
-    if (window.report === null) return { kind: 'starting', waits: null };
     const log = parts.logs.get(nameOf(name));
     const { exitSeen } = attempt;
-    const phase = log === undefined ? 'Unknown' : phaseText(log.phase);
-    return {
-      kind: 'running',
-      // Its program is over, and whether the cloud took its TPU shows within half a minute.
-      phase: exitSeen === undefined ? phase : `ended, exit ${exitSeen.exitCode}`,
+    const trouble: Trouble = {
       trouble: log?.trouble === null || log === undefined ? null : troubleWord(log.trouble),
+      hangsAt: exitSeen === undefined ? (parts.hangs.get(nameOf(name)) ?? null) : null,
     };
+    // Its program is over, and whether the cloud took its TPU shows within half a minute.
+    if (exitSeen !== undefined) {
+      return { kind: 'running', phase: `${endedPhase}${exitSeen.exitCode}`, waits: null, ...trouble };
+    }
+    const waits = parts.waits.get(job.id) ?? null;
+    if ((window?.report ?? null) === null) return { kind: 'starting', waits, ...trouble };
+    return { kind: 'running', phase: log === undefined ? 'Unknown' : phaseText(log.phase), waits, ...trouble };
   }
-  if (error === null) return { kind: ending.reason === 'succeeded' ? 'finished' : 'killed' };
-  return { kind: 'error', error, detail: ending.evidence.detail, next: nextOf(job, attempt, parts.follows) };
+  if (error === null && ending.reason === 'succeeded') return { kind: 'finished' };
+  if (error === null || endedWhileItWaited(job, attempt) !== null) {
+    // `tpu kill` cancels; a stop keeps the job startable, and so does an import of what was still running elsewhere.
+    return { kind: job.settled?.verdict === 'stopped' ? 'stopped' : 'killed' };
+  }
+  const next = nextOf(job, attempt, parts.follows);
+  const isWaiting = next !== null && job.attempts.length > attempt.ordinal;
+  const waits = isWaiting ? (parts.waits.get(job.id) ?? null) : null;
+  return { kind: 'error', error, detail: ending.evidence.detail, next, waits };
 }
+
+/** When its owner ended the job while it waited for the attempt after that one; null where that did not happen. */
+function endedWhileItWaited({ settled, attempts }: Job, { ordinal }: Attempt): Instant | null {
+  const isByOwner = settled?.verdict === 'stopped' || settled?.verdict === 'cancelled';
+  return isByOwner && attempts.length > ordinal ? settled.at : null;
+}
+
+const endedPhase = 'ended, exit ';
+
+/** The trouble in the log of a program that has not ended; null where there is none. */
+export function troubleOf(status: CheckStatus): Trouble | null {
+  if (status.kind !== 'running' && status.kind !== 'starting') return null;
+  const hasEnded = status.kind === 'running' && status.phase.startsWith(endedPhase);
+  return hasEnded || status.trouble === null ? null : status;
+}
+
+const noTrouble: Trouble = { trouble: null, hangsAt: null };
 
 /** The attempt that goes on in the place of that one, once its script has begun: the next of its job, or one on another TPU. */
 function childOf(
@@ -203,10 +251,12 @@ export function troubleWord(pattern: string): string {
 }
 
 /** The word for an end that was an error; null for one that was none. */
-function errorOf({ reason, evidence }: Ending): string | null {
+export function errorOf({ reason, evidence }: Pick<Ending, 'reason' | 'evidence'>): string | null {
   if (!isError(reason)) return null;
+  if (reason === 'hung' && evidence.pattern !== undefined) return `${troubleWord(evidence.pattern)}, hung`;
   if (evidence.pattern !== undefined && reason !== 'preempted') return troubleWord(evidence.pattern);
   if (reason !== 'command_failed') return reasonWords[reason];
+  if (evidence.unconfirmed === true) return 'no success reported';
   return evidence.exitCode === undefined ? 'unknown' : `exit ${evidence.exitCode}`;
 }
 

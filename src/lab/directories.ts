@@ -28,18 +28,20 @@ export function withoutDirectory(user: LabUser, number: number): LabUser {
   return { ...user, directories };
 }
 
-/** The user with what those two numbers stand for swapped; one of them may stand for nothing yet. Throws JobmanError (2), (3). */
+/** The user with what those two numbers stand for swapped. Throws JobmanError (2); (3) where one of them has no directory. */
 export function withSwapped(user: LabUser, one: number, other: number): LabUser {
   checkNumber(one);
   checkNumber(other);
   const { [one]: first, [other]: second, ...rest } = user.directories;
-  if (first === undefined && second === undefined) throw noDirectory(user, one);
+  // To move a directory to a free number would take the default away without a word.
+  if (first === undefined) throw noDirectory(user, one);
+  if (second === undefined) throw noDirectory(user, other);
   return {
     ...user,
     directories: {
       ...rest,
-      ...(second === undefined ? {} : { [one]: second }),
-      ...(first === undefined ? {} : { [other]: first }),
+      [one]: second,
+      [other]: first,
     },
   };
 }

@@ -29,6 +29,8 @@ export interface LabState {
   readonly bookings: readonly BookingRow[];
   /** The zones of the site; empty where it names none. */
   readonly zones: readonly string[];
+  /** True while a controller runs. */
+  readonly controllerRuns: boolean;
   /** Null where the home is one login's alone. */
   readonly wrongModes: readonly WrongMode[] | null;
   /** Words that no name may be. */
@@ -52,6 +54,15 @@ interface Check {
 
 /** In the order in which they are told. */
 const checks: readonly Check[] = [
+  {
+    name: 'controller that is stopped',
+    looks: ({ controllerRuns, rows }) => {
+      const live = [...rows.values()].filter(({ phase }) => !isSettledPhase(phase));
+      if (controllerRuns || live.length === 0) return [];
+      const says = `No controller runs, so no rule acts on ${countText(live.length, 'job')} under way.`;
+      return [{ says, remedy: 'jobman controller start' }];
+    },
+  },
   {
     name: 'alias that points nowhere',
     looks: ({ tpus, tpuAliases }) =>

@@ -1,7 +1,7 @@
 // Find: which TPUs of the booking sheet a person means by words like v2, v34, v* and v2-32, and in which groups they are shown.
 
 import { generationOf } from '../core/accelerators.ts';
-import { acceleratorCalled, acceleratorIn, generationName, pricingIn } from './names-of-tpus.ts';
+import { acceleratorCalled, acceleratorIn, aliasesOf, generationName, pricingIn } from './names-of-tpus.ts';
 import type { Booking, BookingStatus, LabTpu } from './tpus.ts';
 
 /** A row of the sheet with what is known of its TPU. */
@@ -10,6 +10,15 @@ export interface FoundTpu {
   /** `v5litepod-8`; null where neither the registry nor a name tells it. */
   readonly accelerator: string | null;
   readonly isPreemptible: boolean;
+  /** The sheet's own word, then its other aliases in the registry. */
+  readonly aliases: readonly string[];
+}
+
+/** The TPUs that the lab has registered, and their aliases. */
+export interface Registered {
+  readonly tpus: readonly LabTpu[];
+  /** Full names by alias. */
+  readonly aliases: ReadonlyMap<string, string>;
 }
 
 export interface FindQuery {
@@ -21,17 +30,17 @@ export interface FindQuery {
 /** The rows that are meant, in the order of the sheet. A row that tells no type is meant by a query for all. */
 export function findTpus(
   bookings: readonly Booking[],
-  tpus: readonly LabTpu[],
+  registered: Registered,
   { types, only }: FindQuery,
 ): readonly FoundTpu[] {
   const wanted = types.map(typesMeant);
   return bookings
-    .map((booking) => knownOf(booking, tpus))
+    .map((booking) => knownOf(booking, registered))
     .filter(({ accelerator }) => wanted.length === 0 || wanted.some((isMeant) => isMeant(accelerator)))
     .filter(({ isPreemptible }) => only === null || isPreemptible === (only === 'preemptible'));
 }
 
-function knownOf(booking: Booking, tpus: readonly LabTpu[]): FoundTpu {
+function knownOf(booking: Booking, { tpus, aliases }: Registered): FoundTpu {
   const tpu = tpus.find(({ name }) => name === booking.tpu);
   const accelerator = tpu?.accelerator ?? acceleratorIn(booking.tpu) ?? acceleratorIn(booking.alias);
   // Labs mark the aliases of preemptible TPUs with a p: v2-32-p1, v4-32-py2.
@@ -39,7 +48,8 @@ function knownOf(booking: Booking, tpus: readonly LabTpu[]): FoundTpu {
     tpu === undefined
       ? pricingIn(booking.tpu) !== 'ondemand' || /-p[a-z]*\d*$/i.test(booking.alias)
       : tpu.pricing !== 'ondemand';
-  return { booking, accelerator, isPreemptible };
+  const called = [...new Set([booking.alias, ...aliasesOf(booking.tpu, aliases)])];
+  return { booking, accelerator, isPreemptible, aliases: called };
 }
 
 /**

@@ -76,6 +76,19 @@ export async function jobsOfManifests(
   );
 }
 
+/** The jobs under way on that TPU: the lab's, without the job `without`, and those of manifests. */
+export async function jobsOn(
+  client: Pick<Client, 'list' | 'show'>,
+  record: LabRecord,
+  tpu: string,
+  without?: string,
+): Promise<Pick<Holds, 'jobs' | 'others'> & Pick<JobsThere, 'known'>> {
+  const { rows } = await client.list({});
+  const there = await jobsThere(record, rows);
+  const others = await jobsOfManifests(client, rows, there, tpu);
+  return { jobs: there.on(tpu, without), others, known: there.known };
+}
+
 /** What the sheet says of all TPUs; empty, with a sentence, where it does not answer: nobody is kept from working by that. */
 export async function bookingsNow(
   sheet: () => Promise<BookingSheet>,
@@ -90,15 +103,15 @@ export async function bookingsNow(
   }
 }
 
-/** The booking of that TPU where somebody else runs there or has reserved it. */
+/** The booking of that TPU by another user who runs there or has reserved it; by any user where `user` is null. */
 export function othersBooking(
   bookings: readonly Booking[],
   tpu: string,
-  user: Pick<LabUser, 'sheetName'>,
+  user: Pick<LabUser, 'sheetName'> | null,
 ): Booking | null {
   const found = bookings.find((one) => one.tpu === tpu);
   const isTaken = found?.status.kind === 'running' || found?.status.kind === 'reserved';
-  return isTaken && found.user !== user.sheetName && found.user !== '' ? found : null;
+  return isTaken && found.user !== user?.sheetName && found.user !== '' ? found : null;
 }
 
 /**

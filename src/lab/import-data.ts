@@ -8,6 +8,7 @@ import type { JobSpec, Reason } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
 import { JobmanError } from '../app/errors.ts';
 import { countText } from '../app/figures.ts';
+import { importedWords } from '../app/reason-words.ts';
 import { nameProblem, type WordsInUse } from './names.ts';
 import { tpuNamed } from './names-of-tpus.ts';
 import { newsKinds } from './news.ts';
@@ -359,7 +360,9 @@ function pastOf(
     throw error;
   }
   const createdAt = job.startedAt ?? now;
-  const endedAt = Math.max(createdAt, job.endedAt ?? createdAt);
+  // What was still running there ends for this record when it is imported.
+  const wasRunning = job.status === 'alive' || job.status === 'unknown';
+  const endedAt = Math.max(createdAt, job.endedAt ?? (wasRunning ? now : createdAt));
   const { verdict, reason, evidence } = endOf(job);
   const { logFolder, stageFolder, startTime } = job;
   const report =
@@ -408,8 +411,11 @@ function endOf({ status, error }: OldJob): {
     case 'killed':
       return { verdict: 'cancelled', reason: 'stopped', evidence: { detail: 'killed there' } };
     case 'alive':
-    case 'unknown':
-      return { verdict: 'stopped', reason: 'stopped', evidence: { detail: 'it was going on when it was taken over' } };
+    case 'unknown': {
+      // Because of these words no message says that its owner stopped it.
+      const detail = `${importedWords}, ${status === 'alive' ? 'was running' : 'end not known'}`;
+      return { verdict: 'stopped', reason: 'stopped', evidence: { detail } };
+    }
     case 'error':
     case 'resumed':
     case 'rerunned': {

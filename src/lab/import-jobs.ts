@@ -7,6 +7,7 @@
 import { join } from 'node:path';
 import type { Evidence, Settled } from '../core/job.ts';
 import type { JobSpec, Reason } from '../core/spec.ts';
+import { importedWords } from '../app/reason-words.ts';
 import type { Instant } from '../core/time.ts';
 import type { ImportLine } from './import-data.ts';
 import type { PastJob } from './past-job.ts';
@@ -102,8 +103,8 @@ export interface JobsImport {
   readonly owner: string;
   /** What the manifest asks for, and its text; or why it cannot be read. */
   readonly read: (config: string) => { readonly spec: JobSpec; readonly text: string } | string;
-  /** Whether such a job is here already. */
-  readonly isHere: (job: Pick<PastJob, 'owner' | 'createdAt'> & { readonly name: string }) => boolean;
+  /** The id of such a job that is here already; null when there is none. */
+  readonly idHere: (job: Pick<PastJob, 'owner' | 'createdAt'> & { readonly name: string }) => string | null;
   readonly now: Instant;
 }
 
@@ -115,13 +116,30 @@ export interface JobTaken {
   readonly what: string;
 }
 
-/** What would be taken over, and a line for everything. Changes nothing. */
+/** A job that an earlier import took over. */
+export interface JobKnown {
+  readonly from: OldJobFolder;
+  /** Its id here. */
+  readonly id: string;
+  readonly owner: string;
+  /** The same words as its line has. */
+  readonly what: string;
+}
+
+export interface JobsPlan {
+  readonly lines: readonly ImportLine[];
+  readonly taken: readonly JobTaken[];
+  readonly known: readonly JobKnown[];
+}
+
+/** The jobs that would be taken over, those that are here already, and a line for each. Changes nothing. */
 export function planJobsImport(
   folders: readonly OldJobFolder[],
-  { owner: usual, read, isHere, now }: JobsImport,
-): { readonly lines: readonly ImportLine[]; readonly taken: readonly JobTaken[] } {
+  { owner: usual, read, idHere, now }: JobsImport,
+): JobsPlan {
   const lines: ImportLine[] = [];
   const taken: JobTaken[] = [];
+  const known: JobKnown[] = [];
   for (const from of folders) {
     const what = `job ${from.id}${from.user === null ? '' : ` of ${from.user}`}`;
     const manifest = read(join(from.path, 'config.yaml'));
@@ -132,7 +150,9 @@ export function planJobsImport(
     const { spec, text } = manifest;
     const owner = from.user ?? usual;
     const createdAt = from.createdAt ?? now;
-    if (isHere({ owner, createdAt, name: spec.name })) {
+    const id = idHere({ owner, createdAt, name: spec.name });
+    if (id !== null) {
+      known.push({ from, id, owner, what });
       lines.push({ kind: 'have', what, says: spec.name });
       continue;
     }
@@ -158,7 +178,7 @@ export function planJobsImport(
     };
     taken.push({ from, past, what });
   }
-  return { lines, taken };
+  return { lines, taken, known };
 }
 
 /** `command_worker_3.log`, and what it was called before. */
@@ -193,7 +213,8 @@ function endOf({ status, lastWords }: OldJobFolder): End {
     return ended('failed', 'command_failed', 'failed there');
   }
   const mayLive = /^(running|queueing|idle|init)/i.test(word);
-  return { ...ended('stopped', 'stopped', 'how it ended there is not known'), mayLive };
+  const detail = word === '' ? `${importedWords}, end not known` : `${importedWords}, was ${word}`;
+  return { ...ended('stopped', 'stopped', detail), mayLive };
 }
 
 function ended(verdict: Settled['verdict'], reason: Reason, detail: string): End {

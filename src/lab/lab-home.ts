@@ -17,11 +17,18 @@ export interface LabHome {
    * file, absolute, and whether it was written now.
    */
   keepSecret(name: string, value: string): Promise<{ readonly file: string; readonly isNew: boolean }>;
-  /** Copies the manifest and the logs of a job that was taken over into the folder of the job here. Throws StoreError. */
-  takeFiles(
-    job: { readonly id: string; readonly owner: string },
-    from: Pick<OldJobFolder, 'path' | 'logs'>,
-  ): Promise<void>;
+  /**
+   * Copies the manifest and the logs of a job that was taken over into the folder of the job here. Files that are not regular files
+   * of `root` are left out; resolves with a sentence for each. Throws StoreError when it cannot write.
+   */
+  takeFiles(job: FilesTarget, root: string, from: Pick<OldJobFolder, 'path' | 'logs'>): Promise<readonly string[]>;
+}
+
+/** The job whose files are copied. One that is not new gets only the files that it lacks. */
+export interface FilesTarget {
+  readonly id: string;
+  readonly owner: string;
+  readonly isNew: boolean;
 }
 
 export interface WrongMode {

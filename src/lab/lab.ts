@@ -13,8 +13,11 @@ export interface Lab {
   /** The facts of this site. Throws JobmanError with every problem of the settings. */
   site(): Promise<Site>;
   sheet(): Promise<BookingSheet>;
-  /** What can be done with the TPUs themselves; `note` is told when a cloud had to be started for that. To be closed after use. */
-  tpus(note?: (line: string) => void): Promise<TpuDesk>;
+  /**
+   * The operations on the TPUs themselves. `note` is called when a cloud had to be started for that; `owner` is the person
+   * whose name a new TPU gets, by default the login. To be closed after use.
+   */
+  tpus(note?: (line: string) => void, owner?: string): Promise<TpuDesk>;
   /** tmux where it is installed, else what stands in for it. */
   windows(): Promise<WindowHost>;
   /** Has the controller look at those jobs now, and starts one where none runs. Resolves with what to tell the user, if anything. */

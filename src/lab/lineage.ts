@@ -84,26 +84,30 @@ export function workOf(
   for (let next: AttemptName | null = { job, attempt }; next !== null && !passed.has(next.job);) {
     passed.add(next.job);
     const { attempts } = jobOf(next.job) ?? { attempts: [] };
-    let one: number = next.attempt;
-    work.push({ job: next.job, attempt: one });
-    while (one > 1 && goesOn(attempts, one)) {
-      one -= 1;
-      work.push({ job: next.job, attempt: one });
-    }
-    const father: LabJob['father'] = one === 1 ? (jobs.get(next.job)?.father ?? null) : null;
+    const first = firstOfWork(attempts, next.attempt);
+    for (let one: number = next.attempt; one >= first; one -= 1) work.push({ job: next.job, attempt: one });
+    const father: LabJob['father'] = first === 1 ? (jobs.get(next.job)?.father ?? null) : null;
     next = father !== null && father.how === 'resume' ? father : null;
   }
   return work;
 }
 
 /**
- * Whether an attempt goes on with the work of the one before it. One that never started leaves its place to the next, as it was,
- * unless somebody has wanted it to begin from the start.
+ * The first attempt of the work that an attempt continues, within its job. An attempt that never started saved nothing: a
+ * later resume continues what ran before it, also where the attempt in between was a rerun. A rule that replaces an attempt
+ * that never started makes the same attempt again.
  */
-function goesOn(attempts: Tries['attempts'], ordinal: number): boolean {
-  const [before, attempt] = [attempts[ordinal - 2], attempts[ordinal - 1]];
-  const isStandIn = attempt?.how === 'fresh' && !attempt.asked && before?.startedAt === null;
-  return attempt?.how === 'resume' || isStandIn;
+function firstOfWork(attempts: Tries['attempts'], ordinal: number): number {
+  const hasStarted = (one: number): boolean => (attempts[one - 1]?.startedAt ?? null) !== null;
+  let first = ordinal;
+  while (first > 1) {
+    const attempt = attempts[first - 1];
+    const isReplacement = attempt?.how === 'fresh' && !attempt.asked && !hasStarted(first - 1);
+    if (attempt?.how !== 'resume' && !isReplacement) return first;
+    first -= 1;
+    while (attempt.how === 'resume' && first > 1 && !hasStarted(first)) first -= 1;
+  }
+  return first;
 }
 
 /** The newest attempt of a line that told where its log and its frozen code are. Null where none did. */
@@ -123,7 +127,5 @@ export function newestReport(
  * another TPU counts on from where its father was; whatever began from the start counts from 0.
  */
 export function stageOf(labJob: Pick<LabJob, 'baseStage'>, { attempts }: Tries, ordinal: number): number {
-  let first = ordinal;
-  while (first > 1 && goesOn(attempts, first)) first -= 1;
-  return (first === 1 ? labJob.baseStage : 0) + (attempts[ordinal - 1]?.stage ?? 0);
+  return (firstOfWork(attempts, ordinal) === 1 ? labJob.baseStage : 0) + (attempts[ordinal - 1]?.stage ?? 0);
 }

@@ -15,13 +15,25 @@ export interface LocalTime {
   readonly time: string;
 }
 
-/** How moments are in that zone, which is a setting of a user: `us`, `cn` or a name of the time zone database. */
+/** Converts times to that zone, which is a setting of a user: `local` (this machine's), `us`, `cn` or a name of the time zone database. */
 export function localTimes(zone: string): (at: Instant) => LocalTime {
+  if (zone === 'local') return inThisZone;
   const offset = offsets[zone];
   return offset === undefined ? named(zone) : (at) => inUtc(at + offset);
 }
 
 const offsets: Readonly<Record<string, Duration>> = { us: -4 * hour, cn: 8 * hour };
+
+function inThisZone(at: Instant): LocalTime {
+  const date = new Date(at);
+  const two = (value: number): string => String(value).padStart(2, '0');
+  return {
+    year: date.getFullYear(),
+    month: months[date.getMonth()] ?? '',
+    day: date.getDate(),
+    time: `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`,
+  };
+}
 
 function inUtc(at: Instant): LocalTime {
   const date = new Date(at);

@@ -5,7 +5,7 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { asFileName } from '../app/job-folder.ts';
 import { fileModeIn, makeFolder } from '../app/make-folder.ts';
-import type { LogPhase, LogSoFar } from './phases.ts';
+import type { LogPhase, LogSoFar } from '../core/phases.ts';
 
 /** Raise this when what is kept gets another form: an older file is then none. */
 const form = 1;

@@ -1,7 +1,7 @@
 // Log reading: the new bytes of a log, and no others. A log of five gigabytes costs what its end costs.
 
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
-import { lastCharacters, nothingRead, readOn, type LogSoFar } from './phases.ts';
+import { lastCharacters, nothingRead, readOn, type LogSoFar } from '../core/phases.ts';
 
 /** Where less than all of a log is read, how much of its end. In characters. */
 export interface LogBounds {

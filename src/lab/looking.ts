@@ -1,5 +1,6 @@
 // Looking: everything that `tpu check` shows of a user, read from the record and from the new bytes of logs.
 
+import { statSync } from 'node:fs';
 import { attemptFile, folderOf } from '../app/job-folder.ts';
 import type { Job } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
@@ -8,7 +9,8 @@ import { familiesOf, nameOf } from './lineage.ts';
 import { openLogCache } from './log-cache.ts';
 import { readLog } from './log-reading.ts';
 import type { LabUser } from './people.ts';
-import type { LogSoFar } from './phases.ts';
+import { betweenWorkers } from '../core/patterns.ts';
+import type { LogSoFar } from '../core/phases.ts';
 import type { LabRecord } from './record.ts';
 import type { LabJob } from './windows.ts';
 
@@ -43,35 +45,58 @@ export function createLooker(given: {
       const wanted = labJobs.filter(({ job, father }) => shown.has(job) || (father !== null && shown.has(father.job)));
       const families = await familiesOf(record, [...wanted, ...windows.map(({ job }) => job)], read);
       const logs = new Map<string, LogSoFar>();
+      const hangs = new Map<string, Instant>();
       for (const { window } of windows) {
         const job = jobs.get(window.job);
         if (job === undefined) continue;
         const path = attemptFile(folderOf(home, job), window.attempt, 'here');
         const name = nameOf(window);
-        logs.set(name, readLog(path, cache.of(name), bounds));
+        const log = readLog(path, cache.of(name), bounds);
+        logs.set(name, log);
+        const hangsAt = hangsAtOf(job, window.attempt, log, path);
+        if (hangsAt !== null) hangs.set(name, hangsAt);
       }
       cache.take(logs);
-      const [waits, follows] = await Promise.all([waitsOf(coming, jobs, now), followsOf(lives, now)]);
-      return checkRows({ windows, coming, waits, follows, families, jobs, logs, namePrefix, now });
+      const waiting = labJobs.filter(({ job }) => coming.some((one) => one.job === job) || isHeldUp(jobs.get(job)));
+      const [waits, follows] = await Promise.all([waitsOf(record, waiting, jobs, now), followsOf(lives, now)]);
+      return checkRows({ windows, coming, waits, follows, families, jobs, logs, hangs, namePrefix, now });
     },
     keep: () => cache.write(),
   };
 }
 
+/** True while its TPU does not answer, or it waits for one: the row then needs the reason why nothing happens. */
+function isHeldUp(job: Job | undefined): boolean {
+  const attempt = job?.attempts.at(-1);
+  if (job === undefined || attempt === undefined || job.settled !== null || attempt.ending !== null) return false;
+  const allocation = job.allocations[attempt.allocation - 1];
+  if (allocation === undefined) return false;
+  const { silentSince, readyAt, lastFailure, seen } = allocation;
+  const isWaitedFor = readyAt === null && (lastFailure !== null || seen?.state === 'waiting');
+  return silentSince !== null || isWaitedFor;
+}
+
+/** When that attempt counts as hung; the rule itself is in core/situation.ts. */
+function hangsAtOf(job: Job, ordinal: number, { trouble }: LogSoFar, path: string): Instant | null {
+  const { troubleTimeout } = job.spec.limits;
+  const attempt = job.attempts[ordinal - 1];
+  if (troubleTimeout === undefined || trouble === null || !betweenWorkers.includes(trouble)) return null;
+  if (attempt === undefined || attempt.ending !== null) return null;
+  const printedAt = statSync(path, { throwIfNoEntry: false })?.mtimeMs;
+  return printedAt === undefined ? null : Math.floor(printedAt) + troubleTimeout;
+}
+
 /** What the list of jobs says of those. It is loaded with half of the rules, and mostly there is nothing that it is needed for. */
 async function waitsOf(
+  record: LabRecord,
   coming: readonly LabJob[],
   jobs: ReadonlyMap<string, Job>,
   now: Instant,
 ): Promise<ReadonlyMap<string, string>> {
   if (coming.length === 0) return new Map();
   const { waitOf } = await import('./waiting.ts');
-  return new Map(
-    coming.flatMap((labJob) => {
-      const job = jobs.get(labJob.job);
-      return job === undefined ? [] : [[labJob.job, waitOf(job, now)]];
-    }),
-  );
+  const known = coming.flatMap((labJob) => jobs.get(labJob.job) ?? []);
+  return new Map(await Promise.all(known.map(async (job) => [job.id, await waitOf(record, job, now)] as const)));
 }
 
 /** How rules go on with those jobs whose newest attempt has ended. Loaded only then: it is the other half of the rules. */

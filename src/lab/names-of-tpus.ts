@@ -34,6 +34,22 @@ export function tpuNamed(name: string): LabTpu | null {
   return { name, project: null, zone: null, accelerator: type, pricing: pricingIn(name), runtimeVersion: null };
 }
 
+/**
+ * The TPU that a shortened name means: the one whose full name ends in `-` and that word, such as `v2-32-preemptible-1`, which is how
+ * names are shown. Undefined where none does, or several, or where the word is a type or a number, or cuts the type off.
+ */
+export function tpuCalled(tpus: readonly LabTpu[], word: string): LabTpu | undefined {
+  if (/^[\d-]*$/.test(word) || acceleratorCalled(word) !== null) return undefined;
+  const [found, ...others] = tpus.filter(({ name }) => name.endsWith(`-${word}`));
+  if (found === undefined || others.length > 0) return undefined;
+  return acceleratorIn(found.name) !== null && acceleratorIn(word) === null ? undefined : found;
+}
+
+/** The aliases of the TPU with that full name, in their order; `aliases` are full names by alias. */
+export function aliasesOf(name: string, aliases: ReadonlyMap<string, string>): readonly string[] {
+  return [...aliases].flatMap(([alias, full]) => (full === name ? [alias] : []));
+}
+
 /** The name without what all names of the site begin with. */
 export function shortName(name: string, prefix: string): string {
   return prefix !== '' && name.startsWith(prefix) && name.length > prefix.length ? name.slice(prefix.length) : name;

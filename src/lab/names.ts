@@ -2,6 +2,7 @@
 // name must be nothing else; letters of any language are fine.
 
 import { acceleratorCalled } from './names-of-tpus.ts';
+import { defaultAliases } from './people.ts';
 
 /** What is to get a name, as it is called to people. */
 export type Named = 'user' | 'session' | 'config alias' | 'TPU alias' | 'tag';
@@ -58,7 +59,7 @@ function formProblem(what: Named, name: string): string | null {
   if (/^\.+$/.test(name)) return 'it is the name of a folder to every system';
   if (name.includes('=')) return 'it would be read as key=value';
   if (name.startsWith('-')) return 'it would be read as a flag';
-  if (/^\d+$/.test(name)) return 'it would be read as the number of a window or a directory';
+  if (what !== 'tag' && /^\d+$/.test(name)) return 'it would be read as the number of a window or a directory';
   if (what === 'session' && /[:.]/.test(name)) return 'tmux keeps ":" and "." for itself';
   if (what === 'session' && /^[=@$%{~!+]/.test(name))
     return `tmux reads "${name.slice(0, 1)}" at the front as something else`;
@@ -75,8 +76,11 @@ function readingProblem(
   const small = name.toLowerCase();
   // A session is never said on a line, so it may be called like its user.
   if (what === 'session') return null;
-  if (what !== 'tag' && verbs.has(name)) return `it is a command, \`tpu ${name}\``;
-  if (what !== 'tag' && keys.has(name)) return `it is a key of commands, ${name}=...`;
+  // A tag follows `tag=`, or is the argument of `add-tag` that can be nothing else.
+  if (what === 'tag') return truthWords.has(small) ? 'it would be read as yes or no' : null;
+  if (verbs.has(name)) return `it is a command, \`tpu ${name}\``;
+  if (keys.has(name)) return `it is a key of commands, ${name}=...`;
+  if (what !== 'config alias' && reserved.has(small)) return 'commands and settings use that word themselves';
   if (truthWords.has(small)) return 'it would be read as yes or no';
   const called = users.find((user) => alike(user, name));
   if (called !== undefined) {
@@ -93,6 +97,13 @@ function readingProblem(
 }
 
 const truthWords: ReadonlySet<string> = new Set(['true', 'false', 'yes', 'no', 'on', 'off', 'none', 'null']);
+
+/**
+ * Words of usage lines, the letters that choose columns, and the config aliases that every user begins with: a user or a TPU of that
+ * name reads as something else.
+ */
+const usageWords = 'user username config configs tag tags tpu window windows alias default w d t s v';
+const reserved: ReadonlySet<string> = new Set([...usageWords.split(' '), ...Object.keys(defaultAliases)]);
 
 /** `v2`, `v234`, `v5e`, `v3+`, `v*`: what `tpu find` takes for types. */
 const family = /^v(\*|\d+[a-z]?\+?)$/;

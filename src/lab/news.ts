@@ -4,6 +4,7 @@ import { lengthText } from '../app/figures.ts';
 import { reasonWords, sentencePart } from '../app/reason-words.ts';
 import type { Event } from '../core/decision.ts';
 import type { Instant } from '../core/time.ts';
+import { errorOf } from './check.ts';
 import type { LabAttempt, LabEvent } from './record.ts';
 import { localTimes } from './local-time.ts';
 import type { LabJob } from './windows.ts';
@@ -107,7 +108,9 @@ function newsIn(
     case 'attempt_ending': {
       if (event.reason === 'succeeded' || event.reason === 'stopped') return null;
       const detail = sentencePart(event.evidence.detail);
-      return detail === '' ? reasonWords[event.reason] : `${reasonWords[event.reason]}: ${detail}`;
+      // The same word as in `tpu check`.
+      const error = errorOf(event) ?? reasonWords[event.reason];
+      return detail === '' ? error : `${error}: ${detail}`;
     }
     case 'allocation_released':
       return `its TPU is made anew: ${sentencePart(event.why)}`;
@@ -121,6 +124,7 @@ function newsIn(
 }
 
 function askedText({ verb, by }: Extract<Event, { readonly kind: 'asked' }>, job: LabJob): string | null {
+  if (verb === 'judge') return null;
   if (verb === 'last') return 'its window was closed: no rule brings it back';
   // What one's own word came to is told by the next line.
   if (by === job.user) return null;
@@ -133,11 +137,12 @@ function ordinal(count: number): string {
   return `${count}${ending}`;
 }
 
-/** How a moment is written for somebody in that zone (a setting): `21 Nov 02:10`. */
-export function clockOf(zone: string): (at: Instant) => string {
+/** How times are written for a user of that zone (a setting): `21 Nov 02:10`, with the year where it is not the present one. */
+export function clockOf(zone: string, now: Instant): (at: Instant) => string {
   const timeOf = localTimes(zone);
+  const present = timeOf(now).year;
   return (at) => {
-    const { day, month, time } = timeOf(at);
-    return `${String(day).padStart(2, '0')} ${month} ${time.slice(0, 5)}`;
+    const { day, month, year, time } = timeOf(at);
+    return `${String(day).padStart(2, '0')} ${month}${year === present ? '' : ` ${year}`} ${time.slice(0, 5)}`;
   };
 }

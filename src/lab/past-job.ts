@@ -1,6 +1,7 @@
 // Past jobs: what another program has run, as a job of this record that has ended. It can be looked at, resumed and rerun like
 // any other; nothing of it is alive by our record, and nothing that exists is claimed as ours.
 
+import { importedWords } from '../app/reason-words.ts';
 import { unasked } from '../core/allocate.ts';
 import type { Event } from '../core/decision.ts';
 import type { Allocation, Attempt, Evidence, Exit, Job, Settled } from '../core/job.ts';
@@ -71,7 +72,8 @@ export function pastJob(
     endedAt,
     ...(exits !== undefined && { exits }),
   };
-  const isAskedFor = verdict === 'stopped' || verdict === 'cancelled';
+  // If the end is unknown, do not report that its owner stopped it.
+  const isAskedFor = verdict === 'cancelled' || (verdict === 'stopped' && !evidence.detail.startsWith(importedWords));
   const job: Job = {
     id,
     installation,

@@ -40,7 +40,7 @@ export interface UserSettings {
   readonly monitor_verbose: boolean;
   /** How many characters of output are shown. */
   readonly show_length: number;
-  /** `us` (UTC-4, as ever), `cn` (UTC+8), or a name of the IANA time zone database. */
+  /** `local` (this machine's), `us` (UTC-4), `cn` (UTC+8), or a name of the IANA time zone database. */
   readonly time_zone: string;
   /** The columns of `check` and `monitor` in their order, by letter; empty: as the other settings say. */
   readonly monitor_columns: string;
@@ -56,7 +56,7 @@ export const defaultUserSettings: UserSettings = {
   monitor_tpu: true,
   monitor_verbose: false,
   show_length: 200,
-  time_zone: 'us',
+  time_zone: 'local',
   monitor_columns: '',
   extra_settings: {},
 };

@@ -1,6 +1,7 @@
 // The booking sheet that is a table of the record: every TPU of the registry has a row, which says free until somebody says more.
 
 import type { Instant } from '../core/time.ts';
+import { aliasesOf } from './names-of-tpus.ts';
 import type { LabRecord } from './record.ts';
 import type { Booking, BookingChange, BookingRow, BookingSheet, LabTpu } from './tpus.ts';
 
@@ -53,8 +54,13 @@ function booking(
   tpu: LabTpu | undefined,
   aliases: ReadonlyMap<string, string>,
 ): Booking {
-  const alias = [...aliases].find(([, full]) => full === name)?.[0] ?? name;
-  return { tpu: name, alias, ...rowParts(row ?? emptyRow(name)), belongs: '', zone: tpu?.zone ?? '' };
+  return {
+    tpu: name,
+    alias: aliasesOf(name, aliases)[0] ?? name,
+    ...rowParts(row ?? emptyRow(name)),
+    belongs: '',
+    zone: tpu?.zone ?? '',
+  };
 }
 
 function rowParts({

@@ -3,6 +3,7 @@
 // Every change is one transaction that reads what it is about to change: of a hundred commands at once none undoes another's.
 // `change` functions are pure and quick, because others wait; they throw JobmanError to change nothing.
 
+import type { Store } from '../app/ports.ts';
 import type { Event } from '../core/decision.ts';
 import type { Job } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
@@ -64,6 +65,9 @@ export interface LabRecord {
   jobs(user?: string): Promise<readonly LabJob[]>;
   /** What became of the jobs of that user that are not settled, and of those with these ids, removed ones too; specs are outlines. */
   lives(user: string, ids: readonly string[]): Promise<readonly Job[]>;
+
+  /** As `Store.alike`: comparable jobs, of everyone. */
+  alike: Store['alike'];
 
   /**
    * The window of that attempt, with a number given to it now if it has none: the user's next that no window on the list has.

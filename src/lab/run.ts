@@ -30,6 +30,7 @@ export interface RunSpec {
   /** False: no rule answers its end, whatever `rule` says. */
   readonly monitor: boolean;
   readonly stageLimit: Site['stageLimit'];
+  readonly hangGrace: Site['hangGrace'];
   /** For people: the line that is run, as they would type it. */
   readonly written: string;
   /** The words that start this program. */
@@ -57,7 +58,13 @@ export function runSpec(run: RunSpec): JobSpec {
       checkpointDir: null,
     },
     recovery: recoveryOf(run),
-    limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 2 },
+    limits: {
+      maxRuntime: null,
+      silenceTimeout: null,
+      troubleTimeout: run.hangGrace,
+      capacityWait: null,
+      setupTries: 3,
+    },
     // Within it the script ends what it has started on the workers, too.
     stop: { signal: 'TERM', grace: minute },
     finish: { capacity: 'release', keepFor: null },

@@ -25,7 +25,7 @@ while :; do
   jobman_code=$?
   kill -0 "$jobman_child" 2>/dev/null || break
 done
-jobman_verdict=$("\${jobman_launcher[@]}" tpu __end $jobman_stopped "$jobman_code") || jobman_verdict=
+jobman_verdict=$("\${jobman_launcher[@]}" tpu __end $jobman_stopped "\${0%/*}" "$jobman_code") || jobman_verdict=
 exit "\${jobman_verdict:-$jobman_code}"
 `;
 }

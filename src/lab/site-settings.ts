@@ -29,6 +29,7 @@ export function siteOf(
     privateKey: privateKey === null ? null : whole(privateKey),
     namePrefix: settings.namePrefix,
     stageLimit: settings.stageLimit,
+    hangGrace: settings.hangGraceMs,
     spreadsheet:
       spreadsheet === null
         ? null

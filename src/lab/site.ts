@@ -1,5 +1,7 @@
 // Site: what is true of one lab and of no other: its zones, its shared disks, its Python. All of it is in settings, under `lab`.
 
+import type { Duration } from '../core/time.ts';
+
 export interface Site {
   /** Zones in which its TPUs are looked for. */
   readonly zones: readonly string[];
@@ -18,6 +20,8 @@ export interface Site {
   readonly namePrefix: string;
   /** How often a job of `tpu run` may be resumed by its rules. */
   readonly stageLimit: number;
+  /** How long a program may print nothing after a failed call between workers before it counts as hung. */
+  readonly hangGrace: Duration;
   /** The spreadsheet that bookings are in; null: the table of the record. */
   readonly spreadsheet: Spreadsheet | null;
 }

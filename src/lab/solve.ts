@@ -95,7 +95,9 @@ export const cases: readonly Case[] = [
       if (first === undefined) return null;
       const says = `${whose(silent)} no answer by SSH: ${first.says}`;
       // A login that is refused is refused after a restart too.
-      const isRefused = silent.every((one) => /authenti|publickey|host key|permission denied/i.test(one.says));
+      const isRefused = silent.every((one) =>
+        /authenti|publickey|host key|permission denied|no key to log in|none of our keys/i.test(one.says),
+      );
       const repair: Repair =
         isRefused && workers.length === 0
           ? {

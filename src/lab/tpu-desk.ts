@@ -51,6 +51,11 @@ export interface TpuDesk {
    * where what is there is of another type or pricing than the registry says, or belongs to one job.
    */
   reapply(tpu: LabTpu, say: Say, signal: AbortSignal, options?: ReapplyOptions): Promise<void>;
+  /**
+   * Deletes it, with the queued resource that made it, and waits until the cloud shows it gone. False where nothing of that name
+   * exists. Throws (4) and changes nothing where it belongs to one job, or where it is another one than `made`.
+   */
+  delete(tpu: LabTpu, say: Say, signal: AbortSignal, options?: Pick<ReapplyOptions, 'made'>): Promise<boolean>;
   /** Stops and starts its machines, and waits until they answer again. */
   restart(tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void>;
   /** Runs a script of /bin/sh on every worker side by side, as the site's login; its text travels as a file. */

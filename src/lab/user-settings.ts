@@ -32,7 +32,7 @@ export const userSettings: readonly UserSetting[] = [
   number('show_length', 0, 100_000, 'How many characters of output are shown.'),
   {
     key: 'time_zone',
-    form: '"us" (UTC-4), "cn" (UTC+8) or a name such as Europe/Berlin',
+    form: '"local" (that of this machine), "us" (UTC-4), "cn" (UTC+8) or a name such as Europe/Berlin',
     meaning: 'The time zone that moments are shown in.',
     read: zoneNamed,
   },
@@ -116,7 +116,7 @@ export function ianaZone(zone: string): string {
 /** The name as it is kept; undefined where there is no such zone. */
 function zoneNamed(word: string): string | undefined {
   const small = word.toLowerCase();
-  if (small === 'us' || small === 'cn') return small;
+  if (small === 'us' || small === 'cn' || small === 'local') return small;
   // An offset alone (+08:00) is one to Intl, and a slip for a name to people: it keeps no summer time.
   if (!/^[a-z]/i.test(word)) return undefined;
   try {

@@ -35,6 +35,23 @@ export function me(
   );
 }
 
+/**
+ * How that login may act for the owner of a job in a command that names the job and no user: `yes` where the login is the owner's;
+ * `if named` on a login that people share, where only TPU_USER can say that it is the owner who types.
+ */
+export function mayActAs(
+  { env, login }: { readonly env: Readonly<Record<string, string | undefined>>; readonly login: string },
+  users: readonly LabUser[],
+  owner: string,
+): 'yes' | 'if named' | 'no' {
+  const user = users.find(({ name }) => name === owner);
+  if (user === undefined) return 'no';
+  if (user.logins.includes(login)) return 'yes';
+  // A login of one user is not shared, and a user with logins is reached by these alone.
+  if (user.logins.length > 0 || me({ env: {}, login }, users) !== null) return 'no';
+  return kept(env[userVariable] ?? '') === owner ? 'yes' : 'if named';
+}
+
 /** True when that is to be asked about: it is known who types, and it is somebody else. On a shared login nobody can tell. */
 export function actsForAnother(typing: LabUser | null, user: string): boolean {
   return typing !== null && typing.name !== user;

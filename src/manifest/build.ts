@@ -1,11 +1,11 @@
 // Build: from the sections of a manifest to the spec of a job, and what is wrong when they are put together.
 
-import { join, normalize } from 'node:path/posix';
+import { join, normalize, relative } from 'node:path/posix';
 import { accelerator } from '../core/accelerators.ts';
 import { capacityTraits } from '../core/allocate.ts';
 import { capacityAt, placeCount, placesOf } from '../core/place.ts';
-import { nodeNameMark, workdirMark } from '../core/spec.ts';
-import type { CapacitySpec, CommandSpec, JobSpec } from '../core/spec.ts';
+import { jobIdMark, nodeNameMark, ownCheckpointLevel, workdirMark } from '../core/spec.ts';
+import type { CapacitySpec, CommandSpec, JobSpec, ResumeFrom } from '../core/spec.ts';
 import { second } from '../core/time.ts';
 import { copiedFolder } from '../setup/docker.ts';
 import type { DockerModule, EnvironmentModule, SetupModule } from '../setup/modules.ts';
@@ -16,7 +16,7 @@ import { readCapacity } from './capacity.ts';
 import { chooseModules } from './choose.ts';
 import type { Choice } from './choose.ts';
 import type { Section } from './keys.ts';
-import { pathHere } from './paths.ts';
+import { belowHome, isWithin, pathHere } from './paths.ts';
 import { recoverySpec } from './recovery.ts';
 import type { Sections } from './sections.ts';
 import { readModules, workerPath } from './setup-modules.ts';
@@ -31,15 +31,10 @@ import { warnOf } from './warnings.ts';
 export function buildSpec(sections: Sections, defaultName: string, around: Surroundings): JobSpec | undefined {
   const job: Partial<Section<'job'>> = sections.read('job') ?? {};
   const setup: Partial<Section<'setup'>> = sections.read('setup') ?? {};
-  const command: Partial<Section<'command'>> = sections.read('command') ?? {};
   const recovery = sections.read('recovery');
-  if (!sections.has(['command'])) {
-    sections.problem(
-      [],
-      'nothing says what to run: add a section command, for example command: {run: python3 train.py}',
-    );
-  }
-
+  const isSetupOnly = isWithoutCommand(sections, setup);
+  if (isSetupOnly) sections.readUnused('command');
+  const command: Partial<Section<'command'>> = isSetupOnly ? {} : (sections.read('command') ?? {});
   const name = job.name ?? defaultName;
   const capacity = readCapacity(sections, name, job.remote_user ?? null, around);
   const choice = readChoice(sections, job, setup);
@@ -57,7 +52,8 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
   // From here on nothing returns before the end: what is wrong with one section must not hide what is wrong with another.
   const isLocal = isLocalJob(sections);
   const workdir = readWorkdir(sections, command.workdir, { place, isLocal, capacity, isCopied }, around);
-  const checkpointDir = readCheckpointDir(sections, job.checkpoint_dir, { place, isLocal }, around);
+  const checkpoints = readCheckpoints(sections, job, { place, isLocal, capacity, modules }, around);
+  const resumeFrom = readResumeFrom(sections, job.resume_from, { place, isLocal }, around);
   const rules = recoverySpec({
     recovery,
     loop: job.loop,
@@ -68,15 +64,26 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
       (capacity.kind === 'tpu' && placesOf(capacity).some(({ zone }) => zone !== capacity.zone)),
     refuse: sections.problem,
   });
-  warnOf(sections, { job, capacity, modules, place, checkpointDir, recovery: rules });
+  warnOf(sections, {
+    job,
+    capacity,
+    modules,
+    place,
+    checkpointDir: checkpoints.checkpointDir,
+    recovery: rules,
+    isSetupOnly,
+  });
   const env = { ...job.env, ...command.env };
   const secrets = readSecrets(sections, job.secrets ?? {}, env, around);
-  if (capacity === undefined || command.run === undefined) return undefined;
+  if (capacity === undefined || (command.run === undefined && !isSetupOnly)) return undefined;
 
-  const script = wrapCommand(command.run, modules.filter(isEnvironment), {
-    plain: Object.keys(env),
-    secret: Object.keys(secrets),
-  });
+  const run = isSetupOnly ? '' : (command.run ?? '');
+  const script = isSetupOnly
+    ? ''
+    : wrapCommand(run, modules.filter(isEnvironment), {
+        plain: Object.keys(env),
+        secret: Object.keys(secrets),
+      });
   const isHere = place === 'here' || capacity.kind === 'local';
   const tags = [...(job.tags ?? []), ...(capacity.kind === 'tpu' ? capacity.networkTags : [])];
   // People filter by these, and the node's full name is not yet born when they are stored.
@@ -92,13 +99,15 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
     ],
     command: {
       script,
-      ...(script === command.run ? {} : { written: command.run }),
+      ...(isSetupOnly && { isSetupOnly }),
+      ...(script === run ? {} : { written: run }),
       place,
       workers: isHere ? 'all' : workers,
       env,
       ...(Object.keys(secrets).length === 0 ? {} : { secrets }),
       workdir: choice.environments.includes('docker') ? null : workdir,
-      checkpointDir,
+      ...checkpoints,
+      ...(resumeFrom !== undefined && { resumeFrom }),
     },
     ...(isCopied && { workdir: { from: copied } }),
     recovery: rules,
@@ -107,11 +116,11 @@ export function buildSpec(sections: Sections, defaultName: string, around: Surro
       silenceTimeout: job.silence_timeout ?? null,
       capacityWait: job.capacity_wait ?? null,
       // The manifest counts tries, the spec the further ones.
-      setupTries: (setup.tries ?? 3) - 1,
+      setupTries: setup.tries ?? 3,
     },
     stop: { signal: job.stop_signal ?? 'TERM', grace: job.stop_grace ?? 30 * second },
     finish: {
-      capacity: job.on_finish ?? 'release',
+      capacity: job.on_finish ?? (isSetupOnly ? 'keep' : 'release'),
       keepFor: job.keep_for ?? null,
       ...(job.hold_on_failure === undefined ? {} : { holdOnFailure: job.hold_on_failure }),
     },
@@ -266,7 +275,7 @@ function readCopied(
         ? `cannot be read: ${look.detail}`
         : 'is no folder';
   // What is on the machine that checks it need not be what is on the one that creates it.
-  if (purpose === 'check') sections.warning(at, `${path} ${is} on this machine; create will refuse`);
+  if (purpose === 'check') sections.warning(at, `${path} ${is} on this machine`);
   else sections.problem(at, `${path} ${is}`);
   return path;
 }
@@ -298,15 +307,93 @@ function readWorkdir(
   return inside === '' || inside === '.' ? workdirMark : `${workdirMark}/${inside}`;
 }
 
-function readCheckpointDir(
+/** The part of the spec about the job's own checkpoints. */
+function readCheckpoints(
   sections: Sections,
-  checkpointDir: string | undefined,
+  { checkpoint_dir: written, checkpoint_shared: isShared = false }: Partial<Section<'job'>>,
+  {
+    place,
+    isLocal,
+    capacity,
+    modules,
+  }: Where & { readonly capacity: CapacitySpec | undefined; readonly modules: readonly SetupModule[] },
+  { folder, home }: Surroundings,
+): Pick<CommandSpec, 'checkpointDir' | 'checkpoints' | 'checkpointStorage'> {
+  if (written === undefined) {
+    if (isShared) sections.warning(['job', 'checkpoint_shared'], 'has no effect without job.checkpoint_dir');
+    return { checkpointDir: null };
+  }
+  const isHere = isLocal || place === 'here';
+  const top = isAddress(written)
+    ? written.replace(/\/+$/, '')
+    : isHere
+      ? pathHere(written, folder, home)
+      : workerPath(sections, ['job', 'checkpoint_dir'], written);
+  const source = sections.written(['job', 'checkpoint_dir']) ?? '';
+  const isChosen = isShared || top.includes(jobIdMark) || /\$\{\s*job\.name\s*\}/.test(source);
+  // The ids of both the job and the installation: two people whose jobs have the same number may use one bucket.
+  const checkpointDir = isChosen ? top : `${top}/${ownCheckpointLevel}`;
+  const storage = isChosen ? storageOf(top, isHere, capacity, modules) : undefined;
+  return {
+    checkpointDir,
+    checkpoints: isShared ? 'shared' : 'own',
+    ...(storage !== undefined && { checkpointStorage: storage }),
+  };
+}
+
+/** The identity of this folder among those of all jobs; undefined for one on the disk of the job's own TPU. */
+function storageOf(
+  folder: string,
+  isHere: boolean,
+  capacity: CapacitySpec | undefined,
+  modules: readonly SetupModule[],
+): string | undefined {
+  if (isAddress(folder)) return folder;
+  if (isHere) return `file://${folder}`;
+  const mounts = modules.flatMap((module) => (module.name === 'gcsfuse' ? module.mounts : []));
+  const mount = mounts.find(({ path }) => isWithin(folder, path));
+  if (mount !== undefined) return `gs://${mount.bucket}/${relative(belowHome(mount.path), belowHome(folder))}`;
+  if (capacity?.kind !== 'tpu' || capacity.ownership === 'owned') return undefined;
+  return `${capacity.project}/${capacity.zone}/${capacity.name}:${folder}`;
+}
+
+function readResumeFrom(
+  sections: Sections,
+  written: string | undefined,
   { place, isLocal }: Where,
   { folder, home }: Surroundings,
-): string | null {
-  if (checkpointDir === undefined) return null;
-  // Some programs write to a bucket without mounting it; such an address is theirs to understand.
-  if (/^[a-z][a-z0-9]+:\/\//.test(checkpointDir)) return checkpointDir;
-  if (isLocal || place === 'here') return pathHere(checkpointDir, folder, home);
-  return workerPath(sections, ['job', 'checkpoint_dir'], checkpointDir);
+): ResumeFrom | undefined {
+  if (written === undefined) return undefined;
+  if (!/[/~]|^\.\.?$/.test(written)) return { kind: 'job', job: written };
+  const isHere = isLocal || place === 'here';
+  const path = isAddress(written)
+    ? written
+    : isHere
+      ? pathHere(written, folder, home)
+      : workerPath(sections, ['job', 'resume_from'], written);
+  return { kind: written.endsWith('/') ? 'folder' : 'entry', path };
+}
+
+/** Some programs read and write a bucket without mounting it; such an address is theirs to understand. */
+function isAddress(path: string): boolean {
+  return /^[a-z][a-z0-9]+:\/\//.test(path);
+}
+
+/**
+ * True for a manifest that only sets up: without a section `command`, or with a list `setup.modules` that leaves `command` out.
+ */
+function isWithoutCommand(sections: Sections, setup: Partial<Section<'setup'>>): boolean {
+  const isListed = setup.modules?.includes('command') === true;
+  if (!sections.stands('command')) {
+    if (isListed) sections.problem(['setup', 'modules'], 'lists command, and there is no section command');
+    return true;
+  }
+  if (!sections.has(['command']))
+    sections.problem(['command'], 'is empty; a job that only sets up has no section command');
+  if (setup.modules === undefined || isListed) return false;
+  sections.warning(
+    ['setup', 'modules'],
+    'does not list command: the job sets its workers up and runs nothing; add command to the list to run it',
+  );
+  return true;
 }

@@ -2,7 +2,7 @@
 
 import { accelerator as knownType, generationOf } from '../core/accelerators.ts';
 import { given } from '../core/given.ts';
-import { nodeNameMark } from '../core/spec.ts';
+import { jobIdMark, nodeNameMark } from '../core/spec.ts';
 import type { CapacitySpec, DataDisk, LocalSpec, TpuPlace, TpuSpec } from '../core/spec.ts';
 import { minute } from '../core/time.ts';
 import { readText } from './door.ts';
@@ -243,7 +243,9 @@ function readDisks(sections: Sections, tpu: Tpu, places: readonly TpuPlace[]): r
 
 function readStartupScript(sections: Sections, path: string, { door, folder, home }: Surroundings): string | undefined {
   const file = pathHere(path, folder, home);
-  const read = readText(door, file, startupScriptMost);
+  // Reading a FIFO or a device might never end.
+  const isFile = door.look(file).kind !== 'stream';
+  const read = isFile ? readText(door, file, startupScriptMost) : { why: 'is not a regular file' };
   if ('text' in read) return read.text;
   sections.problem(['tpu', 'startup_script'], `the file ${file} ${read.why}`);
   return undefined;
@@ -258,6 +260,7 @@ function readLoginKey(sections: Sections, { folder, home }: Surroundings): strin
 /** The job's name as the first part of a node's: small letters, digits and hyphens, beginning with a letter. */
 export function nameFrom(jobName: string): string {
   const plain = jobName
+    .replaceAll(jobIdMark, '')
     .normalize('NFKD')
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')

@@ -1,12 +1,12 @@
 // Interpolate: puts the values of other keys, and of this machine's environment, where `${…}` asks for them.
 
-import { nodeNameMark } from '../core/spec.ts';
+import { jobIdMark, nodeNameMark } from '../core/spec.ts';
 import { parsePath } from './paths.ts';
 import { pathText } from './problems.ts';
 import type { Place, Report } from './problems.ts';
 import { isTemplate, parseTemplate } from './template.ts';
 import type { Arg, Part } from './template.ts';
-import { childOf, parseValue } from './tree.ts';
+import { childOf, isNull, parseValue } from './tree.ts';
 import type { Entry, Mapping, Scalar, Tree } from './tree.ts';
 
 type Path = readonly (string | number)[];
@@ -14,6 +14,8 @@ type Path = readonly (string | number)[];
 export interface InterpolationInput {
   readonly tree: Mapping;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** The job's name where `job.name` gives none. */
+  readonly defaultName: string;
   /** True where a text is a shell script, whose own `${NAME}` stay. */
   readonly isScript: (path: Path) => boolean;
   /** Other names under which the same key may stand: `cmd` for `command.run`. */
@@ -32,6 +34,8 @@ export interface Interpolation {
 /** Interpolation can multiply a text as aliases can multiply a tree; this is where it stops. */
 const charactersMost = 4 * 1024 * 1024;
 const valuesMost = 20_000;
+/** How many unknown names get a suggestion. */
+const guessesMost = 100;
 /** How many names may lead from one to the next. */
 const chainMost = 200;
 
@@ -43,6 +47,7 @@ export function interpolation(input: InterpolationInput): Interpolation {
   const sizes = new WeakMap<Tree, number>();
   let characters = 0;
   let tooMuch = false;
+  let guesses = 0;
   let report: Report;
 
   const unknown = (place: Place): Tree => ({ kind: 'unknown', place });
@@ -143,7 +148,9 @@ export function interpolation(input: InterpolationInput): Interpolation {
     }
     if (part.mayBeShell) return scalar(`\${${name}}`, site.place);
     if (input.isKnown(path)) return mistake(site, `${part.written} is not given in this manifest`);
-    const meant = input.meant(path);
+    // Finding a suggestion compares the name with every key, so only the first mistakes get one.
+    guesses += 1;
+    const meant = guesses > guessesMost ? undefined : input.meant(path);
     const shell =
       path.length === 1 || input.isScript(site.path) ? `; write \\${part.written} when it is not jobman's` : '';
     return mistake(
@@ -167,6 +174,11 @@ export function interpolation(input: InterpolationInput): Interpolation {
     const isOutside = site.path[0] !== 'tpu' && input.tree.entries.has('tpu');
     if (isOutside && pathText(path) === 'tpu.name') return scalar(nodeNameMark, site.place);
 
+    // The id is known only once the job exists. A job of a cluster has none.
+    const name = pathText(path);
+    if (name === 'job.id' && !input.tree.entries.has('kubernetes')) return scalar(jobIdMark, site.place);
+    if (name === 'job.name' && isNull(nameGiven())) return scalar(input.defaultName, site.place);
+
     let at: Tree = input.tree;
     let walked: Path = [];
     for (const [index, part] of path.entries()) {
@@ -181,6 +193,11 @@ export function interpolation(input: InterpolationInput): Interpolation {
       at = next;
     }
     return resolve(walked, at);
+  };
+
+  const nameGiven = (): Tree | undefined => {
+    const job = input.tree.entries.get('job')?.value;
+    return job?.kind === 'map' ? job.entries.get('name')?.value : undefined;
   };
 
   /** The name under which a container holds a part of a path, among all names of that key. */

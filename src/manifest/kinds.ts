@@ -2,11 +2,13 @@
 // JSON Schema for editors. The table of keys (keys.ts) is built of them, so that parser, schema and documents agree.
 
 import { didYouMean } from '../core/did-you-mean.ts';
+import { jobIdMark } from '../core/spec.ts';
 import type { Duration } from '../core/time.ts';
 import { durationMeant, durationMost, durationText, parseDuration } from './durations.ts';
 import { isMissing } from './interpolate.ts';
 import { pathText } from './problems.ts';
 import type { Report } from './problems.ts';
+import { isNull } from './tree.ts';
 import type { Mapping, Tree } from './tree.ts';
 
 type Path = readonly (string | number)[];
@@ -76,7 +78,8 @@ export function text(options: TextOptions = {}): Kind<string> {
       const value = asText(tree, words, path, report);
       if (value === undefined) return undefined;
       if (value.includes('\0')) return refuse(tree, path, report, 'holds a zero byte');
-      if (options.pattern !== undefined && !options.pattern.test(value)) {
+      // The id that will be in place of ${job.id} fits wherever six digits do.
+      if (options.pattern !== undefined && !options.pattern.test(value.replaceAll(jobIdMark, '000000'))) {
         const meant = options.meant?.(value);
         const fits = meant !== undefined && options.pattern.test(meant);
         return refuse(
@@ -105,6 +108,22 @@ export function line(options: TextOptions = {}): Kind<string> {
       // oxlint-disable-next-line no-control-regex -- Control characters are what is refused here.
       if (/[\u0000-\u001f\u007f]/.test(trimmed)) return refuse(tree, path, report, 'must be one line of plain text');
       return trimmed;
+    },
+  };
+}
+
+/** A path. A number or a truth in its place is a slip, such as a value that belongs to the next key; quotes make it a name. */
+export function path(options: TextOptions = {}): Kind<string> {
+  const words = options.words ?? 'path';
+  const inner = line({ words, ...options });
+  return {
+    ...inner,
+    schema: { ...inner.schema, type: 'string' },
+    read(tree, at, report) {
+      if (tree.kind === 'scalar' && tree.value !== null && typeof tree.value !== 'string') {
+        return refuse(tree, at, report, `wants a ${words}, this is ${describe(tree)}`, `"${tree.source}"`);
+      }
+      return inner.read(tree, at, report);
     },
   };
 }
@@ -240,6 +259,17 @@ export function listOf<T>(element: Kind<T>, words = `list of ${element.words}`):
   };
 }
 
+/** A duration, or the word `none`. */
+export function durationOrNone(): Kind<Duration | 'none'> {
+  const inner = duration();
+  return {
+    ...inner,
+    words: 'duration or none',
+    read: (tree, path, report) =>
+      tree.kind === 'scalar' && tree.value === 'none' ? 'none' : inner.read(tree, path, report),
+  };
+}
+
 /** A map from free names to texts. */
 export function mapOf(name: {
   readonly pattern: RegExp;
@@ -358,11 +388,17 @@ export function misspelt(tree: Mapping, keys: Keys): ReadonlyMap<string, string>
   const names = allNames(keys);
   const slips = new Map<string, string>();
   for (const written of tree.entries.keys()) {
-    const meant = keyNamed(keys, written) === undefined ? didYouMean(written, names) : undefined;
+    const isMisplaced = sectionWith(keys, written) !== undefined;
+    const meant = keyNamed(keys, written) === undefined && !isMisplaced ? didYouMean(written, names) : undefined;
     const own = meant === undefined || Object.hasOwn(keys, meant) ? meant : otherNames(keys, meant)[0];
     if (own !== undefined && !slips.has(own)) slips.set(own, written);
   }
   return slips;
+}
+
+/** The section among these keys that has a key of exactly this name: `job` for `env`, which belongs one level further down. */
+function sectionWith(keys: Keys, name: string): string | undefined {
+  return Object.entries(keys).find(([, { kind }]) => keyNamed(kind.keys ?? {}, name) !== undefined)?.[0];
 }
 
 /** Every name that a key of the table has. */
@@ -402,7 +438,8 @@ export function sayUnknownKeys(
   const names = allNames(keys);
   for (const [name, entry] of tree.entries) {
     if (keyNamed(keys, name) !== undefined) continue;
-    const meant = didYouMean(name, names);
+    const section = sectionWith(keys, name);
+    const meant = section === undefined ? didYouMean(name, names) : pathText([...path, section, name]);
     const at = [...path, name];
     if (Object.hasOwn(retired, name)) {
       report.problem({ place: entry.place, path: pathText(at), message: retired[name] ?? '' });
@@ -440,10 +477,6 @@ export function readGiven<T>(tree: Tree, kind: Kind<T>, path: Path, report: Repo
     return undefined;
   }
   return kind.read(tree, path, report);
-}
-
-export function isNull(tree: Tree | undefined): boolean {
-  return tree === undefined || (tree.kind === 'scalar' && tree.value === null);
 }
 
 /** Reports what is wrong with a value and answers undefined, for the end of a reader. */

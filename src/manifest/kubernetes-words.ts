@@ -26,6 +26,16 @@ export type SecretWish =
   | { readonly secret: string; readonly key: string; readonly variable: string }
   | { readonly secret: string; readonly key: null };
 
+/** A taint that the pods tolerate, in Kubernetes' own fields. Without a value any value; without an effect every effect. */
+export interface Toleration {
+  readonly key: string;
+  readonly value: string | null;
+  readonly effect: (typeof taintEffects)[number] | null;
+}
+
+/** https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/ */
+const taintEffects = ['NoSchedule', 'PreferNoSchedule', 'NoExecute'] as const;
+
 /** RFC 1123, as Kubernetes checks names of most of its objects. */
 const label = '[a-z0-9](?:[a-z0-9-]*[a-z0-9])?';
 const subdomain = new RegExp(`^${label}(?:\\.${label})*$`);
@@ -101,6 +111,30 @@ export function readSecret(written: string): Reading<SecretWish> {
   if (!/^[A-Za-z0-9._-]{1,253}$/.test(key)) return { wrong: `names the key "${key}", which no Secret can have` };
   if (!isVariableName(variable)) return { wrong: `names the variable "${variable}", which is no name of one` };
   return { value: { secret, key, variable } };
+}
+
+/** `KEY=VALUE`, for a label of a Job or of a node. */
+export function readLabel(written: string): Reading<readonly [key: string, value: string]> {
+  const [, key = '', value] = /^([^=]*)=(.*)$/s.exec(written) ?? [];
+  if (value === undefined) return { wrong: 'is not a label: write KEY=VALUE' };
+  if (!isQualifiedName(key))
+    return { wrong: `has the key "${key}", which is not valid: letters, digits, "-", "_", "."` };
+  if (!isLabelValue(value)) {
+    return { wrong: `has the value "${value}", which is not valid: at most 63 letters, digits, "-", "_", "."` };
+  }
+  return { value: [key, value] };
+}
+
+/** `KEY`, `KEY=VALUE`, each also with `:EFFECT`, as `kubectl taint` writes a taint. */
+export function readToleration(written: string): Reading<Toleration> {
+  const [, key = '', value = null, effect = null] = /^([^=:]*)(?:=([^:]*))?(?::(.*))?$/s.exec(written) ?? [];
+  if (!isQualifiedName(key)) return { wrong: 'is not a toleration: write KEY, KEY=VALUE or KEY=VALUE:NoSchedule' };
+  if (value !== null && !isLabelValue(value)) return { wrong: `has the value "${value}", which no taint can have` };
+  const known = taintEffects.find((one) => one === effect);
+  if (effect !== null && known === undefined) {
+    return { wrong: `has the effect "${effect}"; the effects are ${taintEffects.join(', ')}` };
+  }
+  return { value: { key, value, effect: known ?? null } };
 }
 
 /** What an amount looks like in Kubernetes: `1`, `500m`, `1.5Gi`, `2e3`. Its value is app/cluster/quantity.ts's to find. */

@@ -4,7 +4,7 @@
 import { given } from '../core/given.ts';
 import type { Duration } from '../core/time.ts';
 import { amountPattern, isQualifiedName, isVariableName, readJobName } from './kubernetes-words.ts';
-import type { GpuWish, SecretWish, VolumeWish } from './kubernetes-words.ts';
+import type { GpuWish, SecretWish, Toleration, VolumeWish } from './kubernetes-words.ts';
 import type { Section } from './keys.ts';
 import { pathHere } from './paths.ts';
 import type { Sections } from './sections.ts';
@@ -33,15 +33,27 @@ export interface ClusterManifest {
   /** A folder of the image. */
   readonly workdir?: string;
   readonly gpus?: GpuWish;
+  /** The requests of one pod, over those of the flavor. */
+  readonly cpu?: string;
+  readonly memory?: string;
   /** The size of /dev/shm, as Kubernetes writes amounts. */
   readonly shm?: string;
   readonly volumes?: readonly VolumeWish[];
   readonly serviceAccount?: string;
+  /** Labels of the Job and of its pods. */
+  readonly labels?: Readonly<Record<string, string>>;
+  /** Labels that a node must have. */
+  readonly nodeSelector?: Readonly<Record<string, string>>;
+  readonly tolerations?: readonly Toleration[];
+  readonly priorityClass?: string;
+  /** Names of Secrets with the login of a registry. */
+  readonly imagePullSecrets?: readonly string[];
   readonly parallelism?: number;
   readonly completions?: number;
   readonly backoffLimit?: number;
   readonly timeout?: Duration;
-  readonly ttl?: Duration;
+  /** `none`: Kubernetes keeps it. */
+  readonly ttl?: Duration | 'none';
   readonly suspend?: boolean;
   readonly queue?: string;
 }
@@ -90,6 +102,11 @@ export function readKubernetes(sections: Sections, { folder, home }: Surrounding
     shm: kubernetes.shm,
     volumes: kubernetes.volumes,
     serviceAccount: kubernetes.service_account,
+    labels: kubernetes.labels,
+    nodeSelector: kubernetes.node_selector,
+    tolerations: kubernetes.tolerations,
+    priorityClass: kubernetes.priority_class,
+    imagePullSecrets: kubernetes.image_pull_secrets,
     parallelism: kubernetes.parallelism,
     completions: kubernetes.completions,
     backoffLimit: kubernetes.backoff_limit,

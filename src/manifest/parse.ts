@@ -7,9 +7,11 @@ import type { NamedBucket } from './buckets.ts';
 import { buildSpec } from './build.ts';
 import { readText } from './door.ts';
 import { aliasesAt, manifest } from './keys.ts';
+import { isKubernetesFile } from './kubernetes-file.ts';
 import { misspelt, sayUnknownKeys } from './kinds.ts';
 import { readKubernetes } from './kubernetes.ts';
 import type { ClusterManifest } from './kubernetes.ts';
+import { overridesOf, withOverrides } from './overrides.ts';
 import { pathHere } from './paths.ts';
 import { newFindings, placed } from './problems.ts';
 import type { Problem } from './problems.ts';
@@ -31,6 +33,8 @@ export interface ManifestInput extends Omit<Surroundings, 'folder'> {
 export type ManifestResult = { readonly warnings: readonly Problem[] } & (
   | {
       readonly spec: JobSpec;
+      /** The manifest's text with the values of `sets` in it, for the record. */
+      readonly recorded: string;
       /** What it mounts: where these buckets are is the one thing that no text can tell. */
       readonly buckets: readonly NamedBucket[];
     }
@@ -56,7 +60,7 @@ export function loadManifest(
   if ('why' in read) {
     const problem = {
       path: '',
-      message: `the manifest ${read.why}`,
+      message: `the manifest ${read.why}${read.why === 'does not exist' && file !== input.file ? ` (looked for ${file})` : ''}`,
       line: null,
       column: null,
       suggestion: null,
@@ -69,6 +73,11 @@ export function loadManifest(
 
 /** Parses a manifest's text. Pure but for the files that the manifest names, which come through `door`. */
 export function parseManifest(input: ManifestInput): ManifestResult {
+  if (isKubernetesFile(input.text)) {
+    const message =
+      'this is an object of Kubernetes, not a manifest of jobman; to create a Job from the file: jobman submit -f FILE';
+    return { problems: [{ path: '', message, line: 1, column: 1, suggestion: null, set: null }], warnings: [] };
+  }
   const findings = newFindings();
   const { tree: written, linePos } = parseText(input.text, findings);
   const problemsNow = (): ManifestResult => ({
@@ -79,7 +88,7 @@ export function parseManifest(input: ManifestInput): ManifestResult {
 
   const set = applySets(written, input.sets ?? [], aliasesAt, findings);
   sayUnknownKeys(set, manifest, [], findings);
-  const sections = openSections(asMeant(set), input.env, findings);
+  const sections = openSections(asMeant(set), input.env, nameOf(input.file), findings);
   const around = { ...input, folder: dirname(input.file) };
   const locate = (path: readonly (string | number)[]): NamedBucket['at'] => {
     const [found] = placed([{ ...sections.at(path), message: '' }], linePos);
@@ -101,7 +110,13 @@ export function parseManifest(input: ManifestInput): ManifestResult {
   if (spec === undefined) throw new Error('a manifest without problems gave no spec');
   const mounts = spec.steps.some(({ name }) => name === 'gcsfuse');
   const buckets = mounts ? namedBuckets(sections, spec.capacity, locate) : [];
-  return { spec, buckets, warnings: placed(findings.warnings, linePos) };
+  const overrides = overridesOf(input.sets ?? []);
+  return {
+    spec: overrides.length === 0 ? spec : { ...spec, overrides },
+    recorded: withOverrides(input.text, written, overrides),
+    buckets,
+    warnings: placed(findings.warnings, linePos),
+  };
 }
 
 /** The tree with each misspelt section under the name that was meant: what is wrong inside is told in the same round. */

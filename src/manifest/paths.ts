@@ -40,3 +40,16 @@ export function leavesHome(text: string): boolean {
 function trimmed(path: string): string {
   return path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
 }
+
+/**
+ * A path as `pathOnWorker` answers it, with a home folder that is written out in full as `~`: the login is not known here.
+ */
+export function belowHome(path: string): string {
+  return path.replace(/^(\/home\/[^/]+|\/root)(?=\/|$)/, '~');
+}
+
+/** True for a path below that folder, both as `pathOnWorker` answers them. */
+export function isWithin(path: string, folder: string): boolean {
+  const [inner, outer] = [belowHome(path), belowHome(folder)];
+  return inner === outer || inner.startsWith(outer === '/' ? outer : `${outer}/`);
+}

@@ -1,5 +1,7 @@
 // Problems: what is wrong with a manifest, each with its place, and how they read.
 
+import { jobIdMark } from '../core/spec.ts';
+
 /** Where something of a manifest was written: in the file, from this character on, or on the command line. */
 export type Place = { readonly in: 'file'; readonly offset: number } | { readonly in: 'set'; readonly set: string };
 
@@ -73,7 +75,7 @@ export function placed(found: readonly Found[], linePos: (offset: number) => { l
       const at = place.in === 'file' ? linePos(place.offset) : null;
       return {
         path,
-        message,
+        message: message.replaceAll(jobIdMark, '${job.id}'),
         line: at?.line ?? null,
         column: at?.col ?? null,
         suggestion: suggestion ?? null,

@@ -2,7 +2,7 @@
 
 import { didYouMean } from '../core/did-you-mean.ts';
 import { patterns } from '../core/patterns.ts';
-import { presets } from '../core/recover.ts';
+import { presets, usualSetupFailures } from '../core/recover.ts';
 import type { PresetName } from '../core/recover.ts';
 import type { RecoverySpec, Rule } from '../core/spec.ts';
 import { minute, second } from '../core/time.ts';
@@ -13,7 +13,8 @@ type Refuse = (path: readonly (string | number)[], message: string, suggestion?:
 
 /**
  * The rules of a job. `isRevocable`: the cloud may take the capacity away, which decides the default. A job that loops is meant
- * to go on for weeks, so its budget of failures is large as well.
+ * to go on for weeks, so its budget of failures is large as well. A setup that fails again and again costs money and does no
+ * work, so its budget is as small there as everywhere.
  */
 export function recoverySpec(given: {
   readonly recovery: string | RecoverySection | undefined;
@@ -98,6 +99,7 @@ export function recoverySpec(given: {
     budget: {
       preemptions: section.budget?.preemptions ?? 1000,
       failures: section.budget?.failures ?? (isLoop ? 1000 : 3),
+      setupFailures: section.budget?.setup_failures ?? usualSetupFailures,
     },
     delay,
     delayMax: Math.max(delay, section.delay_max ?? 10 * minute),

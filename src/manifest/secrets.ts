@@ -6,8 +6,8 @@ import type { Sections } from './sections.ts';
 import type { Surroundings } from './surroundings.ts';
 
 /**
- * Where each secret is. That one is missing is a problem for `create` and a warning for a check, which may be made on another
- * machine. A name that is also a plain variable of the command is a problem: one of the two would not count.
+ * Reads where each secret is. A missing secret is a problem for `create` and a warning for a check, because the checked job may have run on
+ * another machine. A name that is also a plain variable of the command is a problem: one of the two would not count.
  */
 export function readSecrets(
   sections: Sections,
@@ -24,7 +24,7 @@ export function readSecrets(
     const missing = variable === undefined ? missingFile(from, around) : missingVariable(variable, around);
     if (missing !== undefined) {
       if (around.purpose === 'create') sections.problem(at, missing);
-      else sections.warning(at, `${missing}; create will refuse`);
+      else sections.warning(at, missing);
     }
     secrets[name] =
       variable === undefined

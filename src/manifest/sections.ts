@@ -3,11 +3,11 @@
 import { aliasesAt, keysAround, kindAt, manifest } from './keys.ts';
 import type { Section, SectionName } from './keys.ts';
 import { interpolation } from './interpolate.ts';
-import { absent, isNull, readGiven } from './kinds.ts';
+import { absent, readGiven } from './kinds.ts';
 import { pathText } from './problems.ts';
 import type { Place, Report } from './problems.ts';
 import { didYouMean } from '../core/did-you-mean.ts';
-import { childOf } from './tree.ts';
+import { childOf, isNull } from './tree.ts';
 import type { Mapping, Tree } from './tree.ts';
 
 type Path = readonly (string | number)[];
@@ -21,6 +21,8 @@ export interface Sections {
   isOff(path: Path): boolean;
   /** The section's values. Undefined when it is not there or wrong as a whole; what is wrong is reported. Safe to repeat. */
   read<N extends SectionName>(name: N): Section<N> | undefined;
+  /** The text as written at that path, before anything is put in; undefined where there is none. */
+  written(path: Path): string | undefined;
   /** Reads a section that is not used: slips in it are reported, what it lacks is not. */
   readUnused(name: SectionName): void;
   /** False once a problem of the section has been reported: then nothing can be supposed from what it does not hold. */
@@ -34,6 +36,7 @@ export interface Sections {
 export function openSections(
   tree: Mapping,
   env: Readonly<Record<string, string | undefined>>,
+  defaultName: string,
   findings: Report,
 ): Sections {
   const unsound = new Set<string>();
@@ -47,6 +50,7 @@ export function openSections(
   const values = interpolation({
     tree,
     env,
+    defaultName,
     isScript: (path) => kindAt(path)?.isScript === true,
     aliases: aliasesAt,
     isKnown: (path) => kindAt(path) !== undefined && !isFree(path),
@@ -103,6 +107,10 @@ export function openSections(
       if (!read.has(name)) read.set(name, readSection(name));
       // The table says what each section reads as; the lookup by name loses that.
       return read.get(name) as Section<N> | undefined;
+    },
+    written(path) {
+      const node = written(path);
+      return node?.kind === 'scalar' ? node.source : undefined;
     },
     readUnused(name) {
       const value = resolve(name, silent);

@@ -125,7 +125,7 @@ function lookForKey(sections: Sections, { door, purpose }: Surroundings, at: Pat
         ? 'is a folder'
         : 'does not exist';
   if (purpose === 'create') sections.problem(at, `the key file ${file} ${is} on this machine`);
-  else sections.warning(at, `the key file ${file} ${is} on this machine; create will refuse`);
+  else sections.warning(at, `the key file ${file} ${is} on this machine`);
 }
 
 // ------------------------------------------------------------------------------------------ gcsfuse

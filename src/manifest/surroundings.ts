@@ -11,6 +11,6 @@ export interface Surroundings {
   readonly door: FileDoor;
   /** The project of the settings, for manifests that name none. */
   readonly project: string | null;
-  /** For `create`, a key file that is missing here is a problem; a `check` (validate, a dry run) only warns. */
+  /** For `create`, a file that is missing here is a problem; a `check` (an import of a job that ran elsewhere) only warns. */
   readonly purpose: 'create' | 'check';
 }

@@ -60,8 +60,12 @@ export interface ParsedText {
 export function parseText(text: string, report: Report): ParsedText {
   const lines = new LineCounter();
   const linePos = (offset: number) => lines.linePos(offset);
-  const document = parseDocument(text, { ...options, lineCounter: lines });
   const whole: Place = { in: 'file', offset: 0 };
+  const document = parsed(text, lines);
+  if (document === undefined) {
+    report.problem({ place: whole, path: '', message: `is nested deeper than ${depthMost} levels` });
+    return { tree: undefined, linePos };
+  }
 
   const seen = new Set<number>();
   for (const error of document.errors) {
@@ -100,14 +104,24 @@ export function parseText(text: string, report: Report): ParsedText {
 export function parseValue(text: string, set: string): Tree {
   const place: Place = { in: 'set', set };
   const plain: Scalar = { kind: 'scalar', value: text, source: text, place };
-  const document = parseDocument(text, options);
-  if (document.errors.length > 0 || document.warnings.length > 0) return plain;
+  const document = parsed(text);
+  if (document === undefined || document.errors.length > 0 || document.warnings.length > 0) return plain;
   // An alias in a value has nothing to stand for; such a text is taken as it is.
   let failed = false;
   const fail: Report = { problem: () => (failed = true), warning: () => {} };
   const tree = document.contents === null ? undefined : treeOf(document, () => place, fail);
   if (text === '') return { ...plain, value: '' };
   return tree === undefined || failed ? plain : tree;
+}
+
+/** The text as the library reads it; undefined where it is nested so deeply that the library's stack does not suffice. */
+function parsed(text: string, lineCounter?: LineCounter): Document.Parsed | undefined {
+  try {
+    return parseDocument(text, lineCounter === undefined ? options : { ...options, lineCounter });
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
 }
 
 /** The parsed document as a tree, aliases and merge keys followed. Undefined after having reported what is too much. */
@@ -264,4 +278,9 @@ function yamlWords(error: { readonly code: string; readonly message: string }): 
 function firstLine(text: string): string {
   const [line = ''] = text.split('\n', 1);
   return line.replace(/[.:]$/, '');
+}
+
+/** True for a value that is not there or null. */
+export function isNull(tree: Tree | undefined): boolean {
+  return tree === undefined || (tree.kind === 'scalar' && tree.value === null);
 }

@@ -8,7 +8,7 @@ import { second } from '../core/time.ts';
 import type { SetupModule } from '../setup/modules.ts';
 import { durationText } from './durations.ts';
 import type { Section } from './keys.ts';
-import { pathOnWorker } from './paths.ts';
+import { isWithin, pathOnWorker } from './paths.ts';
 import type { Sections } from './sections.ts';
 
 /** Google takes a spot machine away within this time of telling it, whatever runs there. Source: its documents on spot VMs. */
@@ -25,6 +25,7 @@ interface Read {
   /** As it will stand in the spec. */
   readonly checkpointDir: string | null;
   readonly recovery: RecoverySpec;
+  readonly isSetupOnly: boolean;
 }
 
 /** Says every warning about keys that are right each by itself. */
@@ -33,12 +34,31 @@ export function warnOf(sections: Sections, read: Read): void {
   warnOfLimits(sections, read);
   warnOfTheEnd(sections, read);
   warnOfRules(sections, read);
-  warnOfLogin(sections, read);
+  warnOfSecrets(sections, read);
+}
+
+/** Names that programs and services use for secrets. */
+const secretName = /(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD)$/i;
+
+/** A value of job.env is copied into the job's folder and into every worker's files, where it can be read. */
+function warnOfSecrets(sections: Sections, { job }: Read): void {
+  for (const [name, value] of Object.entries(job.env ?? {})) {
+    // A path says where the secret is; it is not the secret itself.
+    if (!secretName.test(name) || value === '' || /^[/~.]/.test(value)) continue;
+    sections.warning(
+      ['job', 'env', name],
+      `looks like a secret, and job.env is stored as plain text; put ${name} into job.secrets, which is not`,
+    );
+  }
 }
 
 // ------------------------------------------------------------------------------------------ checkpoints
 
-function warnOfCheckpoints(sections: Sections, { job, capacity, modules, place, checkpointDir, recovery }: Read): void {
+function warnOfCheckpoints(
+  sections: Sections,
+  { job, capacity, modules, place, checkpointDir, recovery, isSetupOnly }: Read,
+): void {
+  if (isSetupOnly) return;
   const at = ['job', 'checkpoint_dir'];
   if (job.checkpoint_dir?.includes(nodeNameMark) === true) {
     sections.warning(
@@ -89,16 +109,6 @@ function resumesElsewhere({ rules, budget }: RecoverySpec): boolean {
   return first?.answer.then === 'resume' && budget.preemptions > 0;
 }
 
-/**
- * Both as `pathOnWorker` answers them. A home folder that is written out in full counts as `~`: whose it is cannot be told
- * from here.
- */
-function isWithin(path: string, folder: string): boolean {
-  const below = (one: string): string => one.replace(/^(\/home\/[^/]+|\/root)(?=\/|$)/, '~');
-  const [inner, outer] = [below(path), below(folder)];
-  return inner === outer || inner.startsWith(outer === '/' ? outer : `${outer}/`);
-}
-
 // ------------------------------------------------------------------------------------------ limits
 
 function warnOfLimits(sections: Sections, { job, capacity }: Read): void {
@@ -134,16 +144,33 @@ function warnOfLimits(sections: Sections, { job, capacity }: Read): void {
 
 // ------------------------------------------------------------------------------------------ the end
 
-function warnOfTheEnd(sections: Sections, { job, capacity }: Read): void {
-  if (job.keep_for !== undefined && job.on_finish !== 'keep' && !isWrong(sections, job, 'on_finish')) {
+function warnOfTheEnd(sections: Sections, { job, capacity, isSetupOnly }: Read): void {
+  if (isSetupOnly && job.loop !== undefined)
+    sections.warning(['job', 'loop'], 'has no effect: the job runs no command');
+  const isKept = job.on_finish === 'keep' || (isSetupOnly && job.on_finish === undefined);
+  if (job.keep_for !== undefined && !isKept && !isWrong(sections, job, 'on_finish')) {
     sections.warning(['job', 'keep_for'], 'has no effect without job.on_finish: keep');
   }
   if (job.hold_on_failure !== undefined && capacity !== undefined) {
     const at = ['job', 'hold_on_failure'];
     if (capacity.kind === 'local') sections.warning(at, 'has no effect: this machine stays whatever happens');
     else if (capacity.ownership === 'standing') sections.warning(at, 'has no effect: a standing TPU is never released');
-    else if (job.on_finish === 'keep' && job.keep_for === undefined)
+    else if (isKept && job.keep_for === undefined)
       sections.warning(at, 'has no effect: job.on_finish: keep keeps the TPU anyway');
+  }
+  if (
+    isSetupOnly &&
+    isKept &&
+    capacity?.kind === 'tpu' &&
+    capacity.ownership === 'owned' &&
+    capacity.project !== builtInProject &&
+    job.keep_for === undefined &&
+    !isWrong(sections, job, 'keep_for')
+  ) {
+    sections.warning(
+      [],
+      'runs no command: the job sets its TPU up and keeps it, with its costs, until you release it (jobman stop ID --release); job.keep_for limits that, job.on_finish: release ends it',
+    );
   }
   if (job.on_finish !== 'keep' || capacity === undefined) return;
   const at = ['job', 'on_finish'];
@@ -168,13 +195,7 @@ function warnOfRules(sections: Sections, { job, capacity }: Read): void {
   const rules = typeof recovery === 'string' || !sections.isSound('recovery') ? [] : (recovery?.rules ?? []);
   for (const [index, rule] of rules.entries()) {
     const at = ['recovery', 'rules', index];
-    const before = rules.findIndex(
-      (other, place) =>
-        place < index &&
-        rule.reason !== undefined &&
-        other.reason === rule.reason &&
-        (other.evidence === undefined || other.evidence === rule.evidence),
-    );
+    const before = rules.findIndex((other, place) => place < index && coversRule(other, rule));
     if (before >= 0) sections.warning(at, `is never asked: rules[${before}] answers all that it would`);
     if (rule.reason === 'hung' && job.silence_timeout === undefined && !isWrong(sections, job, 'silence_timeout')) {
       sections.warning(at, 'never applies: without job.silence_timeout no attempt counts as hung');
@@ -185,13 +206,21 @@ function warnOfRules(sections: Sections, { job, capacity }: Read): void {
   }
 }
 
-// ------------------------------------------------------------------------------------------ login
+type WrittenRule = NonNullable<Exclude<Section<'recovery'>, string>['rules']>[number];
 
-/** A TPU that jobman makes gets jobman's key with it; on one that somebody else has made nobody has put it. */
-function warnOfLogin(sections: Sections, { capacity }: Read): void {
-  if (capacity?.kind !== 'tpu' || capacity.privateKey !== null || sections.read('tpu')?.adopt !== true) return;
-  sections.warning(
-    ['tpu', 'adopt'],
-    'jobman logs in to a TPU that exists with a key that it knows already: name it as ssh.private_key (gcloud’s is ~/.ssh/google_compute_engine), unless your agent holds one',
+/** True when every end that `later` answers is answered by `earlier`: each condition of `earlier` is also one of `later`. */
+function coversRule(earlier: WrittenRule, later: WrittenRule): boolean {
+  if (earlier.reason === undefined || earlier.reason !== later.reason) return false;
+  const codes = codesOf(earlier);
+  const laterCodes = codesOf(later);
+  return (
+    (earlier.evidence === undefined || earlier.evidence === later.evidence) &&
+    (earlier.log === undefined || earlier.log === later.log) &&
+    (earlier.worker === undefined || earlier.worker === later.worker) &&
+    (codes === undefined || laterCodes?.every((code) => codes.includes(code)) === true)
   );
+}
+
+function codesOf({ exit_code: codes }: WrittenRule): readonly number[] | undefined {
+  return typeof codes === 'number' ? [codes] : codes;
 }

@@ -7,15 +7,23 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { lstat, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import { lstat, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join, posix, resolve } from 'node:path';
 import type { CopyEnd, CopyRequest, Session, SessionEnd, SessionRequest } from '../app/by-hand.ts';
 import { makeFolder } from '../app/make-folder.ts';
 import { keepFirst } from './keep-first.ts';
+import { acceptCopy, fileBytes } from './received-copy.ts';
 import { textOf } from './text-of.ts';
 
 /** Begins a session on the worker that is meant. */
 export type StartSession = (request: SessionRequest) => Session;
+
+/** A copy, and from where its relative paths start here. */
+export interface CopyFrom extends CopyRequest {
+  readonly cwd: string;
+  /** In a `container` relative paths start at the working directory, since it need not have a home. */
+  readonly site?: 'worker' | 'container';
+}
 
 /** Exit codes of the scripts below, from sysexits(3): no such input, cannot create. */
 const missing = 66;
@@ -25,7 +33,7 @@ const conflict = 73;
 const portion = 1 << 20;
 
 /** From here to a worker. */
-export async function put(start: StartSession, request: CopyRequest & { readonly cwd: string }): Promise<CopyEnd> {
+export async function put(start: StartSession, request: CopyFrom): Promise<CopyEnd> {
   const from = resolve(request.cwd, request.from);
   try {
     await lstat(from);
@@ -34,11 +42,16 @@ export async function put(start: StartSession, request: CopyRequest & { readonly
   }
   const name = basename(from);
   const taken = taker();
+  /** Before the end of the archive this is a refusal: the script reads on and waits for the end of its input. */
+  let isAnswered = false;
   const session = start({
-    program: script(receiving, [request.to, name, request.replace ? 'yes' : '']),
+    program: script(receiving, request, [request.to, name, request.replace ? 'yes' : '']),
     inside: 'host',
     receives: true,
-    onBytes: taken.onBytes,
+    onBytes(chunk, stream) {
+      taken.onBytes(chunk, stream);
+      if (stream === 'stdout') isAnswered = true;
+    },
   });
   const tar = startTar(['-c', '-f', '-', '-C', dirname(from), '--', name]);
   const release = stopOn(request.signal, session, tar);
@@ -53,33 +66,45 @@ export async function put(start: StartSession, request: CopyRequest & { readonly
       end = ended;
       tar.kill();
     });
-    await feed(tar, session, request.onProgress, () => end !== undefined);
+    await feed(tar, session, request.onProgress, () => end !== undefined || isAnswered);
+    if (isAnswered) tar.kill();
     const code = await closed;
     // 1: a file changed while it was read. What was read of it is whole.
-    if (end === undefined && code !== 0 && code !== 1) {
+    if (end === undefined && !isAnswered && code !== 0 && code !== 1) {
       session.stop();
       await session.ended;
       const reason = lastLine(words.bytes()) || `tar ended with ${code}`;
       return { kind: 'failed', because: 'failed', reason: `${from} cannot be read: ${reason}` };
     }
     if (end === undefined) session.end();
-    return endOf(await session.ended, taken);
+    const sent = endOf(await session.ended, taken, request);
+    return sent.kind === 'done' ? { ...sent, bytes: await fileBytes(from) } : sent;
   } finally {
     release();
     tar.kill();
   }
 }
 
-/** From a worker to here. */
-export async function get(start: StartSession, request: CopyRequest & { readonly cwd: string }): Promise<CopyEnd> {
+/**
+ * From a worker to here. The worker is not trusted: see received-copy.ts for what is accepted of the archive. The copy has the name
+ * that was asked for, or the one given as its target, never a name that the worker chose.
+ */
+export async function get(start: StartSession, request: CopyFrom): Promise<CopyEnd> {
+  const asked = askedName(request.from);
   let place: { readonly folder: string; readonly name: string | null };
   try {
     place = await placeFor(resolve(request.cwd, request.to), request.to.endsWith('/'));
   } catch (error) {
     return { kind: 'failed', because: 'missing', reason: textOf(error) };
   }
+  const name = place.name ?? asked ?? homeName;
+  const target = join(place.folder, name);
+  if (!request.replace && (await isThere(target))) return inTheWay(target);
   const temporary = await mkdtemp(join(place.folder, '.jobman-cp.'));
-  const tar = startTar(['-x', '-p', '--no-same-owner', '-f', '-', '-C', temporary]);
+  const received = join(temporary, 'received');
+  await mkdir(received);
+  // Without --no-same-permissions tar keeps setuid bits when root runs it.
+  const tar = startTar(['-x', '--no-same-permissions', '--no-same-owner', '-f', '-', '-C', received]);
   const closed = tarEnd(tar);
   const errors = keepFirst(4_096);
   tar.stderr?.on('data', (chunk: Buffer) => {
@@ -87,7 +112,7 @@ export async function get(start: StartSession, request: CopyRequest & { readonly
   });
   const taken = taker();
   const session = start({
-    program: script(sending, [request.from]),
+    program: script(sending, request, [request.from]),
     inside: 'host',
     receives: false,
     async onBytes(chunk, stream) {
@@ -102,14 +127,14 @@ export async function get(start: StartSession, request: CopyRequest & { readonly
   const release = stopOn(request.signal, session, tar);
   try {
     const end = await session.ended;
-    if (end.kind !== 'ended' || end.exitCode !== 0) return endOf(end, taken);
+    if (end.kind !== 'ended' || end.exitCode !== 0) return endOf(end, taken, request);
     tar.stdin?.end();
     const code = await closed;
     if (code !== 0) {
       const reason = lastLine(errors.bytes()) || `tar ended with ${code}`;
       return { kind: 'failed', because: 'failed', reason: `it cannot be written below ${place.folder}: ${reason}` };
     }
-    return await settle(temporary, place, request.replace);
+    return await acceptCopy({ received, aside: join(temporary, 'aside'), asked, target, replace: request.replace });
   } catch (error) {
     return { kind: 'failed', because: 'failed', reason: textOf(error) };
   } finally {
@@ -120,23 +145,24 @@ export async function get(start: StartSession, request: CopyRequest & { readonly
   }
 }
 
-/** Puts the one thing that was unpacked into its place. */
-async function settle(
-  temporary: string,
-  place: { readonly folder: string; readonly name: string | null },
-  replace: boolean,
-): Promise<CopyEnd> {
-  const [name] = await readdir(temporary);
-  if (name === undefined) return { kind: 'failed', because: 'failed', reason: 'nothing arrived' };
-  const target = join(place.folder, place.name ?? name);
-  const isFolder = await stat(target).then(
-    (facts) => facts.isDirectory(),
-    () => false,
-  );
-  if (isFolder && !replace) return { kind: 'failed', because: 'conflict', reason: `${target} is there already` };
-  if (isFolder) await rename(target, join(temporary, `${name}.old`));
-  await rename(join(temporary, name), target);
-  return { kind: 'done', path: target };
+/** A copy of the login folder itself, whose name only the worker knows. */
+const homeName = 'home';
+
+/**
+ * The name of a worker's path as a person wrote it; null for one that ends in no name, such as `~`: the worker resolves it, and
+ * would choose the name.
+ */
+function askedName(path: string): string | null {
+  const name = posix.basename(posix.normalize(path === '' ? '~' : path));
+  return ['', '.', '..', '~'].includes(name) ? null : name;
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return (await lstat(path).catch(() => undefined)) !== undefined;
+}
+
+function inTheWay(target: string): CopyEnd {
+  return { kind: 'failed', because: 'conflict', reason: `${target} is there already` };
 }
 
 /** Where a copy to that path goes: into a folder that is there, or beside what is there under a new name. */
@@ -228,9 +254,14 @@ function taker(): {
   };
 }
 
-function endOf(end: SessionEnd, taken: ReturnType<typeof taker>): CopyEnd {
+function endOf(end: SessionEnd, taken: ReturnType<typeof taker>, { site }: Pick<CopyFrom, 'site'>): CopyEnd {
   if (end.kind === 'no_answer') return { kind: 'no_answer', reason: end.reason };
   if (end.exitCode === 0) return { kind: 'done', path: taken.out() };
+  // As a shell says it of a program that is not there: here of the shell itself.
+  if (site === 'container' && end.exitCode === 127) {
+    const reason = 'the image has no sh, and a copy needs its sh and tar';
+    return { kind: 'failed', because: 'failed', reason };
+  }
   const because = end.exitCode === missing ? 'missing' : end.exitCode === conflict ? 'conflict' : 'failed';
   const ended = end.signal === null ? `it ended with ${end.exitCode} there` : `it was ended by SIG${end.signal} there`;
   return { kind: 'failed', because, reason: taken.err() || ended };
@@ -240,29 +271,47 @@ function lastLine(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes).trim().split('\n').at(-1) ?? '';
 }
 
-function script(text: string, args: readonly string[]): SessionRequest['program'] {
-  return { kind: 'argv', argv: ['sh', '-c', text, 'sh', ...args] };
+function script(text: string, { site }: Pick<CopyFrom, 'site'>, args: readonly string[]): SessionRequest['program'] {
+  const begin = site === 'container' ? inContainer : onWorker;
+  return { kind: 'argv', argv: ['sh', '-c', `${begin}${expand}${text}`, 'sh', ...args] };
 }
+
+const onWorker = `start=$HOME
+site=host
+drains=
+`;
+
+/**
+ * HOME may be missing or `/`; the working directory is used in its place then. A container runtime may never report the end of a
+ * program that leaves its input unread, so a script that refuses a copy reads on until we have seen its answer.
+ */
+const inContainer = `start=$PWD
+site=image
+drains=yes
+case \${HOME:-/} in / | //*) HOME=$PWD ;; esac
+`;
 
 /** Paths below the login folder are told with a tilde: so several workers say the same. */
 const expand = `fail() {
   path=$3
   case $path in "$HOME"/*) path="~/\${path#"$HOME"/}" ;; esac
   printf '%s%s%s\\n' "$2" "$path" "\${4:-}" >&2
+  if [ -n "$drains" ]; then echo refused; cat >/dev/null 2>&1 || while read -r line; do :; done; fi
   exit "$1"
 }
-command -v tar >/dev/null || fail 69 'the host has no tar'
+command -v tar >/dev/null || fail 69 "the $site has no tar"
 expand() {
   case $1 in
-    '' | '~') path=$HOME ;;
+    '') path=$start ;;
+    '~') path=$HOME ;;
     '~/'*) path=$HOME/\${1#'~/'} ;;
     /*) path=$1 ;;
-    *) path=$HOME/$1 ;;
+    *) path=$start/$1 ;;
   esac
 }
 `;
 
-const sending = `${expand}expand "$1"
+const sending = `expand "$1"
 if [ -d "$path" ]; then path=$(cd "$path" && pwd -P); fi
 [ -e "$path" ] || [ -L "$path" ] || fail ${missing} 'there is no ' "$path"
 [ "$path" != / ] || fail ${missing} 'the root folder is not copied'
@@ -272,7 +321,7 @@ code=$?
 [ $code -le 1 ] || exit 74
 `;
 
-const receiving = `${expand}expand "$1"
+const receiving = `expand "$1"
 name=$2
 case $1 in */) mkdir -p "$path" || fail 74 'cannot make the folder ' "$path" ;; esac
 if [ -d "$path" ]; then
@@ -283,15 +332,16 @@ else
   target=$path
   [ -d "$folder" ] || fail ${missing} 'there is no folder ' "$folder"
 fi
-if [ -d "$target" ] && [ -z "$3" ]; then fail ${conflict} '' "$target" ' is there already'; fi
+if [ -z "$3" ] && { [ -e "$target" ] || [ -L "$target" ]; }; then fail ${conflict} '' "$target" ' is there already'; fi
 temporary=$(mktemp -d "$folder/.jobman-cp.XXXXXX" 2>/dev/null) || fail 74 'cannot write below ' "$folder"
 trap 'rm -rf "$temporary"' EXIT
 trap 'exit 143' HUP INT TERM
 # Nobody may be left to read what it says; a shell that dies of that does not tidy up.
 trap '' PIPE
-tar -x -p --no-same-owner -f - -C "$temporary" || fail 74 'it cannot be written below ' "$folder"
+# -o: no-same-owner, also for the tar of BusyBox.
+tar -x -p -o -f - -C "$temporary" || fail 74 'it cannot be written below ' "$folder"
 [ -e "$temporary/$name" ] || [ -L "$temporary/$name" ] || fail 74 'nothing arrived'
-if [ -d "$target" ]; then mv "$target" "$temporary/$name.old" || fail 74 '' "$target" ' cannot be exchanged'; fi
+if [ -d "$target" ] || { [ -d "$temporary/$name" ] && [ -e "$target" ]; }; then mv "$target" "$temporary/$name.old" || fail 74 '' "$target" ' cannot be exchanged'; fi
 mv -f "$temporary/$name" "$target" || fail 74 'it cannot be put to ' "$target"
 printf '%s\\n' "$target"
 `;

@@ -6,7 +6,9 @@
 // may ever start. A launcher that is killed between mkdir and pid has run nothing; a look says so after a while.
 
 import type { Launch } from '../core/prepare.ts';
+import { checkpointRecord } from '../core/checkpoints.ts';
 import { workdirMark } from '../core/spec.ts';
+import type { ResumeFrom } from '../core/spec.ts';
 import { devicesText } from './devices.ts';
 import { fileText, prelude } from './run-folder.ts';
 import { quote } from './quote.ts';
@@ -18,8 +20,12 @@ export interface LaunchText {
   readonly workdir: string | null;
   /** With a value, JOBMAN_CHECKPOINT_DIR is this folder as an absolute path, whatever way it was written. */
   readonly checkpointDir: string | null;
-  /** With it, JOBMAN_RESUME_FROM is the newest complete entry of that folder, or itself. */
+  /** With it, JOBMAN_RESUME_FROM is the newest complete entry of that folder that counts, or the folder while it has none. */
   readonly resume: boolean;
+  /** The first line of the folder's record (see core/checkpoints.ts). Null: every entry counts. */
+  readonly checkpointOwner: string | null;
+  /** The source of JOBMAN_RESUME_FROM while the job has no checkpoint of its own. */
+  readonly resumeFrom: ResumeFrom | null;
   /** The only boot of the machine in which it may start; null for any. */
   readonly bootId: string | null;
 }
@@ -35,6 +41,10 @@ export function launchText(text: LaunchText): string {
 workdir=${value(text.workdir)}
 checkpoints=${value(text.checkpointDir)}
 resume=${text.resume ? 'yes' : ''}
+owner=${value(text.checkpointOwner)}
+begin=${value(text.resumeFrom === null || text.resumeFrom.kind === 'job' ? null : text.resumeFrom.path)}
+begin_kind=${value(text.resumeFrom?.kind ?? null)}
+begin_job=${value(text.resumeFrom?.kind === 'folder' ? (text.resumeFrom.job ?? null) : null)}
 boot_wanted=${value(text.bootId)}
 ${launcher}`;
 }
@@ -72,6 +82,8 @@ export function attemptTexts(
       workdir: launch.workdir,
       checkpointDir: launch.checkpointDir,
       resume: launch.resume,
+      checkpointOwner: launch.checkpointOwner ?? null,
+      resumeFrom: launch.resumeFrom ?? null,
       bootId: launch.bootId ?? null,
     }),
   };
@@ -118,6 +130,9 @@ said=$(umask "$mask"; JOBMAN_RUN=${quote(mark)} setsid sh "$prepared/launch" "$f
 printf 'said %s\\n' "$said"
 `;
 }
+
+/** The record of a folder with a hundred thousand entries is smaller, in bytes. */
+const recordMost = 16 * 1024 * 1024;
 
 /**
  * The body of the launcher. Its own words are kept out of the log, which is the program's alone; the program's
@@ -173,10 +188,78 @@ expand() {
   esac
 }
 
-# The newest entry that is complete. Where two are of the same age (a bucket keeps full seconds) the one with the longer
-# name is taken, and of those the later in order, so that step_10 comes after step_9.
+# The absolute path of a folder or file of checkpoints. An address (gs://bucket/folder) is the program's to understand.
+expand_checkpoints() {
+  expand "$1"
+  case $expanded in /* | *://*) ;; *) expanded=$PWD/$expanded ;; esac
+}
+
+# A text that differs when an entry of this folder has changed: names, sizes and times of all files in it.
+signature() {
+  { find "./$1" ! -type d -exec stat -c '%n %s %Y' {} + | LC_ALL=C sort | sha256sum; } 2>/dev/null
+}
+
+# Sets recorded to the first line of the record of folder $1, or to nothing. Others may write into the folder: only a regular file of a
+# usual size is read, because a FIFO or a device has no end.
+read_owner() {
+  recorded=
+  [ -f "$1/${checkpointRecord}" ] && [ "$(stat -L -c %s "$1/${checkpointRecord}")" -le ${recordMost} ] || return 0
+  recorded=$(head -c 4096 "$1/${checkpointRecord}" | head -n 1)
+} 2>/dev/null
+
+# At a start from the beginning, records in the folder what is there already: it is not this start's. Later attempts and other
+# workers find the record and leave it. It is written under another name first: a half of it would let old entries count.
+record_start() {
+  case $1 in *://*) return 0 ;; esac
+  mkdir -p "$1" 2>/dev/null
+  read_owner "$1"
+  [ "$recorded" != "$owner" ] || return 0
+  (
+    cd "$1" || exit
+    record=${checkpointRecord}.$$.tmp
+    # A link of that name would lead to a file of the user.
+    rm -f "$record"
+    set -C
+    {
+      printf '%s\\n' "$owner"
+      # The job's own folder is empty before its first attempt. An entry in it comes from a worker that started earlier and whose
+      # record a mounted bucket does not show here yet, so it counts.
+      of_job=\${owner#*/}
+      case "\${1##*/} \${of_job#*/}" in "\${of_job%/*}-\${owner%%/*} 1") set -- ;; *) set -- * ;; esac
+      for name; do
+        [ ! -e "$name" ] || printf '%s\\t%s\\n' "$name" "$(signature "$name")"
+      done
+    } >"$record" && mv "$record" ${checkpointRecord}
+  ) 2>/dev/null
+}
+
+# Reads into listed what was there before the start that the folder's record is of; empty where that is not the start of $2.
+read_record() {
+  newline='
+'
+  tab=$(printf '\\t')
+  listed=
+  read_owner "$1"
+  [ "$recorded" != "$2" ] || listed=$newline$(cat "$1/${checkpointRecord}")$newline
+}
+
+# True for an entry that was made or changed since that start.
+is_own() {
+  case $listed in
+    '') return 1 ;;
+    *"$newline$2$tab"*) ;;
+    *) return 0 ;;
+  esac
+  now=$(cd "$1" && signature "$2")
+  case $listed in *"$newline$2$tab$now$newline"*) return 1 ;; esac
+}
+
+# The newest entry of $1 that is complete and, where $2 names a start, was made since; uncounted says that there are others.
+# Where two are of the same age (a bucket keeps full seconds) the one with the longer name is taken, and of those the later in
+# order, so that step_10 comes after step_9.
 newest_complete() {
-  best=
+  best= uncounted=
+  [ -z "$2" ] || read_record "$1" "$2"
   for entry in "$1"/*; do
     [ -e "$entry" ] || continue
     name=\${entry##*/}
@@ -188,8 +271,27 @@ newest_complete() {
       [ "$best" -nt "$entry" ] && continue
       [ "$entry" -nt "$best" ] || [ \${#entry} -ge \${#best} ] || continue
     fi
+    if [ -n "$2" ] && ! is_own "$1" "$name"; then
+      uncounted=yes
+      continue
+    fi
     best=$entry
   done
+}
+
+# What the job begins from by its manifest. Of another job's folder only what is that job's counts.
+find_beginning() {
+  expand_checkpoints "$begin"
+  source=$expanded
+  best=$source
+  case $source in *://*) return 0 ;; esac
+  if [ "$begin_kind" = folder ]; then
+    recorded=
+    [ -z "$begin_job" ] || read_owner "$source"
+    case $recorded in '' | */"$begin_job"/*) ;; *) return 1 ;; esac
+    newest_complete "$source" "$recorded"
+  fi
+  [ -e "$best" ]
 }
 
 # A script that names its interpreter gets it; any other is for bash, or for sh where there is no bash.
@@ -203,13 +305,29 @@ esac
 (
   exec >>"$dir/log" 2>&1
   umask "$mask"
+  jobman_folder= jobman_from=
   expand "\${workdir:-$HOME}"
   cd "$expanded" || exit 126
   if [ -n "$checkpoints" ]; then
     # With the home of the login, not with one that the command's own variables name.
-    expand "$checkpoints"
-    case $expanded in /*) ;; *) expanded=$PWD/$expanded ;; esac
-    newest_complete "$expanded"
+    expand_checkpoints "$checkpoints"
+    jobman_folder=$expanded
+    if [ -n "$resume" ]; then
+      newest_complete "$jobman_folder" "$owner"
+      jobman_from=$best
+      case $jobman_folder in
+        *://*) jobman_from=$jobman_folder ;;
+        *) [ -n "$best$uncounted$begin" ] || jobman_from=$jobman_folder ;;
+      esac
+    fi
+    [ -z "$owner" ] || record_start "$jobman_folder"
+  fi
+  if [ -z "$jobman_from" ] && [ -n "$begin" ]; then
+    if ! find_beginning; then
+      echo "jobman: there is no checkpoint \${begin_job:+of job $begin_job }at $source to begin from (job.resume_from)"
+      exit 66
+    fi
+    jobman_from=$best
   fi
   . "$dir/env"
   if [ -f "$dir/secrets" ]; then
@@ -219,8 +337,8 @@ esac
     exec 4<&-
   fi
   # Programs take a path as it is: a tilde would become a folder of that name, and the checkpoints would not be in the bucket.
-  [ -z "$checkpoints" ] || export JOBMAN_CHECKPOINT_DIR="$expanded"
-  [ -z "$checkpoints" ] || [ -z "$resume" ] || export JOBMAN_RESUME_FROM="\${best:-$expanded}"
+  [ -z "$jobman_folder" ] || export JOBMAN_CHECKPOINT_DIR="$jobman_folder"
+  [ -z "$jobman_from" ] || export JOBMAN_RESUME_FROM="$jobman_from"
   exec "$@"
 )
 code=$?

@@ -5,6 +5,8 @@
 //                         pid                   pid, start in clock ticks since boot, boot id, start in ms; one line
 //                         log                   output and errors together, byte for byte
 //                         exit                  exit code, end in ms, blanks; one line, complete from the moment it is there
+//                         failure               why an exit code of 0 is no success; a line that a run on the controller's own
+//                                               machine may leave before it exits
 //                         asked                 there once the program was asked to stop
 //                         never                 there when the attempt was stopped before it had begun: it will never run
 //   <root>/start_<n>.*/   what a launcher takes with it when it has won attempt_<n>; a leftover of a cut start is harmless

@@ -114,20 +114,21 @@ function plainProgram(line: string): string | undefined {
 
 /**
  * What the login shell is asked to become inside the container of a job's command: a shell there, which reads the same
- * script. The container is found by the label that the docker module gives it; the variables are the command's own.
+ * script. The container is found by the label that the docker module gives it; the variables are the command's own,
+ * without the secrets, which are in no file.
  * `mark` is `<installation>/<job id>`. Exits with 125, as docker does, when there is no such container.
  */
 export function containerEntry(mark: string): string {
   const text = `container=$(docker ps --quiet --filter ${quote(`label=jobman-run=${mark}`)} | head -n 1)
 if [ -z "$container" ]; then
   if docker info >/dev/null 2>&1; then
-    echo 'The command of this job runs in no container here now.' >&2
+    echo 'No container of this job runs on this worker now. --in-container works while the command runs; without it the command runs on the worker itself.' >&2
   else
-    echo 'The docker daemon of this host does not answer, or this user may not use it.' >&2
+    echo 'No Docker daemon answers on this host, or this user may not use it.' >&2
   fi
   exit 125
 fi
-exec docker exec --interactive "$container" sh -c '. /jobman/variables && exec sh -s'`;
+exec docker exec --interactive "$container" sh -c '. /jobman/variables && exec /bin/sh -s'`;
   // A login that began before its user joined the group docker gets the group this way, as for the command itself.
   const asMember = `text=$1
 if ! docker info >/dev/null 2>&1 && sg docker -c true 2>/dev/null; then

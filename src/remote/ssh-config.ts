@@ -171,3 +171,8 @@ function absolute(path: string, defaults: SshDefaults): string {
   if (path.startsWith('~/')) return join(defaults.userHome, path.slice(2));
   return isAbsolute(path) ? path : join(defaults.userHome, '.ssh', path);
 }
+
+/** True for a host name or an address. The cloud names hosts, and another text could become an option of ssh or a new line of its file. */
+export function isHostName(text: string): boolean {
+  return /^[A-Za-z0-9_][A-Za-z0-9_.:%-]*$/u.test(text);
+}

@@ -1,6 +1,7 @@
 // One SSH connection: the way there, the login, whose key is believed, and the pings that tell whether anybody still answers.
 
 import { connect as connectTcp } from 'node:net';
+import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import type * as Ssh2Module from 'ssh2';
 import type { AnyAuthMethod, Client, ConnectConfig, ServerHostKeyAlgorithm } from 'ssh2';
@@ -12,7 +13,7 @@ import { fingerprint, keyFromWire } from './host-keys.ts';
 import type { HostKeys } from './host-keys.ts';
 import { processAsStream } from './process.ts';
 import { textOf } from './text-of.ts';
-import { createSshConfigs, plainSshConfig } from './ssh-config.ts';
+import { createSshConfigs, isHostName, plainSshConfig } from './ssh-config.ts';
 import type { SshConfig, SshDefaults } from './ssh-config.ts';
 import { loadKey } from './ssh-keys.ts';
 import type { SshTarget } from './ssh.ts';
@@ -113,15 +114,14 @@ export function createConnector(
 
   async function connect(target: SshTarget, isHurried: boolean): Promise<Connection | Problem> {
     const began = performance.now();
-    if (!/^[A-Za-z0-9_][A-Za-z0-9_.:%-]*$/u.test(target.host)) return { problem: `${target.host} is no host name` };
+    if (!isHostName(target.host)) return { problem: `${target.host} is not a host name` };
     loaded ??= import('ssh2').then((module) => ('default' in module ? (module.default as Ssh2) : module));
     const ssh2 = await loaded;
     const config = await configOf(target);
-    const login = await loginMethods(target, config, ssh2);
+    const login = await loginMethods(target, config, ssh2, options.userHome);
     if (login.methods.length === 0) {
-      return {
-        problem: `there is no key to log in on ${config.host} with: ${login.notes.join('; ') || 'no key file and no agent'}`,
-      };
+      const notes = [login.notes.join('; ') || 'no key file and no agent', ...howToAdd(target)];
+      return { problem: `there is no key to log in to ${config.host} with: ${notes.join('; ')}` };
     }
     let pinned: string | undefined;
     try {
@@ -129,6 +129,19 @@ export function createConnector(
     } catch (error) {
       return { problem: `the pinned host key of ${config.host} cannot be read: ${textOf(error)}` };
     }
+    // A server hangs up after some refused keys (MaxAuthTries of sshd_config); the rest is offered on another connection.
+    for (let from = 0; ;) {
+      const rest = { ...login, methods: login.methods.slice(from) };
+      const opened = await attempt({ ssh2, target, config, login: rest, pinned, isHurried, began });
+      if (!('offered' in opened) || opened.offered === 0 || from + opened.offered >= login.methods.length) {
+        return 'offered' in opened ? { problem: refusal(target, config, login) } : opened;
+      }
+      from += opened.offered;
+    }
+  }
+
+  async function attempt(way: Way & { readonly isHurried: boolean; readonly began: number }): Promise<Outcome> {
+    const { config, isHurried, began } = way;
     // A host that is down must not stand in the way of those that answer: only the handshake has to wait for its turn.
     const socket = await openSocket(config, isHurried ? hurry : tcpTimeout);
     if ('problem' in socket) return socket;
@@ -141,15 +154,10 @@ export function createConnector(
       socket.stream.destroy();
       return { problem: `${config.host} did not finish the SSH handshake in time${said === '' ? '' : ` (${said})`}` };
     }
-    return gate(() => handshake(ssh2, target, { config, login, pinned, socket }));
+    return gate(() => handshake(way, socket));
   }
 
-  function handshake(
-    ssh2: Ssh2,
-    target: SshTarget,
-    way: { config: SshConfig; login: Login; pinned: string | undefined; socket: Socket },
-  ): Promise<Connection | Problem> {
-    const { config, login, pinned, socket } = way;
+  function handshake({ ssh2, target, config, login, pinned }: Way, socket: Socket): Promise<Outcome> {
     const client = new ssh2.Client();
     const connection: Connection = {
       client,
@@ -164,17 +172,23 @@ export function createConnector(
     let shown: string | undefined;
     let keyProblem: string | undefined;
     let isOver = false;
+    let offered = 0;
+    let isRefused = false;
     shaking.add(client);
     return new Promise((resolve) => {
       // The program that makes the line knows better what was wrong with it than the line's end here.
       const fail = async (): Promise<void> => {
         const said = await socket.words();
         socket.stream.destroy();
-        resolve({ problem: said === '' ? connection.why : `${connection.why} (${said})` });
+        if (isRefused) resolve({ offered });
+        else resolve({ problem: said === '' ? connection.why : `${connection.why} (${said})` });
       };
-      client.on('error', (error) => {
+      client.on('error', (error: Error & { level?: string }) => {
+        // An agent that does not answer is one key source less.
+        if (error.level === 'agent') return void login.notes.push(`the SSH agent cannot be used: ${error.message}`);
+        isRefused = keyProblem === undefined && isLoginRefused(error);
         connection.isOpen = false;
-        connection.why = problemOf(error, { config, login, keyProblem });
+        connection.why = problemOf(error, { config, keyProblem });
         void fail();
       });
       client.on('close', () => {
@@ -203,8 +217,12 @@ export function createConnector(
       const settings: ConnectConfig = {
         sock: socket.stream,
         username: config.user,
-        // The declared type lacks the list of methods which ssh2's own documentation shows.
-        authHandler: login.methods as never,
+        // The declared type lacks the `false` that ends the login.
+        authHandler: ((_left: unknown, _isPartial: unknown, next: (method: AnyAuthMethod | false) => void) => {
+          const method = login.methods[offered];
+          if (method !== undefined) offered += 1;
+          next(method ?? false);
+        }) as never,
         readyTimeout: handshakeTimeout,
         keepaliveInterval: pingInterval,
         keepaliveCountMax: pingsUnanswered,
@@ -282,33 +300,79 @@ function watchForQuiet(connection: Connection, stream: Duplex): void {
   });
 }
 
-interface Login {
-  readonly methods: readonly AnyAuthMethod[];
-  /** Why a key was not tried. */
-  readonly notes: readonly string[];
+/** The parameters of one connection. */
+interface Way {
+  readonly ssh2: Ssh2;
+  readonly target: SshTarget;
+  readonly config: SshConfig;
+  readonly login: Login;
+  readonly pinned: string | undefined;
 }
 
-async function loginMethods(target: SshTarget, config: SshConfig, ssh2: Ssh2): Promise<Login> {
+/** `offered`: so many login methods were offered, and the server accepted none of them. */
+type Outcome = Connection | Problem | { readonly offered: number };
+
+interface Login {
+  readonly methods: readonly AnyAuthMethod[];
+  /** The names of the methods, for people. */
+  readonly names: readonly string[];
+  /** Why a key was not tried. */
+  readonly notes: string[];
+}
+
+/**
+ * The key files to try on a machine, in order. On a machine that existed before jobman knew it, those of the user's ssh_config
+ * and the one that gcloud makes follow jobman's: its maker most likely authorized one of them.
+ */
+export function keyFilesOf(target: SshTarget, config: SshConfig, userHome: string): readonly string[] {
+  const own = target.keyFile === null ? config.keyFiles : [target.keyFile];
+  if (target.existing === undefined) return own;
+  return [...new Set([...own, ...config.keyFiles, join(userHome, '.ssh', 'google_compute_engine')])];
+}
+
+function howToAdd({ existing }: SshTarget): readonly string[] {
+  return existing === undefined ? [] : [`to add one: ${existing.addKey}`];
+}
+
+function refusal(target: SshTarget, config: SshConfig, { names, notes }: Login): string {
+  const tried = target.existing === undefined ? [] : [`tried ${names.join(', ')}`];
+  return [`${config.host} accepts none of our keys for ${config.user}`, ...tried, ...notes, ...howToAdd(target)].join(
+    '; ',
+  );
+}
+
+/** Also when the server hangs up before every key was offered. */
+function isLoginRefused(error: Error & { level?: string }): boolean {
+  return error.level === 'client-authentication' || /too many authentication failures/iu.test(error.message);
+}
+
+async function loginMethods(target: SshTarget, config: SshConfig, ssh2: Ssh2, userHome: string): Promise<Login> {
   const methods: AnyAuthMethod[] = [];
+  const names: string[] = [];
   const notes: string[] = [];
-  const files = target.keyFile === null ? config.keyFiles : [target.keyFile];
-  for (const file of files) {
+  for (const file of keyFilesOf(target, config, userHome)) {
     const loaded = await loadKey(file, (text) => {
       const parsed = ssh2.utils.parseKey(text);
       return Array.isArray(parsed) ? (parsed[0] ?? new Error('no key in it')) : parsed;
     });
     if (loaded === undefined) {
-      if (target.keyFile !== null) notes.push(`there is no key file ${file}`);
+      if (file === target.keyFile) notes.push(`there is no key file ${file}`);
     } else if ('problem' in loaded) notes.push(loaded.problem);
-    else methods.push({ type: 'publickey', username: config.user, key: loaded.key });
+    else {
+      methods.push({ type: 'publickey', username: config.user, key: loaded.key });
+      names.push(file);
+    }
   }
   if (config.certificates.length > 0) {
     notes.push(
       `the certificate ${config.certificates.join(', ')} can be used only through an agent: add its key with ssh-add`,
     );
   }
-  if (config.agent !== null) methods.push({ type: 'agent', username: config.user, agent: config.agent });
-  return { methods, notes };
+  if (config.agent !== null) {
+    methods.push({ type: 'agent', username: config.user, agent: config.agent });
+    names.push('the SSH agent');
+  }
+  return { methods, names, notes };
 }
 
 interface Socket {
@@ -362,14 +426,10 @@ function orderedTypes(accepted: readonly string[]): ServerHostKeyAlgorithm[] {
 
 function problemOf(
   error: Error & { level?: string },
-  facts: { config: SshConfig; login: Login; keyProblem: string | undefined },
+  facts: { config: SshConfig; keyProblem: string | undefined },
 ): string {
-  const { config, login } = facts;
+  const { config } = facts;
   if (facts.keyProblem !== undefined) return facts.keyProblem;
-  if (error.level === 'client-authentication') {
-    const notes = login.notes.length === 0 ? '' : `; ${login.notes.join('; ')}`;
-    return `${config.host} accepts none of our keys for ${config.user}${notes}`;
-  }
   if (error.message === 'Keepalive timeout') return `${config.host} has stopped answering`;
   if (error.level === 'client-timeout') return `${config.host} did not finish the SSH handshake in time`;
   return `the connection to ${config.host} broke: ${error.message}`;

@@ -89,7 +89,7 @@ async function readIfThere(file: string): Promise<string | undefined> {
         `jobman's own login key ${file} belongs to another login of this machine.`,
         exitCode.failed,
         [
-          'Run the controller as that login, or name a key that the group can read: `tpu.private_key` in a manifest, `lab.privateKey` in the settings.',
+          'Run the controller as that login, or name a key that the group can read: `ssh.private_key` in a manifest, `lab.privateKey` in the settings.',
         ],
       );
     }

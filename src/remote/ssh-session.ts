@@ -77,6 +77,9 @@ export function sessionOver(
   };
 }
 
+/** How much of what is printed before a program begins is kept, in bytes. */
+const reasonMost = 4_096;
+
 /** Hands on all that comes; resolves with how the program ended, or undefined when the line broke before it was told. */
 async function receive(
   channel: ClientChannel,
@@ -85,11 +88,19 @@ async function receive(
 ): Promise<{ readonly exitCode: number | null; readonly signal: string | null } | undefined> {
   let end: { readonly exitCode: number | null; readonly signal: string | null } | undefined;
   let taking: Promise<void> = Promise.resolve();
+  let unsaid = (): Uint8Array => new Uint8Array(0);
   const take = (name: 'stdout' | 'stderr', stream: ClientChannel | ClientChannel['stderr']): void => {
     // What a login shell's start-up files print is none of the program's output.
-    const body = afterBeginMark(begun);
+    let isBegun = false;
+    const body = afterBeginMark(() => {
+      isBegun = true;
+      begun();
+    });
+    let before = Buffer.alloc(0);
+    if (name === 'stderr') unsaid = () => (isBegun ? new Uint8Array(0) : before);
     stream.on('data', (chunk: Buffer) => {
       const bytes = body(chunk);
+      if (!isBegun && before.length < reasonMost) before = Buffer.concat([before, chunk]).subarray(0, reasonMost);
       if (bytes.length === 0) return;
       stream.pause();
       taking = taking
@@ -113,5 +124,8 @@ async function receive(
     channel.once('close', resolve);
   });
   await taking;
+  // A program that never began leaves only the reason of whatever should have begun it.
+  const reason = unsaid();
+  if (reason.length > 0) await request.onBytes(reason, 'stderr');
   return end;
 }

@@ -7,7 +7,7 @@ import type { Session, SessionRequest } from '../app/by-hand.ts';
 import { second } from '../core/time.ts';
 import type { Duration } from '../core/time.ts';
 import { createHostKeys } from './host-keys.ts';
-import { createConnector, hearQuiet } from './ssh-connection.ts';
+import { createConnector, hearQuiet, keyFilesOf } from './ssh-connection.ts';
 import type { Connection, Problem } from './ssh-connection.ts';
 import type { SshConfig, SshDefaults } from './ssh-config.ts';
 import { runOver, streamOver } from './ssh-script.ts';
@@ -25,6 +25,11 @@ export interface SshTarget {
   readonly user: string | null;
   /** The private key file to log in with. Null: those of the configuration. The agent's keys are tried after it. */
   readonly keyFile: string | null;
+  /**
+   * For a machine that existed before jobman knew it: the user's own keys are tried after `keyFile` (userKeyFiles), and
+   * the text says how the machine learns a key, for the message when it accepts none.
+   */
+  readonly existing?: { readonly addKey: string };
   /**
    * The name that the host's key is pinned under, from letters, digits and `_.-`: one for each worker of each allocation,
    * since a new allocation is a new machine, perhaps on an old address.
@@ -52,6 +57,8 @@ export interface SshPool {
   transport(target: SshTarget): SshTransport;
   /** What the user's ssh_config says of that machine, or what holds without one. Asks the system's ssh, not the machine. */
   config(target: SshTarget): Promise<SshConfig>;
+  /** The key files to try on that machine, in order. Not all of them need exist. */
+  keyFiles(target: SshTarget): Promise<readonly string[]>;
   /** Closes the connections whose pin's name begins so, and forgets the pins when the machines are gone for good. */
   forget(pinPrefix: string, options: { readonly pins: boolean }): void;
   /** Closes everything; what is under way is dropped. */
@@ -229,6 +236,7 @@ export function createSshPool(options: SshPoolOptions): SshPool {
   return {
     transport,
     config: (target) => connector.config(target),
+    keyFiles: async (target) => keyFilesOf(target, await connector.config(target), options.userHome),
     forget(pinPrefix, { pins }) {
       for (const [key, line] of lines) {
         if (!line.target.pin.startsWith(pinPrefix)) continue;

@@ -46,7 +46,15 @@ export function stepScript(
 ): string {
   const isByHand = mode !== 'unless-proven';
   const believeProof = `! is_proven "$proofs/${step.key}" || { echo 'step 0' >&2; exit 0; }\n`;
-  const launcher = launchText({ mark: null, workdir: null, checkpointDir: null, resume: false, bootId: null });
+  const launcher = launchText({
+    mark: null,
+    workdir: null,
+    checkpointDir: null,
+    resume: false,
+    checkpointOwner: null,
+    resumeFrom: null,
+    bootId: null,
+  });
   return `
 mask=$(umask)
 umask 077

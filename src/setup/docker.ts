@@ -26,14 +26,21 @@ const asMember = `as_member() {
 `;
 
 const install = `if ! command -v docker >/dev/null; then
+  lacks='docker is not installed on this host'
   apt_update
   apt_install docker.io || exit 1
   command -v docker >/dev/null || { echo 'docker is not to be had on this host.' >&2; exit 1; }
 fi
+lacks='No Docker daemon answers on this host, or this user may not use it'
 if ! as_member info >/dev/null 2>&1; then
   sudo -n systemctl start docker
   sudo -n usermod -aG docker "$(id -un)" || exit 1
-  as_member info >/dev/null || { echo 'The docker daemon of this host does not answer.' >&2; exit 1; }
+  if ! reason=$(as_member info 2>&1 >/dev/null); then
+    printf '%s\\n' "$reason" >&2
+    reason=$(printf '%s\\n' "$reason" | grep . | tail -n 1)
+    echo "No Docker daemon answers on this host\${reason:+: $reason}" >&2
+    exit 1
+  fi
 fi
 case $image in
   gcr.io/* | *.gcr.io/* | *.pkg.dev/*)
@@ -66,7 +73,7 @@ export function runInContainer(
 ${becomeMember}
 ${writeFile('"$here/command"', script)}chmod 755 "$here/command"
 ${writeFile('"$here/inside"', inside(module, inner, command, variables.secret.length > 0))}chmod 644 "$here/inside"
-${variablesFile([...variables.plain, ...module.envVars.filter((variable) => !variable.includes('='))], variables.secret)}
+${variablesFile(module.envVars, variables)}
 # What an earlier try of this job may have left in a container is ended first.
 job=\${JOBMAN_RUN:-none/\${JOBMAN_JOB_ID:-none}/\${JOBMAN_ATTEMPT:-0}/\${JOBMAN_WORKER:-0}}
 job=\${job%/*/*}
@@ -117,7 +124,7 @@ const becomeMember = `if ! docker info >/dev/null 2>&1; then
     export JOBMAN_MEMBER="$0"
     exec sg docker -c 'exec sh "$JOBMAN_MEMBER"'
   fi
-  echo 'The docker daemon of this host does not answer, or this user may not use it.' >&2
+  echo 'No Docker daemon answers on this host, or this user may not use it.' >&2
   exit 125
 fi
 unset JOBMAN_MEMBER`;
@@ -125,11 +132,17 @@ unset JOBMAN_MEMBER`;
 /** The line after the last secret. */
 const secretsEnd = ':jobman:these:were:the:secrets:';
 
-/** Writes the variables as a file that a shell reads, values of several lines and all. Secrets are never in it. */
-function variablesFile(names: readonly string[], secrets: readonly string[]): string {
+/**
+ * Writes the variables as a file that a shell reads, values of several lines and all; those of `docker.env_vars` last, so that
+ * they win. Secrets are never in it.
+ */
+function variablesFile(envVars: readonly string[], { plain, secret: secrets }: VariableNames): string {
+  const names = [...plain, ...envVars.filter((variable) => !variable.includes('='))];
+  const own = envVars.map(exportLine).join('');
   const given = 'name in wanted || name ~ /^(JOBMAN|TPU|MEGASCALE|LIBTPU|PJRT)_[A-Za-z0-9_]*$/';
   const hidden = secrets.map((name) => ` && name != "${name}"`).join('');
-  return `( umask 022; ${exportVariables(`(${given})${hidden}`, names)} >"$here/variables" ) || exit 1`;
+  const more = own === '' ? '' : ` && printf %s ${quote(own)}`;
+  return `( umask 022; { ${exportVariables(`(${given})${hidden}`, names)}${more}; } >"$here/variables" ) || exit 1`;
 }
 
 /** Prints those variables of the environment that fulfil a condition of awk, as lines for a shell. */
@@ -157,13 +170,14 @@ exec </dev/null 4<>/jobman/line 3</jobman/line 4<&-
 ${hasSecrets ? readSecrets : ''}# When it is cut, all that carries this run's mark is ended.
 (
   trap '' TERM INT HUP QUIT USR1 USR2
+  # Only JOBMAN_RUN is read here: a PATH in docker.env_vars may lack the programs that this needs.
+  run=$(. /jobman/variables; printf %s "\${JOBMAN_RUN:-none}")
   cat <&3 >/dev/null
-  . /jobman/variables
   # Until a second look finds nothing: the command may be about to start something just now.
   for round in 1 2 3 4 5; do
     found=
     # One grep for all of them; not with -F, because the grep of busybox would stop at the first NUL.
-    for process in $(LC_ALL=C grep -lsw -e "JOBMAN_RUN=\${JOBMAN_RUN:-none}" /proc/[0-9]*/environ); do
+    for process in $(LC_ALL=C grep -lsw -e "JOBMAN_RUN=$run" /proc/[0-9]*/environ); do
       process=\${process#/proc/}
       kill -s KILL "\${process%/environ}" 2>/dev/null && found=yes
     done
@@ -172,8 +186,8 @@ ${hasSecrets ? readSecrets : ''}# When it is cut, all that carries this run's ma
   done
 ) >/dev/null 2>&1 &
 exec 3<&-
-. /jobman/variables
-${hasSecrets ? 'eval "$secrets"\nunset secrets\n' : ''}${module.envVars.map(exportLine).join('')}${inner === null ? `exec ${command}\n` : innerEnvironment(inner, command)}`;
+${hasSecrets ? 'eval "$secrets"\nunset secrets\n' : ''}. /jobman/variables
+${inner === null ? `exec ${command}\n` : innerEnvironment(inner, command)}`;
 }
 
 // A shell's read takes no byte more than its line, so that what follows is left to the one who waits for the end.

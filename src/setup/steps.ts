@@ -37,15 +37,18 @@ export function stepsFor(modules: readonly SetupModule[]): readonly SetupStep[] 
     });
 }
 
-/** The step on a machine that has an owner: what would need an administrator fails there with a sentence. */
+/**
+ * The step on a machine that has an owner: what would need an administrator fails there with a sentence. It begins with what
+ * the host lacks, where the script has put that into its variable `lacks`.
+ */
 export function withoutAdministrator(given: SetupStep): SetupStep {
   return step({ ...given, apply: `${noSudo}${given.apply}` });
 }
 
 const noSudo = `exec 8>&2
 sudo() {
-  while case $1 in -*) true ;; *) false ;; esac; do shift; done
-  echo "This would need an administrator, and jobman changes nothing of the kind on your own machine: $*" >&8
+  while case $1 in -* | env | [A-Z]*=*) true ;; *) false ;; esac; do shift; done
+  echo "\${lacks:-This}\${lacks:+; to change that} would need an administrator, and jobman changes nothing of the kind on your own machine: $*" >&8
   exit 1
 }
 `;

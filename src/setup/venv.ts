@@ -37,14 +37,22 @@ mkdir -p "$(dirname "$folder")" || exit 1
 if ! "$python" -m venv "$folder"; then
   case $python in
     */*)
-      echo "$python cannot make a virtual environment." >&2
+      if [ -x "$python" ]; then echo "$python cannot make a virtual environment." >&2; else echo "There is no $python on this host." >&2; fi
       exit 1
       ;;
   esac
   echo "$python cannot make a virtual environment yet; installing what it lacks."
+  lacks="$python makes no virtual environment on this host"
+  command -v "$python" >/dev/null || lacks="$python is not installed on this host"
 ${aptFunctions}
   apt_update
-  apt_install "$python" "$python-venv" || exit 1
+  isInstalled=yes
+  apt_install "$python" "$python-venv" || isInstalled=
+  if ! command -v "$python" >/dev/null; then
+    echo "$python is not installed on this host, and its package sources do not have it." >&2
+    exit 1
+  fi
+  [ -n "$isInstalled" ] || exit 1
   if ! "$python" -m venv "$folder"; then
     echo "$python makes no virtual environment on this host, even with the package $python-venv." >&2
     exit 1

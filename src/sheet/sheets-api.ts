@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises';
 import type { sheets_v4 } from '@googleapis/sheets';
 import type { JWT } from 'google-auth-library';
 import { exitCode, JobmanError } from '../app/errors.ts';
+import { googleLimits } from '../app/whole-body.ts';
 import { second } from '../core/time.ts';
 import type { Duration } from '../core/time.ts';
 import type { Spreadsheet } from '../lab/site.ts';
@@ -42,6 +43,7 @@ export function createSheetsApi(
     const auth = endpoint === null ? await loginOf(credentials) : undefined;
     const { sheets } = await import('@googleapis/sheets');
     const { values } = sheets({
+      ...googleLimits,
       version: 'v4',
       rootUrl: endpoint === null ? google : `${endpoint.replace(/\/+$/, '')}/`,
       ...(auth === undefined ? {} : { auth }),
@@ -104,7 +106,7 @@ async function loginOf(file: string): Promise<JWT> {
     throw new SyntaxError('it has no client_email and private_key, as the key file of a service account has');
   }
   const { JWT: Login } = await import('google-auth-library');
-  return new Login({ email, key, scopes: [scope] });
+  return new Login({ email, key, scopes: [scope], transporterOptions: googleLimits });
 }
 
 /** What people can do about it, by the status of the answer; see https://developers.google.com/sheets/api/reference/limits. */

@@ -41,6 +41,13 @@ export function clusterRecord(read: Run, write: Run): ClusterRecord {
           select uid, ${log.pod}, ${log.container}, ${log.state} from cluster_job where uid = ${uid}
           on conflict (uid, pod, container) do update set state = excluded.state`.execute(db);
       }),
+    keepMoment: (uid, { key, at, sentence }) =>
+      write(async (db) => {
+        await sql`
+          insert into cluster_moment (uid, key, at, sentence)
+          select uid, ${key}, ${at}, ${sentence} from cluster_job where uid = ${uid}
+          on conflict (uid, key) do nothing`.execute(db);
+      }),
     hide: (uid) =>
       write(async (db) => {
         await sql`update cluster_job set hidden = 1 where uid = ${uid}`.execute(db);

@@ -6,6 +6,12 @@ import type { JobSpec } from '../core/spec.ts';
 
 /** The job of two texts; `spec` is the whole spec or its outline. */
 export function jobOf(life: string, spec: string): Job {
-  const happened = JSON.parse(life) as Omit<Job, 'spec'>;
-  return { ...happened, spec: JSON.parse(spec) as JobSpec };
+  return { ...objectOf<Omit<Job, 'spec'>>(life), spec: objectOf<JobSpec>(spec) };
+}
+
+/** An object that the record keeps as JSON. Throws SyntaxError for other JSON, such as `null`: the record is damaged then. */
+export function objectOf<T extends object>(text: string): T {
+  const value: unknown = JSON.parse(text);
+  if (typeof value !== 'object' || value === null) throw new SyntaxError(`a row holds ${text.slice(0, 20)}`);
+  return value as T;
 }

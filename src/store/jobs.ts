@@ -22,7 +22,7 @@ import { answersIn } from '../core/place-answers.ts';
 import { placeCount } from '../core/place.ts';
 import { next } from './counters.ts';
 import { idOf, numberOf } from './job-numbers.ts';
-import { jobOf } from './job-of-texts.ts';
+import { jobOf, objectOf } from './job-of-texts.ts';
 import { readLease } from './lease.ts';
 import { deleteOutcomes } from './outcomes.ts';
 import { writeAnswers } from './place-answers.ts';
@@ -135,7 +135,7 @@ export async function readEvents(db: Database, id: string, after: number): Promi
   if (number === undefined) return [];
   const { rows } = await sql<{ seq: number; body: string }>`
     select seq, body from event where job = ${number} and seq > ${after} order by seq`.execute(db);
-  return rows.map((row) => ({ seq: row.seq, event: JSON.parse(row.body) as Event }));
+  return rows.map((row) => ({ seq: row.seq, event: objectOf<Event>(row.body) }));
 }
 
 /** Newest first: all that is not settled, then the settled ones by when that was. Specs are outlines. */
@@ -155,9 +155,7 @@ export async function listRows(db: Database, filter: JobFilter, rowOf: (job: Job
   type Columns = { shown: string } | { shown: null; life: string; outline: string };
   const { rows, more } = await readPage<Columns>(db, columns, filter);
   return {
-    rows: rows.map((row) =>
-      row.shown === null ? rowOf(jobOf(row.life, row.outline)) : (JSON.parse(row.shown) as JobRow),
-    ),
+    rows: rows.map((row) => (row.shown === null ? rowOf(jobOf(row.life, row.outline)) : objectOf<JobRow>(row.shown))),
     more,
   };
 }

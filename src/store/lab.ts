@@ -44,6 +44,11 @@ export function labRecord(read: Run, write: Run, isTaken: IsTaken): LabRecord {
       return read((db) => readLives(db, user, ids));
     },
 
+    async alike(asked, since, most) {
+      const { readAlike } = await import('./jobs.ts');
+      return read((db) => readAlike(db, asked, since, most));
+    },
+
     openWindow: (job, attempt, now) => write((db) => openWindow(db, { job, attempt, now })),
     windows: (query) => read((db) => readWindows(db, query)),
     windowOf: (session, window) => read((db) => findWindow(db, session, window)),

@@ -258,4 +258,9 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
         at bigint not null
       )`.execute(db);
   },
+
+  /** The result of a setup step counts in the attempt that it was for. */
+  async '0006_outcome_attempt'(db) {
+    await sql`alter table outcome add column attempt integer`.execute(db);
+  },
 };

@@ -15,8 +15,11 @@ export async function writeOutcome(db: Database, id: string, outcome: Outcome): 
   if (number === undefined) throw new Error(`"${id}" is no id of a job`);
   await sql`delete from outcome where job = ${number} and key = ${outcome.key}`.execute(db);
   await sql`
-    insert into outcome (id, job, key, at, result)
-    values (${await next(db, 'outcome')}, ${number}, ${outcome.key}, ${outcome.at}, ${JSON.stringify(outcome.result)})
+    insert into outcome (id, job, key, attempt, at, result)
+    values (
+      ${await next(db, 'outcome')}, ${number}, ${outcome.key}, ${outcome.attempt ?? null}, ${outcome.at},
+      ${JSON.stringify(outcome.result)}
+    )
   `.execute(db);
 }
 
@@ -24,11 +27,16 @@ export async function writeOutcome(db: Database, id: string, outcome: Outcome): 
 export async function readOutcomes(db: Database, id: string): Promise<readonly StoredOutcome[]> {
   const number = numberOf(id);
   if (number === undefined) return [];
-  const { rows } = await sql<{ id: number; key: string; at: number; result: string }>`
-    select id, key, at, result from outcome where job = ${number} order by id`.execute(db);
+  const { rows } = await sql<{ id: number; key: string; attempt: number | null; at: number; result: string }>`
+    select id, key, attempt, at, result from outcome where job = ${number} order by id`.execute(db);
   return rows.map((row) => ({
     id: row.id,
-    outcome: { key: row.key, at: row.at, result: JSON.parse(row.result) as OutcomeResult },
+    outcome: {
+      key: row.key,
+      ...(row.attempt !== null && { attempt: row.attempt }),
+      at: row.at,
+      result: JSON.parse(row.result) as OutcomeResult,
+    },
   }));
 }
 

@@ -7,12 +7,13 @@
 import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { StoreError } from '../app/errors.ts';
-import { makeFolder } from '../app/make-folder.ts';
+import { makeHome } from '../app/make-folder.ts';
 import { currentVersion, migrate, versionOf } from './migrate.ts';
 import { sql, type Database } from './sql.ts';
-import { inMemory, inTurn, openForReading, openForWriting, waitForNoDisk } from './sqlite.ts';
+import { inMemory, inTurn, needsWriter, openForReading, openForWriting, waitForNoDisk } from './sqlite.ts';
 import { createTogether, type Together } from './together.ts';
-import { newerRecord, olderRecord, refuseLost, troubleOf } from './trouble.ts';
+import { refuseCopy } from './copied-home.ts';
+import { newerRecord, olderRecord, refuseCut, troubleOf } from './trouble.ts';
 
 export interface OpenRecord {
   /** Path of the database, or `:memory:` for one that is gone when it is closed. */
@@ -55,8 +56,8 @@ export function openRecordFile(given: OpenRecord): RecordFile {
   const reader = () => {
     if (writing !== undefined || file === inMemory) return writer();
     // Somebody else may make the record while we watch, so an empty one never stands for it for good.
+    if (reading === undefined) refuseCut(file);
     if (reading === undefined && sizeOf(file) === 0) {
-      refuseLost(file);
       return (empty ??= openEmpty());
     }
     return (reading ??= forgetting(openReader(), () => (reading = undefined)));
@@ -65,8 +66,8 @@ export function openRecordFile(given: OpenRecord): RecordFile {
   async function openWriter(): Promise<Database> {
     if (readOnly) throw new StoreError('read_only', `The record of jobs ${file} was opened for reading only.`);
     if (file !== inMemory) {
-      if (sizeOf(file) === 0) refuseLost(file);
-      makeFolder(dirname(file));
+      refuseCut(file);
+      makeHome(dirname(file));
     }
     return file === inMemory ? prepareWriter() : inTurn(file, prepareWriter);
   }
@@ -83,13 +84,14 @@ export function openRecordFile(given: OpenRecord): RecordFile {
           insert into meta (key, value) values ('installation', ${installation ?? (await newInstallation())})
           on conflict (key) do nothing`.execute(db);
       }
+      if (file !== inMemory) await refuseCopy(db, file);
       if (isCopy) await waitForNoDisk(db);
       return db;
     });
   }
 
   async function openReader(): Promise<Database> {
-    const db = openForReading(file, sizeOf(`${file}-wal`) > 0);
+    const db = await openToRead();
     return orClose(db, async () => {
       const version = await versionOf(db);
       if (version > currentVersion) throw newerRecord(file, version);
@@ -99,6 +101,17 @@ export function openRecordFile(given: OpenRecord): RecordFile {
       }
       return db;
     });
+  }
+
+  async function openToRead(): Promise<Database> {
+    const open = (): Database => openForReading(file, sizeOf(`${file}-wal`) > 0);
+    try {
+      return open();
+    } catch (error) {
+      if (readOnly || !needsWriter(error)) throw error;
+      await writer();
+      return open();
+    }
   }
 
   return {

@@ -108,6 +108,14 @@ export function meaningOf(error: unknown): 'corrupt' | 'read_only' | 'full' | 'b
   }
 }
 
+/**
+ * True when a reader met a write that was cut off, which only a writer can take back: SQLITE_READONLY_RECOVERY and
+ * SQLITE_READONLY_ROLLBACK (https://www.sqlite.org/rescode.html).
+ */
+export function needsWriter(error: unknown): boolean {
+  return error instanceof Error && 'errcode' in error && (error.errcode === 264 || error.errcode === 776);
+}
+
 /** SQLite's primary result codes: https://www.sqlite.org/rescode.html */
 const code = {
   permission: 3,

@@ -51,7 +51,7 @@ export function newerRecord(file: string, version: number): StoreError {
  * (a machine that went down before the disk had it, a hand), and to begin anew would forget TPUs that go on and cost. Or
  * the home is no folder, where no record can ever be.
  */
-export function refuseLost(file: string): void {
+function refuseLost(file: string): void {
   const home = dirname(file);
   if (statSync(home, { throwIfNoEntry: false })?.isDirectory() === false) {
     throw new StoreError('broken', `${home} is no folder, so no jobs can be kept there.`, [
@@ -61,6 +61,20 @@ export function refuseLost(file: string): void {
   if (!existsSync(backupOf(file))) return;
   const what = existsSync(file) ? 'is empty' : 'is gone';
   throw new StoreError('corrupt', `The record of jobs ${file} ${what}, while a copy of it is there.`, wayBack(file));
+}
+
+/** The smallest size of a SQLite database. SQLite treats a file of one byte as a database that is still to be created. */
+const recordLeast = 512;
+
+/**
+ * Throws for a record that was lost or cut: one that is missing or empty while its copy is there, and one that is not empty and too
+ * short for a record.
+ */
+export function refuseCut(file: string): void {
+  const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+  if (size === 0) refuseLost(file);
+  else if (size < recordLeast)
+    throw storeError(file, 'corrupt', new Error(`it has only ${size === 1 ? '1 byte' : `${size} bytes`}`));
 }
 
 /** The record wants its tables brought up to date, and cannot be written. */

@@ -11,11 +11,14 @@ import type { RelayOptions } from '../remote/relay.ts';
 import { openStore } from '../store/store.ts';
 import { askOnce } from './ask-once.ts';
 import { createClock } from './clock.ts';
+import { expectOriginal } from './original-home.ts';
 import { recordFile } from './paths.ts';
 
 /** The workers of that job, as `Services.workers` promises them. */
 export async function openWorkers(services: Services, id: string, way: 'shared' | 'own'): Promise<WorkerDoor> {
   const { home, io } = services;
+  // A command that exec runs may change anything there.
+  if (way === 'shared') await expectOriginal(recordFile(home));
   const ref = await machinesOf(services, id);
   // The record knows what the machines are; the program that reaches them is loaded when something has to be reached.
   let loaded: Promise<OwnWorkers> | undefined;
@@ -33,6 +36,7 @@ export async function openWorkers(services: Services, id: string, way: 'shared' 
     allocation: ref.allocation.ordinal,
     start,
     async put(worker, request) {
+      await expectOriginal(recordFile(home));
       const { put } = await import('../remote/copy.ts');
       return put((session) => start(worker, session), { ...request, cwd });
     },
@@ -69,6 +73,7 @@ export async function sshArgv(
   worker: number,
   command: readonly string[],
 ): Promise<readonly string[]> {
+  await expectOriginal(recordFile(services.home));
   const ref = await machinesOf(services, id);
   const { workers, close } = await ownWorkers(services);
   try {

@@ -1,6 +1,6 @@
 // The Client of this machine's record, as the terminal gets it.
 
-import type { Client } from '../app/client.ts';
+import type { AskAnswer, Client } from '../app/client.ts';
 import { createClient } from '../app/jobman.ts';
 import type { LogFiles } from '../app/ports.ts';
 import type { Services } from '../app/services.ts';
@@ -47,6 +47,11 @@ export async function createLocalClient(services: Services): Promise<Client> {
       await dropWake(home, id).catch(() => undefined);
     },
 
+    async expectController() {
+      const { isControllerRunning } = await import('../controller/running.ts');
+      isControllerRunning(home);
+    },
+
     async wake() {
       const { started, pid } = await (await services.controller()).start();
       if (started) news.push(`Started the controller (process ${pid}); it goes on without this terminal.`);
@@ -56,8 +61,30 @@ export async function createLocalClient(services: Services): Promise<Client> {
     },
   });
 
+  /** Asks for the login; where that is refused, for the owner if the login is theirs, or says how to name the owner. */
+  async function asOwner(ask: (by: string) => Promise<AskAnswer>, by: string): Promise<AskAnswer> {
+    const answer = await ask(by);
+    if (answer.owner === undefined || by !== io.user) return answer;
+    const { mayActAs, userVariable } = await import('../lab/who.ts');
+    const may = mayActAs({ env: io.env, login: io.user }, await store.lab.users(), answer.owner);
+    if (may === 'yes') return ask(answer.owner);
+    if (may === 'no') return answer;
+    const hint = `If you are ${answer.owner}, repeat the command with ${userVariable}=${answer.owner} in front of it.`;
+    return { ...answer, message: `${answer.message} ${hint}` };
+  }
+
   return {
     ...client,
+    ask: (ref, verb, options) => asOwner((by) => client.ask(ref, verb, { ...options, by }), options.by),
+    async clean(ref, by) {
+      if (ref === null) return client.clean(ref, by);
+      const one = async (owner: string): Promise<AskAnswer> => {
+        const [answer] = await client.clean(ref, owner);
+        if (answer === undefined) throw new Error(`no answer about job ${ref}`);
+        return answer;
+      };
+      return [await asOwner(one, by)];
+    },
     async create(request) {
       const { capacity } = request.spec;
       if (capacity.kind === 'tpu') {

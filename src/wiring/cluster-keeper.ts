@@ -107,6 +107,11 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
       }
       return [...known].flatMap(([path, log]) => (existsSync(path) ? [{ ...log, path }] : []));
     },
+    async deleted(uid) {
+      if (!isUsed) return;
+      const { deletedMoment } = await import('../app/cluster/kept.ts');
+      await writing((store) => store.clusters.keepMoment(uid, deletedMoment(io.now(), io.user)));
+    },
     async hide(uid) {
       if (isUsed) await writing((store) => store.clusters.hide(uid));
     },

@@ -20,8 +20,21 @@ export async function openCluster(services: Services, options: ClusterOptions): 
     { setting: settings.kubeConfig, env: io.env, userHome: io.userHome, cwd: io.cwd },
     options,
   );
+  let hasSaid = false;
+  const isSilent = options.isSilent === true || !io.stderr.isTerminal;
   const cluster = createCluster({
     context,
+    ...(isSilent
+      ? {}
+      : {
+          onWait(what: string) {
+            if (hasSaid) return;
+            hasSaid = true;
+            io.stderr.write(
+              `Waiting for an answer of the cluster of ${context.name} (${context.cluster.server}) to: ${what}.\n`,
+            );
+          },
+        }),
     flavorKey: settings.job.resources.label,
     isAlone: options.isAlone === true,
     env: io.env,

@@ -1,35 +1,51 @@
 // Everything that one running controller is made of.
 
+import { closeSync, openSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { pino } from 'pino';
-import { fileError } from '../app/file-trouble.ts';
+import { fileError, namesFileShortage } from '../app/file-trouble.ts';
 import { createLogFiles } from '../app/log-files.ts';
 import { exitCode, JobmanError, StoreError } from '../app/errors.ts';
 import type { Store } from '../app/ports.ts';
+import type { Settings } from '../app/settings.ts';
 import { runController } from '../controller/process.ts';
 import { readController } from '../controller/running.ts';
+import { harmlessText } from '../cli/output.ts';
 import { openStore } from '../store/store.ts';
 import { createBackends } from './backends.ts';
 import { lendConnections } from './by-hand.ts';
 import { createClock } from './clock.ts';
 import { openClusterMirror } from './cluster-mirror.ts';
 import type { ControllerParts } from './controller-service.ts';
+import { expectOriginal } from './original-home.ts';
 import { recordFile } from './paths.ts';
 import { keepCopies } from './record-copies.ts';
 
-/** Runs it in this process until a signal, a request to leave, or until nothing is left to watch; resolves with the exit code. */
-export async function runInForeground(
-  parts: ControllerParts & { readonly idleExitMs: number | null },
-): Promise<number> {
+type RunParts = ControllerParts & { readonly idleExitMs?: number | null };
+
+/**
+ * Runs it in this process until a signal, a request to leave, or until nothing is left to watch; resolves with the exit code.
+ * When the settings change it starts over with the new ones, in the same process: programs on workers run on meanwhile.
+ */
+export async function runInForeground(parts: RunParts): Promise<number> {
+  for (;;) {
+    const ended = await runOnce(parts, await parts.freshSettings());
+    if (ended !== 'outdated') return ended;
+  }
+}
+
+async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'outdated'> {
   const { io, home } = parts;
-  const settings = await parts.settings();
+  expectOpenFiles();
   const store = openStore({ file: recordFile(home) });
   const clock = createClock(() => io.now());
   await expectUsable(store);
+  // The controller of a copy would find only refusals, and clients would wait for it. Other trouble may pass while it waits.
+  await expectOriginal(recordFile(home));
   const logFiles = createLogFiles({ home, history: (id, after) => store.events(id, after) });
   const logger = pino(
     { base: null, timestamp: pino.stdTimeFunctions.isoTime },
-    { write: (line) => io.stderr.write(line) },
+    { write: (line) => io.stderr.write(harmlessText(line)) },
   );
   const copies = keepCopies({ file: recordFile(home), clock, warn: (line) => logger.warn(line) });
   let endLending: Promise<() => Promise<void>> | undefined;
@@ -52,10 +68,12 @@ export async function runInForeground(
       log: { info: (line) => logger.info(line), warn: (line) => logger.warn(line) },
       version: io.version,
       slots: settings.local.slots,
-      idleExitMs: parts.idleExitMs,
+      idleExitMs: parts.idleExitMs === undefined ? settings.controller.idleExitMs : parts.idleExitMs,
       pid: io.pid,
       onStop: (call) => io.onSignal(call),
       beside: () => openClusterMirror({ io, home, store, clock, say: (line) => logger.info(line) }),
+      isOutdated: outdatedBy(settings, parts, (line) => logger.warn(line)),
+      cannotOpenFiles,
       onRenewal: () => lookingAround.forEach((call) => call()),
       onBegun: (controller) => {
         wakeJob = (id) => controller.wake(id);
@@ -78,6 +96,7 @@ export async function runInForeground(
         'To run it here instead: jobman controller stop',
       ]);
     }
+    if (because === 'outdated') return because;
     logger.info(`left: ${because}`);
     return exitCode.ok;
   } catch (error) {
@@ -93,6 +112,36 @@ export async function runInForeground(
   }
 }
 
+/** The settings that a controller is built from; the others are read by each command. */
+const settingsOf = ({ tpu, local, controller }: Settings): string => JSON.stringify({ tpu, local, controller });
+
+/** True once a settings file says something else than these. A file with a mistake changes nothing, and is logged once. */
+function outdatedBy(inUse: Settings, parts: RunParts, warn: (line: string) => void): () => Promise<boolean> {
+  const used = settingsOf(inUse);
+  let stamp = stampOf(parts.settingsFiles());
+  return async () => {
+    const now = stampOf(parts.settingsFiles());
+    if (now === stamp) return false;
+    stamp = now;
+    try {
+      return settingsOf(await parts.freshSettings()) !== used;
+    } catch (error) {
+      if (!(error instanceof JobmanError)) throw error;
+      warn(`the settings have changed and cannot be used; the former ones stay in force: ${error.message}`);
+      return false;
+    }
+  };
+}
+
+function stampOf(paths: readonly string[]): string {
+  return paths
+    .map((path) => {
+      const file = statSync(path, { throwIfNoEntry: false });
+      return file === undefined ? 'none' : `${file.ino} ${file.size} ${file.mtimeMs}`;
+    })
+    .join(', ');
+}
+
 /**
  * A controller that begins with a record it can never use would sit there and look as if it did its work. A disk that is
  * full or a file that is busy may be put right; for that it waits.
@@ -106,4 +155,38 @@ async function expectUsable(store: Store): Promise<void> {
       throw error;
     }
   }
+}
+
+/** True while this process, or the machine, has no file descriptor left. */
+function cannotOpenFiles(): boolean {
+  try {
+    closeSync(openSync('/dev/null', 'r'));
+    return false;
+  } catch (error) {
+    return error instanceof Error && namesFileShortage(error.message);
+  }
+}
+
+/** Files that the controller itself has open, and some for each job: connections, logs, pipes of programs. */
+const openFilesLeast = 256;
+
+/**
+ * Throws JobmanError where this process may open too few files at once. Node itself has raised the limit as far as it may. A controller
+ * without files would read "too many open files" as silence of every worker, and give the jobs up.
+ */
+function expectOpenFiles(): void {
+  let limits: string;
+  try {
+    limits = readFileSync('/proc/self/limits', 'utf8');
+  } catch {
+    // Not Linux.
+    return;
+  }
+  const most = Number(/^Max open files +(\d+)/mu.exec(limits)?.[1] ?? Number.POSITIVE_INFINITY);
+  if (most >= openFilesLeast) return;
+  throw new JobmanError(
+    `The controller may open ${most} files at once, and needs ${openFilesLeast}. It was not started.`,
+    exitCode.failed,
+    [`Raise the limit (ulimit -n ${openFilesLeast}), then: jobman controller start`],
+  );
 }

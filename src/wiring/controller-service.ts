@@ -16,6 +16,10 @@ export interface ControllerParts {
   readonly io: Io;
   readonly home: string;
   readonly settings: () => Promise<Settings>;
+  /** The settings as the files have them now. */
+  readonly freshSettings: () => Promise<Settings>;
+  /** The files that they are read from. */
+  readonly settingsFiles: () => readonly string[];
 }
 
 /** See ControllerService. The controller's own code is loaded by `run` alone, and what starts programs by `start`. */
@@ -51,9 +55,16 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     if (!isControllerRunning(home)) return { stopped: false };
     const { waitFor } = await import('./detached.ts');
     await ask(null);
-    const left = await waitFor(async () => (isControllerRunning(home) ? undefined : true), leaveMost);
+    const hasLeft = () => waitFor(async () => (isControllerRunning(home) ? undefined : true), leaveMost / 2);
+    let left = await hasLeft();
+    const pid = readController(home)?.pid;
+    if (left === undefined && pid !== undefined) {
+      // One that has no file descriptor left cannot read the request; a signal needs none.
+      const { endProcess } = await import('./end-process.ts');
+      await endProcess(pid);
+      left = await hasLeft();
+    }
     if (left === undefined) {
-      const { pid } = await status();
       throw new JobmanError(
         `The controller (pid ${pid ?? 'unknown'}) was asked to leave and is still finishing its passes; its log is ${log}.`,
         exitCode.failed,
@@ -66,9 +77,14 @@ export function createControllerService(parts: ControllerParts): ControllerServi
     status,
     stop,
 
-    async run({ idleExitMs }) {
+    async reload() {
+      const { dropWake } = await import('../controller/wake-folder.ts');
+      await dropWake(home, 'settings');
+    },
+
+    async run(options) {
       const { runInForeground } = await import('./controller-process.ts');
-      return runInForeground({ ...parts, idleExitMs });
+      return runInForeground({ ...parts, ...options });
     },
 
     async start() {

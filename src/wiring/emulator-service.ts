@@ -13,6 +13,7 @@ import { admin, adminLook } from '../emulator/admin.ts';
 import { EmulatorRefusal, embeddedSpeed } from '../emulator/contract.ts';
 import { backgroundEnvironment } from './background-environment.ts';
 import { startDetached, waitFor } from './detached.ts';
+import { harmlessText } from '../cli/output.ts';
 
 /**
  * Whether the built-in cloud serves that project. A server that the settings name takes its place too: that is how another
@@ -108,8 +109,8 @@ export function createEmulatorService({ io, home }: { readonly io: Io; readonly 
           stateDir: state ?? emulatorFolder(home),
           env: io.env,
           pid: io.pid,
-          write: (text) => io.stdout.write(text),
-          log: (line) => io.stderr.write(`${line}\n`),
+          write: (text) => io.stdout.write(harmlessText(text)),
+          log: (line) => io.stderr.write(`${harmlessText(line)}\n`),
           gone: () => ended.resolve(),
         });
         await ended.promise;

@@ -3,19 +3,26 @@
 import {
   chmodSync,
   chownSync,
-  copyFileSync,
+  closeSync,
+  existsSync,
   lstatSync,
+  openSync,
   readdirSync,
   readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { randomUUID } from 'node:crypto';
 import { dirname, join, relative } from 'node:path';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { fileError } from '../app/file-trouble.ts';
 import { attemptFile, jobFolder, logFolder, manifestFile, newestLink } from '../app/job-folder.ts';
 import { fileModeIn, isShared, makeFolder, sharedFolderMode } from '../app/make-folder.ts';
+import { withRegularFile } from '../app/regular-file.ts';
 import { isControllerRunning } from '../controller/running.ts';
 import { logHere } from '../lab/import-jobs.ts';
 import { sharedMode, type LabHome, type WrongMode } from '../lab/lab-home.ts';
@@ -70,18 +77,29 @@ export function createLabHome(home: string): LabHome {
       }
     },
 
-    async takeFiles({ id, owner }, { path, logs }) {
+    async takeFiles({ id, owner, isNew }, root, { path, logs }) {
       const folder = jobFolder(home, owner, id);
+      const leftOut: string[] = [];
+      const take = (from: string, to: string): void => {
+        if (!isNew && existsSync(to)) return;
+        makeFolder(dirname(to));
+        const problem = copy(root, from, to);
+        if (problem !== null) leftOut.push(problem);
+      };
       try {
         makeFolder(logFolder(folder));
-        copy(join(path, 'config.yaml'), manifestFile(folder));
+        take(join(path, 'config.yaml'), manifestFile(folder));
+        // The addresses of its workers: nothing here reads them, and they are nowhere else.
+        if (existsSync(join(path, 'ips.json'))) take(join(path, 'ips.json'), join(folder, 'ips.json'));
         for (const name of logs) {
           const here = logHere(name);
           const file = here.kind === 'command' ? attemptFile(folder, 1, here.worker) : join(logFolder(folder), name);
-          makeFolder(dirname(file));
-          copy(join(path, 'logs', name), file);
-          if (here.kind === 'command') symlinkSync(relative(logFolder(folder), file), newestLink(folder, here.worker));
+          take(join(path, 'logs', name), file);
+          if (here.kind !== 'command' || !existsSync(file)) continue;
+          const link = newestLink(folder, here.worker);
+          if (!existsSync(link)) symlinkSync(relative(logFolder(folder), file), link);
         }
+        return leftOut;
       } catch (error) {
         throw fileError(folder, error);
       }
@@ -91,10 +109,35 @@ export function createLabHome(home: string): LabHome {
   };
 }
 
-/** With the rights that a file of ours has there. */
-function copy(from: string, to: string): void {
-  copyFileSync(from, to);
-  chmodSync(to, fileModeIn(dirname(to)));
+/**
+ * Copies a regular file below `root`, with the rights that a file of ours has in the folder of `to`, which gets the whole file or
+ * none. Returns why it cannot be read, or null; throws what the system says when it cannot be written.
+ */
+function copy(root: string, from: string, to: string): string | null {
+  const unfinished = `${to}.${randomUUID()}`;
+  let writing: unknown;
+  try {
+    withRegularFile(root, from, (source) => {
+      try {
+        const target = openSync(unfinished, 'wx', fileModeIn(dirname(to)));
+        try {
+          const bytes = new Uint8Array(1024 * 1024);
+          for (let got = readSync(source, bytes); got > 0; got = readSync(source, bytes))
+            writeFileSync(target, bytes.subarray(0, got));
+        } finally {
+          closeSync(target);
+        }
+        renameSync(unfinished, to);
+      } catch (error) {
+        writing = error;
+        rmSync(unfinished, { force: true });
+      }
+    });
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+  if (writing !== undefined) throw writing;
+  return null;
 }
 
 function wrongIn(home: string): readonly WrongMode[] {

@@ -33,7 +33,7 @@ export function openLab(services: LabServices): Lab {
       const { createRecordSheet } = await import('../lab/record-sheet.ts');
       return createRecordSheet(record, () => services.io.now());
     },
-    tpus: async (note) => (await import('./tpu-desk.ts')).openTpuDesk(services, await site(), note),
+    tpus: async (note, owner) => (await import('./tpu-desk.ts')).openTpuDesk(services, await site(), note, owner),
     windows: async () => (await import('../remote/tmux/tmux.ts')).createTmux({ env: services.io.env }),
     async lookNow(jobs) {
       const { dropWake } = await import('../controller/wake-folder.ts');

@@ -20,14 +20,16 @@ export function createServices(io: Io): LabServices {
   let client: Promise<Client> | undefined;
   let lab: Promise<Lab> | undefined;
 
+  async function freshSettings(): Promise<Settings> {
+    const { loadSettings } = await import('../app/settings.ts');
+    return loadSettings({ ...services.settingsFiles(), env: io.env, cores: availableParallelism() });
+  }
+
   const services: LabServices = {
     io,
     home,
 
-    settings: () =>
-      (settings ??= import('../app/settings.ts').then(({ loadSettings }) =>
-        loadSettings({ ...services.settingsFiles(), env: io.env, cores: availableParallelism() }),
-      )),
+    settings: () => (settings ??= freshSettings()),
 
     settingsFiles: () => (files ??= { home, named, template: templateFile(io.launcher.at(-1) ?? '') }),
 
@@ -90,12 +92,31 @@ export function createServices(io: Io): LabServices {
 
     async controller() {
       const { createControllerService } = await import('./controller-service.ts');
-      return createControllerService({ io, home, settings: () => services.settings() });
+      const { settingsFile } = await import('../app/settings-file.ts');
+      const { named, template } = services.settingsFiles();
+      return createControllerService({
+        io,
+        home,
+        settings: () => services.settings(),
+        freshSettings,
+        settingsFiles: () => [settingsFile(home), ...[template, named].flatMap((path) => path ?? [])],
+      });
     },
 
     async emulator() {
       const { createEmulatorService } = await import('./emulator-service.ts');
       return createEmulatorService({ io, home });
+    },
+
+    async checkLogin(spec, undone) {
+      if (spec.capacity.kind !== 'tpu') return;
+      const { checkLogin } = await import('./tpu-api.ts');
+      await checkLogin({ io, settings: await services.settings() }, spec.capacity.project, undone);
+    },
+
+    async forgetProject(project, mayForget) {
+      const { forgetProject } = await import('./tpus.ts');
+      return forgetProject(services, project, mayForget);
     },
 
     async tpus(query) {

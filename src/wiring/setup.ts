@@ -5,10 +5,14 @@ import type { Services, StepRunner } from '../app/services.ts';
 import type { Job } from '../core/job.ts';
 import { createBackends } from './backends.ts';
 import { createClock } from './clock.ts';
+import { expectOriginal } from './original-home.ts';
+import { recordFile } from './paths.ts';
 
 /** As `Services.stepRunner` promises it. What the steps print also goes into their logs, as when the controller does them. */
 export async function createStepRunner(services: Services, job: Job): Promise<StepRunner> {
   const { io, home } = services;
+  // The step would change the machines before its result is refused.
+  await expectOriginal(recordFile(home));
   const backends = await createBackends({
     io,
     home,

@@ -4,6 +4,7 @@ import type { Services } from '../app/services.ts';
 import { createStrayKeeper, type StrayKeeper } from '../app/strays.ts';
 import { releaseFound } from '../backends/tpu/release.ts';
 import { openStore } from '../store/store.ts';
+import { expectOriginal } from './original-home.ts';
 import { recordFile } from './paths.ts';
 import { createTpuApis } from './tpu-api.ts';
 import { createTpuCloud } from './tpus.ts';
@@ -16,9 +17,18 @@ export async function openStrayKeeper(services: Services): Promise<StrayKeeper> 
   const apis = createTpuApis({ io, home, settings, now: () => io.now() });
   return createStrayKeeper({
     store,
+    installation: await services.installation(),
     cloud: createTpuCloud(home, apis),
-    settings: { project: settings.tpu.project, grants: settings.grants },
-    release: (stray) => releaseFound(apis.apiFor, stray),
+    settings: {
+      project: settings.tpu.project,
+      grants: settings.grants,
+      forgottenProjects: settings.tpu.forgottenProjects,
+    },
+    async release(stray) {
+      // What the original has made since the copy is no job of the copy's record.
+      await expectOriginal(recordFile(home));
+      return releaseFound(apis.apiFor, stray);
+    },
     now: () => io.now(),
     end: () => store.close(),
   });

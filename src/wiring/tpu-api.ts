@@ -1,5 +1,6 @@
 // The Cloud TPU API of each project, built from settings: which server speaks for it, and who we are to that.
 
+import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
 import { createTpuApi, type TpuApi } from '../backends/tpu/api.ts';
@@ -59,6 +60,26 @@ export function createTpuApis(parts: {
     apiFor: (project) => (usesBuiltIn(project) ? builtIn : server),
     runningApiFor: (project) => (usesBuiltIn(project) ? builtInIfRunning : server),
   };
+}
+
+/** See `Services.checkLogin`. */
+export async function checkLogin(
+  { io, settings }: { readonly io: Io; readonly settings: Settings },
+  project: string,
+  undone: string,
+): Promise<void> {
+  if (isServedByBuiltIn(settings, project)) return;
+  const login = createGoogleLogin({ io, settings, now: () => io.now() });
+  const endpoint = () => Promise.resolve(settings.tpu.endpoint ?? google);
+  try {
+    await createCredentials({ endpoint, login }).headers();
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    throw new JobmanError(`${undone}: ${error.message}`, exitCode.unreachable, [
+      ...error.lines,
+      'With --no-check the job is created now, and waits until there is a login.',
+    ]);
+  }
 }
 
 /** Who this process is to Google; fetches nothing yet. */

@@ -17,6 +17,7 @@ export async function openTpuDesk(
   services: Services,
   site: Site,
   note: (line: string) => void = () => undefined,
+  owner: string = services.io.user,
 ): Promise<TpuDesk> {
   const { io, home } = services;
   const settings = await services.settings();
@@ -53,6 +54,7 @@ export async function openTpuDesk(
     project: settings.tpu.project,
     site,
     user: io.user,
+    maker: async () => ({ installation: await services.installation(), owner }),
     sshKeys: () => sshKeyLines(site, { home, user: io.user }),
     now,
     // What takes Google minutes takes the built-in cloud seconds.

@@ -1,6 +1,8 @@
 // What `jobman tpus` works with: the record, and the API of every project. Nothing of SSH or of machines is loaded.
 
-import { lookAtTpus, type TpuCloud, type TpuList, type TpuQuery } from '../app/tpus.ts';
+import { setSetting } from '../app/change-settings.ts';
+import { exitCode, JobmanError } from '../app/errors.ts';
+import { lookAtTpus, needsCloud, type TpuCloud, type TpuList, type TpuQuery } from '../app/tpus.ts';
 import type { Services } from '../app/services.ts';
 import { listTpus } from '../backends/tpu/inventory.ts';
 import { pricePerHour } from '../backends/tpu/prices.ts';
@@ -15,12 +17,53 @@ export async function lookAtClouds(services: Services, query: TpuQuery): Promise
   const inForce = await services.settings();
   const store = openStore({ file: recordFile(home) });
   try {
-    const named = { project: inForce.tpu.project, grants: inForce.grants };
+    const named = {
+      project: inForce.tpu.project,
+      grants: inForce.grants,
+      forgottenProjects: inForce.tpu.forgottenProjects,
+    };
     const cloud = createTpuCloud(home, createTpuApis({ io, home, settings: inForce, now: () => io.now() }));
-    return await lookAtTpus({ store, cloud, settings: named, now: () => io.now() }, query);
+    return await lookAtTpus(
+      { store, installation: await services.installation(), cloud, settings: named, now: () => io.now() },
+      query,
+    );
   } finally {
     await store.close();
   }
+}
+
+/** See `Services.forgetProject`. */
+export async function forgetProject(
+  services: Services,
+  project: string,
+  mayForget: (resources: readonly string[]) => Promise<boolean>,
+): Promise<boolean> {
+  const { home } = services;
+  const { tpu } = await services.settings();
+  if (tpu.project === project)
+    throw new JobmanError(`${project} is the project of the setting tpu.project.`, exitCode.conflict, [
+      'jobman settings unset tpu.project    removes it from there',
+    ]);
+  const store = openStore({ file: recordFile(home) });
+  try {
+    const { jobs } = await store.list({ settledMost: null });
+    const inProject = jobs.filter(({ spec: { capacity } }) => capacity.kind === 'tpu' && capacity.project === project);
+    const [first] = inProject.filter((job) => needsCloud(job));
+    if (first !== undefined)
+      throw new JobmanError(`Job ${first.id} still uses ${project}.`, exitCode.conflict, [
+        `jobman delete ${Number(first.id)}    ends it and removes it from the list`,
+      ]);
+    const left = (await store.strays()).filter(({ resource }) => resource.startsWith(`projects/${project}/`));
+    if (inProject.length === 0 && left.length === 0)
+      throw new JobmanError(`No job used a project ${project}.`, exitCode.notFound);
+    if (left.length > 0 && !(await mayForget(left.map(({ resource }) => resource)))) return false;
+    for (const stray of left) await store.forgetStray(stray);
+  } finally {
+    await store.close();
+  }
+  if (tpu.forgottenProjects.includes(project)) return true;
+  await setSetting(home, 'tpu.forgottenProjects', JSON.stringify([...tpu.forgottenProjects, project]));
+  return true;
 }
 
 /** The door to all clouds; asks nobody yet. */

@@ -9,7 +9,9 @@ import type { Io, Services } from '../app/services.ts';
 import { settingsFile } from '../app/settings-file.ts';
 import type { SettingsFiles } from '../app/settings.ts';
 import {
+  everyLeast,
   everyUsual,
+  isAbout,
   isLookDue,
   lookWord,
   versionNotesIn,
@@ -38,13 +40,26 @@ export function newerVersion(services: Services): string | null {
   const { io, home } = services;
   const file = notesFile(home);
   const notes = readNotes(file);
+  let repository: string | null = null;
   try {
     const files = services.settingsFiles();
-    if (isLookDue(notes, io.now()) && isConfigured(files) && claim(file, io, home)) start(io, home, files.named);
+    repository = repositoryIn(files);
+    if (repository !== null && isDue(notes, repository, io) && claim(file, io, home, repository))
+      start(io, home, files.named);
   } catch {
     // A folder that takes no file, or a program that does not start: then nobody looks, and what was seen is told all the same.
   }
-  return versionNotice(notes, io.version) ?? null;
+  // `-s` may name another repository than the one of the last look, or none.
+  const isOfThis = notes !== undefined && isAbout(notes, repository);
+  return (isOfThis ? versionNotice(notes, io.version) : undefined) ?? null;
+}
+
+/** True if a check is due. Notes about another repository are useless, but they cause at most one check a minute. */
+function isDue(notes: VersionNotes | undefined, repository: string, io: Io): boolean {
+  return isLookDue(
+    notes === undefined || isAbout(notes, repository) ? notes : { ...notes, every: everyLeast },
+    io.now(),
+  );
 }
 
 function readNotes(file: string): VersionNotes | undefined {
@@ -55,23 +70,32 @@ function readNotes(file: string): VersionNotes | undefined {
   }
 }
 
-/** Whether one of the files names a place to look, as far as its text tells: reading settings takes longer than most commands. */
-function isConfigured({ home, named, template }: SettingsFiles): boolean {
-  return [template, settingsFile(home), named].some((path) => {
+/**
+ * The repository that the last of the files names, as it is written there; null for none. It is found in the text, because parsing
+ * the settings takes longer than most commands.
+ */
+function repositoryIn({ home, named, template }: SettingsFiles): string | null {
+  let found: string | null = null;
+  for (const path of [template, settingsFile(home), named]) {
+    if (path === null || path === undefined) continue;
     try {
-      const text = path === null || path === undefined ? '' : readFileSync(path, 'utf8');
-      return text.includes('"newVersion"') && /"repository"\s*:\s*"[^"]/.test(text);
+      const value = repositoryPattern.exec(readFileSync(path, 'utf8'))?.[1];
+      if (value !== undefined) found = JSON.parse(value) as string | null;
     } catch {
-      return false;
+      // A file that cannot be read names nothing; the command that reads the settings says so.
     }
-  });
+  }
+  return found === '' ? null : found;
 }
+
+/** The section has no objects in it. */
+const repositoryPattern = /"newVersion"\s*:\s*\{[^{}]*?"repository"\s*:\s*(null|"(?:[^"\\]|\\.)*")/;
 
 /**
  * Makes this look ours: writes down that it was begun, so that one which fails is not begun again at once, and of two
  * commands at the same moment only one begins it. False where another has it, or the folder takes no file.
  */
-function claim(file: string, io: Io, home: string): boolean {
+function claim(file: string, io: Io, home: string, repository: string): boolean {
   const mark = `${file}.claim`;
   makeFolder(home);
   try {
@@ -82,15 +106,24 @@ function claim(file: string, io: Io, home: string): boolean {
   }
   try {
     const notes = readNotes(file);
-    if (!isLookDue(notes, io.now())) return false;
-    writeNotes(file, { ...(notes ?? noNotes), lastCheck: io.now() }, io.pid);
+    if (!isDue(notes, repository, io)) return false;
+    // What was seen elsewhere is forgotten.
+    const before = notes !== undefined && isAbout(notes, repository) ? notes : noNotes;
+    writeNotes(file, { ...before, repository, lastCheck: io.now() }, io.pid);
     return true;
   } finally {
     rmSync(mark, { force: true });
   }
 }
 
-const noNotes: VersionNotes = { lastCheck: 0, remoteVersion: null, every: everyUsual, message: null, failed: null };
+const noNotes: VersionNotes = {
+  lastCheck: 0,
+  remoteVersion: null,
+  every: everyUsual,
+  message: null,
+  failed: null,
+  repository: null,
+};
 
 /** Whole or not at all: another command may be reading it. */
 function writeNotes(file: string, notes: VersionNotes, pid: number): void {
@@ -118,9 +151,11 @@ function start(io: Io, home: string, named: string | undefined): void {
 export async function lookForVersion(services: Services): Promise<void> {
   const { io, home } = services;
   const file = notesFile(home);
-  const before = readNotes(file) ?? noNotes;
+  const seen = repositoryIn(services.settingsFiles());
+  const notes = readNotes(file);
+  const before = notes === undefined || (seen !== null && !isAbout(notes, seen)) ? noNotes : notes;
   const write = (found: Partial<VersionNotes>): void =>
-    writeNotes(file, { ...before, failed: null, ...found, lastCheck: io.now() }, io.pid);
+    writeNotes(file, { ...before, repository: seen, failed: null, ...found, lastCheck: io.now() }, io.pid);
   try {
     const { repository, packageJsonPath, customMessage, check } = (await services.clusterSettings()).settings
       .newVersion;

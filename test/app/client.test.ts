@@ -11,7 +11,8 @@ import { createLogFiles } from '../../src/app/log-files.ts';
 import type { Store } from '../../src/app/ports.ts';
 import type { Job } from '../../src/core/job.ts';
 import type { JobSpec } from '../../src/core/spec.ts';
-import { hour, minute } from '../../src/core/time.ts';
+import { hour, minute, second } from '../../src/core/time.ts';
+import type { Instant } from '../../src/core/time.ts';
 import { openStore } from '../../src/store/store.ts';
 import { openWorld } from '../support/world.ts';
 import { aJob, ended, living, localSpec, noon, ready, running, tpuSpec } from './sample-life.ts';
@@ -25,7 +26,7 @@ interface Desk {
   clock: number;
   create(spec?: JobSpec, owner?: string): Promise<string>;
   /** Puts a life in the place of the job's own, as passes of the controller would. */
-  lives(id: string, life: (job: Job) => Job): Promise<void>;
+  lives(id: string, life: (job: Job) => Job, wakeAt?: Instant): Promise<void>;
 }
 
 function openDesk(t: TestContext): Desk {
@@ -58,7 +59,7 @@ function openDesk(t: TestContext): Desk {
     async create(spec: JobSpec = localSpec(), owner = 'ada') {
       return (await client.create({ spec, manifest: 'job:\n  name: iris\n', owner })).id;
     },
-    async lives(id: string, life: (job: Job) => Job) {
+    async lives(id: string, life: (job: Job) => Job, wakeAt: Instant | null = null) {
       const stored = await store.load(id);
       assert.ok(stored);
       const { job, revision } = stored;
@@ -67,7 +68,7 @@ function openDesk(t: TestContext): Desk {
         revision,
         events: [],
         folded: [],
-        wakeAt: null,
+        wakeAt,
         epoch: null,
       });
       assert.equal(result, 'committed');
@@ -176,8 +177,14 @@ test('lists narrow by owner, tag, name and phase, and count what they do not sho
   const page = await desk.client.list({});
   assert.deepEqual([page.rows.length, page.more], [52, 2]);
   assert.deepEqual(
-    page.rows.slice(0, 2).map((row) => row.id),
+    page.rows.map((row) => row.id),
+    page.rows.map((row) => row.id).toSorted((one, other) => Number(other) - Number(one)),
+    'the order of the column that the list begins with',
+  );
+  assert.deepEqual(
+    [page.rows[0]?.id, page.rows.at(-1)?.id],
     ['000054', '000001'],
+    'what is not settled is not left out',
   );
   assert.equal((await desk.client.list({ all: true })).rows.length, 54);
   assert.deepEqual(await ids({ owner: 'bob' }), ['000054']);
@@ -272,6 +279,33 @@ test('resume names no checkpoint where there is no folder of them, and delete no
     'Job 000002 (vit) goes on; its manifest names no job.checkpoint_dir, so its program has to find its last checkpoint itself.',
     'Job 000002 (vit) is being deleted; it leaves the list once nothing of it runs any more.',
   ]);
+});
+
+test('delete of a job that has ended and holds nothing says that it is done', async (t) => {
+  const desk = openDesk(t);
+  const id = await desk.create({ ...localSpec(), name: 'vit' });
+  await desk.lives(id, (job) => stoppedLife(job.spec));
+  const answer = await desk.client.ask(id, 'delete', { by: 'ada' });
+  assert.deepEqual([answer.ok, answer.message], [true, 'Job 000001 (vit) is off the list.']);
+  assert.deepEqual((await desk.client.list({ all: true })).rows, []);
+});
+
+test('delete of a job whose output is still being copied leaves it to the controller to copy the rest', async (t) => {
+  const desk = openDesk(t);
+  const [copying, copied] = [await desk.create(), await desk.create()];
+  await desk.lives(copying, (job) => stoppedLife(job.spec), desk.clock - second);
+  await desk.lives(copied, (job) => stoppedLife(job.spec));
+  for (const id of [copying, copied]) await desk.client.ask(id, 'delete', { by: 'ada' });
+  assert.deepEqual(await desk.store.due(desk.clock, 10), [copying]);
+});
+
+test('a manifest in the place of a job leads to create', async (t) => {
+  const desk = openDesk(t);
+  await assert.rejects(desk.client.show('good.yaml'), (error: { message: string; lines: readonly string[] }) => {
+    assert.equal(error.message, 'There is no job called "good.yaml".');
+    assert.match(error.lines.join(), /^jobman create good\.yaml /);
+    return true;
+  });
 });
 
 test("somebody else's job is refused with a sentence and its own code", async (t) => {

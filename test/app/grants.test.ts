@@ -138,6 +138,19 @@ suite('before something is asked for', () => {
     assert.equal((await beyondGrants(parts([first], null), spec, null))?.cost, null);
   });
 
+  test('without any grant a new job is asked about and may continue; one that is wanted again, or costs nothing, is not', async () => {
+    const free = { ...parts([]), grants: async () => [] };
+    const question = await beyondGrants(free, spec, null);
+    assert.deepEqual(
+      [question?.sentence, question?.cost, question?.mayContinue],
+      ['The job requests v5litepod-16 spot in us-west4-a', 'about $4.00/h', true],
+    );
+    const stopped = { ...jobOf({}, { id: '000002' }), settled, desired: 'end' } as const;
+    assert.equal(await beyondGrants(free, spec, stopped), null);
+    const simulated = { ...spec, capacity: { ...asked, project: 'emulator' } };
+    assert.equal(await beyondGrants(free, simulated, null), null);
+  });
+
   test('a job that is wanted again is not in its own way, and what it has kept needs no question', async () => {
     const stopped = { ...jobOf({}, { id: '000002' }), settled, desired: 'end' } as const;
     assert.equal(await beyondGrants(parts([stopped]), spec, stopped), null);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ageText, choiceText, lengthText, momentText, priceText } from '../../src/app/figures.ts';
-import { eventSentence } from '../../src/app/history.ts';
+import { cloudAnswer, eventSentence } from '../../src/app/history.ts';
 import { allowanceText } from '../../src/app/phrases.ts';
 import type { EventBody } from '../../src/core/decision.ts';
 import type { RecoverySpec } from '../../src/core/spec.ts';
@@ -21,7 +21,13 @@ const own = `${capacity.accelerator} ${capacity.pricing} in ${capacity.zone}`;
 /** Every kind once or more; a kind that is missing here does not compile. */
 const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [EventBody & { kind: Kind }, string])[] } =
   {
-    created: [[{ kind: 'created', by: 'ada' }, 'created by ada; rule pre, 100 preemptions allowed']],
+    created: [
+      [{ kind: 'created', by: 'ada' }, 'created by ada; rule pre, 100 preemptions allowed'],
+      [
+        { kind: 'created', by: 'ada', overrides: [{ key: 'command.lr', value: '0.01' }] },
+        'created by ada with --set command.lr=0.01; rule pre, 100 preemptions allowed',
+      ],
+    ],
     asked: [
       [
         { kind: 'asked', verb: 'stop', by: 'ada', desired: 'hold' },
@@ -120,7 +126,11 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
     step_failed: [
       [
         { kind: 'step_failed', allocation: 1, worker: 3, step: 'docker', tries: 2, detail: 'exit 100' },
-        'setup step docker failed on worker 3, try 2: exit 100',
+        'setup step docker failed on worker 3, try 2 of 3: exit 100',
+      ],
+      [
+        { kind: 'step_failed', attempt: 1, allocation: 1, worker: 3, step: 'docker', tries: 3, detail: 'exit 100' },
+        'attempt 1: setup step docker failed on worker 3, try 3 of 3: exit 100',
       ],
     ],
     step_by_hand: [
@@ -200,7 +210,10 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
       ],
       [{ kind: 'silent', allocation: 1, detail: '403' }, 'allocation 1 does not answer (403)'],
     ],
-    answering: [[{ kind: 'answering', allocation: 1 }, 'allocation 1 answers again']],
+    answering: [
+      [{ kind: 'answering', allocation: 1 }, 'allocation 1 answers again'],
+      [{ kind: 'answering', allocation: 1, who: 'workers' }, 'every worker answers again'],
+    ],
     settled: [
       [{ kind: 'settled', verdict: 'failed', reason: 'setup_failed' }, 'failed: setup failed'],
       [{ kind: 'settled', verdict: 'succeeded', reason: 'succeeded' }, 'succeeded'],
@@ -240,7 +253,8 @@ test('lengths, moments and prices are short and have their unit', () => {
     ),
     ['48s', '2m', '2m30s', '31m', '2h05m', '3d', '3d4h', '1d'],
   );
-  assert.equal(momentText(noon), '20 Nov 12:00:00 UTC');
+  assert.equal(momentText(noon, noon), '20 Nov 12:00:00 UTC');
+  assert.equal(momentText(noon, noon + 400 * day), '20 Nov 2026 12:00:00 UTC', 'the year where it is not this one');
   assert.equal(priceText(75.7), '$75.70/h');
 });
 
@@ -255,6 +269,10 @@ test('budgets are told as far as some rule goes on under them', () => {
     told({ reason: 'unreachable', answer: resume }, { reason: 'hung', answer: resume }),
     '100 preemptions and 3 failures allowed',
   );
+  assert.equal(
+    told(...(['unreachable', 'hung', 'setup_failed'] as const).map((reason) => ({ reason, answer: resume }))),
+    '100 preemptions, 3 failures and 3 setup failures in a row allowed',
+  );
 });
 
 test('one of a kind is no list', () => {
@@ -264,4 +282,22 @@ test('one of a kind is no list', () => {
     'The only one is 3.',
     'There are ada, bob, 7.',
   ]);
+});
+
+test('tpu.log has what the cloud answered, in its own words, and nothing else', () => {
+  const job = { allocations: [] };
+  const error = {
+    kind: 'stockout',
+    message: 'no capacity there now',
+    raw: 'RESOURCE_EXHAUSTED: no more capacity',
+  } as const;
+  assert.equal(
+    cloudAnswer({ kind: 'allocation_refused', at: 0, allocation: 1, error }, job),
+    'allocation 1 refused (no capacity): no capacity there now; the cloud said: RESOURCE_EXHAUSTED: no more capacity',
+  );
+  assert.equal(
+    cloudAnswer({ kind: 'allocation_seen', at: 0, allocation: 1, state: 'waiting', detail: 'ACCEPTED' }, job),
+    'allocation 1 waits for capacity (ACCEPTED)',
+  );
+  assert.equal(cloudAnswer({ kind: 'attempt_running', at: 0, attempt: 1 }, job), null);
 });

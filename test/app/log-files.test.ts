@@ -87,6 +87,11 @@ test('what a step prints goes to its own log', async (t) => {
   const { folder, logFiles } = filesIn(t);
   await logFiles.step(job, 'docker', 3, bytes('pulled\n'));
   assert.equal(readFileSync(join(folder, 'logs/docker_worker_3.log'), 'utf8'), 'pulled\n');
+  await logFiles.step(job, 'docker', 3, bytes(''));
+  assert.equal(readFileSync(join(folder, 'logs/docker_worker_3.log'), 'utf8'), 'pulled\n');
+  for (let times = 0; times < 2; times += 1) await logFiles.step(job, 'ssh', 0, bytes(''));
+  const silent = '-- step ssh is done on worker 0; it printed nothing\n';
+  assert.equal(readFileSync(join(folder, 'logs/ssh_worker_0.log'), 'utf8'), silent);
 });
 
 test('folders and files are for their owner only', async (t) => {
@@ -120,6 +125,19 @@ test('the copies for scripts tell moments as --json does, however deep they lie'
     const moments = readFileSync(join(folder, file), 'utf8').match(/"(?:at|since|notBefore|\w+At)": ?[^,}\s]+/g) ?? [];
     assert.ok(moments.length > 0);
     for (const one of moments) assert.match(one, /: ?(?:null|"\d{4}-\d\d-\d\dT[\d:.]+Z")$/);
+  }
+});
+
+test('the copies for scripts have no character that controls a terminal, and the same values', async (t) => {
+  const { folder, logFiles, happened } = filesIn(t);
+  const evil = 'a\u001b\u007f\u0085\u009b\u202e\u2066z';
+  happened(evil);
+  await logFiles.mirror({ ...job, spec: { ...job.spec, tags: [evil] } }, []);
+  for (const file of ['job.json', 'events.jsonl']) {
+    const text = readFileSync(join(folder, file), 'utf8');
+    assert.match(text, /a\\u001b\\u007f\\u0085\\u009b\\u202e\\u2066z/);
+    assert.doesNotMatch(text, /[^\P{Cc}\n]|[\u202a-\u202e\u2066-\u2069]/u);
+    assert.ok(JSON.stringify(JSON.parse(text)).includes(JSON.stringify(evil).slice(1, -1)));
   }
 });
 

@@ -32,7 +32,13 @@ test('without a file the defaults are in force, with a place for each core', asy
 test('the file stands over the defaults, and the environment over the file', async (t) => {
   const load = settingsIn(t, '{ "tpu": { "project": "lab", "sshPort": 2222, "endpoint": "http://127.0.0.1:1" } }');
   const { tpu, local } = await load();
-  assert.deepEqual(tpu, { project: 'lab', sshPort: 2222, endpoint: 'http://127.0.0.1:1', tokenCommand: null });
+  assert.deepEqual(tpu, {
+    project: 'lab',
+    sshPort: 2222,
+    endpoint: 'http://127.0.0.1:1',
+    tokenCommand: null,
+    forgottenProjects: [],
+  });
   assert.equal(local.slots, 4);
   const over = await load({ JOBMAN_TPU_ENDPOINT: 'http://127.0.0.1:8080', JOBMAN_TPU_SSH_PORT: '2200' });
   assert.deepEqual(over.tpu, { ...tpu, sshPort: 2200, endpoint: 'http://127.0.0.1:8080' });

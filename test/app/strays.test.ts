@@ -31,6 +31,7 @@ async function openYard(t: TestContext) {
     type: 'v5litepod-16',
     pricing: 'spot',
     label,
+    sharedBy: null,
     owner: null,
     createdAt: noon,
     ...different,
@@ -38,6 +39,7 @@ async function openYard(t: TestContext) {
   const yard = { there: [tpu()] as readonly TpuSeen[], missed: [] as readonly TpuMissed[], asked: [] as string[] };
   const keeper = createStrayKeeper({
     store,
+    installation: job.installation,
     cloud: {
       async list({ project, zones }) {
         yard.asked.push(`list ${project} ${zones?.join() ?? 'all'}`);
@@ -46,7 +48,7 @@ async function openYard(t: TestContext) {
       pricePerHour: () => null,
       isPretended: () => false,
     },
-    settings: { project: null, grants: [] },
+    settings: { project: null, grants: [], forgottenProjects: [] },
     release({ resource }) {
       yard.asked.push(`release ${resource}`);
       return Promise.resolve({ kind: 'done' });
@@ -136,7 +138,7 @@ test('a look asks each project once, where the jobs and the notes are, and chang
   const far = 'projects/lab/locations/us-east5-b/nodes/vit';
   await yard.store.recordStray({ ...yard.left, resource: far, allocation: 2 });
   assert.equal((await yard.keeper.look()).strays.length, 2);
-  assert.deepEqual(yard.asked, ['list lab us-west4-a,us-east5-b']);
+  assert.deepEqual(yard.asked, ['list lab us-east5-b,us-west4-a']);
   assert.equal((await yard.store.strays()).length, 2);
   await yard.keeper.lookAt([yard.left]);
   assert.deepEqual(yard.asked.slice(1), ['list lab us-west4-a']);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
-import { claimants, lookAtTpus, tpuScopes, tpuRows, type TpuSeen } from '../../src/app/tpus.ts';
+import { hasAnswered, tpuSpecs, claimants, lookAtTpus, tpuScopes, tpuRows, type TpuSeen } from '../../src/app/tpus.ts';
 import type { Attempt, Job } from '../../src/core/job.ts';
 import { hour, minute } from '../../src/core/time.ts';
 import { aJob, living, noon, ready, tpuSpec } from './sample-life.ts';
@@ -21,6 +21,7 @@ function seen(name: string, different: Partial<TpuSeen> = {}): TpuSeen {
     type: 'v5litepod-8',
     pricing: 'spot',
     label: null,
+    sharedBy: null,
     owner: null,
     createdAt: noon - 10 * hour,
     ...different,
@@ -121,6 +122,10 @@ suite('what no job claims', () => {
     assert.deepEqual(only(seen('dev', { owner: 'grace' })).whose, { kind: 'person', name: 'grace' });
     assert.equal(only(seen('dev', { owner: 'grace' })).idle, null);
     assert.deepEqual(only(seen('dev', { owner: '' })).whose, { kind: 'nobody' });
+    assert.deepEqual(only(seen('dev', { sharedBy: 'ours00', owner: 'ada' })).whose, { kind: 'shared', name: 'ada' });
+    assert.deepEqual(only(seen('dev', { sharedBy: 'ours00' })).whose, { kind: 'shared', name: null });
+    const theirs = { kind: 'installation', installation: 'theirs', id: null };
+    assert.deepEqual(only(seen('dev', { sharedBy: 'theirs', owner: 'ada' })).whose, theirs);
     assert.equal(only(seen('dev')).idle, 10 * hour);
   });
 });
@@ -163,7 +168,7 @@ test('what has cost most for nothing comes first, then what costs most, and pret
 suite('where is looked', () => {
   const spec = tpuSpec().capacity;
   assert.ok(spec.kind === 'tpu');
-  const settings = { project: 'lab', grants: [{ zone: 'us-east5-b' }, { zone: 'us-*' }, {}] };
+  const settings = { project: 'lab', grants: [{ zone: 'us-east5-b' }, { zone: 'us-*' }, {}], forgottenProjects: [] };
   const specs = [
     { ...spec, project: 'lab', zone: 'us-west4-a' },
     { ...spec, project: 'emulator', zone: 'us-central2-b' },
@@ -188,19 +193,49 @@ suite('where is looked', () => {
     );
   });
 
+  test('a forgotten project counts only while a job in it is not finished', () => {
+    const over = { ...job, settled: { at: noon, verdict: 'cancelled', reason: 'stopped' } as const, allocations: [] };
+    assert.equal(tpuSpecs([job, over], []).length, 2);
+    assert.equal(tpuSpecs([job], ['lab']).length, 1);
+    assert.equal(tpuSpecs([over], ['lab']).length, 0);
+  });
+
+  test('one project that does not answer leaves the others known', () => {
+    const miss = (zone: string | null) => ({ project: 'lab', zone, says: 'no', asleep: false });
+    const two = { project: 'lab', zones: ['us-west4-a', 'us-east1-d'] };
+    assert.equal(hasAnswered({ tpus: [], missed: [miss(null)] }, two), false);
+    assert.equal(hasAnswered({ tpus: [], missed: [miss('us-west4-a')] }, two), true);
+    assert.equal(hasAnswered({ tpus: [], missed: [miss('us-west4-a'), miss('us-east1-d')] }, two), false);
+    assert.equal(hasAnswered({ tpus: [], missed: [] }, two), true);
+  });
+
   test('nowhere is a mistake of the command line', async () => {
-    assert.deepEqual(tpuScopes({ zone: 'us-east1-d' }, { project: null, grants: [] }, []), []);
-    const store = { list: async () => ({ jobs: [], more: 0 }), loadMany: async () => [] };
+    assert.deepEqual(tpuScopes({ zone: 'us-east1-d' }, { project: null, grants: [], forgottenProjects: [] }, []), []);
+    const store = {
+      list: async () => ({ jobs: [], more: 0 }),
+      loadMany: async () => [],
+    };
     const door = { ...cloud, list: () => assert.fail('nobody is asked') };
     await assert.rejects(
-      lookAtTpus({ store, cloud: door, settings: { project: null, grants: [] }, now: () => noon }, {}),
+      lookAtTpus(
+        {
+          store,
+          installation: null,
+          cloud: door,
+          settings: { project: null, grants: [], forgottenProjects: [] },
+          now: () => noon,
+        },
+        {},
+      ),
       (error) => error instanceof JobmanError && error.code === 2,
     );
   });
 
   test('also where a job may come to by an alternative', () => {
     const other = { ...spec, zone: 'us-east1-d' };
-    const [scope] = tpuScopes({}, { project: null, grants: [] }, [{ ...spec, alternatives: [other] }]);
+    const [scope] = tpuScopes({}, { project: null, grants: [], forgottenProjects: [] }, [
+      { ...spec, alternatives: [other] },
+    ]);
     assert.deepEqual(scope?.zones, ['us-east1-d', spec.zone]);
   });
 });
@@ -224,7 +259,13 @@ test('jobs are read after the look: one that was created meanwhile claims what i
       return { tpus: [seen('vit-000042-1', { label: label() })], missed: [] };
     },
   };
-  const parts = { store, cloud: look, settings: { project: null, grants: [] }, now: () => noon };
+  const parts = {
+    store,
+    installation: 'ours00',
+    cloud: look,
+    settings: { project: null, grants: [], forgottenProjects: [] },
+    now: () => noon,
+  };
   const { rows } = await lookAtTpus(parts, {});
   assert.deepEqual(events, ['list', 'look', 'load 000042']);
   assert.equal(rows[0]?.whose.kind, 'job');

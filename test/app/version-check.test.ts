@@ -19,7 +19,14 @@ import { openWorld, type World } from '../support/world.ts';
 
 const now = Date.UTC(2026, 10, 22, 1, 0, 0);
 const hour = 3_600_000;
-const notes: VersionNotes = { lastCheck: now, remoteVersion: '1.10.0', every: hour, message: null, failed: null };
+const notes: VersionNotes = {
+  lastCheck: now,
+  remoteVersion: '1.10.0',
+  every: hour,
+  message: null,
+  failed: null,
+  repository: null,
+};
 
 suite('versions', () => {
   // The line of semver.org (section 11), with the mistakes of whoever compares digits in a row: 1.10.0 is 1100, 2.0.0 is 200.

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import type { Why } from '../../src/app/client.ts';
 import { allocationViews, jobRow, lastingRow, reasonLongest } from '../../src/app/views.ts';
 import { whyOf } from '../../src/app/why.ts';
+import { ask } from '../../src/core/ask.ts';
 import type { Event } from '../../src/core/decision.ts';
 import type { Ending, Job } from '../../src/core/job.ts';
 import type { Phase } from '../../src/core/phase.ts';
@@ -52,6 +53,109 @@ const stockout = { kind: 'stockout', message: 'There is no more capacity in the 
 
 const cases: readonly Case[] = [
   {
+    life: 'it succeeded and kept its TPU, and the cloud took that later',
+    job: {
+      ...living(
+        aJob(),
+        [{ ...ready, releasedAt: noon + 2 * hour, goneAt: noon + 2 * hour + minute }],
+        [{ ...running, ...ended('succeeded', { detail: 'exit code 0 on every worker' }) }],
+      ),
+      settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
+    },
+    events: [
+      { kind: 'allocation_seen', at: noon + minute, allocation: 1, state: 'ready', detail: 'READY' },
+      { kind: 'allocation_seen', at: noon + 2 * hour, allocation: 1, state: 'lost', detail: 'SUSPENDING' },
+      { kind: 'allocation_released', at: noon + 2 * hour, allocation: 1, why: 'it is lost' },
+    ],
+    now: noon + 3 * hour,
+    phase: 'succeeded',
+    reason: 'ran 58m',
+    why: {
+      sentence: '000042 succeeded 2h ago.',
+      because:
+        'exit code 0 on every worker; at 20 Nov 13:00:00 UTC; the v5litepod-16 that it kept was lost (SUSPENDING) at 20 Nov 14:00:00 UTC',
+    },
+  },
+  {
+    life: 'a TPU was in the making when the cloud refused it',
+    job: living(
+      aJob(),
+      [
+        {
+          seen: { state: 'provisioning', detail: 'CREATING', at: noon + second },
+          requestFailures: 1,
+          lastFailure: { at: noon + 3 * second, error: stockout },
+        },
+      ],
+      [{}],
+    ),
+    now: noon + 20 * second,
+    phase: 'queued',
+    reason: 'no capacity for 20s',
+    why: {
+      sentence: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
+      next: 'it is asked for again',
+    },
+  },
+  {
+    life: 'it was refused once and is in the making now',
+    job: living(
+      aJob(),
+      [
+        {
+          acceptedAt: noon + minute,
+          seen: { state: 'provisioning', detail: 'CREATING', at: noon + minute },
+          requestFailures: 1,
+          lastFailure: { at: noon + 3 * second, error: stockout },
+        },
+      ],
+      [{}],
+    ),
+    now: noon + 2 * minute,
+    phase: 'provisioning',
+    reason: 'being made for 1m',
+    why: { sentence: '000042 is provisioning: its v5litepod-16 is being made.' },
+  },
+  {
+    life: 'its setup failed, and the next attempt follows after a pause',
+    job: living(
+      aJob(),
+      [ready],
+      [
+        ended('setup_failed', { detail: 'step docker failed on worker 3 (4 tries): exit 100', worker: 3 }, noon + hour),
+        { asked: false, allocation: 1, createdAt: noon + hour, notBefore: noon + hour + 20 * second },
+      ],
+    ),
+    now: noon + hour + 8 * second,
+    phase: 'setup',
+    reason: 'setup failed, retry in 12s',
+    price: 4,
+    why: {
+      sentence: '000042 is in setup: its attempt ended 8s ago (setup failed); attempt 2 follows after a pause.',
+      next: 'its setup begins again on 4 workers',
+      nextAt: noon + hour + 20 * second,
+    },
+  },
+  {
+    life: 'its TPU was preempted, and the cloud has no capacity for the next one',
+    job: living(
+      aJob(),
+      [gone, { seen: { state: 'waiting', detail: 'WAITING_FOR_RESOURCES', at: noon + hour + 5 * second } }],
+      [
+        { ...running, ...preempted },
+        { asked: false, createdAt: noon + hour, notBefore: noon + hour },
+      ],
+    ),
+    now: noon + hour + 4 * minute,
+    events: [ruleApplied],
+    phase: 'recovering',
+    reason: 'no capacity for 4m',
+    why: {
+      sentence:
+        '000042 is recovering: its v5litepod-16 was preempted 4m ago; no capacity for v5litepod-16 spot in us-west4-a so far.',
+    },
+  },
+  {
     life: 'nobody has looked at it yet',
     job: aJob(localSpec()),
     now: noon + 9 * minute,
@@ -94,7 +198,7 @@ const cases: readonly Case[] = [
     phase: 'queued',
     reason: 'no capacity for 11m',
     why: {
-      sentence: '000042 is queued: it waits for v5litepod-16 spot in us-west4-a.',
+      sentence: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
       because: 'vit-000042-1 WAITING_FOR_RESOURCES since 20 Nov 12:01:00 UTC, 10m ago',
       next: 'it is set up as soon as it is there; it gives up in 49m, by its limit on waiting',
     },
@@ -160,14 +264,36 @@ const cases: readonly Case[] = [
     ),
     now: noon + 3 * minute,
     phase: 'setup',
-    reason: 'docker failed, 2 times',
+    reason: 'docker failed, 2 of 3 tries',
     price: 4,
     why: {
       sentence: '000042 is in setup: step docker on worker 3 failed and is tried again.',
-      because: 'exit 100: no such package, 1m ago; 2 tries of 4',
+      because: 'exit 100: no such package, 1m ago; 2 of 3 tries',
       rule: 'pre: setup failed -> fail',
       next: 'the command starts on 4 workers when all steps hold; what the step printed: jobman logs 42 --step docker',
     },
+  },
+  {
+    life: 'a step fails under a loop, after two attempts have failed in their setup',
+    job: {
+      ...living(
+        aJob(),
+        [ready],
+        [
+          { allocation: 1, ...ended('setup_failed', { detail: 'exit 100', worker: 3 }) },
+          { allocation: 1, ...ended('setup_failed', { detail: 'exit 100', worker: 3 }) },
+          {
+            allocation: 1,
+            stepFailures: { '3/docker': { tries: 1, lastAt: noon + 2 * minute, detail: 'exit 100: no such package.' } },
+          },
+        ],
+      ),
+    },
+    now: noon + 3 * minute,
+    phase: 'setup',
+    reason: 'setup failed 2 times: docker',
+    price: 4,
+    why: {},
   },
   {
     life: 'nobody said how a step ended',
@@ -188,7 +314,7 @@ const cases: readonly Case[] = [
     price: 4,
     why: {
       sentence: '000042 is in setup: step docker on worker 3 was broken off and is tried again.',
-      because: '127.0.0.7 closed the connection, 1m ago; it counts as no try',
+      because: '127.0.0.7 closed the connection, 1m ago; it does not count as a try',
       rule: 'pre: setup failed -> fail',
       next: 'the command starts on 4 workers when all steps hold; what the step printed: jobman logs 42 --step docker',
     },
@@ -466,7 +592,7 @@ const cases: readonly Case[] = [
     now: noon + 2 * hour,
     events: [ruleApplied],
     phase: 'recovering',
-    reason: 'preempted, 1h ago',
+    reason: 'interrupted for 1h',
     price: 4,
     why: {
       sentence:
@@ -693,6 +819,28 @@ for (const { life, job, now, events = [], phase, status, reason, price, why } of
   });
 }
 
+test('an imported job whose end is unknown is not reported as stopped by its owner', () => {
+  const ending = ended('stopped', { detail: 'imported, was RUNNING' });
+  const stopped = { at: noon + hour, verdict: 'stopped', reason: 'stopped' } as const;
+  const job: Job = { ...living(aJob(), [{ ...gone, requestedAt: null }], [ending]), settled: stopped };
+  assert.equal(jobRow(job, noon + 2 * hour).reason, 'imported, was RUNNING');
+  assert.match(
+    whyOf(job, noon + 2 * hour, { events: [] }).sentence,
+    /^000042 counts as stopped \(imported, was RUNNING\)/,
+  );
+});
+
+test('a job that another user ended names that user', () => {
+  const life = living(aJob(localSpec()), [{}], [{ ...running, allocation: 1 }]);
+  const by = (user: string): string => {
+    const { job } = ask(life, 'cancel', { by: user, onBehalf: true }, noon + hour);
+    const settled = { at: noon + hour, verdict: 'cancelled', reason: 'stopped' } as const;
+    return jobRow({ ...job, settled }, noon + 2 * hour).reason;
+  };
+  assert.equal(by('bob'), 'by bob');
+  assert.equal(by('ada'), 'by its owner');
+});
+
 test('a job that waits for its turn is told how many places are taken, and how many jobs are ahead', () => {
   const job = aJob(localSpec());
   const turn = (taken: number, ahead: number) =>
@@ -747,6 +895,10 @@ test('an allocation says what the cloud last said of it, while there is somethin
   assert.deepEqual(says(living(aJob(), [refused], [{}])), [
     'There is no more capacity in the zone, 1h ago; 2 requests in vain',
   ]);
+  const states = (job: Job) => allocationViews(job, noon + 2 * hour).map(({ state }) => state);
+  const asked = { acceptedAt: null, seen: null, readyAt: null } as const;
+  assert.deepEqual(states(living(aJob(), [{ ...asked, ...refused }], [{}])), ['refused']);
+  assert.deepEqual(states(living(aJob(), [{ ...asked, ...refused, isAsking: true }], [{}])), ['asked']);
   assert.deepEqual(says(living(aJob(), [{}], [{}])), ['asked 2h ago, not seen yet']);
   assert.deepEqual(says(living(aJob(), [ready], [running])), [null]);
   assert.deepEqual(says(living(aJob(), [{ ...ready, silentSince: noon + hour, silentWho: 'worker' }], [running])), [
@@ -770,7 +922,7 @@ test('the row of an ended job lasts: nothing of it changes with time', () => {
     assert.deepEqual(row, jobRow(job, now));
     assert.deepEqual(row, jobRow(job, now + 100 * hour));
   }
-  assert.equal(lasting, 3);
+  assert.equal(lasting, 4);
 });
 
 test('what costs money or may still change is never taken for lasting', () => {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { zonesOf } from '../../src/app/zones.ts';
 import type { Event } from '../../src/core/decision.ts';
-import { minute } from '../../src/core/time.ts';
+import { hour, minute, second } from '../../src/core/time.ts';
 import { openStore } from '../../src/store/store.ts';
 import { living, noon, tpuSpec } from './sample-life.ts';
 
@@ -45,7 +45,7 @@ test('a record of places is written with the commits of jobs, and shown with who
   const commit = { job: ready, revision, events, folded: [], wakeAt: null, epoch: null };
   assert.equal(await store.commit(commit), 'committed');
 
-  const rows = await zonesOf(store, {});
+  const rows = await zonesOf(store, {}, noon + hour);
   assert.deepEqual(rows, [
     {
       project: 'lab',
@@ -71,14 +71,14 @@ test('a record of places is written with the commits of jobs, and shown with who
     },
   ]);
   assert.deepEqual(
-    (await zonesOf(store, { accelerator: 'v6e' })).map(({ zone }) => zone),
+    (await zonesOf(store, { accelerator: 'v6e' }, noon + hour)).map(({ zone }) => zone),
     ['us-east5-b'],
   );
   assert.deepEqual(
-    (await zonesOf(store, { accelerator: 'v5litepod-16' })).map(({ zone }) => zone),
+    (await zonesOf(store, { accelerator: 'v5litepod-16' }, noon + hour)).map(({ zone }) => zone),
     ['us-west4-a'],
   );
-  assert.deepEqual(await zonesOf(store, { project: 'other' }), []);
+  assert.deepEqual(await zonesOf(store, { project: 'other' }, noon + hour), []);
 
   // Every place that was asked is swept, and each once.
   const { refs } = await store.sweepable(noon + 42 * minute);
@@ -90,5 +90,19 @@ test('a record of places is written with the commits of jobs, and shown with who
   // An older word does not replace a newer one.
   const old: Event = { kind: 'place_passed_over', at: noon, allocation: 1, place: 0, answer: 'stockout', next: 1 };
   await store.commit({ ...commit, revision: revision + 1, events: [old] });
-  assert.equal((await zonesOf(store, { accelerator: 'v5e' }))[0]?.last?.at, noon + minute);
+  assert.equal((await zonesOf(store, { accelerator: 'v5e' }, noon + hour))[0]?.last?.at, noon + minute);
+});
+
+test('a queue that keeps a job waiting is shown as having no capacity, also after it gave one', async (t) => {
+  const home = mkdtempSync(join(tmpdir(), 'jobman-zones-'));
+  t.after(() => rmSync(home, { recursive: true, force: true }));
+  const store = openStore({ file: join(home, 'state.db') });
+  t.after(() => store.close());
+  const { job: fresh, revision } = await store.insert({ owner: 'ada', spec: tpuSpec(), manifest: '', at: noon });
+  const waiting = { state: 'waiting', detail: 'WAITING_FOR_RESOURCES', at: noon + minute } as const;
+  const job = { ...living(fresh, [{ acceptedAt: noon, seen: waiting }], [{}]), spec: fresh.spec };
+  await store.commit({ job, revision, events: [], folded: [], wakeAt: null, epoch: null });
+  const last = async (now: number) => (await zonesOf(store, {}, now))[0]?.last ?? null;
+  assert.equal(await last(noon + minute + 5 * second), null, 'a queue takes some seconds to pass a request on');
+  assert.deepEqual(await last(noon + 2 * minute), { answer: 'stockout', at: noon + minute, job: fresh.id });
 });

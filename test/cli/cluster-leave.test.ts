@@ -18,6 +18,9 @@ function door(all: readonly ClusterJob[], begun: (name: string) => void): Cluste
     async *jobs() {
       yield all;
     },
+    async *pods() {
+      yield [];
+    },
     job: async (name: string) => all.find((job) => job.name === name) ?? null,
     remove: (name: string, { signal }: { readonly signal: AbortSignal }) =>
       new Promise<never>((_, reject) => {

@@ -1,9 +1,15 @@
 /** Logs of a cluster's job: which pods are read, and what is told when the job is another one meanwhile. */
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import type { ClusterKeeper } from '../../src/app/cluster/client.ts';
 import type { Cluster, ClusterJob, ClusterLogQuery, ClusterPod } from '../../src/app/cluster/cluster.ts';
-import { jobman } from './support/pretend.ts';
-import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
+import type { KeptJob } from '../../src/app/cluster/kept.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { openWorld } from '../support/world.ts';
+import { jobman, nothingKept } from './support/pretend.ts';
+import { aClusterContainer, aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
 const train = aClusterJob({
@@ -70,7 +76,7 @@ suite('logs', () => {
     const busy = aClusterPod({ name: 'train-busy', jobUid: 'first', createdAt: at });
     const door = cluster([train, train, null], [busy]);
     const words = ['logs', 'train', '--follow', '--grep', 'loss', '--tail', '1'];
-    assert.equal((await run(words, door)).out, 'loss 3\nloss 4\n');
+    assert.equal((await run(words, door)).out, '[busy] loss 3\n[busy] loss 4\n');
   });
 
   test('as bytes are the lines in which something is found', async () => {
@@ -88,8 +94,65 @@ suite('logs', () => {
 
   test('of a job that is gone meanwhile end with that word', async () => {
     const { out, err } = await run(['logs', 'train', '--follow'], cluster([train, train, null], [pod('first', 1)]));
-    assert.equal(out, lines('', 'hello from train-first-1'));
+    assert.equal(out, lines('[1] ', 'hello from train-first-1'));
     assert.match(err, /^train was deleted meanwhile\.$/m);
+  });
+
+  test('of a job of several pods are followed of all of them, also of one that begins later', async () => {
+    let look = 0;
+    const door = {
+      ...cluster([train, train, train, null], []),
+      async *pods() {
+        look += 1;
+        yield look < 2 ? [pod('first', 0)] : [pod('first', 0), pod('first', 1)];
+      },
+    } as object as Cluster;
+    const { out } = await run(['logs', 'train', '--follow'], door);
+    assert.equal(out, lines('[0] ', 'hello from train-first-0') + lines('[1] ', 'hello from train-first-1'));
+  });
+
+  test('of pods that are gone while their Job stays are our copies', async (t) => {
+    const { folder } = openWorld(t);
+    const path = join(folder, 'copy.log');
+    writeFileSync(path, '2026-11-20T12:00:01Z kept line\n');
+    const one = { ...train, parallelism: 1, completions: 1 };
+    const gone = aClusterPod({ name: 'train-gone', jobUid: 'first', uid: 'g', createdAt: at });
+    const evicted = { ...gone, name: 'train-evicted', uid: 'e', phase: 'Failed', reason: 'Evicted' };
+    const kept = { job: one, pods: [gone], events: [], logs: [] } as object as KeptJob;
+    const keeper: ClusterKeeper = {
+      ...nothingKept,
+      isUsed: true,
+      job: async () => kept,
+      logs: async () => [{ pod: gone.name, container: 'main', state: 'whole', path }],
+    };
+    const ask = (door: Cluster, words: readonly string[], having = keeper) =>
+      jobman(words, {
+        jobs: [],
+        services: { cluster: async () => door, usesCluster: async () => true, keeper: async () => having },
+      });
+    const none = await ask(cluster([one], []), ['logs', 'train']);
+    assert.deepEqual([none.code, none.out], [0, 'kept line\n']);
+    assert.match(none.err, /does not have this log any more; this is our copy/);
+    assert.doesNotMatch(none.err, /Nothing was printed/);
+    const all = await ask(cluster([one], [pod('first', 0)]), ['logs', 'train', '--all-pods']);
+    assert.match(all.out, /^kept line\n.*hello from train-first-0/);
+    const newest = await ask(cluster([one], [pod('first', 0)]), ['logs', 'train']);
+    assert.doesNotMatch(newest.out, /kept/);
+    // The pod is there, and its node has put the log away.
+    const silent = {
+      ...cluster([one], [evicted]),
+      async *logs() {},
+    } as object as Cluster;
+    const away = await ask(silent, ['logs', 'train'], {
+      ...keeper,
+      logs: async () => [{ pod: evicted.name, container: 'main', state: 'whole', path }],
+    });
+    assert.equal(away.out, 'kept line\n');
+    const over = aClusterJob({
+      ...one,
+      conditions: [{ type: 'Failed', status: 'True', reason: 'DeadlineExceeded', message: null, at }],
+    });
+    assert.equal((await ask(cluster([over], []), ['logs', 'train', '--follow'])).out, 'kept line\n');
   });
 
   test('of a pod that there is not are not found, and the others are told', async () => {
@@ -99,5 +162,102 @@ suite('logs', () => {
     const { code, out, err } = await run(['logs', 'train', '--worker', '7'], door);
     assert.deepEqual([code, out], [3, '']);
     assert.match(err, /train has no pod 7\.\n.*Its pods are 0 to 1; so far there are 1 of them\./);
+  });
+});
+
+suite('logs of all containers', () => {
+  const step = aClusterContainer({ name: 'fetch', init: true, state: 'terminated', exitCode: 0 });
+  const sidecar = aClusterContainer({ name: 'sidecar' });
+  const of = (index: number): ClusterPod => {
+    const plain = pod('first', index);
+    return { ...plain, containers: [step, ...plain.containers, sidecar] };
+  };
+  const door = (jobs: readonly (ClusterJob | null)[], pods: readonly ClusterPod[]): Cluster =>
+    ({
+      ...cluster(jobs, pods),
+      async *logs(name: string, container: string) {
+        yield Buffer.from(`${container} of ${name}\n`);
+      },
+    }) as object as Cluster;
+  const one = { ...train, parallelism: 1, completions: 1 };
+
+  test('have the name of each in front, and of several pods its number too', async () => {
+    const single = await run(['logs', 'train', '--all-containers'], door([one], [of(0)]));
+    const name = 'train-first-0';
+    assert.equal(single.out, `[fetch] fetch of ${name}\n[main] main of ${name}\n[sidecar] sidecar of ${name}\n`);
+    assert.doesNotMatch(single.err, /has several containers/);
+    const both = await run(['logs', 'train', '--all-containers', '--all-pods'], door([train], [of(0), of(1)]));
+    assert.match(both.out, /^\[0\/fetch\] .*\n\[0\/main\] .*\n\[0\/sidecar\] .*\n\[1\/fetch\] /);
+  });
+
+  test('are followed together', async () => {
+    const { out } = await run(['logs', 'train', '-f', '--all-containers'], door([one, one, null], [of(0)]));
+    assert.deepEqual(out.match(/^\[\w+\]/gm)?.toSorted(), ['[fetch]', '[main]', '[sidecar]']);
+  });
+
+  test('go with no single one, and are of a cluster', async () => {
+    const both = await run(['logs', 'train', '--all-containers', '--container', 'main'], door([one], [of(0)]));
+    assert.equal(both.code, 2);
+    assert.match(both.err, /--container names one container, and --all-containers means all/);
+  });
+});
+
+suite('logs that are followed', () => {
+  const two = [pod('first', 0), pod('first', 1)];
+  /** The second pod's log ends in this error, so often. */
+  const failing = (jobs: readonly (ClusterJob | null)[], error: JobmanError, times: number) => {
+    let left = times;
+    const door = cluster(jobs, two);
+    return {
+      ...door,
+      async *logs(name: string, container: string, query: ClusterLogQuery) {
+        if (name.endsWith('-1') && (left -= 1) >= 0) throw error;
+        yield* door.logs(name, container, query);
+      },
+    } as object as Cluster;
+  };
+
+  test('of a pod that is deleted before it is read do not end those of the others', async () => {
+    const gone = new JobmanError('Could not read the log of train-first-1: not found.', exitCode.notFound);
+    const { code, out, err } = await run(['logs', 'train', '-f'], failing([train, train, train, null], gone, 9));
+    assert.deepEqual([code, out], [0, lines('[0] ', 'hello from train-first-0')]);
+    assert.match(err, /train-first-1 was deleted before its log was read\./);
+  });
+
+  test('are opened again where the cluster was away', async () => {
+    const away = new JobmanError('Could not read the log of train-first-1.', exitCode.unreachable);
+    const jobs = [train, train, train, train, null];
+    const { code, out, err } = await run(['logs', 'train', '-f'], failing(jobs, away, 1));
+    assert.equal(code, 0, err);
+    assert.equal(out, lines('[0] ', 'hello from train-first-0') + lines('[1] ', 'hello from train-first-1'));
+  });
+
+  test('are given up after several tries', async () => {
+    const away = new JobmanError('Could not read the log of train-first-1.', exitCode.unreachable);
+    const { code, err } = await run(['logs', 'train', '-f'], failing([train], away, 99));
+    assert.equal(code, 5);
+    assert.match(err, /Could not read the log of train-first-1\. Still trying\./);
+  });
+
+  test('of very many pods take turns', async () => {
+    const many = Array.from({ length: 130 }, (_, index) => pod('first', index));
+    let [open, most, ended] = [0, 0, 0];
+    const over = { type: 'Complete', status: 'True', reason: null, message: null, at };
+    const door = {
+      ...cluster([train], many),
+      job: async () => (ended < 50 ? train : { ...train, conditions: [over] }),
+      async *logs(name: string) {
+        open += 1;
+        most = Math.max(most, open);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        open -= 1;
+        ended += 1;
+        yield Buffer.from(`${name}\n`);
+      },
+    } as object as Cluster;
+    const { out, err } = await run(['logs', 'train', '-f'], door);
+    assert.equal(out.split('\n').length - 1, 130);
+    assert.equal(most, 100);
+    assert.equal(err.match(/logs are followed at a time/g)?.length, 1);
   });
 });

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { ClusterKeeper } from '../../src/app/cluster/client.ts';
-import type { Cluster, ClusterJob } from '../../src/app/cluster/cluster.ts';
+import type { Cluster, ClusterEvent, ClusterJob } from '../../src/app/cluster/cluster.ts';
 import type { KeptJob } from '../../src/app/cluster/kept.ts';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
-import { jobman, nothingKept, view, type PretendOptions } from './support/pretend.ts';
+import { jobman, nothingKept, now, view, type PretendOptions } from './support/pretend.ts';
 import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
@@ -19,6 +19,24 @@ const train = aClusterJob({
   owner: 'alice',
   requests: { cpu: '2' },
 });
+
+/** The record of a job that its cluster still has, unless `more` says otherwise. */
+function keptJob(job: ClusterJob, more: Partial<KeptJob> = {}): KeptJob {
+  return {
+    job,
+    pods: [],
+    events: [],
+    server: 'https://lab',
+    context: 'lab',
+    seenAt: at,
+    goneAt: null,
+    hidden: false,
+    object: '{}',
+    logs: [],
+    ...more,
+  };
+}
+
 const ended = { type: 'Complete', status: 'True', reason: null, message: null, at: null };
 const old: ClusterJob = { ...train, name: 'old', owner: null, flavor: null, endedAt: at, conditions: [ended] };
 
@@ -112,18 +130,10 @@ suite('a word', () => {
 });
 
 suite('what the cluster has forgotten', () => {
-  const kept: KeptJob = {
-    job: { ...old, name: 'gone', uid: 'u2', owner: 'alice', endedAt: at, startedAt: at - 5_000 },
-    pods: [],
-    events: [],
-    server: 'https://lab',
-    context: 'lab',
-    seenAt: at,
-    goneAt: at,
-    hidden: false,
-    object: JSON.stringify({ metadata: { name: 'gone' }, spec: { template: { spec: {} } } }),
-    logs: [],
-  };
+  const kept = keptJob(
+    { ...old, name: 'gone', uid: 'u2', owner: 'alice', endedAt: at, startedAt: at - 5_000 },
+    { goneAt: at, object: JSON.stringify({ metadata: { name: 'gone' }, spec: { template: { spec: {} } } }) },
+  );
   const home = (jobs: readonly KeptJob[], done: string[] = []): ClusterKeeper => ({
     ...nothingKept,
     isUsed: true,
@@ -227,7 +237,7 @@ suite('what the cluster has forgotten', () => {
     const away = { usesCluster: async () => false, keeper: async () => keeper };
     const { code, err } = await jobman(['clean', 'gone'], { services: away });
     assert.deepEqual([code, done], [4, []]);
-    assert.match(err, /stands for 2 jobs that are kept here: in lab\/vision, other\/vision\.\n.*--context lab/);
+    assert.match(err, /Several jobs are called "\S+": in lab\/vision and in other\/vision\.\n.*--context lab/);
     // Two of one name in one place are one after the other, and the newer is meant.
     const later = home([kept, { ...kept, job: { ...kept.job, uid: 'u3' } }]);
     const again = await jobman(['why', 'gone'], { services: { ...away, keeper: async () => later } });
@@ -245,20 +255,58 @@ suite('what the cluster has forgotten', () => {
     assert.match((await ask(['clean', 'train'], [train], home([]))).err, /train is still in lab\/vision/);
   });
 
-  test('is not at hand for what needs its pods', async () => {
+  test('cannot do what needs its pods', async () => {
     const { code, err } = await ask(['exec', 'gone', '--', 'ls'], [], home([kept]));
     assert.equal(code, 3);
-    assert.match(
-      err,
-      /gone is not at hand\. .*\n  Its logs and history are kept: jobman logs gone, jobman history gone/,
-    );
+    assert.match(err, /gone is gone\. .*\n  Its logs and history are kept: jobman logs gone, jobman history gone/);
+  });
+
+  test('is not changed while its cluster does not answer, and nothing is said to be done', async () => {
+    const done: string[] = [];
+    const open = { ...kept, goneAt: null, job: { ...train, name: 'gone' } };
+    const over = { ...kept, goneAt: null };
+    for (const job of [open, over]) {
+      for (const word of ['delete', 'stop', 'cancel', 'start', 'rerun']) {
+        const { code, out, err } = await ask([word, 'gone'], 'away', home([job], done));
+        assert.deepEqual([word, code, out], [word, 5, '']);
+        assert.match(
+          err,
+          /Nothing was changed: gone may still run in its cluster\. the cluster of lab did not answer\./,
+        );
+      }
+    }
+    const { code, err } = await ask(['exec', 'gone', '--', 'ls'], 'away', home([open]));
+    assert.equal(code, 5);
+    assert.match(err, /gone cannot be reached/);
+    assert.deepEqual(done, []);
+    // Our own copies need no cluster.
+    assert.equal((await ask(['clean', 'gone'], 'away', home([over], done))).code, 0);
+    assert.deepEqual(done, ['drop gone']);
+  });
+
+  test('is in the list with its age while the cluster does not answer, which is then the result', async () => {
+    const open = { ...kept, goneAt: null, job: { ...train, name: 'gone' } };
+    const deleted = { ...kept, job: { ...train, name: 'deleted', uid: 'u9' } };
+    const elsewhere = { ...open, context: 'other', job: { ...train, name: 'elsewhere', uid: 'u8' } };
+    const keeper = home([open, deleted, elsewhere]);
+    const { code, out, err } = await ask(['list'], 'away', keeper);
+    assert.equal(code, 5);
+    assert.match(out, /gone.*running.*as seen .* ago/);
+    assert.doesNotMatch(out, /deleted/);
+    assert.match(err, /note: The cluster of lab is not shown/);
+    assert.doesNotMatch(err, /No jobs/);
+    const json = await ask(['list', '--json'], 'away', keeper);
+    assert.deepEqual([json.code, json.out.split('\n').length], [5, 3]);
+    const one = await ask(['list', '--context', 'other'], 'away', keeper);
+    assert.match(one.out, /elsewhere/);
+    assert.doesNotMatch(one.out, /gone/);
   });
 });
 
 suite('the one list', () => {
   const row = view({ id: '000007', name: 'iris', phase: 'succeeded', since: at + 1_000, createdAt: at });
 
-  test('has both, what is not settled first', async () => {
+  test('has both, the newest first', async () => {
     const { code, out, err } = await run(['list', '--json'], [train, old], { jobs: [row] });
     assert.equal(code, 0, err);
     const rows = out
@@ -268,13 +316,13 @@ suite('the one list', () => {
     assert.deepEqual(
       rows.map(({ id, backend, user }) => [id, backend, user]),
       [
-        ['train', 'kubernetes', 'alice'],
         ['000007', 'tpu', 'alice'],
+        ['train', 'kubernetes', 'alice'],
         ['old', 'kubernetes', '-'],
       ],
     );
     assert.deepEqual(
-      [rows[0]?.['accelerator'], rows[2]?.['accelerator'], rows[0]?.['zone']],
+      [rows[1]?.['accelerator'], rows[2]?.['accelerator'], rows[1]?.['zone']],
       ['small', 'cpu 2', 'lab/vision'],
     );
   });
@@ -322,9 +370,9 @@ suite('the one list', () => {
       yield [earlier, missing];
     };
     const calm = await look([train, old], told);
-    assert.deepEqual(calm.asked, []);
+    assert.deepEqual(calm.asked, ['job-name in (train,old)']);
     const { rows, asked } = await look([train, stuck, old], told);
-    assert.deepEqual(asked, ['job-name in (stuck)']);
+    assert.deepEqual(asked, ['job-name in (stuck)', 'job-name in (train,old)']);
     assert.ok(rows.includes('stuck setup: cannot get its image lab/x'), rows.join('\n'));
     assert.deepEqual((await look([train, stuck], told, '--phase', 'queued')).rows, []);
     assert.equal((await look([train, stuck], told, '--phase', 'setup')).rows.length, 1);
@@ -333,6 +381,63 @@ suite('the one list', () => {
       throw new JobmanError('may not list pods', exitCode.failed);
     });
     assert.deepEqual(refused.rows, ['stuck queued: its pod does not run yet']);
+  });
+
+  test('and the question of delete --all name the same status', async () => {
+    const stuck = aClusterJob({ name: 'stuck', uid: 'u9', createdAt: at, active: 1 });
+    const noImage = aClusterPod(
+      { job: 'stuck', jobUid: 'u9', phase: 'Pending' },
+      { state: 'waiting', reason: 'ErrImagePull', image: 'lab/x', startedAt: null },
+    );
+    const { door, asked } = cluster([stuck]);
+    const whole = {
+      ...door,
+      async *pods() {
+        yield [noImage];
+      },
+    } as object as Cluster;
+    const services = { cluster: async () => whole, usesCluster: async () => true };
+    const list = await jobman(['list', '--json'], { jobs: [], services });
+    assert.equal((JSON.parse(list.out) as { phase: string }).phase, 'setup');
+    const question = await jobman(['delete', '--all'], { jobs: [], services });
+    assert.equal(question.code, 2);
+    assert.match(question.err, /^stuck +setup /m);
+    assert.ok(!asked.includes('remove stuck'));
+  });
+
+  test('names the quota that keeps a job from having a pod, and asks for events of such jobs only', async () => {
+    const waits = aClusterJob({ name: 'waits', uid: 'w', createdAt: at, active: 0 });
+    const message =
+      'Error creating: pods "waits-x" is forbidden: exceeded quota: q, requested: cpu=1, used: cpu=2, limited: cpu=2';
+    const object = { kind: 'Job', name: 'waits', uid: 'w' };
+    const event: ClusterEvent = {
+      object,
+      type: 'Warning',
+      reason: 'FailedCreate',
+      message,
+      count: 3,
+      firstAt: at,
+      lastAt: at,
+    };
+    let asked = 0;
+    const look = async (jobs: readonly ClusterJob[], refusedPods: () => Promise<readonly ClusterEvent[]>) => {
+      const { door } = cluster(jobs);
+      const whole = { ...door, refusedPods: () => ((asked += 1), refusedPods()) } as object as Cluster;
+      const services = { cluster: async () => whole, usesCluster: async () => true };
+      const { out, code } = await jobman(['list', '--json'], { jobs: [], services });
+      assert.equal(code, 0);
+      return out.split('\n').flatMap((line) => (line === '' ? [] : (JSON.parse(line) as { reason: string }).reason));
+    };
+    assert.deepEqual(await look([waits], async () => [event]), [
+      'gets no pod: the quota q of vision is used up (requested: cpu=1, used: cpu=2, limited: cpu=2)',
+    ]);
+    const another = { ...event, object: { ...object, uid: 'an earlier one' } };
+    assert.deepEqual(await look([waits], async () => [another]), ['has no pod yet']);
+    const refused = () => Promise.reject(new JobmanError('No answer.', exitCode.unreachable));
+    assert.deepEqual(await look([waits], refused), ['has no pod yet']);
+    assert.equal(asked, 3);
+    await look([train, old, { ...waits, suspended: true }, { ...waits, createdAt: now }], async () => [event]);
+    assert.equal(asked, 3);
   });
 
   test('asks for the pods of the newest where very many do not run', async () => {
@@ -365,13 +470,26 @@ suite('the one list', () => {
 
   test('that should show a named place fails with it, and does not say that there are no jobs', async () => {
     const unnamed = await run(['list'], 'away', { jobs: [] });
-    assert.equal(unnamed.code, 0);
+    assert.equal(unnamed.code, 5);
     assert.match(unnamed.err, /^No jobs here\.\n/);
     const { code, err } = await run(['list', '--namespace', 'vision'], 'away', { jobs: [row] });
     assert.equal(code, 5);
     assert.match(err, /note: The cluster of lab is not shown/);
     const { code: shown } = await run(['list', '--context', 'lab'], [train], { jobs: [row] });
     assert.equal(shown, 0);
+  });
+
+  test('is whole whatever a cluster does', async () => {
+    const services = {
+      usesCluster: async () => true,
+      cluster: async () => {
+        throw new TypeError('items.map is not a function');
+      },
+    };
+    const { code, out, err } = await jobman(['list'], { jobs: [row], services });
+    assert.equal(code, 0);
+    assert.match(out, /iris/);
+    assert.match(err, /The cluster is not shown: items\.map is not a function/);
   });
 
   test('has the line of settings that are wrong', async () => {
@@ -387,5 +505,146 @@ suite('the one list', () => {
     const { code, err } = await jobman(['list'], { jobs: [row], services });
     assert.equal(code, 0);
     assert.match(err, /is not shown: settings\.json is not valid JSON\. settings\.json:1:32: no comma/);
+  });
+});
+
+suite('a job that was submitted to another namespace', () => {
+  const elsewhere: ClusterJob = { ...train, name: 'a1', uid: 'u7', namespace: 'quota' };
+
+  /** Namespaces with their jobs; what is asked of each is written down with its name. */
+  async function ask(
+    words: readonly string[],
+    namespaces: Readonly<Record<string, readonly ClusterJob[] | 'away'>>,
+    jobs: readonly KeptJob[],
+  ) {
+    const asked: string[] = [];
+    const services = {
+      usesCluster: async () => true,
+      async cluster({ namespace = 'vision' }: { readonly namespace?: string } = {}) {
+        const { door, asked: said } = cluster(namespaces[namespace] ?? []);
+        const place = { ...door.place(), namespace };
+        const close = async (): Promise<void> => {
+          asked.push(...said.map((one) => `${namespace}: ${one}`), `${namespace}: close`);
+        };
+        return { ...door, place: () => place, close };
+      },
+      keeper: async (): Promise<ClusterKeeper> => ({
+        ...nothingKept,
+        isUsed: true,
+        jobs: async ({ name, namespace }) =>
+          jobs.filter(({ job }) => job.name === name && (namespace === undefined || job.namespace === namespace)),
+      }),
+    };
+    return { ...(await jobman(words, { services })), ofClusters: asked };
+  }
+
+  test('is found without naming the namespace again', async () => {
+    const { code, out, ofClusters } = await ask(['why', 'a1'], { quota: [elsewhere] }, [keptJob(elsewhere)]);
+    assert.equal(code, 0);
+    assert.match(out, /^a1 /);
+    assert.deepEqual(
+      ofClusters.filter((one) => /close|job a1/.test(one)),
+      ['vision: job a1', 'vision: close', 'quota: job a1', 'quota: close'],
+    );
+    const removed = await ask(['delete', '-j', 'a1', '--yes'], { quota: [elsewhere] }, [keptJob(elsewhere)]);
+    assert.equal(removed.code, 0, removed.err);
+    assert.ok(removed.ofClusters.includes('quota: remove a1'));
+  });
+
+  test('is not looked for where the namespace is named, nor where another home submitted it', async () => {
+    const named = await ask(['why', 'a1', '-n', 'vision'], { quota: [elsewhere] }, [keptJob(elsewhere)]);
+    assert.equal(named.code, 3);
+    assert.match(named.err, /There is no job called "a1" in lab\/vision/);
+    const foreign = await ask(['why', 'a1'], { quota: [elsewhere] }, [keptJob(elsewhere, { object: null })]);
+    assert.equal(foreign.code, 3);
+  });
+
+  test('answers from our copy once the cluster has deleted it', async () => {
+    const { code, err } = await ask(['why', 'a1'], {}, [keptJob(elsewhere, { goneAt: at })]);
+    assert.equal(code, 0);
+    assert.match(err, /lab\/quota does not have a1 any more/);
+  });
+
+  test('leaves its name to the current namespace for reading, and is not confused with it for changing', async () => {
+    const here: ClusterJob = { ...train, name: 'a1', uid: 'u8' };
+    const both = { vision: [here], quota: [elsewhere] };
+    const read = await ask(['why', 'a1'], both, [keptJob(elsewhere)]);
+    assert.equal(read.code, 0);
+    assert.match(read.err, /This is a1 of lab\/vision; another one was submitted to lab\/quota\./);
+    for (const verb of ['delete', 'stop', 'cancel']) {
+      const { code, err, ofClusters } = await ask([verb, '-j', 'a1', '--yes'], both, [keptJob(elsewhere)]);
+      assert.equal(code, 4);
+      assert.match(
+        err,
+        /Several jobs are called "\S+": in lab\/vision and in lab\/quota\.\n {2}Say which: --context lab -n quota/,
+      );
+      assert.ok(!ofClusters.some((one) => one.includes('remove')));
+    }
+    // The copy is older than the deletion of the other one.
+    const stale = await ask(['delete', '-j', 'a1', '--yes'], { vision: [here] }, [keptJob(elsewhere)]);
+    assert.ok(stale.ofClusters.includes('vision: remove a1'), stale.err);
+  });
+
+  test('of several such namespaces none is guessed', async () => {
+    const third: ClusterJob = { ...elsewhere, uid: 'u9', namespace: 'speech' };
+    const { code, err } = await ask(['logs', 'a1'], { quota: [elsewhere], speech: [third] }, [
+      keptJob(elsewhere),
+      keptJob(third),
+    ]);
+    assert.equal(code, 4);
+    assert.match(err, /in lab\/(speech and in lab\/quota|quota and in lab\/speech)\./);
+  });
+
+  test('a cluster that does not answer is no missing job', async () => {
+    const { code, err } = await ask(['why', 'a1'], { vision: 'away', quota: 'away' }, [keptJob(elsewhere)]);
+    assert.equal(code, 5);
+    assert.match(err, /This is our copy of lab\/quota/);
+  });
+});
+
+suite('list', () => {
+  const at_ = (namespace: string): ClusterJob => ({ ...train, namespace, uid: namespace });
+
+  async function listed(words: readonly string[], kept: readonly ClusterJob[] = []) {
+    const queries: object[] = [];
+    const { door } = cluster([]);
+    const services = {
+      usesCluster: async () => true,
+      cluster: async () =>
+        ({
+          ...door,
+          async *jobs({ everywhere }: { readonly everywhere?: true }) {
+            queries.push({ everywhere });
+            yield everywhere === true ? [at_('vision'), at_('speech')] : [at_('vision')];
+          },
+        }) as Cluster,
+      keeper: async (): Promise<ClusterKeeper> => ({
+        ...nothingKept,
+        isUsed: true,
+        jobs: async () => kept.map((job) => keptJob(job)),
+      }),
+    };
+    return { ...(await jobman(['list', ...words], { jobs: [], services })), queries };
+  }
+
+  test('-A has the Jobs of every namespace', async () => {
+    const { code, out, queries } = await listed(['-A']);
+    assert.equal(code, 0);
+    assert.match(out, /lab\/vision/);
+    assert.match(out, /lab\/speech/);
+    assert.deepEqual(queries, [{ everywhere: true }]);
+    assert.doesNotMatch((await listed([])).out, /speech/);
+  });
+
+  test('-A goes neither with a namespace nor with --watch', async () => {
+    assert.equal((await listed(['-A', '-n', 'vision'])).code, 2);
+    assert.equal((await listed(['-A', '--watch'])).code, 2);
+  });
+
+  test('counts open jobs that were submitted to other namespaces', async () => {
+    const { err } = await listed([], [at_('vision'), at_('quota'), { ...at_('quota'), uid: 'x' }]);
+    assert.match(err, /note: 2 jobs of yours in lab\/quota: jobman list --context lab -n quota\n/);
+    assert.doesNotMatch(err, /in lab\/vision/);
+    assert.doesNotMatch((await listed(['-A'], [at_('quota')])).err, /quota/);
   });
 });

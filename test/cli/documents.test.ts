@@ -50,7 +50,7 @@ suite('the manual and the table agree on', () => {
           assert.ok(text.includes(`\`-${letter}\`, \`${flagName(name)}`), `-${letter} is not there`);
       }
       assert.ok(text.includes(entry.usage), 'the usage line');
-      if (entry.alias !== undefined) assert.ok(text.includes(`\`${entry.alias}\``), 'the other word');
+      for (const alias of entry.aliases) assert.ok(text.includes(`\`${alias}\``), alias);
       assert.ok(entry.examples.length > 0, 'an example');
       for (const [command] of entry.examples) assert.ok(text.includes(command), command);
       for (const [code, meaning] of Object.entries(entry.exits))
@@ -62,6 +62,12 @@ suite('the manual and the table agree on', () => {
     const part = manual.split('## Flags of every command')[1]?.split('## Exit codes')[0] ?? '';
     assert.deepEqual(flagsIn(part), [...Object.keys(globalFlags).map(flagName), '--help']);
   });
+});
+
+test('-n is the namespace in every command that can ask a cluster, and nothing else anywhere', () => {
+  for (const { path, flags, letters } of table) {
+    assert.equal(letters['n'], Object.hasOwn(flags, 'namespace') ? 'namespace' : undefined, path);
+  }
 });
 
 suite('--help', () => {

@@ -65,10 +65,48 @@ test('a real record and real settings: refused before anything is stored, and to
     `tpu: {project: lab, accelerator: ${accelerator}, zone: us-central2-b}\ncommand: {run: ls}\n`;
   writeFileSync(join(world.folder, 'small.yaml'), yaml('v4-8'));
   writeFileSync(join(world.folder, 'large.yaml'), yaml('v4-16'));
-  const large = await real(world, ['create', 'large.yaml']);
+  const large = await real(world, ['create', 'large.yaml', '--no-check']);
   assert.equal(large.code, 2);
   assert.match(large.stderr, /Nothing was created: v4-16 spot in us-central2-b is in none of the grants/);
   assert.equal((await real(world, ['list', '--json'])).stdout, '');
   assert.match((await real(world, ['create', 'large.yaml', '--dry-run'])).stderr, /create will ask first/);
   assert.doesNotMatch((await real(world, ['create', 'small.yaml', '--dry-run'])).stderr, /will ask first/);
+});
+
+test('without grants a terminal asks with the price, a script prints the price, and --yes asks nothing', async (t) => {
+  const cwd = manifest(t);
+  const free = { ...beyond, sentence: 'The job requests v4-16 spot in us-central2-b', mayContinue: true } as const;
+  const script = await jobman(['create', 'a.yaml'], { cwd, beyond: free });
+  assert.equal(script.code, 0);
+  assert.match(script.err, /^note: The job requests v4-16 spot in us-central2-b\. It costs about \$7\.37\/h\.$/m);
+  const no = await jobman(['create', 'a.yaml'], { cwd, beyond: free, terminal, input: ['n'] });
+  assert.deepEqual([no.code, no.asked], [1, []]);
+  assert.match(no.err, /It costs about \$7\.37\/h\. Create it\? \[y\/N\]/);
+  assert.match(
+    (await jobman(['create', 'a.yaml'], { cwd, beyond: free, terminal, input: ['y'] })).asked.join(),
+    /^create/,
+  );
+  const yes = await jobman(['create', 'a.yaml', '--yes'], { cwd, beyond: free, terminal });
+  assert.equal(yes.code, 0);
+  assert.doesNotMatch(yes.err, /costs/);
+});
+
+test('a job for Google is not created without a login, and says which command logs in; --no-check creates it', async (t) => {
+  const world = openWorld(t);
+  mkdirSync(world.home);
+  // The program of this setting stands in for a machine without a login: it ends badly and prints why.
+  const settings = { tpu: { tokenCommand: 'echo no account here >&2; exit 1' } };
+  writeFileSync(join(world.home, 'settings.json'), JSON.stringify(settings));
+  const yaml = 'tpu: {project: lab, accelerator: v4-8, zone: us-central2-b}\ncommand: {run: ls}\n';
+  writeFileSync(join(world.folder, 'a.yaml'), yaml);
+  const refused = await real(world, ['create', 'a.yaml']);
+  assert.equal(refused.code, 5);
+  assert.match(refused.stderr, /^jobman: Nothing was created: .*tpu\.tokenCommand/m);
+  assert.match(refused.stderr, /no account here[\s\S]*--no-check/);
+  assert.equal((await real(world, ['list', '--json'])).stdout, '');
+  const created = await real(world, ['create', 'a.yaml', '--no-check']);
+  assert.equal(created.code, 0, created.stderr);
+  assert.match(created.stderr, /It costs about \$/);
+  await real(world, ['delete', '1', '--force', '--yes']);
+  assert.equal((await real(world, ['controller', 'stop'])).code, 0);
 });

@@ -66,6 +66,15 @@ function options(workers: WorkerDoor, more: PretendOptions = {}): PretendOptions
 
 const terminal = { columns: 80, rows: 24 };
 
+test('ssh-config writes no value that would begin a line of its own', async () => {
+  const sshHosts = async () => [
+    { worker: 0, host: 'h', options: [['User', 'a\n  ProxyCommand touch PWN']] as [string, string][] },
+  ];
+  const { code, out } = await jobman(['ssh-config', '42'], options({ ...door(1, prints([])), sshHosts }));
+  assert.equal(code, 1);
+  assert.equal(out, '');
+});
+
 suite('exec', () => {
   test('hands on one word as a line for a shell, and several as they are', async () => {
     const seen: unknown[] = [];
@@ -268,7 +277,7 @@ suite('cp', () => {
     );
     const { code, err } = await jobman(['cp', 'data', '42:'], options(inTheWay.workers));
     assert.equal(code, 4);
-    assert.equal(err, 'jobman: [1-2] ~/data is there already; --replace exchanges it for the copy.\n');
+    assert.equal(err, 'jobman: [1-2] ~/data is there already; --replace replaces it with the copy.\n');
   });
 
   test('refuses two sides of one kind, and a path that is empty', async () => {

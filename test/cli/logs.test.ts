@@ -99,8 +99,8 @@ suite('logs to a pipe', () => {
   test('--tail counts from the end, each worker for itself', async (t) => {
     const logs = logFiles(t, 'a\nb\nc\n', 'd\ne');
     assert.equal(await printed(['--tail', '1'], logs), '[0] c\n[1] e\n');
-    assert.equal(await printed(['-n', '0'], logs, { jobs: [view()] }), '');
-    assert.equal(await printed(['-n', '99'], logs), '[0] a\n[1] d\n[0] b\n[1] e\n[0] c\n');
+    assert.equal(await printed(['--tail', '0'], logs, { jobs: [view()] }), '');
+    assert.equal(await printed(['--tail', '99'], logs), '[0] a\n[1] d\n[0] b\n[1] e\n[0] c\n');
   });
 
   test('--tail reads a large file from its end', async (t) => {
@@ -227,4 +227,15 @@ test('-j takes a name that looks like an id', async (t) => {
     logs: files,
   });
   assert.equal(out, 'hello\n');
+});
+
+test('-n of lines, as it was typed before, is answered with --tail', async () => {
+  for (const words of [['-n', '20'], ['-n20'], ['--namespace', '20']]) {
+    const { code, out, err } = await jobman(['logs', '1', ...words], { jobs: [view()] });
+    assert.deepEqual([code, out], [2, '']);
+    assert.equal(
+      err,
+      'jobman: -n is the namespace of a cluster, as in kubectl, and "20" is a number.\n  For the last lines: --tail 20\n',
+    );
+  }
 });

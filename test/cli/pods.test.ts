@@ -9,8 +9,12 @@ import type {
   ClusterSession,
   ClusterTarget,
 } from '../../src/app/cluster/cluster.ts';
+import { notOpened, type CopyRequest, type SessionEnd } from '../../src/app/by-hand.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { jobman, view } from './support/pretend.ts';
 import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
+
+type ClusterCopy = CopyRequest & { readonly cwd: string };
 
 const at = Date.UTC(2026, 10, 20, 12, 0, 0);
 
@@ -38,7 +42,7 @@ function container(name: string, more: Partial<ClusterContainer> = {}): ClusterC
 /** `jobman exec train …` in a cluster with these pods; each program prints where it is. */
 const exec = (pods: readonly ClusterPod[], ...words: readonly string[]) => run(pods, ['exec', '-j', 'train', ...words]);
 
-async function run(pods: readonly ClusterPod[], argv: readonly string[]) {
+async function run(pods: readonly ClusterPod[], argv: readonly string[], end?: SessionEnd) {
   const started: { readonly target: ClusterTarget; readonly request: ClusterExecRequest }[] = [];
   const cluster = {
     place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
@@ -50,6 +54,7 @@ async function run(pods: readonly ClusterPod[], argv: readonly string[]) {
     exec(target: ClusterTarget, request: ClusterExecRequest): ClusterSession {
       started.push({ target, request });
       const ended = (async () => {
+        if (end !== undefined) return end;
         await request.onBytes(Buffer.from(`in ${target.pod}/${target.container}\n`), 'stdout');
         return { kind: 'ended', exitCode: 0, signal: null } as const;
       })();
@@ -147,5 +152,86 @@ suite('exec in a job of a cluster', () => {
     assert.match(shell.err, /train is a job of a cluster, .* jobman exec -j train -it -- sh/);
     const forward = await jobman(['port-forward', '42', '6006', '--pod', '1'], { jobs });
     assert.match(forward.err, /--pod is for a job of a cluster; a TPU has workers: --worker\./);
+  });
+});
+
+suite('cp in a job of a cluster', () => {
+  const two = [pod('train-0-aaa', 0), pod('train-1-bbb', 1)];
+
+  async function cp(pods: readonly ClusterPod[], ...words: readonly string[]) {
+    const copies: object[] = [];
+    const copy =
+      (way: string) =>
+      async (target: ClusterTarget, { from, to, replace, cwd }: ClusterCopy) => {
+        copies.push({ way, pod: target.pod, container: target.container, from, to, replace, cwd });
+        return { kind: 'done', path: to } as const;
+      };
+    const cluster = {
+      place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+      job: async (name: string) => (name === 'train' ? train : null),
+      async *pods() {
+        yield pods;
+      },
+      events: async () => [],
+      put: copy('put'),
+      get: copy('get'),
+      close: async () => undefined,
+    } as Partial<Cluster> as Cluster;
+    const services = { usesCluster: async () => true, cluster: async () => cluster };
+    return { ...(await jobman(['cp', ...words], { cwd: '/work', services })), copies };
+  }
+
+  test('copies to every pod that runs, and from several into a folder of each', async () => {
+    const there = await cp(two, 'data', 'train:in');
+    assert.equal(there.code, 0, there.err);
+    const put = { way: 'put', container: 'main', from: 'data', to: 'in', replace: false, cwd: '/work' };
+    assert.deepEqual(there.copies, [
+      { ...put, pod: 'train-0-aaa' },
+      { ...put, pod: 'train-1-bbb' },
+    ]);
+    assert.match(there.err, /, 2 pods\.\n$/);
+    const back = await cp(two, 'train:out', '.', '--replace');
+    const get = { way: 'get', container: 'main', from: 'out', replace: true, cwd: '/work' };
+    assert.deepEqual(back.copies, [
+      { ...get, pod: 'train-0-aaa', to: './pod-0/' },
+      { ...get, pod: 'train-1-bbb', to: './pod-1/' },
+    ]);
+  });
+
+  test('--pod and --container say which; a job without pods that run says why', async () => {
+    const { copies } = await cp(two, 'train:out', '.', '--pod', 'bbb', '-c', 'main');
+    assert.deepEqual(copies, [
+      { way: 'get', pod: 'train-1-bbb', container: 'main', from: 'out', to: '.', replace: false, cwd: '/work' },
+    ]);
+    assert.equal((await cp(two, 'train:out', '.', '-c', 'none')).code, 3);
+    const none = await cp([pod('train-0-aaa', 0, { phase: 'Failed' })], 'train:out', '.');
+    assert.equal(none.code, 4);
+    assert.match(none.err, /train has no pod that runs\./);
+    assert.equal((await cp(two, 'other:out', '.')).code, 3);
+  });
+});
+
+suite('exec without the right to it', () => {
+  const pods = [pod('train-0', 0), pod('train-1', 1)];
+  const line = 'Missing is the right `create` on pods/exec';
+  const ends = (code: number): SessionEnd =>
+    notOpened(new JobmanError('You may not create pods/exec.', code, [line]), code === exitCode.failed);
+
+  test('says so once for all pods, with the exit code of a missing right', async () => {
+    for (const words of [
+      ['--', 'true'],
+      ['--pod', '0', '--', 'true'],
+    ]) {
+      const { code, err } = await run(pods, ['exec', '-j', 'train', ...words], ends(exitCode.failed));
+      assert.equal(code, 1);
+      assert.equal(err.match(/You may not create pods\/exec\./g)?.length, 1, err);
+      assert.match(err, /Missing is the right/);
+    }
+  });
+
+  test('is another thing than a pod that is not reached', async () => {
+    const { code, err } = await run(pods, ['exec', '-j', 'train', '--', 'true'], ends(exitCode.unreachable));
+    assert.equal(code, 255);
+    assert.match(err, /not reached/);
   });
 });

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { AllocationView, AttemptView, JobView } from '../../src/app/client.ts';
-import { statusLines } from '../../src/cli/follow/progress.ts';
+import type { Cli } from '../../src/cli/context.ts';
+import { createProgress, statusLines } from '../../src/cli/follow/progress.ts';
 import { aWhy, now, view } from './support/pretend.ts';
 
 const second = 1_000;
@@ -153,4 +154,26 @@ suite('on a narrow terminal', () => {
       '     is no more capacity in the zone',
     ]);
   });
+});
+
+test('plain lines have their times in order, also where a phase began before the event that is said with it', () => {
+  const said: string[] = [];
+  const cli = {
+    io: { now: () => now },
+    screen: { progress: 'plain', aloud: false },
+    note: (line: string) => void said.push(line),
+  } as unknown as Cli;
+  const window = { ring() {}, close() {} } as never;
+  const progress = createProgress(cli, { logs: null, tellsPhases: true, folds: false, window });
+  progress.changed({ ...queued, since: now - 9 * second }, [], true);
+  const news = [
+    { kind: 'silent', at: now - 5 * second, allocation: 1, detail: 'no answer' },
+    { kind: 'answering', at: now - 2 * second, allocation: 1 },
+  ] as const;
+  progress.changed({ ...queued, phase: 'setup', status: 'setup', since: now - 4 * second }, news, false);
+  progress.changed({ ...queued, phase: 'running', status: 'running', since: now - 3 * second }, [], false);
+  const times = said.map((line) => line.split(' ')[0] ?? '');
+  assert.equal(said.length, 5, said.join('\n'));
+  assert.deepEqual(times, times.toSorted(), said.join('\n'));
+  assert.match(said[2] ?? '', / setup/, 'between the two events');
 });

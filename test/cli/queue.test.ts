@@ -21,18 +21,22 @@ const job = (different: Partial<ClusterJob>): ClusterJob =>
 
 interface Rights {
   readonly everywhere: boolean;
+  /** The namespace does not exist. */
+  readonly isMissing?: boolean;
   readonly list?: Readonly<Record<string, string>>;
 }
 
 /** The queue of a cluster with these jobs. */
-async function queue(words: readonly string[], jobs: readonly ClusterJob[], { everywhere, list }: Rights) {
+async function queue(words: readonly string[], jobs: readonly ClusterJob[], { everywhere, list, isMissing }: Rights) {
   const opened: ClusterOptions[] = [];
   const written: unknown[] = [];
   const door: Partial<Cluster> = {
     place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
     async *jobs(query) {
       if (query.everywhere === true && !everywhere) throw new JobmanError('you may not list jobs', exitCode.failed);
-      yield jobs;
+      yield query.everywhere === true ? jobs : jobs.filter(({ namespace }) => namespace === 'vision');
+      if (query.everywhere !== true && isMissing === true)
+        throw new JobmanError('There is no namespace vision in lab.', exitCode.notFound);
     },
     async *homeless() {
       yield [];
@@ -60,6 +64,25 @@ const jobs = [
 ];
 
 suite('jobman queue', () => {
+  test('of a namespace that does not exist is no empty one', async () => {
+    const missing = { everywhere: true, isMissing: true };
+    for (const words of [[], ['--json']]) {
+      const { code, out, err } = await queue(words, [jobs[2] as ClusterJob], missing);
+      assert.deepEqual([code, out], [3, ''], err);
+      assert.match(err, /There is no namespace vision in lab\./);
+    }
+    // What is seen there is there.
+    assert.equal((await queue([], jobs, missing)).code, 0);
+  });
+
+  test('shows the same places for jobs that were created in the same second', async () => {
+    const equal = [job({ name: 'z', ready: 0 }), job({ name: 'a', ready: 0 })];
+    const { out } = await queue([], equal, { everywhere: true });
+    assert.deepEqual(out.match(/\d-\d of \d/g), ['1-2 of 2', '1-2 of 2']);
+    const { out: json } = await queue(['--json'], equal, { everywhere: true });
+    assert.match(json, /"job":"a","place":1,"last":2,"of":2/);
+  });
+
   test('shows groups, conflicts, and where the waiting ones stand', async () => {
     const { code, out, err } = await queue([], jobs, { everywhere: true });
     assert.equal(code, 0, err);

@@ -15,7 +15,7 @@ test('set and unset change one key, and a controller that runs is told of', asyn
     });
   const first = await settings('set', 'local.slots', '8');
   assert.deepEqual([first.code, first.out], [0, 'local.slots is set.\n']);
-  assert.match(first.err, /^The controller took its settings when it began: `jobman controller stop`/);
+  assert.match(first.err, /^The running controller starts over with the new settings/);
   const second = await settings('set', 'grants', '[{ "zone": "us-*" }]');
   assert.deepEqual([second.code, second.err], [0, '']);
   assert.match((await settings()).out, /^local\.slots +8 +settings\.json$/m);

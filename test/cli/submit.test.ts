@@ -1,9 +1,11 @@
 /** `jobman submit` without a cluster: what is typed, and the Job that it becomes; and the same from a manifest. */
 import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { suite, test } from 'node:test';
+import { suite, test, type TestContext } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
+import { stringify } from 'yaml';
 import type { Cluster } from '../../src/app/cluster/cluster.ts';
 import { loadClusterSettings, type ClusterSettingsRead } from '../../src/app/cluster/settings.ts';
 import { root } from '../support/root.ts';
@@ -53,6 +55,7 @@ suite('the lines of the older manual', () => {
       metadata: { name: 'listing', labels, annotations: { 'jobman/flavor': 'no-gpu' } },
       spec: {
         backoffLimit: 0,
+        ttlSecondsAfterFinished: 604_800,
         template: {
           metadata: { labels },
           spec: {
@@ -71,8 +74,8 @@ suite('the lines of the older manual', () => {
     });
   });
 
-  test("submit -i IMG:3.1cuda11 -r small-gpu -- sh -c 'nvidia-smi -L'", async () => {
-    for (const image of ['IMG:3.1cuda11', 'ubuntu_python_tensorflow:3.1cuda11']) {
+  test("submit -i ubuntu_python_tensorflow:3.1cuda11 -r small-gpu -- sh -c 'nvidia-smi -L'", async () => {
+    for (const image of ['ubuntu_python_tensorflow:3.1cuda11']) {
       const job = await dryRun(['-i', image, '-r', 'small-gpu', '--', 'sh', '-c', 'nvidia-smi -L']);
       assert.deepEqual(container(job)?.args, ['sh', '-c', 'nvidia-smi -L']);
       assert.equal(container(job)?.image, image);
@@ -134,6 +137,7 @@ test('that names can be seen is said with the first job that is submitted, and w
   };
   const sentence = /^Everybody in the cluster may see the names of the job and of its flavor/;
   assert.match(await said([], false), sentence);
+  assert.match(await said([], false), /Files that the program writes in its pod are lost with the pod/);
   assert.doesNotMatch(await said([], true), sentence);
   assert.equal(await said(['--dry-run'], false), '');
 });
@@ -206,7 +210,12 @@ test('every flag has its place in the Job', async () => {
 
 suite('nothing is submitted', () => {
   const cases: readonly (readonly [words: readonly string[], code: number, says: RegExp])[] = [
-    [['-i', 'a', 'ls'], 2, /`ls` stands where only flags do\.\n.*jobman submit -i alpine -- ls/],
+    [['-i', 'a', 'ls'], 2, /Unexpected argument `ls`\.\n.*jobman submit -i alpine -- ls/],
+    [
+      ['good.yaml'],
+      2,
+      /Unexpected argument `good\.yaml`\.\n.*jobman create good\.yaml .*\n.*jobman submit -f good\.yaml /,
+    ],
     [['-i', 'a', '-j', 'Train_1'], 2, /--job-name `Train_1`: it is no name in Kubernetes.*did you mean train-1\?/],
     [['-i', 'a', '-j', 'x'.repeat(64)], 2, /is 64 characters long, and Kubernetes takes 63/],
     [['-i', 'a', '-a', '{"n": 1}'], 2, /annotations:1:7: "n" should be a text, and is 1; write "1"/],
@@ -220,6 +229,23 @@ suite('nothing is submitted', () => {
     [['-i', 'a', '--volume', 'a:/x', '--volume', 'b:/x'], 2, /Two volumes would appear at \/x\./],
     [['-i', 'a', '--shm', '8GB'], 2, /expected an amount/],
     [['-i', 'a', '--set', 'x=1'], 2, /--set changes a manifest/],
+    [['-i', 'a', '--name', 'x'], 2, /there is no flag --name\. Did you mean --job-name\?/],
+    [['-i', 'a', '--memry', '4G'], 2, /there is no flag --memry\. Did you mean --memory\?/],
+    [['-i', 'a', '--xyz', '4G'], 2, /there is no flag --xyz\.\n/],
+    [['-i', 'a', '--cpu', '0'], 2, /--cpu `0`: expected an amount/],
+    [['-i', 'a', '--memory', '4 gigs'], 2, /--memory `4 gigs`: expected an amount/],
+    [['-i', 'a', '--label', 'team'], 2, /--label `team`: it is not a label: write KEY=VALUE/],
+    [['-i', 'a', '--label', 'a=x', '--label', 'a=y'], 2, /--label names a twice: as x and as y\./],
+    [['-i', 'a', '--label', 'jobman/owner=x'], 2, /The label jobman\/owner is written by jobman itself/],
+    [['-i', 'a', '--label', 'job-name=x'], 2, /The label job-name is written by Kubernetes itself/],
+    [['-i', 'a', '--toleration', 'a=b:Never'], 2, /has the effect "Never"; the effects are NoSchedule, /],
+    [['-i', 'a', '--priority-class', 'High'], 2, /--priority-class `High`: it is no name.*did you mean high\?/],
+    [['-i', 'a', '--ttl', 'never'], 2, /expected a length of time \(12h, 7d\), or none/],
+    [
+      ['-i', 'a', '--gpus', '1:A', '--node-selector', 'nvidia.com/gpu.product=B'],
+      2,
+      /The node selector nvidia\.com\/gpu\.product=B and the model of the GPUs \(A\) exclude each other/,
+    ],
     [['-i', 'a b', '--workdir', 'w'], 2, /2 things are wrong\.\n.*holds a blank[^]*begin with a slash/],
     [[], 2, /No image is named: say it with -i, or set job\.defaultImage/],
   ];
@@ -233,14 +259,100 @@ suite('nothing is submitted', () => {
   }
 });
 
-test('a digest is an image, and capitals are doubted but taken', async () => {
+test('a digest is an image, and an invalid image name is refused', async () => {
   const digest = `alpine@sha256:${'0'.repeat(64)}`;
   assert.equal(container(await dryRun(['-i', digest]))?.image, digest);
   assert.doesNotMatch((await submit(['-i', digest, '--dry-run'])).err, /warning/);
-  assert.match(
-    (await submit(['-i', 'Alpine', '--dry-run'])).err,
-    /^warning: The image Alpine is no image.*did you mean alpine\?/,
-  );
+  const refused = await submit(['-i', 'UPPER/Case', '--dry-run']);
+  assert.deepEqual([refused.code, refused.out], [2, '']);
+  assert.match(refused.err, /^jobman: The image UPPER\/Case is no image.*did you mean upper\/case\?/);
+});
+
+test('--ttl is 7 days unless the flag or the settings differ; none leaves the Job in the cluster', async () => {
+  const ttl = async (words: readonly string[], settings = clusterSettings) => {
+    const { out, err } = await jobman(['submit', '--dry-run', '-i', 'a', ...words], {
+      services: { clusterSettings: settings },
+    });
+    return [(JSON.parse(out) as V1Job).spec?.ttlSecondsAfterFinished, err];
+  };
+  const with_ = (said: string) => async () => {
+    const read = await clusterSettings();
+    return { ...read, settings: { ...read.settings, job: { ...read.settings.job, ttl: said } } };
+  };
+  assert.equal((await ttl([]))[0], 604_800);
+  assert.equal((await ttl(['--ttl', 'none']))[0], undefined);
+  assert.equal((await ttl(['--ttl', '90s']))[0], 90);
+  assert.equal((await ttl([], with_('1h')))[0], 3_600);
+  assert.equal((await ttl([], with_('none')))[0], undefined);
+  assert.equal((await ttl(['--ttl', '2h'], with_('none')))[0], 7_200);
+});
+
+suite('the requests, the labels and the nodes of a job', () => {
+  test('--cpu and --memory change the flavor, with its limits', async () => {
+    const job = await dryRun(['-i', 'a', '--cpu', '4', '--memory', '16Gi']);
+    const amounts = { cpu: '4', memory: '16Gi' };
+    assert.deepEqual(container(job)?.resources, { requests: amounts, limits: amounts });
+    assert.equal(job.metadata?.annotations, undefined);
+    const gpu = await dryRun([
+      '-i',
+      'a',
+      '--cpu',
+      '4',
+      '--gpus',
+      '2',
+      '-r',
+      '{"name":"f","resources":{"requests":{}}}',
+    ]);
+    assert.deepEqual(container(gpu)?.resources, {
+      requests: { cpu: '4', 'nvidia.com/gpu': '2' },
+      limits: { 'nvidia.com/gpu': '2' },
+    });
+    // The same amount in another form is what the flavor asks for.
+    const same = await dryRun(['-i', 'a', '-r', 'no-gpu', '--cpu', '1']);
+    assert.deepEqual(same.metadata?.annotations, { 'jobman/flavor': 'no-gpu' });
+    const named = await submit(['-i', 'a', '-r', 'no-gpu', '--cpu', '2', '--dry-run']);
+    assert.match(
+      named.err,
+      /^warning: The job is not recorded under the flavor no-gpu, because --cpu changes what it requests/,
+    );
+    assert.doesNotMatch((await submit(['-i', 'a', '--cpu', '2', '--dry-run'])).err, /warning/);
+  });
+
+  test('labels, node selector, tolerations, priority class and pull secrets', async () => {
+    const words =
+      '-i a -j x --label team=vision --label x.io/run=7 --node-selector disk=ssd --toleration gpu ' +
+      '--toleration a=b --toleration c=d:NoExecute --priority-class high --image-pull-secret one --image-pull-secret two';
+    const { metadata, spec } = await dryRun(words.split(' '));
+    for (const labels of [metadata?.labels, spec?.template.metadata?.labels]) {
+      assert.equal(labels?.['team'], 'vision');
+      assert.equal(labels?.['x.io/run'], '7');
+      assert.equal(labels?.['jobman/job'], 'x');
+    }
+    const { nodeSelector, tolerations, priorityClassName, imagePullSecrets } = spec?.template.spec ?? {};
+    assert.deepEqual(nodeSelector, { disk: 'ssd' });
+    assert.deepEqual(tolerations, [
+      { key: 'gpu', operator: 'Exists' },
+      { key: 'a', operator: 'Equal', value: 'b' },
+      { key: 'c', operator: 'Equal', value: 'd', effect: 'NoExecute' },
+    ]);
+    assert.deepEqual([priorityClassName, imagePullSecrets], ['high', [{ name: 'one' }, { name: 'two' }]]);
+  });
+
+  test('the manifest has the same keys, and a flag wins over its key', async (t) => {
+    const { folder } = openWorld(t);
+    writeFileSync(
+      join(folder, 'a.yaml'),
+      'kubernetes: {image: a, labels: {team: a, x: b}, node_selector: {disk: ssd}, tolerations: [gpu], priority_class: low, image_pull_secrets: [one], ttl: none}\n',
+    );
+    const job = await dryRun(['-f', 'a.yaml', '--label', 'team=c', '--priority-class', 'high'], { cwd: folder });
+    assert.equal(job.metadata?.labels?.['team'], 'c');
+    assert.equal(job.metadata?.labels?.['x'], 'b');
+    const { nodeSelector, tolerations, priorityClassName, imagePullSecrets } = job.spec?.template.spec ?? {};
+    assert.deepEqual(nodeSelector, { disk: 'ssd' });
+    assert.deepEqual(tolerations, [{ key: 'gpu', operator: 'Exists' }]);
+    assert.deepEqual([priorityClassName, imagePullSecrets], ['high', [{ name: 'one' }]]);
+    assert.equal(job.spec?.ttlSecondsAfterFinished, undefined);
+  });
 });
 
 test('create and submit -f are the same, and flags stand over the file', async (t) => {
@@ -313,4 +425,255 @@ test('what the cluster has replaced is told beside what was asked', async () => 
     err,
     /The cluster has replaced what was asked for as no-gpu:\n {2}request of memory: asked 1G, granted 2G\n$/,
   );
+});
+
+suite('a whole Job object', () => {
+  const written = `apiVersion: batch/v1
+kind: Job
+metadata:
+  name: whole
+  labels: {team: vision}
+spec:
+  completions: 2
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - {name: work, image: Registry.Example/x, command: [echo, $$]}
+`;
+
+  async function from(t: TestContext, name: string, text: string, ...words: readonly string[]) {
+    const { folder } = openWorld(t);
+    writeFileSync(join(folder, name), text);
+    return submit(['-f', name, '--dry-run', '--json', ...words], { cwd: folder });
+  }
+
+  test('is taken as it is, with our labels', async (t) => {
+    const labels = {
+      'app.kubernetes.io/managed-by': 'jobman',
+      'jobman/owner': 'alice',
+      'jobman/installation': 'abc123',
+      'jobman/job': 'whole',
+    };
+    const json = JSON.stringify({
+      apiVersion: 'batch/v1',
+      kind: 'Job',
+      metadata: { name: 'whole', labels: { team: 'vision' } },
+      spec: {
+        completions: 2,
+        template: {
+          spec: {
+            restartPolicy: 'Never',
+            containers: [{ name: 'work', image: 'Registry.Example/x', command: ['echo', '$$'] }],
+          },
+        },
+      },
+    });
+    for (const [name, text] of [
+      ['job.yaml', written],
+      ['job.json', json],
+    ] as const) {
+      const { code, out, err } = await from(t, name, text);
+      assert.equal(code, 0, err);
+      const { spec } = JSON.parse(json) as V1Job;
+      assert.deepEqual(JSON.parse(out), {
+        apiVersion: 'batch/v1',
+        kind: 'Job',
+        metadata: { name: 'whole', labels: { team: 'vision', ...labels } },
+        spec: { ...(spec as object), template: { ...(spec?.template as object), metadata: { labels } } },
+      });
+    }
+  });
+
+  test('has the name, the labels, the namespace and the ttl that the flags say', async (t) => {
+    const words = '-j other -n speech --label x=y --ttl 1h --suspend --queue q -a {"note":"n"}'.split(' ');
+    const { out, err, code } = await from(t, 'job.yaml', written, ...words);
+    assert.equal(code, 0, err);
+    const { metadata, spec } = JSON.parse(out) as V1Job;
+    assert.deepEqual([metadata?.name, metadata?.namespace], ['other', 'speech']);
+    assert.equal(metadata?.labels?.['jobman/job'], 'other');
+    assert.equal(metadata?.labels?.['x'], 'y');
+    assert.equal(metadata?.labels?.['kueue.x-k8s.io/queue-name'], 'q');
+    assert.equal(spec?.template.metadata?.labels?.['x'], 'y');
+    assert.deepEqual(metadata?.annotations, { note: 'n' });
+    assert.deepEqual([spec?.ttlSecondsAfterFinished, spec?.suspend], [3_600, true]);
+  });
+
+  test('without a name gets a new one, that of generateName in front', async (t) => {
+    const { out } = await from(t, 'job.yaml', written.replace('name: whole', 'generateName: whole-'));
+    assert.match((JSON.parse(out) as V1Job).metadata?.name ?? '', /^whole-[a-z2-7]{8}$/);
+    const none = await from(t, 'job.yaml', written.replace('  name: whole\n', ''));
+    assert.match((JSON.parse(none.out) as V1Job).metadata?.name ?? '', /^jobman-[a-z2-7]{8}$/);
+  });
+
+  test('that was read from a cluster is submitted without what the cluster has added', async (t) => {
+    const { spec } = JSON.parse((await from(t, 'job.yaml', written)).out) as V1Job;
+    const read = {
+      apiVersion: 'batch/v1',
+      kind: 'Job',
+      metadata: {
+        name: 'whole',
+        uid: 'u1',
+        resourceVersion: '5',
+        creationTimestamp: '2026-11-20T12:00:00Z',
+        labels: { 'controller-uid': 'u1', 'batch.kubernetes.io/job-name': 'whole', 'jobman/owner': 'bob' },
+      },
+      spec: { ...(spec as object), selector: { matchLabels: { 'controller-uid': 'u1' } } },
+      status: { succeeded: 1 },
+    };
+    const { out } = await from(t, 'job.json', JSON.stringify(read), '-j', 'again');
+    const { metadata, spec: sent, ...rest } = JSON.parse(out) as V1Job;
+    assert.deepEqual(Object.keys(metadata ?? {}), ['name', 'labels']);
+    assert.equal(metadata?.labels?.['jobman/owner'], 'alice');
+    assert.equal(metadata?.labels?.['controller-uid'], undefined);
+    assert.equal(sent?.selector, undefined);
+    assert.deepEqual(rest, { apiVersion: 'batch/v1', kind: 'Job' });
+  });
+
+  const wrong: readonly (readonly [called: string, text: string, says: RegExp, words?: readonly string[]])[] = [
+    ['another kind', written.replace('Job', 'Pod'), /job\.yaml:2:7 kind: should be Job, and is "Pod"/],
+    ['another version', written.replace('batch/v1', 'batch/v2'), /job\.yaml:1:13 apiVersion: should be batch\/v1/],
+    ['a misspelt key', written.replace('metadata', 'metdata'), /job\.yaml:3:1 metdata: .*\(did you mean metadata\?\)/],
+    ['a misspelt key of metadata', written.replace('labels', 'label'), /job\.yaml:5:3 metadata\.label: .*labels\?/],
+    [
+      'no containers',
+      written.replace('containers:', 'contaners:'),
+      /job\.yaml:\d+:\d+ spec\.template\.spec\.containers: should be a list/,
+    ],
+    ['broken YAML', `${written}  x: [1\n`, /job\.yaml:\d+:\d+/],
+    ['two objects', `${written}---\n${written}`, /job\.yaml:\d+:1: the file has 2 objects/],
+    ['a number as a label', written.replace('vision', '7'), /metadata\.labels: should be an object of texts/],
+    ['an image too', written, /job\.yaml is a whole Job, and --image is about a part/, ['-i', 'alpine']],
+    ['words to run too', written, /is a whole Job, and `--` is about a part/, ['--', 'ls']],
+    ['--set too', written, /is a whole Job, and --set is about a part/, ['--set', 'a=b']],
+    ['our label', written, /The label jobman\/job is written by jobman itself/, ['--label', 'jobman/job=x']],
+    ['a bad name', written.replace('whole', 'Whole_1'), /The name "Whole_1" is no name .*did you mean whole-1\?/],
+  ];
+  for (const [called, text, says, words = []] of wrong) {
+    test(`with ${called} is refused`, async (t) => {
+      const { code, out, err } = await from(t, 'job.yaml', text, ...words);
+      assert.deepEqual([code, out], [2, ''], err);
+      assert.match(err, says);
+    });
+  }
+});
+
+suite('--queue', () => {
+  /** Submits to a cluster that stores the Job as this function changes it. */
+  async function queued(stored: (job: V1Job) => V1Job, ...words: readonly string[]) {
+    const cluster = {
+      place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+      create: async (job: V1Job) => stored(job),
+      configMap: async () => null,
+      close: async () => undefined,
+    } as object as Cluster;
+    const all = ['submit', '-i', 'alpine', '-j', 'train', ...words, '--', 'ls'];
+    return jobman(all, { services: { clusterSettings, cluster: async () => cluster } });
+  }
+  function suspended(job: V1Job): V1Job {
+    const stored = structuredClone(job);
+    if (stored.spec !== undefined) stored.spec.suspend = true;
+    return stored;
+  }
+
+  test('says that the job does not wait where nothing suspends it', async () => {
+    const { code, err } = await queued((job) => job, '--queue', 'q');
+    assert.equal(code, 0, err);
+    assert.match(err, /Kueue did not suspend the job: it runs at once, without waiting in its queue\./);
+  });
+
+  test('says nothing of it where Kueue suspends the Job, or nothing is asked of it', async () => {
+    for (const { err } of [
+      await queued(suspended, '--queue', 'q'),
+      await queued((job) => job),
+      await queued((job) => job, '--queue', 'q', '--suspend'),
+    ]) {
+      assert.doesNotMatch(err, /Kueue/);
+    }
+  });
+});
+
+suite('a pipe', () => {
+  /** What the shell line writes is read through a named pipe. */
+  async function piped(t: TestContext, text: string, ...words: readonly string[]) {
+    const { folder } = openWorld(t);
+    writeFileSync(join(folder, 'text'), text);
+    execFileSync('mkfifo', [join(folder, 'pipe')]);
+    const writer = spawn('sh', ['-c', 'cat text >pipe'], { cwd: folder });
+    const ended = new Promise((resolve) => writer.on('exit', resolve));
+    const result = await submit(['-f', 'pipe', '--dry-run', '--json', ...words], { cwd: folder });
+    await ended;
+    return result;
+  }
+
+  test('has a whole Job', async (t) => {
+    const job = {
+      apiVersion: 'batch/v1',
+      kind: 'Job',
+      metadata: { name: 'whole' },
+      spec: { template: { spec: { restartPolicy: 'Never', containers: [{ name: 'work', image: 'x' }] } } },
+    };
+    for (const text of [JSON.stringify(job), stringify(job)]) {
+      const { code, out, err } = await piped(t, text, '-j', 'other');
+      assert.equal(code, 0, err);
+      assert.equal((JSON.parse(out) as V1Job).metadata?.name, 'other');
+    }
+  });
+
+  test('has a manifest', async (t) => {
+    const { code, out, err } = await piped(t, 'kubernetes: {image: alpine}\njob: {name: train}\n');
+    assert.equal(code, 0, err);
+    assert.equal((JSON.parse(out) as V1Job).metadata?.name, 'train');
+  });
+});
+
+suite('a whole Job as a manifest', () => {
+  test('leads to submit -f', async (t) => {
+    const { folder } = openWorld(t);
+    writeFileSync(join(folder, 'job.yaml'), 'apiVersion: batch/v1\nkind: Job\nspec: {}\n');
+    for (const words of [
+      ['create', 'job.yaml'],
+      ['validate', 'job.yaml'],
+    ]) {
+      const { code, out, err } = await jobman(words, { cwd: folder, services: { clusterSettings } });
+      assert.equal(code, 2);
+      assert.match(out + err, /job\.yaml:1:1: this is an object of Kubernetes, .* jobman submit -f FILE/);
+      assert.doesNotMatch(out + err, /is no section/);
+    }
+  });
+});
+
+suite('an interactive session', () => {
+  test('has a terminal whose input ends with its line', async () => {
+    for (const words of [['-it'], ['-ti'], ['-t'], ['--tty'], ['-it', '--rm']]) {
+      const { code, out, err } = await submit([...words, '-i', 'alpine', '--dry-run', '--', 'sh']);
+      assert.equal(code, 0, err);
+      const { stdin, stdinOnce, tty, image } = container(JSON.parse(out) as V1Job) ?? {};
+      assert.deepEqual([stdin, stdinOnce, tty, image], [true, true, true, 'alpine']);
+    }
+  });
+
+  test('with --rm is deleted by the cluster ten minutes after its end, if the command could not', async () => {
+    const ttl = async (...words: readonly string[]) => {
+      const { out } = await submit([...words, '-i', 'alpine', '--dry-run', '--', 'sh']);
+      return (JSON.parse(out) as V1Job).spec?.ttlSecondsAfterFinished;
+    };
+    assert.deepEqual([await ttl('-it', '--rm'), await ttl('-it', '--rm', '--ttl', '1h')], [600, 3_600]);
+    assert.equal(await ttl('-it'), await ttl());
+  });
+
+  const wrong: readonly (readonly [words: string, says: RegExp])[] = [
+    ['-it', /-it needs a terminal on both sides; without one: --follow\./],
+    ['--rm', /--rm deletes an interactive job at its end, so it needs -it\./],
+    ['-it --follow', /-it is for one pod and this terminal/],
+    ['-it --parallelism 2', /-it is for one pod and this terminal/],
+    ['-it --suspend', /-it is for one pod and this terminal/],
+  ];
+  for (const [words, says] of wrong) {
+    test(`${words} without what it needs is refused`, async () => {
+      const { code, out, err } = await submit(['-i', 'alpine', ...words.split(' '), '--', 'sh']);
+      assert.deepEqual([code, out], [2, '']);
+      assert.match(err, says);
+    });
+  }
 });

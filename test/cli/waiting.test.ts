@@ -207,10 +207,16 @@ suite('attempts', () => {
 
   test('are told to somebody who comes back later', () => {
     const job = { id: '000042', attempts: [ended(1, { started: null }), ended(2), third] };
-    assert.deepEqual(beforeTexts(job, 3), [
+    assert.deepEqual(beforeTexts(job, 3, now), [
       'attempt 1 did not run until 21 Nov 07:40:14 UTC: preempted; the cloud took it',
       'attempt 2 ran 1h00m until 21 Nov 07:40:14 UTC: preempted; the cloud took it',
     ]);
+    const [later] = beforeTexts(job, 2, now + 60 * 24 * 60 * minute);
+    assert.match(
+      later ?? '',
+      / until 21 Nov 2026 07:40:14 UTC: /,
+      'The year is shown where it is not the present one.',
+    );
     assert.equal(attemptText(third, third.workers), 'attempt 3, stage 2, workers 0-3');
     assert.equal(beginsText(job, third, [3]), 'attempt 3, stage 2, worker 3, 40m after attempt 2');
     assert.equal(attemptText({ ...third, stage: 0 }, ['here']), 'attempt 3, on this machine');
@@ -218,7 +224,7 @@ suite('attempts', () => {
 
   test('that are many are counted', () => {
     const job = { id: '000042', attempts: Array.from({ length: 9 }, (_, index) => ended(index + 1)) };
-    const told = beforeTexts(job, 10);
+    const told = beforeTexts(job, 10, now);
     assert.equal(told.length, 4);
     assert.equal(told[0], '6 attempts before these: jobman history 42');
   });

@@ -296,7 +296,12 @@ suite('the last line', () => {
 suite("a cluster's jobs in the watched list", () => {
   const job = aClusterJob({ name: 'train', active: 1, createdAt: now - 60_000 });
   /** A cluster that tells what the test says, when it says it. */
-  function told(pods: readonly ClusterPod[] = []): {
+  function told(
+    pods: readonly ClusterPod[] = [],
+    listed: () => AsyncIterable<readonly ClusterJob[]> = async function* () {
+      yield [];
+    },
+  ): {
     readonly services: PretendOptions['services'];
     readonly tell: (change: ClusterChange<ClusterJob>) => void;
   } {
@@ -312,6 +317,7 @@ suite("a cluster's jobs in the watched list", () => {
       async *pods() {
         yield pods;
       },
+      jobs: listed,
       events: async () => [],
       close: async () => undefined,
     };
@@ -338,6 +344,26 @@ suite("a cluster's jobs in the watched list", () => {
     await shows(/2 running /);
     tell({ kind: 'gone', object: job });
     await shows(/1 running /);
+    world.type('q');
+    assert.equal(await ended, 0);
+  });
+
+  test('of a namespace that does not exist are not just none', async (t) => {
+    const { services, tell } = told([], async function* () {
+      yield [];
+      throw new JobmanError('There is no namespace visoin in lab.', exitCode.notFound);
+    });
+    const { shows, world, ended } = watch(t, {
+      jobs: [],
+      terminal: { columns: 120, rows: 24 },
+      services: services ?? {},
+    });
+    tell({ kind: 'synced' });
+    await shows(/no jobs {3}the cluster is not shown: There is no namespace visoin in lab\. {3}j/);
+    // Created meanwhile.
+    tell({ kind: 'changed', object: job });
+    await shows(/train .* queued/);
+    await shows(/^(?![^]*no namespace)/);
     world.type('q');
     assert.equal(await ended, 0);
   });

@@ -36,6 +36,11 @@ test('places are told with what they answered and what we have there', () => {
   assert.match(first, /^us-east5-b .* gave one, 2h ago +2h ago after 41m +held by 000007; awaited by 000008, 000009$/);
   assert.match(second, /^us-west4-a +v5litepod-16 +ondemand +no capacity, 1m ago +never +-$/);
   for (const line of zoneLines(rows, 40, now)) assert.ok(line.length <= 40, line);
+  assert.match(
+    zoneLines(rows, 60, now)[0] ?? '',
+    /^ZONE +ACCELERATOR +PRICING +LAST ANSWER *$/,
+    'whole columns go, no heading is cut',
+  );
 });
 
 test('jobman zones prints a table, objects for programs, and a sentence where nothing is known', async () => {

@@ -3,10 +3,13 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { known } from '../../src/core/observation.ts';
-import { day, minute, second } from '../../src/core/time.ts';
+import type { MachinePort } from '../../src/app/ports.ts';
+import type { Job } from '../../src/core/job.ts';
+import { known, unknown } from '../../src/core/observation.ts';
+import { day, hour, minute, second } from '../../src/core/time.ts';
 import { printed, makeMachine, newMachine } from '../../sim/world.ts';
 import { openLife } from './pretended-life.ts';
+import type { Life } from './pretended-life.ts';
 
 test('a program on its way up is not ended because the clock leaps a day while it is looked at', async (t) => {
   let leaps = 0;
@@ -34,6 +37,123 @@ test('a program on its way up is not ended because the clock leaps a day while i
     (await life.job()).attempts.map(({ ordinal, ending }) => [ordinal, ending]),
     [[1, null]],
   );
+});
+
+test('a stop of a local job is carried out within seconds although its wake-up was lost and its next pass is hours away', async (t) => {
+  const life = await openLife({ spec: { capacity: { kind: 'local', ownership: 'standing', workdir: '/' } } });
+  t.after(() => life.close());
+  assert.ok(await life.until((job) => job.attempts.at(-1)?.runningAt !== null && job.attempts.length > 0, minute));
+  // Longer than its pace, so that passes which change nothing have been made.
+  assert.equal(await life.until(() => false, 4 * hour), false);
+  await life.say('stop', { isUnheard: true });
+  assert.ok(await life.until(({ settled }) => settled !== null, minute));
+});
+
+test('a command that changes nothing yet does not have a local job observed at every renewal until its next pass', async (t) => {
+  let looks = 0;
+  const life = await openLife({
+    spec: {
+      capacity: { kind: 'local', ownership: 'standing', workdir: '/' },
+      limits: { maxRuntime: 6 * hour, silenceTimeout: null, capacityWait: null, setupTries: 3 },
+    },
+    machines: (real) => ({
+      ...real,
+      look(refs) {
+        looks += 1;
+        return real.look(refs);
+      },
+    }),
+  });
+  t.after(() => life.close());
+  assert.equal(await life.until(() => false, 4 * hour), false);
+  looks = 0;
+  await life.say('last');
+  assert.equal(await life.until(() => false, hour), false);
+  assert.equal((await life.job()).attempts.at(-1)?.ending, null);
+  assert.ok(looks > 0 && looks < 5, `${looks} looks in an hour`);
+});
+
+test('a worker is not given up for the time in which the record could not be read and it was not asked', async (t) => {
+  let isSilent = false;
+  let isFull = false;
+  const life = await openLife({
+    machines: (real) => ({
+      ...real,
+      async look(refs) {
+        const facts = await real.look(refs);
+        return isSilent ? facts.map(() => unknown('no answer', 0)) : facts;
+      },
+    }),
+    store: (real) => ({
+      ...real,
+      load: (id) => (isFull ? Promise.reject(new Error('the disk is full')) : real.load(id)),
+    }),
+  });
+  t.after(() => life.close());
+  assert.ok(await life.until((job) => job.attempts.at(-1)?.runningAt !== null && job.attempts.length > 0, 5 * minute));
+  isSilent = true;
+  assert.ok(await life.until((job) => job.allocations[0]?.silentSince !== null, minute));
+  isSilent = false;
+  isFull = true;
+  await life.until(() => false, 30 * second);
+  isSilent = true;
+  isFull = false;
+  assert.equal(await life.until((job) => job.attempts[0]?.ending !== null, 165 * second), false);
+  assert.ok(await life.until((job) => job.attempts[0]?.ending?.reason === 'unreachable', 2 * minute));
+});
+
+for (const [named, reason, isOut] of [
+  ['by the error', 'ssh to worker 0: spawn /usr/bin/ssh EMFILE', false],
+  ['by the attempt to open a file', 'getaddrinfo EAI_AGAIN worker-0', true],
+] as const) {
+  test(`a worker that could not be asked for want of file descriptors, seen ${named}, is not given up`, async (t) => {
+    let isShort = false;
+    const warnings: string[] = [];
+    const life = await openLife({
+      machines: (real) => ({
+        ...real,
+        async look(refs) {
+          const facts = await real.look(refs);
+          return isShort ? facts.map(() => unknown(reason, 0)) : facts;
+        },
+      }),
+      cannotOpenFiles: () => isShort && isOut,
+      warn: (line) => warnings.push(line),
+    });
+    t.after(() => life.close());
+    assert.ok(
+      await life.until((job) => job.attempts.at(-1)?.runningAt !== null && job.attempts.length > 0, 5 * minute),
+    );
+    isShort = true;
+    assert.equal(await life.until((job) => job.attempts[0]?.ending !== null, hour), false);
+    const said = warnings.filter((line) => line.includes('no file descriptor left (EMFILE)'));
+    assert.ok(said.length > 10 && said.length <= 61, `${said.length} lines in an hour`);
+    assert.match(said[0] ?? '', new RegExp(reason, 'u'));
+    assert.notEqual((await life.job()).allocations[0]?.silentSince, null, 'the job says that its worker was not heard');
+    isShort = false;
+    assert.ok(await life.until((job) => job.allocations[0]?.silentSince === null, 2 * minute), 'it recovers');
+    assert.equal((await life.job()).attempts.length, 1);
+  });
+}
+
+test('a start that failed here for want of file descriptors is no failure of the job', async (t) => {
+  let starts = 0;
+  const life = await openLife({
+    machines: (real) => ({
+      ...real,
+      start(ref, launch) {
+        starts += 1;
+        const detail = 'this machine could not start the command: spawn /bin/sh EMFILE';
+        return starts <= 5
+          ? Promise.resolve({ kind: 'failed', evidence: { detail, worker: 0 } })
+          : real.start(ref, launch);
+      },
+    }),
+  });
+  t.after(() => life.close());
+  assert.ok(await life.until((job) => (job.attempts.at(-1)?.runningAt ?? null) !== null, hour));
+  assert.equal((await life.job()).attempts.length, 1);
+  assert.equal(starts, 6);
 });
 
 test('what was seen gone under a sweep is swept once more before the controller leaves', async (t) => {
@@ -83,27 +203,7 @@ test('logs are not given up because the clock was a day ahead and is right again
   const life = await openLife({
     plan: { length: 3 * minute },
     spec: { finish: { capacity: 'keep', keepFor: null } },
-    machines: (real) => ({
-      ...real,
-      tail(ref, attempt, from, receiver) {
-        let isOff = false;
-        const off = real.tail(ref, attempt, from, {
-          ...receiver,
-          async bytes(chunk) {
-            if (!isLineDown) await receiver.bytes(chunk);
-            else if (!isOff) {
-              isOff = true;
-              off();
-              receiver.dropped('the line dropped');
-            }
-          },
-          ended() {
-            if (!isOff) receiver.ended();
-          },
-        });
-        return off;
-      },
-    }),
+    machines: (real) => withLine(real, () => isLineDown),
   });
   t.after(() => life.close());
   assert.ok(await life.until((job) => job.attempts.at(-1)?.runningAt !== null && job.attempts.length > 0, 5 * minute));
@@ -121,3 +221,123 @@ test('logs are not given up because the clock was a day ahead and is right again
   assert.ok(copied() < whole, 'the line was never down');
   assert.ok(await life.until(() => copied() === whole, 4 * minute), `${copied()} of ${whole} bytes were copied`);
 });
+
+const here = { kind: 'local', ownership: 'standing', workdir: '/' } as const;
+
+for (const { when, isEnded } of [
+  { when: 'that still ran', isEnded: false },
+  { when: 'that had ended', isEnded: true },
+]) {
+  test(`the output of a job ${when} is copied to its end after an ordinary delete`, async (t) => {
+    let isLineDown = false;
+    const life = await openLife({
+      spec: { capacity: here },
+      machines: (real) => withLine(real, () => isLineDown),
+    });
+    t.after(() => life.close());
+    assert.ok(await life.until(isRunning, 5 * minute));
+    isLineDown = true;
+    if (isEnded) {
+      await life.say('stop');
+      assert.ok(await life.until((job) => job.settled !== null, minute));
+    }
+    await life.say('delete');
+    assert.ok(await life.until((job) => job.removed, minute));
+    // Longer than the pass waits that sees the end, and than the line's own next try.
+    await life.until(() => false, minute);
+    isLineDown = false;
+    const { whole, copied } = outputOf(life);
+    assert.ok(copied() < whole, 'the line was never down');
+    assert.ok(await life.until(() => copied() === whole, minute), `${copied()} of ${whole} bytes were copied`);
+    assert.ok(await leaves(life, 2 * minute), 'the controller stays although all is copied');
+  });
+}
+
+test('a removed job whose output cannot be read is given up after five minutes', async (t) => {
+  let isLineDown = false;
+  const life = await openLife({ spec: { capacity: here }, machines: (real) => withLine(real, () => isLineDown) });
+  t.after(() => life.close());
+  assert.ok(await life.until(isRunning, 5 * minute));
+  isLineDown = true;
+  await life.say('delete');
+  assert.ok(await life.until((job) => job.removed, minute));
+  assert.equal(await leaves(life, 4 * minute), false);
+  assert.ok(await leaves(life, 3 * minute), 'the controller tries for ever');
+  const { whole, copied } = outputOf(life);
+  assert.ok(copied() < whole, 'the line was never down');
+});
+
+test('a job that is removed by force while it holds a TPU is not read any more', async (t) => {
+  let isLineDown = false;
+  let tails = 0;
+  const life = await openLife({
+    plan: { length: 3 * minute },
+    spec: { finish: { capacity: 'keep', keepFor: null } },
+    machines: (real) => {
+      const lined = withLine(real, () => isLineDown);
+      return {
+        ...lined,
+        tail(...given) {
+          tails += 1;
+          return lined.tail(...given);
+        },
+      };
+    },
+  });
+  t.after(() => life.close());
+  assert.ok(await life.until(isRunning, 5 * minute));
+  isLineDown = true;
+  assert.ok(await life.until((job) => job.settled !== null, 10 * minute));
+  const { whole, copied } = outputOf(life);
+  assert.ok(copied() < whole, 'the line was never down');
+  await life.say('delete', { isForced: true });
+  await life.until(() => false, 5 * second);
+  tails = 0;
+  await life.until(() => false, 2 * minute);
+  assert.equal(tails, 0, 'its output is still asked for');
+});
+
+function isRunning(job: Job): boolean {
+  return job.attempts.length > 0 && job.attempts.at(-1)?.runningAt !== null;
+}
+
+async function leaves(life: Life, within: number): Promise<boolean> {
+  let hasLeft = false;
+  void life.controller.left.then(() => (hasLeft = true));
+  return life.until(() => hasLeft, within);
+}
+
+/** The first program of that life: how much it printed, and how much of it is copied. */
+function outputOf({ world, copies, timeline }: Life): { readonly whole: number; readonly copied: () => number } {
+  const [run] = world.runs;
+  assert.ok(run !== undefined);
+  return {
+    whole: printed(run, timeline.now),
+    copied: () => copies.files.get(`${run.job}/1/${run.worker}`)?.bytes ?? 0,
+  };
+}
+
+/** The same machines, except that no output comes in while the line is down. */
+function withLine(real: MachinePort, isDown: () => boolean): MachinePort {
+  return {
+    ...real,
+    tail(ref, attempt, from, receiver) {
+      let isOff = false;
+      const off = real.tail(ref, attempt, from, {
+        ...receiver,
+        async bytes(chunk) {
+          if (!isDown()) await receiver.bytes(chunk);
+          else if (!isOff) {
+            isOff = true;
+            off();
+            receiver.dropped('the line dropped');
+          }
+        },
+        ended() {
+          if (!isOff) receiver.ended();
+        },
+      });
+      return off;
+    },
+  };
+}

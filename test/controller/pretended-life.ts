@@ -1,7 +1,7 @@
 // One job under the real controller in the simulator's world, for tests that need to put a hand between the two: a clock
 // that is set at a certain moment, an answer that is held back. Nothing goes wrong there by itself.
 
-import type { Backend, CapacityPort, Clock, MachinePort } from '../../src/app/ports.ts';
+import type { Backend, CapacityPort, Clock, MachinePort, Store } from '../../src/app/ports.ts';
 import { createController } from '../../src/controller/controller.ts';
 import type { Controller } from '../../src/controller/controller.ts';
 import { ask } from '../../src/core/ask.ts';
@@ -13,7 +13,7 @@ import { minute, second } from '../../src/core/time.ts';
 import type { Duration } from '../../src/core/time.ts';
 import { openStore } from '../../src/store/store.ts';
 import { createChance } from '../../sim/chance.ts';
-import { createCloud } from '../../sim/cloud.ts';
+import { createCloud, createHere } from '../../sim/cloud.ts';
 import { createCopies } from '../../sim/copies.ts';
 import type { Copies } from '../../sim/copies.ts';
 import { createHosts } from '../../sim/hosts.ts';
@@ -35,7 +35,8 @@ export interface Life {
   readonly job: () => Promise<Job>;
   /** The controller's clock is set by that much. */
   readonly jump: (length: Duration) => void;
-  readonly say: (verb: Verb) => Promise<void>;
+  /** With `isUnheard` the wake-up of the controller is lost; `isForced` is for `delete`. */
+  readonly say: (verb: Verb, how?: { readonly isUnheard?: boolean; readonly isForced?: boolean }) => Promise<void>;
   /** Lets the world go on until that holds, asked at every step; false when it does not within `most`. */
   readonly until: (holds: (job: Job) => boolean, most: Duration) => Promise<boolean>;
   readonly close: () => Promise<void>;
@@ -48,6 +49,11 @@ export async function openLife(given: {
   readonly spec?: Partial<JobSpec>;
   readonly capacity?: (real: CapacityPort, life: () => Life) => CapacityPort;
   readonly machines?: (real: MachinePort, life: () => Life) => MachinePort;
+  readonly cannotOpenFiles?: () => boolean;
+  /** Gets the lines of the controller's log. */
+  readonly warn?: (line: string) => void;
+  /** The record as the controller has it; the test itself uses the real one. */
+  readonly store?: (real: Store) => Store;
 }): Promise<Life> {
   const chance = createChance(1);
   const timeline = createTimeline();
@@ -86,11 +92,12 @@ export async function openLife(given: {
   const copies = createCopies({ isFull: false }, chance.fork('disk'));
   const store = openStore({ file: ':memory:', installation: 'pretnd' });
   const controller = createController({
-    store,
-    backendOf: () => backend,
+    store: given.store?.(store) ?? store,
+    backendOf: (of) => (of.capacity.kind === 'local' ? { ...backend, capacity: createHere(clock, world) } : backend),
     clock,
     logFiles: copies,
-    log: { info: () => undefined, warn: () => undefined },
+    log: { info: () => undefined, warn: (line) => given.warn?.(line) },
+    ...(given.cannotOpenFiles === undefined ? {} : { cannotOpenFiles: given.cannotOpenFiles }),
     holder: 'controller',
     version: '0.0.0',
     certain: true,
@@ -116,14 +123,14 @@ export async function openLife(given: {
     controller,
     job: async () => (await loaded()).job,
     jump: (length) => void (offset += length),
-    async say(verb) {
+    async say(verb, { isUnheard = false, isForced = false } = {}) {
       for (;;) {
         const { job, revision } = await loaded();
-        const { job: asked, events } = ask(job, verb, { by: 'owner' }, clock.now());
+        const { job: asked, events } = ask(job, verb, { by: 'owner', force: isForced }, clock.now());
         const wish = { job: asked, revision, events, folded: [], wakeAt: clock.now(), epoch: null };
         if ((await store.commit(wish)) === 'committed') break;
       }
-      controller.wake(id);
+      if (!isUnheard) controller.wake(id);
     },
     async until(holds, most) {
       // Time does not pass by itself where nothing is left to happen.

@@ -105,6 +105,23 @@ test('whoever asks while it begins is never told the process that was killed bef
   assert.deepEqual([...told], [4242]);
 });
 
+test('new settings end it in order, so that its caller begins again; a request to leave wins over them', async (t) => {
+  const home = await newHome(t);
+  let isChanged = false;
+  const isOutdated = async () => isChanged;
+  const running = runController(await optionsFor(t, home, { isOutdated }));
+  assert.ok(await eventually(() => readController(home)?.pid === 4242, byRenewal));
+  isChanged = true;
+  await dropWake(home, 'settings');
+  assert.equal(await running, 'outdated');
+  assert.equal(isControllerRunning(home), false);
+  const other = runController(await optionsFor(t, home, { isOutdated: async () => existsSync(join(home, 'new')) }));
+  assert.ok(await eventually(() => readController(home)?.pid === 4242, byRenewal));
+  await writeFile(join(home, 'new'), '');
+  await askToLeave(home, null);
+  assert.equal(await other, 'stopped');
+});
+
 test('with nothing to watch it leaves by itself', async (t) => {
   const home = await newHome(t);
   assert.equal(await runController(await optionsFor(t, home, { idleExitMs: 20 })), 'idle');

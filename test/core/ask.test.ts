@@ -11,7 +11,7 @@ import { phaseOf } from '../../src/core/phase.ts';
 import { hour, minute } from '../../src/core/time.ts';
 import { World, freshJob, local, spec, tpu } from './world.ts';
 
-const verbs: readonly Verb[] = ['start', 'stop', 'resume', 'rerun', 'cancel', 'delete', 'last'];
+const verbs: readonly Verb[] = ['start', 'stop', 'resume', 'rerun', 'cancel', 'delete', 'last', 'judge'];
 
 function allowed(job: Job, options: { readonly release?: boolean } = {}): readonly Verb[] {
   return verbs.filter((verb) => jobCan(job, verb, 'alice', options).ok);
@@ -105,6 +105,24 @@ test('cancel makes a stopped job cancelled, and leaves a verdict that the job ca
   assert.equal(kept.nodes.size, 0);
 });
 
+test('delete takes a job that has ended and holds nothing off the list at once', () => {
+  for (const to of ['succeeded', 'failed', 'cancelled'] as const) {
+    const world = brought(to);
+    assert.equal(world.nodes.size, 0, to);
+    world.ask('delete');
+    assert.equal(world.job.removed, true, to);
+    assert.equal(world.job.settled?.verdict, to, 'it keeps its verdict');
+    assert.deepEqual(historyTellsTheState(world.events, world.job), []);
+  }
+  for (const to of ['running', 'kept'] as const) {
+    const world = brought(to);
+    world.ask('delete');
+    assert.equal(world.job.removed, false, to);
+    world.live(() => world.job.removed, hour);
+    assert.equal(world.nodes.size, 0, to);
+  }
+});
+
 test('delete with force takes the job off the list now, whatever it still holds', () => {
   const world = brought('running');
   world.ask('delete', { force: true });
@@ -159,6 +177,43 @@ test('delete with force does not wait for ever for a standing TPU that does not 
   assert.equal(world.decision?.wakeAt, undefined);
   assert.ok(world.now <= asked + 4 * minute, `it gave up after ${world.now - asked} ms`);
 });
+
+for (const [name, become] of [
+  ['is gone', (world: World) => world.nodes.clear()],
+  ['stays lost', () => undefined],
+  [
+    'is gone by a clock that has been set back',
+    (world: World) => {
+      world.nodes.clear();
+      world.now -= 24 * hour;
+    },
+  ],
+  [
+    'is ready, and silent',
+    (world: World) => {
+      world.node.state = 'ready';
+      for (const worker of world.node.workers) worker.isAnswering = false;
+    },
+  ],
+] as const) {
+  test(`delete with force does not wait for ever where the reply to the release of a standing TPU was lost, and it ${name}`, () => {
+    const world = new World(spec({ preset: 'reapply', capacity: standing }));
+    world.settleNow();
+    const perform = world.perform.bind(world);
+    world.perform = (action) =>
+      action.kind === 'release' ? { kind: 'unclear', evidence: { detail: 'lost' } } : perform(action);
+    world.preempt();
+    world.settleNow();
+    assert.notEqual(world.job.allocations[0]?.releasedAt, null);
+    assert.equal(world.job.attempts[0]?.endedAt, null);
+    world.ask('delete', { force: true });
+    const asked = world.now;
+    become(world);
+    world.live(() => false, hour);
+    assert.equal(world.decision?.wakeAt, undefined);
+    assert.ok(world.now <= asked + 4 * minute, `it gave up after ${world.now - asked} ms`);
+  });
+}
 
 test('a second wish before the first is answered replaces it', () => {
   const world = brought('stopped');

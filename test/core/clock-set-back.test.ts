@@ -31,6 +31,23 @@ test('a backoff counts anew and lasts as long as it was to last, and what was as
   assert.equal(rightMoment(300, 400, 900), 300);
 });
 
+test('a silence that is seen first in a pass during which the clock was set back has just begun, and is not a day long', () => {
+  const world = new World();
+  world.settleNow();
+  const worker = world.node.workers[1];
+  assert.ok(worker !== undefined);
+  worker.isAnswering = false;
+  world.now += day;
+  const before = world.observe();
+  world.now -= day;
+  world.pass(before);
+  assert.equal(lastAttempt(world.job)?.ending, null);
+  assert.deepEqual([world.job.allocations[0]?.silentWho, world.job.allocations[0]?.silentSince], ['worker', world.now]);
+  worker.isAnswering = true;
+  world.settleNow();
+  assert.equal(phaseOf(world.job), 'running');
+});
+
 test('a request that was refused while the clock was ahead is sent again after its pace, and not a day later', () => {
   const world = new World();
   world.refusal = {

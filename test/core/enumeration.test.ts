@@ -40,6 +40,7 @@ const words: readonly (readonly [Verb, Omit<AskOptions, 'by'>])[] = [
   ['delete', {}],
   ['delete', { force: true }],
   ['last', {}],
+  ['judge', {}],
 ];
 
 function sights(workers: number): readonly AllocationSeen[] {
@@ -188,11 +189,11 @@ function explore(given: JobSpec, workers: number, most: number): { readonly reco
   return { records, passes };
 }
 
-const small = { budget: { preemptions: 1, failures: 1 } };
+const small = { budget: { preemptions: 1, failures: 1, setupFailures: 1 } };
 
 function smallSpec(changes: Parameters<typeof spec>[0] = {}): JobSpec {
   const full = spec(changes);
-  return { ...full, recovery: { ...full.recovery, ...small }, limits: { ...full.limits, setupTries: 1 } };
+  return { ...full, recovery: { ...full.recovery, ...small }, limits: { ...full.limits, setupTries: 2 } };
 }
 
 const most = Number(process.env['JOBMAN_ENUMERATE'] ?? 60);
@@ -225,7 +226,7 @@ const cases: readonly {
     name: 'limits on everything',
     given: smallSpec({
       preset: 'rerun',
-      limits: { maxRuntime: 3 * minute, silenceTimeout: minute, capacityWait: 5 * minute, setupTries: 1 },
+      limits: { maxRuntime: 3 * minute, silenceTimeout: minute, capacityWait: 5 * minute, setupTries: 2 },
     }),
   },
   { name: 'capacity that is kept', given: smallSpec({ finish: { capacity: 'keep', keepFor: 10 * minute } }) },

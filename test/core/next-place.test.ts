@@ -271,6 +271,28 @@ test('a list that lacks what was accepted says nothing about the queue, however 
   assert.equal(passAt({ state: 'waiting', detail: 'WAITING' }).attempts[0]?.allocation, 2);
 });
 
+test('a place whose reply was lost is asked once more before a list that lacks the request counts', () => {
+  const world = new Places({ 0: 'unclear' });
+  world.live(() => world.job.allocations[0]?.isDoubtful === true, minute);
+  // It has arrived. No pass is made until the patience with the place is over, and then the list lacks it once.
+  world.nodes.set(1, world.newNode('ready'));
+  world.now += 21 * minute;
+  world.missNext = true;
+  world.pass();
+  assert.equal(world.job.attempts[0]?.allocation, 1);
+  world.live(() => world.phase === 'running', minute);
+  assert.deepEqual([world.job.attempts[0]?.allocation, [...world.nodes.keys()]], [1, [1]]);
+  assert.deepEqual(world.faults_, []);
+});
+
+test('a place whose answers are all lost is passed over when the patience with it is over', () => {
+  const world = new Places({ 0: 'unclear' });
+  world.live(() => world.phase === 'running', hour);
+  assert.deepEqual([world.phase, world.order.at(-1)], ['running', 1]);
+  assert.ok(world.now - world.job.createdAt < 25 * minute);
+  assert.deepEqual(world.faults_, []);
+});
+
 test('a queue is waited in from when it was entered, however long nobody could ask', () => {
   const world = new Places({ 0: 'waiting' });
   for (let passes = 0; world.decision?.actions[0]?.kind !== 'request' && passes < 5; passes += 1) world.pass();

@@ -2,6 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Action } from '../../src/core/decision.ts';
+import { eventSentence } from '../../src/app/history.ts';
 import { actionKey } from '../../src/core/decision.ts';
 import { lastAllocation, lastAttempt, stepsOf } from '../../src/core/job.ts';
 import { historyTellsTheState } from '../../src/core/history.ts';
@@ -617,6 +619,9 @@ test('a worker that answers again within the grace costs nothing but two lines o
   host(world, 1).isAnswering = true;
   world.settleNow();
   assert.deepEqual(world.kinds().slice(-2), ['silent', 'answering']);
+  const sentences = world.events.slice(-2).map((event) => eventSentence(event, world.job));
+  assert.match(sentences[0] ?? '', /^worker 1 does not answer/);
+  assert.equal(sentences[1], 'every worker answers again', 'the line before names a worker, not the allocation');
   assert.equal(phaseOf(world.job), 'running');
 });
 
@@ -1363,6 +1368,75 @@ test('a script here that loses its line because somebody deletes a TPU on demand
   cut.run('here', 1).ended = { exitCode: 1, at: cut.now };
   cut.settleNow();
   assert.equal(cut.job.attempts[0]?.ending?.reason, 'command_failed');
+});
+
+test('an answer of the cloud that is older than the grace does not clear it, however long the rest of the pass took', () => {
+  const spot = { ...standing, pricing: 'preemptible' as const };
+  const lost = running(spec({ preset: 'pre', capacity: spot, command: { ...spec().command, place: 'here' } }));
+  lost.pattern = 'line_cut';
+  lost.run('here', 1).ended = { exitCode: 1, at: lost.now };
+  lost.settleNow();
+  lost.now += 24 * second;
+  const early = lost.observe();
+  lost.now += 7 * second;
+  lost.pass(early);
+  assert.equal(lastAttempt(lost.job)?.ending, null);
+  lost.nodes.get(1)!.state = 'lost';
+  lost.nodes.get(1)!.cause = 'preempted';
+  lost.settleNow();
+  assert.equal(lost.job.attempts[0]?.ending?.reason, 'preempted');
+
+  const silent = running(spec({ preset: 'pre' }));
+  host(silent, 0).isAnswering = false;
+  silent.settleNow();
+  silent.now += silent.job.spec.recovery.unreachableGrace - second;
+  const before = silent.observe();
+  silent.now += 8 * second;
+  silent.pass(before);
+  assert.equal(lastAttempt(silent.job)?.ending, null);
+  silent.preempt();
+  silent.settleNow();
+  assert.equal(silent.job.attempts[0]?.ending?.reason, 'preempted');
+});
+
+test('a setup step that fails after its attempt has ended counts in that attempt, and not in the next', () => {
+  const world = new World(spec({ preset: 'loop: failures' }));
+  world.stepResult = { kind: 'failed', evidence: { detail: 'exit 100' } };
+  const late: Action[] = [];
+  while (world.job.attempts.length < 2) {
+    const { actions, wakeAt } = world.pass();
+    // Worker 1 takes its time, and worker 0 uses up its tries meanwhile.
+    const isSlow = (action: Action): boolean => action.kind === 'step' && action.worker === 1;
+    if (late.length === 0) late.push(...actions.filter(isSlow));
+    world.act(actions.filter((action) => !isSlow(action)));
+    if (world.outcomes.length === 0) world.now = Math.max(world.now + 1, wakeAt ?? world.now);
+  }
+  world.act(late);
+  world.pass();
+  const [first, second] = world.job.attempts;
+  assert.deepEqual([first?.ending?.reason, first?.stepFailures['1/ssh']?.tries], ['setup_failed', 1]);
+  assert.deepEqual(second?.stepFailures, {});
+  const told = world.events.findLast((event) => event.kind === 'step_failed');
+  assert.deepEqual([told?.attempt, told?.worker, told?.tries], [1, 1, 1]);
+  assert.deepEqual(historyTellsTheState(world.events, world.job), []);
+});
+
+test('a standing TPU that the job had re-applied is gone once another person has created one of its name, which is left alone', () => {
+  const world = running(spec({ preset: 'reapply', capacity: standing }));
+  world.preempt();
+  world.live(() => world.job.attempts.length === 2 && phaseOf(world.job) === 'running', hour);
+  world.cloudAnswers = false;
+  world.settleNow();
+  world.makeAnew();
+  world.now += minute;
+  world.cloudAnswers = true;
+  const made = world.nodes.get(1)?.made;
+  world.live(() => world.job.attempts.length === 3 && phaseOf(world.job) === 'running', hour);
+  const [, reapplied, third] = world.job.allocations;
+  assert.notEqual(reapplied?.goneAt, null);
+  assert.notEqual(reapplied?.made, made);
+  assert.deepEqual([third?.made, world.nodes.get(1)?.made, phaseOf(world.job)], [made, made, 'running']);
+  assert.deepEqual(historyTellsTheState(world.events, world.job), []);
 });
 
 test('a job that no rule brings back fails of it, and leaves the new node alone', () => {

@@ -5,10 +5,10 @@ import { test } from 'node:test';
 import { lastAllocation, lastAttempt } from '../../src/core/job.ts';
 import { betweenWorkers } from '../../src/core/patterns.ts';
 import { phaseOf } from '../../src/core/phase.ts';
-import { answerFor, budgetOf, presets } from '../../src/core/recover.ts';
+import { answerFor, budgetOf, presets, usualSetupFailures } from '../../src/core/recover.ts';
 import type { PresetName } from '../../src/core/recover.ts';
 import type { Rule } from '../../src/core/spec.ts';
-import { hour, minute, second } from '../../src/core/time.ts';
+import { day, hour, minute, second } from '../../src/core/time.ts';
 import { World, spec, step, t0, tpu } from './world.ts';
 
 type Column =
@@ -106,7 +106,7 @@ for (const preset of Object.keys(presets) as PresetName[]) {
   for (const [column, expected] of Object.entries(table[preset]) as [Column, string][]) {
     test(`${preset}: ${column} is answered with ${expected}`, () => {
       const world = new World(
-        spec({ preset, limits: { ...spec().limits, silenceTimeout: 30 * minute, setupTries: 0 } }),
+        spec({ preset, limits: { ...spec().limits, silenceTimeout: 30 * minute, setupTries: 1 } }),
       );
       if (column === 'setup_failed') {
         world.stepResult = { kind: 'failed', evidence: { detail: 'no space left' } };
@@ -180,6 +180,72 @@ test('failures and preemptions are counted apart, and each budget ends the job',
   assert.deepEqual(reasons, ['command_failed', 'preempted', 'command_failed', 'command_failed', 'command_failed']);
   const last = failing.events.findLast((event) => event.kind === 'rule_applied');
   assert.deepEqual([last?.used, last?.limit, last?.then], [4, 3, 'fail']);
+});
+
+test('a setup that cannot succeed ends the job also under a loop, and a command that ran ends the row', () => {
+  for (const preset of ['loop: true', 'loop: failures'] as const) {
+    const base = spec({ preset });
+    const recovery = { ...base.recovery, budget: { preemptions: 1000, failures: 1000, setupFailures: 3 } };
+    const world = new World({ ...base, recovery });
+    world.stepResult = { kind: 'failed', evidence: { detail: 'exit 100' } };
+    world.live(() => world.job.attempts.length === 3, day);
+    // The cloud takes the TPU before the setup has failed again: that is no break of the row.
+    world.preempt();
+    world.live(() => world.job.settled !== null, day);
+    const reasons = world.job.attempts.map(({ ending }) => ending?.reason);
+    const setup = 'setup_failed';
+    assert.deepEqual(reasons, [setup, setup, 'preempted', setup, setup], preset);
+    assert.deepEqual([phaseOf(world.job), world.job.settled?.reason], ['failed', setup]);
+    const applied = world.events.filter((event) => event.kind === 'rule_applied' && event.reason === setup);
+    assert.deepEqual(
+      applied.map((event) => event.kind === 'rule_applied' && [event.used, event.limit, event.then]),
+      [
+        [1, 3, 'resume'],
+        [2, 3, 'resume'],
+        [3, 3, 'resume'],
+        [4, 3, 'fail'],
+      ],
+    );
+
+    const lucky = new World({ ...base, recovery });
+    for (let count = 0; count < 3; count += 1) {
+      lucky.stepResult = { kind: 'failed', evidence: { detail: 'exit 100' } };
+      for (const worker of lucky.nodes.get(lucky.job.allocations.length)?.workers ?? []) worker.proofs.clear();
+      lucky.live(() => lucky.job.attempts.at(-2)?.ending?.reason === setup, day);
+      lucky.stepResult = { kind: 'done' };
+      lucky.live(() => phaseOf(lucky.job) === 'running', day);
+      lucky.exitAll(1);
+    }
+    assert.equal(lucky.job.settled, null, 'no two of its setup failures are in a row');
+  }
+});
+
+test('a record that is older than the budget for setup failures has the usual one', () => {
+  const world = new World(spec({ preset: 'loop: failures' }));
+  world.stepResult = { kind: 'failed', evidence: { detail: 'exit 100' } };
+  world.live(() => world.job.settled !== null, day);
+  assert.equal(world.job.attempts.length, 1 + usualSetupFailures);
+});
+
+test('a setup step that is refused has been tried once', () => {
+  const world = new World(spec({ preset: 'pass' }));
+  world.stepResult = { kind: 'refused', evidence: { detail: 'no such image' } };
+  world.live(() => world.job.settled !== null, hour);
+  assert.deepEqual(
+    [world.job.attempts[0]?.ending?.reason, world.job.attempts[0]?.stepFailures['0/ssh']?.tries],
+    ['setup_failed', 1],
+  );
+  assert.match(world.job.attempts[0]?.ending?.evidence.detail ?? '', /\(1 try\): no such image/);
+});
+
+test('a step fails as often as setup.tries says', () => {
+  const world = new World(spec({ preset: 'pass', limits: { ...spec().limits, setupTries: 4 } }));
+  world.stepResult = { kind: 'failed', evidence: { detail: 'exit 100' } };
+  world.live(() => world.job.settled !== null, hour);
+  const tries = world.events.flatMap((event) =>
+    event.kind === 'step_failed' && event.worker === 0 ? [event.tries] : [],
+  );
+  assert.deepEqual(tries, [1, 2, 3, 4]);
 });
 
 test("the owner's word gives a job a new budget", () => {
@@ -346,7 +412,7 @@ test('the platform pays for what it takes, the program for what it does', () => 
   assert.equal(budgetOf('preempted'), 'preemptions');
   assert.equal(budgetOf('unreachable'), 'preemptions');
   assert.equal(budgetOf('command_failed'), 'failures');
-  assert.equal(budgetOf('setup_failed'), 'failures');
+  assert.equal(budgetOf('setup_failed'), 'setupFailures');
   assert.equal(budgetOf('hung'), 'failures');
   assert.equal(budgetOf('succeeded'), null);
   assert.equal(budgetOf('allocation_failed'), null);

@@ -45,7 +45,7 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
     weight: 1,
     arbitrary: fc.record({
       kind: fc.constant('ask' as const),
-      verb: fc.constantFrom<Verb>('start', 'stop', 'resume', 'rerun', 'cancel', 'delete', 'last'),
+      verb: fc.constantFrom<Verb>('start', 'stop', 'resume', 'rerun', 'cancel', 'delete', 'last', 'judge'),
       more: fc.boolean(),
     }),
   },
@@ -91,9 +91,9 @@ const given: fc.Arbitrary<JobSpec> = fc
     });
     return {
       ...full,
-      recovery: { ...full.recovery, budget: { preemptions: 2, failures: 1 } },
+      recovery: { ...full.recovery, budget: { preemptions: 2, failures: 1, setupFailures: 0 } },
       limits: limited
-        ? { maxRuntime: 20 * minute, silenceTimeout: 10 * minute, capacityWait: 30 * minute, setupTries: 1 }
+        ? { maxRuntime: 20 * minute, silenceTimeout: 10 * minute, capacityWait: 30 * minute, setupTries: 2 }
         : full.limits,
       finish: keep ? { capacity: 'keep' as const, keepFor: 10 * minute } : full.finish,
     };

@@ -7,7 +7,7 @@ import type { Action, Decision, Event } from '../../src/core/decision.ts';
 import { actionKey } from '../../src/core/decision.ts';
 import type { AllocationState, CloudError, Job } from '../../src/core/job.ts';
 import { commandWorkers, lastAllocation, mayExist, stepsOf } from '../../src/core/job.ts';
-import { known, unknown } from '../../src/core/observation.ts';
+import { hasSucceeded, known, unknown } from '../../src/core/observation.ts';
 import type {
   AllocationSeen,
   Fact,
@@ -78,7 +78,7 @@ export function spec(changes: Partial<JobSpec> & { readonly preset?: PresetName 
       delayMax: 5 * minute,
       unreachableGrace: 3 * minute,
     },
-    limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 2 },
+    limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 3 },
     stop: { signal: 'TERM', grace: 30 * second },
     finish: { capacity: 'release', keepFor: null },
     ...rest,
@@ -95,7 +95,10 @@ interface Run {
   readonly attempt: number;
   readonly startedAt: Instant;
   outputAt: Instant;
-  ended: { readonly exitCode: number; readonly signal?: string; readonly at: Instant } | 'vanished' | null;
+  ended:
+    | { readonly exitCode: number; readonly signal?: string; readonly failure?: string; readonly at: Instant }
+    | 'vanished'
+    | null;
 }
 
 interface Worker {
@@ -251,10 +254,22 @@ export class World {
       const { attempt } = run;
       if (run.ended === 'vanished') return { attempt, state: 'vanished', detail: 'the machine restarted' };
       if (run.ended === null) return { attempt, state: 'running', startedAt: run.startedAt, outputAt: run.outputAt };
-      const { exitCode, signal, at } = run.ended;
-      return { attempt, state: 'exited', exitCode, ...(signal === undefined ? {} : { signal }), endedAt: at };
+      const { exitCode, signal, failure, at } = run.ended;
+      return {
+        attempt,
+        state: 'exited',
+        exitCode,
+        ...(signal === undefined ? {} : { signal }),
+        endedAt: at,
+        ...(failure !== undefined && { failure }),
+      };
     });
-    const failed = runs.findLast((run) => run.state === 'exited' && run.exitCode !== 0);
+    const { troubleTimeout = Infinity } = this.job.spec.limits;
+    const failed = runs.findLast(
+      (run) =>
+        (run.state === 'exited' && !hasSucceeded(run)) ||
+        (run.state === 'running' && this.now - run.outputAt >= troubleTimeout),
+    );
     const { pattern } = this;
     const matched =
       failed === undefined || pattern === null ? {} : { matched: { attempt: failed.attempt, pattern, line: pattern } };
@@ -275,7 +290,8 @@ export class World {
   /** Does what was asked; each thing comes back as an outcome. */
   act(actions: readonly Action[] = this.decision?.actions ?? []): void {
     for (const action of actions) {
-      const outcome = { key: actionKey(action), at: this.now, result: this.perform(action) };
+      const of = 'attempt' in action && { attempt: action.attempt };
+      const outcome = { key: actionKey(action), ...of, at: this.now, result: this.perform(action) };
       this.outcomes.push(outcome);
       this.replies.push(outcome);
     }

@@ -1,11 +1,15 @@
 /** Every manifest in a document, or piece of one, is accepted by the parser. */
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
+import { disk } from '../../src/cli/disk.ts';
 import type { FileDoor } from '../../src/manifest/door.ts';
 import { parseManifest } from '../../src/manifest/parse.ts';
 import { formatProblems } from '../../src/manifest/problems.ts';
 import { readRehearsal } from '../../src/emulator/world/rehearsal.ts';
+import { root } from '../support/root.ts';
 import { documents } from './documents.ts';
 
 /** Whatever file a manifest names is there, in the manifest's own folder. */
@@ -15,18 +19,35 @@ const everythingThere: FileDoor = {
   read: () => ({ bytes: new TextEncoder().encode('x') }),
 };
 
-function problemsIn(text: string): readonly string[] {
+/** The examples' own files as they are, and every file of a user that they name. */
+const examplesThere: FileDoor = {
+  look: (path) => (path.startsWith(`${root}/`) ? disk.look(path) : everythingThere.look(path)),
+  read: (path, most) => (path.startsWith(`${root}/`) ? disk.read(path, most) : everythingThere.read(path, most)),
+};
+
+/** The output of `validate`: problems, or warnings if there are no problems. */
+function findingsIn(
+  text: string,
+  file = '/somewhere/train.yaml',
+  door: FileDoor = everythingThere,
+): { readonly problems: readonly string[]; readonly warnings: readonly string[] } {
   const result = parseManifest({
     text,
-    file: '/somewhere/train.yaml',
+    file,
     env: { USER: 'ada' },
     home: '/home/ada',
-    door: everythingThere,
+    door,
     project: null,
     purpose: 'create',
   });
-  return 'problems' in result ? formatProblems('train.yaml', result.problems) : [];
+  const problems = 'problems' in result ? result.problems : [];
+  return { problems: formatProblems('train.yaml', problems), warnings: formatProblems('train.yaml', result.warnings) };
 }
+
+const problemsIn = (text: string): readonly string[] => findingsIn(text).problems;
+
+/** A piece of a manifest may lack keys, so warnings about missing keys are ignored. The keys that it has must have an effect. */
+const unwanted = /is never asked|never applies|has no effect|is not used/;
 
 /** A piece of a manifest with what it needs to be whole. */
 function whole(piece: string): string {
@@ -42,7 +63,32 @@ test('every manifest in a document is accepted', () => {
   const manifests = blocks.filter(({ text }) => !isRehearsal(text));
   assert.ok(manifests.length > 15, 'documents show manifests');
   for (const { document, line, text } of manifests) {
-    assert.deepEqual(problemsIn(whole(text)), [], `${document}:${line}`);
+    const { problems, warnings } = findingsIn(whole(text));
+    assert.deepEqual(problems, [], `${document}:${line}`);
+    assert.deepEqual(
+      warnings.filter((warning) => unwanted.test(warning)),
+      [],
+      `${document}:${line}`,
+    );
+  }
+});
+
+test('every example is accepted, and nothing in it is without effect', () => {
+  const folder = join(root, 'configs');
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.yaml'));
+  assert.ok(names.length > 4);
+  for (const name of names) {
+    const { problems, warnings } = findingsIn(
+      readFileSync(join(folder, name), 'utf8'),
+      join(folder, name),
+      examplesThere,
+    );
+    assert.deepEqual(problems, [], name);
+    assert.deepEqual(
+      warnings.filter((warning) => unwanted.test(warning)),
+      [],
+      name,
+    );
   }
 });
 

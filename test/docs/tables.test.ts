@@ -78,7 +78,11 @@ suite('docs/recovery.md', () => {
 
   test('has every reason, and whose doing it is', () => {
     const rows = rowsOf('docs/recovery.md', 'Reason', 'What happened');
-    const doing: Readonly<Record<string, string>> = { preemptions: "the platform's", failures: "the program's own" };
+    const doing: Readonly<Record<string, string>> = {
+      preemptions: "the platform's",
+      failures: "the program's own",
+      setupFailures: "the setup's",
+    };
     const reasons: readonly Reason[] = [
       'succeeded',
       'preempted',
@@ -98,9 +102,10 @@ suite('docs/recovery.md', () => {
     }
   });
 
-  test('has both budgets, what they count and how large they are', () => {
+  test('has every budget, what they count and how large they are', () => {
     for (const [key, counts, size] of rowsOf('docs/recovery.md', 'budget', 'counts')) {
-      const budget = unquoted(key).replace('recovery.budget.', '') as keyof RecoverySpec['budget'];
+      const name = unquoted(key).replace('recovery.budget.', '');
+      const budget = (name === 'setup_failures' ? 'setupFailures' : name) as keyof RecoverySpec['budget'];
       for (const reason of codesIn(counts)) assert.equal(budgetOf(reason as Reason), budget, reason);
       const [usual, loops] = [...(size ?? '').matchAll(/\d{2,}|\b\d\b/g)].map(([number]) => Number(number));
       assert.equal(recoveryOf('recovery: pass\n').budget[budget], usual);

@@ -218,7 +218,8 @@ test('nothing outside of a bucket is reached', async (t) => {
   await put('a', 'A');
   symlinkSync(cloud.stateDir, disk('way'));
   symlinkSync(join(cloud.stateDir, 'cloud.db'), disk('link'));
-  for (const name of ['../../cloud.db', 'way/cloud.db', 'link', 'x/..', './a', 'a//b']) {
+  const tooLong = ['x'.repeat(256), `${'long/'.repeat(205)}x`, 'nul\0', '/etc/passwd'];
+  for (const name of ['../../cloud.db', 'way/cloud.db', 'link', 'x/..', './a', 'a//b', ...tooLong]) {
     const path = `/storage/v1/b/things/o/${encodeURIComponent(name)}`;
     assert.equal((await json('GET', path)).error.code, 404, name);
     const put = await ask(
@@ -229,6 +230,7 @@ test('nothing outside of a bucket is reached', async (t) => {
     if (name !== 'link') assert.equal(put.status, 400, name);
   }
   assert.ok(existsSync(join(cloud.stateDir, 'cloud.db')));
+  assert.equal(existsSync(disk('long')), false, 'no folder was made for a name that is refused');
   assert.equal((await put('a/b', 'under a file')).error.code, 400);
 });
 

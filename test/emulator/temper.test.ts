@@ -215,12 +215,25 @@ test('state and info show the world, and no private key', async (t) => {
 
 test('a page of a stranger in a browser is refused', async (t) => {
   const cloud = await startCloud(t);
-  const reply = await fetch(`${cloud.emulator.url}/emulator/clear`, {
-    method: 'POST',
-    headers: { origin: 'https://example.org' },
-    body: '{}',
-  });
-  assert.equal(reply.status, 403);
+  const { url } = cloud.emulator;
+  const own = new URL(url).origin;
+  const other = `http://127.0.0.1:${Number(new URL(url).port) + 1}`;
+  for (const [origin, status] of [
+    ['https://example.org', 403],
+    ['null', 403],
+    // A page that another user of this machine serves.
+    [other, 403],
+    ['http://127.0.0.1', 403],
+    [own.replace('http:', 'https:'), 403],
+    [own, 200],
+  ] as const) {
+    const reply = await fetch(`${url}/emulator/clear`, {
+      method: 'POST',
+      headers: { origin, 'content-type': 'text/plain' },
+      body: '{}',
+    });
+    assert.equal(reply.status, status, origin);
+  }
 });
 
 test('an emulator that nobody runs is a refusal too', async () => {

@@ -18,7 +18,11 @@ interface Case {
 }
 
 const cases: readonly Case[] = [
-  { title: 'missing', content: null, says: [/^ {2}x\.yaml: the manifest does not exist$/] },
+  {
+    title: 'missing',
+    content: null,
+    says: [/^ {2}x\.yaml: the manifest does not exist \(looked for \/.*\/x\.yaml\)$/],
+  },
   { title: 'a directory', content: undefined, says: [/^ {2}x\.yaml: the manifest is a folder$/] },
   { title: 'empty', content: '', says: [/^ {2}x\.yaml:1:1: the manifest is empty$/] },
   { title: 'nothing but a comment', content: '# later\n', says: [/^ {2}x\.yaml:1:1: the manifest is empty$/] },
@@ -211,4 +215,27 @@ test('validate reads --set as create does', async (t) => {
   const given = await jobman(world, ['validate', 'x.yaml', '--set', 'command.lr=0.1', '--set=job.name=b']);
   assert.deepEqual(given, { code: 0, signal: null, stdout: 'x.yaml is fine: job b.\n', stderr: '' });
   assert.ok(!existsSync(world.home));
+});
+
+test('whatever create refuses, validate and a dry run refuse with the same words and exit code 2', async (t) => {
+  const world = openWorld(t);
+  for (const [name, keys, said] of [
+    [
+      'key',
+      'ssh: {private_key: ./missing}\n',
+      /ssh\.private_key: the key file \S+missing does not exist on this machine/,
+    ],
+    ['secret', 'job: {secrets: {TOKEN: env:NO_SUCH_VARIABLE}}\n', /the variable NO_SUCH_VARIABLE is not set/],
+    ['folder', 'job: {workdir: missing}\n', /job\.workdir: \S+missing does not exist/],
+    ['empty', '', /command\.cmd: is empty, so there is nothing to run/],
+  ] as const) {
+    const command = name === 'empty' ? 'cmd: ""' : 'run: ls';
+    const manifest = `tpu: {project: emulator, accelerator: v4-8, zone: us-central2-b}\ncommand: {${command}}\n${keys}`;
+    writeFileSync(join(world.folder, `${name}.yaml`), manifest);
+    for (const words of [['validate'], ['create', '--dry-run'], ['create']]) {
+      const { code, stdout, stderr } = await jobman(world, [...words, `${name}.yaml`]);
+      assert.deepEqual({ code, stdout }, { code: 2, stdout: '' }, `${words.join(' ')} ${name}: ${stderr}`);
+      assert.match(stderr, said);
+    }
+  }
 });

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { courseOf, foldersOf, verdictOf } from '../../src/lab/attempt.ts';
+import { courseOf, foldersOf, lastErrorIn, unconfirmedReason } from '../../src/lab/attempt.ts';
 import { nameOf, type Families, type Tries } from '../../src/lab/lineage.ts';
 import type { LabJob, LabWindow, WindowReport } from '../../src/lab/windows.ts';
 import { aLabJob, noon } from './sample.ts';
@@ -119,13 +119,28 @@ test('programs are known by the folders that their attempts have told, on that T
   assert.deepEqual(foldersOf(windows, 'another'), []);
 });
 
-test('the code of the script counts; one that ended well has to show a success, once it has told where its log is', () => {
+test('an exit code of 0 needs a confirmed success, and the reason names the lines that a script lacks', () => {
   const told = report('x');
-  const verdict = (code: number, of: { report?: WindowReport; isFinished?: boolean; hasHistory?: boolean }): number =>
-    verdictOf({ code, report: null, isFinished: false, hasHistory: false, ...of }).code;
-  assert.equal(verdict(0, {}), 0, 'a script that never called upd-log');
-  assert.equal(verdict(0, { report: told }), 1);
-  assert.equal(verdict(0, { report: told, isFinished: true }), 0);
-  assert.equal(verdict(0, { report: told, hasHistory: true }), 0);
-  assert.equal(verdict(3, { report: told, isFinished: true }), 3);
+  const reason = (
+    code: number,
+    of: { report?: WindowReport; isFinished?: boolean; hasHistory?: boolean; lastError?: string },
+  ): string | null =>
+    unconfirmedReason({ code, report: null, isFinished: false, hasHistory: false, lastError: null, ...of });
+  assert.equal(
+    reason(0, { lastError: 'ValueError: bad shape' }),
+    'exit code 0, but the script called neither `tpu upd-log` nor `tpu finish-job`, and its log has no line "wandb: Run history:"; last error in its log: ValueError: bad shape',
+  );
+  assert.match(reason(0, { report: told }) ?? '', /did not call `tpu finish-job`, and its log has no line/);
+  for (const done of [{ isFinished: true }, { hasHistory: true }, { report: told, isFinished: true }])
+    assert.equal(reason(0, done), null);
+  assert.equal(reason(3, { report: told }), null, 'the exit code is the verdict');
+});
+
+test('the last error of a log says more than that the job failed', () => {
+  const log = 'ep=1 loss=3\nTraceback (most recent call last):\nValueError: bad shape\nwandb: done\nJob failed\n';
+  assert.equal(lastErrorIn(log), 'ValueError: bad shape');
+  assert.equal(lastErrorIn('ep=1\njax.errors.JaxRuntimeError: INTERNAL\n'), 'jax.errors.JaxRuntimeError: INTERNAL');
+  assert.equal(lastErrorIn('ep=1\nJob failed\n'), 'Job failed');
+  assert.equal(lastErrorIn('E0000 GRPC error: unavailable\n'), 'E0000 GRPC error: unavailable');
+  assert.equal(lastErrorIn('relative_error 0.1\nall done\n'), null);
 });

@@ -59,6 +59,7 @@ const healthy: LabState = {
   bookings: [{ tpu: tpu.name, status: 'running', user: 'xibo', note: '', scriptNote: '', at: noon }],
   zones: ['europe-west4-a'],
   wrongModes: [],
+  controllerRuns: true,
   words: { verbs: new Set(['run']), keys: new Set(['tag']) },
   isGone: () => false,
 };
@@ -66,6 +67,11 @@ const healthy: LabState = {
 const second = aLabJob('000002', 'lyy');
 
 const ill: readonly (readonly [check: string, changes: Partial<LabState>, says: RegExp])[] = [
+  [
+    'controller that is stopped',
+    { controllerRuns: false, rows: new Map([['000001', aRow('000001', 'running')]]) },
+    /No controller runs, so no rule acts on 1 job under way/,
+  ],
   [
     'alias that points nowhere',
     { tpuAliases: new Map([['v2-1', 'away']]) },

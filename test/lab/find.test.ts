@@ -26,7 +26,13 @@ const bookings = [
   booking('v4-32-py2', 'v4-32-py2'),
   booking('vault', 'vault'),
 ];
-const tpus = bookings.slice(0, 6).map(({ tpu }) => tpuNamed(tpu) as LabTpu);
+const registered = {
+  tpus: bookings.slice(0, 6).map(({ tpu }) => tpuNamed(tpu) as LabTpu),
+  aliases: new Map([
+    ['big', 'lab-v4-8-1'],
+    ['v4-8-1', 'lab-v4-8-1'],
+  ]),
+};
 
 const cases: readonly (readonly [types: string, only: 'preemptible' | 'normal' | null, aliases: string])[] = [
   ['', null, 'v2-32-1 v2-32-p2 v3-32-1 v4-8-1 v5e-8-1 v6e-8-1 v4-32-py2 vault'],
@@ -52,15 +58,23 @@ const cases: readonly (readonly [types: string, only: 'preemptible' | 'normal' |
 ];
 for (const [types, only, aliases] of cases) {
   test(`find ${types} ${only ?? ''} is ${aliases === '' ? 'nothing' : aliases}`, () => {
-    const found = findTpus(bookings, tpus, { types: types.split(' ').filter(Boolean), only });
+    const found = findTpus(bookings, registered, { types: types.split(' ').filter(Boolean), only });
     assert.equal(found.map((one) => one.booking.alias).join(' '), aliases);
   });
 }
 
 test('what is free comes first, and groups without a row are left out', () => {
-  const groups = groupsOf(findTpus(bookings, tpus, { types: ['v23'], only: null }));
+  const groups = groupsOf(findTpus(bookings, registered, { types: ['v23'], only: null }));
   assert.deepEqual(
     groups.map(({ heading, found }) => `${heading} ${found.map((one) => one.booking.alias).join()}`),
     ['Free v2-32-p2', 'Reserved v3-32-1', 'Running v2-32-1'],
+  );
+});
+
+test('a TPU has every alias of the registry, the word of the sheet first', () => {
+  const found = findTpus(bookings, registered, { types: ['v4-8', 'v2'], only: 'normal' });
+  assert.deepEqual(
+    found.map(({ aliases }) => aliases),
+    [['v2-32-1'], ['v4-8-1', 'big']],
   );
 });

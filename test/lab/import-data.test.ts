@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { jobRow } from '../../src/app/views.ts';
 import { taleOf } from '../../src/core/history.ts';
 import { applyImport, planImport, type ImportLine, type ImportParts } from '../../src/lab/import-data.ts';
 import { oldDataIn, type OldData } from '../../src/lab/old-data.ts';
@@ -127,7 +128,7 @@ test('a real mess is taken as far as it goes, line by line', async (t) => {
   }
 
   const lyy = (await lab.users()).find(({ name }) => name === 'lyy');
-  assert.deepEqual([lyy?.directories, lyy?.nextWindow, lyy?.settings.time_zone], [{ 1: '/srv/lyy' }, 17, 'us']);
+  assert.deepEqual([lyy?.directories, lyy?.nextWindow, lyy?.settings.time_zone], [{ 1: '/srv/lyy' }, 17, 'local']);
   assert.deepEqual(lyy?.settings.extra_settings, { theme: 'dark', old: 1 });
   assert.equal(Object.keys(lyy?.aliases ?? {}).length, 7, 'without aliases of one’s own there are the usual ones');
   assert.equal((await lab.tpus()).find(({ name }) => name === 'kmh-tpuvm-v4-8-spot-2')?.pricing, 'spot');
@@ -163,6 +164,20 @@ test('a real mess is taken as far as it goes, line by line', async (t) => {
     'cancelled stopped',
     'stopped stopped',
   ]);
+  const listed = await Promise.all(
+    [twelve, windows[4]].map(async (one) => {
+      const { job } = (await store.load(one?.job.job ?? '')) ?? assert.fail();
+      return [jobRow(job, noon).reason, job.desired];
+    }),
+  );
+  assert.deepEqual(
+    listed,
+    [
+      ['imported, was running', 'run'],
+      ['imported, end not known', 'run'],
+    ],
+    'nobody stopped what was still running there',
+  );
   const again = await applyImport(lab, data, parts);
   assert.deepEqual(linesOf(again, 'take'), []);
 });

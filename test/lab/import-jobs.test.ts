@@ -22,7 +22,7 @@ const parts: JobsImport = {
   owner: 'ada',
   now: noon,
   read: (config) => (config.includes('000004') ? 'its manifest cannot be read' : { spec: tpuSpec(), text: 'job: {}' }),
-  isHere: () => false,
+  idHere: () => null,
 };
 
 const meta = {
@@ -101,12 +101,16 @@ test('one folder for all, with its files beside the manifest', () => {
 });
 
 test('what was taken over before is not taken twice', () => {
-  const { lines, taken } = planOf(layouts['users'] ?? {}, {
-    isHere: ({ owner, name, createdAt }) =>
-      owner === 'bob' && name === 'vit' && createdAt === Date.UTC(2025, 7, 20, 10),
+  const { lines, taken, known } = planOf(layouts['users'] ?? {}, {
+    idHere: ({ owner, name, createdAt }) =>
+      owner === 'bob' && name === 'vit' && createdAt === Date.UTC(2025, 7, 20, 10) ? '000009' : null,
   });
   assert.deepEqual(lines[0], { kind: 'have', what: 'job 000001 of bob', says: 'vit' });
   assert.equal(taken.length, 2);
+  assert.deepEqual(
+    known.map(({ id, owner, from }) => [id, owner, from.id]),
+    [['000009', 'bob', '000001']],
+  );
 });
 
 test('a cut meta.json leaves what the folders tell; what is no such folder is told apart', () => {

@@ -95,6 +95,10 @@ test('work goes back to where it began from the start', () => {
     ['fs', 'Ff', 2, '000002/2 000002/1 000001/2 000001/1'],
     ['fS', 'fSr', 3, '000002/3'],
     ['fs', 'fSs', 3, '000002/3 000002/2 000002/1 000001/2 000001/1'],
+    // A resume continues what ran last. A rerun that never started is not that.
+    ['fs', 'fRs', 3, '000002/3 000002/2 000002/1 000001/2 000001/1'],
+    ['fs', 'frRs', 4, '000002/4 000002/3 000002/2'],
+    ['fs', 'fRrs', 4, '000002/4 000002/3'],
   ];
   for (const [first, second, attempt, work] of cases) {
     const jobOf = (job: string) => ({ attempts: attemptsOf(job === '000001' ? first : second) });
@@ -111,8 +115,8 @@ test('a stage counts resumes, over fathers too, and from 0 after a rerun', () =>
     [0, 1, 2, 0, 1, 0],
   );
   assert.deepEqual(
-    ['f', 'fs', 'fsr', 'fsrs', 'Ff', 'Ffs'].map((text) => at(3, text)),
-    [3, 4, 0, 1, 3, 4],
+    ['f', 'fs', 'fsr', 'fsrs', 'Ff', 'Ffs', 'fRs', 'frRs'].map((text) => at(3, text)),
+    [3, 4, 0, 1, 3, 4, 4, 1],
   );
 });
 

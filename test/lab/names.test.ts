@@ -50,8 +50,14 @@ const refused: readonly (readonly [Named, string, RegExp])[] = [
   ['TPU alias', 'check', /command/],
   ['TPU alias', 'v4-8', /type of TPU/],
   ['TPU alias', 'zoë', /taken for the user Zoë/],
-  ['tag', 'xibo', /a user/],
-  ['tag', 'short', /alias of the TPU/],
+  ['user', 'config', /use that word themselves/],
+  ['user', 's', /use that word themselves/],
+  ['user', 'lr', /use that word themselves/],
+  ['TPU alias', 'username', /use that word themselves/],
+  ['TPU alias', 'config', /use that word themselves/],
+  ['TPU alias', 's', /use that word themselves/],
+  ['tag', 'a b', /blank/],
+  ['tag', 'None', /yes or no/],
 ];
 
 for (const [what, name, why] of refused) {
@@ -75,6 +81,10 @@ test('other names are fine, in letters of any language', () => {
     ['session', 'run'],
     ['config alias', 'lr'],
     ['config alias', 'v2'],
+    ['tag', '42'],
+    ['tag', 'v4'],
+    ['tag', 'v2-32-p2'],
+    ['tag', 'xibo'],
     ['TPU alias', 'v2-1'],
     ['TPU alias', 'short'],
     ['TPU alias', 'v2-32-p2'],

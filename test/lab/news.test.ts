@@ -75,8 +75,9 @@ test('what happened stands below its job, the job with the newest word last', ()
 });
 
 test('moments are in the zone of the reader', () => {
-  assert.equal(clockOf('us')(noon), '20 Nov 08:00');
-  assert.equal(clockOf('cn')(noon + 5 * hour + minute), '21 Nov 01:01');
+  assert.equal(clockOf('us', noon)(noon), '20 Nov 08:00');
+  assert.equal(clockOf('us', noon + 366 * 24 * hour)(noon), '20 Nov 2026 08:00', 'the year where it is another');
+  assert.equal(clockOf('cn', noon)(noon + 5 * hour + minute), '21 Nov 01:01');
 });
 
 test('each is told once, to its own user', async (t) => {

@@ -40,6 +40,7 @@ test('history tells the state of every sort of past job', () => {
     { verdict: 'succeeded', reason: 'succeeded' },
     { verdict: 'cancelled', reason: 'stopped' },
     { verdict: 'stopped', reason: 'stopped' },
+    { verdict: 'stopped', reason: 'stopped', evidence: { detail: 'imported, was RUNNING' }, spec: tpuSpec() },
     { startedAt: null },
     { spec: tpuSpec() },
     { endedAt: noon - hour },

@@ -29,6 +29,7 @@ function spec(name: string, said: { readonly rule?: 'rerun'; readonly monitor?: 
     rule: said.rule ?? usualRule(tpu),
     monitor: said.monitor ?? true,
     stageLimit: 10,
+    hangGrace: 300_000,
     written: '',
     launcher: ['node', 'main'],
     env: {},

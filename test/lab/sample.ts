@@ -19,7 +19,8 @@ export function aUser(
     logins: [],
     directories: {},
     aliases: defaultAliases,
-    settings: defaultUserSettings,
+    // A zone of its own, so that no test depends on the zone of the machine.
+    settings: { ...defaultUserSettings, time_zone: 'us' },
     nextWindow: 1,
     createdAt: noon,
     newsSeen: 0,

@@ -55,7 +55,7 @@ test('staging.sh is sourced in its folder with every argument as it is, and its 
   });
   assert.equal(ended.status, 7, ended.stderr);
   assert.deepEqual(readFileSync(join(at, 'told'), 'utf8').split('\0'), [at, "it's", 'none', ...args, '']);
-  assert.equal(asked(), `tpu|__begin|${at}|tpu|__end|7|`);
+  assert.equal(asked(), `tpu|__begin|${at}|tpu|__end|${at}|7|`);
 });
 
 test('what __end prints is the exit code, and where it says nothing the script keeps its own', () => {
@@ -84,7 +84,7 @@ test('a script that was told to end still asks __end, and says that it was told'
   // As jobman does: to every process of the attempt.
   process.kill(-(child.pid ?? 0), 'SIGTERM');
   assert.equal(await ended, 143);
-  assert.equal(asked(), `tpu|__begin|${at}|tpu|__end|--stopped|143|`);
+  assert.equal(asked(), `tpu|__begin|${at}|tpu|__end|--stopped|${at}|143|`);
 });
 
 test('the stand-in of tmux answers for its own window alone, and hands on everything else', () => {

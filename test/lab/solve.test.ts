@@ -114,12 +114,17 @@ test('several are told in the order of causes; a lock file is no one’s only wh
 });
 
 test('a login that every worker refuses is not mended by a restart, and a strange mount is left to a person', () => {
-  const says = 'All configured authentication methods failed';
-  const refused = findings({ ...facts, workers: [], silent: [{ worker: 0, says }] });
-  assert.deepEqual(
-    refused.map(({ repair }) => repair.kind),
-    ['by hand'],
-  );
+  for (const says of [
+    '34.1.2.3 accepts none of our keys for ada; tried /home/ada/.jobman/ssh/id_ed25519',
+    'there is no key to log in to 34.1.2.3 with: no key file and no agent',
+  ]) {
+    const refused = findings({ ...facts, workers: [], silent: [{ worker: 0, says }] });
+    assert.deepEqual(
+      refused.map(({ repair }) => repair.kind),
+      ['by hand'],
+      says,
+    );
+  }
   const [strange] = findings({ ...facts, ...ill({ shares: [{ share, how: 'other' }] }) });
   assert.equal(strange?.repair.kind, 'by hand');
 });

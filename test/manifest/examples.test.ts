@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { ownCheckpointLevel } from '../../src/core/spec.ts';
 import { disk } from '../../src/cli/disk.ts';
 import { keyReference } from '../../src/manifest/reference.ts';
 import { loadManifest } from '../../src/manifest/parse.ts';
@@ -54,13 +55,13 @@ test('the first job runs on two workers of the built-in cloud and comes back aft
     ['~/iris/train.py', '~/iris/iris.csv'],
   );
   assert.equal(spec.recovery.preset, 'pre');
-  assert.equal(spec.command.checkpointDir, '~/bucket/checkpoints');
+  assert.equal(spec.command.checkpointDir, `~/bucket/checkpoints/${ownCheckpointLevel}`);
 });
 
 test('the local example runs where its program is', () => {
   const { spec } = loadSpec('local.yaml');
   assert.deepEqual(spec.capacity, { kind: 'local', ownership: 'standing', workdir: join(configs, 'iris') });
-  assert.equal(spec.command.checkpointDir, join(configs, 'iris/checkpoints'));
+  assert.equal(spec.command.checkpointDir, join(configs, 'iris/checkpoints', ownCheckpointLevel));
 });
 
 test("the manuals' own examples use what they choose, in their order", () => {

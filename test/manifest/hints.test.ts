@@ -92,3 +92,15 @@ test('lengths of time in the words of people, of Slurm and of ISO 8601', () => {
   ];
   for (const [written, expected] of meant) assert.equal(durationMeant(written), expected, written);
 });
+
+test('a key one level too high is named with its section', () => {
+  const lines = problemsOf(tpu('env: {LR: 1}\nname: vit\ngcsfuse: {bucket_name: abc, mount_path: ~/b, dir: /tmp}\n'));
+  assert.deepEqual(
+    lines.map((line) => line.replace(/^\S+ /, '')),
+    [
+      'env: is no section of a manifest (did you mean job.env?)',
+      'name: is no section of a manifest (did you mean job.name?)',
+      'gcsfuse.dir: is no key of gcsfuse (did you mean gcsfuse.cache.dir?)',
+    ],
+  );
+});

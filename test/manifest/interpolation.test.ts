@@ -62,7 +62,7 @@ test('a value that is one interpolation keeps its type', () => {
     ),
   );
   assert.deepEqual(spec.command.workers, [1]);
-  assert.equal(spec.limits.setupTries, 4);
+  assert.equal(spec.limits.setupTries, 5);
   assert.equal(spec.recovery.preset, 'loop: true');
   assert.deepEqual(spec.tags, ['x', 'y']);
 });
@@ -99,7 +99,7 @@ test('resolvers read the environment, choose, and decode', () => {
   assert.equal(run('${oc.env:NO,/path/with:colon}'), '/path/with:colon');
   assert.equal(run('${oc.select:vars.a,9} ${oc.select:vars.b,9} ${oc.select:vars.b}'), '1 9 null');
   const { spec } = specOf(tpu('setup: {tries: "${oc.decode:${oc.env:N}}"}\n'), { env });
-  assert.equal(spec.limits.setupTries, 2);
+  assert.equal(spec.limits.setupTries, 3);
   assert.match(problemsOf(local('${oc.env:NO}')).join(), /the environment variable NO is not set/);
   assert.match(problemsOf(local('${oc.what:NO}')).join(), /asks for oc\.what; jobman knows oc\.env/);
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { presets } from '../../src/core/recover.ts';
-import { workdirMark } from '../../src/core/spec.ts';
+import { ownCheckpointLevel, workdirMark } from '../../src/core/spec.ts';
 import { day, hour, minute, second } from '../../src/core/time.ts';
 import { problemsOf, specOf, tpu } from './pretend.ts';
 
@@ -34,12 +34,12 @@ test('a minimal manifest is completed by defaults', () => {
     recovery: {
       preset: 'pre',
       rules: presets.pre,
-      budget: { preemptions: 1000, failures: 3 },
+      budget: { preemptions: 1000, failures: 3, setupFailures: 3 },
       delay: 10 * second,
       delayMax: 10 * minute,
       unreachableGrace: 3 * minute,
     },
-    limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 2 },
+    limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 3 },
     stop: { signal: 'TERM', grace: 30 * second },
     finish: { capacity: 'release', keepFor: null },
   });
@@ -73,13 +73,14 @@ test('every key of the job reaches the spec', () => {
     workers: [1],
     env: { A: '1', B: 'mine', C: '3.10', D: '' },
     workdir: '~/exp',
-    checkpointDir: '/home/zephyr/bucket/ckpt',
+    checkpointDir: `/home/zephyr/bucket/ckpt/${ownCheckpointLevel}`,
+    checkpoints: 'own',
   });
   assert.deepEqual(spec.limits, {
     maxRuntime: day + 12 * hour,
     silenceTimeout: 30 * minute,
     capacityWait: 90 * second,
-    setupTries: 2,
+    setupTries: 3,
   });
   assert.deepEqual(spec.stop, { signal: 'INT', grace: 0 });
   assert.deepEqual(spec.finish, { capacity: 'keep', keepFor: hour });
@@ -156,7 +157,7 @@ test('the local section places everything on this machine', () => {
   );
   assert.deepEqual(spec.capacity, { kind: 'local', ownership: 'standing', workdir: '/work/sub' });
   assert.equal(spec.command.workdir, '/work/sub');
-  assert.equal(spec.command.checkpointDir, '/home/ada/ckpt');
+  assert.equal(spec.command.checkpointDir, `/home/ada/ckpt/${ownCheckpointLevel}`);
   assert.deepEqual(spec.steps, []);
   assert.equal(spec.recovery.preset, 'pass');
   assert.equal(warnings.length, 3, warnings.join('\n'));
@@ -164,6 +165,17 @@ test('the local section places everything on this machine', () => {
     problemsOf('local: {workdir: nowhere}\ncommand: {run: ls}\n').join(),
     /there is no folder \/work\/nowhere/,
   );
+});
+
+test('a secret in plain job.env is warned about, and a path or another name is not', () => {
+  const env = '{WANDB_API_KEY: a, HF_TOKEN: b, db_password: c, MONKEY: d, TOKENS: e, TOKEN: /a/file, X_SECRET: ""}';
+  const { warnings } = specOf(`job: {env: ${env}}\nlocal: {}\ncommand: {run: ls}\n`);
+  assert.equal(warnings.length, 3, warnings.join('\n'));
+  for (const name of ['WANDB_API_KEY', 'HF_TOKEN', 'db_password'])
+    assert.ok(
+      warnings.some((one) => one.includes(`put ${name} into job.secrets`)),
+      name,
+    );
 });
 
 test('a job on this machine runs a copy of its working directory too', () => {
@@ -176,7 +188,11 @@ test('a job on this machine runs a copy of its working directory too', () => {
     ['workdir'],
   );
   assert.equal(spec.command.workdir, workdirMark);
-  assert.equal(spec.command.checkpointDir, '/work/ckpt', 'what it keeps lies outside of the copy');
+  assert.equal(
+    spec.command.checkpointDir,
+    `/work/ckpt/${ownCheckpointLevel}`,
+    'what it keeps lies outside of the copy',
+  );
   assert.deepEqual(warnings, []);
   assert.equal(given('job: {workdir: sub}\n', 'run: ls, workdir: a').spec.command.workdir, `${workdirMark}/a`);
   assert.equal(given('job: {workdir: sub}\n', 'run: ls, workdir: ~/a').spec.command.workdir, '/home/ada/a');
@@ -188,7 +204,7 @@ test('the machine of jobman may be the place of the command', () => {
   const { spec } = specOf(tpu('job: {checkpoint_dir: ckpt}\n', 'run: ls, runs_on: here'));
   assert.equal(spec.command.place, 'here');
   assert.equal(spec.command.workdir, '/work');
-  assert.equal(spec.command.checkpointDir, '/work/ckpt');
+  assert.equal(spec.command.checkpointDir, `/work/ckpt/${ownCheckpointLevel}`);
   assert.match(
     problemsOf(tpu('docker: {image: i}\n', 'run: ls, runs_on: here')).join(),
     /command\.runs_on: here is the machine of jobman, and docker/,
@@ -196,7 +212,10 @@ test('the machine of jobman may be the place of the command', () => {
 });
 
 test('checkpoints may go to a bucket that is not mounted', () => {
-  assert.equal(specOf(tpu('job: {checkpoint_dir: "gs://b/ckpt"}\n')).spec.command.checkpointDir, 'gs://b/ckpt');
+  assert.equal(
+    specOf(tpu('job: {checkpoint_dir: "gs://b/ckpt"}\n')).spec.command.checkpointDir,
+    `gs://b/ckpt/${ownCheckpointLevel}`,
+  );
   assert.match(problemsOf(tpu('job: {checkpoint_dir: ../x}\n')).join(), /is not below the login folder/);
 });
 
@@ -230,7 +249,7 @@ test('recovery is a preset, a looping job, or rules of its own before those of a
   assert.deepEqual(specOf(tpu('recovery: reapply\n')).spec.recovery.rules, presets.reapply);
   const looping = specOf(tpu('job: {loop: true}\n')).spec.recovery;
   assert.equal(looping.preset, 'loop: true');
-  assert.equal(looping.budget.failures, 1000);
+  assert.deepEqual(looping.budget, { preemptions: 1000, failures: 1000, setupFailures: 3 });
   assert.equal(specOf(tpu('job: {loop: failures}\n')).spec.recovery.preset, 'loop: failures');
   assert.equal(specOf(tpu('job: {loop: no}\n')).spec.recovery.preset, 'pre');
   const own = specOf(
@@ -240,7 +259,7 @@ test('recovery is a preset, a looping job, or rules of its own before those of a
     - {reason: command_failed, evidence: out_of_memory, then: fail}
     - {reason: command_failed, then: resume}
     - {reason: preempted, then: rerun}
-  budget: {preemptions: 5, failures: 2}
+  budget: {preemptions: 5, failures: 2, setup_failures: 7}
   delay: 1m
   delay_max: 1h
   unreachable_grace: 10m
@@ -253,7 +272,7 @@ test('recovery is a preset, a looping job, or rules of its own before those of a
     { reason: 'preempted', answer: { then: 'rerun', on: 'new' } },
   ]);
   assert.deepEqual(own.rules.slice(3), presets.rerun);
-  assert.deepEqual(own.budget, { preemptions: 5, failures: 2 });
+  assert.deepEqual(own.budget, { preemptions: 5, failures: 2, setupFailures: 7 });
   assert.deepEqual([own.delay, own.delayMax, own.unreachableGrace], [minute, hour, 10 * minute]);
 });
 

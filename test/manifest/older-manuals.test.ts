@@ -287,12 +287,13 @@ test('what the older jobman wrote into its copy of a manifest is told what it is
     given,
   );
   assert.equal(lines.length, 7, lines.join('\n'));
-  for (const key of ['job.id', 'job.user', 'job.dir', 'tpu.num_workers', 'tpu.ips']) {
+  for (const key of ['job.id', 'job.user', 'job.dir', 'tpu.ips']) {
     assert.ok(
-      lines.some((line) => line.includes(`${key}: was written by an older jobman`)),
+      lines.some((line) => line.includes(`${key}: is written by jobman itself`)),
       key,
     );
   }
+  assert.match(lines.join('\n'), /tpu\.num_workers: follows from tpu\.accelerator; remove it/);
   assert.match(lines.join('\n'), /tpu\.flags: was handed to gcloud/);
   assert.match(lines.join('\n'), /brevo_email: was for the mails/);
 });

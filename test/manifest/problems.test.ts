@@ -25,7 +25,7 @@ function load(content: string | Uint8Array | undefined): string {
 }
 
 test('a file that is no manifest is told so in one line', () => {
-  assert.equal(load(undefined), 'cfg.yaml: the manifest does not exist');
+  assert.equal(load(undefined), 'cfg.yaml: the manifest does not exist (looked for /work/cfg.yaml)');
   assert.equal(load('local: {}\ncommand: {run: ls}\n'), 'fine');
   assert.equal(load(''), 'cfg.yaml:1:1: the manifest is empty');
   assert.equal(load('# only a comment\n---\n'), 'cfg.yaml:1:1: the manifest is empty');
@@ -122,6 +122,9 @@ test('aliases that multiply are stopped before they are followed', () => {
     rows.push(`x${n}: &x${n} [${Array.from({ length: 10 }, () => `*x${n - 1}`).join(', ')}]`);
   assert.match(told(rows.join('\n')), /more than 20000 values/);
   assert.match(told(`x: ${'['.repeat(500)}${']'.repeat(500)}\n`), /nested deeper than 64/);
+  // These nest in one line of text, where each level is one more call of the library.
+  for (const text of [`x:\n  ${'- '.repeat(20_000)}1\n`, `${'? '.repeat(50_000)}x\n`])
+    assert.match(told(text), /nested deeper than 64/);
 });
 
 test('every problem is said at once, in the order of the file', () => {
@@ -174,7 +177,7 @@ test('what stands under a misspelt name is read as what was meant, and nothing i
 test('exactly one place to run is wanted', () => {
   assert.match(told('command: {run: ls}\n'), /nothing says where the job runs: add a section tpu, local/);
   assert.match(told(tpu('local: {}\n')), /local: stands beside tpu/);
-  assert.match(told('local: {}\n'), /nothing says what to run/);
+  assert.match(told('local: {}\ncommand:\n'), /command: is empty/);
 });
 
 test('no project anywhere shows both one-line answers', () => {

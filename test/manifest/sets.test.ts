@@ -30,7 +30,7 @@ test('it is written as YAML, and what is no YAML is text', () => {
   assert.equal(run('"quoted"'), 'quoted');
   assert.equal(run('*star'), '*star');
   assert.equal(run('[1, 2'), '[1, 2');
-  assert.equal(run(''), '');
+  assert.equal(run(' a '), 'a');
   assert.equal(run('# no comment'), '# no comment');
 });
 

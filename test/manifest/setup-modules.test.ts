@@ -68,7 +68,7 @@ test('two environments are one too many, unless one is a container around the ot
     problemsOf(tpu(`${all}setup: {modules: [docker, conda, venv]}\n`), { files }).join(),
     /two environments are chosen/,
   );
-  const { spec } = specOf(tpu(`${all}setup: {modules: [docker, conda]}\n`), { files });
+  const { spec } = specOf(tpu(`${all}setup: {modules: [docker, conda, command]}\n`), { files });
   assert.deepEqual(
     spec.steps.map(({ name }) => name),
     ['docker'],
@@ -130,7 +130,7 @@ test('identities are copied with their lines for ssh_config', () => {
 test('a key that is missing here is a problem for create and a warning for a check', () => {
   const text = tpu('ssh: {private_key: ~/.ssh/nobody}\n');
   assert.match(problemsOf(text).join(), /ssh\.private_key: the key file \/home\/ada\/\.ssh\/nobody does not exist/);
-  assert.match(specOf(text, { purpose: 'check' }).warnings.join(), /create will refuse/);
+  assert.match(specOf(text, { purpose: 'check' }).warnings.join(), /does not exist on this machine/);
   assert.match(
     problemsOf(tpu('ssh: {identities: [{private_key: /a/id}, {private_key: /b/id}]}\n'), {
       files: { '/a/id': '', '/b/id': '' },
@@ -273,4 +273,34 @@ test('a container starts where command.workdir or docker.workdir says, below the
   );
   const both = tpu('docker: {image: i, workdir: /a}\n', 'run: ls, workdir: b');
   assert.match(problemsOf(both).join(), /command\.workdir: b is relative to nothing/);
+});
+
+test('a list of modules without command, or no section command, makes a job that only sets up', () => {
+  const listed = specOf(tpu(`${all}setup: {modules: [ssh]}\n`, 'run: echo the command'), { files });
+  assert.equal(listed.spec.command.isSetupOnly, true);
+  assert.equal(listed.spec.command.script, '');
+  assert.equal(listed.spec.finish.capacity, 'keep');
+  assert.match(
+    listed.warnings.join('\n'),
+    /setup\.modules: does not list command: the job sets its workers up and runs/,
+  );
+  assert.equal(specOf(tpu(`${all}setup: {modules: [ssh, command]}\n`), { files }).spec.command.isSetupOnly, undefined);
+  const none = specOf('tpu: {project: my-project, accelerator: v4-16, zone: us-central2-b}\n');
+  assert.equal(none.spec.command.isSetupOnly, true);
+  assert.match(
+    none.warnings.join('\n'),
+    /runs no command: the job sets its TPU up and keeps it, with its costs, until/,
+  );
+  assert.doesNotMatch(none.warnings.join('\n'), /checkpoint_dir/);
+  const released = specOf(
+    'tpu: {project: my-project, accelerator: v4-16, zone: us-central2-b}\njob: {on_finish: release, loop: true}\n',
+  );
+  assert.equal(released.spec.finish.capacity, 'release');
+  assert.match(released.warnings.join('\n'), /job\.loop: has no effect: the job runs no command/);
+  const kept = specOf('tpu: {project: my-project, accelerator: v4-16, zone: us-central2-b}\njob: {keep_for: 1h}\n');
+  assert.deepEqual(kept.warnings, []);
+  assert.match(
+    problemsOf('tpu: {project: p-1, accelerator: v4-16, zone: us-central2-b}\nsetup: {modules: [command]}\n').join(),
+    /setup\.modules: lists command, and there is no section command/,
+  );
 });

@@ -123,6 +123,20 @@ test('rules that are never asked are told of', () => {
   const oom = '{reason: command_failed, evidence: out_of_memory, then: fail}';
   assert.match(only(rules(`${failed}, ${oom}`)), /recovery\.rules\[1\]: is never asked: rules\[0\] answers all/);
   assert.match(only(rules(`${oom}, ${oom}`)), /recovery\.rules\[1\]/);
+  const withCode = (code: string): string => `{reason: command_failed, exit_code: ${code}, then: fail}`;
+  assert.match(only(rules(`${withCode('[1, 2]')}, ${withCode('2')}`)), /recovery\.rules\[1\]/);
+  assert.match(only(rules(`${failed}, ${withCode('2')}`)), /recovery\.rules\[1\]/);
+  // A rule that requires more than the later one leaves the rest to it.
+  for (const narrow of [
+    withCode('42'),
+    withCode('[42, 75]'),
+    '{reason: command_failed, worker: 0, then: fail}',
+    '{reason: command_failed, log: NCCL, then: fail}',
+  ]) {
+    assert.deepEqual(warningsOf(rules(`${narrow}, ${failed}`)), [], narrow);
+    assert.deepEqual(warningsOf(rules(`${narrow}, ${oom}`)), [], narrow);
+  }
+  assert.deepEqual(warningsOf(rules(`${withCode('42')}, ${withCode('[42, 43]')}`)), []);
   assert.match(only(rules('{reason: hung, then: resume}')), /never applies: without job\.silence_timeout/);
   assert.deepEqual(warningsOf(rules(`${oom}, ${failed}`)), []);
   assert.deepEqual(warningsOf(rules('{reason: hung, then: resume}', 'silence_timeout: 5m')), []);
@@ -235,10 +249,6 @@ test('a project that is called nearly like the built-in cloud is told of', () =>
     assert.equal(named(project), '', project);
 });
 
-test('a TPU that exists knows no key of jobman’s, so the one it knows has to be named', () => {
-  const adopted = (more = '') => job('', `${bucket}${more}`, 'name: lab, adopt: true, pricing: ondemand');
-  assert.match(only(adopted()), /tpu\.adopt: jobman logs in to a TPU that exists with a key that it knows already/);
-  const files = { '/home/ada/.ssh/gce': 'private', '/home/ada/.ssh/gce.pub': 'ssh-rsa AAAA x' };
-  assert.deepEqual(warningsOf(adopted('ssh: {private_key: ~/.ssh/gce}\n'), { files }), []);
-  assert.deepEqual(warningsOf(job('', bucket, 'pricing: ondemand')), []);
+test('a TPU that exists needs no setting for its key: the keys of its user are tried', () => {
+  assert.deepEqual(warningsOf(job('', bucket, 'name: lab, adopt: true, pricing: ondemand')), []);
 });

@@ -37,7 +37,7 @@ const nodesOf = async (world: World): Promise<readonly { readonly id: string }[]
   (JSON.parse(await say(world, 'emulator', 'status', '--json')) as { nodes: { id: string }[] }).nodes;
 
 const train = [
-  'mkdir -p ~/bucket/ck/step_$JOBMAN_ATTEMPT ~/bucket/ck/step_9.tmp',
+  'mkdir -p "$JOBMAN_CHECKPOINT_DIR/step_$JOBMAN_ATTEMPT" "$JOBMAN_CHECKPOINT_DIR/step_9.tmp"',
   'echo "$JOBMAN_ATTEMPT $JOBMAN_STAGE ${JOBMAN_RESUME_FROM##*/}" >>~/bucket/starts',
   'while :; do sleep 0.1; done',
 ].join('\n');

@@ -1,16 +1,7 @@
 /** What a clone makes of itself: the bundle, and what plain `npx tsc` writes. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 import { version } from '../../src/version.ts';
@@ -41,7 +32,10 @@ suite('npm run build', () => {
     );
     assert.equal(run('bin/jobman', '--version'), `jobman ${version}\n`);
     // The framework looks at names of classes, which a bundle shortens: our words come all the same.
-    const wrong = spawnSync(join(top, 'bin/jobman'), ['logs', '1', '-n', 'x'], { encoding: 'utf8', env: { ...env } });
+    const wrong = spawnSync(join(top, 'bin/jobman'), ['logs', '1', '--tail', 'x'], {
+      encoding: 'utf8',
+      env: { ...env },
+    });
     assert.match(wrong.stderr, /^jobman: --tail `x`: expected a whole number\.\n/);
   });
 
@@ -55,52 +49,6 @@ suite('npm run build', () => {
     const ours = eager.filter((name) => !name?.startsWith('node:') && !name?.startsWith('./rolldown-runtime-'));
     assert.deepEqual(ours, []);
     assert.match(entry, /\.then\(\(\)\s*=>\s*require\("\.\/start-/, 'The rest is loaded when it is asked for.');
-  });
-
-  test('makes chunks of which each command keeps what it has used, and which run without that, too', (t) => {
-    const { top, env } = clone(t);
-    const cache = join(top, 'cache');
-    const run = (...argv: string[]) =>
-      execFileSync(argv[0] ?? '', argv.slice(1), {
-        cwd: top,
-        env: { ...env, XDG_CACHE_HOME: cache },
-        encoding: 'utf8',
-      });
-    run('npm', 'run', 'build');
-    const flavors = () => run('bin/jobman', 'resources-flavors', '--json');
-    const kept = () => ({
-      at: statSync(join(cache, 'jobman/code/resources-flavors')).ino,
-      bytes: readFileSync(join(cache, 'jobman/code/resources-flavors')),
-    });
-
-    const said = flavors();
-    const [head = ''] = kept().bytes.toString('utf8').split('\n');
-    assert.match(head, /\/dist\/bundle\/start-[\w-]+\.cjs"/);
-    for (let run = 0; run < 3; run += 1) assert.equal(flavors(), said);
-    // What is taken as it is, is not made anew; if it were refused, it would be.
-    const known = kept();
-    assert.equal(flavors(), said);
-    assert.deepEqual(kept(), known);
-
-    // Its end is missing, it is of another engine, and it is none at all.
-    const foreign = Buffer.concat([
-      known.bytes.subarray(0, head.length + 1),
-      Buffer.alloc(known.bytes.length - head.length - 1),
-    ]);
-    for (const bytes of [known.bytes.subarray(0, -10), foreign, Buffer.from('x')]) {
-      writeFileSync(join(cache, 'jobman/code/resources-flavors'), bytes);
-      assert.equal(flavors(), said);
-      assert.notDeepEqual(kept().bytes, bytes, 'It is made anew.');
-    }
-    // A command that fails keeps nothing.
-    assert.throws(() => run('bin/jobman', 'no-such-word'));
-    assert.deepEqual(readdirSync(join(cache, 'jobman/code')), ['resources-flavors']);
-
-    // It names what was loaded: the jobs' record brings nothing of a lab's screens along.
-    run('bin/jobman', 'list');
-    const [loaded = ''] = readFileSync(join(cache, 'jobman/code/list'), 'utf8').split('\n');
-    assert.match(loaded, /\/record-/);
-    assert.doesNotMatch(loaded, /\/(?:tpu|lab-looks)-/);
   });
 
   test('that fails takes the earlier bundle away, so that the source is not hidden by it', (t) => {

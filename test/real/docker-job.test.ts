@@ -75,7 +75,7 @@ test('a command in containers finds all that it would find on the worker', { tim
 pwd; cat words.txt; printf %s "$TOKEN" | md5sum
 [ -z "$JOBMAN_RESUME_FROM" ] || { echo "resumes from $(cat "$JOBMAN_RESUME_FROM")"; exit 0; }
 echo "$JOBMAN_WORKER of $JOBMAN_ATTEMPT" >"$JOBMAN_CHECKPOINT_DIR/part-$JOBMAN_WORKER"
-until [ -e "\${JOBMAN_CHECKPOINT_DIR%/*}/go" ]; do sleep 0.2; done
+until [ -e "\${JOBMAN_CHECKPOINT_DIR%/*/*}/go" ]; do sleep 0.2; done
 exit $((JOBMAN_WORKER * 5))
 `;
   const manifest = cloudManifest(world, program, {
@@ -97,7 +97,7 @@ exit $((JOBMAN_WORKER * 5))
   });
   mkdirSync(bucket(world, 'saved'), { recursive: true });
   const id = await create(world, manifest);
-  const parts = () => readdirSync(bucket(world, 'saved')).length === 2;
+  const parts = () => readdirSync(bucket(world, 'saved'), { recursive: true }).join().match(/part-/g)?.length === 2;
   assert.ok(await eventually(parts, { withinMs: patience }), 'both workers keep a checkpoint in the bucket');
 
   // A person enters the container, and finds there what the program has.
@@ -105,6 +105,8 @@ exit $((JOBMAN_WORKER * 5))
   for (const [worker, said] of inside.entries()) {
     assert.match(said, new RegExp(`^${worker} it's "\\$x" \\d+\nfrom the working directory\n$`));
   }
+  const written = await onWorkers(world, id, 'env | grep ^WRITTEN=', '--in-container');
+  assert.deepEqual(written, ['WRITTEN=`x` \\\n', 'WRITTEN=`x` \\\n'], 'variables of docker.env_vars too');
   await leavesNoCgroup(world, id);
   const containers = await onWorkers(world, id, 'docker ps --quiet | wc -l');
   assert.deepEqual(containers, ['1\n', '1\n']);
@@ -151,7 +153,7 @@ test(
       name: 'boxed-venv',
       job: { loop: 'failures' },
       tpu: { accelerator: 'v4-8' },
-      setup: { modules: ['docker', 'venv'] },
+      setup: { modules: ['docker', 'venv', 'command'] },
       docker: {
         image,
         env_vars: ['HOME=/kept', 'PIP_NO_INDEX=1'],

@@ -56,11 +56,11 @@ interface Told {
   readonly err: () => string;
 }
 
-function begin(transport: SshTransport, program: Program, receives = false): Told {
+function begin(transport: SshTransport, program: Program, receives = false, entry: string | null = null): Told {
   const kept = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
   const session = transport.session(
     { program, receives, onBytes: (chunk, stream) => void kept[stream].push(chunk) },
-    null,
+    entry,
   );
   return { session, out: () => Buffer.concat(kept.stdout), err: () => Buffer.concat(kept.stderr).toString() };
 }
@@ -99,6 +99,23 @@ test('a line is read by a shell there, words are not, and the end is the program
   assert.deepEqual(await begin(transport, line('kill -KILL $$')).session.ended, ended(null, 'KILL'));
   const noInput = begin(transport, argv('cat'));
   assert.deepEqual(await noInput.session.ended, ended(0));
+});
+
+test('what keeps a program from beginning is passed on', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  writeFileSync(join(sshd.home, '.bashrc'), 'echo noise; echo noise >&2\n');
+  const { transport } = openBench(sshd);
+  const refused = begin(transport, line('echo never'), false, "exec sh -c 'echo no container >&2; exit 125'");
+  assert.deepEqual(await refused.session.ended, ended(125));
+  assert.deepEqual([refused.out().toString(), refused.err()], ['', 'noise\nno container\n']);
+  const entered = begin(transport, argv('printf', 'in\\n'), false, "exec sh -c 'echo on the way >&2; exec sh -s'");
+  assert.deepEqual(await entered.session.ended, ended(0));
+  assert.deepEqual(
+    [entered.out().toString(), entered.err()],
+    ['in\n', ''],
+    'a program that began is not mixed with it',
+  );
 });
 
 test('bytes go through whole in both directions, and a program that stops reading harms nothing', async (t) => {
@@ -234,7 +251,7 @@ test('copies keep modes and links, stand in their place whole or not at all, and
   });
 
   const back = await get(start, ask({ from: 'new folder/data', to: 'back' }));
-  assert.deepEqual(back, { kind: 'done', path: join(cwd, 'back') });
+  assert.deepEqual(back, { kind: 'done', path: join(cwd, 'back'), bytes: 2_500_010 }, 'the bytes of its files');
   assert.equal(spawnSync('diff', ['-r', join(cwd, 'data'), join(cwd, 'back')]).status, 0);
   assert.equal((await get(start, ask({ from: 'nothing', to: '.' }))).kind, 'failed');
 

@@ -1,7 +1,7 @@
 /** The module gcsfuse with the real program, against a storage server on loopback. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { builtGcsfuse } from '../support/gcsfuse.ts';
 import { join } from 'node:path';
@@ -152,7 +152,7 @@ test('buckets are mounted with their caches, and again when their daemon has die
 const program = `grep -c "^shared $HOME/bucket fuse.gcsfuse " /proc/self/mounts
 echo "begins from \${JOBMAN_RESUME_FROM:-nothing}"
 while [ ! -e ~/bucket/go-$JOBMAN_ATTEMPT ]; do
-  date >~/bucket/saved/step_$JOBMAN_ATTEMPT.$JOBMAN_WORKER || exit 3
+  date >"$JOBMAN_CHECKPOINT_DIR/step_$JOBMAN_ATTEMPT.$JOBMAN_WORKER" || exit 3
   sleep 0.5
 done
 cat ~/bucket/input`;
@@ -173,7 +173,10 @@ test(
     await writeFile(bucket(world, 'input'), 'what lay in the bucket\n');
     const manifest = cloudManifest(world, program, { job: { checkpoint_dir: '~/bucket/saved', loop: 'failures' } });
     const id = await create(world, manifest);
-    const saves = (attempt: number) => () => existsSync(bucket(world, `saved/step_${attempt}.0`));
+    const saves = (attempt: number) => () =>
+      readdirSync(bucket(world, 'saved'), { recursive: true }).some((name) =>
+        String(name).endsWith(`/step_${attempt}.0`),
+      );
     assert.ok(await eventually(saves(1), { withinMs: 120_000 }), 'what the first attempt writes is in the bucket');
 
     // As when a worker runs out of memory; the folder then answers to nothing, and the program fails.
@@ -187,7 +190,7 @@ test(
     );
     for (const worker of [0, 1]) {
       const log = logOf(world, id, worker).toString();
-      assert.match(log, /^1\nbegins from .*\/bucket\/saved\/step_1\.\d\nwhat lay in the bucket\n$/);
+      assert.match(log, /^1\nbegins from .*\/bucket\/saved\/000001-\w{6}\/step_1\.\d\nwhat lay in the bucket\n$/);
     }
   },
 );

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
@@ -216,6 +216,125 @@ suite('a command in a pod', () => {
   });
 });
 
+suite('submit -it --rm', () => {
+  test('is a session with the exit code of its program, and leaves no Job', async (t) => {
+    const p = place(t);
+    if (p === undefined || !hasTerminal(t)) return;
+    const { at, world, kube } = p;
+    const there: World = { ...world, env: { ...world.env, KUBECONFIG: kube.admin } };
+    const words = ['submit', '-it', '--rm', '-i', 'alpine', '-r', small, '-j', 'session', ...at, '--'];
+    // The program reads until a line is typed after it was attached.
+    const program = 'until read -r word && [ "$word" = hello ]; do :; done; echo "got $word"; stty size; exit 7';
+    const shown = await onTerminal(
+      there,
+      93,
+      [...words, 'sh', '-c', program],
+      [
+        [8_000, 'hello\r'],
+        [14_000, 'hello\r'],
+      ],
+    );
+    assert.match(shown.screen, /got hello\r\n24 93\r\n/);
+    assert.deepEqual([shown.code, shown.kept], [7, true], shown.screen);
+    assert.equal(kube.kubectl('get', 'jobs', '-o', 'name'), '');
+  });
+
+  test('deletes the Job when it is left before its pod runs', async (t) => {
+    const p = place(t);
+    if (p === undefined || !hasTerminal(t)) return;
+    const { at, world, kube } = p;
+    const there: World = { ...world, env: { ...world.env, KUBECONFIG: kube.admin } };
+    const words = ['submit', '-it', '--rm', '-i', 'no-such-image:1', '-r', small, '-j', 'left', ...at, '--', 'sh'];
+    const shown = await onTerminal(there, 93, words, [[8_000, '\u0003']]);
+    assert.match(shown.screen, /left cannot get its image/);
+    assert.equal(shown.code, 130, shown.screen);
+    assert.equal(kube.kubectl('get', 'jobs', '-o', 'name'), '');
+  });
+});
+
+suite('a job of another namespace', () => {
+  test('is found by every command without naming the namespace again', async (t) => {
+    const world = openWorld(t);
+    const kube = openKube(t, world);
+    if (kube === undefined) return;
+    const ask = (words: readonly string[]): Promise<Ended> =>
+      jobman(world, words, { env: { KUBECONFIG: kube.admin }, withinMs: 120_000 });
+    const made = await ask([
+      'submit',
+      '-i',
+      'alpine',
+      '-r',
+      small,
+      '-j',
+      'far',
+      '-n',
+      kube.namespace,
+      '--',
+      'sh',
+      '-c',
+      waits,
+    ]);
+    assert.equal(made.code, 0, made.stderr);
+    const ready = (): string => kube.kubectl('get', 'job', 'far', '-o', 'jsonpath={.status.ready}');
+    assert.ok(await eventually(() => ready() === '1', { withinMs: 90_000 }));
+    for (const words of [
+      ['why', 'far'],
+      ['details', '-j', 'far'],
+      ['logs', '-j', 'far'],
+      ['history', 'far'],
+    ]) {
+      const { code, stderr } = await ask(words);
+      assert.equal(code, 0, `${words.join(' ')}: ${stderr}`);
+    }
+    assert.equal((await ask(['exec', '-j', 'far', '--', 'echo there'])).stdout, 'there\n');
+    assert.match((await ask(['list'])).stderr, new RegExp(`1 job of yours in [^ ]+/${kube.namespace}: `));
+    assert.match((await ask(['list', '-A'])).stdout, /^far /m);
+    assert.equal((await ask(['delete', '-j', 'far', '--yes'])).code, 0);
+    assert.equal(kube.kubectl('get', 'jobs', '-o', 'name'), '');
+  });
+});
+
+suite('a copy', () => {
+  test('to a pod and back is the same, and what is refused ends at once with its reason', async (t) => {
+    const p = place(t);
+    if (p === undefined) return;
+    const { ask, at, run, world } = p;
+    await run('copies', waits, ['--workdir', '/tmp']);
+    const source = join(world.folder, 'source');
+    mkdirSync(join(source, 'sub'), { recursive: true });
+    const big = randomBytes(3_000_000);
+    writeFileSync(join(source, 'sub/big'), big);
+    writeFileSync(join(source, 'a b'), 'two words');
+    const copied = await ask(['cp', source, 'copies:data', ...at]);
+    assert.equal(copied.code, 0, copied.stderr);
+    const listed = await ask(['exec', '-j', 'copies', ...at, '--', 'ls /tmp/data/sub']);
+    assert.equal(listed.stdout, 'big\n', 'relative paths start at the working directory');
+    const back = await ask(['cp', 'copies:data', join(world.folder, 'back'), ...at]);
+    assert.equal(back.code, 0, back.stderr);
+    assert.equal(digest(readFileSync(join(world.folder, 'back/sub/big'))), digest(big));
+    assert.equal(readFileSync(join(world.folder, 'back/a b'), 'utf8'), 'two words');
+
+    // More than a pipe holds: the program there has ended long before all is sent.
+    for (let times = 0; times < 3; times += 1) {
+      const nowhere = await ask(['cp', join(source, 'sub/big'), 'copies:/nowhere/big', ...at]);
+      assert.equal(nowhere.code, 3);
+      assert.match(nowhere.stderr, /there is no folder \/nowhere; nothing was copied/);
+    }
+    const taken = await ask(['cp', join(source, 'sub/big'), 'copies:data/sub/big', ...at]);
+    assert.equal(taken.code, 4);
+    assert.match(taken.stderr, /\/tmp\/data\/sub\/big is there already; --replace/);
+    const missing = await ask(['cp', 'copies:nothing', world.folder, ...at]);
+    assert.equal(missing.code, 3);
+    assert.match(missing.stderr, /there is no \/tmp\/nothing/);
+
+    await ask(['exec', '-j', 'copies', ...at, '--', 'mkdir x; echo s >x/setuid; chmod 4755 x/setuid; mkfifo x/pipe']);
+    const safe = await ask(['cp', 'copies:x', join(world.folder, 'x'), ...at]);
+    assert.equal(safe.code, 0, safe.stderr);
+    assert.equal(statSync(join(world.folder, 'x/setuid')).mode & 0o7000, 0);
+    assert.ok(!existsSync(join(world.folder, 'x/pipe')));
+  });
+});
+
 suite('a pod that cannot be worked in', () => {
   test('is refused with its phase and the reason', async (t) => {
     const p = place(t);
@@ -280,10 +399,10 @@ suite('a pod that cannot be worked in', () => {
     const inPods = ['exec', '-j', name, '--namespace', 'jobman', '--', 'ls'];
     let refused = await ask(inPods, '', restricted);
     for (let turn = 0; turn < 20 && refused.code === 4; turn += 1) refused = await ask(inPods, '', restricted);
-    assert.equal(refused.code, 255);
+    assert.equal(refused.code, 1);
     assert.match(
       refused.stderr,
-      /not reached: Could not run a program in least-.* may not (get|create) pods\/exec in the namespace jobman .* Missing is the right/,
+      /Could not run a program in least-.* may not (get|create) pods\/exec in the namespace jobman .*\n.*Missing is the right/,
     );
     assert.equal((await ask(['delete', '-j', name, '--namespace', 'jobman'], '', restricted)).code, 0);
   });

@@ -51,7 +51,7 @@ suite('a job of a cluster', () => {
     assert.equal(labels.metadata.annotations['jobman/flavor'], 'small');
 
     assert.equal((await ask(['logs', '-j', 'listing', ...at])).stdout, kube.kubectl('logs', 'job/listing'));
-    assert.equal((await ask(['logs', 'listing', '-n', '1', ...at])).stdout, 'three\n');
+    assert.equal((await ask(['logs', 'listing', '--tail', '1', ...at])).stdout, 'three\n');
     assert.equal((await ask(['logs', 'listing', '--grep', 't', '--json', ...at])).stdout.split('\n').length, 3);
     const details = await ask(['details', '-j', 'listing', '--json', ...at]);
     const shown = JSON.parse(details.stdout) as {
@@ -66,10 +66,11 @@ suite('a job of a cluster', () => {
       /^listing \(.+\)  ✓ succeeded\nwhy +listing succeeded/,
     );
 
-    // From now on this home is known to submit: a name alone is looked for in the cluster that the kubeconfig chooses.
-    const nowhere = await ask(['details', '-j', 'listing']);
+    const found = await ask(['details', '-j', 'listing', '--json']);
+    assert.equal(found.code, 0, 'it is found in the namespace that it was submitted to');
+    const nowhere = await ask(['details', '-j', 'unlisted']);
     assert.equal(nowhere.code, 3);
-    assert.match(nowhere.stderr, /There is no job called "listing", here or in /);
+    assert.match(nowhere.stderr, /There is no job called "unlisted", here or in /);
 
     const failed = await ask([
       ...submit(kube, 'failing', '--follow').filter((word) => word !== '-q'),

@@ -54,7 +54,7 @@ function openThisMachine(host: ReturnType<typeof openHost>, now: () => Instant =
     userHome: host.home,
     now,
     stepLog: async (_job, step, _worker, chunk) => {
-      host.stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
+      if (chunk.length > 0) host.stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
     },
     readFile: async (path) => readFileSync(path),
     changed: () => undefined,
@@ -185,7 +185,7 @@ function throughShell(
       reach: () => Promise.resolve({ kind: 'open', transport }),
       root: (ref) => remoteRoot(ref.job),
       stepLog: async (_job, step, _worker, chunk) => {
-        host.stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
+        if (chunk.length > 0) host.stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
       },
       readFile: async (path) => readFileSync(path),
       now: Date.now,

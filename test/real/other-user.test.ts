@@ -62,8 +62,14 @@ test(
       assert.match(ran.stdout, /finished after 300 steps/);
       const log = readFileSync(join(home, 'jobman', 'emulator.log'), 'utf8');
       assert.match(log, /^Hosts (have user namespaces of their own|are folders)|No namespaces can be made here/);
-      const checkpoints = readdirSync(join(home, 'jobman', 'emulator', 'buckets', 'iris-example', 'checkpoints'));
-      assert.ok(checkpoints.includes('step_000300.json'), 'the bucket keeps what was saved');
+      const checkpoints = readdirSync(join(home, 'jobman', 'emulator', 'buckets', 'iris-example', 'checkpoints'), {
+        recursive: true,
+        encoding: 'utf8',
+      });
+      assert.ok(
+        checkpoints.some((name) => name.endsWith('/step_000300.json')),
+        'the bucket keeps the checkpoints',
+      );
 
       // What is theirs, is theirs: files, the cloud, and the record.
       const { url } = JSON.parse(readFileSync(join(home, 'jobman', 'emulator', 'endpoint.json'), 'utf8')) as {

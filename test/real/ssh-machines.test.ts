@@ -39,7 +39,7 @@ machinesContract('a host over SSH', async (t) => {
     reach: () => Promise.resolve({ kind: 'open', transport }),
     root: (each) => remoteRoot(each.job),
     stepLog: async (_job, step, _worker, chunk) => {
-      stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
+      if (chunk.length > 0) stepLog.push(`${step}: ${Buffer.from(chunk).toString()}`);
     },
     readFile: async (path) => readFileSync(path),
     now: Date.now,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { join } from 'node:path';
@@ -178,6 +178,96 @@ test('a key with a passphrase is used through the agent that holds it', async (t
   writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${locked}.pub`));
   const pool = poolOn(sshd, { agent: socket });
   assert.equal(words(await run(pool.transport(targetOn(sshd, { keyFile: locked })), 'echo in')), 'in\n');
+});
+
+/** An agent that holds this key; its socket. */
+async function openAgent(sshd: Sshd, key: string): Promise<string> {
+  const socket = join(sshd.world.folder, 'users-agent');
+  const agent = spawn('ssh-agent', ['-D', '-a', socket], { env: sshd.world.env, stdio: 'ignore' });
+  sshd.world.atEnd(async () => {
+    agent.kill('SIGTERM');
+    await once(agent, 'exit');
+  });
+  assert.ok(await eventually(() => existsSync(socket)));
+  const added = spawnSync('ssh-add', [key], { env: { ...sshd.world.env, SSH_AUTH_SOCK: socket } });
+  assert.equal(added.status, 0, added.stderr.toString());
+  return socket;
+}
+
+test('a machine that existed before is reached by the keys of its user, without any setting', async (t) => {
+  const sshd = await openSshd(t);
+  if (sshd === undefined) return;
+  const jobmans = join(sshd.world.folder, 'jobmans');
+  makeKey(jobmans);
+  const keys = join(sshd.home, '.ssh');
+  mkdirSync(keys);
+  const config = join(sshd.world.folder, 'users_config');
+  writeFileSync(config, '');
+  const addKey = 'gcloud compute tpus tpu-vm ssh me@there';
+  const target = (existing: boolean): SshTarget =>
+    targetOn(sshd, { keyFile: jobmans, userConfig: true, ...(existing ? { existing: { addKey } } : {}) });
+  const tries = async (more: Partial<SshPoolOptions> = {}, existing = true): Promise<RunResult> => {
+    const pool = poolOn(sshd, { sshArgs: ['-F', config], ...more });
+    const result = await run(pool.transport(target(existing)), 'echo in');
+    pool.close();
+    return result;
+  };
+
+  const refused = reason(await tries());
+  assert.match(
+    refused,
+    new RegExp(`accepts none of our keys for ${sshd.user}; tried ${jobmans}; to add one: ${addKey}$`),
+  );
+
+  // gcloud's own key.
+  const gcloud = join(keys, 'google_compute_engine');
+  makeKey(gcloud);
+  writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${gcloud}.pub`));
+  assert.equal(words(await tries()), 'in\n');
+  assert.match(reason(await tries({}, false)), /accepts none of our keys for \S+$/, 'not on a TPU that jobman made');
+
+  // A key that the ssh_config names, and one of OpenSSH's usual names.
+  const named = join(sshd.world.folder, 'named');
+  makeKey(named);
+  writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${named}.pub`));
+  assert.match(reason(await tries()), /tried [^,]+jobmans, [^,]+google_compute_engine; to add one/);
+  writeFileSync(config, `Host 127.*\n  IdentityFile ${named}\n`);
+  assert.equal(words(await tries()), 'in\n');
+  writeFileSync(config, '');
+  const usual = join(keys, 'id_ed25519');
+  makeKey(usual);
+  writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${usual}.pub`));
+  assert.equal(words(await tries()), 'in\n');
+
+  // One that a passphrase protects is skipped with the reason, and the agent that holds another is asked.
+  makeKey(usual, 'words');
+  const held = join(sshd.world.folder, 'held');
+  makeKey(held);
+  writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${held}.pub`));
+  assert.match(
+    reason(await tries({ agent: join(sshd.world.folder, 'no-agent') })),
+    /tried .*the SSH agent; .*id_ed25519 is protected by a passphrase.*ssh-add.*; the SSH agent cannot be used: .*; to add one: gcloud/,
+  );
+  assert.equal(words(await tries({ agent: await openAgent(sshd, held) })), 'in\n');
+});
+
+test('more keys than a server takes on one connection are all tried', async (t) => {
+  const sshd = await openSshd(t, ['MaxAuthTries 3']);
+  if (sshd === undefined) return;
+  const files = Array.from({ length: 8 }, (_, index) => join(sshd.world.folder, `key-${index}`));
+  for (const file of files) makeKey(file);
+  const config = join(sshd.world.folder, 'users_config');
+  writeFileSync(config, `Host *\n${files.map((file) => `  IdentityFile ${file}\n`).join('')}`);
+  const pool = poolOn(sshd, { sshArgs: ['-F', config] });
+  const target = targetOn(sshd, { keyFile: sshd.keyFile, userConfig: true, existing: { addKey: 'add' } });
+  writeFileSync(`${sshd.keyFile}.pub`, readFileSync(`${files[7]}.pub`));
+  assert.equal(words(await run(pool.transport(target), 'echo in')), 'in\n');
+  writeFileSync(`${sshd.keyFile}.pub`, '');
+  const other = poolOn(sshd, { sshArgs: ['-F', config] });
+  assert.match(
+    reason(await run(other.transport(target), 'echo in')),
+    /none of our keys.*key-0.*key-7; to add one: add$/,
+  );
 });
 
 test('a host that is not there is no answer, and nothing was sent', async (t) => {

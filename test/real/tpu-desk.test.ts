@@ -58,6 +58,7 @@ async function openBench(t: Parameters<typeof openWorld>[0]): Promise<Bench> {
     site,
     user: 'zephyr',
     sshKeys: () => sshKeyLines(site, as),
+    maker: async () => ({ installation: 'ours00', owner: 'ada' }),
     now: () => Date.now(),
     lookEvery: 100,
   });
@@ -230,6 +231,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     const one = tpu('lab-v4-8-p1', { pricing: 'preemptible' });
     await desk.apply(one, say, never);
     const first = await node(one.name);
+    assert.deepEqual(first['labels'], { 'jobman-installation': 'ours00', 'jobman-shared': 'true' });
     await desk.onWorkers(one, 'true', { timeoutMs: 20_000, signal: never });
     said.length = 0;
     await desk.reapply(one, say, never);
@@ -269,7 +271,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     const fresh = await node(one.name);
     await assert.rejects(
       desk.reapply(one, say, never, { made: asked.made }),
-      failsWith(4, /Somebody else has deleted lab-v4-8-p1 or made it anew meanwhile/),
+      failsWith(4, /lab-v4-8-p1 was deleted or created again by another user meanwhile/),
     );
     assert.equal((await node(one.name))['createTime'], fresh['createTime']);
   });
@@ -299,7 +301,7 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     };
     await assert.rejects(
       desk.reapply(one, leaving, off.signal),
-      failsWith(130, /Interrupted: lab-v4-8-p1 is being deleted, and was not made anew/, /tpu apply/),
+      failsWith(130, /Interrupted: lab-v4-8-p1 is being deleted, and was not created again/, /tpu apply/),
     );
     assert.ok(
       await eventually(async () => {
@@ -310,12 +312,23 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
     await desk.apply(one, say, never);
   });
 
+  test('deletes a TPU and sees it gone; not one that was made again, nor one that belongs to a job', async () => {
+    const one = tpu('lab-v4-8-gone');
+    await desk.apply(one, say, never);
+    await assert.rejects(desk.delete(one, say, never, { made: 'another time' }), failsWith(4, /Nothing was changed/));
+    assert.equal((await node(one.name))['state'], 'READY');
+    assert.equal(await desk.delete(one, say, never), true);
+    assert.deepEqual(await how(one), { state: 'absent', zone, workers: 0 });
+    assert.equal(await desk.delete(one, say, never), false, 'there is nothing left to delete');
+  });
+
   test('a cloud that cannot be asked changes nothing', async () => {
     const one = tpu('lab-v4-8-p1', { pricing: 'preemptible' });
     await act('flaky', zone, { p: '1' });
     const state = await desk.describe(one);
     assert.equal(state.kind, 'unknown');
     await assert.rejects(desk.reapply(one, say, never), failsWith(5, /cannot be told now; nothing was changed/));
+    await assert.rejects(desk.delete(one, say, never), failsWith(5, /cannot be told now; nothing was changed/));
     await assert.rejects(
       desk.end(one, { folders: ['/a'], pids: [], graceMs: 0 }, never),
       failsWith(5, /cannot be told/),

@@ -115,7 +115,7 @@ describe("the lines of the lab's manual", { skip: whyNoLab() }, () => {
     await watched('tpu monitor xibo -dsv', /DIR +STATUS/);
     await line('tpu add-tag 100 baseline xibo', /baseline/);
     await line('tpu check xibo', /baseline/);
-    await line('tpu ack', /looked at/);
+    await line('tpu ack', /Checking 1 job of xibo now: window 100/);
     const second = await runs('tpu run v2-32-p1 lyy dir=2');
     const third = await runs('tpu run kmh-tpuvm-v2-32-1 xibo');
     assert.equal(third.window, '101');
@@ -125,7 +125,7 @@ describe("the lines of the lab's manual", { skip: whyNoLab() }, () => {
     for (const all of ['v234', 'v*']) await line(`tpu find ${all}`, /v2-32-6/);
     assert.doesNotMatch(await line('tpu find v2-32 -n', /v2-32-6/), /v2-32-p1/);
     assert.doesNotMatch(await line('tpu find v2-32 -p', /v2-32-p1/), /v2-32-6/);
-    await line('tpu kill w=101 xibo', new RegExp(`Job ${third.id} of xibo is killed`));
+    await line('tpu kill w=101 xibo', new RegExp(`\\(job ${third.id}\\) of xibo is killed`));
     for (const again of ['tpu kill-job -w=101 xibo', 'tpu -k window=101 xibo', 'tpu -kj 101 xibo']) {
       await line(again, /was killed already/);
     }

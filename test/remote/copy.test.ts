@@ -1,12 +1,22 @@
 // Where a copy from a worker goes to on this machine. That it arrives there whole is test/real/exec.test.ts.
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { spawn } from 'node:child_process';
+import { test, type TestContext } from 'node:test';
 import type { CopyEnd, Session } from '../../src/app/by-hand.ts';
-import { get } from '../../src/remote/copy.ts';
+import { get, put, type StartSession } from '../../src/remote/copy.ts';
 
 /** A worker that does not answer: what is asked of this machine comes before. */
 const silent = (): Session => ({
@@ -34,4 +44,208 @@ test('a folder that is missing is made with those above it, with the rights that
   await fetchTo('a/b/', folder);
   const umask = process.umask();
   for (const path of ['a', 'a/b']) assert.equal(statSync(join(folder, path)).mode & 0o777, 0o777 & ~umask);
+});
+
+interface Member {
+  readonly name: string;
+  /** A type flag of POSIX tar: 0 file, 1 hard link, 2 symbolic link, 3 character device, 5 folder, 6 FIFO. */
+  readonly type?: '0' | '1' | '2' | '3' | '5' | '6';
+  readonly mode?: number;
+  readonly text?: string;
+  readonly link?: string;
+}
+
+/** An archive in the ustar format of POSIX, with whatever names and types a hostile worker chooses. */
+function archive(members: readonly Member[]): Buffer {
+  const blocks: Buffer[] = [];
+  for (const { name, type = '0', mode = 0o644, text = '', link = '' } of members) {
+    const head = Buffer.alloc(512);
+    const put = (value: string, at: number): number => head.write(value, at, 'latin1');
+    const octal = (value: number, digits: number): string => `${value.toString(8).padStart(digits, '0')}\0`;
+    put(name, 0);
+    put(octal(mode, 7), 100);
+    put(octal(0, 7), 108);
+    put(octal(0, 7), 116);
+    put(octal(text.length, 11), 124);
+    put(octal(1_700_000_000, 11), 136);
+    put('        ', 148);
+    put(type, 156);
+    put(link, 157);
+    put('ustar\0' + '00', 257);
+    put(octal(1, 7), 329);
+    put(octal(3, 7), 337);
+    put(
+      `${head
+        .reduce((sum, byte) => sum + byte, 0)
+        .toString(8)
+        .padStart(6, '0')}\0 `,
+      148,
+    );
+    blocks.push(head, Buffer.from(text.padEnd(Math.ceil(text.length / 512) * 512, '\0'), 'latin1'));
+  }
+  return Buffer.concat([...blocks, Buffer.alloc(1_024)]);
+}
+
+/** Copies `from` out of a worker whose `tar` prints these members, into a folder that holds `.bashrc` and `results`. */
+async function fetchHostile(
+  t: TestContext,
+  members: readonly Member[],
+  { from = 'results', to = './', replace = false }: { from?: string; to?: string; replace?: boolean } = {},
+): Promise<{ readonly end: CopyEnd; readonly folder: string; readonly left: readonly string[] }> {
+  const above = mkdtempSync(join(tmpdir(), 'jobman-copy-'));
+  t.after(() => rmSync(above, { recursive: true, force: true }));
+  const folder = join(above, 'here');
+  mkdirSync(folder);
+  writeFileSync(join(folder, '.bashrc'), 'mine\n');
+  writeFileSync(join(above, 'outside'), 'mine\n');
+  const start: StartSession = ({ onBytes }) => ({
+    ...silent(),
+    ended: (async () => {
+      await onBytes(archive(members), 'stdout');
+      return { kind: 'ended', exitCode: 0, signal: null };
+    })(),
+  });
+  const signal = new AbortController().signal;
+  const end = await get(start, { from, to, replace, onProgress: () => undefined, signal, cwd: folder });
+  assert.equal(readFileSync(join(folder, '.bashrc'), 'utf8'), 'mine\n');
+  assert.equal(readFileSync(join(above, 'outside'), 'utf8'), 'mine\n');
+  assert.deepEqual(readdirSync(above).toSorted(), ['here', 'outside'], 'nothing is written outside the folder');
+  return { end, folder, left: readdirSync(folder).toSorted() };
+}
+
+test('a worker chooses neither the name of a copy nor what is replaced', async (t) => {
+  const evil: Member = { name: '.bashrc', text: 'evil\n' };
+  const refused: readonly (readonly Member[])[] = [
+    [evil],
+    [
+      { name: '.profile', text: 'evil\n' },
+      { name: 'results/', type: '5' },
+    ],
+    [{ name: 'results/', type: '5' }, evil],
+    [{ name: '../outside', text: 'evil\n' }],
+    [
+      { name: 'results', type: '2', link: '..' },
+      { name: 'results/outside', text: 'evil\n' },
+    ],
+    [{ name: './', type: '5' }, evil],
+    [],
+  ];
+  for (const members of refused) {
+    const { end, left } = await fetchHostile(t, members);
+    assert.equal(end.kind, 'failed', JSON.stringify(members));
+    assert.deepEqual(left, ['.bashrc'], JSON.stringify(members));
+  }
+  // A link to a folder: the worker sends the folder, which gets the name that was asked for.
+  const resolved = await fetchHostile(t, [{ name: 'step-100/', type: '5', mode: 0o755 }]);
+  assert.equal(resolved.end.kind, 'done');
+  assert.deepEqual(resolved.left, ['.bashrc', 'results']);
+  for (const from of ['~', '', '.', 'a/..']) {
+    const { end, left } = await fetchHostile(t, [{ name: '.config', type: '5', mode: 0o755 }], { from });
+    assert.equal(end.kind, 'done', from);
+    assert.deepEqual(left, ['.bashrc', 'home'], from);
+  }
+});
+
+test('a copy replaces a file or a link only with --replace, and the one that is asked for', async (t) => {
+  const file: Member = { name: '.bashrc', text: 'evil\n' };
+  const { end } = await fetchHostile(t, [file], { from: '.bashrc' });
+  assert.equal(end.kind === 'failed' && end.because, 'conflict');
+  const { end: named, folder } = await fetchHostile(t, [{ name: 'results', text: 'new\n' }], { to: 'mine' });
+  assert.equal(named.kind, 'done');
+  assert.equal(readFileSync(join(folder, 'mine'), 'utf8'), 'new\n');
+  symlinkSync('no-such-file', join(folder, 'link'));
+  const ask = { from: 'results', onProgress: () => undefined, signal: new AbortController().signal, cwd: folder };
+  const start: StartSession = ({ onBytes }) => ({
+    ...silent(),
+    ended: (async () => {
+      await onBytes(archive([{ name: 'results', text: 'newer\n' }]), 'stdout');
+      return { kind: 'ended', exitCode: 0, signal: null };
+    })(),
+  });
+  for (const to of ['mine', 'link']) {
+    const inTheWay = await get(start, { ...ask, to, replace: false });
+    assert.equal(inTheWay.kind === 'failed' && inTheWay.because, 'conflict', to);
+    assert.equal((await get(start, { ...ask, to, replace: true })).kind, 'done', to);
+    assert.equal(readFileSync(join(folder, to), 'utf8'), 'newer\n', to);
+  }
+});
+
+test('a copy has no programs that run as another user, no devices and no FIFOs', async (t) => {
+  const { end, folder } = await fetchHostile(t, [
+    { name: 'results/', type: '5', mode: 0o755 },
+    { name: 'results/sh', mode: 0o6755, text: '#!/bin/sh\n' },
+    { name: 'results/private', mode: 0o600 },
+    { name: 'results/fifo', type: '6' },
+    // Made by root only; elsewhere tar refuses it and the copy fails.
+    ...(process.getuid?.() === 0 ? [{ name: 'results/null', type: '3' } as const] : []),
+    { name: 'results/latest', type: '2', link: 'sh' },
+  ]);
+  assert.equal(end.kind, 'done', JSON.stringify(end));
+  assert.equal(end.kind === 'done' && end.leftOut, process.getuid?.() === 0 ? 2 : 1);
+  assert.deepEqual(readdirSync(join(folder, 'results')).toSorted(), ['latest', 'private', 'sh']);
+  assert.equal(statSync(join(folder, 'results/sh')).mode & 0o7777, 0o755 & ~process.umask());
+  assert.equal(statSync(join(folder, 'results/private')).mode & 0o7777, 0o600);
+  const alone = await fetchHostile(t, [{ name: 'results', type: '6' }]);
+  assert.equal(alone.end.kind, 'failed');
+  assert.deepEqual(alone.left, ['.bashrc']);
+});
+
+/** A container whose image has these programs only; what is printed there before its input has ended is noticed. */
+function container(path: string): StartSession {
+  return ({ program, onBytes, receives }) => {
+    if (program.kind !== 'argv') throw new Error('a copy is a program with arguments');
+    const [, ...args] = program.argv;
+    const child = spawn('/bin/sh', args, { env: { PATH: path }, cwd: '/', stdio: 'pipe' });
+    child.stdin.on('error', () => undefined);
+    if (!receives) child.stdin.end();
+    child.stdout.on('data', (chunk: Buffer) => void onBytes(chunk, 'stdout'));
+    child.stderr.on('data', (chunk: Buffer) => void onBytes(chunk, 'stderr'));
+    return {
+      write: (bytes) => new Promise((resolve) => child.stdin.write(bytes, () => resolve())),
+      end: () => void child.stdin.end(),
+      stop: () => void child.kill(),
+      ended: new Promise((resolve) => {
+        child.once('close', (exitCode, signal) => resolve({ kind: 'ended', exitCode, signal }));
+      }),
+    };
+  };
+}
+
+test('an image without tar is said as it is, both ways', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'jobman-copy-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  writeFileSync(join(folder, 'file'), 'x');
+  const signal = new AbortController().signal;
+  const request = { replace: false, onProgress: () => undefined, signal, cwd: folder, site: 'container' as const };
+  const failed = { kind: 'failed', because: 'failed', reason: 'the image has no tar' };
+  assert.deepEqual(await put(container(folder), { ...request, from: 'file', to: '/tmp/' }), failed);
+  assert.deepEqual(await get(container(folder), { ...request, from: '/etc/hostname', to: './' }), failed);
+});
+
+test('a container that refuses a copy reads its input to the end, and gets no more of it than was under way', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'jobman-copy-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  writeFileSync(join(folder, 'big'), Buffer.alloc(64_000_000, 7));
+  let bytes = 0;
+  const end = await put(container('/usr/bin:/bin'), {
+    from: 'big',
+    to: '/nowhere/big',
+    replace: false,
+    onProgress: (more) => void (bytes += more),
+    signal: new AbortController().signal,
+    cwd: folder,
+    site: 'container',
+  });
+  assert.deepEqual(end, { kind: 'failed', because: 'missing', reason: 'there is no folder /nowhere' });
+  assert.ok(bytes < 64_000_000, `${bytes} bytes were sent`);
+});
+
+test('in a container relative paths start at the working directory', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'jobman-copy-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const request = { replace: false, onProgress: () => undefined, signal: new AbortController().signal, cwd: folder };
+  // The working directory of the container above is /.
+  const end = await get(container('/usr/bin:/bin'), { ...request, from: 'etc/passwd', to: 'copy', site: 'container' });
+  assert.deepEqual(end, { kind: 'done', path: join(folder, 'copy'), bytes: readFileSync('/etc/passwd').length });
+  assert.equal(readFileSync(join(folder, 'copy'), 'utf8'), readFileSync('/etc/passwd', 'utf8'));
 });

@@ -161,6 +161,31 @@ suite('a working directory on a worker', () => {
     assert.match(diff, /deleted file mode[^]*gone\.py/);
   });
 
+  test('has nothing of what is behind a link where git knows a folder', async (t) => {
+    const { world, project, git, take, send, there } = openGround(t);
+    git('init');
+    put(project, '.gitignore', '/ignored\n');
+    for (const folder of ['data', 'ignored', 'inside', 'real'])
+      for (const name of ['f', 'deep/f']) put(project, `${folder}/${name}`, 'known');
+    git('add', '--all', '--force');
+    git('commit', '-m', 'first');
+    const outside = join(world.folder, 'outside');
+    for (const name of ['f', 'deep/f']) put(outside, name, 'of another folder');
+    for (const [folder, target] of [
+      ['data', outside],
+      ['ignored', '../outside'],
+      ['inside', 'real'],
+    ] as const) {
+      rmSync(join(project, folder), { recursive: true });
+      symlinkSync(target, join(project, folder));
+    }
+    await take(1);
+    assert.deepEqual(await send(1), { kind: 'done' });
+    assert.deepEqual(tree(there), ['./.gitignore', './data', './inside', './real/deep/f', './real/f']);
+    assert.equal(readlinkSync(join(there, 'data')), outside);
+    assert.equal(readFileSync(join(outside, 'f'), 'utf8'), 'of another folder');
+  });
+
   test('gets only what has changed since, and keeps what the program has made there', async (t) => {
     const { project, git, take, send, there, root, scripts } = openGround(t);
     git('init');

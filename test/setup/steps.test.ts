@@ -190,7 +190,7 @@ test('without docker on the host the step says so', (t) => {
   const step = dockerStep({ name: 'docker', image: 'a', envVars: [], mounts: [], workdir: null, flags: [] });
   const ran = host.step(step);
   assert.equal(ran.code, 1);
-  assert.match(ran.out, /The docker daemon of this host does not answer\./);
+  assert.match(ran.out, /^No Docker daemon answers on this host: Cannot connect to the Docker daemon$/m);
 });
 
 test('a conda environment is made from its file, kept, and brought up to date', (t) => {
@@ -255,6 +255,18 @@ test('a Python that not even a package brings is named, with what was tried', (t
   );
 });
 
+test('a Python that is not on the host, and that no package brings, is said to be not installed', (t) => {
+  const host = openHost(t);
+  host.program('fuser', 'exit 1');
+  host.program('apt-get', 'echo "E: Unable to locate package python3.99" >&2; exit 100');
+  host.program('sleep', 'exit 0');
+  const ran = host.step(venvStep({ name: 'venv', folder: '~/v', python: 'python3.99', requirements: null }));
+  assert.equal(ran.code, 1);
+  assert.match(ran.out, /^python3\.99 is not installed on this host, and its package sources do not have it\.$/m);
+  const path = host.step(venvStep({ name: 'venv', folder: '~/v', python: '/opt/no/python', requirements: null }));
+  assert.match(path.out, /^There is no \/opt\/no\/python on this host\.$/m);
+});
+
 test('on a machine that has an owner, what needs an administrator fails with a sentence', (t) => {
   const host = openHost(t);
   host.program('sudo', 'echo "it was called" >&2');
@@ -264,9 +276,26 @@ test('on a machine that has an owner, what needs an administrator fails with a s
   assert.equal(ran.code, 1);
   assert.match(
     ran.out,
-    /This would need an administrator, and jobman changes nothing of the kind on your own machine: fuser/,
+    /^python3\.9 makes no virtual environment on this host; to change that would need an administrator, and jobman changes nothing of the kind on your own machine: fuser/m,
   );
   assert.equal(ran.out.includes('it was called'), false);
+});
+
+test('on a machine that has an owner, a Docker or a Python that is missing is named before the command', (t) => {
+  const host = openHost(t);
+  host.program('docker', 'exit 1');
+  const docker = host.step(
+    withoutAdministrator(dockerStep({ name: 'docker', image: 'a', envVars: [], mounts: [], workdir: null, flags: [] })),
+  );
+  assert.equal(docker.code, 1);
+  assert.match(
+    docker.out,
+    /^No Docker daemon answers on this host, or this user may not use it; to change that would need an administrator, and jobman changes nothing of the kind on your own machine: docker info$/m,
+  );
+  const module = { name: 'venv', folder: '~/v', python: 'python3.99', requirements: null } as const;
+  const venv = host.step(withoutAdministrator(venvStep(module)));
+  assert.equal(venv.code, 1);
+  assert.match(venv.out, /^python3\.99 is not installed on this host; to change that would need an administrator/m);
 });
 
 test('the scripts are understood by the plain shell as well as by bash', (t) => {

@@ -120,6 +120,19 @@ test('the container gets the variables of the job, of jobman and of the TPU, and
   assert.match(ran.out, /^QUOTED=it's \$HOME$/m);
 });
 
+test('exec --in-container finds the variables of docker.env_vars in the file of variables', (t) => {
+  const host = openHost(t);
+  withDocker(host);
+  const envVars = ['HOME=/home/zephyr', "QUOTED=it's $HOME", 'VALUE=of the container', 'HANDED_ON', 'LINES=a\nb'];
+  // As exec --in-container does it, with the copy of the file that the container sees.
+  const script = '. "$HOME_OF_TEST/jobman/variables"; printf "%s|" "$HOME" "$QUOTED" "$VALUE" "$HANDED_ON" "$LINES"';
+  const ran = host.run(wrapCommand('env', [{ ...docker, envVars }], named('VALUE')), { VALUE: 'v', HANDED_ON: 'yes' });
+  assert.equal(ran.code, 0, ran.out);
+  assert.match(ran.out, /^VALUE=of the container$/m);
+  const entered = host.run(script, { HOME_OF_TEST: host.home });
+  assert.equal(entered.out, "/home/zephyr|it's $HOME|of the container|yes|a\nb|");
+});
+
 test('a script that names its interpreter gets it, also in a container', (t) => {
   const host = openHost(t);
   withDocker(host);
@@ -212,7 +225,7 @@ test('without a daemon that answers, the command says so and does not run', (t) 
   host.program('sg', 'exit 1');
   const ran = host.run(wrapCommand('echo ran', [docker], named()));
   assert.equal(ran.code, 125);
-  assert.match(ran.out, /^The docker daemon of this host does not answer, or this user may not use it\.\n$/);
+  assert.match(ran.out, /^No Docker daemon answers on this host, or this user may not use it\.\n$/);
 });
 
 test('a login that began before its user joined the group docker still gets there', (t) => {

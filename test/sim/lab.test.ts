@@ -23,13 +23,15 @@ test('two afternoons of a lab break no law, and one that is told again is the sa
 /** A seed that shows each mistake early. */
 const seeds: Readonly<Record<LabFault, number>> = {
   'forgets stages': 2,
-  'mute scripts': 3,
-  'leaves programs': 1,
+  'mute scripts': 1,
+  'leaves programs': 3,
   'one number': 1,
   'deaf to kill': 2,
   'deaf to closing': 1,
-  'eager rule': 4,
-  'loads anything': 2,
+  'eager rule': 1,
+  'patient rule': 4,
+  'credulous scripts': 1,
+  'loads anything': 4,
 };
 
 const laws: Readonly<Record<LabFault, string>> = {
@@ -40,6 +42,8 @@ const laws: Readonly<Record<LabFault, string>> = {
   'deaf to kill': 'killed is killed',
   'deaf to closing': 'closed is over',
   'eager rule': 'pass is pass',
+  'patient rule': 'hang is ended',
+  'credulous scripts': 'success is confirmed',
   'loads anything': 'load_from is told',
 };
 

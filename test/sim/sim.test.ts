@@ -36,6 +36,7 @@ for (const [name, law] of [
   ['start-before-setup', 5],
   ['silent-end', 9],
   ['mirror-repeats', 11],
+  ['one-checkpoint-folder', 14],
 ] as const) {
   test(`law ${law} notices the planted mistake ${name}`, async () => {
     const found = await find(name, 25);

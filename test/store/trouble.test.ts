@@ -25,6 +25,19 @@ import { openStore } from '../../src/store/store.ts';
 import { openWorld } from '../support/world.ts';
 import { localSpec, noon, tpuSpec } from './sample-job.ts';
 
+for (const bytes of [1, 2, 100, 511]) {
+  test(`a record of ${bytes} bytes is damaged, and is not made again`, async (t) => {
+    const { file, open } = recordIn(t);
+    mkdirSync(join(file, '..'), { recursive: true });
+    writeFileSync(file, Buffer.alloc(bytes, 'S'));
+    const store = open();
+    const damaged = { trouble: 'corrupt', message: /is damaged/ };
+    await assert.rejects(store.list({ settledMost: null }), damaged);
+    await assert.rejects(store.insert(job), damaged);
+    assert.equal(statSync(file).size, bytes);
+  });
+}
+
 const job = { owner: 'ada', spec: localSpec(), manifest: 'job:\n  name: iris\n', at: noon };
 
 function recordIn(t: TestContext): { readonly file: string; readonly open: (readOnly?: boolean) => Store } {
@@ -119,7 +132,7 @@ test('a record of a newer version is left alone, and both versions are told', as
   edit(file, "insert into migration (name, timestamp) values ('0007_later', '2027-01-01')");
   for (const operation of [open().list({ settledMost: null }), open().insert(job)]) {
     const error = await fails(operation, 'newer');
-    assert.match(error.message, /version 7, this program knows version 5\. Upgrade jobman\./);
+    assert.match(error.message, /version 7, this program knows version 6\. Upgrade jobman\./);
   }
 });
 

@@ -1,4 +1,4 @@
-// Whether creating a job asks for the built-in cloud.
+// The client of this machine: when creating a job asks for the built-in cloud, and who may act for the owner of a job.
 
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -9,6 +9,8 @@ import { test } from 'node:test';
 import type { Io, Services } from '../../src/app/services.ts';
 import { loadSettings } from '../../src/app/settings.ts';
 import { createLocalClient } from '../../src/wiring/client.ts';
+import { openStore } from '../../src/store/store.ts';
+import { aUser } from '../lab/sample.ts';
 import { localSpec, noon, tpuSpec } from '../store/sample-job.ts';
 import { openWorld } from '../support/world.ts';
 
@@ -45,5 +47,48 @@ for (const [what, spec, endpoint, isAsked] of [
     const { id } = await client.create({ spec, manifest: '', owner: 'ada' });
     assert.equal(id, '000001');
     assert.equal(asked.length > 0, isAsked, `it was asked for ${asked.join(', ')}`);
+  });
+}
+
+for (const [what, logins, env, login, refused] of [
+  ['a login that is the owner of the lab', ['shared'], {}, 'shared', null],
+  ['a shared login that says who types', [], { TPU_USER: 'ada' }, 'shared', null],
+  [
+    'a shared login that does not',
+    [],
+    {},
+    'shared',
+    /only its owner may cancel it\. .* with TPU_USER=ada in front of it\.$/,
+  ],
+  ['a login of another user', [], { TPU_USER: 'ada' }, 'bob', /only its owner may cancel it\.$/],
+  ['a login that is not one of the owner', ['ada1'], { TPU_USER: 'ada' }, 'shared', /only its owner may cancel it\.$/],
+] as const) {
+  test(`a job of a lab user, asked for by ${what}, is ${refused === null ? 'cancelled' : 'kept'}`, async (t) => {
+    const world = openWorld(t);
+    const store = openStore({ file: join(world.home, 'state.db') });
+    world.atEnd(() => store.close());
+    await store.lab.addUser(aUser('ada', { logins }));
+    await store.lab.addUser(aUser('bob'));
+    const { job } = await store.insert({ owner: 'ada', spec: localSpec(), manifest: '', at: noon });
+    const { job: strange } = await store.insert({ owner: 'eve', spec: localSpec(), manifest: '', at: noon });
+    const services = {
+      io: { env, user: login, now: () => noon } as unknown as Io,
+      home: world.home,
+      settings: () => loadSettings({ home: world.home, env: {}, cores: 1 }),
+    } as unknown as Services;
+    const client = await createLocalClient(services);
+    world.atEnd(() => client.close());
+    const answer = await client.ask(job.id, 'cancel', { by: login });
+    if (refused === null) {
+      assert.equal(answer.ok, true, answer.message);
+      assert.match((await client.clean(job.id, login))[0]?.message ?? '', /is not over yet/);
+    } else {
+      assert.equal(answer.code, 4);
+      assert.match(answer.message, refused);
+      assert.equal((await client.show(job.id)).desired, 'run');
+      assert.match((await client.clean(job.id, login))[0]?.message ?? '', /only its owner may clean it\./);
+    }
+    const { message } = await client.ask(strange.id, 'cancel', { by: login });
+    assert.match(message, /only its owner may cancel it\.$/, 'who is no user of the lab is nobody else');
   });
 }

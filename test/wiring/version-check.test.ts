@@ -82,7 +82,7 @@ suite('a command', () => {
 
   test('tells what was seen, and suffers from nothing', (t) => {
     const world = openWorld(t);
-    const { services, file } = homeWith(world, null);
+    const { services, file } = homeWith(world, { repository: '/releases' });
     const lastCheck = new Date(now).toISOString();
     writeFileSync(file, JSON.stringify({ lastCheck, remoteVersion: '1.1.0', message: 'Ask Eve.' }));
     assert.equal(newerVersion(services), 'jobman 1.1.0 is there; this is 1.0.0. Ask Eve.');
@@ -94,6 +94,34 @@ suite('a command', () => {
     // A home that can be none: a file stands in its place.
     const nowhere = homeWith(world, { repository: '/releases' }, join(file, 'home'));
     assert.equal(newerVersion(nowhere.services), null);
+  });
+});
+
+suite('notes about another repository', () => {
+  const seen = { lastCheck: new Date(now).toISOString(), remoteVersion: '1.1.0', repository: '/releases' };
+
+  test('are not told where another is named, or none', async (t) => {
+    const world = openWorld(t);
+    const { services, file, started, later, notes } = homeWith(world, { repository: '/releases' });
+    writeFileSync(file, JSON.stringify(seen));
+    const named = join(world.folder, 'named.json');
+    const told = (newVersion: object | null): string | null => {
+      writeFileSync(named, JSON.stringify(newVersion === null ? {} : { newVersion }));
+      const files = { ...services.settingsFiles(), named };
+      return newerVersion({ ...services, settingsFiles: () => files });
+    };
+    assert.match(told(null) ?? '', /1\.1\.0 is there/);
+    assert.match(told({ check: '2h' }) ?? '', /1\.1\.0 is there/);
+    assert.match(told({ repository: '/releases' }) ?? '', /1\.1\.0 is there/);
+    assert.equal(told({ repository: null }), null);
+    assert.equal(told({ repository: '/elsewhere' }), null);
+    // It was looked just now, so the other place has its turn in a minute; what was seen before is then forgotten.
+    assert.deepEqual([notes()?.repository, await started(0)], ['/releases', 0]);
+    later(60_000);
+    assert.equal(told({ repository: '/elsewhere' }), null);
+    assert.equal(await started(1), 1);
+    assert.deepEqual([notes()?.repository, notes()?.remoteVersion], ['/elsewhere', null]);
+    assert.equal(newerVersion(services), null);
   });
 });
 
@@ -109,6 +137,7 @@ suite('a look', () => {
       every: 7_200_000,
       message: 'Ask Eve.',
       failed: null,
+      repository: '~/',
     });
     assert.equal(newerVersion(services), 'jobman 1.1.0 is there; this is 1.0.0. Ask Eve.');
   });

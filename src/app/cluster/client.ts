@@ -38,6 +38,8 @@ export interface ClusterKeeper {
   moments(uid: string): Promise<readonly ClusterMoment[]>;
   /** All copies of that job's logs that have a file, also those of which the record does not know yet. */
   logs(job: KeptJob): Promise<readonly KeptLogFile[]>;
+  /** Writes into its history, where it is kept, that this user deletes it. */
+  deleted(uid: string): Promise<void>;
   /** Takes it off the list, where it is kept; its logs and history answer to its name until they are cleaned. */
   hide(uid: string): Promise<void>;
   /** Removes its logs and all that is known of it. */
@@ -67,6 +69,7 @@ export function clusterCan(job: ClusterJob, verb: ClusterVerb): ClusterCan {
   switch (verb) {
     case 'stop':
       if (isOver) return no(`is not running: it has ${hasEnded(phase)}`);
+      if (job.suspended && phase === 'stopping') return done('is being stopped already; its pods are terminating');
       if (job.suspended)
         return done(queueName === null ? 'is stopped already' : `waits in the queue ${queueName}, stopped`);
       return yes;
@@ -100,8 +103,8 @@ export function rerunNames(job: V1Job): readonly string[] {
 
 const rerunsMost = 99;
 
-/** What a cluster adds to a Job by itself, and refuses or misreads on another one. */
-const isAdded = (key: string): boolean =>
+/** The key of a label or annotation that a cluster adds to a Job by itself, and refuses or misreads on another one. */
+export const isWrittenByCluster = (key: string): boolean =>
   /^(?:batch\.kubernetes\.io\/|kubectl\.kubernetes\.io\/)/.test(key) || key === 'controller-uid' || key === 'job-name';
 
 /** A Job of the same spec under another name, as it would be submitted: without all that the cluster has put in. */
@@ -112,7 +115,7 @@ export function rerunObject(
 ): V1Job {
   const { metadata = {}, spec } = job;
   const own = (words: Readonly<Record<string, string>> = {}): Record<string, string> =>
-    Object.fromEntries(Object.entries(words).filter(([key]) => !isAdded(key)));
+    Object.fromEntries(Object.entries(words).filter(([key]) => !isWrittenByCluster(key)));
   const labels = (words: Readonly<Record<string, string>> | undefined): Record<string, string> => ({
     ...own(words),
     [clusterLabels.managedBy]: 'jobman',

@@ -6,8 +6,9 @@
 
 import type { Duplex } from 'node:stream';
 import type { V1Job } from '@kubernetes/client-node';
-import type { Session, SessionRequest } from '../by-hand.ts';
-import type { Instant } from '../../core/time.ts';
+import type { CopyEnd, CopyRequest, Session, SessionRequest } from '../by-hand.ts';
+import { JobmanError } from '../errors.ts';
+import type { Duration, Instant } from '../../core/time.ts';
 
 /** Where a cluster is and as whom it is asked, as the kubeconfig says it. */
 export interface ClusterPlace {
@@ -29,6 +30,8 @@ export interface ClusterOptions {
    * need not be read then, where the cluster has one of its own.
    */
   readonly isAlone?: boolean;
+  /** The caller reports a cluster that is slow, or leaves it soon; otherwise a terminal shows what is waited for. */
+  readonly isSilent?: boolean;
 }
 
 /** One line of a Job's conditions: `Complete`, `Failed`, `Suspended`, … */
@@ -58,6 +61,10 @@ export interface ClusterJob {
   readonly ready: number;
   readonly succeeded: number;
   readonly failed: number;
+  /** Terminating pods; absent in clusters before 1.31. */
+  readonly terminating?: number;
+  /** How long it may run (`--timeout`); null without a limit. */
+  readonly deadline?: Duration | null;
   readonly conditions: readonly ClusterCondition[];
   /** The annotation under the configured key (`job.resources.label`); null where there is none. */
   readonly flavor: string | null;
@@ -111,6 +118,8 @@ export interface ClusterPod {
   readonly startedAt: Instant | null;
   /** What it takes on its node, in the canonical form of quantity.ts. */
   readonly requests: Readonly<Record<string, string>>;
+  /** The memory that each container may use at most, by its name. */
+  readonly limits?: Readonly<Record<string, string>>;
   readonly containers: readonly ClusterContainer[];
   readonly conditions: readonly ClusterCondition[];
   readonly deleting: boolean;
@@ -171,6 +180,8 @@ export interface ClusterQuery {
   readonly signal?: AbortSignal;
   /** While it is watched: told why the cluster does not answer, once, and null when it does again. */
   readonly onLost?: (why: string | null) => void;
+  /** While it is watched: called with each sign of life, about once a minute where nothing changes. */
+  readonly onHeard?: () => void;
 }
 
 /** What of a container's log is wanted. */
@@ -193,6 +204,9 @@ export interface ClusterLogQuery {
   readonly onCut?: () => void;
 }
 
+/** A program prints a line that is too long to be held; nothing after it can be read, and a retry does not help. */
+export class LogLineTooLong extends JobmanError {}
+
 /** What came of asking for a resource's removal, once it is seen gone: `absent` was not there to begin with. */
 export type ClusterRemoval = 'gone' | 'absent';
 
@@ -206,6 +220,11 @@ export interface ClusterTarget {
 export interface ClusterExecRequest extends Omit<SessionRequest, 'inside'> {
   /** It gets a terminal of this size, whose keys are its input; everything that it prints is then its standard output. */
   readonly terminal: TerminalSize | null;
+}
+
+/** The terminal of the program that a container runs. */
+export interface ClusterAttachRequest extends Pick<SessionRequest, 'onBytes'> {
+  readonly terminal: TerminalSize;
 }
 
 /** In characters. */
@@ -245,8 +264,10 @@ export interface Cluster {
   queuePriorities(): Promise<readonly ClusterPriority[] | null>;
   /** Events of the objects of these names, oldest first; none when we may not list them. */
   events(query: { readonly names: readonly string[] }): Promise<readonly ClusterEvent[]>;
+  /** The newest event of each Job for which the cluster refuses to create a pod; none when we may not list them. */
+  refusedPods(query: Pick<ClusterQuery, 'everywhere' | 'signal'>): Promise<readonly ClusterEvent[]>;
   /** Creates it and answers with what the cluster made of it. `dryRun`: the cluster checks it and stores nothing. */
-  create(job: V1Job, options?: { readonly dryRun?: boolean }): Promise<V1Job>;
+  create(job: V1Job, options?: { readonly dryRun?: boolean; readonly signal?: AbortSignal }): Promise<V1Job>;
   /** A merge patch of a Job: suspend, an annotation. */
   patch(name: string, change: Readonly<Record<string, unknown>>): Promise<void>;
   /** Removes a Job with its pods and waits until it is seen gone. */
@@ -258,7 +279,7 @@ export interface Cluster {
   /** Bytes of one container's log in whole lines, none lost and none twice, over lost connections. */
   logs(pod: string, container: string, query: ClusterLogQuery): AsyncIterable<Uint8Array>;
   /** The data of a ConfigMap; null when there is none, or it may not be read. */
-  configMap(name: string, namespace?: string): Promise<Readonly<Record<string, string>> | null>;
+  configMap(name: string, namespace?: string, signal?: AbortSignal): Promise<Readonly<Record<string, string>> | null>;
   /**
    * Writes these data into a ConfigMap in the place of what it held; makes it where there is none. Another who writes at the
    * same time is waited for, and written over.
@@ -266,6 +287,12 @@ export interface Cluster {
   writeConfigMap(name: string, namespace: string, data: Readonly<Record<string, string>>): Promise<void>;
   /** Starts a program in a container. Needs the right to `create` (before 1.35 to `get`) `pods/exec`. */
   exec(target: ClusterTarget, request: ClusterExecRequest): ClusterSession;
+  /** The terminal of the container's own program; its end has no exit code. Needs the right to `create` (before 1.35 to `get`) `pods/attach`. */
+  attach(target: ClusterTarget, request: ClusterAttachRequest): ClusterSession;
+  /** From here to a container, as `exec`; its image needs `sh` and `tar`. Relative paths here start at `cwd`, there at the working directory. */
+  put(target: ClusterTarget, request: CopyRequest & { readonly cwd: string }): Promise<CopyEnd>;
+  /** From a container to here. */
+  get(target: ClusterTarget, request: CopyRequest & { readonly cwd: string }): Promise<CopyEnd>;
   /** A connection to a port of a pod's own loopback address; an error of it says what the pod told. */
   tunnel(pod: string, port: number): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }>;
   /** Releases connections. Nothing may be asked afterwards. */

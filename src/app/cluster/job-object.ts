@@ -1,12 +1,21 @@
 // Job object: a submit request in Kubernetes' own words, a Job of batch/v1. Values in, a value out: a dry run prints what
 // would be created, to the last field that is not the cluster's to fill in.
 
-import type { V1Container, V1EnvVar, V1Job, V1PodSecurityContext, V1PodSpec, V1Volume } from '@kubernetes/client-node';
+import type {
+  V1Container,
+  V1EnvVar,
+  V1Job,
+  V1PodSecurityContext,
+  V1PodSpec,
+  V1Toleration,
+  V1Volume,
+} from '@kubernetes/client-node';
 import { second, type Duration } from '../../core/time.ts';
+import type { Toleration } from '../../manifest/kubernetes-words.ts';
 import type { Resources } from './flavor.ts';
 import { quantityKey } from './quantity.ts';
 import type { ClusterSettings, SettingAnnotation } from './settings.ts';
-import type { SubmitRequest } from './submit-request.ts';
+import { queueLabel, type SubmitRequest } from './submit-request.ts';
 
 /** Labels of what jobman makes in a cluster, on the Job and on its pods. */
 export const clusterLabels = {
@@ -20,8 +29,8 @@ export const clusterLabels = {
   job: 'jobman/job',
   /** `true` on what no queue is to count: the job that publishes the list of them (deploy/kubernetes/queue.yaml). */
   uncounted: 'jobman/uncounted',
-  /** Kueue's, by which it finds the queue (https://kueue.sigs.k8s.io/docs/tasks/run/jobs/). */
-  queue: 'kueue.x-k8s.io/queue-name',
+  /** Kueue's, by which it finds the queue. */
+  queue: queueLabel,
   /** Kueue's, by which it orders a queue (https://kueue.sigs.k8s.io/docs/concepts/workload_priority_class/). */
   queuePriority: 'kueue.x-k8s.io/priority-class',
 } as const;
@@ -74,16 +83,21 @@ export function jobObject(request: SubmitRequest, settings: ClusterSettings, sub
 }
 
 /** Kubernetes counts in whole seconds; a limit that was given never becomes none. */
-function wholeSeconds(duration: Duration): number {
+export function wholeSeconds(duration: Duration): number {
   return Math.ceil(duration / second);
 }
 
-function labelsOf(request: SubmitRequest, { owner, installation }: Submitter): Record<string, string> {
+function labelsOf(request: SubmitRequest, submitter: Submitter): Record<string, string> {
+  return { ...request.labels, ...ownLabels(request.name, submitter) };
+}
+
+/** The labels of the Job of that name and of its pods, by which it is found again. */
+export function ownLabels(name: string, { owner, installation }: Submitter): Record<string, string> {
   return {
     [clusterLabels.managedBy]: 'jobman',
     [clusterLabels.owner]: labelValue(owner),
     ...(installation === null ? {} : { [clusterLabels.installation]: installation }),
-    [clusterLabels.job]: labelValue(request.name),
+    [clusterLabels.job]: labelValue(name),
   };
 }
 
@@ -96,8 +110,8 @@ export function labelValue(text: string): string {
     .replace(/[_.-]+$/, '');
 }
 
-/** A variable that is not set gives no annotation. */
-function annotationsOf(
+/** The annotations of the settings; a variable that is not set gives no annotation. */
+export function annotationsOf(
   annotations: readonly SettingAnnotation[],
   env: Submitter['env'],
 ): Readonly<Record<string, string>> {
@@ -110,22 +124,27 @@ function annotationsOf(
 }
 
 function podSpec(request: SubmitRequest, settings: ClusterSettings, submitter: Submitter): V1PodSpec {
-  const { serviceAccount, nodeSelector, tolerations } = request;
-  const { priorityClassName } = settings.job;
+  const { serviceAccount, nodeSelector, tolerations, priorityClass, imagePullSecrets } = request;
   const volumes = volumesOf(request);
   const security = securityContext(settings, submitter.groups ?? []);
   return {
     restartPolicy: 'Never',
     ...(Object.keys(security).length === 0 ? {} : { securityContext: security }),
-    ...(priorityClassName === null ? {} : { priorityClassName }),
+    ...(priorityClass === null ? {} : { priorityClassName: priorityClass }),
     ...(serviceAccount === null ? {} : { serviceAccountName: serviceAccount }),
     ...(Object.keys(nodeSelector).length === 0 ? {} : { nodeSelector: { ...nodeSelector } }),
-    // Nodes with devices are often closed to all who do not ask for one, under the name of the resource.
-    ...(tolerations.length === 0
-      ? {}
-      : { tolerations: tolerations.map((key) => ({ key, operator: 'Exists', effect: 'NoSchedule' })) }),
+    ...(tolerations.length === 0 ? {} : { tolerations: tolerations.map(tolerationOf) }),
+    ...(imagePullSecrets.length === 0 ? {} : { imagePullSecrets: imagePullSecrets.map((name) => ({ name })) }),
     containers: [container(request)],
     ...(volumes.length === 0 ? {} : { volumes }),
+  };
+}
+
+function tolerationOf({ key, value, effect }: Toleration): V1Toleration {
+  return {
+    key,
+    ...(value === null ? { operator: 'Exists' } : { operator: 'Equal', value }),
+    ...(effect === null ? {} : { effect }),
   };
 }
 

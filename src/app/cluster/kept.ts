@@ -6,7 +6,7 @@
 
 import { isSettledPhase, type Phase } from '../../core/phase.ts';
 import type { Instant } from '../../core/time.ts';
-import { countText, lengthText } from '../figures.ts';
+import { countText, lengthText, momentText } from '../figures.ts';
 import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterPod } from './cluster.ts';
 import { clusterPhase, clusterVerdict, type ClusterVerdict } from './verdict.ts';
 
@@ -85,6 +85,8 @@ export interface ClusterRecord {
   keepSight(seen: Omit<KeptJob, 'hidden' | 'object' | 'logs'>, moments: readonly ClusterMoment[]): Promise<void>;
   /** Writes down how far that container's log is copied. */
   keepLog(uid: string, log: KeptLog): Promise<void>;
+  /** Records one event of a job that is on record; does nothing for another job. */
+  keepMoment(uid: string, moment: ClusterMoment): Promise<void>;
   /** Takes it off the list. */
   hide(uid: string): Promise<void>;
   /** Forgets all of it. */
@@ -116,7 +118,12 @@ export function keptVerdict(kept: KeptJob, now: Instant): ClusterVerdict {
   const phase = keptPhase(kept);
   if (phase !== 'cancelled' || kept.goneAt === null) return last;
   const { name, startedAt } = kept.job;
-  const before = startedAt === null ? 'it had not begun' : `it had run for ${lengthText(kept.goneAt - startedAt)}`;
+  // The Job begins with its creation, and its program once it has a node and an image.
+  const starts = kept.pods.flatMap(({ containers }) =>
+    containers.flatMap(({ init, startedAt }) => (init || startedAt === null ? [] : [startedAt])),
+  );
+  const began = starts.length > 0 ? Math.min(...starts) : kept.pods.length === 0 ? startedAt : null;
+  const before = began === null ? 'its program had not begun' : `it had run for ${lengthText(kept.goneAt - began)}`;
   const sentence = `${name} was deleted ${lengthText(now - kept.goneAt)} ago, before it had ended; ${before}.`;
   return { phase, reason: 'deleted', sentence, because: null };
 }
@@ -176,11 +183,17 @@ export function momentsOf({ job, pods, events }: KeptSight): readonly ClusterMom
     // The Job's own end is told by its condition.
     const isTold = job.conditions.some(({ reason, message }) => reason === event.reason && message === event.message);
     if (isTold) continue;
-    const times = event.count > 1 ? ` (${event.count} times)` : '';
+    const times =
+      event.count > 1 ? ` (${event.count} times, the last at ${momentText(event.lastAt, event.firstAt)})` : '';
     const of = event.object.kind === 'Job' ? '' : `${event.object.name}: `;
     add(`event ${eventKey(event)}`, event.firstAt, `${of}${event.reason}: ${event.message}${times}`);
   }
   return moments.toSorted((one, other) => one.at - other.at);
+}
+
+/** The deletion of a job with jobman. A cluster does not report who deletes with another tool. */
+export function deletedMoment(at: Instant, user: string): ClusterMoment {
+  return { key: 'deleted', at, sentence: `deleted by ${user}` };
 }
 
 /** That the cluster was first seen without it. */

@@ -24,6 +24,8 @@ export interface Short {
 export interface Lack {
   readonly node: string;
   readonly short: readonly Short[];
+  /** Resources that no node of the cluster has at all. */
+  readonly absent: readonly string[];
 }
 
 /**
@@ -38,6 +40,12 @@ export function lackOf(
   const asked = Object.entries(pod.requests).map(([resource, amount]) => [resource, quantityOf(amount)] as const);
   const bears = (taint: string): boolean => pod.requests[taint] !== undefined;
   const open = nodes.filter(({ ready, unschedulable, taints }) => ready && !unschedulable && taints.every(bears));
+  const absent = asked
+    .filter(([, amount]) => compareQuantities(amount, zero) > 0)
+    .map(([resource]) => resource)
+    .filter((resource) =>
+      nodes.every(({ allocatable }) => compareQuantities(quantityOf(allocatable[resource] ?? '0'), zero) <= 0),
+    );
   const lacks = open.map((node): Lack => {
     const there = neighbours.filter(
       (one) => one.node === node.name && one.phase !== 'Succeeded' && one.phase !== 'Failed',
@@ -49,14 +57,15 @@ export function lackOf(
         ? []
         : [{ resource, asked: amount, free, missing: minus(amount, free) }];
     });
-    return { node: node.name, short };
+    return { node: node.name, short, absent };
   });
   const [best] = lacks.toSorted((one, other) => one.short.length - other.short.length || shareOf(one) - shareOf(other));
   return best === undefined || best.short.length === 0 ? undefined : best;
 }
 
 /** `the best node, real, has 1900m cpu free of the 100 that it asks for: 98100m are missing`. */
-export function lackText({ node, short }: Lack): string {
+export function lackText({ node, short, absent }: Lack): string {
+  if (absent.length > 0) return `no node has ${absent.join(' or ')}`;
   const parts = short.map(({ resource, asked, free, missing }) => {
     const left = compareQuantities(free, zero) > 0 ? shownText(free) : 'no';
     return `${left} ${resource} free of the ${shownText(asked)} that it asks for: ${shownText(missing)} are missing`;

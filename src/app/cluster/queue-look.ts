@@ -1,6 +1,7 @@
 // Looking at the queue: from the whole cluster where we may list its jobs, else from the list that is published for those who may
 // not, else from the namespace alone.
 
+import { given } from '../../core/given.ts';
 import type { Instant } from '../../core/time.ts';
 import { exitCode, JobmanError } from '../errors.ts';
 import type { Cluster, ClusterJob, ClusterQuery } from './cluster.ts';
@@ -37,7 +38,11 @@ export interface QueueSeen {
  */
 export async function lookAtQueue(cluster: Cluster, settings: QueuePlaceSettings): Promise<QueueSeen> {
   const all = await unlessRefused(activeJobs(cluster, { everywhere: true }));
-  if (!(all instanceof JobmanError)) return { source: { kind: 'cluster' }, jobs: all };
+  if (!(all instanceof JobmanError)) {
+    const { namespace } = cluster.place();
+    if (!all.some((job) => job.namespace === namespace)) await unlessRefused(expectNamespace(cluster));
+    return { source: { kind: 'cluster' }, jobs: all };
+  }
   const { configmap } = settings;
   const [data, own] = await Promise.all([
     cluster.configMap(configmap, settings.namespace),
@@ -56,6 +61,11 @@ export async function lookAtQueue(cluster: Cluster, settings: QueuePlaceSettings
   const { namespace } = cluster.place();
   const others = list.jobs.filter((job) => job.namespace !== namespace);
   return { source, jobs: [...others, ...own] };
+}
+
+/** Throws JobmanError (not found) for a namespace that does not exist, which a list without jobs may be of. */
+export async function expectNamespace(cluster: Cluster, signal?: AbortSignal): Promise<void> {
+  for await (const page of cluster.jobs(given({ signal }))) if (page.length > 0) return;
 }
 
 /**

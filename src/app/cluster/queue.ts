@@ -127,8 +127,13 @@ export interface QueueGroup {
 export interface QueuePlace {
   readonly job: QueuedJob;
   readonly isYours: boolean;
-  /** From 1. */
+  /** From 1: the first place that it may have. */
   readonly place: number;
+  /**
+   * The last place that it may have. A cluster records creation times to the second, and neither the names nor the versions of its
+   * objects show which of two jobs of one second came first.
+   */
+  readonly last: number;
   /** How many stand in that line. */
   readonly of: number;
 }
@@ -202,16 +207,21 @@ function placesOf(jobs: readonly QueuedJob[], viewer: QueueViewer): readonly Que
   const waiting = jobs.filter(({ state }) => state === 'waiting');
   const lines = Map.groupBy(waiting, ({ namespace, queue }) => (queue === null ? '' : `${namespace}/${queue}`));
   const inOrder = [...lines].toSorted(([one], [other]) => compareTexts(one, other));
-  return inOrder.flatMap(([, line]) =>
-    line
-      .toSorted(
-        (one, other) =>
-          other.priority - one.priority ||
-          one.createdAt - other.createdAt ||
-          compareTexts(queueKey(one), queueKey(other)),
-      )
-      .map((job, index) => ({ job, isYours: isYours(job, viewer), place: index + 1, of: line.length })),
-  );
+  const turnOf = ({ priority, createdAt }: QueuedJob): string => `${priority} ${createdAt}`;
+  return inOrder.flatMap(([, line]) => {
+    const ordered = line.toSorted(
+      (one, other) =>
+        other.priority - one.priority ||
+        one.createdAt - other.createdAt ||
+        compareTexts(queueKey(one), queueKey(other)),
+    );
+    let before = 0;
+    return [...Map.groupBy(ordered, turnOf).values()].flatMap((equal) => {
+      const [place, last] = [before + 1, before + equal.length];
+      before = last;
+      return equal.map((job) => ({ job, isYours: isYours(job, viewer), place, last, of: line.length }));
+    });
+  });
 }
 
 /** By code units: the same on every machine, whatever its language. */

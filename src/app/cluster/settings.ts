@@ -6,6 +6,7 @@ import { dirname, isAbsolute, join } from 'node:path';
 import { parseDuration } from '../../manifest/durations.ts';
 import { isQualifiedName } from '../../manifest/kubernetes-words.ts';
 import { plainJson, type JsonNode } from '../json-text.ts';
+import { everyLeast } from '../version-check.ts';
 import {
   readKeys,
   settingKeys,
@@ -47,6 +48,8 @@ export interface ClusterSettings {
     readonly imagePrefix: string | null;
     readonly userConfigmap: string | null;
     readonly priorityClassName: string | null;
+    /** A length of time, or `none`. */
+    readonly ttl: string;
     readonly securityContext: PodSecurity;
     readonly resources: {
       readonly default: string | null;
@@ -131,9 +134,13 @@ const annotationKey = kind(
   'the key of an annotation, like "jobman/flavor"',
   (value) => typeof value === 'string' && isQualifiedName(value),
 );
-const interval = kind(
-  'a length of time, like "24h" or "30m"',
-  (value) => typeof value === 'string' && parseDuration(value) !== undefined,
+const checkInterval = kind(
+  'a length of time of at least a minute, like "24h" or "30m"',
+  (value) => typeof value === 'string' && (parseDuration(value) ?? 0) >= everyLeast,
+);
+const intervalOrNone = kind(
+  'a length of time, like "7d" or "12h", or "none"',
+  (value) => typeof value === 'string' && (value === 'none' || parseDuration(value) !== undefined),
 );
 const kubeConfigType = kind('"default", "cluster" or "file"', (value) =>
   ['default', 'cluster', 'file'].includes(String(value)),
@@ -253,6 +260,12 @@ export const clusterSettingKeys: readonly ClusterSettingKey[] = [
   },
   { key: 'job.priorityClassName', kind: textOrNull, otherwise: null, meaning: 'The PriorityClass of every job.' },
   {
+    key: 'job.ttl',
+    kind: intervalOrNone,
+    otherwise: '7d',
+    meaning: 'Kubernetes removes a job this long after its end; `none`: it keeps the job. Our copy of its logs stays.',
+  },
+  {
     key: 'job.securityContext.runAsUser',
     kind: idOrNull,
     otherwise: null,
@@ -303,7 +316,12 @@ export const clusterSettingKeys: readonly ClusterSettingKey[] = [
     otherwise: null,
     meaning: 'What is said where there is a newer version.',
   },
-  { key: 'newVersion.check', kind: interval, otherwise: '24h', meaning: 'At most once in so long is looked.' },
+  {
+    key: 'newVersion.check',
+    kind: checkInterval,
+    otherwise: '24h',
+    meaning: 'The shortest time between two checks; at least a minute.',
+  },
   {
     key: 'kubeConfig.type',
     kind: kubeConfigType,

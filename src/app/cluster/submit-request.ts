@@ -3,6 +3,7 @@
 
 import { given } from '../../core/given.ts';
 import type { Duration } from '../../core/time.ts';
+import { parseDuration } from '../../manifest/durations.ts';
 import type { ClusterManifest } from '../../manifest/kubernetes.ts';
 import {
   isLabelValue,
@@ -11,6 +12,7 @@ import {
   readJobName,
   type GpuWish,
   type SecretWish,
+  type Toleration,
   type VolumeWish,
 } from '../../manifest/kubernetes-words.ts';
 import { exitCode, JobmanError } from '../errors.ts';
@@ -29,7 +31,7 @@ import {
 } from './flavor.ts';
 import { plainJson } from '../json-text.ts';
 import { shortened } from '../settings.ts';
-import { compareQuantities, parseQuantity, zero } from './quantity.ts';
+import { compareQuantities, parseQuantity, quantityKey, zero } from './quantity.ts';
 import type { ClusterSettings } from './settings.ts';
 
 /** What was said, in flags or in a manifest; a field that is absent was not. */
@@ -52,10 +54,13 @@ export interface SubmitRequest {
   readonly env: Readonly<Record<string, string>>;
   readonly secrets: readonly SecretWish[];
   readonly workdir: string | null;
+  /** Labels of the Job and of its pods, in addition to jobman's own. */
+  readonly labels: Readonly<Record<string, string>>;
   /** Labels that a node must have. */
   readonly nodeSelector: Readonly<Record<string, string>>;
-  /** Keys of taints that are borne, whatever their value. */
-  readonly tolerations: readonly string[];
+  readonly tolerations: readonly Toleration[];
+  readonly priorityClass: string | null;
+  readonly imagePullSecrets: readonly string[];
   readonly shm: string | null;
   readonly volumes: readonly VolumeWish[];
   readonly serviceAccount: string | null;
@@ -86,21 +91,25 @@ export interface SubmitFindings {
 /** Those of the command line over those of the manifest. Who gives words to run replaces all of what would have run. */
 export function mergedWishes(manifest: SubmitWishes, flags: SubmitWishes): SubmitWishes {
   const { command, args, flavor, resources, ...rest } = manifest;
+  const map = (key: 'annotations' | 'env' | 'labels' | 'nodeSelector') =>
+    manifest[key] === undefined && flags[key] === undefined ? {} : { [key]: { ...manifest[key], ...flags[key] } };
+  const list = (key: 'secrets' | 'volumes' | 'tolerations' | 'imagePullSecrets') =>
+    manifest[key] === undefined && flags[key] === undefined
+      ? {}
+      : { [key]: [...(manifest[key] ?? []), ...(flags[key] ?? [])] };
   return {
     ...rest,
     ...(flags.command === undefined && flags.args === undefined ? given({ command, args }) : {}),
     ...(flags.flavor === undefined && flags.resources === undefined ? given({ flavor, resources }) : {}),
     ...flags,
-    ...(manifest.annotations === undefined && flags.annotations === undefined
-      ? {}
-      : { annotations: { ...manifest.annotations, ...flags.annotations } }),
-    ...(manifest.env === undefined && flags.env === undefined ? {} : { env: { ...manifest.env, ...flags.env } }),
-    ...(manifest.secrets === undefined && flags.secrets === undefined
-      ? {}
-      : { secrets: [...(manifest.secrets ?? []), ...(flags.secrets ?? [])] }),
-    ...(manifest.volumes === undefined && flags.volumes === undefined
-      ? {}
-      : { volumes: [...(manifest.volumes ?? []), ...(flags.volumes ?? [])] }),
+    ...map('annotations'),
+    ...map('env'),
+    ...map('labels'),
+    ...map('nodeSelector'),
+    ...list('secrets'),
+    ...list('volumes'),
+    ...list('tolerations'),
+    ...list('imagePullSecrets'),
   };
 }
 
@@ -123,9 +132,9 @@ export function submitRequest(wishes: SubmitWishes, around: SubmitSurroundings):
   } else if (/\s/.test(image) || image === '')
     problems.push(`The image "${image}" is none: it is empty or holds a blank.`);
   else {
+    // The API server accepts such a Job; its pod then holds its resources in InvalidImageName until the Job is deleted.
     const read = readImage(image);
-    // A cluster takes such a job all the same, and its node then says InvalidImageName.
-    if ('wrong' in read) doubts.push(`The image ${image} ${read.wrong}${endText(read.meant)}`);
+    if ('wrong' in read) problems.push(`The image ${image} ${read.wrong}${endText(read.meant)}`);
   }
 
   const asked = askedFor(wishes, around, doubts);
@@ -146,6 +155,7 @@ export function submitRequest(wishes: SubmitWishes, around: SubmitSurroundings):
   if (wishes.queue !== undefined && !isLabelValue(wishes.queue)) {
     problems.push(`The queue "${wishes.queue}" is no name of one: it becomes a label.`);
   }
+  problems.push(...labelProblems(wishes, asked.nodeSelector));
   problems.push(...countProblems(wishes, name));
   const [problem, ...more] = problems;
   if (problem !== undefined) {
@@ -168,8 +178,17 @@ export function submitRequest(wishes: SubmitWishes, around: SubmitSurroundings):
       env: wishes.env ?? {},
       secrets: wishes.secrets ?? [],
       workdir: wishes.workdir ?? null,
-      nodeSelector: asked.nodeSelector,
-      tolerations: Object.keys(asked.resources.requests).filter(isExtended),
+      labels: wishes.labels ?? {},
+      nodeSelector: { ...wishes.nodeSelector, ...asked.nodeSelector },
+      // Nodes with devices are often closed to all pods that do not ask for one, by a taint with the name of the resource.
+      tolerations: [
+        ...Object.keys(asked.resources.requests)
+          .filter(isExtended)
+          .map((key): Toleration => ({ key, value: null, effect: 'NoSchedule' })),
+        ...(wishes.tolerations ?? []),
+      ],
+      priorityClass: wishes.priorityClass ?? settings.job.priorityClassName,
+      imagePullSecrets: [...new Set(wishes.imagePullSecrets)],
       shm: wishes.shm ?? null,
       volumes: wishes.volumes ?? [],
       serviceAccount: wishes.serviceAccount ?? null,
@@ -177,7 +196,7 @@ export function submitRequest(wishes: SubmitWishes, around: SubmitSurroundings):
       completions: wishes.completions ?? null,
       backoffLimit: wishes.backoffLimit ?? 0,
       timeout: wishes.timeout ?? null,
-      ttl: wishes.ttl ?? null,
+      ttl: ttlOf(wishes, settings),
       suspend: wishes.suspend ?? false,
       queue: wishes.queue ?? null,
     },
@@ -207,17 +226,44 @@ function askedFor(wishes: SubmitWishes, { settings, readFile }: SubmitSurroundin
       ['`jobman resources-flavors` shows those there are; -r names one for this job.'],
     );
   }
-  if (isDefault && said === null) {
+  const hasAmounts = wishes.cpu !== undefined || wishes.memory !== undefined;
+  if (isDefault && said === null && !hasAmounts) {
     throw new JobmanError(
-      'No resources flavor is named: say one with -r, or set job.resources.default in the settings.',
+      'No resources flavor is named: name one with -r, or the needs of a pod with --cpu and --memory.',
       exitCode.usage,
-      [`There are: ${predefined.map(({ name }) => name).join(', ') || 'none'}.`],
+      [
+        `There are: ${predefined.map(({ name }) => name).join(', ') || 'none'}. The setting job.resources.default names one for every job.`,
+      ],
     );
   }
   const flavor = said === null ? null : findFlavor(said, { predefined, readFile });
   const resources = flavor?.resources ?? wishes.resources ?? { requests: {}, limits: null };
   const plain = { flavor: flavor?.name ?? null, resources, nodeSelector: {} };
-  return wishes.gpus === undefined ? plain : withGpus(plain, wishes.gpus, settings, doubts);
+  const { cpu, memory } = wishes;
+  const sized = hasAmounts ? withAmounts(plain, given({ cpu, memory }), isDefault ? [] : doubts) : plain;
+  return wishes.gpus === undefined ? sized : withGpus(sized, wishes.gpus, settings, doubts);
+}
+
+/** The requests with these amounts; a limit of the flavor becomes the same amount, since it may not be less. */
+function withAmounts(asked: Asked, amounts: Amounts, doubts: string[]): Asked {
+  const { requests, limits } = asked.resources;
+  const isSame = Object.entries(amounts).every(
+    ([name, amount]) => requests[name] !== undefined && quantityKey(requests[name]) === quantityKey(amount),
+  );
+  if (isSame) return asked;
+  if (asked.flavor !== null) doubts.push(otherThanFlavor(asked.flavor, Object.keys(amounts)));
+  const limited = Object.fromEntries(Object.entries(amounts).filter(([name]) => limits?.[name] !== undefined));
+  return {
+    ...asked,
+    flavor: null,
+    resources: { requests: { ...requests, ...amounts }, limits: limits === null ? null : { ...limits, ...limited } },
+  };
+}
+
+/** A flavor's name means one request, because jobs are counted by it and a cluster may replace a request by its flavor. */
+function otherThanFlavor(flavor: string, flags: readonly string[]): string {
+  const named = flags.map((flag) => `--${flag}`).join(' and ');
+  return `The job is not recorded under the flavor ${flavor}, because ${named} ${flags.length === 1 ? 'changes' : 'change'} what it requests.`;
 }
 
 /** The kind of GPU that is counted where nobody says which. */
@@ -243,10 +289,7 @@ function withGpus(asked: Asked, wish: GpuWish, { jobsQueue }: ClusterSettings, d
   const amount = { [resource]: String(wish.count) };
   const isSame = own.length === 1 && own[0] === resource && Number(requests[resource]) === wish.count;
   if (asked.flavor !== null && !isSame) {
-    // Under one name everybody is to find one request: jobs are counted by it, and a cluster may replace what it finds.
-    doubts.push(
-      `The job does not carry the name of the flavor ${asked.flavor}: --gpus makes it ask for something else.`,
-    );
+    doubts.push(otherThanFlavor(asked.flavor, ['gpus']));
   }
   const [domain = ''] = resource.split('/');
   const label = modelLabels[domain] ?? `${domain}/gpu.product`;
@@ -258,6 +301,39 @@ function withGpus(asked: Asked, wish: GpuWish, { jobsQueue }: ClusterSettings, d
     },
     nodeSelector: wish.model === null ? {} : { [label]: wish.model },
   };
+}
+
+/** The time of the wishes, else that of the settings; null where Kubernetes is to keep the Job. */
+function ttlOf({ ttl }: SubmitWishes, { job }: ClusterSettings): Duration | null {
+  const said = ttl ?? (job.ttl === 'none' ? 'none' : (parseDuration(job.ttl) ?? 'none'));
+  return said === 'none' ? null : said;
+}
+
+/** Kueue's label (https://kueue.sigs.k8s.io/docs/tasks/run/jobs/). */
+export const queueLabel = 'kueue.x-k8s.io/queue-name';
+
+/** True of the key of a label that jobman writes itself. */
+export function isOwnLabel(key: string): boolean {
+  return key.startsWith('jobman/') || key === 'app.kubernetes.io/managed-by';
+}
+
+function labelProblems({ labels = {}, nodeSelector = {}, queue }: SubmitWishes, ofGpus: Amounts): readonly string[] {
+  const problems: string[] = [];
+  for (const key of Object.keys(labels)) {
+    if (isOwnLabel(key)) problems.push(`The label ${key} is written by jobman itself; choose another key.`);
+    // The Job controller refuses a template whose labels differ from the ones that it adds.
+    if (/^(?:batch\.kubernetes\.io\/|(?:controller-uid|job-name)$)/.test(key)) {
+      problems.push(`The label ${key} is written by Kubernetes itself; choose another key.`);
+    }
+    if (key === queueLabel && queue !== undefined) problems.push(`The label ${key} and --queue both name a queue.`);
+  }
+  for (const [key, value] of Object.entries(ofGpus)) {
+    const other = nodeSelector[key];
+    if (other !== undefined && other !== value) {
+      problems.push(`The node selector ${key}=${other} and the model of the GPUs (${value}) exclude each other.`);
+    }
+  }
+  return problems;
 }
 
 function volumeProblems(volumes: readonly VolumeWish[], hasShm: boolean): readonly string[] {

@@ -35,7 +35,10 @@ export function clusterPhase(job: ClusterJob): Phase {
   if (holds(job, 'Failed')) return 'failed';
   if (job.deleting) return 'stopping';
   if (holds(job, 'FailureTarget') || holds(job, 'SuccessCriteriaMet')) return 'stopping';
-  if (job.suspended) return job.queueName === null ? 'stopped' : 'queued';
+  if (job.suspended) {
+    if (job.queueName !== null) return 'queued';
+    return (job.terminating ?? 0) > 0 ? 'stopping' : 'stopped';
+  }
   if (job.ready > 0) return 'running';
   return job.failed > 0 ? 'recovering' : 'queued';
 }
@@ -51,7 +54,7 @@ export function clusterReason(job: ClusterJob, now: Instant): string {
   const ran = job.startedAt === null ? '' : lengthText((job.endedAt ?? now) - job.startedAt);
   switch (phase) {
     case 'succeeded':
-      return `ran ${ran}`;
+      return `took ${ran}`;
     case 'failed':
       return failedReason(job);
     case 'running':
@@ -61,11 +64,22 @@ export function clusterReason(job: ClusterJob, now: Instant): string {
     case 'recovering':
       return `${countText(job.failed, 'pod')} failed; another is tried`;
     case 'stopping':
-      return job.deleting ? 'being deleted' : 'its pods are being ended';
+      return job.deleting ? 'being deleted' : endingText(job);
     default:
       if (job.suspended) return `waits in the queue ${job.queueName ?? ''}`;
       return job.active === 0 ? 'has no pod yet' : 'its pod does not run yet';
   }
+}
+
+function endingText({ terminating = 0 }: ClusterJob): string {
+  if (terminating === 0) return 'its pods are being ended';
+  return `${countText(terminating, 'pod')} ${terminating === 1 ? 'is' : 'are'} terminating`;
+}
+
+function deadlineText({ deadline }: ClusterJob): string {
+  return deadline === null || deadline === undefined
+    ? 'ran longer than its limit (--timeout)'
+    : `ran longer than its limit of ${lengthText(deadline)} (--timeout)`;
 }
 
 /** Why it failed, as far as the Job itself tells. */
@@ -73,7 +87,7 @@ function failedReason(job: ClusterJob): string {
   const reason = conditionOf(job, 'Failed')?.reason ?? 'failed';
   const pods = job.failed === 1 ? 'its pod failed' : `${countText(job.failed, 'pod')} failed`;
   if (reason === 'BackoffLimitExceeded') return job.failed === 0 ? 'its pod is gone' : pods;
-  return reason === 'DeadlineExceeded' ? 'ran longer than it may' : reason;
+  return reason === 'DeadlineExceeded' ? deadlineText(job) : reason;
 }
 
 /**
@@ -86,16 +100,60 @@ export function clusterGlance(
   now: Instant,
 ): Pick<ClusterVerdict, 'phase' | 'reason'> | null {
   const phase = clusterPhase(job);
-  if (isSettledPhase(phase) || phase === 'stopping' || job.suspended) return null;
-  const { running, stuck } = podsIn({ job, pods, events: [], nodes: null, neighbours: null });
+  if (phase === 'stopping' || job.suspended) return null;
+  if (isSettledPhase(phase)) {
+    const reason = phase === 'failed' ? failedCause(job, pods) : ranText(pods, now);
+    return reason === null ? null : { phase, reason };
+  }
+  const { running, stuck } = podsIn({ job, pods, events: [], nodes: null, neighbours: null }, now);
   const [first] = stuck;
   if (running.length > 0) {
-    const reason = clusterReason({ ...job, ready: Math.max(job.ready, running.length) }, now);
+    const since = job.parallelism === 1 ? Math.min(...running.flatMap(startsOf)) : Number.NaN;
+    const startedAt = Number.isFinite(since) ? since : job.startedAt;
+    const reason = clusterReason({ ...job, startedAt, ready: Math.max(job.ready, running.length) }, now);
     return { phase: 'running', reason: first === undefined ? reason : `${reason}; another ${first.told}` };
   }
   if (first === undefined) return null;
   if (job.failed === 0) return { phase: first.phase, reason: first.told };
   return { phase: 'recovering', reason: `${countText(job.failed, 'pod')} failed; the next ${first.told}` };
+}
+
+/** When its programs began. */
+function startsOf({ containers }: ClusterPod): readonly Instant[] {
+  return containers.flatMap(({ init, startedAt }) => (init || startedAt === null ? [] : [startedAt]));
+}
+
+/** How long the program of a job with one pod ran; null where its pod does not say. */
+function ranText(pods: readonly ClusterPod[], now: Instant): string | null {
+  const pod = pods.findLast(({ phase }) => phase === 'Succeeded');
+  if (pod === undefined) return null;
+  const began = Math.min(...startsOf(pod));
+  if (!Number.isFinite(began)) return null;
+  const ends = pod.containers.flatMap(({ init, endedAt }) => (init || endedAt === null ? [] : [endedAt]));
+  return `ran ${lengthText(Math.max(began, ...(ends.length === 0 ? [now] : ends)) - began)}`;
+}
+
+/** The cause as `kubectl get pods` names it; null where the Job itself says more. */
+function failedCause(job: ClusterJob, pods: readonly ClusterPod[]): string | null {
+  if (conditionOf(job, 'Failed')?.reason === 'DeadlineExceeded') return null;
+  const [pod] = pods
+    .filter(({ phase }) => phase === 'Failed')
+    .toSorted((one, other) => other.createdAt - one.createdAt);
+  if (pod === undefined) return null;
+  const more = job.failed > 1 ? `, ${countText(job.failed, 'pod')} failed` : '';
+  if (pod.reason !== null) return `${pod.reason}${more}`;
+  const container = failedContainer(pod);
+  if (container === undefined) return null;
+  const { reason, exitCode, signal } = container;
+  if (reason !== null && reason !== 'Error') return `${reason}${more}`;
+  if (signal !== null && signal > 0) return `signal ${signal}${more}`;
+  return exitCode === null ? null : `exit code ${exitCode}${more}`;
+}
+
+/** The container that ended the pod: one that used too much memory, else the first that failed. */
+function failedContainer({ containers }: ClusterPod): ClusterContainer | undefined {
+  const ended = containers.filter(({ state, exitCode }) => state === 'terminated' && exitCode !== 0);
+  return ended.find(({ reason }) => reason === 'OOMKilled') ?? ended[0];
 }
 
 /** The verdict. A sentence begins with the job's name. */
@@ -110,22 +168,28 @@ export function clusterVerdict(sight: ClusterSight, now: Instant): ClusterVerdic
   });
   const ago = (at: Instant | null): string => (at === null ? '' : ` ${lengthText(now - at)} ago`);
   if (phase === 'succeeded') {
-    const ran =
+    const program = job.parallelism === 1 && (job.completions ?? 1) === 1 ? ranText(sight.pods, now) : null;
+    const took =
       job.startedAt === null || job.endedAt === null ? '' : ` after ${lengthText(job.endedAt - job.startedAt)}`;
-    return tell(`succeeded${ago(job.endedAt)}${ran}`);
+    return tell(`succeeded${ago(job.endedAt)}${program === null ? took : `; its program ${program}`}`);
   }
   if (phase === 'failed') {
-    const { told, because } = failureOf(sight);
+    const { told, because } = failureOf(sight, now);
     return tell(`failed${ago(job.endedAt)}: ${told}`, because);
   }
   if (job.deleting) return tell('is being deleted; its pods are being ended');
-  if (phase === 'stopping') return tell('is ending: its pods are being ended', conditionText(sight, 'FailureTarget'));
+  if (phase === 'stopping') {
+    return tell(
+      `is ${job.suspended ? 'being stopped' : 'ending'}: ${endingText(job)}`,
+      conditionText(sight, 'FailureTarget', now),
+    );
+  }
   if (job.suspended) {
     return job.queueName === null
       ? tell('is suspended: it was stopped, or created with --suspend, and has no pods')
       : tell(`waits in the queue ${job.queueName}, which has not admitted it`);
   }
-  const { running, stuck } = podsIn(sight);
+  const { running, stuck } = podsIn(sight, now);
   const [first] = stuck;
   if (running.length > 0) {
     const began = Math.min(...running.flatMap((pod) => pod.containers.flatMap(({ startedAt }) => startedAt ?? [])));
@@ -136,39 +200,44 @@ export function clusterVerdict(sight: ClusterSight, now: Instant): ClusterVerdic
     const others = first === undefined ? '' : `; another ${first.told}`;
     return tell(`runs${many}${since}${where}${others}`, first?.because ?? null, 'running');
   }
-  const before = job.failed > 0 ? `goes on after a failure (${failureOf(sight).told}): the next pod ` : '';
+  const failure = failureOf(sight, now);
+  const before = job.failed > 0 ? `goes on after a failure (${failure.told}): the next pod ` : '';
   if (first !== undefined) {
     return tell(`${before}${first.told}`, first.because, job.failed > 0 ? 'recovering' : first.phase);
   }
   const refused = sight.events.findLast(({ object, reason }) => object.kind === 'Job' && reason === 'FailedCreate');
-  if (refused !== undefined) {
-    const quota = /exceeded quota: ([^,]+), (.+)$/.exec(refused.message);
-    const told =
-      quota === null
-        ? 'gets no pod: the cluster refuses to create one'
-        : `gets no pod: the quota ${quota[1]} of ${job.namespace} is used up (${quota[2]})`;
-    return tell(told, eventText(refused));
-  }
+  if (refused !== undefined) return tell(refusedText(job, refused), eventText(refused, now));
   if (sight.pods.length > 0 && job.failed === 0)
     return tell('is ending: its pods have ended, and the cluster counts them', null, 'stopping');
-  if (job.failed > 0) return tell(`goes on after a failure: ${failureOf(sight).told}`, failureOf(sight).because);
+  if (job.failed > 0) return tell(`goes on after a failure: ${failure.told}`, failure.because);
   const age = now - (job.startedAt ?? job.createdAt);
   if (age < soon) return tell('has no pod yet: the cluster has just taken it');
   // Whoever may not list them is told of no events either.
   return tell(`has no pod, ${lengthText(age)} after it was begun with: its events say why, to those who may list them`);
 }
 
+/** The phrase for a job for which the cluster refuses to create a pod. */
+export function refusedText({ namespace }: ClusterJob, { message }: ClusterEvent): string {
+  const quota = /exceeded quota: ([^,]+), (.+)$/.exec(message);
+  return quota === null
+    ? 'gets no pod: the cluster refuses to create one'
+    : `gets no pod: the quota ${quota[1]} of ${namespace} is used up (${quota[2]})`;
+}
+
 /** So long a cluster takes at most to make a pod, or to say why it cannot. */
 const soon = 30 * second;
 
 /** Its pods that run, and what keeps the others which have not ended. */
-function podsIn(sight: ClusterSight): {
+function podsIn(
+  sight: ClusterSight,
+  now: Instant,
+): {
   readonly running: readonly ClusterPod[];
   readonly stuck: readonly ReturnType<typeof stuckOf>[];
 } {
   const alive = sight.pods.filter((pod) => !isOver(pod) && !pod.deleting);
   const running = alive.filter((pod) => pod.containers.some((one) => !one.init && one.state === 'running'));
-  return { running, stuck: alive.filter((pod) => !running.includes(pod)).map((pod) => stuckOf(pod, sight)) };
+  return { running, stuck: alive.filter((pod) => !running.includes(pod)).map((pod) => stuckOf(pod, sight, now)) };
 }
 
 /** Its programs have ended, though its phase may not say so for another second or two. */
@@ -193,34 +262,37 @@ interface Told {
   readonly because: string | null;
 }
 
-function failureOf(sight: ClusterSight): Told {
+function failureOf(sight: ClusterSight, now: Instant): Told {
   const { job, pods } = sight;
   const condition = conditionOf(job, 'Failed');
-  const because = conditionText(sight, 'Failed');
-  if (condition?.reason === 'DeadlineExceeded') return { told: 'it ran longer than it may (--timeout)', because };
+  const because = conditionText(sight, 'Failed', now);
+  if (condition?.reason === 'DeadlineExceeded') return { told: `it ${deadlineText(job)}`, because };
   const failed = pods
     .filter(({ phase }) => phase === 'Failed')
     .toSorted((one, other) => other.createdAt - one.createdAt);
   const [pod] = failed;
   if (pod === undefined) {
     const sure = condition?.message ?? 'its pod failed';
-    return { told: `${lowered(sure)}; the pod is gone, and what it said with it`, because };
+    return { told: `${lowered(sure)}; its pod is gone`, because };
   }
-  const others = failed.length > 1 ? `, and ${failed.length - 1} before it` : '';
+  const earlier = failed.length - 1;
+  const others =
+    earlier === 0 ? '' : ` (${earlier === 1 ? 'an earlier pod' : countText(earlier, 'earlier pod')} failed too)`;
   if (pod.reason === 'Evicted') {
     return { told: `its pod was evicted from the node ${pod.node ?? ''}${others}`, because: pod.message ?? because };
   }
-  const ended = pod.containers.filter(({ state, exitCode }) => state === 'terminated' && exitCode !== 0);
-  const container = ended.find(({ reason }) => reason === 'OOMKilled') ?? ended[0];
+  const container = failedContainer(pod);
   if (container === undefined) return { told: lowered(pod.message ?? pod.reason ?? 'its pod failed'), because };
   const name = pod.containers.length > 1 ? `the container ${container.name}` : 'its program';
   return { told: `${name} ${endText(container, pod)}${others}`, because: container.message ?? because };
 }
 
-function endText({ reason, exitCode, signal }: ClusterContainer, pod: ClusterPod): string {
+function endText({ name, reason, exitCode, signal }: ClusterContainer, pod: ClusterPod): string {
   if (reason === 'OOMKilled') {
-    const memory = pod.requests['memory'];
-    return `used more memory than it may have and was killed (OOMKilled)${memory === undefined ? '' : `; it asks for ${memory}`}`;
+    const [limit, request] = [pod.limits?.[name], pod.requests['memory']];
+    const most = limit === undefined ? '' : `; its limit is ${limit}`;
+    const asks = request === undefined || request === limit ? '' : `${most === '' ? ';' : ','} it asks for ${request}`;
+    return `used more memory than it may have and was killed (OOMKilled)${most}${asks}`;
   }
   if (reason === 'StartError' || reason === 'ContainerCannotRun') return 'could not be started';
   if (signal !== null && signal > 0) return `was ended by signal ${signal}`;
@@ -232,12 +304,12 @@ function endText({ reason, exitCode, signal }: ClusterContainer, pod: ClusterPod
 /** Reasons of a container that waits because its image does not come. */
 const imageReasons = ['ErrImagePull', 'ImagePullBackOff', 'InvalidImageName', 'ErrImageNeverPull', 'ImageInspectError'];
 
-function stuckOf(pod: ClusterPod, sight: ClusterSight): Told & { readonly phase: Phase } {
+function stuckOf(pod: ClusterPod, sight: ClusterSight, now: Instant): Told & { readonly phase: Phase } {
   const scheduled = pod.conditions.find(({ type }) => type === 'PodScheduled');
   const own = sight.events.filter(({ object }) => object.uid === pod.uid);
   if (scheduled?.status === 'False') {
     const message = scheduled.message ?? '';
-    const because = quoted(scheduled.reason ?? 'Unschedulable', message, scheduled.at);
+    const because = quoted(scheduled.reason ?? 'Unschedulable', message, scheduled.at, now);
     if (scheduled.reason === 'SchedulingGated')
       return { told: 'waits until its gates are opened', because, phase: 'queued' };
     return { told: unscheduledText(pod, message, sight), because, phase: 'queued' };
@@ -248,14 +320,14 @@ function stuckOf(pod: ClusterPod, sight: ClusterSight): Told & { readonly phase:
   );
   const warning = own.findLast(({ type }) => type === 'Warning');
   if (waiting === undefined) {
-    const warned = warning === undefined ? null : eventText(warning);
+    const warned = warning === undefined ? null : eventText(warning, now);
     const first = pod.containers.find(({ init, state }) => init && state === 'running');
     const told = first === undefined ? `is being set up on the node ${pod.node}` : `runs its first step, ${first.name}`;
     return { told, because: warned, phase: 'setup' };
   }
   const { reason, message, image, name } = waiting;
   const failing = own.findLast(({ reason: of, message: says }) => of === 'Failed' && says.includes('pull'));
-  const because = failing === undefined ? quoted(reason ?? '', message ?? '', null) : eventText(failing);
+  const because = failing === undefined ? quoted(reason ?? '', message ?? '', null, now) : eventText(failing, now);
   if (imageReasons.includes(reason ?? '')) return { told: `cannot get its image ${image}`, because, phase: 'setup' };
   if (reason === 'CrashLoopBackOff' || isAgain(waiting)) {
     return {
@@ -275,7 +347,9 @@ function unscheduledText(pod: ClusterPod, message: string, { nodes, neighbours }
   // A full node is not the reason where the scheduler names another one, such as a volume that is not there.
   const isFull = nodes !== null && neighbours !== null && (message === '' || message.includes('Insufficient '));
   const lack = isFull ? lackOf(pod, nodes, neighbours) : undefined;
-  if (lack !== undefined) return `waits for room: ${lackText(lack)}`;
+  if (lack !== undefined) {
+    return lack.absent.length > 0 ? `finds no node: ${lackText(lack)}` : `waits for room: ${lackText(lack)}`;
+  }
   const short = [...message.matchAll(/(\d+) Insufficient ([^,.\s]+(?:\.[^,.\s]+)*)/g)].map(([, count, name]) => ({
     count,
     name,
@@ -290,6 +364,11 @@ function unscheduledText(pod: ClusterPod, message: string, { nodes, neighbours }
     const names = short.map(
       ({ count, name }) => `${name} on ${count}${all === undefined ? '' : ` of ${countText(Number(all), 'node')}`}`,
     );
+    const [one] = short;
+    // Only nodes say whether they have it at all; this is true either way.
+    if (short.length === 1 && one?.count === all && one?.name?.includes('/') === true) {
+      return `waits for room: it asks for ${asks}, and no node has enough ${one.name}`;
+    }
     return `waits for room: it asks for ${asks}, and there is too little ${names.join(', ')}`;
   }
   if (message.includes('node affinity/selector')) return 'finds no node with the labels that it wants';
@@ -310,17 +389,17 @@ function conditionOf({ conditions }: ClusterJob, type: string) {
   return conditions.find((condition) => condition.type === type);
 }
 
-function conditionText({ job }: ClusterSight, type: string): string | null {
+function conditionText({ job }: ClusterSight, type: string, now: Instant): string | null {
   const condition = conditionOf(job, type);
-  return condition === undefined ? null : quoted(condition.reason ?? type, condition.message ?? '', condition.at);
+  return condition === undefined ? null : quoted(condition.reason ?? type, condition.message ?? '', condition.at, now);
 }
 
-function eventText({ reason, message, lastAt, count }: ClusterEvent): string {
-  return quoted(reason, message, lastAt) + (count > 1 ? `, ${count} times` : '');
+function eventText({ reason, message, lastAt, count }: ClusterEvent, now: Instant): string {
+  return quoted(reason, message, lastAt, now) + (count > 1 ? `, ${count} times` : '');
 }
 
-function quoted(reason: string, message: string, at: Instant | null): string {
-  return `${reason}${message === '' ? '' : `: ${message}`}${at === null ? '' : ` (${momentText(at)})`}`;
+function quoted(reason: string, message: string, at: Instant | null, now: Instant): string {
+  return `${reason}${message === '' ? '' : `: ${message}`}${at === null ? '' : ` (${momentText(at, now)})`}`;
 }
 
 function lowered(sentence: string): string {

@@ -109,7 +109,9 @@ export async function openChannels(cluster: ChannelsOf, request: ChannelsRequest
   const handler = new WebSocketHandler(config, undefined, unused);
   for (let attempt = 1; socket === undefined; attempt += 1) {
     try {
-      socket = (await handler.connect(request.path, null, take)) as object as Socket;
+      socket = (await cluster.api.reported(request, () =>
+        handler.connect(request.path, null, take),
+      )) as object as Socket;
     } catch (error) {
       await explain(cluster, request, error, attempt === 1);
     }

@@ -2,34 +2,24 @@
 // trimmed at once.
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { given } from '../../core/given.ts';
 import { second, type Duration } from '../../core/time.ts';
-import type { Cluster, ClusterPlace, ClusterPriority, ClusterQuery } from '../../app/cluster/cluster.ts';
+import type { Cluster, ClusterJob, ClusterPlace, ClusterPriority, ClusterQuery } from '../../app/cluster/cluster.ts';
 import { clusterLabels } from '../../app/cluster/job-object.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { ageText } from '../../app/figures.ts';
 import type { V1Job } from '@kubernetes/client-node';
-import { createApi, type Api, type ApiRequest, type Patience } from './api.ts';
-import { createConnection, type Connection } from './connection.ts';
+import { createApi, type Api, type ApiRequest, type ListLimits, type Patience } from './api.ts';
+import { createConnection, LineError, type Connection, type ReplyLimits } from './connection.ts';
+import { startAttach } from './attach.ts';
 import { startExec } from './exec.ts';
 import type { KubeContext } from './kubeconfig.ts';
 import { jobShape, metadataShape, podShape } from './list-shapes.ts';
 import { createLogin, type LoginPlace } from './login.ts';
 import { readLog } from './logs.ts';
-import {
-  readEvent,
-  readJob,
-  readNode,
-  readPod,
-  readPodOwner,
-  readPriority,
-  type RawEvent,
-  type RawJob,
-  type RawNode,
-  type RawPod,
-  type RawPriority,
-} from './objects.ts';
+import { readEvent, readJob, readNode, readPod, readPodOwner, readPriority, type RawJob } from './objects.ts';
 import { openTunnel } from './port-forward.ts';
-import { ClusterRefusal } from './status.ts';
+import { ClusterRefusal, isForbidden } from './status.ts';
 import { watchAll } from './watch.ts';
 
 /** What a cluster is made from. */
@@ -41,6 +31,11 @@ export interface ClusterOf extends LoginPlace {
   readonly patience?: Patience;
   /** See ClusterOptions. */
   readonly isAlone?: boolean;
+  /** Called when a request takes long, with the words for it that follow "could not" in messages. */
+  readonly onWait?: (what: string) => void;
+  /** In place of the usual limits; for tests. */
+  readonly limits?: Partial<ReplyLimits>;
+  readonly lists?: Partial<ListLimits>;
 }
 
 /** How often is looked whether what was deleted is gone; doubled up to the second. */
@@ -55,6 +50,9 @@ export function createCluster({
   flavorKey,
   patience,
   isAlone = false,
+  onWait,
+  limits,
+  lists,
   ...around
 }: ClusterOf): Cluster & Pick<Connection, 'begin'> {
   const login = createLogin(context, around);
@@ -64,8 +62,8 @@ export function createCluster({
     namespace: context.namespace,
     user: login.user,
   };
-  const connection = createConnection(context, login, around.env, { isAlone });
-  const api = createApi(connection, login, place, patience);
+  const connection = createConnection(context, login, around.env, { isAlone, ...given({ limits }) });
+  const api = createApi(connection, login, place, { patience, lists, onWait });
   const where = `${place.context}/${place.namespace}`;
   const jobsPath = pathOf('/apis/batch/v1', 'jobs', place.namespace);
   const podsPath = pathOf('/api/v1', 'pods', place.namespace);
@@ -78,8 +76,9 @@ export function createCluster({
       ? `of all namespaces of ${place.context}`
       : `of ${place.context}/${namespace ?? place.namespace}`;
 
+  const jobOf = (raw: RawJob): ClusterJob => readJob(raw, flavorKey);
   const getJob = (name: string, signal?: AbortSignal): Promise<RawJob | null> =>
-    api.find<RawJob>({ path: jobPath(name), what: `look at the job ${name}`, signal });
+    api.find<RawJob>({ path: jobPath(name), what: `read the job ${name}`, signal });
 
   async function* pods(query: ClusterQuery & { readonly job?: string }) {
     const { job, labels, fields, signal } = query;
@@ -92,7 +91,19 @@ export function createCluster({
       shape: podShape,
       what,
     };
-    for await (const { items } of api.pages<RawPod>(request)) yield items.map(readPod);
+    for await (const { items } of api.pages(request, readPod)) yield items;
+  }
+
+  /** Throws JobmanError (not found) for a namespace that does not exist; does nothing where that may not be asked. */
+  async function expectNamespace(namespace: string, signal: AbortSignal | undefined): Promise<void> {
+    const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}`;
+    try {
+      if ((await api.find({ path, signal, what: `read the namespace ${namespace}` })) !== null) return;
+    } catch (error) {
+      if (isForbidden(error)) return;
+      throw error;
+    }
+    throw new JobmanError(`There is no namespace ${namespace} in ${place.context}.`, exitCode.notFound);
   }
 
   /** Null where they may not be listed, or the cluster does not know the kind. */
@@ -100,13 +111,16 @@ export function createCluster({
     const all: ClusterPriority[] = [];
     try {
       const request: ApiRequest = { path, what: `list the ${called} of ${place.context}` };
-      for await (const { items } of api.pages<RawPriority>(request)) all.push(...items.map(readPriority));
+      for await (const { items } of api.pages(request, readPriority)) all.push(...items);
     } catch (error) {
       if (isForbidden(error) || (error instanceof ClusterRefusal && error.status.code === 404)) return null;
       throw error;
     }
     return all;
   }
+
+  const exec: Cluster['exec'] = (target, request) =>
+    startExec({ connection, api, place, namespace: place.namespace }, target, request);
 
   /** A name nobody has, near the one that is taken. */
   async function freeName(name: string): Promise<string | undefined> {
@@ -138,6 +152,7 @@ export function createCluster({
     place: () => place,
 
     async *jobs(query) {
+      let isEmpty = true;
       const request: ApiRequest = {
         path: pathFor('/apis/batch/v1', 'jobs', query),
         query: { labelSelector: query.labels, fieldSelector: query.fields },
@@ -145,12 +160,17 @@ export function createCluster({
         shape: jobShape,
         what: `list the jobs ${spotText(query)}`,
       };
-      for await (const { items } of api.pages<RawJob>(request)) yield items.map((raw) => readJob(raw, flavorKey));
+      for await (const { items } of api.pages(request, jobOf)) {
+        isEmpty &&= items.length === 0;
+        yield items;
+      }
+      // A namespace that does not exist answers as an empty one does.
+      if (isEmpty && query.everywhere !== true) await expectNamespace(query.namespace ?? place.namespace, query.signal);
     },
 
     async job(name) {
       const raw = await getJob(name);
-      return raw === null ? null : readJob(raw, flavorKey);
+      return raw === null ? null : api.readAs({ what: `read the job ${name}` }, () => jobOf(raw));
     },
 
     raw: (name) => getJob(name) as Promise<V1Job | null>,
@@ -169,14 +189,14 @@ export function createCluster({
         signal: query.signal,
         what: `list the pods ${spotText(query)}`,
       };
-      for await (const { items } of api.pages<Pick<RawPod, 'metadata'>>(request)) yield items.map(readPodOwner);
+      for await (const { items } of api.pages(request, readPodOwner)) yield items;
     },
 
     async nodes() {
       const all: ReturnType<typeof readNode>[] = [];
       try {
         const request: ApiRequest = { path: '/api/v1/nodes', what: `list the nodes of ${place.context}` };
-        for await (const { items } of api.pages<RawNode>(request)) all.push(...items.map(readNode));
+        for await (const { items } of api.pages(request, readNode)) all.push(...items);
       } catch (error) {
         if (isForbidden(error)) return null;
         throw error;
@@ -200,7 +220,29 @@ export function createCluster({
       return all.flat().toSorted((one, other) => one.lastAt - other.lastAt);
     },
 
-    async create(job, { dryRun = false } = {}) {
+    async refusedPods(query) {
+      const newest = new Map<string, ReturnType<typeof readEvent>>();
+      const request: ApiRequest = {
+        path: pathFor('/api/v1', 'events', query),
+        query: { fieldSelector: 'involvedObject.kind=Job,reason=FailedCreate' },
+        signal: query.signal,
+        what: `list the events ${spotText(query)}`,
+      };
+      try {
+        for await (const { items } of api.pages(request, readEvent)) {
+          for (const event of items) {
+            const before = newest.get(event.object.uid);
+            if (before === undefined || before.lastAt <= event.lastAt) newest.set(event.object.uid, event);
+          }
+        }
+      } catch (error) {
+        if (isForbidden(error)) return [];
+        throw error;
+      }
+      return [...newest.values()];
+    },
+
+    async create(job, { dryRun = false, signal } = {}) {
       const name = job.metadata?.name ?? '';
       const began = around.now();
       for (let attempt = 1; ; attempt += 1) {
@@ -210,6 +252,7 @@ export function createCluster({
             path: jobsPath,
             query: { dryRun: dryRun ? 'All' : undefined, fieldValidation: 'Strict' },
             body: job,
+            signal,
             what: `create the job ${name}`,
           });
         } catch (error) {
@@ -218,7 +261,8 @@ export function createCluster({
           if (status?.reason === 'AlreadyExists') throw await taken(name, error as ClusterRefusal);
           if (status !== undefined && status.code < 500) throw error;
           // It may have been done and the reply lost. A look tells, and only what is seen not to be there is asked for again.
-          const there = await getJob(name).catch(() => undefined);
+          if (error.cause instanceof LineError && !error.cause.wasSent) throw notSubmitted(error);
+          const there = await getJob(name, signal).catch(() => undefined);
           if (there === undefined) throw error;
           if (there !== null && isOwn(there, name, began, job)) return there as object as V1Job;
           if (there !== null || attempt >= createTries) throw error;
@@ -280,7 +324,7 @@ export function createCluster({
         path: pathFor('/apis/batch/v1', 'jobs', query),
         query,
         what: `watch the jobs ${spotText(query)}`,
-        read: (raw) => readJob(raw, flavorKey),
+        read: jobOf,
       }),
 
     watchPods: (query) =>
@@ -293,11 +337,12 @@ export function createCluster({
 
     logs: (pod, container, query) => readLog(api, { namespace: place.namespace, pod, container }, query),
 
-    async configMap(name, namespace = place.namespace) {
+    async configMap(name, namespace = place.namespace, signal) {
       const path = `${pathOf('/api/v1', 'configmaps', namespace)}/${encodeURIComponent(name)}`;
       try {
         const found = await api.find<{ readonly data?: Readonly<Record<string, string>> }>({
           path,
+          signal,
           what: `read the ConfigMap ${name} of ${place.context}/${namespace}`,
         });
         return found === null ? null : (found.data ?? {});
@@ -336,7 +381,19 @@ export function createCluster({
       }
     },
 
-    exec: (target, request) => startExec({ connection, api, place, namespace: place.namespace }, target, request),
+    exec,
+
+    attach: (target, request) => startAttach({ connection, api, place, namespace: place.namespace }, target, request),
+
+    async put(target, request) {
+      const { put } = await import('../../remote/copy.ts');
+      return put((session) => exec(target, { ...session, terminal: null }), { ...request, site: 'container' });
+    },
+
+    async get(target, request) {
+      const { get } = await import('../../remote/copy.ts');
+      return get((session) => exec(target, { ...session, terminal: null }), { ...request, site: 'container' });
+    },
 
     tunnel: (pod, port) => openTunnel({ connection, api, place, namespace: place.namespace }, pod, port),
 
@@ -359,6 +416,11 @@ export function createCluster({
     const { createdAt } = readJob(there, flavorKey);
     return made.metadata?.name === name && hasOurs && createdAt >= began - clocksDiffer && words(made) === words(asked);
   }
+}
+
+/** The request never left this machine, so there is nothing to be searched for. */
+function notSubmitted(error: JobmanError): JobmanError {
+  return new JobmanError(error.message, error.code, [...error.lines, 'Nothing was submitted.'], { cause: error.cause });
 }
 
 /** In which Kueue tells its classes of priority, the newest first. */
@@ -385,14 +447,10 @@ async function eventsOf(api: Api, namespace: string, name: string): Promise<read
       query: { fieldSelector: `involvedObject.name=${name}` },
       what: `list the events of ${name}`,
     };
-    for await (const { items } of api.pages<RawEvent>(request)) found.push(...items.map(readEvent));
+    for await (const { items } of api.pages(request, readEvent)) found.push(...items);
     return found;
   } catch (error) {
     if (isForbidden(error)) return [];
     throw error;
   }
-}
-
-function isForbidden(error: unknown): boolean {
-  return error instanceof ClusterRefusal && error.status.code === 403;
 }

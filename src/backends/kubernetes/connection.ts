@@ -1,17 +1,18 @@
 // Connection: one request to an API server over Node's own client, with the login that belongs to it. Connections are kept
-// for the next request. The reply's body is handed on as it comes: a log may have no end. A process that asks this server only
-// goes without Node's client as long as it can (short-line.ts).
+// for the next request. `open` hands the body on as it comes, because a log may have no end. `send` reads a whole reply, which
+// has a size limit and a deadline: a server that never stops answering must cost neither memory nor time without bounds.
 
-import { readFileSync } from 'node:fs';
 import type { Agent as HttpAgent, IncomingMessage } from 'node:http';
 import type { AgentOptions, RequestOptions } from 'node:https';
-import { isIP } from 'node:net';
+import { isIP, type Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import { setImmediate as turn } from 'node:timers/promises';
 import { second, type Duration } from '../../core/time.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { wholeBody } from '../../app/whole-body.ts';
 import type { KubeContext } from './kubeconfig.ts';
 import type { Login, Proof } from './login.ts';
-import { createShortLine, isPlain, type ShortLine } from './short-line.ts';
+import { readRegularFile } from '../../app/regular-file.ts';
 
 /** No reply came, or it was broken off. `wasSent` is false when not a byte of the request can have arrived. */
 export class LineError extends Error {
@@ -58,31 +59,49 @@ export interface Connection {
   close(): void;
 }
 
-/** A server that says nothing for so long counts as one that did not answer. */
-const answerWithin: Duration = 30 * second;
+/** How long each part of an exchange with a server may take, and how much one reply may hold. */
+export interface ReplyLimits {
+  /** Until the connection is ready, with its TLS handshake. */
+  readonly connect: Duration;
+  /** From then on until the reply begins. */
+  readonly within: Duration;
+  /** From the request to the last byte of a reply that is read whole. */
+  readonly whole: Duration;
+  /** Bytes of a reply that is read whole. A page of 500 Jobs has 1.5 MB, and one object at most a few. */
+  readonly bytes: number;
+}
+
+const usualLimits: ReplyLimits = {
+  connect: 10 * second,
+  within: 30 * second,
+  whole: 60 * second,
+  bytes: 64 * 1024 * 1024,
+};
 
 /** The connection to that context's server, as that login. `env` may name a proxy, as everywhere; `isAlone`: see ClusterOptions. */
 export function createConnection(
   context: KubeContext,
   login: Login,
   env: Readonly<Record<string, string | undefined>>,
-  { within = answerWithin, isAlone = false }: { readonly within?: Duration; readonly isAlone?: boolean } = {},
+  { limits: given = {}, isAlone = false }: { readonly limits?: Partial<ReplyLimits>; readonly isAlone?: boolean } = {},
 ): Connection {
   const { cluster } = context;
+  const limits = { ...usualLimits, ...given };
   const server = new URL(cluster.server);
   const base = server.pathname.replace(/\/+$/, '');
   let agent: HttpAgent | undefined;
   let agentOf: Proof | undefined;
-  let line: ShortLine | undefined;
-  let lineOf: Proof | undefined;
+  /** Connected before the first request, which takes it. */
+  let early: TLSSocket | undefined;
   const host = server.hostname.replace(/^\[|\]$/g, '');
   const port = server.port === '' ? (server.protocol === 'http:' ? 80 : 443) : Number(server.port);
   const proxies = proxyOf(cluster['proxy-url'], env);
-  const isShort = isAlone && server.protocol === 'https:' && Object.keys(proxies).length === 0;
+  const isDirect = isAlone && server.protocol === 'https:' && Object.keys(proxies).length === 0;
 
   /** Certificates belong to the connection, so another one needs another agent. */
   async function agentFor(proof: Proof): Promise<HttpAgent> {
     if (agent !== undefined && hasSameCertificate(proof, agentOf)) return agent;
+    dropEarly();
     agent?.destroy();
     agent = await newAgent(proof, true);
     agentOf = proof;
@@ -96,32 +115,50 @@ export function createConnection(
       return new Agent(common);
     }
     const { Agent } = await import('node:https');
-    return new Agent({ ...common, ...(await security(proof)) });
+    const made = new Agent({ ...common, ...(await security(proof)) });
+    if (isDirect && keepAlive) {
+      const connect = made.createConnection.bind(made);
+      made.createConnection = (...options) => takenEarly() ?? connect(...options);
+    }
+    return made;
   }
 
   /** The certificates of both sides. */
   async function security(proof: Proof): Promise<AgentOptions> {
     const trusted = trust(context);
     // A login through a provider, and a proxy, are reached by those of this machine.
-    if (isShort && trusted.ca !== undefined && context.user['auth-provider'] === undefined) await forgetAuthorities();
+    if (isDirect && trusted.ca !== undefined && context.user['auth-provider'] === undefined) await forgetAuthorities();
     return { ...trusted, ...certificate(proof) };
   }
 
-  async function lineFor(proof: Proof): Promise<ShortLine> {
-    if (line !== undefined && hasSameCertificate(proof, lineOf)) return line;
-    line?.close();
-    const { connect } = await import('node:tls');
-    // The name is said to the server, unless it is an address (https://www.rfc-editor.org/rfc/rfc6066#section-3).
-    const called = isIP(host) === 0 ? { servername: host } : {};
-    const options = { host, port, ALPNProtocols: ['http/1.1'], ...called, ...(await security(proof)) };
-    line = createShortLine(() => connect(options), server.host);
-    lineOf = proof;
-    return line;
+  function takenEarly(): TLSSocket | undefined {
+    const socket = early;
+    early = undefined;
+    socket?.off('error', dropEarly);
+    return socket?.destroyed === false ? socket : undefined;
+  }
+
+  function dropEarly(): void {
+    early?.destroy();
+    early = undefined;
+  }
+
+  /** The error for a kubeconfig that cannot be used, for example because a certificate is not PEM. Nothing was sent. */
+  function brokenLogin(error: unknown): JobmanError {
+    // The text is Node's own, which names the header or the option and not its value.
+    const why = error instanceof Error ? error.message : String(error);
+    return new JobmanError(
+      `The context ${context.name} of ${context.from} cannot be used: ${why}.`,
+      exitCode.unreachable,
+      [],
+      { cause: error },
+    );
   }
 
   async function open(request: LineRequest): Promise<IncomingMessage> {
-    request.signal?.throwIfAborted();
-    const proof = await login.prove();
+    const { signal } = request;
+    signal?.throwIfAborted();
+    const proof = await unlessAborted(login.prove(), signal);
     const { request: start } = await (server.protocol === 'http:' ? import('node:http') : import('node:https'));
     const options: RequestOptions = {
       method: request.method,
@@ -134,29 +171,47 @@ export function createConnection(
         // Node says no length of the body of a DELETE by itself, and the body would be read as the next request.
         ...(request.body === undefined ? {} : { 'content-length': Buffer.byteLength(request.body) }),
       },
-      agent: await agentFor(proof),
-      ...(request.signal === undefined ? {} : { signal: request.signal }),
+      agent: await agentFor(proof).catch((error: unknown) => {
+        throw error instanceof JobmanError ? error : brokenLogin(error);
+      }),
+      ...(signal === undefined ? {} : { signal }),
     };
     return new Promise<IncomingMessage>((resolve, reject) => {
       let isConnected = false;
       let late: Error | undefined;
-      const outgoing = start(options, (incoming) => {
+      let timer: NodeJS.Timeout | undefined;
+      const allow = (length: Duration, what: string): void => {
         clearTimeout(timer);
-        resolve(incoming);
-      });
-      const timer = setTimeout(() => {
-        late = new Error(`no answer within ${within / second} s`);
-        outgoing.destroy(late);
-      }, within);
+        timer = setTimeout(() => {
+          late = new Error(`${what} within ${length / second} s`);
+          outgoing.destroy(late);
+        }, length);
+      };
+      const connected = (): void => {
+        isConnected = true;
+        allow(limits.within, 'no answer');
+      };
+      let outgoing: ReturnType<typeof start>;
+      try {
+        outgoing = start(options, (incoming) => {
+          clearTimeout(timer);
+          resolve(incoming);
+        });
+      } catch (error) {
+        reject(brokenLogin(error));
+        return;
+      }
+      allow(limits.connect, 'no connection');
       outgoing.on('socket', (socket) => {
         // A reader that follows a quiet log would otherwise never learn that the other end has gone.
         socket.setKeepAlive(true, keepAliveEvery);
-        if (outgoing.reusedSocket) isConnected = true;
-        else socket.once(server.protocol === 'http:' ? 'connect' : 'secureConnect', () => (isConnected = true));
+        if (outgoing.reusedSocket || isReady(socket)) connected();
+        else socket.once(server.protocol === 'http:' ? 'connect' : 'secureConnect', connected);
       });
       outgoing.on('error', (error: NodeJS.ErrnoException) => {
         clearTimeout(timer);
-        reject(request.signal?.aborted === true ? abortReason(request.signal) : lineError(late ?? error, isConnected));
+        if (signal?.aborted === true) reject(abortReason(signal));
+        else reject(isOfLogin(error) ? brokenLogin(error) : lineError(late ?? error, isConnected));
       });
       outgoing.end(request.body);
     });
@@ -165,25 +220,21 @@ export function createConnection(
   return {
     open,
     async send(request) {
-      if (isShort) {
-        request.signal?.throwIfAborted();
-        const proof = await login.prove();
-        const [path, headers] = [base + request.path, allHeaders(request, proof)];
-        if (isPlain(path, headers)) {
-          const { method, body, signal } = request;
-          const reply = await (await lineFor(proof)).send({ method, path, headers, body, signal }, within);
-          if (!('error' in reply)) return reply;
-          if (signal?.aborted === true) throw abortReason(signal);
-          throw lineError(reply.error, reply.wasSent);
-        }
+      const late = new AbortController();
+      const timer = setTimeout(() => {
+        late.abort(lineError(new Error(`no whole answer within ${limits.whole / second} s`), true));
+      }, limits.whole);
+      const signal = request.signal === undefined ? late.signal : AbortSignal.any([request.signal, late.signal]);
+      try {
+        const incoming = await open({ ...request, signal });
+        const bytes = await wholeReply(incoming, limits.bytes).catch((error: unknown) => {
+          if (signal.aborted) throw abortReason(signal);
+          throw error;
+        });
+        return { status: incoming.statusCode ?? 0, headers: incoming.headers, bytes };
+      } finally {
+        clearTimeout(timer);
       }
-      const incoming = await open(request);
-      incoming.setTimeout(within, () => incoming.destroy(new Error(`nothing more for ${within / second} s`)));
-      const bytes = await wholeOf(incoming).catch((error: unknown) => {
-        if (request.signal?.aborted === true) throw abortReason(request.signal);
-        throw lineError(error as NodeJS.ErrnoException, true);
-      });
-      return { status: incoming.statusCode ?? 0, headers: incoming.headers, bytes };
     },
     async way() {
       const proof = await login.prove();
@@ -191,31 +242,55 @@ export function createConnection(
     },
     async begin() {
       // A program or a provider that logs in is not run before it is needed.
-      if (!isShort || context.user.exec !== undefined || context.user['auth-provider'] !== undefined) return;
+      if (!isDirect || context.user.exec !== undefined || context.user['auth-provider'] !== undefined) return;
       try {
-        (await lineFor(await login.prove())).begin();
+        const proof = await login.prove();
+        const { connect } = await import('node:tls');
+        // The name is said to the server, unless it is an address (https://www.rfc-editor.org/rfc/rfc6066#section-3).
+        const called = isIP(host) === 0 ? { servername: host } : {};
+        agentOf = proof;
+        agent = await newAgent(proof, true);
+        early = connect({ host, port, ALPNProtocols: ['http/1.1'], ...called, ...(await security(proof)) });
+        early.on('error', dropEarly);
       } catch {
-        // As with whatever comes of the connection itself.
+        // The first request meets the same error and reports it.
       }
       // So that the handshake is on its way.
       await turn();
     },
     close() {
-      line?.close();
+      dropEarly();
       agent?.destroy();
     },
   };
 }
 
-/** By its events: a page of a list comes in a hundred pieces, for each of which an iterator would take turns. */
-function wholeOf(incoming: IncomingMessage): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const parts: Buffer[] = [];
-    incoming.on('data', (part: Buffer) => void parts.push(part));
-    incoming.on('error', reject);
-    incoming.on('end', () => resolve(Buffer.concat(parts)));
-    // What is broken off does not always fail.
-    incoming.on('close', () => reject(new Error('the reply was broken off')));
+/** True if a request can be written to that socket now. */
+function isReady(socket: Socket): boolean {
+  return !socket.connecting && (!('encrypted' in socket) || (socket as TLSSocket).getProtocol() !== null);
+}
+
+/** Node's codes for certificates and keys that it cannot read. */
+function isOfLogin({ code = '' }: NodeJS.ErrnoException): boolean {
+  return code.startsWith('ERR_OSSL_') || code.startsWith('ERR_INVALID_') || code === 'ERR_TLS_INVALID_CONTEXT';
+}
+
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  const aborted = Promise.withResolvers<never>();
+  const leave = (): void => aborted.reject(abortReason(signal));
+  signal.addEventListener('abort', leave);
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', leave);
+  }
+}
+
+/** A whole reply of at most so many bytes; rejects with LineError for one that is longer or breaks off. */
+export function wholeReply(incoming: IncomingMessage, most: number = usualLimits.bytes): Promise<Buffer> {
+  return wholeBody(incoming, most).catch((error: unknown) => {
+    throw lineError(error as NodeJS.ErrnoException, true);
   });
 }
 
@@ -242,10 +317,14 @@ function trust({ name, cluster }: KubeContext): AgentOptions {
         ? Buffer.from(data, 'base64')
         : file === undefined
           ? undefined
-          : readFileSync(file);
+          : readRegularFile(file);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     throw new JobmanError(`The authority of the context ${name} cannot be read: ${why}.`, exitCode.unreachable);
+  }
+  // Node ignores an authority that it cannot read, and would then report the server's certificate instead.
+  if (ca?.includes('-----BEGIN ') === false) {
+    throw new JobmanError(`The authority of the context ${name} is not a certificate in PEM.`, exitCode.unreachable);
   }
   return {
     ...(ca === undefined ? {} : { ca }),
@@ -273,6 +352,10 @@ function proxyOf(
   url: string | undefined,
   env: Readonly<Record<string, string | undefined>>,
 ): Record<string, string | undefined> {
+  // Node ignores a proxy that is no address.
+  if (url !== undefined && URL.parse(url) === null) {
+    throw new JobmanError(`The proxy-url of the kubeconfig is not an address: ${url}.`, exitCode.unreachable);
+  }
   if (url !== undefined) return { HTTP_PROXY: url, HTTPS_PROXY: url };
   const names = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'].flatMap((name) => [name, name.toLowerCase()]);
   return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));

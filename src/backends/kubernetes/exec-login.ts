@@ -16,6 +16,8 @@ export interface ExecCredential {
 
 /** Longer than that no program takes that asks nobody; one that does ask has nobody to ask here. */
 const patience = 2 * minute;
+/** A credential has a few thousand characters. */
+const outputMost = 1024 * 1024;
 
 /** Runs it and reads its answer. Rejects with JobmanError (unreachable) in its own words. */
 export async function runExecLogin(
@@ -75,15 +77,34 @@ interface Ran {
 
 function run({ command, args }: KubeExec, env: Readonly<Record<string, string | undefined>>): Promise<Ran> {
   return new Promise((resolve) => {
-    const child = spawn(command, [...(args ?? [])], { env, stdio: ['ignore', 'pipe', 'pipe'] });
     let [stdout, stderr] = ['', ''];
     let failed: string | undefined;
+    let child;
+    try {
+      child = spawn(command, [...(args ?? [])], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    } catch (error) {
+      // Node refuses some names and variables before it starts anything.
+      const why = error instanceof Error ? error.message : String(error);
+      resolve({ stdout, stderr, failed: `cannot be run: ${why}` });
+      return;
+    }
+    const ends = (): void => {
+      if (stdout.length + stderr.length <= outputMost) return;
+      failed ??= `printed more than ${outputMost / 1024 / 1024} MiB`;
+      child.kill('SIGKILL');
+    };
     const timer = setTimeout(() => {
       failed = `did not answer within ${patience / second} s`;
       child.kill('SIGKILL');
     }, patience);
-    child.stdout.setEncoding('utf8').on('data', (part: string) => (stdout += part));
-    child.stderr.setEncoding('utf8').on('data', (part: string) => (stderr += part));
+    child.stdout.setEncoding('utf8').on('data', (part: string) => {
+      stdout += part;
+      ends();
+    });
+    child.stderr.setEncoding('utf8').on('data', (part: string) => {
+      stderr += part;
+      ends();
+    });
     child.on('error', (error: NodeJS.ErrnoException) => {
       failed ??= error.code === 'ENOENT' ? 'is not there' : `cannot be run: ${error.message}`;
     });

@@ -2,14 +2,15 @@
 // gets a mark in its environment, by which another short program in the same container finds it and ends it.
 
 import { randomBytes } from 'node:crypto';
-import type { Program, SessionEnd } from '../../app/by-hand.ts';
+import { notOpened, type Program, type SessionEnd } from '../../app/by-hand.ts';
 import type { ClusterExecRequest, ClusterSession, ClusterTarget, TerminalSize } from '../../app/cluster/cluster.ts';
 import { JobmanError } from '../../app/errors.ts';
 import { second, type Duration } from '../../core/time.ts';
 import { openChannels, type Channels, type ChannelsOf } from './channels.ts';
+import { isForbidden } from './status.ts';
 
-/** The channels of `exec`. */
-const channel = { input: 0, stdout: 1, stderr: 2, status: 3, resize: 4 } as const;
+/** The channels of `exec` and `attach`. */
+export const channel = { input: 0, stdout: 1, stderr: 2, status: 3, resize: 4 } as const;
 
 /** How the program ended, on the channel of status. */
 interface Status {
@@ -24,7 +25,7 @@ const stopMost: Duration = 8 * second;
 /** How long a cluster may take to close the line after it has told the end. */
 const farewellMost: Duration = 2 * second;
 /** The most bytes in one message to the program. */
-const messageMost = 1 << 16;
+export const messageMost = 1 << 16;
 
 /** The variable that marks the program and whatever it starts. */
 const markName = 'JOBMAN_EXEC';
@@ -173,7 +174,7 @@ export function startExec(
   const ended = Promise.race([run(), givenUp])
     .catch((error: unknown): SessionEnd => {
       if (!(error instanceof JobmanError)) throw error;
-      return { kind: 'no_answer', reason: [error.message, ...error.lines].join(' '), sent: false };
+      return notOpened(error, isForbidden(error));
     })
     .finally(() => {
       isOver = true;
@@ -236,7 +237,7 @@ function execPath(
 }
 
 /** The fields have no other names in Kubernetes' own TerminalSize. */
-function sizeMessage({ columns, rows }: TerminalSize): Buffer {
+export function sizeMessage({ columns, rows }: TerminalSize): Buffer {
   return Buffer.from(JSON.stringify({ Width: columns, Height: rows }));
 }
 

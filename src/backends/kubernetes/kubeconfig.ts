@@ -9,6 +9,7 @@ import type { ClusterOptions } from '../../app/cluster/cluster.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { readPlainYaml } from './plain-yaml.ts';
+import { readRegularFile } from '../../app/regular-file.ts';
 
 /** What is read besides the files. */
 export interface KubeconfigPlace {
@@ -120,7 +121,13 @@ export async function readKubeContext(place: KubeconfigPlace, options: ClusterOp
       meant === undefined ? `There is: ${names.join(', ') || 'none'}.` : `Did you mean ${meant}?`,
     ]);
   }
+  const refuse = refusing(called);
+  refuse(`The context ${wanted}`, context, contextKinds);
   const cluster = merged.clusters.get(context.cluster ?? '');
+  const user = merged.users.get(context.user ?? '') ?? {};
+  if (cluster !== undefined) refuse(`The cluster ${context.cluster}`, cluster, clusterKinds);
+  refuse(`The user ${context.user}`, user, userKinds);
+  if (user.exec !== undefined) refuse(`The section exec of the user ${context.user}`, user.exec, execKinds);
   if (cluster?.server === undefined) {
     throw new JobmanError(
       `The context ${wanted} of ${called} names the cluster ${String(context.cluster)}, and no server stands under that name.`,
@@ -137,7 +144,7 @@ export async function readKubeContext(place: KubeconfigPlace, options: ClusterOp
     name: wanted,
     namespace: options.namespace ?? context.namespace ?? usualNamespace,
     cluster: cluster as KubeCluster,
-    user: merged.users.get(context.user ?? '') ?? {},
+    user,
     userName: context.user ?? 'nobody',
     from: called,
   };
@@ -188,7 +195,7 @@ const pathKeys = ['certificate-authority', 'client-certificate', 'client-key', '
 async function configIn(file: string): Promise<Merged> {
   let text: string;
   try {
-    text = readFileSync(file, 'utf8');
+    text = readRegularFile(file).toString('utf8');
   } catch (error) {
     throw new JobmanError(`The kubeconfig ${file} cannot be read: ${reasonOf(error)}.`, exitCode.unreachable);
   }
@@ -214,7 +221,7 @@ function namedIn<T>(list: unknown, field: string, file: string): ReadonlyMap<str
   const found = new Map<string, T>();
   for (const entry of Array.isArray(list) ? list : []) {
     if (!isObject(entry) || typeof entry['name'] !== 'string') continue;
-    const value = isObject(entry[field]) ? { ...entry[field] } : {};
+    const value = isObject(entry[field]) ? withoutNulls(entry[field]) : {};
     for (const key of pathKeys) {
       const path = value[key];
       if (typeof path === 'string' && path !== '' && !isAbsolute(path)) value[key] = join(dirname(file), path);
@@ -222,11 +229,85 @@ function namedIn<T>(list: unknown, field: string, file: string): ReadonlyMap<str
     // A program that logs in is found on the path, unless its name is a path itself.
     const run = value['exec'];
     if (isObject(run) && typeof run['command'] === 'string' && run['command'].includes('/')) {
-      value['exec'] = { ...run, command: resolve(dirname(file), run['command']) };
+      value['exec'] = { ...withoutNulls(run), command: resolve(dirname(file), run['command']) };
     }
     if (!found.has(entry['name'])) found.set(entry['name'], value as T);
   }
   return found;
+}
+
+/** A key without a value is as if it were not there, as for kubectl. */
+function withoutNulls(map: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(map).filter(([, value]) => value !== null));
+}
+
+/** `line`: text without control characters, which goes into a header or a command line. */
+type Kind = 'line' | 'text' | 'bool' | 'lines' | 'map' | 'pairs' | 'command';
+
+const contextKinds: Readonly<Record<string, Kind>> = { cluster: 'line', user: 'line', namespace: 'line' };
+const clusterKinds: Readonly<Record<string, Kind>> = {
+  server: 'line',
+  'certificate-authority': 'line',
+  'certificate-authority-data': 'text',
+  'insecure-skip-tls-verify': 'bool',
+  'tls-server-name': 'line',
+  'proxy-url': 'line',
+};
+const userKinds: Readonly<Record<string, Kind>> = {
+  'client-certificate': 'line',
+  'client-certificate-data': 'text',
+  'client-key': 'line',
+  'client-key-data': 'text',
+  token: 'line',
+  tokenFile: 'line',
+  username: 'line',
+  password: 'text',
+  as: 'line',
+  'as-uid': 'line',
+  'as-groups': 'lines',
+  exec: 'map',
+  'auth-provider': 'map',
+};
+const execKinds: Readonly<Record<string, Kind>> = {
+  command: 'command',
+  args: 'lines',
+  env: 'pairs',
+  apiVersion: 'line',
+  installHint: 'text',
+  provideClusterInfo: 'bool',
+};
+
+// eslint-disable-next-line no-control-regex
+const isLine = (value: unknown): boolean => typeof value === 'string' && !/[\0-\x08\x0a-\x1f\x7f]/.test(value);
+const isList = (value: unknown, of: (item: unknown) => boolean): boolean =>
+  value === null || (Array.isArray(value) && value.every(of));
+
+const kinds: Readonly<Record<Kind, { readonly is: (value: unknown) => boolean; readonly words: string }>> = {
+  line: { is: isLine, words: 'text in one line' },
+  text: { is: (value) => typeof value === 'string', words: 'text' },
+  bool: { is: (value) => typeof value === 'boolean', words: 'true or false' },
+  lines: { is: (value) => isList(value, isLine), words: 'a list of texts' },
+  map: { is: isObject, words: 'a map' },
+  pairs: {
+    is: (value) => isList(value, (item) => isObject(item) && isLine(item['name']) && isLine(item['value'])),
+    words: 'a list of entries with a name and a value',
+  },
+  command: { is: (value) => isLine(value) && value !== '', words: 'the name of a program' },
+};
+
+/** Throws JobmanError (unreachable) for a value of the wrong kind; the value itself may be a secret and is not repeated. */
+function refusing(file: string) {
+  return (whose: string, map: object, expected: Readonly<Record<string, Kind>>): void => {
+    for (const [key, kind] of Object.entries(expected)) {
+      const value = (map as Readonly<Record<string, unknown>>)[key];
+      if (value === undefined && kind !== 'command') continue;
+      if (kinds[kind].is(value)) continue;
+      throw new JobmanError(
+        `${whose} in the kubeconfig ${file} cannot be used: ${key} must be ${kinds[kind].words}.`,
+        exitCode.unreachable,
+      );
+    }
+  };
 }
 
 /** As kubectl merges: whoever says a name first has said it. */

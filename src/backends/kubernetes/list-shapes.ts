@@ -85,6 +85,7 @@ export const jobShape: Shape = {
     kind: {
       1: { name: 'parallelism', kind: 'whole' },
       2: { name: 'completions', kind: 'whole' },
+      3: { name: 'activeDeadlineSeconds', kind: 'whole' },
       6: { name: 'template', kind: { 2: { name: 'spec', kind: podSpec } } },
       10: { name: 'suspend', kind: 'truth' },
     },
@@ -99,6 +100,7 @@ export const jobShape: Shape = {
       5: { name: 'succeeded', kind: 'whole' },
       6: { name: 'failed', kind: 'whole' },
       9: { name: 'ready', kind: 'whole' },
+      11: { name: 'terminating', kind: 'whole' },
     },
   },
 };

@@ -19,6 +19,8 @@ export interface LogCursor {
   take(piece: Buffer): Buffer;
   /** A line that has no end, when there is nothing more: of this reply, or of one before that nobody has gone on with. */
   rest(): Buffer;
+  /** Bytes of a line that has no end yet. */
+  held(): number;
   /** The reply is over, and the next one begins where `from` says. A line that was cut is told again, or its rest is. */
   again(): void;
 }
@@ -194,6 +196,7 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
       cut = Buffer.from(bytes.subarray(from));
       return fresh.subarray(0, size);
     },
+    held: () => cut.length,
     rest() {
       const line = cutLine() ?? open;
       cut = noBytes;

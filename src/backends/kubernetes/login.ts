@@ -2,10 +2,11 @@
 // it there; a program that logs in is run again once what it gave has expired or was refused.
 
 import { X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { second, type Instant } from '../../core/time.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { momentText } from '../../app/figures.ts';
 import type { KubeContext } from './kubeconfig.ts';
+import { readRegularFile } from '../../app/regular-file.ts';
 
 /** What goes with a request: headers, and a certificate for the connection. */
 export interface Proof {
@@ -22,8 +23,8 @@ export interface Login {
   prove(): Promise<Proof>;
   /** The last proof was refused with 401. True when the next one may be another. */
   refused(): boolean;
-  /** When a token or certificate of the kubeconfig has ended, as it says itself; null for one that has not, or does not say. */
-  endedAt(): Instant | null;
+  /** When a token or certificate of the kubeconfig has expired, for people; null for one that has not, or does not say. */
+  expiredOn(): string | null;
 }
 
 /** The surroundings of programs that log in. */
@@ -83,9 +84,10 @@ export function createLogin(context: KubeContext, place: LoginPlace): Login {
       given = undefined;
       return mayDiffer;
     },
-    endedAt() {
+    expiredOn() {
       const ends = endOf(context);
-      return ends !== null && ends <= place.now() ? ends : null;
+      const now = place.now();
+      return ends !== null && ends <= now ? momentText(ends, now) : null;
     },
   };
 }
@@ -104,7 +106,7 @@ function fileOrData(context: KubeContext, file: string | undefined, data: string
 
 function read({ name }: KubeContext, file: string): Buffer {
   try {
-    return readFileSync(file);
+    return readRegularFile(file);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     throw new JobmanError(`The login of the context ${name} cannot be read: ${why}.`, exitCode.unreachable);

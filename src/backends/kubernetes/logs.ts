@@ -4,8 +4,8 @@
 // are counted, and the moments, which are a third of a short line, stay where they are.
 
 import { second, type Duration } from '../../core/time.ts';
-import type { ClusterLogQuery } from '../../app/cluster/cluster.ts';
-import { JobmanError } from '../../app/errors.ts';
+import { LogLineTooLong, type ClusterLogQuery } from '../../app/cluster/cluster.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Api } from './api.ts';
 import { createLogCursor } from './log-cursor.ts';
 import type { RawPod } from './objects.ts';
@@ -21,6 +21,8 @@ export interface LogSource {
 
 /** Somebody who does not follow wants an answer; after so many losses in a row it is that it broke off. */
 const lossesMost = 5;
+/** The longest line of a log that is held in memory; a longer one ends the log with an error. */
+const lineMost = 4 * 1024 * 1024;
 /** How often a container that has not begun is looked at. */
 const lookEvery: Duration = second;
 
@@ -78,6 +80,7 @@ async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): 
         isClean = false;
         for await (const piece of body) {
           const fresh = cursor.take(piece as Buffer);
+          if (cursor.held() > lineMost) throw tooLong(source);
           if (fresh.length > 0) yield fresh;
         }
       } finally {
@@ -94,7 +97,11 @@ async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): 
       cursor.again();
     } catch (error) {
       if (hasLeft(signal)) return;
+      if (error instanceof LogLineTooLong) throw error;
       if (isWaiting(error) && follow) {
+        // If an init container has failed, the container never begins, and the cluster reports it as waiting for ever.
+        const now = await stateOf(api, path, source.container, signal).catch(() => 'goes on');
+        if (now === 'is over') return;
         await rest(lookEvery, signal);
         if (hasLeft(signal)) return;
         continue;
@@ -164,6 +171,7 @@ async function* readFinished(api: Api, source: LogSource, query: ClusterLogQuery
           const lines = fresh.subarray(0, end);
           if (end > 0) yield cut.length === 0 ? lines : Buffer.concat([cut, lines]);
           cut = end > 0 ? fresh.subarray(end) : Buffer.concat([cut, fresh]);
+          if (cut.length > lineMost) throw tooLong(source);
         }
       } finally {
         body.destroy();
@@ -173,6 +181,7 @@ async function* readFinished(api: Api, source: LogSource, query: ClusterLogQuery
       return;
     } catch (error) {
       if (hasLeft(signal)) return;
+      if (error instanceof LogLineTooLong) throw error;
       if (error instanceof ClusterRefusal) {
         // It was removed with its pod while somebody read.
         if (had > 0 && error.status.code === 404) {
@@ -189,6 +198,14 @@ async function* readFinished(api: Api, source: LogSource, query: ClusterLogQuery
       if (hasLeft(signal)) return;
     }
   }
+}
+
+function tooLong({ pod, container }: LogSource): LogLineTooLong {
+  return new LogLineTooLong(
+    `${pod} prints a line of more than ${lineMost / 1024 / 1024} MiB; its log is read only as far as that line.`,
+    exitCode.failed,
+    [`kubectl logs ${pod} -c ${container} shows all of it.`],
+  );
 }
 
 /** Why a line was lost, for people. */
@@ -217,7 +234,7 @@ const lostLog = /^unable to retrieve container logs for [\w.-]+:\/\/[\da-f]{8,}$
 type LogState = 'goes on' | 'has ended' | 'is over';
 
 async function stateOf(api: Api, path: string, container: string, signal: AbortSignal | undefined): Promise<LogState> {
-  const pod = await api.find<RawPod>({ path, what: 'look at its pod', signal });
+  const pod = await api.find<RawPod>({ path, what: 'read its pod', signal });
   if (pod === null) return 'has ended';
   if (pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed') return 'is over';
   const all = [...(pod.status?.containerStatuses ?? []), ...(pod.status?.initContainerStatuses ?? [])];

@@ -1,7 +1,7 @@
 // Objects: what is kept of a Job, a pod, an event and a node as an API server writes them. Everything is optional on the
 // wire; what is missing reads as Kubernetes' own default.
 
-import type { Instant } from '../../core/time.ts';
+import { second, type Instant } from '../../core/time.ts';
 import type {
   ClusterCondition,
   ClusterContainer,
@@ -79,6 +79,7 @@ export interface RawJob {
     readonly suspend?: boolean;
     readonly parallelism?: number;
     readonly completions?: number;
+    readonly activeDeadlineSeconds?: number;
     readonly template?: { readonly spec?: RawPodSpec };
   };
   readonly status?: {
@@ -88,6 +89,7 @@ export interface RawJob {
     readonly ready?: number;
     readonly succeeded?: number;
     readonly failed?: number;
+    readonly terminating?: number;
     readonly conditions?: readonly RawCondition[];
   };
 }
@@ -98,7 +100,7 @@ const knownMost = 1_000;
 /** The same of one container alone, by what it asks for: in a list in binary form equal ones are one object. */
 const knownAlone = new WeakMap<object, Readonly<Record<string, string>>>();
 
-/** Throws nothing: a Job that says little gives little. `flavorKey` is the annotation that holds the flavor's name. */
+/** A Job that says little gives little; throws TypeError for values of the wrong kind. `flavorKey` is the annotation that holds the flavor's name. */
 export function readJob(raw: RawJob, flavorKey: string): ClusterJob {
   const { metadata = {}, spec = {}, status = {} } = raw;
   const conditions = readConditions(status.conditions);
@@ -107,29 +109,31 @@ export function readJob(raw: RawJob, flavorKey: string): ClusterJob {
   const labels = metadata.labels ?? {};
   const isSetBy = labels[clusterLabels.managedBy] === 'jobman';
   return {
-    name: metadata.name ?? '',
-    namespace: metadata.namespace ?? '',
-    uid: metadata.uid ?? '',
+    name: text(metadata.name) ?? '',
+    namespace: text(metadata.namespace) ?? '',
+    uid: text(metadata.uid) ?? '',
     createdAt: instant(metadata.creationTimestamp) ?? 0,
     startedAt: instant(status.startTime),
     endedAt: instant(status.completionTime) ?? failed?.at ?? null,
     suspended: spec.suspend === true,
-    parallelism: spec.parallelism ?? 1,
-    completions: spec.completions ?? null,
-    active: status.active ?? 0,
-    ready: status.ready ?? 0,
-    succeeded: status.succeeded ?? 0,
-    failed: status.failed ?? 0,
+    parallelism: count(spec.parallelism) ?? 1,
+    completions: count(spec.completions) ?? null,
+    active: count(status.active) ?? 0,
+    ready: count(status.ready) ?? 0,
+    succeeded: count(status.succeeded) ?? 0,
+    failed: count(status.failed) ?? 0,
+    terminating: count(status.terminating) ?? 0,
+    deadline: spec.activeDeadlineSeconds === undefined ? null : (count(spec.activeDeadlineSeconds) ?? 0) * second,
     conditions,
-    flavor: metadata.annotations?.[flavorKey] ?? null,
-    owner: isSetBy ? (labels[clusterLabels.owner] ?? null) : null,
-    installation: isSetBy ? (labels[clusterLabels.installation] ?? null) : null,
+    flavor: text(metadata.annotations?.[flavorKey]) ?? null,
+    owner: isSetBy ? (text(labels[clusterLabels.owner]) ?? null) : null,
+    installation: isSetBy ? (text(labels[clusterLabels.installation]) ?? null) : null,
     requests: requestsOf(pod),
-    images: (pod.containers ?? []).map(({ image = '' }) => image),
+    images: (pod.containers ?? []).map(({ image }) => text(image) ?? ''),
     deleting: metadata.deletionTimestamp !== undefined,
-    queueName: labels[clusterLabels.queue] ?? null,
-    queuePriority: labels[clusterLabels.queuePriority] ?? null,
-    priorityClass: pod.priorityClassName ?? null,
+    queueName: text(labels[clusterLabels.queue]) ?? null,
+    queuePriority: text(labels[clusterLabels.queuePriority]) ?? null,
+    priorityClass: text(pod.priorityClassName) ?? null,
   };
 }
 
@@ -180,18 +184,19 @@ export function readPod({ metadata = {}, spec = {}, status = {} }: RawPod): Clus
       ),
     );
   return {
-    name: metadata.name ?? '',
+    name: text(metadata.name) ?? '',
     ...readPodOwner({ metadata }),
     jobUid: labelled(metadata, jobUidLabels),
-    uid: metadata.uid ?? '',
-    phase: status.phase ?? 'Unknown',
-    reason: status.reason ?? null,
-    message: status.message ?? null,
-    node: spec.nodeName ?? null,
+    uid: text(metadata.uid) ?? '',
+    phase: text(status.phase) ?? 'Unknown',
+    reason: text(status.reason) ?? null,
+    message: text(status.message) ?? null,
+    node: text(spec.nodeName) ?? null,
     index: index === undefined ? null : Number(index),
     createdAt: instant(metadata.creationTimestamp) ?? 0,
     startedAt: instant(status.startTime),
     requests: requestsOf(spec),
+    limits: limitsOf(spec),
     containers: [
       ...part(spec.initContainers, status.initContainerStatuses, true),
       ...part(spec.containers, status.containerStatuses, false),
@@ -203,12 +208,12 @@ export function readPod({ metadata = {}, spec = {}, status = {} }: RawPod): Clus
 
 /** Whose a pod is, which its metadata alone tell. */
 export function readPodOwner({ metadata = {} }: Pick<RawPod, 'metadata'>): Pick<ClusterPod, 'namespace' | 'job'> {
-  return { namespace: metadata.namespace ?? '', job: labelled(metadata, jobNameLabels) };
+  return { namespace: text(metadata.namespace) ?? '', job: labelled(metadata, jobNameLabels) };
 }
 
 /** The value of the first of these labels that it has. */
 function labelled({ labels = {} }: RawMeta, names: readonly string[]): string | null {
-  return names.map((name) => labels[name]).find((value) => value !== undefined) ?? null;
+  return names.map((name) => text(labels[name])).find((value) => value !== undefined) ?? null;
 }
 
 function readContainer(
@@ -218,14 +223,14 @@ function readContainer(
 ): ClusterContainer {
   const { waiting, running, terminated } = seen?.state ?? {};
   return {
-    name,
-    image,
+    name: text(name) ?? '',
+    image: text(image) ?? '',
     state: terminated !== undefined ? 'terminated' : running !== undefined ? 'running' : 'waiting',
-    reason: terminated?.reason ?? waiting?.reason ?? null,
-    message: terminated?.message ?? waiting?.message ?? null,
-    exitCode: terminated?.exitCode ?? null,
-    signal: terminated?.signal ?? null,
-    restarts: seen?.restartCount ?? 0,
+    reason: text(terminated?.reason ?? waiting?.reason) ?? null,
+    message: text(terminated?.message ?? waiting?.message) ?? null,
+    exitCode: count(terminated?.exitCode) ?? null,
+    signal: count(terminated?.signal) ?? null,
+    restarts: count(seen?.restartCount) ?? 0,
     startedAt: instant(terminated?.startedAt ?? running?.startedAt),
     endedAt: instant(terminated?.finishedAt),
     init,
@@ -233,7 +238,7 @@ function readContainer(
 }
 
 /** An event on the wire. The older and the newer API write its moments and its count in different fields. */
-export interface RawEvent {
+interface RawEvent {
   readonly metadata?: RawMeta;
   readonly involvedObject?: { readonly kind?: string; readonly name?: string; readonly uid?: string };
   readonly type?: string;
@@ -251,18 +256,18 @@ export function readEvent(raw: RawEvent): ClusterEvent {
   const { kind = '', name = '', uid = '' } = raw.involvedObject ?? {};
   const first = instant(raw.firstTimestamp) ?? instant(raw.eventTime) ?? instant(raw.metadata?.creationTimestamp) ?? 0;
   return {
-    object: { kind, name, uid },
+    object: { kind: text(kind) ?? '', name: text(name) ?? '', uid: text(uid) ?? '' },
     type: raw.type === 'Warning' ? 'Warning' : 'Normal',
-    reason: raw.reason ?? '',
-    message: raw.message ?? '',
-    count: raw.series?.count ?? raw.count ?? 1,
+    reason: text(raw.reason) ?? '',
+    message: text(raw.message) ?? '',
+    count: count(raw.series?.count ?? raw.count) ?? 1,
     firstAt: first,
     lastAt: instant(raw.series?.lastObservedTime) ?? instant(raw.lastTimestamp) ?? first,
   };
 }
 
 /** A node on the wire, as far as it is read. */
-export interface RawNode {
+interface RawNode {
   readonly metadata?: RawMeta;
   readonly spec?: {
     readonly unschedulable?: boolean;
@@ -275,7 +280,7 @@ export interface RawNode {
 export function readNode({ metadata = {}, spec = {}, status = {} }: RawNode): ClusterNode {
   const closed = (spec.taints ?? []).filter(({ effect }) => effect === 'NoSchedule' || effect === 'NoExecute');
   return {
-    name: metadata.name ?? '',
+    name: text(metadata.name) ?? '',
     ready: readConditions(status.conditions).some(({ type, status: holds }) => type === 'Ready' && holds === 'True'),
     unschedulable: spec.unschedulable === true,
     taints: closed.map(({ key = '' }) => key),
@@ -290,7 +295,7 @@ export function readNode({ metadata = {}, spec = {}, status = {} }: RawNode): Cl
 }
 
 /** A PriorityClass on the wire. */
-export interface RawPriority {
+interface RawPriority {
   readonly metadata?: RawMeta;
   readonly value?: number;
   readonly globalDefault?: boolean;
@@ -298,15 +303,15 @@ export interface RawPriority {
 
 /** What is kept of a PriorityClass. */
 export function readPriority({ metadata = {}, value = 0, globalDefault = false }: RawPriority): ClusterPriority {
-  return { name: metadata.name ?? '', value, isDefault: globalDefault };
+  return { name: text(metadata.name) ?? '', value, isDefault: globalDefault };
 }
 
 function readConditions(raw: readonly RawCondition[] = []): readonly ClusterCondition[] {
   return raw.map(({ type = '', status = 'Unknown', reason, message, lastTransitionTime }) => ({
-    type,
-    status,
-    reason: reason ?? null,
-    message: message ?? null,
+    type: text(type) ?? '',
+    status: text(status) ?? '',
+    reason: text(reason) ?? null,
+    message: text(message) ?? null,
     at: instant(lastTransitionTime),
   }));
 }
@@ -324,6 +329,15 @@ function requestsOf({ containers = [], initContainers = [] }: RawPodSpec): Reado
   const requests = sumOf(containers, initContainers);
   if (alone !== undefined) knownAlone.set(alone, requests);
   return requests;
+}
+
+/** The memory limit of each container. */
+function limitsOf({ containers = [] }: RawPodSpec): Readonly<Record<string, string>> {
+  const found = containers.flatMap(({ name = '', resources }) => {
+    const memory = parseQuantity(resources?.limits?.['memory'] ?? '');
+    return memory === undefined ? [] : [[text(name) ?? '', quantityText(memory)] as const];
+  });
+  return Object.fromEntries(found);
 }
 
 function sumOf(
@@ -367,6 +381,20 @@ function amountsOf({ resources = {} }: RawContainer): readonly (readonly [name: 
     const quantity = parseQuantity(written);
     return quantity === undefined ? [] : [[name, quantity] as const];
   });
+}
+
+/** Throws TypeError for a value of another kind: such an answer is not that of an API server. */
+function text(written: string | null | undefined): string | undefined {
+  if (written === null || written === undefined) return undefined;
+  if (typeof written !== 'string') throw new TypeError('not a text');
+  return written;
+}
+
+/** The same of numbers. */
+function count(written: number | null | undefined): number | undefined {
+  if (written === null || written === undefined) return undefined;
+  if (typeof written !== 'number') throw new TypeError('not a number');
+  return written;
 }
 
 function instant(written: Moment | null | undefined): Instant | null {

@@ -5,8 +5,6 @@ import { certificateTrouble } from '../../app/certificate-trouble.ts';
 import type { ClusterPlace } from '../../app/cluster/cluster.ts';
 import { flagOfField } from '../../app/cluster/field-flags.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { momentText } from '../../app/figures.ts';
-import type { Instant } from '../../core/time.ts';
 import type { LineError } from './connection.ts';
 import { isBinary, readBinaryStatus } from './list-shapes.ts';
 
@@ -56,12 +54,17 @@ export interface Attempted {
   readonly place: ClusterPlace;
   /** `create the job train`, as it stands behind "could not". */
   readonly what: string;
-  /** When our login ended, where it says that it has; of a refusal that is about it. */
-  readonly loginEndedAt?: Instant | null;
+  /** When our login expired, where it says that it has; of a refusal that is about it. */
+  readonly loginExpiredOn?: string | null;
+}
+
+/** True of a refusal because a right is missing, or because the cluster's policy does not allow it. */
+export function isForbidden(error: unknown): boolean {
+  return error instanceof ClusterRefusal && error.status.code === 403;
 }
 
 /** The refusal as a sentence, with an exit code. */
-export function refusalOf(status: Status, { place, what, loginEndedAt = null }: Attempted): ClusterRefusal {
+export function refusalOf(status: Status, { place, what, loginExpiredOn = null }: Attempted): ClusterRefusal {
   const where = `${place.context}/${place.namespace}`;
   const own = status.message === '' ? [] : [status.message];
   const refuse = (message: string, code: number, lines: readonly string[] = own): ClusterRefusal =>
@@ -72,7 +75,7 @@ export function refusalOf(status: Status, { place, what, loginEndedAt = null }: 
         `The cluster of ${place.context} does not accept the login of ${place.user}.`,
         exitCode.unreachable,
         [
-          `It ${loginEndedAt === null ? 'has expired or is wrong' : `expired on ${momentText(loginEndedAt)}`}: log in again as you did for this kubeconfig, and repeat.`,
+          `It ${loginExpiredOn === null ? 'has expired or is wrong' : `expired on ${loginExpiredOn}`}: log in again as you did for this kubeconfig, and repeat.`,
           ...own,
         ],
       );

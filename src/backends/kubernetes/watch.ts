@@ -3,9 +3,10 @@
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
 
 import type { ClusterChange, ClusterQuery } from '../../app/cluster/cluster.ts';
-import { JobmanError } from '../../app/errors.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Duration } from '../../core/time.ts';
 import type { Api } from './api.ts';
+import { LineError } from './connection.ts';
 import { linesOf } from './lines.ts';
 import { hasLeft, rest } from './rest.ts';
 import { ClusterRefusal, readStatus } from './status.ts';
@@ -30,6 +31,8 @@ export interface Watched<T> {
 
 /** The longest pause before a lost watch is taken up again, in those of a request: a cluster that is down is left alone. */
 const pausesMost = 3;
+/** Objects that a watch holds; as many as a list may have. */
+const heldMost = 200_000;
 
 /**
  * All that is there, then `synced`, then each change, until the signal; and all of it anew when the cluster has forgotten where it
@@ -53,11 +56,10 @@ export async function* watchAll<T extends { readonly uid: string }>(
     try {
       let version: string | undefined;
       const seen = new Set<string>();
-      for await (const page of api.pages<object>({ path, query, signal, what })) {
+      for await (const page of api.pages({ path, query, signal, what }, watched.read)) {
         // Later pages of a list that grew too old are of later versions; what happened in between the watch then tells again.
         version ??= page.resourceVersion;
-        for (const raw of page.items) {
-          const object = watched.read(raw);
+        for (const object of page.items) {
           seen.add(object.uid);
           held.set(object.uid, object);
           yield { kind: 'changed', object };
@@ -113,17 +115,21 @@ async function* changesFrom<T extends { readonly uid: string }>(
     });
     try {
       for await (const line of linesOf(body)) {
-        const { type, object = {} } = JSON.parse(line.toString('utf8')) as RawChange;
+        const { type, object = {} } = api.readAs(watched, () => changeIn(JSON.parse(line.toString('utf8'))));
         if (type === 'ERROR') {
           const status = readStatus(object.code ?? 500, Buffer.from(JSON.stringify(object)));
           if (status.code === 410) return;
           break;
         }
         version = object.metadata?.resourceVersion ?? version;
+        watched.query.onHeard?.();
         if (type === 'BOOKMARK') continue;
-        const read = watched.read(object);
+        const read = api.readAs(watched, () => watched.read(object));
         if (type === 'DELETED') held.delete(read.uid);
         else held.set(read.uid, read);
+        if (held.size > heldMost) {
+          throw new JobmanError(`Could not ${watched.what}: there are more than ${heldMost} of them.`, exitCode.failed);
+        }
         yield { kind: type === 'DELETED' ? 'gone' : 'changed', object: read };
       }
     } catch (error) {
@@ -135,11 +141,20 @@ async function* changesFrom<T extends { readonly uid: string }>(
   }
 }
 
+/** Throws for what is no change. */
+function changeIn(value: unknown): RawChange {
+  if (typeof value !== 'object' || value === null) throw new TypeError('no change');
+  const { object = {} } = value as RawChange;
+  if (typeof object !== 'object' || object === null) throw new TypeError('no object');
+  return value;
+}
+
 function selectorsOf({ labels, name }: ClusterQuery): Readonly<Record<string, string | undefined>> {
   return { labelSelector: labels, fieldSelector: name === undefined ? undefined : `metadata.name=${name}` };
 }
 
 /** The line broke in the middle of a reply: Node's own errors, and half a line of JSON. */
 function isBroken(error: unknown): boolean {
-  return error instanceof SyntaxError || (error instanceof Error && 'code' in error);
+  if (error instanceof JobmanError) return false;
+  return error instanceof SyntaxError || error instanceof LineError || (error instanceof Error && 'code' in error);
 }

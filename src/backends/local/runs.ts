@@ -3,10 +3,12 @@
 
 import { closeSync, openSync, readFileSync, readSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { namesFileShortage } from '../../app/file-trouble.ts';
 import type { RunSeen } from '../../core/observation.ts';
 import type { Instant } from '../../core/time.ts';
 import { codesOfGoingDown, exited, restartedWords } from '../../remote/look.ts';
 import { startPatienceMs } from '../../remote/run-folder.ts';
+import { textOf } from '../../remote/text-of.ts';
 
 /** One attempt's run folder. */
 export interface RunFolder {
@@ -61,7 +63,8 @@ export function lookAtRun(folder: RunFolder, bootId: string, now: Instant, leapt
 function endedBy({ attempt, path }: RunFolder, { code, endedAt }: Exit, bootId: string): RunSeen {
   const launcher = codesOfGoingDown.includes(code) ? readPid(path) : undefined;
   if (launcher !== undefined && launcher.bootId !== bootId) return vanished(attempt, restartedWords);
-  return exited(attempt, code, endedAt);
+  const failure = code === 0 && isThere(join(path, 'failure')) ? readLine(join(path, 'failure')) : undefined;
+  return { ...exited(attempt, code, endedAt), ...(failure !== undefined && failure !== '' && { failure }) };
 }
 
 /** True when nothing of it is alive and nothing more will be written. */
@@ -181,7 +184,9 @@ function environmentOf(pid: string): string {
       if (environment !== '' || (turn === 0 && isWithoutMemory(pid))) return environment;
     }
     return '';
-  } catch {
+  } catch (error) {
+    // Without file descriptors nothing is known of any process: an answer would call running ones ended.
+    if (namesFileShortage(textOf(error))) throw error;
     return '';
   }
 }
@@ -225,7 +230,7 @@ export function readLine(path: string): string | undefined {
 }
 
 function readText(path: string): string | undefined {
-  return ifThere(() => readFileSync(path, 'latin1'));
+  return ifThere(() => readFileSync(path, 'utf8'));
 }
 
 /** Undefined when it is not there, which is an answer; anything else that goes wrong is thrown. */

@@ -21,6 +21,16 @@ export type Answer<T> =
 interface Try<T> {
   readonly answer: Answer<T>;
   readonly refused?: Headers;
+  /** The length of the reply, where one came. */
+  readonly size?: number;
+}
+
+/** One request; `timeoutMs` is the longest wait for its answer where it is not the usual one. */
+interface Request {
+  readonly method: string;
+  readonly path: string;
+  readonly body?: object;
+  readonly timeoutMs?: Duration;
 }
 
 /** A whole list, with the zones that could not be asked. */
@@ -51,8 +61,12 @@ export interface Caller {
 
 /** Longest wait for one answer. A slower cloud counts as one that did not answer: nothing destructive follows. */
 const answerWithin: Duration = 15 * second;
-/** A list that is longer than this many pages is a server that repeats itself. */
-const pagesMost = 10_000;
+/** Longest time for all pages of a list, as a multiple of the time for one answer. */
+const listFactor = 4;
+/** A list with more pages, or with more characters in all of them, comes from a server that never ends its lists. */
+const pagesMost = 1_000;
+const listMost = 128 * 1024 * 1024;
+
 /**
  * `endpoint` gives `https://tpu.googleapis.com`, or a server that speaks the same API; it is asked for every call, because
  * a server of our own may come back at another port. Both `endpoint` and `credentials` may reject: then nothing was sent.
@@ -69,15 +83,15 @@ export function createCaller(options: {
    * A login that ends while we are at work is refused with 401, before anything is done: the same call is then made once
    * more with a fresh one.
    */
-  async function call<T extends object>(method: string, path: string, body?: object): Promise<Answer<T>> {
-    const first = await callOnce<T>(method, path, body);
-    if (first.refused?.['authorization'] === undefined) return first.answer;
+  async function callTwice<T extends object>(request: Request): Promise<Try<T>> {
+    const first = await callOnce<T>(request);
+    if (first.refused?.['authorization'] === undefined) return first;
     const fresh = await credentials.headers().catch(() => undefined);
-    if (fresh === undefined || fresh['authorization'] === first.refused['authorization']) return first.answer;
-    return (await callOnce<T>(method, path, body)).answer;
+    if (fresh === undefined || fresh['authorization'] === first.refused['authorization']) return first;
+    return callOnce<T>(request);
   }
 
-  async function callOnce<T extends object>(method: string, path: string, body?: object): Promise<Try<T>> {
+  async function callOnce<T extends object>({ method, path, body, timeoutMs = within }: Request): Promise<Try<T>> {
     let url: string;
     let headers: Headers;
     try {
@@ -93,7 +107,7 @@ export function createCaller(options: {
         method,
         headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        timeoutMs: within,
+        timeoutMs,
       });
     } catch (error) {
       // What is no SendError was thrown before anything was begun: an address that is none.
@@ -109,7 +123,7 @@ export function createCaller(options: {
       };
     }
     if (status < 300) {
-      if (value !== undefined) return { answer: { ok: true, value: value as T } };
+      if (value !== undefined) return { answer: { ok: true, value: value as T }, size: text.length };
       const page = `${hostOf(url)} answered with something that is not this API (HTTP ${status})`;
       return { answer: lost('NO_ANSWER', page) };
     }
@@ -138,22 +152,35 @@ export function createCaller(options: {
   }
 
   return {
-    call,
+    call: async (method, path, body) =>
+      (await callTwice<never>({ method, path, ...(body === undefined ? {} : { body }) })).answer,
     async list<T>(path: string, field: string): Promise<Answer<Listing<T>>> {
       const items: T[] = [];
       const unreachable: string[] = [];
       const tokens = new Set<string>();
       let token = '';
+      let size = 0;
+      const until = performance.now() + listFactor * within;
       for (let pages = 0; pages < pagesMost; pages += 1) {
         const query = token === '' ? '' : `?pageToken=${encodeURIComponent(token)}`;
-        const page = await call<Readonly<Record<string, unknown>>>('GET', `${path}${query}`);
+        const left = until - performance.now();
+        if (left <= 0 || size > listMost) break;
+        const { answer: page, size: length = 0 } = await callTwice<Readonly<Record<string, unknown>>>({
+          method: 'GET',
+          path: `${path}${query}`,
+          timeoutMs: Math.min(within, left),
+        });
+        // The request had only the rest of the list's time.
+        if (!page.ok && page.status === 'NO_ANSWER' && left < within) break;
         if (!page.ok) return page;
+        size += length;
         const { [field]: found = [], unreachable: zones = [], nextPageToken = '' } = page.value;
         if (!Array.isArray(found) || !Array.isArray(zones) || typeof nextPageToken !== 'string') {
           return lost('NO_ANSWER', `the list ${path} has a page that is not a list`);
         }
-        items.push(...(found as T[]));
-        unreachable.push(...(zones as string[]));
+        // Not by push(...): a page with a hundred thousand entries would be as many arguments.
+        for (const item of found as T[]) items.push(item);
+        for (const zone of zones as string[]) unreachable.push(zone);
         if (nextPageToken === '') return { ok: true, value: { items, unreachable } };
         if (tokens.has(nextPageToken)) break;
         tokens.add(nextPageToken);

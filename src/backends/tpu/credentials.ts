@@ -3,6 +3,7 @@
 // server of a machine at Google); gcloud's own login. Tokens live in memory only.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { googleLimits } from '../../app/whole-body.ts';
 import { minute, second } from '../../core/time.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import type { Credentials, Headers } from './call.ts';
@@ -152,10 +153,12 @@ function isSame(one: Headers, other: Headers): boolean {
 /** Application default credentials, as Google's own clients send them; undefined when this machine has none. */
 async function applicationDefault(): Promise<{ headers(): Promise<Headers> } | undefined> {
   // Loaded here because the library costs about 100 ms, which a read or a local job never has to pay.
-  const { GoogleAuth } = await import('google-auth-library');
+  const { GoogleAuth, gaxios } = await import('google-auth-library');
+  // The metadata server is asked through the library's common client, which has no limits of its own.
+  Object.assign(gaxios.instance.defaults, googleLimits);
   let client: { getRequestHeaders(): Promise<globalThis.Headers> };
   try {
-    client = await new GoogleAuth({ scopes: [scope] }).getClient();
+    client = await new GoogleAuth({ scopes: [scope], clientOptions: { transporterOptions: googleLimits } }).getClient();
   } catch {
     return undefined;
   }

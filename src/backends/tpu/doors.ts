@@ -1,5 +1,6 @@
 // Doors: how the workers of a TPU are reached by ssh, in process and by the system's own client, whoever asked for that TPU.
 
+import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { SshHost } from '../../app/by-hand.ts';
@@ -10,6 +11,7 @@ import { second } from '../../core/time.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import { createHostKeys } from '../../remote/host-keys.ts';
 import { quote } from '../../remote/quote.ts';
+import { isHostName } from '../../remote/ssh-config.ts';
 import { ensureOwnKey } from '../../remote/ssh-keys.ts';
 import type { SshPool, SshTarget, SshTransport } from '../../remote/ssh.ts';
 import type { GuestAttributes, Place, TpuApi } from './api.ts';
@@ -44,6 +46,8 @@ export interface Machines {
   readonly user: string;
   /** The file of the private key; null means jobman's own key. */
   readonly privateKey: string | null;
+  /** The TPU exists apart from any job, so it may know only keys of its user: those are tried too. */
+  readonly isExisting: boolean;
   /** What the names of its pinned host keys begin with; a worker's number follows. Another for each time that it is made. */
   readonly pinPrefix: string;
 }
@@ -69,7 +73,6 @@ export interface Doors {
 interface TpuTarget extends SshTarget {
   readonly port: number;
   readonly user: string;
-  readonly keyFile: string;
 }
 
 /** Host keys that the cloud did not tell are asked for again, no sooner than this. */
@@ -106,6 +109,16 @@ export function createDoors(options: DoorsOptions): Doors {
     return ownKey;
   }
 
+  /** In a home that a group shares jobman's own key may be closed to this login; the user's keys may do without it. */
+  async function ownKeyOrUsers({ isExisting }: Machines): Promise<string | null> {
+    try {
+      return await ownKeyFile();
+    } catch (error) {
+      if (!isExisting) throw error;
+      return null;
+    }
+  }
+
   function attributesOf({ pinPrefix, place, nodeIds }: Machines): Promise<readonly GuestAttributes[]> {
     const before = asked.get(pinPrefix);
     if (before !== undefined && now() - before.at < askAgainAfter) return before.attributes;
@@ -137,12 +150,18 @@ export function createDoors(options: DoorsOptions): Doors {
     const host = address?.externalIp ?? address?.internalIp ?? null;
     if (host === null)
       throw new JobmanError(`the cloud has told no address of worker ${worker} of ${name} yet`, exitCode.unreachable);
+    if (!isHostName(host))
+      throw new JobmanError(
+        `the cloud reports the address ${JSON.stringify(host)} of worker ${worker} of ${name}, which is not a host name`,
+        exitCode.unreachable,
+      );
     const pin = `${pinPrefix}${worker}`;
     // One after the other: when the first has failed, nothing goes on behind it that may still make a key in this home.
     const way = await sshFor(place.project);
-    const keyFile = privateKey ?? (await ownKeyFile());
+    const keyFile = privateKey ?? (await ownKeyOrUsers(machines));
     const hostKeys = await hostKeysOf(machines, worker, pin);
-    return { host, ...way, user, keyFile, pin, hostKeys };
+    const existing = machines.isExisting ? { existing: { addKey: addKeyCommand(machines) } } : {};
+    return { host, ...way, user, keyFile, pin, hostKeys, ...existing };
   }
 
   /** The system's ssh reads pins from the file only, so what the cloud has told is written there. True when it holds one. */
@@ -156,7 +175,13 @@ export function createDoors(options: DoorsOptions): Doors {
   async function hostOf(machines: Machines, worker: number): Promise<SshHost> {
     const target = await targetOf(machines, worker);
     const file = pins.file(target.pin);
-    const [isKnown, { limits }] = await Promise.all([pinForSystem(target), pool.config(target)]);
+    const [isKnown, { limits }, keyFiles] = await Promise.all([
+      pinForSystem(target),
+      pool.config(target),
+      pool.keyFiles(target),
+    ]);
+    // ssh warns of each file that is named and missing; one that was chosen is worth the warning.
+    const identities = keyFiles.filter((path) => path === target.keyFile || existsSync(path));
     makeFolder(dirname(file));
     return {
       worker,
@@ -165,8 +190,9 @@ export function createDoors(options: DoorsOptions): Doors {
         ['Port', String(target.port)],
         ['User', target.user],
         // As an option and not as `-i`, which looks for the file before it expands its name.
-        ['IdentityFile', pathWord(target.keyFile)],
-        ['IdentitiesOnly', 'yes'],
+        ...identities.map((path) => ['IdentityFile', pathWord(path)] as const),
+        // Without it ssh offers the agent's keys first, and a server hangs up after some refused keys.
+        ...(target.existing === undefined ? ([['IdentitiesOnly', 'yes']] as const) : []),
         ['HostKeyAlias', target.pin],
         ['UserKnownHostsFile', pathWord(file)],
         ['GlobalKnownHostsFile', '/dev/null'],
@@ -208,6 +234,12 @@ export function createDoors(options: DoorsOptions): Doors {
       ];
     },
   };
+}
+
+/** gcloud makes a key where there is none, and adds it to the metadata of the project or of the TPU. */
+function addKeyCommand({ user, nodeIds, place }: Machines): string {
+  const [node = ''] = nodeIds;
+  return `gcloud compute tpus tpu-vm ssh ${user}@${node} --zone ${place.zone} --project ${place.project} --worker all --command true`;
 }
 
 /** The types that both sshd and our client know, the cheapest first; the guest agent publishes each under its name. */

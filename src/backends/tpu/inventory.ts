@@ -5,7 +5,7 @@ import type { TpuMissed, TpuScope, TpuSeen } from '../../app/tpus.ts';
 import { fanOut } from '../../remote/fanout.ts';
 import { idOf } from './api.ts';
 import type { QueuedResource, TpuApi, TpuNode } from './api.ts';
-import { nodeOwner, queuedOwner } from './ownership.ts';
+import { nodeOwner, queuedOwner, sharedMaker } from './ownership.ts';
 
 /** Google's word for "every location" in the name of a collection. */
 const everywhere = '-';
@@ -91,6 +91,7 @@ function seenOf(node: TpuNode | undefined, queued: QueuedResource | undefined): 
     type: acceleratorType ?? (config.length === 0 ? null : config.join(' ').trim()),
     pricing: pricingOf(node, queued),
     label: nodeOwner(node) ?? queuedLabel ?? null,
+    sharedBy: sharedMaker(node ?? asked) ?? null,
     owner: shape.metadata?.['owner'] ?? null,
     createdAt: momentOf(node?.createTime ?? queued?.createTime),
   };

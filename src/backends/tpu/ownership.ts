@@ -24,6 +24,20 @@ export function labelsOf(owner: Owner): Readonly<Record<string, string>> {
   };
 }
 
+/**
+ * The labels of a TPU that a lab shares (`tpu apply`, or a re-apply by the rule of a job): which jobman made it, and no job. So
+ * nothing that deletes with a job can take it for a job's own.
+ */
+export function sharedLabels(installation: string): Readonly<Record<string, string>> {
+  return { 'jobman-installation': installation, 'jobman-shared': 'true' };
+}
+
+/** The installation that made a shared TPU; undefined for a job's own TPU and for one that no jobman made. */
+export function sharedMaker(node: Partial<TpuNode> | undefined): string | undefined {
+  const { 'jobman-installation': installation, 'jobman-shared': shared } = node?.labels ?? {};
+  return shared === 'true' ? installation : undefined;
+}
+
 /** Whose a node is; undefined when it carries no labels of a jobman, or not all of them. */
 export function nodeOwner(node: Partial<TpuNode> | undefined): Owner | undefined {
   const {

@@ -8,7 +8,7 @@ import type { DataDisk, TpuSpec } from '../../core/spec.ts';
 import { second } from '../../core/time.ts';
 import type { ApiVersion, Place, TpuApi } from './api.ts';
 import { statusName } from './errors.ts';
-import { isSameOwner, labelsOf, nodeOwner, ownerOf, queuedOwner } from './ownership.ts';
+import { isSameOwner, labelsOf, nodeOwner, ownerOf, queuedOwner, sharedLabels } from './ownership.ts';
 import { couldNotTell, done, outcomeOf, refused, refusedBy } from './outcomes.ts';
 import { nodeIds, placeOf, sliceCount, tpuOf } from './places.ts';
 
@@ -53,17 +53,25 @@ function taken(name: string): OutcomeResult {
   });
 }
 
-/**
- * The node as it is asked for in `tpu-vm` mode. A standing TPU stays nobody's: labels of ours would make it look like
- * something that goes with the job.
- */
+/** The node as it is asked for in `tpu-vm` mode. */
 function nodeBody(ref: AllocationRef, sshKeys: string): object {
   return { ...commonBody(ref, sshKeys), schedulingConfig: schedulingOf(tpuOf(ref)) };
 }
 
-/** A standing TPU as a person asks for it, beside any job. */
-export function standingBody(spec: TpuSpec, sshKeys: string): object {
-  return { ...bodyOf(spec, sshKeys, {}), schedulingConfig: schedulingOf(spec) };
+/** The maker of a shared TPU: this installation, null without a record, and the person that it is made for. */
+export interface SharedMaker {
+  readonly installation: string | null;
+  readonly owner: string;
+}
+
+/** A shared TPU as a person requests it, without a job. The metadata entry `owner` names the person for the others. */
+export function standingBody(spec: TpuSpec, sshKeys: string, maker: SharedMaker): object {
+  return { ...sharedBody(spec, sshKeys, maker), schedulingConfig: schedulingOf(spec) };
+}
+
+function sharedBody(spec: TpuSpec, sshKeys: string, { installation, owner }: SharedMaker): object {
+  const labels = installation === null ? {} : { labels: sharedLabels(installation) };
+  return bodyOf({ ...spec, metadata: { owner, ...spec.metadata } }, sshKeys, labels);
 }
 
 /** In the queue the tier is the queued resource's, and the node's body has none. */
@@ -99,8 +107,11 @@ function nodesAsked(ref: AllocationRef): object {
 }
 
 function commonBody(ref: AllocationRef, sshKeys: string): object {
-  const labels = ref.allocation.ownership === 'standing' ? {} : { labels: labelsOf(ownerOf(ref)) };
-  return bodyOf(tpuOf(ref), sshKeys, labels);
+  const { job, allocation } = ref;
+  // The labels of a shared TPU name no job: it must not go when this job ends.
+  if (allocation.ownership === 'standing')
+    return sharedBody(tpuOf(ref), sshKeys, { installation: job.installation, owner: job.owner });
+  return bodyOf(tpuOf(ref), sshKeys, { labels: labelsOf(ownerOf(ref)) });
 }
 
 function bodyOf(spec: TpuSpec, sshKeys: string, labels: object): object {

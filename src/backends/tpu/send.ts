@@ -3,6 +3,7 @@
 
 import { request as httpRequest } from 'node:http';
 import type { IncomingMessage, RequestOptions } from 'node:http';
+import { wholeBody } from '../../app/whole-body.ts';
 import { second } from '../../core/time.ts';
 import type { Duration } from '../../core/time.ts';
 
@@ -29,13 +30,18 @@ export interface SendRequest {
   readonly body?: string;
   /** For all of it, from the first byte to the last. */
   readonly timeoutMs: Duration;
+  /** The longest reply, in bytes. */
+  readonly most?: number;
 }
+
+/** A page of a zone's list has some hundred kilobytes. */
+const usualMost = 32 * 1024 * 1024;
 
 /**
  * Resolves with the reply, whatever its status; a redirection is a reply like any other, and is not followed. Rejects with
  * SendError. Nothing is sent twice: who asked looks again in a moment.
  */
-export async function send({ url, method, headers, body, timeoutMs }: SendRequest): Promise<Reply> {
+export async function send({ url, method, headers, body, timeoutMs, most = usualMost }: SendRequest): Promise<Reply> {
   const start = url.startsWith('https:') ? (await import('node:https')).request : httpRequest;
   return new Promise<Reply>((resolve, reject) => {
     const options: RequestOptions = { method, headers };
@@ -53,15 +59,15 @@ export async function send({ url, method, headers, body, timeoutMs }: SendReques
       reject(new SendError(messageOf(late ?? error), isConnected, { cause: error }));
     };
     async function read(incoming: IncomingMessage): Promise<void> {
-      const parts: Buffer[] = [];
+      let bytes: Buffer;
       try {
-        for await (const part of incoming) parts.push(part as Buffer);
+        bytes = await wholeBody(incoming, most);
       } catch (error) {
         fail(error instanceof Error ? error : new Error(String(error)));
         return;
       }
       clearTimeout(timer);
-      resolve({ status: incoming.statusCode ?? 0, text: Buffer.concat(parts).toString('utf8') });
+      resolve({ status: incoming.statusCode ?? 0, text: bytes.toString('utf8') });
     }
 
     // Before TLS has been agreed upon nothing of the request has left.

@@ -39,6 +39,7 @@ export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
       hosts: ref.allocation.hosts ?? [],
       user: userOf(spec, options),
       privateKey: spec.privateKey,
+      isExisting: spec.ownership === 'standing',
       pinPrefix: pinPrefix(ref),
     };
   }

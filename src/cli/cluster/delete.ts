@@ -13,6 +13,7 @@ import { confirm } from '../prompt.ts';
 import { aligned } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
 import type { PlaceFlags } from './either.ts';
+import { glances, isUnready } from './glance.ts';
 import { removal } from './removal.ts';
 
 /** Deletions that are under way at once: an API server takes many, and its controllers few. */
@@ -35,7 +36,9 @@ async function deleteOne(cli: Cli, cluster: Cluster, job: ClusterJob, signal: Ab
   const { name, uid } = job;
   const came = await removal(cli, cluster, job, signal);
   if (came === null) return exitCode.interrupted;
-  await (await cli.services.keeper()).hide(uid);
+  const keeper = await cli.services.keeper();
+  if (came === 'gone') await keeper.deleted(uid);
+  await keeper.hide(uid);
   const message =
     came === 'gone'
       ? `${name} is deleted: it and its pods are gone from ${context}/${namespace}.`
@@ -61,7 +64,7 @@ export async function deleteAllJobs(
       return exitCode.ok;
     }
     const foreign = jobs.filter(({ owner }) => owner !== mine).length;
-    if (!cli.json) sayWhat(cli, jobs, mine);
+    if (!cli.json) await sayWhat(cli, cluster, jobs, mine);
     const others = foreign === 0 ? '' : `, ${foreign} of them not yours`;
     const counted = countText(jobs.length, 'job');
     const question = `Delete ${counted} in ${where}${others}?`;
@@ -102,16 +105,17 @@ async function deleteEach(cli: Cli, cluster: Cluster, jobs: readonly ClusterJob[
 }
 
 /** On standard error, beside the question that follows. */
-function sayWhat(cli: Cli, jobs: readonly ClusterJob[], mine: string): void {
+async function sayWhat(cli: Cli, cluster: Cluster, jobs: readonly ClusterJob[], mine: string): Promise<void> {
   const now = cli.io.now();
-  const rows = jobs
-    .slice(0, rowsMost)
-    .map((job) => [
-      job.name,
-      clusterPhase(job),
-      ageText(now - job.createdAt),
-      job.owner === null ? 'made by another tool' : job.owner === mine ? 'yours' : `of ${job.owner}`,
-    ]);
+  const shown = jobs.slice(0, rowsMost);
+  // As `list` names it: a Job alone does not say that its pod has no image.
+  const found = await glances(cluster, shown.filter(isUnready), now);
+  const rows = shown.map((job) => [
+    job.name,
+    found.get(job.uid)?.phase ?? clusterPhase(job),
+    ageText(now - job.createdAt),
+    job.owner === null ? 'made by another tool' : job.owner === mine ? 'yours' : `of ${job.owner}`,
+  ]);
   const lines = aligned(
     [['JOB', 'STATUS', 'AGE', 'WHOSE'], ...rows],
     ['left', 'left', 'right', 'left'],

@@ -1,6 +1,7 @@
 // Details of one job of a cluster: its phase and why, what it asks for, its pods with their containers, what was said of it.
 
-import type { Cluster, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
+import type { V1Job } from '@kubernetes/client-node';
+import type { Cluster, ClusterContainer, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
 import { amountsText } from '../../app/cluster/lack.ts';
 import { keptVerdict, type KeptJob } from '../../app/cluster/kept.ts';
 import { clusterVerdict, type ClusterSight, type ClusterVerdict } from '../../app/cluster/verdict.ts';
@@ -32,7 +33,15 @@ export async function printDetails(cli: Cli, cluster: Cluster, job: ClusterJob):
     cli.print(JSON.stringify({ name: job.name, ...place, phase, why: sentence, because, job: whole, ...seen }));
     return exitCode.ok;
   }
-  const lines = detailLines(cli, sight, verdict, `${place.context}/${job.namespace}`, columnsOf(io.stdout));
+  const lines = detailLines(
+    cli,
+    sight,
+    verdict,
+    `${place.context}/${job.namespace}`,
+    columnsOf(io.stdout),
+    false,
+    await cluster.raw(job.name),
+  );
   io.stdout.write(`${lines.join('\n')}\n`);
   return exitCode.ok;
 }
@@ -71,6 +80,7 @@ export function printKeptDetails(cli: Cli, kept: KeptJob): number {
     `${context}/${job.namespace}`,
     columnsOf(cli.io.stdout),
     goneAt !== null,
+    kept.object === null ? null : (JSON.parse(kept.object) as V1Job),
   );
   cli.io.stdout.write(`${lines.join('\n')}\n`);
   return exitCode.ok;
@@ -84,6 +94,7 @@ export function detailLines(
   where: string,
   columns: number | null,
   isGone = false,
+  object: V1Job | null = null,
 ): readonly string[] {
   const { io, screen } = cli;
   const { job } = sight;
@@ -96,6 +107,7 @@ export function detailLines(
     ['where', `${where}, created ${ageText(now - job.createdAt)} ago`],
     ['image', [...new Set(job.images)].join(', ')],
     ['asks', `${amountsText(job.requests) || 'nothing'}${job.flavor === null ? '' : ` (flavor ${job.flavor})`}`],
+    ...objectRows(object),
     ['pods', countsText(job, isGone)],
   );
   return [
@@ -104,6 +116,27 @@ export function detailLines(
     ...podLines(sight.pods, columns, now, isGone),
     ...eventLines(sight, columns),
   ];
+}
+
+/** The command and the limits of each container, and the annotations of the Job. */
+function objectRows(object: V1Job | null): readonly (readonly [string, string])[] {
+  const containers = object?.spec?.template.spec?.containers ?? [];
+  const named = (name: string, text: string): string => (containers.length > 1 ? `${name}: ${text}` : text);
+  const rows = containers.flatMap(({ name, command, args, resources }): (readonly [string, string])[] => {
+    const limits = amountsText(resources?.limits ?? {});
+    return [
+      ...(command === undefined ? [] : [['command', named(name, wordsText(command))] as const]),
+      ...(args === undefined ? [] : [['args', named(name, wordsText(args))] as const]),
+      ...(limits === '' ? [] : [['limits', named(name, limits)] as const]),
+    ];
+  });
+  const notes = Object.entries(object?.metadata?.annotations ?? {}).map(([key, value]) => `${key}=${value}`);
+  return [...rows, ...(notes.length === 0 ? [] : [['notes', notes.join(', ')] as const])];
+}
+
+/** Words as a shell reads them, so that spaces and quotes can be seen. */
+function wordsText(words: readonly string[]): string {
+  return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ');
 }
 
 /** The same job in a window of a list: all about it, or only why. */
@@ -155,7 +188,7 @@ function podLines(
       index === 0 ? (pod.node ?? '-') : '',
       index === 0 ? ageText(now - pod.createdAt) : '',
       container.name,
-      container.state === 'terminated' ? `exit ${container.exitCode ?? '?'}` : isGone ? 'gone' : container.state,
+      stateText(pod, container, isGone),
       String(container.restarts),
       inertWord(container.reason ?? ''),
     ]),
@@ -164,6 +197,12 @@ function podLines(
   const sides = ['left', 'left', 'right', 'left', 'left', 'right', 'left'] as const;
   const more = pods.length - shown.length;
   return [...aligned([heads, ...rows], sides, columns), ...(more === 0 ? [] : [`and ${countText(more, 'older pod')}`])];
+}
+
+function stateText({ deleting }: ClusterPod, { state, exitCode: code }: ClusterContainer, isGone: boolean): string {
+  if (state === 'terminated') return `exit ${code ?? '?'}`;
+  if (isGone) return 'gone';
+  return deleting ? 'terminating' : state;
 }
 
 function eventLines({ events }: ClusterSight, columns: number | null): readonly string[] {

@@ -1,14 +1,19 @@
 // Exec in pods: one command in a container of each running pod of a job, or a terminal in one of them.
 
-import type { Program } from '../../app/by-hand.ts';
-import type { Cluster, ClusterJob, ClusterTarget } from '../../app/cluster/cluster.ts';
+import type {
+  Cluster,
+  ClusterAttachRequest,
+  ClusterJob,
+  ClusterSession,
+  ClusterTarget,
+} from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { sayTrouble, type Cli } from '../context.ts';
 import type { ExecFlags } from '../commands/exec.ts';
 import { codeOf } from '../hosts/outcome.ts';
 import { programOf, runOn } from '../hosts/run-on.ts';
 import { inertWord } from '../render/inert.ts';
-import { containerAtHand, podsAtHand, type PodAtHand } from './pods.ts';
+import { chosenPods, targetsOf } from './pods.ts';
 
 /** Resolves with the program's exit code, of several the greatest. */
 export async function execInPods(
@@ -25,12 +30,9 @@ export async function execInPods(
       exitCode.usage,
     );
   }
-  if (flags.pod !== undefined && flags.workers !== undefined) {
-    throw new JobmanError('--pod and --workers both say where it runs; say one of them.', exitCode.usage);
-  }
   const isTerminal = flags.tty === true;
   if (isTerminal) expectTerminal(cli, flags);
-  const pods = chosen(await podsAtHand(cli, cluster, job, flags), flags, job);
+  const pods = await chosenPods(cli, cluster, job, flags);
   const isForOne = isTerminal || flags.stdin === true;
   if (isForOne && pods.length !== 1) {
     const names = pods.map(({ number, pod }) => `${number} (${pod.name})`).join(', ');
@@ -39,9 +41,11 @@ export async function execInPods(
       exitCode.usage,
     );
   }
-  const targets = new Map(pods.map(({ number, pod }) => [number, targetOf(cli, pod, flags)]));
+  const targets = targetsOf(cli, pods, flags.container);
   const [first] = targets.values();
-  if (isTerminal && first !== undefined) return onTerminal(cli, cluster, first, program);
+  if (isTerminal && first !== undefined) {
+    return onTerminal(cli, (request) => cluster.exec(first, { ...request, program, receives: true }));
+  }
   const target = (number: number): ClusterTarget => {
     const found = targets.get(number);
     if (found === undefined) throw new Error(`no pod has the number ${number}`);
@@ -53,21 +57,6 @@ export async function execInPods(
   };
   const names = new Map([...targets].map(([number, { pod }]) => [number, pod]));
   return runOn(cli, door, { workers: [...targets.keys()], program, flags, pods: names });
-}
-
-/** Of those that run, the ones that `--workers` names. */
-function chosen(pods: readonly PodAtHand[], { workers }: ExecFlags, job: ClusterJob): readonly PodAtHand[] {
-  if (workers === undefined || workers === 'all') return pods;
-  const found = pods.filter(({ number }) => workers.some(([from, to]) => from <= number && number <= to));
-  const lacking = workers.find(([from, to]) => !found.some(({ number }) => from <= number && number <= to));
-  if (lacking === undefined) return found;
-  const numbers = pods.map(({ number }) => number).join(', ');
-  throw new JobmanError(`No pod ${lacking[0]} of ${job.name} runs; these do: ${numbers}.`, exitCode.conflict);
-}
-
-function targetOf(cli: Cli, pod: PodAtHand['pod'], { container: named }: ExecFlags): ClusterTarget {
-  const container = containerAtHand(cli, pod, named);
-  return { pod: pod.name, container: container.name };
 }
 
 function expectTerminal({ io, json }: Cli, { timeout }: ExecFlags): void {
@@ -89,11 +78,9 @@ function expectTerminal({ io, json }: Cli, { timeout }: ExecFlags): void {
 const ctrlC = 0x03;
 
 /** This terminal is the program's until it ends: every key goes there, and its size with it. */
-async function onTerminal(cli: Cli, cluster: Cluster, target: ClusterTarget, program: Program): Promise<number> {
+export async function onTerminal(cli: Cli, start: (request: ClusterAttachRequest) => ClusterSession): Promise<number> {
   const { io } = cli;
-  const session = cluster.exec(target, {
-    program,
-    receives: true,
+  const session = start({
     terminal: io.stdout.size(),
     async onBytes(bytes) {
       io.stdout.write(bytes);
@@ -119,6 +106,7 @@ async function onTerminal(cli: Cli, cluster: Cluster, target: ClusterTarget, pro
     const end = await session.ended;
     if (end.kind === 'no_answer') {
       release();
+      if (end.refusal !== undefined) throw end.refusal;
       sayTrouble(cli, inertWord(end.reason));
     }
     return codeOf({ end, timedOut: false });

@@ -2,10 +2,10 @@
 // image does not exist; why, only the pod knows. It is asked for beside the list, in one request, and does without an answer.
 
 import type { Cluster, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
-import { clusterGlance, clusterPhase, type ClusterVerdict } from '../../app/cluster/verdict.ts';
+import { clusterGlance, clusterPhase, refusedText, type ClusterVerdict } from '../../app/cluster/verdict.ts';
 import { JobmanError } from '../../app/errors.ts';
 import { isSettledPhase } from '../../core/phase.ts';
-import type { Instant } from '../../core/time.ts';
+import { second, type Duration, type Instant } from '../../core/time.ts';
 import { besideMost } from './within.ts';
 
 /** What a row is told otherwise with. */
@@ -18,6 +18,55 @@ const jobsMost = 100;
 export function isUnready(job: ClusterJob): boolean {
   return job.active > job.ready && !job.suspended && !job.deleting && !isSettledPhase(clusterPhase(job));
 }
+
+/**
+ * True if the pods of the job have to be read, for the cause of its failure or for how long its program ran: the times of the Job
+ * include the wait for a node and an image. False for successful jobs of several pods, whose programs have no single time.
+ */
+export function isToldByPods(job: ClusterJob): boolean {
+  if (job.suspended || job.deleting) return false;
+  const phase = clusterPhase(job);
+  if (phase === 'failed') return job.failed > 0 && job.failed <= podsMost;
+  const isSingle = job.parallelism === 1 && (job.completions ?? 1) === 1;
+  return isSingle && (phase === 'succeeded' || (phase === 'running' && !isUnready(job)));
+}
+
+/** True if it has no pod although it should have one by now: an event of the Job may say why. */
+export function isPodless(job: ClusterJob, now: Instant): boolean {
+  const isNew = now - (job.startedAt ?? job.createdAt) < podWithin;
+  return job.active === 0 && !isNew && !job.suspended && !job.deleting && clusterPhase(job) === 'queued';
+}
+
+/** A cluster creates the first pod of a job within a second or two. */
+const podWithin: Duration = 3 * second;
+
+/** By their uids, the jobs for which the cluster refuses to create a pod. Asks nothing when there are none. */
+export async function refusals(
+  cluster: Cluster,
+  jobs: readonly ClusterJob[],
+  left?: AbortSignal,
+  { isEverywhere = false }: { readonly isEverywhere?: boolean } = {},
+): Promise<ReadonlyMap<string, Glance>> {
+  if (jobs.length === 0) return new Map();
+  const late = AbortSignal.timeout(besideMost);
+  const signal = left === undefined ? late : AbortSignal.any([late, left]);
+  try {
+    const events = await cluster.refusedPods({ signal, ...(isEverywhere ? { everywhere: true as const } : {}) });
+    const byUid = new Map(events.map((event) => [event.object.uid, event]));
+    return new Map(
+      jobs.flatMap((job) => {
+        const event = byUid.get(job.uid);
+        return event === undefined ? [] : [[job.uid, { phase: clusterPhase(job), reason: refusedText(job, event) }]];
+      }),
+    );
+  } catch (error) {
+    if (!(error instanceof JobmanError) && !signal.aborted) throw error;
+    return new Map();
+  }
+}
+
+/** Failed pods of one job that are read for a list; the newest has the cause. */
+const podsMost = 20;
 
 /** Those among which are the newest, of many jobs that come one by one. */
 export function createNewest(): { add(job: ClusterJob): void; jobs(): readonly ClusterJob[] } {
@@ -42,6 +91,15 @@ export async function glances(
   jobs: readonly ClusterJob[],
   now: Instant,
   left?: AbortSignal,
+  {
+    isEverywhere = false,
+    withEnded = false,
+  }: {
+    /** They are of several namespaces. */
+    readonly isEverywhere?: boolean;
+    /** Also pods that have ended. */
+    readonly withEnded?: boolean;
+  } = {},
 ): Promise<ReadonlyMap<string, Glance>> {
   const found = new Map<string, Glance>();
   if (jobs.length === 0) return found;
@@ -50,8 +108,9 @@ export async function glances(
   const signal = left === undefined ? late : AbortSignal.any([late, left]);
   const query = {
     labels: `job-name in (${names})`,
-    fields: 'status.phase!=Succeeded,status.phase!=Failed',
+    ...(withEnded ? {} : { fields: 'status.phase!=Succeeded,status.phase!=Failed' }),
     signal,
+    ...(isEverywhere ? { everywhere: true as const } : {}),
   };
   const pods: ClusterPod[] = [];
   try {
@@ -60,7 +119,9 @@ export async function glances(
     if (!(error instanceof JobmanError) && !signal.aborted) throw error;
   }
   for (const job of jobs) {
-    const own = pods.filter((pod) => pod.job === job.name && (pod.jobUid ?? job.uid) === job.uid);
+    const own = pods.filter(
+      (pod) => pod.job === job.name && pod.namespace === job.namespace && (pod.jobUid ?? job.uid) === job.uid,
+    );
     const glance = clusterGlance(job, own, now);
     if (glance !== null) found.set(job.uid, glance);
   }

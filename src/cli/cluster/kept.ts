@@ -30,6 +30,32 @@ export function whyKept(cli: Cli, kept: KeptJob): number {
   return printVerdict(cli, kept.job.name, keptVerdict(kept, cli.io.now()));
 }
 
+/**
+ * `logs` of pods that are gone, or whose node has put their log away, while their Job is still there: from the copies, of the pods that
+ * `isMeant` names. False where there is no such copy.
+ */
+export async function printCopies(
+  cli: Cli,
+  { uid }: Pick<ClusterJob, 'uid'>,
+  flags: LogsFlags,
+  isMeant: (pod: string, container: string) => boolean,
+): Promise<boolean> {
+  const keeper = await cli.services.keeper();
+  const kept = keeper.isUsed ? await keeper.job(uid) : undefined;
+  if (kept === undefined || flags.previous === true) return false;
+  const { worker, container } = flags;
+  const files = (await keeper.logs(kept)).filter(
+    ({ pod, container: name }) =>
+      isMeant(pod, name) &&
+      (container === undefined || name === container) &&
+      (worker === undefined || kept.pods.some((one) => one.name === pod && one.index === worker)),
+  );
+  if (files.length === 0) return false;
+  cli.note(`The cluster does not have this log any more; this is our copy.`);
+  await logsKept(cli, { ...keeper, logs: async () => files }, kept, flags);
+  return true;
+}
+
 /** `logs`, from the copies. Following one that cannot print any more is reading it. */
 export async function logsKept(cli: Cli, keeper: ClusterKeeper, kept: KeptJob, flags: LogsFlags): Promise<number> {
   expectForClusters(flags);
@@ -57,7 +83,8 @@ export async function logsKept(cli: Cli, keeper: ClusterKeeper, kept: KeptJob, f
     const index = indexOf(name);
     const ours = named.filter(({ pod }) => pod === name);
     // Without a name it is the container that jobman makes, which is the last where there are others before it.
-    const chosen = flags.container === undefined && flags.allPods !== true ? mainOf(kept, name, ours) : ours;
+    const isOne = flags.container === undefined && flags.allPods !== true && flags.allContainers !== true;
+    const chosen = isOne ? mainOf(kept, name, ours) : ours;
     for (const { path, container, state } of chosen) {
       const query = {
         ...(flags.tail === undefined || flags.grep !== undefined ? {} : { tail: flags.tail }),
@@ -134,7 +161,7 @@ function printMoments(
   }
   const lines = [
     screen.out('bold', `${job.name} (${inertWord(job.owner ?? 'made by another tool')})`),
-    ...historyLines(moments, io.stdout.isTerminal ? io.stdout.size().columns : null),
+    ...historyLines(moments, io.stdout.isTerminal ? io.stdout.size().columns : null, io.now()),
   ];
   io.stdout.write(`${lines.join('\n')}\n`);
   return exitCode.ok;

@@ -3,7 +3,7 @@
 
 import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
 import type { ClusterJob, ClusterPlace } from '../../app/cluster/cluster.ts';
-import { keptPhase } from '../../app/cluster/kept.ts';
+import { isKeptOpen, keptPhase } from '../../app/cluster/kept.ts';
 import { amountsText } from '../../app/cluster/lack.ts';
 import { clusterPhase, clusterReason } from '../../app/cluster/verdict.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
@@ -13,7 +13,7 @@ import { isSettledPhase } from '../../core/phase.ts';
 import { second, type Instant } from '../../core/time.ts';
 import type { Cli } from '../context.ts';
 import type { PlaceFlags } from './either.ts';
-import { createNewest, glances, isUnready, type Glance } from './glance.ts';
+import { createNewest, glances, isPodless, isToldByPods, isUnready, refusals, type Glance } from './glance.ts';
 import { besideMost } from './within.ts';
 
 /** Settled Jobs that are shown without --all: as many as of the record. */
@@ -27,11 +27,15 @@ export interface ClusterRows extends JobList {
   readonly trouble?: JobmanError;
 }
 
-/** The rows of the namespace, newest first. Never rejects for what the cluster or the line does. */
-export async function clusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags): Promise<ClusterRows> {
+/** Which Jobs are listed. */
+type ListPlace = PlaceFlags & { readonly allNamespaces: boolean | undefined };
+
+/** The rows of the namespace, or of all namespaces, newest first. Never rejects for what the cluster or the line does. */
+export async function clusterRows(cli: Cli, query: ListQuery, flags: ListPlace): Promise<ClusterRows> {
   // Tags are words of the record; no Job of a cluster has one.
   if (query.tag !== undefined) return { rows: [], more: 0, notes: [], told: new Set() };
   const { phases: _phases, ...anyPhase } = query;
+  const isEverywhere = flags.allNamespaces === true;
   const late = new AbortController();
   const timer = setTimeout(() => {
     late.abort(new Error(`it did not answer within ${besideMost / second} s`));
@@ -39,7 +43,7 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags)
   let called = 'The cluster';
   try {
     const cluster = await cli.services.cluster(
-      given({ context: flags.context, namespace: flags.namespace, isAlone: true }),
+      given({ context: flags.context, namespace: flags.namespace, isAlone: true, isSilent: true }),
     );
     try {
       const place = cluster.place();
@@ -47,10 +51,10 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags)
       const rows: JobRow[] = [];
       /** Of those that pods may tell more of, the place of each row by the job's uid. */
       const places = new Map<string, number>();
-      const unready = createNewest();
+      const [unready, byPods, podless] = [createNewest(), createNewest(), createNewest()];
       const told = new Set<string>();
       const now = cli.io.now();
-      for await (const page of cluster.jobs({ signal: late.signal })) {
+      for await (const page of cluster.jobs({ signal: late.signal, ...(isEverywhere ? { everywhere: true } : {}) })) {
         // It answers; the rest may take as long as it takes.
         clearTimeout(timer);
         for (const job of page) {
@@ -61,13 +65,24 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags)
             if (isOpen) {
               places.set(job.uid, rows.length);
               unready.add(job);
+            } else if (isToldByPods(job)) {
+              places.set(job.uid, rows.length);
+              byPods.add(job);
+            } else if (isPodless(job, now)) {
+              places.set(job.uid, rows.length);
+              podless.add(job);
             }
             rows.push(row);
           }
           if (query.all === true) told.add(job.uid).add(`${row.zone} ${row.name}`);
         }
       }
-      for (const [uid, glance] of await glances(cluster, unready.jobs(), now)) {
+      const found = await Promise.all([
+        glances(cluster, unready.jobs(), now, undefined, { isEverywhere }),
+        glances(cluster, byPods.jobs(), now, undefined, { isEverywhere, withEnded: true }),
+        refusals(cluster, podless.jobs(), undefined, { isEverywhere }),
+      ]);
+      for (const [uid, glance] of found.flatMap((some) => [...some])) {
         const at = places.get(uid) ?? -1;
         const row = rows[at];
         if (row !== undefined) rows[at] = glanced(row, glance);
@@ -79,7 +94,7 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags)
       await cluster.close();
     }
   } catch (error) {
-    if (!(error instanceof JobmanError) && !late.signal.aborted) throw error;
+    // Whatever a cluster does, the jobs of the record are shown.
     const known = error instanceof JobmanError ? error : undefined;
     const why = error instanceof Error ? error.message : String(error);
     const trouble = known ?? new JobmanError(`${called} is not shown: ${why}`, exitCode.unreachable);
@@ -109,8 +124,9 @@ export async function keptRows(cli: Cli, query: ListQuery, told: ReadonlySet<str
     if (hidden || names.has(key) || names.has(job.uid)) return [];
     names.add(key);
     const phase = keptPhase(kept);
-    const gone = phase === 'cancelled' ? 'deleted' : clusterReason(job, now);
-    const reason = goneAt === null ? `last seen ${ageText(now - kept.seenAt)} ago` : gone;
+    const last = phase === 'cancelled' ? 'deleted' : clusterReason(job, isKeptOpen(kept) ? kept.seenAt : now);
+    // An open job may have changed since it was seen, so its reason has an age.
+    const reason = isKeptOpen(kept) ? `${last}; as seen ${ageText(now - kept.seenAt)} ago` : last;
     const since = job.endedAt ?? goneAt ?? job.startedAt ?? job.createdAt;
     const row: JobRow = { ...rowOf(job, kept, now), phase, status: phase, reason, since };
     return isWanted(row, query) ? [row] : [];

@@ -5,6 +5,7 @@ import type { ClusterPod } from '../../app/cluster/cluster.ts';
 import type { LogsFlags } from '../commands/logs.ts';
 import type { Cli } from '../context.ts';
 import { decode, inert, isInert } from '../render/inert.ts';
+import { exactly } from '../output.ts';
 
 /** Where pieces go. */
 export interface LogText {
@@ -71,8 +72,10 @@ export function createLogText(cli: Cli, flags: LogsFlags, isMarked: boolean): Lo
         for (const part of grep === undefined ? [piece] : linesWith(piece, grep)) stdout.write(part);
       } else {
         const text = decode(piece);
-        const front = isMarked ? `[${markOf(pod)}] ` : '';
-        if (!cli.json && grep === undefined && front === '' && isInert(text)) stdout.write(piece);
+        const marks = [...(isMarked ? [markOf(pod)] : []), ...(flags.allContainers === true ? [container] : [])];
+        const front = marks.length === 0 ? '' : `[${marks.join('/')}] `;
+        if (!cli.json && grep === undefined && front === '' && isInert(text))
+          stdout.write(stdout.isTerminal ? text : piece);
         else {
           const lines = text.split('\n');
           const hasEnd = lines.at(-1) === '';
@@ -81,7 +84,7 @@ export function createLogText(cli: Cli, flags: LogsFlags, isMarked: boolean): Lo
           const shown = wanted.map((line) =>
             cli.json ? JSON.stringify({ pod: pod.name, container, text: line }) : front + harmless(line),
           );
-          if (shown.length > 0) stdout.write(`${shown.join('\n')}\n`);
+          if (shown.length > 0) stdout.write(cli.json ? `${shown.join('\n')}\n` : exactly(`${shown.join('\n')}\n`));
         }
       }
       waiting += piece.length;

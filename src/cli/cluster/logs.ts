@@ -16,6 +16,10 @@ import { podsOf, sightOf } from './sight.ts';
 
 /** How often is looked for new pods while one is followed. */
 const lookEvery: Duration = second;
+/** Each log that is followed is a connection of its own. */
+const followedMost = 100;
+/** How often the log of one container may fail to open, a second apart, before the command ends with the reason. */
+const missesMost = 5;
 
 /** Which flags a cluster's job has nothing for, and what says the same there. */
 const foreign: readonly (readonly [flag: keyof LogsFlags, word: string, instead: string])[] = [
@@ -33,27 +37,40 @@ export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJ
   }
   const all = await podsOf(cluster, job);
   const pods = chosen(all, flags);
+  const copies = async (isMeant: (pod: string, container: string) => boolean): Promise<boolean> =>
+    (await import('./kept.ts')).printCopies(cli, job, flags, isMeant);
+  const isGone = (name: string): boolean => !all.some((pod) => pod.name === name);
+  // Of one pod the newest is meant, and what is gone is older; of all pods, those that are gone come first.
+  if ((flags.allPods === true || pods.length === 0) && (await copies(isGone)) && pods.length === 0) return exitCode.ok;
   if (pods.length === 0 && flags.worker !== undefined && all.length > 0) {
     throw new JobmanError(`${job.name} has no pod ${flags.worker}.`, exitCode.notFound, [numbersText(job, all)]);
   }
   const text = createLogText(cli, flags, pods.length > 1 || job.parallelism > 1);
   let isSilent = true;
-  for (const pod of pods) {
-    const container = containerOf(cli, pod, flags.container);
+  for (const [pod, container] of pods.flatMap((one) => pairsOf(cli, one, flags))) {
     if (flags.previous === true && container.restarts === 0) {
+      if (flags.allContainers === true) continue;
       throw new JobmanError(
         `The container ${container.name} of ${pod.name} was not started anew, so there is nothing from before.`,
         exitCode.notFound,
       );
     }
     if (container.state === 'waiting' && flags.previous !== true) continue;
+    let hasPrinted = false;
     // Each is copied, whatever the one before it had.
     for await (const piece of wantedOf(cluster.logs(pod.name, container.name, queryOf(cli, flags)), flags)) {
-      isSilent = false;
+      hasPrinted = true;
       await text.write(pod, container.name, piece);
       if (text.isOver()) return exitCode.ok;
     }
+    // The node of an evicted pod has put its log away.
+    const isCopied =
+      !hasPrinted && isOverPod(pod) && (await copies((name, of) => name === pod.name && of === container.name));
+    if (isCopied) hasPrinted = true;
+    if (hasPrinted) isSilent = false;
   }
+  // Its newest pod has not printed yet, and the one before it is gone.
+  if (isSilent && flags.allPods !== true && (await copies(isGone))) isSilent = false;
   if (all.length > pods.length) {
     const [pod] = pods;
     cli.note(`${job.name} has ${countText(all.length, 'pod')}; this is ${pod?.name ?? 'none'}. --all-pods shows all.`);
@@ -65,6 +82,12 @@ export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJ
 /** Throws JobmanError for a flag that only jobs of the record have something for. */
 export function expectForClusters(flags: LogsFlags): void {
   const stray = foreign.find(([flag]) => flags[flag] !== undefined && flags[flag] !== false);
+  if (flags.allContainers === true && flags.container !== undefined) {
+    throw new JobmanError(
+      '--container names one container, and --all-containers means all: use only one of the two.',
+      exitCode.usage,
+    );
+  }
   if (stray === undefined) return;
   throw new JobmanError(`${stray[1]} is not for a job of a cluster; ${stray[2]}.`, exitCode.usage);
 }
@@ -78,17 +101,31 @@ export async function followClusterLogs(
   leave?: AbortSignal,
 ): Promise<'ended' | 'left'> {
   const { signal, release } = leave === undefined ? leaveOnSignal(cli) : { signal: leave, release: () => undefined };
-  const text = createLogText(cli, flags, flags.allPods === true);
+  // Pods that run side by side, or one after the other towards one end, are all shown, with their numbers in front.
+  const isOfAll =
+    flags.allPods === true || (flags.worker === undefined && (begun.parallelism > 1 || (begun.completions ?? 1) > 1));
+  const text = createLogText(cli, flags, isOfAll);
   const taken = new Set<string>();
   const reading = new Set<Promise<void>>();
   let failed: unknown;
   let said = '';
   /** A cluster that is away for a while is waited for, as it is in the middle of a log. */
   let isLost = false;
+  /** How often the log of a container could not be opened. */
+  const misses = new Map<string, number>();
+  let hasSaidMany = false;
+  /** The containers of each pod whose logs are read. They are chosen once, because the choice of one container is reported. */
+  const pairs = new Map<string, readonly Pair[]>();
+  const pairsNow = (pod: ClusterPod): readonly Pair[] => {
+    const own = pairsOf(cli, pod, flags);
+    pairs.set(pod.uid, own);
+    return own;
+  };
 
-  const read = (pod: ClusterPod): void => {
-    taken.add(pod.uid);
-    const container = containerOf(cli, pod, flags.container);
+  const read = (pod: ClusterPod, container: ClusterContainer): void => {
+    const key = keyOf(pod, container);
+    taken.add(key);
+    let hasPrinted = false;
     const query: ClusterLogQuery = {
       ...queryOf(cli, flags),
       follow: true,
@@ -96,10 +133,44 @@ export async function followClusterLogs(
       onLost: (why) =>
         cli.note(why === null ? 'The cluster answers again.' : `The cluster does not answer (${why}); still trying.`),
     };
-    const work: Promise<void> = followOne(cluster, pod, container, { query, flags, text })
+    const own: LogText = {
+      ...text,
+      write(...written) {
+        hasPrinted = true;
+        return text.write(...written);
+      },
+    };
+    const work: Promise<void> = followOne(cluster, pod, container, { query, flags, text: own })
+      .catch(async (error: unknown) => {
+        if (!(error instanceof JobmanError) || hasPrinted) throw error;
+        if (error.code === exitCode.notFound) {
+          // Seen in the list, and deleted before its log was opened.
+          const isMeant = (name: string, of: string): boolean => name === pod.name && of === container.name;
+          if (!(await (await import('./kept.ts')).printCopies(cli, begun, flags, isMeant)))
+            cli.note(`${pod.name} was deleted before its log was read.`);
+          return;
+        }
+        const missed = (misses.get(key) ?? 0) + 1;
+        misses.set(key, missed);
+        if (error.code !== exitCode.unreachable || missed >= missesMost) throw error;
+        // Nothing of it is printed, so it can be opened again; the logs of other pods go on meanwhile.
+        if (missed === 1) cli.note(`${error.message} Still trying.`);
+        await pause(lookEvery, signal);
+        taken.delete(key);
+      })
       .catch((error: unknown) => void (failed ??= error))
       .finally(() => reading.delete(work));
     reading.add(work);
+  };
+
+  /** Limits the connections that are open at once. A log that waits for its turn is lost only if its pod is deleted. */
+  const readAll = (wanted: readonly Pair[]): void => {
+    const room = Math.max(0, followedMost - reading.size);
+    if (wanted.length > room && !hasSaidMany) {
+      hasSaidMany = true;
+      cli.note(`${begun.name}: ${followedMost} logs are followed at a time; the others follow when these have ended.`);
+    }
+    for (const [pod, container] of wanted.slice(0, room)) read(pod, container);
   };
 
   try {
@@ -112,11 +183,14 @@ export async function followClusterLogs(
         const isGone = job === null || job.uid !== begun.uid;
         const isOver = isGone || isClusterSettled(job);
         const pods = isGone ? [] : await podsOf(cluster, begun);
-        const fresh = chosen(pods, flags).filter(({ uid }) => !taken.has(uid));
+        const fresh = chosen(pods, { ...flags, allPods: isOfAll })
+          .filter(isReadable)
+          .flatMap((pod) => pairs.get(pod.uid) ?? pairsNow(pod))
+          .filter(([pod, container]) => !taken.has(keyOf(pod, container)));
         // One after the other, unless all are wanted at once.
-        if (flags.allPods === true) fresh.filter(isReadable).forEach(read);
-        else if (reading.size === 0 && fresh[0] !== undefined && isReadable(fresh[0])) read(fresh[0]);
+        if (isOfAll || reading.size === 0) readAll(fresh);
         if (reading.size === 0 && isOver) {
+          if (taken.size === 0) await (await import('./kept.ts')).printCopies(cli, begun, flags, () => true);
           if (isGone) cli.note(`${begun.name} was deleted meanwhile.`);
           else await sayWhy(cli, cluster, job, '');
           return 'ended';
@@ -169,6 +243,20 @@ async function followOne(
   }
 }
 
+/** A container of a pod: a Job made again under the name, or a pod that takes the place of another, has another uid. */
+function keyOf({ uid }: ClusterPod, { name }: ClusterContainer): string {
+  return `${uid} ${name}`;
+}
+
+/** A log that is read. */
+type Pair = readonly [pod: ClusterPod, container: ClusterContainer];
+
+/** The pod with the container whose log is wanted, or with each of its containers. */
+function pairsOf(cli: Cli, pod: ClusterPod, flags: Pick<LogsFlags, 'container' | 'allContainers'>): readonly Pair[] {
+  if (flags.allContainers === true) return pod.containers.map((container) => [pod, container] as const);
+  return [[pod, containerOf(cli, pod, flags.container)]];
+}
+
 function hasLeft(signal: AbortSignal): boolean {
   return signal.aborted;
 }
@@ -199,6 +287,10 @@ function queryOf(cli: Cli, { previous, tail, since, grep }: LogsFlags): ClusterL
     ...(tail === undefined || grep !== undefined ? {} : { tail }),
     ...(since === undefined ? {} : { since: cli.io.now() - since }),
   };
+}
+
+function isOverPod({ phase }: ClusterPod): boolean {
+  return phase === 'Succeeded' || phase === 'Failed';
 }
 
 /** Silence has a reason, and somebody who looks at logs wants to know it. */

@@ -1,14 +1,15 @@
 // Pods at hand: those of a job that something can be done in now, and the container of each that is meant.
 
-import type { Cluster, ClusterContainer, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
+import type { Cluster, ClusterContainer, ClusterJob, ClusterPod, ClusterTarget } from '../../app/cluster/cluster.ts';
 import { containerName } from '../../app/cluster/job-object.ts';
 import { clusterVerdict } from '../../app/cluster/verdict.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
+import type { WorkerChoice } from '../parse.ts';
 import { podsOf, sightOf } from './sight.ts';
 
 /** A pod that runs. */
-export interface PodAtHand {
+interface PodAtHand {
   /** Of an indexed Job its own; else its place among all, from 0, by age. */
   readonly number: number;
   readonly pod: ClusterPod;
@@ -49,6 +50,52 @@ export async function podsAtHand(
   throw new JobmanError(`The pod ${name} is not running: it is ${state}. ${await why()}`, exitCode.conflict);
 }
 
+/** Which pods a command is for, and which container of each. */
+interface TargetChoice extends PodChoice {
+  readonly workers: WorkerChoice | undefined;
+  readonly container: string | undefined;
+}
+
+/** Of the pods that run, the ones that `--pod` or `--workers` names. Throws JobmanError (conflict) when one of them does not run. */
+export async function chosenPods(
+  cli: Cli,
+  cluster: Cluster,
+  job: ClusterJob,
+  { pod: named, workers }: TargetChoice,
+): Promise<readonly PodAtHand[]> {
+  if (named !== undefined && workers !== undefined) {
+    throw new JobmanError('--pod and --workers both select pods; use only one of the two.', exitCode.usage);
+  }
+  const pods = await podsAtHand(cli, cluster, job, { pod: named });
+  if (workers === undefined || workers === 'all') return pods;
+  const found = pods.filter(({ number }) => workers.some(([from, to]) => from <= number && number <= to));
+  const lacking = workers.find(([from, to]) => !found.some(({ number }) => from <= number && number <= to));
+  if (lacking === undefined) return found;
+  const numbers = pods.map(({ number }) => number).join(', ');
+  throw new JobmanError(`No pod ${lacking[0]} of ${job.name} runs; these do: ${numbers}.`, exitCode.conflict);
+}
+
+/** The container of each that is named, by the pod's number. */
+export function targetsOf(
+  cli: Cli,
+  pods: readonly PodAtHand[],
+  container: string | undefined,
+): ReadonlyMap<number, ClusterTarget> {
+  return new Map(
+    pods.map(({ number, pod }) => [number, { pod: pod.name, container: containerAtHand(cli, pod, container).name }]),
+  );
+}
+
+/** The containers in which a command is to do something, by the numbers of their pods. */
+export async function chosenTargets(
+  cli: Cli,
+  cluster: Cluster,
+  job: ClusterJob,
+  choice: TargetChoice,
+): Promise<ReadonlyMap<number, ClusterTarget>> {
+  return targetsOf(cli, await chosenPods(cli, cluster, job, choice), choice.container);
+}
+
 /** The newest pod of each number, in order. */
 function numbered(pods: readonly ClusterPod[]): readonly PodAtHand[] {
   const newest = new Map(pods.map((pod, place) => [pod.index ?? place, pod]));
@@ -82,7 +129,7 @@ export function mainContainer(containers: readonly ClusterContainer[]): ClusterC
 }
 
 /** The same, where it runs. Throws JobmanError: not found for a name that is none, conflict for one that does not run. */
-export function containerAtHand(cli: Cli, pod: ClusterPod, named: string | undefined): ClusterContainer {
+function containerAtHand(cli: Cli, pod: ClusterPod, named: string | undefined): ClusterContainer {
   const found = containerOf(cli, pod, named);
   if (found.state === 'running') return found;
   const why = found.reason === null ? '' : ` (${found.reason})`;

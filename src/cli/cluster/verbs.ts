@@ -34,13 +34,16 @@ export async function askCluster(
     case 'stop':
       await cluster.patch(job.name, { spec: { suspend: true } });
       await look(cli, keeper, job);
-      return sayDone(
-        cli,
-        job.name,
-        `${job.name} is stopped: its pods are ended, and it holds nothing. Back: jobman start ${job.name}`,
-      );
+      return sayDone(cli, job.name, await stoppedText(cluster, job));
     case 'start':
     case 'resume':
+      switch (await stoppedPodsGone(cli, cluster, job)) {
+        case 'left':
+          return exitCode.interrupted;
+        case 'started':
+          return sayDone(cli, job.name, `${job.name} was started meanwhile by another command.`);
+        case 'gone':
+      }
       await cluster.patch(job.name, { spec: { suspend: false } });
       await look(cli, keeper, job);
       return sayDone(
@@ -55,6 +58,64 @@ export async function askCluster(
     }
     case 'cancel':
       return cancel(cli, keeper, cluster, job);
+  }
+}
+
+/**
+ * Names of its pods that have not ended, those that are being ended among them. Where pods may not be listed the Job's own counts
+ * answer, without names.
+ */
+async function livePods(cluster: Cluster, job: ClusterJob): Promise<readonly string[]> {
+  try {
+    const pods = await podsOf(cluster, job);
+    return pods.filter(({ phase }) => phase !== 'Succeeded' && phase !== 'Failed').map(({ name }) => name);
+  } catch (error) {
+    if (!(error instanceof JobmanError) || error.code !== exitCode.failed) throw error;
+    const now = await cluster.job(job.name);
+    return Array.from({ length: now === null ? 0 : now.active + (now.terminating ?? 0) }, () => 'a pod');
+  }
+}
+
+/** True only of pods that were seen gone; a pod has half a minute to end by itself. */
+async function stoppedText(cluster: Cluster, job: ClusterJob): Promise<string> {
+  const back = `Back: jobman start ${job.name}`;
+  let live: number;
+  try {
+    live = (await livePods(cluster, job)).length;
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    return `${job.name} is being stopped; its pods could not be checked: ${error.message} ${back}`;
+  }
+  if (live === 0) return `${job.name} is stopped: it has no pods, and it holds nothing. ${back}`;
+  const pods = live === 1 ? 'its pod is' : `its ${live} pods are`;
+  return `${job.name} is being stopped: ${pods} terminating, which may take half a minute. ${back}`;
+}
+
+/**
+ * Waits until none of its earlier pods runs, so that no two programs of the job run at once. Throws JobmanError (not found) for a
+ * job that is deleted meanwhile. `started`: another command has started it, so its pods are new ones.
+ */
+async function stoppedPodsGone(cli: Cli, cluster: Cluster, job: ClusterJob): Promise<'gone' | 'started' | 'left'> {
+  const { signal, release } = leaveOnSignal(cli);
+  let hasSaid = false;
+  try {
+    for (;;) {
+      const live = await livePods(cluster, job);
+      if (live.length === 0) return 'gone';
+      if (!hasSaid) cli.note(`${job.name}: waiting until its stopped pods are gone: ${live.join(', ')}.`);
+      hasSaid = true;
+      await pause(lookEvery, signal);
+      if (signal.aborted) {
+        cli.complain(`Left before the stopped pods of ${job.name} were gone; it was not started.`);
+        return 'left';
+      }
+      const now = await cluster.job(job.name);
+      if (now === null || now.uid !== job.uid || now.deleting)
+        throw new JobmanError(`${job.name} was deleted meanwhile; it was not started.`, exitCode.notFound);
+      if (!now.suspended) return 'started';
+    }
+  } finally {
+    release();
   }
 }
 
@@ -129,6 +190,7 @@ async function cancelUnless(
   if (missing.length > 0)
     cli.note(`Not all that ${job.name} printed may be kept: ${missing.join(', ')} could not be copied in time.`);
   if ((await removal(cli, cluster, job, signal)) === null) return exitCode.interrupted;
+  await keeper.deleted(job.uid);
   const kept = isKept ? '; its logs and history are kept' : '';
   return sayDone(
     cli,

@@ -15,7 +15,7 @@ import { sightOf } from './sight.ts';
 import { printVerdict } from './why.ts';
 
 /** Resolves with the worst verdict of those that are not of the record: 130 when the reader left, 1 when the time was over. */
-export async function waitForCluster(cli: Cli, { cluster, meanings }: Meant, flags: WaitFlags): Promise<number> {
+export async function waitForCluster(cli: Cli, { meanings }: Meant, flags: WaitFlags): Promise<number> {
   const { signal: left, release } = leaveOnSignal(cli);
   const late = new AbortController();
   const timer = flags.timeout === undefined ? undefined : setTimeout(() => late.abort(), flags.timeout);
@@ -42,9 +42,8 @@ export async function waitForCluster(cli: Cli, { cluster, meanings }: Meant, fla
           return said(meaning.job.job.name, keptVerdict(meaning.job, cli.io.now()));
         }
         case 'cluster': {
-          if (cluster === null) return exitCode.ok;
           open.add(meaning.job.name);
-          const code = await waitFor(cli, cluster, meaning.job, signal);
+          const code = await waitFor(cli, meaning.cluster, meaning.job, signal);
           if (code !== null) open.delete(meaning.job.name);
           return code ?? exitCode.ok;
         }

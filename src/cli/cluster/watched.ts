@@ -3,12 +3,14 @@
 
 import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
 import type { Cluster, ClusterJob, ClusterPlace } from '../../app/cluster/cluster.ts';
-import { JobmanError } from '../../app/errors.ts';
+import { clusterPhase } from '../../app/cluster/verdict.ts';
+import { expectNamespace } from '../../app/cluster/queue-look.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second, type Duration, type Instant } from '../../core/time.ts';
 import { given } from '../../core/given.ts';
 import type { Cli } from '../context.ts';
 import type { PlaceFlags } from './either.ts';
-import { createNewest, glances, isUnready, type Glance } from './glance.ts';
+import { createNewest, glances, isPodless, isToldByPods, isUnready, refusals, type Glance } from './glance.ts';
 import { cut, glanced, isWanted, rowOf } from './list.ts';
 import { pause } from '../leave.ts';
 
@@ -35,6 +37,7 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags):
   const jobs = new Map<string, ClusterJob>();
   let cluster: Cluster | null = null;
   let trouble: string | null = null;
+  let missing: string | null = null;
   let turn = 0;
   let isSynced = false;
   let glimpsed: ReadonlyMap<string, Glance> = new Map();
@@ -43,9 +46,22 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags):
     if (isSynced) turn += 1;
   };
 
+  /** The error of a namespace that does not exist: it is watched like an empty one. */
+  async function missingNamespace(opened: Cluster): Promise<string | null> {
+    try {
+      await expectNamespace(opened, end.signal);
+    } catch (error) {
+      if (!(error instanceof JobmanError)) throw error;
+      if (error.code === exitCode.notFound) return `the cluster is not shown: ${error.message}`;
+    }
+    return null;
+  }
+
   async function watch(): Promise<void> {
     try {
-      cluster = await cli.services.cluster(given({ context: flags.context, namespace: flags.namespace }));
+      cluster = await cli.services.cluster(
+        given({ context: flags.context, namespace: flags.namespace, isSilent: true }),
+      );
       const { context } = cluster.place();
       const onLost = (why: string | null): void => {
         trouble = why === null ? null : `the cluster of ${context} does not answer (${why}): as last seen`;
@@ -54,7 +70,11 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags):
       for await (const change of cluster.watchJobs({ signal: end.signal, onLost })) {
         if (change.kind === 'changed') jobs.set(change.object.uid, change.object);
         else if (change.kind === 'gone') jobs.delete(change.object.uid);
-        else isSynced = true;
+        else {
+          isSynced = true;
+          missing = jobs.size === 0 ? await missingNamespace(cluster) : null;
+        }
+        if (jobs.size > 0) missing = null;
         changed();
       }
     } catch (error) {
@@ -70,8 +90,26 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags):
       await pause(isSynced ? glanceEvery : firstGlanceEvery, end.signal);
       if (!isSynced || cluster === null) continue;
       const unready = createNewest();
-      for (const job of jobs.values()) if (isUnready(job)) unready.add(job);
-      const found = await glances(cluster, unready.jobs(), cli.io.now(), end.signal);
+      const byPods = createNewest();
+      const podless = createNewest();
+      const found = new Map<string, Glance>();
+      const now = cli.io.now();
+      for (const job of jobs.values()) {
+        const before = glimpsed.get(job.uid);
+        if (isUnready(job)) unready.add(job);
+        else if (isPodless(job, now)) podless.add(job);
+        else if (!isToldByPods(job)) continue;
+        // The facts of an ended job do not change.
+        else if (before !== undefined && before.phase !== 'running' && before.phase === clusterPhase(job))
+          found.set(job.uid, before);
+        else byPods.add(job);
+      }
+      const fresh = await Promise.all([
+        glances(cluster, unready.jobs(), now, end.signal),
+        glances(cluster, byPods.jobs(), now, end.signal, { withEnded: true }),
+        refusals(cluster, podless.jobs(), end.signal),
+      ]);
+      for (const [uid, glance] of fresh.flatMap((some) => [...some])) found.set(uid, glance);
       const isSame = [...found].every(([uid, { phase }]) => glimpsed.get(uid)?.phase === phase);
       if (!isSame || found.size !== glimpsed.size) turn += 1;
       glimpsed = found;
@@ -79,7 +117,9 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags):
   }
 
   const row = (job: ClusterJob, place: ClusterPlace, now: Instant): JobRow => {
-    const glance = isUnready(job) ? glimpsed.get(job.uid) : undefined;
+    const known = glimpsed.get(job.uid);
+    const isOfNow = isUnready(job) || isPodless(job, now) || (isToldByPods(job) && known?.phase === clusterPhase(job));
+    const glance = isOfNow ? known : undefined;
     const plain = rowOf(job, place, now);
     return glance === undefined ? plain : glanced(plain, glance);
   };
@@ -96,7 +136,7 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags):
       return cluster;
     },
     list(now) {
-      const notes = trouble === null ? [] : [trouble];
+      const notes = [trouble, missing].filter((note) => note !== null);
       const place = cluster?.place();
       // Tags are words of the record; no Job of a cluster has one.
       if (place === undefined || query.tag !== undefined || !isSynced) return { rows: [], more: 0, notes };

@@ -51,6 +51,7 @@ async function askEach(
   options: Omit<AskOptions, 'by'>,
 ): Promise<number> {
   return onEither(cli, flags, args, {
+    changes: true,
     record: (client, refs) => askRecord(cli, client, verb, refs, options),
     async cluster(cluster, job) {
       const { askCluster } = await import('../cluster/verbs.ts');
@@ -92,6 +93,7 @@ const begins: Readonly<Record<Verb, boolean>> = {
   cancel: false,
   delete: false,
   last: false,
+  judge: false,
 };
 
 /** Asks several jobs, and wakes the controller once if any of them took the word. */

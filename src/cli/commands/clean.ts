@@ -19,6 +19,8 @@ export async function clean(cli: Cli, flags: CleanFlags & GlobalFlags, ...args: 
   const cleanOne = async (ref: Ref): Promise<number> => worstOf(await client.clean(ref, cli.io.user));
   if (flags.all !== true) {
     return onEither(cli, flags, args, {
+      changes: true,
+      evenAway: true,
       record: (_, refs) => forEachRef(cli, refs, cleanOne),
       async cluster(cluster, job) {
         const { cleanOfCluster } = await import('../cluster/kept.ts');

@@ -12,6 +12,5 @@ export async function run(cli: Cli, flags: ControllerRunFlags): Promise<number> 
   const controller = await cli.services.controller();
   const { idleExit } = flags;
   if (idleExit === 'never') return controller.run({ idleExitMs: null });
-  const { idleExitMs } = (await cli.services.settings()).controller;
-  return controller.run({ idleExitMs: idleExit ?? idleExitMs });
+  return controller.run(idleExit === undefined ? {} : { idleExitMs: idleExit });
 }

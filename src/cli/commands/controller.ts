@@ -40,6 +40,18 @@ export async function stop(cli: Cli): Promise<number> {
   return exitCode.ok;
 }
 
+/** Also where none runs: then it only starts one. */
+export async function restart(cli: Cli): Promise<number> {
+  // A database that cannot be used is reported before the controller that still runs is stopped.
+  await (await cli.services.client()).changes();
+  const controller = await cli.services.controller();
+  const { stopped } = await controller.stop();
+  const { pid } = await controller.start();
+  if (cli.json) cli.print(JSON.stringify({ stopped, pid }));
+  else cli.tell(`The controller was ${stopped ? 'restarted' : 'started'}: process ${pid}.`);
+  return exitCode.ok;
+}
+
 export async function install(cli: Cli): Promise<number> {
   const controller = await cli.services.controller();
   return say(cli, await controller.install());

@@ -1,9 +1,12 @@
-// cp: files and folders from here to a job's workers, and from its workers to here.
+// cp: files and folders from here to a job's workers or pods, and from them to here.
 
+import type { Client } from '../../app/client.ts';
+import type { ClusterTarget } from '../../app/cluster/cluster.ts';
 import type { CopyEnd, CopyRequest, WorkerDoor } from '../../app/by-hand.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
 import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
+import { onEither, type PlaceFlags } from '../cluster/either.ts';
 import { leaveOnSignal } from '../leave.ts';
 import { chosenWorkers } from '../hosts/choose.ts';
 import { workersLabel } from '../logs/fold.ts';
@@ -11,9 +14,11 @@ import { createPainter } from '../painter.ts';
 import type { WorkerChoice } from '../parse.ts';
 import { inertWord } from '../render/inert.ts';
 
-export interface CpFlags {
+export interface CpFlags extends PlaceFlags {
   readonly workers: WorkerChoice | undefined;
   readonly replace: boolean | undefined;
+  readonly pod: string | undefined;
+  readonly container: string | undefined;
 }
 
 /** Copies that go on at once: each reads its files anew, and the line here is one for all. */
@@ -21,17 +26,71 @@ const copiesMost = 8;
 
 export async function cp(cli: Cli, flags: CpFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { ref, copies } = planOf(args);
-  const client = await cli.services.client();
+  const { namespace, context } = flags;
+  return onEither(cli, { namespace, context, jobName: undefined }, [ref], {
+    record: (client) => cpOfRecord(cli, client, ref, copies, flags),
+    async cluster(cluster, job) {
+      const { chosenTargets } = await import('../cluster/pods.ts');
+      const { signal, release } = leaveOnSignal(cli);
+      try {
+        const targets = await chosenTargets(cli, cluster, job, flags);
+        const target = (number: number): ClusterTarget => {
+          const found = targets.get(number);
+          if (found === undefined) throw new Error(`no pod has the number ${number}`);
+          return found;
+        };
+        const { cwd } = cli.io;
+        const door: CopyDoor = {
+          noun: 'pod',
+          id: job.name,
+          workers: [...targets.keys()],
+          put: (number, request) => cluster.put(target(number), { ...request, cwd }),
+          get: (number, request) => cluster.get(target(number), { ...request, cwd }),
+        };
+        return await copyAll(cli, door, { workers: door.workers, copies, replace: flags.replace === true, signal });
+      } finally {
+        release();
+      }
+    },
+  });
+}
+
+async function cpOfRecord(
+  cli: Cli,
+  client: Client,
+  ref: string,
+  copies: readonly Copy[],
+  flags: CpFlags,
+): Promise<number> {
+  for (const flag of ['pod', 'container'] as const) {
+    if (flags[flag] !== undefined) {
+      throw new JobmanError(`--${flag} is for a job of a cluster; a TPU has workers: --workers.`, exitCode.usage);
+    }
+  }
   const { id } = await client.show(ref);
   const door = await cli.services.workers(id, 'own');
   const { signal, release } = leaveOnSignal(cli);
   try {
     const workers = chosenWorkers(flags.workers, door.workers, id);
-    return await copyAll(cli, door, { id, workers, copies, replace: flags.replace === true, signal });
+    const copied: CopyDoor = {
+      noun: 'worker',
+      id,
+      workers: door.workers,
+      put: (worker, request) => door.put(worker, request),
+      get: (worker, request) => door.get(worker, request),
+    };
+    return await copyAll(cli, copied, { workers, copies, replace: flags.replace === true, signal });
   } finally {
     release();
     door.close();
   }
+}
+
+/** The other side of a copy: workers of a TPU job, or pods of a job of a cluster. */
+interface CopyDoor extends Pick<WorkerDoor, 'workers' | 'put' | 'get'> {
+  readonly noun: 'worker' | 'pod';
+  /** The job, for messages. */
+  readonly id: string;
 }
 
 interface Copy {
@@ -53,7 +112,7 @@ function planOf(args: readonly string[]): { readonly ref: string; readonly copie
     return { ref: target.ref, copies: sources.map(({ path }) => ({ way: 'put', from: path, to: target.path })) };
   }
   if (first.ref === null || sources.some(({ ref }) => ref !== first.ref))
-    throw usage('One side has to be the workers of one job.');
+    throw usage('One side has to be the workers or pods of one job.');
   return { ref: first.ref, copies: sources.map(({ path }) => ({ way: 'get', from: path, to: target.path })) };
 }
 
@@ -65,34 +124,40 @@ function sideOf(word: string): { readonly ref: string | null; readonly path: str
 
 function usage(sentence: string): JobmanError {
   return new JobmanError(sentence, exitCode.usage, [
-    'To all workers: jobman cp ./data 42:data; from them: jobman cp 42:results ./',
+    'To all workers or pods: jobman cp ./data 42:data; from them: jobman cp 42:results ./',
     'A path of this machine that holds a colon begins with ./',
   ]);
 }
 
 interface CopyPlan {
-  readonly id: string;
   readonly workers: readonly number[];
   readonly copies: readonly Copy[];
   readonly replace: boolean;
   readonly signal: AbortSignal;
 }
 
-async function copyAll(cli: Cli, door: WorkerDoor, plan: CopyPlan): Promise<number> {
-  const { id, workers, copies, replace, signal } = plan;
-  const progress = showProgress(cli, workers.length);
+async function copyAll(cli: Cli, door: CopyDoor, plan: CopyPlan): Promise<number> {
+  const { workers, copies, replace, signal } = plan;
+  const { id, noun } = door;
+  const progress = showProgress(cli, workers.length, noun);
   const failures = new Map<string, number[]>();
   let code: number = exitCode.ok;
+  let leftOut = 0;
+  let bytes: number | null = 0;
 
   async function copy(worker: number): Promise<void> {
     for (const { way, from, to } of copies) {
       if (signal.aborted) return;
       // Several workers' files of one name must not meet.
-      const target = way === 'get' && workers.length > 1 ? `${to === '' ? '.' : to}/worker-${worker}/` : to;
+      const target = way === 'get' && workers.length > 1 ? `${to === '' ? '.' : to}/${noun}-${worker}/` : to;
       const request: CopyRequest = { from, to: target, replace, onProgress: progress.add, signal };
       const end = await door[way](worker, request);
-      if (cli.json) cli.print(JSON.stringify({ worker, from, ...end }));
-      if (end.kind === 'done') continue;
+      if (cli.json) cli.print(JSON.stringify({ [noun]: worker, from, ...end }));
+      if (end.kind === 'done') {
+        leftOut += end.leftOut ?? 0;
+        bytes = bytes === null || end.bytes === undefined ? null : bytes + end.bytes;
+        continue;
+      }
       if (signal.aborted) return;
       code = Math.max(code, codeOf(end));
       const said = sentenceOf(end, id);
@@ -115,7 +180,9 @@ async function copyAll(cli: Cli, door: WorkerDoor, plan: CopyPlan): Promise<numb
     sayTrouble(cli, `${who}${inertWord(sentence)}`);
   }
   if (signal.aborted) return exitCode.interrupted;
-  if (code === exitCode.ok) cli.note(progress.summary());
+  if (leftOut > 0)
+    cli.note(`Not copied: ${countText(leftOut, 'device, FIFO or socket', 'devices, FIFOs or sockets')}.`);
+  if (code === exitCode.ok) cli.note(progress.summary(bytes));
   return code;
 }
 
@@ -127,7 +194,7 @@ function codeOf(end: CopyEnd): number {
 
 function sentenceOf(end: Exclude<CopyEnd, { kind: 'done' }>, id: string): string {
   if (end.kind === 'no_answer') return `not reached, and nothing was copied: ${end.reason}`;
-  if (end.because === 'conflict') return `${end.reason}; --replace exchanges it for the copy.`;
+  if (end.because === 'conflict') return `${end.reason}; --replace replaces it with the copy.`;
   return `${end.reason}; nothing was copied. (job ${id})`;
 }
 
@@ -135,21 +202,22 @@ interface Progress {
   readonly add: (bytes: number) => void;
   done(): void;
   readonly end: () => void;
-  summary(): string;
+  /** `files`: the size of what was copied; null where only the bytes on the way are known. */
+  summary(files: number | null): string;
 }
 
-function showProgress(cli: Cli, count: number): Progress {
+function showProgress(cli: Cli, count: number, noun: CopyDoor['noun']): Progress {
   const painter = createPainter(cli.io.stderr);
   const isDrawn = cli.screen.progress === 'redraw';
   const begun = cli.io.now();
   let bytes = 0;
   let done = 0;
-  const sentence = (): string => {
+  const sentence = (size = bytes): string => {
     const seconds = Math.max(0.001, (cli.io.now() - begun) / 1_000);
-    return `${sizeText(bytes)} in ${seconds.toFixed(1)}s (${sizeText(bytes / seconds)}/s)`;
+    return `${sizeText(size)} in ${seconds.toFixed(1)}s (${sizeText(bytes / seconds)}/s)`;
   };
   const timer = setInterval(() => {
-    if (isDrawn) painter.draw([`copied ${sentence()}; ${done} of ${countText(count, 'worker')} done`]);
+    if (isDrawn) painter.draw([`copied ${sentence()}; ${done} of ${countText(count, noun)} done`]);
   }, 250);
   return {
     add: (more) => void (bytes += more),
@@ -158,7 +226,7 @@ function showProgress(cli: Cli, count: number): Progress {
       clearInterval(timer);
       painter.erase();
     },
-    summary: () => `Copied ${sentence()}, ${countText(count, 'worker')}.`,
+    summary: (files) => `Copied ${sentence(files ?? bytes)}, ${countText(count, noun)}.`,
   };
 }
 

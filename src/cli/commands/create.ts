@@ -1,12 +1,15 @@
 // create: from a manifest to a job, and on request to its end.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { given } from '../../core/given.ts';
+import type { JobSpec } from '../../core/spec.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { wake } from '../controller.ts';
 import { isGranted } from '../granted.ts';
 import { rowJson } from '../../app/json.ts';
 import { leaveOnSignal } from '../leave.ts';
 import { readManifest } from '../manifest-file.ts';
+import { inertWord } from '../render/inert.ts';
 import { planLines } from '../render/plan.ts';
 import { columnsOf } from '../screen.ts';
 
@@ -16,15 +19,26 @@ export interface CreateFlags {
   readonly dryRun: boolean | undefined;
   readonly set: readonly string[] | undefined;
   readonly noFold: boolean | undefined;
+  readonly namespace: string | undefined;
+  readonly context: string | undefined;
+  readonly noCheck: boolean | undefined;
+  readonly verbose: boolean | undefined;
 }
 
 export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: string): Promise<number> {
   const { io } = cli;
-  const purpose = flags.dryRun === true ? 'check' : 'create';
-  const read = await readManifest(cli, manifestPath(flags, path), flags.set ?? [], purpose);
+  const isCreating = flags.dryRun !== true;
+  const read = await readManifest(cli, manifestPath(flags, path), flags.set ?? [], { isCreating });
   if ('cluster' in read) {
     const { submitWishes } = await import('./submit.ts');
-    return submitWishes(cli, read.cluster, flags);
+    const { namespace, context } = flags;
+    return submitWishes(cli, { ...read.cluster, ...given({ namespace, context }) }, flags);
+  }
+  if (flags.namespace !== undefined || flags.context !== undefined) {
+    throw new JobmanError(
+      `--namespace and --context are for a job of a cluster, and ${manifestPath(flags, path)} has no section kubernetes.`,
+      exitCode.usage,
+    );
   }
   const manifest = { ...read.manifest, warnings: read.warnings };
   const client = await cli.services.client();
@@ -33,15 +47,17 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
     const plan = await client.plan(manifest.spec);
     const columns = columnsOf(io.stdout);
     const whole = { ...plan, warnings: manifest.warnings };
-    cli.print(cli.json ? JSON.stringify(whole) : planLines(plan, columns).join('\n'));
+    cli.print(cli.json ? JSON.stringify(whole) : planLines(plan, columns, flags.verbose === true).join('\n'));
     const beyond = await client.beyond(manifest.spec);
-    if (beyond !== null) cli.note(`note: ${beyond.sentence}: create will ask first.`);
+    if (beyond !== null && beyond.mayContinue !== true) cli.note(`note: ${beyond.sentence}: create will ask first.`);
     return exitCode.ok;
   }
+  if (flags.noCheck !== true) await cli.services.checkLogin(manifest.spec, 'Nothing was created');
   if (!(await isGranted(cli, client, manifest.spec, 'Create it', 'Nothing was created'))) return exitCode.failed;
   const request = { spec: manifest.spec, manifest: manifest.text, owner: io.user, env: io.env };
   if (flags.follow !== true) {
-    const { id, row } = await client.create(request);
+    const { id, row, warnings } = await client.create(request);
+    sayCreated(cli, manifest.spec, id, warnings);
     cli.print(cli.json ? JSON.stringify(rowJson(row)) : cli.quiet ? id : `${id} ${row.name} created`);
     await wake(cli, client);
     cli.note(`It goes on without this terminal: jobman logs ${Number(id)} -f | jobman why ${Number(id)}`);
@@ -52,7 +68,8 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
   // From here on Ctrl-C leaves in order: a job that was stored a moment before is named to whoever leaves.
   const leave = leaveOnSignal(cli);
   try {
-    const { id, row } = await client.create(request);
+    const { id, row, warnings } = await client.create(request);
+    sayCreated(cli, manifest.spec, id, warnings);
     if (cli.json) cli.print(JSON.stringify(rowJson(row)));
     else cli.note(`${id} ${row.name} created; it goes on without this terminal`);
     await wake(cli, client);
@@ -60,6 +77,16 @@ export async function create(cli: Cli, flags: CreateFlags & GlobalFlags, path?: 
   } finally {
     leave.release();
   }
+}
+
+/** Warnings about the new job, and what becomes of a TPU on which no command will run. */
+function sayCreated(cli: Cli, { command, capacity, finish }: JobSpec, id: string, warnings: readonly string[]): void {
+  const word = cli.screen.err('bold', cli.screen.err('magenta', 'warning:'));
+  for (const warning of warnings) cli.note(`${word} ${inertWord(warning)}.`);
+  if (command.isSetupOnly !== true || capacity.kind !== 'tpu') return;
+  const isKept = capacity.ownership === 'standing' || finish.capacity === 'keep';
+  const release = capacity.ownership === 'standing' ? '' : `; to release it: jobman stop ${Number(id)} --release`;
+  cli.note(`It runs no command: its TPU is set up and then ${isKept ? `kept${release}` : 'released (job.on_finish)'}.`);
 }
 
 function manifestPath(flags: CreateFlags, path: string | undefined): string {

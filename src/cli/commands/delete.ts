@@ -27,6 +27,7 @@ export async function deleteJobs(cli: Cli, flags: DeleteFlags & GlobalFlags, ...
     throw new JobmanError('--own goes with --all: only those jobs of the namespace that are yours.', exitCode.usage);
   }
   return onEither(cli, flags, args, {
+    changes: true,
     record: (client, refs) => deleteOfRecord(cli, client, refs, flags),
     async cluster(cluster, job) {
       const { deleteClusterJob } = await import('../cluster/delete.ts');
@@ -60,12 +61,18 @@ async function deleteOfRecord(
   });
 }
 
-/** `v4-8, which costs about $4.00/h`: owned capacity that may exist and was not let go; undefined when there is none. */
+/**
+ * `v4-8, which costs about $4.00/h`: owned capacity that may exist and that its owner has not released; undefined when there
+ * is none, as while the cloud has refused every request. After `cancel` the controller releases it, whether it has begun to or not.
+ */
 function heldBy(view: JobView): string | undefined {
-  const held = view.allocations.some(
-    ({ ownership, requested, released, gone }) =>
-      ownership === 'owned' && requested !== null && released === null && gone === null,
-  );
+  const isReleased = view.desired === 'end' || view.desired === 'delete';
+  const held =
+    !isReleased &&
+    view.allocations.some(
+      ({ ownership, state, requested, released, gone }) =>
+        ownership === 'owned' && state !== 'refused' && requested !== null && released === null && gone === null,
+    );
   if (!held) return undefined;
   return view.pricePerHour === null
     ? view.accelerator

@@ -9,14 +9,13 @@ import { emulatorVerbs } from '../emulator-verbs.ts';
 import { isSettled } from '../settled.ts';
 
 export async function act(cli: Cli, _flags: object, ...args: readonly string[]): Promise<number> {
-  const json = cli.json || args.includes('--json');
-  const { verb, target, options } = takeApart(args.filter((word) => word !== '--json'));
+  const { verb, target, options } = takeApart(args);
   expectVerb(verb);
   const emulator = await cli.services.emulator();
   const { started, url } = await emulator.start();
   if (started) cli.note(`Started the built-in cloud at ${url}; its TPUs are pretended and cost nothing.`);
   const said = await actOn(cli, target, (meant) => emulator.act(verb, meant, options));
-  if (json) cli.print(JSON.stringify({ verb, target: target ?? null, message: said }));
+  if (cli.json) cli.print(JSON.stringify({ verb, target: target ?? null, message: said }));
   else cli.tell(said);
   return exitCode.ok;
 }

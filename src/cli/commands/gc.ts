@@ -24,7 +24,10 @@ export async function gc(cli: Cli, flags: GlobalFlags, ...names: readonly string
     if (strays.length === 0) cli.note(noStrayText(look, flags.yes === true));
     const code = flags.yes === true ? await letGo(cli, keeper, strays) : list(cli, strays);
     // Who asks for one of them by name is not told of all others.
-    if (names.length === 0) listOthers(cli, look);
+    if (names.length === 0) {
+      listShared(cli, look);
+      listOthers(cli, look);
+    }
     return Math.max(code, sayMissed(cli, look));
   } finally {
     await keeper.close();
@@ -32,11 +35,17 @@ export async function gc(cli: Cli, flags: GlobalFlags, ...names: readonly string
 }
 
 /** Those that are meant: by the id of the job that left them, or by their name. All, when nothing is said. */
-function named({ strays, others }: StrayLook, names: readonly string[]): readonly StrayView[] {
+function named({ strays, shared, others }: StrayLook, names: readonly string[]): readonly StrayView[] {
   for (const name of names) {
     if (strays.some((stray) => isCalled(stray, name))) continue;
+    if (shared.some((row) => row.name === name))
+      throw new JobmanError(`${name} is a TPU that people share; gc never deletes it.`, exitCode.conflict, [
+        `tpu delete ${name}    deletes it`,
+      ]);
     if (others.some((row) => row.name === name))
-      throw new JobmanError(`${name} is not of this record; gc never touches it.`, exitCode.notFound);
+      throw new JobmanError(`${name} does not belong to this installation; gc never touches it.`, exitCode.notFound, [
+        `tpu delete ${name}    deletes it, after a question`,
+      ]);
     throw new JobmanError(`There is no stray ${name}; \`jobman gc\` lists them.`, exitCode.notFound);
   }
   return names.length === 0 ? strays : strays.filter((stray) => names.some((name) => isCalled(stray, name)));
@@ -66,6 +75,17 @@ function list(cli: Cli, strays: readonly StrayView[]): number {
   if (strays.length > 0)
     cli.note(`${countText(strays.length, 'stray')}; nothing was changed. To release what is there: jobman gc --yes`);
   return exitCode.ok;
+}
+
+/** Shared TPUs without a job. They cost money and nothing deletes them automatically, so each run of gc names them. */
+function listShared(cli: Cli, { shared }: StrayLook): void {
+  if (cli.json) for (const row of shared) cli.print(JSON.stringify({ ours: true, ...tpuJson(row) }));
+  else if (shared.length > 0) {
+    cli.note(
+      `${countText(shared.length, 'shared TPU')} without a job. To delete one: tpu delete ${shared[0]?.name ?? ''}`,
+    );
+    for (const line of tpuLines(shared, columnsOf(cli.io.stdout), cli.io.now())) cli.print(line);
+  }
 }
 
 /** What is another jobman's, or nobody's. It is there to be talked about, and nothing here touches it. */

@@ -56,6 +56,7 @@ async function historyOfRecord(cli: Cli, client: Client, refs: readonly Ref[], f
       ...historyLines(
         events.map(({ event }) => ({ at: event.at, sentence: eventSentence(event, view) })),
         io.stdout.isTerminal ? columns : null,
+        io.now(),
       ),
     ];
     io.stdout.write(`${isFirst ? '' : '\n'}${lines.join('\n')}\n`);

@@ -1,11 +1,20 @@
 // import: the folders of the TPU manager before this one come along.
 
-import { closeSync, fstatSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
+import { lstatSync, readdirSync, readSync, realpathSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
+import { withRegularFile } from '../../app/regular-file.ts';
 import type { ImportLine } from '../../lab/import-data.ts';
-import { oldJobFolders, planJobsImport, type FolderDoor, type JobsImport } from '../../lab/import-jobs.ts';
+import {
+  oldJobFolders,
+  planJobsImport,
+  type FolderDoor,
+  type JobsImport,
+  type JobsPlan,
+  type OldJobFolder,
+} from '../../lab/import-jobs.ts';
+import type { FilesTarget } from '../../lab/lab-home.ts';
 import type { LabServices } from '../../lab/lab.ts';
 import { loadManifest } from '../../manifest/parse.ts';
 import { formatProblems } from '../../manifest/problems.ts';
@@ -19,55 +28,64 @@ export interface ImportFlags {
 
 export async function importJobs(cli: Cli, flags: ImportFlags & GlobalFlags, path: string): Promise<number> {
   const { io } = cli;
-  const folder = resolve(io.cwd, path);
-  const folders = oldJobFolders(folder, folderDoor);
-  if (folders === null) throw noFolder(folder);
+  const folder = realPath(resolve(io.cwd, path));
+  const door = folderDoor(folder);
+  const folders = oldJobFolders(folder, door);
+  if (folders === null) throw noFolder(folder, door);
   const isMeant = flags.apply === true;
-  const plan = planJobsImport(folders, await partsOf(cli));
-  const lines = isMeant ? [...plan.lines, ...(await takeOver(cli, plan.taken))] : plan.lines;
+  const plan = planJobsImport(folders, await partsOf(cli, door));
+  const lines = isMeant ? [...plan.lines, ...(await takeOver(cli, folder, plan))] : plan.lines;
   showImport(cli, lines, isMeant);
   return exitCode.ok;
 }
 
-/** Writes them down in one transaction, and copies their files behind it; answers what is to be said beside the plan. */
-async function takeOver(cli: Cli, taken: ReturnType<typeof planJobsImport>['taken']): Promise<readonly ImportLine[]> {
+/**
+ * Records the jobs in one transaction, and copies their files afterwards; returns what is to be said in addition to the plan. Files
+ * that an earlier import could not copy are copied now.
+ */
+async function takeOver(cli: Cli, root: string, plan: JobsPlan): Promise<readonly ImportLine[]> {
   // What main.ts hands in has the lab beside the rest; this command needs the part of the record that takes past jobs.
   const services = cli.services as LabServices;
   const lab = await services.lab();
   try {
     const ids = await lab.record.together(async (one) => {
       const given: string[] = [];
-      for (const { past } of taken) given.push(await one.addPastJob(past));
+      for (const { past } of plan.taken) given.push(await one.addPastJob(past));
       return given;
     });
     const home = await services.labHome();
     const lines: ImportLine[] = [];
-    for (const [index, { from, past, what }] of taken.entries()) {
-      const id = ids[index] ?? '';
-      lines.push({ kind: 'note', what, says: `it is job ${id} here` });
+    const copy = async (job: FilesTarget, from: OldJobFolder, what: string): Promise<void> => {
       try {
-        await home.takeFiles({ id, owner: past.owner }, from);
+        const missing = await home.takeFiles(job, root, from);
+        for (const says of missing) lines.push({ kind: 'note', what, says: `not copied: ${says}` });
       } catch (error) {
         if (!(error instanceof JobmanError)) throw error;
         lines.push({ kind: 'note', what, says: `its logs were not copied: ${error.message}` });
       }
+    };
+    for (const [index, { from, past, what }] of plan.taken.entries()) {
+      const id = ids[index] ?? '';
+      lines.push({ kind: 'note', what, says: `it is job ${id} here` });
+      await copy({ id, owner: past.owner, isNew: true }, from, what);
     }
+    for (const { from, id, owner, what } of plan.known) await copy({ id, owner, isNew: false }, from, what);
     return lines;
   } finally {
     await lab.close();
   }
 }
 
-async function partsOf({ io, services }: Cli): Promise<JobsImport> {
+async function partsOf({ io, services }: Cli, door: FolderDoor): Promise<JobsImport> {
   const [settings, client] = await Promise.all([services.settings(), services.client()]);
   const { rows } = await client.list({ all: true });
-  const here = new Set(rows.map(({ user, name, createdAt }) => [user, name, createdAt].join(' ')));
+  const here = new Map(rows.map(({ id, user, name, createdAt }) => [[user, name, createdAt].join(' '), id]));
   return {
     owner: io.user,
     now: io.now(),
-    isHere: ({ owner, name, createdAt }) => here.has([owner, name, createdAt].join(' ')),
+    idHere: ({ owner, name, createdAt }) => here.get([owner, name, createdAt].join(' ')) ?? null,
     read(config) {
-      if (folderDoor.changedAt(config) === null) return 'it has no config.yaml';
+      if (door.text(config) === null) return 'its config.yaml is missing or not a regular file';
       const result = loadManifest({
         file: config,
         cwd: dirname(config),
@@ -88,14 +106,23 @@ async function partsOf({ io, services }: Cli): Promise<JobsImport> {
   };
 }
 
-function noFolder(folder: string): JobmanError {
-  const isFile = folderDoor.changedAt(folder) !== null && folderDoor.names(folder) === null;
+/** Links above the folder, and the folder itself as a link, are the caller's own. */
+function realPath(folder: string): string {
+  try {
+    return realpathSync(folder);
+  } catch {
+    return folder;
+  }
+}
+
+function noFolder(folder: string, door: FolderDoor): JobmanError {
+  const isFile = door.changedAt(folder) !== null && door.names(folder) === null;
   if (isFile) {
     return new JobmanError(`${folder} is a file, and not the folder jobs/ of the TPU manager.`, exitCode.usage, [
       `The data.json of the tpu command: tpu import ${folder}`,
     ]);
   }
-  if (folderDoor.names(folder) === null) return new JobmanError(`There is no folder ${folder}.`, exitCode.notFound);
+  if (door.names(folder) === null) return new JobmanError(`There is no folder ${folder}.`, exitCode.notFound);
   return new JobmanError(
     `${folder} is no jobs/ of the TPU manager: it has neither .jobman nor .state, nor a folder of a job (000001).`,
     exitCode.usage,
@@ -105,38 +132,33 @@ function noFolder(folder: string): JobmanError {
 /** How much of the end of a file is read: a job says how it came out in its last lines. */
 const textMost = 4 * 1024 * 1024;
 
-const folderDoor: FolderDoor = {
+/** Follows no links below `root`, and reads regular files only. */
+const folderDoor = (root: string): FolderDoor => ({
   names(folder) {
     try {
-      return readdirSync(folder).toSorted();
+      return realpathSync(folder) === folder ? readdirSync(folder).toSorted() : null;
     } catch {
       return null;
     }
   },
   text(path) {
-    let file: number;
     try {
-      file = openSync(path, 'r');
+      return withRegularFile(root, path, (file, size) => {
+        const length = Math.min(size, textMost);
+        const bytes = new Uint8Array(length);
+        const got = readSync(file, bytes, 0, length, size - length);
+        return Buffer.from(bytes.subarray(0, got)).toString('utf8');
+      });
     } catch {
       return null;
-    }
-    try {
-      const { size } = fstatSync(file);
-      const length = Math.min(size, textMost);
-      const bytes = new Uint8Array(length);
-      const got = readSync(file, bytes, 0, length, size - length);
-      return Buffer.from(bytes.subarray(0, got)).toString('utf8');
-    } catch {
-      return null;
-    } finally {
-      closeSync(file);
     }
   },
   changedAt(path) {
     try {
-      return Math.round(statSync(path).mtimeMs);
+      const facts = lstatSync(path);
+      return facts.isFile() || facts.isDirectory() ? Math.round(facts.mtimeMs) : null;
     } catch {
       return null;
     }
   },
-};
+});

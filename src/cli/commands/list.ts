@@ -2,12 +2,13 @@
 
 import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { countText } from '../../app/figures.ts';
-import { exitCode } from '../../app/errors.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Phase } from '../../core/phase.ts';
 import type { ClusterRows } from '../cluster/list.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { rowJson } from '../../app/json.ts';
+import { inertWord } from '../render/inert.ts';
 import { listLines } from '../render/list.ts';
 import { isSettled } from '../settled.ts';
 import { columnsOf } from '../screen.ts';
@@ -21,13 +22,24 @@ export interface ListFlags {
   readonly watch: boolean | undefined;
   readonly namespace: string | undefined;
   readonly context: string | undefined;
+  readonly allNamespaces: boolean | undefined;
 }
 
 export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<number> {
   const client = await cli.services.client();
   const query = queryOf(flags);
   const { io, screen } = cli;
-  const isPlaceSaid = flags.namespace !== undefined || flags.context !== undefined;
+  const isEverywhere = flags.allNamespaces === true;
+  if (isEverywhere && flags.namespace !== undefined) {
+    throw new JobmanError(
+      '-A lists every namespace, and -n names one of them; use only one of the two.',
+      exitCode.usage,
+    );
+  }
+  if (isEverywhere && flags.watch === true) {
+    throw new JobmanError('--watch follows one namespace of a cluster; -A goes with a list that ends.', exitCode.usage);
+  }
+  const isPlaceSaid = isEverywhere || flags.namespace !== undefined || flags.context !== undefined;
   const usesCluster = isPlaceSaid || (await cli.services.usesCluster());
   if (flags.watch === true) {
     const { watchList } = await import('../watch/watch.ts');
@@ -38,7 +50,14 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
     usesCluster ? listCluster(cli, query, flags) : undefined,
   ]);
   let jobs = others === undefined ? own : joined(own, others);
-  if (flags.all === true) jobs = joined(jobs, { rows: await listKept(cli, query, others?.told), more: 0, notes: [] });
+  const isAway = others?.trouble !== undefined;
+  if (flags.all === true || isAway) {
+    // A cluster does not answer: its recorded jobs are listed, with the age of the information.
+    const kept = (await listKept(cli, query, others?.told)).filter(
+      (row) => flags.all === true || isAtPlace(row, flags),
+    );
+    jobs = joined(jobs, { rows: kept, more: 0, notes: [] });
+  }
   if (cli.json) {
     // One write for many rows: ten thousand small ones would be most of the command's time.
     let text = '';
@@ -51,9 +70,41 @@ export async function list(cli: Cli, flags: ListFlags & GlobalFlags): Promise<nu
     cli.note(footer(jobs, query));
   }
   for (const note of jobs.notes) cli.note(`note: ${note}`);
+  if (!cli.json && !isPlaceSaid && flags.all !== true) await noteOtherNamespaces(cli, jobs.rows);
   if (own.rows.some((row) => !isSettled(row))) await replaceKilled(cli, client, true);
-  // A cluster that nobody named is a remark; one that was asked for by name is what the command was for.
-  return (isPlaceSaid ? others?.trouble?.code : undefined) ?? exitCode.ok;
+  // With jobs of this machine or of TPUs in the list, a cluster that does not answer is a note; otherwise it is the result.
+  return (isPlaceSaid || own.rows.length === 0 ? others?.trouble?.code : undefined) ?? exitCode.ok;
+}
+
+/** True for a recorded row of the context and namespace that the flags name, or of any if they name none. Deleted jobs are left out. */
+function isAtPlace({ zone, phase }: JobRow, { namespace, context, allNamespaces }: ListFlags): boolean {
+  if (phase === 'cancelled') return false;
+  const at = zone?.lastIndexOf('/') ?? -1;
+  const [rowContext, rowNamespace] = [zone?.slice(0, at), zone?.slice(at + 1)];
+  return (
+    (context === undefined || context === rowContext) &&
+    (allNamespaces === true || namespace === undefined || namespace === rowNamespace)
+  );
+}
+
+/** Names the namespaces in which jobs run that were submitted from here, where the list does not show them. */
+async function noteOtherNamespaces(cli: Cli, rows: readonly JobRow[]): Promise<void> {
+  const keeper = await cli.services.keeper();
+  if (!keeper.isUsed) return;
+  const { isKeptOpen } = await import('../../app/cluster/kept.ts');
+  const shown = new Set(rows.map(({ zone }) => zone));
+  const counts = new Map<string, number>();
+  for (const kept of await keeper.jobs({})) {
+    const spot = `${kept.context}/${kept.job.namespace}`;
+    if (kept.hidden || kept.object === null || !isKeptOpen(kept) || shown.has(spot)) continue;
+    counts.set(spot, (counts.get(spot) ?? 0) + 1);
+  }
+  for (const [spot, count] of counts) {
+    const [context = '', namespace = ''] = spot.split(/\/(?=[^/]*$)/);
+    cli.note(
+      `note: ${countText(count, 'job')} of yours in ${spot}: jobman list --context ${inertWord(context)} -n ${namespace}`,
+    );
+  }
 }
 
 /** What clusters have forgotten, where anything was ever submitted. */
@@ -69,14 +120,15 @@ async function listCluster(cli: Cli, query: ListQuery, flags: ListFlags): Promis
   return clusterRows(cli, query, flags);
 }
 
-/** One list, as the record orders its own: what is not settled from the newest on, then what settled, the last first. */
+/** One list, newest first. Each of the two keeps its own order: ids grow also where the clock was set back. */
 export function joined(own: JobList, others: JobList): JobList {
-  const order = (one: JobRow, other: JobRow): number => {
-    const [isOver, isOtherOver] = [isSettled(one), isSettled(other)];
-    if (isOver !== isOtherOver) return isOver ? 1 : -1;
-    return isOver ? other.since - one.since : other.createdAt - one.createdAt;
-  };
-  const rows = [...own.rows, ...others.rows].toSorted(order);
+  const rows: JobRow[] = [];
+  const waiting = others.rows.toReversed();
+  for (const row of own.rows) {
+    while ((waiting.at(-1)?.createdAt ?? 0) > row.createdAt) rows.push(...waiting.splice(-1));
+    rows.push(row);
+  }
+  rows.push(...waiting.toReversed());
   return { rows, more: own.more + others.more, notes: [...own.notes, ...others.notes] };
 }
 

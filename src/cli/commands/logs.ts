@@ -14,6 +14,7 @@ import { isSettled } from '../settled.ts';
 import { firstErrors, type FoundError } from '../logs/first-error.ts';
 import { bodyText, frontText, jsonText } from '../logs/line.ts';
 import { createLogStream, type LogRules } from '../logs/stream.ts';
+import { exactly } from '../output.ts';
 
 export interface LogsFlags {
   readonly follow: boolean | undefined;
@@ -27,6 +28,7 @@ export interface LogsFlags {
   readonly raw: boolean | undefined;
   readonly jobName: string | undefined;
   readonly container: string | undefined;
+  readonly allContainers: boolean | undefined;
   readonly previous: boolean | undefined;
   readonly allPods: boolean | undefined;
   readonly since: Duration | undefined;
@@ -37,12 +39,21 @@ export interface LogsFlags {
 /** What only a job of a cluster has. */
 const ofClusters = [
   ['container', '--container'],
+  ['allContainers', '--all-containers'],
   ['previous', '--previous'],
   ['allPods', '--all-pods'],
   ['since', '--since'],
 ] as const;
 
 export async function logs(cli: Cli, flags: LogsFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+  const { namespace } = flags;
+  if (namespace !== undefined && /^\d+$/.test(namespace)) {
+    throw new JobmanError(
+      `-n is the namespace of a cluster, as in kubectl, and "${namespace}" is a number.`,
+      exitCode.usage,
+      [`For the last lines: --tail ${namespace}`],
+    );
+  }
   return onEither(cli, flags, args, {
     record: (client, refs) => logsOfRecord(cli, client, refs, flags),
     async cluster(cluster, job) {
@@ -133,7 +144,7 @@ async function printFirstError(cli: Cli, client: Client, ref: string, flags: Log
   for (const piece of first.pieces) {
     const from = { attempt: files[0]?.attempt ?? null, worker: first.worker };
     cli.io.stdout.write(
-      rules.form === 'json' ? jsonText(from, piece) : front + bodyText({ ...piece, ends: true }, rules),
+      rules.form === 'json' ? jsonText(from, piece) : exactly(front + bodyText({ ...piece, ends: true }, rules)),
     );
   }
   return exitCode.ok;

@@ -66,9 +66,9 @@ function printJson(cli: Cli, { source }: QueueSeen, view: QueueView, { context, 
   for (const { isConflict, others: _others, ...group } of view.groups) {
     lines.push({ kind: 'group', ...group, conflict: isConflict });
   }
-  for (const { job, place, of, isYours } of view.places) {
+  for (const { job, place, last, of, isYours } of view.places) {
     const { state: _waiting, createdAt, owner: _owner, name, ...rest } = job;
-    lines.push({ kind: 'waiting', job: name, place, of, yours: isYours, ...rest, createdAt: moment(createdAt) });
+    lines.push({ kind: 'waiting', job: name, place, last, of, yours: isYours, ...rest, createdAt: moment(createdAt) });
   }
   // One write for many lines, as in list.
   cli.io.stdout.write(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
@@ -125,8 +125,8 @@ function shownPlaces(places: readonly QueuePlace[]): readonly QueuePlace[] {
 }
 
 function placeLines(places: readonly QueuePlace[], columns: number | null, now: Instant): readonly string[] {
-  const rows = places.map(({ job, isYours, place, of }) => [
-    `${place} of ${of}`,
+  const rows = places.map(({ job, isYours, place, last, of }) => [
+    `${place === last ? place : `${place}-${last}`} of ${of}`,
     isYours ? 'yours' : '',
     inertWord(job.namespace),
     inertWord(job.name),

@@ -41,9 +41,8 @@ async function changed(cli: Cli, key: string, sentence: string): Promise<number>
   }
   const isRead = key.startsWith('tpu.') || key.startsWith('local.') || key.startsWith('controller.');
   if (isRead && (await (await services.controller()).status()).running) {
-    cli.note(
-      'The controller took its settings when it began: `jobman controller stop`; the next command starts another.',
-    );
+    await (await services.controller()).reload();
+    cli.note('The running controller starts over with the new settings; programs on workers run on meanwhile.');
   }
   return exitCode.ok;
 }

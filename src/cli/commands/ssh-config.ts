@@ -1,6 +1,6 @@
 // ssh-config: the workers of jobs as hosts of ssh_config(5), for editors and for everything else that goes over ssh.
 
-import { exitCode } from '../../app/errors.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { SshHost } from '../../app/by-hand.ts';
 import { forEachRef, refsOf, type Cli, type GlobalFlags } from '../context.ts';
 
@@ -36,11 +36,21 @@ function aliases(id: string, worker: number): readonly string[] {
   return worker === 0 ? [`${short}-0`, short] : [`${short}-${worker}`];
 }
 
+/** Throws JobmanError for a value that would begin another line of the file. */
 function hostBlock(id: string, { worker, host, options }: SshHost): string {
-  const lines = [['HostName', host] as const, ...options].map(([name, value]) => `  ${name} ${value}`);
+  const lines = [['HostName', host] as const, ...options].map(([name, value]) => {
+    if (/\p{Cc}/u.test(value))
+      throw new JobmanError(`${name} of worker ${worker} of job ${id} holds a control character.`, exitCode.failed, [
+        `It is ${JSON.stringify(value)}.`,
+      ]);
+    return `  ${name} ${value}`;
+  });
   return [`Host ${aliases(id, worker).join(' ')}`, ...lines, ''].join('\n');
 }
 
+/** Only IdentityFile may stand more than once; it is a list then. */
 function hostJson(id: string, { worker, host, options }: SshHost): object {
-  return { job: id, worker, aliases: aliases(id, worker), HostName: host, ...Object.fromEntries(options) };
+  const identities = options.flatMap(([name, value]) => (name === 'IdentityFile' ? [value] : []));
+  const more = identities.length > 1 ? { IdentityFile: identities } : {};
+  return { job: id, worker, aliases: aliases(id, worker), HostName: host, ...Object.fromEntries(options), ...more };
 }

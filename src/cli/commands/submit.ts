@@ -2,9 +2,12 @@
 // jobman decides nothing about such a job, since the cluster does; it keeps its logs and history.
 
 import { randomBytes } from 'node:crypto';
+import type { V1Job } from '@kubernetes/client-node';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { checkJobFile, jobFileName, jobFromFile, type JobFileWishes } from '../../app/cluster/job-file.ts';
 import { clusterLabels, jobObject, replacedResources, type Submitter } from '../../app/cluster/job-object.ts';
 import type { ClusterKeeper } from '../../app/cluster/client.ts';
+import type { ClusterPlace } from '../../app/cluster/cluster.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import {
   annotationsIn,
@@ -15,16 +18,19 @@ import {
   type SubmitWishes,
 } from '../../app/cluster/submit-request.ts';
 import { given } from '../../core/given.ts';
-import type { Duration } from '../../core/time.ts';
-import type { GpuWish, SecretWish, VolumeWish } from '../../manifest/kubernetes-words.ts';
+import { minute, second, type Duration } from '../../core/time.ts';
+import type { GpuWish, SecretWish, Toleration, VolumeWish } from '../../manifest/kubernetes-words.ts';
 import { flavorFile } from '../cluster/flavor-file.ts';
 import { begin, sayKept } from '../cluster/keep.ts';
 import type { VariableWish } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
+import { flagName } from '../entry.ts';
 import { leaveOnSignal } from '../leave.ts';
 
 /** The flags of `jobman submit`. */
 export interface SubmitFlags {
+  readonly tty: boolean | undefined;
+  readonly rm: boolean | undefined;
   readonly file: string | undefined;
   readonly set: readonly string[] | undefined;
   readonly image: string | undefined;
@@ -40,6 +46,13 @@ export interface SubmitFlags {
   readonly secret: readonly SecretWish[] | undefined;
   readonly workdir: string | undefined;
   readonly gpus: GpuWish | undefined;
+  readonly cpu: string | undefined;
+  readonly memory: string | undefined;
+  readonly label: readonly (readonly [key: string, value: string])[] | undefined;
+  readonly nodeSelector: readonly (readonly [key: string, value: string])[] | undefined;
+  readonly toleration: readonly Toleration[] | undefined;
+  readonly priorityClass: string | undefined;
+  readonly imagePullSecret: readonly string[] | undefined;
   readonly shm: string | undefined;
   readonly volume: readonly VolumeWish[] | undefined;
   readonly serviceAccount: string | undefined;
@@ -47,7 +60,7 @@ export interface SubmitFlags {
   readonly completions: number | undefined;
   readonly backoffLimit: number | undefined;
   readonly timeout: Duration | undefined;
-  readonly ttl: Duration | undefined;
+  readonly ttl: Duration | 'none' | undefined;
   readonly suspend: boolean | undefined;
   readonly queue: string | undefined;
 }
@@ -56,32 +69,130 @@ export interface SubmitFlags {
 interface Way {
   readonly dryRun: boolean | undefined;
   readonly follow: boolean | undefined;
+  readonly tty?: boolean | undefined;
+  readonly rm?: boolean | undefined;
 }
 
 /** What follows `--` is run in the container; everything else of the command line is a flag. */
 export async function submit(cli: Cli, flags: SubmitFlags & GlobalFlags, ...words: readonly string[]): Promise<number> {
   const [stray] = words.slice(0, words.length - cli.behind.length);
   if (stray !== undefined) {
-    throw new JobmanError(`\`${stray}\` stands where only flags do.`, exitCode.usage, [
-      'What the container runs stands behind two dashes: jobman submit -i alpine -- ls -al /',
-    ]);
+    const hints = /\.ya?ml$/i.test(stray)
+      ? [
+          `jobman create ${stray}    creates a job from a manifest, also one for a cluster`,
+          `jobman submit -f ${stray}    the same for a manifest with a section kubernetes, with flags over it`,
+        ]
+      : ['What the container runs is given after two dashes: jobman submit -i alpine -- ls -al /'];
+    throw new JobmanError(`Unexpected argument \`${stray}\`.`, exitCode.usage, hints);
   }
-  const { file } = flags;
+  const file = flags.file === '-' ? '/dev/stdin' : flags.file;
   if (file === undefined && flags.set !== undefined) {
     throw new JobmanError('--set changes a manifest, and none is named: say it with -f.', exitCode.usage);
   }
   const wishes = wishesOf(cli, flags);
+  expectInteractive(cli, flags);
   if (file === undefined) return submitWishes(cli, wishes, flags);
-  const purpose = flags.dryRun === true ? 'check' : 'create';
+  const { readSubmittedFile } = await import('../cluster/job-file.ts');
+  const found = readSubmittedFile(cli, file);
+  if ('job' in found) {
+    if (flags.tty === true)
+      throw new JobmanError('-it cannot be combined with a file that is a whole Job.', exitCode.usage);
+    const [name] = Object.keys(wishes).filter((key) => !forJobFiles.includes(key));
+    if (name !== undefined || flags.set !== undefined) {
+      const flag = name === undefined ? '--set' : (flagOfWish[name] ?? flagName(name));
+      throw new JobmanError(`${file} is a whole Job, and ${flag} is about a part that the file says.`, exitCode.usage, [
+        'Change the file. Flags that go with it: -j, -n, --context, -a, --label, --ttl, --suspend, --queue, --dry-run, --follow.',
+      ]);
+    }
+    return submitJobFile(cli, found.job, wishes, flags);
+  }
   // What reads manifests takes longer to load than the cluster takes to answer.
   const { readManifest } = await import('../manifest-file.ts');
-  const read = await readManifest(cli, file, flags.set ?? [], purpose);
+  const read = await readManifest(cli, file, flags.set ?? [], { door: found.door });
   if ('manifest' in read) {
     throw new JobmanError(`${file} has no section kubernetes, so it is no job for a cluster.`, exitCode.usage, [
       `jobman create ${file} runs it where it says.`,
     ]);
   }
   return submitWishes(cli, mergedWishes(read.cluster, wishes), flags);
+}
+
+/** Throws JobmanError (usage) for an interactive session that cannot be one. */
+function expectInteractive({ io, json }: Cli, flags: SubmitFlags): void {
+  const { tty, rm, dryRun, follow, suspend, parallelism = 1, completions = 1 } = flags;
+  if (tty !== true) {
+    if (rm === true)
+      throw new JobmanError('--rm deletes an interactive job at its end, so it needs -it.', exitCode.usage);
+    return;
+  }
+  if (follow === true || suspend === true || json || parallelism > 1 || completions > 1) {
+    throw new JobmanError(
+      '-it is for one pod and this terminal: it does not go with --follow, --suspend, --json or several pods.',
+      exitCode.usage,
+    );
+  }
+  if (dryRun !== true && (!io.stdin.isTerminal || !io.stdout.isTerminal)) {
+    throw new JobmanError('-it needs a terminal on both sides; without one: --follow.', exitCode.usage);
+  }
+}
+
+/** If the command of `--rm` was killed, the cluster deletes the Job this long after its program has ended. */
+const abandonedMost: Duration = 10 * minute;
+
+/** The Job with a terminal. Its input ends when the first connection to it closes, so a session that is cut off ends too. */
+function withTerminal(job: V1Job, ttl: Duration | undefined): V1Job {
+  if (ttl !== undefined && job.spec !== undefined) job.spec.ttlSecondsAfterFinished = ttl / second;
+  for (const container of job.spec?.template.spec?.containers ?? []) {
+    Object.assign(container, { stdin: true, stdinOnce: true, tty: true });
+  }
+  return job;
+}
+
+/** Keys of a request that the command line may set for a file with a whole Job. */
+const forJobFiles: readonly string[] = [
+  'name',
+  'namespace',
+  'context',
+  'annotations',
+  'labels',
+  'ttl',
+  'suspend',
+  'queue',
+];
+
+/** Keys of a request whose flag has another name. */
+const flagOfWish: Readonly<Record<string, string>> = {
+  flavor: '-r',
+  command: '-c',
+  args: '`--`',
+  secrets: '--secret',
+  volumes: '--volume',
+  tolerations: '--toleration',
+  imagePullSecrets: '--image-pull-secret',
+};
+
+/** Creates the Job of a file, with our labels. */
+async function submitJobFile(cli: Cli, job: V1Job, wishes: JobFileWishes, way: Way): Promise<number> {
+  const { settings } = await cli.services.clusterSettings();
+  const name = jobFileName(job, wishes, freshJobName(randomBytes(5)));
+  checkJobFile(job, wishes);
+  return submitPlan(
+    cli,
+    {
+      name,
+      namespace: wishes.namespace ?? job.metadata?.namespace ?? null,
+      context: wishes.context ?? null,
+      flavor: null,
+      object: (submitter) => jobFromFile(job, name, wishes, settings, submitter),
+    },
+    settings,
+    way,
+  );
+}
+
+/** A job that is ready to be created. */
+interface SubmitPlan extends Pick<SubmitRequest, 'name' | 'namespace' | 'context' | 'flavor'> {
+  readonly object: (submitter: Submitter) => V1Job;
 }
 
 function wishesOf({ io, behind }: Cli, flags: SubmitFlags): SubmitWishes {
@@ -102,6 +213,13 @@ function wishesOf({ io, behind }: Cli, flags: SubmitFlags): SubmitWishes {
     secrets: flags.secret,
     workdir: flags.workdir,
     gpus: flags.gpus,
+    cpu: flags.cpu,
+    memory: flags.memory,
+    labels: flags.label === undefined ? undefined : mapOf('--label', flags.label),
+    nodeSelector: flags.nodeSelector === undefined ? undefined : mapOf('--node-selector', flags.nodeSelector),
+    tolerations: flags.toleration,
+    priorityClass: flags.priorityClass,
+    imagePullSecrets: flags.imagePullSecret,
     shm: flags.shm,
     volumes: flags.volume,
     serviceAccount: flags.serviceAccount,
@@ -113,6 +231,22 @@ function wishesOf({ io, behind }: Cli, flags: SubmitFlags): SubmitWishes {
     suspend: flags.suspend,
     queue: flags.queue,
   });
+}
+
+/** Throws JobmanError (usage) for a key that has two values. */
+function mapOf(
+  flag: string,
+  pairs: readonly (readonly [key: string, value: string])[],
+): Readonly<Record<string, string>> {
+  const found = new Map<string, string>();
+  for (const [key, value] of pairs) {
+    const before = found.get(key);
+    if (before !== undefined && before !== value) {
+      throw new JobmanError(`${flag} names ${key} twice: as ${before} and as ${value}.`, exitCode.usage);
+    }
+    found.set(key, value);
+  }
+  return Object.fromEntries(found);
 }
 
 /** A variable without a value has the one of this environment; one that is not set here is a mistake. */
@@ -141,10 +275,20 @@ export async function submitWishes(cli: Cli, wishes: SubmitWishes, way: Way): Pr
   });
   const word = cli.screen.err('bold', cli.screen.err('magenta', 'warning:'));
   for (const doubt of doubts) cli.note(`${word} ${doubt}`);
+  const isShort = way.rm === true && wishes.ttl === undefined;
+  const object: SubmitPlan['object'] = (submitter) => {
+    const job = jobObject(request, settings, submitter);
+    return way.tty === true ? withTerminal(job, isShort ? abandonedMost : undefined) : job;
+  };
+  return submitPlan(cli, { ...request, object }, settings, way);
+}
+
+async function submitPlan(cli: Cli, plan: SubmitPlan, settings: ClusterSettings, way: Way): Promise<number> {
+  const { io, services } = cli;
   const submitter = { owner: io.user, env: io.env };
   if (way.dryRun === true) {
     const installation = await services.installation();
-    const job = jobObject(request, settings, { ...submitter, installation });
+    const job = plan.object({ ...submitter, installation });
     if (installation === null) {
       cli.note(
         `Submitted, it also has the label ${clusterLabels.installation}: the mark of the record, which the first submit makes.`,
@@ -155,13 +299,32 @@ export async function submitWishes(cli: Cli, wishes: SubmitWishes, way: Way): Pr
   }
   if (!services.hasSubmitted()) {
     cli.note('Everybody in the cluster may see the names of the job and of its flavor: put nothing private into them.');
+    cli.note(
+      'Files that the program writes in its pod are lost with the pod: write what has to stay to a --volume or a bucket. What it prints is kept.',
+    );
   }
-  return create(cli, request, settings, submitter, way);
+  return create(cli, plan, settings, submitter, way);
+}
+
+/** A submit gives up after so long, whatever it waits for. */
+const submitMost: Duration = 30 * second;
+
+/** Kueue suspends each Job that names one of its queues, until its turn. */
+function wantsQueue({ metadata, spec }: V1Job): boolean {
+  return metadata?.labels?.[clusterLabels.queue] !== undefined && spec?.suspend !== true;
+}
+
+function tooLate(name: string, { context, server }: ClusterPlace): JobmanError {
+  return new JobmanError(
+    `The cluster of ${context} (${server}) did not answer within ${submitMost / second} s.`,
+    exitCode.unreachable,
+    [`It may have created ${name} or not. When it answers again: jobman why ${name}`],
+  );
 }
 
 async function create(
   cli: Cli,
-  request: SubmitRequest,
+  request: SubmitPlan,
   settings: ClusterSettings,
   submitter: Omit<Submitter, 'installation'>,
   way: Way,
@@ -172,18 +335,24 @@ async function create(
   );
   let keeper: ClusterKeeper | undefined;
   let leave: ReturnType<typeof leaveOnSignal> | undefined;
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(tooLate(request.name, cluster.place())), submitMost);
   try {
     const { userConfigmap } = settings.job;
-    const data = userConfigmap === null ? null : await cluster.configMap(userConfigmap);
+    const data = userConfigmap === null ? null : await cluster.configMap(userConfigmap, undefined, late.signal);
     const group = Number(data?.['ceph.gid'] ?? Number.NaN);
     const groups = Number.isSafeInteger(group) ? [group] : [];
     const place = cluster.place();
     keeper = await cli.services.keeper();
     const { installation, isKept } = await begin(cli, keeper, place);
-    const asked = jobObject(request, settings, { ...submitter, installation, groups });
-    const [made] = await Promise.all([cluster.create(asked), isKept ? keeper.prepare() : undefined]);
+    const asked = request.object({ ...submitter, installation, groups });
+    const [made] = await Promise.all([
+      cluster.create(asked, { signal: late.signal }),
+      isKept ? keeper.prepare() : undefined,
+    ]);
+    clearTimeout(timer);
     // From now on there is something to leave, also while the controller is being started.
-    if (way.follow === true) leave = leaveOnSignal(cli);
+    if (way.follow === true || way.tty === true) leave = leaveOnSignal(cli);
     if (cli.json) cli.print(JSON.stringify(made));
     else if (cli.quiet) cli.print(request.name);
     else cli.tell(`${request.name} submitted to ${place.context}/${place.namespace} as ${place.user}.`);
@@ -192,11 +361,19 @@ async function create(
       cli.note(`The cluster has replaced what was asked for${request.flavor === null ? '' : ` as ${request.flavor}`}:`);
       for (const line of replaced) cli.note(`  ${line}`);
     }
+    if (wantsQueue(asked) && made.spec?.suspend !== true) {
+      cli.note('Kueue did not suspend the job: it runs at once, without waiting in its queue.');
+    }
     if (isKept) await sayKept(cli, keeper.submitted(place, made));
     if (leave === undefined) return exitCode.ok;
+    if (way.tty === true) {
+      const { runInteractive } = await import('../cluster/interactive.ts');
+      return await runInteractive(cli, cluster, request.name, { leave, remove: way.rm === true });
+    }
     const { followToVerdict } = await import('../cluster/to-verdict.ts');
     return await followToVerdict(cli, cluster, request.name, leave.signal);
   } finally {
+    clearTimeout(timer);
     leave?.release();
     await keeper?.close();
     await cluster.close();

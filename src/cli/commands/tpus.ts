@@ -4,6 +4,8 @@ import { exitCode } from '../../app/errors.ts';
 import type { TpuList, TpuQuery, TpuRow } from '../../app/tpus.ts';
 import { sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
 import { moment } from '../../app/moment.ts';
+import { confirm } from '../prompt.ts';
+import { inertWord } from '../render/inert.ts';
 import { missedText, tpuLines, tpuSum, whoseText } from '../render/tpus.ts';
 import { columnsOf } from '../screen.ts';
 
@@ -11,10 +13,12 @@ export interface TpusFlags {
   readonly all: boolean | undefined;
   readonly zone: string | undefined;
   readonly project: string | undefined;
+  readonly forget: string | undefined;
 }
 
 export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<number> {
   const { io } = cli;
+  if (flags.forget !== undefined) return forget(cli, flags.forget);
   const list = await cli.services.tpus(queryOf(flags));
   if (cli.json) {
     let text = '';
@@ -29,17 +33,40 @@ export async function tpus(cli: Cli, flags: TpusFlags & GlobalFlags): Promise<nu
     );
     if (list.rows.length > 0) cli.note(tpuSum(list));
     else if (list.missed.length === 0) cli.note('No TPU exists there.');
+    const shared = list.rows.find(({ whose }) => whose.kind === 'shared');
+    if (shared !== undefined) cli.note(`To delete a TPU that was made with tpu apply: tpu delete ${shared.name}`);
   }
   return sayMissed(cli, list);
 }
 
-/** What could not be asked is said on standard error, and is the exit code: a part must not be taken for the whole. */
-export function sayMissed(cli: Cli, { missed }: Pick<TpuList, 'missed'>): number {
+/** The project is no longer asked about because of finished jobs; a new job in it brings it back. */
+async function forget(cli: Cli, project: string): Promise<number> {
+  const isForgotten = await cli.services.forgetProject(project, (resources) => {
+    const what = `${resources.join(', ')} may still exist and cost money`;
+    return confirm(cli, `${inertWord(what)}. Forget it?`, `${inertWord(what)}; nothing was changed.`);
+  });
+  if (!isForgotten) return exitCode.failed;
+  const sentence = `tpus and gc no longer ask about ${project}, unless a job that is not finished uses it.`;
+  if (cli.json) cli.print(JSON.stringify({ project, message: sentence }));
+  else cli.tell(inertWord(sentence));
+  return exitCode.ok;
+}
+
+/**
+ * Says on standard error which projects and zones did not answer. Only where none answered is that the exit code: one project
+ * out of reach must not fail a script that works on the others.
+ */
+export function sayMissed(cli: Cli, { missed, isAnswered }: Pick<TpuList, 'missed' | 'isAnswered'>): number {
   for (const one of missed) {
     if (one.asleep) cli.note(`note: ${missedText(one)}`);
     else sayTrouble(cli, missedText(one));
   }
-  return missed.some(({ asleep }) => !asleep) ? exitCode.unreachable : exitCode.ok;
+  const [first, ...others] = [...new Set(missed.filter(({ asleep }) => !asleep).map(({ project }) => project))];
+  if (first === undefined) return exitCode.ok;
+  cli.note(
+    `To stop asking about ${others.length === 0 ? 'that project' : 'such a project'}: jobman tpus --forget ${first}`,
+  );
+  return isAnswered ? exitCode.ok : exitCode.unreachable;
 }
 
 function queryOf({ all, zone, project }: TpusFlags): TpuQuery {

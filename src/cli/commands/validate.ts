@@ -12,9 +12,9 @@ export interface ValidateFlags {
   readonly offline: boolean | undefined;
 }
 
-/** Reads the manifest as `create` would, and changes nothing. Ends in 0 however many warnings there are. */
+/** Reads the manifest as `create` does, and changes nothing. Exits 2 for whatever `create` refuses, and 0 with any number of warnings. */
 export async function validate(cli: Cli, flags: ValidateFlags & GlobalFlags, path: string): Promise<number> {
-  const found = await checkManifest(cli, path, flags.set ?? [], 'check', flags.offline === true);
+  const found = await checkManifest(cli, path, flags.set ?? [], { offline: flags.offline === true });
   const { warnings } = found;
   const problems = 'problems' in found ? found.problems : 'cluster' in found ? await clusterProblems(cli, found) : [];
   const code = problems.length > 0 ? exitCode.usage : exitCode.ok;

@@ -5,6 +5,7 @@ import { countText, lengthText, momentText } from '../../app/figures.ts';
 import { evidenceText } from '../../app/phrases.ts';
 import { reasonWords } from '../../app/reason-words.ts';
 import type { WorkerId } from '../../core/spec.ts';
+import type { Instant } from '../../core/time.ts';
 import { workersLabel } from '../logs/fold.ts';
 import { inertWord } from '../render/inert.ts';
 
@@ -34,18 +35,18 @@ export function beginsText(
  * What became of the attempts before this one, a row each: somebody who comes back in the third does not know of the first
  * two. Of many, the newest.
  */
-export function beforeTexts(view: Pick<JobView, 'id' | 'attempts'>, attempt: number): readonly string[] {
+export function beforeTexts(view: Pick<JobView, 'id' | 'attempts'>, attempt: number, now: Instant): readonly string[] {
   const before = view.attempts.filter((one) => one.attempt < attempt && one.reason !== null);
-  const told = before.slice(-mostBefore).map((one) => inertWord(endText(one)));
+  const told = before.slice(-mostBefore).map((one) => inertWord(endText(one, now)));
   const more = before.length - told.length;
   return more === 0 ? told : [`${countText(more, 'attempt')} before these: jobman history ${Number(view.id)}`, ...told];
 }
 
 /** `attempt 1 ran 2h38m until 20 Nov 22:31:07 UTC: preempted; the cloud took it`. */
-function endText({ attempt, started, ending, ended, reason, evidence }: AttemptView): string {
+function endText({ attempt, started, ending, ended, reason, evidence }: AttemptView, now: Instant): string {
   const end = ending ?? ended;
   const ran = started === null || end === null ? 'did not run' : `ran ${lengthText(end - started)}`;
-  const until = end === null ? '' : ` until ${momentText(end)}`;
+  const until = end === null ? '' : ` until ${momentText(end, now)}`;
   const because = evidence === null ? '' : evidenceText(evidence);
   return `attempt ${attempt} ${ran}${until}: ${reason === null ? '' : reasonWords[reason]}${because === '' ? '' : `; ${because}`}`;
 }

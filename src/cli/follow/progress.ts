@@ -61,18 +61,28 @@ function plain(cli: Cli, { logs, tellsPhases, folds, window }: ProgressOptions):
   let phaseSince: Instant | undefined;
   let beaten: Duration = 0;
   let refusal: string | undefined;
-  const say = (at: Instant, id: string, text: string) => cli.note(`${stampText(at)} ${id} ${text}`);
+  let lastSaid: Instant = 0;
+  /** The phase of a job is read after its events, so its time may be earlier than the last line's; stamps never go back. */
+  const say = (at: Instant, id: string, text: string): void => {
+    const shown = lastSaid - at < minute ? Math.max(at, lastSaid) : at;
+    lastSaid = shown;
+    cli.note(`${stampText(shown)} ${id} ${text}`);
+  };
 
   return {
     changed(view, news, isFirst) {
+      const lines: { readonly at: Instant; readonly text: string }[] = [];
+      const sayAll = (): void => {
+        for (const { at, text } of lines.toSorted((one, other) => one.at - other.at)) say(at, view.id, text);
+      };
       for (const event of isFirst ? [] : news) {
         // The same refusal again is a heartbeat's matter.
         if (event.kind === 'allocation_refused' && event.error.kind === refusal) continue;
         refusal = event.kind === 'allocation_refused' ? event.error.kind : refusal;
         const mark = markOf(event, view);
-        if (mark !== undefined) say(event.at, view.id, mark);
+        if (mark !== undefined) lines.push({ at: event.at, text: mark });
       }
-      if (view.phase === phase) return;
+      if (view.phase === phase) return sayAll();
       const lasted =
         phaseSince === undefined || view.since - phaseSince < second
           ? ''
@@ -82,13 +92,14 @@ function plain(cli: Cli, { logs, tellsPhases, folds, window }: ProgressOptions):
       beaten = lastBeat(cli.io.now() - view.since);
       // The verdict has a line of its own, at the end.
       if (tellsPhases && !isSettled(view))
-        say(view.since, view.id, `${inertWord(view.status)}${lasted}${factOf(view)}`);
+        lines.push({ at: view.since, text: `${inertWord(view.status)}${lasted}${factOf(view)}` });
+      sayAll();
     },
     begins(view, attempt, workers, isFirst) {
       // Where phases are told, the one before this has said it.
       if (tellsPhases) return;
       const at = attempt.started ?? cli.io.now();
-      if (isFirst) for (const before of beforeTexts(view, attempt.attempt)) say(at, view.id, before);
+      if (isFirst) for (const before of beforeTexts(view, attempt.attempt, cli.io.now())) say(at, view.id, before);
       const text = isFirst ? `${attemptText(attempt, workers)}, following` : beginsText(view, attempt, workers);
       say(at, view.id, `${text}${isFirst && folds ? foldedText : ''}`);
     },
@@ -215,7 +226,7 @@ function redrawn(cli: Cli, { logs, tellsPhases, folds, ways, window }: ProgressO
       }
       // Whoever made the job a moment ago knows that its first attempt is the first.
       if (tellsPhases && attempt.attempt === 1) return;
-      for (const text of beforeTexts(view, attempt.attempt)) row(text);
+      for (const text of beforeTexts(view, attempt.attempt, io.now())) row(text);
       row(`${view.id} ${attemptText(attempt, workers)}, following${folds && workers.length > 1 ? foldedText : ''}`);
     },
     tick(view, now) {

@@ -108,6 +108,9 @@ export async function runOn(
     unhear();
     waiting.end();
   }
+  const refusals = outcomes.flatMap(({ end }) => (end.kind === 'no_answer' ? (end.refusal ?? []) : []));
+  // A missing right has one exit code and one text, for one pod and for many.
+  if (refusals[0] !== undefined && refusals.length === outcomes.length && !isLeaving) throw refusals[0];
   tell(cli, outcomes, flags);
   await io.stdout.flush();
   return isLeaving ? exitCode.interrupted : worstCode(outcomes);

@@ -5,6 +5,7 @@ import type { Stream } from '../../app/services.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import { bodyText, frontText, type LineRules } from '../logs/line.ts';
 import { createSplitter, type Piece, type Splitter } from '../logs/split.ts';
+import { exactly } from '../output.ts';
 
 export type StreamName = 'stdout' | 'stderr';
 
@@ -120,7 +121,7 @@ export function showFolded(options: ShowOptions & { readonly fold: boolean; read
         workers,
         rules,
       );
-      streams[head.stream].write(front + bodyText(head.piece, rules));
+      streams[head.stream].write(exactly(front + bodyText(head.piece, rules)));
     }
   }
 

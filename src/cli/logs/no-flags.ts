@@ -16,6 +16,7 @@ export const noFlags: LogsFlags = {
   container: undefined,
   previous: undefined,
   allPods: undefined,
+  allContainers: undefined,
   since: undefined,
   namespace: undefined,
   context: undefined,

@@ -12,6 +12,7 @@ import { createQueue, lookahead, mix, type Lane } from './mix.ts';
 import { bodyText, frontText, jsonText, type LineRules } from './line.ts';
 import { createSplitter, type Piece, type SplitRules, type Splitter } from './split.ts';
 import { offsetOfLast } from './tail.ts';
+import { exactly } from '../output.ts';
 
 export interface LogRules extends LineRules {
   readonly grep: RegExp | undefined;
@@ -122,7 +123,8 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
 
   async function write(): Promise<void> {
     if (text === '') return;
-    stdout.write(text);
+    // The lines keep the colours of their programs, and were made harmless one by one.
+    stdout.write(rules.form === 'json' ? text : exactly(text));
     text = '';
     await stdout.flush();
   }

@@ -12,13 +12,14 @@ import { inertWord } from './inert.ts';
 export function historyLines(
   events: readonly { readonly at: Instant; readonly sentence: string }[],
   columns: number | null,
+  now: Instant,
 ): readonly string[] {
   if (columns === null) return events.map(({ at, sentence }) => `${stampText(at)}  ${inertWord(sentence)}`);
 
   const lines: string[] = [];
   let before: Instant | undefined;
   for (const { at, sentence } of events) {
-    if (before === undefined || dateText(before) !== dateText(at)) lines.push(`${dateText(at)}, UTC`);
+    if (before === undefined || dateText(before, now) !== dateText(at, now)) lines.push(`${dateText(at, now)}, UTC`);
     const later = before === undefined || at - before < 1_000 ? '' : `+${lengthText(at - before)}`;
     const front = `${clockText(at)}  ${padStart(later, 7)}  `;
     lines.push(...hanging(front, inertWord(sentence), columns));

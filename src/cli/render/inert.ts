@@ -1,29 +1,40 @@
-// Text of others (names, log lines, what a cloud said) made harmless: on a terminal it may colour, and nothing else.
+// Text of others (names, log lines, what a cloud said) made harmless for an output. One line: src/app/inert.ts.
 
-/**
- * Control characters become visible (`\x07`), so that no program's output can move the cursor, ring, or retitle the
- * window. Tabs stay, and colours (SGR, ECMA-48 8.3.117) stay unless `colour` is false. Marks that turn the direction of
- * text around are shown as well: they can make a line read as something else.
- */
-export function inert(text: string, colour = true): string {
-  if (plainAscii.test(text) || !hasControl.test(text)) return text;
-  return text.replace(control, (found: string, graphic: string | undefined) => {
-    if (found === '\t') return found;
-    if (graphic !== undefined && found.startsWith(escape)) return colour ? found : '';
-    const code = found.codePointAt(0) ?? 0;
-    const shown = code < 0x100 ? `\\x${hex(code, 2)}` : `\\u${hex(code, 4)}`;
-    return shown + found.slice(1);
-  });
-}
+import { hexDigits as hex } from '../../app/inert.ts';
+export { inert, inertWord } from '../../app/inert.ts';
 
 /** True when `inert` would change nothing in any line of this text. Asked of a block, it spares the question for each line. */
 export function isInert(block: string): boolean {
   return !hasControlInLines.test(block);
 }
 
-/** The same for one cell of a table or one line of a sentence: there, a tab or a colour is out of place too. */
-export function inertWord(text: string): string {
-  return plainAscii.test(text) ? text : inert(text, false).replaceAll('\t', ' ');
+/**
+ * A text that the program prints, with every control character made visible except line ends, tabs and `own`, the graphic
+ * renditions of the program's own styles. A style that is still on at the end of a line is switched off there. Characters
+ * above 0x7e become `\u009b`, which JSON reads as the character itself, so that an object in JSON stays the same object.
+ */
+export function harmless(text: string, own: ReadonlySet<string>, off: string): string {
+  if (plainLines.test(text) || isInert(text)) return text;
+  return text
+    .split('\n')
+    .map((line) => harmlessLine(line, own, off))
+    .join('\n');
+}
+
+function harmlessLine(line: string, own: ReadonlySet<string>, off: string): string {
+  if (isInert(line)) return line;
+  let last = '';
+  const shown = line.replace(control, (found: string) => {
+    if (found === '\t') return found;
+    if (own.has(found)) {
+      last = found;
+      return found;
+    }
+    const code = found.codePointAt(0) ?? 0;
+    const first = code < 0x20 ? `\\x${hex(code, 2)}` : `\\u${hex(code, 4)}`;
+    return first + found.slice(1);
+  });
+  return last === '' || offCode.test(last) ? shown : shown + off;
 }
 
 /** Bytes as text. What is not UTF-8 is shown byte by byte (`\xff`), so that nothing of a binary output is hidden or guessed. */
@@ -74,13 +85,9 @@ function validAt(bytes: Uint8Array, at: number): number {
 
 // A byte order mark is text like any other here: leaving it out would make a copy differ from its original.
 const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-const escape = '\u001b';
 /** Nearly every text. The tests of what may be wrong with the others are slow to prepare. */
-const plainAscii = /^[ -~]*$/;
-const hasControl = /[^\P{Cc}\t]|[\u202a-\u202e\u2066-\u2069]/u;
+const plainLines = /^[\n -~]*$/;
+/** Codes 22 to 29 and 39 end a rendition (ECMA-48 8.3.117). */
+const offCode = /^.\[(2\d|39)m$/u;
 const hasControlInLines = /[^\P{Cc}\t\n]|[\u202a-\u202e\u2066-\u2069]/u;
 const control = /\p{Cc}(\[[0-9;:]*m)?|[\u202a-\u202e\u2066-\u2069]/gu;
-
-function hex(value: number, digits: number): string {
-  return value.toString(16).padStart(digits, '0');
-}

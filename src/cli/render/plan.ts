@@ -5,7 +5,8 @@ import { costText } from '../../app/cost.ts';
 import { wrap } from './cell.ts';
 import { labelled } from './labelled.ts';
 
-export function planLines(plan: Plan, columns: number | null): readonly string[] {
+/** `verbose` adds the script that runs the command in its environment. */
+export function planLines(plan: Plan, columns: number | null, verbose = false): readonly string[] {
   const rows: (readonly [string, string])[] = [];
   // The label stands before the first of its lines only.
   const list = (label: string, texts: readonly string[]) => {
@@ -15,6 +16,7 @@ export function planLines(plan: Plan, columns: number | null): readonly string[]
   rows.push(['price', priceText(plan)]);
   list('setup', plan.steps);
   list('command', plan.command.trimEnd().split('\n'));
+  if (verbose && plan.script !== null) list('script', plan.script.split('\n'));
   list('rules', plan.rules);
   list('limits', plan.limits);
   const head = `${plan.name}: nothing was stored; this is what create would do`;

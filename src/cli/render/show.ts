@@ -6,6 +6,7 @@ import { ageText, clockText, countText, dateText, dollarsText, lengthText } from
 import { causeText } from '../../app/cause.ts';
 import { startText } from '../../app/phrases.ts';
 import { reasonWords } from '../../app/reason-words.ts';
+import type { CommandSpec, ResumeFrom } from '../../core/spec.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import { glyph, inPhaseStyle, type Ink } from '../screen.ts';
 import { aligned } from './aligned.ts';
@@ -51,12 +52,18 @@ function facts(view: JobView, layout: ShowLayout): readonly string[] {
   if (view.ifTaken !== null) rows.push(['if taken', view.ifTaken]);
   const cost = costLine(view);
   if (cost !== null) rows.push(['cost', cost]);
+  const { overrides } = view.spec;
+  if (overrides !== undefined) rows.push(['set', overrides.map(({ key, value }) => `${key}=${value}`).join(', ')]);
+  const { resumeFrom } = view.spec.command;
+  if (resumeFrom?.kind === 'folder' || resumeFrom?.kind === 'entry')
+    rows.push(['begins at', beginningText(resumeFrom)]);
+  if (view.spec.command.checkpointDir !== null) rows.push(['saves to', checkpointsText(view.spec.command)]);
   const workdir = view.workdirs.at(-1);
   if (workdir !== undefined) rows.push(['workdir', workdirText(workdir, view)]);
   const owner = ownerText(view);
   if (owner !== null) rows.push(['owner', owner]);
   if (view.tags.length > 0) rows.push(['tags', view.tags.join(', ')]);
-  rows.push(['files', view.folder]);
+  rows.push(['files', view.hasFiles ? view.folder : 'none; they were cleaned']);
   return labelled(rows, layout.columns);
 }
 
@@ -69,6 +76,16 @@ function ownerText({ spec: { capacity } }: JobView): string | null {
 /** `step_000120.json, 3m ago, in /srv/checkpoints`. */
 function savedText({ name, folder, at }: SavedView, now: Instant): string {
   return `${name}, ${ageText(now - at)} ago, in ${folder}`;
+}
+
+/** `~/bucket/runs/000001-k3x9ab`, and that others share it. */
+function checkpointsText({ checkpointDir, checkpoints }: CommandSpec): string {
+  return `${checkpointDir}${checkpoints === 'shared' ? ', shared with every job that uses this folder' : ''}`;
+}
+
+function beginningText(from: Exclude<ResumeFrom, { readonly kind: 'job' }>): string {
+  const job = from.kind === 'folder' && from.job !== undefined ? ` of job ${from.job}` : '';
+  return from.kind === 'entry' ? from.path : `the newest checkpoint${job} in ${from.path}`;
 }
 
 /** `/home/ada/vit at 3f2a9c1 (main) with changes, 120 files, copied 2h ago; attempt 1 ran copy 1`. */
@@ -108,6 +125,8 @@ function allocationPhrase(allocation: AllocationView, layout: ShowLayout): strin
   if (allocation.ownership === 'standing' && allocation.ready === null) return null;
   const since = (at: Instant) => lengthText(layout.now - at);
   const name = `allocation ${allocation.allocation} (${allocation.name})`;
+  // The TPU was never requested, for example in an imported job, so its name was never used.
+  if (allocation.requested === null) return null;
   if (allocation.gone !== null) return `${name} gone for ${since(allocation.gone)}`;
   if (allocation.released !== null) return `${name} released ${since(allocation.released)} ago, not yet seen gone`;
   if (allocation.ready !== null) return `${name} ready for ${since(allocation.ready)}`;
@@ -182,7 +201,7 @@ function spans(attempt: AttemptView, ready: Instant | null, now: Instant): Spans
 function ended({ spec }: JobView, attempt: AttemptView, now: Instant): string {
   if (attempt.reason === null) return '-';
   const at = attempt.ended;
-  const day = at === null || dateText(at) === dateText(now) ? '' : `${dateText(at)} `;
+  const day = at === null || dateText(at, now) === dateText(now, now) ? '' : `${dateText(at, now)} `;
   const when = at === null ? 'ending' : `${day}${clockText(at)}`;
   const cause = attempt.evidence === null ? '' : causeText(spec, attempt.reason, attempt.evidence);
   return inertWord(`${when} ${reasonWords[attempt.reason]}${cause === '' ? '' : `: ${cause}`}`.replaceAll('\n', ' '));

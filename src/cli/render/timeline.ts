@@ -65,7 +65,7 @@ export function timelineLines(
 
   const indent = ' '.repeat(margin);
   return [
-    `${dayAndTime(life.createdAt)} -> ${dayAndTime(end)} UTC`,
+    `${dayAndTime(life.createdAt, now)} -> ${dayAndTime(end, now)} UTC`,
     (indent + ruler(from, scale, count)).trimEnd(),
     (indent + bar.map((kind) => (kind === null ? ' ' : marks[kind])).join('')).trimEnd(),
     ('attempt'.padEnd(margin) + numbers.join('')).trimEnd(),
@@ -113,8 +113,8 @@ function sums(stretches: readonly Stretch[], all: Duration): readonly string[] {
   return [`${lengthText(all)} in all${first === '' ? '' : `: ${first}`}`, ...others];
 }
 
-function dayAndTime(at: Instant): string {
-  return `${dateText(at)} ${clockText(at)}`;
+function dayAndTime(at: Instant, now: Instant): string {
+  return `${dateText(at, now)} ${clockText(at)}`;
 }
 
 const order: readonly Kind[] = ['ended', 'run', 'setup', 'waiting'];

@@ -90,6 +90,8 @@ export function whoseText({ whose, owner }: Pick<TpuRow, 'whose' | 'owner'>): st
     case 'installation':
       // Their jobman is a sign that nobody knows; the person is whom one asks.
       return `${owner === null || owner === '' ? '' : `${owner}, `}jobman ${whose.installation}`;
+    case 'shared':
+      return whose.name ?? 'shared';
     case 'person':
       return whose.name;
     case 'nobody':

@@ -4,7 +4,7 @@ import { ageText, lengthText } from '../../app/figures.ts';
 import { refusalWords } from '../../app/phrases.ts';
 import type { ZoneRow } from '../../app/zones.ts';
 import type { Instant } from '../../core/time.ts';
-import { cutEnd } from './cell.ts';
+import { cutEnd, width } from './cell.ts';
 import { inertWord } from './inert.ts';
 import { aligned } from './aligned.ts';
 
@@ -23,13 +23,25 @@ export function zoneLines(rows: readonly ZoneRow[], terminal: number | null, now
       jobsText(row),
     ].map(inertWord),
   );
-  const lines = aligned(
-    [head, ...cells],
-    head.map(() => 'left' as const),
-    null,
-  );
+  const all = [head, ...cells];
+  const table = (titles: readonly string[]): readonly string[] =>
+    aligned(
+      all.map((row) => row.filter((_, column) => titles.includes(head[column] ?? ''))),
+      titles.map(() => 'left' as const),
+      null,
+    );
+  // A narrow terminal loses whole columns, so that no heading is cut.
+  let titles: readonly string[] = head;
+  for (const title of dropOrder) {
+    if (terminal === null || table(titles).every((line) => width(line) <= terminal)) break;
+    titles = titles.filter((one) => one !== title);
+  }
+  const lines = table(titles);
   return terminal === null ? lines : lines.map((line) => cutEnd(line, terminal));
 }
+
+/** The page of the command names this order, too. */
+const dropOrder = ['GOT ONE', 'JOBS', 'PRICING'] as const;
 
 function lastText({ last }: ZoneRow, now: Instant): string {
   if (last === null) return 'none yet';

@@ -2,9 +2,10 @@
 // stands; a second one ends the program.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { capital } from '../../app/reason-words.ts';
 import { mountRemedy, sharesOf, wandbRemedy, wandbVariable } from '../../lab/mount-step.ts';
 import type { Remedy } from '../../lab/mount-step.ts';
-import { bookingsNow, holdersNow, holdSentences, jobsOfManifests, jobsThere, othersBooking } from '../../lab/holds.ts';
+import { bookingsNow, holdersNow, holdSentences, jobsOn, othersBooking } from '../../lab/holds.ts';
 import type { Site } from '../../lab/site.ts';
 import type { Say, TpuDesk, WorkerAnswer } from '../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
@@ -29,7 +30,8 @@ export interface AtDesk {
 /** Opens the desk for one command and closes it. */
 export async function atDesk(cli: TpuCli, work: (at: AtDesk) => Promise<number>): Promise<number> {
   const site = await cli.lab.site();
-  const tpus = await cli.lab.tpus(cli.note);
+  const typist = typing(cli, await cli.lab.record.users());
+  const tpus = await cli.lab.tpus(cli.note, typist?.name ?? cli.io.user);
   const leave = leaveOnSignal(cli);
   try {
     return await work({ cli, tpus, site, signal: leave.signal, say: (line) => cli.note(inertWord(line)) });
@@ -46,10 +48,7 @@ export async function usesOf(
   hasWorkers: boolean,
 ): Promise<{ readonly uses: readonly string[]; readonly says: readonly string[] }> {
   const client = await cli.services.client();
-  const { rows } = await client.list({});
-  const there = await jobsThere(cli.lab.record, rows);
-  const jobs = there.on(tpu.name);
-  const others = await jobsOfManifests(client, rows, there, tpu.name);
+  const { jobs, others } = await jobsOn(client, cli.lab.record, tpu.name);
   const folders = await foldersOf(
     cli,
     jobs.map(({ job }) => job.job),
@@ -66,8 +65,7 @@ async function foldersOf({ lab }: TpuCli, jobs: readonly string[]): Promise<read
 
 /** One question about all who use it; true when nobody does, or when they do not count. A worker that does not answer is not free. */
 export async function confirmUse(at: AtDesk, tpu: LabTpu, hasWorkers: boolean, what: string): Promise<boolean> {
-  const [{ uses, says }, booked] = await Promise.all([usesOf(at, tpu, hasWorkers), othersBookings(at, tpu)]);
-  const all = [...uses, ...booked, ...says];
+  const all = await concernsOf(at, tpu, hasWorkers);
   if (all.length === 0) return true;
   const list = inertWord(capital(all.join('; ')));
   const isAgreed = await confirm(at.cli, `${list}. ${what} all the same?`, `${list}.`);
@@ -76,10 +74,18 @@ export async function confirmUse(at: AtDesk, tpu: LabTpu, hasWorkers: boolean, w
   return isAgreed;
 }
 
-/** A sentence where the booking sheet says that it is another's than whoever types; on a login that people share nobody knows. */
+/** A sentence for each reason against changing that TPU: its uses, another person's booking, workers that do not answer. */
+export async function concernsOf(at: AtDesk, tpu: LabTpu, hasWorkers: boolean): Promise<readonly string[]> {
+  const [{ uses, says }, booked] = await Promise.all([usesOf(at, tpu, hasWorkers), othersBookings(at, tpu)]);
+  return [...uses, ...booked, ...says];
+}
+
+/**
+ * A sentence where the booking sheet has another person's booking of it. On a shared login without a named user every booking may be
+ * another person's.
+ */
 async function othersBookings({ cli, say }: AtDesk, tpu: LabTpu): Promise<readonly string[]> {
   const typist = typing(cli, await cli.lab.record.users());
-  if (typist === null) return [];
   const { bookings, says } = await bookingsNow(() => cli.lab.sheet());
   for (const line of says) say(line);
   const booking = othersBooking(bookings, tpu.name, typist);
@@ -151,8 +157,4 @@ export async function rememberZone({ lab }: TpuCli, tpu: LabTpu, zone: string): 
 /** The cloud did not say how it is. */
 export function unknownState({ name }: LabTpu, says: string): JobmanError {
   return new JobmanError(`How ${name} is cannot be told now.`, exitCode.unreachable, [says]);
-}
-
-function capital(text: string): string {
-  return text.slice(0, 1).toUpperCase() + text.slice(1);
 }

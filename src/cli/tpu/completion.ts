@@ -3,7 +3,9 @@
 import { exitCode } from '../../app/errors.ts';
 import type { LabServices } from '../../lab/lab.ts';
 import type { LabUser } from '../../lab/people.ts';
+import { tpuCalled } from '../../lab/names-of-tpus.ts';
 import type { LabRecord } from '../../lab/record.ts';
+import type { LabTpu } from '../../lab/tpus.ts';
 import { userSettings } from '../../lab/user-settings.ts';
 import { shells } from '../completion/shells.ts';
 import { typing } from './people.ts';
@@ -102,8 +104,22 @@ async function tpus(record: LabRecord): Promise<readonly Proposal[]> {
   const [all, byAlias] = await Promise.all([record.tpus(), record.tpuAliases()]);
   return [
     ...[...byAlias].map(([word, brief]) => ({ word, brief })),
+    ...all.flatMap(({ name, zone }) => shortNames(all, byAlias, name, zone)),
     ...all.map(({ name, zone }) => ({ word: name, brief: zone ?? 'its zone is not known' })),
   ];
+}
+
+/** The part of a full name from its type on, which is how `check` shows it in most labs. */
+function shortNames(
+  all: readonly LabTpu[],
+  byAlias: ReadonlyMap<string, string>,
+  name: string,
+  zone: string | null,
+): readonly Proposal[] {
+  const words = name.split('-');
+  const word = words.map((_, at) => words.slice(at).join('-')).findLast((one) => tpuCalled(all, one)?.name === name);
+  if (word === undefined || byAlias.has(word)) return [];
+  return [{ word, brief: zone ?? 'its zone is not known' }];
 }
 
 /** Numbers mean something for one user only. */

@@ -1,6 +1,8 @@
 // The help of `tpu`: of everything, and of one command. Made from the table alone.
 
+import { capital } from '../../app/reason-words.ts';
 import { inColumns, fitted } from '../render/in-columns.ts';
+import { userSettings } from '../../lab/user-settings.ts';
 import { globalRows } from './globals.ts';
 import { sections, type Row } from './row.ts';
 import { table } from './table.ts';
@@ -61,6 +63,16 @@ export function commandHelp(row: Row, columns: number | null): readonly string[]
   if (taken.length > 0) lines.push('', 'Words, in any order', ...inColumns(taken, columns));
   lines.push('', 'With every command', ...inColumns(globalRows, columns));
   if (row.examples.length > 0) lines.push('', 'Examples', ...inColumns(row.examples, columns));
+  if (row.takes.texts?.some(({ of }) => of === 'settings') === true) {
+    lines.push(
+      '',
+      'Settings',
+      ...inColumns(
+        userSettings.map(({ key, form, meaning }) => [key, `${plain(meaning)} ${capital(form)}.`]),
+        columns,
+      ),
+    );
+  }
   const exits = Object.entries(row.exits);
   if (exits.length > 0) lines.push('', 'Exit codes', ...inColumns(exits, columns));
   return lines;
@@ -88,6 +100,6 @@ function wordRows({ takes }: Row): readonly (readonly [string, string])[] {
   return rows;
 }
 
-function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
+function plain(text: string): string {
+  return text.replaceAll('`', '');
 }

@@ -454,6 +454,17 @@ export const table: readonly Row[] = [
     load: async () => (await import('./commands/apply.ts')).reapply,
   }),
   row({
+    words: ['delete'],
+    section: 'TPUs',
+    usage: '<tpu>',
+    brief: 'Delete a TPU in the cloud; the registry keeps its name',
+    about: 'Always asks, and names the jobs and programs that use the TPU. `--yes` deletes without a question.',
+    examples: [['tpu delete v2-32-p1', 'it costs nothing from then on']],
+    takes: { tpu: 'one' },
+    changes: true,
+    load: async () => (await import('./commands/delete.ts')).deleteTpu,
+  }),
+  row({
     words: ['restart'],
     section: 'TPUs',
     usage: '<tpu>',
@@ -629,7 +640,7 @@ export const table: readonly Row[] = [
     brief: 'Change one of your settings',
     examples: [
       ['tpu set-settings monitor_after_run False ada', 'no monitor after `tpu run`'],
-      ['tpu set-settings time_zone cn ada', 'or us, or a name such as Europe/Berlin'],
+      ['tpu set-settings time_zone cn ada', 'or local, us, or a name such as Europe/Berlin'],
     ],
     takes: {
       user: true,
@@ -692,7 +703,12 @@ export const table: readonly Row[] = [
         session: { brief: 'The tmux session of their windows', value: 'session', kind: 'text', also: ['tmux'] },
         sheet: { brief: 'Their name in the booking sheet', value: 'name', kind: 'text' },
         id: { brief: 'A number for life; the lowest that is free without it', value: 'N', kind: 'number' },
-        tz: { brief: 'us, cn or a name such as Europe/Berlin', value: 'zone', kind: 'text', also: ['time_zone'] },
+        tz: {
+          brief: 'local, us, cn or a name such as Europe/Berlin',
+          value: 'zone',
+          kind: 'text',
+          also: ['time_zone'],
+        },
         dir: { brief: 'Working directory 1', value: 'path', kind: 'text' },
         login: { brief: 'Login names that are theirs, parted by commas', value: 'logins', kind: 'text' },
       },

@@ -3,6 +3,7 @@
 
 import type { Client } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
+import { capital } from '../../app/reason-words.ts';
 import { second } from '../../core/time.ts';
 import { foldersOf } from '../../lab/attempt.ts';
 import {
@@ -11,8 +12,7 @@ import {
   holdersNow,
   holdSentences,
   isFree,
-  jobsOfManifests,
-  jobsThere,
+  jobsOn,
   othersBooking,
   type Holds,
   type JobThere,
@@ -74,22 +74,20 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
   const { client, tpus, signal } = parts;
   const { tpu, user, by, also = [] } = request;
   const called = shortName(tpu.name, (await desk.lab.site()).namePrefix);
-  const [state, { rows }, sheet] = await Promise.all([
+  const [state, { jobs, others, known }, sheet] = await Promise.all([
     tpus.describe(tpu),
-    client.list({}),
+    jobsOn(client, desk.lab.record, tpu.name, request.job),
     bookingsNow(() => desk.lab.sheet()),
   ]);
   const seen = knownState(tpu, state);
   const making = makingOf(seen.state, called);
-  const there = await jobsThere(desk.lab.record, rows);
-  const jobs = there.on(tpu.name, request.job);
   const ours = [...jobs.map(({ job }) => job.job), ...(request.job === undefined ? [] : [request.job])];
   const folders = await foldersThere(desk, tpu, ours);
   const devices = making === null ? await holdersNow(tpus, tpu, folders, signal) : { holders: [], says: [] };
   for (const sentence of [...sheet.says, ...devices.says]) desk.note(inertWord(sentence));
   const holds: Holds = {
     jobs,
-    others: await jobsOfManifests(client, rows, there, tpu.name),
+    others,
     booking: othersBooking(sheet.bookings, tpu.name, user),
     holders: devices.holders,
   };
@@ -100,7 +98,7 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
   });
   return {
     zone: seen.state === 'absent' ? null : seen.zone,
-    known: there.known,
+    known,
     booking: sheet.bookings.find((one) => one.tpu === tpu.name) ?? null,
     async prepare() {
       const say = (line: string): void => desk.note(line);
@@ -177,7 +175,7 @@ async function agree(
   const use = force ? [] : concerns.use;
   const sentences = [...use, ...making, ...concerns.also];
   if (sentences.length === 0) return;
-  const text = sentences.map((sentence) => `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`);
+  const text = sentences.map((sentence) => `${capital(sentence)}.`);
   const code = use.length > 0 ? exitCode.conflict : exitCode.usage;
   if (!canAsk(desk)) {
     const flags = [

@@ -5,7 +5,7 @@
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import type { LabUser } from '../../lab/people.ts';
-import { acceleratorCalled, acceleratorIn } from '../../lab/names-of-tpus.ts';
+import { acceleratorCalled, acceleratorIn, tpuCalled } from '../../lab/names-of-tpus.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
 import { yesOrNo } from '../../lab/user-settings.ts';
 import type { Count, Flag, Key, Row, Takes, TextSlot } from './row.ts';
@@ -618,11 +618,12 @@ function leftOver(line: Line, word: string): string {
     const near = nearest(line, word);
     return `\`${word}\` is one word too many.${near}`;
   }
+  const quotes = takes.types === 'families' ? " If a shell pattern such as v* was meant, put it in quotes: 'v*'." : '';
   const alias = known.tpuAliases.get(word);
   if (takes.tpu !== undefined && alias !== undefined) return lostAlias(word, alias);
   const last = kinds.pop() ?? '';
   const list = kinds.length === 0 ? last : `${kinds.join(', ')} or ${last}`;
-  return `\`${word}\` is no ${list} that is known here.${nearest(line, word)}${whereToLook(line, word)}`;
+  return `\`${word}\` is no ${list} that is known here.${nearest(line, word)}${whereToLook(line, word)}${quotes}`;
 }
 
 /** Where the one that is meant may be found, or made known. */
@@ -652,7 +653,8 @@ function userNamed(line: Line, word: string): string | undefined {
 /** The TPU; its full name where only an alias knows of it; undefined where nothing does. */
 function tpuNamed(line: Line, word: string): LabTpu | string | undefined {
   const name = line.known.tpuAliases.get(word) ?? word;
-  return line.known.tpus.find((tpu) => tpu.name === name) ?? line.known.tpuAliases.get(word);
+  const { tpus, tpuAliases } = line.known;
+  return tpus.find((tpu) => tpu.name === name) ?? tpuAliases.get(word) ?? tpuCalled(tpus, word);
 }
 
 function tpuNames(line: Line): readonly string[] {

@@ -100,7 +100,7 @@ export const noKeys = ['Ctrl-C leaves'];
 /** `08:20:14  2 running, 1 queued   j/k w l Enter ? q`: the state of our knowledge. What does not fit is said in fewer words. */
 export function stateLine(jobs: JobList, { now, notes, keys }: StateWords, columns: number): string {
   const what = countsText(jobs);
-  const said = [...notes, ...jobs.notes].map(inertWord);
+  const said = [...new Set([...notes, ...jobs.notes])].map(inertWord);
   const beside = said.length === 0 ? '' : `   ${said.join('; ')}`;
   const more = jobs.more === 0 ? '' : `, ${jobs.more} settled before (--all)`;
   const ways = keys.flatMap((way) => [`${what}${more}${beside}   ${way}`, `${what}${beside}   ${way}`]);

@@ -5,7 +5,8 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import ssh2, { type AuthContext, type Connection, type PseudoTtyInfo, type ServerChannel, type Session } from 'ssh2';
 import { type AuthorizedKey } from './keys.ts';
 import type { Machine } from './machine.ts';
-import { type RunningSession, sftpServer, startSession, type Terminal, terminalOf, type Wanted } from './session.ts';
+import { type RunningSession, startSession, type Terminal, terminalOf, type Wanted } from './session.ts';
+import { serveSftp } from './sftp.ts';
 
 export interface LoginFacts {
   readonly address: string;
@@ -185,11 +186,9 @@ function serveSession(facts: LoginFacts, session: Session, base: Readonly<Record
   };
   session.on('exec', (accept, _reject, info) => run(accept(), { kind: 'command', command: info.command }));
   session.on('shell', (accept) => run(accept(), { kind: 'shell' }));
-  session.on('subsystem', (accept, reject, info) => {
-    if (info.name === 'sftp' && sftpServer() !== undefined) run(accept(), { kind: 'sftp' });
-    else {
-      facts.log(`a client asked for the subsystem ${info.name}, which this machine has no program for`);
-      reject();
-    }
+  session.on('sftp', (accept) => serveSftp(accept(), { root: facts.machine.root, home: env['HOME'] ?? '/' }));
+  session.on('subsystem', (_accept, reject, info) => {
+    facts.log(`a client requested the SSH subsystem ${info.name}; a host has only sftp`);
+    reject();
   });
 }

@@ -25,6 +25,8 @@ import { rebootFile } from './reboot.ts';
 export type Isolation = 'root' | 'user' | 'none';
 
 export interface Machine {
+  /** Where a process outside finds the machine's root folder; follow no symbolic link below it (file-view.ts). */
+  readonly root: string;
   /** The command line that runs `argv` inside, from any folder, or from `home` when that is given and is there. */
   enter(argv: readonly string[], home?: string): readonly string[];
   isAlive(): boolean;
@@ -231,6 +233,7 @@ function namespacedMachine(folder: string, pid: number, ticks: string, inUserNam
     openWorkFolders(folder);
   };
   return {
+    root: `/proc/${String(pid)}/root`,
     enter,
     isAlive,
     freeze: () => toAll('STOP'),
@@ -298,6 +301,7 @@ function within(limitMs: number, what: Promise<void> | undefined): Promise<void>
 function markedMachine(folder: string): Machine {
   const pids = (): Promise<readonly number[]> => markedPids(folder);
   return {
+    root: '/',
     enter: (argv, home) => (home === undefined ? argv : fromHome(argv, home)),
     isAlive: () => true,
     freeze: async () => signal('STOP', await pids()),

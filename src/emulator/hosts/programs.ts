@@ -290,6 +290,14 @@ exit 1
 
 const power = `${header}echo "\${0##*/}: not possible on a process host of the emulator, which can only reboot." >&2\nexit 1\n`;
 
+const scp = `${header}# The far end of scp -O is this program; without -O, scp and sftp need no program on the host.
+folder=\${0%/*}
+PATH=$(printf %s "$PATH" | sed "s|^$folder:||")
+if command -v scp >/dev/null 2>&1; then exec scp "$@"; fi
+echo 'scp: scp -O needs the program scp, and this host has none. Leave out -O: scp and sftp then work without it.' >&2
+exit 127
+`;
+
 const hostname = `${header}read -r name <"$EMULATOR_HOST/hostname" && printf '%s\\n' "$name"\n`;
 
 const scripts: Record<string, string> = {
@@ -307,6 +315,7 @@ const scripts: Record<string, string> = {
   umount: mounts,
   mount: mounts,
   hostname,
+  scp,
   newgrp,
   sg: withGroup,
   journalctl: journal,

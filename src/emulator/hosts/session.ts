@@ -1,8 +1,7 @@
 /**
- * What happens on a host when somebody asks for a command, a shell or a file transfer, as sshd does it: in a session of
- * its own, by the login shell, from the home folder. When the connection goes away the streams are closed and nothing
- * else: a program that was started detached lives on. Bytes go through untouched, and a slow reader slows the program
- * down instead of filling our memory.
+ * A command or a shell on a host, run as sshd does it: in a session of its own, by the login shell, from the home folder.
+ * When the connection ends only the streams are closed: a detached program keeps running. Bytes pass unchanged, and a slow
+ * reader slows the program down instead of filling our memory.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
@@ -19,10 +18,7 @@ export interface SessionFacts {
   log(line: string): void;
 }
 
-export type Wanted =
-  | { readonly kind: 'command'; readonly command: string }
-  | { readonly kind: 'shell' }
-  | { readonly kind: 'sftp' };
+export type Wanted = { readonly kind: 'command'; readonly command: string } | { readonly kind: 'shell' };
 
 export interface Terminal {
   readonly columns: number;
@@ -33,13 +29,6 @@ export interface Terminal {
 export interface RunningSession {
   resize(size: WindowChangeInfo): void;
   signal(name: string): void;
-}
-
-const sftpServers = ['/usr/lib/openssh/sftp-server', '/usr/libexec/openssh/sftp-server', '/usr/lib/ssh/sftp-server'];
-
-/** The machine's own sftp-server, which runs inside a host; undefined where there is none. */
-export function sftpServer(): string | undefined {
-  return sftpServers.find((path) => isExecutable(path));
 }
 
 export const loginShell = isExecutable('/bin/bash') ? '/bin/bash' : '/bin/sh';
@@ -103,8 +92,6 @@ function innerCommand(wanted: Wanted, home: string): readonly string[] {
         : [loginShell, '-c', wanted.command];
     case 'shell':
       return [loginShell, '-l'];
-    case 'sftp':
-      return [sftpServer() ?? 'sftp-server'];
   }
 }
 

@@ -8,7 +8,7 @@
  * Either outlives the emulator, as the host does, and is found again by the file with its number.
  */
 import { spawn } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { quoted } from './boot-script.ts';
@@ -16,7 +16,7 @@ import type { AuthorizedKey } from './keys.ts';
 import type { Login } from './login.ts';
 import type { Isolation, Machine } from './machine.ts';
 import { hostMark, signal, startTicks, until } from './processes.ts';
-import { loginShell, sftpServer } from './session.ts';
+import { loginShell } from './session.ts';
 
 export interface SshdFacts {
   readonly program: string;
@@ -37,6 +37,8 @@ export interface SshdFacts {
 
 /** Where Debian and others have it; it must be started by its full path. */
 const places = ['/usr/sbin/sshd', '/usr/local/sbin/sshd', '/sbin/sshd', '/usr/bin/sshd'];
+
+const sftpServers = ['/usr/lib/openssh/sftp-server', '/usr/libexec/openssh/sftp-server', '/usr/lib/ssh/sftp-server'];
 
 /** The machine's own sshd; undefined where there is none. */
 export function findSshd(exists: (path: string) => boolean): string | undefined {
@@ -125,7 +127,8 @@ function pidBeside(folder: string): number | undefined {
 }
 
 function configText(facts: SshdFacts, folder: string, isInside: boolean): string {
-  const sftp = sftpServer();
+  // Inside, sshd serves SFTP itself. Next to the host it cannot enter the host for that, so a program has to be entered.
+  const sftp = isInside ? 'internal-sftp' : (sftpServers.find((path) => existsSync(path)) ?? 'sftp-server');
   // Of several lines SetEnv the first counts, so all variables stand in one.
   const env = Object.entries(facts.env).map(([name, value]) => `"${name}=${value.replaceAll('"', '')}"`);
   return `# Written by the emulator when this worker's SSH door is opened.
@@ -147,7 +150,8 @@ MaxStartups 200
 MaxSessions 200
 AcceptEnv LANG LC_*
 LogLevel ERROR
-${sftp === undefined ? '' : `Subsystem sftp ${sftp}\n`}${isInside ? `SetEnv ${env.join(' ')}\n` : `ForceCommand ${quoted(`${folder}/enter`)}\n`}`;
+Subsystem sftp ${sftp}
+${isInside ? `SetEnv ${env.join(' ')}\n` : `ForceCommand ${quoted(`${folder}/enter`)}\n`}`;
 }
 
 /** What every session runs where sshd is beside the host: enter it, then do what was asked for. */

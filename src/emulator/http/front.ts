@@ -41,12 +41,13 @@ export interface FrontOptions {
 export function createFront({ world, storage, uid, info, hostsSettled, wanted }: FrontOptions): Hono<Bindings> {
   const app = new Hono<Bindings>();
 
-  // A page of some site in the user's browser must not preempt nodes or add keys, so strangers' origins are refused,
+  // A page of another site in the user's browser must not preempt nodes or add keys, and neither must a page that another user
+  // serves on this machine: only the emulator's own origin is accepted,
   // and so are host names that only lead here by a trick of DNS.
   app.use(async (context, next) => {
     const origin = context.req.header('origin');
     const host = context.req.header('host') ?? '';
-    if (!isLoopback(host) || (origin !== undefined && !isLoopback(origin.replace(/^https?:\/\//, '')))) {
+    if (!isLoopback(host) || (origin !== undefined && origin !== `http://${host}`)) {
       return context.json({ message: 'The emulator answers this machine only.' }, 403);
     }
     return next();

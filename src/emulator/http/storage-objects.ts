@@ -360,10 +360,14 @@ function partsOf(name: string): readonly string[] {
   return (name.endsWith('/') ? name.slice(0, -1) : name).split('/');
 }
 
+/** As many bytes as Google allows. More could be longer than the disk takes, with some of its folders made already. */
+const longestName = 1024;
+
 /** Whether a file can have that name below a folder. */
 function isPossible(name: string): boolean {
   return (
     !name.includes('\0') &&
+    Buffer.byteLength(name) <= longestName &&
     partsOf(name).every((part) => part !== '' && part !== '.' && part !== '..' && Buffer.byteLength(part) <= 255)
   );
 }

@@ -1,6 +1,6 @@
 // Keys of `command`: the work itself.
 
-import { asNumber, choice, freeValue, line, mapOf, refuse, script, section, wrongKind } from '../kinds.ts';
+import { asNumber, choice, freeValue, mapOf, path as pathKind, refuse, script, section, wrongKind } from '../kinds.ts';
 import type { Key, Kind } from '../kinds.ts';
 import { environmentName } from './names.ts';
 
@@ -35,17 +35,25 @@ const workers: Kind<'all' | readonly number[]> = {
   },
 };
 
+/** An empty script would end at once and count as a success. */
+const neededScript: Kind<string> = {
+  ...script(),
+  read(tree, path, report) {
+    const value = script().read(tree, path, report);
+    return value?.trim() === '' ? refuse(tree, path, report, 'is empty, so there is nothing to run') : value;
+  },
+};
+
 /** The section `command`. */
 export const command = {
   about:
     'The work itself. Keys of your own with a single value may stand here, for `${command.lr}` and `--set command.lr=0.01`.',
-  isRequired: true,
-  otherwise: 'must be given',
+  otherwise: 'the job only sets up, and keeps its TPU',
   example: '{run: python3 train.py}',
   kind: section(
     {
       run: {
-        kind: script(),
+        kind: neededScript,
         about: "A shell script. `${a.b}` is a value of the manifest; `$NAME` and a bare `${NAME}` are the shell's own.",
         isRequired: true,
         otherwise: 'must be given',
@@ -60,7 +68,7 @@ export const command = {
         example: '{SEED: 7}',
       },
       workdir: {
-        kind: line(),
+        kind: pathKind(),
         about: 'Folder that it starts in: on the worker, or inside the container.',
         otherwise: "the login folder, or the container's own",
         example: '~/experiment',

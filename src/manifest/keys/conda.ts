@@ -1,6 +1,6 @@
 // Keys of `conda`: the command in a conda environment.
 
-import { line, section, truth } from '../kinds.ts';
+import { line, path, section, truth } from '../kinds.ts';
 import type { Key } from '../kinds.ts';
 
 /** The section `conda`. */
@@ -21,7 +21,7 @@ export const conda = {
       aliases: ['env_name'],
     },
     config_file: {
-      kind: line({ words: 'path' }),
+      kind: path(),
       about: 'An environment.yaml here, from which the environment is made.',
       otherwise: 'none; the environment must be there already',
       example: 'assets/fms.yaml',

@@ -1,6 +1,6 @@
 // Keys of `docker`: the command in a container.
 
-import { line, listOf, section, text } from '../kinds.ts';
+import { line, listOf, path, section, text } from '../kinds.ts';
 import type { Key } from '../kinds.ts';
 
 /** The section `docker`. */
@@ -26,10 +26,11 @@ export const docker = {
     },
     mount_dirs: {
       kind: listOf(
-        line({
+        path({
           words: '/path or /path:/inside',
-          pattern: /^(~?\/?[^:]+|~)(:\/[^:]*(:[a-zA-Z,]+)?)?$/,
+          pattern: /^(~|~?\/[^:]*)(:\/[^:]*(:[a-zA-Z,]+)?)?$/,
           rule: 'is no mount; write /path or /path:/inside',
+          meant: (written) => `/${written.replace(/^\.?\//, '')}`,
         }),
         'list of /path or /path:/inside',
       ),
@@ -38,7 +39,7 @@ export const docker = {
       example: '[/home/zephyr, /dev]',
     },
     workdir: {
-      kind: line(),
+      kind: path(),
       about:
         'Folder inside the container that the command starts in; `~` is the login folder of the worker. A relative one is a folder of the copy of `job.workdir`.',
       otherwise: "the image's own",

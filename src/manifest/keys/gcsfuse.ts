@@ -1,12 +1,12 @@
 // Keys of `gcsfuse`: buckets as folders of every worker.
 
-import { either, line, listOf, mapOf, script, section, truth, whole } from '../kinds.ts';
+import { either, line, listOf, mapOf, path, script, section, truth, whole } from '../kinds.ts';
 import type { Key } from '../kinds.ts';
 
 /** How one mount caches; it stands at the first mount and at each further one. */
 export const cache = section({
   dir: {
-    kind: line(),
+    kind: path(),
     about: 'Folder on the worker that file contents are cached in; giving it turns the file cache on.',
     otherwise: 'no file cache',
     example: '/tmp/gcsfuse-cache',
@@ -56,7 +56,10 @@ export const cache = section({
 });
 
 const mountPath = {
-  kind: line(),
+  kind: path({
+    pattern: /^(?!\.?\/*$|~\/*$)/,
+    rule: 'would hide every other file there; write a folder below it',
+  }),
   about: 'Folder on the worker where the bucket appears: absolute, or below the login folder as `~/bucket`.',
   isRequired: true,
   otherwise: 'must be given',

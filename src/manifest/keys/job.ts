@@ -1,7 +1,7 @@
 // Keys of `job`: what the job is called and how it behaves.
 
 import { second } from '../../core/time.ts';
-import { choice, duration, either, line, listOf, mapOf, oneOf, section, truth } from '../kinds.ts';
+import { choice, duration, either, line, listOf, mapOf, oneOf, path, section, truth } from '../kinds.ts';
 import type { Key } from '../kinds.ts';
 import { environmentName, environmentNames, writtenByOlder } from './names.ts';
 
@@ -28,7 +28,7 @@ const retired = {
   id: writtenByOlder,
   user: writtenByOlder,
   dir: writtenByOlder,
-  worker_num: 'is known from tpu.accelerator; remove it',
+  worker_num: 'follows from tpu.accelerator; remove it',
   queue: 'is a thing of the older jobman: here one job runs one command; remove it and create a job for each',
 };
 
@@ -98,11 +98,25 @@ export const job = {
         example: '{WANDB_API_KEY: env, HF_TOKEN: ~/.hf_token}',
       },
       checkpoint_dir: {
-        kind: line(),
+        kind: path(),
         about:
-          'Folder that the program keeps its checkpoints in, best inside a mounted bucket. The program finds it as `JOBMAN_CHECKPOINT_DIR`, and after an interruption its newest complete entry as `JOBMAN_RESUME_FROM`.',
+          'Folder for checkpoints, best inside a mounted bucket. Each job gets a folder of its own below it (`000001-k3x9ab`: the ids of the job and of the installation), or exactly this folder where it contains `${job.id}` or `${job.name}`. The program finds the folder as `JOBMAN_CHECKPOINT_DIR`, and after an interruption the newest complete checkpoint of its job as `JOBMAN_RESUME_FROM`.',
         otherwise: 'none',
         example: '~/bucket/checkpoints',
+      },
+      checkpoint_shared: {
+        kind: truth(),
+        about:
+          'Keep the checkpoints of all jobs with this `checkpoint_dir` in that one folder, and resume from the newest of any of them.',
+        otherwise: 'false',
+        example: 'true',
+      },
+      resume_from: {
+        kind: line(),
+        about:
+          'Checkpoint to begin from: the id or name of a job (its newest one), or a path. A path that ends in `/` is a folder whose newest complete entry counts. Once the job has a checkpoint of its own, it resumes from that; `rerun` begins from here again.',
+        otherwise: 'none',
+        example: '42',
       },
       silence_timeout: {
         kind: duration(second),
@@ -141,7 +155,7 @@ export const job = {
       on_finish: {
         kind: choice('release', 'keep'),
         about: 'What happens to the TPU when the job is over. A kept TPU goes on costing.',
-        otherwise: 'release',
+        otherwise: 'release; keep for a job without a command',
         example: 'keep',
       },
       keep_for: {
@@ -159,14 +173,14 @@ export const job = {
         example: '2h',
       },
       workdir: {
-        kind: line(),
+        kind: path(),
         about:
           'Folder of this machine that every worker gets a copy of, and that the command starts in. What git ignores is left out. The copy is taken when the job is created; `jobman resume --workdir` takes it anew. At most 512 MiB and 50,000 files.',
         otherwise: 'none',
         example: '.',
       },
       files: {
-        kind: listOf(line({ words: 'from:to' }), 'list of from:to'),
+        kind: listOf(path({ words: 'from:to' }), 'list of from:to'),
         about:
           'Files and folders that are copied to every worker before anything else, as `from:to`. `from` is relative to the manifest, `to` to the login folder of the worker; without `:to` the name stays. At most 1 MiB each and 4 MiB together: larger things belong in a bucket.',
         otherwise: 'none',

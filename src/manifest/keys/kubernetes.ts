@@ -1,9 +1,29 @@
 // Keys of `kubernetes`: the job in a cluster.
 
 import { second } from '../../core/time.ts';
-import { duration, line, listOf, mapOf, quoted, refuse, section, text, truth, whole } from '../kinds.ts';
+import {
+  duration,
+  durationOrNone,
+  line,
+  listOf,
+  mapOf,
+  quoted,
+  refuse,
+  section,
+  text,
+  truth,
+  whole,
+} from '../kinds.ts';
 import type { Key, Kind } from '../kinds.ts';
-import { amountPattern, readGpus, readObjectName, readSecret, readVolume, type Reading } from '../kubernetes-words.ts';
+import {
+  amountPattern,
+  readGpus,
+  readObjectName,
+  readSecret,
+  readToleration,
+  readVolume,
+  type Reading,
+} from '../kubernetes-words.ts';
 
 /** A text that the command line takes in the same form. */
 function reading<T>(words: string, read: (written: string) => Reading<T>): Kind<T> {
@@ -129,6 +149,36 @@ export const kubernetes = {
       otherwise: 'that of the namespace',
       example: 'trainer',
     },
+    labels: {
+      kind: mapOf({ pattern: /^\S+$/, rule: 'is not a label key' }),
+      about: 'Labels of the Job and of its pods.',
+      otherwise: 'none',
+      example: '{team: vision}',
+    },
+    node_selector: {
+      kind: mapOf({ pattern: /^\S+$/, rule: 'is not a label key' }),
+      about: 'Labels that the node must have.',
+      otherwise: 'none',
+      example: '{disk: ssd}',
+    },
+    tolerations: {
+      kind: listOf(reading('KEY[=VALUE][:EFFECT]', readToleration), 'list of KEY[=VALUE][:EFFECT]'),
+      about: 'Taints that the pods tolerate: `gpu`, `gpu=a100` or `gpu=a100:NoSchedule`.',
+      otherwise: 'one for each extended resource',
+      example: '[gpu=a100:NoSchedule]',
+    },
+    priority_class: {
+      kind: objectName('name'),
+      about: 'The PriorityClass of the pods.',
+      otherwise: 'job.priorityClassName of the settings',
+      example: 'high',
+    },
+    image_pull_secrets: {
+      kind: listOf(objectName('secret'), 'list of secrets'),
+      about: 'Secrets with the login of a registry.',
+      otherwise: 'none',
+      example: '[registry]',
+    },
     parallelism: {
       kind: whole(1, 100_000),
       about: 'How many pods run at once. Above 1 each has a number, JOB_COMPLETION_INDEX.',
@@ -154,9 +204,9 @@ export const kubernetes = {
       example: '12h',
     },
     ttl: {
-      kind: duration(),
-      about: 'How long after its end Kubernetes removes the job with its pods.',
-      otherwise: 'never',
+      kind: durationOrNone(),
+      about: 'How long after its end Kubernetes removes the job with its pods; `none`: never.',
+      otherwise: 'job.ttl of the settings, 7d',
       example: '1d',
     },
     suspend: {

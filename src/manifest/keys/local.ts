@@ -1,6 +1,6 @@
 // Keys of `local`: the job on this machine.
 
-import { line, section } from '../kinds.ts';
+import { path, section } from '../kinds.ts';
 import type { Key } from '../kinds.ts';
 
 /** The section `local`. */
@@ -9,7 +9,7 @@ export const local = {
   otherwise: 'none',
   kind: section({
     workdir: {
-      kind: line({ words: 'path' }),
+      kind: path(),
       about: 'Folder that the command starts in.',
       otherwise: "the manifest's folder",
       example: '.',

@@ -11,6 +11,5 @@ export const environmentNames = ['docker', 'conda', 'venv'] as const;
 /** One of them. */
 export type EnvironmentName = (typeof environmentNames)[number];
 
-/** Said of a key that stands in a manifest because somebody took the copy that the older jobman kept of it. */
-export const writtenByOlder =
-  'was written by an older jobman into its copy of the manifest; remove it, jobman keeps its own';
+/** For keys that jobman knows by itself. They are in the copies of manifests that an older jobman kept. */
+export const writtenByOlder = 'is written by jobman itself (an older version put it into manifests); remove it';

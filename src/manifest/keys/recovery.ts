@@ -106,14 +106,21 @@ export const longForm = section({
       failures: {
         kind: whole(0),
         about:
-          "How many may end by a failure of the program's own (`setup_failed`, `command_failed`, `hung`); the next one fails the job.",
+          "How many may end by a failure of the program's own (`command_failed`, `hung`); the next one fails the job.",
         otherwise: '3; with a loop 1000',
         example: '5',
       },
+      setup_failures: {
+        kind: whole(0),
+        about:
+          'How many in a row may end by a failure of the setup (`setup_failed`), before the command has run; the next one fails the job.',
+        otherwise: '3',
+        example: '10',
+      },
     }),
     about:
-      'How often the job comes back before it counts as failed. Both counts begin anew with your own word and with a success.',
-    otherwise: 'as the next two say',
+      'How often the job comes back before it counts as failed. The counts start from zero with your own `start`, `resume` or `rerun` and with a success.',
+    otherwise: 'as the next three say',
   },
   delay: {
     kind: duration(),

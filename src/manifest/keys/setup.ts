@@ -16,7 +16,7 @@ export const setup = {
     modules: {
       kind: listOf(choice(...moduleNames), 'list of module names'),
       about:
-        'Which sections are used, in this order: `ssh`, `gcsfuse`, one of `docker`, `conda`, `venv` (or docker and one of the others inside it), `command`.',
+        'Which sections are used, in this order: `ssh`, `gcsfuse`, one of `docker`, `conda`, `venv` (or docker and one of the others inside it), `command`. Without `command` in the list the job sets up and runs nothing.',
       otherwise: 'ssh, gcsfuse and the environment, those that are there',
       example: '[ssh, gcsfuse, docker, command]',
     },

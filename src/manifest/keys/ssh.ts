@@ -1,6 +1,6 @@
 // Keys of `ssh`: the keys to log in with, and those that the workers get.
 
-import { line, listOf, section, text } from '../kinds.ts';
+import { listOf, path, section, text } from '../kinds.ts';
 import type { Key } from '../kinds.ts';
 
 /** The section `ssh`. */
@@ -9,14 +9,14 @@ export const ssh = {
   otherwise: "jobman's own key, and nothing on the workers",
   kind: section({
     private_key: {
-      kind: line({ words: 'path' }),
+      kind: path(),
       about: 'The private key file here that jobman logs in to the workers with.',
       otherwise: "jobman's own key",
       example: '~/.ssh/id_rsa',
       aliases: ['tpu_private_key'],
     },
     tpu_public_key: {
-      kind: line({ words: 'path' }),
+      kind: path(),
       about:
         'Its public half. When given, both halves are copied to the workers, so that they can log in to each other.',
       otherwise: 'none',
@@ -26,14 +26,14 @@ export const ssh = {
       kind: listOf(
         section({
           private_key: {
-            kind: line({ words: 'path' }),
+            kind: path(),
             about: 'A private key file here.',
             isRequired: true,
             otherwise: 'must be given',
             example: '~/.ssh/id_ed25519_github',
           },
           public_key: {
-            kind: line({ words: 'path' }),
+            kind: path(),
             about: 'Its public half.',
             otherwise: 'none',
             example: '~/.ssh/id_ed25519_github.pub',

@@ -4,7 +4,7 @@ import { generations } from '../../core/accelerators.ts';
 import { runtimeVersions } from '../../core/runtime-versions.ts';
 import { zoneMeant, zones } from '../../core/zones.ts';
 import { minute } from '../../core/time.ts';
-import { choice, duration, line, listOf, mapOf, section, truth, whole } from '../kinds.ts';
+import { choice, duration, line, listOf, mapOf, path, section, truth, whole } from '../kinds.ts';
 import type { Key } from '../kinds.ts';
 import { writtenByOlder } from './names.ts';
 
@@ -99,7 +99,7 @@ const alternative = section({
 
 /** What the older jobman wrote into its copy of a manifest, and what its later versions took. */
 const retired = {
-  num_workers: writtenByOlder,
+  num_workers: 'follows from tpu.accelerator; remove it',
   ips: writtenByOlder,
   flags: 'was handed to gcloud, which is not asked here: use the keys of this section in its place',
 };
@@ -181,12 +181,12 @@ export const tpu = {
       adopt: {
         kind: truth(),
         about:
-          'Takes the TPU that exists by exactly that name (`tpu.name`) and leaves it there when the job is over: short for `ownership: standing`. `ssh.private_key` has to be one that logs in there. While another job uses it, `create` and `start` ask first.',
+          'Takes the TPU that exists by exactly that name (`tpu.name`) and leaves it there when the job is over: short for `ownership: standing`. To log in there jobman tries `ssh.private_key` or its own key, then the keys of your ssh_config, the one of gcloud and your SSH agent. While another job uses it, `create` and `start` ask first.',
         otherwise: 'false',
         example: 'true',
       },
       startup_script: {
-        kind: line({ words: 'path' }),
+        kind: path(),
         about: 'A file here whose content runs as root at every boot of every worker.',
         otherwise: 'none',
         example: 'startup.sh',

@@ -1,6 +1,6 @@
 // Keys of `venv`: the command in a Python virtual environment.
 
-import { line, section } from '../kinds.ts';
+import { line, path, section } from '../kinds.ts';
 import type { Key, Kind } from '../kinds.ts';
 
 /** `3.9`, `"3.9"` and `python3.9` are one thing; the name of the program is answered. */
@@ -29,13 +29,13 @@ export const venv = {
       example: 'maxtext',
     },
     path: {
-      kind: line(),
+      kind: path(),
       about: 'Its folder on the worker, in place of `~/venv/<name>`.',
       otherwise: '~/venv/<name>',
       example: '~/maxtext-venv',
     },
     requirements_file: {
-      kind: line({ words: 'path' }),
+      kind: path(),
       about: 'A requirements file here whose packages are installed.',
       otherwise: 'none',
       example: 'assets/requirements.txt',

@@ -120,11 +120,14 @@ async function listedByGit(top: string, below: string, env: Env): Promise<readon
   if (listed.exitCode !== 0 || listed.cut) throw unusable(top, `git cannot list it: ${textFrom(listed.stderr)}`);
   const names = Buffer.from(listed.stdout).toString('latin1').split('\0').filter(Boolean);
   const paths: string[] = [];
+  const isFolder = folderQuestion(top);
   for (const name of new Set(names)) {
     const own = name.replace(/\/$/u, '');
     // A submodule that is not checked out answers with itself.
     if (own === '.' || own === '') continue;
     const path = below === '' ? own : `${below}/${own}`;
+    // Known to git below a folder that is a link by now: what is found there is not of this directory.
+    if (path.includes('/') && !(await isFolder(path.slice(0, path.lastIndexOf('/'))))) continue;
     const facts = await lstat(bytesOf(top, path)).catch(() => undefined);
     // Known to git, and deleted here.
     if (facts === undefined) continue;
@@ -132,6 +135,24 @@ async function listedByGit(top: string, below: string, env: Env): Promise<readon
     else paths.push(path);
   }
   return paths;
+}
+
+/** Tells of paths below `top` if they lead through folders only; each folder is examined once. A link is none, nor is `..`. */
+function folderQuestion(top: string): (path: string) => Promise<boolean> {
+  const known = new Map<string, Promise<boolean>>();
+  const examine = async (path: string): Promise<boolean> => {
+    const slash = path.lastIndexOf('/');
+    if (slash >= 0 && !(await isFolder(path.slice(0, slash)))) return false;
+    if (path.slice(slash + 1) === '..') return false;
+    const facts = await lstat(bytesOf(top, path)).catch(() => undefined);
+    return facts?.isDirectory() === true;
+  };
+  const isFolder = (path: string): Promise<boolean> => {
+    const answer = known.get(path) ?? examine(path);
+    known.set(path, answer);
+    return answer;
+  };
+  return isFolder;
 }
 
 /** The path of a folder below another, also where one of them is named by a link; empty where it is the same folder. */

@@ -67,6 +67,11 @@ suite('a job that is gone', () => {
       keptVerdict(running, at(60)).sentence,
       'train was deleted 10s ago, before it had ended; it had run for 40s.',
     );
+    const waited = aClusterPod({ phase: 'Pending' }, { state: 'waiting', startedAt: null });
+    assert.equal(
+      keptVerdict(kept({ job: aClusterJob({ startedAt: at(10) }), pods: [waited] }), at(60)).sentence,
+      'train was deleted 10s ago, before it had ended; its program had not begun.',
+    );
   });
 });
 
@@ -100,7 +105,7 @@ suite('what is seen', () => {
         'created by ada: alpine',
         'the cluster has begun with it',
         'train-a runs on n1',
-        'train-a: BackOff: pull back-off (3 times)',
+        'train-a: BackOff: pull back-off (3 times, the last at 22 Nov 12:00:09 UTC)',
         'train-a ended with exit code 137 (OOMKilled)',
         'failed: BackoffLimitExceeded: too often',
         'seen gone from the cluster; what is kept here stays',

@@ -181,6 +181,19 @@ suite('a line', () => {
       ['urgent 1/3', 'old 2/3', 'young 3/3', 'elsewhere 1/1', 'first 1/2', 'second 2/2'],
     );
   });
+
+  test('has the same places for jobs of one second and one priority: which came first is not known', () => {
+    const waits = (name: string, priority: number, age: number) =>
+      queued({ name, priority, createdAt: now - age, state: 'waiting' });
+    const { places } = queueView(
+      [waits('z', 0, 1_000), waits('a', 0, 1_000), waits('late', 0, 0), waits('urgent', 5, 1_000)],
+      viewer,
+    );
+    assert.deepEqual(
+      places.map(({ job: { name }, place, last, of }) => `${name} ${place}-${last}/${of}`),
+      ['urgent 1-1/4', 'a 2-3/4', 'z 2-3/4', 'late 4-4/4'],
+    );
+  });
 });
 
 suite('the published list', () => {

@@ -50,24 +50,27 @@ export function aClusterPod(changes: Partial<ClusterPod> = {}, container: Partia
     createdAt: noon,
     startedAt: noon,
     requests: {},
-    containers: [
-      {
-        name: 'main',
-        image: 'alpine',
-        state: 'running',
-        reason: null,
-        message: null,
-        exitCode: null,
-        signal: null,
-        restarts: 0,
-        startedAt: noon + 1_000,
-        endedAt: null,
-        init: false,
-        ...container,
-      },
-    ],
+    containers: [aClusterContainer(container)],
     conditions: [],
     deleting: false,
+    ...changes,
+  };
+}
+
+/** A container that runs. */
+export function aClusterContainer(changes: Partial<ClusterContainer> = {}): ClusterContainer {
+  return {
+    name: 'main',
+    image: 'alpine',
+    state: 'running',
+    reason: null,
+    message: null,
+    exitCode: null,
+    signal: null,
+    restarts: 0,
+    startedAt: noon + 1_000,
+    endedAt: null,
+    init: false,
     ...changes,
   };
 }

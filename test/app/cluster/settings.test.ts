@@ -126,7 +126,7 @@ test('every slip is told with its place, and only of this half of the file', asy
       '9:59: a second flavor is called "two"; each needs a name of its own',
       '11:3: there is no setting "kubeconfig"; did you mean "kubeConfig"?',
       '12:27: "kubeConfig.type" should be "default", "cluster" or "file", and is "files"',
-      '13:28: "newVersion.check" should be a length of time, like "24h" or "30m", and is "often"',
+      '13:28: "newVersion.check" should be a length of time of at least a minute, like "24h" or "30m", and is "often"',
       '14:22: "harbor.url" should be an address like "https://harbor.example.com", or null, and is "harbor"',
     ],
   );
@@ -167,5 +167,19 @@ test('both halves of the program know the same sections', () => {
   assert.deepEqual(
     [...new Set(clusterSettingKeys.map(({ key }) => key.split('.')[0]))].toSorted(),
     [...clusterSections].toSorted(),
+  );
+});
+
+test('the version is not checked more often than once a minute, and a shorter interval is refused', async (t) => {
+  const { folder } = openWorld(t);
+  const read = (check: string) => {
+    writeFileSync(join(folder, 'settings.json'), JSON.stringify({ newVersion: { check } }));
+    return loadClusterSettings({ home: folder, template: null, userHome: folder });
+  };
+  assert.equal((await read('60s')).settings.newVersion.check, '60s');
+  await assert.rejects(read('59s'), (error: Error & { readonly lines?: readonly string[] }) =>
+    /"newVersion\.check" should be a length of time of at least a minute/.test(
+      [error.message, ...(error.lines ?? [])].join('\n'),
+    ),
   );
 });

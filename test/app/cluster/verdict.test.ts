@@ -9,8 +9,14 @@ import type {
   ClusterPod,
 } from '../../../src/app/cluster/cluster.ts';
 import { flagOfField } from '../../../src/app/cluster/field-flags.ts';
-import { lackOf } from '../../../src/app/cluster/lack.ts';
-import { clusterGlance, clusterReason, clusterVerdict, type ClusterSight } from '../../../src/app/cluster/verdict.ts';
+import { lackOf, lackText } from '../../../src/app/cluster/lack.ts';
+import {
+  clusterGlance,
+  clusterPhase,
+  clusterReason,
+  clusterVerdict,
+  type ClusterSight,
+} from '../../../src/app/cluster/verdict.ts';
 import { aClusterJob } from './sample.ts';
 
 const now = Date.UTC(2026, 10, 22, 1, 0, 0);
@@ -135,14 +141,20 @@ const cases: Readonly<Record<string, Case>> = {
     because: /^disk pressure$/,
   },
   'that ran too long': {
-    seen: { job: job({ ...ended, conditions: [condition('Failed', 'DeadlineExceeded', 'Job was active too long')] }) },
+    seen: {
+      job: job({
+        ...ended,
+        deadline: 60_000,
+        conditions: [condition('Failed', 'DeadlineExceeded', 'Job was active too long')],
+      }),
+    },
     phase: 'failed',
-    says: /it ran longer than it may \(--timeout\)\.$/,
+    says: /it ran longer than its limit of 1m \(--timeout\)\.$/,
   },
   'whose pod is gone': {
     seen: { job: job(ended) },
     phase: 'failed',
-    says: /the pod is gone, and what it said with it\.$/,
+    says: /its pod is gone\.$/,
   },
   'that is suspended': {
     seen: { job: job({ suspended: true, active: 0 }) },
@@ -308,7 +320,7 @@ suite('a job', () => {
     assert.equal(phrase('BackoffLimitExceeded', 1), 'its pod failed');
     assert.equal(phrase('BackoffLimitExceeded', 3), '3 pods failed');
     assert.equal(phrase('BackoffLimitExceeded', 0), 'its pod is gone');
-    assert.equal(phrase('DeadlineExceeded', 0), 'ran longer than it may');
+    assert.equal(phrase('DeadlineExceeded', 0), 'ran longer than its limit (--timeout)');
     assert.equal(phrase('PodFailurePolicy', 1), 'PodFailurePolicy');
     assert.equal(phrase(null, 1), 'failed');
   });
@@ -324,13 +336,74 @@ suite('a job', () => {
       phrase(job({ active: 2, ready: 1, parallelism: 2 }), runs, missing),
       '1 of 2 pods, 1m20s; another cannot get its image lab/x',
     );
-    assert.equal(phrase(job(), runs), 'for 1m20s');
+    assert.equal(phrase(job(), runs), 'for 1m10s', 'the time of its program, not of the Job');
     assert.equal(phrase(job()), undefined);
     assert.equal(phrase(job({ suspended: true }), missing), undefined);
   });
 });
 
+suite('a list names the cause of an end', () => {
+  const phrase = (one: ClusterJob, ...pods: readonly ClusterPod[]) => clusterGlance(one, pods, now)?.reason;
+  const failed = job({ ...ended, conditions: [condition('Failed', 'BackoffLimitExceeded')], failed: 1 });
+  const over = (container: object, changes: object = {}): ClusterPod =>
+    pod({ state: 'terminated', ...container }, { phase: 'Failed', ...changes });
+  test('as kubectl get pods does', () => {
+    assert.equal(phrase(failed, over({ reason: 'OOMKilled', exitCode: 137 })), 'OOMKilled');
+    assert.equal(phrase(failed, over({ reason: 'StartError', exitCode: 128 })), 'StartError');
+    assert.equal(phrase(failed, over({ reason: 'Error', exitCode: 3 })), 'exit code 3');
+    assert.equal(phrase(failed, over({ reason: 'Error', exitCode: 143, signal: 15 })), 'signal 15');
+    assert.equal(phrase(failed, over({ reason: 'Error', exitCode: 3 }, { reason: 'Evicted' })), 'Evicted');
+    assert.equal(phrase({ ...failed, failed: 3 }, over({ exitCode: 1 })), 'exit code 1, 3 pods failed');
+    assert.equal(phrase(failed), undefined);
+    const late = job({ ...ended, conditions: [condition('Failed', 'DeadlineExceeded')], failed: 1 });
+    assert.equal(phrase(late, over({ exitCode: 137 })), undefined);
+  });
+
+  test('and the time of the program, not of the wait before it', () => {
+    const done = job({ ...ended, startedAt: ago(100), conditions: [condition('Complete', null)], succeeded: 1 });
+    const short = pod(
+      { state: 'terminated', exitCode: 0, startedAt: ago(12), endedAt: ago(10) },
+      { phase: 'Succeeded' },
+    );
+    assert.equal(phrase(done, short), 'ran 2s');
+    assert.equal(phrase(done), undefined);
+  });
+
+  test('with the limit of memory that it met', () => {
+    const killed = over(
+      { reason: 'OOMKilled', exitCode: 137 },
+      { limits: { main: '30M' }, requests: { memory: '5M' } },
+    );
+    const sight = { job: failed, pods: [killed], events: [], nodes: null, neighbours: null };
+    assert.match(clusterVerdict(sight, now).sentence, /killed \(OOMKilled\); its limit is 30M, it asks for 5M\.$/);
+  });
+
+  test('with the year of what the cluster said where it is not the present one', () => {
+    const refused = event({ reason: 'FailedCreate', message: 'exceeded quota: small, requested: pods=1' });
+    const sight = { job: job(), pods: [], events: [refused], nodes: null, neighbours: null };
+    const year = 365 * 24 * 3_600_000;
+    assert.match(clusterVerdict(sight, now).because ?? '', /\(22 Nov \d\d:\d\d:\d\d UTC\)/);
+    assert.match(clusterVerdict(sight, now + year).because ?? '', /\(22 Nov 2026 \d\d:\d\d:\d\d UTC\)/);
+  });
+
+  test('a stopped job is stopping until its pods are gone', () => {
+    const stopped = job({ suspended: true, terminating: 1 });
+    assert.equal(clusterPhase(stopped), 'stopping');
+    assert.match(
+      clusterVerdict({ job: stopped, pods: [], events: [], nodes: null, neighbours: null }, now).sentence,
+      /^train is being stopped: 1 pod is terminating\.$/,
+    );
+    assert.equal(clusterPhase({ ...stopped, terminating: 0 }), 'stopped');
+  });
+});
+
 suite('the best node', () => {
+  test('does not matter for a resource that no node has', () => {
+    const lack = lackOf(pod({}, { node: null, requests: { 'nvidia.com/gpu': '1' } }), [node('n', { cpu: '4' })], []);
+    assert.ok(lack !== undefined);
+    assert.equal(lackText(lack), 'no node has nvidia.com/gpu');
+  });
+
   const asking = pod({}, { node: null, requests: { cpu: '4', 'nvidia.com/gpu': '1' } });
   test('is open to the pod: ready, not closed, and without a taint that it does not bear', () => {
     const big = { cpu: '64', 'nvidia.com/gpu': '8' };

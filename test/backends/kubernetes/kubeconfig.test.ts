@@ -144,12 +144,14 @@ suite('a login', () => {
     const token = (claims: object): string =>
       ['{}', JSON.stringify(claims), 'sig'].map((part) => Buffer.from(part).toString('base64url')).join('.');
     const until = Math.floor(now / 1_000);
-    assert.equal(loginOf({ token: token({ exp: until - 60 }) }).endedAt(), (until - 60) * 1_000);
+    assert.match(loginOf({ token: token({ exp: until - 60 }) }).expiredOn() ?? '', /^\d+ [A-Z][a-z]{2} [\d:]{8} UTC$/);
+    const ended = Date.UTC(2020, 0, 2, 3, 4, 5) / 1_000;
+    assert.equal(loginOf({ token: token({ exp: ended }) }).expiredOn(), '2 Jan 2020 03:04:05 UTC');
     for (const user of [{ token: token({ exp: until + 60 }) }, { token: token({}) }, { token: 'opaque' }, {}]) {
-      assert.equal(loginOf(user).endedAt(), null, JSON.stringify(user));
+      assert.equal(loginOf(user).expiredOn(), null, JSON.stringify(user));
     }
     assert.equal(
-      loginOf({ 'client-certificate-data': 'bm9uZQ==' }).endedAt(),
+      loginOf({ 'client-certificate-data': 'bm9uZQ==' }).expiredOn(),
       null,
       'what cannot be read says nothing',
     );

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { V1Job } from '@kubernetes/client-node';
 import { JobmanError } from '../../../src/app/errors.ts';
-import { openServer, status, type Asked, type Reply } from './support/server.ts';
+import { now, openServer, status, type Asked, type Reply } from './support/server.ts';
 
 const labels = { 'jobman/owner': 'ada', 'jobman/installation': 'abc', 'jobman/job': 'train' };
 const wanted: V1Job = {
@@ -72,6 +72,45 @@ suite('lists', () => {
     const [{ path, query, headers }] = server.asked as readonly [Asked];
     assert.deepEqual([path, query.get('fieldSelector')], ['/api/v1/pods', 'spec.nodeName=,status.phase=Pending']);
     assert.match(String(headers['accept']), /as=PartialObjectMetadataList/);
+  });
+
+  test('of events has the newest refusal of each Job, and none without the right', async (t) => {
+    const event = (uid: string, second: number) => ({
+      involvedObject: { kind: 'Job', name: uid, uid },
+      type: 'Warning',
+      reason: 'FailedCreate',
+      message: `at ${second}`,
+      lastTimestamp: new Date(now + second * 1_000).toISOString(),
+    });
+    const server = await openServer(t, () => ({ json: { items: [event('a', 2), event('a', 1), event('b', 1)] } }));
+    const found = await server.cluster().refusedPods({});
+    assert.deepEqual(
+      found.map(({ object, message }) => [object.uid, message]),
+      [
+        ['a', 'at 2'],
+        ['b', 'at 1'],
+      ],
+    );
+    const [{ path, query }] = server.asked as readonly [Asked];
+    assert.deepEqual(
+      [path, query.get('fieldSelector')],
+      ['/api/v1/namespaces/vision/events', 'involvedObject.kind=Job,reason=FailedCreate'],
+    );
+    const closed = await openServer(t, () => status(403, 'Forbidden', 'no'));
+    assert.deepEqual(await closed.cluster().refusedPods({ everywhere: true }), []);
+  });
+
+  test('of a namespace that does not exist is no empty one', async (t) => {
+    const missing = await openServer(t, ({ path }) =>
+      path.endsWith('/jobs') ? { json: { items: [] } } : status(404, 'NotFound', 'namespaces "vision" not found'),
+    );
+    const error = await failure(names(missing.cluster().jobs({})));
+    assert.deepEqual([error.code, error.message], [3, 'There is no namespace vision in lab.']);
+    const closed = await openServer(t, ({ path }) =>
+      path.endsWith('/jobs') ? { json: { items: [] } } : status(403, 'Forbidden', 'no'),
+    );
+    assert.deepEqual(await names(closed.cluster().jobs({})), []);
+    assert.deepEqual(await names(closed.cluster().jobs({ everywhere: true })), []);
   });
 
   test('of every namespace, and of none there', async (t) => {
@@ -147,6 +186,22 @@ suite('a creation whose reply is lost', () => {
       const server = await openServer(t, ({ method }) => (method === 'POST' ? { drop: true } : { json: other }));
       assert.equal((await failure(server.cluster().create(wanted))).code, 5);
     }
+  });
+
+  test('is not searched for when it was never sent', async (t) => {
+    const server = await openServer(t, () => ({ drop: true }));
+    const cluster = server.cluster({ cluster: { server: 'http://127.0.0.1:1' } });
+    const error = await failure(cluster.create(wanted));
+    assert.deepEqual([error.code, error.lines.at(-1)], [5, 'Nothing was submitted.']);
+  });
+
+  test('is given up when its time is over', async (t) => {
+    const server = await openServer(t, () => ({ parts: Array<string>(1_000).fill(' '), every: 10 }));
+    const late = new JobmanError('late', 5);
+    const leave = new AbortController();
+    setTimeout(() => leave.abort(late), 100);
+    assert.equal(await failure(server.cluster().create(wanted, { signal: leave.signal })), late);
+    assert.equal(server.asked.length, 1);
   });
 
   test('is left alone where nobody answers', async (t) => {
@@ -287,7 +342,7 @@ test('nobody there is unreachable, with what was tried', async (t) => {
   assert.equal(error.code, 5);
   assert.match(
     error.message,
-    /^Could not look at the job a: the cluster of lab \(http:\/\/127\.0\.0\.1:9\) did not answer\.$/,
+    /^Could not read the job a: the cluster of lab \(http:\/\/127\.0\.0\.1:9\) did not answer\.$/,
   );
 });
 

@@ -20,7 +20,18 @@ test('all zones are asked in one question of each kind, and what belongs togethe
   server.queued.set('waits', {
     name: `${parent}/queuedResources/waits`,
     bestEffort: {},
-    tpu: { nodeSpec: [{ nodeId: 'waits', node: { acceleratorType: 'v4-8', metadata: { owner: 'grace' } } }] },
+    tpu: {
+      nodeSpec: [
+        {
+          nodeId: 'waits',
+          node: {
+            acceleratorType: 'v4-8',
+            labels: { 'jobman-installation': 'abc123', 'jobman-shared': 'true' },
+            metadata: { owner: 'grace' },
+          },
+        },
+      ],
+    },
     state: { state: 'WAITING_FOR_RESOURCES' },
   });
   server.nodes.set('llama-000007-2', {
@@ -52,6 +63,7 @@ test('all zones are asked in one question of each kind, and what belongs togethe
       type: 'v4-16',
       pricing: 'spot',
       label: { installation: 'abc123', job: '000007', allocation: 2 },
+      sharedBy: null,
       owner: null,
       createdAt: Date.parse('2026-05-01T11:00:00Z'),
     },
@@ -65,6 +77,7 @@ test('all zones are asked in one question of each kind, and what belongs togethe
       type: 'V4 2x2x1',
       pricing: 'reserved',
       label: null,
+      sharedBy: null,
       owner: null,
       createdAt: null,
     },
@@ -78,6 +91,7 @@ test('all zones are asked in one question of each kind, and what belongs togethe
       type: 'v4-8',
       pricing: 'preemptible',
       label: null,
+      sharedBy: 'abc123',
       owner: 'grace',
       createdAt: null,
     },

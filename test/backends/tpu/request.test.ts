@@ -109,13 +109,15 @@ suite('the request', () => {
     });
   });
 
-  test('for a standing TPU carries its own name and no labels of ours', async (t) => {
+  test('for a shared TPU carries its own name, a label of ours that names no job, and its owner', async (t) => {
     const asked = await sent(await openTpuServer(t), {
       spec: { ownership: 'standing' },
       allocation: { name: 'lab-v4' },
     });
     assert.equal(asked.query.get('nodeId'), 'lab-v4');
-    assert.equal((asked.body as { labels?: unknown }).labels, undefined);
+    const body = asked.body as { labels?: unknown; metadata?: Readonly<Record<string, string>> };
+    assert.deepEqual(body.labels, { 'jobman-installation': 'ab12cd', 'jobman-shared': 'true' });
+    assert.equal(body.metadata?.['owner'], 'alice');
   });
 
   test('has one id while it is repeated, and another after the cloud has answered it with an error', async (t) => {

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { WorkerRef } from '../../../src/app/ports.ts';
@@ -63,6 +63,7 @@ async function openBench(t: Scope): Promise<Bench> {
       bench.targets.push(target);
       return real.transport(target);
     },
+    keyFiles: (target) => real.keyFiles(target),
     config: (target) => real.config(target),
     forget: (prefix, { pins }) => void bench.forgotten.push([prefix, pins]),
     close: () => undefined,
@@ -119,6 +120,25 @@ suite('the way to a worker', () => {
       `${target?.user}@${target?.host} ${target?.keyFile} ${target?.pin}`,
       'bob@10.128.0.6 /keys/lab ab12cd-000007-1-w1',
     );
+  });
+
+  test('is refused where the cloud names something else than a host', async (t) => {
+    const bench = await openBench(t);
+    for (const externalIp of [
+      'a\n  ProxyCommand touch PWN\n#',
+      '-oProxyCommand=touch PWN',
+      'a b',
+      '$(touch PWN)',
+      'a;b',
+    ]) {
+      const ref = workerRef(0, { allocation: { hosts: [{ internalIp: null, externalIp }] } });
+      const refused = { message: /is not a host name/ };
+      await assert.rejects(bench.workers.sshHost(ref), refused);
+      await assert.rejects(bench.workers.sshArgv(ref, []), refused);
+      const reach = await bench.workers.reach(ref);
+      assert.match(reach.kind === 'closed' ? reach.reason : '', refused.message);
+    }
+    assert.deepEqual(bench.targets, []);
   });
 
   test('is not known while the cloud has told no address, or nobody can tell the port', async (t) => {
@@ -267,6 +287,26 @@ suite('the system’s ssh', () => {
     assert.deepEqual(await after(), []);
     assert.deepEqual(await after('ps aux | head'), ['ps aux | head']);
     assert.deepEqual(await after('echo', "it's", '$HOME'), [`'echo' 'it'\\''s' '$HOME'`]);
+  });
+
+  test('on a TPU that existed before is given the keys of its user too', async (t) => {
+    if (!requireReal(t, 'ssh', findProgram('ssh'))) return;
+    const bench = await openBench(t);
+    bench.way = () => Promise.resolve({ port: 2222, userConfig: true });
+    const keys = join(bench.world.folder, '.ssh');
+    mkdirSync(keys);
+    for (const name of ['id_rsa', 'google_compute_engine']) writeFileSync(join(keys, name), '');
+    const files = async (ownership: 'owned' | 'standing'): Promise<readonly (string | undefined)[]> => {
+      const { options } = await bench.workers.sshHost(workerRef(0, { spec: { ownership } }));
+      return ['IdentityFile', 'IdentitiesOnly'].flatMap((name) =>
+        options.flatMap(([option, value]) => (option === name ? [value.replaceAll('"', '')] : [])),
+      );
+    };
+    const own = join(bench.world.home, 'ssh', 'id_ed25519');
+    assert.deepEqual(await files('owned'), [own, 'yes']);
+    assert.deepEqual(await files('standing'), [own, join(keys, 'id_rsa'), join(keys, 'google_compute_engine')]);
+    const argv = await bench.workers.sshArgv(workerRef(0, { spec: { ownership: 'standing' } }), []);
+    assert.match(execFileSync('ssh', ['-G', ...argv.slice(1)], { encoding: 'utf8' }), /google_compute_engine$/m);
   });
 
   test('says why a worker cannot be reached', async (t) => {

@@ -75,6 +75,7 @@ export const nothingKept: ClusterKeeper = {
   job: async () => undefined,
   moments: async () => [],
   logs: async () => [],
+  deleted: async () => undefined,
   hide: async () => undefined,
   drop: async () => undefined,
 };
@@ -150,7 +151,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
     async create({ spec, owner }) {
       asked.push(`create ${spec.name} for ${owner}`);
       const row = jobs[0] ?? view({ name: spec.name });
-      return { id: row.id, row };
+      return { id: row.id, row, warnings: [] };
     },
     async plan() {
       if (options.plan === undefined) throw new Error('this test brought no plan');
@@ -208,6 +209,8 @@ export function pretend(options: PretendOptions = {}): Pretend {
     useSettings: () => undefined,
     clusterSettings: async () => ({ settings: mergedSettings([]), sources: new Map() }),
     installation: async () => 'abc123',
+    checkLogin: async () => undefined,
+    forgetProject: absent('projects'),
     cluster: absent('cluster'),
     usesCluster: async () => false,
     hasSubmitted: () => false,
@@ -221,6 +224,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
       status: async () => ({ running: true, pid: 7, version: '0.1.0', startedAt: 0, log: '/dev/null' }),
       start: absent('controller'),
       stop: absent('controller'),
+      reload: async () => undefined,
       run: absent('controller'),
       install: absent('controller'),
       uninstall: absent('controller'),
@@ -332,6 +336,7 @@ export function view(different: Partial<JobView> = {}): JobView {
     allocations: [],
     workers: [],
     spec,
+    hasFiles: true,
     folder: `/home/alice/.jobman/jobs/alice/${id}`,
     ...different,
   };

@@ -47,6 +47,7 @@ suite('bookings in the record', () => {
     assert.deepEqual(JSON.parse(row ?? ''), {
       tpu: 'lab-v2-32-6',
       alias: 'v2-32-6',
+      aliases: ['v2-32-6'],
       status: 'reserved',
       user: 'Xibo',
       note: '',
@@ -100,6 +101,15 @@ suite('bookings in the record', () => {
   });
 });
 
+test('a pattern that a shell replaced by file names is answered with the quotes that keep it', async () => {
+  const { tpu } = await openLab();
+  for (const files of [['vit'], ['vit', 'v2.txt']]) {
+    const { code, err } = await tpu(['find', ...files]);
+    assert.equal(code, 2);
+    assert.match(err, /`vit` is no [^]*If a shell pattern such as v\* was meant, put it in quotes: 'v\*'\./);
+  }
+});
+
 suite('bookings in a spreadsheet', () => {
   async function openSheet(t: TestContext, rows: readonly (readonly string[])[]) {
     const server = await openSheetServer(rows);
@@ -118,6 +128,13 @@ suite('bookings in a spreadsheet', () => {
     ['', 'v3-32-1', 'lab', '闲的', '闲的'],
     ['', 'v9', '', 'broken', 'Zed'],
   ];
+
+  test('a TPU with two aliases shows both, the one of the sheet first', async (t) => {
+    const { tpu, record } = await openSheet(t, rows);
+    await record.setTpuAlias('big', 'lab-v2-32-6');
+    assert.match((await tpu(['find', 'v2'])).out, /^ {2}v2-32-6, big {2}Xibo {2}lr 0\.1$/m);
+    assert.match((await tpu(['find', 'v2', 'style=full'])).out, /^v2-32-6, big +lab-v2-32-6 +running/m);
+  });
 
   test('its rows are found, and what is strange in them is a remark', async (t) => {
     const { tpu } = await openSheet(t, rows);

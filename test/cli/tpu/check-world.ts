@@ -27,8 +27,8 @@ export interface CheckWorld {
   readonly record: LabRecord;
   /** A job of ada with these attempts; those of `windows` have begun, and told where their logs are if `isTold`. */
   job(given: Given): Promise<string>;
-  /** What an attempt has printed by now. */
-  log(id: string, attempt: number, text: string): void;
+  /** What an attempt has printed by now; the path of its log. */
+  log(id: string, attempt: number, text: string): string;
   /** The job as it is from now on. */
   becomes(id: string, changes: (job: Job) => Job): Promise<void>;
   tpu(argv: readonly string[], options?: PretendOptions): Promise<Said>;
@@ -41,6 +41,8 @@ export interface Given {
   readonly allocations?: readonly Partial<Allocation>[];
   readonly job?: Partial<Job>;
   readonly labJob?: Partial<LabJob>;
+  /** `lab.hangGraceMs` of the settings; without it no such limit applies. */
+  readonly hangGrace?: number;
   /** How many of the attempts have a window; all without it. */
   readonly windows?: number;
   /** Whether their scripts have called upd-log; they have without it. */
@@ -79,8 +81,18 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}):
     home,
     record,
     becomes,
-    async job({ attempts, allocations = [{}], job = {}, labJob = {}, windows = attempts.length, isTold = true }) {
+    async job({
+      attempts,
+      allocations = [{}],
+      job = {},
+      labJob = {},
+      hangGrace,
+      windows = attempts.length,
+      isTold = true,
+    }) {
+      const { limits } = localSpec();
       const spec = localSpec({
+        ...(hangGrace !== undefined && { limits: { ...limits, troubleTimeout: hangGrace } }),
         capacity: spot,
         command: { ...localSpec().command, place: 'here' },
         recovery: { ...tpuSpec().recovery, budget: { preemptions: 10, failures: 10 } },
@@ -108,6 +120,7 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}):
       const path = attemptFile(jobFolder(home, 'ada', id), attempt, 'here');
       mkdirSync(dirname(path), { recursive: true });
       writeFileSync(path, text);
+      return path;
     },
     async tpu(argv, options = {}) {
       const rest = parts(options);

@@ -1,7 +1,7 @@
 // tpu check, monitor and log: from the words of a line to what is seen, with a real record and real logs.
 
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Client } from '../../../src/app/client.ts';
@@ -12,6 +12,7 @@ import { defaultUserSettings } from '../../../src/lab/people.ts';
 import { ended, ready, running } from '../../app/sample-life.ts';
 import { noon } from '../../lab/sample.ts';
 import { eventually } from '../../support/eventually.ts';
+import { view } from '../support/pretend.ts';
 import { openCheckWorld } from './check-world.ts';
 
 const later = (): number => noon + 100 * minute;
@@ -77,6 +78,17 @@ test('what a rule goes on after says so, until the next attempt has begun', asyn
   const status = async (): Promise<string> =>
     (await world.tpu(['check', 'ada', '-s'], { now: later })).out.split('\n')[1] ?? '';
   assert.equal(await status(), 'error: preempted 09:00:00; resumes soon');
+  // While there is no capacity, that is said.
+  const error = { kind: 'stockout', message: 'no capacity', raw: '' } as const;
+  await world.becomes(id, (job) => ({
+    ...job,
+    allocations: job.allocations.flatMap((one) => [
+      one,
+      { ...one, ordinal: 2, readyAt: null, lastFailure: { at: noon, error } },
+    ]),
+    attempts: job.attempts.map((one, index) => (index === 1 ? { ...one, allocation: 2 } : one)),
+  }));
+  assert.match(await status(), /^error: preempted 09:00:00; resumes soon: no capacity for /);
   // Nothing is made yet, and the rule says that something will be.
   await world.becomes(id, (job) => ({
     ...job,
@@ -88,12 +100,51 @@ test('what a rule goes on after says so, until the next attempt has begun', asyn
   assert.equal(await status(), 'error: preempted 09:00:00');
 });
 
+test('a job that its owner ended while it waited for its TPU is killed or stopped, at that time', async (t) => {
+  const world = await openCheckWorld(t);
+  const attempts = [
+    { ...running, ...lost },
+    { allocation: 2, ...ended('stopped', { detail: 'asked by the owner' }) },
+  ];
+  const allocations = [{ ...ready, releasedAt: noon }, {}];
+  for (const verdict of ['cancelled', 'stopped'] as const) {
+    const settled = { at: noon + 90 * minute, verdict, reason: 'stopped' } as const;
+    await world.job({ attempts, allocations, windows: 1, job: { settled } });
+  }
+  const { out } = await world.tpu(['check', 'ada', '-ws'], { now: later });
+  assert.match(out, /^ {5}1 {2}killed 09:30:00$/m);
+  assert.match(out, /^ {5}2 {2}stopped 09:30:00$/m);
+});
+
+test('a job that waits for its TPU longer than others did says so', async (t) => {
+  const world = await openCheckWorld(t);
+  const attempts = [{ ...running, ...lost }, { allocation: 2 }];
+  const taken = { ...ready, releasedAt: noon };
+  const settled = { at: noon + 5 * minute, verdict: 'succeeded', reason: 'succeeded' } as const;
+  const error = { kind: 'stockout', message: 'no capacity', raw: '' } as const;
+  const waiting = [taken, { lastFailure: { at: noon, error } }];
+  await world.job({ attempts, allocations: waiting, windows: 1 });
+  const status = async (): Promise<string> =>
+    (await world.tpu(['check', 'ada', '-s'], { now: later })).out.split('\n')[1] ?? '';
+  assert.equal(await status(), 'error: preempted 09:00:00; resumes soon: no capacity for 1h');
+  for (const minutes of [1, 2, 3, 4, 5]) {
+    const allocations = [taken, { ...ready, readyAt: noon + minutes * minute }];
+    await world.job({ attempts, allocations, job: { settled } });
+  }
+  assert.equal(await status(), 'error: preempted 09:00:00; resumes soon: no capacity for 1h, longer than usual');
+});
+
 test('a program that has ended and is not judged yet does not run', async (t) => {
   const world = await openCheckWorld(t);
   const id = await world.job({ attempts: [{ ...running, exitSeen: { at: noon, worker: 'here', exitCode: 1 } }] });
-  world.log(id, 1, 'epoch 3\nE0000 GRPC error: Connection reset by peer\n');
+  const untold = await world.job({
+    attempts: [{ ...running, exitSeen: { at: noon, worker: 'here', exitCode: 1 } }],
+    isTold: false,
+  });
+  for (const job of [id, untold]) world.log(job, 1, 'epoch 3\nE0000 GRPC error: Connection reset by peer\n');
   const { out } = await world.tpu(['check', 'ada', '-s'], { now: later });
-  assert.equal(out.split('\n')[1], 'ended, exit 1; its log says grpc');
+  const ended = 'ended, exit 1; its log says grpc';
+  assert.deepEqual(out.split('\n').slice(1), [ended, ended, '']);
 });
 
 test('a controller that was killed is brought back by a look; that none runs is said where something is under way', async (t) => {
@@ -140,6 +191,46 @@ test('letters choose columns in their order, and v shows the last lines also whe
   assert.deepEqual((await lines('-vs')).at(-2), '    | ep=1 red');
 });
 
+test('v alone names the window above what it printed', async (t) => {
+  const world = await openCheckWorld(t);
+  const first = await world.job({ attempts: [running], labJob: { directory: '/code/vit' } });
+  const second = await world.job({ attempts: [running] });
+  world.log(first, 1, 'ep=1\n');
+  world.log(second, 1, 'ep=2\n');
+  const { out } = await world.tpu(['check', 'ada', '-v'], { now: later });
+  assert.equal(out, 'window 1, vit:\n    | ep=1\nwindow 2, code:\n    | ep=2\n');
+});
+
+test('a job says that a worker is silent and when it counts as hung, also where it has not told where its log is', async (t) => {
+  const world = await openCheckWorld(t);
+  const silent = { ...ready, silentSince: noon + 99 * minute, silentWho: 'worker' } as const;
+  await world.job({ attempts: [running], allocations: [silent], isTold: false });
+  const answersNot = await world.job({ attempts: [running], allocations: [silent] });
+  world.log(answersNot, 1, 'ep=1\n');
+  const given = { attempts: [running], allocations: [ready], hangGrace: 5 * minute };
+  const id = await world.job({ ...given, isTold: false });
+  const told = await world.job(given);
+  for (const job of [id, told]) {
+    const path = world.log(job, 1, 'ep=1\nE0000 GRPC error: Connection reset by peer\n');
+    utimesSync(path, (noon + 98 * minute) / 1_000, (noon + 98 * minute) / 1_000);
+  }
+  const { out } = await world.tpu(['check', 'ada', '-ws'], { now: later });
+  assert.match(out, /^ {5}1 {2}starting, no answer for 1m$/m);
+  assert.match(out, /^ {5}2 {2}Running\(ep 1\), no answer for 1m$/m);
+  assert.match(out, /^ {5}3 {2}starting; its log says grpc, ends \d\d:43:00 if silent until then$/m);
+  assert.match(out, /^ {5}4 {2}Running\(ep 1\); its log says grpc, ends \d\d:43:00 if silent until then$/m);
+  const jobs = [view({ id, user: 'ada' }), view({ id: told, user: 'ada' })];
+  const answer = (refused: string) => ({ id: refused, ok: false, message: '', code: 4 });
+  const acknowledged = await world.tpu(['ack', 'ada'], { now: later, jobs, answer });
+  for (const window of [3, 4]) {
+    const says = new RegExp(
+      `^Window ${window}: its log says grpc; it is ended at \\d\\d:43:00 if it prints nothing`,
+      'm',
+    );
+    assert.match(acknowledged.out, says);
+  }
+});
+
 test('where nobody knows how a run is, its last lines are shown unasked', async (t) => {
   const world = await openCheckWorld(t);
   const id = await world.job({ attempts: [running] });
@@ -168,7 +259,9 @@ test('--json tells everything, whatever the letters', async (t) => {
     closed: false,
     status: 'running',
     phase: 'Sampling',
+    waits: null,
     trouble: null,
+    hangsAt: null,
     since: '2026-11-20T12:00:00.000Z',
   });
 });
@@ -258,4 +351,17 @@ test('elsewhere than on a terminal the monitor prints a line for each change', a
   assert.equal(JSON.parse(lines()[1] ?? '').phase, 'Running(ep 2)');
   rest.signal();
   assert.equal(await ends, 130);
+});
+
+test('a monitor in a pipe says what it waits for where there is nothing to show', async (t) => {
+  const world = await openCheckWorld(t, { settings: { ...defaultUserSettings, monitor_upd_time: 1 } });
+  const { rest, ends } = world.begin(['monitor', 'ada', '-ws'], {});
+  assert.ok(await eventually(async () => rest.err() !== ''), rest.err());
+  assert.match(rest.err(), /^ada has no windows yet; waiting for one\. Ctrl-C leaves\.$/m);
+  const id = await world.job({ attempts: [running] });
+  world.log(id, 1, 'ep=1\n');
+  assert.ok(await eventually(async () => /^ +1 +Running\(ep 1\)$/m.test(rest.out())), rest.out());
+  rest.signal();
+  assert.equal(await ends, 130);
+  assert.equal(rest.err().match(/waiting for one/g)?.length, 1, 'said once');
 });

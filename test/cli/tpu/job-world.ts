@@ -98,6 +98,7 @@ export async function openJobWorld(scope: Scope): Promise<JobWorld> {
           privateKey: null,
           namePrefix: 'kmh-tpuvm-',
           stageLimit: 10,
+          hangGrace: 300_000,
           spreadsheet: null,
         }),
         sheet: () => world.sheet(),
@@ -158,6 +159,10 @@ export async function openJobWorld(scope: Scope): Promise<JobWorld> {
     },
     async reapply({ name }) {
       done.push(`reapply ${name}`);
+    },
+    async delete({ name }) {
+      done.push(`delete ${name}`);
+      return true;
     },
     async restart() {},
     onWorkers: async () => [],

@@ -1,7 +1,7 @@
 // run, resume, rerun, kill and the tidying of lists: what is asked, what is refused, and what stands in the record afterwards.
 
 import assert from 'node:assert/strict';
-import { rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { TpuSpec } from '../../../src/core/spec.ts';
@@ -197,12 +197,12 @@ suite('run', () => {
     assert.equal(await booked(world, six), 'running xibo');
   });
 
-  test('a directory that is gone, has no staging.sh or was never set, and a tag that means something', async (t) => {
+  test('a directory that is gone, has no staging.sh or was never set, and a tag that cannot be one', async (t) => {
     const world = await openJobWorld(t);
     const cases: readonly (readonly [number, RegExp, ...string[]])[] = [
       [3, /Working directory 2 of xibo is gone/, 'dir=2'],
       [3, /xibo has no working directory 9/, 'dir=9'],
-      [2, /"lyy" cannot be the name of a tag/, 'tag=lyy'],
+      [2, /"a\/b" cannot be the name of a tag/, 'tag=a/b'],
       [2, /Nobody can be asked for the notes/, '-ssn'],
     ];
     for (const [code, says, ...words] of cases) {
@@ -232,7 +232,7 @@ suite('kill', () => {
       'though no script of it has begun that could say so at its end',
     );
     assert.match(said.err, /process 77 on worker 0 \(root\) holds its device: python3 other\.py/);
-    assert.match((await world.tpu(['kill', '1', 'xibo'])).out, /Job 000001 of xibo was killed already/);
+    assert.match((await world.tpu(['kill', '1', 'xibo'])).out, /Window 1 \(job 000001\) of xibo was killed already/);
     await world.run('v2-32-6', 'xibo', '-f');
     await world.run('v2-32-7', 'xibo');
     world.holders.set(six, [aHolder]);
@@ -266,7 +266,7 @@ suite('kill', () => {
     const over = await world.tpu(['kill', '1', 'xibo']);
     assert.deepEqual(
       [over.code, over.out],
-      [4, 'Job 000001 of xibo has succeeded already; there is nothing to end.\n'],
+      [4, 'Window 1 (job 000001) of xibo has succeeded already; there is nothing to end.\n'],
     );
     assert.equal((await world.tpu(['kill', '5', 'xibo'])).code, 3);
     assert.equal((await world.tpu(['kill', 'v2-32-7', 'xibo'])).code, 3);
@@ -342,14 +342,28 @@ suite('the end of a script', () => {
   test('every end reserves the TPU for whoever ran there; a failure ends what it left on the workers', async (t) => {
     const world = await openJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');
-    assert.deepEqual([(await end(world, id, '0')).out, await booked(world, six)], ['0\n', 'reserved xibo']);
-    await world.record.report('xibo', 1, told(six));
-    const unproven = await end(world, id, '0');
-    assert.equal(unproven.out, '1\n');
+    const failure = join(world.folder, 'failure');
+    // A script that calls neither of the two lines, and whose program failed.
+    writeFileSync(join(world.folder, 'log'), 'ep=1\nValueError: bad shape\nJob failed\n');
+    const stale = await end(world, id, world.folder, '0');
+    assert.deepEqual([stale.out, await booked(world, six)], ['0\n', 'reserved xibo']);
     assert.match(
-      unproven.err,
-      /counts as failed: exit code 0, but no `tpu finish-job` and no line "wandb: Run history:" in output\.log\./,
+      stale.err,
+      /called neither `tpu upd-log` nor `tpu finish-job`.*; last error in its log: ValueError: bad shape/,
     );
+    assert.match(readFileSync(failure, 'utf8'), /^exit code 0, but the script .*ValueError: bad shape\n$/);
+    rmSync(failure);
+    await world.record.report('xibo', 1, told(six));
+    const unproven = await end(world, id, world.folder, '0');
+    assert.equal(unproven.out, '0\n', 'the exit code stays what it was');
+    assert.match(
+      readFileSync(failure, 'utf8'),
+      /did not call `tpu finish-job`, and its log has no line "wandb: Run history:"/,
+    );
+    rmSync(failure);
+    // The script of a job that an earlier version created does not say where its run folder is.
+    assert.equal((await end(world, id, '0')).out, '1\n');
+    world.done.splice(1);
     assert.deepEqual(world.done, [`end on ${six}: /l/1 /s/1`]);
     // What is killed or has failed does not run there any more, whatever comes of the job.
     for (const words of [['1'], ['--stopped', '143']]) {
@@ -361,7 +375,8 @@ suite('the end of a script', () => {
     await end(world, id, '1');
     assert.equal(await booked(world, six), 'running lyy');
     await world.record.finish('xibo', 1, 2);
-    assert.equal((await end(world, id, '0')).out, '0\n');
+    assert.equal((await end(world, id, world.folder, '0')).out, '0\n');
+    assert.equal(existsSync(failure), false);
     assert.equal((await end(world, id, '--stopped', '143')).out, '143\n');
     assert.equal(world.done.length, 5);
   });
@@ -517,5 +532,62 @@ suite('the list', () => {
     const services = { onTerminal: async (words: readonly string[]) => argv.push(words) - 1 };
     assert.equal((await world.tpu(['attach', '1', 'xibo'], { terminal, services })).code, 0);
     assert.deepEqual(argv, [['/usr/bin/tmux', 'attach-session', '-t', '=xibo:1']]);
+  });
+});
+
+suite('delete', () => {
+  test('asks always, names who uses the TPU, and changes nothing without a yes', async (t) => {
+    const world = await openJobWorld(t);
+    await world.run('v2-32-6', 'xibo');
+    const refused = await world.tpu(['delete', 'v2-32-6']);
+    assert.equal(refused.code, exitCode.usage);
+    assert.match(refused.err, /of xibo is .* on .*was not deleted; its disks would be lost.*--yes/s);
+    const no = await world.tpu(['delete', 'v2-32-7'], { terminal, input: ['n'] });
+    assert.equal(no.code, exitCode.failed);
+    assert.match(no.err, /Delete kmh-tpuvm-v2-32-7 \(v2-32, ready, in us-central2-b\) with its disks, for everybody\?/);
+    assert.equal(world.done.filter((one) => one.startsWith('delete')).length, 0);
+    assert.equal((await world.tpu(['delete', 'v2-32-7', '--yes'])).code, 0);
+    assert.deepEqual(world.done.at(-1), `delete ${seven}`);
+    world.states.set(seven, is('absent'));
+    const again = await world.tpu(['delete', 'v2-32-7']);
+    assert.deepEqual([again.code, again.out], [0, `${seven} does not exist; there is nothing to delete.\n`]);
+    world.states.set(seven, { kind: 'unknown', says: 'no login' });
+    assert.equal((await world.tpu(['delete', 'v2-32-7', '--yes'])).code, exitCode.unreachable);
+  });
+});
+
+test('mount-disk at a site without shares says which setting names them, and touches no worker', async (t) => {
+  const world = await openJobWorld(t);
+  const { code, err } = await world.tpu(['mount-disk', 'v2-32-6']);
+  assert.equal(code, exitCode.usage);
+  assert.match(err, /The settings name no share for us-central2-b, and no key for W&B\.\n.*lab\.shares/);
+  assert.deepEqual(world.done, []);
+});
+
+suite('a TPU with a job under way', () => {
+  test('is not released, and is not listed as free', async (t) => {
+    const world = await openJobWorld(t);
+    await world.run('v2-32-6', 'xibo');
+    const refused = await world.tpu(['rel', 'v2-32-6', 'xibo']);
+    assert.equal(refused.code, exitCode.conflict);
+    assert.match(refused.err, /Window 1 \(job 000001\) of xibo is .*, so its booking stays\. Nothing was changed\./);
+    assert.match(refused.err, /tpu kill w=1 xibo {4}ends it/);
+    assert.equal(await booked(world, six), 'running xibo');
+    // The table says free, because a person wrote that into it.
+    await (await world.sheet()).change(six, { status: 'free', user: '' });
+    const { out } = await world.tpu(['find', 'v2-32']);
+    assert.match(out, /Running:\n +v2-32-6 +xibo +window 1; not booked/);
+    assert.doesNotMatch(out, /Free:\n[^:]*v2-32-6/);
+  });
+
+  test('a booked TPU is not restarted or made anew by a login that is no user, without a question', async (t) => {
+    const world = await openJobWorld(t);
+    await (await world.sheet()).change(six, { status: 'reserved', user: 'lyy', note: 'do not touch' });
+    for (const verb of ['restart', 'reapply']) {
+      const refused = await world.tpu([verb, 'v2-32-6']);
+      assert.notEqual(refused.code, 0);
+      assert.match(refused.err, /reserved for lyy \("do not touch"\)/, verb);
+      assert.deepEqual(world.done, []);
+    }
   });
 });

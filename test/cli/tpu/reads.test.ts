@@ -15,6 +15,7 @@ const reading: ReadonlySet<string> = new Set([
   'job',
   'jobs',
   'lives',
+  'alike',
   'windows',
   'windowOf',
   'bookings',

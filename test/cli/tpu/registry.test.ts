@@ -48,7 +48,8 @@ suite('the registry of TPUs', () => {
   const refused: readonly (readonly [line: readonly string[], sentence: RegExp])[] = [
     [['-ta', 'xibo', 'kmh-tpuvm-v2-32-7'], /a user is called that/],
     [['-ta', 'tag', 'kmh-tpuvm-v2-32-7'], /a key of commands/],
-    [['-ta', 'config', 'kmh-x'], /does not tell the type/],
+    [['-ta', 'config', 'kmh-x'], /use that word themselves/],
+    [['-ta', 'abc', 'kmh-x'], /does not tell the type/],
     [['-ta', 'v2-32', 'kmh-tpuvm-v2-32-7'], /a type of TPU/],
     [['-ta', 'new', 'v2-32-6'], /say the full name: tpu -ta new kmh-tpuvm-v2-32-6/],
     [['register', 'kmh-x'], /Say it: type=v2-32/],
@@ -117,9 +118,17 @@ suite('ack', () => {
       view({ id: '000002', user: 'xibo', phase: 'succeeded' }),
       view({ id: '000003', user: 'lyy' }),
     ];
-    const { code, out } = await tpu(['ack', 'xibo'], { jobs });
+    const answer = (id: string) => ({ id, ok: false, message: '', code: 4 });
+    const { code, out, asked } = await tpu(['ack', 'xibo'], { jobs, answer });
     assert.equal(code, 0);
-    assert.match(out, /1 job of xibo will be looked at now: 1\./);
+    assert.deepEqual(asked, ['judge 000001']);
+    assert.doesNotMatch(out, /decided now/);
+    assert.match(
+      (await tpu(['ack', 'xibo'], { jobs })).out,
+      /^Window 1: its program has ended; what follows is decided now/m,
+    );
+    lookedAt.splice(1);
+    assert.match(out, /Checking 1 job of xibo now: window 1\./);
     assert.deepEqual(lookedAt, ['000001']);
     assert.match((await tpu(['ack', 'xibo'], { jobs: [] })).out, /^xibo has no job under way/);
   });
@@ -129,9 +138,9 @@ suite('ack', () => {
     const jobs = [view({ id: '000001', user: 'xibo' }), view({ id: '000002', user: 'lyy' })];
     const { code, out } = await tpu(['ack'], { jobs });
     assert.equal(code, 0);
-    assert.match(out, /^1 job of xibo will be looked at now: 1\.\n1 job of lyy will be looked at now: 1\.$/m);
+    assert.match(out, /^Checking 1 job of xibo now: window 1\.$[^]*^Checking 1 job of lyy now: window 1\.$/m);
     assert.deepEqual(lookedAt, ['000001', '000002']);
-    assert.match((await tpu(['ack'], { jobs: [] })).out, /^Nobody has a job under way/);
+    assert.match((await tpu(['ack'], { jobs: [] })).out, /^No user has a job under way/);
   });
 });
 
@@ -208,12 +217,12 @@ suite('completion', () => {
   });
   test('users, TPUs, windows, aliases, settings, keys', async () => {
     assert.deepEqual(await proposals('check', 'x'), ['xibo']);
-    assert.deepEqual(await proposals('describe', 'v2'), ['v2-32-6', 'v2-32-p1']);
+    assert.deepEqual(await proposals('describe', 'v2'), ['v2-32-6', 'v2-32-p1', 'v2-32-preemptible-1']);
     assert.ok((await proposals('kill', 'xibo', '')).includes('1'), 'the number of a window');
     assert.ok((await proposals('run', 'xibo', '')).includes('lr='));
     assert.deepEqual(await proposals('run', 'rule=re'), ['rule=reapply', 'rule=rerun', 'rule=resume']);
     assert.deepEqual(await proposals('resume', 'xibo', 'w='), ['w=1']);
-    assert.deepEqual(await proposals('resume', 'tpu=v2-32-p'), ['tpu=v2-32-p1']);
+    assert.deepEqual(await proposals('resume', 'tpu=v2-32-p'), ['tpu=v2-32-p1', 'tpu=v2-32-preemptible-1']);
     assert.deepEqual(await proposals('check', 'user=x'), ['user=xibo']);
     assert.deepEqual(await proposals('set-settings', 'show'), ['show_length']);
     assert.deepEqual(await proposals('del-config-alias', 'xibo', 'ck'), ['ckpt']);

@@ -128,6 +128,7 @@ const seed: readonly string[] = [
   'tpu clear-all xibo',
   'tpu apply v2-32-6',
   'tpu reapply v2-32-6',
+  'tpu delete v2-32-6',
   'tpu mount-disk v2-32-6',
   'tpu describe v2-32-6',
   'tpu check-status v2-32-6',

@@ -11,6 +11,7 @@ import type { Owner } from '../ownership.ts';
 import { untilLetIn } from './answering.ts';
 import { cannotTell, stateWord } from './look.ts';
 import { make, pricingWord } from './make.ts';
+import type { NodeLook } from './look.ts';
 import type { ChangeParts } from './parts.ts';
 import { remove } from './remove.ts';
 
@@ -44,11 +45,7 @@ export async function reapplyTpu(
     return untilLetIn(parts, tpu, say, signal);
   }
   if (made !== undefined && (look.kind !== 'there' || look.node.createTime !== made)) {
-    throw new JobmanError(
-      `Somebody else has deleted ${tpu.name} or made it anew meanwhile: it is ${stateWord(look)} now. Nothing was changed.`,
-      exitCode.conflict,
-      [`tpu describe ${tpu.name}    says how it is and who uses it`],
-    );
+    throw isAnother(tpu, look);
   }
   // What is there, as a node or in the queue, was found in one place.
   const place = look.place as Place;
@@ -57,9 +54,14 @@ export async function reapplyTpu(
   const owner = look.kind === 'there' ? nodeOwner(look.node) : queuedOwner(look.queued ?? undefined);
   if (owner !== undefined) throw ofOneJob(tpu, owner);
   if (look.kind === 'there') checkNode(tpu, look.node, anyPricing);
-  await remove(parts, tpu, look, say, signal);
+  await remove(parts, tpu, look, say, signal, {
+    stopped: `${tpu.name} is being deleted, and was not created again`,
+    late: `${tpu.name} is not gone yet, and was not created again`,
+    hint: `tpu apply ${tpu.name}    creates it once it is gone`,
+  });
+  const named = look.kind === 'there' ? look.node.metadata?.['owner'] : undefined;
   try {
-    await make(parts, tpu, { seen: place, joins: true }, say, signal);
+    await make(parts, tpu, { seen: place, joins: true, owner: named }, say, signal);
   } catch (error) {
     if (!(error instanceof JobmanError) || error.code === exitCode.interrupted) throw error;
     throw new JobmanError(
@@ -72,10 +74,41 @@ export async function reapplyTpu(
   await untilLetIn(parts, tpu, say, signal);
 }
 
+/** See TpuDesk.delete. */
+export async function deleteTpu(
+  parts: ChangeParts,
+  tpu: LabTpu,
+  say: Say,
+  signal: AbortSignal,
+  { made }: Pick<ReapplyOptions, 'made'>,
+): Promise<boolean> {
+  const look = await parts.look(tpu);
+  if (look.kind === 'unknown') throw cannotTell(tpu, look.says);
+  if (look.kind === 'absent' && look.queued === null) return false;
+  if (made !== undefined && (look.kind !== 'there' || look.node.createTime !== made)) throw isAnother(tpu, look);
+  const owner = look.kind === 'there' ? nodeOwner(look.node) : queuedOwner(look.queued ?? undefined);
+  if (owner !== undefined) throw ofOneJob(tpu, owner);
+  await remove(parts, tpu, look, say, signal, {
+    stopped: `The cloud is deleting ${tpu.name}; the deletion continues without this command`,
+    late: `${tpu.name} is not gone yet; the deletion continues without this command`,
+    hint: `tpu describe ${tpu.name}    shows when it is gone`,
+  });
+  return true;
+}
+
+function isAnother(tpu: LabTpu, look: Exclude<NodeLook, { readonly kind: 'unknown' }>): JobmanError {
+  return new JobmanError(
+    `${tpu.name} was deleted or created again by another user meanwhile: it is ${stateWord(look)} now. Nothing was changed.`,
+    exitCode.conflict,
+    [`tpu describe ${tpu.name}    says how it is and who uses it`],
+  );
+}
+
 function ofOneJob({ name }: LabTpu, owner: Owner): JobmanError {
   return new JobmanError(
     `${name} was made by jobman for job ${owner.job} alone and goes with it; it is no TPU of the lab. Nothing was changed.`,
     exitCode.conflict,
+    [`jobman cancel ${Number(owner.job)}    ends that job and releases its TPU`],
   );
 }
 

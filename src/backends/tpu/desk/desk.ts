@@ -12,7 +12,8 @@ import { fanOut } from '../../../remote/fanout.ts';
 import type { TpuApi } from '../api.ts';
 import type { Doors, Machines } from '../doors.ts';
 import { hostsOf } from '../meaning.ts';
-import { applyTpu, reapplyTpu } from './change.ts';
+import type { SharedMaker } from '../request.ts';
+import { applyTpu, deleteTpu, reapplyTpu } from './change.ts';
 import { cannotTell, lookForNode, stateWord } from './look.ts';
 import type { NodeLook } from './look.ts';
 import type { ChangeParts } from './parts.ts';
@@ -32,6 +33,8 @@ export interface TpuDeskParts {
   readonly user: string;
   /** Lines of metadata that let the desk log in on the workers of what it makes. */
   readonly sshKeys: () => Promise<string>;
+  /** The installation and the person that the labels and the metadata of a new TPU name. */
+  readonly maker: () => Promise<SharedMaker>;
   readonly now: () => Instant;
   /** How often a change under way is looked at. */
   readonly lookEvery: Duration;
@@ -94,6 +97,7 @@ export function createTpuDesk(parts: TpuDeskParts): TpuDesk {
       hosts,
       user: site.remoteUser ?? parts.user,
       privateKey: site.privateKey,
+      isExisting: true,
       pinPrefix: pinPrefix(tpu.name, found.node.createTime),
     };
   }
@@ -114,6 +118,7 @@ export function createTpuDesk(parts: TpuDeskParts): TpuDesk {
     project: parts.project,
     site,
     sshKeys: parts.sshKeys,
+    maker: parts.maker,
     lookEvery: parts.lookEvery,
     onWorkers: (tpu, script, signal) => {
       seen.delete(tpu.name);
@@ -137,6 +142,7 @@ export function createTpuDesk(parts: TpuDeskParts): TpuDesk {
     },
     apply: (tpu, say, signal) => applyTpu(change, tpu, say, signal),
     reapply: (tpu, say, signal, options = {}) => reapplyTpu(change, tpu, say, signal, options),
+    delete: (tpu, say, signal, options = {}) => deleteTpu(change, tpu, say, signal, options),
     restart: (tpu, say, signal) => restartTpu(change, tpu, say, signal),
     onWorkers,
 

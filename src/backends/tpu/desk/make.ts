@@ -21,7 +21,16 @@ import { teller, untilTrue } from './wait.ts';
 export async function make(
   parts: ChangeParts,
   tpu: LabTpu,
-  { seen, joins = false }: { readonly seen: Place | null; readonly joins?: boolean },
+  {
+    seen,
+    joins = false,
+    owner,
+  }: {
+    readonly seen: Place | null;
+    readonly joins?: boolean;
+    /** Of the TPU that this one replaces: a person who makes it again does not become its owner. */
+    readonly owner?: string | undefined;
+  },
   say: Say,
   signal: AbortSignal,
 ): Promise<void> {
@@ -29,7 +38,10 @@ export async function make(
   const spec = standingSpec(tpu, parts.site, { project: parts.project, seenIn: seen?.zone ?? null });
   const place: Place = { project: spec.project, zone: spec.zone };
   const api = parts.apiFor(spec.project);
-  const body = standingBody(spec, await parts.sshKeys());
+  const body = standingBody(spec, await parts.sshKeys(), {
+    ...(await parts.maker()),
+    ...(owner === undefined ? {} : { owner }),
+  });
   if (signal.aborted) throw new JobmanError(`Interrupted before ${name} was asked for.`, exitCode.interrupted);
   say(`asking for ${name}: ${spec.accelerator}, ${pricingWord(spec.pricing)}, in ${spec.zone}`);
   const answer = await api.createNode(place, name, body);

@@ -1,4 +1,4 @@
-// Deleting a TPU that is to be made anew.
+// Deleting a TPU that people share, as the first half of a re-apply or for good.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import type { Say } from '../../../lab/tpu-desk.ts';
@@ -20,6 +20,8 @@ export async function remove(
   look: Exclude<NodeLook, { readonly kind: 'unknown' }>,
   say: Say,
   signal: AbortSignal,
+  /** Where the wait for its end is broken off, or takes too long: what is true then, and a line to type. */
+  words: { readonly stopped: string; readonly late: string; readonly hint: string },
 ): Promise<void> {
   const { name } = tpu;
   // What is there, as a node or in the queue, was found in one place.
@@ -50,9 +52,9 @@ export async function remove(
   const told = teller(say);
   let turns = 0;
   await untilTrue(parts.lookEvery, signal, {
-    interrupted: `${name} is being deleted, and was not made anew`,
-    hint: `tpu apply ${name}    makes it once it is gone`,
-    late: `${name} is not gone yet, and was not made anew`,
+    interrupted: words.stopped,
+    hint: words.hint,
+    late: words.late,
     isSo: async () => {
       const node = await api.getNode(place, name);
       const queued = isQueued ? await api.getQueuedResource(place, queuedId) : undefined;

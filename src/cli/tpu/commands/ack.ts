@@ -1,9 +1,15 @@
-// ack: has jobs looked at now: those of the user that the line names, else everybody's, whoever types.
+// ack: has the controller check jobs now: those of the user that the line names, else everyone's. An end that waits for the cloud's
+// report is judged at once. For a program that hangs it says when it is ended.
 
 import { exitCode } from '../../../app/errors.ts';
 import { countText } from '../../../app/figures.ts';
+import { troubleOf } from '../../../lab/check.ts';
+import { createLooker } from '../../../lab/looking.ts';
+import type { LabUser } from '../../../lab/people.ts';
+import { inertWord } from '../../render/inert.ts';
 import { isSettled } from '../../settled.ts';
 import { usersOf } from '../people.ts';
+import { clockFor } from '../screen/clock.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
 
@@ -13,22 +19,55 @@ export async function ack(desk: TpuCli, words: Words): Promise<number> {
   const { rows } = await client.list({});
   const live = rows.filter((row) => !isSettled(row) && users.some(({ name }) => name === row.user));
   if (live.length === 0) {
-    const whose = words.user === null ? 'Nobody has a job' : `${words.user} has no job`;
-    desk.tell(`${whose} under way, so nothing is to be looked at.`);
+    const whose = words.user === null ? 'No user has a job' : `${words.user} has no job`;
+    desk.tell(`${whose} under way, so there is nothing to check.`);
     return exitCode.ok;
   }
   const ids = live.map(({ id }) => id);
   // Of several attempts of one job, people know the newest by its number.
   const windows = await desk.lab.record.windows({ jobs: ids });
   const newest = new Map(windows.map(({ window }) => [window.job, window.window]));
+  // Only a job whose program has ended and was not judged yet accepts this.
+  const judged: string[] = [];
+  for (const { id, user } of live)
+    if ((await client.ask(id, 'judge', { by: user, onBehalf: true })).ok) judged.push(id);
   const news = await desk.lab.lookNow(ids);
-  for (const { name } of users) {
-    const theirs = live.filter(({ user }) => user === name);
+  for (const user of users) {
+    const theirs = live.filter((row) => row.user === user.name);
     if (theirs.length === 0) continue;
     const shown = theirs.flatMap(({ id }) => newest.get(id) ?? []).toSorted((a, b) => a - b);
-    const which = shown.length === 0 ? '' : `: ${shown.join(', ')}`;
-    desk.tell(`${countText(theirs.length, 'job')} of ${name} will be looked at now${which}.`);
+    const which = shown.length === 0 ? '' : `: ${windowsText(shown)}`;
+    desk.tell(inertWord(`Checking ${countText(theirs.length, 'job')} of ${user.name} now${which}.`));
+    for (const { id } of theirs.filter(({ id }) => judged.includes(id)))
+      desk.tell(`${nameOfJob(newest.get(id) ?? null, id)}: its program has ended; what follows is decided now.`);
+    await tellHangs(desk, user);
   }
   if (news !== null) desk.note(news);
   return exitCode.ok;
+}
+
+function windowsText(numbers: readonly number[]): string {
+  return `${numbers.length === 1 ? 'window' : 'windows'} ${numbers.join(', ')}`;
+}
+
+function nameOfJob(window: number | null, id: string): string {
+  return window === null ? `Job ${id}` : `Window ${window}`;
+}
+
+/** A program that is silent after a failed call may still be at work, so its grace is not cut short. */
+async function tellHangs(desk: TpuCli, user: LabUser): Promise<void> {
+  const { io, lab, services } = desk;
+  const now = io.now();
+  const clock = clockFor(user.settings.time_zone, now);
+  // Names of TPUs are not shown here.
+  const looker = createLooker({ record: lab.record, home: services.home, user, namePrefix: '' });
+  for (const { status, window, job } of await looker.look(now)) {
+    const found = troubleOf(status);
+    if (found === null) continue;
+    const next =
+      found.hangsAt === null
+        ? `and no rule ends it while it runs; to end it: tpu kill ${window ?? job}`
+        : `it is ended at ${clock(found.hangsAt)} if it prints nothing until then, and its rule decides what follows`;
+    desk.tell(inertWord(`${nameOfJob(window, job)}: its log says ${found.trouble}; ${next}.`));
+  }
 }

@@ -1,6 +1,8 @@
 // book and release: what the booking sheet says of a TPU.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { capital } from '../../../app/reason-words.ts';
+import { holdSentences, jobsOn } from '../../../lab/holds.ts';
 import type { LabUser } from '../../../lab/people.ts';
 import type { Booking, BookingChange, BookingSheet, LabTpu } from '../../../lab/tpus.ts';
 import { confirm } from '../../prompt.ts';
@@ -55,11 +57,28 @@ export async function release(cli: TpuCli, words: Words): Promise<number> {
     );
     if (!isMeant) return exitCode.failed;
   }
+  await refuseWhileInUse(cli, tpu);
   const free = { status: 'free', user: '', note: '', scriptNote: '' } as const;
   const { before } = await changed(sheet, tpu, free, booking);
   const was = before === null || before.status.kind === 'free' ? '' : ` It was ${wordsOf(before)}.`;
   cli.tell(inertWord(`${tpu.name} is free in ${sheet.called}.${was}`));
   return exitCode.ok;
+}
+
+/** A booking says who uses a TPU, so one with a job under way is not free. Throws JobmanError (4) with what ends the job. */
+async function refuseWhileInUse(cli: TpuCli, { name }: LabTpu): Promise<void> {
+  const client = await cli.services.client();
+  const { jobs, others } = await jobsOn(client, cli.lab.record, name);
+  if (jobs.length === 0 && others.length === 0) return;
+  const sentences = holdSentences({ jobs, others, booking: null, holders: [] }, name);
+  const [first = ''] = sentences;
+  throw new JobmanError(inertWord(`${capital(first)}, so its booking stays. Nothing was changed.`), exitCode.conflict, [
+    ...sentences.slice(1).map((one) => inertWord(one)),
+    ...jobs.map(({ job, window }) =>
+      window === null ? `jobman cancel ${job.job}    ends it` : `tpu kill w=${window} ${job.user}    ends it`,
+    ),
+    ...others.map(({ id }) => `jobman cancel ${id}    ends it`),
+  ]);
 }
 
 /** The note of the line, or of a question; null: the note stays. */

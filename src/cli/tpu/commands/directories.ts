@@ -101,14 +101,7 @@ export async function swapDir(desk: TpuCli, words: Words): Promise<number> {
   const { user } = await actingFor(desk, words, `swap working directories ${one} and ${other}`);
   const now: LabUser = await desk.lab.record.changeUser(user.name, (before) => withSwapped(before, one, other));
   for (const number of [one, other]) {
-    const folder = now.directories[number];
-    desk.tell(
-      inertWord(
-        folder === undefined
-          ? `${now.name} has no working directory ${number} any more.`
-          : `Working directory ${number} of ${now.name} is ${folder}.`,
-      ),
-    );
+    desk.tell(inertWord(`Working directory ${number} of ${now.name} is ${now.directories[number]}.`));
   }
   return exitCode.ok;
 }

@@ -57,6 +57,7 @@ async function gather(desk: TpuCli): Promise<LabState> {
     bookings: site.spreadsheet === null ? bookings : [],
     zones: site.zones,
     wrongModes,
+    controllerRuns: (await (await services.controller()).status()).running,
     words,
     isGone: (folder) => gone.has(folder),
   };

@@ -1,14 +1,16 @@
 // __end: what the script of an attempt asks when it ends. It prints the exit code that the attempt is to have.
 
-import { open } from 'node:fs/promises';
-import { join } from 'node:path';
+import { open, writeFile } from 'node:fs/promises';
+import { isAbsolute, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { second } from '../../../core/time.ts';
-import { foldersOf, historyLine, verdictOf } from '../../../lab/attempt.ts';
+import { foldersOf, historyLine, lastErrorIn, unconfirmedReason } from '../../../lab/attempt.ts';
 import type { LabAttempt } from '../../../lab/record.ts';
 import type { TpuDesk, TpuState } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
+import type { WindowReport } from '../../../lab/windows.ts';
+import { inertWord } from '../../render/inert.ts';
 import { bookAttempt } from '../book-attempt.ts';
 import { endOnWorkers, labTpuOf } from '../take.ts';
 import type { TpuCli } from '../tpu-cli.ts';
@@ -32,16 +34,37 @@ export async function end(desk: TpuCli, { raw }: Words): Promise<number> {
   const found = windows.find(({ window }) => window.attempt === attempt);
   const report = found?.window.report ?? null;
   const isFinished = found !== undefined && found.window.finishedAt !== null;
-  const asksLog = !isStopped && code === 0 && report !== null && !isFinished;
-  const hasHistory = asksLog && (await hasLine(join(report.logFolder, 'output.log'), historyLine));
-  const verdict = isStopped ? { code, says: null } : verdictOf({ code, report, isFinished, hasHistory });
-  if (verdict.says !== null) desk.io.stderr.write(`-- ${verdict.says}\n`);
+  // Jobs that an earlier version created do not name their run folder: for them the exit code alone can report a failure.
+  const runFolder = raw.find((word) => isAbsolute(word)) ?? null;
+  const reason = isStopped ? null : await unconfirmed(code, report, isFinished, runFolder);
+  if (reason !== null) desk.io.stderr.write(`-- This attempt failed: ${reason}\n`);
+  if (reason !== null && runFolder !== null) await writeFile(join(runFolder, 'failure'), `${inertWord(reason)}\n`);
+  const verdict = reason !== null && runFolder === null ? exitCode.failed : code;
   if (found !== undefined) {
-    if (isStopped || verdict.code !== 0) await endOwn(desk, found, isStopped);
+    if (isStopped || code !== 0 || reason !== null) await endOwn(desk, found, isStopped);
     await bookAttempt(desk, found.job, 'reserved', (sentence) => desk.io.stderr.write(`-- ${sentence}\n`));
   }
-  desk.io.stdout.write(`${verdict.code}\n`);
+  desk.io.stdout.write(`${verdict}\n`);
   return exitCode.ok;
+}
+
+async function unconfirmed(
+  code: number,
+  report: WindowReport | null,
+  isFinished: boolean,
+  runFolder: string | null,
+): Promise<string | null> {
+  if (code !== 0 || isFinished) return null;
+  // The attempt's own log has what the script printed, which is all there is where the script did not name its log.
+  const own = runFolder === null ? [] : [join(runFolder, 'log')];
+  const logs = [...(report === null ? [] : [join(report.logFolder, 'output.log')]), ...own];
+  let hasHistory = false;
+  let lastError: string | null = null;
+  for (const log of logs) {
+    hasHistory ||= await hasLine(log, historyLine);
+    lastError ??= lastErrorIn(await endOf(log));
+  }
+  return unconfirmedReason({ code, report, isFinished, hasHistory, lastError });
 }
 
 /** A program on a worker outlives the line that started it, and would hold the TPU for nobody. */
@@ -80,6 +103,25 @@ async function cloudSays(tpus: TpuDesk, tpu: LabTpu): Promise<void> {
 }
 
 const chunkSize = 1 << 20;
+
+/** How much of the end of a log is searched for its last error. */
+const endSize = 64 * 1024;
+
+/** The end of a log; empty where it cannot be read. */
+async function endOf(path: string): Promise<string> {
+  let file;
+  try {
+    file = await open(path, 'r');
+    const { size } = await file.stat();
+    const from = Math.max(0, size - endSize);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(size - from), 0, size - from, from);
+    return buffer.subarray(0, bytesRead).toString('utf8');
+  } catch {
+    return '';
+  } finally {
+    await file?.close();
+  }
+}
 
 /** Whether that text stands in the file. It is likeliest at the end, so the end is read first; a log may have gigabytes. */
 async function hasLine(path: string, text: string): Promise<boolean> {

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { setSetting } from '../../../app/change-settings.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { jsonIn, JsonTextError } from '../../../app/json-text.ts';
-import { readOptional } from '../../../app/settings.ts';
+import { readRegularFile } from '../../../app/regular-file.ts';
 import { applyImport, planImport, type ImportLine, type ImportParts } from '../../../lab/import-data.ts';
 import { siteSteps } from '../../../lab/mount-step.ts';
 import { oldDataIn, type OldData } from '../../../lab/old-data.ts';
@@ -33,8 +33,7 @@ async function read(path: string): Promise<OldData> {
       `The folder jobs/ of the TPU manager: jobman import ${path}`,
     ]);
   }
-  const text = await readOptional(path);
-  if (text === undefined) throw new JobmanError(`There is no file ${path}.`, exitCode.notFound);
+  const text = textIn(path);
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -44,6 +43,21 @@ async function read(path: string): Promise<OldData> {
   const data = oldDataIn(value);
   if (data !== undefined) return data;
   throw new JobmanError(`${path} is no data.json: it has no "users". Nothing was changed.`, exitCode.usage);
+}
+
+/** A data.json of many years has some megabytes. */
+const dataMost = 64 * 1024 * 1024;
+
+function textIn(path: string): string {
+  try {
+    return readRegularFile(path, dataMost).toString('utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
+      throw new JobmanError(`There is no file ${path}.`, exitCode.notFound);
+    }
+    const why = error instanceof Error ? error.message : String(error);
+    throw new JobmanError(`${path} cannot be read. Nothing was changed.`, exitCode.usage, [why], { cause: error });
+  }
 }
 
 function placeIn(text: string, path: string): string {
@@ -71,6 +85,7 @@ async function partsOf({ io, lab, services }: TpuCli): Promise<ImportParts> {
         rule,
         monitor,
         stageLimit: site.stageLimit,
+        hangGrace: site.hangGrace,
         written: writtenLine(tpu.name, configs),
         launcher: io.launcher,
         env: scriptEnvironment(io.env, services.home),

@@ -30,7 +30,7 @@ export async function kill(desk: TpuCli, words: Words): Promise<number> {
     if (live.some((one) => one.job === job)) continue;
     const phase = list.phaseOf(job);
     const word = phase === null ? 'was deleted' : phase === 'cancelled' ? 'was killed' : `has ${phase}`;
-    desk.tell(`Job ${job} of ${user.name} ${word} already; there is nothing to end.`);
+    desk.tell(inertWord(`${await windowOf(desk, job)} of ${user.name} ${word} already; there is nothing to end.`));
     // As cancel answers: to end twice is no mistake, but what has come to its own end cannot be ended.
     if (phase === 'succeeded' || phase === 'failed') code = exitCode.conflict;
   }
@@ -60,6 +60,13 @@ function isOver(list: ListOf, job: string): boolean {
   return phase === null || isSettledPhase(phase);
 }
 
+/** People type windows, so the answer names the window that ended: that of the newest attempt, which continues the earlier ones. */
+async function windowOf(desk: TpuCli, job: string): Promise<string> {
+  const windows = await desk.lab.record.windows({ jobs: [job], cleared: true });
+  const newest = windows.toSorted((one, other) => other.window.attempt - one.window.attempt)[0]?.window.window;
+  return newest === undefined ? `Job ${job}` : `Window ${newest} (job ${job})`;
+}
+
 /** Ends those jobs here and on the workers; resolves with the exit code. */
 export async function endWithPrograms(
   desk: TpuCli,
@@ -78,10 +85,7 @@ export async function endWithPrograms(
     );
     // The end of its script does that; one that was killed before its script began has none.
     for (const job of jobs) await bookAttempt(desk, job, 'reserved', (sentence) => desk.note(inertWord(sentence)));
-    const ids = jobs.map(({ job }) => job).join(', ');
-    desk.tell(
-      `${jobs.length === 1 ? 'Job' : 'Jobs'} ${ids} of ${user.name} ${jobs.length === 1 ? 'is' : 'are'} killed.`,
-    );
+    for (const { job } of jobs) desk.tell(inertWord(`${await windowOf(desk, job)} of ${user.name} is killed.`));
     let code: number = exitCode.ok;
     for (const name of new Set(jobs.map(({ tpu }) => tpu))) {
       const own = jobs.filter(({ tpu }) => tpu === name);

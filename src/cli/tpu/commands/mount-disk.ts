@@ -22,7 +22,11 @@ export async function mountDisk(cli: TpuCli, words: Words): Promise<number> {
         'docs/settings.md#a-lab tells more.',
       ]);
     }
-    return applyAll(at, tpu, remedies, 'mounted and logged in');
+    const has = (name: string): boolean => remedies.some((remedy) => remedy.name === name);
+    const what = has('shares') ? (has('W&B') ? 'mounted and logged in to W&B' : 'mounted') : 'logged in to W&B';
+    const code = await applyAll(at, tpu, remedies, what);
+    if (!has('shares')) cli.note(`The settings name no share for ${zone}, so nothing was mounted (lab.shares).`);
+    return code;
   });
 }
 

@@ -37,7 +37,7 @@ export const news: TpuCommand = async (desk, words) => {
 
 async function show(desk: TpuCli, told: readonly JobNews[], zone: string): Promise<void> {
   const { io, screen, lab } = desk;
-  const clock = clockOf(zone);
+  const clock = clockOf(zone, io.now());
   const columns = columnsOf(io.stdout) ?? 1_000;
   const { namePrefix } = await lab.site();
   const text: string[] = [];

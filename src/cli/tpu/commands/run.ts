@@ -4,6 +4,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Client } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
+import { capital } from '../../../app/reason-words.ts';
 import { configWords } from '../../../lab/configs.ts';
 import { directoryOf } from '../../../lab/directories.ts';
 import { bookingsNow, holdersNow, jobsThere, othersBooking } from '../../../lab/holds.ts';
@@ -64,6 +65,7 @@ export async function run(desk: TpuCli, words: Words): Promise<number> {
       rule: (words.keys['rule'] as LabRule | undefined) ?? usualRule(tpu),
       monitor,
       stageLimit: site.stageLimit,
+      hangGrace: site.hangGrace,
       written: writtenLine(tpu.name, configs),
       launcher: desk.io.launcher,
       env: scriptEnvironment(desk.io.env, desk.services.home),
@@ -174,7 +176,7 @@ async function tpuFor(desk: TpuCli, words: Words, user: LabUser, directory: stri
       ? `the line names none, and there is no ${file}`
       : `the line names none, and ${file} does not say it in a way that can be read without running it`;
   if (said === null && !canAsk(desk))
-    throw new JobmanError(`Which TPU? ${lacks.charAt(0).toUpperCase()}${lacks.slice(1)}.`, exitCode.usage, [
+    throw new JobmanError(`Which TPU? ${capital(lacks)}.`, exitCode.usage, [
       'tpu -lta    lists the TPUs and their aliases; -auto takes one that is free',
     ]);
   const name = said ?? (await question(desk, `Which TPU? (${lacks})`));

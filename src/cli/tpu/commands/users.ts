@@ -60,7 +60,7 @@ export async function addUser(desk: TpuCli, words: Words): Promise<number> {
     read: (word) => (word === lowest && keys['id'] === undefined ? null : free(users, 'id', idFrom(word))),
   });
   const zone = await find({
-    asks: 'Time zone: us, cn or a name such as Europe/Berlin',
+    asks: "Time zone: local (this machine's), us, cn or a name such as Europe/Berlin",
     said: keys['tz'],
     proposal: defaultUserSettings.time_zone,
     read: zoneFrom,
@@ -147,7 +147,7 @@ function lowestFree(ids: readonly number[]): number {
 function zoneFrom(word: string): string {
   const zone = userSetting('time_zone').read(word);
   if (typeof zone === 'string') return zone;
-  throw new JobmanError(`"${word}" is no time zone: us, cn, or a name such as Europe/Berlin.`, exitCode.usage);
+  throw new JobmanError(`"${word}" is no time zone: local, us, cn, or a name such as Europe/Berlin.`, exitCode.usage);
 }
 
 function folderFrom(desk: TpuCli, word: string): string | null {

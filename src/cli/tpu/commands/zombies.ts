@@ -11,7 +11,10 @@ import type { Words } from '../words.ts';
 export async function zombieWindows(desk: TpuCli, words: Words): Promise<number> {
   const { user } = await actingFor(desk, words, 'close windows');
   const closed = await closeZombieWindows(desk, user);
-  if (closed.length === 0) desk.tell(`No window of ${user.name} is without a job.`);
+  if (closed.length === 0)
+    desk.tell(
+      `No window that jobman opened for ${user.name} is without a job; windows of other programs do not count.`,
+    );
   return exitCode.ok;
 }
 

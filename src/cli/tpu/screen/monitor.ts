@@ -210,11 +210,15 @@ async function watchLines(desk: TpuCli, { user, letters, looker }: Watched, sign
   const columns = columnsFor(letters, user.settings);
   const known = new Map<string, string>();
   let isFirst = true;
+  let hasSaid = false;
   while (!signal.aborted && !io.stdout.closed) {
     const now = io.now();
     const rows = await looker.look(now);
     const changed = rows.filter((row) => known.get(nameOf(row)) !== factsOf(row));
     for (const row of changed) known.set(nameOf(row), factsOf(row));
+    if (rows.length === 0 && !hasSaid)
+      desk.note(inertWord(`${user.name} has no windows yet; waiting for one. Ctrl-C leaves.`));
+    hasSaid = true;
     if (changed.length > 0) {
       const layout = {
         letters: columns,

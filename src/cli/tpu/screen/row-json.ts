@@ -6,5 +6,6 @@ import type { CheckRow } from '../../../lab/check.ts';
 export function rowJson(row: CheckRow): object {
   const { status, since, ...rest } = row;
   const { kind, ...more } = status;
-  return { ...rest, status: kind, ...more, since: moment(since) };
+  const hangs = 'hangsAt' in more && { hangsAt: more.hangsAt === null ? null : moment(more.hangsAt) };
+  return { ...rest, status: kind, ...more, ...hangs, since: moment(since) };
 }

@@ -1,7 +1,7 @@
 // Rows: the table of `tpu check` and `tpu monitor`, made to fit. What stands in it is decided in lab/check.ts.
 
 import type { Instant } from '../../../core/time.ts';
-import type { CheckRow, CheckStatus } from '../../../lab/check.ts';
+import type { CheckRow, CheckStatus, Trouble } from '../../../lab/check.ts';
 import { nameOf } from '../../../lab/lineage.ts';
 import { cutEnd, cutMiddle, padEnd, padStart, width } from '../../render/cell.ts';
 import { inert, inertWord } from '../../render/inert.ts';
@@ -50,7 +50,7 @@ export function rowLines(
 ): { readonly heading: readonly string[]; readonly rows: readonly (readonly string[])[] } {
   const names = cellsFor(layout.letters, rows);
   if (rows.length === 0 || names.length === 0)
-    return { heading: [], rows: rows.map((row) => messageLines(row, layout)) };
+    return { heading: [], rows: rows.map((row) => [labelOf(row), ...messageLines(row, layout)]) };
   const isNarrow = layout.columns !== null && layout.columns < narrowTerminal;
   const texts = rows.map((row) => names.map((name) => cells[name].text(row, layout)));
   if (isNarrow) {
@@ -75,6 +75,11 @@ export function rowLines(
     heading: [lineOf(titles, null)],
     rows: rows.map((row, at) => [lineOf(texts[at] ?? [], row), ...messageLines(row, layout)]),
   };
+}
+
+/** The label of a row that shows only output: its window or job, and its folder. */
+function labelOf({ window, job, folder }: CheckRow): string {
+  return inertWord(`${window === null ? `job ${job}` : `window ${window}`}, ${folder}:`);
 }
 
 /** Which cells a row has. `w` is three of them; what was resumed from what stands last, and only where anything was. */
@@ -144,30 +149,37 @@ export function lineageText({ stage, lineage }: Pick<CheckRow, 'stage' | 'lineag
 /** How an attempt is, in the words of the lab: `Running(ep 3.2)`, `error: OOM 08:11:40`, `resumed in 14, after grpc`. */
 export function statusText(row: Pick<CheckRow, 'status' | 'since' | 'closed'>, clock: (at: Instant) => string): string {
   const closed = row.closed && isUnderWay(row.status) ? ', window closed: no rule brings it back' : '';
-  return inertWord(`${statusWords(row.status, clock(row.since))}${closed}`);
+  return inertWord(`${statusWords(row.status, clock(row.since), clock)}${closed}`);
 }
 
 function isUnderWay({ kind }: CheckStatus): boolean {
   return kind === 'starting' || kind === 'running';
 }
 
-function statusWords(status: CheckStatus, when: string): string {
+function statusWords(status: CheckStatus, when: string, clock: (at: Instant) => string): string {
   switch (status.kind) {
     case 'starting':
-      return status.waits === null ? 'starting' : `starting, ${status.waits}`;
+      return `${status.waits === null ? 'starting' : `starting, ${status.waits}`}${troubleText(status, clock)}`;
     case 'running': {
       const phase = status.phase === 'Unknown' ? 'running, Unknown' : status.phase;
-      return status.trouble === null ? phase : `${phase}; its log says ${status.trouble}`;
+      return `${phase}${status.waits === null ? '' : `, ${status.waits}`}${troubleText(status, clock)}`;
     }
     case 'finished':
     case 'killed':
+    case 'stopped':
       return `${status.kind} ${when}`;
     case 'error':
-      return `error: ${status.error} ${when}${status.next === null ? '' : `; ${status.next}s soon`}`;
+      return `error: ${status.error} ${when}${status.next === null ? '' : `; ${status.next}s ${status.waits === null ? 'soon' : `soon: ${status.waits}`}`}`;
     case 'resumed':
     case 'rerunned':
       return `${status.kind} in ${status.child}${status.error === null ? '' : `, after ${status.error}`}`;
   }
+}
+
+function troubleText({ trouble, hangsAt }: Trouble, clock: (at: Instant) => string): string {
+  if (trouble === null) return '';
+  const until = hangsAt === null ? '' : `, ends ${clock(hangsAt)} if silent until then`;
+  return `; its log says ${trouble}${until}`;
 }
 
 /** So many lines of output are enough below a row. */

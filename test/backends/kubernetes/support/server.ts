@@ -1,8 +1,9 @@
 /** A pretend API server: it writes down what it is asked, and answers what the test says. */
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster } from '../../../../src/app/cluster/cluster.ts';
-import { createCluster } from '../../../../src/backends/kubernetes/cluster.ts';
+import { createCluster, type ClusterOf } from '../../../../src/backends/kubernetes/cluster.ts';
 import type { KubeContext } from '../../../../src/backends/kubernetes/kubeconfig.ts';
 
 export interface Asked {
@@ -19,8 +20,11 @@ interface ObjectReply {
   readonly json: object;
 }
 
-/** An object is sent as JSON with 200; `drop` cuts the line without a word; `parts` are sent and the line then cut or ended. */
-export type Reply = ObjectReply | { readonly drop: true } | { readonly parts: readonly string[]; readonly cut?: true };
+/** An object is sent as JSON with 200; `drop` cuts the line without a word; `parts` are sent, with a pause of so many ms behind each, and the line then cut or ended. */
+export type Reply =
+  | ObjectReply
+  | { readonly drop: true }
+  | { readonly parts: Iterable<string>; readonly cut?: true; readonly every?: number };
 
 export interface PretendServer {
   readonly url: string;
@@ -28,7 +32,7 @@ export interface PretendServer {
   /** `GET /api/v1/nodes`, one line for each request. */
   lines(): readonly string[];
   /** The cluster at this server; its namespace is `vision`. */
-  cluster(context?: Partial<KubeContext>): Cluster;
+  cluster(context?: Partial<KubeContext>, more?: Pick<ClusterOf, 'limits' | 'lists' | 'onWait'>): Cluster;
 }
 
 /** A Status as an API server writes it. */
@@ -59,7 +63,11 @@ export async function openServer(
       if ('drop' in reply) outgoing.destroy();
       else if ('parts' in reply) {
         outgoing.writeHead(200, { 'content-type': 'text/plain' });
-        for (const part of reply.parts) await new Promise((resolve) => outgoing.write(part, resolve));
+        for (const part of reply.parts) {
+          if (outgoing.destroyed) return;
+          await new Promise((resolve) => outgoing.write(part, resolve));
+          await (reply.every === undefined ? turn() : sleep(reply.every));
+        }
         if (reply.cut === true) outgoing.destroy();
         else outgoing.end();
       } else {
@@ -80,7 +88,7 @@ export async function openServer(
     url,
     asked,
     lines: () => asked.map(({ method, path }) => `${method} ${path}`),
-    cluster(context = {}) {
+    cluster(context = {}, more = {}) {
       const cluster = createCluster({
         context: {
           name: 'lab',
@@ -95,6 +103,7 @@ export async function openServer(
         env: {},
         now: () => now,
         patience: { tries: 4, first: 1, most: 10 },
+        ...more,
       });
       clusters.push(cluster);
       return cluster;

@@ -6,7 +6,7 @@
 // nothing. And the newest line that tells a phase counts, where the older program took the first word of a list that stood
 // anywhere in what it saw: a program that samples between two epochs was called running.
 
-import { matchPattern } from '../core/patterns.ts';
+import { matchPattern } from './patterns.ts';
 
 /** How far a run has come; `unknown` while no line has said it. `epoch` is as the program wrote it: `3.2`, `12`. */
 export type LogPhase =
@@ -91,6 +91,14 @@ export function readOn(soFar: LogSoFar, text: string, offset: number, tailMost: 
     unfinished: (lines.at(-1) ?? '').slice(-lineLongest),
     tail: lastCharacters(soFar.tail + text, tailMost),
   };
+}
+
+/** The first known pattern after the last line of progress in a text: the program overcame any error before that line. */
+export function troubleIn(text: string): ReturnType<typeof matchPattern> {
+  const lines = text.split(/[\r\n]/);
+  const found = newestPhase(lines);
+  const isProgress = found !== undefined && !isBeginning(found.phase);
+  return matchPattern(isProgress ? lines.slice(found.line).join('\n') : text);
 }
 
 /** The newest line that tells of work, else the newest that tells of a beginning. */

@@ -1,0 +1,130 @@
+// Interactive: a job that was submitted for this terminal. It is attached once its pod runs; its program's exit code is the command's.
+
+import type { Cluster, ClusterContainer, ClusterJob } from '../../app/cluster/cluster.ts';
+import { clusterVerdict, isClusterSettled } from '../../app/cluster/verdict.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
+import { second, type Duration, type Instant } from '../../core/time.ts';
+import { complainAbout, sayTrouble, type Cli } from '../context.ts';
+import { leaveOnSignal, pause } from '../leave.ts';
+import { onTerminal } from './exec.ts';
+import { mainContainer } from './pods.ts';
+import { podsOf, sightOf } from './sight.ts';
+
+const lookEvery: Duration = 0.5 * second;
+/** How long the cluster may take to report the exit code of a program whose terminal is closed. */
+const endMost: Duration = 10 * second;
+/** How long a removal may take before the command leaves it to the cluster. */
+const removalMost: Duration = 40 * second;
+
+/** `leave` ends the wait for the pod. With `remove` the Job is deleted when the session ends, for any reason. */
+export async function runInteractive(
+  cli: Cli,
+  cluster: Cluster,
+  name: string,
+  {
+    leave,
+    remove,
+  }: { readonly leave: { readonly signal: AbortSignal; readonly release: () => void }; readonly remove: boolean },
+): Promise<number> {
+  let code: number = exitCode.failed;
+  let isRemoved = true;
+  try {
+    code = await attached(cli, cluster, name, leave);
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    code = complainAbout(error, cli);
+  } finally {
+    leave.release();
+    // Also after a defect of this program: the Job was for this terminal only.
+    if (remove) isRemoved = await removed(cli, cluster, name);
+  }
+  if (!remove) cli.note(`${name} stays in the cluster: jobman logs ${name}, jobman delete ${name}`);
+  return isRemoved ? code : Math.max(code, exitCode.unreachable);
+}
+
+/** Deletes the Job. False where it was not seen gone, which is said; Ctrl-C ends the wait and not the deletion. */
+async function removed(cli: Cli, cluster: Cluster, name: string): Promise<boolean> {
+  const { signal, release } = leaveOnSignal(cli);
+  try {
+    await cluster.remove(name, { signal: AbortSignal.any([signal, AbortSignal.timeout(removalMost)]) });
+    cli.note(`${name} is deleted.`);
+    return true;
+  } catch (error) {
+    const why = signal.aborted ? 'you left' : error instanceof Error ? error.message : String(error);
+    sayTrouble(cli, `${name} may still be in the cluster (${why}): jobman delete ${name}`);
+    return false;
+  } finally {
+    release();
+  }
+}
+
+async function attached(
+  cli: Cli,
+  cluster: Cluster,
+  name: string,
+  { signal, release }: { readonly signal: AbortSignal; readonly release: () => void },
+): Promise<number> {
+  let said = '';
+  for (;;) {
+    if (signal.aborted) return exitCode.interrupted;
+    const job = await cluster.job(name);
+    if (job === null) throw new JobmanError(`${name} was deleted meanwhile.`, exitCode.failed);
+    const pod = (await podsOf(cluster, job)).at(-1);
+    const container = pod === undefined ? undefined : mainContainer(pod.containers);
+    if (pod !== undefined && container?.state === 'running') {
+      // From now on Ctrl-C is a key of the program.
+      release();
+      cli.note('If there is no prompt, press Enter.');
+      const target = { pod: pod.name, container: container.name };
+      const code = await onTerminal(cli, (request) => cluster.attach(target, request));
+      return code === exitCode.ok ? await exitCodeOf(cli, cluster, job, pod.name) : code;
+    }
+    if (isClusterSettled(job) || container?.state === 'terminated') {
+      const of = pod?.name ?? '';
+      if (container !== undefined)
+        for await (const bytes of cluster.logs(of, container.name, {})) cli.io.stdout.write(bytes);
+      cli.note(clusterVerdict(await sightOf(cluster, job), cli.io.now()).sentence);
+      return container === undefined ? exitCode.failed : codeOfContainer(container);
+    }
+    const { sentence } = clusterVerdict(await sightOf(cluster, job), cli.io.now());
+    const bare = sentence.replaceAll(/\d+/g, '');
+    if (bare !== said) cli.note(sentence);
+    said = bare;
+    await pause(lookEvery, signal);
+  }
+}
+
+async function exitCodeOf(cli: Cli, cluster: Cluster, job: ClusterJob, name: string): Promise<number> {
+  const until = cli.io.now() + endMost;
+  // The terminal is closed, so Ctrl-C is a signal again. It must not end this program before the Job is deleted.
+  const { signal, release } = leaveOnSignal(cli);
+  try {
+    return await exitCodeUnless(signal, cli, cluster, job, name, until);
+  } finally {
+    release();
+  }
+}
+
+async function exitCodeUnless(
+  signal: AbortSignal,
+  cli: Cli,
+  cluster: Cluster,
+  job: ClusterJob,
+  name: string,
+  until: Instant,
+): Promise<number> {
+  for (;;) {
+    const pod = (await podsOf(cluster, job)).find((one) => one.name === name);
+    const container = pod === undefined ? undefined : mainContainer(pod.containers);
+    if (container?.state === 'terminated') return codeOfContainer(container);
+    if (pod === undefined || cli.io.now() > until || signal.aborted) {
+      cli.note(`The exit code of the program in ${name} is not known.`);
+      return signal.aborted ? exitCode.interrupted : exitCode.failed;
+    }
+    await pause(lookEvery, signal);
+  }
+}
+
+function codeOfContainer({ exitCode: code, signal }: ClusterContainer): number {
+  return code ?? (signal === null ? exitCode.failed : 128 + signal);
+}

@@ -1,0 +1,187 @@
+// Answers of servers of the outside have limits: of their length, of their pages and of their time. Every client is asked against a
+// server that never ends its answers.
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { suite, test, type TestContext } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { JobmanError } from '../../src/app/errors.ts';
+import { remoteVersion } from '../../src/app/version-source.ts';
+import { createCaller } from '../../src/backends/tpu/call.ts';
+import { send } from '../../src/backends/tpu/send.ts';
+import { createAsker } from '../../src/harbor/request.ts';
+import { createSheetsApi } from '../../src/sheet/sheets-api.ts';
+import { openHostileServer, type HostileServer, type Manner } from '../support/hostile-server.ts';
+import { root } from '../support/root.ts';
+
+async function sentenceOf(work: Promise<unknown>): Promise<string> {
+  const error = await work.then(
+    () => assert.fail('it did not fail'),
+    (thrown: unknown) => thrown,
+  );
+  assert.ok(error instanceof Error);
+  return [error.message, ...(error instanceof JobmanError ? error.lines : [])].join('\n');
+}
+
+suite('the TPU API and Cloud Storage', () => {
+  const question = { method: 'GET', headers: {}, timeoutMs: 5_000, most: 1024 * 1024 };
+  const list = async (server: HostileServer) =>
+    createCaller({
+      endpoint: async () => server.url,
+      credentials: { headers: async () => ({}), refused: () => '' },
+      within: 1_000,
+    }).list('v2/nodes', 'nodes');
+
+  test('an answer that is too long is left', async (t) => {
+    const { url } = await openHostileServer(t, 'endless');
+    assert.match(await sentenceOf(send({ ...question, url })), /longer than 1 MiB/);
+  });
+
+  test('an answer that comes in drips has a deadline', async (t) => {
+    const { url } = await openHostileServer(t, 'drips');
+    assert.match(await sentenceOf(send({ ...question, url, timeoutMs: 200 })), /no answer within 0.2 s/);
+  });
+
+  test('a packed answer is not unpacked, and a redirection is not followed', async (t) => {
+    for (const manner of ['packed', 'leads away'] as const) {
+      const server = await openHostileServer(t, manner);
+      const answer = await list(server);
+      assert.equal(!answer.ok && answer.status, 'NO_ANSWER', manner);
+      assert.equal(server.asked.length, 1);
+    }
+  });
+
+  test('a list whose page token repeats ends, and one with new tokens without end has a deadline', async (t) => {
+    for (const isSame of [true, false]) {
+      const server = await openHostileServer(t, (count) => ({ nextPageToken: isSame ? 'again' : `t${count}` }));
+      const from = performance.now();
+      const answer = await list(server);
+      assert.match(answer.ok ? 'ok' : answer.error.raw, /has no end|did not answer/);
+      assert.ok(performance.now() - from < 20_000);
+      if (isSame) assert.equal(server.asked.length, 2);
+    }
+  });
+
+  test('a list that is long in each of its pages ends', async (t) => {
+    const node = 'x'.repeat(20 * 1024 * 1024);
+    const server = await openHostileServer(t, (count) => ({ nodes: [node], nextPageToken: `t${count}` }));
+    const caller = createCaller({
+      endpoint: async () => server.url,
+      credentials: { headers: async () => ({}), refused: () => '' },
+    });
+    const answer = await caller.list('v2/nodes', 'nodes');
+    assert.match(answer.ok ? 'ok' : answer.error.raw, /has no end/);
+    assert.ok(server.asked.length < 10, `${server.asked.length}`);
+  });
+});
+
+suite('a registry', () => {
+  const patience = { tries: 1, first: 1, most: 1, silence: 2_000, whole: 1_000 };
+  const ask = (t: TestContext, { url }: HostileServer) => {
+    const asker = createAsker({
+      base: url,
+      caFile: null,
+      login: async () => ({ login: null, problem: null }),
+      env: {},
+      patience,
+    });
+    t.after(() => asker.close());
+    return asker.all<object>({ path: '/projects', what: 'list the projects' });
+  };
+  const cases: readonly (readonly [Manner, RegExp])[] = [
+    ['endless', /longer than 16 MiB/],
+    ['drips', /no whole answer within 1 s/],
+    ['packed', /is no Harbor/],
+    ['leads away', /leads to/],
+    [() => Array.from({ length: 100 }, () => ({ name: 'a' })), /has no end/],
+    [
+      (count) => Array.from({ length: 100 }, () => ({ name: `a${count}` })),
+      /took longer than 1 s|has no end|no whole answer within/,
+    ],
+  ];
+  for (const [manner, wanted] of cases) {
+    test(`with answers that are ${typeof manner === 'string' ? manner : 'pages without end'} is left (${wanted.source})`, async (t) => {
+      const server = await openHostileServer(t, manner);
+      assert.match(await sentenceOf(ask(t, server)), wanted);
+      if (manner === 'leads away') assert.equal(server.asked.length, 1);
+    });
+  }
+});
+
+suite('the booking sheet', () => {
+  for (const [manner, wanted] of [
+    ['endless', /over limit/],
+    ['packed', /over limit/],
+    ['drips', /no answer within/],
+    ['leads away', /./],
+  ] as const) {
+    test(`with answers that are ${manner} is left`, async (t) => {
+      const server = await openHostileServer(t, manner);
+      const sheet = createSheetsApi({ id: 'x', tab: null, credentials: '/none', endpoint: server.url }, 2_000);
+      assert.match(await sentenceOf(sheet.read()), wanted);
+      assert.equal(server.asked.length, 1);
+    });
+  }
+});
+
+suite('the login at Google', () => {
+  for (const manner of ['endless', 'leads away'] as const) {
+    test(`with answers of the metadata server that are ${manner} is left`, { timeout: 60_000 }, async (t) => {
+      const server = await openHostileServer(t, manner);
+      const home = mkdtempSync(join(tmpdir(), 'jobman-login-'));
+      t.after(() => rmSync(home, { recursive: true, force: true }));
+      const script = `import { createLogin } from ${JSON.stringify(join(root, 'src/backends/tpu/credentials.ts'))};
+        const login = createLogin({ run: async () => ({ ok: false, output: 'no gcloud' }), now: () => 0 });
+        const said = await login.headers().then((headers) => JSON.stringify(headers), (error) => String(error.lines));
+        console.log(JSON.stringify({ said, memory: process.memoryUsage.rss() }));
+        process.exit(0);`;
+      const env = {
+        PATH: process.env['PATH'],
+        HOME: home,
+        GCE_METADATA_HOST: server.url.slice('http://'.length),
+        METADATA_SERVER_DETECTION: 'assume-present',
+      };
+      const printed = await new Promise<string>((resolve, reject) => {
+        execFile(process.execPath, ['--input-type=module', '-e', script], { env }, (error, stdout, stderr) =>
+          error === null ? resolve(stdout) : reject(new Error(stderr)),
+        );
+      });
+      const { said, memory } = JSON.parse(printed) as { said: string; memory: number };
+      assert.doesNotMatch(said, /authorization/);
+      if (manner === 'endless') assert.match(said, /over limit/);
+      else assert.ok(!server.asked.includes('/elsewhere'), server.asked.join(' '));
+      assert.ok(memory < 400 * 1024 * 1024, `${memory}`);
+    });
+  }
+});
+
+suite('the version that is to be had', () => {
+  test('is left where an entry of the archive has a size below zero', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'jobman-archive-'));
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    const head = Buffer.alloc(512);
+    head.write('package.json');
+    head.write('-0000000777', 124);
+    head.write('0', 156);
+    const archive = join(folder, 'a.tar.gz');
+    writeFileSync(archive, gzipSync(Buffer.concat([head, Buffer.alloc(10 * 1024 * 1024, 'x')])));
+    const look = remoteVersion({
+      repository: archive,
+      packageJsonPath: 'package.json',
+      signal: AbortSignal.timeout(10_000),
+    });
+    assert.match(await sentenceOf(look), /is not a tar file/);
+  });
+
+  test('has a deadline, and a limit where it is packed', async (t) => {
+    for (const manner of ['endless', 'drips', 'packed'] as const) {
+      const { url } = await openHostileServer(t, manner);
+      const signal = AbortSignal.timeout(manner === 'drips' ? 500 : 10_000);
+      const look = remoteVersion({ repository: url, packageJsonPath: 'package.json', signal });
+      assert.match(await sentenceOf(look), manner === 'drips' ? /timeout|aborted/ : /too large/);
+    }
+  });
+});

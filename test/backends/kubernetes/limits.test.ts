@@ -1,0 +1,324 @@
+/** Answers that are broken or never end cost neither memory nor time without bounds, and end as one sentence. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { suite, test, type TestContext } from 'node:test';
+import { LogLineTooLong } from '../../../src/app/cluster/cluster.ts';
+import { JobmanError } from '../../../src/app/errors.ts';
+import { createCluster } from '../../../src/backends/kubernetes/cluster.ts';
+import { readKubeContext } from '../../../src/backends/kubernetes/kubeconfig.ts';
+import { linesOf } from '../../../src/backends/kubernetes/lines.ts';
+import { openWorld } from '../../support/world.ts';
+import { now, openServer, status } from './support/server.ts';
+
+async function failure(work: Promise<unknown>): Promise<JobmanError> {
+  try {
+    await work;
+  } catch (error) {
+    assert.ok(error instanceof JobmanError, `not a JobmanError: ${String(error)}`);
+    return error;
+  }
+  return assert.fail('it did not fail');
+}
+
+async function all(pages: AsyncIterable<unknown>): Promise<readonly unknown[]> {
+  const found: unknown[] = [];
+  for await (const page of pages) found.push(page);
+  return found;
+}
+
+const text = ({ message, lines }: JobmanError): string => [message, ...lines].join('\n');
+
+function* endless(part: string): Iterable<string> {
+  for (;;) yield part;
+}
+
+suite('an answer', () => {
+  for (const [called, ask] of [
+    ['of one object', (cluster) => cluster.job('a')],
+    ['of a list', (cluster) => all(cluster.jobs({}))],
+  ] as const satisfies readonly (readonly [
+    string,
+    (cluster: ReturnType<typeof createCluster>) => Promise<unknown>,
+  ])[]) {
+    test(`${called} that is too long is left`, async (t) => {
+      const server = await openServer(t, () => ({ parts: endless(' '.repeat(64 * 1024)) }));
+      const cluster = server.cluster({}, { limits: { bytes: 1024 * 1024 } });
+      const error = await failure(ask(cluster as ReturnType<typeof createCluster>));
+      assert.equal(error.code, 5);
+      assert.match(text(error), /longer than 1 MiB/);
+    });
+
+    test(`${called} that comes in drips has a deadline`, async (t) => {
+      const server = await openServer(t, () => ({ parts: endless(' '), every: 10 }));
+      const cluster = server.cluster({}, { limits: { whole: 200 } });
+      const error = await failure(ask(cluster as ReturnType<typeof createCluster>));
+      assert.equal(error.code, 5);
+      assert.match(text(error), /no whole answer within 0.2 s/);
+    });
+  }
+
+  test('of a refusal that is too long is left', async (t) => {
+    const server = await openServer(t, () => ({ ...status(403, 'Forbidden', 'x'.repeat(3 * 1024 * 1024)) }));
+    const error = await failure(all(server.cluster().logs('a', 'main', {})));
+    assert.equal(error.code, 5);
+  });
+
+  test('is waited for with a word about it', async (t) => {
+    const waits: string[] = [];
+    const server = await openServer(t, () => ({ parts: [' ', ' ', '{}'], every: 800 }));
+    await server.cluster({}, { onWait: (what) => void waits.push(what) }).job('a');
+    assert.deepEqual(waits, ['read the job a']);
+  });
+
+  test('that is a stream is reported too while it does not begin', async (t) => {
+    const waits: string[] = [];
+    const server = createHttpServer(({ url = '' }, outgoing) => {
+      if (url.includes('/log')) setTimeout(() => outgoing.end('a line\n'), 2_300);
+      else outgoing.end('{"status":{"phase":"Running"}}');
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    t.after(() => server.close());
+    const other = await openServer(t, () => ({ json: {} }));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const cluster = other.cluster({ cluster: { server: url } }, { onWait: (what) => void waits.push(what) });
+    await all(cluster.logs('a', 'main', {}));
+    assert.deepEqual(waits, ['read the log of a']);
+  });
+
+  test('that does not come because nothing connects ends soon, and was not sent', async (t) => {
+    const server = createServer(() => undefined);
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    t.after(() => server.close());
+    const cluster = createCluster({
+      context: {
+        name: 'lab',
+        namespace: 'vision',
+        cluster: { server: `https://127.0.0.1:${(server.address() as AddressInfo).port}` },
+        user: {},
+        userName: 'ada',
+        from: 'a test',
+      },
+      flavorKey: 'jobman/flavor',
+      env: {},
+      now: () => now,
+      limits: { connect: 100 },
+    });
+    t.after(() => cluster.close());
+    const error = await failure(cluster.create({ metadata: { name: 'a' } }));
+    assert.match(text(error), /did not answer/);
+    assert.match(text(error), /no connection within 0.1 s/);
+  });
+
+  for (const [called, json] of [
+    ['null', null],
+    ['a text', 'abc'],
+    ['a list', []],
+    ['a name that is a number', { metadata: { name: 5 } }],
+    ['metadata that are null', { metadata: null }],
+    ['conditions that are a text', { status: { conditions: 'abc' } }],
+  ] as const) {
+    test(`that is ${called} is none of an API server`, async (t) => {
+      const server = await openServer(t, () => ({ json: json as unknown as object }));
+      for (const work of [
+        () => server.cluster().job('a'),
+        () => all(server.cluster().jobs({})),
+        () => server.cluster().configMap('a'),
+      ]) {
+        // An object without items is an empty list, and one with strange metadata a ConfigMap without data.
+        try {
+          await work();
+        } catch (error) {
+          assert.ok(error instanceof JobmanError, String(error));
+          assert.equal(error.code, 5);
+        }
+      }
+      assert.equal((await failure(server.cluster().job('a'))).code, 5);
+    });
+  }
+});
+
+suite('a list', () => {
+  for (const [called, items] of [
+    ['a text', 'abc'],
+    ['a map', {}],
+    ['a list with null', [null]],
+    ['a list of texts', ['abc']],
+    ['Jobs without sense', [{ metadata: 'x', spec: 5, status: { conditions: {} } }]],
+  ] as const) {
+    test(`whose items are ${called} is none`, async (t) => {
+      const server = await openServer(t, () => ({ json: { items } }));
+      assert.equal((await failure(all(server.cluster().jobs({})))).code, 5);
+      assert.equal((await failure(all(server.cluster().pods({})).then(() => server.cluster().nodes()))).code, 5);
+    });
+  }
+
+  test('that goes on with new pages is left after so many', async (t) => {
+    const server = await openServer(t, (_, number) => ({
+      json: { items: [], metadata: { continue: `on-${number}` } },
+    }));
+    const error = await failure(all(server.cluster({}, { lists: { pages: 5 } }).jobs({})));
+    assert.equal(error.code, 5);
+    assert.match(text(error), /no end after 5 pages/);
+    assert.ok(server.asked.length <= 6);
+  });
+
+  test('that names the same page again is left', async (t) => {
+    const server = await openServer(t, () => ({ json: { items: [], metadata: { continue: 'on' } } }));
+    assert.equal((await failure(all(server.cluster().jobs({})))).code, 5);
+    assert.ok(server.asked.length <= 4);
+  });
+
+  test('that is too old is renewed once', async (t) => {
+    const server = await openServer(t, (_, number) =>
+      status(410, 'Expired', 'too old', {}, { metadata: { continue: `new-${number}` } }),
+    );
+    assert.match(text(await failure(all(server.cluster().jobs({})))), /too old/);
+    assert.equal(server.asked.length, 2);
+  });
+
+  test('has a limit of all its pages together, and a deadline', async (t) => {
+    const server = await openServer(t, (_, number) => ({
+      json: { items: [], metadata: { continue: `${number}`, filler: 'x'.repeat(1024) } },
+    }));
+    const long = await failure(all(server.cluster({}, { lists: { bytes: 4096 } }).jobs({})));
+    assert.match(text(long), /is longer than/);
+    const late = await failure(all(server.cluster({}, { lists: { within: 100, pages: 1_000_000 } }).jobs({})));
+    assert.match(text(late), /no end after 0.1 s/);
+  });
+});
+
+suite('a stream', () => {
+  test('of events has a limit for each line', async () => {
+    const body = async function* () {
+      for (;;) yield Buffer.alloc(1024, 'x');
+    };
+    await assert.rejects(all(linesOf(body(), 10 * 1024)), /is longer than/);
+  });
+
+  test(
+    'of a log ends where its container never begins, because a step before it failed',
+    { timeout: 20_000 },
+    async (t) => {
+      let looks = 0;
+      const server = await openServer(t, ({ path }) => {
+        const says = 'container "main" in pod "a" is waiting to start: PodInitializing';
+        if (path.endsWith('/log')) return status(400, 'BadRequest', says);
+        looks += 1;
+        return { json: { status: { phase: looks < 2 ? 'Pending' : 'Failed' } } };
+      });
+      assert.deepEqual(await all(server.cluster().logs('a', 'main', { follow: true })), []);
+    },
+  );
+
+  test('of a log ends with a line that does not end, and is not asked for again', async (t) => {
+    const server = await openServer(t, ({ path }) =>
+      path.endsWith('/log') ? { parts: endless('x'.repeat(1024 * 1024)) } : { json: { status: { phase: 'Running' } } },
+    );
+    await assert.rejects(all(server.cluster().logs('a', 'main', { follow: true })), LogLineTooLong);
+    assert.equal(server.lines().filter((line) => line.endsWith('/log')).length, 1);
+  });
+
+  test('of changes tells each sign of life', async (t) => {
+    const leave = new AbortController();
+    const bookmark = JSON.stringify({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '2' } } });
+    const server = await openServer(t, ({ query }) =>
+      query.get('watch') === null
+        ? { json: { items: [], metadata: { resourceVersion: '1' } } }
+        : { parts: [`${bookmark}\n`] },
+    );
+    let heard = 0;
+    const onHeard = (): void => {
+      heard += 1;
+      if (heard === 2) leave.abort();
+    };
+    for await (const change of server.cluster().watchJobs({ signal: leave.signal, onHeard })) {
+      assert.equal(change.kind, 'synced');
+    }
+    assert.equal(heard, 2);
+  });
+
+  test('of changes that makes no sense counts as lost, and all is listed again', async (t) => {
+    let lists = 0;
+    const server = await openServer(t, ({ query }) => {
+      if (query.get('watch') === null) {
+        lists += 1;
+        return { json: { items: [], metadata: { resourceVersion: '1' } } };
+      }
+      return { parts: ['null\n', '{"type":"ADDED","object":{"metadata":null}}\n', '5\n'] };
+    });
+    const leave = new AbortController();
+    for await (const change of server.cluster().watchJobs({ signal: leave.signal })) {
+      assert.equal(change.kind, 'synced');
+      if (lists >= 3) leave.abort();
+    }
+    assert.equal(lists, 3);
+  });
+});
+
+suite('a kubeconfig that is broken', () => {
+  const cases: readonly (readonly [called: string, part: 'cluster' | 'user', yaml: string])[] = [
+    ['a line end in the token', 'user', '{token: "abc\\n"}'],
+    ['a token that is a number', 'user', '{token: 5}'],
+    ['a user with a line end', 'user', '{as: "a\\nb", token: t}'],
+    ['groups that are a map', 'user', '{as: ada, as-groups: {a: b}, token: t}'],
+    ['a program without a command', 'user', '{exec: {args: [a]}}'],
+    ['a program that is a list', 'user', '{exec: [a]}'],
+    ['a program whose words are numbers', 'user', '{exec: {command: "true", args: 5}}'],
+    ['a program with a NUL in its name', 'user', '{exec: {command: "tr\\0ue"}}'],
+    ['a certificate that is no PEM', 'user', '{client-certificate-data: YWJj, client-key-data: YWJj}'],
+    ['an authority that is no PEM', 'cluster', 'certificate-authority-data: YWJj'],
+    ['an authority that is a number', 'cluster', 'certificate-authority-data: 5'],
+    ['an authority that is a device', 'cluster', 'certificate-authority: /dev/zero'],
+    ['a token file that is a device', 'user', '{tokenFile: /dev/zero}'],
+    ['a token file that is a FIFO', 'user', '{tokenFile: fifo}'],
+    ['a proxy that is a number', 'cluster', 'proxy-url: 5'],
+    ['a proxy that is no address', 'cluster', 'proxy-url: "::"'],
+    ['a server name that is a number', 'cluster', 'tls-server-name: 5'],
+  ];
+  for (const [called, part, yaml] of cases) {
+    test(`by ${called} is unreachable, in one sentence`, async (t) => {
+      assert.equal((await asked(t, part, yaml)).code, 5);
+    });
+  }
+
+  test('a kubeconfig that is a FIFO or a device is not waited for', async (t) => {
+    const { folder } = openWorld(t);
+    execFileSync('mkfifo', [join(folder, 'fifo')]);
+    for (const file of [join(folder, 'fifo'), '/dev/zero']) {
+      const place = { setting: { type: 'file', file } as const, env: {}, userHome: folder, cwd: folder };
+      const error = await failure(readKubeContext(place, {}));
+      assert.deepEqual([error.code, /not a regular file/.test(error.message)], [5, true]);
+    }
+  });
+
+  /** Reads it and asks what is at its server, which is a port of loopback that nothing listens on. */
+  async function asked(t: TestContext, part: 'cluster' | 'user', yaml: string): Promise<JobmanError> {
+    const { folder } = openWorld(t);
+    execFileSync('mkfifo', [join(folder, 'fifo')]);
+    const file = join(folder, 'config');
+    writeFileSync(
+      file,
+      `current-context: lab
+contexts: [{name: lab, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"${part === 'cluster' ? `, ${yaml}` : ''}}}]
+users: [{name: u, user: ${part === 'user' ? yaml : '{token: t}'}}]
+`,
+    );
+    const error = await failure(
+      (async () => {
+        const place = { setting: { type: 'file', file } as const, env: {}, userHome: folder, cwd: folder };
+        const context = await readKubeContext(place, {});
+        const cluster = createCluster({ context, flavorKey: 'f', env: {}, now: () => now });
+        t.after(() => cluster.close());
+        await cluster.job('a');
+      })(),
+    );
+    assert.doesNotMatch(text(error), /ECONNREFUSED/);
+    return error;
+  }
+});

@@ -1,0 +1,137 @@
+/** `submit -it --rm`: the Job is deleted however the session ends, and its exit code is that of the program. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Cluster, ClusterContainer, ClusterJob, ClusterPod } from '../../src/app/cluster/cluster.ts';
+import type { SessionEnd } from '../../src/app/by-hand.ts';
+import { exitCode, JobmanError } from '../../src/app/errors.ts';
+import { runInteractive } from '../../src/cli/cluster/interactive.ts';
+import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
+import { pretend } from './support/pretend.ts';
+
+const train = aClusterJob({ active: 1, ready: 1 });
+const ended = (exit: number): Partial<ClusterContainer> => ({ state: 'terminated', exitCode: exit });
+
+interface Door {
+  readonly job?: () => Promise<ClusterJob | null>;
+  readonly pods?: (isAttached: boolean) => ClusterPod;
+  readonly end?: SessionEnd;
+  readonly attach?: () => never;
+  readonly remove?: (signal: AbortSignal) => Promise<'gone'>;
+}
+
+/** One session over this cluster; `removed` are the names of Jobs that were deleted. */
+async function session({ job, pods, end, attach, remove }: Door, leaveAt?: (signal: () => void) => void) {
+  const removed: string[] = [];
+  let isAttached = false;
+  const world = pretend({ terminal: { columns: 80, rows: 24 } });
+  const door = {
+    place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+    job: job ?? (async () => train),
+    async *pods() {
+      yield [pods?.(isAttached) ?? aClusterPod({}, isAttached ? ended(0) : {})];
+    },
+    events: async () => [],
+    attach() {
+      attach?.();
+      isAttached = true;
+      const happened: SessionEnd = end ?? { kind: 'ended', exitCode: 0, signal: null };
+      return {
+        ended: Promise.resolve(happened),
+        write: async () => undefined,
+        end: () => undefined,
+        stop: () => undefined,
+        resize: () => undefined,
+      };
+    },
+    async remove(name: string, { signal }: { readonly signal: AbortSignal }) {
+      removed.push(name);
+      return remove === undefined ? 'gone' : remove(signal);
+    },
+    close: async () => undefined,
+  } as object as Cluster;
+  let code: number | undefined;
+  let failed: unknown;
+  const { services } = world;
+  const cli = {
+    io: services.io,
+    services,
+    json: false,
+    note: (text: string) => services.io.stderr.write(`${text}\n`),
+    complain: (text: string) => services.io.stderr.write(`${text}\n`),
+    screen: { err: (_: string, text: string) => text, out: (_: string, text: string) => text, colour: false },
+  } as object as Parameters<typeof runInteractive>[0];
+  const left = new AbortController();
+  leaveAt?.(() => world.signal());
+  try {
+    code = await runInteractive(cli, door, 'train', {
+      leave: { signal: left.signal, release: () => undefined },
+      remove: true,
+    });
+  } catch (error) {
+    failed = error;
+  }
+  return { code, failed, removed, err: world.err() };
+}
+
+suite('an interactive session with --rm', () => {
+  test('ends with the exit code of its program, and without its Job', async () => {
+    const { code, removed, err } = await session({
+      pods: (isAttached) => aClusterPod({}, isAttached ? ended(7) : {}),
+    });
+    assert.deepEqual([code, removed], [7, ['train']]);
+    assert.match(err, /train is deleted\./);
+  });
+
+  test('deletes the Job when the line breaks', async () => {
+    const { code, removed, err } = await session({ end: { kind: 'no_answer', reason: 'cut', sent: true } });
+    assert.deepEqual([code, removed], [255, ['train']]);
+    assert.match(err, /cut/);
+  });
+
+  test('deletes the Job when the cluster is away for a while', async () => {
+    const { code, removed } = await session({
+      job: () => Promise.reject(new JobmanError('No answer.', exitCode.unreachable)),
+    });
+    assert.deepEqual([code, removed], [5, ['train']]);
+  });
+
+  test('deletes the Job also where this program has a defect', async () => {
+    const { failed, removed } = await session({
+      attach() {
+        throw new TypeError('a defect');
+      },
+    });
+    assert.ok(failed instanceof TypeError);
+    assert.deepEqual(removed, ['train']);
+  });
+
+  test('says which Job may still be there when it is left during the deletion', { timeout: 20_000 }, async () => {
+    let leave = (): void => undefined;
+    const { code, removed, err } = await session(
+      {
+        remove: (signal) =>
+          new Promise((_, reject) => {
+            signal.addEventListener('abort', () => reject(signal.reason as Error));
+            leave();
+          }),
+      },
+      (signal) => void (leave = signal),
+    );
+    assert.deepEqual([code, removed], [5, ['train']]);
+    assert.match(err, /train may still be in the cluster \(you left\): jobman delete train/);
+  });
+
+  test('does not end before the deletion when it is left while its exit code is looked up', async () => {
+    let leave = (): void => undefined;
+    const { code, removed } = await session(
+      {
+        pods(isAttached) {
+          if (isAttached) setImmediate(leave);
+          return aClusterPod();
+        },
+      },
+      (signal) => void (leave = signal),
+    );
+    assert.deepEqual([code, removed], [130, ['train']]);
+  });
+});

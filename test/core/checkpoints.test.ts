@@ -1,0 +1,72 @@
+// The start from the beginning that an attempt continues, and the checkpoint settings of its launcher.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ask } from '../../src/core/ask.ts';
+import type { Attempt } from '../../src/core/job.ts';
+import { launchFor } from '../../src/core/prepare.ts';
+import { checkpointOwner } from '../../src/core/checkpoints.ts';
+import { minute } from '../../src/core/time.ts';
+import { World, spec } from './world.ts';
+
+const own = { ...spec().command, checkpointDir: '/bucket/1', checkpoints: 'own' } as const;
+
+function ownerOf(world: World, attempt: number): string {
+  const found = world.job.attempts[attempt - 1] as Attempt;
+  return launchFor(world.job, found, 0).checkpointOwner ?? 'any';
+}
+
+test('attempts that resume continue the newest start from the beginning that began', () => {
+  const world = new World(spec({ command: own }));
+  world.settleNow();
+  world.preempt();
+  world.live(() => world.job.attempts[1]?.startedAt !== null && world.job.attempts.length === 2, 10 * minute);
+  assert.equal(ownerOf(world, 1), 'abc123/000001/1');
+  assert.equal(ownerOf(world, 2), 'abc123/000001/1');
+  const job = world.job;
+  const [first, second] = job.attempts as readonly [Attempt, Attempt];
+  const rerun: Attempt = { ...first, ordinal: 3, how: 'rerun', startedAt: null };
+  const resumed: Attempt = { ...second, ordinal: 4, stage: 2 };
+  const after = { ...job, attempts: [first, second, rerun, resumed] };
+  assert.equal(checkpointOwner(after, rerun), 'abc123/000001/3');
+  assert.equal(checkpointOwner(after, resumed), 'abc123/000001/1', 'the rerun never began');
+  const begun = { ...job, attempts: [first, second, { ...rerun, startedAt: 5 }, resumed] };
+  assert.equal(checkpointOwner(begun, resumed), 'abc123/000001/3');
+});
+
+test('where the folder is shared, or the record is of an earlier version, every entry counts', () => {
+  for (const command of [
+    { ...own, checkpoints: 'shared' as const },
+    { ...spec().command, checkpointDir: '/b' },
+  ]) {
+    const world = new World(spec({ command }));
+    world.settleNow();
+    assert.equal(ownerOf(world, 1), 'any');
+  }
+});
+
+test('a job without a command succeeds when its workers are set up, starts nothing, and keeps its TPU', () => {
+  const command = { ...spec().command, script: '', isSetupOnly: true } as const;
+  const world = new World(spec({ command, finish: { capacity: 'keep', keepFor: null } }));
+  world.live(() => world.job.settled !== null, 30 * minute);
+  assert.equal(world.job.settled?.verdict, 'succeeded');
+  assert.equal(world.job.attempts[0]?.startedAt, null);
+  assert.deepEqual(world.job.attempts[0]?.ending?.evidence, { detail: 'every worker is set up' });
+  assert.equal(world.job.allocations[0]?.releasedAt, null);
+  world.job = ask(world.job, 'resume', { by: 'alice' }, world.now).job;
+  world.live(() => world.job.settled !== null, 30 * minute);
+  assert.equal(world.job.attempts.length, 2);
+  assert.equal(world.job.allocations.length, 1, 'on the TPU that it kept');
+});
+
+test('no rule starts a job without a command again', () => {
+  const { recovery, ...base } = spec();
+  const again = { reason: 'succeeded', answer: { then: 'rerun', on: 'same' } } as const;
+  const world = new World({
+    ...base,
+    recovery: { ...recovery, rules: [again] },
+    command: { ...base.command, script: '', isSetupOnly: true },
+  });
+  world.live(() => world.job.settled !== null, 30 * minute);
+  assert.equal(world.job.attempts.length, 1);
+});

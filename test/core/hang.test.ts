@@ -1,0 +1,90 @@
+// A program that hangs after a failed call, an exit code of 0 that is no success, and an end that is judged on request.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { lastAttempt } from '../../src/core/job.ts';
+import type { PresetName } from '../../src/core/recover.ts';
+import { minute, second } from '../../src/core/time.ts';
+import { spec, World } from './world.ts';
+
+const grace = 5 * minute;
+
+function running(preset: PresetName, troubleTimeout?: number): World {
+  const given = spec({ preset });
+  const limits = { ...given.limits, ...(troubleTimeout !== undefined && { troubleTimeout }) };
+  const world = new World({ ...given, limits });
+  world.settleNow();
+  return world;
+}
+
+const ended = (world: World) => () => lastAttempt(world.job)?.ending !== null || world.job.attempts.length > 1;
+
+// The preset, the pattern in the last output, the limit on the silence after it; then why attempt 1 has ended within an hour, and the
+// start mode that follows.
+for (const [preset, pattern, limit, reason, next] of [
+  ['pre', 'grpc', grace, 'hung', 'resume'],
+  ['pre', 'deadline', grace, 'hung', 'resume'],
+  ['rerun', 'line_cut', grace, 'hung', 'rerun'],
+  ['pass', 'grpc', grace, 'hung', null],
+  ['pre', 'out_of_memory', grace, null, null],
+  ['pre', null, grace, null, null],
+  ['pre', 'grpc', undefined, null, null],
+] as const) {
+  const what = `${pattern ?? 'nothing'}, ${limit === undefined ? 'no limit' : 'a limit'}, rule ${preset}`;
+  test(`silence behind ${what}: ${reason ?? 'left alone'}, then ${next ?? 'nothing'}`, () => {
+    const world = running(preset, limit);
+    world.pattern = pattern;
+    world.live(ended(world), 60 * minute);
+    const [first, second_] = world.job.attempts;
+    assert.equal(first?.ending?.reason ?? null, reason);
+    assert.equal(second_?.how ?? null, next);
+    if (reason === null) return;
+    assert.equal(first?.ending?.evidence.pattern, pattern);
+    assert.equal(first?.ending?.evidence.detail, 'no output for 5 minutes after a failed call between workers');
+    const silent = (first?.ending?.since ?? 0) - (first?.startedAt ?? 0);
+    assert.ok(silent >= grace && silent < grace + 10 * second, `ended after ${silent} ms`);
+  });
+}
+
+test('a program that prints on is not ended, whatever its output says', () => {
+  const world = running('pre', grace);
+  world.pattern = 'grpc';
+  for (let turn = 0; turn < 30; turn += 1) {
+    world.now += 2 * minute;
+    for (const worker of [0, 1]) world.run(worker, 1).outputAt = world.now;
+    world.settleNow();
+  }
+  assert.equal(lastAttempt(world.job)?.ending, null);
+});
+
+test('an exit code of 0 with a recorded failure is a failure, and its pattern chooses the rule', () => {
+  for (const [pattern, attempts] of [
+    ['grpc', 2],
+    [null, 1],
+  ] as const) {
+    const world = running('pre');
+    world.pattern = pattern;
+    world.exitAll(0);
+    world.run(1, 1).ended = { exitCode: 0, failure: 'exit code 0 without a success: x', at: world.now };
+    world.live(ended(world), minute);
+    const ending = world.job.attempts[0]?.ending;
+    assert.deepEqual(
+      [ending?.reason, ending?.evidence.detail, ending?.evidence.unconfirmed, ending?.evidence.exitCode],
+      ['command_failed', 'exit code 0 without a success: x', true, undefined],
+    );
+    assert.equal(world.job.attempts.length, attempts);
+  }
+});
+
+test('an end that waits for the cloud is judged at once when its owner asks for that', () => {
+  const world = running('pre');
+  world.run(1, 1).ended = { exitCode: 137, signal: 'KILL', at: world.now };
+  world.live(() => lastAttempt(world.job)?.exitSeen !== undefined, minute);
+  const seenAt = world.now;
+  assert.equal(lastAttempt(world.job)?.ending, null);
+  world.ask('judge');
+  world.settleNow();
+  assert.equal(world.job.attempts[0]?.ending?.reason, 'command_failed');
+  assert.equal(world.now, seenAt);
+  assert.ok(world.events.some((event) => event.kind === 'asked' && event.verb === 'judge'));
+});

@@ -1,0 +1,210 @@
+// A program of a host replaces a folder or a file by a symbolic link while the SFTP server uses the path: nothing outside
+// of the host's root folder is read or changed.
+
+import assert from 'node:assert/strict';
+import { EventEmitter, once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { lstat, rename, symlink, unlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import ssh2, { type SFTPWrapper } from 'ssh2';
+import { createFileView, type FileView } from '../../src/emulator/hosts/file-view.ts';
+import { serveSftp } from '../../src/emulator/hosts/sftp.ts';
+
+const { OPEN_MODE } = ssh2.utils.sftp;
+const old = { atime: 1, mtime: 1 };
+
+for (const swapped of ['the folder', 'the last name'] as const) {
+  const requests: readonly (readonly [string, ...unknown[]])[] = [
+    ['OPEN', '/work/file', OPEN_MODE.READ, {}],
+    ['OPEN', '/work/file', OPEN_MODE.WRITE | OPEN_MODE.CREAT | OPEN_MODE.TRUNC, {}],
+    ['OPEN', '/work/new', OPEN_MODE.WRITE | OPEN_MODE.CREAT, {}],
+    ['OPENDIR', '/work/sub'],
+    ['STAT', '/work/file'],
+    ['LSTAT', '/work/file'],
+    ['SETSTAT', '/work/file', { size: 0, mode: 0o777, ...old }],
+    ['REMOVE', '/work/file'],
+    ['MKDIR', '/work/new', {}],
+    ['RMDIR', '/work/empty'],
+    ['RENAME', '/work/file', '/work/renamed'],
+    ['RENAME', '/work/sub', '/work/renamed'],
+    ['SYMLINK', '/work/new', 'target'],
+  ];
+  for (const [operation, path, ...more] of requests) {
+    test(`${operation} ${String(path)} ${more.map((word) => JSON.stringify(word)).join(' ')}: ${swapped} is swapped`, async (t) => {
+      const { root, outside } = trees(t);
+      const before = listingOf(outside);
+      const inside = listingOf(join(root, 'work'));
+      const view = createFileView(root, '/');
+      const name = String(path).split('/').at(-1) ?? '';
+      const sftp = serve(root, {
+        ...view,
+        async find(...words) {
+          const place = await view.find(...words);
+          const isFirst = existsSync(join(root, 'work')) && !existsSync(join(root, 'moved'));
+          if (isFirst && swapped === 'the folder') {
+            renameSync(join(root, 'work'), join(root, 'moved'));
+            symlinkSync(outside, join(root, 'work'));
+          } else if (isFirst) {
+            mkdirSync(join(root, 'moved'));
+            if (existsSync(join(root, 'work', name))) renameSync(join(root, 'work', name), join(root, 'moved', name));
+            symlinkSync(join(outside, name), join(root, 'work', name));
+          }
+          return place;
+        },
+      });
+      const [kind, answer] = await sftp.ask(operation, path, ...more);
+      if (kind === 'handle') {
+        const handle = answer as Buffer;
+        const isFolder = operation === 'OPENDIR';
+        const [, read] = isFolder ? await sftp.ask('READDIR', handle) : await sftp.ask('READ', handle, 0, 100);
+        if (isFolder) assert.doesNotMatch(JSON.stringify(read), /secret/u);
+        else assert.doesNotMatch(String(read), /outside/u);
+        await sftp.ask('CLOSE', handle);
+      }
+      if (operation === 'STAT' || operation === 'LSTAT')
+        assert.notEqual((answer as { readonly size: number }).size, statSync(join(outside, 'file')).size);
+      if (swapped === 'the folder' && operation !== 'RENAME') assert.notEqual(kind, 'failure');
+      assert.deepEqual(listingOf(outside), before, 'nothing outside has changed');
+      assert.notDeepEqual(inside, before);
+    });
+  }
+}
+
+test('an open folder stays the one that was opened', async (t) => {
+  const { root, outside } = trees(t);
+  const sftp = serve(root);
+  const [, handle] = await sftp.ask('OPENDIR', '/work');
+  renameSync(join(root, 'work'), join(root, 'moved'));
+  symlinkSync(outside, join(root, 'work'));
+  const [, names] = await sftp.ask('READDIR', handle);
+  const entries = names as readonly { readonly filename: string; readonly attrs: { readonly size: number } }[];
+  assert.deepEqual(entries.map(({ filename }) => filename).toSorted(), ['.', '..', 'empty', 'file', 'sub']);
+  assert.equal(entries.find(({ filename }) => filename === 'file')?.attrs.size, 'inside'.length);
+  await sftp.ask('CLOSE', handle);
+});
+
+test('a path that is swapped while it is followed never leads outside', async (t) => {
+  const { root, outside } = trees(t);
+  mkdirSync(join(outside, 'sub', 'deep'));
+  writeFileSync(join(outside, 'sub', 'deep', 'file'), 'outside');
+  mkdirSync(join(root, 'work', 'sub', 'deep'));
+  writeFileSync(join(root, 'work', 'sub', 'deep', 'file'), 'inside');
+  symlinkSync('/work/sub/../sub/deep', join(root, 'way'));
+  const secret = statSync(join(outside, 'sub', 'deep', 'file')).ino;
+  const own = statSync(join(root, 'work', 'sub', 'deep', 'file')).ino;
+  const view = createFileView(root, '/');
+  let isOver = false;
+  const swapping = (async () => {
+    while (!isOver) {
+      await rename(join(root, 'work'), join(root, 'moved'));
+      await symlink(outside, join(root, 'work'));
+      await unlink(join(root, 'work'));
+      await rename(join(root, 'moved'), join(root, 'work'));
+    }
+  })();
+  const find = async (path: string): Promise<number> => {
+    const place = await view.find(path);
+    try {
+      return (await lstat(place.outside)).ino;
+    } finally {
+      await place.release();
+    }
+  };
+  for (let turn = 0; turn < 400; turn += 1) {
+    const found = await find(turn % 2 === 0 ? '/work/sub/deep/file' : '/way/file').catch(() => own);
+    assert.notEqual(found, secret);
+  }
+  isOver = true;
+  await swapping;
+  assert.equal(await find('/way/file'), own);
+  assert.equal(await find('../../way/../../sub/./deep/../deep/file'), own);
+});
+
+test('a path keeps one folder open at a time, and none when it is refused', async (t) => {
+  const { root } = trees(t);
+  const deep = `/work${'/d'.repeat(300)}`;
+  mkdirSync(join(root, deep), { recursive: true });
+  symlinkSync('loop', join(root, 'loop'));
+  const view = createFileView(root, '/');
+  const openFolders = (): number => readdirSync('/proc/self/fd').length;
+  const before = openFolders();
+  const place = await view.find(`${deep}/${'../'.repeat(299)}x`);
+  assert.equal(place.path, '/work/d/x');
+  assert.equal(openFolders(), before + 1);
+  await place.release();
+  for (const [path, code] of [
+    ['/loop/x', 'ELOOP'],
+    ['/work/file/x', 'ENOTDIR'],
+    ['/none/x', 'ENOENT'],
+    [`/${'x/'.repeat(3000)}`, 'ENAMETOOLONG'],
+  ] as const)
+    await assert.rejects(view.find(path), { code });
+  assert.equal(openFolders(), before);
+});
+
+/** The root of a host, and a folder of the machine that is not the host's, with the same names and other contents. */
+function trees(t: TestContext): { readonly root: string; readonly outside: string } {
+  const top = mkdtempSync(join(tmpdir(), 'sftp-swaps-'));
+  t.after(() => rmSync(top, { recursive: true, force: true }));
+  const root = join(top, 'root');
+  const outside = join(top, 'outside');
+  for (const [folder, text] of [
+    [join(root, 'work'), 'inside'],
+    [outside, 'outside of it'],
+  ] as const) {
+    mkdirSync(join(folder, 'sub'), { recursive: true });
+    mkdirSync(join(folder, 'empty'));
+    writeFileSync(join(folder, 'file'), text, { mode: 0o644 });
+  }
+  writeFileSync(join(outside, 'sub', 'secret'), 'outside of it');
+  return { root, outside };
+}
+
+/** All of a folder that a request could change. */
+function listingOf(folder: string): readonly string[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .toSorted()
+    .map((name) => {
+      const stats = statSync(join(folder, name));
+      const text = stats.isFile() ? readFileSync(join(folder, name), 'utf8') : '';
+      return `${name} ${stats.mode.toString(8)} ${String(stats.mtimeMs)} ${text}`;
+    });
+}
+
+/** The server with a client that sends one request after the other. */
+function serve(
+  root: string,
+  view?: FileView,
+): { ask(operation: string, ...words: readonly unknown[]): Promise<readonly [string, unknown]> } {
+  const requests = new EventEmitter();
+  const answers = new EventEmitter();
+  const answer =
+    (kind: string) =>
+    (_request: number, ...given: readonly unknown[]): boolean =>
+      answers.emit('answer', kind === 'status' && given[0] !== 0 ? 'failure' : kind, given[0]);
+  const wrapper = Object.assign(requests, {
+    ...Object.fromEntries(['status', 'handle', 'data', 'name', 'attrs'].map((kind) => [kind, answer(kind)])),
+    end: () => undefined,
+  });
+  serveSftp(wrapper as unknown as SFTPWrapper, { root, home: '/' }, view);
+  return {
+    async ask(operation, ...words) {
+      const answered = once(answers, 'answer');
+      requests.emit(operation, 1, ...words);
+      return (await answered) as unknown as readonly [string, unknown];
+    },
+  };
+}

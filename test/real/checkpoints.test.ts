@@ -1,0 +1,122 @@
+/** Two runs of one manifest on this machine, through the front door: neither meets the other's checkpoints, and each is on record. */
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { jobman, type Ended } from '../support/jobman.ts';
+import { openWorld } from '../support/world.ts';
+
+/** Fails in its first attempt, after it has written a checkpoint where `first` is not `nothing`. */
+const program = `
+  run: |
+    from=\${JOBMAN_RESUME_FROM:-nothing}
+    echo "stage $JOBMAN_STAGE from \${from#"$HOME"}"
+    [ "\${command.first}" = nothing ] || echo "\${command.first}" >"$JOBMAN_CHECKPOINT_DIR/step_\${command.first}"
+    [ "$JOBMAN_STAGE" != 0 ]
+`;
+
+function desk(t: TestContext, manifest: string) {
+  const world = openWorld(t, { patienceMs: 10_000 });
+  const file = join(world.folder, 'x.yaml');
+  writeFileSync(file, manifest);
+  const ask = (...argv: readonly string[]): Promise<Ended> => jobman(world, argv, { withinMs: 60_000 });
+  const run = async (...argv: readonly string[]): Promise<string> => {
+    const ended = await ask(...argv);
+    assert.equal(ended.code, 0, `${argv.join(' ')}: ${ended.stderr}`);
+    return ended.stdout;
+  };
+  world.atEnd(() => run('controller', 'stop').then(() => undefined));
+  const create = (...sets: readonly string[]): Promise<Ended> =>
+    ask('create', file, ...sets.flatMap((set) => ['--set', set]));
+  /** The lines that its attempts printed, without what differs from one run of the test to the next. */
+  const printed = async (id: string): Promise<string> => {
+    await ask('wait', id);
+    const logs = [
+      await run('logs', id, '--worker', '0', '--attempt', '1'),
+      await run('logs', id, '--worker', '0', '--attempt', '2'),
+    ].join('');
+    return logs.replaceAll(/from \S*\/(?=\w)/g, 'from ').replaceAll(/-[a-z0-9]{6}(?=\/|$)/gm, '');
+  };
+  return { world, file, ask, run, create, printed };
+}
+
+const recovery = 'recovery: {rules: [{reason: command_failed, then: resume, on: same}], delay: 100ms}\n';
+
+test('a sweep: each run resumes from its own checkpoint and can be told apart', { timeout: 120_000 }, async (t) => {
+  const own = `job: {name: vit, checkpoint_dir: runs}\nlocal: {}\n${recovery}command:\n  first: 10 # step${program}`;
+  const { run, create, printed } = desk(t, own);
+  await create('command.first=90', 'job.env.MY_TOKEN=hush');
+  await create('command.first=nothing');
+  assert.equal(await printed('1'), 'stage 0 from nothing\nstage 1 from step_90\n');
+  assert.match(await printed('2'), /^stage 0 from nothing\nstage 1 from \S*000002\n$/, 'the empty folder is its own');
+
+  await create('command.first=7', 'job.resume_from=1');
+  assert.equal(await printed('3'), 'stage 0 from step_90\nstage 1 from step_7\n', 'another job’s once, then its own');
+  const nothing = await create('job.resume_from=2', 'recovery=pass');
+  assert.equal(nothing.code, 0);
+  await run('history', '4');
+  const last = await jobmanLogs(run, '4');
+  assert.match(last, /^jobman: there is no checkpoint of job 000002 at \S+ to begin from \(job\.resume_from\)\n$/);
+
+  for (const [id, first] of [
+    ['1', '90'],
+    ['2', 'nothing'],
+  ] as const) {
+    const view = JSON.parse(await run('show', id, '--json')) as { folder: string };
+    const config = readFileSync(join(view.folder, 'config.yaml'), 'utf8');
+    const record = readFileSync(join(view.folder, 'job.json'), 'utf8');
+    const events = readFileSync(join(view.folder, 'events.jsonl'), 'utf8');
+    const history = await run('history', id);
+    assert.match(config, new RegExp(`first: ${first} # step; --set command\\.first=${first}\n`));
+    const { overrides } = (JSON.parse(record) as { spec: { overrides: { key: string; value: string }[] } }).spec;
+    assert.deepEqual(overrides[0], { key: 'command.first', value: first });
+    assert.match(await run('show', id), new RegExp(`set +command\\.first=${first}`));
+    assert.match(await run('show', id), new RegExp(`saves to +\\S+/runs/00000${id}-[a-z0-9]{6}\n`));
+    assert.match(history, new RegExp(`created by \\S+ with --set command\\.first=${first}`));
+    assert.doesNotMatch([config, record, events, history].join('\n'), /hush/);
+  }
+  const rows = (await run('list', '--all', '--json')).trim().split('\n');
+  assert.deepEqual(
+    rows.map((row) => (JSON.parse(row) as { overrides: { value: string }[] }).overrides[0]?.value).toSorted(),
+    ['2', '7', '90', 'nothing'],
+  );
+});
+
+async function jobmanLogs(run: (...argv: readonly string[]) => Promise<string>, id: string): Promise<string> {
+  for (;;) {
+    const phase = (JSON.parse(await run('show', id, '--json')) as { phase: string }).phase;
+    if (phase === 'failed') return run('logs', id, '--worker', '0');
+    await new Promise((next) => {
+      setTimeout(next, 200);
+    });
+  }
+}
+
+test('a folder of one’s own naming is not used by two at once', { timeout: 120_000 }, async (t) => {
+  const named = 'job: {name: vit, checkpoint_dir: "runs/${job.name}"}\nlocal: {}\ncommand: {run: sleep 60}\n';
+  const { ask, run, create } = desk(t, named);
+  assert.equal((await create()).code, 0);
+  const refused = await create();
+  assert.match(
+    refused.stderr,
+    /Nothing was created: job 000001 \(vit\) of \S+, which is \w+, keeps its checkpoints in the/,
+  );
+  assert.notEqual(refused.code, 0);
+  assert.equal((await create('job.name=other')).code, 0);
+  const shared = await create('job.checkpoint_shared=true', 'job.name=vit');
+  assert.match(
+    shared.stderr,
+    /warning: the checkpoint folder \S+\/runs\/vit is also used by job 000001 \(vit\), which is \w+: each job may/,
+  );
+  await run('cancel', '1', '2', '3');
+  await ask('wait', '1', '2', '3');
+  assert.equal((await create('job.checkpoint_shared=false')).code, 0, 'one that is over is in nobody’s way');
+  await run('cancel', '4');
+});
+
+test('a job without a command sets this machine up and succeeds', { timeout: 60_000 }, async (t) => {
+  const { run, create, ask } = desk(t, 'job: {name: ready}\nlocal: {}\n');
+  assert.equal((await create()).code, 0);
+  assert.equal((await ask('wait', '1')).code, 0);
+  assert.match(await run('list', '--all'), /succeeded.*set up; no command/);
+});

@@ -1,0 +1,74 @@
+// A server that gives answers without an end: too long, too slow, too many pages, packed, or leading elsewhere.
+
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { TestContext } from 'node:test';
+import { gzipSync } from 'node:zlib';
+
+/** How every request is answered. A function gives the body of the n-th request, counted from 1. */
+export type Manner = 'endless' | 'drips' | 'packed' | 'leads away' | ((count: number, path: string) => object);
+
+export interface HostileServer {
+  readonly url: string;
+  /** Paths with their queries, as they came. */
+  readonly asked: readonly string[];
+}
+
+const part = Buffer.alloc(64 * 1024, ' ');
+
+/** On loopback, until the test ends. */
+export async function openHostileServer(t: TestContext, manner: Manner): Promise<HostileServer> {
+  const asked: string[] = [];
+  const server = createServer((request, response) => answer(request, response));
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+
+  function answer(request: IncomingMessage, response: ServerResponse): void {
+    const path = request.url ?? '';
+    asked.push(path);
+    request.resume();
+    response.on('error', () => undefined);
+    // Google's metadata server is recognized by this.
+    const headers = { 'content-type': 'application/json', 'metadata-flavor': 'Google' };
+    if (typeof manner === 'function') {
+      response.writeHead(200, headers).end(JSON.stringify(manner(asked.length, path)));
+      return;
+    }
+    switch (manner) {
+      case 'leads away':
+        response.writeHead(302, { location: `${url}/elsewhere` }).end();
+        return;
+      case 'packed':
+        // A hundred MiB in a hundred kB.
+        response.writeHead(200, { ...headers, 'content-encoding': 'gzip' }).end(bomb());
+        return;
+      case 'drips': {
+        response.writeHead(200, headers);
+        const timer = setInterval(() => response.write(' '), 20);
+        response.on('close', () => clearInterval(timer));
+        return;
+      }
+      case 'endless': {
+        response.writeHead(200, headers);
+        const write = (): void => {
+          while (!response.destroyed && response.write(part));
+        };
+        response.on('drain', write);
+        write();
+      }
+    }
+  }
+
+  return { url, asked };
+}
+
+let packed: Buffer | undefined;
+
+function bomb(): Buffer {
+  packed ??= gzipSync(Buffer.alloc(100 * 1024 * 1024, ' '));
+  return packed;
+}

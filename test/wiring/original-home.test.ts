@@ -1,0 +1,55 @@
+// A copied home whose original is still there must not change machines either, also where no record is written first.
+
+import assert from 'node:assert/strict';
+import { cpSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { Services } from '../../src/app/services.ts';
+import { openRecordFile } from '../../src/store/record-file.ts';
+import { expectOriginal } from '../../src/wiring/original-home.ts';
+import { createStepRunner } from '../../src/wiring/setup.ts';
+import { openStrayKeeper } from '../../src/wiring/strays.ts';
+import { openWorkers, sshArgv } from '../../src/wiring/by-hand.ts';
+
+test('a copy releases nothing and runs nothing on workers while its original is there', async (t) => {
+  const top = mkdtempSync(join(tmpdir(), 'original-home-'));
+  t.after(() => rmSync(top, { recursive: true, force: true }));
+  const original = join(top, 'original');
+  const home = join(top, 'copy');
+  const file = join(home, 'state.db');
+  const record = openRecordFile({ file: join(original, 'state.db') });
+  await record.write(() => Promise.resolve());
+  await record.close();
+  await expectOriginal(join(original, 'state.db'));
+  await expectOriginal(join(top, 'none', 'state.db'));
+  cpSync(original, home, { recursive: true });
+
+  const services = {
+    home,
+    io: { now: () => 0, env: {}, user: 'ada', cwd: top },
+    settings: () => Promise.resolve({ tpu: { project: null, forgottenProjects: [] }, grants: [] }),
+    installation: () => Promise.resolve('abcdef'),
+  } as unknown as Services;
+  const keeper = await openStrayKeeper(services);
+  const stray = {
+    backend: 'tpu',
+    resource: 'projects/p/locations/z/nodes/n',
+    installation: 'abcdef',
+    job: '000001',
+    allocation: 1,
+    state: 'READY',
+  } as const;
+  const attempts: readonly (() => Promise<unknown>)[] = [
+    () => expectOriginal(file),
+    () => keeper.letGo(stray),
+    () => createStepRunner(services, {} as Parameters<typeof createStepRunner>[1]),
+    () => openWorkers(services, '000001', 'shared'),
+    () => sshArgv(services, '000001', 0, []),
+  ];
+  for (const attempt of attempts) await assert.rejects(attempt, /is a copy of \S+, which is still there/u);
+  await keeper.close();
+
+  renameSync(original, join(top, 'old'));
+  await expectOriginal(file);
+});
