@@ -277,7 +277,26 @@ suite('cp', () => {
     );
     const { code, err } = await jobman(['cp', 'data', '42:'], options(inTheWay.workers));
     assert.equal(code, 4);
-    assert.equal(err, 'jobman: [1-2] ~/data is there already; --replace replaces it with the copy.\n');
+    assert.equal(
+      err,
+      'jobman: [1-2] ~/data is there already; --replace replaces it with the copy.\nCopied: 1 of 3 workers.\n',
+    );
+  });
+
+  test('says of a copy that went wrong in part how much of it was made, and otherwise that there is none', async () => {
+    for (const failed of [
+      { kind: 'no_answer', reason: 'connection refused' },
+      { kind: 'failed', because: 'missing', reason: 'there is no log' },
+    ] as const) {
+      const inPart = copying(2, (worker) => (worker === 0 ? done() : failed));
+      const { err } = await jobman(['cp', '42:log', 'out'], options(inPart.workers));
+      assert.doesNotMatch(err, /nothing was copied/i);
+      assert.match(err, /\nCopied: 1 of 2 workers\.\n$/);
+      const several = await jobman(['cp', '42:log', '42:other', 'out'], options(inPart.workers));
+      assert.match(several.err, /\nCopied: 2 of 4 copies\.\n$/);
+      const none = await jobman(['cp', '42:log', 'out'], options(copying(2, () => failed).workers));
+      assert.match(none.err, /^jobman: \[0-1\] .*\nNothing was copied\.\n$/);
+    }
   });
 
   test('refuses two sides of one kind, and a path that is empty', async () => {

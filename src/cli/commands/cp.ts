@@ -138,11 +138,12 @@ interface CopyPlan {
 
 async function copyAll(cli: Cli, door: CopyDoor, plan: CopyPlan): Promise<number> {
   const { workers, copies, replace, signal } = plan;
-  const { id, noun } = door;
+  const { noun } = door;
   const progress = showProgress(cli, workers.length, noun);
   const failures = new Map<string, number[]>();
   let code: number = exitCode.ok;
   let leftOut = 0;
+  let copied = 0;
   let bytes: number | null = 0;
 
   async function copy(worker: number): Promise<void> {
@@ -154,13 +155,14 @@ async function copyAll(cli: Cli, door: CopyDoor, plan: CopyPlan): Promise<number
       const end = await door[way](worker, request);
       if (cli.json) cli.print(JSON.stringify({ [noun]: worker, from, ...end }));
       if (end.kind === 'done') {
+        copied += 1;
         leftOut += end.leftOut ?? 0;
         bytes = bytes === null || end.bytes === undefined ? null : bytes + end.bytes;
         continue;
       }
       if (signal.aborted) return;
       code = Math.max(code, codeOf(end));
-      const said = sentenceOf(end, id);
+      const said = sentenceOf(end);
       failures.set(said, [...(failures.get(said) ?? []), worker]);
     }
     progress.done();
@@ -182,7 +184,15 @@ async function copyAll(cli: Cli, door: CopyDoor, plan: CopyPlan): Promise<number
   if (signal.aborted) return exitCode.interrupted;
   if (leftOut > 0)
     cli.note(`Not copied: ${countText(leftOut, 'device, FIFO or socket', 'devices, FIFOs or sockets')}.`);
-  if (code === exitCode.ok) cli.note(progress.summary(bytes));
+  if (copied === 0) cli.note('Nothing was copied.');
+  else if (code === exitCode.ok) cli.note(progress.summary(bytes));
+  else {
+    const all =
+      copies.length === 1
+        ? countText(workers.length, noun)
+        : countText(workers.length * copies.length, 'copy', 'copies');
+    cli.note(`Copied: ${copied} of ${all}.`);
+  }
   return code;
 }
 
@@ -192,10 +202,9 @@ function codeOf(end: CopyEnd): number {
   return { conflict: exitCode.conflict, missing: exitCode.notFound, failed: exitCode.failed }[end.because];
 }
 
-function sentenceOf(end: Exclude<CopyEnd, { kind: 'done' }>, id: string): string {
-  if (end.kind === 'no_answer') return `not reached, and nothing was copied: ${end.reason}`;
-  if (end.because === 'conflict') return `${end.reason}; --replace replaces it with the copy.`;
-  return `${end.reason}; nothing was copied. (job ${id})`;
+function sentenceOf(end: Exclude<CopyEnd, { kind: 'done' }>): string {
+  if (end.kind === 'no_answer') return `not reached: ${end.reason}`;
+  return end.because === 'conflict' ? `${end.reason}; --replace replaces it with the copy.` : end.reason;
 }
 
 interface Progress {
