@@ -5,7 +5,16 @@ import type { AllocationState, Job } from '../core/job.ts';
 import type { Override } from '../core/spec.ts';
 import { causeText, exitText } from './cause.ts';
 import { countText, lengthText, workerText } from './figures.ts';
-import { allowanceText, answerWords, capacityText, endText, refusalWords, ruleText, withoutWho } from './phrases.ts';
+import {
+  allowanceText,
+  answerWords,
+  capacityText,
+  cloudWords,
+  endText,
+  refusalWord,
+  ruleText,
+  withoutWho,
+} from './phrases.ts';
 import { reasonWords, sentencePart } from './reason-words.ts';
 
 /** What happened, in words. `job` gives the names of what the event speaks of by number; any later state of it will do. */
@@ -37,7 +46,7 @@ export function eventSentence(event: Event, job: Pick<Job, 'spec'>): string {
       return `${capacityText(job, event.place)} has had nothing for another job a moment ago; ${capacityText(job, event.next)} is asked first`;
     case 'allocation_refused': {
       const again = event.nextAt === undefined ? '' : `; asked again in ${lengthText(event.nextAt - event.at)}`;
-      return `allocation ${event.allocation} not given (${refusalWords[event.error.kind]}): ${sentencePart(event.error.message)}${again}`;
+      return `allocation ${event.allocation} not given (${refusalWord(event.error)}): ${sentencePart(event.error.message)}${again}`;
     }
     case 'allocation_seen': {
       const workers = event.workers === undefined ? '' : ` with ${countText(event.workers, 'worker')}`;
@@ -89,11 +98,8 @@ export function cloudAnswer(event: Event, job: Pick<Job, 'allocations'>): string
   if (!('allocation' in event)) return null;
   const name = job.allocations[event.allocation - 1]?.name ?? `allocation ${event.allocation}`;
   switch (event.kind) {
-    case 'allocation_refused': {
-      const { kind, message, raw } = event.error;
-      const words = raw === '' || message.includes(raw) ? '' : `; the cloud said: ${sentencePart(raw)}`;
-      return `${name} refused (${refusalWords[kind]}): ${sentencePart(message)}${words}`;
-    }
+    case 'allocation_refused':
+      return `${name} refused (${refusalWord(event.error)}): ${sentencePart(event.error.message)}${cloudWords(event.error)}`;
     case 'allocation_seen':
       return `${name} ${stateWords[event.state]}${inBrackets(event.detail)}`;
     case 'allocation_gone':

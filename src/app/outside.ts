@@ -4,6 +4,7 @@ import { inVain } from '../core/allocate.ts';
 import { openAttempt, type Allocation, type Attempt, type Job } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
 import { ageText, countText, momentText } from './figures.ts';
+import { cloudWords } from './phrases.ts';
 import { sentencePart } from './reason-words.ts';
 
 /**
@@ -16,7 +17,7 @@ export function sayingOf(job: Job, allocation: Allocation, now: Instant): string
     case 'leaving':
       return `${leavingWord(allocation) ?? 'told to go'}, not seen gone yet${lastAnswer(allocation)}`;
     case 'silent':
-      return `no answer for ${ageText(now - (allocation.silentSince ?? now))}`;
+      return `${allocation.silentWho === 'login' ? 'no login' : 'no answer'} for ${ageText(now - (allocation.silentSince ?? now))}`;
     case 'refused':
       return refusal(job, allocation, now);
     case 'coming':
@@ -36,10 +37,12 @@ export function evidenceOf(job: Job, allocation: Allocation, now: Instant): stri
       return `${name} told to go ${ago} ago${word === null ? '' : ` (${word})`}, not seen gone yet${lastAnswer(allocation)}`;
     }
     case 'silent':
-      return `${name} has not answered since ${momentText(allocation.silentSince ?? now, now)}`;
+      return allocation.silentWho === 'login'
+        ? `no login since ${momentText(allocation.silentSince ?? now, now)}, so ${name} is not known`
+        : `${name} has not answered since ${momentText(allocation.silentSince ?? now, now)}`;
     case 'refused':
       // A refusal speaks of the request, and every other word of the allocation.
-      return refusal(job, allocation, now);
+      return `${refusal(job, allocation, now)}${cloudWords(refusedBy(job, allocation).error)}`;
     case 'coming': {
       if (seen !== null)
         return `${name} ${wordOf(seen)} since ${momentText(seen.at, now)}, ${ageText(now - seen.at)} ago`;
@@ -81,12 +84,20 @@ function stageOf(job: Job, allocation: Allocation): Stage {
   return allocation.seen === null && lastInVain(job, attempt) !== null ? 'refused' : 'coming';
 }
 
-function refusal(job: Job, { lastFailure, requestFailures }: Allocation, now: Instant): string {
+/** The refusal that is told of that allocation: its own, else the newest that led to it. */
+function refusedBy(job: Job, { lastFailure }: Allocation): NonNullable<Allocation['lastFailure']> {
+  const newest = lastFailure ?? lastInVain(job, openAttempt(job));
+  if (newest === null) throw new Error(`job ${job.id} was refused nothing`);
+  return newest;
+}
+
+function refusal(job: Job, allocation: Allocation, now: Instant): string {
   const attempt = openAttempt(job);
-  const newest = lastFailure ?? lastInVain(job, attempt);
-  if (newest === null || attempt === undefined) throw new Error(`job ${job.id} was refused nothing`);
-  const said = `${sentencePart(newest.error.message)}, ${ageText(now - newest.at)} ago`;
-  if (lastFailure === null) return `${said}; ${countText(asksInVain(job, attempt), 'request')} in vain`;
+  const { at, error } = refusedBy(job, allocation);
+  const { lastFailure, requestFailures } = allocation;
+  const said = `${sentencePart(error.message)}, ${ageText(now - at)} ago`;
+  if (lastFailure === null && attempt !== undefined)
+    return `${said}; ${countText(asksInVain(job, attempt), 'request')} in vain`;
   return requestFailures > 1 ? `${said}; ${countText(requestFailures, 'request')} in vain` : said;
 }
 

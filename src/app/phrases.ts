@@ -1,6 +1,6 @@
 // Phrases: parts of sentences that history, `why`, the rows of a list and the screens say in the same words.
 
-import type { CloudErrorKind, Evidence, Job, PlaceAnswer } from '../core/job.ts';
+import type { CloudError, CloudErrorKind, Evidence, Job, PlaceAnswer } from '../core/job.ts';
 import { capacityAt } from '../core/place.ts';
 import { budgetLimit, budgetOf, type Budget } from '../core/recover.ts';
 import { vanishedWords } from '../core/situation.ts';
@@ -26,6 +26,16 @@ export const refusalWords: Readonly<Record<CloudErrorKind, string>> = {
   internal: 'an error of the cloud',
   unreachable: 'the cloud did not answer',
 };
+
+/** What follows our words for a refusal: `; the cloud said: …`, or nothing where its own words are in ours. */
+export function cloudWords({ message, raw }: CloudError): string {
+  return raw === '' || message.includes(raw) ? '' : `; the cloud said: ${sentencePart(raw)}`;
+}
+
+/** The class of a refusal in a word or two. */
+export function refusalWord({ kind, noLogin }: CloudError): string {
+  return noLogin === true ? 'no login' : refusalWords[kind];
+}
 
 /** The folder of this machine that a job here starts in; with `job.workdir` its program sees a copy of that one. */
 export function startText(copied: WorkdirSpec | undefined, local: LocalSpec): string {

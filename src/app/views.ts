@@ -20,7 +20,7 @@ import { minute, second, type Duration, type Instant } from '../core/time.ts';
 import type { AllocationView, AttemptView, JobRow } from './client.ts';
 import { isPretended } from './cost.ts';
 import { ageText, countText, lengthText, workerText } from './figures.ts';
-import { acceleratorText, endWords, refusalWords } from './phrases.ts';
+import { acceleratorText, endWords, refusalWord, refusalWords } from './phrases.ts';
 import { importedWords, reasonWords } from './reason-words.ts';
 import { sayingOf } from './outside.ts';
 
@@ -177,7 +177,7 @@ function waitPhrase(job: Job, now: Instant): string | undefined {
   if (attempt === undefined || allocation === undefined) return undefined;
   if (attempt.notBefore > now) return `asks again in ${lengthText(attempt.notBefore - now)}`;
   const waits = ageText(now - attempt.createdAt);
-  if (allocation.lastFailure !== null) return `${refusalWords[allocation.lastFailure.error.kind]} for ${waits}`;
+  if (allocation.lastFailure !== null) return `${refusalWord(allocation.lastFailure.error)} for ${waits}`;
   if (lacksCapacity(allocation, now)) return `no capacity for ${waits}`;
   // Nothing is asked for before that; see core/situation.ts.
   if (allocation.requestedAt === null && leavingAllocations(job).length > 0) return `lets go of its last, ${waits}`;
@@ -212,7 +212,7 @@ function recoveringPhrase(job: Job, now: Instant): string | undefined {
   const { lastFailure, readyAt } = allocation;
   const waits = ageText(now - attempt.createdAt);
   if (lacksCapacity(allocation, now)) return `no capacity for ${waits}`;
-  if (readyAt === null && lastFailure !== null) return `${refusalWords[lastFailure.error.kind]} for ${waits}`;
+  if (readyAt === null && lastFailure !== null) return `${refusalWord(lastFailure.error)} for ${waits}`;
   return pausePhrase(job, now);
 }
 
@@ -223,8 +223,9 @@ function firstWait(job: Job): string {
 
 /** While its cloud or a worker does not answer: since when. Whatever else was to be said is not known to hold any more. */
 function silentPhrase(job: Job, now: Instant): string | undefined {
-  const silentSince = lastAllocation(job)?.silentSince ?? null;
-  return silentSince === null ? undefined : `no answer for ${ageText(now - silentSince)}`;
+  const { silentSince = null, silentWho = null } = lastAllocation(job) ?? {};
+  if (silentSince === null) return undefined;
+  return `${silentWho === 'login' ? 'no login' : 'no answer'} for ${ageText(now - silentSince)}`;
 }
 
 /** While the allocation that matters is under maintenance: since when. */

@@ -28,7 +28,7 @@ import { exitText, mostlyMeans } from './cause.ts';
 import type { Why } from './client.ts';
 import { costOf } from './cost.ts';
 import { ageText, countText, lengthText, momentText, workerText } from './figures.ts';
-import { capacityText, endText, endWords, refusalWords, ruleText, withoutWho } from './phrases.ts';
+import { capacityText, endText, endWords, refusalWord, ruleText, withoutWho } from './phrases.ts';
 import { reasonWords, sentencePart } from './reason-words.ts';
 import { evidenceOf, lastInVain } from './outside.ts';
 import { awaitsCapacity, usualText, waitedFor, type UsualWait } from './usual.ts';
@@ -141,6 +141,8 @@ interface Silence {
   /** `the cloud`, `worker 3`. */
   readonly who: string;
   readonly isCloud: boolean;
+  /** The cloud cannot be asked for lack of a login. */
+  readonly isLogin: boolean;
   /** `no answer since 20 Nov 12:50:00 UTC: PERMISSION_DENIED: …`. */
   readonly because: string;
 }
@@ -150,7 +152,8 @@ function silenceOf(job: Job, events: readonly Event[], now: Instant): Silence | 
   const allocation = lastAllocation(job);
   if (allocation === undefined || allocation.silentSince === null) return null;
   const { silentSince: since, silentWho, name } = allocation;
-  const isCloud = silentWho === 'allocation';
+  const isLogin = silentWho === 'login';
+  const isCloud = silentWho !== 'worker';
   const told = events.findLast((event) => event.kind === 'silent' && event.allocation === allocation.ordinal);
   // Both may be silent one after the other; the words of the one are not those of the other.
   const isOfSame = told?.kind === 'silent' && (told.worker === undefined) === isCloud;
@@ -160,7 +163,8 @@ function silenceOf(job: Job, events: readonly Event[], now: Instant): Silence | 
     since,
     who: isCloud ? 'the cloud' : worker === undefined ? 'a worker' : workerText(worker),
     isCloud,
-    because: `no answer${isCloud ? ` about ${name}` : ''} since ${momentText(since, now)}${words === '' ? '' : `: ${words}`}`,
+    isLogin,
+    because: `no ${isLogin ? 'login' : 'answer'}${isCloud && !isLogin ? ` about ${name}` : ''} since ${momentText(since, now)}${words === '' ? '' : `: ${words}`}`,
   };
 }
 
@@ -180,14 +184,16 @@ function silentAnswer(job: Job, { events }: Around, now: Instant): Answer | null
   const silence = silenceOf(job, events, now);
   const word = then[phaseOf(job)];
   if (silence === null || !silence.isCloud || word === undefined || openAttempt(job)?.ending !== null) return null;
-  const { since } = silence;
+  const { since, isLogin } = silence;
   const ending = word === 'recovering' ? lastEnding(job) : null;
   const after = ending === null ? '' : ` (${reasonWords[ending.reason]} at ${momentText(ending.since, now)})`;
   return {
-    sentence: `${job.id}: not known since ${momentText(since, now)} (${lengthText(now - since)}). It was ${word}${after} then; nothing is changed.`,
+    sentence: `${job.id}: not known since ${momentText(since, now)} (${lengthText(now - since)})${isLogin ? ', for lack of a login' : ''}. It was ${word}${after} then; nothing is changed.`,
     because: silence.because,
     rule: null,
-    next: 'the controller keeps looking, without limit, and goes on from what it sees',
+    next: isLogin
+      ? 'the job goes on by itself after you have logged in'
+      : 'the controller keeps looking, without limit, and goes on from what it sees',
     nextAt: null,
   };
 }
@@ -241,12 +247,13 @@ function nextForTurn(job: Job, turn: Turn | undefined): string {
 }
 
 function queuedFor(job: Job, attempt: Attempt, allocation: Allocation, now: Instant): string {
-  const kind = (allocation.lastFailure ?? lastInVain(job, attempt))?.error.kind;
+  const error = (allocation.lastFailure ?? lastInVain(job, attempt))?.error;
+  const kind = error?.kind;
   if (kind === 'stockout' || lacksCapacity(allocation, now))
     return `no capacity for ${capacityText(job, allocation.place)} so far`;
   if (kind === undefined && allocation.seen?.state === 'waiting')
     return `it waits for ${capacityText(job, allocation.place)}`;
-  if (kind !== undefined) return `${capacityText(job, allocation.place)} was not given (${refusalWords[kind]})`;
+  if (error !== undefined) return `${capacityText(job, allocation.place)} was not given (${refusalWord(error)})`;
   if (allocation.requestedAt !== null) return `${capacityText(job, allocation.place)} is asked for`;
   return `${capacityText(job, allocation.place)} is about to be asked for`;
 }
@@ -614,7 +621,10 @@ function hindranceOf(job: Job, events: readonly Event[], now: Instant): Hindranc
   }
   const silence = silenceOf(job, events, now);
   if (silence === null) return null;
-  const clause = `${silence.who} has not answered for ${lengthText(now - silence.since)}`;
+  const length = lengthText(now - silence.since);
+  const clause = silence.isLogin
+    ? `the cloud could not be asked for ${length}, for lack of a login`
+    : `${silence.who} has not answered for ${length}`;
   const { because } = silence;
   if (ownership === 'standing') {
     const end = 'it ends when the worker answers or its TPU is seen gone';

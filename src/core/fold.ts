@@ -367,16 +367,17 @@ function foldSilence(job: Job, observation: Observation, now: Instant): Change {
     const isLater = silentSince !== null && silence.since !== undefined && silence.since > silentSince;
     return isLater ? unchanged(withAllocation(job, ordinal, { silentSince: silence.since })) : unchanged(job);
   }
-  const isSameSilence = silence.who === 'allocation' && silentSince !== null;
+  const isSameSilence = silence.who !== 'worker' && silentSince !== null;
   const since = isSameSilence ? silentSince : now;
   const next = withAllocation(job, ordinal, { silentSince: since, silentWho: silence.who });
-  if (isSameSilence) return unchanged(next);
+  // A login can be given by the owner, so its lack is told also in the middle of a silence, and so is its end.
+  if (isSameSilence && silence.who !== 'login' && silentWho !== 'login') return unchanged(next);
   const { who: _who, since: _since, ...detail } = silence;
   return told(next, now, { kind: 'silent', allocation: ordinal, ...detail });
 }
 
 interface Silence {
-  readonly who: 'allocation' | 'worker';
+  readonly who: 'allocation' | 'worker' | 'login';
   readonly detail: string;
   readonly worker?: WorkerId;
   /** Of a worker: since when it has been asked without a break and without an answer. */
@@ -385,7 +386,7 @@ interface Silence {
 
 function silenceOf(observation: Observation, { ordinal }: Allocation): Silence | undefined {
   const look = observation.allocations.find((one) => one.allocation === ordinal)?.fact;
-  if (look?.kind === 'unknown') return { who: 'allocation', detail: look.reason };
+  if (look?.kind === 'unknown') return { who: look.noLogin === true ? 'login' : 'allocation', detail: look.reason };
   const isReady = look?.value.state === 'ready';
   let longest: Silence | undefined;
   for (const { allocation, worker, fact } of observation.workers) {

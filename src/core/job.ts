@@ -219,8 +219,9 @@ export interface Allocation {
   /**
    * Who is silent since then. The grace after which a silent worker ends the attempt runs only while the cloud itself
    * answers and says `ready`: a line that is cut at our end silences both, and must cost nobody an attempt.
+   * `login`: the cloud cannot be asked, because this machine has no valid login.
    */
-  readonly silentWho: 'allocation' | 'worker' | null;
+  readonly silentWho: 'allocation' | 'worker' | 'login' | null;
   /** Set when the release was committed. Nothing is started on it from here. */
   readonly releasedAt: Instant | null;
   /** Set when a look has seen it gone after the release (or gone by itself). Settled means empty rests on this. */
@@ -265,6 +266,8 @@ export interface CloudError {
   readonly message: string;
   /** What the cloud said, word for word. */
   readonly raw: string;
+  /** True of an `unreachable` that a missing login caused. */
+  readonly noLogin?: true;
 }
 
 /** The places where the command runs, once the number of workers is known. */

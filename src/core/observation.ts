@@ -18,6 +18,8 @@ export interface Unknown {
   readonly kind: 'unknown';
   readonly reason: string;
   readonly since: Instant;
+  /** True where no cloud was asked, or it did not accept who asks: this machine has no valid login. */
+  readonly noLogin?: true;
 }
 
 /** A fact that was seen. */

@@ -183,8 +183,31 @@ const cases: readonly Case[] = [
     reason: 'no capacity for 9m',
     why: {
       sentence: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
-      because: 'There is no more capacity in the zone, 5s ago; 3 requests in vain',
+      because: 'There is no more capacity in the zone, 5s ago; 3 requests in vain; the cloud said: code 8',
       next: 'it is asked for again',
+    },
+  },
+  {
+    life: 'a login was missing when it was asked for',
+    job: living(
+      aJob(),
+      [
+        {
+          requestFailures: 1,
+          lastFailure: {
+            at: noon + 9 * minute,
+            error: { kind: 'unreachable', message: 'no login; log in', raw: 'no login; log in', noLogin: true },
+          },
+        },
+      ],
+      [{}],
+    ),
+    now: noon + 9 * minute + second,
+    phase: 'queued',
+    reason: 'no login for 9m',
+    why: {
+      sentence: '000042 is queued: v5litepod-16 spot in us-west4-a was not given (no login).',
+      because: 'no login; log in, 1s ago',
     },
   },
   {
@@ -616,7 +639,7 @@ const cases: readonly Case[] = [
     reason: 'asks again in 30s',
     why: {
       sentence: '000042 is queued: no capacity for v5litepod-16 spot in us-west4-a so far.',
-      because: 'There is no more capacity in the zone, 30s ago; 2 requests in vain',
+      because: 'There is no more capacity in the zone, 30s ago; 2 requests in vain; the cloud said: code 8',
       next: 'it is asked for again',
       nextAt: noon + 4 * minute,
     },
@@ -951,6 +974,24 @@ for (const [word, job] of [
   ['in setup', living(aJob(), [{ ...ready, ...unheard }], [{}])],
   ['running', living(aJob(), [{ ...ready, ...unheard }], [running])],
 ] as const) {
+  test(`a job that was ${word} when the login ended is not known for lack of a login, and why says how to log in`, () => {
+    const now = noon + 32 * minute;
+    const silentWho = 'login' as const;
+    const allocations = job.allocations.map((one) => ({ ...one, silentWho }));
+    const without = { ...job, allocations };
+    assert.equal(jobRow(without, now).reason, 'no login for 2m');
+    const why = whyOf(without, now, { events: [lookFailed] });
+    assert.equal(
+      why.sentence,
+      `000042: not known since 20 Nov 12:30:00 UTC (2m), for lack of a login. It was ${word} then; nothing is changed.`,
+    );
+    assert.equal(
+      why.because,
+      'no login since 20 Nov 12:30:00 UTC: this machine has no login that Google Cloud accepts; log in with: gcloud auth application-default login',
+    );
+    assert.equal(why.next, 'the job goes on by itself after you have logged in');
+  });
+
   test(`a job that was ${word} when the cloud fell silent is not known, and the failed look is told in its own words`, () => {
     const now = noon + 32 * minute;
     const why = whyOf(job, now, { events: [lookFailed], nextLook: now + 16 * second });

@@ -70,6 +70,27 @@ test('nothing is asked for while nobody can say whether it is there', () => {
   assert.equal(lastAllocation(world.job)?.silentWho, 'allocation');
 });
 
+test('a missing login is told as such, also in the middle of a silence of the cloud, which goes on', () => {
+  const world = new World();
+  world.cloudAnswers = false;
+  world.settleNow();
+  const since = lastAllocation(world.job)?.silentSince;
+  const told: unknown[] = [];
+  const pass = (): void => {
+    world.now += minute;
+    for (const event of world.pass().events) if (event.kind === 'silent') told.push(event.detail);
+  };
+  world.cloudAnswers = true;
+  world.hasLogin = false;
+  pass();
+  assert.deepEqual(lastAllocation(world.job), { ...lastAllocation(world.job), silentWho: 'login', silentSince: since });
+  pass();
+  world.cloudAnswers = false;
+  pass();
+  assert.equal(lastAllocation(world.job)?.silentWho, 'allocation');
+  assert.deepEqual(told, ['log in', 'the cloud does not answer']);
+});
+
 test('a request that was accepted is not sent again because a list does not show it yet', () => {
   const world = new World();
   world.pass();

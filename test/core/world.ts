@@ -128,6 +128,7 @@ export class World {
   readonly nodes = new Map<number, Node>();
   readonly here: Worker = { proofs: new Set(), runs: [], isAnswering: true };
   cloudAnswers = true;
+  hasLogin = true;
   workersCount = 2;
   private madeCount = 0;
   admitted = true;
@@ -206,6 +207,7 @@ export class World {
 
   lookAt(ordinal: number): Fact<AllocationSeen> {
     if (!this.cloudAnswers) return unknown('the cloud does not answer', this.now);
+    if (!this.hasLogin) return { ...unknown('log in', this.now), noLogin: true };
     const node = this.nodes.get(this.job.spec.capacity.ownership === 'standing' ? 1 : ordinal);
     if (node === undefined || this.isReplaced(ordinal)) return known({ state: 'absent', detail: '' }, this.now);
     const isStanding = this.job.spec.capacity.ownership === 'standing';

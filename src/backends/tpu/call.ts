@@ -1,10 +1,11 @@
 // One call to a Google API: sent, answered, and told apart. Nothing here throws for what the cloud or the line does.
 // Four ends lead to four different acts: a value, a refusal, "it was never sent", and "nobody knows whether it happened".
 
+import { JobmanError } from '../../app/errors.ts';
 import type { CloudError } from '../../core/job.ts';
 import { second } from '../../core/time.ts';
 import type { Duration } from '../../core/time.ts';
-import { classify, statusName, unanswered } from './errors.ts';
+import { classify, statusName, unanswered, withoutLogin } from './errors.ts';
 import type { StatusBody } from './errors.ts';
 import { send, SendError } from './send.ts';
 import type { Reply } from './send.ts';
@@ -42,11 +43,14 @@ export interface Listing<T> {
 /** Header names in small letters, and their values. */
 export type Headers = Readonly<Record<string, string>>;
 
+/** There is no login that the cloud accepts; the message says how to log in. */
+export class NoLogin extends JobmanError {}
+
 /** Who we are to the cloud, for each call anew. */
 export interface Credentials {
   /**
-   * The headers that prove it; none where nothing has to be proved. Rejects with a JobmanError whose sentence says how
-   * to log in again.
+   * The headers that prove it; none where nothing has to be proved. Rejects with NoLogin where there is no login, and with
+   * another JobmanError where it cannot be had now.
    */
   headers(): Promise<Headers>;
   /** The cloud did not accept these: the next call must not be made with the same. Answers what to do, for people. */
@@ -98,7 +102,9 @@ export function createCaller(options: {
       url = `${(await endpoint()).replace(/\/+$/, '')}/${path}`;
       headers = await credentials.headers();
     } catch (error) {
-      return { answer: lost('NOT_SENT', sentenceOf(error)) };
+      const sentence = sentenceOf(error);
+      if (!(error instanceof NoLogin)) return { answer: lost('NOT_SENT', sentence) };
+      return { answer: { ok: false, status: 'NOT_SENT', error: withoutLogin(sentence) } };
     }
     let reply: Reply;
     try {
@@ -128,7 +134,7 @@ export function createCaller(options: {
       return { answer: lost('NO_ANSWER', page) };
     }
     if (status === 401) {
-      const error = unanswered(credentials.refused(headers));
+      const error = withoutLogin(credentials.refused(headers));
       return { answer: { ok: false, status: 'UNAUTHENTICATED', error }, refused: headers };
     }
     return { answer: refusalOf(status, value, text, url) };

@@ -6,7 +6,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { googleLimits } from '../../app/whole-body.ts';
 import { minute, second } from '../../core/time.ts';
 import type { Duration, Instant } from '../../core/time.ts';
-import type { Credentials, Headers } from './call.ts';
+import { NoLogin, type Credentials, type Headers } from './call.ts';
 import { tokenIn } from './token.ts';
 
 const scope = 'https://www.googleapis.com/auth/cloud-platform';
@@ -16,7 +16,7 @@ export type RunProgram = (argv: readonly string[]) => Promise<{ readonly ok: boo
 
 /** One login for all that this process asks of Google: many calls at once wait for it together. */
 export interface Login {
-  /** The headers that prove who we are. Rejects with a JobmanError that says how to log in again. */
+  /** The headers that prove who we are. Rejects with NoLogin where there is none, and with another JobmanError where it takes too long. */
   headers(): Promise<Headers>;
   /** The cloud did not accept those: the next ones are fetched anew. Answers what to do, for people. */
   refused(shown: Headers): string;
@@ -54,8 +54,8 @@ export function createLogin(options: {
   let bad: { readonly headers: Headers; readonly until: Instant } | undefined;
   let underWay: Promise<Headers> | undefined;
 
-  function unaccepted(raw: string): JobmanError {
-    return new JobmanError(sentence, exitCode.unreachable, raw === '' ? [] : [raw]);
+  function unaccepted(raw: string): NoLogin {
+    return new NoLogin(sentence, exitCode.unreachable, raw === '' ? [] : [raw]);
   }
 
   async function printedBy(argv: readonly string[]): Promise<Headers> {

@@ -99,9 +99,14 @@ export function classify(body: StatusBody): CloudError {
   return { kind, message: sentences[kind], raw: message === '' ? name : `${name}: ${message}` };
 }
 
-/** No answer at all: a refused connection, a time-out, a broken reply, a login that has expired. The sentence says which. */
+/** No answer at all: a refused connection, a time-out, a broken reply. The sentence says which. */
 export function unanswered(sentence: string): CloudError {
   return { kind: 'unreachable', message: sentence, raw: sentence };
+}
+
+/** No login, or one that the cloud does not accept. The sentence says how to log in. */
+export function withoutLogin(sentence: string): CloudError {
+  return { ...unanswered(sentence), noLogin: true };
 }
 
 /** True when the cloud says that it has no TPUs in that zone at all: then nothing of anybody's is there. */

@@ -6,7 +6,7 @@ import { isPermanent } from '../../core/allocate.ts';
 import { isUnconfirmed } from '../../core/job.ts';
 import type { CloudError } from '../../core/job.ts';
 import { known, unknown } from '../../core/observation.ts';
-import type { AllocationSeen, Fact } from '../../core/observation.ts';
+import type { AllocationSeen, Fact, Unknown } from '../../core/observation.ts';
 import { minute } from '../../core/time.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import { fanOut } from '../../remote/fanout.ts';
@@ -101,7 +101,7 @@ async function lookAtOne(
   let creation: Creation | undefined;
   if (isBeingMade(ref) && (isMissing || isLate(ref, node, since))) {
     const operations = await asker.operations();
-    if (!operations.ok) return unknown(operations.error.raw, since);
+    if (!operations.ok) return unanswered(operations.error, since);
     creation = creationOf(operations.value.items, targetOf(ref), ref.allocation);
   }
   // Lists may be partial, and "absent" has consequences. A create that is pending or failed is a second witness by itself.
@@ -112,14 +112,14 @@ async function lookAtOne(
       if (found[index] !== undefined) continue;
       const again = await asker.api.getNode(asker.place, id);
       if (again.ok) found[index] = again.value;
-      else if (again.status !== 'NOT_FOUND') return unknown(again.error.raw, since);
+      else if (again.status !== 'NOT_FOUND') return unanswered(again.error, since);
     }
     node = asOne(found);
   }
   if (isNodeAsked && isMissing && tpuOf(ref).mode === 'queued-resources') {
     const again = await asker.api.getQueuedResource(asker.place, ref.allocation.name);
     if (again.ok) queued = again.value;
-    else if (again.status !== 'NOT_FOUND') return unknown(again.error.raw, since);
+    else if (again.status !== 'NOT_FOUND') return unanswered(again.error, since);
   }
   return known(allocationSeen(ref, { node, queued, creation }), since);
 }
@@ -147,7 +147,11 @@ function unlisted(
     const isToBeAsked = isUnconfirmed(allocation) && isPermanent(error.kind);
     if (isToBeAsked || isNoSuchZone(error)) return known({ state: 'absent', detail: reason }, since);
   }
-  return unknown(reason, since);
+  return error === undefined ? unknown(reason, since) : unanswered(error, since);
+}
+
+function unanswered({ raw, noLogin }: CloudError, since: Instant): Unknown {
+  return { ...unknown(raw, since), ...(noLogin === true && { noLogin }) };
 }
 
 /**

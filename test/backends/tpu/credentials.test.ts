@@ -149,8 +149,10 @@ suite('a login that the cloud refuses in the middle', () => {
     const { server, caller } = await cloud(t, 'fresh', login);
     const answer = await caller.list(list, 'nodes');
     assert.ok(!answer.ok);
+    assert.equal(answer.error.noLogin, true);
     assert.equal(server.asked.length, 1);
-    await caller.list(list, 'nodes');
+    const again = await caller.list(list, 'nodes');
+    assert.equal(!again.ok && again.error.noLogin, true);
     assert.equal(server.asked.length, 1, 'for a few seconds nobody is asked at all');
     assert.equal(asked.length, 2);
   });

@@ -375,5 +375,5 @@ test('an expired login is one sentence, harms nothing, and says what to do', asy
   server.fault = () =>
     failure(401, 'UNAUTHENTICATED', 'Request had invalid authentication credentials. Expected OAuth 2');
   const [fact] = await look(server.api, tpuRef());
-  assert.deepEqual(fact, { kind: 'unknown', reason: 'log in again', since: now });
+  assert.deepEqual(fact, { kind: 'unknown', reason: 'log in again', since: now, noLogin: true });
 });
