@@ -2,7 +2,7 @@
 
 import { presets } from '../src/core/recover.ts';
 import type { PresetName } from '../src/core/recover.ts';
-import { ownCheckpointLevel } from '../src/core/spec.ts';
+import { jobIdMark, ownCheckpointLevel } from '../src/core/spec.ts';
 import type { CapacitySpec, CommandSpec, JobSpec, ResumeFrom, Rule, SetupStep } from '../src/core/spec.ts';
 import { minute, second } from '../src/core/time.ts';
 import { createChance, hashOf } from './chance.ts';
@@ -110,13 +110,17 @@ function drawJob(chance: Chance, index: number): Wanted {
   return { spec, nature, at: chance.yes(0.7) ? 0 : chance.between(0, 5 * minute) };
 }
 
-/** Most jobs keep checkpoints below one folder, as the runs of a sweep do. Some share it, and some begin from the job before. */
+/**
+ * Most jobs keep checkpoints below one folder, as the runs of a sweep do, or name a folder. Some share it, and some begin from the job
+ * before.
+ */
 function drawCheckpoints(
   chance: Chance,
   index: number,
 ): Pick<CommandSpec, 'checkpointDir' | 'checkpoints' | 'checkpointStorage' | 'resumeFrom'> {
   if (chance.yes(0.2)) return { checkpointDir: null };
   if (chance.yes(0.1)) return { checkpointDir: '/shared', checkpoints: 'shared', checkpointStorage: 'file:///shared' };
+  if (chance.yes(0.3)) return { checkpointDir: `/named/${jobIdMark}`, checkpoints: 'named' };
   const before = `00000${index}`;
   const resumeFrom: ResumeFrom = { kind: 'folder', path: `/runs/${before}-${installation}`, job: before };
   return {

@@ -749,7 +749,7 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
   function checkCheckpoint(run: Run, { job }: Ledger): void {
     const { checkpoints, resumedFrom: from } = run;
     const { command } = job.spec;
-    if (checkpoints === undefined || checkpoints.checkpointDir === null || command.checkpoints !== 'own') return;
+    if (checkpoints === undefined || checkpoints.checkpointDir === null || command.checkpoints === 'shared') return;
     const beginning = job.attempts.findLast(
       ({ ordinal, stage, startedAt }) => ordinal <= run.attempt && stage === 0 && startedAt !== null,
     );

@@ -1,5 +1,6 @@
 // Checkpoint use: which other jobs use a checkpoint folder, and where the checkpoint is that a job is to begin from.
 
+import { checkpointFolder } from '../core/checkpoints.ts';
 import type { Job } from '../core/job.ts';
 import { phaseOf } from '../core/phase.ts';
 import type { JobSpec } from '../core/spec.ts';
@@ -18,7 +19,7 @@ export async function checkpointsInUse(
   spec: JobSpec,
   job: Job | null,
 ): Promise<Beyond | null> {
-  if (spec.command.checkpoints !== 'own') return null;
+  if (spec.command.checkpoints !== 'named') return null;
   const [other] = await usersOf(store, spec, job);
   if (other === undefined) return null;
   return {
@@ -53,18 +54,19 @@ export async function withResumeFrom(store: Store, spec: JobSpec, owner: string,
   if (resumeFrom?.kind !== 'job') return spec;
   const { job: source } = await resolve(store, resumeFrom.job, owner, now);
   const it = `job ${source.id} (${source.spec.name})`;
-  const { checkpointDir } = source.spec.command;
-  if (checkpointDir === null)
+  const newest = source.attempts.findLast(({ startedAt }) => startedAt !== null);
+  const path = newest === undefined ? source.spec.command.checkpointDir : checkpointFolder(source, newest);
+  if (path === null)
     throw new JobmanError(
       `The job cannot begin from ${it}, whose manifest names no job.checkpoint_dir. Name a path as job.resume_from.`,
       exitCode.usage,
     );
-  if (isOnThisMachine(source.spec) !== isOnThisMachine(spec) && !checkpointDir.includes('://'))
+  if (isOnThisMachine(source.spec) !== isOnThisMachine(spec) && !path.includes('://'))
     throw new JobmanError(
       `The job cannot begin from ${it}: its checkpoints are ${isOnThisMachine(source.spec) ? 'on this machine' : 'on TPU workers'}. Copy them and name the path as job.resume_from.`,
       exitCode.usage,
     );
-  return { ...spec, command: { ...spec.command, resumeFrom: { kind: 'folder', path: checkpointDir, job: source.id } } };
+  return { ...spec, command: { ...spec.command, resumeFrom: { kind: 'folder', path, job: source.id } } };
 }
 
 function isOnThisMachine({ capacity, command }: JobSpec): boolean {

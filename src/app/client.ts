@@ -138,6 +138,8 @@ export interface JobView extends JobRow {
   readonly progress: string | null;
   /** Null where its checkpoints are not on this machine, or there is none. */
   readonly saved: SavedView | null;
+  /** Where its newest attempt keeps checkpoints; null for a job without `job.checkpoint_dir`. */
+  readonly checkpointDir: string | null;
   /** What would follow if its cloud took its capacity now, in a sentence; null where no cloud may, or nothing runs. */
   readonly ifTaken: string | null;
   /** Dollars that what it held has cost so far, an estimate; null when no price is known. On the built-in cloud nobody pays. */

@@ -3,8 +3,8 @@
 
 import { readdir, stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
-import { checkpointOwner, checkpointRecord } from '../core/checkpoints.ts';
-import type { Job } from '../core/job.ts';
+import { checkpointFolder, checkpointOwner, checkpointRecord } from '../core/checkpoints.ts';
+import type { Attempt, Job } from '../core/job.ts';
 import type { Instant } from '../core/time.ts';
 import type { SavedView } from './client.ts';
 import { readRegularFile } from './regular-file.ts';
@@ -15,11 +15,12 @@ import { readRegularFile } from './regular-file.ts';
  */
 export async function newestSaved(job: Job): Promise<SavedView | null> {
   const { command, capacity } = job.spec;
-  const { checkpointDir: folder, place } = command;
-  const isHere = capacity.kind === 'local' || place === 'here';
-  if (folder === null || !isHere || !isAbsolute(folder)) return null;
-  const counts = await entryFilter(job, folder);
-  const names = counts === null ? [] : await readdir(folder).catch(() => []);
+  const attempt = job.attempts.findLast(({ startedAt }) => startedAt !== null);
+  const folder = attempt === undefined ? null : checkpointFolder(job, attempt);
+  const isHere = capacity.kind === 'local' || command.place === 'here';
+  if (attempt === undefined || folder === null || !isHere || !isAbsolute(folder)) return null;
+  const names = await readdir(folder).catch(() => []);
+  const counts = await entryFilter(job, attempt, folder, names);
   const entries = await Promise.all(
     names.filter(isWhole).map(async (name) => {
       const at = (await stat(join(folder, name)).catch(() => undefined))?.mtimeMs;
@@ -31,19 +32,25 @@ export async function newestSaved(job: Job): Promise<SavedView | null> {
 }
 
 /**
- * A function that is true for entries that count by the folder's record; null if none counts. The folder and its record are on one
+ * A function that is true for entries that count by the folder's records; null if none counts. The folder and its records are on one
  * machine, so the time of an entry shows whether it has changed since.
  */
-async function entryFilter(job: Job, folder: string): Promise<((name: string, at: number) => boolean) | null> {
-  if (job.spec.command.checkpoints !== 'own') return () => true;
-  const attempt = job.attempts.findLast(({ startedAt }) => startedAt !== null);
-  const file = join(folder, checkpointRecord);
-  const about = await stat(file).catch(() => ({ mtimeMs: 0 }));
-  const text = recordText(file);
-  const [owner, ...before] = text.split('\n');
-  if (attempt === undefined || owner !== checkpointOwner(job, attempt)) return null;
-  const old = new Set(before.map((line) => line.split('\t')[0]));
-  return (name, at) => !old.has(name) || at > about.mtimeMs;
+async function entryFilter(
+  job: Job,
+  attempt: Attempt,
+  folder: string,
+  names: readonly string[],
+): Promise<((name: string, at: number) => boolean) | null> {
+  if (job.spec.command.checkpoints !== 'named') return () => true;
+  for (const name of names.filter((one) => one.startsWith(checkpointRecord))) {
+    const file = join(folder, name);
+    const about = await stat(file).catch(() => ({ mtimeMs: 0 }));
+    const [owner, ...before] = recordText(file).split('\n');
+    if (owner !== checkpointOwner(job, attempt)) continue;
+    const old = new Set(before.map((line) => line.split('\t')[0]));
+    return (entry, at) => !old.has(entry) || at > about.mtimeMs;
+  }
+  return null;
 }
 
 /** Empty if there is no such file, or if it is not a regular file, because other people may write into the folder. */

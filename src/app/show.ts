@@ -2,6 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import { capacityTraits } from '../core/allocate.ts';
+import { checkpointFolder } from '../core/checkpoints.ts';
 import { lastAllocation, openAttempt, type Job } from '../core/job.ts';
 import { phaseOf } from '../core/phase.ts';
 import { allowance, answerFor } from '../core/recover.ts';
@@ -40,6 +41,7 @@ export async function showJob(sources: Sources, job: Job): Promise<JobView> {
     workdirViews(folderOf(home, job), job),
   ]);
   const progress = await progressOf(home, job);
+  const newest = job.attempts.at(-1);
   // After everything was read: no age of what was read is then less than nothing.
   const now = sources.now();
   return {
@@ -47,6 +49,7 @@ export async function showJob(sources: Sources, job: Job): Promise<JobView> {
     why: whyOf(job, now, around),
     progress: progress === null ? null : progressText(progress),
     saved,
+    checkpointDir: newest === undefined ? job.spec.command.checkpointDir : checkpointFolder(job, newest),
     ifTaken: ifTaken(job, around, saved, now),
     spent: spentOn(job, now),
     attempts: attemptViews(job),

@@ -1,6 +1,6 @@
 // Prepare: what stands between a ready worker and the command, and what is handed over when it starts.
 
-import { checkpointOwner } from './checkpoints.ts';
+import { checkpointFolder, checkpointOwner } from './checkpoints.ts';
 import type { Action } from './decision.ts';
 import { allocationOf, commandWorkers, stepsOf } from './job.ts';
 import type { Allocation, Attempt, Job, StepFailure } from './job.ts';
@@ -70,7 +70,7 @@ export interface Launch {
   readonly checkpointDir: string | null;
   /** True when the attempt continues an earlier one: the host then finds JOBMAN_RESUME_FROM in `checkpointDir`. */
   readonly resume: boolean;
-  /** Which entries of `checkpointDir` are the job's own, by `checkpointOwner`. Absent: all of them. */
+  /** The `checkpointOwner` by whose records entries of `checkpointDir` count. Absent: all of them count. */
   readonly checkpointOwner?: string;
   /** The source of JOBMAN_RESUME_FROM while the job has no checkpoint of its own; the host finds the entry. */
   readonly resumeFrom?: ResumeFrom;
@@ -89,7 +89,7 @@ export interface Launch {
 export function launchFor(job: Job, attempt: Attempt, worker: WorkerId, bootId?: string): Launch {
   const { command, capacity } = job.spec;
   const allocation = allocationOf(job, attempt.allocation);
-  const checkpointDir = withNodeName(command.checkpointDir, allocation);
+  const checkpointDir = withNodeName(checkpointFolder(job, attempt), allocation);
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries(command.env)) env[name] = withNodeName(value, allocation);
   return {
@@ -109,7 +109,7 @@ export function launchFor(job: Job, attempt: Attempt, worker: WorkerId, bootId?:
     workdir: withNodeName(command.workdir, allocation),
     checkpointDir,
     resume: attempt.how === 'resume',
-    ...(command.checkpoints === 'own' &&
+    ...(command.checkpoints === 'named' &&
       !planted('checkpoints-of-all') && { checkpointOwner: checkpointOwner(job, attempt) }),
     ...(command.resumeFrom !== undefined && { resumeFrom: command.resumeFrom }),
     ...(bootId !== undefined && !planted('any-boot-will-do') && { bootId }),

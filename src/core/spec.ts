@@ -165,13 +165,17 @@ export interface CommandSpec {
   readonly secrets?: Readonly<Record<string, SecretSource>>;
   /** The folder the command starts in, perhaps below `workdirMark`; null means the login folder of the worker. */
   readonly workdir: string | null;
-  /** Where the program keeps its checkpoints, with the job's own level below `job.checkpoint_dir` where it has one. */
+  /**
+   * Where the program keeps its checkpoints, with the job's own level below `job.checkpoint_dir` where it has one. The folder of an
+   * attempt is `checkpointFolder` of checkpoints.ts.
+   */
   readonly checkpointDir: string | null;
   /**
-   * `own`: JOBMAN_RESUME_FROM names only entries that the job has made since its newest start from the beginning (see
-   * checkpoints.ts). `shared`: any entry. Absent, in records of an earlier version, is `shared`.
+   * `own`: a folder of jobman's for each start from the beginning. `named`: a folder that the manifest names, where JOBMAN_RESUME_FROM
+   * names only entries that the job has made since its newest start from the beginning (see checkpoints.ts). `shared`: any
+   * entry of a folder that the manifest names. Absent, in records of an earlier version, is `shared`.
    */
-  readonly checkpoints?: 'own' | 'shared';
+  readonly checkpoints?: 'own' | 'named' | 'shared';
   /**
    * Identifies the checkpoint folder in storage that other jobs can reach too, for example `gs://bucket/runs`. Absent: no other
    * job can have this folder.

@@ -331,12 +331,11 @@ function readCheckpoints(
       : workerPath(sections, ['job', 'checkpoint_dir'], written);
   const source = sections.written(['job', 'checkpoint_dir']) ?? '';
   const isChosen = isShared || top.includes(jobIdMark) || /\$\{\s*job\.name\s*\}/.test(source);
-  // The ids of both the job and the installation: two people whose jobs have the same number may use one bucket.
-  const checkpointDir = isChosen ? top : `${top}/${ownCheckpointLevel}`;
   const storage = isChosen ? storageOf(top, isHere, capacity, modules) : undefined;
   return {
-    checkpointDir,
-    checkpoints: isShared ? 'shared' : 'own',
+    // The ids of both the job and the installation: two people whose jobs have the same number may use one bucket.
+    checkpointDir: isChosen ? top : `${top}/${ownCheckpointLevel}`,
+    checkpoints: isShared ? 'shared' : isChosen ? 'named' : 'own',
     ...(storage !== undefined && { checkpointStorage: storage }),
   };
 }

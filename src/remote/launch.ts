@@ -22,8 +22,8 @@ export interface LaunchText {
   readonly checkpointDir: string | null;
   /** With it, JOBMAN_RESUME_FROM is the newest complete entry of that folder that counts, or the folder while it has none. */
   readonly resume: boolean;
-  /** The first line of the folder's record (see core/checkpoints.ts). Null: every entry counts. */
-  readonly checkpointOwner: string | null;
+  /** Whose records of the folder count, and which worker writes one (see core/checkpoints.ts). Null: every entry counts. */
+  readonly record: { readonly owner: string; readonly worker: string } | null;
   /** The source of JOBMAN_RESUME_FROM while the job has no checkpoint of its own. */
   readonly resumeFrom: ResumeFrom | null;
   /** The only boot of the machine in which it may start; null for any. */
@@ -41,7 +41,8 @@ export function launchText(text: LaunchText): string {
 workdir=${value(text.workdir)}
 checkpoints=${value(text.checkpointDir)}
 resume=${text.resume ? 'yes' : ''}
-owner=${value(text.checkpointOwner)}
+owner=${value(text.record?.owner ?? null)}
+worker=${value(text.record?.worker ?? null)}
 begin=${value(text.resumeFrom === null || text.resumeFrom.kind === 'job' ? null : text.resumeFrom.path)}
 begin_kind=${value(text.resumeFrom?.kind ?? null)}
 begin_job=${value(text.resumeFrom?.kind === 'folder' ? (text.resumeFrom.job ?? null) : null)}
@@ -67,6 +68,10 @@ export function badVariable(env: Readonly<Record<string, string>>): string | und
   return Object.keys(env).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) || env[name]?.includes('\0'));
 }
 
+function recordOf({ checkpointOwner: owner, env }: Launch): LaunchText['record'] {
+  return owner === undefined ? null : { owner, worker: env['JOBMAN_WORKER'] ?? '0' };
+}
+
 /** The files that a launcher of an attempt takes with it, by name. `secrets` are the values of those that the launch names. */
 export function attemptTexts(
   launch: Launch,
@@ -82,7 +87,7 @@ export function attemptTexts(
       workdir: launch.workdir,
       checkpointDir: launch.checkpointDir,
       resume: launch.resume,
-      checkpointOwner: launch.checkpointOwner ?? null,
+      record: recordOf(launch),
       resumeFrom: launch.resumeFrom ?? null,
       bootId: launch.bootId ?? null,
     }),
@@ -199,67 +204,71 @@ signature() {
   { find "./$1" ! -type d -exec stat -c '%n %s %Y' {} + | LC_ALL=C sort | sha256sum; } 2>/dev/null
 }
 
-# Sets recorded to the first line of the record of folder $1, or to nothing. Others may write into the folder: only a regular file of a
-# usual size is read, because a FIFO or a device has no end.
+newline='
+'
+tab=$(printf '\\t')
+
+# Sets recorded to the first line of record $1, or to nothing. Others may write into the folder: only a regular file of a usual size is
+# read, because a FIFO or a device has no end.
 read_owner() {
   recorded=
-  [ -f "$1/${checkpointRecord}" ] && [ "$(stat -L -c %s "$1/${checkpointRecord}")" -le ${recordMost} ] || return 0
-  recorded=$(head -c 4096 "$1/${checkpointRecord}" | head -n 1)
+  [ -f "$1" ] && [ "$(stat -L -c %s "$1")" -le ${recordMost} ] || return 0
+  recorded=$(head -c 4096 "$1" | head -n 1)
 } 2>/dev/null
 
-# At a start from the beginning, records in the folder what is there already: it is not this start's. Later attempts and other
-# workers find the record and leave it. It is written under another name first: a half of it would let old entries count.
+# Sets records to the records in folder $1 of the start $2, one line for each.
+find_records() {
+  records=
+  for record in "$1"/${checkpointRecord}*; do
+    read_owner "$record"
+    [ "$recorded" != "$2" ] || records="$records\${records:+$newline}\${record##*/}"
+  done
+}
+
+# At a start from the beginning, records in the folder what is there already: it is not this start's. Later attempts find this
+# worker's record and leave it. It is written under another name first: a half of it would let old entries count.
 record_start() {
-  case $1 in *://*) return 0 ;; esac
-  mkdir -p "$1" 2>/dev/null
-  read_owner "$1"
-  [ "$recorded" != "$owner" ] || return 0
   (
     cd "$1" || exit
-    record=${checkpointRecord}.$$.tmp
+    name=${checkpointRecord}$worker
+    for record in ${checkpointRecord}*; do
+      read_owner "$record"
+      case $recorded in '' | "$owner") ;; *) rm -f "$record" ;; esac
+    done
+    read_owner "$name"
+    [ "$recorded" != "$owner" ] || exit
+    half=.jobman-half.$worker.$$.tmp
     # A link of that name would lead to a file of the user.
-    rm -f "$record"
+    rm -f "$half"
     set -C
     {
       printf '%s\\n' "$owner"
-      # The job's own folder is empty before its first attempt. An entry in it comes from a worker that started earlier and whose
-      # record a mounted bucket does not show here yet, so it counts.
-      of_job=\${owner#*/}
-      case "\${1##*/} \${of_job#*/}" in "\${of_job%/*}-\${owner%%/*} 1") set -- ;; *) set -- * ;; esac
-      for name; do
-        [ ! -e "$name" ] || printf '%s\\t%s\\n' "$name" "$(signature "$name")"
+      for entry in *; do
+        [ ! -e "$entry" ] || printf '%s\\t%s\\n' "$entry" "$(signature "$entry")"
       done
-    } >"$record" && mv "$record" ${checkpointRecord}
+    } >"$half" && mv "$half" "$name"
   ) 2>/dev/null
 }
 
-# Reads into listed what was there before the start that the folder's record is of; empty where that is not the start of $2.
-read_record() {
-  newline='
-'
-  tab=$(printf '\\t')
-  listed=
-  read_owner "$1"
-  [ "$recorded" != "$2" ] || listed=$newline$(cat "$1/${checkpointRecord}")$newline
-}
-
-# True for an entry that was made or changed since that start.
+# True for an entry $2 of folder $1 that was made or changed since the start of the records: one of them does not list it as it is.
 is_own() {
-  case $listed in
-    '') return 1 ;;
-    *"$newline$2$tab"*) ;;
-    *) return 0 ;;
-  esac
-  now=$(cd "$1" && signature "$2")
-  case $listed in *"$newline$2$tab$now$newline"*) return 1 ;; esac
-}
+  [ -n "$records" ] || return 1
+  now=$2$tab$(cd "$1" && signature "$2")
+  while read -r record; do
+    grep -qxF -e "$now" "$1/$record"
+    [ $? -ne 1 ] || return 0
+  done <<END
+$records
+END
+  return 1
+} 2>/dev/null
 
 # The newest entry of $1 that is complete and, where $2 names a start, was made since; uncounted says that there are others.
 # Where two are of the same age (a bucket keeps full seconds) the one with the longer name is taken, and of those the later in
 # order, so that step_10 comes after step_9.
 newest_complete() {
   best= uncounted=
-  [ -z "$2" ] || read_record "$1" "$2"
+  [ -z "$2" ] || find_records "$1" "$2"
   for entry in "$1"/*; do
     [ -e "$entry" ] || continue
     name=\${entry##*/}
@@ -286,10 +295,18 @@ find_beginning() {
   best=$source
   case $source in *://*) return 0 ;; esac
   if [ "$begin_kind" = folder ]; then
-    recorded=
-    [ -z "$begin_job" ] || read_owner "$source"
-    case $recorded in '' | */"$begin_job"/*) ;; *) return 1 ;; esac
-    newest_complete "$source" "$recorded"
+    its_owner=
+    if [ -n "$begin_job" ]; then
+      for record in "$source"/${checkpointRecord}*; do
+        read_owner "$record"
+        case $recorded in
+          '') ;;
+          */"$begin_job"/*) its_owner=$recorded ;;
+          *) return 1 ;;
+        esac
+      done
+    fi
+    newest_complete "$source" "$its_owner"
   fi
   [ -e "$best" ]
 }
@@ -320,7 +337,13 @@ esac
         *) [ -n "$best$uncounted$begin" ] || jobman_from=$jobman_folder ;;
       esac
     fi
-    [ -z "$owner" ] || record_start "$jobman_folder"
+    case $jobman_folder in
+      *://*) ;;
+      *)
+        mkdir -p "$jobman_folder" 2>/dev/null
+        [ -z "$owner" ] || record_start "$jobman_folder"
+        ;;
+    esac
   fi
   if [ -z "$jobman_from" ] && [ -n "$begin" ]; then
     if ! find_beginning; then

@@ -51,7 +51,7 @@ export function stepScript(
     workdir: null,
     checkpointDir: null,
     resume: false,
-    checkpointOwner: null,
+    record: null,
     resumeFrom: null,
     bootId: null,
   });

@@ -19,7 +19,7 @@ function withCommand(spec: JobSpec, command: Partial<CommandSpec>): JobSpec {
   return { ...spec, command: { ...spec.command, ...command } };
 }
 
-const named = { checkpointDir: '~/b/vit', checkpoints: 'own', checkpointStorage: 'gs://b/vit' } as const;
+const named = { checkpointDir: '~/b/vit', checkpoints: 'named', checkpointStorage: 'gs://b/vit' } as const;
 const holding = (jobs: readonly Job[]) => ({ list: () => Promise.resolve({ jobs, more: 0 }) });
 
 test('a folder that another unfinished job uses is asked about, with its name', async () => {
@@ -78,7 +78,7 @@ test('show names only a checkpoint that the job would resume from', async (t) =>
   const { home } = openWorld(t);
   const folder = join(home, 'checkpoints');
   mkdirSync(folder, { recursive: true });
-  const spec = withCommand(localSpec(), { checkpointDir: folder, checkpoints: 'own' });
+  const spec = withCommand(localSpec(), { checkpointDir: folder, checkpoints: 'named' });
   const job = living(aJob(spec), [ready], [running]);
   const make = (name: string, at: number): void => {
     writeFileSync(join(folder, name), '');
@@ -86,16 +86,16 @@ test('show names only a checkpoint that the job would resume from', async (t) =>
   };
   make('step_9', 9_000);
   assert.equal(await newestSaved(job), null, 'nothing says that it is its own');
-  writeFileSync(join(folder, '.jobman-start'), 'abc123/000042/1\nstep_9\tx\n');
-  utimesSync(join(folder, '.jobman-start'), 9_500, 9_500);
+  writeFileSync(join(folder, '.jobman-start.0'), 'abc123/000042/1\nstep_9\tx\n');
+  utimesSync(join(folder, '.jobman-start.0'), 9_500, 9_500);
   assert.equal(await newestSaved(job), null);
   make('step_1', 1_000);
   assert.equal((await newestSaved(job))?.name, 'step_1');
   make('step_9', 9_600);
   assert.equal((await newestSaved(job))?.name, 'step_9', 'written again');
-  writeFileSync(join(folder, '.jobman-start'), 'abc123/000043/1\n');
+  writeFileSync(join(folder, '.jobman-start.0'), 'abc123/000043/1\n');
   assert.equal(await newestSaved(job), null);
-  rmSync(join(folder, '.jobman-start'));
-  execFileSync('mkfifo', [join(folder, '.jobman-start')]);
+  rmSync(join(folder, '.jobman-start.0'));
+  execFileSync('mkfifo', [join(folder, '.jobman-start.0')]);
   assert.equal(await newestSaved(job), null, 'and a FIFO is not waited for');
 });

@@ -5,11 +5,12 @@ import { test } from 'node:test';
 import { ask } from '../../src/core/ask.ts';
 import type { Attempt } from '../../src/core/job.ts';
 import { launchFor } from '../../src/core/prepare.ts';
-import { checkpointOwner } from '../../src/core/checkpoints.ts';
+import { checkpointFolder, checkpointOwner } from '../../src/core/checkpoints.ts';
 import { minute } from '../../src/core/time.ts';
 import { World, spec } from './world.ts';
 
 const own = { ...spec().command, checkpointDir: '/bucket/1', checkpoints: 'own' } as const;
+const named = { ...own, checkpoints: 'named' } as const;
 
 function ownerOf(world: World, attempt: number): string {
   const found = world.job.attempts[attempt - 1] as Attempt;
@@ -17,7 +18,7 @@ function ownerOf(world: World, attempt: number): string {
 }
 
 test('attempts that resume continue the newest start from the beginning that began', () => {
-  const world = new World(spec({ command: own }));
+  const world = new World(spec({ command: named }));
   world.settleNow();
   world.preempt();
   world.live(() => world.job.attempts[1]?.startedAt !== null && world.job.attempts.length === 2, 10 * minute);
@@ -32,6 +33,31 @@ test('attempts that resume continue the newest start from the beginning that beg
   assert.equal(checkpointOwner(after, resumed), 'abc123/000001/1', 'the rerun never began');
   const begun = { ...job, attempts: [first, second, { ...rerun, startedAt: 5 }, resumed] };
   assert.equal(checkpointOwner(begun, resumed), 'abc123/000001/3');
+});
+
+test('each later start from the beginning has a folder of its own, unless the manifest names the folder', () => {
+  const world = new World(spec({ command: own }));
+  world.settleNow();
+  const { job } = world;
+  const first = job.attempts[0] as Attempt;
+  const attempts: readonly Attempt[] = [
+    { ...first, startedAt: null },
+    { ...first, ordinal: 2, startedAt: 5 },
+    { ...first, ordinal: 3, how: 'resume', stage: 1, startedAt: 6 },
+    { ...first, ordinal: 4, how: 'rerun', startedAt: null },
+    { ...first, ordinal: 5, how: 'resume', stage: 2, startedAt: null },
+    { ...first, ordinal: 6, how: 'rerun', startedAt: 7 },
+    { ...first, ordinal: 7, how: 'resume', stage: 1, startedAt: 8 },
+  ];
+  const folders = (command: typeof own | typeof named): readonly (string | null)[] =>
+    attempts.map((one) => checkpointFolder({ ...job, attempts, spec: { ...job.spec, command } }, one));
+  const [one, four, six] = ['/bucket/1', '/bucket/1-4', '/bucket/1-6'];
+  assert.deepEqual(folders(own), [one, one, one, four, one, six, six]);
+  assert.deepEqual(
+    folders(named),
+    Array.from(attempts, () => one),
+  );
+  assert.equal(ownerOf(world, 1), 'any', 'all that is in it counts');
 });
 
 test('where the folder is shared, or the record is of an earlier version, every entry counts', () => {

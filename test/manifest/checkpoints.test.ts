@@ -34,7 +34,7 @@ test('a folder that names the job itself gets no further level', () => {
   const byName = checkpointsOf('name: vit, checkpoint_dir: "~/bucket/${job.name}"');
   assert.equal(byName.checkpointDir, '~/bucket/vit');
   assert.equal(byName.checkpointStorage, 'gs://a-bucket/vit');
-  assert.equal(byName.checkpoints, 'own');
+  assert.equal(byName.checkpoints, 'named');
 });
 
 test('a shared folder is the folder as written', () => {

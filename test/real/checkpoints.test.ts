@@ -1,6 +1,6 @@
 /** Two runs of one manifest on this machine, through the front door: neither meets the other's checkpoints, and each is on record. */
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { jobman, type Ended } from '../support/jobman.ts';
@@ -80,6 +80,29 @@ test('a sweep: each run resumes from its own checkpoint and can be told apart', 
     rows.map((row) => (JSON.parse(row) as { overrides: { value: string }[] }).overrides[0]?.value).toSorted(),
     ['2', '7', '90', 'nothing'],
   );
+});
+
+test('a rerun has a folder of its own, also on one that the manifest names', { timeout: 120_000 }, async (t) => {
+  const { run, ask, create, world } = desk(t, `job: {checkpoint_dir: runs}\nlocal: {}\n${recovery}command:${program}`);
+  const attempt = (number: number): Promise<string> => run('logs', '1', '--worker', '0', '--attempt', `${number}`);
+  await create('command.first=90', 'job.name=vit');
+  await ask('wait', '1');
+  await run('rerun', '1');
+  await ask('wait', '1');
+  assert.equal(await attempt(3), 'stage 0 from nothing\n');
+  assert.match(await attempt(4), /^stage 1 from \S+\/runs\/000001-\w{6}-3\/step_90\n$/);
+  assert.match(await run('show', '1'), /saves to +\S+\/runs\/000001-\w{6}-3\n/);
+  assert.equal(readdirSync(join(world.folder, 'runs')).length, 2, 'the first folder is kept');
+
+  for (const [id, step] of [
+    ['2', '90'],
+    ['3', '7'],
+  ] as const) {
+    await create(`command.first=${step}`, 'job.name=b', 'job.checkpoint_dir=runs/${job.name}');
+    await ask('wait', id);
+    const log = await run('logs', id, '--worker', '0', '--attempt', '2');
+    assert.match(log, new RegExp(`^stage 1 from \\S+/runs/b/step_${step}\n$`));
+  }
 });
 
 async function jobmanLogs(run: (...argv: readonly string[]) => Promise<string>, id: string): Promise<string> {

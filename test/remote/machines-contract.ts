@@ -479,7 +479,8 @@ printf end`;
     assert.equal(await run(3, true), join(folder, 'temporal_1'), 'only whole words count');
     assert.equal(await run(4, false), 'none');
     assert.equal(await run(5, true, '~/check points'), join(folder, 'temporal_1'));
-    assert.equal(await run(6, true, '/not/there'), '/not/there');
+    const missing = join(ground.home, 'not there');
+    assert.equal(await run(6, true, missing), missing);
   });
 
   on('a resumed attempt is told no checkpoint that its job has not written', async (ground) => {
@@ -521,21 +522,29 @@ printf end`;
     assert.equal(await run(10, true, 'abc/000001/7'), join(folder, 'step_98'), 'a folder whose files have changed');
   });
 
-  on('an entry of a worker that started earlier counts, though its record does not show here yet', async (ground) => {
-    const folder = join(ground.home, '000001-abc');
-    const run = async (attempt: number, resume: boolean, owner: string): Promise<string> => {
-      const more = { resume, checkpointDir: folder, checkpointOwner: owner };
+  on('workers that start one after the other resume from the same checkpoint', async (ground) => {
+    const folder = join(ground.home, 'of both workers');
+    const run = async (attempt: number, worker: string, resume: boolean, owner: string): Promise<string> => {
+      const more = { resume, checkpointDir: folder, checkpointOwner: owner, env: { JOBMAN_WORKER: worker } };
       const script = 'printf "%s\\n" "${JOBMAN_RESUME_FROM-none}"';
       isDone(await ground.machines.start(ground.ref, launchOf(attempt, script, more)));
       await reach(ground, attempt, 'exited');
       return logOf(ground, attempt).toString().trimEnd();
     };
-    mkdirSync(folder);
-    writeFileSync(join(folder, 'step_1'), 'of the other worker');
-    assert.equal(await run(1, false, 'abc/000001/1'), 'none');
-    assert.equal(await run(2, true, 'abc/000001/1'), join(folder, 'step_1'));
-    assert.equal(await run(3, false, 'abc/000001/3'), 'none');
-    assert.equal(await run(4, true, 'abc/000001/3'), 'none', 'a rerun forgets it');
+    const own = 'abc/000001/1';
+    assert.equal(await run(1, '0', false, own), 'none');
+    writeFileSync(join(folder, 'step_1'), 'written before the other worker has started');
+    assert.equal(await run(2, '1', false, own), 'none');
+    assert.equal(await run(3, '1', true, own), join(folder, 'step_1'));
+    // A mounted bucket may show a file that another worker has replaced as unreadable.
+    rmSync(join(folder, '.jobman-start.1'));
+    mkdirSync(join(folder, '.jobman-start.1'));
+    assert.equal(await run(4, '0', true, own), join(folder, 'step_1'));
+    rmSync(join(folder, '.jobman-start.1'), { recursive: true });
+    assert.equal(await run(5, '0', false, 'abc/000002/1'), 'none');
+    writeFileSync(join(folder, 'step_2'), 'of the other job');
+    assert.equal(await run(6, '1', true, own), 'none', 'another job has begun there since');
+    assert.equal(await run(7, '0', true, own), 'none');
   });
 
   on('a record of the checkpoint folder that is a FIFO, a device or a folder holds nothing up', async (ground) => {
@@ -554,7 +563,7 @@ printf end`;
       for (const name of [`$(touch ${marker.replaceAll('/', '_')})`, '-rf', 'a\nstep_1\tx', '*']) {
         writeFileSync(join(folder, name), '');
       }
-      plant(join(folder, '.jobman-start'));
+      plant(join(folder, '.jobman-start.0'));
       for (const resume of [false, true]) {
         const attempt = 2 * index + (resume ? 2 : 1);
         const more = { resume, checkpointDir: folder, checkpointOwner: 'abc/000001/1' };
@@ -590,7 +599,7 @@ printf end`;
     const job = { kind: 'folder', path: other, job: '000001' } as const;
     assert.match(await run(1, false, job), /^jobman: there is no checkpoint of job 000001 at .*other to begin from/);
     writeFileSync(join(other, 'step_4'), '');
-    writeFileSync(join(other, '.jobman-start'), 'abc/000001/1\n');
+    writeFileSync(join(other, '.jobman-start.1'), 'abc/000001/1\n');
     assert.equal(await run(2, false, job), join(other, 'step_4'));
     assert.equal(await run(3, true, job), join(other, 'step_4'), 'it has none of its own yet');
     assert.equal(await run(4, true, { kind: 'entry', path: join(other, 'step_4') }), join(other, 'step_4'));
@@ -598,7 +607,8 @@ printf end`;
     writeFileSync(join(own, 'step_5'), '');
     assert.equal(await run(6, true, job), join(own, 'step_5'));
     assert.equal(await run(7, false, job), join(other, 'step_4'), 'from the beginning is from there');
-    writeFileSync(join(other, '.jobman-start'), 'abc/000003/1\n');
+    rmSync(join(other, '.jobman-start.1'));
+    writeFileSync(join(other, '.jobman-start.0'), 'abc/000003/1\n');
     assert.match(await run(8, false, job), /^jobman: there is no checkpoint of job 000001/);
     assert.equal(await run(9, false, { kind: 'entry', path: 'gs://b/step_1' }), 'gs://b/step_1');
   });

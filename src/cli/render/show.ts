@@ -6,7 +6,7 @@ import { ageText, clockText, countText, dateText, dollarsText, lengthText } from
 import { causeText } from '../../app/cause.ts';
 import { startText } from '../../app/phrases.ts';
 import { reasonWords } from '../../app/reason-words.ts';
-import type { CommandSpec, ResumeFrom } from '../../core/spec.ts';
+import type { ResumeFrom } from '../../core/spec.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import { glyph, inPhaseStyle, type Ink } from '../screen.ts';
 import { aligned } from './aligned.ts';
@@ -57,7 +57,7 @@ function facts(view: JobView, layout: ShowLayout): readonly string[] {
   const { resumeFrom } = view.spec.command;
   if (resumeFrom?.kind === 'folder' || resumeFrom?.kind === 'entry')
     rows.push(['begins at', beginningText(resumeFrom)]);
-  if (view.spec.command.checkpointDir !== null) rows.push(['saves to', checkpointsText(view.spec.command)]);
+  if (view.checkpointDir !== null) rows.push(['saves to', checkpointsText(view)]);
   const workdir = view.workdirs.at(-1);
   if (workdir !== undefined) rows.push(['workdir', workdirText(workdir, view)]);
   const owner = ownerText(view);
@@ -79,8 +79,8 @@ function savedText({ name, folder, at }: SavedView, now: Instant): string {
 }
 
 /** `~/bucket/runs/000001-k3x9ab`, and that others share it. */
-function checkpointsText({ checkpointDir, checkpoints }: CommandSpec): string {
-  return `${checkpointDir}${checkpoints === 'shared' ? ', shared with every job that uses this folder' : ''}`;
+function checkpointsText({ checkpointDir, spec }: JobView): string {
+  return `${checkpointDir}${spec.command.checkpoints === 'shared' ? ', shared with every job that uses this folder' : ''}`;
 }
 
 function beginningText(from: Exclude<ResumeFrom, { readonly kind: 'job' }>): string {

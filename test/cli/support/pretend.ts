@@ -329,6 +329,7 @@ export function view(different: Partial<JobView> = {}): JobView {
     why: aWhy({ id, sentence: '4 of 4 workers alive.', next: 'look in 16 s' }),
     progress: null,
     saved: null,
+    checkpointDir: null,
     workdirs: [],
     ifTaken: null,
     spent: null,
