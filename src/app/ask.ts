@@ -1,5 +1,6 @@
 // Ask: what the owner says to a job, from the word to the commit and the answer. What a word does is decided in core/ask.ts.
 
+import { isLost } from '../core/allocate.ts';
 import { ask, hasEnded, jobCan } from '../core/ask.ts';
 import type { AskOptions as CoreOptions, Verb } from '../core/ask.ts';
 import { heldAllocations, isUnread, outlivesRemoval, type Job, type Settled } from '../core/job.ts';
@@ -120,7 +121,9 @@ function strayText(job: Job): string {
 
 /** What a stopped job keeps, what that costs, and how to let it go. */
 function holdText(job: Job, number: number): string {
-  const kept = keptAllocations(job);
+  const held = keptAllocations(job);
+  const kept = held.filter((allocation) => !isLost(allocation));
+  if (held.length > 0 && kept.length === 0) return ` It keeps nothing: its ${acceleratorOf(job)} is lost.`;
   if (job.spec.capacity.ownership === 'standing' || kept.length === 0) return '';
   // A stop keeps what can be used. What is still being waited for is given back, and with it the place in the queue.
   if (kept.every(({ readyAt }) => readyAt === null))

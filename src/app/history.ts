@@ -140,7 +140,10 @@ function askedFor(event: Extract<Event, { readonly kind: 'asked' }>): string {
     case 'run':
       return runWords[event.how ?? 'fresh'];
     case 'hold':
-      return 'the program is to end, the capacity is kept';
+      // Whether it can be kept, the cloud decides: a preemption may not have been seen yet.
+      return event.keepsNothing === true
+        ? 'the program is to end; there is no capacity to keep'
+        : 'the program is to end, and the capacity is to be kept';
     case 'end':
       return 'the program is to end, the capacity is released';
     case 'delete':

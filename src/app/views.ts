@@ -10,7 +10,7 @@ import {
   lastAttempt,
   openAttempt,
 } from '../core/job.ts';
-import { nextTryAt } from '../core/allocate.ts';
+import { isLost, nextTryAt } from '../core/allocate.ts';
 import { takesTurns } from '../core/admit.ts';
 import { capacityOf } from '../core/place.ts';
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
@@ -28,7 +28,7 @@ import { sayingOf } from './outside.ts';
 export const reasonLongest = 28;
 
 /** Raise this when a row gets another field or other words: rows that were kept of ended jobs are then made anew. */
-export const rowVersion = 6;
+export const rowVersion = 7;
 
 /** The row of a job at that moment. */
 export function jobRow(job: Job, now: Instant): JobRow {
@@ -147,7 +147,7 @@ function reasonOf(job: Job, phase: Phase, now: Instant): string {
     case 'stopping':
       return stopPhrase(job, now);
     case 'succeeded':
-      return job.spec.command.isSetupOnly === true ? 'set up; no command' : ranPhrase(job);
+      return job.spec.command.isSetupOnly === true ? setUpPhrase(job) : ranPhrase(job);
     case 'failed':
       return endPhrase(job);
     case 'stopped':
@@ -288,6 +288,13 @@ function stopPhrase(job: Job, now: Instant): string {
   const ago = ageText(now - phaseSince(job));
   if (ending === null) return `asked ${ago} ago`;
   return ending.reason === 'stopped' ? `asked ${ago} ago` : `${reasonWords[ending.reason]} ${ago} ago`;
+}
+
+/** Of a job without a command: whether its workers are still there. */
+function setUpPhrase(job: Job): string {
+  const allocation = lastAllocation(job);
+  const isLetGo = allocation?.ownership === 'owned' && allocation.releasedAt !== null;
+  return allocation === undefined || isLetGo || isLost(allocation) ? 'its TPU is gone' : 'set up; no command';
 }
 
 /** How long its command ran, over all attempts; the time in which what was left of one was being ended is not counted. */

@@ -185,7 +185,8 @@ function endBy(job: Job, verb: Verb, desired: Desired, by: string, now: Instant)
   const settled = becomesCancelled
     ? { at: now, verdict: 'cancelled' as const, reason: job.settled.reason }
     : job.settled;
-  const bodies: EventBody[] = [{ kind: 'asked', verb, by, desired }];
+  const keepsNothing = desired === 'hold' && (usableAllocation(job)?.readyAt ?? null) === null;
+  const bodies: EventBody[] = [{ kind: 'asked', verb, by, desired, ...(keepsNothing && { keepsNothing }) }];
   if (becomesCancelled) bodies.push({ kind: 'settled', verdict: 'cancelled', reason: job.settled.reason });
   const { endedBy: _before, ...rest } = job;
   const other = by === job.owner ? {} : { endedBy: by };

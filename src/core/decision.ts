@@ -81,6 +81,8 @@ export type EventBody =
       readonly by: string;
       readonly desired: Desired;
       readonly how?: Wish['how'];
+      /** With stop: nothing was there that it could keep. */
+      readonly keepsNothing?: true;
       /** With resume: the copy of the working directory that was taken anew for it. */
       readonly copy?: number;
     }

@@ -207,6 +207,15 @@ test('stop says so when there is nothing ready that could be kept', async (t) =>
   assert.equal(message, 'Job 000001 (vit) is being stopped. Its v5litepod-16 was not ready yet and is let go.');
 });
 
+test('stop says so when what it had is lost', async (t) => {
+  const desk = openDesk(t);
+  const id = await desk.create(tpuSpec());
+  const lost = { state: 'lost', detail: 'PREEMPTED', at: noon } as const;
+  await desk.lives(id, (job) => living(aJob(job.spec), [{ ...ready, seen: lost }], [running]));
+  const { message } = await desk.client.ask(id, 'stop', { by: 'ada' });
+  assert.equal(message, 'Job 000001 (vit) is being stopped. It keeps nothing: its v5litepod-16 is lost.');
+});
+
 test('stop says what is kept, what it costs an hour and how to let it go', async (t) => {
   const desk = openDesk(t);
   const id = await desk.create(tpuSpec());

@@ -31,7 +31,11 @@ const sentences: { readonly [Kind in EventBody['kind']]: readonly (readonly [Eve
     asked: [
       [
         { kind: 'asked', verb: 'stop', by: 'ada', desired: 'hold' },
-        'ada said stop: the program is to end, the capacity is kept',
+        'ada said stop: the program is to end, and the capacity is to be kept',
+      ],
+      [
+        { kind: 'asked', verb: 'stop', by: 'ada', desired: 'hold', keepsNothing: true },
+        'ada said stop: the program is to end; there is no capacity to keep',
       ],
       [
         { kind: 'asked', verb: 'resume', by: 'ada', desired: 'run', how: 'resume' },

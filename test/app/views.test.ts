@@ -49,6 +49,7 @@ const stopping: Ending = {
 
 const repairing = { state: 'interrupted', detail: 'REPAIRING', at: noon + 30 * minute } as const;
 
+const setupOnly = { ...tpuSpec().command, script: '', isSetupOnly: true } as const;
 const stockout = { kind: 'stockout', message: 'There is no more capacity in the zone.', raw: 'code 8' } as const;
 
 const cases: readonly Case[] = [
@@ -790,6 +791,38 @@ const cases: readonly Case[] = [
     },
   },
   {
+    life: 'it is set up and has no command',
+    job: {
+      ...living(
+        aJob(tpuSpec({ command: setupOnly, finish: { capacity: 'keep', keepFor: null } })),
+        [ready],
+        [{ ...running, ...ended('succeeded', { detail: '' }) }],
+      ),
+      settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
+    },
+    now: noon + hour + minute,
+    phase: 'succeeded',
+    status: 'succeeded, holds v5litepod-16',
+    price: 4,
+    reason: 'set up; no command',
+    why: {},
+  },
+  {
+    life: 'it was set up, and its TPU has gone since',
+    job: {
+      ...living(
+        aJob(tpuSpec({ command: setupOnly, finish: { capacity: 'keep', keepFor: null } })),
+        [gone],
+        [{ ...running, ...ended('succeeded', { detail: '' }) }],
+      ),
+      settled: { at: noon + hour, verdict: 'succeeded', reason: 'succeeded' },
+    },
+    now: noon + hour + minute,
+    phase: 'succeeded',
+    reason: 'its TPU is gone',
+    why: {},
+  },
+  {
     life: 'it succeeded and keeps its TPU for a while',
     job: {
       ...living(
@@ -945,7 +978,7 @@ test('the row of an ended job lasts: nothing of it changes with time', () => {
     assert.deepEqual(row, jobRow(job, now));
     assert.deepEqual(row, jobRow(job, now + 100 * hour));
   }
-  assert.equal(lasting, 4);
+  assert.equal(lasting, 5);
 });
 
 test('what costs money or may still change is never taken for lasting', () => {

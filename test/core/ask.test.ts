@@ -215,6 +215,20 @@ for (const [name, become] of [
   });
 }
 
+test('a stop says in history whether there is capacity that it can keep', () => {
+  const asked = (job: Job) => ask(job, 'stop', { by: 'alice' }, 6).events;
+  const running = brought('running');
+  assert.deepEqual(
+    asked(running.job).map(({ at: _at, ...event }) => event),
+    [{ kind: 'asked', verb: 'stop', by: 'alice', desired: 'hold' }],
+  );
+  const keepsNothing = { keepsNothing: true };
+  running.nodes.set(1, { ...running.newNode('lost'), cause: 'preempted' });
+  running.pass();
+  assert.partialDeepStrictEqual(asked(running.job), [keepsNothing]);
+  assert.partialDeepStrictEqual(asked(freshJob().job), [keepsNothing]);
+});
+
 test('a second wish before the first is answered replaces it', () => {
   const world = brought('stopped');
   world.ask('resume');
