@@ -73,6 +73,16 @@ suite('bookings in the record', () => {
     assert.match((await tpu(['release', 'v2-32-6'])).out, /is free in the booking table\.\n/);
   });
 
+  test('book and release print an object with --json', async () => {
+    const { tpu } = await openLab();
+    const free = { status: 'free', user: '' };
+    const booked = await tpu(['book', 'v2-32-6', 'xibo', '--json']);
+    const reserved = { status: 'reserved', user: 'Xibo' };
+    assert.deepEqual(JSON.parse(booked.out), { tpu: 'lab-v2-32-6', ...reserved, before: free });
+    const released = await tpu(['release', 'v2-32-6', 'xibo', '--json']);
+    assert.deepEqual(JSON.parse(released.out), { tpu: 'lab-v2-32-6', ...free, before: reserved });
+  });
+
   test('what somebody else has is asked about, and refused where nobody can be asked', async () => {
     const { tpu } = await openLab();
     await tpu(['book', 'v2-32-6', 'lyy']);

@@ -259,6 +259,17 @@ suite('kill', () => {
     assert.match(script.err, /none of the job's, and was left alone\. To see to it: tpu solve kmh-tpuvm-v2-32-6/);
   });
 
+  test('prints an object for each job with --json', async (t) => {
+    const world = await openJobWorld(t);
+    await world.run('v2-32-6', 'xibo');
+    const job = { window: 1, job: '000001', user: 'xibo', phase: 'cancelled' };
+    for (const killed of [true, false]) {
+      const { out, code } = await world.tpu(['kill', '1', 'xibo', '--json']);
+      assert.equal(code, 0);
+      assert.deepEqual(JSON.parse(out), { ...job, killed });
+    }
+  });
+
   test('what is over, not there, or not said', async (t) => {
     const world = await openJobWorld(t);
     const { id } = await world.run('v2-32-6', 'xibo');

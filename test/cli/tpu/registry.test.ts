@@ -132,6 +132,16 @@ suite('ack', () => {
     assert.deepEqual(lookedAt, ['000001']);
     assert.match((await tpu(['ack', 'xibo'], { jobs: [] })).out, /^xibo has no job under way/);
   });
+  test('prints an object for each job with --json', async () => {
+    const { job, tpu } = await openUsualLab();
+    await job('xibo');
+    const jobs = [view({ id: '000001', user: 'xibo' })];
+    const { out } = await tpu(['ack', 'xibo', '--json'], { jobs });
+    const said = { window: 1, job: '000001', user: 'xibo', judged: true, trouble: null, hangsAt: null };
+    assert.deepEqual(JSON.parse(out), said);
+    assert.equal((await tpu(['ack', 'xibo', '--json'], { jobs: [] })).out, '');
+  });
+
   test("without a user, everybody's, also where nobody knows who types", async () => {
     const { lookedAt, job, tpu } = await openUsualLab();
     for (const user of ['xibo', 'lyy']) await job(user);

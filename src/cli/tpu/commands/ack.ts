@@ -3,7 +3,8 @@
 
 import { exitCode } from '../../../app/errors.ts';
 import { countText } from '../../../app/figures.ts';
-import { troubleOf } from '../../../lab/check.ts';
+import { moment } from '../../../app/moment.ts';
+import { troubleOf, type Trouble } from '../../../lab/check.ts';
 import { createLooker } from '../../../lab/looking.ts';
 import type { LabUser } from '../../../lab/people.ts';
 import { inertWord } from '../../render/inert.ts';
@@ -19,6 +20,7 @@ export async function ack(desk: TpuCli, words: Words): Promise<number> {
   const { rows } = await client.list({});
   const live = rows.filter((row) => !isSettled(row) && users.some(({ name }) => name === row.user));
   if (live.length === 0) {
+    if (desk.json) return exitCode.ok;
     const whose = words.user === null ? 'No user has a job' : `${words.user} has no job`;
     desk.tell(`${whose} under way, so there is nothing to check.`);
     return exitCode.ok;
@@ -35,12 +37,24 @@ export async function ack(desk: TpuCli, words: Words): Promise<number> {
   for (const user of users) {
     const theirs = live.filter((row) => row.user === user.name);
     if (theirs.length === 0) continue;
+    const hangs = await hangsOf(desk, user);
+    if (desk.json) {
+      for (const { id: job } of theirs) {
+        const { trouble = null, hangsAt = null } = hangs.get(job) ?? {};
+        const window = newest.get(job) ?? null;
+        const ends = hangsAt === null ? null : moment(hangsAt);
+        desk.print(
+          JSON.stringify({ window, job, user: user.name, judged: judged.includes(job), trouble, hangsAt: ends }),
+        );
+      }
+      continue;
+    }
     const shown = theirs.flatMap(({ id }) => newest.get(id) ?? []).toSorted((a, b) => a - b);
     const which = shown.length === 0 ? '' : `: ${windowsText(shown)}`;
     desk.tell(inertWord(`Checking ${countText(theirs.length, 'job')} of ${user.name} now${which}.`));
     for (const { id } of theirs.filter(({ id }) => judged.includes(id)))
       desk.tell(`${nameOfJob(newest.get(id) ?? null, id)}: its program has ended; what follows is decided now.`);
-    await tellHangs(desk, user);
+    tellHangs(desk, user, newest, hangs);
   }
   if (news !== null) desk.note(news);
   return exitCode.ok;
@@ -54,20 +68,34 @@ function nameOfJob(window: number | null, id: string): string {
   return window === null ? `Job ${id}` : `Window ${window}`;
 }
 
-/** A program that is silent after a failed call may still be at work, so its grace is not cut short. */
-async function tellHangs(desk: TpuCli, user: LabUser): Promise<void> {
+/** By job, the trouble in the log of its newest attempt. */
+async function hangsOf(desk: TpuCli, user: LabUser): Promise<ReadonlyMap<string, Trouble>> {
   const { io, lab, services } = desk;
-  const now = io.now();
-  const clock = clockFor(user.settings.time_zone, now);
   // Names of TPUs are not shown here.
   const looker = createLooker({ record: lab.record, home: services.home, user, namePrefix: '' });
-  for (const { status, window, job } of await looker.look(now)) {
-    const found = troubleOf(status);
-    if (found === null) continue;
+  const rows = await looker.look(io.now());
+  return new Map(
+    rows.flatMap(({ status, job }) => {
+      const found = troubleOf(status);
+      return found === null ? [] : [[job, found] as const];
+    }),
+  );
+}
+
+/** A program that is silent after a failed call may still be at work, so its grace is not cut short. */
+function tellHangs(
+  desk: TpuCli,
+  { settings }: LabUser,
+  newest: ReadonlyMap<string, number>,
+  hangs: ReadonlyMap<string, Trouble>,
+): void {
+  const clock = clockFor(settings.time_zone, desk.io.now());
+  for (const [job, { trouble, hangsAt }] of hangs) {
+    const window = newest.get(job) ?? null;
     const next =
-      found.hangsAt === null
+      hangsAt === null
         ? `and no rule ends it while it runs; to end it: tpu kill ${window ?? job}`
-        : `it is ended at ${clock(found.hangsAt)} if it prints nothing until then, and its rule decides what follows`;
-    desk.tell(inertWord(`${nameOfJob(window, job)}: its log says ${found.trouble}; ${next}.`));
+        : `it is ended at ${clock(hangsAt)} if it prints nothing until then, and its rule decides what follows`;
+    desk.tell(inertWord(`${nameOfJob(window, job)}: its log says ${trouble}; ${next}.`));
   }
 }

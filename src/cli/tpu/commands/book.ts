@@ -29,9 +29,11 @@ export async function book(cli: TpuCli, words: Words): Promise<number> {
   };
   const { before } = await changed(sheet, tpu, change, booking);
   const was = before === null || before.user === user.sheetName ? '' : ` It was ${wordsOf(before)}.`;
-  cli.tell(
-    inertWord(`${tpu.name} is ${isRunning ? 'running' : 'reserved'} for ${user.sheetName} in ${sheet.called}.${was}`),
-  );
+  if (cli.json) printBooking(cli, tpu, isRunning ? 'running' : 'reserved', user.sheetName, before);
+  else
+    cli.tell(
+      inertWord(`${tpu.name} is ${isRunning ? 'running' : 'reserved'} for ${user.sheetName} in ${sheet.called}.${was}`),
+    );
   return exitCode.ok;
 }
 
@@ -61,8 +63,15 @@ export async function release(cli: TpuCli, words: Words): Promise<number> {
   const free = { status: 'free', user: '', note: '', scriptNote: '' } as const;
   const { before } = await changed(sheet, tpu, free, booking);
   const was = before === null || before.status.kind === 'free' ? '' : ` It was ${wordsOf(before)}.`;
-  cli.tell(inertWord(`${tpu.name} is free in ${sheet.called}.${was}`));
+  if (cli.json) printBooking(cli, tpu, 'free', '', before);
+  else cli.tell(inertWord(`${tpu.name} is free in ${sheet.called}.${was}`));
   return exitCode.ok;
+}
+
+/** The booking as it is now and was before, with the words of `tpu find --json`. */
+function printBooking(cli: TpuCli, tpu: LabTpu, status: string, user: string, before: Booking | null): void {
+  const was = before === null ? null : { status: before.status.kind, user: before.user };
+  cli.print(JSON.stringify({ tpu: tpu.name, status, user, before: was }));
 }
 
 /** A booking says who uses a TPU, so one with a job under way is not free. Throws JobmanError (4) with what ends the job. */

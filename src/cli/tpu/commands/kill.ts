@@ -2,7 +2,7 @@
 
 import type { Client } from '../../../app/client.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { isSettledPhase } from '../../../core/phase.ts';
+import { isSettledPhase, type Phase } from '../../../core/phase.ts';
 import { holderSentences, holdersNow, jobsThere } from '../../../lab/holds.ts';
 import type { LabUser } from '../../../lab/people.ts';
 import type { LabAttempt } from '../../../lab/record.ts';
@@ -29,10 +29,14 @@ export async function kill(desk: TpuCli, words: Words): Promise<number> {
   for (const { job } of jobs) {
     if (live.some((one) => one.job === job)) continue;
     const phase = list.phaseOf(job);
-    const word = phase === null ? 'was deleted' : phase === 'cancelled' ? 'was killed' : `has ${phase}`;
-    desk.tell(inertWord(`${await windowOf(desk, job)} of ${user.name} ${word} already; there is nothing to end.`));
     // As cancel answers: to end twice is no mistake, but what has come to its own end cannot be ended.
     if (phase === 'succeeded' || phase === 'failed') code = exitCode.conflict;
+    if (desk.json) {
+      await printEnd(desk, user, job, { killed: false, phase });
+      continue;
+    }
+    const word = phase === null ? 'was deleted' : phase === 'cancelled' ? 'was killed' : `has ${phase}`;
+    desk.tell(inertWord(`${await windowOf(desk, job)} of ${user.name} ${word} already; there is nothing to end.`));
   }
   return Math.max(code, await endWithPrograms(desk, client, { user, by, jobs: live }));
 }
@@ -60,11 +64,24 @@ function isOver(list: ListOf, job: string): boolean {
   return phase === null || isSettledPhase(phase);
 }
 
+async function newestWindow(desk: TpuCli, job: string): Promise<number | null> {
+  const windows = await desk.lab.record.windows({ jobs: [job], cleared: true });
+  return windows.toSorted((one, other) => other.window.attempt - one.window.attempt)[0]?.window.window ?? null;
+}
+
 /** People type windows, so the answer names the window that ended: that of the newest attempt, which continues the earlier ones. */
 async function windowOf(desk: TpuCli, job: string): Promise<string> {
-  const windows = await desk.lab.record.windows({ jobs: [job], cleared: true });
-  const newest = windows.toSorted((one, other) => other.window.attempt - one.window.attempt)[0]?.window.window;
-  return newest === undefined ? `Job ${job}` : `Window ${newest} (job ${job})`;
+  const newest = await newestWindow(desk, job);
+  return newest === null ? `Job ${job}` : `Window ${newest} (job ${job})`;
+}
+
+async function printEnd(
+  desk: TpuCli,
+  { name: user }: LabUser,
+  job: string,
+  end: { readonly killed: boolean; readonly phase: Phase | null },
+): Promise<void> {
+  desk.print(JSON.stringify({ window: await newestWindow(desk, job), job, user, ...end }));
 }
 
 /** Ends those jobs here and on the workers; resolves with the exit code. */
@@ -85,7 +102,10 @@ export async function endWithPrograms(
     );
     // The end of its script does that; one that was killed before its script began has none.
     for (const job of jobs) await bookAttempt(desk, job, 'reserved', (sentence) => desk.note(inertWord(sentence)));
-    for (const { job } of jobs) desk.tell(inertWord(`${await windowOf(desk, job)} of ${user.name} is killed.`));
+    for (const { job } of jobs) {
+      if (desk.json) await printEnd(desk, user, job, { killed: true, phase: 'cancelled' });
+      else desk.tell(inertWord(`${await windowOf(desk, job)} of ${user.name} is killed.`));
+    }
     let code: number = exitCode.ok;
     for (const name of new Set(jobs.map(({ tpu }) => tpu))) {
       const own = jobs.filter(({ tpu }) => tpu === name);
