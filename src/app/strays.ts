@@ -10,7 +10,7 @@ import type { Instant } from '../core/time.ts';
 import { sentencePart } from './reason-words.ts';
 import { placeOf } from './places.ts';
 import type { Store, Stray } from './ports.ts';
-import { claimants, hasAnswered, placesLooked, tpuScopes, tpuRows, tpuSpecs } from './tpus.ts';
+import { claimants, forgettable, hasAnswered, placesLooked, tpuScopes, tpuRows, tpuSpecs } from './tpus.ts';
 import type { TpuCloud, TpuMissed, TpuRow, TpuScope, TpuSeen, TpuSettings } from './tpus.ts';
 
 /** A stray, and what is seen of it now. */
@@ -33,6 +33,8 @@ export interface StrayLook {
   readonly missed: readonly TpuMissed[];
   /** False where something was asked and no project answered, so that nothing is known. */
   readonly isAnswered: boolean;
+  /** As in TpuList. */
+  readonly forgettable: readonly string[];
 }
 
 /** All that a person can do about strays. */
@@ -105,6 +107,7 @@ export function createStrayKeeper(parts: {
         others: rows.filter(({ whose }) => whose.kind === 'installation' || whose.kind === 'nobody'),
         missed,
         isAnswered,
+        forgettable: forgettable(jobs, settings),
       };
     },
     async lookAt(strays) {

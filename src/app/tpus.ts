@@ -95,6 +95,8 @@ export interface TpuList {
   readonly missed: readonly TpuMissed[];
   /** False where no project answered at all, so that nothing is known. */
   readonly isAnswered: boolean;
+  /** The projects that are asked about for finished jobs alone; `jobman tpus --forget` accepts each. */
+  readonly forgettable: readonly string[];
 }
 
 /** What the person asks for. */
@@ -166,7 +168,15 @@ export async function lookAtTpus(
     }),
     missed: looks.flatMap(({ missed }) => missed),
     isAnswered: looks.some((look, index) => hasAnswered(look, scopes[index])),
+    forgettable: forgettable(jobs, settings),
   };
+}
+
+/** The projects of those jobs that neither the settings name nor a job that may still need something there. */
+export function forgettable(jobs: readonly Job[], settings: Pick<TpuSettings, 'project'>): readonly string[] {
+  const projectsOf = (some: readonly Job[]): readonly string[] => tpuSpecs(some, []).map(({ project }) => project);
+  const inUse = [...projectsOf(jobs.filter(needsCloud)), settings.project];
+  return [...new Set(projectsOf(jobs))].filter((project) => !inUse.includes(project));
 }
 
 /** True where at least one zone of that project answered. */

@@ -3,7 +3,16 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
-import { hasAnswered, tpuSpecs, claimants, lookAtTpus, tpuScopes, tpuRows, type TpuSeen } from '../../src/app/tpus.ts';
+import {
+  forgettable,
+  hasAnswered,
+  tpuSpecs,
+  claimants,
+  lookAtTpus,
+  tpuScopes,
+  tpuRows,
+  type TpuSeen,
+} from '../../src/app/tpus.ts';
 import type { Attempt, Job } from '../../src/core/job.ts';
 import { hour, minute } from '../../src/core/time.ts';
 import { aJob, living, noon, ready, tpuSpec } from './sample-life.ts';
@@ -198,6 +207,13 @@ suite('where is looked', () => {
     assert.equal(tpuSpecs([job, over], []).length, 2);
     assert.equal(tpuSpecs([job], ['lab']).length, 1);
     assert.equal(tpuSpecs([over], ['lab']).length, 0);
+  });
+
+  test('a project may be forgotten that finished jobs alone name, and the settings do not', () => {
+    const over = { ...job, settled: { at: noon, verdict: 'cancelled', reason: 'stopped' } as const, allocations: [] };
+    assert.deepEqual(forgettable([over, over], { project: null }), ['lab']);
+    assert.deepEqual(forgettable([over], { project: 'lab' }), []);
+    assert.deepEqual(forgettable([over, job], { project: null }), []);
   });
 
   test('one project that does not answer leaves the others known', () => {

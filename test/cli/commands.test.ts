@@ -539,7 +539,7 @@ suite('gc', () => {
   /** A cloud in which a stray that was told to go is gone at the next look. */
   function keeperOf(...strays: StrayView[]) {
     const [shared, others, missed]: [TpuRow[], TpuRow[], TpuMissed[]] = [[], [], []];
-    const state = { isAnswered: true };
+    const state: { isAnswered: boolean; forgettable: string[] } = { isAnswered: true, forgettable: [] };
     const acts: string[] = [];
     const keeper: StrayKeeper = {
       look: async () => ({ strays: strays.map((one) => ({ ...one })), shared, others, missed, ...state }),
@@ -607,7 +607,8 @@ suite('gc', () => {
   });
 
   test('shows what is not ours apart, with or without --yes, and names a project that could not be asked', async () => {
-    const { acts, others, missed, services } = keeperOf(stray('000001', 'there', 'READY'));
+    const { acts, others, missed, state, services } = keeperOf(stray('000001', 'there', 'READY'));
+    state.forgettable.push('other');
     const theirs = `projects/lab/locations/us-west4-a/nodes/theirs`;
     others.push({
       project: 'lab',

@@ -58,7 +58,7 @@ function tpus(list: Partial<TpuList>, argv: readonly string[] = [], columns?: nu
     services: {
       tpus: async (query) => {
         asked.push(query);
-        return { rows: [], missed: [], isAnswered: true, ...list };
+        return { rows: [], missed: [], isAnswered: true, forgettable: [], ...list };
       },
     },
   }).then((ended) => ({ ...ended, queries: asked }));
@@ -92,6 +92,9 @@ test('what could not be asked is said with its words, and is the exit code where
   assert.equal(some.code, 0);
   assert.match(some.out, /vit-000042-1/);
   assert.match(some.err, /^jobman: zone us-east5-b of project lab could not be asked: PERMISSION_DENIED: not yours$/m);
+  assert.doesNotMatch(some.err, /--forget/, 'of a project that a job still uses');
+  const done = await tpus({ rows: [row()], missed: [{ ...refused, project: 'used' }, refused], forgettable: ['lab'] });
+  assert.match(done.err, /^To stop asking about such a project: jobman tpus --forget lab$/m);
   const none = await tpus({ missed: [refused], isAnswered: false });
   assert.deepEqual([none.code, none.out], [5, '']);
   assert.doesNotMatch(none.err, /No TPU exists/);

@@ -56,16 +56,22 @@ async function forget(cli: Cli, project: string): Promise<number> {
  * Says on standard error which projects and zones did not answer. Only where none answered is that the exit code: one project
  * out of reach must not fail a script that works on the others.
  */
-export function sayMissed(cli: Cli, { missed, isAnswered }: Pick<TpuList, 'missed' | 'isAnswered'>): number {
+export function sayMissed(
+  cli: Cli,
+  { missed, isAnswered, forgettable }: Pick<TpuList, 'missed' | 'isAnswered' | 'forgettable'>,
+): number {
   for (const one of missed) {
     if (one.asleep) cli.note(`note: ${missedText(one)}`);
     else sayTrouble(cli, missedText(one));
   }
-  const [first, ...others] = [...new Set(missed.filter(({ asleep }) => !asleep).map(({ project }) => project))];
-  if (first === undefined) return exitCode.ok;
-  cli.note(
-    `To stop asking about ${others.length === 0 ? 'that project' : 'such a project'}: jobman tpus --forget ${first}`,
-  );
+  const silent = [...new Set(missed.filter(({ asleep }) => !asleep).map(({ project }) => project))];
+  if (silent.length === 0) return exitCode.ok;
+  // A project that a job or a setting still needs cannot be forgotten.
+  const [first] = silent.filter((project) => forgettable.includes(project));
+  if (first !== undefined)
+    cli.note(
+      `To stop asking about ${silent.length === 1 ? 'that project' : 'such a project'}: jobman tpus --forget ${first}`,
+    );
   return isAnswered ? exitCode.ok : exitCode.unreachable;
 }
 
