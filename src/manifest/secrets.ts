@@ -34,23 +34,29 @@ export function readSecrets(
   return secrets;
 }
 
+// A value in place of a name is a common mistake, so no message repeats what the manifest says: it is printed and kept in logs.
+
+const howToName = 'a secret is named, not written: `env`, `env:NAME`, or the path of a file';
+
 function missingVariable(variable: string, { env }: Surroundings): string | undefined {
-  return (env[variable] ?? '') === '' ? `the variable ${variable} is not set where the job is created` : undefined;
+  if ((env[variable] ?? '') !== '') return undefined;
+  return /^[A-Z_][A-Z0-9_]*$/.test(variable)
+    ? `the variable ${variable} is not set where the job is created`
+    : `names a variable that is not set where the job is created (${howToName})`;
 }
 
 function missingFile(from: string, { folder, home, door }: Surroundings): string | undefined {
   if (from === '') return 'says neither `env` nor a file';
-  const file = pathHere(from, folder, home);
-  const look = door.look(file);
+  const look = door.look(pathHere(from, folder, home));
   switch (look.kind) {
     case 'file':
     case 'stream':
       return undefined;
     case 'folder':
-      return `${file} is a folder`;
+      return 'names a folder, not a file';
     case 'absent':
-      return `the file ${file} does not exist on this machine`;
+      return `names a file that does not exist on this machine (${howToName})`;
     case 'unreadable':
-      return `the file ${file} cannot be read (${look.detail})`;
+      return `names a file that cannot be read (${howToName})`;
   }
 }

@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { presets } from '../../src/core/recover.ts';
 import { ownCheckpointLevel, workdirMark } from '../../src/core/spec.ts';
 import { day, hour, minute, second } from '../../src/core/time.ts';
-import { problemsOf, specOf, tpu } from './pretend.ts';
+import { formatProblems } from '../../src/manifest/problems.ts';
+import { parse, problemsOf, specOf, tpu } from './pretend.ts';
 
 test('a minimal manifest is completed by defaults', () => {
   const { spec, warnings } = specOf(tpu());
@@ -176,6 +177,19 @@ test('a secret in plain job.env is warned about, and a path or another name is n
       warnings.some((one) => one.includes(`put ${name} into job.secrets`)),
       name,
     );
+});
+
+test('no message repeats a secret that stands where its name belongs', () => {
+  const value = 'hf_Geheim/x+1';
+  for (const written of [value, `env:${value}`, `./${value}`, `[${value}]`, `{value: ${value}}`]) {
+    const text = `job: {secrets: {TOKEN: ${written}}}\nlocal: {}\ncommand: {run: ls}\n`;
+    for (const purpose of ['create', 'check'] as const) {
+      const parsed = parse(text, { purpose });
+      const said = formatProblems('x', 'problems' in parsed ? parsed.problems : parsed.warnings).join();
+      assert.match(said, /secrets/);
+      assert.doesNotMatch(said, /Geheim/);
+    }
+  }
 });
 
 test('a job on this machine runs a copy of its working directory too', () => {
