@@ -23,6 +23,7 @@ export function openFront(home: Home, changes: Partial<Services> = {}): Front {
     isTerminal: false,
     size: () => ({ columns: 80, rows: 24 }),
     onResize: () => () => undefined,
+    watchReader: () => () => undefined,
     closed: false,
   };
   const io: Io = {

@@ -151,7 +151,18 @@ function plainOutput(descriptor: number, open: () => NodeJS.WriteStream): Stream
     size: () => ({ columns: 80, rows: 24 }),
     onResize: () => () => undefined,
     get closed() {
-      return waiting?.closed ?? closed;
+      return closed || waiting?.closed === true;
+    },
+    watchReader() {
+      let isOver = false;
+      let end: (() => void) | undefined;
+      void import('./wiring/pipe-reader.ts').then(({ watchPipeReader }) => {
+        if (!isOver) end = watchPipeReader(process.pid, descriptor, () => (closed = true));
+      });
+      return () => {
+        isOver = true;
+        end?.();
+      };
     },
   };
 }
@@ -183,6 +194,8 @@ function streamOutput(stream: NodeJS.WriteStream): Stream {
     get closed() {
       return closed;
     },
+    // A terminal that was shut, or a socket, tells it by itself.
+    watchReader: () => () => undefined,
   };
 }
 

@@ -50,6 +50,11 @@ export interface Stream {
   onResize(call: () => void): () => void;
   /** True once the reader has gone away (EPIPE): stop writing. */
   readonly closed: boolean;
+  /**
+   * Has `closed` become true within seconds also where nothing is written, as far as the system can tell, until the returned function
+   * is called. For commands that wait for changes.
+   */
+  watchReader(): () => void;
 }
 
 export interface Input {

@@ -42,7 +42,7 @@ export type BookingStatus =
 
 /** A change of one booking: what is named is written, the rest is left as it is. */
 export interface BookingChange {
-  readonly status?: 'free' | 'running' | 'reserved';
+  readonly status?: 'free' | 'running' | 'reserved' | 'gone';
   readonly user?: string;
   readonly note?: string;
   readonly scriptNote?: string;
@@ -69,7 +69,7 @@ export interface BookingSheet {
 /** A booking in the record's own table. */
 export interface BookingRow {
   readonly tpu: string;
-  readonly status: 'free' | 'running' | 'reserved';
+  readonly status: 'free' | 'running' | 'reserved' | 'gone';
   readonly user: string;
   readonly note: string;
   readonly scriptNote: string;

@@ -17,6 +17,7 @@ function painted(columns = 40): {
     isTerminal: true,
     size: () => ({ columns: width, rows: 10 }),
     onResize: () => () => {},
+    watchReader: () => () => {},
     closed: false,
   };
   return {

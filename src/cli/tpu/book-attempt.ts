@@ -1,7 +1,9 @@
 // What the booking sheet says of a job's TPU while its attempts come and go: running while one runs, and between them reserved,
-// because whoever was running there has it for the next run until they release it. Only one's own row is changed.
+// because whoever was running there has it for the next run until they release it. Only one's own row is changed. A TPU that was
+// deleted is gone there until it is made again, so that nobody takes it for a free one.
 
 import { JobmanError } from '../../app/errors.ts';
+import type { BookingSheet } from '../../lab/tpus.ts';
 import type { LabJob } from '../../lab/windows.ts';
 import type { TpuCli } from './tpu-cli.ts';
 
@@ -16,13 +18,35 @@ export async function bookAttempt(
   say: (sentence: string) => void,
 ): Promise<void> {
   const from = status === 'running' ? 'reserved' : 'running';
-  try {
+  await change(desk, say, async (sheet) => {
     const users = await desk.lab.record.users();
     const mine = users.find(({ name }) => name === job.user)?.sheetName;
-    const sheet = await desk.lab.sheet();
     await sheet.change(job.tpu, { status }, (now) =>
       now.status.kind === from && now.user === mine ? null : 'somebody else has it, or it says so already',
     );
+  });
+}
+
+/** That TPU was deleted (`gone`), or made again (`free`), which changes what the sheet says of one that is gone. As bookAttempt. */
+export async function bookExistence(
+  desk: Pick<TpuCli, 'lab'>,
+  tpu: string,
+  status: 'gone' | 'free',
+  say: (sentence: string) => void,
+): Promise<void> {
+  await change(desk, say, async (sheet) => {
+    if (status === 'gone') await sheet.change(tpu, { status, user: '', note: '', scriptNote: '' });
+    else await sheet.change(tpu, { status }, (now) => (now.status.kind === 'gone' ? null : 'it is not gone there'));
+  });
+}
+
+async function change(
+  desk: Pick<TpuCli, 'lab'>,
+  say: (sentence: string) => void,
+  act: (sheet: BookingSheet) => Promise<void>,
+): Promise<void> {
+  try {
+    await act(await desk.lab.sheet());
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     say(`The booking sheet was not changed: ${error.message}`);

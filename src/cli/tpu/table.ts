@@ -458,7 +458,9 @@ export const table: readonly Row[] = [
     section: 'TPUs',
     usage: '<tpu>',
     brief: 'Delete a TPU in the cloud; the registry keeps its name',
-    about: 'Always asks, and names the jobs and programs that use the TPU. `--yes` deletes without a question.',
+    about:
+      'Always asks, and names the jobs and programs that use the TPU. `--yes` deletes without a question.\n' +
+      'The booking sheet calls the TPU gone until `tpu apply` makes it again.',
     examples: [['tpu delete v2-32-p1', 'it costs nothing from then on']],
     takes: { tpu: 'one' },
     changes: true,

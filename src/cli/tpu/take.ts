@@ -22,6 +22,7 @@ import type { LabUser } from '../../lab/people.ts';
 import type { EndAnswer, Holder, TpuDesk, TpuState } from '../../lab/tpu-desk.ts';
 import type { Booking, LabTpu } from '../../lab/tpus.ts';
 import { inertWord } from '../render/inert.ts';
+import { bookExistence } from './book-attempt.ts';
 import { endJobs } from './end-jobs.ts';
 import { canAsk } from './questions.ts';
 import type { TpuCli } from './tpu-cli.ts';
@@ -109,8 +110,10 @@ export async function takeTpu(desk: TpuCli, parts: TakeParts, request: TakeReque
         jobs.map((job) => ({ job, by })),
         signal,
       );
-      if (making !== null) await tpus[making](tpu, say, signal);
-      else await endPrograms(desk, parts, tpu, holds);
+      if (making !== null) {
+        await tpus[making](tpu, say, signal);
+        await bookExistence(desk, tpu.name, 'free', say);
+      } else await endPrograms(desk, parts, tpu, holds);
     },
   };
 }

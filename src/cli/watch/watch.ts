@@ -47,6 +47,7 @@ const logTail = 20;
 /** Goes on until the user leaves; the last frame stays. Without a terminal: every row as it is, then each that changed. */
 export async function watchList(cli: Cli, client: Client, query: ListQuery, place: PlaceFlags | null): Promise<number> {
   const { signal, release } = leaveOnSignal(cli);
+  const unwatch = cli.io.stdout.watchReader();
   let cluster: WatchedRows | null = null;
   if (place !== null) {
     const { watchClusterRows } = await import('../cluster/watched.ts');
@@ -57,6 +58,7 @@ export async function watchList(cli: Cli, client: Client, query: ListQuery, plac
     return cli.json || !cli.screen.live ? await watchRows(cli, asked, signal) : await watchTable(cli, asked, signal);
   } finally {
     release();
+    unwatch();
     await cluster?.close();
   }
 }

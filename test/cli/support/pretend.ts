@@ -98,6 +98,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
     flush: async () => {},
     isTerminal: options.terminal !== undefined,
     size: () => terminal ?? { columns: 80, rows: 24 },
+    watchReader: () => () => undefined,
     onResize(call) {
       resizes.add(call);
       return () => void resizes.delete(call);

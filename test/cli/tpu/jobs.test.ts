@@ -565,6 +565,22 @@ suite('delete', () => {
     world.states.set(seven, { kind: 'unknown', says: 'no login' });
     assert.equal((await world.tpu(['delete', 'v2-32-7', '--yes'])).code, exitCode.unreachable);
   });
+
+  test('find lists what was deleted as gone, until it is made again or forgotten', async (t) => {
+    const world = await openJobWorld(t);
+    const found = async () => (await world.tpu(['find', 'v2-32', '-n'])).out;
+    assert.match(await found(), /^Free:\n[^]*v2-32-7/);
+    assert.equal((await world.tpu(['delete', 'v2-32-7', '--yes'])).code, 0);
+    assert.match(await found(), /^Free:\n(?!.*v2-32-7)[^]*\nGone:\n {2}v2-32-7\n$/);
+    world.states.set(seven, is('absent'));
+    const applied = await world.tpu(['apply', 'v2-32-7']);
+    assert.equal(applied.code, 0, applied.err);
+    assert.doesNotMatch(await found(), /Gone/);
+    await world.tpu(['delete', 'v2-32-7', '--yes']);
+    assert.match(await found(), /Gone/);
+    assert.equal((await world.tpu(['unregister', 'v2-32-7', '--yes'])).code, 0);
+    assert.doesNotMatch(await found(), /v2-32-7/);
+  });
 });
 
 test('mount-disk at a site without shares says which setting names them, and touches no worker', async (t) => {

@@ -5,6 +5,7 @@ import { hasWorkers } from '../../../lab/solve.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { atDesk, confirmUse, prepare, rememberZone, unknownState } from '../at-desk.ts';
 import type { AtDesk } from '../at-desk.ts';
+import { bookExistence } from '../book-attempt.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import { tpuOf, type Words } from '../words.ts';
 
@@ -47,6 +48,7 @@ async function finish(at: AtDesk, words: Words, tpu: LabTpu): Promise<number> {
   if (isNormal(words)) {
     await cli.lab.record.changeTpu(tpu.name, (now) => (now === null ? null : { ...now, pricing: 'ondemand' }));
   }
+  await bookExistence(cli, tpu.name, 'free', at.say);
   const state = await at.tpus.describe(tpu);
   const zone = state.kind === 'known' ? state.zone : (tpu.zone ?? '');
   await rememberZone(cli, tpu, zone);

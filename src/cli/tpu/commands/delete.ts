@@ -5,6 +5,7 @@ import { hasWorkers } from '../../../lab/solve.ts';
 import { confirm } from '../../prompt.ts';
 import { inertWord } from '../../render/inert.ts';
 import { atDesk, concernsOf, unknownState } from '../at-desk.ts';
+import { bookExistence } from '../book-attempt.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import { tpuOf, type Words } from '../words.ts';
 
@@ -13,7 +14,9 @@ export async function deleteTpu(cli: TpuCli, words: Words): Promise<number> {
   return atDesk(cli, async (at) => {
     const state = await at.tpus.describe(tpu);
     if (state.kind === 'unknown') throw unknownState(tpu, state.says);
+    const noteGone = (): Promise<void> => bookExistence(cli, tpu.name, 'gone', at.say);
     if (state.state === 'absent') {
+      await noteGone();
       if (cli.json) cli.print(JSON.stringify({ tpu: tpu.name, deleted: false }));
       else cli.tell(`${tpu.name} does not exist; there is nothing to delete.`);
       return exitCode.ok;
@@ -33,6 +36,7 @@ export async function deleteTpu(cli: TpuCli, words: Words): Promise<number> {
       at.signal,
       state.made === undefined ? {} : { made: state.made },
     );
+    await noteGone();
     if (cli.json) cli.print(JSON.stringify({ tpu: tpu.name, zone: state.zone, deleted: isDeleted }));
     else
       cli.tell(

@@ -13,6 +13,7 @@ import { confirm } from '../../prompt.ts';
 import { inertWord } from '../../render/inert.ts';
 import { applyRemedy, atDesk, confirmUse, unknownState, wandbOf } from '../at-desk.ts';
 import type { AtDesk } from '../at-desk.ts';
+import { bookExistence } from '../book-attempt.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import { tpuOf, type Words } from '../words.ts';
 
@@ -78,10 +79,12 @@ async function repair(
       case 'apply':
         say(`making ${tpu.name}`);
         await tpus.apply(tpu, say, signal);
+        await bookExistence(cli, tpu.name, 'free', say);
         return true;
       case 'reapply':
         if (!(await confirmUse(at, tpu, false, `Delete ${tpu.name} and make it anew`))) return false;
         await tpus.reapply(tpu, say, signal, made === undefined ? {} : { made });
+        await bookExistence(cli, tpu.name, 'free', say);
         return true;
       case 'restart':
         if (!(await confirmUse(at, tpu, finding.name !== 'stopped', `Restart ${tpu.name}`))) return false;

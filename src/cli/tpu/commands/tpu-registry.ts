@@ -164,6 +164,7 @@ export async function unregister(desk: TpuCli, words: Words): Promise<number> {
   await record.together(async (together) => {
     for (const alias of aliases) await together.setTpuAlias(alias, null);
     await together.changeTpu(name, () => null);
+    await together.changeBooking(name, (booking) => (booking?.status === 'gone' ? null : booking));
   });
   desk.tell(`${name} is not registered any more; the TPU itself stays as it is.`);
   return exitCode.ok;

@@ -37,12 +37,14 @@ export interface Watched {
 /** Goes on until the user leaves; the last frame stays. */
 export async function watchWindows(desk: TpuCli, watched: Watched): Promise<number> {
   const { signal, release } = leaveOnSignal(desk);
+  const unwatch = desk.io.stdout.watchReader();
   try {
     return desk.json || !desk.screen.live
       ? await watchLines(desk, watched, signal)
       : await watchScreen(desk, watched, signal);
   } finally {
     release();
+    unwatch();
     watched.looker.keep();
   }
 }
