@@ -417,7 +417,7 @@ function tend(begun: KeptPlace, options: ClusterMirrorOptions): Tended {
         ours = [...ours, ...listed.filter((pod) => ownerOf(pod) === uid)];
       }
       const names = [job.name, ...ours.slice(-eventsOf).map(({ name }) => name)];
-      const events = isGone ? [] : await cluster.events({ names });
+      const events = isGone ? [] : ((await cluster.events({ names })) ?? []);
       const before = known.get(uid) ?? (await record.job(uid));
       const now = clock.now();
       const sight = mergedSight(before, { job, pods: ours, events });

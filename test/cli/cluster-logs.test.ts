@@ -239,6 +239,47 @@ suite('logs that are followed', () => {
     assert.match(err, /Could not read the log of train-first-1\. Still trying\./);
   });
 
+  test('look for new pods less often while nothing changes', async () => {
+    let looks = 0;
+    const door = {
+      ...cluster([], [pod('first', 0)]),
+      job: async () => ((looks += 1) && performance.now() < end ? one : null),
+      async *logs() {
+        await new Promise((resolve) => setTimeout(resolve, 5_000));
+        yield Buffer.from('the end\n');
+      },
+    } as object as Cluster;
+    const one = { ...train, parallelism: 1, completions: 1 };
+    const end = performance.now() + 4_900;
+    const { out } = await run(['logs', 'train', '-f'], door);
+    assert.equal(out, 'the end\n');
+    // To find the job, at 0 s, 1 s, 2.5 s and 4.75 s, and when the log has ended.
+    assert.ok(looks <= 6, `${looks} looks`);
+  });
+
+  test('say that a container was restarted, and why', async () => {
+    const lastEnd = { reason: 'OOMKilled', exitCode: 137, signal: null };
+    const one = { ...train, parallelism: 1, completions: 1 };
+    const first = aClusterPod({ name: 'train-x', jobUid: 'first' });
+    const again = aClusterPod({ name: 'train-x', jobUid: 'first' }, { restarts: 2, lastEnd });
+    const said = /In train-x, its program was restarted 2 times, last because it used more memory .*\(OOMKilled\)\./;
+    const once = await run(['logs', 'train'], cluster([one], [again]));
+    assert.match(once.err, said);
+    assert.match(once.err, /What it printed before that: --previous\.$/m);
+    let look = 0;
+    const door = {
+      ...cluster([one, one, one, null], []),
+      async *pods() {
+        yield [(look += 1) < 2 ? first : again];
+      },
+      async *logs() {
+        await new Promise((resolve) => setTimeout(resolve, 1_500));
+        yield Buffer.from('x\n');
+      },
+    } as object as Cluster;
+    assert.match((await run(['logs', 'train', '-f'], door)).err, said);
+  });
+
   test('of very many pods take turns', async () => {
     const many = Array.from({ length: 130 }, (_, index) => pod('first', index));
     let [open, most, ended] = [0, 0, 0];

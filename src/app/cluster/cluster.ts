@@ -92,7 +92,10 @@ export interface ClusterContainer {
   readonly message: string | null;
   readonly exitCode: number | null;
   readonly signal: number | null;
+  /** How often it was restarted in its pod. */
   readonly restarts: number;
+  /** How the run before its last restart ended; null before the first. Absent in older copies. */
+  readonly lastEnd?: Pick<ClusterContainer, 'reason' | 'exitCode' | 'signal'> | null;
   readonly startedAt: Instant | null;
   readonly endedAt: Instant | null;
   readonly init: boolean;
@@ -147,6 +150,13 @@ export interface ClusterNode {
   readonly labels: Readonly<Record<string, string>>;
   /** What pods may have of it altogether, in the canonical form of quantity.ts. */
   readonly allocatable: Readonly<Record<string, string>>;
+}
+
+/** A ResourceQuota for all pods of a namespace: what they may use together, and what they use, by the names that it has for them. */
+export interface ClusterQuota {
+  readonly name: string;
+  readonly hard: Readonly<Record<string, string>>;
+  readonly used: Readonly<Record<string, string>>;
 }
 
 /** A PriorityClass: pods of a higher value are placed first. */
@@ -262,8 +272,10 @@ export interface Cluster {
   priorities(): Promise<readonly ClusterPriority[] | null>;
   /** All classes of priority of Kueue's own; null where it is not there, or we may not list them. */
   queuePriorities(): Promise<readonly ClusterPriority[] | null>;
-  /** Events of the objects of these names, oldest first; none when we may not list them. */
-  events(query: { readonly names: readonly string[] }): Promise<readonly ClusterEvent[]>;
+  /** Events of the objects of these names, oldest first; null when we may not list them. */
+  events(query: { readonly names: readonly string[] }): Promise<readonly ClusterEvent[] | null>;
+  /** The quotas of the namespace, without those for some pods only; null when we may not list them. */
+  quotas(): Promise<readonly ClusterQuota[] | null>;
   /** The newest event of each Job for which the cluster refuses to create a pod; none when we may not list them. */
   refusedPods(query: Pick<ClusterQuery, 'everywhere' | 'signal'>): Promise<readonly ClusterEvent[]>;
   /** Creates it and answers with what the cluster made of it. `dryRun`: the cluster checks it and stores nothing. */

@@ -4,8 +4,9 @@
 import { isSettledPhase, type Phase } from '../../core/phase.ts';
 import { second, type Instant } from '../../core/time.ts';
 import { countText, lengthText, momentText } from '../figures.ts';
-import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterNode, ClusterPod } from './cluster.ts';
+import type { ClusterContainer, ClusterEvent, ClusterJob, ClusterNode, ClusterPod, ClusterQuota } from './cluster.ts';
 import { amountsText, lackText, lackOf } from './lack.ts';
+import { addQuantities, compareQuantities, parseQuantity, quantityText, zero } from './quantity.ts';
 
 /** All that was seen of one job. */
 export interface ClusterSight {
@@ -13,6 +14,10 @@ export interface ClusterSight {
   readonly pods: readonly ClusterPod[];
   /** Of the Job and of its pods, oldest first. */
   readonly events: readonly ClusterEvent[];
+  /** False where we may not list events, so that none does not mean none. Absent in what is kept. */
+  readonly mayListEvents?: boolean;
+  /** Null where we may not list them, or did not need them. */
+  readonly quotas?: readonly ClusterQuota[] | null;
   /** Null where we may not list them, or did not need them. */
   readonly nodes: readonly ClusterNode[] | null;
   /** Pods of all namespaces, for what is free on the nodes; null as above. */
@@ -103,7 +108,9 @@ export function clusterGlance(
   if (phase === 'stopping' || job.suspended) return null;
   if (isSettledPhase(phase)) {
     const reason = phase === 'failed' ? failedCause(job, pods) : ranText(pods, now);
-    return reason === null ? null : { phase, reason };
+    const again = phase === 'failed' ? null : mostRestarted(pods);
+    const restarted = again === null ? '' : `; restarted ${restartsText(again.container)}`;
+    return reason === null ? null : { phase, reason: `${reason}${restarted}` };
   }
   const { running, stuck } = podsIn({ job, pods, events: [], nodes: null, neighbours: null }, now);
   const [first] = stuck;
@@ -111,7 +118,9 @@ export function clusterGlance(
     const since = job.parallelism === 1 ? Math.min(...running.flatMap(startsOf)) : Number.NaN;
     const startedAt = Number.isFinite(since) ? since : job.startedAt;
     const reason = clusterReason({ ...job, startedAt, ready: Math.max(job.ready, running.length) }, now);
-    return { phase: 'running', reason: first === undefined ? reason : `${reason}; another ${first.told}` };
+    const again = mostRestarted(running);
+    const told = again === null ? reason : `${reason}; restarted ${restartsText(again.container)}`;
+    return { phase: 'running', reason: first === undefined ? told : `${told}; another ${first.told}` };
   }
   if (first === undefined) return null;
   if (job.failed === 0) return { phase: first.phase, reason: first.told };
@@ -143,11 +152,55 @@ function failedCause(job: ClusterJob, pods: readonly ClusterPod[]): string | nul
   const more = job.failed > 1 ? `, ${countText(job.failed, 'pod')} failed` : '';
   if (pod.reason !== null) return `${pod.reason}${more}`;
   const container = failedContainer(pod);
-  if (container === undefined) return null;
-  const { reason, exitCode, signal } = container;
-  if (reason !== null && reason !== 'Error') return `${reason}${more}`;
-  if (signal !== null && signal > 0) return `signal ${signal}${more}`;
-  return exitCode === null ? null : `exit code ${exitCode}${more}`;
+  const cause = container === undefined ? null : causeText(container);
+  return cause === null ? null : `${cause}${more}`;
+}
+
+/** How a run of a container ended. */
+type RunEnd = NonNullable<ClusterContainer['lastEnd']>;
+
+/** `OOMKilled`, `signal 9`, `exit code 3`. */
+function causeText({ reason, exitCode, signal }: RunEnd): string | null {
+  if (reason !== null && reason !== 'Error') return reason;
+  if (signal !== null && signal > 0) return `signal ${signal}`;
+  return exitCode === null ? null : `exit code ${exitCode}`;
+}
+
+interface Restarted {
+  readonly pod: ClusterPod;
+  readonly container: ClusterContainer;
+}
+
+/** The container that was restarted most often; null where none was. */
+function mostRestarted(pods: readonly ClusterPod[]): Restarted | null {
+  const all = pods.flatMap((pod) => pod.containers.map((container) => ({ pod, container })));
+  const [most] = all.toSorted((one, other) => other.container.restarts - one.container.restarts);
+  return most === undefined || most.container.restarts === 0 ? null : most;
+}
+
+/** `3 times (exit code 3)`. */
+function restartsText(container: ClusterContainer): string {
+  const { restarts, lastEnd = null } = container;
+  const cause = lastEnd === null ? null : causeText(lastEnd);
+  return `${timesText(restarts)}${cause === null ? '' : ` (${cause})`}`;
+}
+
+/** `its program was restarted 3 times, last because it ended with exit code 3`; null where it was never restarted. */
+export function restartedText(container: ClusterContainer, pod: ClusterPod): string | null {
+  const { name, restarts, lastEnd = null } = container;
+  if (restarts === 0) return null;
+  const was = `${calledIn(pod, container)} was restarted ${timesText(restarts)}`;
+  if (lastEnd === null) return was;
+  return `${was}${restarts === 1 ? '' : ', last'} because it ${endText({ ...lastEnd, name }, pod)}`;
+}
+
+function timesText(restarts: number): string {
+  return restarts === 1 ? 'once' : `${restarts} times`;
+}
+
+/** `its program`, or which of several containers. */
+function calledIn({ containers }: ClusterPod, { name }: ClusterContainer): string {
+  return containers.length > 1 ? `the container ${name}` : 'its program';
 }
 
 /** The container that ended the pod: one that used too much memory, else the first that failed. */
@@ -171,7 +224,9 @@ export function clusterVerdict(sight: ClusterSight, now: Instant): ClusterVerdic
     const program = job.parallelism === 1 && (job.completions ?? 1) === 1 ? ranText(sight.pods, now) : null;
     const took =
       job.startedAt === null || job.endedAt === null ? '' : ` after ${lengthText(job.endedAt - job.startedAt)}`;
-    return tell(`succeeded${ago(job.endedAt)}${program === null ? took : `; its program ${program}`}`);
+    const again = mostRestarted(sight.pods);
+    const restarted = again === null ? '' : `; ${restartedText(again.container, again.pod)}`;
+    return tell(`succeeded${ago(job.endedAt)}${program === null ? took : `; its program ${program}`}${restarted}`);
   }
   if (phase === 'failed') {
     const { told, because } = failureOf(sight, now);
@@ -198,7 +253,9 @@ export function clusterVerdict(sight: ClusterSight, now: Instant): ClusterVerdic
     const where = nodes.length === 1 ? ` on the node ${nodes[0]}` : ` on ${countText(nodes.length, 'node')}`;
     const many = job.parallelism > 1 ? ` with ${running.length} of ${countText(job.parallelism, 'pod')}` : '';
     const others = first === undefined ? '' : `; another ${first.told}`;
-    return tell(`runs${many}${since}${where}${others}`, first?.because ?? null, 'running');
+    const again = mostRestarted(running);
+    const restarted = again === null ? '' : `; ${restartedText(again.container, again.pod)}`;
+    return tell(`runs${many}${since}${where}${restarted}${others}`, first?.because ?? null, 'running');
   }
   const failure = failureOf(sight, now);
   const before = job.failed > 0 ? `goes on after a failure (${failure.told}): the next pod ` : '';
@@ -212,8 +269,35 @@ export function clusterVerdict(sight: ClusterSight, now: Instant): ClusterVerdic
   if (job.failed > 0) return tell(`goes on after a failure: ${failure.told}`, failure.because);
   const age = now - (job.startedAt ?? job.createdAt);
   if (age < soon) return tell('has no pod yet: the cluster has just taken it');
-  // Whoever may not list them is told of no events either.
-  return tell(`has no pod, ${lengthText(age)} after it was begun with: its events say why, to those who may list them`);
+  for (const quota of sight.quotas ?? []) {
+    const lack = quotaLack(job, quota);
+    if (lack !== null)
+      return tell(`gets no pod: the quota ${quota.name} of ${job.namespace} has no room for it (${lack})`);
+  }
+  const since = `has no pod ${lengthText(age)} after its start`;
+  if (sight.mayListEvents === false) {
+    return tell(
+      `${since}; its events say why`,
+      `Missing is the right \`list\` on events in ${job.namespace}; whoever runs the cluster can grant it.`,
+    );
+  }
+  return tell(`${since}, and no event of the cluster says why`);
+}
+
+/** What of the quota is too little for one more pod of the job: `requests.cpu: 4 of 4 are used, and it asks for 1`; null for enough. */
+function quotaLack({ requests }: ClusterJob, { hard, used }: ClusterQuota): string | null {
+  for (const [name, most] of Object.entries(hard)) {
+    const resource = name === 'cpu' || name === 'memory' ? name : /^requests\.(.+)$/.exec(name)?.[1];
+    const asks =
+      name === 'pods' || name === 'count/pods' ? '1' : resource === undefined ? undefined : requests[resource];
+    if (asks === undefined) continue;
+    const [room, taken, wanted] = [most, used[name] ?? '0', asks].map((amount) => parseQuantity(amount) ?? zero);
+    if (room === undefined || taken === undefined || wanted === undefined) continue;
+    if (compareQuantities(addQuantities(taken, wanted), room) > 0) {
+      return `${name}: ${quantityText(taken)} of ${quantityText(room)} are used, and it asks for ${quantityText(wanted)}`;
+    }
+  }
+  return null;
 }
 
 /** The phrase for a job for which the cluster refuses to create a pod. */
@@ -283,11 +367,13 @@ function failureOf(sight: ClusterSight, now: Instant): Told {
   }
   const container = failedContainer(pod);
   if (container === undefined) return { told: lowered(pod.message ?? pod.reason ?? 'its pod failed'), because };
-  const name = pod.containers.length > 1 ? `the container ${container.name}` : 'its program';
-  return { told: `${name} ${endText(container, pod)}${others}`, because: container.message ?? because };
+  return {
+    told: `${calledIn(pod, container)} ${endText(container, pod)}${others}`,
+    because: container.message ?? because,
+  };
 }
 
-function endText({ name, reason, exitCode, signal }: ClusterContainer, pod: ClusterPod): string {
+function endText({ name, reason, exitCode, signal }: RunEnd & Pick<ClusterContainer, 'name'>, pod: ClusterPod): string {
   if (reason === 'OOMKilled') {
     const [limit, request] = [pod.limits?.[name], pod.requests['memory']];
     const most = limit === undefined ? '' : `; its limit is ${limit}`;
@@ -330,8 +416,11 @@ function stuckOf(pod: ClusterPod, sight: ClusterSight, now: Instant): Told & { r
   const because = failing === undefined ? quoted(reason ?? '', message ?? '', null, now) : eventText(failing, now);
   if (imageReasons.includes(reason ?? '')) return { told: `cannot get its image ${image}`, because, phase: 'setup' };
   if (reason === 'CrashLoopBackOff' || isAgain(waiting)) {
+    const end = isAgain(waiting) ? waiting : (waiting.lastEnd ?? null);
+    const ended = end === null ? 'ended' : endText({ ...end, name }, pod);
+    const times = waiting.restarts === 0 ? '' : `, was restarted ${timesText(waiting.restarts)}`;
     return {
-      told: `ends again and again; the container ${name} is started anew after a pause`,
+      told: `ends again and again: ${calledIn(pod, waiting)} ${ended}${times}, and is started again after a pause`,
       because,
       phase: 'recovering',
     };

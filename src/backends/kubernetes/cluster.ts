@@ -4,7 +4,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { given } from '../../core/given.ts';
 import { second, type Duration } from '../../core/time.ts';
-import type { Cluster, ClusterJob, ClusterPlace, ClusterPriority, ClusterQuery } from '../../app/cluster/cluster.ts';
+import type {
+  Cluster,
+  ClusterEvent,
+  ClusterJob,
+  ClusterPlace,
+  ClusterPriority,
+  ClusterQuery,
+} from '../../app/cluster/cluster.ts';
 import { clusterLabels } from '../../app/cluster/job-object.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { ageText } from '../../app/figures.ts';
@@ -17,7 +24,17 @@ import type { KubeContext } from './kubeconfig.ts';
 import { jobShape, metadataShape, podShape } from './list-shapes.ts';
 import { createLogin, type LoginPlace } from './login.ts';
 import { readLog } from './logs.ts';
-import { readEvent, readJob, readNode, readPod, readPodOwner, readPriority, type RawJob } from './objects.ts';
+import {
+  readEvent,
+  readJob,
+  readNode,
+  readPod,
+  readPodOwner,
+  readPriority,
+  readQuota,
+  type RawJob,
+  type RawQuota,
+} from './objects.ts';
 import { openTunnel } from './port-forward.ts';
 import { ClusterRefusal, isForbidden } from './status.ts';
 import { watchAll } from './watch.ts';
@@ -217,7 +234,22 @@ export function createCluster({
 
     async events({ names }) {
       const all = await Promise.all(names.map((name) => eventsOf(api, place.namespace, name)));
-      return all.flat().toSorted((one, other) => one.lastAt - other.lastAt);
+      if (all.includes(null)) return null;
+      return all.flatMap((some) => some ?? []).toSorted((one, other) => one.lastAt - other.lastAt);
+    },
+
+    async quotas() {
+      const all: RawQuota[] = [];
+      try {
+        const path = pathOf('/api/v1', 'resourcequotas', place.namespace);
+        const request: ApiRequest = { path, what: `list the quotas ${spotText({})}` };
+        for await (const { items } of api.pages(request, (raw: RawQuota) => raw)) all.push(...items);
+      } catch (error) {
+        if (isForbidden(error)) return null;
+        throw error;
+      }
+      const isForAll = ({ spec }: RawQuota): boolean => spec?.scopes === undefined && spec?.scopeSelector === undefined;
+      return all.filter(isForAll).map(readQuota);
     },
 
     async refusedPods(query) {
@@ -439,9 +471,10 @@ function pathOf(group: string, resource: string, namespace: string | undefined):
     : `${group}/namespaces/${encodeURIComponent(namespace)}/${resource}`;
 }
 
-async function eventsOf(api: Api, namespace: string, name: string): Promise<readonly ReturnType<typeof readEvent>[]> {
+/** Null when they may not be listed. */
+async function eventsOf(api: Api, namespace: string, name: string): Promise<readonly ClusterEvent[] | null> {
   try {
-    const found: ReturnType<typeof readEvent>[] = [];
+    const found: ClusterEvent[] = [];
     const request: ApiRequest = {
       path: pathOf('/api/v1', 'events', namespace),
       query: { fieldSelector: `involvedObject.name=${name}` },
@@ -450,7 +483,7 @@ async function eventsOf(api: Api, namespace: string, name: string): Promise<read
     for await (const { items } of api.pages(request, readEvent)) found.push(...items);
     return found;
   } catch (error) {
-    if (isForbidden(error)) return [];
+    if (isForbidden(error)) return null;
     throw error;
   }
 }

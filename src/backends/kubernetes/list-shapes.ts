@@ -105,29 +105,26 @@ export const jobShape: Shape = {
   },
 };
 
-const containerStatus: Shape = {
-  1: { name: 'name', kind: 'word' },
-  2: {
-    name: 'state',
+const containerState: Shape = {
+  1: { name: 'waiting', kind: { 1: { name: 'reason', kind: 'word' }, 2: { name: 'message', kind: 'word' } } },
+  2: { name: 'running', kind: { 1: { name: 'startedAt', kind: 'time' } } },
+  3: {
+    name: 'terminated',
     kind: {
-      1: {
-        name: 'waiting',
-        kind: { 1: { name: 'reason', kind: 'word' }, 2: { name: 'message', kind: 'word' } },
-      },
-      2: { name: 'running', kind: { 1: { name: 'startedAt', kind: 'time' } } },
-      3: {
-        name: 'terminated',
-        kind: {
-          1: { name: 'exitCode', kind: 'whole' },
-          2: { name: 'signal', kind: 'whole' },
-          3: { name: 'reason', kind: 'word' },
-          4: { name: 'message', kind: 'word' },
-          5: { name: 'startedAt', kind: 'time' },
-          6: { name: 'finishedAt', kind: 'time' },
-        },
-      },
+      1: { name: 'exitCode', kind: 'whole' },
+      2: { name: 'signal', kind: 'whole' },
+      3: { name: 'reason', kind: 'word' },
+      4: { name: 'message', kind: 'word' },
+      5: { name: 'startedAt', kind: 'time' },
+      6: { name: 'finishedAt', kind: 'time' },
     },
   },
+};
+
+const containerStatus: Shape = {
+  1: { name: 'name', kind: 'word' },
+  2: { name: 'state', kind: containerState },
+  3: { name: 'lastState', kind: containerState },
   5: { name: 'restartCount', kind: 'whole' },
 };
 

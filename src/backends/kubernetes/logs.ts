@@ -52,13 +52,13 @@ async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): 
   let isClean = false;
   let hasBegun = false;
   let losses = 0;
-  const state = await stateOf(api, path, source.container, signal).catch(() => 'goes on');
+  const state = await stateOf(api, path, source.container, signal).catch((): LogState => 'goes on');
   if (state === 'is over' && stamped !== true && after === undefined) {
     yield* readFinished(api, source, query);
     return;
   }
   // What has ended prints no more: one reading is all of it, and its last seconds, which may be most of it, come once.
-  let isLast = !follow || state !== 'goes on';
+  let isLast = !follow || hasEnded(state);
   for (;;) {
     try {
       const body = await api.stream({
@@ -93,7 +93,11 @@ async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): 
         return;
       }
       // It was broken off cleanly, or all was said: the container knows. What it said in between is read once more.
-      isLast = (await stateOf(api, path, source.container, signal)) !== 'goes on';
+      const now = await stateOf(api, path, source.container, signal);
+      isLast = hasEnded(now);
+      // Until it is restarted, its log is that of the run that has ended.
+      if (now === 'restarts') await rest(lookEvery, signal);
+      if (hasLeft(signal)) return;
       cursor.again();
     } catch (error) {
       if (hasLeft(signal)) return;
@@ -230,13 +234,28 @@ function isPutAway(error: unknown): boolean {
  */
 const lostLog = /^unable to retrieve container logs for [\w.-]+:\/\/[\da-f]{8,}$/;
 
-/** What is to come of a container's log: more; no more of this run of it; or nothing at all, as its pod is over. */
-type LogState = 'goes on' | 'has ended' | 'is over';
+/**
+ * What is to come of a container's log: more; more once it is restarted in its pod; no more of this run of it; or nothing at all, as
+ * its pod is over.
+ */
+type LogState = 'goes on' | 'restarts' | 'has ended' | 'is over';
 
-async function stateOf(api: Api, path: string, container: string, signal: AbortSignal | undefined): Promise<LogState> {
+function hasEnded(state: LogState): boolean {
+  return state === 'has ended' || state === 'is over';
+}
+
+async function stateOf(api: Api, path: string, name: string, signal: AbortSignal | undefined): Promise<LogState> {
   const pod = await api.find<RawPod>({ path, what: 'read its pod', signal });
   if (pod === null) return 'has ended';
-  if (pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed') return 'is over';
-  const all = [...(pod.status?.containerStatuses ?? []), ...(pod.status?.initContainerStatuses ?? [])];
-  return all.find(({ name }) => name === container)?.state?.terminated === undefined ? 'goes on' : 'has ended';
+  const { metadata, spec, status } = pod;
+  if (status?.phase === 'Succeeded' || status?.phase === 'Failed') return 'is over';
+  const isMeant = (one: { readonly name?: string }): boolean => one.name === name;
+  const seen = [...(status?.containerStatuses ?? []), ...(status?.initContainerStatuses ?? [])].find(isMeant)?.state;
+  const container = [...(spec?.containers ?? []), ...(spec?.initContainers ?? [])].find(isMeant);
+  const policy = container?.restartPolicy ?? spec?.restartPolicy;
+  if (seen?.terminated !== undefined) {
+    const isRestarted = policy === 'Always' || (policy === 'OnFailure' && seen.terminated.exitCode !== 0);
+    return isRestarted && metadata?.deletionTimestamp === undefined ? 'restarts' : 'has ended';
+  }
+  return seen?.waiting?.reason === 'CrashLoopBackOff' ? 'restarts' : 'goes on';
 }

@@ -10,6 +10,7 @@ import type {
   ClusterNode,
   ClusterPod,
   ClusterPriority,
+  ClusterQuota,
 } from '../../app/cluster/cluster.ts';
 import { clusterLabels } from '../../app/cluster/job-object.ts';
 import {
@@ -68,6 +69,8 @@ interface RawContainer {
 interface RawPodSpec {
   readonly containers?: readonly RawContainer[];
   readonly initContainers?: readonly RawContainer[];
+  /** Absent in lists of the binary form. */
+  readonly restartPolicy?: string;
   readonly nodeName?: string;
   readonly priorityClassName?: string;
 }
@@ -155,6 +158,7 @@ interface RawContainerStatus {
   readonly image?: string;
   readonly restartCount?: number;
   readonly state?: RawState;
+  readonly lastState?: RawState;
 }
 
 /** A pod on the wire, as far as it is read. */
@@ -222,6 +226,7 @@ function readContainer(
   init: boolean,
 ): ClusterContainer {
   const { waiting, running, terminated } = seen?.state ?? {};
+  const last = seen?.lastState?.terminated;
   return {
     name: text(name) ?? '',
     image: text(image) ?? '',
@@ -231,10 +236,19 @@ function readContainer(
     exitCode: count(terminated?.exitCode) ?? null,
     signal: count(terminated?.signal) ?? null,
     restarts: count(seen?.restartCount) ?? 0,
+    lastEnd: last === undefined ? null : readEnd(last),
     startedAt: instant(terminated?.startedAt ?? running?.startedAt),
     endedAt: instant(terminated?.finishedAt),
     init,
   };
+}
+
+function readEnd({
+  reason,
+  exitCode,
+  signal,
+}: NonNullable<RawState['terminated']>): NonNullable<ClusterContainer['lastEnd']> {
+  return { reason: text(reason) ?? null, exitCode: count(exitCode) ?? null, signal: count(signal) ?? null };
 }
 
 /** An event on the wire. The older and the newer API write its moments and its count in different fields. */
@@ -285,12 +299,7 @@ export function readNode({ metadata = {}, spec = {}, status = {} }: RawNode): Cl
     unschedulable: spec.unschedulable === true,
     taints: closed.map(({ key = '' }) => key),
     labels: metadata.labels ?? {},
-    allocatable: Object.fromEntries(
-      Object.entries(status.allocatable ?? {}).flatMap(([name, amount]) => {
-        const quantity = parseQuantity(amount);
-        return quantity === undefined ? [] : [[name, quantityText(quantity)]];
-      }),
-    ),
+    allocatable: readAmounts(status.allocatable),
   };
 }
 
@@ -304,6 +313,28 @@ interface RawPriority {
 /** What is kept of a PriorityClass. */
 export function readPriority({ metadata = {}, value = 0, globalDefault = false }: RawPriority): ClusterPriority {
   return { name: text(metadata.name) ?? '', value, isDefault: globalDefault };
+}
+
+/** A ResourceQuota on the wire. */
+export interface RawQuota {
+  readonly metadata?: RawMeta;
+  /** With one of these it counts some pods only. */
+  readonly spec?: { readonly scopes?: readonly string[]; readonly scopeSelector?: object };
+  readonly status?: { readonly hard?: Amounts; readonly used?: Amounts };
+}
+
+/** What is kept of a ResourceQuota. */
+export function readQuota({ metadata = {}, status = {} }: RawQuota): ClusterQuota {
+  return { name: text(metadata.name) ?? '', hard: readAmounts(status.hard), used: readAmounts(status.used) };
+}
+
+function readAmounts(amounts: Amounts = {}): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(amounts).flatMap(([name, amount]) => {
+      const quantity = parseQuantity(amount);
+      return quantity === undefined ? [] : [[name, quantityText(quantity)]];
+    }),
+  );
 }
 
 function readConditions(raw: readonly RawCondition[] = []): readonly ClusterCondition[] {

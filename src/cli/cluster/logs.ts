@@ -2,7 +2,7 @@
 // somebody follows, so the job is looked at until it has settled and no pod is left to be read.
 
 import type { Cluster, ClusterContainer, ClusterJob, ClusterLogQuery, ClusterPod } from '../../app/cluster/cluster.ts';
-import { clusterVerdict, isClusterSettled } from '../../app/cluster/verdict.ts';
+import { clusterVerdict, isClusterSettled, restartedText } from '../../app/cluster/verdict.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
 import { second, type Duration } from '../../core/time.ts';
@@ -14,8 +14,8 @@ import { createLogText, wantedOf, type LogText } from './log-text.ts';
 import { containerOf } from './pods.ts';
 import { podsOf, sightOf } from './sight.ts';
 
-/** How often is looked for new pods while one is followed. */
-const lookEvery: Duration = second;
+/** How often a follower looks for new pods: after a change, and at least. Each look lists the pods of the job. */
+const looks: { readonly first: Duration; readonly most: Duration } = { first: second, most: 5 * second };
 /** Each log that is followed is a connection of its own. */
 const followedMost = 100;
 /** How often the log of one container may fail to open, a second apart, before the command ends with the reason. */
@@ -51,7 +51,7 @@ export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJ
     if (flags.previous === true && container.restarts === 0) {
       if (flags.allContainers === true) continue;
       throw new JobmanError(
-        `The container ${container.name} of ${pod.name} was not started anew, so there is nothing from before.`,
+        `The container ${container.name} of ${pod.name} was never restarted, so it has no previous log.`,
         exitCode.notFound,
       );
     }
@@ -68,6 +68,9 @@ export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJ
       !hasPrinted && isOverPod(pod) && (await copies((name, of) => name === pod.name && of === container.name));
     if (isCopied) hasPrinted = true;
     if (hasPrinted) isSilent = false;
+    if (flags.previous !== true && container.restarts > 0) {
+      cli.note(`${restartNote(pod, container)} What it printed before that: --previous.`);
+    }
   }
   // Its newest pod has not printed yet, and the one before it is gone.
   if (isSilent && flags.allPods !== true && (await copies(isGone))) isSilent = false;
@@ -114,6 +117,9 @@ export async function followClusterLogs(
   /** How often the log of a container could not be opened. */
   const misses = new Map<string, number>();
   let hasSaidMany = false;
+  let lookAfter: Duration = looks.first;
+  /** How often each container was restarted, as far as it was said. */
+  const restarted = new Map<string, number>();
   /** The containers of each pod whose logs are read. They are chosen once, because the choice of one container is reported. */
   const pairs = new Map<string, readonly Pair[]>();
   const pairsNow = (pod: ClusterPod): readonly Pair[] => {
@@ -155,12 +161,28 @@ export async function followClusterLogs(
         if (error.code !== exitCode.unreachable || missed >= missesMost) throw error;
         // Nothing of it is printed, so it can be opened again; the logs of other pods go on meanwhile.
         if (missed === 1) cli.note(`${error.message} Still trying.`);
-        await pause(lookEvery, signal);
+        await pause(second, signal);
         taken.delete(key);
       })
       .catch((error: unknown) => void (failed ??= error))
-      .finally(() => reading.delete(work));
+      .finally(() => {
+        reading.delete(work);
+        lookAfter = looks.first;
+      });
     reading.add(work);
+    lookAfter = looks.first;
+  };
+
+  /** Reports each restart that happens while the log is followed. */
+  const sayRestarts = (pods: readonly ClusterPod[]): void => {
+    for (const pod of pods) {
+      for (const container of pod.containers.filter((one) => taken.has(keyOf(pod, one)))) {
+        const key = keyOf(pod, container);
+        const before = restarted.get(key);
+        restarted.set(key, container.restarts);
+        if (before !== undefined && before < container.restarts) cli.note(restartNote(pod, container));
+      }
+    }
   };
 
   /** Limits the connections that are open at once. A log that waits for its turn is lost only if its pod is deleted. */
@@ -189,6 +211,7 @@ export async function followClusterLogs(
           .filter(([pod, container]) => !taken.has(keyOf(pod, container)));
         // One after the other, unless all are wanted at once.
         if (isOfAll || reading.size === 0) readAll(fresh);
+        sayRestarts(pods);
         if (reading.size === 0 && isOver) {
           if (taken.size === 0) await (await import('./kept.ts')).printCopies(cli, begun, flags, () => true);
           if (isGone) cli.note(`${begun.name} was deleted meanwhile.`);
@@ -201,6 +224,7 @@ export async function followClusterLogs(
           const bare = sentence.replaceAll(/\d+/g, '');
           const isEnding = phase === 'stopping' && !job.deleting;
           if (bare !== said && !isEnding) cli.note(sentence);
+          if (bare !== said) lookAfter = looks.first;
           said = bare;
         }
         isLost = false;
@@ -209,7 +233,9 @@ export async function followClusterLogs(
         if (!isLost && reading.size === 0) cli.note(`${error.message} Still trying.`);
         isLost = true;
       }
-      await Promise.race([pause(lookEvery, signal), ...reading]);
+      const length = lookAfter;
+      lookAfter = Math.min(1.5 * lookAfter, looks.most);
+      await Promise.race([pause(length, signal), ...reading]);
     }
   } finally {
     release();
@@ -246,6 +272,11 @@ async function followOne(
 /** A container of a pod: a Job made again under the name, or a pod that takes the place of another, has another uid. */
 function keyOf({ uid }: ClusterPod, { name }: ClusterContainer): string {
   return `${uid} ${name}`;
+}
+
+/** `In train-x, its program was restarted once because it ended with exit code 3.` */
+function restartNote(pod: ClusterPod, container: ClusterContainer): string {
+  return `In ${pod.name}, ${restartedText(container, pod) ?? 'nothing was restarted'}.`;
 }
 
 /** A log that is read. */

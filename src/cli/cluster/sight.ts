@@ -2,7 +2,7 @@
 
 import type { Cluster, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import type { ClusterSight } from '../../app/cluster/verdict.ts';
+import { isClusterSettled, type ClusterSight } from '../../app/cluster/verdict.ts';
 
 /** The pods of a job, oldest first. Those of an earlier Job of the name, which may still be ending, are not its own. */
 export async function podsOf(cluster: Cluster, { name, uid }: ClusterJob): Promise<readonly ClusterPod[]> {
@@ -15,18 +15,22 @@ export async function podsOf(cluster: Cluster, { name, uid }: ClusterJob): Promi
 
 /**
  * The job with its pods and the events of both. Nodes, and the pods on them, are asked for only where a pod finds no place:
- * they are many. Events of more than a few pods all say the same.
+ * they are many. Quotas are asked for only where the job gets no pod and no event says why: an event lives for an hour. Events of more than a few pods all say the same.
  */
 export async function sightOf(cluster: Cluster, job: ClusterJob): Promise<ClusterSight> {
   const pods = await podsOf(cluster, job);
   const events = await cluster.events({ names: [job.name, ...pods.slice(-eventsMost).map(({ name }) => name)] });
+  const isRefused = job.active === 0 && pods.length === 0 && !job.suspended && !isClusterSettled(job);
+  const hasSaid = events?.some(({ reason }) => reason === 'FailedCreate') === true;
+  const quotas = isRefused && !hasSaid ? await cluster.quotas() : null;
   const isHomeless = pods.some(({ conditions }) =>
     conditions.some(
       ({ type, status, reason }) => type === 'PodScheduled' && status === 'False' && reason === 'Unschedulable',
     ),
   );
   const nodes = isHomeless ? await cluster.nodes() : null;
-  return { job, pods, events, nodes, neighbours: nodes === null ? null : await everyPod(cluster) };
+  const neighbours = nodes === null ? null : await everyPod(cluster);
+  return { job, pods, events: events ?? [], mayListEvents: events !== null, quotas, nodes, neighbours };
 }
 
 const eventsMost = 5;

@@ -285,12 +285,60 @@ const cases: Readonly<Record<string, Case>> = {
   'whose program fails again and again in its place': {
     seen: { pods: [pod({ state: 'terminated', exitCode: 1, restarts: 2 }, { phase: 'Running' })] },
     phase: 'recovering',
-    says: /^train ends again and again; the container main is started anew after a pause\.$/,
+    says: /^train ends again and again: its program ended with exit code 1, was restarted 2 times, and is started again after a pause\.$/,
   },
-  'that has had no pod for long, to whoever may not see events': {
-    seen: { job: job({ active: 0 }) },
+  'whose program waits to be started again': {
+    seen: {
+      pods: [
+        pod(
+          { reason: 'CrashLoopBackOff', restarts: 1, lastEnd: { reason: 'OOMKilled', exitCode: 137, signal: null } },
+          { phase: 'Running', limits: { main: '30M' }, requests: { memory: '30M' } },
+        ),
+      ],
+    },
+    phase: 'recovering',
+    says: /^train ends again and again: its program used more memory than it may have and was killed \(OOMKilled\); its limit is 30M, was restarted once, and/,
+  },
+  'that runs after its program was restarted': {
+    seen: {
+      job: job({ ready: 1 }),
+      pods: [
+        pod(
+          {
+            state: 'running',
+            startedAt: ago(70),
+            restarts: 3,
+            lastEnd: { reason: 'Error', exitCode: 3, signal: null },
+          },
+          { phase: 'Running' },
+        ),
+      ],
+    },
+    phase: 'running',
+    says: /^train runs for 1m10s on the node n1; its program was restarted 3 times, last because it ended with exit code 3\.$/,
+  },
+  'that has had no pod for long, to a user who may not list events': {
+    seen: { job: job({ active: 0 }), mayListEvents: false, quotas: null },
     phase: 'queued',
-    says: /^train has no pod, 1m20s after it was begun with: its events say why, to those who may list them\.$/,
+    says: /^train has no pod 1m20s after its start; its events say why\.$/,
+    because: /^Missing is the right `list` on events in vision; whoever runs the cluster can grant it\.$/,
+  },
+  'that has had no pod for long, without an event': {
+    seen: { job: job({ active: 0 }), mayListEvents: true, quotas: [] },
+    phase: 'queued',
+    says: /^train has no pod 1m20s after its start, and no event of the cluster says why\.$/,
+  },
+  'over a quota that is listed where events are not': {
+    seen: {
+      job: job({ active: 0, requests: { cpu: '1500m', memory: '1G' } }),
+      mayListEvents: false,
+      quotas: [
+        { name: 'roomy', hard: { 'requests.cpu': '8', pods: '9' }, used: { 'requests.cpu': '1', pods: '8' } },
+        { name: 'small', hard: { memory: '2G', 'requests.cpu': '4' }, used: { memory: '1G', 'requests.cpu': '3' } },
+      ],
+    },
+    phase: 'queued',
+    says: /^train gets no pod: the quota small of vision has no room for it \(requests\.cpu: 3 of 4 are used, and it asks for 1500m\)\.$/,
   },
   'that was just created': {
     seen: { job: job({ active: 0, createdAt: ago(2), startedAt: null }) },
@@ -336,6 +384,9 @@ suite('a job', () => {
       phrase(job({ active: 2, ready: 1, parallelism: 2 }), runs, missing),
       '1 of 2 pods, 1m20s; another cannot get its image lab/x',
     );
+    const lastEnd = { reason: 'OOMKilled', exitCode: 137, signal: null };
+    const again = pod({ state: 'running', startedAt: ago(9), restarts: 2, lastEnd }, { phase: 'Running' });
+    assert.equal(phrase(job(), again), 'for 9s; restarted 2 times (OOMKilled)');
     assert.equal(phrase(job(), runs), 'for 1m10s', 'the time of its program, not of the Job');
     assert.equal(phrase(job()), undefined);
     assert.equal(phrase(job({ suspended: true }), missing), undefined);
@@ -366,6 +417,12 @@ suite('a list names the cause of an end', () => {
       { phase: 'Succeeded' },
     );
     assert.equal(phrase(done, short), 'ran 2s');
+    const lastEnd = { reason: 'Error', exitCode: 3, signal: null };
+    const [first = container()] = short.containers;
+    const again = { ...short, containers: [{ ...first, restarts: 1, lastEnd }] };
+    assert.equal(phrase(done, again), 'ran 2s; restarted once (exit code 3)');
+    const { sentence } = clusterVerdict({ job: done, pods: [again], events: [], nodes: null, neighbours: null }, now);
+    assert.match(sentence, /its program ran 2s; its program was restarted once because it ended with exit code 3\.$/);
     assert.equal(phrase(done), undefined);
   });
 

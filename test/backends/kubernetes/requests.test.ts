@@ -331,9 +331,20 @@ suite('a deletion', () => {
 test('what we may not see is none or null, and no failure', async (t) => {
   const server = await openServer(t, () => status(403, 'Forbidden', 'no'));
   const cluster = server.cluster();
-  assert.deepEqual(await cluster.events({ names: ['train'] }), []);
+  assert.equal(await cluster.events({ names: ['train'] }), null);
   assert.equal(await cluster.nodes(), null);
+  assert.equal(await cluster.quotas(), null);
   assert.equal(await cluster.configMap('x'), null);
+});
+
+test('a quota is read with its amounts, and one for some pods only is left out', async (t) => {
+  const full = { hard: { 'requests.cpu': '4000m', pods: '9' }, used: { 'requests.cpu': '3', pods: '1' } };
+  const scoped = { metadata: { name: 'some' }, spec: { scopes: ['BestEffort'] }, status: full };
+  const items = [{ metadata: { name: 'all' }, spec: {}, status: full }, scoped];
+  const server = await openServer(t, () => ({ json: { metadata: {}, items } }));
+  const all = { name: 'all', hard: { 'requests.cpu': '4', pods: '9' }, used: { 'requests.cpu': '3', pods: '1' } };
+  assert.deepEqual(await server.cluster().quotas(), [all]);
+  assert.deepEqual(server.lines(), ['GET /api/v1/namespaces/vision/resourcequotas']);
 });
 
 test('nobody there is unreachable, with what was tried', async (t) => {
