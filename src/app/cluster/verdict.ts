@@ -123,8 +123,9 @@ export function clusterGlance(
     return { phase: 'running', reason: first === undefined ? told : `${told}; another ${first.told}` };
   }
   if (first === undefined) return null;
-  if (job.failed === 0) return { phase: first.phase, reason: first.told };
-  return { phase: 'recovering', reason: `${countText(job.failed, 'pod')} failed; the next ${first.told}` };
+  const told = first.short ?? first.told;
+  if (job.failed === 0) return { phase: first.phase, reason: told };
+  return { phase: 'recovering', reason: `${countText(job.failed, 'pod')} failed; the next ${told}` };
 }
 
 /** When its programs began. */
@@ -186,10 +187,14 @@ function restartsText(container: ClusterContainer): string {
 }
 
 /** `its program was restarted 3 times, last because it ended with exit code 3`; null where it was never restarted. */
-export function restartedText(container: ClusterContainer, pod: ClusterPod): string | null {
+export function restartedText(
+  container: ClusterContainer,
+  pod: ClusterPod,
+  subject: string = calledIn(pod, container),
+): string | null {
   const { name, restarts, lastEnd = null } = container;
   if (restarts === 0) return null;
-  const was = `${calledIn(pod, container)} was restarted ${timesText(restarts)}`;
+  const was = `${subject} was restarted ${timesText(restarts)}`;
   if (lastEnd === null) return was;
   return `${was}${restarts === 1 ? '' : ', last'} because it ${endText({ ...lastEnd, name }, pod)}`;
 }
@@ -225,7 +230,8 @@ export function clusterVerdict(sight: ClusterSight, now: Instant): ClusterVerdic
     const took =
       job.startedAt === null || job.endedAt === null ? '' : ` after ${lengthText(job.endedAt - job.startedAt)}`;
     const again = mostRestarted(sight.pods);
-    const restarted = again === null ? '' : `; ${restartedText(again.container, again.pod)}`;
+    const restarted =
+      again === null ? '' : `; ${restartedText(again.container, again.pod, program === null ? undefined : 'it')}`;
     return tell(`succeeded${ago(job.endedAt)}${program === null ? took : `; its program ${program}`}${restarted}`);
   }
   if (phase === 'failed') {
@@ -390,7 +396,10 @@ function endText({ name, reason, exitCode, signal }: RunEnd & Pick<ClusterContai
 /** Reasons of a container that waits because its image does not come. */
 const imageReasons = ['ErrImagePull', 'ImagePullBackOff', 'InvalidImageName', 'ErrImageNeverPull', 'ImageInspectError'];
 
-function stuckOf(pod: ClusterPod, sight: ClusterSight, now: Instant): Told & { readonly phase: Phase } {
+/** `short`: for a list, where the phrase of the sentence is long. */
+type Stuck = Told & { readonly phase: Phase; readonly short?: string };
+
+function stuckOf(pod: ClusterPod, sight: ClusterSight, now: Instant): Stuck {
   const scheduled = pod.conditions.find(({ type }) => type === 'PodScheduled');
   const own = sight.events.filter(({ object }) => object.uid === pod.uid);
   if (scheduled?.status === 'False') {
@@ -413,14 +422,17 @@ function stuckOf(pod: ClusterPod, sight: ClusterSight, now: Instant): Told & { r
   }
   const { reason, message, image, name } = waiting;
   const failing = own.findLast(({ reason: of, message: says }) => of === 'Failed' && says.includes('pull'));
-  const because = failing === undefined ? quoted(reason ?? '', message ?? '', null, now) : eventText(failing, now);
+  const cause = failing ?? (isAgain(waiting) ? warning : undefined);
+  const because = cause === undefined ? quoted(reason ?? '', message ?? '', null, now) : eventText(cause, now);
   if (imageReasons.includes(reason ?? '')) return { told: `cannot get its image ${image}`, because, phase: 'setup' };
   if (reason === 'CrashLoopBackOff' || isAgain(waiting)) {
     const end = isAgain(waiting) ? waiting : (waiting.lastEnd ?? null);
-    const ended = end === null ? 'ended' : endText({ ...end, name }, pod);
-    const times = waiting.restarts === 0 ? '' : `, was restarted ${timesText(waiting.restarts)}`;
+    const times = waiting.restarts === 0 ? [] : [`restarted ${timesText(waiting.restarts)}`];
+    const short = [...(end === null ? [] : [causeText(end) ?? 'failed']), ...times].join(', ');
+    const how = end === null ? '' : `: ${calledIn(pod, waiting)} ${endText({ ...end, name }, pod)}`;
     return {
-      told: `ends again and again: ${calledIn(pod, waiting)} ${ended}${times}, and is started again after a pause`,
+      told: `ends again and again${times.length === 0 ? '' : ` (${times[0]})`}${how}; it is started again after a pause`,
+      short: `ends again and again${short === '' ? '' : ` (${short})`}`,
       because,
       phase: 'recovering',
     };

@@ -69,7 +69,9 @@ export async function printClusterLogs(cli: Cli, cluster: Cluster, job: ClusterJ
     if (isCopied) hasPrinted = true;
     if (hasPrinted) isSilent = false;
     if (flags.previous !== true && container.restarts > 0) {
-      cli.note(`${restartNote(pod, container)} What it printed before that: --previous.`);
+      // The node keeps the log of the run before only while the pod is there to run.
+      const hint = isOverPod(pod) ? '' : ' What it printed before that: --previous.';
+      cli.note(`${restartNote(pod, container)}${hint}`);
     }
   }
   // Its newest pod has not printed yet, and the one before it is gone.

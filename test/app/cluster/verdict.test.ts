@@ -285,7 +285,7 @@ const cases: Readonly<Record<string, Case>> = {
   'whose program fails again and again in its place': {
     seen: { pods: [pod({ state: 'terminated', exitCode: 1, restarts: 2 }, { phase: 'Running' })] },
     phase: 'recovering',
-    says: /^train ends again and again: its program ended with exit code 1, was restarted 2 times, and is started again after a pause\.$/,
+    says: /^train ends again and again \(restarted 2 times\): its program ended with exit code 1; it is started again after a pause\.$/,
   },
   'whose program waits to be started again': {
     seen: {
@@ -297,7 +297,7 @@ const cases: Readonly<Record<string, Case>> = {
       ],
     },
     phase: 'recovering',
-    says: /^train ends again and again: its program used more memory than it may have and was killed \(OOMKilled\); its limit is 30M, was restarted once, and/,
+    says: /^train ends again and again \(restarted once\): its program used more memory .* \(OOMKilled\); its limit is 30M; it is started again/,
   },
   'that runs after its program was restarted': {
     seen: {
@@ -386,6 +386,8 @@ suite('a job', () => {
     );
     const lastEnd = { reason: 'OOMKilled', exitCode: 137, signal: null };
     const again = pod({ state: 'running', startedAt: ago(9), restarts: 2, lastEnd }, { phase: 'Running' });
+    const pausing = pod({ reason: 'CrashLoopBackOff', restarts: 2, lastEnd }, { phase: 'Running' });
+    assert.equal(phrase(job(), pausing), 'ends again and again (OOMKilled, restarted 2 times)');
     assert.equal(phrase(job(), again), 'for 9s; restarted 2 times (OOMKilled)');
     assert.equal(phrase(job(), runs), 'for 1m10s', 'the time of its program, not of the Job');
     assert.equal(phrase(job()), undefined);
@@ -422,7 +424,7 @@ suite('a list names the cause of an end', () => {
     const again = { ...short, containers: [{ ...first, restarts: 1, lastEnd }] };
     assert.equal(phrase(done, again), 'ran 2s; restarted once (exit code 3)');
     const { sentence } = clusterVerdict({ job: done, pods: [again], events: [], nodes: null, neighbours: null }, now);
-    assert.match(sentence, /its program ran 2s; its program was restarted once because it ended with exit code 3\.$/);
+    assert.match(sentence, /its program ran 2s; it was restarted once because it ended with exit code 3\.$/);
     assert.equal(phrase(done), undefined);
   });
 
