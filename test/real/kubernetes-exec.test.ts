@@ -93,6 +93,16 @@ suite('a command in a pod', () => {
     const script = `${frontDoor.join(' ')} exec -j worker ${at.join(' ')} -i -- cat <${file} >${file}.back`;
     execFileSync('sh', ['-c', script], { env: { ...world.env, KUBECONFIG: p.kube.admin } });
     assert.equal(digest(readFileSync(`${file}.back`)), digest(bytes));
+    // Input that is not read keeps no exit code back.
+    for (const [program, out] of [
+      ['exit 7', ''],
+      ['head -c 2; echo err >&2; exit 7', 'y\n'],
+    ] as const) {
+      const unread = `yes | { ${frontDoor.join(' ')} exec -j worker ${at.join(' ')} -i -- '${program}' 2>${file}.err; echo $?; }`;
+      const printed: Buffer = execFileSync('sh', ['-c', unread], { env: { ...world.env, KUBECONFIG: p.kube.admin } });
+      assert.equal(printed.toString(), `${out}7\n`);
+      assert.equal(readFileSync(`${file}.err`, 'utf8'), out === '' ? '' : 'err\n');
+    }
     const closed = await ask(['exec', '-j', 'worker', ...at, '-i', '--', 'cat; echo end'], 'one\n');
     assert.equal(closed.stdout, 'one\nend\n');
     const inputless = await exec('--', 'cat; echo end');

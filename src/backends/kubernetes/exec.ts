@@ -7,6 +7,7 @@ import type { ClusterExecRequest, ClusterSession, ClusterTarget, TerminalSize } 
 import { JobmanError } from '../../app/errors.ts';
 import { second, type Duration } from '../../core/time.ts';
 import { openChannels, type Channels, type ChannelsOf } from './channels.ts';
+import { createReportReader, reporting } from './exec-report.ts';
 import { isForbidden } from './status.ts';
 
 /** The channels of `exec` and `attach`. */
@@ -54,10 +55,13 @@ export function startExec(
 ): ClusterSession {
   const mark = `${markName}=${randomBytes(8).toString('hex')}`;
   const ways = waysToRun(request.program, mark);
+  const reportText = `${mark}: `;
   let line: Channels | undefined;
   let isOver = false;
   let isStopping = false;
   let hasMark = true;
+  /** The program has reported its end; input for it would only block the line. */
+  let hasEnded = false;
   let size: TerminalSize | null = request.terminal;
   let atHand: (line: Channels | undefined) => void = () => undefined;
   /** What is written before the line stands waits for it. */
@@ -71,18 +75,27 @@ export function startExec(
   async function attempt(argv: readonly string[], isLast: boolean): Promise<SessionEnd | undefined> {
     let status: Status | undefined;
     let farewell: NodeJS.Timeout | undefined;
+    const report = createReportReader(reportText);
+    /** The program has ended, and what it has printed is on its way. */
+    const closeSoon = (): void => {
+      clearTimeout(farewell);
+      farewell = setTimeout(() => opened.close(), farewellMost);
+    };
     const streams = { stdin: request.receives, stderr: request.terminal === null, tty: request.terminal !== null };
     const opened = await openChannels(cluster, {
       path: execPath(cluster.namespace, target, argv, streams),
       what: `run a program in ${target.pod}`,
       async onMessage(number, bytes) {
-        if (number !== channel.status) {
-          if (bytes.length > 0) await request.onBytes(bytes, number === channel.stderr ? 'stderr' : 'stdout');
-          return;
+        if (number === channel.status) {
+          status = readStatus(bytes);
+          // Channels are copied side by side, so something may still come; then the cluster closes the line.
+          return closeSoon();
         }
-        status = readStatus(bytes);
-        // Channels are copied side by side, so something may still come; then the cluster closes the line.
-        farewell = setTimeout(() => opened.close(), farewellMost);
+        const own = number === channel.stderr ? report.take(bytes) : bytes;
+        if (own.length > 0) await request.onBytes(own, number === channel.stderr ? 'stderr' : 'stdout');
+        if (report.code() === undefined) return;
+        hasEnded = true;
+        closeSoon();
       },
     });
     line = opened;
@@ -91,6 +104,10 @@ export function startExec(
     if (isStopping) void end();
     const broken = await opened.closed;
     clearTimeout(farewell);
+    const rest = report.rest();
+    if (rest.length > 0) await request.onBytes(rest, 'stderr');
+    const code = report.code();
+    if (code !== undefined) return { kind: 'ended', exitCode: code, signal: null };
     if (status !== undefined) {
       const cannot = whyNotBegun(status);
       if (cannot === undefined) return endOf(status);
@@ -144,6 +161,9 @@ export function startExec(
   async function waysHere(): Promise<readonly (readonly string[])[]> {
     const [marked = [], plain = [], bare] = ways;
     if (!request.receives) return ways;
+    if (request.terminal === null && (await has(['env', 'sh', '-c', ':']))) {
+      return [['env', mark, ...reporting(marked.slice(2), reportText)]];
+    }
     if (await has(['env', 'true'])) return [marked];
     return bare !== undefined && !(await has(['sh', '-c', ':'])) ? [bare] : [plain];
   }
@@ -152,7 +172,7 @@ export function startExec(
     const here = await waysHere();
     for (const [index, way] of here.entries()) {
       if (isStopping) return { kind: 'no_answer', reason: 'it was ended before it had begun', sent: false };
-      hasMark = way === ways[0];
+      hasMark = way[1] === mark;
       const ended = await attempt(way, index === here.length - 1);
       if (ended !== undefined) return ended;
     }
@@ -186,7 +206,7 @@ export function startExec(
     ended,
     async write(bytes) {
       const to = await standing;
-      for (let at = 0; at < bytes.length && !isOver; at += messageMost) {
+      for (let at = 0; at < bytes.length && !isOver && !hasEnded; at += messageMost) {
         await to?.send(channel.input, bytes.subarray(at, at + messageMost));
       }
     },
