@@ -22,6 +22,8 @@ export interface Lab {
   windows(): Promise<WindowHost>;
   /** Has the controller look at those jobs now, and starts one where none runs. Resolves with what to tell the user, if anything. */
   lookNow(jobs: readonly string[]): Promise<string | null>;
+  /** Throws the StoreError of a copied home whose original is still there: what a copy does to TPUs is done to the original's. */
+  expectOriginal(): Promise<void>;
   /** Closes the record. What else was asked for is closed by whoever asked for it. */
   close(): Promise<void>;
 }

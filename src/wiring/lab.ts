@@ -40,6 +40,7 @@ export function openLab(services: LabServices): Lab {
       for (const job of jobs) await dropWake(services.home, job);
       return (await services.client()).wake();
     },
+    expectOriginal: async () => (await import('./original-home.ts')).expectOriginal(recordFile(services.home)),
     close,
   };
 }

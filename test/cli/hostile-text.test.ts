@@ -201,7 +201,14 @@ const hostileLabs: Readonly<Record<string, Partial<Lab>>> = {
         close: () => undefined,
       }) as object as TpuDesk,
   },
-  'everything refuses with it': { site: refusal, sheet: refusal, tpus: refusal, windows: refusal, lookNow: refusal },
+  'everything refuses with it': {
+    site: refusal,
+    sheet: refusal,
+    tpus: refusal,
+    windows: refusal,
+    lookNow: refusal,
+    expectOriginal: async () => undefined,
+  },
 };
 
 /** A lab whose users, aliases, tags and jobs are called so. */
@@ -232,6 +239,7 @@ async function hostileLab(parts: Partial<Lab>): Promise<Lab> {
     tpus: refusal,
     windows: refusal,
     lookNow: async () => evil,
+    expectOriginal: async () => undefined,
     close: async () => undefined,
     ...parts,
   };

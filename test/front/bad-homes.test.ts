@@ -104,6 +104,7 @@ suite('a home', { timeout: 180_000 }, () => {
   test('that is a copy of one that is still there changes nothing', async (t) => {
     const world = open(t);
     assert.equal((await jobman(world, ['create', 's.yaml'])).code, 0);
+    await jobman(world, ['tpu', 'register', 'lab-tpu-v4-8-1', 'zone=us-central2-b']);
     const copy = join(world.folder, 'copy');
     cpSync(world.home, copy, { recursive: true, filter: (path) => !path.endsWith('.sock') });
     const env = { JOBMAN_HOME: copy };
@@ -113,6 +114,7 @@ suite('a home', { timeout: 180_000 }, () => {
       ['controller', 'start'],
       ['exec', '1', '--', 'true'],
       ['ssh', '1', 'true'],
+      ['tpu', 'restart', 'lab-tpu-v4-8-1', '--yes'],
     ]) {
       const ended = await jobman(world, words, { env });
       assert.notEqual(ended.code, 0, words.join(' '));

@@ -58,6 +58,8 @@ async function runCommand(typed: readonly string[], flags: TpuGlobals, services:
     const words = readWords(row, verb, rest, await knownOf(lab.record, neededFor(row)));
     const desk: TpuCli = { ...createCli(services, flags), services, lab, me: flags.user };
     const command = await row.load();
+    // Not every change writes to the record, which is where a copy is found out. What scripts call writes to nothing else.
+    if (row.changes && row.takes.raw !== true) await lab.expectOriginal();
     return await command(desk, words);
   } finally {
     await lab.close();

@@ -65,6 +65,7 @@ export async function openCheckWorld(scope: Scope, user: Partial<LabUser> = {}):
     tpus: absent('desk of TPUs'),
     windows: absent('tmux'),
     lookNow: async () => null,
+    expectOriginal: async () => undefined,
     close: async () => undefined,
   };
   async function becomes(id: string, changes: (job: Job) => Job): Promise<void> {

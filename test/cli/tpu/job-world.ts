@@ -119,6 +119,7 @@ export async function openJobWorld(scope: Scope): Promise<JobWorld> {
           },
         }),
         lookNow: async () => null,
+        expectOriginal: async () => undefined,
         close: async () => undefined,
       };
       const usual = defaultSettings(2);

@@ -49,6 +49,7 @@ export function openLabWorld(parts: Partial<Lab> = {}): LabWorld {
     sheet: absent('booking sheet'),
     tpus: absent('desk of TPUs'),
     windows: absent('tmux'),
+    expectOriginal: async () => undefined,
     async lookNow(jobs) {
       lookedAt.push(...jobs);
       return null;

@@ -52,6 +52,7 @@ suite('reads only', () => {
         tpus: absent,
         windows: absent,
         lookNow: absent,
+        expectOriginal: absent,
         close: async () => {},
       };
       for (const [example] of row.examples) {

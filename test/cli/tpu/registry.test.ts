@@ -1,11 +1,13 @@
 /** TPUs and what people call them; rules; ack; the help; completion. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import { presets } from '../../../src/core/recover.ts';
 import { presets as ruleNames } from '../../../src/cli/tpu/rule-names.ts';
 import { table } from '../../../src/cli/tpu/table.ts';
 import { view } from '../support/pretend.ts';
-import { openLabWorld, openUsualLab } from './lab-world.ts';
+import { aUser } from '../../lab/sample.ts';
+import { aTpu, openLabWorld, openUsualLab } from './lab-world.ts';
 
 const terminal = { columns: 60, rows: 30 };
 
@@ -107,6 +109,21 @@ suite('check-rules', () => {
       ],
     );
   });
+});
+
+test('in a copied home every command that changes something refuses, and one that reads does not', async () => {
+  const says = 'copy is a copy of home, which is still there.';
+  // Whatever else the command would ask for is not there, and would be another message.
+  const world = openLabWorld({ expectOriginal: () => Promise.reject(new JobmanError(says, exitCode.unreachable)) });
+  await world.record.addUser(aUser('xibo'));
+  await world.record.changeTpu('lab-1', () => aTpu('lab-1'));
+  await world.record.changeTpu('lab-2', () => aTpu('lab-2'));
+  for (const verb of ['solve', 'reapply', 'apply', 'restart', 'delete', 'mount-disk', 'kill', 'release', 'book']) {
+    const { code, err } = await world.tpu([verb, 'lab-1', ...(verb === 'kill' ? ['xibo'] : []), '--yes']);
+    assert.deepEqual([code, err.includes(says)], [exitCode.unreachable, true], `${verb}: ${err}`);
+  }
+  assert.match((await world.tpu(['ack', 'xibo'])).err, new RegExp(says));
+  assert.equal((await world.tpu(['-lta'])).code, 0);
 });
 
 suite('ack', () => {
