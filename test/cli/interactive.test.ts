@@ -66,6 +66,7 @@ async function session({ job, pods, end, attach, remove }: Door, leaveAt?: (sign
     code = await runInteractive(cli, door, 'train', {
       leave: { signal: left.signal, release: () => undefined },
       remove: true,
+      isTerminal: true,
     });
   } catch (error) {
     failed = error;
@@ -133,5 +134,83 @@ suite('an interactive session with --rm', () => {
       (signal) => void (leave = signal),
     );
     assert.deepEqual([code, removed], [130, ['train']]);
+  });
+});
+
+suite('a session without a terminal', () => {
+  const job = aClusterJob({ active: 1, ready: 1 });
+  const over = { ...job, conditions: [{ type: 'Complete', status: 'True', reason: null, message: null, at: null }] };
+
+  async function piped(lines: readonly string[], attach: (bytes: Uint8Array | null) => void, refusal?: JobmanError) {
+    const world = pretend({ input: lines });
+    let hasEnded = false;
+    let stop = (): void => undefined;
+    const closed = new Promise<SessionEnd>((resolve) => {
+      stop = () => resolve({ kind: 'no_answer', reason: 'closed', sent: true });
+    });
+    const read = Promise.withResolvers<void>();
+    const door = {
+      place: () => ({ context: 'lab', server: 'https://lab', namespace: 'vision', user: 'alice' }),
+      job: async () => (hasEnded ? over : job),
+      async *pods() {
+        yield [aClusterPod({ phase: hasEnded ? 'Succeeded' : 'Running' }, hasEnded ? ended(3) : {})];
+      },
+      events: async () => [],
+      attach: (_: object, request: { readonly terminal: null }) => {
+        assert.equal(request.terminal, null);
+        if (refusal !== undefined) {
+          const end: SessionEnd = { kind: 'no_answer', reason: refusal.message, sent: false, refusal };
+          return { ended: Promise.resolve(end), write: async () => undefined, end: () => undefined, stop };
+        }
+        return {
+          ended: closed,
+          write: async (bytes: Uint8Array) => attach(bytes),
+          end() {
+            attach(null);
+            read.resolve();
+          },
+          stop,
+        };
+      },
+      async *logs() {
+        yield Buffer.from('before\n');
+        if (refusal === undefined) await read.promise;
+        else await new Promise((resolve) => setTimeout(resolve, 300));
+        hasEnded = true;
+        yield Buffer.from('after\n');
+      },
+      async remove() {
+        return 'gone';
+      },
+    } as object as Cluster;
+    const { io } = world.services;
+    const cli = {
+      io,
+      services: world.services,
+      json: false,
+      note: (text: string) => io.stderr.write(`${text}\n`),
+      complain: (text: string) => io.stderr.write(`${text}\n`),
+      screen: { err: (_: string, text: string) => text, out: (_: string, text: string) => text, colour: false },
+    } as object as Parameters<typeof runInteractive>[0];
+    const leave = { signal: new AbortController().signal, release: () => undefined };
+    const code = await runInteractive(cli, door, 'train', { leave, remove: true, isTerminal: false });
+    return { code, out: world.out(), err: world.err() };
+  }
+
+  test('gives the program our input, prints its log, and has its exit code', async () => {
+    const given: (string | null)[] = [];
+    const { code, out, err } = await piped(['b', 'a'], (bytes) => {
+      given.push(bytes === null ? null : Buffer.from(bytes).toString());
+    });
+    assert.deepEqual([code, out, given], [3, 'before\nafter\n', ['b\n', 'a\n', null]], err);
+    assert.match(err, /train is deleted\./);
+  });
+
+  test('ends with the right that is missing', async () => {
+    const refusal = new JobmanError('ada may not create pods/attach in vision.', exitCode.failed);
+    const { code, err } = await piped(['b'], () => undefined, refusal);
+    assert.equal(code, 1);
+    assert.match(err, /may not create pods\/attach/);
+    assert.match(err, /train is deleted\./);
   });
 });

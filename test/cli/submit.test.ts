@@ -662,9 +662,55 @@ suite('an interactive session', () => {
     assert.equal(await ttl('-it'), await ttl());
   });
 
+  test('of a pipe has an input that ends with it, and no terminal', async () => {
+    const { code, out, err } = await submit(['--stdin', '--rm', '-i', 'alpine', '--dry-run', '--', 'sort']);
+    assert.equal(code, 0, err);
+    const job = JSON.parse(out) as V1Job;
+    const { stdin, stdinOnce, tty } = container(job) ?? {};
+    assert.deepEqual([stdin, stdinOnce, tty, job.spec?.ttlSecondsAfterFinished], [true, true, false, 600]);
+  });
+
+  test('of a whole Job opens its main container, and its own time to live counts', async (t) => {
+    const { folder } = openWorld(t);
+    const write = (spec: string): void => {
+      const pod = '{containers: [{name: side, image: b}, {name: main, image: a}]}';
+      writeFileSync(
+        join(folder, 'job.yaml'),
+        `apiVersion: batch/v1\nkind: Job\nspec: {${spec}template: {spec: ${pod}}}\n`,
+      );
+    };
+    const ask = (...words: readonly string[]) =>
+      submit(['-f', 'job.yaml', '--rm', '--dry-run', ...words], { cwd: folder });
+    write('');
+    for (const [flag, tty] of [
+      ['-it', true],
+      ['--stdin', false],
+    ] as const) {
+      const { code, out, err } = await ask(flag);
+      assert.equal(code, 0, err);
+      const job = JSON.parse(out) as V1Job;
+      const [side, main] = job.spec?.template.spec?.containers ?? [];
+      assert.deepEqual([side?.stdin, main?.stdin, main?.stdinOnce, main?.tty], [undefined, true, true, tty]);
+      assert.equal(job.spec?.ttlSecondsAfterFinished, 600);
+    }
+    write('ttlSecondsAfterFinished: 7, ');
+    assert.equal((JSON.parse((await ask('-it')).out) as V1Job).spec?.ttlSecondsAfterFinished, 7);
+    for (const spec of ['parallelism: 2, ', 'completions: 3, ', 'suspend: true, ']) {
+      write(spec);
+      const { code, err } = await ask('-it');
+      assert.equal(code, 2);
+      assert.match(err, /-it is for one pod and this terminal/);
+    }
+  });
+
   const wrong: readonly (readonly [words: string, says: RegExp])[] = [
-    ['-it', /-it needs a terminal on both sides; without one: --follow\./],
-    ['--rm', /--rm deletes an interactive job at its end, so it needs -it\./],
+    ['-it', /-it needs a terminal on both sides\. For a pipe or a file: --stdin; without input: --follow\./],
+    ['--rm', /--rm deletes an interactive job at its end, so it needs -it or --stdin\./],
+    [
+      '--stdin --suspend',
+      /--stdin is for one pod and this input: it does not go with --suspend, --json or several pods\./,
+    ],
+    ['--stdin -f -', /The manifest and the program cannot both read standard input/],
     ['-it --follow', /-it is for one pod and this terminal/],
     ['-it --parallelism 2', /-it is for one pod and this terminal/],
     ['-it --suspend', /-it is for one pod and this terminal/],

@@ -232,9 +232,10 @@ export interface ClusterExecRequest extends Omit<SessionRequest, 'inside'> {
   readonly terminal: TerminalSize | null;
 }
 
-/** The terminal of the program that a container runs. */
+/** The terminal of the program that a container runs, or only its input. */
 export interface ClusterAttachRequest extends Pick<SessionRequest, 'onBytes'> {
-  readonly terminal: TerminalSize;
+  /** Null: its input alone. */
+  readonly terminal: TerminalSize | null;
 }
 
 /** In characters. */
@@ -299,7 +300,7 @@ export interface Cluster {
   writeConfigMap(name: string, namespace: string, data: Readonly<Record<string, string>>): Promise<void>;
   /** Starts a program in a container. Needs the right to `create` (before 1.35 to `get`) `pods/exec`. */
   exec(target: ClusterTarget, request: ClusterExecRequest): ClusterSession;
-  /** The terminal of the container's own program; its end has no exit code. Needs the right to `create` (before 1.35 to `get`) `pods/attach`. */
+  /** The terminal, or the input, of the container's own program; its end has no exit code. Needs the right to `create` (before 1.35 to `get`) `pods/attach`. */
   attach(target: ClusterTarget, request: ClusterAttachRequest): ClusterSession;
   /** From here to a container, as `exec`; its image needs `sh` and `tar`. Relative paths here start at `cwd`, there at the working directory. */
   put(target: ClusterTarget, request: CopyRequest & { readonly cwd: string }): Promise<CopyEnd>;

@@ -248,3 +248,8 @@ export function replacedResources(asked: V1Job, made: V1Job): readonly string[] 
 function wantedLimit(resources: V1Container['resources'], name: string): string | undefined {
   return resources?.limits?.[name];
 }
+
+/** The one that jobman makes, else the first. */
+export function mainContainer<T extends { readonly name: string }>(containers: readonly T[]): T | undefined {
+  return containers.find(({ name }) => name === containerName) ?? containers[0];
+}

@@ -1,4 +1,4 @@
-// Attach: the terminal of a container's own program. Unlike exec it starts nothing: the program may have printed before, and its exit
+// Attach: the terminal of a container's own program, or its input. Unlike exec it starts nothing: the program may have printed before, and its exit
 // code is in the state of the container.
 
 import { notOpened, type SessionEnd } from '../../app/by-hand.ts';
@@ -15,7 +15,7 @@ export function startAttach(
   { pod, container }: ClusterTarget,
   request: ClusterAttachRequest,
 ): ClusterSession {
-  let size: TerminalSize = request.terminal;
+  let size: TerminalSize | null = request.terminal;
   let isOver = false;
   let line: Channels | undefined;
   let ready: (line: Channels | undefined) => void = () => undefined;
@@ -23,9 +23,10 @@ export function startAttach(
 
   async function run(): Promise<SessionEnd> {
     let hasStatus = false;
+    const isTerminal = String(size !== null);
     const path = `/api/v1/namespaces/${encodeURIComponent(cluster.namespace)}/pods/${encodeURIComponent(pod)}/attach`;
     const opened = await openChannels(cluster, {
-      path: `${path}?stdin=true&stdout=true&stderr=false&tty=true&container=${encodeURIComponent(container)}`,
+      path: `${path}?stdin=true&stdout=${isTerminal}&stderr=false&tty=${isTerminal}&container=${encodeURIComponent(container)}`,
       what: `attach to ${pod}`,
       async onMessage(number, bytes) {
         if (number !== channel.status) {
@@ -38,9 +39,11 @@ export function startAttach(
     });
     line = opened;
     if (isOver) opened.close();
-    // A prompt that was printed before is drawn again when the size changes.
-    void opened.send(channel.resize, sizeMessage({ ...size, columns: size.columns + 1 }));
-    void opened.send(channel.resize, sizeMessage(size));
+    if (size !== null) {
+      // A prompt that was printed before is drawn again when the size changes.
+      void opened.send(channel.resize, sizeMessage({ ...size, columns: size.columns + 1 }));
+      void opened.send(channel.resize, sizeMessage(size));
+    }
     ready(opened);
     const broken = await opened.closed;
     if (hasStatus) return { kind: 'ended', exitCode: 0, signal: null };
@@ -65,7 +68,10 @@ export function startAttach(
       }
     },
     end() {
-      void opening.then((to) => void to?.end(channel.input));
+      void opening.then((to) => {
+        // A cluster that has no word for it ends the input with the line.
+        if (to?.end(channel.input) === false && request.terminal === null) to.close();
+      });
     },
     resize(next) {
       size = next;

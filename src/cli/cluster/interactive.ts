@@ -1,12 +1,16 @@
-// Interactive: a job that was submitted for this terminal. It is attached once its pod runs; its program's exit code is the command's.
+// Interactive: a job that was submitted for this terminal, or for this input. It is attached once its pod runs; its program's exit code
+// is the command's.
 
-import type { Cluster, ClusterContainer, ClusterJob } from '../../app/cluster/cluster.ts';
-import { clusterVerdict, isClusterSettled } from '../../app/cluster/verdict.ts';
+import type { Cluster, ClusterContainer, ClusterJob, ClusterTarget } from '../../app/cluster/cluster.ts';
+import { clusterPhase, clusterVerdict, isClusterSettled } from '../../app/cluster/verdict.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second, type Duration, type Instant } from '../../core/time.ts';
 import { complainAbout, sayTrouble, type Cli } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
+import { noFlags } from '../logs/no-flags.ts';
+import { inertWord } from '../render/inert.ts';
 import { onTerminal } from './exec.ts';
+import { followClusterLogs } from './logs.ts';
 import { mainContainer } from './pods.ts';
 import { podsOf, sightOf } from './sight.ts';
 
@@ -16,7 +20,10 @@ const endMost: Duration = 10 * second;
 /** How long a removal may take before the command leaves it to the cluster. */
 const removalMost: Duration = 40 * second;
 
-/** `leave` ends the wait for the pod. With `remove` the Job is deleted when the session ends, for any reason. */
+/**
+ * `leave` ends the wait for the pod. Without a terminal the program gets our input, and its output is its log. With `remove` the Job is deleted when the session ends, for any
+ * reason.
+ */
 export async function runInteractive(
   cli: Cli,
   cluster: Cluster,
@@ -24,12 +31,17 @@ export async function runInteractive(
   {
     leave,
     remove,
-  }: { readonly leave: { readonly signal: AbortSignal; readonly release: () => void }; readonly remove: boolean },
+    isTerminal,
+  }: {
+    readonly leave: { readonly signal: AbortSignal; readonly release: () => void };
+    readonly remove: boolean;
+    readonly isTerminal: boolean;
+  },
 ): Promise<number> {
   let code: number = exitCode.failed;
   let isRemoved = true;
   try {
-    code = await attached(cli, cluster, name, leave);
+    code = isTerminal ? await attached(cli, cluster, name, leave) : await fed(cli, cluster, name, leave.signal);
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     code = complainAbout(error, cli);
@@ -92,6 +104,56 @@ async function attached(
     said = bare;
     await pause(lookEvery, signal);
   }
+}
+
+/** The log has what was printed before the input was connected, too. */
+async function fed(cli: Cli, cluster: Cluster, name: string, leave: AbortSignal): Promise<number> {
+  const job = await cluster.job(name);
+  if (job === null) throw new JobmanError(`${name} was deleted meanwhile.`, exitCode.failed);
+  const [over, broken] = [new AbortController(), new AbortController()];
+  let failed: unknown;
+  const input = feed(cli, cluster, job, AbortSignal.any([leave, over.signal])).catch((error: unknown) => {
+    failed = error;
+    broken.abort();
+  });
+  const end = await followClusterLogs(cli, cluster, job, follow, AbortSignal.any([leave, broken.signal]));
+  over.abort();
+  await input;
+  if (failed !== undefined) throw failed;
+  if (end === 'left') return exitCode.interrupted;
+  const pod = (await podsOf(cluster, job)).at(-1);
+  const container = pod === undefined ? undefined : mainContainer(pod.containers);
+  if (container?.state === 'terminated') return codeOfContainer(container);
+  return clusterPhase((await cluster.job(name)) ?? job) === 'succeeded' ? exitCode.ok : exitCode.failed;
+}
+
+const follow = { ...noFlags, follow: true };
+
+/** Hands our input to the program once it runs. Ends with the input, with the program, or with the signal. Throws JobmanError. */
+async function feed(cli: Cli, cluster: Cluster, job: ClusterJob, signal: AbortSignal): Promise<void> {
+  let target: ClusterTarget | undefined;
+  while (target === undefined) {
+    if (signal.aborted) return;
+    const pod = (await podsOf(cluster, job)).at(-1);
+    const container = pod === undefined ? undefined : mainContainer(pod.containers);
+    if (container?.state === 'terminated') return;
+    if (pod !== undefined && container?.state === 'running') target = { pod: pod.name, container: container.name };
+    else await pause(lookEvery, signal);
+  }
+  const session = cluster.attach(target, { terminal: null, onBytes: () => undefined });
+  signal.addEventListener('abort', () => session.stop(), { once: true });
+  void (async () => {
+    try {
+      for await (const bytes of cli.io.stdin.bytes(signal)) await session.write(bytes);
+    } catch {
+      // Input that cannot be read has ended.
+    }
+    session.end();
+  })();
+  const end = await session.ended;
+  if (end.kind === 'ended' || signal.aborted) return;
+  if (end.refusal !== undefined) throw end.refusal;
+  sayTrouble(cli, `The input of the program has ended early: ${inertWord(end.reason)}`);
 }
 
 async function exitCodeOf(cli: Cli, cluster: Cluster, job: ClusterJob, name: string): Promise<number> {

@@ -1,7 +1,7 @@
 // Pods at hand: those of a job that something can be done in now, and the container of each that is meant.
 
 import type { Cluster, ClusterContainer, ClusterJob, ClusterPod, ClusterTarget } from '../../app/cluster/cluster.ts';
-import { containerName } from '../../app/cluster/job-object.ts';
+import { mainContainer as mainOf } from '../../app/cluster/job-object.ts';
 import { clusterVerdict } from '../../app/cluster/verdict.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
@@ -124,8 +124,7 @@ export function containerOf(cli: Cli, pod: ClusterPod, named: string | undefined
 
 /** The one that jobman makes, else the first that is not over before the others begin. */
 export function mainContainer(containers: readonly ClusterContainer[]): ClusterContainer | undefined {
-  const usual = containers.filter(({ init }) => !init);
-  return usual.find(({ name }) => name === containerName) ?? usual[0];
+  return mainOf(containers.filter(({ init }) => !init));
 }
 
 /** The same, where it runs. Throws JobmanError: not found for a name that is none, conflict for one that does not run. */

@@ -5,7 +5,13 @@ import { randomBytes } from 'node:crypto';
 import type { V1Job } from '@kubernetes/client-node';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { checkJobFile, jobFileName, jobFromFile, type JobFileWishes } from '../../app/cluster/job-file.ts';
-import { clusterLabels, jobObject, replacedResources, type Submitter } from '../../app/cluster/job-object.ts';
+import {
+  clusterLabels,
+  jobObject,
+  mainContainer,
+  replacedResources,
+  type Submitter,
+} from '../../app/cluster/job-object.ts';
 import type { ClusterKeeper } from '../../app/cluster/client.ts';
 import type { ClusterPlace } from '../../app/cluster/cluster.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
@@ -30,6 +36,7 @@ import { leaveOnSignal } from '../leave.ts';
 /** The flags of `jobman submit`. */
 export interface SubmitFlags {
   readonly tty: boolean | undefined;
+  readonly stdin: boolean | undefined;
   readonly rm: boolean | undefined;
   readonly file: string | undefined;
   readonly set: readonly string[] | undefined;
@@ -70,6 +77,7 @@ interface Way {
   readonly dryRun: boolean | undefined;
   readonly follow: boolean | undefined;
   readonly tty?: boolean | undefined;
+  readonly stdin?: boolean | undefined;
   readonly rm?: boolean | undefined;
 }
 
@@ -95,8 +103,6 @@ export async function submit(cli: Cli, flags: SubmitFlags & GlobalFlags, ...word
   const { readSubmittedFile } = await import('../cluster/job-file.ts');
   const found = readSubmittedFile(cli, file);
   if ('job' in found) {
-    if (flags.tty === true)
-      throw new JobmanError('-it cannot be combined with a file that is a whole Job.', exitCode.usage);
     const [name] = Object.keys(wishes).filter((key) => !forJobFiles.includes(key));
     if (name !== undefined || flags.set !== undefined) {
       const flag = name === undefined ? '--set' : (flagOfWish[name] ?? flagName(name));
@@ -119,32 +125,49 @@ export async function submit(cli: Cli, flags: SubmitFlags & GlobalFlags, ...word
 
 /** Throws JobmanError (usage) for an interactive session that cannot be one. */
 function expectInteractive({ io, json }: Cli, flags: SubmitFlags): void {
-  const { tty, rm, dryRun, follow, suspend, parallelism = 1, completions = 1 } = flags;
-  if (tty !== true) {
+  const { tty, stdin, rm, dryRun, follow, file, suspend, parallelism = 1, completions = 1 } = flags;
+  if (tty !== true && stdin !== true) {
     if (rm === true)
-      throw new JobmanError('--rm deletes an interactive job at its end, so it needs -it.', exitCode.usage);
+      throw new JobmanError('--rm deletes an interactive job at its end, so it needs -it or --stdin.', exitCode.usage);
     return;
   }
-  if (follow === true || suspend === true || json || parallelism > 1 || completions > 1) {
+  const isAlone = suspend !== true && parallelism === 1 && completions === 1;
+  if (json || !isAlone || (tty === true && follow === true)) throw onlyOnePod(flags);
+  if (tty === true && dryRun !== true && (!io.stdin.isTerminal || !io.stdout.isTerminal)) {
     throw new JobmanError(
-      '-it is for one pod and this terminal: it does not go with --follow, --suspend, --json or several pods.',
+      '-it needs a terminal on both sides. For a pipe or a file: --stdin; without input: --follow.',
       exitCode.usage,
     );
   }
-  if (dryRun !== true && (!io.stdin.isTerminal || !io.stdout.isTerminal)) {
-    throw new JobmanError('-it needs a terminal on both sides; without one: --follow.', exitCode.usage);
-  }
+  if (file === '-')
+    throw new JobmanError(
+      'The manifest and the program cannot both read standard input: name the file of the manifest.',
+      exitCode.usage,
+    );
+}
+
+function onlyOnePod({ tty }: Pick<SubmitFlags, 'tty'>): JobmanError {
+  const [flag, both] = tty === true ? ['-it', 'this terminal'] : ['--stdin', 'this input'];
+  const follow = tty === true ? '--follow, ' : '';
+  return new JobmanError(
+    `${flag} is for one pod and ${both}: it does not go with ${follow}--suspend, --json or several pods.`,
+    exitCode.usage,
+  );
 }
 
 /** If the command of `--rm` was killed, the cluster deletes the Job this long after its program has ended. */
 const abandonedMost: Duration = 10 * minute;
 
-/** The Job with a terminal. Its input ends when the first connection to it closes, so a session that is cut off ends too. */
-function withTerminal(job: V1Job, ttl: Duration | undefined): V1Job {
-  if (ttl !== undefined && job.spec !== undefined) job.spec.ttlSecondsAfterFinished = ttl / second;
-  for (const container of job.spec?.template.spec?.containers ?? []) {
-    Object.assign(container, { stdin: true, stdinOnce: true, tty: true });
-  }
+/**
+ * The Job with an open input, and with a terminal where one was asked for. The input ends when the first connection to it closes, so a
+ * session that is cut off ends too. Throws JobmanError (usage) for a Job of several pods, or of none.
+ */
+function interactive(job: V1Job, way: Way): V1Job {
+  if (way.tty !== true && way.stdin !== true) return job;
+  const { parallelism = 1, completions = 1, suspend = false } = job.spec ?? {};
+  if (parallelism !== 1 || completions !== 1 || suspend) throw onlyOnePod({ tty: way.tty });
+  const container = mainContainer(job.spec?.template.spec?.containers ?? []);
+  if (container !== undefined) Object.assign(container, { stdin: true, stdinOnce: true, tty: way.tty === true });
   return job;
 }
 
@@ -183,7 +206,13 @@ async function submitJobFile(cli: Cli, job: V1Job, wishes: JobFileWishes, way: W
       namespace: wishes.namespace ?? job.metadata?.namespace ?? null,
       context: wishes.context ?? null,
       flavor: null,
-      object: (submitter) => jobFromFile(job, name, wishes, settings, submitter),
+      object(submitter) {
+        const made = interactive(jobFromFile(job, name, wishes, settings, submitter), way);
+        if (way.rm === true && wishes.ttl === undefined) {
+          if (made.spec !== undefined) made.spec.ttlSecondsAfterFinished ??= abandonedMost / second;
+        }
+        return made;
+      },
     },
     settings,
     way,
@@ -277,8 +306,9 @@ export async function submitWishes(cli: Cli, wishes: SubmitWishes, way: Way): Pr
   for (const doubt of doubts) cli.note(`${word} ${doubt}`);
   const isShort = way.rm === true && wishes.ttl === undefined;
   const object: SubmitPlan['object'] = (submitter) => {
-    const job = jobObject(request, settings, submitter);
-    return way.tty === true ? withTerminal(job, isShort ? abandonedMost : undefined) : job;
+    const job = interactive(jobObject(request, settings, submitter), way);
+    if (isShort && job.spec !== undefined) job.spec.ttlSecondsAfterFinished = abandonedMost / second;
+    return job;
   };
   return submitPlan(cli, { ...request, object }, settings, way);
 }
@@ -352,10 +382,13 @@ async function create(
     ]);
     clearTimeout(timer);
     // From now on there is something to leave, also while the controller is being started.
-    if (way.follow === true || way.tty === true) leave = leaveOnSignal(cli);
+    if (way.follow === true || way.tty === true || way.stdin === true) leave = leaveOnSignal(cli);
+    const said = `${request.name} submitted to ${place.context}/${place.namespace} as ${place.user}.`;
     if (cli.json) cli.print(JSON.stringify(made));
+    // Standard output is the program's own.
+    else if (way.stdin === true && way.tty !== true) cli.note(said);
     else if (cli.quiet) cli.print(request.name);
-    else cli.tell(`${request.name} submitted to ${place.context}/${place.namespace} as ${place.user}.`);
+    else cli.tell(said);
     const replaced = replacedResources(asked, made);
     if (replaced.length > 0) {
       cli.note(`The cluster has replaced what was asked for${request.flavor === null ? '' : ` as ${request.flavor}`}:`);
@@ -366,9 +399,10 @@ async function create(
     }
     if (isKept) await sayKept(cli, keeper.submitted(place, made));
     if (leave === undefined) return exitCode.ok;
-    if (way.tty === true) {
+    if (way.tty === true || way.stdin === true) {
       const { runInteractive } = await import('../cluster/interactive.ts');
-      return await runInteractive(cli, cluster, request.name, { leave, remove: way.rm === true });
+      const how = { leave, remove: way.rm === true, isTerminal: way.tty === true };
+      return await runInteractive(cli, cluster, request.name, how);
     }
     const { followToVerdict } = await import('../cluster/to-verdict.ts');
     return await followToVerdict(cli, cluster, request.name, leave.signal);
