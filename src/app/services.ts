@@ -226,6 +226,8 @@ export interface Services {
     project: string,
     coming?: { readonly spec: JobSpec; readonly say: (sentence: string) => void },
   ): Promise<BucketPort>;
+  /** Throws the JobmanError with which `create` would refuse to copy that folder (`job.workdir`): its size, what git says of it. */
+  checkWorkdir(from: string): Promise<void>;
   /** What may have been left behind in a cloud; to be closed after use. */
   strays(): Promise<StrayKeeper>;
   /**

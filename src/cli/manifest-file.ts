@@ -92,12 +92,17 @@ export async function checkManifest(
     const { cluster, flavorAt, warnings } = result;
     return { cluster, flavorAt, warnings, unchecked: null };
   }
-  const { spec, buckets, recorded } = result;
-  const asked = buckets.length > 0 && spec.capacity.kind === 'tpu' && !offline;
+  const { spec, buckets, recorded, workdirAt } = result;
+  const trouble = spec.workdir === undefined ? null : await workdirTrouble(cli, spec.workdir.from);
+  const refused = trouble === null ? [] : [{ ...workdirAt, message: trouble, suggestion: null }];
+  // For a job that is not created, no emulator is started.
+  const isRefused = isCreating && refused.length > 0;
+  const asked = buckets.length > 0 && spec.capacity.kind === 'tpu' && !offline && !isRefused;
   const found = asked ? await askForBuckets(cli, buckets, spec.capacity.project, isCreating ? spec : null) : nothing;
   const { unchecked } = found;
   const warnings = [...result.warnings, ...found.warnings];
-  if (found.problems.length > 0) return { problems: found.problems, warnings, unchecked };
+  const problems = [...refused, ...found.problems];
+  if (problems.length > 0) return { problems, warnings, unchecked };
   return { manifest: { spec, text: recorded }, warnings, unchecked };
 }
 
@@ -121,6 +126,17 @@ export async function clusterProblems(
     if (!(error instanceof JobmanError)) throw error;
     const said = [error.message, ...error.lines].join(' ').replace(/\.$/, '');
     return [{ ...flavorAt, message: `${said.charAt(0).toLowerCase()}${said.slice(1)}`, suggestion: null }];
+  }
+}
+
+/** Why that folder cannot be copied to the workers; null where it can. */
+async function workdirTrouble({ services }: Cli, from: string): Promise<string | null> {
+  try {
+    await services.checkWorkdir(from);
+    return null;
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+    return error.message.replace(/^job\.workdir: /, '').replace(/\.$/, '');
   }
 }
 

@@ -37,6 +37,8 @@ export type ManifestResult = { readonly warnings: readonly Problem[] } & (
       readonly recorded: string;
       /** What it mounts: where these buckets are is the one thing that no text can tell. */
       readonly buckets: readonly NamedBucket[];
+      /** The place of `job.workdir`, for whoever finds that the folder cannot be copied. */
+      readonly workdirAt: NamedBucket['at'];
     }
   /** A job that lives in a Kubernetes cluster, and is no spec of ours. */
   | {
@@ -115,6 +117,7 @@ export function parseManifest(input: ManifestInput): ManifestResult {
     spec: overrides.length === 0 ? spec : { ...spec, overrides },
     recorded: withOverrides(input.text, written, overrides),
     buckets,
+    workdirAt: locate(['job', 'workdir']),
     warnings: placed(findings.warnings, linePos),
   };
 }

@@ -129,6 +129,11 @@ export function createServices(io: Io): LabServices {
       return createBucketPort(services, project, coming);
     },
 
+    async checkWorkdir(from) {
+      const { checkWorkdir } = await import('../remote/workdir/freeze.ts');
+      return checkWorkdir({ from, apart: home, env: io.env });
+    },
+
     async strays() {
       const { openStrayKeeper } = await import('./strays.ts');
       return openStrayKeeper(services);

@@ -3,7 +3,7 @@
  * was probably meant; exit code 2; nothing stored, no folder made, nothing started.
  */
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { jobman } from '../support/jobman.ts';
@@ -219,6 +219,9 @@ test('validate reads --set as create does', async (t) => {
 
 test('whatever create refuses, validate and a dry run refuse with the same words and exit code 2', async (t) => {
   const world = openWorld(t);
+  for (const folder of ['large', 'none']) mkdirSync(join(world.folder, folder));
+  writeFileSync(join(world.folder, 'large/data'), '');
+  truncateSync(join(world.folder, 'large/data'), 600 * 1024 * 1024);
   for (const [name, keys, said] of [
     [
       'key',
@@ -227,6 +230,8 @@ test('whatever create refuses, validate and a dry run refuse with the same words
     ],
     ['secret', 'job: {secrets: {TOKEN: env:NO_SUCH_VARIABLE}}\n', /the variable NO_SUCH_VARIABLE is not set/],
     ['folder', 'job: {workdir: missing}\n', /job\.workdir: \S+missing does not exist/],
+    ['size', 'job: {workdir: large}\n', /job\.workdir: \S+large has 600 MiB in 1 file; .*The limit is 512 MiB/],
+    ['nothing', 'job: {workdir: none}\n', /job\.workdir: \S+none cannot be copied: there is nothing in it/],
     ['empty', '', /command\.cmd: is empty, so there is nothing to run/],
   ] as const) {
     const command = name === 'empty' ? 'cmd: ""' : 'run: ls';

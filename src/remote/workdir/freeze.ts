@@ -44,8 +44,6 @@ export async function freeze(request: {
   const { from, to, at } = request;
   const env: Env = { ...request.env, GIT_OPTIONAL_LOCKS: '0', LC_ALL: 'C' };
   const commit = await commitOf(from, env);
-  const own = await pathBelow(from, request.apart);
-  if (own === '') throw unusable(from, 'it is the folder of jobman itself, with its keys and records');
   const files = `${to}/files`;
   const found = await taken();
   const changes = commit === undefined || commit.hash === null ? new Uint8Array(0) : await diffOf(from, env);
@@ -62,13 +60,7 @@ export async function freeze(request: {
 
   /** An editor's or a compiler's file may be gone between the listing and the copy: then the folder is listed again. */
   async function taken(turn = 1): Promise<Awaited<ReturnType<typeof measure>>> {
-    const paths = commit === undefined ? await walk(from, '') : await listedByGit(from, '', env);
-    const listed = await measure(
-      from,
-      paths.filter((path) => path !== own && !path.startsWith(`${own}/`)),
-    );
-    if (listed.paths.length === 0)
-      throw unusable(from, commit === undefined ? 'there is nothing in it' : 'git ignores all that is in it');
+    const listed = await filesOf(from, request.apart, env, commit !== undefined);
     makeFolder(files);
     try {
       await copy(from, files, listed.paths, env);
@@ -82,7 +74,34 @@ export async function freeze(request: {
   }
 }
 
+/** Throws the JobmanError with which `freeze` would refuse that folder, without a copy. */
+export async function checkWorkdir({
+  from,
+  apart,
+  env,
+}: {
+  readonly from: string;
+  readonly apart: string;
+  readonly env: Env;
+}): Promise<void> {
+  const plain: Env = { ...env, GIT_OPTIONAL_LOCKS: '0', LC_ALL: 'C' };
+  await filesOf(from, apart, plain, (await commitOf(from, plain)) !== undefined);
+}
+
 // ------------------------------------------------------------------------------------------ what is taken
+
+async function filesOf(from: string, apart: string, env: Env, isRepository: boolean): ReturnType<typeof measure> {
+  const own = await pathBelow(from, apart);
+  if (own === '') throw unusable(from, 'it is the folder of jobman itself, with its keys and records');
+  const paths = isRepository ? await listedByGit(from, '', env) : await walk(from, '');
+  const listed = await measure(
+    from,
+    paths.filter((path) => path !== own && !path.startsWith(`${own}/`)),
+  );
+  if (listed.paths.length === 0)
+    throw unusable(from, isRepository ? 'git ignores all that is in it' : 'there is nothing in it');
+  return listed;
+}
 
 /** What is checked out there. Undefined where there is no repository, or no git. */
 async function commitOf(
@@ -209,13 +228,13 @@ async function measure(
 
 function tooLarge(from: string, has: string, limit: string, largest: string): JobmanError {
   return new JobmanError(
-    `job.workdir, ${from}, has ${has}${largest}. The limit is ${limit}, because it is copied to every worker: let .gitignore leave out what the program does not need, and put data into a bucket.`,
+    `job.workdir: ${from} has ${has}${largest}. The limit is ${limit}, because it is copied to every worker: let .gitignore leave out what the program does not need, and put data into a bucket.`,
     exitCode.usage,
   );
 }
 
 function unusable(from: string, why: string): JobmanError {
-  return new JobmanError(`job.workdir, ${from}, cannot be copied: ${why}`, exitCode.usage);
+  return new JobmanError(`job.workdir: ${from} cannot be copied: ${why}`, exitCode.usage);
 }
 
 function megabytes(bytes: number): string {

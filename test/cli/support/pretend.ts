@@ -234,6 +234,7 @@ export function pretend(options: PretendOptions = {}): Pretend {
     tpus: absent('clouds'),
     strays: absent('strays'),
     buckets: async () => ({ look: async () => ({ kind: 'unplaced' }) }),
+    checkWorkdir: async () => undefined,
     workers: absent('workers'),
     sshArgv: absent('ssh'),
     stepRunner: absent('setup steps'),
