@@ -8,9 +8,9 @@ import { test } from 'node:test';
 import { jobman } from '../support/jobman.ts';
 import { openWorld } from '../support/world.ts';
 
-const config = (name: string): string => `
-job: { name: ${name} }
-tpu: { accelerator: v4-8, name: ${name}, zone: us-central2-b, version: tpu-ubuntu2204-base, project: emulator }
+const config = (name: string, more: { readonly job?: string; readonly tpu?: string } = {}): string => `
+job: { name: ${name}${more.job ?? ''} }
+tpu: { accelerator: v4-8, name: ${name}, zone: us-central2-b, version: tpu-ubuntu2204-base, project: emulator${more.tpu ?? ''} }
 command: { cmd: echo resumed }
 `;
 
@@ -72,4 +72,32 @@ test('links, FIFOs and folders are left out, and a second import copies what was
   assert.equal(readFileSync(join(logs, 'b-folder.log'), 'utf8'), 'a file now\n');
   assert.equal(readFileSync(join(logs, 'z.log'), 'utf8'), 'changed here\n', 'files that are here stay as they are');
   assert.deepEqual(secrets(), []);
+});
+
+test('a manifest brings no file from outside the folder and no variable of the importer into the record', async (t) => {
+  const world = openWorld(t);
+  const secret = join(world.folder, 'secret');
+  writeFileSync(secret, 'SECRET-TEXT\n');
+  const old = join(world.folder, 'old', 'ada');
+  const job = (id: string, more: Parameters<typeof config>[1]): string => {
+    mkdirSync(join(old, id, 'logs'), { recursive: true });
+    writeFileSync(join(old, id, 'config.yaml'), config(`n${id}`, more));
+    return join(old, id);
+  };
+  symlinkSync(secret, join(job('000001', { job: ', files: ["link:x"]' }), 'link'));
+  job('000002', { tpu: `, startup_script: ${secret}` });
+  job('000003', { job: ', env: { A: "${oc.env:IMPORTER_TOKEN}" }' });
+  const own = job('000004', { job: ', files: ["mine:x"], env: { A: "${oc.env:HOME}" }' });
+  writeFileSync(join(own, 'mine'), 'of the job\n');
+  symlinkSync(world.folder, join(job('000005', { job: ', files: ["up:x"]' }), 'up'));
+
+  const env = { IMPORTER_TOKEN: 'SECRET-TEXT' };
+  const { code, stdout, stderr } = await jobman(world, ['import', join(world.folder, 'old'), '--apply'], { env });
+  assert.equal(code, 0, stderr);
+  for (const id of ['000001', '000002', '000005'])
+    assert.match(stdout, new RegExp(`- job ${id} of ada: .*it is outside the imported folder`));
+  assert.match(stdout, /- job 000003 of ada: .*IMPORTER_TOKEN is not set/);
+  assert.match(stdout, /\+ job 000004 of ada/);
+  const shown = await jobman(world, ['show', '1', '--json']);
+  assert.match(shown.stdout, new RegExp(Buffer.from('of the job\n').toString('base64')));
 });

@@ -16,6 +16,7 @@ import {
 } from '../../lab/import-jobs.ts';
 import type { FilesTarget } from '../../lab/lab-home.ts';
 import type { LabServices } from '../../lab/lab.ts';
+import type { FileDoor } from '../../manifest/door.ts';
 import { loadManifest } from '../../manifest/parse.ts';
 import { formatProblems } from '../../manifest/problems.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
@@ -33,7 +34,7 @@ export async function importJobs(cli: Cli, flags: ImportFlags & GlobalFlags, pat
   const folders = oldJobFolders(folder, door);
   if (folders === null) throw noFolder(folder, door);
   const isMeant = flags.apply === true;
-  const plan = planJobsImport(folders, await partsOf(cli, door));
+  const plan = planJobsImport(folders, await partsOf(cli, folder, door));
   const lines = isMeant ? [...plan.lines, ...(await takeOver(cli, folder, plan))] : plan.lines;
   showImport(cli, lines, isMeant);
   return exitCode.ok;
@@ -76,7 +77,7 @@ async function takeOver(cli: Cli, root: string, plan: JobsPlan): Promise<readonl
   }
 }
 
-async function partsOf({ io, services }: Cli, door: FolderDoor): Promise<JobsImport> {
+async function partsOf({ io, services }: Cli, root: string, door: FolderDoor): Promise<JobsImport> {
   const [settings, client] = await Promise.all([services.settings(), services.client()]);
   const { rows } = await client.list({ all: true });
   const here = new Map(rows.map(({ id, user, name, createdAt }) => [[user, name, createdAt].join(' '), id]));
@@ -91,8 +92,9 @@ async function partsOf({ io, services }: Cli, door: FolderDoor): Promise<JobsImp
         cwd: dirname(config),
         sets: [],
         home: io.userHome,
-        env: io.env,
-        door: disk,
+        // The manifests are other people's: what they name must not bring files and variables of this login into the record.
+        env: { HOME: io.userHome, USER: io.user, LOGNAME: io.user },
+        door: below(root),
         project: settings.tpu.project,
         purpose: 'check',
       });
@@ -102,6 +104,29 @@ async function partsOf({ io, services }: Cli, door: FolderDoor): Promise<JobsImp
       const more =
         others.length === 0 ? '' : ` (and ${countText(others.length, 'problem')} more: jobman validate ${config})`;
       return `its manifest cannot be read: ${first}${more}`;
+    },
+  };
+}
+
+/** The files of `root` as a manifest's: no links, and nothing outside. */
+function below(root: string): FileDoor {
+  const outside = 'it is outside the imported folder';
+  return {
+    look(path) {
+      const look = disk.look(path);
+      return look.kind === 'absent' || (path.startsWith(`${root}/`) && realPath(path) === path)
+        ? look
+        : { kind: 'unreadable', detail: outside };
+    },
+    read(path, most) {
+      try {
+        return withRegularFile(root, path, (file, size) => {
+          const bytes = new Uint8Array(Math.min(size, most + 1));
+          return { bytes: bytes.subarray(0, readSync(file, bytes)) };
+        });
+      } catch {
+        return { detail: outside };
+      }
     },
   };
 }
