@@ -10,7 +10,7 @@ import { JobmanError } from '../app/errors.ts';
 import { countText } from '../app/figures.ts';
 import { importedWords } from '../app/reason-words.ts';
 import { nameProblem, type WordsInUse } from './names.ts';
-import { tpuNamed } from './names-of-tpus.ts';
+import { isTpuName, tpuNamed } from './names-of-tpus.ts';
 import { newsKinds } from './news.ts';
 import type { OldData, OldJob, OldUser } from './old-data.ts';
 import type { PastJob } from './past-job.ts';
@@ -142,6 +142,7 @@ function planTpus(
     if (here === name) say('have', what);
     else if (here !== undefined) say('leave', what, `it means ${here} here, and ${name} there`);
     else if (problem !== null) say('leave', what, problem);
+    else if (!isTpuName(name)) say('leave', what, `no TPU can have the name ${JSON.stringify(name)}`);
     else {
       say('take', what, `${name}${known.has(name) ? '' : ', which is not registered'}`);
       acts.push(async (record) => void (await record.setTpuAlias(alias, name)));
@@ -186,7 +187,8 @@ function planUser(
   }
   const others = [...users.values()];
   const id = old.id === null || others.some((other) => other.id === old.id) ? lowestFree(others) : old.id;
-  const session = freeSession(old.session, others);
+  const unfit = nameProblem('session', sessionName(old.session), use);
+  const session = freeSession(unfit === null ? old.session : `user-${id}`, others);
   const user: LabUser = {
     name: old.name,
     id,
@@ -208,7 +210,8 @@ function planUser(
   ];
   say('take', what, counts.join(', '));
   if (old.id !== id) say('note', what, old.id === null ? `it had no id` : `its id ${old.id} is another's here: ${id}`);
-  if (session !== old.session) say('note', what, `the session "${old.session}" is another's here: "${session}"`);
+  if (unfit !== null) say('note', what, `its session is "${session}" here. ${unfit}`);
+  else if (session !== old.session) say('note', what, `the session "${old.session}" is another's here: "${session}"`);
   for (const note of old.notes) say('note', what, note);
   acts.push(async (record) => void (await record.addUser(user)));
   return user;
@@ -235,9 +238,13 @@ function lowestFree(users: readonly LabUser[]): number {
   return id;
 }
 
+/** tmux keeps both signs for itself, and makes this of them. */
+function sessionName(wanted: string): string {
+  return wanted.replaceAll(/[.:]/g, '_').normalize('NFC');
+}
+
 function freeSession(wanted: string, users: readonly LabUser[]): string {
-  // tmux keeps both signs for itself, and makes this of them.
-  const name = wanted.replaceAll(/[.:]/g, '_');
+  const name = sessionName(wanted);
   const taken = (one: string): boolean => users.some(({ session }) => session === one);
   let free = name;
   for (let count = 2; taken(free); count += 1) free = `${name}-${count}`;

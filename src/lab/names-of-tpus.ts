@@ -21,15 +21,20 @@ export function acceleratorCalled(word: string): string | null {
   return accelerator(type) === undefined ? null : type;
 }
 
+/** Whether a TPU can have that full name: https://cloud.google.com/tpu/docs/reference/rest/v2/projects.locations.nodes */
+export function isTpuName(name: string): boolean {
+  return /^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/.test(name);
+}
+
 /** How it is paid for, by its name: `preemptible` and `spot` say so, everything else is on demand. */
 export function pricingIn(name: string): LabTpu['pricing'] {
   if (/preempt|-pre(?=-|$)/i.test(name)) return 'preemptible';
   return /(?:^|-)spot(?=-|\d|$)/i.test(name) ? 'spot' : 'ondemand';
 }
 
-/** A TPU of that full name as far as the name tells of it; null where it does not tell the type. */
+/** A TPU of that full name as far as the name tells of it; null where it does not tell the type, or can be no name of a TPU. */
 export function tpuNamed(name: string): LabTpu | null {
-  const type = acceleratorIn(name);
+  const type = isTpuName(name) ? acceleratorIn(name) : null;
   if (type === null) return null;
   return { name, project: null, zone: null, accelerator: type, pricing: pricingIn(name), runtimeVersion: null };
 }

@@ -5,7 +5,7 @@
 // `monitor_config` and `MONITOR_config`, `start_time` as a text or as one text for each time zone).
 
 import type { Instant } from '../core/time.ts';
-import { acceleratorIn, pricingIn } from './names-of-tpus.ts';
+import { acceleratorIn, isTpuName, pricingIn } from './names-of-tpus.ts';
 import { defaultAliases, type UserSettings } from './people.ts';
 import type { LabRule } from './run.ts';
 import type { LabTpu } from './tpus.ts';
@@ -158,6 +158,10 @@ function tpusIn(data: Json, aliases: ReadonlyMap<string, string>, notes: string[
     if (typeof name === 'string' && /[a-z]/i.test(name) && !zones.has(name)) zones.set(name, null);
   }
   return [...zones].flatMap(([name, zone]): readonly LabTpu[] => {
+    if (!isTpuName(name)) {
+      notes.push(`the TPU ${JSON.stringify(name)}: no TPU can have that name`);
+      return [];
+    }
     const accelerator = acceleratorIn(name);
     if (accelerator === null) {
       notes.push(`the TPU ${name}: its name does not tell its type; \`tpu register ${name} type=...\` does`);

@@ -235,6 +235,33 @@ test('one job that cannot be taken keeps no other from it, and a mistake of ours
   assert.deepEqual(await other.lab.users(), []);
 });
 
+test('names that are paths, options or control sequences become neither TPUs nor sessions', async (t) => {
+  const { lab } = open(t);
+  const evil = '../../../tmp/x-v2-8';
+  const job = { windows_id: 1, job_dir: '/w', tpu: evil };
+  const file = {
+    users: {
+      ada: { id: 1, tmux_name: '$0', job_data: [job] },
+      bob: { id: 2, tmux_name: 'a\u001b[2J' },
+      eve: { id: 3, tmux_name: 'eve.x' },
+    },
+    tpu_aliases: { one: evil, two: 'a\n-v2-8' },
+    all_tpus: { 'us-central1-a': [evil, 'V2-8', '-v2-8', 'fine-v2-8'] },
+  };
+  const lines = await applyImport(lab, read(file), parts);
+  assert.deepEqual(
+    (await lab.tpus()).map(({ name }) => name),
+    ['fine-v2-8'],
+  );
+  assert.deepEqual([...(await lab.tpuAliases())], []);
+  assert.deepEqual(
+    (await lab.users()).map(({ session }) => session),
+    ['user-1', 'user-2', 'eve_x'],
+  );
+  assert.deepEqual(await lab.windows({ cleared: true }), []);
+  assert.match(linesOf(lines, 'leave').join('\n'), /TPU alias one: no TPU can have the name/);
+});
+
 test('what is no such file is told apart', () => {
   for (const value of [null, [], {}, { users: [] }, 'x', 3]) assert.equal(oldDataIn(value), undefined);
   assert.deepEqual(oldDataIn({ users: {} })?.users, []);

@@ -3,7 +3,7 @@
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { didYouMean } from '../../../core/did-you-mean.ts';
 import { nameProblem } from '../../../lab/names.ts';
-import { acceleratorCalled, tpuNamed } from '../../../lab/names-of-tpus.ts';
+import { acceleratorCalled, isTpuName, tpuNamed } from '../../../lab/names-of-tpus.ts';
 import type { LabRecord } from '../../../lab/record.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import { confirm } from '../../prompt.ts';
@@ -118,9 +118,8 @@ async function registered(record: LabRecord, name: string, words: Words): Promis
   return known;
 }
 
-/** What Google allows: https://cloud.google.com/tpu/docs/reference/rest/v2/projects.locations.nodes */
 function checkName(name: string): void {
-  if (/^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/.test(name)) return;
+  if (isTpuName(name)) return;
   throw new JobmanError(
     `\`${inertWord(name)}\` is no full name of a TPU: those have small letters, digits and dashes, at most 63.`,
     exitCode.usage,
