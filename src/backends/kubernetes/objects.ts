@@ -297,7 +297,7 @@ export function readNode({ metadata = {}, spec = {}, status = {} }: RawNode): Cl
     name: text(metadata.name) ?? '',
     ready: readConditions(status.conditions).some(({ type, status: holds }) => type === 'Ready' && holds === 'True'),
     unschedulable: spec.unschedulable === true,
-    taints: closed.map(({ key = '' }) => key),
+    taints: closed.map(({ key }) => text(key) ?? ''),
     labels: metadata.labels ?? {},
     allocatable: readAmounts(status.allocatable),
   };
@@ -312,7 +312,7 @@ interface RawPriority {
 
 /** What is kept of a PriorityClass. */
 export function readPriority({ metadata = {}, value = 0, globalDefault = false }: RawPriority): ClusterPriority {
-  return { name: text(metadata.name) ?? '', value, isDefault: globalDefault };
+  return { name: text(metadata.name) ?? '', value: count(value) ?? 0, isDefault: globalDefault };
 }
 
 /** A ResourceQuota on the wire. */
@@ -428,8 +428,11 @@ function count(written: number | null | undefined): number | undefined {
   return written;
 }
 
+/** The furthest moment from 1970 that a Date can be, to either side. */
+const furthest = 8.64e15;
+
 function instant(written: Moment | null | undefined): Instant | null {
-  if (typeof written === 'number') return written;
-  const at = written === null || written === undefined ? Number.NaN : Date.parse(written);
-  return Number.isNaN(at) ? null : at;
+  const at = typeof written === 'number' ? written : Date.parse(written ?? '');
+  // False for no number, too.
+  return Math.abs(at) <= furthest ? at : null;
 }
