@@ -4,6 +4,8 @@
 import type { Answer, Caller, Listing } from './call.ts';
 import { unanswered } from './errors.ts';
 import type { StatusBody } from './errors.ts';
+import { fits, forms } from './form.ts';
+import type { Form } from './form.ts';
 
 export interface TpuNode {
   /** `projects/P/locations/Z/nodes/N`. */
@@ -99,37 +101,58 @@ export function createTpuApi(caller: Caller): TpuApi {
   const at = (place: Place, version: ApiVersion = 'v2') =>
     `${version}/projects/${word(place.project)}/locations/${word(place.zone)}`;
 
-  /** A reply about something else than was asked for is no answer: what is read from it would be acted on. */
-  async function get<T extends { readonly name: string }>(path: string, id: string): Promise<Answer<T>> {
+  /** A reply of another form is no answer, and so is one about something else than was asked for: what is read from it would be acted on. */
+  const strange = (path: string): Answer<never> => ({
+    ok: false,
+    status: 'NO_ANSWER',
+    error: unanswered(`${path} was answered with something else`),
+  });
+
+  async function get<T extends { readonly name: string }>(path: string, id: string, form: Form): Promise<Answer<T>> {
     const answer = await caller.call<T>('GET', path);
-    if (!answer.ok || idOf((answer.value as Partial<T>).name ?? '') === id) return answer;
-    return { ok: false, status: 'NO_ANSWER', error: unanswered(`GET ${path} was answered with something else`) };
+    return !answer.ok || (fits(answer.value, form) && idOf(answer.value.name) === id) ? answer : strange(`GET ${path}`);
+  }
+
+  async function list<T>(path: string, field: string, form: Form): Promise<Answer<Listing<T>>> {
+    const answer = await caller.list<T>(path, field);
+    return !answer.ok || fits(answer.value, { items: [form], unreachable: ['string'] })
+      ? answer
+      : strange(`GET ${path}`);
+  }
+
+  /** What is unreadable may have been done all the same. */
+  async function order(method: 'POST' | 'DELETE', path: string, body?: object): Promise<Answer<Operation>> {
+    const answer = await caller.call<Operation>(method, path, body);
+    return !answer.ok || fits(answer.value, forms.operation) ? answer : strange(`${method} ${path}`);
   }
 
   return {
-    getNode: (place, id) => get(`${at(place)}/nodes/${word(id)}`, id),
-    listNodes: (place) => caller.list(`${at(place)}/nodes`, 'nodes'),
-    createNode: (place, id, node) => caller.call('POST', `${at(place)}/nodes?nodeId=${word(id)}`, node),
-    deleteNode: (place, id) => caller.call('DELETE', `${at(place)}/nodes/${word(id)}`),
-    stopNode: (place, id) => caller.call('POST', `${at(place)}/nodes/${word(id)}:stop`, {}),
-    startNode: (place, id) => caller.call('POST', `${at(place)}/nodes/${word(id)}:start`, {}),
-    getQueuedResource: (place, id) => get(`${at(place)}/queuedResources/${word(id)}`, id),
-    listQueuedResources: (place) => caller.list(`${at(place)}/queuedResources`, 'queuedResources'),
+    getNode: (place, id) => get(`${at(place)}/nodes/${word(id)}`, id, forms.node),
+    listNodes: (place) => list(`${at(place)}/nodes`, 'nodes', forms.node),
+    createNode: (place, id, node) => order('POST', `${at(place)}/nodes?nodeId=${word(id)}`, node),
+    deleteNode: (place, id) => order('DELETE', `${at(place)}/nodes/${word(id)}`),
+    stopNode: (place, id) => order('POST', `${at(place)}/nodes/${word(id)}:stop`, {}),
+    startNode: (place, id) => order('POST', `${at(place)}/nodes/${word(id)}:start`, {}),
+    getQueuedResource: (place, id) => get(`${at(place)}/queuedResources/${word(id)}`, id, forms.queuedResource),
+    listQueuedResources: (place) => list(`${at(place)}/queuedResources`, 'queuedResources', forms.queuedResource),
     createQueuedResource: (place, id, body, { version, requestId }) =>
-      caller.call(
+      order(
         'POST',
         `${at(place, version)}/queuedResources?queuedResourceId=${word(id)}&requestId=${word(requestId)}`,
         body,
       ),
-    deleteQueuedResource: (place, id) => caller.call('DELETE', `${at(place)}/queuedResources/${word(id)}?force=true`),
-    getOperation: (place, id) => get(`${at(place)}/operations/${word(id)}`, id),
-    listOperations: (place) => caller.list(`${at(place)}/operations`, 'operations'),
+    deleteQueuedResource: (place, id) => order('DELETE', `${at(place)}/queuedResources/${word(id)}?force=true`),
+    getOperation: (place, id) => get(`${at(place)}/operations/${word(id)}`, id, forms.operation),
+    listOperations: (place) => list(`${at(place)}/operations`, 'operations', forms.operation),
     async getGuestAttributes(place, id) {
       // One empty worker id asks for all of them, as gcloud does.
       const body = { workerIds: [''] };
       const path = `${at(place)}/nodes/${word(id)}:getGuestAttributes`;
       const answer = await caller.call<{ guestAttributes?: readonly GuestAttributes[] }>('POST', path, body);
-      return answer.ok ? { ok: true, value: answer.value.guestAttributes ?? [] } : answer;
+      if (!answer.ok) return answer;
+      return fits(answer.value, forms.guestAttributes)
+        ? { ok: true, value: answer.value.guestAttributes ?? [] }
+        : strange(`POST ${path}`);
     },
   };
 }

@@ -144,3 +144,32 @@ test('half an answer is none: without the queue the nodes are not shown as all t
   assert.equal(missed[0]?.zone, null);
   assert.match(missed[0]?.says ?? '', /did not answer/);
 });
+
+test('a value of another type makes the whole answer unreadable, and nothing is concluded from it', async (t) => {
+  const whole = {
+    name: `${parent}/nodes/a`,
+    state: 'READY',
+    labels: label,
+    networkEndpoints: [{ ipAddress: '10.0.0.1', accessConfig: { externalIp: '1.2.3.4' } }],
+  };
+  const queued = { name: `${parent}/queuedResources/a`, state: { state: 'ACTIVE' }, tpu: { nodeSpec: [{ node: {} }] } };
+  const wrong: readonly (readonly [field: string, items: readonly unknown[]])[] = [
+    ['nodes', [null]],
+    ['nodes', ['a']],
+    ['nodes', [{ state: 'READY' }]],
+    ['nodes', [{ ...whole, name: 5 }]],
+    ['nodes', [{ ...whole, labels: null }]],
+    ['nodes', [{ ...whole, labels: { 'jobman-job': 7 } }]],
+    ['nodes', [{ ...whole, networkEndpoints: {} }]],
+    ['nodes', [{ ...whole, networkEndpoints: [{ accessConfig: null }] }]],
+    ['queuedResources', [{ ...queued, state: 'ACTIVE' }]],
+    ['queuedResources', [{ ...queued, tpu: { nodeSpec: [null] } }]],
+  ];
+  for (const [field, items] of [['nodes', [whole]] as const, ...wrong]) {
+    const server = await openTpuServer(t);
+    server.fault = ({ path }) => (path.endsWith(field) ? { status: 200, body: { [field]: items } } : undefined);
+    const { tpus, missed } = await listTpus(server.api, { project: 'p', zones: ['us-central2-b'] });
+    assert.equal(tpus.length, items[0] === whole ? 1 : 0, JSON.stringify(items));
+    assert.equal(missed.length, items[0] === whole ? 0 : 1, JSON.stringify(items));
+  }
+});
