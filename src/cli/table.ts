@@ -646,7 +646,7 @@ export const table: readonly Entry[] = [
     },
     load: async () => (await import('./commands/gc.ts')).gc,
   }),
-  entry<RunFlags, [string | undefined]>({
+  entry<RunFlags, string[]>({
     path: 'run',
     section: 'Work on it',
     brief: 'Do now, in the foreground, what is left to do for a job',
@@ -658,7 +658,7 @@ export const table: readonly Entry[] = [
     exits: { 0: 'the job succeeded', 1: 'it failed, was stopped or was cancelled' },
     flags: { cmdOnly: mark('Skip capacity and setup'), jobName },
     letters: { j: 'jobName' },
-    args: oneJob,
+    args: jobs,
     load: async () => (await import('./commands/run.ts')).runJob,
   }),
   entry<SshFlags, string[]>({

@@ -23,6 +23,12 @@ export const patterns = [
     means: 'another process holds the TPU',
     anyOf: ['The TPU is already in use', 'Could not open any log file'],
   },
+  // A shell's words, and those of env(1). The blank keeps other programs out whose names end so, such as ipython.
+  {
+    name: 'no_python',
+    means: 'the machine has no program `python`, perhaps only `python3`',
+    anyOf: [' python: command not found', ' python: not found', " 'python': No such file or directory"],
+  },
   {
     name: 'file_missing',
     means: 'the program was not found',

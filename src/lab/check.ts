@@ -238,6 +238,7 @@ function nextOf(job: Job, attempt: Attempt, follows: CheckParts['follows']): 're
 const patternWords: Readonly<Record<string, string>> = {
   out_of_memory: 'OOM',
   busy: 'locked',
+  no_python: 'no python',
   file_missing: 'file error',
   grpc: 'grpc',
   deadline: 'deadline exceeded',

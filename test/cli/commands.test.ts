@@ -81,6 +81,7 @@ suite('the command line', () => {
     [['create', '--dryrun'], /no flag --dryrun\. Did you mean --dry-run\?/],
     [['create', '--dry-run=yess', 'x'], /--dry-run takes no value, and `yess` was given/],
     [['run', '--cmd-only', '--cmd-only', '1'], /--cmd-only was given twice\.\n/],
+    [['run', '--', 'python', 'x.py'], /takes no program\.\n.*`python x\.py` as command\.cmd of a manifest/],
     [['list', '-z'], /no flag -z/],
     [['list', 'extra'], /`extra` is one word too many/],
     [['list', '--phase', 'runing'], /--phase `runing`: expected one of queued, /],

@@ -23,6 +23,12 @@ test('the interpreter is found by what it says, whatever it is called', () => {
   }
 });
 
+test('a shell that finds no python is told from one that finds no ipython', () => {
+  assert.equal(matchPattern('/a/script: line 1: python: command not found')?.pattern, 'no_python');
+  assert.equal(matchPattern('sh: 1: python: not found')?.pattern, 'no_python');
+  assert.equal(matchPattern('/a/script: line 1: ipython: command not found'), undefined);
+});
+
 test('ordinary output matches nothing', () => {
   assert.equal(matchPattern('loss 0.3\naccuracy 0.97\n'), undefined);
   assert.equal(matchPattern(''), undefined);

@@ -12,9 +12,14 @@ export interface RunFlags {
 }
 
 /** A job that is under way is only followed. One that is not is started, with --cmd-only on the workers it holds ready. */
-export async function runJob(cli: Cli, flags: RunFlags & GlobalFlags, ref?: string): Promise<number> {
+export async function runJob(cli: Cli, flags: RunFlags & GlobalFlags, ...refs: readonly string[]): Promise<number> {
+  if (cli.behind.length > 0)
+    throw new JobmanError('`jobman run` runs a job that exists, and takes no program.', exitCode.usage, [
+      `For a new job, write \`${cli.behind.join(' ')}\` as command.cmd of a manifest: jobman create train.yaml`,
+      'In a Kubernetes cluster: jobman submit -i IMAGE -- PROGRAM',
+    ]);
   const client = await cli.services.client();
-  const [only, second] = await refsOf(client, ref === undefined ? [] : [ref], flags.jobName);
+  const [only, second] = await refsOf(client, refs, flags.jobName);
   if (only === undefined || second !== undefined) throw new JobmanError('Run one job at a time.', exitCode.usage);
   const [{ followToEnd }, { id, desired, phase, attempts }] = await Promise.all([
     import('../follow/to-end.ts'),
