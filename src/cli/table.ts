@@ -66,7 +66,6 @@ const job = {
   proposeCompletions: jobIds,
 } as const;
 const jobs = { kind: 'array', parameter: job } as const;
-const oneJob = { kind: 'tuple', parameters: [{ ...job, optional: true }] } as const;
 const nothing = { kind: 'tuple', parameters: [] } as const;
 const yaml = { placeholder: 'yaml', brief: 'The manifest', parse: String } as const;
 
