@@ -7,6 +7,7 @@ import { second } from '../../core/time.ts';
 import type { Duration } from '../../core/time.ts';
 import { classify, statusName, unanswered, withoutLogin } from './errors.ts';
 import type { StatusBody } from './errors.ts';
+import { fits, forms } from './form.ts';
 import { send, SendError } from './send.ts';
 import type { Reply } from './send.ts';
 
@@ -142,8 +143,8 @@ export function createCaller(options: {
 
   /** A refusal in the API's own shape. Anything else comes from something in between, and says nothing about our things. */
   function refusalOf(httpStatus: number, value: object | undefined, text: string, url: string): Answer<never> {
-    const body = (value as { readonly error?: unknown } | undefined)?.error;
-    if (typeof body !== 'object' || body === null) {
+    const body = (value as { readonly error?: StatusBody } | undefined)?.error;
+    if (!fits(body, forms.failure)) {
       // A proxy's or the front end's own page. Its 404 must not be read as "there is no such node".
       const page = `${hostOf(url)} answered HTTP ${httpStatus}: ${text.slice(0, 300)}`;
       if (httpStatus >= 500) return lost('NO_ANSWER', page);

@@ -179,6 +179,8 @@ suite('what answers in the place of the cloud is not believed:', () => {
     ["a proxy's 404", { status: 404, body: '<html>404 Not Found</html>' }],
     ["a proxy's 502", { status: 502, body: 'Bad Gateway' }],
     ['an error that is a text', { status: 404, body: { error: 'not_found' } }],
+    ['an error with a status of another type', { status: 400, body: { error: { status: {}, message: 'no' } } }],
+    ['an error with a message of another type', { status: 404, body: { error: { status: 'NOT_FOUND', message: 5 } } }],
     ['a line that is cut', 'drop'],
   ];
   for (const [what, reply] of answers) {
@@ -187,6 +189,7 @@ suite('what answers in the place of the cloud is not believed:', () => {
       server.fault = () => reply;
       const [fact] = await look(server.api, tpuRef());
       assert.equal(fact?.kind, 'unknown');
+      assert.equal(fact?.kind === 'unknown' && typeof fact.reason, 'string');
     });
     test(`${what}, when asked by name`, async (t) => {
       const server = await openTpuServer(t);
