@@ -136,8 +136,8 @@ printf 'said %s\\n' "$said"
 `;
 }
 
-/** The record of a folder with a hundred thousand entries is smaller, in bytes. */
-const recordMost = 16 * 1024 * 1024;
+/** The record of a folder with a million files is smaller, in bytes. */
+const recordMost = 256 * 1024 * 1024;
 
 /**
  * The body of the launcher. Its own words are kept out of the log, which is the program's alone; the program's
@@ -199,20 +199,23 @@ expand_checkpoints() {
   case $expanded in /* | *://*) ;; *) expanded=$PWD/$expanded ;; esac
 }
 
-# A text that differs when an entry of this folder has changed: names, sizes and times of all files in it.
-signature() {
-  { find "./$1" ! -type d -exec stat -c '%n %s %Y' {} + | LC_ALL=C sort | sha256sum; } 2>/dev/null
-}
-
 newline='
 '
-tab=$(printf '\\t')
+
+# Lists what is in the current folder, in order: folders by name, files also with size and time. All in one go, because a few
+# processes for each of many entries take minutes. A name with a line end in it would be several lines.
+list_entries() {
+  {
+    find . -mindepth 1 ! -path './.*' ! -path "*$newline*" -type d -exec stat -c '%n/' {} +
+    find . -mindepth 1 ! -path './.*' ! -path "*$newline*" ! -type d -exec stat -c '%n//%s %Y' {} +
+  } | LC_ALL=C sort
+} 2>/dev/null
 
 # Sets recorded to the first line of record $1, or to nothing. Others may write into the folder: only a regular file of a usual size is
-# read, because a FIFO or a device has no end.
+# read, because a FIFO, a device and some files of /proc, to which a link may lead, have no end.
 read_owner() {
   recorded=
-  [ -f "$1" ] && [ "$(stat -L -c %s "$1")" -le ${recordMost} ] || return 0
+  [ ! -h "$1" ] && [ -f "$1" ] && [ "$(stat -L -c %s "$1")" -le ${recordMost} ] || return 0
   recorded=$(head -c 4096 "$1" | head -n 1)
 } 2>/dev/null
 
@@ -238,53 +241,72 @@ record_start() {
     read_owner "$name"
     [ "$recorded" != "$owner" ] || exit
     half=.jobman-half.$worker.$$.tmp
-    # A link of that name would lead to a file of the user.
-    rm -f "$half"
+    # A link of one of these names would lead to a file or folder of the user.
+    rm -f "$half" "$name"
     set -C
     {
       printf '%s\\n' "$owner"
-      for entry in *; do
-        [ ! -e "$entry" ] || printf '%s\\t%s\\n' "$entry" "$(signature "$entry")"
-      done
+      list_entries
     } >"$half" && mv "$half" "$name"
   ) 2>/dev/null
 }
 
-# True for an entry $2 of folder $1 that was made or changed since the start of the records: one of them does not list it as it is.
-is_own() {
-  [ -n "$records" ] || return 1
-  now=$2$tab$(cd "$1" && signature "$2")
-  while read -r record; do
-    grep -qxF -e "$now" "$1/$record"
-    [ $? -ne 1 ] || return 0
-  done <<END
+# Sets own to the entries of folder $1 that were made or changed since the start $2, one line for each: one of its records does not
+# list them as they are.
+find_own() {
+  own=
+  find_records "$1" "$2"
+  [ -n "$records" ] || return 0
+  (cd "$1" && list_entries) >"$dir/entries"
+  own=$(
+    while read -r record; do
+      LC_ALL=C awk 'FILENAME == ARGV[1] { listed[$0]; next } !($0 in listed)' "$1/$record" "$dir/entries"
+    done <<END | cut -d/ -f2 | LC_ALL=C sort -u
 $records
 END
-  return 1
+  )
+  rm -f "$dir/entries"
 } 2>/dev/null
 
-# The newest entry of $1 that is complete and, where $2 names a start, was made since; uncounted says that there are others.
-# Where two are of the same age (a bucket keeps full seconds) the one with the longer name is taken, and of those the later in
-# order, so that step_10 comes after step_9.
+is_complete() {
+  case \${1##*/} in
+    *tmp | *partial | tmp[!a-zA-Z0-9]* | partial[!a-zA-Z0-9]*) return 1 ;;
+    *[!a-zA-Z0-9]tmp[!a-zA-Z0-9]* | *[!a-zA-Z0-9]partial[!a-zA-Z0-9]*) return 1 ;;
+  esac
+  [ -e "$1" ]
+}
+
+# Makes the complete entry $1 the best one where it is newer. Where two are of the same age (a bucket keeps full seconds) the one with
+# the longer name is taken, and of those the later in order, so that step_10 comes after step_9.
+compare_best() {
+  is_complete "$1" || return 0
+  if [ -n "$best" ]; then
+    [ "$best" -nt "$1" ] && return 0
+    [ "$1" -nt "$best" ] || [ \${#1} -ge \${#best} ] || return 0
+  fi
+  best=$1
+}
+
+# Sets best to the newest entry of $1 that is complete and, where $2 names a start, was made since. Without one, uncounted says that
+# there are others.
 newest_complete() {
   best= uncounted=
-  [ -z "$2" ] || find_records "$1" "$2"
+  if [ -z "$2" ]; then
+    for entry in "$1"/*; do compare_best "$entry"; done
+    return 0
+  fi
+  find_own "$1" "$2"
+  while IFS= read -r name; do
+    [ -z "$name" ] || compare_best "$1/$name"
+  done <<END
+$own
+END
+  [ -z "$best" ] || return 0
   for entry in "$1"/*; do
-    [ -e "$entry" ] || continue
-    name=\${entry##*/}
-    case $name in
-      *tmp | *partial | tmp[!a-zA-Z0-9]* | partial[!a-zA-Z0-9]*) continue ;;
-      *[!a-zA-Z0-9]tmp[!a-zA-Z0-9]* | *[!a-zA-Z0-9]partial[!a-zA-Z0-9]*) continue ;;
-    esac
-    if [ -n "$best" ]; then
-      [ "$best" -nt "$entry" ] && continue
-      [ "$entry" -nt "$best" ] || [ \${#entry} -ge \${#best} ] || continue
-    fi
-    if [ -n "$2" ] && ! is_own "$1" "$name"; then
+    if is_complete "$entry"; then
       uncounted=yes
-      continue
+      break
     fi
-    best=$entry
   done
 }
 

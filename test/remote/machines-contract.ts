@@ -550,9 +550,14 @@ printf end`;
   on('a record of the checkpoint folder that is a FIFO, a device or a folder holds nothing up', async (ground) => {
     const marker = join(ground.home, 'marker');
     const script = 'printf "%s\\n" "${JOBMAN_RESUME_FROM-none}"';
+    const elsewhere = join(ground.home, 'elsewhere');
+    mkdirSync(elsewhere);
     const plants: readonly ((path: string) => void)[] = [
       (path) => execFileSync('mkfifo', [path]),
       (path) => symlinkSync('/dev/zero', path),
+      // As root, reading it waits for the kernel's next message.
+      (path) => symlinkSync('/proc/kmsg', path),
+      (path) => symlinkSync(elsewhere, path),
       (path) => mkdirSync(path),
       (path) => writeFileSync(path, Buffer.alloc(20 * 1024 * 1024)),
       (path) => writeFileSync(path, `$(touch ${marker})\n\`touch ${marker}\`\t1\n`),
@@ -572,7 +577,31 @@ printf end`;
         assert.equal(logOf(ground, attempt).toString(), 'none\n', `${index} ${resume}`);
       }
       assert.equal(existsSync(marker), false);
+      assert.deepEqual(readdirSync(elsewhere), []);
     }
+  });
+
+  on('a checkpoint folder with thousands of entries does not hold up a start', async (ground) => {
+    const folder = join(ground.home, 'many');
+    mkdirSync(folder);
+    for (let index = 0; index < 5_000; index += 1) writeFileSync(join(folder, `step_${index}`), '');
+    const script = 'printf "%s\\n" "${JOBMAN_RESUME_FROM-none}"';
+    const run = async (attempt: number, resume: boolean): Promise<string> => {
+      const more = { resume, checkpointDir: folder, checkpointOwner: 'abc/000001/1' };
+      isDone(await ground.machines.start(ground.ref, launchOf(attempt, script, more)));
+      await reach(ground, attempt, 'exited');
+      return logOf(ground, attempt).toString().trimEnd();
+    };
+    const begin = performance.now();
+    assert.equal(await run(1, false), 'none');
+    assert.equal(await run(2, true), 'none');
+    mkdirSync(join(folder, ' own  one'));
+    mkdirSync(join(folder, ' own  one', 'empty'));
+    assert.equal(await run(3, true), join(folder, ' own  one'));
+    writeFileSync(join(folder, 'step_7'), 'written again');
+    utimesSync(join(folder, 'step_7'), new Date(), new Date(Date.now() + 60_000));
+    assert.equal(await run(4, true), join(folder, 'step_7'));
+    assert.ok(performance.now() - begin < 30_000, 'it takes seconds, not a few processes for each entry');
   });
 
   on('a folder that is not there yet is made, and named while it is empty', async (ground) => {
