@@ -2,6 +2,7 @@
 
 import type { Dated, ImageArtifact, ImageDetails, ImagePort, ImageQuery, ImageRow } from '../app/images.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
+import type { Form } from '../app/form.ts';
 import { didYouMean } from '../core/did-you-mean.ts';
 import { minute, type Duration, type Instant } from '../core/time.ts';
 import type { Cache } from './cache.ts';
@@ -54,6 +55,7 @@ export function createHarbor({ asker, base, project, user, cache, now }: HarborO
     if (project !== null) return [project];
     const all = await asker.all<{ readonly name: string }>({
       path: '/projects',
+      form: { name: 'string' },
       query: { with_detail: 'false' },
       what: `list the projects of ${host}`,
     });
@@ -63,6 +65,7 @@ export function createHarbor({ asker, base, project, user, cache, now }: HarborO
   async function repositories(of: string): Promise<readonly RawRepository[]> {
     const all = await asker.all<RawRepository>({
       path: `/projects/${encodeURIComponent(of)}/repositories`,
+      form: repositoryForm,
       what: `list the images of the project ${of} of ${host}`,
     });
     // What was pushed between two pages moves the rest by one, and one of them comes twice.
@@ -72,6 +75,7 @@ export function createHarbor({ asker, base, project, user, cache, now }: HarborO
   async function artifacts({ project: of, repository }: RepositoryPlace): Promise<readonly ImageArtifact[]> {
     const all = await asker.all<RawArtifact>({
       path: `${pathOf({ project: of, repository })}/artifacts`,
+      form: artifactForm,
       query: { with_tag: 'true', sort: '-push_time' },
       what: `list the tags of ${of}/${repository} of ${host}`,
     });
@@ -127,6 +131,7 @@ export function createHarbor({ asker, base, project, user, cache, now }: HarborO
       try {
         const raw = await asker.get<RawRepository>({
           path: pathOf(place),
+          form: repositoryForm,
           what: `look at the image ${place.project}/${place.repository}`,
         });
         return { place, raw };
@@ -168,6 +173,7 @@ export function createHarbor({ asker, base, project, user, cache, now }: HarborO
       return readArtifact(
         await asker.get<RawArtifact>({
           path,
+          form: artifactForm,
           query: { with_tag: 'true' },
           what: `look at ${place.repository}:${reference}`,
         }),
@@ -249,6 +255,23 @@ interface RawArtifact {
     | readonly { readonly platform?: { readonly architecture?: string; readonly os?: string } | null }[]
     | null;
 }
+
+const repositoryForm: Form = {
+  name: 'string',
+  description: 'string',
+  artifact_count: 'number',
+  pull_count: 'number',
+  update_time: 'string',
+};
+const artifactForm: Form = {
+  digest: 'string',
+  size: 'number',
+  push_time: 'string',
+  pull_time: 'string',
+  tags: [{ name: 'string', push_time: 'string' }],
+  extra_attrs: {},
+  references: [{ platform: { architecture: 'string', os: 'string' } }],
+};
 
 function readArtifact(raw: RawArtifact): ImageArtifact {
   const all = [...(raw.references ?? []).map(({ platform }) => platform), raw.extra_attrs];

@@ -8,6 +8,7 @@ import type { RequestOptions } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { certificateTrouble } from '../app/certificate-trouble.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
+import { fits, type Form } from '../app/form.ts';
 import { wholeBody } from '../app/whole-body.ts';
 import { minute, second, type Duration } from '../core/time.ts';
 import type { LoginFound } from './docker-login.ts';
@@ -46,6 +47,8 @@ export interface Question {
   /** Below `/api/v2.0`; its parts are encoded. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string | number>>;
+  /** Of the answer; of a list, of each of its items. */
+  readonly form: Form;
   /** `list the images of lab`, as it stands behind "could not". */
   readonly what: string;
 }
@@ -166,9 +169,7 @@ export function createAsker(way: Way): Asker {
 
   return {
     async get<T>(question: Question) {
-      const isObject = (value: unknown): boolean =>
-        typeof value === 'object' && value !== null && !Array.isArray(value);
-      return parsed<T>(await ask(question), isObject, question);
+      return parsed<T>(await ask(question), (value) => fits(value, question.form, true), question);
     },
     async all<T>(question: Question) {
       const items: T[] = [];
@@ -177,7 +178,11 @@ export function createAsker(way: Way): Asker {
         const answer = await ask({ ...question, query: { ...question.query, page, page_size: pageSize } });
         // An empty list may be told as null.
         const some =
-          parsed<readonly T[] | null>(answer, (value) => value === null || Array.isArray(value), question) ?? [];
+          parsed<readonly T[] | null>(
+            answer,
+            (value) => value === null || fits(value, [question.form], true),
+            question,
+          ) ?? [];
         if (some.length > 0 && answer.text === before) break;
         before = answer.text;
         for (const item of some) items.push(item);

@@ -89,7 +89,7 @@ suite('a registry', () => {
       patience,
     });
     t.after(() => asker.close());
-    return asker.all<object>({ path: '/projects', what: 'list the projects' });
+    return asker.all<object>({ form: {}, path: '/projects', what: 'list the projects' });
   };
   const cases: readonly (readonly [Manner, RegExp])[] = [
     ['endless', /longer than 16 MiB/],

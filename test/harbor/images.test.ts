@@ -397,6 +397,26 @@ suite('what goes wrong on the way', () => {
     assert.deepEqual([none.code, /No Harbor is named here/.test(none.err)], [2, true]);
   });
 
+  test('values of other types are no answer of Harbor', async (t) => {
+    const { run, harbor } = await place(t);
+    for (const body of [
+      '[null]',
+      '[{}]',
+      '[{"name":5}]',
+      '[{"name":null}]',
+      '[{"name":"lab/a","artifact_count":"x"}]',
+    ]) {
+      harbor.fail({ status: 200, body });
+      const { code, err } = await run(['images']);
+      assert.deepEqual([code, /is no Harbor/.test(err)], [5, true], body);
+    }
+    for (const body of ['{"name":[]}', '{"name":"lab/web","description":5}', '{"name":"lab/web","pull_count":{}}']) {
+      harbor.fail({ status: 200, body });
+      const { code, err } = await run(['image-details', '-i', 'lab/web']);
+      assert.deepEqual([code, /is no Harbor/.test(err)], [5, true], body);
+    }
+  });
+
   test('the address may be that of a page of it', async (t) => {
     const { run, harbor } = await place(t);
     for (const end of ['/', '/harbor', '/api/v2.0/'])

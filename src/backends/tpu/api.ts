@@ -1,11 +1,12 @@
 // The part of the Cloud TPU REST API (v2, and v2alpha1 for the older preemptible tier in the queue) that jobman calls.
 // Field names and paths: Google's discovery documents `tpu v2` and `tpu v2alpha1`, revision 20260127.
 
+import { fits } from '../../app/form.ts';
+import type { Form } from '../../app/form.ts';
 import type { Answer, Caller, Listing } from './call.ts';
 import { unanswered } from './errors.ts';
 import type { StatusBody } from './errors.ts';
-import { fits, forms } from './form.ts';
-import type { Form } from './form.ts';
+import { forms } from './forms.ts';
 
 export interface TpuNode {
   /** `projects/P/locations/Z/nodes/N`. */

@@ -2,12 +2,13 @@
 // Four ends lead to four different acts: a value, a refusal, "it was never sent", and "nobody knows whether it happened".
 
 import { JobmanError } from '../../app/errors.ts';
+import { fits } from '../../app/form.ts';
 import type { CloudError } from '../../core/job.ts';
 import { second } from '../../core/time.ts';
 import type { Duration } from '../../core/time.ts';
 import { classify, statusName, unanswered, withoutLogin } from './errors.ts';
 import type { StatusBody } from './errors.ts';
-import { fits, forms } from './form.ts';
+import { forms } from './forms.ts';
 import { send, SendError } from './send.ts';
 import type { Reply } from './send.ts';
 

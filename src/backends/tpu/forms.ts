@@ -1,24 +1,6 @@
-// Form: whether an answer of the Cloud TPU API has the types that its fields are read with. A server that is not Google's may answer
-// with anything, and a value of another type would end a command, or a controller's look, as a mistake of our own.
+// Forms: the types that the answers of the Cloud TPU API are read with.
 
-/** A JSON type, a list of a form, or an object by its fields; `*` is every field that is not named. Other fields may be anything. */
-export type Form = 'string' | 'number' | 'boolean' | readonly [Form] | { readonly [field: string]: Form };
-
-/** True if the value has that form. A field of an object may be missing, except `name`. */
-export function fits(value: unknown, form: Form): boolean {
-  if (typeof form === 'string') return typeof value === form;
-  if (isList(form)) return Array.isArray(value) && value.every((one) => fits(one, form[0]));
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
-  if (form['name'] !== undefined && !Object.hasOwn(value, 'name')) return false;
-  return Object.entries(value).every(([field, part]) => {
-    const wanted = Object.hasOwn(form, field) ? form[field] : form['*'];
-    return wanted === undefined || fits(part, wanted);
-  });
-}
-
-function isList(form: Exclude<Form, string>): form is readonly [Form] {
-  return Array.isArray(form);
-}
+import type { Form } from '../../app/form.ts';
 
 const texts: Form = { '*': 'string' };
 const failure: Form = { code: 'number', message: 'string', status: 'string' };
