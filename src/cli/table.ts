@@ -482,7 +482,7 @@ export const table: readonly Entry[] = [
     path: 'queue',
     section: 'Look',
     brief: 'How many jobs of a Kubernetes cluster are active, with which resources, and who waits where in line',
-    usage: '[-n name] [--context name] [--publish]',
+    usage: '[-n name | -A] [--context name] [--publish]',
     about:
       'Counts what waits or runs, by flavor and by what one pod asks for; GPUS adds every kind. Yours are the jobs of your\n' +
       'namespace. Who may not list the jobs of the whole cluster sees the list that --publish writes into a ConfigMap, with its\n' +
@@ -495,10 +495,11 @@ export const table: readonly Entry[] = [
     exits: { 1: 'not even the jobs of your namespace may be listed', 5: 'the cluster cannot be reached' },
     flags: {
       publish: mark('Write the list of all active jobs into the ConfigMap of the settings (jobsQueue)'),
+      allNamespaces: mark('Yours are your jobs in every namespace'),
       namespace: value("Your namespace, where it is not the context's", 'name', parseObjectName),
       context: word('The context of the kubeconfig', 'context'),
     },
-    letters: { n: 'namespace' },
+    letters: { n: 'namespace', A: 'allNamespaces' },
     args: nothing,
     load: async () => (await import('./commands/queue.ts')).queue,
   }),

@@ -413,8 +413,10 @@ test('what the cluster has replaced is told beside what was asked', async () => 
       if (resources !== undefined) resources.requests = { cpu: '1', memory: '2G' };
       return made;
     },
+    patch: async (name: string, change: object) => void patched.push([name, change]),
     close: async () => {},
   } as unknown as Cluster;
+  const patched: unknown[] = [];
   const { code, out, err } = await jobman(['submit', '-i', 'alpine', '-j', 'x', '--', 'ls'], {
     services: { clusterSettings, cluster: async () => cluster },
   });
@@ -425,6 +427,27 @@ test('what the cluster has replaced is told beside what was asked', async () => 
     err,
     /The cluster has replaced what was asked for as no-gpu:\n {2}request of memory: asked 1G, granted 2G\n$/,
   );
+  // For `details`, later.
+  const annotations = { 'jobman/replaced-resources': 'request of memory: asked 1G, granted 2G' };
+  assert.deepEqual(patched, [['x', { metadata: { annotations } }]]);
+});
+
+test('with a kubeconfig from a pipe it says that no logs are kept', async () => {
+  const cluster = {
+    place: () => ({ context: 'lab', server: 'https://x', namespace: 'vision', user: 'alice' }),
+    create: async (job: V1Job) => job,
+    close: async () => {},
+  } as unknown as Cluster;
+  const services = { clusterSettings, cluster: async () => cluster };
+  for (const [path, isPiped] of [
+    ['/dev/fd/63', true],
+    ['/a:/dev/fd/63', true],
+    ['/home/ada/dev/fd/63', false],
+  ] as const) {
+    const words = ['submit', '-i', 'alpine', '-j', 'x', '--', 'ls'];
+    const { err } = await jobman(words, { services, env: { KUBECONFIG: path } });
+    assert.equal(/cannot read KUBECONFIG again, because it is a pipe/.test(err), isPiped, path);
+  }
 });
 
 suite('a whole Job object', () => {

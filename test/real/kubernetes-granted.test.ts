@@ -98,8 +98,13 @@ suite('a cluster', () => {
         made.stderr,
         /^The cluster has replaced what was asked for as tiny:\n {2}request of memory: asked 20M, granted 30M\n {2}limit of memory: asked 20M, granted 30M$/m,
       );
-      // What is shown from then on is what the cluster has.
-      assert.match((await person.ask(['details', name])).stdout, /^asks +cpu 10m, memory 30M \(flavor tiny\)$/m);
+      // What is shown from then on is what the cluster has, and that it is not what was asked for.
+      const details = (await person.ask(['details', name])).stdout;
+      assert.match(details, /^asks +cpu 10m, memory 30M \(flavor tiny\)$/m);
+      assert.match(
+        details,
+        /^replaced +request of memory: asked 20M, granted 30M; limit of memory: asked 20M, granted 30M$/m,
+      );
     }
   });
 

@@ -229,9 +229,19 @@ function volumesOf({ volumes, shm }: SubmitRequest): V1Volume[] {
  * that it knows. One line for each amount that differs; how it is written makes no difference.
  */
 export function replacedResources(asked: V1Job, made: V1Job): readonly string[] {
-  const [before, after] = [asked, made].map((job) => job.spec?.template.spec?.containers[0]?.resources ?? {});
+  const [wanted = [], given = []] = [asked, made].map((job) => job.spec?.template.spec?.containers ?? []);
+  return wanted.flatMap((container) => {
+    const other = given.find(({ name }) => name === container.name);
+    const lines = other === undefined ? [] : replacedIn(container.resources ?? {}, other.resources ?? {});
+    return wanted.length > 1 ? lines.map((line) => `${container.name}: ${line}`) : lines;
+  });
+}
+
+type ContainerResources = NonNullable<V1Container['resources']>;
+
+function replacedIn(before: ContainerResources, after: ContainerResources): readonly string[] {
   return (['requests', 'limits'] as const).flatMap((side) => {
-    const [wanted = {}, got = {}] = [before?.[side], after?.[side]];
+    const [wanted = {}, got = {}] = [before[side], after[side]];
     const names = [...new Set([...Object.keys(wanted), ...Object.keys(got)])].toSorted();
     return names.flatMap((name) => {
       const [one, other] = [wanted[name], got[name]];
@@ -245,8 +255,11 @@ export function replacedResources(asked: V1Job, made: V1Job): readonly string[] 
   });
 }
 
-function wantedLimit(resources: V1Container['resources'], name: string): string | undefined {
-  return resources?.limits?.[name];
+/** The annotation of a Job whose resources the cluster has replaced: what was asked for, and what was granted. */
+export const replacedKey = 'jobman/replaced-resources';
+
+function wantedLimit(resources: ContainerResources, name: string): string | undefined {
+  return resources.limits?.[name];
 }
 
 /** The one that jobman makes, else the first. */

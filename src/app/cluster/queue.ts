@@ -90,7 +90,8 @@ export function queueKey({ namespace, name }: { readonly namespace: string; read
 
 /** Whose view it is. */
 export interface QueueViewer {
-  readonly namespace: string;
+  /** Null: every namespace. */
+  readonly namespace: string | null;
   /** As the label of owners has it. */
   readonly owner: string;
   /** The resources that count as GPUs (`jobsQueue.gpuResources`). */
@@ -99,9 +100,10 @@ export interface QueueViewer {
 
 /**
  * Theirs are the jobs of their namespace that carry nobody else's name. A name alone says little in a whole cluster, where
- * many a login is called `root`.
+ * many a login is called `root`: without a namespace it is all there is.
  */
 function isYours({ namespace, owner }: QueuedJob, viewer: QueueViewer): boolean {
+  if (viewer.namespace === null) return owner === viewer.owner;
   return namespace === viewer.namespace && (owner === null || owner === viewer.owner);
 }
 

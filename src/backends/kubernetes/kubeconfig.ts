@@ -2,7 +2,7 @@
 // longer than a whole `submit` may. What only the library can do (logins through an identity provider) is left to it, in
 // library-login.ts. The format: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
 
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import type { ClusterOptions } from '../../app/cluster/cluster.ts';
@@ -195,7 +195,7 @@ const pathKeys = ['certificate-authority', 'client-certificate', 'client-key', '
 async function configIn(file: string): Promise<Merged> {
   let text: string;
   try {
-    text = readRegularFile(file).toString('utf8');
+    text = isPipe(file) ? pipedText(file) : readRegularFile(file).toString('utf8');
   } catch (error) {
     throw new JobmanError(`The kubeconfig ${file} cannot be read: ${reasonOf(error)}.`, exitCode.unreachable);
   }
@@ -214,6 +214,21 @@ async function configIn(file: string): Promise<Merged> {
     clusters: namedIn(whole['clusters'], 'cluster', file),
     users: namedIn(whole['users'], 'user', file),
   };
+}
+
+/** Whether the path is a pipe that this process has inherited, as `KUBECONFIG=<(decrypt config)` of a shell gives it. */
+export function isPipe(path: string): boolean {
+  return /^\/(?:dev|proc\/self)\/fd\/\d+$/.test(path) && statSync(path, { throwIfNoEntry: false })?.isFIFO() === true;
+}
+
+/** The content of each pipe: reading takes it away. */
+const piped = new Map<string, string>();
+
+function pipedText(path: string): string {
+  // By its number: opened by its path, a named pipe without a writer would be waited for.
+  const text = piped.get(path) ?? readFileSync(Number(path.slice(path.lastIndexOf('/') + 1)), 'utf8');
+  piped.set(path, text);
+  return text;
 }
 
 /** The entries of one list by their names, with their paths made absolute. */

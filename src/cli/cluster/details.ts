@@ -2,6 +2,7 @@
 
 import type { V1Job } from '@kubernetes/client-node';
 import type { Cluster, ClusterContainer, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
+import { replacedKey } from '../../app/cluster/job-object.ts';
 import { amountsText } from '../../app/cluster/lack.ts';
 import { keptVerdict, type KeptJob } from '../../app/cluster/kept.ts';
 import { clusterVerdict, type ClusterSight, type ClusterVerdict } from '../../app/cluster/verdict.ts';
@@ -107,6 +108,7 @@ export function detailLines(
     ['where', `${where}, created ${ageText(now - job.createdAt)} ago`],
     ['image', [...new Set(job.images)].join(', ')],
     ['asks', `${amountsText(job.requests) || 'nothing'}${job.flavor === null ? '' : ` (flavor ${job.flavor})`}`],
+    ...replacedRows(sight, object),
     ...objectRows(object),
     ['pods', countsText(job, isGone)],
   );
@@ -115,6 +117,18 @@ export function detailLines(
     ...labelled(rows, columns),
     ...podLines(sight.pods, columns, now, isGone),
     ...eventLines(sight, columns),
+  ];
+}
+
+/** Where the cluster has replaced the resources that were asked for, in the Job or in its newest pod. */
+function replacedRows({ job, pods }: ClusterSight, object: V1Job | null): readonly (readonly [string, string])[] {
+  const text = object?.metadata?.annotations?.[replacedKey];
+  const pod = pods.at(-1);
+  const names = [...new Set([...Object.keys(job.requests), ...Object.keys(pod?.requests ?? {})])];
+  const isOther = pod !== undefined && names.some((name) => job.requests[name] !== pod.requests[name]);
+  return [
+    ...(text === undefined ? [] : [['replaced', inertWord(text)] as const]),
+    ...(isOther ? [['replaced', `${pod.name} asks for ${amountsText(pod.requests) || 'nothing'}`] as const] : []),
   ];
 }
 
@@ -130,7 +144,8 @@ function objectRows(object: V1Job | null): readonly (readonly [string, string])[
       ...(limits === '' ? [] : [['limits', named(name, limits)] as const]),
     ];
   });
-  const notes = Object.entries(object?.metadata?.annotations ?? {}).map(([key, value]) => `${key}=${value}`);
+  const all = Object.entries(object?.metadata?.annotations ?? {});
+  const notes = all.filter(([key]) => key !== replacedKey).map(([key, value]) => `${key}=${value}`);
   return [...rows, ...(notes.length === 0 ? [] : [['notes', notes.join(', ')] as const])];
 }
 

@@ -5,6 +5,9 @@ import type { ClusterPlace } from '../../app/cluster/cluster.ts';
 import { JobmanError } from '../../app/errors.ts';
 import type { Cli } from '../context.ts';
 
+/** A pipe of a shell among the paths of KUBECONFIG. */
+const pipe = /(?:^|:)\/(?:dev|proc\/self)\/fd\/\d+(?::|$)/;
+
 /** The mark for the job's label, and whether its logs are kept. A home that cannot be written keeps nobody from submitting. */
 export async function begin(
   cli: Cli,
@@ -12,7 +15,10 @@ export async function begin(
   place: ClusterPlace,
 ): Promise<{ readonly installation: string | null; readonly isKept: boolean }> {
   const { settings } = await cli.services.clusterSettings();
-  if (settings.kubernetes.keepLogs) {
+  const isPiped = settings.kubeConfig.type === 'default' && pipe.test(cli.io.env['KUBECONFIG'] ?? '');
+  if (settings.kubernetes.keepLogs && isPiped) {
+    cli.note('Logs and history will not be kept: the controller cannot read KUBECONFIG again, because it is a pipe.');
+  } else if (settings.kubernetes.keepLogs) {
     try {
       return { installation: await keeper.begin(place), isKept: true };
     } catch (error) {

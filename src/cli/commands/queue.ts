@@ -6,7 +6,7 @@ import { amountsText } from '../../app/cluster/lack.ts';
 import { lookAtQueue, publishQueue, type QueueSeen, type QueueSource } from '../../app/cluster/queue-look.ts';
 import { queueView, type QueueGroup, type QueuePlace, type QueueView } from '../../app/cluster/queue.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
-import { exitCode } from '../../app/errors.ts';
+import { exitCode, JobmanError } from '../../app/errors.ts';
 import { ageText, countText } from '../../app/figures.ts';
 import { moment } from '../../app/moment.ts';
 import { given } from '../../core/given.ts';
@@ -20,6 +20,7 @@ import { columnsOf } from '../screen.ts';
 /** The flags of `jobman queue`. */
 export interface QueueFlags {
   readonly publish: boolean | undefined;
+  readonly allNamespaces: boolean | undefined;
   readonly namespace: string | undefined;
   readonly context: string | undefined;
 }
@@ -29,6 +30,10 @@ const rowsMost = 50;
 
 /** The view of the queue, or with `publish` the list of it for those who may not list all jobs. */
 export async function queue(cli: Cli, flags: QueueFlags & GlobalFlags): Promise<number> {
+  const isEverywhere = flags.allNamespaces === true;
+  if (isEverywhere && flags.namespace !== undefined) {
+    throw new JobmanError('-n names one namespace, and -A means all: use only one of the two.', exitCode.usage);
+  }
   const { jobsQueue } = (await cli.services.clusterSettings()).settings;
   const cluster = await cli.services.cluster(given({ context: flags.context, namespace: flags.namespace }));
   try {
@@ -47,10 +52,14 @@ export async function queue(cli: Cli, flags: QueueFlags & GlobalFlags): Promise<
     }
     const seen = await lookAtQueue(cluster, jobsQueue);
     const { gpuResources } = jobsQueue;
-    const view = queueView(seen.jobs, { namespace: place.namespace, owner: labelValue(cli.io.user), gpuResources });
+    const view = queueView(seen.jobs, {
+      namespace: isEverywhere ? null : place.namespace,
+      owner: labelValue(cli.io.user),
+      gpuResources,
+    });
     if (cli.json) printJson(cli, seen, view, place);
     else printTables(cli, view, now);
-    if (!cli.json) sayNotes(cli, seen.source, view, { place, jobsQueue, now });
+    if (!cli.json) sayNotes(cli, seen.source, view, { place, jobsQueue, now, isEverywhere });
     return exitCode.ok;
   } finally {
     await cluster.close();
@@ -145,9 +154,15 @@ function sayNotes(
   cli: Cli,
   source: QueueSource,
   { groups, places, jobs, yours }: QueueView,
-  around: { readonly place: ClusterPlace; readonly jobsQueue: ClusterSettings['jobsQueue']; readonly now: Instant },
+  around: {
+    readonly place: ClusterPlace;
+    readonly jobsQueue: ClusterSettings['jobsQueue'];
+    readonly now: Instant;
+    readonly isEverywhere: boolean;
+  },
 ): void {
-  const { place, jobsQueue, now } = around;
+  const { place, jobsQueue, now, isEverywhere } = around;
+  const mine = isEverywhere ? 'those that carry your name' : `those of ${place.namespace}`;
   const own = `${place.context}/${place.namespace}`;
   const more = places.length - rowsMost;
   if (more > 0) cli.note(`and ${more} more that wait (--json has all)`);
@@ -156,7 +171,7 @@ function sayNotes(
   const barred = 'you may not list the jobs of the whole cluster';
   switch (source.kind) {
     case 'cluster':
-      cli.note(`${counted} in the whole cluster of ${place.context}. Yours are those of ${place.namespace}.`);
+      cli.note(`${counted} in the whole cluster of ${place.context}. Yours are ${mine}.`);
       break;
     case 'published': {
       const age = source.updatedAt === null ? 'of no known age' : `${ageText(now - source.updatedAt)} old`;

@@ -9,11 +9,12 @@ import {
   clusterLabels,
   jobObject,
   mainContainer,
+  replacedKey,
   replacedResources,
   type Submitter,
 } from '../../app/cluster/job-object.ts';
 import type { ClusterKeeper } from '../../app/cluster/client.ts';
-import type { ClusterPlace } from '../../app/cluster/cluster.ts';
+import type { Cluster, ClusterPlace } from '../../app/cluster/cluster.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import {
   annotationsIn,
@@ -336,6 +337,17 @@ async function submitPlan(cli: Cli, plan: SubmitPlan, settings: ClusterSettings,
   return create(cli, plan, settings, submitter, way);
 }
 
+/** Writes it into the Job, for `details` of everybody and at any time; who may not change Jobs has read it above. */
+async function noteReplaced(cluster: Cluster, made: V1Job, text: string): Promise<void> {
+  const annotations = { [replacedKey]: text };
+  try {
+    await cluster.patch(made.metadata?.name ?? '', { metadata: { annotations } });
+    if (made.metadata !== undefined) made.metadata.annotations = { ...made.metadata.annotations, ...annotations };
+  } catch (error) {
+    if (!(error instanceof JobmanError)) throw error;
+  }
+}
+
 /** A submit gives up after so long, whatever it waits for. */
 const submitMost: Duration = 30 * second;
 
@@ -393,6 +405,7 @@ async function create(
     if (replaced.length > 0) {
       cli.note(`The cluster has replaced what was asked for${request.flavor === null ? '' : ` as ${request.flavor}`}:`);
       for (const line of replaced) cli.note(`  ${line}`);
+      await noteReplaced(cluster, made, replaced.join('; '));
     }
     if (wantsQueue(asked) && made.spec?.suspend !== true) {
       cli.note('Kueue did not suspend the job: it runs at once, without waiting in its queue.');

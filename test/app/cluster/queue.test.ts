@@ -370,3 +370,13 @@ suite('the shipped CronJob', () => {
     assert.equal(all('CronJob')[0]?.spec?.jobTemplate.spec.template.spec.containers[0]?.image, image);
   });
 });
+
+test('with every namespace, yours are the jobs that carry your name', () => {
+  const jobs = [
+    queued({ namespace: 'vision', owner: viewer.owner }),
+    queued({ namespace: 'speech', owner: viewer.owner }),
+    queued({ namespace: 'vision', owner: null }),
+    queued({ namespace: 'speech', owner: 'somebody-else' }),
+  ];
+  assert.equal(queueView(jobs, { ...viewer, namespace: null }).yours, 2);
+});

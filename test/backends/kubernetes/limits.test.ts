@@ -1,7 +1,7 @@
 /** Answers that are broken or never end cost neither memory nor time without bounds, and end as one sentence. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { closeSync, constants, openSync, writeFileSync, writeSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
@@ -294,6 +294,28 @@ suite('a kubeconfig that is broken', () => {
       const error = await failure(readKubeContext(place, {}));
       assert.deepEqual([error.code, /not a regular file/.test(error.message)], [5, true]);
     }
+  });
+
+  test('a kubeconfig from a pipe of the shell is read once', async (t) => {
+    const { folder } = openWorld(t);
+    const fifo = join(folder, 'fifo');
+    execFileSync('mkfifo', [fifo]);
+    const end = openSync(fifo, constants.O_RDONLY | constants.O_NONBLOCK);
+    t.after(() => closeSync(end));
+    const writer = openSync(fifo, constants.O_WRONLY);
+    writeSync(
+      writer,
+      `current-context: lab
+contexts: [{name: lab, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: u, user: {token: t}}]
+`,
+    );
+    const env = { KUBECONFIG: `/dev/fd/${end}` };
+    const place = { setting: { type: 'default', file: null } as const, env, userHome: folder, cwd: '/' };
+    closeSync(writer);
+    assert.equal((await readKubeContext(place, {})).name, 'lab');
+    assert.equal((await readKubeContext(place, {})).name, 'lab');
   });
 
   /** Reads it and asks what is at its server, which is a port of loopback that nothing listens on. */
