@@ -7,7 +7,7 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { lstat, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
+import { lstat, mkdir, mkdtemp, stat } from 'node:fs/promises';
 import { basename, dirname, join, posix, resolve } from 'node:path';
 import type { CopyEnd, CopyRequest, Session, SessionEnd, SessionRequest } from '../app/by-hand.ts';
 import { makeFolder } from '../app/make-folder.ts';
@@ -59,7 +59,7 @@ export async function put(start: StartSession, request: CopyFrom): Promise<CopyE
   tar.stderr?.on('data', (chunk: Buffer) => {
     words.add(chunk);
   });
-  const closed = tarEnd(tar);
+  const closed = endOfChild(tar);
   try {
     let end: SessionEnd | undefined;
     void session.ended.then((ended) => {
@@ -105,7 +105,7 @@ export async function get(start: StartSession, request: CopyFrom): Promise<CopyE
   await mkdir(received);
   // Without --no-same-permissions tar keeps setuid bits when root runs it.
   const tar = startTar(['-x', '--no-same-permissions', '--no-same-owner', '-f', '-', '-C', received]);
-  const closed = tarEnd(tar);
+  const closed = endOfChild(tar);
   const errors = keepFirst(4_096);
   tar.stderr?.on('data', (chunk: Buffer) => {
     errors.add(chunk);
@@ -141,8 +141,17 @@ export async function get(start: StartSession, request: CopyFrom): Promise<CopyE
     release();
     tar.kill();
     await closed;
-    await rm(temporary, { recursive: true, force: true });
+    await removeReceived(temporary);
   }
+}
+
+/**
+ * Deletes what was received. An archive may hold paths that are longer than a path can be, which Node does not delete, and folders that
+ * their owner may not enter. What cannot be deleted stays.
+ */
+async function removeReceived(folder: string): Promise<void> {
+  const script = 'rm -rf -- "$1" || { chmod -R u+rwx -- "$1"; rm -rf -- "$1"; }';
+  await endOfChild(spawn('sh', ['-c', script, 'sh', folder], { stdio: 'ignore' }));
 }
 
 /** A copy of the login folder itself, whose name only the worker knows. */
@@ -219,13 +228,13 @@ function startTar(args: readonly string[]): ChildProcess {
   return tar;
 }
 
-/** The exit code; null when a signal ended it or there is no tar. */
-function tarEnd(tar: ChildProcess): Promise<number | null> {
+/** The exit code; null when a signal ended it or there is no such program. */
+function endOfChild(child: ChildProcess): Promise<number | null> {
   return new Promise((done) => {
-    tar.once('error', () => {
+    child.once('error', () => {
       done(null);
     });
-    tar.once('close', done);
+    child.once('close', done);
   });
 }
 

@@ -48,8 +48,8 @@ test('a folder that is missing is made with those above it, with the rights that
 
 interface Member {
   readonly name: string;
-  /** A type flag of POSIX tar: 0 file, 1 hard link, 2 symbolic link, 3 character device, 5 folder, 6 FIFO. */
-  readonly type?: '0' | '1' | '2' | '3' | '5' | '6';
+  /** A type flag of POSIX tar: 0 file, 1 hard link, 2 symbolic link, 3 character device, 5 folder, 6 FIFO; L of GNU: a long name. */
+  readonly type?: '0' | '1' | '2' | '3' | '5' | '6' | 'L';
   readonly mode?: number;
   readonly text?: string;
   readonly link?: string;
@@ -210,6 +210,19 @@ function container(path: string): StartSession {
     };
   };
 }
+
+test('an archive that is deeper than a path can be long is refused, and nothing of it stays', async (t) => {
+  // Each member hangs on the one before: GNU tar makes the folders one below the other from names in its own format.
+  const part = 'd'.repeat(100);
+  const members: Member[] = [{ name: 'results', type: '5', mode: 0o755 }];
+  for (let depth = 1; depth <= 60; depth += 1) {
+    const name = `results/${`${part}/`.repeat(depth)}`;
+    members.push({ name: '././@LongLink', type: 'L', text: `${name}\0` }, { name: 'results', type: '5', mode: 0o755 });
+  }
+  const { end, left } = await fetchHostile(t, members);
+  assert.equal(end.kind, 'failed');
+  assert.deepEqual(left, ['.bashrc']);
+});
 
 test('an image without tar is said as it is, both ways', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'jobman-copy-'));
