@@ -1,11 +1,12 @@
 // Clean: removes the files of jobs that are over.
 
-import { rm, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { heldAllocations, type Job } from '../core/job.ts';
 import type { AskAnswer } from './client.ts';
 import { exitCode } from './errors.ts';
 import { fileError } from './file-trouble.ts';
 import { folderOf, tracesOf } from './job-folder.ts';
+import { removeFolder } from './remove-folder.ts';
 
 /**
  * Removes the files of that job (its snapshot, its logs, what it left on this machine), if it is settled, holds nothing
@@ -23,7 +24,7 @@ export async function cleanFiles(home: string, job: Job, by: string): Promise<As
   const folders = tracesOf(home, job.owner, job.id);
   const found = (await Promise.all(folders.map(exists))).some((one) => one);
   try {
-    for (const folder of folders) await rm(folder, { recursive: true, force: true });
+    for (const folder of folders) await removeFolder(folder);
   } catch (error) {
     throw fileError(folderOf(home, job), error);
   }

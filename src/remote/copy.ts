@@ -11,6 +11,7 @@ import { lstat, mkdir, mkdtemp, stat } from 'node:fs/promises';
 import { basename, dirname, join, posix, resolve } from 'node:path';
 import type { CopyEnd, CopyRequest, Session, SessionEnd, SessionRequest } from '../app/by-hand.ts';
 import { makeFolder } from '../app/make-folder.ts';
+import { removeFolder } from '../app/remove-folder.ts';
 import { keepFirst } from './keep-first.ts';
 import { acceptCopy, fileBytes } from './received-copy.ts';
 import { textOf } from './text-of.ts';
@@ -141,17 +142,8 @@ export async function get(start: StartSession, request: CopyFrom): Promise<CopyE
     release();
     tar.kill();
     await closed;
-    await removeReceived(temporary);
+    await removeFolder(temporary).catch(() => undefined);
   }
-}
-
-/**
- * Deletes what was received. An archive may hold paths that are longer than a path can be, which Node does not delete, and folders that
- * their owner may not enter. What cannot be deleted stays.
- */
-async function removeReceived(folder: string): Promise<void> {
-  const script = 'rm -rf -- "$1" || { chmod -R u+rwx -- "$1"; rm -rf -- "$1"; }';
-  await endOfChild(spawn('sh', ['-c', script, 'sh', folder], { stdio: 'ignore' }));
 }
 
 /** A copy of the login folder itself, whose name only the worker knows. */

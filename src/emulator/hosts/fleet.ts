@@ -149,8 +149,10 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     try {
       await rm(folder, { recursive: true, force: true });
     } catch {
-      // The kernel makes the working folders of overlays unreadable, even for their owner.
+      // The kernel makes the working folders of overlays unreadable, even for their owner. And a program there may have made paths that
+      // are longer than a path can be, which Node does not remove.
       spawnSync('chmod', ['-R', 'u+rwx', folder], { stdio: 'ignore' });
+      spawnSync('rm', ['-rf', folder], { stdio: 'ignore' });
       await rm(folder, { recursive: true, force: true });
     }
     const parent = dirname(folder);
