@@ -1,7 +1,7 @@
 // Running: who runs the controller of a home. Apart from the controller itself, because every look at jobs asks this.
 
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { readRegularFile } from '../app/regular-file.ts';
 import type { Instant } from '../core/time.ts';
 import { isLocked } from './lock.ts';
 
@@ -16,9 +16,10 @@ export interface ControllerFile {
 export function readController(home: string): ControllerFile | null {
   if (!isControllerRunning(home)) return null;
   try {
-    return JSON.parse(readFileSync(join(home, 'controller.json'), 'utf8')) as ControllerFile;
+    return JSON.parse(readRegularFile(join(home, 'controller.json'), 64 * 1024).toString('utf8')) as ControllerFile;
   } catch {
-    // It holds the lock and has not yet written the file, or is about to remove it.
+    // It holds the lock and has not yet written the file, or is about to remove it. Or another person who may write to the home has put
+    // a FIFO in its place.
     return null;
   }
 }
