@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { didYouMean } from '../core/did-you-mean.ts';
 import { allocationOf, lastAttempt, openAttempt, type Attempt, type Job } from '../core/job.ts';
 import { phaseOf } from '../core/phase.ts';
+import { betweenWorkers, patterns } from '../core/patterns.ts';
+import { troubleIn } from '../core/phases.ts';
 import type { WorkerId } from '../core/spec.ts';
 import type { Instant } from '../core/time.ts';
 import type { LogFile, LogQuery, WorkerView } from './client.ts';
@@ -77,6 +79,27 @@ export async function lastWords(home: string, job: Job, attempt: Attempt): Promi
   const file = step === null ? attemptFile(folder, attempt.ordinal, worker) : stepFile(folder, step, worker);
   const { text } = await endOf(file, lastWordsBytes);
   return lastWordsOf(text);
+}
+
+/** What the log of a running program says that may hang. */
+export interface Hang {
+  /** The line of the failed call between workers. */
+  readonly line: string;
+  readonly means: string;
+  /** When it counts as hung and is ended, if it prints nothing until then. */
+  readonly endsAt: Instant;
+}
+
+/** The failed call between workers in the log of the attempt that runs here; null where there is none, or no rule looks for one. */
+export async function hangOf(home: string, job: Job): Promise<Hang | null> {
+  const { troubleTimeout } = job.spec.limits;
+  const attempt = openAttempt(job);
+  if (troubleTimeout === undefined || attempt === undefined || attempt.ending !== null) return null;
+  const { text, changedAt } = await endOf(attemptFile(folderOf(home, job), attempt.ordinal, 'here'), lastWordsBytes);
+  const found = troubleIn(text);
+  if (changedAt === null || found === undefined || !betweenWorkers.includes(found.pattern)) return null;
+  const means = patterns.find(({ name }) => name === found.pattern)?.means ?? found.pattern;
+  return { line: found.line, means, endsAt: changedAt + troubleTimeout };
 }
 
 /** The step that failed last on that worker; undefined where it was the start of the command. */

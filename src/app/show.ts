@@ -11,7 +11,7 @@ import type { JobView, SavedView, Why } from './client.ts';
 import { spentOn } from './cost.ts';
 import { lengthText } from './figures.ts';
 import { folderOf } from './job-folder.ts';
-import { lastWords, progressOf, workerViews } from './logs.ts';
+import { hangOf, lastWords, progressOf, workerViews } from './logs.ts';
 import type { Store } from './ports.ts';
 import { progressText } from './progress.ts';
 import { newestSaved } from './saved.ts';
@@ -74,14 +74,15 @@ export async function whyJob(sources: Sources, job: Job): Promise<Why> {
 async function aroundOf({ store, home, slots, now }: Sources, job: Job): Promise<Around> {
   const failure = failureOf(job);
   const isWaiting = job.settled === null;
-  const [events, turn, nextLook, usual, log] = await Promise.all([
+  const [events, turn, nextLook, usual, log, hang] = await Promise.all([
     store.events(job.id, 0),
     turnIn(store, slots, job),
     store.wakeOf(job.id),
     isWaiting ? usualWait(store, job, now()) : null,
     failure === undefined ? [] : lastWords(home, job, failure),
+    hangOf(home, job),
   ]);
-  return { events: events.map(({ event }) => event), turn, nextLook, usual, log };
+  return { events: events.map(({ event }) => event), turn, nextLook, usual, log, hang };
 }
 
 // ------------------------------------------------------------------------------------------ if it were taken now

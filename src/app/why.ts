@@ -30,6 +30,7 @@ import { costOf } from './cost.ts';
 import { ageText, countText, lengthText, momentText, workerText } from './figures.ts';
 import { capacityText, endText, endWords, refusalWord, ruleText, withoutWho } from './phrases.ts';
 import { reasonWords, sentencePart } from './reason-words.ts';
+import type { Hang } from './logs.ts';
 import { evidenceOf, lastInVain } from './outside.ts';
 import { awaitsCapacity, usualText, waitedFor, type UsualWait } from './usual.ts';
 import {
@@ -57,6 +58,8 @@ export interface Around {
   readonly usual?: UsualWait | null;
   /** The last lines of the log of the attempt that failed last, where it did. */
   readonly log?: readonly string[];
+  /** The failed call in the log of a running program, after which it may hang. */
+  readonly hang?: Hang | null;
 }
 
 /** Why that job is in its phase at that moment. */
@@ -110,7 +113,7 @@ function awaitsLook(job: Job): boolean {
   return openAttempt(job) === undefined && leavingAllocations(job).length > 0;
 }
 
-function answer(job: Job, { events, turn }: Around, now: Instant): Answer {
+function answer(job: Job, { events, turn, hang = null }: Around, now: Instant): Answer {
   const phase = phaseOf(job);
   switch (phase) {
     case 'queued':
@@ -120,7 +123,7 @@ function answer(job: Job, { events, turn }: Around, now: Instant): Answer {
     case 'setup':
       return whySetup(job, events, now);
     case 'running':
-      return whyRunning(job, events, now);
+      return whyRunning(job, events, hang, now);
     case 'recovering':
       return whyRecovering(job, events, now, turn);
     case 'stopping':
@@ -406,7 +409,7 @@ function interruptionOf(job: Job, now: Instant): { readonly text: string; readon
 
 // ------------------------------------------------------------------------------------------ running
 
-function whyRunning(job: Job, events: readonly Event[], now: Instant): Answer {
+function whyRunning(job: Job, events: readonly Event[], hang: Hang | null, now: Instant): Answer {
   const attempt = openAttempt(job);
   if (attempt === undefined) throw new Error(`job ${job.id} is running and has no attempt under way`);
   const runningAt = attempt.runningAt ?? attempt.startedAt ?? attempt.createdAt;
@@ -437,6 +440,14 @@ function whyRunning(job: Job, events: readonly Event[], now: Instant): Answer {
     };
   }
   if (attempt.exitSeen !== undefined) return whyNotJudged(job, attempt.exitSeen, now);
+  if (hang !== null)
+    return {
+      sentence: `${job.id} has been running for ${lengthText(now - runningAt)} on ${placesText(job, attempt)}, and may hang: ${hang.means}.`,
+      because: `its log says "${hang.line}", and nothing of progress after that`,
+      rule: wouldFollow(job, 'hung'),
+      next: 'its program is ended if it prints nothing until then',
+      nextAt: hang.endsAt,
+    };
   return {
     sentence: `${job.id} has been running for ${lengthText(now - runningAt)} on ${placesText(job, attempt)}.`,
     because: `attempt ${attempt.ordinal}, stage ${attempt.stage}, seen running since ${momentText(runningAt, now)}`,

@@ -30,12 +30,16 @@ export interface PlaceAnswered extends PlaceName {
 /** Answers that say something about the place, and not about a moment of the API. */
 const telling: readonly string[] = ['stockout', 'quota', 'permission', 'invalid', 'not_found', 'waiting'];
 
-/** What these lines of the job's history say about places; capacity that is not the job's own says nothing. */
+/**
+ * What these lines of the job's history say about places. Of a standing TPU only a refusal says something: that it is ready says nothing
+ * about the capacity that is left.
+ */
 export function answersIn(job: Job, events: readonly Event[]): readonly PlaceAnswered[] {
   return events.flatMap((event): readonly PlaceAnswered[] => {
     const answer = answerOf(job, event);
     const allocation = 'allocation' in event ? job.allocations[event.allocation - 1] : undefined;
-    if (answer === undefined || allocation?.ownership !== 'owned') return [];
+    if (answer === undefined || allocation === undefined) return [];
+    if (allocation.ownership === 'standing' && answer === 'ready') return [];
     // Where the same pass has moved it to another place, what was answered before was answered by the one that it left.
     const left = events.find((one) => one.kind === 'place_passed_over' && one.allocation === allocation.ordinal);
     const place = left?.kind === 'place_passed_over' ? left.place : allocation.place;

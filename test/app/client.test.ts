@@ -2,10 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import type { Client } from '../../src/app/client.ts';
 import { JobmanError, StoreError } from '../../src/app/errors.ts';
+import { attemptFile, jobFolder } from '../../src/app/job-folder.ts';
 import { createClient } from '../../src/app/jobman.ts';
 import { createLogFiles } from '../../src/app/log-files.ts';
 import type { Store } from '../../src/app/ports.ts';
@@ -112,6 +113,22 @@ test('create stores the job with its price, and leaves its snapshot and copies f
   assert.equal(view.spec.capacity.kind === 'tpu' && view.spec.capacity.pricePerHour, 2.5);
   assert.equal(view.folder, folder);
   assert.deepEqual(view.attempts, []);
+});
+
+test('why reads of a running program whether it may hang, by the end of its log', async (t) => {
+  const desk = openDesk(t);
+  const limits = { ...tpuSpec().limits, troubleTimeout: 5 * minute };
+  const id = await desk.create(tpuSpec({ limits, command: { ...tpuSpec().command, place: 'here' } }));
+  await desk.lives(id, (job) => living(aJob(job.spec), [ready], [running]));
+  const path = attemptFile(jobFolder(desk.home, 'ada', id), 1, 'here');
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, 'E0000 GRPC error: reset\n');
+  utimesSync(path, noon / 1_000, noon / 1_000);
+  const { sentence, nextAt } = await desk.client.why(id);
+  assert.match(sentence, /may hang: a call between workers failed\.$/);
+  assert.equal(nextAt, noon + 5 * minute);
+  writeFileSync(path, 'E0000 GRPC error: reset\nep = 3\n');
+  assert.doesNotMatch((await desk.client.why(id)).sentence, /hang/);
 });
 
 test('a snapshot that cannot be written stops the create, and nothing is stored', async (t) => {

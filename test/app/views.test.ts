@@ -1042,6 +1042,16 @@ for (const [word, job] of [
   });
 }
 
+test('a program that may hang is told with the line of its log, and when it is ended', () => {
+  const job = living(aJob(), [ready], [running]);
+  const endsAt = noon + 20 * minute;
+  const hang = { line: 'E0000 GRPC error: reset', means: 'a call between workers failed', endsAt };
+  const { sentence, because, next, nextAt } = whyOf(job, noon + 12 * minute, { events: [], hang });
+  assert.match(sentence, /^000042 has been running for 10m on .*, and may hang: a call between workers failed\.$/);
+  assert.equal(because, 'its log says "E0000 GRPC error: reset", and nothing of progress after that');
+  assert.deepEqual([next, nextAt], ['its program is ended if it prints nothing until then', endsAt]);
+});
+
 test('a silent worker is named, with what came instead of an answer', () => {
   const job = living(aJob(), [{ ...ready, silentSince: noon + 30 * minute, silentWho: 'worker' }], [running]);
   const events: readonly Event[] = [

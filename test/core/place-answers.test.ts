@@ -36,6 +36,22 @@ test('a refusal and a gift are told with the place, the moment and the wait', ()
   assert.ok((told[1]?.waited ?? 0) >= 22 * second, 'from the first request on');
 });
 
+test('a standing TPU that is made again and refused is an answer of its place, and that it is ready is none', () => {
+  const told: string[] = [];
+  for (const state of ['refused', 'ready']) {
+    const world = new World(spec({ steps: [], capacity: { ...tpu, ownership: 'standing' } }));
+    world.settleNow();
+    const error = { kind: 'stockout', message: 'no', raw: '' } as const;
+    const at = { at: world.now, allocation: 1 };
+    const event =
+      state === 'refused'
+        ? { kind: 'allocation_refused' as const, error, ...at }
+        : { kind: 'allocation_seen' as const, state: 'ready' as const, detail: '', ...at };
+    told.push(...answersIn(world.job, [event]).map(({ answer }) => answer));
+  }
+  assert.deepEqual(told, ['stockout']);
+});
+
 test('trouble with the API, and capacity that is nobody’s to ask for, say nothing about a place', () => {
   const failed = new World(spec({ steps: [] }));
   const told: PlaceAnswered[] = [];
