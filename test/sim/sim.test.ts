@@ -39,7 +39,7 @@ for (const [name, law] of [
   ['one-checkpoint-folder', 14],
 ] as const) {
   test(`law ${law} notices the planted mistake ${name}`, async () => {
-    const found = await find(name, 25);
+    const found = await find(name, 60);
     assert.equal(found?.law, law);
   });
 }
