@@ -97,6 +97,17 @@ export interface LeaseState {
   readonly epoch: number;
   readonly version: string;
   readonly until: Instant;
+  /** Of the answer of `takeLease`: the newest pause. Absent: none is on record. */
+  readonly pause?: Pause;
+}
+
+/**
+ * Time in which no controller has renewed the lease for more than a minute: none was running, the machine slept, the record could
+ * not be written, or the clock was put forward. No controller tried anything meanwhile, so no patience runs out in it.
+ */
+export interface Pause {
+  readonly from: Instant;
+  readonly until: Instant;
 }
 
 /**

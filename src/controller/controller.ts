@@ -10,7 +10,7 @@
 
 import { namesFileShortage } from '../app/file-trouble.ts';
 import { cloudAnswer, eventSentence } from '../app/history.ts';
-import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
+import type { Backend, Clock, LogFiles, Pause, Store } from '../app/ports.ts';
 import type { Decision } from '../core/decision.ts';
 import { commandWorkers, isUnread, openAttempt } from '../core/job.ts';
 import type { Attempt, Job } from '../core/job.ts';
@@ -129,6 +129,8 @@ export function createController(options: ControllerOptions): Controller {
   /** Until when the lease is ours if nobody renews it, by our own clock, counted from before it was asked for. */
   let leaseUntil: Instant = 0;
   let renewal: Promise<boolean> | null = null;
+  /** When no controller could try anything, by the record. */
+  let paused: Pause | undefined;
 
   const mayAct = (): boolean =>
     (state === 'running' || state === 'leaving') && (clock.now() < leaseUntil || planted('lease-not-checked'));
@@ -152,6 +154,7 @@ export function createController(options: ControllerOptions): Controller {
     }
     epoch = lease.epoch;
     leaseUntil = now + leaseTtl;
+    paused = lease.pause;
     return true;
   }
 
@@ -517,8 +520,8 @@ export function createController(options: ControllerOptions): Controller {
 
   /**
    * Counted from when its end was seen: a program may have ended long ago, while nobody was there to look. Capacity that came
-   * back later, as from maintenance, could not be read before that. What lies far ahead was written by a clock that has been
-   * set back since, and how long ago it was, nobody knows.
+   * back later, as from maintenance, could not be read before that, nor could anything be while no controller was running. What
+   * lies far ahead was written by a clock that has been set back since, and how long ago it was, nobody knows.
    */
   function isLongOver(job: Job, { ordinal, endedAt, allocation }: Attempt, now: Instant): boolean {
     const seenAt = job.attempts[ordinal]?.createdAt ?? job.settled?.at ?? endedAt;
@@ -526,7 +529,9 @@ export function createController(options: ControllerOptions): Controller {
     if (seenAt === null || now > lastNow + leapLeast) return false;
     const seen = job.allocations[allocation - 1]?.seen;
     const backAt = seen?.state === 'ready' ? seen.at : seenAt;
-    return Math.abs(now - Math.max(seenAt, backAt, leaptAt)) > logPatience;
+    const sinceAt = Math.max(seenAt, backAt);
+    const resumedAt = paused !== undefined && paused.from < sinceAt + logPatience ? paused.until : sinceAt;
+    return Math.abs(now - Math.max(sinceAt, resumedAt, leaptAt)) > logPatience;
   }
 
   function outputsOf(job: Job, attempt: Attempt): readonly Output[] {

@@ -2,8 +2,14 @@
 // the epoch that it was given, so that one which has lost the lease without knowing it cannot write.
 
 import { sql, type Database } from './sql.ts';
-import type { LeaseState } from '../app/ports.ts';
+import type { LeaseState, Pause } from '../app/ports.ts';
+import { minute } from '../core/time.ts';
 import type { Duration, Instant } from '../core/time.ts';
+
+/** Between two renewals of a controller that runs, much less time passes. */
+const pauseLeast: Duration = minute;
+/** Two pauses with less time between them count as one: what could not be done before the first may not be done yet. */
+const betweenPauses: Duration = 10 * minute;
 
 /** Who holds it; undefined when nobody does. A lease that has run out is held until somebody takes it. */
 export async function readLease(db: Database): Promise<LeaseState | undefined> {
@@ -27,17 +33,36 @@ export async function takeLease(
   const held = await readLease(db);
   const ours = held?.holder === wanted.holder;
   if (held !== undefined && !ours && held.until > wanted.now && !wanted.certain) return { taken: false, lease: held };
+  const pause = await pauseAt(db, wanted.now);
   const { rows } = await sql<{ epoch: number }>`
     update lease
     set holder = ${wanted.holder}, epoch = epoch + ${ours ? 0 : 1}, version = ${wanted.version},
-        until = ${wanted.now + wanted.ttl}
+        until = ${wanted.now + wanted.ttl}, renewed_at = ${wanted.now},
+        paused_from = ${pause?.from ?? null}, paused_until = ${pause?.until ?? null}
     where only = 1 returning epoch`.execute(db);
   const epoch = rows[0]?.epoch;
   if (epoch === undefined) throw new Error('the record has no row for the lease, which its first migration makes');
   return {
     taken: true,
-    lease: { holder: wanted.holder, epoch, version: wanted.version, until: wanted.now + wanted.ttl },
+    lease: {
+      holder: wanted.holder,
+      epoch,
+      version: wanted.version,
+      until: wanted.now + wanted.ttl,
+      ...(pause !== undefined && { pause }),
+    },
   };
+}
+
+/** The newest pause for a lease that is taken or renewed now. What a clock noted that was ahead then does not lie ahead of now. */
+async function pauseAt(db: Database, now: Instant): Promise<Pause | undefined> {
+  const { rows } = await sql<{ renewedAt: number | null; from: number | null; until: number | null }>`
+    select renewed_at as renewedAt, paused_from as "from", paused_until as until from lease where only = 1`.execute(db);
+  const { renewedAt = null, from = null, until = null } = rows[0] ?? {};
+  const last = from === null || until === null ? undefined : { from: Math.min(from, now), until: Math.min(until, now) };
+  if (renewedAt === null || now - renewedAt <= pauseLeast) return last;
+  const isSame = last !== undefined && renewedAt - last.until < betweenPauses;
+  return { from: isSame ? last.from : renewedAt, until: now };
 }
 
 /** Gives it back; nothing happens when somebody else holds it. */

@@ -4,7 +4,7 @@ import { sql, type Database } from './sql.ts';
 import { hasTable } from './sqlite.ts';
 
 /** The version of the record that this program reads and writes: the number of the last migration. */
-export const currentVersion = 6;
+export const currentVersion = 7;
 
 const migrationTable = 'migration';
 

@@ -263,4 +263,11 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
   async '0006_outcome_attempt'(db) {
     await sql`alter table outcome add column attempt integer`.execute(db);
   },
+
+  /** Since when the lease was renewed without a break, and the break before it. */
+  async '0007_lease_pause'(db) {
+    await sql`alter table lease add column renewed_at bigint`.execute(db);
+    await sql`alter table lease add column paused_from bigint`.execute(db);
+    await sql`alter table lease add column paused_until bigint`.execute(db);
+  },
 };

@@ -222,6 +222,28 @@ test('logs are not given up because the clock was a day ahead and is right again
   assert.ok(await life.until(() => copied() === whole, 4 * minute), `${copied()} of ${whole} bytes were copied`);
 });
 
+test('logs are not given up because no controller was running for an hour, or because one died soon after', async (t) => {
+  let isLineDown = false;
+  const life = await openLife({
+    plan: { length: 3 * minute },
+    spec: { finish: { capacity: 'keep', keepFor: null } },
+    machines: (real) => withLine(real, () => isLineDown),
+  });
+  t.after(() => life.close());
+  assert.ok(await life.until(isRunning, 5 * minute));
+  isLineDown = true;
+  assert.ok(await life.until((job) => job.settled !== null, 10 * minute));
+  await life.until(() => false, minute);
+  await life.restartAfter(hour);
+  await life.until(() => false, minute);
+  await life.restartAfter(30 * second);
+  await life.until(() => false, 10 * second);
+  isLineDown = false;
+  const { whole, copied } = outputOf(life);
+  assert.ok(copied() < whole, 'the line was never down');
+  assert.ok(await life.until(() => copied() === whole, minute), `${copied()} of ${whole} bytes were copied`);
+});
+
 const here = { kind: 'local', ownership: 'standing', workdir: '/' } as const;
 
 for (const { when, isEnded } of [

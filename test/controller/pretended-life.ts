@@ -33,6 +33,8 @@ export interface Life {
   readonly copies: Copies;
   readonly controller: Controller;
   readonly job: () => Promise<Job>;
+  /** The controller leaves, and another one begins that much later. */
+  readonly restartAfter: (length: Duration) => Promise<void>;
   /** The controller's clock is set by that much. */
   readonly jump: (length: Duration) => void;
   /** With `isUnheard` the wake-up of the controller is lost; `isForced` is for `delete`. */
@@ -91,19 +93,21 @@ export async function openLife(given: {
   };
   const copies = createCopies({ isFull: false }, chance.fork('disk'));
   const store = openStore({ file: ':memory:', installation: 'pretnd' });
-  const controller = createController({
-    store: given.store?.(store) ?? store,
-    backendOf: (of) => (of.capacity.kind === 'local' ? { ...backend, capacity: createHere(clock, world) } : backend),
-    clock,
-    logFiles: copies,
-    log: { info: () => undefined, warn: (line) => given.warn?.(line) },
-    ...(given.cannotOpenFiles === undefined ? {} : { cannotOpenFiles: given.cannotOpenFiles }),
-    holder: 'controller',
-    version: '0.0.0',
-    certain: true,
-    slots: 1,
-    idleExitMs: 10 * second,
-  });
+  const begin = (holder: string): Controller =>
+    createController({
+      store: given.store?.(store) ?? store,
+      backendOf: (of) => (of.capacity.kind === 'local' ? { ...backend, capacity: createHere(clock, world) } : backend),
+      clock,
+      logFiles: copies,
+      log: { info: () => undefined, warn: (line) => given.warn?.(line) },
+      ...(given.cannotOpenFiles === undefined ? {} : { cannotOpenFiles: given.cannotOpenFiles }),
+      holder,
+      version: '0.0.0',
+      certain: true,
+      slots: 1,
+      idleExitMs: 10 * second,
+    });
+  let controller = begin('controller');
   const created = await store.insert({
     owner: 'owner',
     spec: { ...spec, ...given.spec },
@@ -120,8 +124,19 @@ export async function openLife(given: {
     timeline,
     world,
     copies,
-    controller,
+    get controller() {
+      return controller;
+    },
     job: async () => (await loaded()).job,
+    async restartAfter(length) {
+      const left = controller.stop();
+      const to = timeline.now + length;
+      timeline.at(to, () => undefined);
+      await timeline.play(to, () => false);
+      await left;
+      controller = begin('the next controller');
+      controller.start();
+    },
     jump: (length) => void (offset += length),
     async say(verb, { isUnheard = false, isForced = false } = {}) {
       for (;;) {

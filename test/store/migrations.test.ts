@@ -23,6 +23,7 @@ test('the second version knows of the places of all jobs that the first one wrot
 
   const db = new DatabaseSync(file);
   db.exec(`drop index job_sweep; alter table job drop column place; alter table job drop column sweep_until; alter table outcome drop column attempt;
+           alter table lease drop column renewed_at; alter table lease drop column paused_from; alter table lease drop column paused_until;
            drop table job_place; drop table place_answer;
            drop table lab_window; drop table lab_job; drop table lab_login; drop table lab_user; drop table lab_tpu;
            drop table lab_tpu_alias; drop table lab_booking; drop table cluster_log; drop table cluster_moment; drop table cluster_job; drop table cluster_place;

@@ -6,6 +6,7 @@ import type { NewJob, Store, Stored } from '../../src/app/ports.ts';
 import { jobRow, lastingRow } from '../../src/app/views.ts';
 import type { Event } from '../../src/core/decision.ts';
 import type { Job } from '../../src/core/job.ts';
+import { minute } from '../../src/core/time.ts';
 import { localSpec, noon, tpuSpec } from './sample-job.ts';
 
 /** Opens two stores over one new, empty record; `close` closes both and removes it. */
@@ -190,6 +191,21 @@ export function storeSuite(name: string, open: OpenPair): void {
       assert.equal(await commit(made, { epoch: 1 }), 'lease_lost');
       assert.equal((await store.takeLease('one', '0.1.0', noon, 1_000, false)).lease.epoch, 2);
       assert.equal((await other.takeLease('two', '0.1.0', noon, 1_000, true)).lease.epoch, 3);
+    });
+
+    it('knows the newest pause in which nobody renewed the lease, and takes two that are close for one', async () => {
+      const at = async (passed: number, holder = 'one'): Promise<unknown> =>
+        (await store.takeLease(holder, '0.1.0', noon + passed * minute, minute, true)).lease.pause;
+      assert.equal(await at(0), undefined);
+      assert.equal(await at(1), undefined);
+      await store.dropLease('one');
+      const pause = { from: noon + minute, until: noon + 30 * minute };
+      assert.deepEqual(await at(30, 'two'), pause);
+      for (let passed = 31; passed <= 40; passed += 1) assert.deepEqual(await at(passed, 'two'), pause);
+      assert.deepEqual(await at(60, 'three'), { from: noon + 40 * minute, until: noon + 60 * minute });
+      assert.deepEqual(await at(65, 'three'), { from: noon + 40 * minute, until: noon + 65 * minute });
+      // The clock is set back.
+      assert.deepEqual(await at(50, 'three'), { from: noon + 40 * minute, until: noon + 50 * minute });
     });
 
     it('keeps the newest outcome of an action, and does not fold away one that no pass saw', async () => {

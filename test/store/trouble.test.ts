@@ -129,10 +129,10 @@ test('a record of a newer version is left alone, and both versions are told', as
   const store = open();
   await store.insert(job);
   await store.close();
-  edit(file, "insert into migration (name, timestamp) values ('0007_later', '2027-01-01')");
+  edit(file, "insert into migration (name, timestamp) values ('0008_later', '2027-01-01')");
   for (const operation of [open().list({ settledMost: null }), open().insert(job)]) {
     const error = await fails(operation, 'newer');
-    assert.match(error.message, /version 7, this program knows version 6\. Upgrade jobman\./);
+    assert.match(error.message, /version 8, this program knows version 7\. Upgrade jobman\./);
   }
 });
 
