@@ -30,6 +30,7 @@ import {
   createWorld,
   interruptMachine,
   isAlive,
+  lastChangeOfMachines,
   loseMachine,
   makeMachine,
   newMachine,
@@ -461,8 +462,9 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
         return false;
       }
       restingSince ??= timeline.now;
-      // Late effects and the sweep that finds them have their time, too.
-      return timeline.now - restingSince > 8 * minute;
+      // Late effects and the sweep that finds them have their time, too. Where a sweep found one, the controller watches for
+      // a second one as long as for the first, so the wait starts again.
+      return timeline.now - Math.max(restingSince, lastChangeOfMachines(world)) > 8 * minute;
     });
     if (!isBroken() && restingSince === null) {
       const late = judge.jobs.find((job) => !isResting(job));

@@ -240,6 +240,11 @@ export function findMachine(world: World, zone: string, name: string): Machine |
   );
 }
 
+/** When a machine of the cloud last came, went or changed its state, in the world's time. */
+export function lastChangeOfMachines({ machines }: World): number {
+  return Math.max(...machines.map(({ stateSince }) => stateSince));
+}
+
 export function makeMachine(world: World, machine: Machine): void {
   world.machines.push(machine);
   world.say(`cloud: ${machine.name} asked for`);
