@@ -165,7 +165,7 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
       if (!mayReapply) broken('pass is pass', `job ${job.id} of rule ${rule} lets its TPU go`);
     },
     committed(before, job) {
-      for (const { ordinal, endedAt, ending } of job.attempts) {
+      for (const { ordinal, endedAt, ending, judgeAt } of job.attempts) {
         if (endedAt === null || before.attempts[ordinal - 1]?.endedAt !== null) continue;
         const taken = programs().all.find(
           (one) =>
@@ -182,7 +182,9 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
           broken('hang is ended', `attempt ${ordinal} of job ${job.id} counts as hung, and its program did not hang`);
         const isOfIt = taken !== undefined && script?.killed === false && (script.endedAt ?? 0) >= (taken.endedAt ?? 0);
         const isMissed = taken !== undefined && anew.has(taken.host.machine) && ending?.reason === 'unreachable';
-        if (isOfIt && (ending?.reason === 'command_failed' || isMissed))
+        // `tpu ack` judges an end at once, although the cloud may report the loss of the TPU later.
+        const hasWaited = judgeAt === undefined;
+        if (isOfIt && hasWaited && (ending?.reason === 'command_failed' || isMissed))
           broken(
             'taken is preempted',
             `attempt ${ordinal} of job ${job.id} counts as ${ending.reason}, and ${taken.host.machine.name} was taken away`,

@@ -226,7 +226,11 @@ export async function runLab({ seed, size, fault, trace = false }: LabOptions): 
       committed(commit, result) {
         const before = judge.job(commit.job.id);
         judge.committed(commit, result);
-        if (result === 'committed') labJudge.committed(before, commit.job);
+        if (result !== 'committed') return;
+        labJudge.committed(before, commit.job);
+        const isHeldBack = commit.events.some(({ kind }) => kind === 'exit_seen');
+        if (isHeldBack && acks.yes(0.2))
+          timeline.after(acks.between(0, 25) * second, () => void client.speak('judge', commit.job.id, {}));
       },
       called(kind, ref, detail) {
         if (kind === 'release') labJudge.released(ref.job);
@@ -253,6 +257,8 @@ export async function runLab({ seed, size, fault, trace = false }: LabOptions): 
   // -------------------------------------------------------------------------------------- what people do
 
   const people = chance.fork('people');
+  /** `tpu ack`. */
+  const acks = chance.fork('ends that are to be judged at once');
 
   const jobsOf = (user: string): readonly Job[] => judge.jobs.filter(({ owner }) => owner === user);
   const holding = (tpu: string): Job | undefined =>

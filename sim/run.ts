@@ -123,6 +123,8 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
   const owners = chance.fork('owners');
   const ways = chance.fork('ways of saying it');
   const lasts = chance.fork('words that nothing is to follow');
+  /** `tpu ack`. A fork, so that all else of a seed stays as it was. */
+  const acks = chance.fork('ends that are to be judged at once');
 
   async function create(wanted: Wanted): Promise<void> {
     const job = await client.insert({ owner: 'owner', spec: wanted.spec, manifest: '', at: clock.now() });
@@ -159,7 +161,18 @@ async function play({ seed, trace = false }: RunOptions): Promise<Story> {
     copies,
     store,
     clock,
-    judge,
+    judge: {
+      ...judge,
+      get violation() {
+        return judge.violation;
+      },
+      committed(commit, result) {
+        judge.committed(commit, result);
+        const isHeldBack = result === 'committed' && commit.events.some(({ kind }) => kind === 'exit_seen');
+        if (isHeldBack && isStorm && acks.yes(0.5))
+          timeline.after(acks.between(0, 25) * second, () => void client.speak('judge', commit.job.id, {}));
+      },
+    },
     installation,
     workersOf: (job) => natures.get(job)?.workers ?? 1,
     planFor: (job, attempt, worker) => planFor(natureOf(job), attempt, worker),
