@@ -120,7 +120,7 @@ function drawCheckpoints(
 ): Pick<CommandSpec, 'checkpointDir' | 'checkpoints' | 'checkpointStorage' | 'resumeFrom'> {
   if (chance.yes(0.2)) return { checkpointDir: null };
   if (chance.yes(0.1)) return { checkpointDir: '/shared', checkpoints: 'shared', checkpointStorage: 'file:///shared' };
-  if (chance.yes(0.3)) return { checkpointDir: `/named/${jobIdMark}`, checkpoints: 'named' };
+  if (chance.yes(0.5)) return { checkpointDir: `/named/${jobIdMark}`, checkpoints: 'named' };
   const before = `00000${index}`;
   const resumeFrom: ResumeFrom = { kind: 'folder', path: `/runs/${before}-${installation}`, job: before };
   return {
