@@ -4,12 +4,14 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
 import { createTpuApi } from '../../src/backends/tpu/api.ts';
+import type { TpuApi } from '../../src/backends/tpu/api.ts';
 import { createCaller } from '../../src/backends/tpu/call.ts';
 import { createCredentials, createLogin } from '../../src/backends/tpu/credentials.ts';
 import { bootScript } from '../../src/backends/tpu/desk/answering.ts';
 import { createTpuDesk } from '../../src/backends/tpu/desk/desk.ts';
 import { createDoors } from '../../src/backends/tpu/doors.ts';
 import { sshKeyLines } from '../../src/backends/tpu/login.ts';
+import { labelsOf } from '../../src/backends/tpu/ownership.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import { admin } from '../../src/emulator/admin.ts';
 import { startEmulator } from '../../src/emulator/start.ts';
@@ -31,6 +33,7 @@ function tpu(name: string, more: Partial<LabTpu> = {}): LabTpu {
 
 interface Bench {
   readonly desk: TpuDesk;
+  readonly api: TpuApi;
   readonly hasNamespaces: boolean;
   readonly said: string[];
   readonly say: (line: string) => void;
@@ -66,6 +69,7 @@ async function openBench(t: Parameters<typeof openWorld>[0]): Promise<Bench> {
   const said: string[] = [];
   return {
     desk,
+    api,
     hasNamespaces: probeIsolation(join(world.folder, 'probe')) !== 'none',
     said,
     say: (line) => said.push(line),
@@ -101,7 +105,7 @@ async function lives(desk: TpuDesk, one: LabTpu, pid: number): Promise<boolean> 
 }
 
 suite('the desk of the TPUs', async () => {
-  const { desk, said, say, act, node, hasNamespaces } = await openBench({ after });
+  const { desk, api, said, say, act, node, hasNamespaces } = await openBench({ after });
   const how = async (one: LabTpu) => {
     const state = await desk.describe(one);
     assert.ok(state.kind === 'known', JSON.stringify(state));
@@ -274,6 +278,22 @@ tr '\\0' '\\n' </proc/self/cmdline; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | gr
       failsWith(4, /lab-v4-8-p1 was deleted or created again by another user meanwhile/),
     );
     assert.equal((await node(one.name))['createTime'], fresh['createTime']);
+  });
+
+  test('one that was made for a single job is neither deleted, nor made anew, nor restarted', async () => {
+    const owner = { installation: 'ours00', job: '000042', allocation: 1 };
+    const wanted = { acceleratorType: 'v4-8', runtimeVersion: 'tpu-ubuntu2204-base', labels: labelsOf(owner) };
+    await api.createNode({ project, zone }, 'vit-000042-1', wanted);
+    const one = tpu('vit-000042-1');
+    assert.ok(await eventually(async () => (await node(one.name))['state'] === 'READY', { withinMs: 20_000 }));
+    const before = await node(one.name);
+    for (const call of [desk.delete, desk.reapply, desk.restart]) {
+      await assert.rejects(
+        call(one, say, never, {}),
+        failsWith(4, /was made by jobman for job 000042 alone/, /jobman cancel 42/),
+      );
+    }
+    assert.deepEqual(await node(one.name), before);
   });
 
   test('no capacity after the deletion is said plainly, with the way on', async () => {

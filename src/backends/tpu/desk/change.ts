@@ -6,10 +6,8 @@ import { standingSpec } from '../../../lab/standing-spec.ts';
 import type { ReapplyOptions, Say } from '../../../lab/tpu-desk.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import type { Place, TpuNode } from '../api.ts';
-import { nodeOwner, queuedOwner } from '../ownership.ts';
-import type { Owner } from '../ownership.ts';
 import { untilLetIn } from './answering.ts';
-import { cannotTell, stateWord } from './look.ts';
+import { cannotTell, refuseOfOneJob, stateWord } from './look.ts';
 import { make, pricingWord } from './make.ts';
 import type { NodeLook } from './look.ts';
 import type { ChangeParts } from './parts.ts';
@@ -51,8 +49,7 @@ export async function reapplyTpu(
   const place = look.place as Place;
   // Whatever is wrong with what is to come is found before anything is deleted.
   standingSpec(tpu, parts.site, { project: parts.project, seenIn: place.zone });
-  const owner = look.kind === 'there' ? nodeOwner(look.node) : queuedOwner(look.queued ?? undefined);
-  if (owner !== undefined) throw ofOneJob(tpu, owner);
+  refuseOfOneJob(tpu, look);
   if (look.kind === 'there') checkNode(tpu, look.node, anyPricing);
   await remove(parts, tpu, look, say, signal, {
     stopped: `${tpu.name} is being deleted, and was not created again`,
@@ -86,8 +83,7 @@ export async function deleteTpu(
   if (look.kind === 'unknown') throw cannotTell(tpu, look.says);
   if (look.kind === 'absent' && look.queued === null) return false;
   if (made !== undefined && (look.kind !== 'there' || look.node.createTime !== made)) throw isAnother(tpu, look);
-  const owner = look.kind === 'there' ? nodeOwner(look.node) : queuedOwner(look.queued ?? undefined);
-  if (owner !== undefined) throw ofOneJob(tpu, owner);
+  refuseOfOneJob(tpu, look);
   await remove(parts, tpu, look, say, signal, {
     stopped: `The cloud is deleting ${tpu.name}; the deletion continues without this command`,
     late: `${tpu.name} is not gone yet; the deletion continues without this command`,
@@ -101,14 +97,6 @@ function isAnother(tpu: LabTpu, look: Exclude<NodeLook, { readonly kind: 'unknow
     `${tpu.name} was deleted or created again by another user meanwhile: it is ${stateWord(look)} now. Nothing was changed.`,
     exitCode.conflict,
     [`tpu describe ${tpu.name}    says how it is and who uses it`],
-  );
-}
-
-function ofOneJob({ name }: LabTpu, owner: Owner): JobmanError {
-  return new JobmanError(
-    `${name} was made by jobman for job ${owner.job} alone and goes with it; it is no TPU of the lab. Nothing was changed.`,
-    exitCode.conflict,
-    [`jobman cancel ${Number(owner.job)}    ends that job and releases its TPU`],
   );
 }
 

@@ -5,6 +5,7 @@ import type { LabTpu } from '../../../lab/tpus.ts';
 import type { Place, QueuedResource, TpuApi, TpuNode } from '../api.ts';
 import type { Answer } from '../call.ts';
 import { isNoSuchZone } from '../errors.ts';
+import { nodeOwner, queuedOwner } from '../ownership.ts';
 
 export type NodeLook =
   | { readonly kind: 'there'; readonly place: Place; readonly node: TpuNode }
@@ -52,4 +53,15 @@ export function stateWord(look: Exclude<NodeLook, { readonly kind: 'unknown' }>)
 /** Nobody knows how it is, so nothing is changed. */
 export function cannotTell({ name }: Pick<LabTpu, 'name'>, says: string): JobmanError {
   return new JobmanError(`How ${name} is cannot be told now; nothing was changed.`, exitCode.unreachable, [says]);
+}
+
+/** Throws for a TPU that jobman made for one job: it belongs to that job, also where the registry names it. */
+export function refuseOfOneJob({ name }: LabTpu, look: Exclude<NodeLook, { readonly kind: 'unknown' }>): void {
+  const owner = look.kind === 'there' ? nodeOwner(look.node) : queuedOwner(look.queued ?? undefined);
+  if (owner === undefined) return;
+  throw new JobmanError(
+    `${name} was made by jobman for job ${owner.job} alone and goes with it; it is no TPU of the lab. Nothing was changed.`,
+    exitCode.conflict,
+    [`jobman cancel ${Number(owner.job)}    ends that job and releases its TPU`],
+  );
 }

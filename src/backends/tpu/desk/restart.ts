@@ -6,7 +6,7 @@ import type { LabTpu } from '../../../lab/tpus.ts';
 import { idOf } from '../api.ts';
 import { outcomeOf } from '../outcomes.ts';
 import { bootScript, untilAnswering } from './answering.ts';
-import { cannotTell, isNotThere, stateWord } from './look.ts';
+import { cannotTell, isNotThere, refuseOfOneJob, stateWord } from './look.ts';
 import type { NodeLook } from './look.ts';
 import type { ChangeParts } from './parts.ts';
 import { failureOf, refusedBy } from './refusal.ts';
@@ -30,6 +30,7 @@ export async function restartTpu(parts: ChangeParts, tpu: LabTpu, say: Say, sign
       `tpu reapply ${name}    deletes it and makes it anew`,
     ]);
   }
+  refuseOfOneJob(tpu, look);
   const api = parts.apiFor(look.place.project);
   if (state === 'ready') {
     say(`stopping ${name}`);
