@@ -32,7 +32,7 @@ const pace = 5 * minute;
 const afterRelease = 45 * second;
 /** A request whose reply was lost may take effect after the release that was meant to end it, but not later than this. */
 const lateness = 5 * minute;
-/** Where a place cannot be asked by then, it is tried for so long again; a login that has expired keeps nobody up for ever. */
+/** Where a sweep does not get through by then, it is tried for so long again; a login that has expired keeps nobody up for ever. */
 const unknownMost = 3 * minute;
 
 /** What to do about something that a sweep found. */
@@ -119,24 +119,26 @@ export function createSweeper(options: {
     owedUntil = clock.now() + lateness;
   }
 
-  async function settle(capacity: CapacityPort, stray: Stray): Promise<void> {
+  /** False where something is to be let go and must not be yet: without its lease, on a full disk. */
+  async function settle(capacity: CapacityPort, stray: Stray): Promise<boolean> {
     // Loaded after the list was made: a job that was born in between claims what is its own.
     const job = (await store.load(stray.job))?.job;
     switch (claimOf(job, stray.allocation, stray.resource)) {
       case 'claimed':
-        return;
+        return true;
       case 'unknown':
         await store.recordStray(stray);
         options.say(
           `${stray.resource} carries our label and no job here claims it; it is left alone and noted as a stray`,
         );
-        return;
+        return true;
       case 'release': {
-        if (!mayAct()) return;
+        if (!mayAct()) return false;
         const result = await capacity.releaseStray(stray);
         // Nobody looks at it any more but the next sweep, whatever the answer was.
         soon();
         options.say(`${stray.resource} of job ${stray.job} appeared after its release; released again: ${result.kind}`);
+        return true;
       }
     }
   }
@@ -158,26 +160,27 @@ export function createSweeper(options: {
       dueAt = began + pace;
       // Kept from the last sweep, too: to a clock that was set back since, what the record says of it lies ahead.
       owedUntil = Math.min(owedUntil, began + lateness);
-      let isEveryPlaceAsked = true;
+      let isThrough = true;
       try {
         // Side by side: a place that takes long to say nothing holds up no other.
         await Promise.all(
           (await places(began)).map(async (place) => {
             const found = await ask(place);
             if (found === undefined) {
-              isEveryPlaceAsked = false;
+              isThrough = false;
               return;
             }
-            for (const stray of found) await settle(place.capacity, stray);
+            for (const stray of found) if (!(await settle(place.capacity, stray))) isThrough = false;
             await forgetGone(place, found, began);
           }),
         );
       } catch (error) {
+        isThrough = false;
         options.say(`the sweep did not get through and is made again later: ${textOf(error)}`);
       }
-      const isUnknown = !isEveryPlaceAsked && began < owedUntil + unknownMost;
-      if (owedUntil <= began && !isUnknown) owedUntil = 0;
-      if (owedUntil > 0) dueAt = Math.min(dueAt, isUnknown ? began + afterRelease : owedUntil);
+      const isTriedAgain = !isThrough && began < owedUntil + unknownMost;
+      if (owedUntil <= began && !isTriedAgain) owedUntil = 0;
+      if (owedUntil > 0) dueAt = Math.min(dueAt, isTriedAgain ? began + afterRelease : owedUntil);
     },
   };
 }

@@ -77,12 +77,12 @@ async function open(t: TestContext) {
   const cloud = createCloud();
   const backend: Backend = { capacity: cloud.capacity, machines: {} as Backend['machines'] };
   const said: string[] = [];
-  const clock = { now: noon };
+  const clock = { now: noon, mayAct: true };
   const sweeper = createSweeper({
     store,
     backendOf: () => backend,
     clock: { now: () => clock.now, at: () => () => undefined },
-    mayAct: () => true,
+    mayAct: () => clock.mayAct,
     say: (line) => void said.push(line),
   });
   return { store, cloud, sweeper, said, clock };
@@ -103,6 +103,23 @@ test('a zone that cannot be asked, or whose answer is beyond us, hides nothing i
   );
   cloud.silent.clear();
   cloud.broken.clear();
+  await sweeper.sweep();
+  assert.equal(cloud.there.size, 0);
+});
+
+test('a sweep that must not release what it has found is made again before the controller leaves', async (t) => {
+  const { store, cloud, sweeper, clock } = await open(t);
+  const job = await endedJob(store, 'us-central2-b');
+  const stray = late(job, 'us-central2-b');
+  cloud.there.set(stray.resource, stray);
+  // Without its lease, as on a full disk, at a moment when no later message can be under way any more.
+  clock.mayAct = false;
+  clock.now = noon + 5 * minute + 10_000;
+  await sweeper.sweep();
+  assert.equal(sweeper.isOwed, true);
+  clock.mayAct = true;
+  clock.now = sweeper.dueAt;
+  assert.ok(clock.now < noon + 7 * minute);
   await sweeper.sweep();
   assert.equal(cloud.there.size, 0);
 });
