@@ -133,10 +133,11 @@ export function createSweeper(options: {
         );
         return true;
       case 'release': {
+        // Only the next sweep looks at it again, whatever the answer is. Without the lease nothing is released now, and the sweeps
+        // go on until it is: it costs money.
+        soon();
         if (!mayAct()) return false;
         const result = await capacity.releaseStray(stray);
-        // Nobody looks at it any more but the next sweep, whatever the answer was.
-        soon();
         options.say(`${stray.resource} of job ${stray.job} appeared after its release; released again: ${result.kind}`);
         return true;
       }
