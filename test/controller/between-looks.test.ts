@@ -222,6 +222,34 @@ test('logs are not given up because the clock was a day ahead and is right again
   assert.ok(await life.until(() => copied() === whole, 4 * minute), `${copied()} of ${whole} bytes were copied`);
 });
 
+test('logs are not given up because the clock was a day ahead, and the lease could not be renewed since it is right again', async (t) => {
+  let isLineDown = false;
+  let isDiskFull = false;
+  const life = await openLife({
+    plan: { length: 3 * minute },
+    spec: { finish: { capacity: 'keep', keepFor: null } },
+    machines: (real) => withLine(real, () => isLineDown),
+    store: (real) => ({
+      ...real,
+      takeLease: (...given) => (isDiskFull ? Promise.reject(new Error('the disk is full')) : real.takeLease(...given)),
+    }),
+  });
+  t.after(() => life.close());
+  assert.ok(await life.until(isRunning, 5 * minute));
+  life.jump(day);
+  await life.until(() => false, 30 * second);
+  isLineDown = true;
+  isDiskFull = true;
+  life.jump(-day);
+  assert.ok(await life.until((job) => job.settled !== null, 10 * minute));
+  await life.until(() => false, minute);
+  isLineDown = false;
+  isDiskFull = false;
+  const { whole, copied } = outputOf(life);
+  assert.ok(copied() < whole, 'the line was never down');
+  assert.ok(await life.until(() => copied() === whole, 2 * minute), `${copied()} of ${whole} bytes were copied`);
+});
+
 test('logs are not given up because no controller was running for an hour, or because one died soon after', async (t) => {
   let isLineDown = false;
   const life = await openLife({
