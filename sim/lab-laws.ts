@@ -180,7 +180,9 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
           broken('success is confirmed', `attempt ${ordinal} of job ${job.id} counts as succeeded`);
         if (ending?.reason === 'hung' && (script?.hungAt ?? null) === null)
           broken('hang is ended', `attempt ${ordinal} of job ${job.id} counts as hung, and its program did not hang`);
-        const isOfIt = taken !== undefined && script?.killed === false && (script.endedAt ?? 0) >= (taken.endedAt ?? 0);
+        const isLater = (script?.endedAt ?? 0) >= (taken?.endedAt ?? 0);
+        // Without an exit code it went down with the login machine, and failed of nothing that it has seen of its TPU.
+        const isOfIt = taken !== undefined && script?.killed === false && script.exitCode !== null && isLater;
         const isMissed = taken !== undefined && anew.has(taken.host.machine) && ending?.reason === 'unreachable';
         // `tpu ack` judges an end at once, although the cloud may report the loss of the TPU later.
         const hasWaited = judgeAt === undefined;
