@@ -530,9 +530,9 @@ export function createController(options: ControllerOptions): Controller {
     const seen = job.allocations[allocation - 1]?.seen;
     const backAt = seen?.state === 'ready' ? seen.at : seenAt;
     const sinceAt = Math.max(seenAt, backAt);
-    const isCutShort = paused !== undefined && paused.from < sinceAt + logPatience;
     // A pause that ends ahead of now was noted before the clock was set back; the next renewal of the lease puts it right.
-    const resumedAt = isCutShort ? Math.min(paused.until, now) : sinceAt;
+    const resumedAt =
+      paused !== undefined && paused.from < sinceAt + logPatience ? Math.min(paused.until, now) : sinceAt;
     return Math.abs(now - Math.max(sinceAt, resumedAt, leaptAt)) > logPatience;
   }
 
