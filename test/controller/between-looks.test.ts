@@ -226,8 +226,7 @@ test('logs are not given up because the clock was a day ahead, and the lease cou
   let isLineDown = false;
   let isDiskFull = false;
   const life = await openLife({
-    plan: { length: 3 * minute },
-    spec: { finish: { capacity: 'keep', keepFor: null } },
+    spec: { capacity: here },
     machines: (real) => withLine(real, () => isLineDown),
     store: (real) => ({
       ...real,
@@ -241,6 +240,8 @@ test('logs are not given up because the clock was a day ahead, and the lease cou
   isLineDown = true;
   isDiskFull = true;
   life.jump(-day);
+  await life.until(() => false, 10 * second);
+  await life.say('stop');
   assert.ok(await life.until((job) => job.settled !== null, 10 * minute));
   await life.until(() => false, minute);
   isLineDown = false;
