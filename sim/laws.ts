@@ -634,7 +634,10 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
           const at = world().timeline.now;
           const said = { at, allocation: ref.allocation.ordinal, isForbidden: error === 'permission' };
           const place = placeKey(ref, ledger);
-          unrecorded.set(result, () => ledger.nothing.set(place, said));
+          unrecorded.set(result, () => {
+            // A controller that was suspended may record an answer that a newer one has replaced since.
+            if ((ledger.nothing.get(place)?.at ?? 0) <= at) ledger.nothing.set(place, said);
+          });
         }
       } else ledger.troubles += 1;
     },
