@@ -41,7 +41,7 @@ export async function measureKubernetes(): Promise<readonly Result[]> {
     ),
   );
   if (results !== undefined) return results;
-  const what = 'Kubernetes: there is no `../shared/kube/up` to bring a cluster up';
+  const what = 'Kubernetes: only root can bring a cluster up';
   return [{ what, measured: '-', budget: '-', beside: '-', isKept: null }];
 }
 

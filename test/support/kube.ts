@@ -1,6 +1,5 @@
 /**
- * A real Kubernetes cluster: the one of KUBECONFIG, or where one is required the one that `../shared/kube/up` beside the
- * clone brings up. Without one the tests are skipped loudly; JOBMAN_REQUIRE_KUBERNETES=1 makes that a failure.
+ * A real Kubernetes cluster: the one of KUBECONFIG, or where one is required the one that `tools/kubernetes/up` brings up. Without one the tests are skipped loudly; JOBMAN_REQUIRE_KUBERNETES=1 makes that a failure.
  */
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -23,6 +22,9 @@ export interface Kube {
   kubectl(...words: readonly string[]): string;
 }
 
+const up = join(root, 'tools/kubernetes/up');
+const down = join(root, 'tools/kubernetes/down');
+
 let found: string | undefined;
 
 /** The path of a kubeconfig that works; undefined where there is no cluster. */
@@ -30,8 +32,7 @@ function findKubeconfig(): string | undefined {
   if (found !== undefined) return found;
   const named = process.env['KUBECONFIG'];
   if (named !== undefined && named !== '' && existsSync(named)) found = named;
-  const up = join(root, '../shared/kube/up');
-  if (found === undefined && process.env['JOBMAN_REQUIRE_KUBERNETES'] === '1' && existsSync(up)) {
+  if (found === undefined && process.env['JOBMAN_REQUIRE_KUBERNETES'] === '1') {
     found = execFileSync(up, { encoding: 'utf8' }).trim().split('\n').at(-1);
   }
   return found;
@@ -44,25 +45,24 @@ export interface OwnKube extends Kube {
   bringBack(): void;
 }
 
-/** Ports that no other cluster of tests uses; ten from here on. */
+/** The first of nine ports that no other cluster of tests uses. */
 const ownPort = '19440';
 
 /**
- * Brings up a second cluster, by the script beside the clone; it is gone at the end. Undefined, with the test skipped, where
- * there is none to be had: it takes root, and a real cluster that is required.
+ * Brings up a second cluster; it is gone at the end. Undefined, with the test skipped, for a user who is not root, or where
+ * no cluster is required.
  */
 export function openOwnKube(t: { skip(message?: string): void }, world: World): OwnKube | undefined {
-  const script = join(root, '../shared/kube/up');
   const env = { JOBMAN_REQUIRE_REAL: process.env['JOBMAN_REQUIRE_KUBERNETES'] };
   const isWanted = process.env['KUBECONFIG'] !== undefined || env.JOBMAN_REQUIRE_REAL === '1';
-  const canBe = isWanted && existsSync(script) && process.getuid?.() === 0 ? script : undefined;
+  const canBe = isWanted && process.getuid?.() === 0 ? up : undefined;
   if (!requireReal(t, 'Kubernetes cluster of its own', canBe, env) || canBe === undefined) return undefined;
   const state = join(world.folder, 'kube');
   const place = { JOBMAN_KUBE_STATE: state, JOBMAN_KUBE_PORT: ownPort, JOBMAN_KUBE_ADDRESS: '10.213.0.19' };
   const run = (program: string): string =>
     execFileSync(program, { encoding: 'utf8', env: { ...process.env, ...place }, stdio: ['ignore', 'pipe', 'pipe'] });
-  world.atEnd(() => void run(join(dirname(script), 'down')));
-  const admin = run(script).trim().split('\n').at(-1) ?? '';
+  world.atEnd(() => void run(down));
+  const admin = run(up).trim().split('\n').at(-1) ?? '';
   const before = found;
   found = admin;
   const kube = openKube(t, world);
@@ -75,15 +75,7 @@ export function openOwnKube(t: { skip(message?: string): void }, world: World): 
       process.kill(Number(pid), 'SIGKILL');
     },
     bringBack() {
-      // Repeated, the script may stumble over the node's address that is there already (a race of its own pipe).
-      for (let tries = 1; ; tries += 1) {
-        try {
-          run(script);
-          return;
-        } catch (error) {
-          if (tries === 5) throw error;
-        }
-      }
+      run(up);
     },
   };
 }
