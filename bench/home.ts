@@ -29,6 +29,17 @@ export interface Home {
 /** Undo what was begun, for a measurement that is broken off from outside. */
 const cleanUps = new Set<() => void>();
 
+/** Runs `measure`, then `undo`; also when the measurement is broken off from outside. */
+export async function withCleanUp<T>(undo: () => void, measure: () => Promise<T>): Promise<T> {
+  cleanUps.add(undo);
+  try {
+    return await measure();
+  } finally {
+    cleanUps.delete(undo);
+    undo();
+  }
+}
+
 /** Leaves nothing behind of the measurement that is under way. Blocks until it is done, since the process ends next. */
 export function cleanUpAll(): void {
   for (const cleanUp of cleanUps) cleanUp();
@@ -50,7 +61,6 @@ export async function withHome<T>(measure: (home: Home) => Promise<T>, settings:
     controller: () => waitFor('a controller', () => pidIn(join(path, 'controller.json'))),
   };
   const cleanUp = (): void => {
-    cleanUps.delete(cleanUp);
     const stop = (word: string): unknown => spawnSync(jobman, [word, 'stop'], { env, timeout: 60_000 });
     // The controller first: a thousand programs that end at once would be a thousand things for it to see to.
     if (pidIn(join(path, 'controller.json')) !== undefined) stop('controller');
@@ -58,12 +68,7 @@ export async function withHome<T>(measure: (home: Home) => Promise<T>, settings:
     if (pidIn(join(path, 'emulator', 'endpoint.json')) !== undefined) stop('emulator');
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   };
-  cleanUps.add(cleanUp);
-  try {
-    return await measure(home);
-  } finally {
-    cleanUp();
-  }
+  return withCleanUp(cleanUp, () => measure(home));
 }
 
 /** How often somebody who waits is told what for. */

@@ -7,7 +7,7 @@ import { Agent, request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { root, tell, waitForCount } from './home.ts';
+import { root, tell, waitForCount, withCleanUp } from './home.ts';
 
 /** One cluster, as its administrator. */
 export interface BenchCluster {
@@ -40,14 +40,15 @@ export async function withCluster<T>(measure: (cluster: BenchCluster) => Promise
     JOBMAN_KUBE_PORT: '17440',
     JOBMAN_KUBE_ADDRESS: '10.213.0.2',
   };
-  try {
-    tell('bringing a cluster up');
-    const said = execFileSync(join(tools, 'up'), { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
-    return await measureIn(said.trim().split('\n').at(-1) ?? '', measure);
-  } finally {
+  const takeDown = (): void => {
     execFileSync(join(tools, 'down'), { env, stdio: 'ignore' });
     rmSync(state, { recursive: true, force: true });
-  }
+  };
+  return withCleanUp(takeDown, async () => {
+    tell('bringing a cluster up');
+    const said = execFileSync(join(tools, 'up'), { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+    return measureIn(said.trim().split('\n').at(-1) ?? '', measure);
+  });
 }
 
 async function measureIn<T>(kubeconfig: string, measure: (cluster: BenchCluster) => Promise<T>): Promise<T> {
