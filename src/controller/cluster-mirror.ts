@@ -388,7 +388,9 @@ function tend(begun: KeptPlace, options: ClusterMirrorOptions): Tended {
       for (let failures = 0; dirty.size > 0 && !signal.aborted;) {
         // In each round, since each write asks the cluster too: a job that changes without pause must not be written without pause.
         await rest(gatherFor, signal);
-        for (const uid of [...dirty]) {
+        // A job that changes meanwhile is one of the next round.
+        const round = [...dirty];
+        for (const uid of round) {
           if (signal.aborted) return;
           dirty.delete(uid);
           try {
