@@ -29,6 +29,7 @@ import { didYouMean } from '../core/did-you-mean.ts';
 import { arrange, commandIn } from './arrange.ts';
 import { complainAbout, createCli, type GlobalFlags } from './context.ts';
 import { proposeHappenings } from './completion/happenings.ts';
+import { proposalLines } from './completion/lines.ts';
 import { proposeSteps } from './completion/steps.ts';
 import { flagName, globalFlags, globalLetters, isNamed, type Context, type Entry, type Flag } from './entry.ts';
 import { groups, helpText } from './help.ts';
@@ -80,7 +81,7 @@ export async function propose(words: readonly string[], services: Services): Pro
   // Flags are proposed to whoever begins one; between jobs and file names they are in the way.
   const wantsFlag = inputs.at(-1)?.startsWith('-') === true;
   const wanted = proposals.filter(({ completion }) => completion.startsWith('-') === wantsFlag);
-  services.io.stdout.write(wanted.map(({ completion, brief }) => `${completion}\t${brief}\n`).join(''));
+  services.io.stdout.write(proposalLines(wanted.map(({ completion, brief }) => [completion, brief])));
   return exitCode.ok;
 }
 

@@ -25,3 +25,17 @@ export async function pause(length: Duration, signal: AbortSignal): Promise<void
     if (!signal.aborted) throw error;
   }
 }
+
+/** The longest that one timer of Node's takes; it would end a longer one at once. */
+const longestTimer: Duration = 2 ** 31 - 1;
+
+/** Calls once after that long, which may be months. The result calls it off; nothing happens at all without a length. */
+export function callAfter(length: Duration | undefined, call: () => void): () => void {
+  if (length === undefined) return () => undefined;
+  let timer: NodeJS.Timeout;
+  const arm = (left: Duration): void => {
+    timer = left > longestTimer ? setTimeout(() => arm(left - longestTimer), longestTimer) : setTimeout(call, left);
+  };
+  arm(length);
+  return () => clearTimeout(timer);
+}

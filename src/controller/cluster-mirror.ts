@@ -385,19 +385,24 @@ function tend(begun: KeptPlace, options: ClusterMirrorOptions): Tended {
     }
 
     async function write(): Promise<void> {
-      await rest(gatherFor, signal);
       for (let failures = 0; dirty.size > 0 && !signal.aborted;) {
-        const [uid = ''] = dirty;
-        dirty.delete(uid);
-        try {
-          await writeOne(uid);
-          failures = 0;
-        } catch (error) {
+        // In each round, since each write asks the cluster too: a job that changes without pause must not be written without pause.
+        await rest(gatherFor, signal);
+        // A job that changes meanwhile is one of the next round.
+        const round = [...dirty];
+        for (const uid of round) {
           if (signal.aborted) return;
-          dirty.add(uid);
-          if (failures === 0) say(`${spot}: what was seen could not be written down: ${textOf(error)}`);
-          await rest(backoff(failures, second, 30 * second), signal);
-          failures += 1;
+          dirty.delete(uid);
+          try {
+            await writeOne(uid);
+            failures = 0;
+          } catch (error) {
+            if (signal.aborted) return;
+            dirty.add(uid);
+            if (failures === 0) say(`${spot}: what was seen could not be written down: ${textOf(error)}`);
+            await rest(backoff(failures, second, 30 * second), signal);
+            failures += 1;
+          }
         }
       }
     }

@@ -9,7 +9,7 @@ import { doubling } from './pace.ts';
 import { betweenWorkers } from './patterns.ts';
 import { planted } from './plant.ts';
 import type { Answer, Reason, RecoverySpec, Rule, RuledReason } from './spec.ts';
-import type { Duration, Instant } from './time.ts';
+import { second, type Duration, type Instant } from './time.ts';
 
 // ------------------------------------------------------------------------------------------ the table
 
@@ -309,6 +309,9 @@ function shapeOf(attempt: Attempt, then: 'resume' | 'rerun'): { readonly how: Wi
   return { how: 'resume', stage: attempt.stage + 1 };
 }
 
+/** No budget ends a job that goes on after each success: one whose command ends at once must not be started without pause. */
+const successPause: Duration = second;
+
 /**
  * How long to wait before the next attempt. After a preemption nothing, unless the rule has a wait of its own: the wait for
  * capacity is wait enough. After
@@ -332,7 +335,7 @@ function pauseAfter(
     case 'preempted':
       return rule?.delay === undefined ? 0 : doubling(delay, delayMax, quick, job.id, attempt.ordinal);
     case 'succeeded':
-      return delay;
+      return Math.max(delay, successPause);
     case 'unreachable':
       return doubling(delay, delayMax, quick - 1, job.id, attempt.ordinal);
     case 'setup_failed':

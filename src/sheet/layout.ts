@@ -41,6 +41,8 @@ const words: Readonly<Record<Kind, readonly string[]>> = {
 export function readGrid(grid: Grid, fullName: FullName): SheetRead {
   const rows: SheetRow[] = [];
   const problems: string[] = [];
+  const byAlias = new Map<string, SheetRow>();
+  const byTpu = new Map<string, SheetRow>();
   for (const [index, cells] of grid.entries()) {
     const cell = (at: number): string => textOf(cells[at]);
     const alias = cell(column.alias);
@@ -50,7 +52,7 @@ export function readGrid(grid: Grid, fullName: FullName): SheetRead {
     // A heading above the rows of its type.
     if (name === null && cell(column.status) === '' && cell(column.user) === '') continue;
     const status = statusOf(cell(column.status));
-    const before = rows.find(({ booking }) => booking.alias === alias || (name !== null && booking.tpu === name));
+    const before = byAlias.get(alias) ?? (name === null ? undefined : byTpu.get(name));
     if (before !== undefined) {
       problems.push(`row ${row} is a second one of ${alias}, after row ${before.row}; it is not read`);
       continue;
@@ -60,7 +62,7 @@ export function readGrid(grid: Grid, fullName: FullName): SheetRead {
       problems.push(`row ${row}: ${alias} has the status "${status.words}", which means nothing here`);
     }
     const user = cell(column.user);
-    rows.push({
+    const read: SheetRow = {
       row,
       booking: {
         tpu: name ?? alias,
@@ -73,7 +75,10 @@ export function readGrid(grid: Grid, fullName: FullName): SheetRead {
         belongs: cell(column.belongs),
         zone: cell(column.zone),
       },
-    });
+    };
+    rows.push(read);
+    byAlias.set(alias, read);
+    byTpu.set(read.booking.tpu, read);
   }
   return { rows, problems };
 }

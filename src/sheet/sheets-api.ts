@@ -82,15 +82,34 @@ export function createSheetsApi(
           { spreadsheetId: id, range: inTab('A:H'), majorDimension: 'ROWS' },
           { signal, retry: false },
         );
-        return data.values ?? [];
+        return gridIn(data);
       }),
     write: (cells) =>
       ask(async (values, signal) => {
         const data = cells.map(({ cell, value }) => ({ range: inTab(cell), values: [[value]] }));
         const requestBody = { valueInputOption: 'RAW', data };
-        await values.batchUpdate({ spreadsheetId: id, requestBody }, { signal, retry: false });
+        const answer = await values.batchUpdate({ spreadsheetId: id, requestBody }, { signal, retry: false });
+        textIn(answer.data, 'spreadsheetId');
       }),
   };
+}
+
+/** The rows of an answer. Throws for a page of something in between, which would otherwise look like an empty sheet: all would be free. */
+function gridIn(answer: unknown): Grid {
+  textIn(answer, 'range');
+  const { values = [] } = answer as { readonly values?: unknown };
+  if (!Array.isArray(values) || !values.every((row) => Array.isArray(row))) throw notOurs();
+  return values;
+}
+
+/** Throws where the answer does not have that text, which all of its kind have. */
+function textIn(answer: unknown, name: string): void {
+  const has = typeof answer === 'object' && answer !== null && name in answer;
+  if (!has || typeof (answer as Readonly<Record<string, unknown>>)[name] !== 'string') throw notOurs();
+}
+
+function notOurs(): Error {
+  return new Error('its answer is not that of the Sheets API');
 }
 
 /** The part of the library that is used. */

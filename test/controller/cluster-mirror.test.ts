@@ -203,3 +203,63 @@ suite('the mirror of cluster jobs', () => {
     }
   });
 });
+
+test('a job that changes without pause is written down at a pace of our own', { timeout: 20_000 }, async () => {
+  const home = mkdtempSync(join(tmpdir(), 'jobman-mirror-'));
+  const store = openStore({ file: ':memory:', installation: 'abc123' });
+  const ours: Clock = {
+    now: () => Date.now(),
+    at(at, call) {
+      const timer = setTimeout(call, Math.max(0, at - Date.now()));
+      return () => clearTimeout(timer);
+    },
+  };
+  const place: KeptPlace = {
+    server: 'https://127.0.0.1:1',
+    namespace: 'vision',
+    context: 'lab',
+    setting: { type: 'default', file: null },
+    kubeconfig: null,
+    flavorKey: 'jobman/flavor',
+    wantedAt: ours.now(),
+  };
+  await store.clusters.wantPlace(place);
+  let changes = 0;
+  let asks = 0;
+  const none = async function* (): AsyncIterable<never> {};
+  const cluster = {
+    async *watchJobs({ signal }: { readonly signal: AbortSignal }) {
+      yield { kind: 'synced' } as const;
+      while (!signal.aborted) {
+        changes += 1;
+        yield { kind: 'changed', object: aClusterJob({ name: 'hot', uid: 'u1', suspended: true }) } as const;
+        await sleep(1);
+      }
+    },
+    watchPods: none,
+    pods: none,
+    async events() {
+      asks += 1;
+      // A server takes a moment, in which the job has changed again.
+      await sleep(20);
+      return [];
+    },
+    async close() {},
+  };
+  const mirror = createClusterMirror({
+    record: store.clusters,
+    installation: () => store.installation(),
+    open: async () => cluster as unknown as Awaited<ReturnType<typeof createCluster>>,
+    copyOf: (job, pod, container) => openKept(keptFile(keptFolder(home, job), pod, container)),
+    clock: ours,
+    say: () => undefined,
+  });
+  try {
+    mirror.look();
+    await sleep(2_000);
+    assert.ok(changes > 50 && asks > 0 && asks <= 5, `${changes} changes, ${asks} writes`);
+  } finally {
+    await mirror.stop();
+    rmSync(home, { recursive: true });
+  }
+});

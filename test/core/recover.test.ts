@@ -351,6 +351,19 @@ test('a rule may have waits of its own, also after a preemption', () => {
   assert.ok(waitOf(taken) >= 90 * second, `it was ${waitOf(taken)} ms`);
 });
 
+test('a job that goes on after each success waits at least a second, also without a delay', () => {
+  const { recovery } = spec({ preset: 'loop: true' });
+  const world = new World(spec({ recovery: { ...recovery, delay: 0 } }));
+  world.live(() => phaseOf(world.job) === 'running');
+  for (let count = 2; count < 5; count += 1) {
+    world.exitAll(0);
+    world.live(() => world.job.attempts.length === count, hour);
+    const [ended, next] = world.job.attempts.slice(-2);
+    assert.ok((next?.notBefore ?? 0) - (ended?.endedAt ?? 0) >= second);
+    world.live(() => phaseOf(world.job) === 'running', hour);
+  }
+});
+
 test('a rule may turn from the zone that an attempt ended in, for as long as the chance lasts', () => {
   const place = (zone: string) => ({
     zone,

@@ -2,8 +2,23 @@
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { request, type IncomingMessage } from 'node:http';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
 import { crc32c } from '../../src/emulator/http/storage-checksums.ts';
 import { type Cloud, type Reply, startCloud } from './cloud.ts';
@@ -338,4 +353,71 @@ test('the temper strikes Storage where it names it, and nowhere else', async (t)
   await cloud.admin('flaky', 'storage', { p: '1' });
   await cloud.admin('slow', 'storage', { replies: '1h' });
   await cloud.ok('GET', 'nodes');
+});
+
+test('what a worker puts in the place of a bucket or of its note leads to no other file of this machine', async (t) => {
+  const { cloud, put, ask, json } = await openShop(t);
+  await put('a', '1');
+  const outside = mkdtempSync(join(tmpdir(), 'jobman-outside-'));
+  t.after(() => rmSync(outside, { recursive: true }));
+  writeFileSync(join(outside, 'secret'), 'secret');
+  const inBuckets = (path: string): string => join(cloud.stateDir, 'buckets', path);
+  symlinkSync(outside, inBuckets('evil'));
+  symlinkSync(join(outside, 'later'), inBuckets('dangling'));
+  for (const path of ['/storage/v1/b/evil', '/storage/v1/b/evil/o', '/storage/v1/b/evil/o/secret?alt=media'])
+    assert.equal((await ask('GET', path)).status, 404, path);
+  for (const bucket of ['evil', 'dangling'])
+    assert.equal((await ask('POST', `/upload/storage/v1/b/${bucket}/o?uploadType=media&name=x`, 'x')).status, 404);
+  const { items } = await json('GET', '/storage/v1/b');
+  assert.deepEqual(
+    items.map((item: Reply) => item.name),
+    ['things'],
+  );
+  // A note that is a FIFO is not waited for, and one that makes no sense is none.
+  rmSync(inBuckets('.places/things'), { force: true });
+  mkdirSync(inBuckets('.places'), { recursive: true });
+  execFileSync('mkfifo', [inBuckets('.places/things')]);
+  assert.equal((await ask('GET', '/storage/v1/b/things')).status, 200);
+  for (const note of ['null', '5', '[]', '{"location":5}', '{"location":"US","locationType":"x","dataLocations":7}']) {
+    rmSync(inBuckets('.places/things'));
+    writeFileSync(inBuckets('.places/things'), note);
+    assert.equal((await ask('GET', '/storage/v1/b/things')).status, 200, note);
+  }
+  rmSync(inBuckets('.places'), { recursive: true });
+  symlinkSync(outside, inBuckets('.places'));
+  await json('POST', '/storage/v1/b?project=p', { name: 'another', location: 'US' });
+  assert.deepEqual(readdirSync(outside), ['secret']);
+});
+
+for (const swapped of ['the object', 'a folder above it'] as const) {
+  test(`${swapped} becomes a link while the body of a copy is awaited: nothing outside is read`, async (t) => {
+    const { cloud, put, disk } = await openShop(t);
+    const outside = mkdtempSync(join(tmpdir(), 'jobman-outside-'));
+    t.after(() => rmSync(outside, { recursive: true }));
+    writeFileSync(join(outside, 'file'), 'secret');
+    await put('run/file', 'plain');
+    const url = `${cloud.emulator.url}/storage/v1/b/things/o/run%2Ffile/rewriteTo/b/things/o/copied`;
+    const copying = request(url, { method: 'POST', headers: { 'content-length': '2' } });
+    copying.write('{');
+    await sleep(200);
+    if (swapped === 'the object') {
+      rmSync(disk('run/file'));
+      symlinkSync(join(outside, 'file'), disk('run/file'));
+    } else {
+      renameSync(disk('run'), disk('moved'));
+      symlinkSync(outside, disk('run'));
+    }
+    copying.end('}');
+    const [reply] = (await once(copying, 'response')) as [IncomingMessage];
+    reply.resume();
+    assert.equal(reply.statusCode, 404);
+    assert.equal(existsSync(disk('copied')), false);
+  });
+}
+
+test('a list goes on behind a folder whose name is no UTF-8', async (t) => {
+  const { put, names, disk } = await openShop(t);
+  await put('b', '1');
+  mkdirSync(Buffer.concat([Buffer.from(disk('a')), Buffer.from([0xff, 0xfe])]));
+  assert.ok((await names()).includes('b'));
 });

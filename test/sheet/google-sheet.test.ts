@@ -8,6 +8,7 @@ import { JobmanError } from '../../src/app/errors.ts';
 import { tpuNamed } from '../../src/lab/names-of-tpus.ts';
 import type { LabTpu } from '../../src/lab/tpus.ts';
 import { createGoogleSheet } from '../../src/sheet/google-sheet.ts';
+import { readGrid } from '../../src/sheet/layout.ts';
 import { createSheetsApi } from '../../src/sheet/sheets-api.ts';
 import { openWorld } from '../support/world.ts';
 import { openSheetServer, sheetId, sheetTab, type SheetServer } from './server.ts';
@@ -171,4 +172,37 @@ test('without a key file that is one Google is not asked, and the file is named'
       return error.code === 5;
     });
   }
+});
+
+test('a page of something in between is no empty sheet, in which all would be free', async (t) => {
+  const { server, sheet } = await openBench(t);
+  const json = 'application/json';
+  for (const [type, text] of [
+    ['text/html', '<html>Log in to the network</html>'],
+    [json, '{}'],
+    [json, 'null'],
+    [json, '"x"'],
+    [json, '[]'],
+    [json, '{"range":5}'],
+    [json, '{"range":"A:H","values":"abc"}'],
+    [json, '{"range":"A:H","values":{}}'],
+    [json, '{"range":"A:H","values":[null]}'],
+    [json, '{"range":"A:H","values":["v4-8-1"]}'],
+  ] as const) {
+    server.page = { type, text };
+    await assert.rejects(
+      sheet.read(),
+      (error) =>
+        error instanceof JobmanError && error.code === 5 && /not that of the Sheets API/.test(error.lines[0] ?? ''),
+      text,
+    );
+    await assert.rejects(sheet.change('lab-tpuvm-v4-8-1', { status: 'free' }), JobmanError, text);
+  }
+});
+
+test('cells of other kinds, and sheets of a hundred thousand rows, are read', { timeout: 20_000 }, () => {
+  const strange = ['', 'v4-8-1', null, {}, [], Number.NaN, true, 1e300];
+  const many = Array.from({ length: 100_000 }, (_, row) => ['', `v4-${row}`, '', 'running']);
+  const { rows: read } = readGrid([strange, ...many], (alias) => alias);
+  assert.deepEqual([read.length, read[0]?.booking.status, read[0]?.booking.note], [100_001, { kind: 'free' }, 'NaN']);
 });

@@ -12,6 +12,8 @@ export interface SheetServer {
   readonly asked: string[];
   /** How the next questions are answered instead; `silent`: not at all. */
   trouble: number | 'silent' | null;
+  /** What is answered instead, with 200: a page of something in between. */
+  page: { readonly type: string; readonly text: string } | null;
   /** Called after a question was answered. */
   afterRead: () => void;
   close(): Promise<void>;
@@ -28,6 +30,7 @@ export async function openSheetServer(rows: readonly (readonly string[])[]): Pro
     grid: rows.map((row) => [...row]),
     asked: [],
     trouble: null,
+    page: null,
     afterRead: () => undefined,
     close: () =>
       new Promise((resolve) => {
@@ -42,6 +45,10 @@ export async function openSheetServer(rows: readonly (readonly string[])[]): Pro
     let text = '';
     for await (const part of request) text += String(part);
     if (sheet.trouble === 'silent') return;
+    if (sheet.page !== null) {
+      response.writeHead(200, { 'content-type': sheet.page.type }).end(sheet.page.text);
+      return;
+    }
     if (sheet.trouble !== null) return fail(response, sheet.trouble, 'The caller does not have permission');
     const [, id, call] = /^\/v4\/spreadsheets\/([^/]+)\/values(.*)$/.exec(path) ?? [];
     if (id !== sheetId) return fail(response, 404, 'Requested entity was not found.');

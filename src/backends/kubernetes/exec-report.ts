@@ -10,6 +10,9 @@ export function reporting(argv: readonly string[], text: string): readonly strin
   return ['sh', '-c', reporter, text, ...argv];
 }
 
+/** As many bytes as the number of a report and its end have: no shell has an exit code above 255. */
+const reportMost = 4;
+
 /** Takes the report out of a program's stderr. */
 export interface ReportReader {
   /** What of these bytes, and of those held back before, is the program's own. */
@@ -28,12 +31,17 @@ export function createReportReader(text: string): ReportReader {
   return {
     take(bytes) {
       const all = Buffer.concat([held, bytes]);
-      const at = all.indexOf(mark);
-      const end = at < 0 ? -1 : all.indexOf('\n', at);
-      if (end >= 0) {
-        code = Number(all.toString('latin1', at + mark.length, end));
-        held = Buffer.alloc(0);
-        return Buffer.concat([all.subarray(0, at), all.subarray(end + 1)]);
+      let at = all.indexOf(mark);
+      for (; at >= 0; at = all.indexOf(mark, at + 1)) {
+        const told = all.toString('latin1', at + mark.length, at + mark.length + reportMost);
+        const [report, digits] = /^(\d{1,3})\n/.exec(told) ?? [];
+        if (report !== undefined) {
+          code = Number(digits);
+          held = Buffer.alloc(0);
+          return Buffer.concat([all.subarray(0, at), all.subarray(at + mark.length + report.length)]);
+        }
+        // The program knows the text from its environment: what it prints behind it need not be a number, or ever end.
+        if (told.length < reportMost && /^\d*$/.test(told)) break;
       }
       let from = at;
       for (let length = Math.min(mark.length - 1, all.length); from < 0 && length > 0; length -= 1) {

@@ -261,14 +261,28 @@ export function sizeMessage({ columns, rows }: TerminalSize): Buffer {
   return Buffer.from(JSON.stringify({ Width: columns, Height: rows }));
 }
 
-/** A status that cannot be read is told as it came. */
-function readStatus(bytes: Uint8Array): Status {
+/** A status that cannot be read, or whose values are of other kinds, is told as it came. */
+export function readStatus(bytes: Uint8Array): Status {
   const text = Buffer.from(bytes).toString('utf8');
   try {
-    return JSON.parse(text) as Status;
+    const value: unknown = JSON.parse(text);
+    if (isStatus(value)) return value;
   } catch {
-    return { message: text };
+    // Told as it came, too.
   }
+  return { message: text };
+}
+
+function isStatus(value: unknown): value is Status {
+  const areTexts = (object: unknown, names: readonly string[]): boolean =>
+    typeof object === 'object' &&
+    object !== null &&
+    names.every((name) => ['string', 'undefined'].includes(typeof (object as Record<string, unknown>)[name]));
+  if (!areTexts(value, ['status', 'reason', 'message'])) return false;
+  const { details = {} } = value as { readonly details?: unknown };
+  if (!areTexts(details, [])) return false;
+  const { causes = [] } = details as { readonly causes?: unknown };
+  return Array.isArray(causes) && causes.every((cause) => areTexts(cause, ['reason', 'message']));
 }
 
 function endOf({ status, reason, message, details }: Status): SessionEnd {

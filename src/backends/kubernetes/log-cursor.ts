@@ -19,7 +19,7 @@ export interface LogCursor {
   take(piece: Buffer): Buffer;
   /** A line that has no end, when there is nothing more: of this reply, or of one before that nobody has gone on with. */
   rest(): Buffer;
-  /** Bytes of a line that has no end yet. */
+  /** Bytes of a line that has no end yet: of this reply, or of those before it, whichever are more. */
   held(): number;
   /** The reply is over, and the next one begins where `from` says. A line that was cut is told again, or its rest is. */
   again(): void;
@@ -196,7 +196,7 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
       cut = Buffer.from(bytes.subarray(from));
       return fresh.subarray(0, size);
     },
-    held: () => cut.length,
+    held: () => Math.max(cut.length, open === undefined ? 0 : open.head.length + open.text.length),
     rest() {
       const line = cutLine() ?? open;
       cut = noBytes;
@@ -239,18 +239,27 @@ function zoneOf(moment: string): string {
   return /(?:Z|[+-]\d\d:\d\d)$/.exec(moment)?.[0] ?? 'Z';
 }
 
-/** How many bytes at the end of `had` are the beginning of `text`, where they are too many for chance. */
+/**
+ * How many bytes at the end of `had` are the beginning of `text`, where they are too many for chance. In linear time (Knuth, Morris
+ * and Pratt), because a program may print the same few bytes for megabytes.
+ */
 function overlap(had: Buffer, text: Buffer): number {
   if (text.length < partLeast) return 0;
-  const begin = text.subarray(0, partLeast);
-  for (let at = had.indexOf(begin); at >= 0; at = had.indexOf(begin, at + 1)) {
-    const length = had.length - at;
-    if (length <= text.length && had.subarray(at).equals(text.subarray(0, length))) return length;
-  }
-  return 0;
+  /** How many bytes of the beginning of `text` end at each of its bytes, but for itself. */
+  const borders = new Int32Array(text.length);
+  const longer = (matched: number, byte: number | undefined): number => {
+    let length = matched;
+    while (length > 0 && text[length] !== byte) length = borders[length - 1] ?? 0;
+    return text[length] === byte ? length + 1 : 0;
+  };
+  for (let at = 1; at < text.length; at += 1) borders[at] = longer(borders[at - 1] ?? 0, text[at]);
+  let matched = 0;
+  for (let at = Math.max(0, had.length - text.length); at < had.length; at += 1) matched = longer(matched, had[at]);
+  return matched < partLeast ? 0 : matched;
 }
 
-/** `2026-11-22T00:37:52` of `2026-11-22T00:37:53`. */
+/** `2026-11-22T00:37:52` of `2026-11-22T00:37:53`. A text that is no time is returned as it is. */
 function secondBefore(text: Buffer): Buffer {
-  return Buffer.from(new Date(Date.parse(`${text.toString('latin1')}Z`) - second).toISOString().slice(0, secondLength));
+  const at = Date.parse(`${text.toString('latin1')}Z`);
+  return Number.isNaN(at) ? text : Buffer.from(new Date(at - second).toISOString().slice(0, secondLength));
 }

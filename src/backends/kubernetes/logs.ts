@@ -51,7 +51,10 @@ async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): 
   /** Whether the last reply came to its own end. */
   let isClean = false;
   let hasBegun = false;
+  let isLost = false;
+  /** Replies in a row that brought nothing new: the pause grows with them, however they ended. */
   let losses = 0;
+  const pause = (): Promise<void> => rest(Math.min(api.patience.first * 2 ** losses, api.patience.most), signal);
   const state = await stateOf(api, path, source.container, signal).catch((): LogState => 'goes on');
   if (state === 'is over' && stamped !== true && after === undefined) {
     yield* readFinished(api, source, query);
@@ -74,14 +77,16 @@ async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): 
         what,
       });
       try {
-        if (losses > 0) onLost?.(null);
+        if (isLost) onLost?.(null);
         hasBegun = true;
-        losses = 0;
+        isLost = false;
         isClean = false;
         for await (const piece of body) {
           const fresh = cursor.take(piece as Buffer);
           if (cursor.held() > lineMost) throw tooLong(source);
-          if (fresh.length > 0) yield fresh;
+          if (fresh.length === 0) continue;
+          losses = 0;
+          yield fresh;
         }
       } finally {
         body.destroy();
@@ -97,6 +102,10 @@ async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): 
       isLast = hasEnded(now);
       // Until it is restarted, its log is that of the run that has ended.
       if (now === 'restarts') await rest(lookEvery, signal);
+      if (now === 'goes on') {
+        losses += 1;
+        await pause();
+      }
       if (hasLeft(signal)) return;
       cursor.again();
     } catch (error) {
@@ -121,10 +130,11 @@ async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): 
         if (error.status.code < 500) throw error;
       }
       losses += 1;
-      if (!hasBegun || (!follow && losses >= lossesMost)) throw error;
-      if (losses === 1) onLost?.(reasonOf(error));
+      if (!hasBegun || (!follow && losses >= lossesMost)) throw endOf(error, source);
+      if (!isLost) onLost?.(reasonOf(error));
+      isLost = true;
       cursor.again();
-      await rest(Math.min(api.patience.first * 2 ** losses, api.patience.most), signal);
+      await pause();
       if (hasLeft(signal)) return;
     }
   }
@@ -196,7 +206,7 @@ async function* readFinished(api: Api, source: LogSource, query: ClusterLogQuery
         if (error.status.code < 500) throw error;
       }
       losses += 1;
-      if (had === 0 || (!follow && losses >= lossesMost)) throw error;
+      if (had === 0 || (!follow && losses >= lossesMost)) throw endOf(error, source);
       if (losses === 1) onLost?.(reasonOf(error));
       await rest(Math.min(api.patience.first * 2 ** losses, api.patience.most), signal);
       if (hasLeft(signal)) return;
@@ -209,6 +219,17 @@ function tooLong({ pod, container }: LogSource): LogLineTooLong {
     `${pod} prints a line of more than ${lineMost / 1024 / 1024} MiB; its log is read only as far as that line.`,
     exitCode.failed,
     [`kubectl logs ${pod} -c ${container} shows all of it.`],
+  );
+}
+
+/** What a reader is told who does not wait any longer: Node's own error of a connection is no sentence. */
+function endOf(error: unknown, { pod }: LogSource): unknown {
+  if (error instanceof JobmanError || !(error instanceof Error && 'code' in error)) return error;
+  return new JobmanError(
+    `Could not read the log of ${pod}: the cluster broke off.`,
+    exitCode.unreachable,
+    [error.message],
+    { cause: error },
   );
 }
 

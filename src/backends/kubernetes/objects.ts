@@ -196,7 +196,7 @@ export function readPod({ metadata = {}, spec = {}, status = {} }: RawPod): Clus
     reason: text(status.reason) ?? null,
     message: text(status.message) ?? null,
     node: text(spec.nodeName) ?? null,
-    index: index === undefined ? null : Number(index),
+    index: index !== undefined && /^\d{1,9}$/.test(index) ? Number(index) : null,
     createdAt: instant(metadata.creationTimestamp) ?? 0,
     startedAt: instant(status.startTime),
     requests: requestsOf(spec),
@@ -421,10 +421,10 @@ function text(written: string | null | undefined): string | undefined {
   return written;
 }
 
-/** The same of numbers. */
+/** The same of whole numbers: 1e400 is a number in JSON, and no count. */
 function count(written: number | null | undefined): number | undefined {
   if (written === null || written === undefined) return undefined;
-  if (typeof written !== 'number') throw new TypeError('not a number');
+  if (!Number.isSafeInteger(written)) throw new TypeError('not a whole number');
   return written;
 }
 

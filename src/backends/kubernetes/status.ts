@@ -39,14 +39,46 @@ export class ClusterRefusal extends JobmanError {
 export function readStatus(code: number, bytes: Buffer): Status {
   const text = bytes.toString('utf8');
   try {
-    const value = (
-      isBinary(bytes) ? { ...readBinaryStatus(bytes), kind: 'Status' } : JSON.parse(text)
-    ) as Partial<Status> & { readonly kind?: unknown };
-    if (value.kind === 'Status') return { ...value, code, reason: value.reason ?? '', message: value.message ?? '' };
+    const value = partsOf(isBinary(bytes) ? { ...readBinaryStatus(bytes), kind: 'Status' } : JSON.parse(text));
+    if (value['kind'] === 'Status') {
+      const { continue: next } = partsOf(value['metadata']);
+      return {
+        code,
+        reason: textOf(value['reason']) ?? '',
+        message: textOf(value['message']) ?? '',
+        details: detailsOf(partsOf(value['details'])),
+        ...(typeof next === 'string' ? { metadata: { continue: next } } : {}),
+      };
+    }
   } catch {
     // Told below as it is.
   }
   return { code, reason: '', message: text.slice(0, 300).trim() };
+}
+
+type Parts = Readonly<Record<string, unknown>>;
+
+/** Values of other kinds than Kubernetes has are read as missing. */
+function detailsOf({ name, kind, causes, retryAfterSeconds }: Parts): NonNullable<Status['details']> {
+  const all = Array.isArray(causes) ? causes.map(partsOf) : [];
+  return {
+    ...textsOf({ name, kind }),
+    causes: all.map(({ reason, message, field }) => textsOf({ reason, message, field })),
+    ...(typeof retryAfterSeconds === 'number' ? { retryAfterSeconds } : {}),
+  };
+}
+
+function partsOf(value: unknown): Parts {
+  return typeof value === 'object' && value !== null ? (value as Parts) : {};
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}
+
+function textsOf<Name extends string>(parts: Readonly<Record<Name, unknown>>): Partial<Record<Name, string>> {
+  const texts = Object.entries(parts).filter(([, value]) => typeof value === 'string');
+  return Object.fromEntries(texts) as Partial<Record<Name, string>>;
 }
 
 /** What was tried, for the sentence. */

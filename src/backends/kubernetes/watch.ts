@@ -48,11 +48,18 @@ export async function* watchAll<T extends { readonly uid: string }>(
   const { signal, onLost } = watched.query;
   const query = selectorsOf(watched.query);
   const held = new Map<string, T>();
-  let losses = 0;
-  let breaths = 0;
-  /** Before all is listed again: a cluster that forgets at once each time is asked ever more seldom. */
-  const breath = (): Duration => Math.min(first * 2 ** breaths++, most);
+  let isLost = false;
+  /** Watches in a row that ended soon after their list. */
+  let failures = 0;
+  let syncedAt: number | undefined;
+  /** Before all is listed again: a cluster whose watches end at once each time, whatever they tell, is asked ever more seldom. */
+  const breath = async (longest: Duration): Promise<void> => {
+    if (syncedAt !== undefined && performance.now() - syncedAt > longest) failures = 0;
+    await rest(Math.min(first * 2 ** failures, longest), signal);
+    failures += 1;
+  };
   while (!hasLeft(signal)) {
+    syncedAt = undefined;
     try {
       let version: string | undefined;
       const seen = new Set<string>();
@@ -71,26 +78,23 @@ export async function* watchAll<T extends { readonly uid: string }>(
         yield { kind: 'gone', object };
       }
       yield { kind: 'synced' };
-      if (losses > 0) onLost?.(null);
-      losses = 0;
-      for await (const change of changesFrom(api, watched, version ?? '', held)) {
-        breaths = 0;
-        yield change;
-      }
-      await rest(breath(), signal);
+      if (isLost) onLost?.(null);
+      isLost = false;
+      syncedAt = performance.now();
+      yield* changesFrom(api, watched, version ?? '', held);
+      await breath(most);
     } catch (error) {
       if (hasLeft(signal)) return;
       if (error instanceof ClusterRefusal && [401, 403, 404].includes(error.status.code)) throw error;
       // It answers, and has forgotten where the watch was.
       if (error instanceof ClusterRefusal && error.status.code === 410) {
-        await rest(breath(), signal);
+        await breath(most);
         continue;
       }
       if (!(error instanceof JobmanError) && !isBroken(error)) throw error;
-      if (losses === 0)
-        onLost?.(error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the line broke off');
-      await rest(Math.min(first * 2 ** losses, most * pausesMost), signal);
-      losses += 1;
+      if (!isLost) onLost?.(error instanceof JobmanError ? (error.lines[0] ?? error.message) : 'the line broke off');
+      isLost = true;
+      await breath(most * pausesMost);
     }
   }
 }
@@ -103,10 +107,13 @@ async function* changesFrom<T extends { readonly uid: string }>(
   held: Map<string, T>,
 ): AsyncIterable<ClusterChange<T>> {
   const { signal } = watched.query;
-  const { first } = api.patience;
+  const { first, most } = api.patience;
   const query = selectorsOf(watched.query);
   let version = from;
+  /** Connections in a row that ended soon: a server that closes each at once is asked ever more seldom. */
+  let brief = 0;
   while (!hasLeft(signal)) {
+    const begunAt = performance.now();
     const body = await api.stream({
       path: watched.path,
       query: { ...query, watch: true, allowWatchBookmarks: true, resourceVersion: version },
@@ -137,7 +144,9 @@ async function* changesFrom<T extends { readonly uid: string }>(
     } finally {
       body.destroy();
     }
-    await rest(first, signal);
+    if (performance.now() - begunAt > most) brief = 0;
+    await rest(Math.min(first * 2 ** brief, most), signal);
+    brief += 1;
   }
 }
 

@@ -8,7 +8,7 @@ import { lengthText } from '../../app/figures.ts';
 import { isSettledPhase, type Phase } from '../../core/phase.ts';
 import type { WaitFlags } from '../commands/wait.ts';
 import { complainAbout, type Cli } from '../context.ts';
-import { leaveOnSignal } from '../leave.ts';
+import { callAfter, leaveOnSignal } from '../leave.ts';
 import { verdictCode } from '../settled.ts';
 import { onlyKept, type Meant } from './either.ts';
 import { sightOf } from './sight.ts';
@@ -18,7 +18,7 @@ import { printVerdict } from './why.ts';
 export async function waitForCluster(cli: Cli, { meanings }: Meant, flags: WaitFlags): Promise<number> {
   const { signal: left, release } = leaveOnSignal(cli);
   const late = new AbortController();
-  const timer = flags.timeout === undefined ? undefined : setTimeout(() => late.abort(), flags.timeout);
+  const callOff = callAfter(flags.timeout, () => late.abort());
   const signal = AbortSignal.any([left, late.signal]);
   const open = new Set<string>();
 
@@ -69,7 +69,7 @@ export async function waitForCluster(cli: Cli, { meanings }: Meant, flags: WaitF
     cli.complain(`Not settled after ${lengthText(flags.timeout ?? 0)}: ${names}. The wait is over; the jobs go on.`);
     return Math.max(worst, exitCode.failed);
   } finally {
-    clearTimeout(timer);
+    callOff();
     release();
   }
 }

@@ -10,11 +10,12 @@ export function completionScript(shell: Shell, name = 'jobman'): string {
 
 /**
  * `COMP_WORDS` splits at `=` and `:`; the words are therefore put together again from the line itself. What stands in front of
- * the last `=` of a word is no part of what bash replaces, and behind a candidate that ends with one a value is to follow.
+ * the last `=` of a word is no part of what bash replaces, and behind a candidate that ends with one a value is to follow. Bash puts a
+ * candidate on the line as it is, so it is quoted here: the name of another person's job may be `$(a command)`. The other shells quote.
  */
 const bash = `# PROGRAM completion for bash: source <(PROGRAM completion bash)
 _PROGRAM() {
-  local line="\${COMP_LINE:0:COMP_POINT}" candidate last front=""
+  local line="\${COMP_LINE:0:COMP_POINT}" candidate quoted last front=""
   local -a typed
   read -ra typed <<< "$line"
   [[ $line == *[[:space:]] ]] && typed+=("")
@@ -23,7 +24,8 @@ _PROGRAM() {
   COMPREPLY=()
   while IFS=$'\\t' read -r candidate _; do
     [[ $candidate == *= ]] && compopt -o nospace
-    COMPREPLY+=("\${candidate#"$front"}")
+    printf -v quoted %q "\${candidate#"$front"}"
+    COMPREPLY+=("$quoted")
   done < <("\${typed[0]}" __complete "\${typed[@]:1}" 2>/dev/null)
 }
 complete -o default -F _PROGRAM PROGRAM

@@ -6,6 +6,7 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText, lengthText } from '../../app/figures.ts';
 import type { Duration } from '../../core/time.ts';
 import { sayTrouble, type Cli } from '../context.ts';
+import { callAfter } from '../leave.ts';
 import { workersLabel } from '../logs/fold.ts';
 import { createPainter } from '../painter.ts';
 import { inertWord } from '../render/inert.ts';
@@ -63,13 +64,10 @@ export async function runOn(
     isLeaving = true;
     stopAll();
   });
-  const timer =
-    flags.timeout === undefined
-      ? undefined
-      : setTimeout(() => {
-          isTimeOver = true;
-          stopAll();
-        }, flags.timeout);
+  const callOff = callAfter(flags.timeout, () => {
+    isTimeOver = true;
+    stopAll();
+  });
   const waiting = showWaiting(cli, () => [...running.keys()], workers.length);
   const show = showFor(cli, workers, flags, waiting.clear);
 
@@ -104,7 +102,7 @@ export async function runOn(
   try {
     await Promise.all(workers.map(one));
   } finally {
-    clearTimeout(timer);
+    callOff();
     unhear();
     waiting.end();
   }

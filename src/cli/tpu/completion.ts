@@ -7,6 +7,7 @@ import { tpuCalled } from '../../lab/names-of-tpus.ts';
 import type { LabRecord } from '../../lab/record.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
 import { userSettings } from '../../lab/user-settings.ts';
+import { proposalLines } from '../completion/lines.ts';
 import { shells } from '../completion/shells.ts';
 import { typing } from './people.ts';
 import type { Row, TextSlot } from './row.ts';
@@ -31,7 +32,7 @@ export async function propose(words: readonly string[], services: LabServices): 
   const wanted = proposals.filter(
     ({ word }) => word.startsWith(partial) && !before.slice(1).includes(word) && !isTypedKey(word),
   );
-  services.io.stdout.write(wanted.map(({ word, brief }) => `${word}\t${brief}\n`).join(''));
+  services.io.stdout.write(proposalLines(wanted.map(({ word, brief }) => [word, brief])));
   return exitCode.ok;
 }
 

@@ -156,7 +156,8 @@ function serve(
       if (!response.destroyed) now();
     },
   };
-  const timer = setTimeout(() => wait.answer(), seconds * 1_000);
+  // One timer of Node's takes no longer time, and would end it at once.
+  const timer = setTimeout(() => wait.answer(), Math.min(seconds * 1_000, 2 ** 31 - 1));
   response.on('close', () => {
     clearTimeout(timer);
     waiting.delete(wait);

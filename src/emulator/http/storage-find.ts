@@ -27,6 +27,8 @@ export function createFinder(buckets: Buckets, objects: Objects): Finder {
   function makeByUse(bucket: string, call: StorageCall): void {
     if (!bucketPattern.test(bucket)) throw refusals.invalid(`Invalid bucket name: '${bucket}'`);
     buckets.use(bucket, placeFor(call));
+    // A worker may have put something else in its place.
+    if (!buckets.has(bucket)) throw refusals.noBucket();
   }
 
   function needObject(

@@ -12,11 +12,17 @@
  */
 import { createHash } from 'node:crypto';
 import {
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
   linkSync,
   lstatSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmdirSync,
   rmSync,
@@ -24,6 +30,7 @@ import {
 } from 'node:fs';
 import { utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import type { Dirent } from 'node:fs';
 import type { Buckets } from '../world/buckets.ts';
 import type { Checksums } from './storage-checksums.ts';
 import { refusals } from './storage-errors.ts';
@@ -235,7 +242,7 @@ export function openObjects(buckets: Buckets, notes: string): Objects {
   /** Names of a folder in the order of whole names: a folder stands where its slash puts it. */
   function* walk(bucket: string, folder: string, query: ListQuery): Generator<{ name: string; path: string }> {
     const path = join(buckets.folder(bucket), folder);
-    const names = readdirSync(path, { withFileTypes: true })
+    const names = entriesOf(path)
       .flatMap((entry) => (entry.isDirectory() ? [`${entry.name}/`] : entry.isFile() ? [entry.name] : []))
       .toSorted(compareTexts);
     for (const own of names) {
@@ -307,6 +314,45 @@ export function openObjects(buckets: Buckets, notes: string): Objects {
       return { items, prefixes, next: undefined };
     },
   };
+}
+
+/** None of a folder that a worker has removed meanwhile, or that cannot be found by its name, which is no UTF-8 or too long. */
+function entriesOf(path: string): Dirent[] {
+  try {
+    return readdirSync(path, { withFileTypes: true });
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR', 'ENAMETOOLONG', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? ''))
+      return [];
+    throw error;
+  }
+}
+
+/**
+ * Opens the object's file for reading. Throws where a worker has put a link in its place, or in that of a folder above it, since
+ * the object was found: that would lead to another file of this machine.
+ */
+export function openObject({ bucket, name, path }: StoredObject): number {
+  let descriptor: number;
+  try {
+    // A FIFO would be waited for.
+    descriptor = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO'].includes((error as NodeJS.ErrnoException).code ?? ''))
+      throw refusals.noObject(bucket, name);
+    throw error;
+  }
+  if (fstatSync(descriptor).isFile() && isAt(descriptor, path)) return descriptor;
+  closeSync(descriptor);
+  throw refusals.noObject(bucket, name);
+}
+
+/** Whether what is open is at that path, which has no links. Only Linux tells. */
+function isAt(descriptor: number, path: string): boolean {
+  try {
+    return readlinkSync(`/proc/self/fd/${String(descriptor)}`).replace(/ \(deleted\)$/, '') === path;
+  } catch {
+    return !existsSync('/proc/self/fd');
+  }
 }
 
 /** Throws where one does not hold. */

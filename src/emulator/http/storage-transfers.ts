@@ -2,13 +2,13 @@
  * The bytes of objects: uploads in their three ways, downloads whole or in part, and objects that are made of others.
  * https://cloud.google.com/storage/docs/uploads-downloads
  */
-import { closeSync, createReadStream, createWriteStream, fstatSync, openSync, writeFileSync } from 'node:fs';
+import { closeSync, createReadStream, createWriteStream, fstatSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { checksumsOf } from './storage-checksums.ts';
 import { refusals } from './storage-errors.ts';
 import type { Finder } from './storage-find.ts';
-import { checkRead, etagOf } from './storage-objects.ts';
+import { checkRead, etagOf, openObject } from './storage-objects.ts';
 import type { Objects, StoredObject } from './storage-objects.ts';
 import { header, jsonOf, parseJson, preconditionsOf, readRange } from './storage-requests.ts';
 import type { Answer, StorageCall } from './storage-requests.ts';
@@ -110,7 +110,7 @@ export function openTransfers(objects: Objects, { makeByUse, needObject }: Finde
     const found = needObject(bucket, name, call);
     checkRead(found, preconditionsOf(query), request.headers);
     // What is open stays readable, whatever becomes of its name.
-    const descriptor = openSync(found.size === 0 && name.endsWith('/') ? '/dev/null' : found.path, 'r');
+    const descriptor = name.endsWith('/') ? openSync('/dev/null', 'r') : openObject(found);
     let isHandedOn = false;
     try {
       const size = fstatSync(descriptor).size;
@@ -152,9 +152,15 @@ export function openTransfers(objects: Objects, { makeByUse, needObject }: Finde
   async function joined(sources: readonly StoredObject[]): Promise<string> {
     const file = uploads.fresh();
     writeFileSync(file, '');
-    for (const source of sources) {
-      if (source.name.endsWith('/')) continue;
-      await pipeline(createReadStream(source.path), createWriteStream(file, { flags: 'a' }));
+    try {
+      for (const source of sources) {
+        if (source.name.endsWith('/')) continue;
+        const fd = openObject(source);
+        await pipeline(createReadStream('', { fd }), createWriteStream(file, { flags: 'a' }));
+      }
+    } catch (error) {
+      rmSync(file, { force: true });
+      throw error;
     }
     return file;
   }

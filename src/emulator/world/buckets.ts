@@ -2,16 +2,23 @@
  * The buckets: folders of the state, so that what a worker sees in its mounted folder is what is served over HTTP. Where a
  * bucket is, a note beside the folders tells. The first who uses a bucket places it: a worker's `gcsfuse` writes that note
  * by itself (hosts/programs.ts), whence its plain form. A bucket of which there is no note has not been placed.
+ *
+ * A worker's programs see the folder of all buckets. A link that one puts there is no bucket, and a note that is a link or a FIFO
+ * is none: through it the emulator would serve other files of this machine, or wait for ever.
  */
 import {
+  closeSync,
+  constants,
+  fstatSync,
   linkSync,
+  lstatSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   renameSync,
   rmdirSync,
   rmSync,
-  statSync,
   unlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -105,7 +112,10 @@ export function openBuckets(root: string): Buckets {
   const folder = (bucket: string): string => join(root, bucket);
 
   function writeNote(bucket: string, place: BucketPlace, isOver: boolean): void {
-    mkdirSync(notes, { recursive: true });
+    if (!isFolder(notes)) {
+      rmSync(notes, { force: true });
+      mkdirSync(notes, { recursive: true });
+    }
     const draft = join(notes, `.${randomUUID()}`);
     writeFileSync(draft, `${JSON.stringify(place)}\n`);
     if (isOver) renameSync(draft, join(notes, bucket));
@@ -128,21 +138,25 @@ export function openBuckets(root: string): Buckets {
         .filter((name) => isFolder(folder(name)) && bucketPattern.test(name))
         .toSorted(),
     has: (bucket) => bucketPattern.test(bucket) && isFolder(folder(bucket)),
-    madeAt: (bucket) => statSync(folder(bucket)).birthtimeMs,
+    madeAt: (bucket) => lstatSync(folder(bucket)).birthtimeMs,
     place(bucket) {
       try {
-        return JSON.parse(readFileSync(join(notes, bucket), 'utf8')) as BucketPlace;
+        return isFolder(notes) ? placeIn(JSON.parse(readNote(join(notes, bucket)))) : undefined;
       } catch {
         // No note, or one that a killed worker has only begun.
         return undefined;
       }
     },
     use(bucket, place) {
-      mkdirSync(folder(bucket), { recursive: true });
+      if (lstatSync(folder(bucket), { throwIfNoEntry: false }) === undefined)
+        mkdirSync(folder(bucket), { recursive: true });
       if (place !== undefined) writeNote(bucket, place, false);
     },
     put(bucket, place) {
-      mkdirSync(folder(bucket), { recursive: true });
+      if (!isFolder(folder(bucket))) {
+        rmSync(folder(bucket), { force: true });
+        mkdirSync(folder(bucket), { recursive: true });
+      }
       writeNote(bucket, place, true);
     },
     remove(bucket) {
@@ -153,6 +167,32 @@ export function openBuckets(root: string): Buckets {
   };
 }
 
+/** False for a link to one. */
 function isFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+  return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
+/** The text of a note. Throws where there is none, or something else in its place. */
+function readNote(path: string): string {
+  const descriptor = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const found = fstatSync(descriptor);
+    if (!found.isFile() || found.size > noteMost) throw new Error(`${path} is no note`);
+    return readFileSync(descriptor, 'utf8');
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Bytes of a note; ours have a hundred. */
+const noteMost = 64 * 1024;
+
+/** Undefined for what is no place. */
+function placeIn(value: unknown): BucketPlace | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { location, locationType, dataLocations } = value as Partial<Record<keyof BucketPlace, unknown>>;
+  const kind = (['region', 'dual-region', 'multi-region', 'zone'] as const).find((one) => one === locationType);
+  if (typeof location !== 'string' || kind === undefined) return undefined;
+  if (!Array.isArray(dataLocations)) return { location, locationType: kind };
+  return { location, locationType: kind, dataLocations: dataLocations.map(String) };
 }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
+import { readStatus } from '../../../src/backends/kubernetes/exec.ts';
 import { createReportReader, reporting } from '../../../src/backends/kubernetes/exec-report.ts';
 
 const text = 'JOBMAN_EXEC=0123456789abcdef: ';
@@ -34,4 +35,23 @@ test('is what a shell writes, and its own exit code', () => {
   assert.deepEqual([absent.status, absent.code], [127, 127]);
   assert.match(absent.own, /no-such-program/);
   assert.equal(ran('sh', '-c', 'kill -KILL $$').code, 137);
+});
+
+test('is a number of at most three digits: what a program prints in its place is its own output', () => {
+  for (const size of [1, 3, 1_000]) {
+    for (const own of [`${text}NaN\n`, `${text}\n`, `${text}1e3\n`, `${text}-1\n`, `${text}4000\n`])
+      assert.deepEqual(read(Buffer.from(`${own}${text}3\n`), size), { own, code: 3 });
+  }
+  const reader = createReportReader(text);
+  reader.take(Buffer.from(text));
+  // None of a line without end is held back.
+  assert.equal(reader.take(Buffer.alloc(1_000_000, 'x')).length, 1_000_000 + text.length);
+});
+
+test('the status of a cluster that has values of other kinds is told as it came', () => {
+  for (const said of ['null', '5', '[1', '{"message":{}}', '{"details":null}', '{"details":{"causes":{}}}'])
+    assert.deepEqual(readStatus(Buffer.from(said)), { message: said });
+  for (const said of ['{"details":{"causes":[null]}}', '{"details":{"causes":[{"message":5}]}}'])
+    assert.deepEqual(readStatus(Buffer.from(said)), { message: said });
+  assert.deepEqual(readStatus(Buffer.from('{"status":"Success"}')), { status: 'Success' });
 });

@@ -13,7 +13,7 @@ import { createCluster } from '../../../src/backends/kubernetes/cluster.ts';
 import { readKubeContext } from '../../../src/backends/kubernetes/kubeconfig.ts';
 import { linesOf } from '../../../src/backends/kubernetes/lines.ts';
 import { openWorld } from '../../support/world.ts';
-import { now, openServer, status } from './support/server.ts';
+import { now, openServer, status, type Reply } from './support/server.ts';
 
 async function failure(work: Promise<unknown>): Promise<JobmanError> {
   try {
@@ -222,6 +222,57 @@ suite('a stream', () => {
     await assert.rejects(all(server.cluster().logs('a', 'main', { follow: true })), LogLineTooLong);
     assert.equal(server.lines().filter((line) => line.endsWith('/log')).length, 1);
   });
+
+  const slowly = { patience: { tries: 2, first: 20, most: 400 } };
+  const moment = '2026-11-22T00:00:01.000000001Z';
+  const running: Reply = { json: { status: { phase: 'Running' } } };
+
+  test('of a log that ends at once while its container goes on is asked for ever more seldom', async (t) => {
+    const server = await openServer(t, ({ path }) => (path.endsWith('/log') ? { parts: [''] } : running));
+    const signal = AbortSignal.timeout(1_000);
+    assert.deepEqual(await all(server.cluster({}, slowly).logs('a', 'main', { follow: true, signal })), []);
+    assert.ok(server.asked.length < 20, `${server.asked.length} requests within a second`);
+  });
+
+  test('of a log that breaks off each time ends for a reader who does not follow', { timeout: 20_000 }, async (t) => {
+    const server = await openServer(t, ({ path }) =>
+      path.endsWith('/log') ? { parts: [`${moment} one\n${moment} tw`], cut: true } : running,
+    );
+    const error = await failure(all(server.cluster().logs('a', 'main', {})));
+    assert.equal(error.code, 5);
+    assert.match(text(error), /broke off/);
+  });
+
+  test('of a log whose open line grows with each reply ends as one with too long a line', async (t) => {
+    let seconds = 10;
+    const server = await openServer(t, ({ path }) =>
+      path.endsWith('/log')
+        ? {
+            parts: [
+              `2026-11-22T00:00:${seconds++}.000000001Z ${String.fromCodePoint(55 + seconds).repeat(3 * 1024 * 1024)}`,
+            ],
+          }
+        : running,
+    );
+    await assert.rejects(all(server.cluster().logs('a', 'main', { follow: true })), LogLineTooLong);
+    assert.ok(seconds < 20);
+  });
+
+  for (const [called, parts] of [
+    ['that end at once', ['']],
+    ['that end behind one change', ['{"type":"ADDED","object":{"metadata":{"name":"a","uid":"u"}}}\n']],
+    ['that make no sense', ['\n\n\n']],
+    ['that tell a failure', ['{"type":"ERROR","object":{"code":500}}\n']],
+    ['that tell that all is forgotten', ['{"type":"ERROR","object":{"code":410}}\n']],
+  ] as const) {
+    test(`of changes ${called} are asked for ever more seldom`, async (t) => {
+      const server = await openServer(t, ({ query }) =>
+        query.get('watch') === null ? { json: { items: [], metadata: { resourceVersion: '1' } } } : { parts },
+      );
+      await all(server.cluster({}, slowly).watchJobs({ signal: AbortSignal.timeout(1_000) }));
+      assert.ok(server.asked.length < 20, `${server.asked.length} requests within a second`);
+    });
+  }
 
   test('of changes tells each sign of life', async (t) => {
     const leave = new AbortController();

@@ -241,3 +241,27 @@ suite('a log that is read over lost connections', () => {
     assert.equal(cursor.rest().toString(), 'line 1');
   });
 });
+
+test('a text in the place of a moment that is none is passed on as it came', () => {
+  const cursor = createLogCursor();
+  assert.equal(cursor.take(Buffer.from('2026-99-99T99:99:99.9Z one\n')).toString(), 'one\n');
+  cursor.again();
+  assert.deepEqual(cursor.from({}), { sinceTime: '2026-99-99T99:99:99Z' });
+});
+
+test(
+  'a line of megabytes that repeats itself and is told again costs no more than its length',
+  { timeout: 20_000 },
+  () => {
+    const cursor = createLogCursor();
+    const long = 'y'.repeat(1024 * 1024);
+    const take = (text: string): string => cursor.take(Buffer.from(text)).toString();
+    assert.equal(take(`2026-11-22T00:00:01.000000001Z ${long}${long}z`), '');
+    cursor.again();
+    // The next file begins in the middle of the line; what of it was had is no part of this.
+    assert.equal(take(`2026-11-22T00:00:01.000000002Z ${long}x\n`), `${long}${long}z${long}x\n`);
+    assert.equal(take(`2026-11-22T00:00:02.000000001Z ${long}${long}`), '');
+    cursor.again();
+    assert.equal(take(`2026-11-22T00:00:02.000000002Z ${long}x\n`), `${long}${long}x\n`);
+  },
+);

@@ -32,7 +32,7 @@ export interface PretendServer {
   /** `GET /api/v1/nodes`, one line for each request. */
   lines(): readonly string[];
   /** The cluster at this server; its namespace is `vision`. */
-  cluster(context?: Partial<KubeContext>, more?: Pick<ClusterOf, 'limits' | 'lists' | 'onWait'>): Cluster;
+  cluster(context?: Partial<KubeContext>, more?: Pick<ClusterOf, 'limits' | 'lists' | 'onWait' | 'patience'>): Cluster;
 }
 
 /** A Status as an API server writes it. */
