@@ -7,7 +7,7 @@ import { second } from '../core/time.ts';
 import type { Duration } from '../core/time.ts';
 import { regionOf } from '../core/zones.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
-import type { Problem } from '../manifest/problems.ts';
+import type { Problem } from '../schema/problems.ts';
 import type { BucketLook, BucketPort } from './ports.ts';
 
 /** What came of asking. */

@@ -5,11 +5,11 @@ import { randomUUID } from 'node:crypto';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { didYouMean } from '../core/did-you-mean.ts';
+import type { SettingKey } from '../schema/settings.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { fileError } from './file-trouble.ts';
-import { jsonIn, plainJson } from './json-text.ts';
 import { fileModeIn, makeFolder } from './make-folder.ts';
-import { clusterSections, readOptional, settingKeys, settingsIn, type SettingKey } from './settings.ts';
+import { clusterSections, readOptional, settingKeys, settingsIn } from './settings.ts';
 import { settingsFile } from './settings-file.ts';
 
 type Content = Readonly<Record<string, unknown>>;
@@ -56,12 +56,13 @@ function settingNamed(key: string): SettingKey {
   );
 }
 
-function valueOf({ kind }: SettingKey, said: string): unknown {
-  if (kind === 'text' || ((kind === 'text or null' || kind === 'address or null') && said !== 'null')) return said;
+function valueOf({ kind, otherwise }: SettingKey, said: string): unknown {
+  const mayBeNull = otherwise === null;
+  if (kind.isText === true && !(mayBeNull && said === 'null')) return said;
   try {
-    return plainJson(jsonIn(said));
+    return JSON.parse(said) as unknown;
   } catch {
-    // What is no JSON is told as what it is by the check of the whole.
+    // The check of the whole file reports it as the text that it is.
     return said;
   }
 }
@@ -70,7 +71,7 @@ async function change(home: string, { key }: SettingKey, to: (content: Content) 
   const path = settingsFile(home);
   const before = (await readOptional(path)) ?? '{}';
   settingsIn(before, path);
-  const content = to(plainJson(jsonIn(before)) as Content);
+  const content = to(JSON.parse(before.replace(/^\uFEFF/, '')) as Content);
   const text = `${JSON.stringify(content, null, 2)}\n`;
   try {
     settingsIn(text, path);

@@ -2,44 +2,34 @@
 // reads the settings reads this.
 
 import { accelerator, acceleratorMeant, generations } from '../core/accelerators.ts';
-import type { TpuSpec } from '../core/spec.ts';
 import { day, type Instant } from '../core/time.ts';
+import { checked, record, textLike, whole, wordOf } from '../schema/json-kinds.ts';
+import type { ValueOf } from '../schema/kind.ts';
 
-/** One row of the setting `grants`, as it is written. A part that is not there limits nothing. */
-export interface Grant {
-  /** A zone; `*` in it stands for any text. */
-  readonly zone?: string;
-  /** A type (`v4-16`) or a generation (`v5e`); `*` in it stands for any text. */
-  readonly accelerator?: string;
-  readonly pricing?: TpuSpec['pricing'];
-  /** How many chips may be held at once by all jobs of this record that the row is about. */
-  readonly chips?: number;
-  /** The last day, in UTC (`2026-12-31`), or a moment (`2026-12-31T18:00:00Z`). */
-  readonly until?: string;
-}
+/** One row of the setting `grants`. A part that is not there limits nothing. */
+export const grant = record(
+  'a grant',
+  '{ "accelerator": "v4-16", "chips": 16 }',
+  {},
+  {
+    /** `*` stands for any text. */
+    zone: textLike('a zone like "us-east5-b", or with a star "us-*"', isName),
+    accelerator: checked(
+      'a type like "v4-16", a generation like "v5e", or one with a star',
+      (value): value is string => typeof value === 'string' && isName(value) && acceleratorSlip(value) === undefined,
+      (value) => (typeof value === 'string' ? acceleratorSlip(value) : undefined),
+    ),
+    pricing: wordOf('"spot", "ondemand" or "preemptible"', ['spot', 'ondemand', 'preemptible']),
+    /** How many chips may be held at once by all jobs of this record that the row is about. */
+    chips: whole('a whole number from 1 on', 1),
+    until: textLike(
+      'a day like "2026-12-31", or a moment like "2026-12-31T18:00:00Z"',
+      (text) => !Number.isNaN(endOf(text)),
+    ),
+  },
+);
 
-/** The parts of a row, each with what may stand there. */
-export const grantParts: Readonly<
-  Record<keyof Grant, { readonly words: string; readonly isRight: (value: unknown) => boolean }>
-> = {
-  zone: { words: 'a zone like "us-east5-b", or with a star "us-*"', isRight: (value) => isName(value) },
-  accelerator: {
-    words: 'a type like "v4-16", a generation like "v5e", or one with a star',
-    isRight: (value) => isName(value) && acceleratorSlip(value) === undefined,
-  },
-  pricing: {
-    words: '"spot", "ondemand" or "preemptible"',
-    isRight: (value) => value === 'spot' || value === 'ondemand' || value === 'preemptible',
-  },
-  chips: {
-    words: 'a whole number from 1 on',
-    isRight: (value) => typeof value === 'number' && Number.isSafeInteger(value) && value >= 1,
-  },
-  until: {
-    words: 'a day like "2026-12-31", or a moment like "2026-12-31T18:00:00Z"',
-    isRight: (value) => typeof value === 'string' && !Number.isNaN(endOf(value)),
-  },
-};
+export type Grant = ValueOf<typeof grant>;
 
 /** The type that was most likely meant, when it is certain that no type is called so; undefined for what may be a new one. */
 export function acceleratorSlip(text: string): string | undefined {
@@ -48,8 +38,8 @@ export function acceleratorSlip(text: string): string | undefined {
   return acceleratorMeant(text);
 }
 
-function isName(value: unknown): value is string {
-  return typeof value === 'string' && /^[a-z0-9*-]+$/.test(value);
+function isName(text: string): boolean {
+  return /^[a-z0-9*-]+$/.test(text);
 }
 
 /** The first moment that is not within it any more; NaN for what is neither a day nor a moment. */

@@ -8,7 +8,7 @@ import type { NamedBucket } from '../manifest/buckets.ts';
 import type { FileDoor } from '../manifest/door.ts';
 import type { ClusterManifest } from '../manifest/kubernetes.ts';
 import { loadManifest } from '../manifest/parse.ts';
-import { formatProblems, type Problem } from '../manifest/problems.ts';
+import { formatProblems, type Problem } from '../schema/problems.ts';
 import { parseSet } from '../manifest/sets.ts';
 import type { Cli } from './context.ts';
 import { disk } from './disk.ts';

@@ -5,8 +5,9 @@ import { placeCount, capacityAt } from '../core/place.ts';
 import type { CapacitySpec } from '../core/spec.ts';
 import { regionOf } from '../core/zones.ts';
 import { bucketPattern, bucketRule } from './keys/gcsfuse.ts';
-import type { Problem } from './problems.ts';
+import type { Problem } from '../schema/problems.ts';
 import type { Sections } from './sections.ts';
+import type { Path } from '../schema/kind.ts';
 
 /** A bucket that is mounted, and where the job may be when it is. */
 export interface NamedBucket {
@@ -21,8 +22,6 @@ export interface NamedBucket {
   /** The owner has said that it may be in another region. */
   readonly anyRegion: boolean;
 }
-
-type Path = readonly (string | number)[];
 type Bucket = string | Readonly<Record<string, string>>;
 
 /** Every mount's buckets. `locate` gives the place of a key. */

@@ -2,14 +2,14 @@
 
 import { jobIdMark, nodeNameMark } from '../core/spec.ts';
 import { parsePath } from './paths.ts';
-import { pathText } from './problems.ts';
-import type { Place, Report } from './problems.ts';
+import { pathText } from '../schema/problems.ts';
+import type { Place, Report } from '../schema/problems.ts';
 import { isTemplate, parseTemplate } from './template.ts';
 import type { Arg, Part } from './template.ts';
-import { childOf, isNull, parseValue } from './tree.ts';
-import type { Entry, Mapping, Scalar, Tree } from './tree.ts';
-
-type Path = readonly (string | number)[];
+import { childOf, isMissing, isNull } from '../schema/tree.ts';
+import { parseValue } from './yaml.ts';
+import type { Entry, Mapping, Scalar, Tree } from '../schema/tree.ts';
+import type { Path } from '../schema/kind.ts';
 
 export interface InterpolationInput {
   readonly tree: Mapping;
@@ -281,11 +281,6 @@ export function interpolation(input: InterpolationInput): Interpolation {
       return entry === undefined ? undefined : resolve([name], entry.value);
     },
   };
-}
-
-/** `???` is OmegaConf's word for a value that must be given before use. */
-export function isMissing(tree: Tree): boolean {
-  return tree.kind === 'scalar' && tree.value === '???';
 }
 
 function below(tree: Tree, path: Path): Tree | undefined {

@@ -2,7 +2,7 @@
 // Schema and the tables of docs/configuration.md are made from it, so that the three cannot disagree.
 
 import { keyNamed, otherNames, section } from './kinds.ts';
-import type { Keys, Kind } from './kinds.ts';
+import type { Keys, Kind, Path } from '../schema/kind.ts';
 import { command } from './keys/command.ts';
 import { conda } from './keys/conda.ts';
 import { docker } from './keys/docker.ts';
@@ -50,8 +50,6 @@ export type Section<N extends keyof ManifestValue> = NonNullable<ManifestValue[N
 export type RecoverySection = SectionOf<typeof longForm>;
 export type CacheSection = SectionOf<typeof cache>;
 type SectionOf<K> = K extends Kind<infer T> ? T : never;
-
-type Path = readonly (string | number)[];
 
 /** The kind of what stands at a path; undefined when the table has no such key. */
 export function kindAt(path: Path): Kind<unknown> | undefined {

@@ -5,53 +5,20 @@ import { didYouMean } from '../core/did-you-mean.ts';
 import { jobIdMark } from '../core/spec.ts';
 import type { Duration } from '../core/time.ts';
 import { durationMeant, durationMost, durationText, parseDuration } from './durations.ts';
-import { isMissing } from './interpolate.ts';
-import { pathText } from './problems.ts';
-import type { Report } from './problems.ts';
-import { isNull } from './tree.ts';
-import type { Mapping, Tree } from './tree.ts';
-
-type Path = readonly (string | number)[];
-export type Schema = Readonly<Record<string, unknown>>;
-
-export interface Kind<T> {
-  /** `text`, `list of text`: for tables and messages, after "wants". */
-  readonly words: string;
-  readonly schema: Schema;
-  /** The value is a shell script, in which a bare `${NAME}` is the shell's. */
-  readonly isScript?: true;
-  /** The keys of a section, and the kind of its free keys. */
-  readonly keys?: Keys;
-  readonly free?: Kind<unknown>;
-  readonly retired?: Retired;
-  /** What the elements of a list are. */
-  readonly element?: Kind<unknown>;
-  /** The value, or undefined after having reported why there is none. Never called for null, `???` or unknown. */
-  read(tree: Tree, path: Path, report: Report): T | undefined;
-}
-
-/** One key of a section. */
-export interface Key<T> {
-  readonly kind: Kind<T>;
-  /** What it means, in a sentence or two, for people who read the manual. */
-  readonly about: string;
-  /** What holds when it is not given, in words. */
-  readonly otherwise: string;
-  readonly example?: string;
-  /** Older names of the same key. */
-  readonly aliases?: readonly string[];
-  readonly isRequired?: true;
-}
-
-export type Keys = Readonly<Record<string, Key<unknown>>>;
-
-/** Keys that an older jobman had or wrote and this one does not take, with what to do about them, after the key. */
-export type Retired = Readonly<Record<string, string>>;
-
-/** What reading a section gives: each key's value, undefined when not given (or null). */
-export type SectionValue<K extends Keys> = {
-  readonly [N in keyof K]: K[N] extends Key<infer T> ? T | undefined : never;
-};
+import {
+  absent,
+  readGiven,
+  refuse,
+  type Key,
+  type Keys,
+  type Kind,
+  type Path,
+  type Retired,
+  type Schema,
+  type SectionValue,
+} from '../schema/kind.ts';
+import { pathText, type Report } from '../schema/problems.ts';
+import { isNull, plain, type Mapping, type Tree } from '../schema/tree.ts';
 
 /** What a text must be like, and what to say of one that is not. */
 export interface TextOptions {
@@ -465,25 +432,6 @@ function sayDisagreement(tree: Mapping, given: readonly string[], path: Path, re
   }
 }
 
-export const absent = Symbol('absent');
-
-/** Reads a value that may be null (not given), still `???`, or already known to be wrong. */
-export function readGiven<T>(tree: Tree, kind: Kind<T>, path: Path, report: Report): T | undefined | typeof absent {
-  if (tree.kind === 'unknown') return undefined;
-  if (isNull(tree) && kind.words !== 'anything') return absent;
-  if (isMissing(tree)) {
-    const message = 'must be given; ??? stands for a value still to come';
-    report.problem({ place: tree.place, path: pathText(path), message, isLack: true });
-    return undefined;
-  }
-  return kind.read(tree, path, report);
-}
-
-/** Reports what is wrong with a value and answers undefined, for the end of a reader. */
-export function refuse(tree: Tree, path: Path, report: Report, message: string, suggestion?: string): undefined {
-  report.problem({ place: tree.place, path: pathText(path), message, suggestion });
-}
-
 export function wrongKind(tree: Tree, wants: string, path: Path, report: Report): undefined {
   return refuse(tree, path, report, `wants ${wants}, this is ${describe(tree)}`);
 }
@@ -520,24 +468,10 @@ function isSame(one: Tree, other: Tree): boolean {
   return JSON.stringify(plain(one)) === JSON.stringify(plain(other));
 }
 
-/** The tree as plain values, without places. */
-export function plain(tree: Tree): unknown {
-  switch (tree.kind) {
-    case 'scalar':
-      return tree.value;
-    case 'list':
-      return tree.items.map(plain);
-    case 'map':
-      return Object.fromEntries([...tree.entries].map(([key, entry]) => [key, plain(entry.value)]));
-    case 'unknown':
-      return null;
-  }
-}
-
 function sectionSchema(keys: Keys, free: Kind<unknown> | undefined): Schema {
   const properties: Record<string, Schema> = {};
   for (const [name, key] of Object.entries(keys)) {
-    const described = { ...nullable(key.kind.schema), description: `${key.about} Default: ${key.otherwise}.` };
+    const described = { ...nullable(key.kind.schema ?? {}), description: `${key.about} Default: ${key.otherwise}.` };
     properties[name] = described;
     for (const alias of key.aliases ?? []) {
       properties[alias] = {

@@ -3,7 +3,7 @@
 
 import { isMap, isNode, LineCounter, parseAllDocuments } from 'yaml';
 import { didYouMean } from '../core/did-you-mean.ts';
-import type { Problem } from './problems.ts';
+import type { Problem } from '../schema/problems.ts';
 
 /** A Job, or every problem of its file. */
 export type JobFile = { readonly job: Readonly<Record<string, unknown>> } | { readonly problems: readonly Problem[] };

@@ -6,13 +6,12 @@ import type { Document, Node } from 'yaml';
 import type { Override } from '../core/spec.ts';
 import { aliasesAt, kindAt, keysAround } from './keys.ts';
 import { parsePath } from './paths.ts';
-import type { Report } from './problems.ts';
+import type { Report } from '../schema/problems.ts';
 import { applySets } from './sets.ts';
 import type { SetValue } from './sets.ts';
-import { parseText, parseValue } from './tree.ts';
-import type { Mapping, Tree } from './tree.ts';
-
-type Path = readonly (string | number)[];
+import { parseText, parseValue } from './yaml.ts';
+import type { Mapping, Tree } from '../schema/tree.ts';
+import type { Path } from '../schema/kind.ts';
 
 const hidden = '***';
 const silent: Report = { problem: () => undefined, warning: () => undefined };

@@ -13,14 +13,14 @@ import { readKubernetes } from './kubernetes.ts';
 import type { ClusterManifest } from './kubernetes.ts';
 import { overridesOf, withOverrides } from './overrides.ts';
 import { pathHere } from './paths.ts';
-import { newFindings, placed } from './problems.ts';
-import type { Problem } from './problems.ts';
+import { newFindings, placed } from '../schema/problems.ts';
+import type { Problem } from '../schema/problems.ts';
 import { openSections } from './sections.ts';
 import { applySets } from './sets.ts';
 import type { SetValue } from './sets.ts';
 import type { Surroundings } from './surroundings.ts';
-import { parseText } from './tree.ts';
-import type { Mapping } from './tree.ts';
+import { parseText } from './yaml.ts';
+import type { Mapping } from '../schema/tree.ts';
 
 export interface ManifestInput extends Omit<Surroundings, 'folder'> {
   readonly text: string;

@@ -1,7 +1,7 @@
 // Reference: the table of keys as tables for people. docs/configuration.md holds them, and a test compares the two.
 
 import { manifest } from './keys.ts';
-import type { Key, Keys } from './kinds.ts';
+import type { Key, Keys } from '../schema/kind.ts';
 
 export interface KeyRow {
   /** From the section on: `budget.failures`, `identities[].private_key`. */

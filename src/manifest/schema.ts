@@ -1,7 +1,7 @@
 // Schema: the table of keys as JSON Schema, for editors that complete and check a manifest while it is written.
 
 import { manifest } from './keys.ts';
-import type { Schema } from './kinds.ts';
+import type { Schema } from '../schema/kind.ts';
 
 /** What `jobman schema` prints. Stricter than the parser in nothing: whatever it refuses, `create` refuses too. */
 export function manifestSchema(): Schema {

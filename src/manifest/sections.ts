@@ -3,14 +3,12 @@
 import { aliasesAt, keysAround, kindAt, manifest } from './keys.ts';
 import type { Section, SectionName } from './keys.ts';
 import { interpolation } from './interpolate.ts';
-import { absent, readGiven } from './kinds.ts';
-import { pathText } from './problems.ts';
-import type { Place, Report } from './problems.ts';
+import { absent, readGiven, type Path } from '../schema/kind.ts';
+import { pathText } from '../schema/problems.ts';
+import type { Place, Report } from '../schema/problems.ts';
 import { didYouMean } from '../core/did-you-mean.ts';
-import { childOf, isNull } from './tree.ts';
-import type { Mapping, Tree } from './tree.ts';
-
-type Path = readonly (string | number)[];
+import { childOf, isNull } from '../schema/tree.ts';
+import type { Mapping, Tree } from '../schema/tree.ts';
 
 export interface Sections {
   /** True when something stands at that path of the file, be it wrong; null counts as nothing. */

@@ -1,10 +1,10 @@
 // Sets: `create --set command.lr=0.01`, values of the command line over those of the file.
 
 import { parsePath } from './paths.ts';
-import { pathText } from './problems.ts';
-import type { Report } from './problems.ts';
-import { parseValue } from './tree.ts';
-import type { Entry, Mapping, Tree } from './tree.ts';
+import { pathText } from '../schema/problems.ts';
+import type { Report } from '../schema/problems.ts';
+import { parseValue } from './yaml.ts';
+import type { Entry, Mapping, Tree } from '../schema/tree.ts';
 
 export interface SetValue {
   /** `command.lr`, `command.workers[0]`. */

@@ -22,8 +22,7 @@ import type { CacheSection, Section } from './keys.ts';
 import { leavesHome, pathHere, pathOnWorker } from './paths.ts';
 import type { Sections } from './sections.ts';
 import type { Surroundings } from './surroundings.ts';
-
-type Path = readonly (string | number)[];
+import type { Path } from '../schema/kind.ts';
 
 /** Requirements and environment files travel inside the job. */
 const recipeMost = 256 * 1024;

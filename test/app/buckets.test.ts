@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { checkBucketPlaces } from '../../src/app/buckets.ts';
 import type { BucketFindings } from '../../src/app/buckets.ts';
 import type { BucketLook } from '../../src/app/ports.ts';
-import { formatProblems } from '../../src/manifest/problems.ts';
+import { formatProblems } from '../../src/schema/problems.ts';
 import { parse } from '../manifest/pretend.ts';
 
 const there = (location: string, kind: string, parts: readonly string[] = []): BucketLook => ({

@@ -7,7 +7,7 @@ import { parse } from 'yaml';
 import { disk } from '../../src/cli/disk.ts';
 import type { FileDoor } from '../../src/manifest/door.ts';
 import { parseManifest } from '../../src/manifest/parse.ts';
-import { formatProblems } from '../../src/manifest/problems.ts';
+import { formatProblems } from '../../src/schema/problems.ts';
 import { readRehearsal } from '../../src/emulator/world/rehearsal.ts';
 import { root } from '../support/root.ts';
 import { documents } from './documents.ts';

@@ -7,7 +7,7 @@ import { ownCheckpointLevel } from '../../src/core/spec.ts';
 import { disk } from '../../src/cli/disk.ts';
 import { keyReference } from '../../src/manifest/reference.ts';
 import { loadManifest } from '../../src/manifest/parse.ts';
-import { formatProblems } from '../../src/manifest/problems.ts';
+import { formatProblems } from '../../src/schema/problems.ts';
 import { root } from '../support/root.ts';
 
 const configs = join(root, 'configs');

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { interpolation } from '../../src/manifest/interpolate.ts';
-import { newFindings } from '../../src/manifest/problems.ts';
-import { parseValue } from '../../src/manifest/tree.ts';
+import { newFindings } from '../../src/schema/problems.ts';
+import { parseValue } from '../../src/manifest/yaml.ts';
 
 for (const [where, manifest] of [
   ['in one text', (names: readonly string[]) => ({ vars: { a: 1 }, command: { run: names.join(' ') } })],

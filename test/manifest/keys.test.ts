@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { presets } from '../../src/core/recover.ts';
 import { ownCheckpointLevel, workdirMark } from '../../src/core/spec.ts';
 import { day, hour, minute, second } from '../../src/core/time.ts';
-import { formatProblems } from '../../src/manifest/problems.ts';
+import { formatProblems } from '../../src/schema/problems.ts';
 import { parse, problemsOf, specOf, tpu } from './pretend.ts';
 
 test('a minimal manifest is completed by defaults', () => {

@@ -4,7 +4,7 @@ import type { FileDoor } from '../../src/manifest/door.ts';
 import type { ClusterManifest } from '../../src/manifest/kubernetes.ts';
 import { parseManifest } from '../../src/manifest/parse.ts';
 import type { ManifestInput } from '../../src/manifest/parse.ts';
-import { formatProblems } from '../../src/manifest/problems.ts';
+import { formatProblems } from '../../src/schema/problems.ts';
 
 /** Files by absolute path; a text ends in `*` when it may be executed. A folder is what some file is in. */
 export function pretendDisk(files: Readonly<Record<string, string | Uint8Array>>): FileDoor {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { loadManifest, manifestMost } from '../../src/manifest/parse.ts';
-import { formatProblems } from '../../src/manifest/problems.ts';
+import { formatProblems } from '../../src/schema/problems.ts';
 import { local, pretendDisk, problemsOf, specOf, tpu } from './pretend.ts';
 
 /** What one wrong manifest is told, as one text. */

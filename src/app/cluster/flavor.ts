@@ -3,8 +3,10 @@
 
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { isQualifiedName } from '../../manifest/kubernetes-words.ts';
+import { jsonLines, JsonTextError, parseJson } from '../../schema/json.ts';
+import { newFindings, type Found, type Place, type Report } from '../../schema/problems.ts';
+import { isNull, plain, type Mapping, type Tree } from '../../schema/tree.ts';
 import { exitCode, JobmanError } from '../errors.ts';
-import { jsonIn, JsonTextError, plainJson, type JsonMember, type JsonNode, type TextPlace } from '../json-text.ts';
 import {
   addQuantities,
   compareQuantities,
@@ -32,104 +34,82 @@ export interface Flavor {
   readonly resources: Resources;
 }
 
-/** Something that is wrong with JSON that a person wrote, and where. */
-export interface JsonProblem {
-  readonly at: TextPlace;
-  readonly says: string;
-}
-
 /** The flavor that a text holds. Throws JobmanError (usage) with every problem, each with its line and column in `called`. */
 export function flavorIn(text: string, called: string): Flavor {
-  const problems: JsonProblem[] = [];
-  const flavor = readFlavor(jsonOf(text, called), problems);
-  if (flavor === undefined || problems.length > 0) throw jsonTrouble(`${called} is no flavor.`, called, problems);
+  const findings = newFindings();
+  const flavor = readFlavor(jsonOf(text, called), findings);
+  if (flavor === undefined || findings.problems.length > 0) {
+    throw jsonTrouble(`${called} is no flavor.`, text, called, findings.problems);
+  }
   return flavor;
 }
 
 /** The JSON of a text that somebody has written. Throws JobmanError (usage) with the place where it stops to be JSON. */
-export function jsonOf(text: string, called: string): JsonNode {
+export function jsonOf(text: string, called: string): Tree {
   try {
-    return jsonIn(text, 'the text');
+    return parseJson(text, 'the text');
   } catch (error) {
     if (!(error instanceof JsonTextError)) throw error;
-    throw jsonTrouble(`${called} is not valid JSON.`, called, [{ at: error.at, says: error.message }]);
+    throw jsonTrouble(`${called} is not valid JSON.`, text, called, [error.found]);
   }
 }
 
 /** The error for problems of such a text: a line for each. */
-export function jsonTrouble(message: string, called: string, problems: readonly JsonProblem[]): JobmanError {
-  const lines = problems
-    .toSorted((one, other) => one.at.line - other.at.line || one.at.column - other.at.column)
-    .map(({ at, says }) => `${called}:${at.line}:${at.column}: ${says}`);
-  return new JobmanError(message, exitCode.usage, lines);
+export function jsonTrouble(message: string, text: string, called: string, problems: readonly Found[]): JobmanError {
+  return new JobmanError(message, exitCode.usage, jsonLines(text, called, problems));
 }
 
-/** The flavor of a node, and what is wrong with it. Undefined when it can be none. */
-export function readFlavor(node: JsonNode, problems: JsonProblem[]): Flavor | undefined {
+/** The flavor of a node; what is wrong with it is reported. Undefined when it can be none. */
+export function readFlavor(tree: Tree, report: Report): Flavor | undefined {
   const form = '{ "name": "small", "resources": { "requests": { "cpu": "1", "memory": "1G" } } }';
-  if (node.kind !== 'object') {
-    problems.push({ at: node.at, says: `a flavor is an object like ${form}` });
-    return undefined;
-  }
-  const members = membersOf(node.members, ['name', 'description', 'resources'], 'a flavor', problems);
-  const name = textOf(members.get('name'), 'name', problems);
-  if (!members.has('name')) problems.push({ at: node.at, says: 'a flavor needs a "name"' });
-  const description = textOf(members.get('description'), 'description', problems);
-  const resources = readResources(members.get('resources'), node, problems);
+  if (tree.kind !== 'map') return say(report, tree, `a flavor is an object like ${form}`);
+  const members = membersOf(tree, ['name', 'description', 'resources'], 'a flavor', report);
+  const name = textOf(members.get('name'), 'name', report);
+  if (!members.has('name')) say(report, tree, 'a flavor needs a "name"');
+  const description = textOf(members.get('description'), 'description', report);
+  const resources = readResources(members.get('resources'), tree, report);
   return name === undefined || resources === undefined
     ? undefined
     : { name, description: description ?? null, resources };
 }
 
-function textOf(node: JsonNode | undefined, name: string, problems: JsonProblem[]): string | undefined {
-  if (node === undefined) return undefined;
-  if (node.kind === 'single' && typeof node.value === 'string' && node.value.trim() !== '') return node.value;
-  if (name === 'description' && node.kind === 'single' && (node.value === null || node.value === '')) return undefined;
-  problems.push({ at: node.at, says: `"${name}" should be a text` });
-  return undefined;
+function textOf(tree: Tree | undefined, name: string, report: Report): string | undefined {
+  if (tree === undefined) return undefined;
+  const value = plain(tree);
+  if (typeof value === 'string' && value.trim() !== '') return value;
+  if (name === 'description' && (value === null || value === '')) return undefined;
+  return say(report, tree, `"${name}" should be a text`);
 }
 
-function readResources(node: JsonNode | undefined, around: JsonNode, problems: JsonProblem[]): Resources | undefined {
-  if (node === undefined) {
-    problems.push({ at: around.at, says: 'a flavor needs "resources"' });
-    return undefined;
-  }
-  if (node.kind !== 'object') {
-    problems.push({ at: node.at, says: '"resources" should be an object with "requests"' });
-    return undefined;
-  }
-  const members = membersOf(node.members, ['requests', 'limits'], '"resources"', problems);
+function readResources(tree: Tree | undefined, around: Tree, report: Report): Resources | undefined {
+  if (tree === undefined) return say(report, around, 'a flavor needs "resources"');
+  if (tree.kind !== 'map') return say(report, tree, '"resources" should be an object with "requests"');
+  const members = membersOf(tree, ['requests', 'limits'], '"resources"', report);
   const requests = members.get('requests');
-  if (requests === undefined) {
-    problems.push({ at: node.at, says: '"resources" needs "requests"' });
-    return undefined;
-  }
+  if (requests === undefined) return say(report, tree, '"resources" needs "requests"');
   const limits = members.get('limits');
-  const isThere = limits !== undefined && !(limits.kind === 'single' && limits.value === null);
+  const amounts = newFindings();
   const found = {
-    requests: readAmounts(requests, 'requests', problems),
-    limits: isThere ? readAmounts(limits, 'limits', problems) : null,
+    requests: readAmounts(requests, 'requests', amounts),
+    limits: limits === undefined || isNull(limits) ? null : readAmounts(limits, 'limits', amounts),
   };
-  if (problems.length === 0) {
-    const at = limits?.at ?? requests.at;
-    for (const says of problemsTogether(found)) problems.push({ at, says });
-  }
+  if (amounts.problems.length === 0) {
+    for (const says of problemsTogether(found)) say(report, limits ?? requests, says);
+  } else for (const problem of amounts.problems) report.problem(problem);
   return found;
 }
 
-function readAmounts(node: JsonNode, called: 'requests' | 'limits', problems: JsonProblem[]): Amounts {
-  if (node.kind !== 'object') {
-    problems.push({ at: node.at, says: `"${called}" should be an object like { "cpu": "1", "memory": "1G" }` });
-    return {};
-  }
+function readAmounts(tree: Tree, called: 'requests' | 'limits', report: Report): Amounts {
   const amounts: Record<string, string> = {};
-  for (const [index, { name, at, value }] of node.members.entries()) {
-    const first = node.members.findIndex((one) => one.name === name);
-    const written = plainJson(value);
+  if (tree.kind !== 'map') {
+    say(report, tree, `"${called}" should be an object like { "cpu": "1", "memory": "1G" }`);
+    return amounts;
+  }
+  for (const [name, value] of membersOf(tree, null, '', report)) {
+    const written = plain(value);
     const isAmount = typeof written === 'string' || typeof written === 'number';
     const wrong = isAmount ? problemOfAmount(name, written) : 'should be an amount like "500m", "1G" or 1';
-    if (first < index) problems.push({ at, says: `"${name}" stands here again` });
-    else if (wrong !== undefined) problems.push({ at: value.at, says: `"${called}.${name}" ${wrong}` });
+    if (wrong !== undefined) say(report, value, `"${called}.${name}" ${wrong}`);
     else amounts[name] = String(written);
   }
   return amounts;
@@ -161,26 +141,25 @@ export function problemsTogether({ requests, limits }: Resources): readonly stri
   });
 }
 
-/** The members by name; unknown and repeated ones are told. */
+/** The members by name; repeated ones are told, and those that are none of `known`. */
 function membersOf(
-  members: readonly JsonMember[],
-  known: readonly string[],
+  tree: Mapping,
+  known: readonly string[] | null,
   of: string,
-  problems: JsonProblem[],
-): ReadonlyMap<string, JsonNode> {
-  const found = new Map<string, JsonNode>();
-  for (const { name, at, value } of members) {
-    if (found.has(name)) problems.push({ at, says: `"${name}" stands here again` });
-    else if (known.includes(name)) found.set(name, value);
-    else {
-      const meant = didYouMean(name, known);
-      problems.push({
-        at,
-        says: `${of} has no "${name}"${meant === undefined ? '' : `; did you mean "${meant}"?`}`,
-      });
-    }
+  report: Report,
+): ReadonlyMap<string, Tree> {
+  for (const one of tree.repeated ?? []) say(report, one, `"${one.name}" stands here again`);
+  const found = new Map<string, Tree>();
+  for (const [name, { place, value }] of tree.entries) {
+    if (known === null || known.includes(name)) found.set(name, value);
+    else say(report, { place }, `${of} has no "${name}"`, didYouMean(name, known));
   }
   return found;
+}
+
+/** Reports a sentence about a place and answers undefined, for the end of a reader. */
+function say(report: Report, { place }: { readonly place: Place }, message: string, suggestion?: string): undefined {
+  report.problem({ place, path: '', message, suggestion });
 }
 
 // ------------------------------------------------------------------------------------------ resources

@@ -15,6 +15,9 @@ import {
   type Toleration,
   type VolumeWish,
 } from '../../manifest/kubernetes-words.ts';
+import { shortened } from '../../schema/json-kinds.ts';
+import { newFindings, type Place } from '../../schema/problems.ts';
+import { plain } from '../../schema/tree.ts';
 import { exitCode, JobmanError } from '../errors.ts';
 import {
   findFlavor,
@@ -26,11 +29,8 @@ import {
   problemsTogether,
   withLimits,
   type Amounts,
-  type JsonProblem,
   type Resources,
 } from './flavor.ts';
-import { plainJson } from '../json-text.ts';
-import { shortened } from '../settings.ts';
 import { compareQuantities, parseQuantity, quantityKey, zero } from './quantity.ts';
 import type { ClusterSettings } from './settings.ts';
 
@@ -361,25 +361,28 @@ function countProblems({ parallelism, completions }: SubmitWishes, name: string)
  */
 export function annotationsIn(written: string): Readonly<Record<string, string>> {
   const called = 'annotations';
-  const node = jsonOf(written, called);
+  const tree = jsonOf(written, called);
   const form = `{ "team": "vision" }`;
-  if (node.kind !== 'object') {
-    throw jsonTrouble('The annotations are no object.', called, [
-      { at: node.at, says: `write an object like ${form}` },
-    ]);
+  const findings = newFindings();
+  const problem = (place: Place, message: string) => findings.problem({ place, path: '', message });
+  if (tree.kind !== 'map') {
+    problem(tree.place, `write an object like ${form}`);
+    throw jsonTrouble('The annotations are no object.', written, called, findings.problems);
   }
-  const problems: JsonProblem[] = [];
+  for (const { name, place } of tree.repeated ?? []) problem(place, `"${name}" stands here again`);
   const found: Record<string, string> = {};
-  for (const { name, at, value } of node.members) {
-    if (Object.hasOwn(found, name)) problems.push({ at, says: `"${name}" stands here again` });
-    else if (!isQualifiedName(name)) problems.push({ at, says: `"${name}" is no key of an annotation` });
-    else if (value.kind !== 'single' || typeof value.value !== 'string') {
-      const is = plainJson(value);
+  for (const [name, { place, value }] of tree.entries) {
+    const is = plain(value);
+    if (!isQualifiedName(name)) problem(place, `"${name}" is no key of an annotation`);
+    else if (typeof is === 'string') found[name] = is;
+    else {
       const meant = typeof is === 'number' || typeof is === 'boolean' ? `; write "${String(is)}"` : '';
-      problems.push({ at: value.at, says: `"${name}" should be a text, and is ${shortened(is)}${meant}` });
-    } else found[name] = value.value;
+      problem(value.place, `"${name}" should be a text, and is ${shortened(is)}${meant}`);
+    }
   }
-  if (problems.length > 0) throw jsonTrouble('An annotation is a text under a key.', called, problems);
+  if (findings.problems.length > 0) {
+    throw jsonTrouble('An annotation is a text under a key.', written, called, findings.problems);
+  }
   return found;
 }
 

@@ -8,7 +8,7 @@ import { isKubernetesFile } from '../../manifest/kubernetes-file.ts';
 import { readJobFile } from '../../manifest/kubernetes-job.ts';
 import { manifestMost } from '../../manifest/parse.ts';
 import { pathHere } from '../../manifest/paths.ts';
-import { formatProblems } from '../../manifest/problems.ts';
+import { formatProblems } from '../../schema/problems.ts';
 import type { Cli } from '../context.ts';
 import { disk } from '../disk.ts';
 

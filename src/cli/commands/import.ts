@@ -18,7 +18,7 @@ import type { FilesTarget } from '../../lab/lab-home.ts';
 import type { LabServices } from '../../lab/lab.ts';
 import type { FileDoor } from '../../manifest/door.ts';
 import { loadManifest } from '../../manifest/parse.ts';
-import { formatProblems } from '../../manifest/problems.ts';
+import { formatProblems } from '../../schema/problems.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { disk } from '../disk.ts';
 import { showImport } from '../render/import-lines.ts';

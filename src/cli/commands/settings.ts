@@ -1,8 +1,9 @@
 // settings: what is in force, and where each value comes from; and one key set or taken out.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { settingKeys, settingSources, type Settings } from '../../app/settings.ts';
+import { settingKeys, settingSources } from '../../app/settings.ts';
 import { settingsFile } from '../../app/settings-file.ts';
+import { settingAt, type SettingKey } from '../../schema/settings.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { aligned } from '../render/aligned.ts';
 import { columnsOf } from '../screen.ts';
@@ -47,17 +48,18 @@ async function changed(cli: Cli, key: string, sentence: string): Promise<number>
   return exitCode.ok;
 }
 
+interface Row {
+  readonly key: string;
+  readonly value: unknown;
+  readonly from: string;
+}
+
 async function show(cli: Cli): Promise<number> {
   const { io, services } = cli;
   const { home } = services;
   const inForce = await services.settings();
   const sources = await settingSources({ ...services.settingsFiles(), env: io.env });
-  const ours = settingKeys.map(({ key }) => ({
-    key,
-    value: valueAt(inForce, key),
-    from: sources.get(key) ?? 'default',
-  }));
-  const rows = [...ours, ...(await clusterRows(cli))];
+  const rows = [...rowsOf(settingKeys, inForce, sources), ...(await clusterRows(cli))];
   if (cli.json) {
     for (const row of rows) cli.print(JSON.stringify(row));
     return exitCode.ok;
@@ -70,19 +72,18 @@ async function show(cli: Cli): Promise<number> {
 }
 
 /** What Kubernetes jobs are given; see docs/kubernetes.md. */
-async function clusterRows({ services }: Cli): Promise<readonly { key: string; value: unknown; from: string }[]> {
-  const { clusterSettingKeys, clusterValueAt } = await import('../../app/cluster/settings.ts');
+async function clusterRows({ services }: Cli): Promise<readonly Row[]> {
+  const { clusterSettingKeys } = await import('../../app/cluster/settings.ts');
   const { settings: inForce, sources } = await services.clusterSettings();
-  return clusterSettingKeys.map((setting) => ({
-    key: setting.key,
-    value: clusterValueAt(inForce, setting),
-    from: sources.get(setting.key) ?? 'default',
-  }));
+  return rowsOf(clusterSettingKeys, inForce, sources);
 }
 
-/** The value under a key such as `tpu.sshPort`. */
-function valueAt(inForce: Settings, key: string): unknown {
-  return key.split('.').reduce<unknown>((section, name) => (section as Record<string, unknown>)[name], inForce);
+function rowsOf(keys: readonly SettingKey[], inForce: unknown, sources: ReadonlyMap<string, string>): readonly Row[] {
+  return keys.map((setting) => ({
+    key: setting.key,
+    value: settingAt(inForce, setting),
+    from: sources.get(setting.key) ?? 'default',
+  }));
 }
 
 function valueText(value: unknown): string {

@@ -2,7 +2,7 @@
 
 import { exitCode } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
-import { formatProblems } from '../../manifest/problems.ts';
+import { formatProblems } from '../../schema/problems.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { checkManifest, clusterProblems, sayWarnings } from '../manifest-file.ts';
 

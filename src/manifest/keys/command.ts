@@ -1,7 +1,8 @@
 // Keys of `command`: the work itself.
 
-import { asNumber, choice, freeValue, mapOf, path as pathKind, refuse, script, section, wrongKind } from '../kinds.ts';
-import type { Key, Kind } from '../kinds.ts';
+import { asNumber, choice, freeValue, mapOf, path as pathKind, script, section, wrongKind } from '../kinds.ts';
+import { refuse } from '../../schema/kind.ts';
+import type { Key, Kind } from '../../schema/kind.ts';
 import { environmentName } from './names.ts';
 
 /** `all`, one number, or a list of numbers. */

@@ -1,7 +1,7 @@
 // Keys of `gcsfuse`: buckets as folders of every worker.
 
 import { either, line, listOf, mapOf, path, script, section, truth, whole } from '../kinds.ts';
-import type { Key } from '../kinds.ts';
+import type { Key } from '../../schema/kind.ts';
 
 /** How one mount caches; it stands at the first mount and at each further one. */
 export const cache = section({

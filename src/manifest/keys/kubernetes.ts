@@ -1,20 +1,9 @@
 // Keys of `kubernetes`: the job in a cluster.
 
 import { second } from '../../core/time.ts';
-import {
-  duration,
-  durationOrNone,
-  line,
-  listOf,
-  mapOf,
-  quoted,
-  refuse,
-  section,
-  text,
-  truth,
-  whole,
-} from '../kinds.ts';
-import type { Key, Kind } from '../kinds.ts';
+import { duration, durationOrNone, line, listOf, mapOf, quoted, section, text, truth, whole } from '../kinds.ts';
+import { refuse } from '../../schema/kind.ts';
+import type { Key, Kind } from '../../schema/kind.ts';
 import {
   amountPattern,
   readGpus,

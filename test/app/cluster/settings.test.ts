@@ -3,15 +3,10 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import {
-  clusterSettingKeys,
-  clusterValueAt,
-  loadClusterSettings,
-  mergedSettings,
-  saidIn,
-} from '../../../src/app/cluster/settings.ts';
+import { clusterSettingKeys, loadClusterSettings, mergedSettings, saidIn } from '../../../src/app/cluster/settings.ts';
 import { JobmanError } from '../../../src/app/errors.ts';
 import { clusterSections, loadSettings } from '../../../src/app/settings.ts';
+import { settingAt } from '../../../src/schema/settings.ts';
 import { root } from '../../support/root.ts';
 import { openWorld } from '../../support/world.ts';
 
@@ -117,8 +112,8 @@ test('every slip is told with its place, and only of this half of the file', asy
     [
       '4:5: there is no setting "job.defaultimage"; did you mean "job.defaultImage"?',
       '5:20: "job.imagePrefix" should be a text or null, and is 3',
-      '6:21: "job.annotations[0]" should have the key of an annotation as its "key", and has "a b"',
-      '6:53: "job.annotations[1]" should have a text as its "value", and has 7',
+      '6:30: "job.annotations[0].key" should be the key of an annotation, like "jobman/flavor", and is "a b"',
+      '6:79: "job.annotations[1].value" should be a text, and is 7',
       '7:39: "job.securityContext.runAsUser" should be a number from 0 on, or null, and is "root"',
       '8:29: "job.resources.label" should be the key of an annotation, like "jobman/flavor", and is ""',
       '8:48: a flavor needs a "name"',
@@ -159,7 +154,7 @@ test('paths start at their own file, and a password is not shown', async (t) => 
   const { settings } = await loadClusterSettings(given);
   assert.equal(settings.kubeConfig.file, join(given.home, 'lab.kubeconfig'));
   assert.equal(settings.harbor.caFile, '/home/ada/ca.pem');
-  const shown = clusterSettingKeys.map((setting) => clusterValueAt(settings, setting));
+  const shown = clusterSettingKeys.map((setting) => settingAt(settings, setting));
   assert.ok(shown.includes('(set)') && !shown.includes('x'));
 });
 

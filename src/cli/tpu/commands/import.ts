@@ -3,7 +3,7 @@
 import { resolve } from 'node:path';
 import { setSetting } from '../../../app/change-settings.ts';
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { jsonIn, JsonTextError } from '../../../app/json-text.ts';
+import { jsonLines, JsonTextError, parseJson } from '../../../schema/json.ts';
 import { readRegularFile } from '../../../app/regular-file.ts';
 import { applyImport, planImport, type ImportLine, type ImportParts } from '../../../lab/import-data.ts';
 import { siteSteps } from '../../../lab/mount-step.ts';
@@ -62,11 +62,11 @@ function textIn(path: string): string {
 
 function placeIn(text: string, path: string): string {
   try {
-    jsonIn(text);
+    parseJson(text);
     return path;
   } catch (error) {
     if (!(error instanceof JsonTextError)) throw error;
-    return `${path}:${error.at.line}:${error.at.column}: ${error.message}`;
+    return jsonLines(text, path, [error.found]).join('');
   }
 }
 

@@ -1,46 +1,11 @@
-// Tree: the YAML text as maps, lists and scalars, each with the place where it was written. Everything after this file
-// works on the tree and knows nothing of YAML.
+// YAML: the text as maps, lists and scalars, each with the place where it was written. Everything after this file works on
+// the tree and knows nothing of YAML.
 
 import { isAlias, isMap, isNode, isPair, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
 import type { Document } from 'yaml';
-import { pathText } from './problems.ts';
-import type { Place, Report } from './problems.ts';
-
-export type Tree = Scalar | List | Mapping | Unknown;
-
-/** Something that could not be made out and has been reported; whoever meets it is silent about it. */
-export interface Unknown {
-  readonly kind: 'unknown';
-  readonly place: Place;
-}
-
-export interface Scalar {
-  readonly kind: 'scalar';
-  readonly value: string | number | boolean | null;
-  /** The scalar as it was written, without quotes: a version `3.10` is not the number 3.1. */
-  readonly source: string;
-  readonly place: Place;
-}
-
-export interface List {
-  readonly kind: 'list';
-  readonly items: readonly Tree[];
-  readonly place: Place;
-}
-
-export interface Mapping {
-  readonly kind: 'map';
-  readonly entries: ReadonlyMap<string, Entry>;
-  readonly place: Place;
-  /** Where the key stands that the map belongs to: the place to say what the map lacks. */
-  readonly owner: Place;
-}
-
-export interface Entry {
-  /** Where the key stands. */
-  readonly place: Place;
-  readonly value: Tree;
-}
+import { pathText } from '../schema/problems.ts';
+import type { Place, Report } from '../schema/problems.ts';
+import type { Entry, Mapping, Scalar, Tree } from '../schema/tree.ts';
 
 /** Aliases can multiply a small text into a huge tree; no honest manifest has this many values. */
 const nodesMost = 20_000;
@@ -240,12 +205,6 @@ function scalarOf(node: { readonly value: unknown; readonly source?: string }, p
   return { kind: 'scalar', value: known, source: node.source ?? String(known), place };
 }
 
-/** What a container holds under a key or an index. */
-export function childOf(tree: Tree, name: string | number): Tree | undefined {
-  if (tree.kind === 'list') return tree.items[Number(name)];
-  return tree.kind === 'map' ? tree.entries.get(String(name))?.value : undefined;
-}
-
 function rangeStart(node: unknown): number | undefined {
   if (typeof node !== 'object' || node === null || !('range' in node)) return undefined;
   const { range } = node as { range?: readonly number[] | null };
@@ -278,9 +237,4 @@ function yamlWords(error: { readonly code: string; readonly message: string }): 
 function firstLine(text: string): string {
   const [line = ''] = text.split('\n', 1);
   return line.replace(/[.:]$/, '');
-}
-
-/** True for a value that is not there or null. */
-export function isNull(tree: Tree | undefined): boolean {
-  return tree === undefined || (tree.kind === 'scalar' && tree.value === null);
 }

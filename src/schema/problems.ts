@@ -1,8 +1,8 @@
-// Problems: what is wrong with a manifest, each with its place, and how they read.
+// Problems: what is wrong with a file, each with its place, and how they read.
 
 import { jobIdMark } from '../core/spec.ts';
 
-/** Where something of a manifest was written: in the file, from this character on, or on the command line. */
+/** Where something was written: in the file, from this character on, or on the command line. */
 export type Place = { readonly in: 'file'; readonly offset: number } | { readonly in: 'set'; readonly set: string };
 
 export interface Problem {
@@ -63,14 +63,22 @@ export function newFindings(): Findings {
   };
 }
 
+/** Both from 1; a column counts UTF-16 units, as editors do. */
+export type LinePos = (offset: number) => { readonly line: number; readonly col: number };
+
+/** The places of a text, for one of which nothing counted the lines while it was read. */
+export function linePosIn(text: string): LinePos {
+  return (offset) => {
+    const lines = text.slice(0, offset).split('\n');
+    return { line: lines.length, col: (lines.at(-1)?.length ?? 0) + 1 };
+  };
+}
+
 /** In the order of the file, those of the command line last, with line and column. */
-export function placed(found: readonly Found[], linePos: (offset: number) => { line: number; col: number }): Problem[] {
-  const order = (place: Place) => (place.in === 'file' ? place.offset : Number.POSITIVE_INFINITY);
+export function placed(found: readonly Found[], linePos: LinePos): Problem[] {
+  const order = ({ place }: Found) => (place.in === 'file' ? place.offset : Number.MAX_VALUE);
   return found
-    .toSorted((one, other) => {
-      const [first, second] = [order(one.place), order(other.place)];
-      return first === second ? 0 : first - second;
-    })
+    .toSorted((one, other) => order(one) - order(other))
     .map(({ place, path, message, suggestion }) => {
       const at = place.in === 'file' ? linePos(place.offset) : null;
       return {

@@ -1,0 +1,146 @@
+// Kinds of JSON values. A value is what it is written as: unlike in a manifest, no text is taken for a number.
+
+import { didYouMean } from '../core/did-you-mean.ts';
+import { refuse, type Kind, type Path, type ValueOf } from './kind.ts';
+import { pathText, type Report } from './problems.ts';
+import { isNull, plain, type Tree } from './tree.ts';
+
+/** A value that is right or wrong as a whole. `meant` knows what people probably wanted to write. */
+export function checked<T>(
+  words: string,
+  isRight: (value: unknown) => value is T,
+  meant?: (value: unknown) => string | undefined,
+): Kind<T> {
+  return {
+    words,
+    read(tree, path, report) {
+      const value = plain(tree);
+      return isRight(value) ? value : refuseAs(words, tree, path, report, meant?.(value));
+    },
+  };
+}
+
+/** A text that fits. */
+export function textLike(words: string, fits: (text: string) => boolean): Kind<string> {
+  const isRight = (value: unknown): value is string => typeof value === 'string' && fits(value);
+  return { ...checked(words, isRight), isText: true };
+}
+
+/** A text that fits, or null. */
+export function textOrNullLike(words: string, fits: (text: string) => boolean): Kind<string | null> {
+  const isRight = (value: unknown): value is string | null =>
+    value === null || (typeof value === 'string' && fits(value));
+  return { ...checked(words, isRight), isText: true };
+}
+
+/** A list of texts that all fit. */
+export function textsLike(
+  words: string,
+  fits: (text: string) => boolean,
+  meant?: (value: unknown) => string | undefined,
+): Kind<readonly string[]> {
+  const isRight = (value: unknown): value is readonly string[] =>
+    Array.isArray(value) && value.every((one) => typeof one === 'string' && fits(one));
+  return checked(words, isRight, meant);
+}
+
+export const isFilled = (text: string): boolean => text.trim() !== '';
+export const isAddress = (text: string): boolean => /^https?:$/.test(URL.parse(text)?.protocol ?? '');
+
+export const textOrNull = textOrNullLike('a text or null', isFilled);
+export const addressOrNull = textOrNullLike('an address like "http://127.0.0.1:8080", or null', isAddress);
+
+export function whole(words: string, least: number, most = Number.MAX_SAFE_INTEGER): Kind<number> {
+  return checked(
+    words,
+    (value): value is number => Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most,
+  );
+}
+
+/** One of these words. */
+export function wordOf<const W extends string>(words: string, values: readonly W[]): Kind<W> {
+  return checked(words, (value): value is W => values.includes(value as W));
+}
+
+export const truth: Kind<boolean> = checked('true or false', (value) => typeof value === 'boolean');
+
+/** A list, each element of which is told its own mistakes. */
+export function listOf<T>(words: string, element: Kind<T>): Kind<readonly T[]> {
+  return {
+    words,
+    read(tree, path, report) {
+      if (tree.kind !== 'list') return refuseAs(words, tree, path, report);
+      return tree.items.flatMap((item, index) => element.read(item, [...path, index], report) ?? []);
+    },
+  };
+}
+
+/** The value of another kind made into something else. */
+export function mapped<T, U>(inner: Kind<T>, to: (value: T) => U): Kind<U> {
+  return {
+    ...inner,
+    read(tree, path, report) {
+      const value = inner.read(tree, path, report);
+      return value === undefined ? undefined : to(value);
+    },
+  };
+}
+
+/** A list or a record, or null, which means `none`. */
+export function orNull<T, N>(words: string, inner: Kind<T>, none: N): Kind<T | N> {
+  return {
+    words,
+    read(tree, path, report) {
+      if (isNull(tree)) return none;
+      return tree.kind === 'scalar' ? refuseAs(words, tree, path, report) : inner.read(tree, path, report);
+    },
+  };
+}
+
+type Parts = Readonly<Record<string, Kind<unknown>>>;
+type RecordOf<N extends Parts, O extends Parts> = { readonly [P in keyof N]: ValueOf<N[P]> } & {
+  readonly [P in keyof O]?: ValueOf<O[P]>;
+};
+
+/** An object of named parts: `called` is it in messages (`a grant`), and `example` one that is right. */
+export function record<N extends Parts, O extends Parts>(
+  called: string,
+  example: string,
+  needed: N,
+  optional: O,
+): Kind<RecordOf<N, O>> {
+  const parts: Parts = { ...needed, ...optional };
+  return {
+    words: `an object like ${example}`,
+    read(tree, path, report) {
+      if (tree.kind !== 'map') return refuse(tree, path, report, `should be an object like ${example}`);
+      for (const { name, place } of tree.repeated ?? []) {
+        report.problem({ place, path: pathText([...path, name]), message: 'stands here again' });
+      }
+      const values: Record<string, unknown> = {};
+      for (const [name, { place, value }] of tree.entries) {
+        const part = Object.hasOwn(parts, name) ? parts[name] : undefined;
+        if (part !== undefined) values[name] = part.read(value, [...path, name], report);
+        else {
+          const suggestion = didYouMean(name, Object.keys(parts));
+          report.problem({ place, path: '', message: `${called} has no "${name}"`, suggestion });
+        }
+      }
+      for (const [name, { words }] of Object.entries(needed)) {
+        if (!tree.entries.has(name)) refuse(tree, path, report, `lacks "${name}": ${words}`);
+      }
+      // Each part was read by the kind whose type is that of the field.
+      return values as RecordOf<N, O>;
+    },
+  };
+}
+
+/** The value in a message, on one line. */
+export function shortened(value: unknown): string {
+  const text = JSON.stringify(value);
+  return text.length <= 60 ? text : `${text.slice(0, 59)}…`;
+}
+
+function refuseAs(words: string, tree: Tree, path: Path, report: Report, suggestion?: string): undefined {
+  return refuse(tree, path, report, `should be ${words}, and is ${shortened(plain(tree))}`, suggestion);
+}

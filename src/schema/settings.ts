@@ -1,0 +1,122 @@
+// Settings: a table says every key of a file of settings, what may stand there, what holds without it and what it means. The
+// type of the settings, the check of a file and the manual follow from the table.
+
+import { didYouMean } from '../core/did-you-mean.ts';
+import { parseJson } from './json.ts';
+import { refuse, type Kind } from './kind.ts';
+import { linePosIn, pathText, type Report } from './problems.ts';
+import type { Mapping } from './tree.ts';
+
+export interface Setting<T> {
+  readonly kind: Kind<T>;
+  /** The value where no file says one. */
+  readonly otherwise: T;
+  /** What it does, as a sentence for people. */
+  readonly meaning: string;
+  /** The variable that overrides the files. */
+  readonly variable?: string;
+  /** The value is shown to nobody. */
+  readonly isSecret?: true;
+  /** A relative path starts at its own file. */
+  readonly isPath?: true;
+}
+
+/** Settings by their names; a section has more below it. */
+export interface SettingsTable {
+  readonly [name: string]: Setting<unknown> | SettingsTable;
+}
+
+/** The values of a table's settings. */
+export type SettingsOf<S> = {
+  readonly [N in keyof S]: S[N] extends Setting<infer T> ? T : SettingsOf<S[N]>;
+};
+
+/** A setting under its full key: `tpu.sshPort`. */
+export interface SettingKey extends Setting<unknown> {
+  readonly key: string;
+}
+
+/** Values by full keys. */
+export type SettingValues = ReadonlyMap<string, unknown>;
+
+type More = Pick<Setting<unknown>, 'variable' | 'isSecret' | 'isPath'>;
+
+export function setting<T>(kind: Kind<T>, otherwise: NoInfer<T>, meaning: string, more: More = {}): Setting<T> {
+  return { kind, otherwise, meaning, ...more };
+}
+
+function isSetting(one: Setting<unknown> | SettingsTable): one is Setting<unknown> {
+  return typeof one['meaning'] === 'string';
+}
+
+/** Every setting of a table, in its order. */
+export function keysOf(table: SettingsTable, prefix = ''): readonly SettingKey[] {
+  return Object.entries(table).flatMap(([name, one]) =>
+    isSetting(one) ? [{ key: `${prefix}${name}`, ...one }] : keysOf(one, `${prefix}${name}.`),
+  );
+}
+
+/** The settings with these values, and otherwise at their defaults. */
+export function settingsOf<S extends SettingsTable>(table: S, values: SettingValues, prefix = ''): SettingsOf<S> {
+  const entries = Object.entries(table).map(([name, one]): [string, unknown] => {
+    const key = `${prefix}${name}`;
+    if (!isSetting(one)) return [name, settingsOf(one, values, `${key}.`)];
+    return [name, values.has(key) ? values.get(key) : one.otherwise];
+  });
+  // Every value was read by the kind of its key, which is the type of the field.
+  return Object.fromEntries(entries) as SettingsOf<S>;
+}
+
+/** The value under a full key; `(set)` in the place of a secret. */
+export function settingAt(settings: unknown, { key, isSecret }: SettingKey): unknown {
+  const value = key.split('.').reduce<unknown>((section, name) => (section as Record<string, unknown>)[name], settings);
+  return isSecret === true && value !== null ? '(set)' : value;
+}
+
+/**
+ * The values of a text, as far as they are right; what is wrong is reported. `elsewhere` are the sections of the file that
+ * another table reads. Undefined when the text is no object. Throws JsonTextError when it is no JSON.
+ */
+export function readSettings(
+  text: string,
+  table: SettingsTable,
+  elsewhere: readonly string[],
+  report: Report,
+): SettingValues | undefined {
+  const whole = parseJson(text);
+  if (whole.kind !== 'map') return undefined;
+  const values = new Map<string, unknown>();
+  const settings = keysOf(table);
+  const keys = settings.map(({ key }) => key);
+
+  const read = ({ entries, repeated = [] }: Mapping, path: readonly string[]): void => {
+    for (const { name, place, first } of repeated) {
+      const line = first.in === 'file' ? linePosIn(text)(first.offset).line : 0;
+      const message = `stands here again; it is on line ${line} already`;
+      report.problem({ place, path: pathText([...path, name]), message });
+    }
+    for (const [name, { place, value }] of entries) {
+      const at = [...path, name];
+      const key = at.join('.');
+      const found = settings.find((one) => one.key === key);
+      if (found !== undefined) {
+        const read = found.kind.read(value, at, report);
+        if (read !== undefined) values.set(key, read);
+      } else if (elsewhere.includes(key)) continue;
+      else if (!keys.some((one) => one.startsWith(`${key}.`))) {
+        const suggestion = keyMeant(key, keys, elsewhere);
+        report.problem({ place, path: '', message: `there is no setting "${key}"`, suggestion });
+      } else if (value.kind === 'map') read(value, at);
+      else refuse(value, at, report, `should be a section, as in { "${key}": { ... } }`);
+    }
+  };
+  read(whole, []);
+  return values;
+}
+
+function keyMeant(key: string, keys: readonly string[], elsewhere: readonly string[]): string | undefined {
+  const sections = keys.map((name) => name.split('.')[0] ?? name);
+  // The right name in the wrong section, or in none, is meant for its own.
+  const moved = keys.find((name) => name.split('.').at(-1) === key.split('.').at(-1));
+  return didYouMean(key, keys) ?? didYouMean(key, [...new Set([...sections, ...elsewhere])]) ?? moved;
+}

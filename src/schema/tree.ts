@@ -1,0 +1,79 @@
+// Tree: what a file holds, as maps, lists and scalars, each with the place where it was written. JSON (json.ts) and YAML
+// (manifest/yaml.ts) are both read into it.
+
+import type { Place } from './problems.ts';
+
+export type Tree = Scalar | List | Mapping | Unknown;
+
+/** Something that could not be made out and has been reported; whoever meets it is silent about it. */
+export interface Unknown {
+  readonly kind: 'unknown';
+  readonly place: Place;
+}
+
+export interface Scalar {
+  readonly kind: 'scalar';
+  readonly value: string | number | boolean | null;
+  /** The scalar as it was written, without quotes: a version `3.10` is not the number 3.1. */
+  readonly source: string;
+  readonly place: Place;
+}
+
+export interface List {
+  readonly kind: 'list';
+  readonly items: readonly Tree[];
+  readonly place: Place;
+}
+
+export interface Mapping {
+  readonly kind: 'map';
+  readonly entries: ReadonlyMap<string, Entry>;
+  readonly place: Place;
+  /** Where the key stands that the map belongs to: the place to say what the map lacks. */
+  readonly owner: Place;
+  /** Further entries under a name that is already there. YAML reports them while it is read. */
+  readonly repeated?: readonly Repeated[];
+}
+
+export interface Repeated {
+  readonly name: string;
+  readonly place: Place;
+  /** Where the name stands for the first time. */
+  readonly first: Place;
+}
+
+export interface Entry {
+  /** Where the key stands. */
+  readonly place: Place;
+  readonly value: Tree;
+}
+
+/** What a container holds under a key or an index. */
+export function childOf(tree: Tree, name: string | number): Tree | undefined {
+  if (tree.kind === 'list') return tree.items[Number(name)];
+  return tree.kind === 'map' ? tree.entries.get(String(name))?.value : undefined;
+}
+
+/** True for a value that is not there or null. */
+export function isNull(tree: Tree | undefined): boolean {
+  return tree === undefined || (tree.kind === 'scalar' && tree.value === null);
+}
+
+/** `???` is OmegaConf's word for a value that must be given before use. */
+export function isMissing(tree: Tree): boolean {
+  return tree.kind === 'scalar' && tree.value === '???';
+}
+
+/** The tree as plain values, without places. */
+export function plain(tree: Tree): unknown {
+  switch (tree.kind) {
+    case 'scalar':
+      return tree.value;
+    case 'list':
+      return tree.items.map(plain);
+    case 'map':
+      return Object.fromEntries([...tree.entries].map(([key, entry]) => [key, plain(entry.value)]));
+    case 'unknown':
+      return null;
+  }
+}

@@ -1,0 +1,66 @@
+// JSON text is what JSON.parse takes it for, and nothing else is JSON.
+
+import { deepEqual, equal, throws } from 'node:assert/strict';
+import { test } from 'node:test';
+import { JsonTextError, parseJson } from '../../src/schema/json.ts';
+import { plain } from '../../src/schema/tree.ts';
+
+test('JSON is read as JSON.parse reads it', () => {
+  for (const text of [
+    '"plain"',
+    '""',
+    '"with \\"quotes\\", \\\\ and \\u00e9"',
+    '"with letters like ü and 漢 and 😀"',
+    'true',
+    'false',
+    'null',
+    '0',
+    '-0.5',
+    '12',
+    '1E5',
+    '1.25e-3',
+    ' [ 1 , "two" , null , { "three" : [ ] } ] ',
+    '{"a": {"b": "c"}, "d é": true, "__proto__": 1}',
+  ]) {
+    deepEqual(plain(parseJson(text)), JSON.parse(text), text);
+  }
+  deepEqual(plain(parseJson('\uFEFF{}')), {});
+});
+
+test('what is no JSON is refused', () => {
+  for (const text of [
+    'TRUE',
+    'True',
+    'nullx',
+    'nul',
+    '01',
+    '+1',
+    '1.',
+    '.5',
+    '"open',
+    '"a\nb"',
+    '"\u0085"',
+    '"\\x"',
+    "'a'",
+    '[1,]',
+    '',
+    '['.repeat(200),
+  ]) {
+    throws(() => parseJson(text), JsonTextError, JSON.stringify(text));
+  }
+});
+
+test('a value has its place, and of two members with one name the second is told apart', () => {
+  const whole = parseJson('{ "a": "x",\n  "b\\t": "ü", "a": null }');
+  equal(whole.kind, 'map');
+  if (whole.kind !== 'map') return;
+  const at = (offset: number) => ({ in: 'file', offset });
+  deepEqual(
+    [...whole.entries].map(([name, { place, value }]) => [name, place, value.place]),
+    [
+      ['a', at(2), at(7)],
+      ['b\t', at(14), at(21)],
+    ],
+  );
+  deepEqual(whole.repeated, [{ name: 'a', place: at(26), first: at(2) }]);
+});
