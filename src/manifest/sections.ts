@@ -2,7 +2,7 @@
 
 import { aliasesAt, keysAround, kindAt, manifest } from './keys.ts';
 import type { Section, SectionName } from './keys.ts';
-import { interpolation } from './interpolate.ts';
+import { interpolation } from './interpolate/resolve.ts';
 import { absent, readGiven, type Path } from '../schema/kind.ts';
 import { pathText } from '../schema/problems.ts';
 import type { Place, Report } from '../schema/problems.ts';

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { interpolation } from '../../src/manifest/interpolate.ts';
+import { interpolation } from '../../src/manifest/interpolate/resolve.ts';
 import { newFindings } from '../../src/schema/problems.ts';
 import { parseValue } from '../../src/manifest/yaml.ts';
 
