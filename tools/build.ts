@@ -30,14 +30,14 @@ const keepOldChunksMs = 7 * 24 * 60 * 60 * 1000;
  * chunk that needs it at once.
  */
 const together: readonly (readonly [chunk: string, entries: readonly string[]])[] = [
-  ['start', ['src/wiring/start.ts', 'src/core/did-you-mean.ts']],
+  ['start', ['src/wiring/start.ts', 'src/catalogue/did-you-mean.ts']],
   // Small things that the parts below share: one part is not to bring another.
   [
     'words',
     [
       'src/app/figures.ts',
       'src/core/given.ts',
-      'src/core/accelerators.ts',
+      'src/catalogue/accelerators.ts',
       'src/core/patterns.ts',
       'src/app/moment.ts',
       'src/app/reason-words.ts',

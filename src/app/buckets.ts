@@ -5,7 +5,7 @@
 import { bucketPlaceText, isInRegion, zoneOfBucket } from '../core/bucket-place.ts';
 import { second } from '../core/time.ts';
 import type { Duration } from '../core/time.ts';
-import { regionOf } from '../core/zones.ts';
+import { regionOf } from '../catalogue/zones.ts';
 import type { NamedBucket } from '../manifest/buckets.ts';
 import type { Problem } from '../schema/problems.ts';
 import type { BucketLook, BucketPort } from './ports.ts';

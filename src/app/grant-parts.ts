@@ -1,7 +1,7 @@
 // Grant parts: what a row of the setting `grants` may hold. Apart from what follows of it (grants.ts), because every command that
 // reads the settings reads this.
 
-import { accelerator, acceleratorMeant, generations } from '../core/accelerators.ts';
+import { accelerator, acceleratorMeant, generations } from '../catalogue/accelerators.ts';
 import { day, type Instant } from '../core/time.ts';
 import { checked, record, textLike, whole, wordOf } from '../schema/json-kinds.ts';
 import type { ValueOf } from '../schema/kind.ts';

@@ -2,7 +2,7 @@
 // of what is allowed. Without any row everything is allowed, and a new job on a terminal is asked about once, with its price.
 // Nothing of the built-in cloud needs a grant.
 
-import { accelerator, generationOf } from '../core/accelerators.ts';
+import { accelerator, generationOf } from '../catalogue/accelerators.ts';
 import { usableAllocation } from '../core/allocate.ts';
 import { heldAllocations, type Job } from '../core/job.ts';
 import { capacityAt, placesOf } from '../core/place.ts';

@@ -1,7 +1,7 @@
 // Settings of a lab that shares its TPUs, the section `lab`. What they mean is in src/lab/site.ts.
 
 import { minute } from '../core/time.ts';
-import { zoneMeant, zones as knownZones } from '../core/zones.ts';
+import { zoneMeant, zones as knownZones } from '../catalogue/zones.ts';
 import {
   addressOrNull,
   isFilled,

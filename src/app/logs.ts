@@ -2,7 +2,7 @@
 
 import { open, readdir, stat, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
-import { didYouMean } from '../core/did-you-mean.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { allocationOf, lastAttempt, openAttempt, type Attempt, type Job } from '../core/job.ts';
 import { phaseOf } from '../core/phase.ts';
 import { betweenWorkers, patterns } from '../core/patterns.ts';

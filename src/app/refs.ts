@@ -1,7 +1,7 @@
 // Refs: which job a person means.
 
 import type { Job } from '../core/job.ts';
-import { didYouMean } from '../core/did-you-mean.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Ref } from './client.ts';
 import { exitCode, JobmanError } from './errors.ts';
 import { ageText } from './figures.ts';

@@ -1,7 +1,7 @@
 // Zones: what the places of a cloud have answered to the jobs of this record, and what these hold there now. Nobody is asked
 // for it: it is what the jobs were told when they asked.
 
-import { accelerator as knownType, generationOf } from '../core/accelerators.ts';
+import { accelerator as knownType, generationOf } from '../catalogue/accelerators.ts';
 import type { Job, PlaceAnswer } from '../core/job.ts';
 import { capacityOf, placesOf } from '../core/place.ts';
 import { isSamePlace, placeName } from '../core/place-answers.ts';

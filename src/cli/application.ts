@@ -25,7 +25,7 @@ import {
 } from '@stricli/core';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Services } from '../app/services.ts';
-import { didYouMean } from '../core/did-you-mean.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { arrange, commandIn } from './arrange.ts';
 import { complainAbout, createCli, type GlobalFlags } from './context.ts';
 import { proposeHappenings } from './completion/happenings.ts';

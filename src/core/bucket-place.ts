@@ -3,7 +3,7 @@
 // Source: Google's page of bucket locations (cloud.google.com/storage/docs/locations), and the fields `location`,
 // `locationType` and `customPlacementConfig.dataLocations` of a bucket in the JSON API.
 
-import { regionOf } from './zones.ts';
+import { regionOf } from '../catalogue/zones.ts';
 
 /** Where a bucket is, as Storage says it. */
 export interface BucketPlace {

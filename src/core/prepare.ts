@@ -12,7 +12,7 @@ import type { ResumeFrom, SecretSource, SetupStep, WorkerId } from './spec.ts';
 import { earliest, minute, second } from './time.ts';
 import type { Instant } from './time.ts';
 import type { View } from './view.ts';
-import { regionOf } from './zones.ts';
+import { regionOf } from '../catalogue/zones.ts';
 
 // ------------------------------------------------------------------------------------------ steps
 

@@ -3,7 +3,7 @@
 import type { Dated, ImageArtifact, ImageDetails, ImagePort, ImageQuery, ImageRow } from '../app/images.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Form } from '../app/form.ts';
-import { didYouMean } from '../core/did-you-mean.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { minute, type Duration, type Instant } from '../core/time.ts';
 import type { Cache } from './cache.ts';
 import { parseImageName, placesOf, type RepositoryPlace } from './image-name.ts';

@@ -2,7 +2,7 @@
 // may hold whatever a command line can hold.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { didYouMean } from '../core/did-you-mean.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 
 /**
  * `lr=0.01` as `--config.training.learning_rate=0.01`, by the aliases of the user; `config.a.b=v` as `--config.a.b=v`. The later

@@ -1,6 +1,6 @@
 // Find: which TPUs of the booking sheet a person means by words like v2, v34, v* and v2-32, and in which groups they are shown.
 
-import { generationOf } from '../core/accelerators.ts';
+import { generationOf } from '../catalogue/accelerators.ts';
 import { acceleratorCalled, acceleratorIn, aliasesOf, generationName, pricingIn } from './names-of-tpus.ts';
 import type { Booking, BookingStatus, LabTpu } from './tpus.ts';
 

@@ -1,7 +1,7 @@
 // Names of TPUs: what a full name tells by itself. Labs name a TPU by its type and by how it is paid for
 // (`kmh-tpuvm-v2-32-preemptible-1`), so that whoever registers one need not say it again.
 
-import { accelerator, generationOf, spelledAs } from '../core/accelerators.ts';
+import { accelerator, generationOf, spelledAs } from '../catalogue/accelerators.ts';
 import type { LabTpu } from './tpus.ts';
 
 /** A type as people write it inside a name or by itself: `v2-32`, `v5e-8`, `v5litepod-16`, `tpu7x-8`. */

@@ -1,9 +1,9 @@
 // What a TPU of the registry is as a capacity: for the job that runs on it, and for whoever makes it anew by hand.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { accelerator, generationOf } from '../core/accelerators.ts';
+import { accelerator, generationOf } from '../catalogue/accelerators.ts';
 import type { TpuSpec } from '../core/spec.ts';
-import { zonesOffering } from '../core/zones.ts';
+import { zonesOffering } from '../catalogue/zones.ts';
 import type { Site } from './site.ts';
 import type { LabTpu } from './tpus.ts';
 

@@ -3,7 +3,7 @@
 
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { choiceText } from '../app/figures.ts';
-import { didYouMean } from '../core/did-you-mean.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { defaultUserSettings, type UserSettings } from './people.ts';
 
 /** The settings that have a meaning here. */

@@ -1,7 +1,7 @@
 // Who: which user of the registry the person at the keyboard is, and for whom a command acts.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { didYouMean } from '../core/did-you-mean.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { kept } from './names.ts';
 import type { LabUser } from './people.ts';
 

@@ -3,7 +3,7 @@
 
 import { placeCount, capacityAt } from '../core/place.ts';
 import type { CapacitySpec } from '../core/spec.ts';
-import { regionOf } from '../core/zones.ts';
+import { regionOf } from '../catalogue/zones.ts';
 import { bucketPattern, bucketRule } from './keys/gcsfuse.ts';
 import type { Problem } from '../schema/problems.ts';
 import type { Sections } from './sections.ts';

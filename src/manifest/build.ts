@@ -1,7 +1,7 @@
 // Build: from the sections of a manifest to the spec of a job, and what is wrong when they are put together.
 
 import { join, normalize, relative } from 'node:path/posix';
-import { accelerator } from '../core/accelerators.ts';
+import { accelerator } from '../catalogue/accelerators.ts';
 import { capacityTraits } from '../core/allocate.ts';
 import { capacityAt, placeCount, placesOf } from '../core/place.ts';
 import { jobIdMark, nodeNameMark, ownCheckpointLevel, workdirMark } from '../core/spec.ts';

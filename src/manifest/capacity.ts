@@ -1,6 +1,6 @@
 // Capacity: the section `tpu` or `local`, as what is asked for.
 
-import { accelerator as knownType, generationOf } from '../core/accelerators.ts';
+import { accelerator as knownType, generationOf } from '../catalogue/accelerators.ts';
 import { given } from '../core/given.ts';
 import { jobIdMark, nodeNameMark } from '../core/spec.ts';
 import type { CapacitySpec, DataDisk, LocalSpec, TpuPlace, TpuSpec } from '../core/spec.ts';

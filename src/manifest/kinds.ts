@@ -1,7 +1,7 @@
 // Kinds: what a value in a manifest may be. A kind reads a value of the tree, describes itself in words for people and as
 // JSON Schema for editors. The table of keys (keys.ts) is built of them, so that parser, schema and documents agree.
 
-import { didYouMean } from '../core/did-you-mean.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { jobIdMark } from '../core/spec.ts';
 import type { Duration } from '../core/time.ts';
 import { durationMeant, durationMost, durationText, parseDuration } from './durations.ts';

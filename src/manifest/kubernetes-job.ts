@@ -2,7 +2,7 @@
 // decide; here only the parts are checked without which there is no Job to create.
 
 import { isMap, isNode, LineCounter, parseAllDocuments } from 'yaml';
-import { didYouMean } from '../core/did-you-mean.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { Problem } from '../schema/problems.ts';
 
 /** A Job, or every problem of its file. */

@@ -1,11 +1,11 @@
 // Offered: whether a cloud has what the section `tpu` asks for. Google adds types and zones faster than tables are
 // renewed, so there a doubt is a warning; what the built-in cloud does not have it will never have, so there it is a problem.
 
-import { accelerator, acceleratorMeant, generationOf, spelledAs } from '../core/accelerators.ts';
-import { didYouMean } from '../core/did-you-mean.ts';
-import { generationOfVersion, runtimeVersionMeant, runtimeVersions } from '../core/runtime-versions.ts';
+import { accelerator, acceleratorMeant, generationOf, spelledAs } from '../catalogue/accelerators.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
+import { generationOfVersion, runtimeVersionMeant, runtimeVersions } from '../catalogue/runtime-versions.ts';
 import { builtInProject } from '../core/spec.ts';
-import { zoneMeant, zones, zonesOffering } from '../core/zones.ts';
+import { zoneMeant, zones, zonesOffering } from '../catalogue/zones.ts';
 import type { Section } from './keys.ts';
 import type { Sections } from './sections.ts';
 

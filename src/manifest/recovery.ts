@@ -1,6 +1,6 @@
 // Recovery: from `recovery:` and `job.loop` to rules, budgets and waits.
 
-import { didYouMean } from '../core/did-you-mean.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { patterns } from '../core/patterns.ts';
 import { presets, usualSetupFailures } from '../core/recover.ts';
 import type { PresetName } from '../core/recover.ts';

@@ -6,7 +6,7 @@ import { interpolation } from './interpolate/resolve.ts';
 import { absent, readGiven, type Path } from '../schema/kind.ts';
 import { pathText } from '../schema/problems.ts';
 import type { Place, Report } from '../schema/problems.ts';
-import { didYouMean } from '../core/did-you-mean.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { childOf, isNull } from '../schema/tree.ts';
 import type { Mapping, Tree } from '../schema/tree.ts';
 

@@ -1,6 +1,6 @@
 // Kinds of JSON values. A value is what it is written as: unlike in a manifest, no text is taken for a number.
 
-import { didYouMean } from '../core/did-you-mean.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { refuse, type Kind, type Path, type ValueOf } from './kind.ts';
 import { pathText, type Report } from './problems.ts';
 import { isNull, plain, type Tree } from './tree.ts';

@@ -1,7 +1,7 @@
 // Settings: a table says every key of a file of settings, what may stand there, what holds without it and what it means. The
 // type of the settings, the check of a file and the manual follow from the table.
 
-import { didYouMean } from '../core/did-you-mean.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { parseJson } from './json.ts';
 import { refuse, type Kind } from './kind.ts';
 import { linePosIn, pathText, type Report } from './problems.ts';

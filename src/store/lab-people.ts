@@ -1,7 +1,7 @@
 // Lab people: the statements about users of the registry. Those that write want a transaction.
 
 import { exitCode, JobmanError } from '../app/errors.ts';
-import { didYouMean } from '../core/did-you-mean.ts';
+import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { LabUser } from '../lab/people.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 

@@ -101,6 +101,6 @@ export async function createLocalClient(services: Services): Promise<Client> {
 
 async function priceOf(spec: JobSpec): Promise<number | null> {
   if (spec.capacity.kind !== 'tpu') return null;
-  const { pricePerHour } = await import('../backends/tpu/prices.ts');
+  const { pricePerHour } = await import('../catalogue/prices.ts');
   return pricePerHour(spec.capacity);
 }

@@ -5,7 +5,7 @@ import { exitCode, JobmanError } from '../app/errors.ts';
 import { lookAtTpus, needsCloud, type TpuCloud, type TpuList, type TpuQuery } from '../app/tpus.ts';
 import type { Services } from '../app/services.ts';
 import { listTpus } from '../backends/tpu/inventory.ts';
-import { pricePerHour } from '../backends/tpu/prices.ts';
+import { pricePerHour } from '../catalogue/prices.ts';
 import { openStore } from '../store/store.ts';
 import { findEmulator } from './emulator-service.ts';
 import { recordFile } from './paths.ts';
@@ -84,8 +84,7 @@ export function createTpuCloud(home: string, { runningApiFor, usesBuiltIn }: Tpu
       const key = `${type} ${zone} ${pricing}`;
       const known = prices.get(key);
       if (known !== undefined) return known;
-      // What is reserved is paid for anyway; the price on demand is what it would cost without.
-      const price = pricePerHour({ accelerator: type, zone, pricing: pricing === 'reserved' ? 'ondemand' : pricing });
+      const price = pricePerHour({ accelerator: type, zone, pricing });
       prices.set(key, price);
       return price;
     },

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bucketPlaceText, isInRegion, zoneOfBucket } from '../../src/core/bucket-place.ts';
 import type { BucketPlace } from '../../src/core/bucket-place.ts';
-import { zones } from '../../src/core/zones.ts';
+import { zones } from '../../src/catalogue/zones.ts';
 
 const at = (location: string, kind: string | null = null, parts: readonly string[] = []): BucketPlace => ({
   location,

@@ -2,12 +2,6 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accelerator } from '../../src/core/accelerators.ts';
-import { pricePerHour as jobmanPrice } from '../../src/backends/tpu/prices.ts';
-import type { TpuSpec } from '../../src/core/spec.ts';
-import { acceleratorByShape, accelerators } from '../../src/emulator/catalogue/accelerators.ts';
-import { pricePerHour } from '../../src/emulator/catalogue/prices.ts';
-import { zones } from '../../src/emulator/catalogue/zones.ts';
 import { type Cloud, minutes, nodeBody, type Reply, startCloud, zone } from './cloud.ts';
 
 const alpha = `/v2alpha1/projects/emulator/locations/${zone}`;
@@ -144,32 +138,6 @@ test('the bill counts READY time at Google’s prices, and nothing for what was 
   assert.equal(await dollars(), 12);
   await cloud.admin('price', 'v4', { usd: '1', pricing: 'spot' });
   assert.equal(await dollars(), 4);
-});
-
-test('jobman and its cloud know the same accelerators, and the same prices', () => {
-  for (const { type, topology, chips, workers } of accelerators) {
-    const known = accelerator(type);
-    assert.deepEqual([known?.topology, known?.chips, known?.workers], [topology, chips, workers], type);
-  }
-  for (const zone of zones) {
-    for (const type of ['v2-8', 'v2-32', 'v3-8', 'v3-32', 'v4-16', 'v5litepod-16', 'v5p-128', 'v6e-8']) {
-      for (const pricing of ['spot', 'ondemand'] as const) {
-        const spec = { kind: 'tpu', accelerator: type, zone, pricing } as unknown as TpuSpec;
-        assert.equal(pricePerHour(type, zone, pricing), jobmanPrice(spec), `${type} ${zone} ${pricing}`);
-      }
-    }
-  }
-});
-
-test('a torus may be asked for in another shape, and nothing that is no torus', () => {
-  const usual = acceleratorByShape('V4', '4x8x8');
-  const other = acceleratorByShape('V4', '4x4x16');
-  assert.equal(usual?.type, 'v4-512');
-  assert.deepEqual([other?.type, other?.topology, other?.workers], ['v4-512', '4x4x16', 64]);
-  for (const topology of ['4x4x6', '16x4x4', '2x2x8', '4x4', 'x', '']) {
-    assert.equal(acceleratorByShape('V4', topology), undefined, topology);
-  }
-  assert.equal(acceleratorByShape('V6E', '4x4x4'), undefined);
 });
 
 test('a stockout or a quota for a number of times strikes so often, and is gone then', async (t) => {

@@ -1,69 +1,13 @@
-// The wire and the catalogue, in what the API tests do not reach.
+// The wire, in what the API tests do not reach.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { acceleratorByType, accelerators, quotaName } from '../../src/emulator/catalogue/accelerators.ts';
-import { nearest } from '../../src/emulator/catalogue/nearest.ts';
-import { acceleratorsIn, zones } from '../../src/emulator/catalogue/zones.ts';
 import { answersInTime, mountPoints, mountsToLeaveOut } from '../../src/emulator/hosts/mounts.ts';
 import { authorizedKeys } from '../../src/emulator/hosts/keys.ts';
 import { ownerOf } from '../../src/emulator/http/neighbours.ts';
 import { durationMs, timestampText } from '../../src/emulator/wire/encode.ts';
 import { pageOf, type Standing } from '../../src/emulator/wire/paging.ts';
 import { createChance } from '../../src/emulator/world/chance.ts';
-
-test('types have the chips and workers that Google gives them', () => {
-  const facts: readonly (readonly [string, string, number, number])[] = [
-    ['v2-8', '2x2', 4, 1],
-    ['v2-32', '4x4', 16, 4],
-    ['v3-2048', '32x32', 1024, 256],
-    ['v4-8', '2x2x1', 4, 1],
-    ['v4-16', '2x2x2', 8, 2],
-    ['v4-128', '4x4x4', 64, 16],
-    ['v4-4096', '8x16x16', 2048, 512],
-    ['v5litepod-1', '1x1', 1, 1],
-    ['v5litepod-4', '2x2', 4, 1],
-    ['v5litepod-8', '2x4', 8, 1],
-    ['v5litepod-16', '4x4', 16, 4],
-    ['v5litepod-256', '16x16', 256, 64],
-    ['v5p-8', '2x2x1', 4, 1],
-    ['v5p-12288', '16x16x24', 6144, 1536],
-    ['v6e-8', '2x4', 8, 1],
-    ['v6e-64', '8x8', 64, 16],
-  ];
-  for (const [type, topology, chips, workers] of facts) {
-    const found = acceleratorByType(type);
-    assert.deepEqual([found?.topology, found?.chips, found?.workers], [topology, chips, workers], type);
-  }
-});
-
-test('the shape of every type has as many chips as the type says', () => {
-  for (const { type, topology, chips } of accelerators) {
-    assert.equal(
-      topology.split('x').reduce((product, side) => product * Number(side), 1),
-      chips,
-      type,
-    );
-  }
-});
-
-test('zones offer what the catalogue says, and nothing else', () => {
-  const types = (zone: string): string[] => acceleratorsIn(zone).map((accelerator) => accelerator.type);
-  assert.ok(types('us-central2-b').every((type) => type.startsWith('v4-')));
-  assert.deepEqual(
-    types('asia-east1-c').filter((type) => type.startsWith('v2-')),
-    ['v2-8'],
-  );
-  assert.ok(types('europe-west4-a').includes('v2-512') && types('europe-west4-a').includes('v3-8'));
-  assert.deepEqual(types('us-central2-a'), []);
-  assert.ok(zones.every((zone) => types(zone).length > 0));
-});
-
-test('quota has the names of the service', () => {
-  assert.equal(quotaName('v6e', true, false), 'TPUV6EPreemptiblePerProjectPerRegionForTPUAPI');
-  assert.equal(quotaName('v5e', false, false), 'TPUV5sLitepodPerProjectPerRegionForTPUAPI');
-  assert.equal(quotaName('v5e', true, true), 'TPUV5sPreemptibleLitepodPerProjectPerZoneForTPUAPI');
-});
 
 test('a page goes on after its last name, whatever came or went meanwhile', () => {
   const list = (names: string, pageToken?: string): ReturnType<typeof pageOf<string>> =>
@@ -96,11 +40,6 @@ test('ssh-keys lines that are none are passed over', () => {
     { user: 'ada', type: 'ssh-rsa', blob: 'AAAA' },
     { user: 'bob', type: 'ssh-ed25519', blob: 'BBBB' },
   ]);
-});
-
-test('a near word is offered, a far one is not', () => {
-  assert.equal(nearest('premept', ['preempt', 'hold']), 'preempt');
-  assert.equal(nearest('zzzzzz', ['preempt', 'hold']), undefined);
 });
 
 test('a host shows the file systems of the machine, not those of the kernel or of other systems', async () => {

@@ -1,7 +1,7 @@
 // Flavors: a resource request with a name. They come from the settings, from a file or from the command line, always as
 // the same JSON: { "name", "description"?, "resources": { "requests", "limits"? } }.
 
-import { didYouMean } from '../../core/did-you-mean.ts';
+import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { isQualifiedName } from '../../manifest/kubernetes-words.ts';
 import { jsonLines, JsonTextError, parseJson } from '../../schema/json.ts';
 import { newFindings, type Found, type Place, type Report } from '../../schema/problems.ts';

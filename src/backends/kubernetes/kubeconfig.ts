@@ -4,7 +4,7 @@
 
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
-import { didYouMean } from '../../core/did-you-mean.ts';
+import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import type { ClusterOptions } from '../../app/cluster/cluster.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';

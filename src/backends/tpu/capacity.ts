@@ -7,7 +7,7 @@ import type { TpuApi } from './api.ts';
 import { lookAtAll } from './look.ts';
 import { failed } from './outcomes.ts';
 import { placeOf, tpuOf } from './places.ts';
-import { pricePerHour } from './prices.ts';
+import { pricePerHour } from '../../catalogue/prices.ts';
 import { releaseAllocation, releaseFound } from './release.ts';
 import { requestAllocation } from './request.ts';
 import { sweepPlaces } from './sweep.ts';

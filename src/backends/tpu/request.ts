@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { AllocationRef } from '../../app/ports.ts';
 import type { OutcomeResult } from '../../core/observation.ts';
-import { generationOf } from '../../core/accelerators.ts';
+import { generationOf } from '../../catalogue/accelerators.ts';
 import type { DataDisk, TpuSpec } from '../../core/spec.ts';
 import { second } from '../../core/time.ts';
 import type { ApiVersion, Place, TpuApi } from './api.ts';

@@ -3,7 +3,7 @@
 
 import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { didYouMean } from '../../core/did-you-mean.ts';
+import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import type { Cli } from '../context.ts';
 import { emulatorVerbs } from '../emulator-verbs.ts';
 import { isSettled } from '../settled.ts';

@@ -3,7 +3,7 @@
 // things, or none, is a problem: nothing is guessed, and nothing is left out silently.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { didYouMean } from '../../core/did-you-mean.ts';
+import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import type { LabUser } from '../../lab/people.ts';
 import { acceleratorCalled, acceleratorIn, tpuCalled } from '../../lab/names-of-tpus.ts';
 import type { LabTpu } from '../../lab/tpus.ts';

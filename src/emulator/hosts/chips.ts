@@ -2,7 +2,7 @@
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { acceleratorByType } from '../catalogue/accelerators.ts';
+import { accelerator } from '../../catalogue/accelerators.ts';
 import type { NodeRecord } from '../world/records.ts';
 import { chipsPerHost } from './metadata-tree.ts';
 
@@ -11,7 +11,7 @@ import { chipsPerHost } from './metadata-tree.ts';
  * section 8 knows both; that the newer generations have the second is what the public launchers look for).
  */
 export function chipNames(node: NodeRecord): readonly string[] {
-  const generation = acceleratorByType(node.type)?.generation ?? 'v4';
+  const generation = accelerator(node.type)?.generation.name ?? 'v4';
   const folder = generation === 'v2' || generation === 'v3' || generation === 'v4' ? 'accel' : 'vfio/';
   return Array.from({ length: chipsPerHost(node) }, (_, index) => `${folder}${String(index)}`);
 }

@@ -3,8 +3,8 @@
  * the general part Google's page "Predefined metadata keys". Programs find their peers and their number there, and learn
  * that they are being preempted.
  */
-import { acceleratorByType } from '../catalogue/accelerators.ts';
-import { regionOf } from '../catalogue/zones.ts';
+import { accelerator } from '../../catalogue/accelerators.ts';
+import { regionOf } from '../../catalogue/zones.ts';
 import { type Data, textOf } from '../wire/messages.ts';
 import { guestAttributesOf } from '../world/guest-attributes.ts';
 import { maintenanceData, projectNumber, workerHostName } from '../world/nodes.ts';
@@ -139,7 +139,7 @@ function tpuEnv(node: NodeRecord, worker: WorkerRecord, multislice: Multislice |
 
 /** How many chips each VM of the node has. */
 export function chipsPerHost(node: NodeRecord): number {
-  return Math.max(1, Math.round((acceleratorByType(node.type)?.chips ?? 4) / node.workers.length));
+  return Math.max(1, Math.round((accelerator(node.type)?.chips ?? 4) / node.workers.length));
 }
 
 function bounds(topology: string): number[] {

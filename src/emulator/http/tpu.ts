@@ -2,8 +2,9 @@
  * The Cloud TPU API: from a method, a path and a body to a reply. It knows no HTTP server, so the same function answers
  * whoever asks. Methods and parameters: facts/cloud-tpu.md section 1.
  */
-import { accelerators, type Accelerator } from '../catalogue/accelerators.ts';
-import { acceleratorsIn, runtimeVersions, tensorflowVersions, zones } from '../catalogue/zones.ts';
+import { type Accelerator, accelerator } from '../../catalogue/accelerators.ts';
+import { runtimeVersions, tensorflowVersions } from '../../catalogue/runtime-versions.ts';
+import { acceleratorsIn, zones, zonesOffering } from '../../catalogue/zones.ts';
 import { camelCase, decode } from '../wire/decode.ts';
 import { encode, type Writing } from '../wire/encode.ts';
 import { badField, CloudError, texts } from '../wire/errors.ts';
@@ -147,7 +148,7 @@ const methods: Readonly<Record<string, Method>> = {
     query: filtered,
     answer(world, target, call, writing) {
       const types = (zone: string): Data[] =>
-        uniqueTypes(acceleratorsIn(zone)).map((type) => acceleratorReply(target, zone, type, writing));
+        acceleratorsIn(zone).map((one) => acceleratorReply(target, zone, one, writing));
       return listReply('acceleratorTypes', zonesAsked(world, target).flatMap(types), call, asItIs);
     },
   },
@@ -155,8 +156,9 @@ const methods: Readonly<Record<string, Method>> = {
     versions: all,
     answer(world, target, _call, writing) {
       checkZone(world, target.zone);
-      if (!acceleratorsIn(target.zone).some((each) => each.type === target.id)) throw texts.notFound(target.name);
-      return acceleratorReply(target, target.zone, target.id, writing);
+      const known = accelerator(target.id);
+      if (known === undefined || !zonesOffering(known).includes(target.zone)) throw texts.notFound(target.name);
+      return acceleratorReply(target, target.zone, known, writing);
     },
   },
   'GET runtimeVersions': versionList('runtimeVersions', runtimeVersions, both),
@@ -533,11 +535,12 @@ function location(project: string, zone: string): Data {
   return { name: `projects/${project}/locations/${zone}`, locationId: zone };
 }
 
-function uniqueTypes(list: readonly Accelerator[]): string[] {
-  return [...new Set(list.map((accelerator) => accelerator.type))];
-}
-
-function acceleratorReply(target: Target, zone: string, type: string, writing: Writing): Data {
+function acceleratorReply(
+  target: Target,
+  zone: string,
+  { type, topology, generation }: Accelerator,
+  writing: Writing,
+): Data {
   return {
     name: `projects/${target.project}/locations/${zone}/acceleratorTypes/${type}`,
     type,
@@ -545,9 +548,7 @@ function acceleratorReply(target: Target, zone: string, type: string, writing: W
     ...(writing.version === 'v1'
       ? {}
       : {
-          acceleratorConfigs: accelerators
-            .filter((accelerator) => accelerator.type === type)
-            .map(({ kind, topology }) => ({ type: kind, topology })),
+          acceleratorConfigs: [{ type: generation.configType, topology }],
         }),
   };
 }

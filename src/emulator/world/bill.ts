@@ -1,8 +1,8 @@
 // What nodes have cost, as Google would charge for them: while they are READY, and not those that lose it in a minute.
 
 import { hour, minute } from '../../core/time.ts';
-import { acceleratorByType } from '../catalogue/accelerators.ts';
-import { pricePerHour } from '../catalogue/prices.ts';
+import { accelerator } from '../../catalogue/accelerators.ts';
+import { pricePerHour } from '../../catalogue/prices.ts';
 import type { BillRecord, NodeRecord } from './records.ts';
 import { placeOf, pricingOf, saidLast } from './temper.ts';
 import type { World } from './world.ts';
@@ -53,8 +53,8 @@ export function billOf(world: World): BillLine[] {
 function priceOf(world: World, { project, zone, type, pricing, name }: BillRecord): number | null {
   const place = { ...placeOf({ project, zone }, type, {}, [name]), pricing };
   const said = saidLast(world, 'price', place);
-  if (said === undefined) return pricePerHour(type, zone, pricing);
-  return Number(said.options['usd']) * (acceleratorByType(type)?.chips ?? 0);
+  if (said === undefined) return pricePerHour({ accelerator: type, zone, pricing });
+  return Number(said.options['usd']) * (accelerator(type)?.chips ?? 0);
 }
 
 /** The bill in a sentence. */

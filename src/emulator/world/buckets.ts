@@ -24,7 +24,7 @@ import {
 } from 'node:fs';
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import { regionOf } from '../catalogue/zones.ts';
+import { regionOf } from '../../catalogue/zones.ts';
 
 /** Where a bucket is, in the words of the JSON API. */
 export interface BucketPlace {

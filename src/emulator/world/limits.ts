@@ -3,8 +3,8 @@
  * Every limit is a condition of the temper; without one there is plenty.
  */
 import { minute } from '../../core/time.ts';
-import { acceleratorByType, quotaName } from '../catalogue/accelerators.ts';
-import { regionOf } from '../catalogue/zones.ts';
+import { accelerator as knownType } from '../../catalogue/accelerators.ts';
+import { regionOf } from '../../catalogue/zones.ts';
 import { type CloudError, texts } from '../wire/errors.ts';
 import { type Data, messageOf } from '../wire/messages.ts';
 import { isLiving } from './records.ts';
@@ -22,7 +22,7 @@ export function provisioningFailure(world: World, place: Place, node: Data, node
     useUp(world, stockout);
     return texts.noCapacity(place.zone, world.eid());
   }
-  const wanted = (acceleratorByType(place.type)?.chips ?? 0) * nodeCount;
+  const wanted = (knownType(place.type)?.chips ?? 0) * nodeCount;
   // What is reserved was set aside: a zone that is full for others still has it.
   if (place.pricing === 'reserved') return reservedFailure(world, place, node, wanted);
   const { limit, used } = capacityAt(world, place);
@@ -33,9 +33,9 @@ function capacityAt(world: World, place: Place): { limit: number; used: number }
   const said = strikes(world, 'capacity', place);
   let used = 0;
   for (const node of world.nodes.values()) {
-    const accelerator = acceleratorByType(node.type);
+    const accelerator = knownType(node.type);
     const holds = isLiving(node) || node.state === 'STOPPING' || node.state === 'DELETING';
-    const same = node.zone === place.zone && accelerator?.generation === place.generation;
+    const same = node.zone === place.zone && accelerator?.generation.name === place.generation;
     if (holds && same && pricingOf(node.asked) !== 'reserved') used += accelerator.chips;
   }
   return { limit: said === undefined ? chipsPerZone : Number(said.options['chips']), used };
@@ -55,9 +55,9 @@ export function quotaExceeded(
   const limit = Number(condition.options['limit'] ?? 0);
   const region = regionOf(place.zone);
   const counts = (zone: string, type: string, pricing: Pricing): number => {
-    const accelerator = acceleratorByType(type);
+    const accelerator = knownType(type);
     const same = regionOf(zone) === region && pricing === place.pricing;
-    return accelerator?.generation === place.generation && same ? accelerator.quotaUnits : 0;
+    return accelerator?.generation.name === place.generation && same ? quotaUnits(type) : 0;
   };
   let used = 0;
   for (const node of world.nodes.values()) {
@@ -68,10 +68,27 @@ export function quotaExceeded(
     if (queued.project !== place.project) continue;
     for (const { node } of queued.nodes) used += counts(queued.zone, String(node['acceleratorType']), pricingOf(node));
   }
-  const wanted = (acceleratorByType(place.type)?.quotaUnits ?? 0) * nodeCount;
+  const wanted = quotaUnits(place.type) * nodeCount;
   if (used + wanted <= limit) return undefined;
   useUp(world, condition);
-  return { name: quotaName(place.generation, place.pricing === 'spot', false), limit };
+  return { name: quotaName(place), limit };
+}
+
+/** What quota counts of a type: TensorCores, which v5e and v6e have one of in a chip. */
+function quotaUnits(type: string): number {
+  const known = knownType(type);
+  return known === undefined ? 0 : known.chips * known.generation.coresPerChip;
+}
+
+/** `TPUV6EPreemptiblePerProjectPerRegionForTPUAPI`, `TPUV5sPreemptibleLitepodPer…`: the names of the service. */
+function quotaName({ generation, pricing }: Place): string {
+  const families: Readonly<Record<string, readonly string[]>> = {
+    v5e: ['TPUV5s', 'Litepod'],
+    v5p: ['TPUV5P'],
+    v6e: ['TPUV6E'],
+  };
+  const [family, ending = ''] = families[generation] ?? [`TPU${generation.toUpperCase()}s`];
+  return `${family}${pricing === 'spot' ? 'Preemptible' : ''}${ending}PerProjectPerRegionForTPUAPI`;
 }
 
 /** Why there are no external addresses left for that many more workers; one is needed for each, where they are asked for. */
@@ -79,7 +96,7 @@ export function addressesExceeded(world: World, place: Place, node: Data, nodeCo
   const condition = strikesAt(world, 'quota', place, 'addresses');
   if (condition === undefined || !hasExternal(node)) return undefined;
   const limit = Number(condition.options['limit'] ?? 0);
-  const workers = acceleratorByType(place.type)?.workers ?? 0;
+  const workers = knownType(place.type)?.workers ?? 0;
   const region = regionOf(place.zone);
   let used = 0;
   for (const each of world.nodes.values()) {

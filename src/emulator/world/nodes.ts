@@ -1,8 +1,8 @@
 // Nodes: what is asked, what is answered, and how they live and end. States and rules: facts/cloud-tpu.md section 3.
 
 import type { Duration } from '../../core/time.ts';
-import { type Accelerator, acceleratorByShape, acceleratorByType } from '../catalogue/accelerators.ts';
-import { acceleratorsIn, regionOf, zones } from '../catalogue/zones.ts';
+import { type Accelerator, accelerator as knownType, acceleratorByShape } from '../../catalogue/accelerators.ts';
+import { regionOf, zones, zonesOffering } from '../../catalogue/zones.ts';
 import { newHostKey } from '../hosts/keys.ts';
 import { badField, texts } from '../wire/errors.ts';
 import { camelCase } from '../wire/decode.ts';
@@ -88,7 +88,7 @@ export function completeNode(world: World, where: Asked, body: Data): { type: st
   };
   if (Array.isArray(asked['dataDisks'])) asked['dataDisks'] = (asked['dataDisks'] as Data[]).map(withDiskMode);
   asked['acceleratorType'] = accelerator.type;
-  asked['acceleratorConfig'] = { type: accelerator.kind, topology: accelerator.topology };
+  asked['acceleratorConfig'] = { type: accelerator.generation.configType, topology: accelerator.topology };
   return { type: accelerator.type, asked };
 }
 
@@ -102,8 +102,8 @@ function acceleratorAsked(world: World, zone: string, asked: Data): Accelerator 
     throw texts.badRequest('One of accelerator_type and accelerator_config must be specified.', world.eid());
   }
   const shape = [textOf(config, 'type'), textOf(config, 'topology')] as const;
-  const found = type === '' ? acceleratorByShape(...shape) : acceleratorByType(type);
-  if (found === undefined || !acceleratorsIn(zone).some((offered) => offered.type === found.type)) {
+  const found = type === '' ? acceleratorByShape(...shape) : knownType(type);
+  if (found === undefined || !zonesOffering(found).includes(zone)) {
     throw texts.typeNotInZone(type || shape.join(' '), zone, world.eid());
   }
   if (type === '' || !config) return found;
@@ -188,7 +188,7 @@ export function addNode(
     readonly multislice: boolean;
   },
 ): NodeRecord {
-  const count = acceleratorByType(what.type)?.workers ?? 1;
+  const count = knownType(what.type)?.workers ?? 1;
   const node: NodeRecord = {
     ...where,
     ...what,

@@ -1,7 +1,7 @@
 // The options of a verb: `--for 10m`, `{"p": 0.2}`, `factor: 5`. Whoever says them, they are read here.
 
 import { type Duration, hour, minute, second } from '../../core/time.ts';
-import { didYouMean } from '../catalogue/nearest.ts';
+import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { EmulatorRefusal } from '../contract.ts';
 
 /** What an option may be. */
@@ -17,6 +17,12 @@ export interface OptionRule {
   readonly needs?: readonly string[];
 }
 
+/** ` Did you mean X?`, or nothing. */
+export function suggestion(word: string, candidates: readonly string[]): string {
+  const guess = didYouMean(word, candidates);
+  return guess === undefined ? '' : ` Did you mean ${guess}?`;
+}
+
 /** Reads what was said into values. Throws EmulatorRefusal with a sentence. */
 export function readOptions(verb: string, rule: OptionRule, given: Readonly<Record<string, unknown>>): Options {
   const options: Record<string, string | number | boolean> = {};
@@ -26,7 +32,7 @@ export function readOptions(verb: string, rule: OptionRule, given: Readonly<Reco
       const names = Object.keys(rule.options);
       throw new EmulatorRefusal(
         400,
-        `${verb} has no option ${JSON.stringify(name)}.${didYouMean(name, names)} ` +
+        `${verb} has no option ${JSON.stringify(name)}.${suggestion(name, names)} ` +
           (names.length === 0 ? 'It has none.' : `It has: ${names.join(', ')}.`),
       );
     }

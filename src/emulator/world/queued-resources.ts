@@ -1,8 +1,7 @@
 // Queued resources: requests that wait for capacity, and what becomes of them. Facts: cloud-tpu.md section 4.
 
 import type { Duration, Instant } from '../../core/time.ts';
-import type { Generation } from '../catalogue/accelerators.ts';
-import { regionOf } from '../catalogue/zones.ts';
+import { regionOf } from '../../catalogue/zones.ts';
 import { badField, type RpcStatus, texts } from '../wire/errors.ts';
 import { durationMs, timestampText } from '../wire/encode.ts';
 import { type ApiVersion, type Data, messageOf, textOf } from '../wire/messages.ts';
@@ -94,7 +93,7 @@ export function createQueued(world: World, where: Asked, queuedId: string | unde
 }
 
 /** Where flex-start is sold: the generations that its documents name. */
-const flexGenerations: readonly Generation[] = ['v5e', 'v5p', 'v6e'];
+const flexGenerations: readonly string[] = ['v5e', 'v5p', 'v6e'];
 const runLongest = 7 * 24 * 3_600_000;
 
 /** flex-start is for a limited time, of seven days at most. Throws CloudError. */

@@ -6,10 +6,9 @@
 import { createHash } from 'node:crypto';
 import type { Duration } from '../../core/time.ts';
 import { isMap, isScalar, LineCounter, parseDocument } from 'yaml';
-import { didYouMean } from '../catalogue/nearest.ts';
 import { EmulatorRefusal } from '../contract.ts';
 import { type Chance, createChance } from './chance.ts';
-import { optionHelp, readDuration, readOptions } from './options.ts';
+import { optionHelp, readDuration, readOptions, suggestion } from './options.ts';
 import type { Happening } from './records.ts';
 import { act, verbRule, verbs } from './verbs.ts';
 import type { World } from './world.ts';
@@ -69,7 +68,7 @@ function readLine(item: unknown): RehearsalLine {
     const odd = Object.keys(said).find((word) => !whenWords.includes(word));
     throw new EmulatorRefusal(
       400,
-      odd === undefined ? 'there is no verb in it.' : `${odd} is no verb.${didYouMean(odd, Object.keys(verbs))}`,
+      odd === undefined ? 'there is no verb in it.' : `${odd} is no verb.${suggestion(odd, Object.keys(verbs))}`,
     );
   }
   const { at, every, chance = 1, [verb]: target, ...options } = said;

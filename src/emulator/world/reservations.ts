@@ -1,6 +1,7 @@
 // Reservations: chips of a zone that were set aside for a project. They are conditions of the verb `reserve`.
 
-import { acceleratorByType, type Generation, generations } from '../catalogue/accelerators.ts';
+import { accelerator, generations } from '../../catalogue/accelerators.ts';
+import { offeredGenerations } from '../../catalogue/zones.ts';
 import { type CloudError, texts } from '../wire/errors.ts';
 import { timestampText } from '../wire/encode.ts';
 import { type Data, messageOf, textOf } from '../wire/messages.ts';
@@ -11,7 +12,7 @@ import type { World } from './world.ts';
 interface Reservation {
   readonly id: string;
   readonly zone: string;
-  readonly generation: Generation;
+  readonly generation: string;
   readonly chips: number;
   readonly condition: Condition;
 }
@@ -28,9 +29,9 @@ function reservationsOf(world: World, project: string): Reservation[] {
 }
 
 /** `us-central1-a/v5e` taken apart, in either order; undefined when it is not one zone and one generation. */
-export function reservedPlace(target: string): { readonly zone: string; readonly generation: Generation } | undefined {
+export function reservedPlace(target: string): { readonly zone: string; readonly generation: string } | undefined {
   const words = target.split('/');
-  const generation = words.find((word): word is Generation => Object.hasOwn(generations, word));
+  const generation = words.find((word) => offeredGenerations.includes(word));
   const zone = words.find((word) => word !== generation);
   return words.length === 2 && generation !== undefined && zone !== undefined && zone.includes('-')
     ? { zone, generation }
@@ -62,7 +63,7 @@ function nameIn(node: Data): string | undefined {
 function usedOf(world: World, project: string, reservation: Reservation): number {
   const holders = world.nodes.values().filter((node) => holds(node, project, reservation));
   const chipsOf = (nodes: readonly NodeRecord[]): number =>
-    nodes.reduce((sum, node) => sum + (acceleratorByType(node.type)?.chips ?? 0), 0);
+    nodes.reduce((sum, node) => sum + (accelerator(node.type)?.chips ?? 0), 0);
   const named = (id: string): number => chipsOf(holders.filter((node) => nameIn(node.asked) === id));
   let unnamed = chipsOf(holders.filter((node) => nameIn(node.asked) === undefined));
   for (const each of reservationsOf(world, project)) {
@@ -82,7 +83,7 @@ function holds(node: NodeRecord, project: string, { zone, generation }: Reservat
     node.state !== 'PREEMPTED' &&
     node.state !== 'TERMINATED' &&
     pricingOf(node.asked) === 'reserved' &&
-    acceleratorByType(node.type)?.generation === generation
+    accelerator(node.type)?.generation.name === generation
   );
 }
 
@@ -91,16 +92,16 @@ export function reservationData(world: World, project: string, zones: readonly s
   return reservationsOf(world, project)
     .filter(({ zone }) => zones.includes(zone))
     .map((each) => {
-      const { kind, coresPerChip, numberIsChips } = generations[each.generation];
-      const units = numberIsChips ? 1 : coresPerChip;
+      const generation = generations.find(({ name }) => name === each.generation);
+      const units = generation?.coresPerChip ?? 1;
       const { since, until } = each.condition;
       return {
         name: `projects/${project}/locations/${each.zone}/reservations/${each.id}`,
         state: 'ACTIVE',
         standard: {
           size: each.chips * units,
-          capacityUnits: numberIsChips ? 'CHIPS' : 'CORES',
-          resourceType: kind,
+          capacityUnits: generation?.counts === 'chips' ? 'CHIPS' : 'CORES',
+          resourceType: generation?.configType,
           interval: {
             startTime: timestampText(since),
             ...(until === null ? {} : { endTime: timestampText(until) }),

@@ -1,13 +1,11 @@
 // What a verb is about: the words that people say for nodes, workers, places and calls, and what they mean now.
 
-import { accelerators, generations } from '../catalogue/accelerators.ts';
-import { didYouMean } from '../catalogue/nearest.ts';
-import { zones } from '../catalogue/zones.ts';
+import { offeredGenerations, zones } from '../../catalogue/zones.ts';
 import { EmulatorRefusal } from '../contract.ts';
 import { bucketPattern } from './buckets.ts';
-import type { Options } from './options.ts';
+import { type Options, suggestion } from './options.ts';
 import { isLiving, type NodeRecord } from './records.ts';
-import { isPlace, jobWords } from './temper.ts';
+import { isPlace, jobWords, placeWords } from './temper.ts';
 import type { World } from './world.ts';
 
 /** What the target of a verb may be, which also decides how it is looked up. */
@@ -119,7 +117,7 @@ function findNodeTarget(world: World, verb: string, target: string | undefined):
   if (node === undefined) {
     const [gone] = matching;
     if (gone !== undefined) throw new EmulatorRefusal(409, `${gone.nodeId} is ${gone.state} already; ${list}.`);
-    const guess = didYouMean(
+    const guess = suggestion(
       base,
       living.map((each) => each.nodeId),
     );
@@ -155,17 +153,12 @@ function placeTarget(
     ...jobWords(jobOf(record)),
   ]);
   if (resources && names.includes(target)) return target;
-  const words = [
-    ...zones,
-    ...accelerators.map((accelerator) => accelerator.type),
-    ...Object.keys(generations),
-    ...more,
-  ];
+  const words = [...placeWords, ...more];
   const mistyped = target.split('/').find((word) => !words.includes(word)) ?? target;
   throw new EmulatorRefusal(
     404,
-    `${verb} does not know ${JSON.stringify(mistyped)}.${didYouMean(mistyped, resources ? [...words, ...names] : words)} ` +
-      `Name a zone, an accelerator type, a generation (${Object.keys(generations).join(', ')}), or two of them joined by /` +
+    `${verb} does not know ${JSON.stringify(mistyped)}.${suggestion(mistyped, resources ? [...words, ...names] : words)} ` +
+      `Name a zone, an accelerator type, a generation (${offeredGenerations.join(', ')}), or two of them joined by /` +
       (resources ? ', or a node, queued resource or job that exists.' : '.'),
   );
 }
@@ -187,7 +180,7 @@ function permissionTarget(verb: string, target: string | undefined): string {
   if (target !== undefined && (known.includes(target) || rightPattern.test(target))) return target;
   throw new EmulatorRefusal(
     target === undefined ? 400 : 404,
-    `${verb} needs a zone, a right such as tpu.nodes.create or storage.objects.get, \`login\` or \`api\`.${didYouMean(target ?? '', known)}`,
+    `${verb} needs a zone, a right such as tpu.nodes.create or storage.objects.get, \`login\` or \`api\`.${suggestion(target ?? '', known)}`,
   );
 }
 
@@ -206,6 +199,6 @@ function wordTarget(verb: string, target: string | undefined, words: readonly st
   if (words.includes(target)) return target;
   throw new EmulatorRefusal(
     404,
-    `${verb} does not know ${JSON.stringify(target)}.${didYouMean(target, words)} There are: ${words.join(', ')}.`,
+    `${verb} does not know ${JSON.stringify(target)}.${suggestion(target, words)} There are: ${words.join(', ')}.`,
   );
 }

@@ -3,8 +3,8 @@
  * world asks about them. All verbs leave the same kind of record; what each means is said where it is asked for.
  */
 import type { Duration } from '../../core/time.ts';
-import { acceleratorByType, type Generation, generations } from '../catalogue/accelerators.ts';
-import { zones } from '../catalogue/zones.ts';
+import { accelerator } from '../../catalogue/accelerators.ts';
+import { acceleratorsIn, offeredGenerations, zones } from '../../catalogue/zones.ts';
 import { type Data, messageOf } from '../wire/messages.ts';
 import type { Condition } from './records.ts';
 import type { World } from './world.ts';
@@ -24,7 +24,8 @@ export interface Place {
   readonly project: string;
   readonly zone: string;
   readonly type: string;
-  readonly generation: Generation;
+  /** `v5e`, as the catalogue names it. */
+  readonly generation: string;
   readonly pricing: Pricing;
   /** Ids and full names of the node and of its queued resource, and the job id in its labels. */
   readonly names: readonly string[];
@@ -43,7 +44,7 @@ export function placeOf(
     project,
     zone,
     type,
-    generation: acceleratorByType(type)?.generation ?? 'v2',
+    generation: accelerator(type)?.generation.name ?? 'v2',
     pricing: pricingOf(node),
     names: [...known, ...known.map((name) => name.slice(name.lastIndexOf('/') + 1)), ...jobWords(labels['jobman-job'])],
   };
@@ -112,12 +113,16 @@ function isAbout(condition: Condition, place: Place): boolean {
   );
 }
 
+/** Every word by which a target names a place: zones, types and generations that are offered. */
+export const placeWords: ReadonlySet<string> = new Set([
+  ...zones,
+  ...zones.flatMap((zone) => acceleratorsIn(zone).map(({ type }) => type)),
+  ...offeredGenerations,
+]);
+
 /** True for a target that names places only, all of which the catalogue knows. */
 export function isPlace(target: string): boolean {
-  if (target === '*') return true;
-  return target
-    .split('/')
-    .every((word) => zones.includes(word) || acceleratorByType(word) !== undefined || Object.hasOwn(generations, word));
+  return target === '*' || target.split('/').every((word) => placeWords.has(word));
 }
 
 /** How much longer than usual what begins now takes there; counted as one strike. */

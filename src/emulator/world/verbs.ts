@@ -3,14 +3,13 @@
  * all doors (HTTP, terminal, rehearsal file). A verb either does something now, or leaves a standing condition
  * that `temper.ts` is asked about.
  */
-import { didYouMean } from '../catalogue/nearest.ts';
-import { zones } from '../catalogue/zones.ts';
+import { zones } from '../../catalogue/zones.ts';
 import { type AdminReply, EmulatorRefusal } from '../contract.ts';
 import { preemptNode } from './node-life.ts';
 import { billOf, sayBill } from './bill.ts';
 import { readLocation, sayPlace } from './buckets.ts';
 import { announceMaintenance, changeWorker, endTrouble, restartNode } from './nodes.ts';
-import { type OptionRule, type Options, readOptions, say } from './options.ts';
+import { type OptionRule, type Options, readOptions, say, suggestion } from './options.ts';
 import type { Condition, HostTrouble } from './records.ts';
 import { reservedPlace } from './reservations.ts';
 import { type Found, findTarget, type TargetKind, withWorker } from './targets.ts';
@@ -219,7 +218,7 @@ export function verbRule(verb: string): Verb {
   if (rule !== undefined) return rule;
   throw new EmulatorRefusal(
     404,
-    `The emulator has no verb ${JSON.stringify(verb)}.${didYouMean(verb, Object.keys(verbs))} ` +
+    `The emulator has no verb ${JSON.stringify(verb)}.${suggestion(verb, Object.keys(verbs))} ` +
       `There are: ${Object.keys(verbs).join(', ')}.`,
   );
 }

@@ -1,8 +1,8 @@
 // Keys of `tpu`: the TPU that is asked for.
 
-import { generations } from '../../core/accelerators.ts';
-import { runtimeVersions } from '../../core/runtime-versions.ts';
-import { zoneMeant, zones } from '../../core/zones.ts';
+import { generations } from '../../catalogue/accelerators.ts';
+import { runtimeVersions } from '../../catalogue/runtime-versions.ts';
+import { zoneMeant, zones } from '../../catalogue/zones.ts';
 import { minute } from '../../core/time.ts';
 import { choice, duration, line, listOf, mapOf, path, section, truth, whole } from '../kinds.ts';
 import type { Key } from '../../schema/kind.ts';

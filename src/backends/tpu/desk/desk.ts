@@ -1,7 +1,7 @@
 // The desk of the TPUs over Google's API and SSH. See src/lab/tpu-desk.ts for what each method promises.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { accelerator } from '../../../core/accelerators.ts';
+import { accelerator } from '../../../catalogue/accelerators.ts';
 import { second } from '../../../core/time.ts';
 import type { Duration, Instant } from '../../../core/time.ts';
 import type { Site } from '../../../lab/site.ts';

@@ -2,7 +2,7 @@
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { choiceText } from '../../../app/figures.ts';
-import { didYouMean } from '../../../core/did-you-mean.ts';
+import { didYouMean } from '../../../catalogue/did-you-mean.ts';
 import { nameProblem } from '../../../lab/names.ts';
 import { aligned } from '../../render/aligned.ts';
 import { inertWord } from '../../render/inert.ts';

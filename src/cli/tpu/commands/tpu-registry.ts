@@ -1,7 +1,7 @@
 // The registry of TPUs: which there are, what is known of each, and what people call them.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import { didYouMean } from '../../../core/did-you-mean.ts';
+import { didYouMean } from '../../../catalogue/did-you-mean.ts';
 import { nameProblem } from '../../../lab/names.ts';
 import { acceleratorCalled, isTpuName, tpuNamed } from '../../../lab/names-of-tpus.ts';
 import type { LabRecord } from '../../../lab/record.ts';

@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accelerator, acceleratorMeant, generations } from '../../src/core/accelerators.ts';
+import {
+  accelerator,
+  acceleratorByShape,
+  acceleratorMeant,
+  acceleratorsOf,
+  generations,
+} from '../../src/catalogue/accelerators.ts';
 
 test('a type says how many chips and workers it has', () => {
   const table: readonly (readonly [type: string, chips: number, workers: number, topology: string])[] = [
@@ -32,15 +38,12 @@ test('a type says how many chips and workers it has', () => {
 });
 
 test('every type of the table agrees with itself', () => {
-  for (const { prefix, sizes } of generations) {
-    for (const [size, topology] of sizes) {
-      const found = accelerator(`${prefix}${size}`);
-      assert.ok(found !== undefined);
-      const product = topology.split('x').reduce((all, part) => all * Number(part), 1);
-      assert.equal(found.chips, product, found.type);
-      assert.equal(found.workers * found.chipsPerWorker, found.chips, found.type);
-      assert.ok(Number.isInteger(found.workers), found.type);
-    }
+  for (const found of generations.flatMap(acceleratorsOf)) {
+    assert.deepEqual(accelerator(found.type), found);
+    const product = found.topology.split('x').reduce((all, part) => all * Number(part), 1);
+    assert.equal(found.chips, product, found.type);
+    assert.equal(found.workers * found.chipsPerWorker, found.chips, found.type);
+    assert.ok(Number.isInteger(found.workers), found.type);
   }
 });
 
@@ -64,4 +67,15 @@ test('what is no type is none, and the one that was meant is named', () => {
     ['banana', undefined],
   ];
   for (const [type, expected] of meant) assert.equal(acceleratorMeant(type), expected, type);
+});
+
+test('a torus may be asked for in another shape, and nothing that is no torus', () => {
+  const usual = acceleratorByShape('V4', '4x8x8');
+  const other = acceleratorByShape('V4', '4x4x16');
+  assert.equal(usual?.type, 'v4-512');
+  assert.deepEqual([other?.type, other?.topology, other?.workers], ['v4-512', '4x4x16', 64]);
+  for (const topology of ['4x4x6', '16x4x4', '2x2x8', '4x4', 'x', '']) {
+    assert.equal(acceleratorByShape('V4', topology), undefined, topology);
+  }
+  assert.equal(acceleratorByShape('V6E', '4x4x4'), undefined);
 });

@@ -67,15 +67,46 @@ export const generations: readonly Generation[] = [
 /** What a type means; undefined when it is none that we know. */
 export function accelerator(type: string): Accelerator | undefined {
   const family = generationOf(type);
-  if (family === undefined) return undefined;
-  const number = type.slice(family.prefix.length);
+  const number = type.slice(family?.prefix.length);
   // No leading zero and no sign: `v4-08` is not a name of `v4-8`.
-  if (!/^[1-9]\d*$/.test(number)) return undefined;
-  const topology = family.sizes.get(Number(number));
+  return family === undefined || !/^[1-9]\d*$/.test(number) ? undefined : ofSize(family, Number(number));
+}
+
+function ofSize(family: Generation, size: number): Accelerator | undefined {
+  const topology = family.sizes.get(size);
   if (topology === undefined) return undefined;
-  const chips = family.counts === 'cores' ? Number(number) / family.coresPerChip : Number(number);
+  const chips = family.counts === 'cores' ? size / family.coresPerChip : size;
   const chipsPerWorker = Math.min(chips, chipsPerWorkerMost(family, chips));
-  return { type, generation: family, chips, workers: chips / chipsPerWorker, chipsPerWorker, topology };
+  return {
+    type: `${family.prefix}${size}`,
+    generation: family,
+    chips,
+    workers: chips / chipsPerWorker,
+    chipsPerWorker,
+    topology,
+  };
+}
+
+/** Every size of a generation, the small ones first. */
+export function acceleratorsOf(generation: Generation): readonly Accelerator[] {
+  return [...generation.sizes.keys()].map((size) => ofSize(generation, size)).filter((one) => one !== undefined);
+}
+
+/**
+ * By the API's `acceleratorConfig`: its word for the generation, and the topology. A torus may be asked for in another shape
+ * than the one its type has by default (`4x4x16` instead of `4x8x8`); the answer then has that shape.
+ */
+export function acceleratorByShape(configType: string, topology: string): Accelerator | undefined {
+  const generation = generations.find((one) => one.configType === configType);
+  if (generation === undefined) return undefined;
+  const known = acceleratorsOf(generation);
+  const usual = known.find((one) => one.topology === topology);
+  if (usual !== undefined) return usual;
+  const sides = topology.split('x').map(Number);
+  const isTorus = sides.length === 3 && sides.every((side, index) => side >= (sides[index - 1] ?? 4) && side % 4 === 0);
+  const chips = sides.reduce((product, side) => product * side, 1);
+  const same = known.find((one) => isTorus && one.chips === chips && one.topology.split('x').length === 3);
+  return same === undefined ? undefined : { ...same, topology };
 }
 
 /** The generation whose prefix a type has, whatever its size; undefined for a prefix that we do not know. */

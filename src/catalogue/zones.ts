@@ -1,10 +1,9 @@
 // Zones: where Google offers which generation of TPU. A table for early mistakes in a manifest, never for a refusal: Google
 // adds zones, and being listed promises neither capacity nor permission.
 // Source: the catalogue of SkyPilot, made from the live API between August 2025 and August 2026, and Google's page of TPU
-// regions. The built-in cloud offers exactly these; it has a table of its own, since it must be usable without jobman, and
-// test/core/zones.test.ts compares the two.
+// regions. The built-in cloud offers exactly these.
 
-import type { Accelerator } from './accelerators.ts';
+import { type Accelerator, acceleratorsOf, generations } from './accelerators.ts';
 import { didYouMean } from './did-you-mean.ts';
 
 /** A row: v2 and v3 sell single machines and slices of several in different zones. */
@@ -46,6 +45,9 @@ const offers: readonly Offer[] = [
 /** All zones that offer anything, by name. */
 export const zones: readonly string[] = [...new Set(offers.flatMap((row) => row.zones))].toSorted();
 
+/** The generations that some zone offers, oldest first. */
+export const offeredGenerations: readonly string[] = [...new Set(offers.map((row) => row.generation))];
+
 /** `us-central2` of `us-central2-b`. */
 export function regionOf(zone: string): string {
   return zone.replace(/-[a-z]$/, '');
@@ -58,6 +60,11 @@ export function zonesOffering({ generation, workers }: Accelerator): readonly st
       return name === generation.name && (sells === 'any' || (sells === 'single') === (workers === 1));
     })
     .flatMap((row) => row.zones);
+}
+
+/** Every type that a zone offers, by generation and size; empty for a zone that the table does not have. */
+export function acceleratorsIn(zone: string): readonly Accelerator[] {
+  return generations.flatMap(acceleratorsOf).filter((one) => zonesOffering(one).includes(zone));
 }
 
 /**

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { didYouMean } from '../../src/core/did-you-mean.ts';
+import { didYouMean } from '../../src/catalogue/did-you-mean.ts';
 
 const keys = ['accelerator', 'zone', 'name', 'pricing', 'runtime_version', 'checkpoint_dir', 'on_finish'];
 

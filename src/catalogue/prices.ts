@@ -1,10 +1,8 @@
-// What a TPU costs an hour, as an estimate. Data with a date, not code: spot prices move monthly.
+// List prices: what a TPU costs an hour, as an estimate; spot prices move monthly.
+// Source: the catalogue of SkyPilot, made from Google's Cloud Billing, read in August 2026.
 
-import type { TpuSpec } from '../../core/spec.ts';
-import { accelerator } from '../../core/accelerators.ts';
-import { regionOf } from '../../core/zones.ts';
-
-// Read in August 2026 from a public catalogue made from Cloud Billing.
+import { accelerator } from './accelerators.ts';
+import { regionOf } from './zones.ts';
 
 /** US dollars a chip-hour, [on demand, spot], by generation and region. `v2` and `v3` slices differ from single machines. */
 const perChipHour: Readonly<Record<string, Readonly<Record<string, readonly [number, number]>>>> = {
@@ -46,16 +44,26 @@ const perChipHour: Readonly<Record<string, Readonly<Record<string, readonly [num
   },
 };
 
-/** Dollars an hour of the whole slice, or of all slices of a multislice; null where the catalogue has no figure. */
-export function pricePerHour(
-  spec: Pick<TpuSpec, 'accelerator' | 'zone' | 'pricing'> & { readonly nodeCount?: number },
-): number | null {
-  const slice = accelerator(spec.accelerator);
+/** What a price depends on. */
+interface Priced {
+  readonly accelerator: string;
+  readonly zone: string;
+  readonly pricing: 'spot' | 'preemptible' | 'ondemand' | 'reserved';
+  /** Slices of a multislice; 1 where it is not given. */
+  readonly nodeCount?: number;
+}
+
+/**
+ * Dollars an hour of the whole slice, or of all slices of a multislice; null where the catalogue has no figure. Reserved
+ * capacity is paid for anyway: its price is what it would cost on demand.
+ */
+export function pricePerHour({ accelerator: type, zone, pricing, nodeCount = 1 }: Priced): number | null {
+  const slice = accelerator(type);
   if (slice === undefined) return null;
   const generation = slice.generation.name;
-  const region = regionOf(spec.zone);
   const sliceRows = perChipHour[`${generation} slice`];
   const rows = slice.workers > 1 && sliceRows !== undefined ? sliceRows : perChipHour[generation];
-  const row = rows?.[region];
-  return row === undefined ? null : slice.chips * (spec.nodeCount ?? 1) * row[spec.pricing === 'ondemand' ? 0 : 1];
+  const row = rows?.[regionOf(zone)];
+  const isOnDemand = pricing === 'ondemand' || pricing === 'reserved';
+  return row === undefined ? null : slice.chips * nodeCount * row[isOnDemand ? 0 : 1];
 }

@@ -24,6 +24,9 @@ export const runtimeVersions: readonly string[] = [
   'v2-alpha-tpuv6e',
 ];
 
+/** The older list of versions that the API still answers as `tensorflowVersions`. */
+export const tensorflowVersions: readonly string[] = ['2.15.0', '2.16.1', '2.17.0', '2.18.0'];
+
 /** The version that was most likely meant by one that is not known; undefined when it may well be one of its own. */
 export function runtimeVersionMeant(version: string): string | undefined {
   // Images of frameworks differ in their numbers only: 2.19.0 is no slip of 2.18.0.
