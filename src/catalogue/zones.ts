@@ -50,7 +50,7 @@ export const offeredGenerations: readonly string[] = [...new Set(offers.map((row
 
 /** `us-central2` of `us-central2-b`. */
 export function regionOf(zone: string): string {
-  return zone.replace(/-[a-z]$/, '');
+  return zone.replace(/-[a-z]$/i, '');
 }
 
 /** The zones that offer a type, in the order of the table; empty for a generation that the table does not have. */

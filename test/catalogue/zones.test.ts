@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accelerator, generations } from '../../src/catalogue/accelerators.ts';
 import type { Accelerator } from '../../src/catalogue/accelerators.ts';
-import { generationOfVersion, runtimeVersionMeant, runtimeVersions } from '../../src/catalogue/runtime-versions.ts';
+import { generationOfVersion, runtimeVersionMeant } from '../../src/catalogue/runtime-versions.ts';
 import { acceleratorsIn, zoneMeant, zones, zonesOffering } from '../../src/catalogue/zones.ts';
 
 function known(type: string): Accelerator {

@@ -7,12 +7,13 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { openMetadataServer } from '../../src/emulator/hosts/metadata-server.ts';
 import { metadataTree } from '../../src/emulator/hosts/metadata-tree.ts';
-import { understand } from '../../src/emulator/http/tpu.ts';
+import { understand } from '../../src/emulator/http/tpu/understand.ts';
 import { CloudError } from '../../src/emulator/wire/errors.ts';
 import { openBuckets } from '../../src/emulator/world/buckets.ts';
 import { openDatabase } from '../../src/emulator/world/database.ts';
 import { guestBytesMax, writeGuestAttribute } from '../../src/emulator/world/guest-attributes.ts';
-import { changeNode, createNode, findNode } from '../../src/emulator/world/nodes.ts';
+import { createNode } from '../../src/emulator/world/node-requests.ts';
+import { changeNode } from '../../src/emulator/world/nodes.ts';
 import type { NodeRecord, WorkerRecord } from '../../src/emulator/world/records.ts';
 import { createWorld, type World } from '../../src/emulator/world/world.ts';
 import { nodeBody, zone } from './cloud.ts';
@@ -35,6 +36,12 @@ function openWorld(folder: string): { readonly world: World; readonly close: () 
   return { world, close: () => database.close() };
 }
 
+function nodeOf(world: World): NodeRecord {
+  const node = world.nodes.get(name);
+  assert.ok(node);
+  return node;
+}
+
 function folderOf(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'guest-attributes-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -45,12 +52,12 @@ function folderOf(t: TestContext): string {
 function makePair(world: World): void {
   world.change(() => {
     createNode(world, { version: 'v2', project: 'emulator', zone }, 'pair', { ...nodeBody, acceleratorType: 'v4-16' });
-    changeNode(world, findNode(world, name), { state: 'READY', health: 'HEALTHY' });
+    changeNode(world, nodeOf(world), { state: 'READY', health: 'HEALTHY' });
   });
 }
 
 function workerOf(world: World, index: number): { readonly node: NodeRecord; readonly worker: WorkerRecord } {
-  const node = findNode(world, name);
+  const node = nodeOf(world);
   const worker = node.workers[index];
   assert.ok(worker !== undefined);
   return { node, worker };

@@ -20,7 +20,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
-import { crc32c } from '../../src/emulator/http/storage-checksums.ts';
+import { crc32c } from '../../src/emulator/http/storage/checksums.ts';
 import { type Cloud, type Reply, startCloud } from './cloud.ts';
 
 interface Shop {

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
-import { createStorage } from '../../src/emulator/http/storage.ts';
+import { createStorage } from '../../src/emulator/http/storage/storage.ts';
 import { openBuckets } from '../../src/emulator/world/buckets.ts';
 import type { World } from '../support/world.ts';
 

@@ -43,7 +43,12 @@ export function quoted(word: string): string {
 
 /** The whole script. It reads the machine's tree and mounts now, at the time of the boot. */
 export async function bootScript(facts: BootFacts): Promise<string> {
-  const { stateDir, folder } = facts;
+  return `${beginning(facts)}${await machineTree(facts)}
+${ownFolders(facts.chips)}${theEnd}`;
+}
+
+/** The machine's folders, files, links and mounts at their usual places below the new root. */
+async function machineTree({ stateDir, folder }: BootFacts): Promise<string> {
   const mountinfo = readFileSync('/proc/self/mountinfo', 'utf8');
   const leftOut = await mountsToLeaveOut(mountinfo);
   const lines: string[] = [];
@@ -64,6 +69,14 @@ export async function bootScript(facts: BootFacts): Promise<string> {
     if (entry?.isDirectory() === true) lines.push(layer(folder, mount, entry.mode));
     else if (entry?.isFile() === true) lines.push(`bind_file ${quoted(mount)}`);
   }
+  return `cd "$root"
+mkdir ${tops.map((path) => quoted(path.slice(1))).join(' ')}
+${lines.join('\n')}
+`;
+}
+
+function beginning({ stateDir, folder, hostName, inUserNamespace }: BootFacts): string {
+  const attributes = inUserNamespace ? ',userxattr' : '';
   return `# Written by the emulator at each boot of this host; runs as process 1 of its namespaces.
 folder=${quoted(folder)}
 state=${quoted(stateDir)}
@@ -76,7 +89,7 @@ echo "$pid $2" >"$folder/init"
 set -e
 umask 022
 die() { echo "boot: $1" >&2; exit 1; }
-hostname ${quoted(facts.hostName)} || die 'cannot set the host name'
+hostname ${quoted(hostName)} || die 'cannot set the host name'
 mkdir -p "$root"
 mount -t tmpfs -o mode=755,size=2g tmpfs "$root"
 
@@ -84,7 +97,7 @@ mount -t tmpfs -o mode=755,size=2g tmpfs "$root"
 layer() {
   [ -d "$root$1" ] || mkdir -p "$root$1"
   upper=$folder/disk/$3
-  options="lowerdir=$1,upperdir=$upper/up,workdir=$upper/work${facts.inUserNamespace ? ',userxattr' : ''}"
+  options="lowerdir=$1,upperdir=$upper/up,workdir=$upper/work${attributes}"
   mount -t overlay overlay -o "$options" "$root$1" 2>/dev/null && return
   # The disk below cannot carry a layer (it may be one itself): the layer is then in memory, and does not outlive a boot.
   if [ ! -e "$folder/memory/on" ]; then
@@ -95,21 +108,21 @@ layer() {
   upper=$folder/memory/$3
   mkdir -p "$upper/up" "$upper/work"
   chmod "$2" "$upper/up"
-  options="lowerdir=$1,upperdir=$upper/up,workdir=$upper/work${facts.inUserNamespace ? ',userxattr' : ''}"
+  options="lowerdir=$1,upperdir=$upper/up,workdir=$upper/work${attributes}"
   mount -t overlay overlay -o "$options" "$root$1" 2>/dev/null && return
   # No layers at all: then as it is; for root read-only, so that the machine stays unchanged.
   mount --rbind "$1" "$root$1" || die "cannot show $1"
-  ${facts.inUserNamespace ? ':' : 'mount -o remount,bind,ro "$root$1" || :'}
+  ${inUserNamespace ? ':' : 'mount -o remount,bind,ro "$root$1" || :'}
 }
 bind_file() {
   [ -e "$root$1" ] || : >"$root$1" || return 0
   mount --bind "$1" "$root$1" 2>/dev/null || :
 }
-cd "$root"
-mkdir ${tops.map((path) => quoted(path.slice(1))).join(' ')}
-${lines.join('\n')}
+`;
+}
 
-mkdir -p "$root/proc" "$root/sys" "$root/dev" "$root/run"
+function ownFolders(chips: readonly string[]): string {
+  return `mkdir -p "$root/proc" "$root/sys" "$root/dev" "$root/run"
 mount -t proc proc "$root/proc"
 mount --bind "$folder/boot_id" "$root/proc/sys/kernel/random/boot_id"
 mount --rbind /sys "$root/sys"
@@ -132,10 +145,13 @@ device() {
 for name in ${devices.join(' ')}; do device "/dev/$name" "$name"; done
 (
   umask 0
-${facts.chips.map(chip).join('\n')}
+${chips.map(chip).join('\n')}
 )
 
-mount -t tmpfs -o mode=755,size=64m tmpfs "$root/run"
+`;
+}
+
+const theEnd = `mount -t tmpfs -o mode=755,size=64m tmpfs "$root/run"
 mkdir -p "$root/run/lock" "$root/run/sshd"
 if [ -d /run/systemd/resolve ]; then
   mkdir -p "$root/run/systemd/resolve"
@@ -172,7 +188,6 @@ while :; do
   wait $!
 done
 `;
-}
 
 /** Undefined where there is nothing, or nothing that this user may look at: somebody else's mount below a closed folder. */
 function entryAt(path: string): Stats | undefined {

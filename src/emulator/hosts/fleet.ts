@@ -6,19 +6,16 @@
  * the API: a later emulator finds them by process id and start time and opens their SSH doors again. A proper `close`
  * ends them. What cannot be found again (a reboot of the machine) boots anew with its disk, as after a power cut.
  */
-import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import type { Storage } from '../http/storage.ts';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Storage } from '../http/storage/storage.ts';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
 import type { World } from '../world/world.ts';
 import { bucketsFolder } from './boot-script.ts';
+import { clearLeftovers, endMarked, hostFolder, removeHostFolder } from './host-folders.ts';
 import { findMachine, type Isolation } from './machine.ts';
 import { type HostSideTrouble, type PoweredHost, type PowerOptions, turnOn } from './power.ts';
-import { lookAtMarks, markedPids, signal } from './processes.ts';
 import { writePrograms } from './programs.ts';
-import { endSshd } from './sshd.ts';
 
 export interface Fleet {
   /** True when no process and no door of that node's workers is left. */
@@ -56,115 +53,73 @@ interface Host {
   work: Promise<void> | undefined;
 }
 
+/** The next step of a host: on, off, into or out of a trouble, or to be forgotten with its folder. */
+type Step = 'on' | 'off' | 'forget' | HostSideTrouble;
+
 /** In the order in which they are brought about: who stands still refuses nobody. */
 const troubles: readonly HostSideTrouble[] = ['diskFull', 'sshRefused', 'hung'];
 
 /** A host that does not boot is tried again after this long. */
 const bootAgainMs = 2_000;
 
+/** Makes the hosts what the world wants now, and keeps them so until `close`. */
 export async function createFleet(options: FleetOptions): Promise<Fleet> {
-  const { world, stateDir, isolation } = options;
-  const { env, sshPort, sshd, user } = options;
+  const { world, stateDir, isolation, user } = options;
   const power: PowerOptions = {
-    world,
-    storage: options.storage,
-    stateDir,
-    sshPort,
-    isolation,
-    sshd,
-    env,
+    ...options,
     ownUser: user.name,
     uid: user.uid,
     programs: writePrograms(stateDir, options.gcsfuse),
   };
-  const buckets = bucketsFolder(stateDir);
   const hostsFolder = join(stateDir, 'hosts');
-  mkdirSync(buckets, { recursive: true });
-  mkdirSync(hostsFolder, { recursive: true });
+  for (const folder of [bucketsFolder(stateDir), hostsFolder]) mkdirSync(folder, { recursive: true });
   const hosts = new Map<string, Host>();
   const timers = new Set<NodeJS.Timeout>();
   let isClosed = false;
 
-  const folderOf = (node: NodeRecord, index: number): string =>
-    join(hostsFolder, `${node.nodeId}-${node.id.slice(-6)}`, String(index));
   const keyOf = (node: NodeRecord, index: number): string => `${node.id}/${String(index)}`;
 
-  /** The node and worker that a host stands for; undefined when they are no more. */
-  function recordsOf(host: Host): { node: NodeRecord; worker: WorkerRecord } | undefined {
-    const node = world.nodes.get(host.nodeName);
-    const worker = node?.workers[host.index];
-    return node === undefined || worker === undefined || node.id !== host.nodeId ? undefined : { node, worker };
-  }
+  const isWantedOn = (node: NodeRecord, worker: WorkerRecord): boolean => !isClosed && shouldRun(node, worker);
 
-  const isWantedOn = (node: NodeRecord, worker: WorkerRecord): boolean =>
-    !isClosed && node.state === 'READY' && worker.power && worker.rebooting !== true;
-
-  /** One step towards what is wanted; false when there is none to take. */
-  async function step(host: Host): Promise<boolean> {
-    const records = recordsOf(host);
+  /** Undefined when the host is as the world wants it. Without a look at its processes cheap enough for every change. */
+  function stepDue(host: Host, isAlive = true): Step | undefined {
+    const records = recordsOf(world, host);
     const { running } = host;
-    if (running !== undefined) {
-      const { node, worker } = records ?? {};
-      const isAlive = running.isAlive();
-      const stays =
-        node !== undefined &&
-        worker !== undefined &&
-        isWantedOn(node, worker) &&
-        worker.boot === running.boot &&
-        worker.address === running.address &&
-        isAlive;
-      if (!stays) {
-        // The cloud presses the button and waits; only a lost power, or our own end, is sudden.
-        await running.turnOff(isAlive && !isClosed && worker?.power !== false);
-        host.running = undefined;
-        return true;
-      }
-      for (const trouble of troubles) {
-        const isWanted = worker[trouble] === true;
-        if (isWanted === running.trouble[trouble]) continue;
-        await running.setTrouble(trouble, isWanted);
-        return true;
-      }
-      return false;
-    }
-    if (records !== undefined && isWantedOn(records.node, records.worker)) {
-      const { folder } = host;
-      host.running = await turnOn(
-        power,
-        { folder, records: () => recordsOf(host), clear: () => endMarked(folder) },
-        records.node,
-        records.worker,
-      );
-      return true;
-    }
-    if (records === undefined) {
-      if (!isClosed) await removeFolder(host.folder);
-      hosts.delete(host.key);
-    }
-    return false;
+    if (records === undefined) return running === undefined ? 'forget' : 'off';
+    const { node, worker } = records;
+    const isWanted = isWantedOn(node, worker);
+    if (running === undefined) return isWanted ? 'on' : undefined;
+    const isSame = worker.boot === running.boot && worker.address === running.address;
+    if (!isWanted || !isSame || !isAlive) return 'off';
+    return troubles.find((trouble) => (worker[trouble] === true) !== running.trouble[trouble]);
   }
 
-  /** Takes the folder of a worker away, and the node's when it was the last. Others go on meanwhile: there may be many. */
-  async function removeFolder(folder: string): Promise<void> {
-    try {
-      await rm(folder, { recursive: true, force: true });
-    } catch {
-      // The kernel makes the working folders of overlays unreadable, even for their owner. And a program there may have made paths that
-      // are longer than a path can be, which Node does not remove.
-      spawnSync('chmod', ['-R', 'u+rwx', folder], { stdio: 'ignore' });
-      spawnSync('rm', ['-rf', folder], { stdio: 'ignore' });
-      await rm(folder, { recursive: true, force: true });
+  async function take(due: Step, host: Host, isAlive: boolean): Promise<void> {
+    const records = recordsOf(world, host);
+    const { folder, running } = host;
+    if (due === 'forget') {
+      if (!isClosed) await removeHostFolder(hostsFolder, folder);
+      hosts.delete(host.key);
+    } else if (due === 'off') {
+      // The cloud presses the button and waits; only a lost power, or our own end, is sudden.
+      await running?.turnOff(isAlive && !isClosed && records?.worker.power !== false);
+      host.running = undefined;
+    } else if (due !== 'on') await running?.setTrouble(due, !running.trouble[due]);
+    else if (records !== undefined) {
+      const here = { folder, records: () => recordsOf(world, host), clear: () => endMarked(folder) };
+      host.running = await turnOn(power, here, records.node, records.worker);
     }
-    const parent = dirname(folder);
-    if (parent !== hostsFolder && entries(parent).length === 0) await rm(parent, { recursive: true, force: true });
   }
 
   async function run(host: Host): Promise<void> {
     try {
-      while (await step(host));
+      while (hosts.get(host.key) === host) {
+        const isAlive = host.running?.isAlive() ?? true;
+        const due = stepDue(host, isAlive);
+        if (due === undefined) break;
+        await take(due, host, isAlive);
+      }
       host.work = undefined;
-      // Something may have changed between the last look and this line.
-      if (hosts.has(host.key) && needsWork(host)) wake(host);
     } catch (error) {
       world.log(`host ${host.key}: ${error instanceof Error ? error.message : String(error)}`);
       host.work = undefined;
@@ -185,68 +140,15 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
   function align(): void {
     for (const node of world.nodes.values()) {
       for (const worker of node.workers) {
-        const key = keyOf(node, worker.index);
-        if (!hosts.has(key) && isWantedOn(node, worker)) {
-          hosts.set(key, {
-            key,
-            nodeName: node.name,
-            nodeId: node.id,
-            index: worker.index,
-            folder: folderOf(node, worker.index),
-            running: undefined,
-            work: undefined,
-          });
-        }
+        const { index } = worker;
+        const key = keyOf(node, index);
+        if (hosts.has(key) || !isWantedOn(node, worker)) continue;
+        hosts.set(key, newHost(key, node, index, hostFolder(hostsFolder, node, index)));
       }
     }
     for (const host of hosts.values()) {
       host.running?.changed();
-      if (needsWork(host)) wake(host);
-    }
-  }
-
-  /** Cheap enough to ask for every host at every change. */
-  function needsWork(host: Host): boolean {
-    const records = recordsOf(host);
-    if (records === undefined) return true;
-    const { node, worker } = records;
-    if (host.running === undefined) return isWantedOn(node, worker);
-    return (
-      !isWantedOn(node, worker) ||
-      worker.boot !== host.running.boot ||
-      worker.address !== host.running.address ||
-      troubles.some((trouble) => (worker[trouble] === true) !== host.running?.trouble[trouble])
-    );
-  }
-
-  async function endMarked(folder: string): Promise<void> {
-    await endSshd(folder);
-    for (let round = 0; round < 20; round += 1) {
-      const pids = await markedPids(folder);
-      if (pids.length === 0) return;
-      await signal('KILL', pids);
-      await new Promise((resolve) => setTimeout(resolve, 10));
-    }
-  }
-
-  /** What an earlier emulator left: processes and folders of hosts that are not wanted any more. */
-  async function clearLeftovers(): Promise<void> {
-    const wanted = new Set<string>();
-    const kept = new Set<string>();
-    for (const node of world.nodes.values()) {
-      for (const worker of node.workers) {
-        const folder = folderOf(node, worker.index);
-        kept.add(folder);
-        if (isWantedOn(node, worker) && findMachine(folder, worker.boot, isolation) !== undefined) wanted.add(folder);
-      }
-    }
-    const strays = [...(await lookAtMarks()).keys()].filter((mark) => mark.startsWith(`${hostsFolder}/`));
-    for (const folder of strays) if (!wanted.has(folder)) await endMarked(folder);
-    for (const nodeFolder of entries(hostsFolder)) {
-      for (const index of entries(join(hostsFolder, nodeFolder))) {
-        const folder = join(hostsFolder, nodeFolder, index);
-        if (!kept.has(folder)) await removeFolder(folder);
-      }
+      if (stepDue(host) !== undefined) wake(host);
     }
   }
 
@@ -256,7 +158,7 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     }
   }
 
-  await clearLeftovers();
+  await clearLeftovers(hostsFolder, knownFolders(world, hostsFolder, isolation));
   world.onChange(align);
   align();
 
@@ -276,10 +178,29 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
   };
 }
 
-function entries(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
+function newHost(key: string, { name: nodeName, id: nodeId }: NodeRecord, index: number, folder: string): Host {
+  return { key, nodeName, nodeId, index, folder, running: undefined, work: undefined };
+}
+
+/** The node and worker that a host stands for; undefined when they are no more. */
+function recordsOf(world: World, host: Host): { node: NodeRecord; worker: WorkerRecord } | undefined {
+  const node = world.nodes.get(host.nodeName);
+  const worker = node?.workers[host.index];
+  return node === undefined || worker === undefined || node.id !== host.nodeId ? undefined : { node, worker };
+}
+
+function shouldRun(node: NodeRecord, worker: WorkerRecord): boolean {
+  return node.state === 'READY' && worker.power && worker.rebooting !== true;
+}
+
+/** The folders of all workers, true for those whose host goes on with what an earlier emulator has left. */
+function knownFolders(world: World, hostsFolder: string, isolation: Isolation): Map<string, boolean> {
+  const known = new Map<string, boolean>();
+  for (const node of world.nodes.values()) {
+    for (const worker of node.workers) {
+      const folder = hostFolder(hostsFolder, node, worker.index);
+      known.set(folder, shouldRun(node, worker) && findMachine(folder, worker.boot, isolation) !== undefined);
+    }
   }
+  return known;
 }

@@ -7,7 +7,8 @@ import { accelerator } from '../../catalogue/accelerators.ts';
 import { regionOf } from '../../catalogue/zones.ts';
 import { type Data, textOf } from '../wire/messages.ts';
 import { guestAttributesOf } from '../world/guest-attributes.ts';
-import { maintenanceData, projectNumber, workerHostName } from '../world/nodes.ts';
+import { projectNumber } from '../world/node-asked.ts';
+import { maintenanceData, workerHostName } from '../world/nodes.ts';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
 import { pricingOf } from '../world/temper.ts';
 

@@ -2,7 +2,7 @@
  * The SFTP server of a host (version 3 of the protocol, as OpenSSH speaks it), in this process: a machine without
  * OpenSSH's sftp-server serves `scp` and `sftp` too. It sees the files that the host's commands see (file-view.ts).
  */
-import { constants, type Dirent, type Stats } from 'node:fs';
+import { constants } from 'node:fs';
 import {
   type FileHandle,
   chmod,
@@ -21,8 +21,9 @@ import {
   utimes,
 } from 'node:fs/promises';
 import { posix } from 'node:path';
-import ssh2, { type Attributes, type SFTPWrapper } from 'ssh2';
+import ssh2, { type SFTPWrapper } from 'ssh2';
 import { codeOf, createFileView, type FileView, openEntry, openFolder, pathOf } from './file-view.ts';
+import { attributesOf, entryOf, nameOnly, setAttributes, type SftpName } from './sftp-attributes.ts';
 
 const { OPEN_MODE, STATUS_CODE } = ssh2.utils.sftp;
 
@@ -39,6 +40,26 @@ type Open =
   | { readonly kind: 'file'; readonly file: FileHandle }
   | { readonly kind: 'folder'; readonly file: FileHandle; readonly path: string; readonly names: string[] };
 
+/** Sends the reply of one request. Without one the client is told that the request was fulfilled. */
+type Send = (request: number) => void;
+
+interface Session {
+  readonly sftp: SFTPWrapper;
+  readonly view: FileView;
+  /** Answers one request after the other: the protocol promises that order for requests about one file. */
+  readonly inTurn: (request: number, answer: () => Promise<Send | void>) => void;
+  /** Acts on a path whose last name must not be followed: it may have become a symbolic link. */
+  readonly at: <T>(path: string, use: (outside: string) => Promise<T>) => Promise<T>;
+  /** The same, for what acts on a symbolic link itself. */
+  readonly atEntry: <T>(path: string, use: (outside: string) => Promise<T>) => Promise<T>;
+  /** Opens something that stays open until the client closes it. */
+  readonly keep: (make: () => Promise<Open>) => Promise<Send>;
+  /** Throws when that is not open, or of another kind. */
+  readonly opened: <K extends Open['kind']>(handle: Buffer, kind: K) => Extract<Open, { kind: K }>;
+  readonly close: (handle: Buffer) => Promise<void>;
+  readonly closeAll: () => void;
+}
+
 /**
  * Serves one client until it leaves. `root` is where this process sees the host's root folder; `home` is a path inside.
  * A test gives a `view` of its own, which changes the tree at the worst time.
@@ -48,93 +69,81 @@ export function serveSftp(
   host: { readonly root: string; readonly home: string },
   view: FileView = createFileView(host.root, host.home),
 ): void {
+  const session = openSession(sftp, view);
+  serveFiles(session);
+  serveFolders(session);
+  servePaths(session);
+  for (const event of ['error', 'end', 'close'] as const) sftp.on(event, () => session.closeAll());
+}
+
+function openSession(sftp: SFTPWrapper, view: FileView): Session {
   const handles = new Map<number, Open>();
   let lastHandle = 0;
   let queue: Promise<void> = Promise.resolve();
-
-  /** Answers one request after the other: the protocol promises that order for requests about one file. */
-  const inTurn = (request: number, answer: () => Promise<void>): void => {
-    queue = queue.then(answer).catch((error: unknown) => sftp.status(request, statusOf(error), messageOf(error)));
-  };
-  const done = (request: number): void => sftp.status(request, STATUS_CODE.OK);
-  const keep = (request: number, opened: Open): void => {
-    lastHandle += 1;
-    handles.set(lastHandle, opened);
-    const handle = Buffer.alloc(4);
-    handle.writeUInt32BE(lastHandle);
-    sftp.handle(request, handle);
-  };
-  const refuseTooMany = (): void => {
-    if (handles.size >= maxHandles) throw new Error('too many open files');
-  };
+  let isOver = false;
+  const done: Send = (request) => sftp.status(request, STATUS_CODE.OK);
   const numberOf = (handle: Buffer): number => (handle.length === 4 ? handle.readUInt32BE() : 0);
-  const fileOf = (handle: Buffer): FileHandle => {
-    const opened = handles.get(numberOf(handle));
-    if (opened?.kind !== 'file') throw new Error('not an open file');
-    return opened.file;
-  };
-  /** `use` gets a path whose last name must not be followed: it may have become a symbolic link. */
-  const at = <T>(path: string, use: (outside: string) => Promise<T>): Promise<T> => within(view, path, false, use);
-  /** The same, for what acts on a symbolic link itself. */
-  const atEntry = <T>(path: string, use: (outside: string) => Promise<T>): Promise<T> => within(view, path, true, use);
 
-  sftp.on('OPEN', (request, path, flags, attrs) =>
-    inTurn(request, async () => {
-      refuseTooMany();
-      const mode = (attrs.mode ?? 0o666) & 0o777;
-      const file = await at(path, (outside) => open(outside, openFlags(flags), mode));
-      keep(request, { kind: 'file', file });
-    }),
-  );
-  sftp.on('OPENDIR', (request, path) =>
-    inTurn(request, async () => {
-      refuseTooMany();
-      const place = await view.find(path);
-      let file: FileHandle;
-      try {
-        file = await openFolder(place.outside);
-      } finally {
-        await place.release();
-      }
-      try {
-        const found: Dirent[] = await readdir(pathOf(file), { withFileTypes: true });
-        const names = ['.', '..', ...found.map(({ name }) => name)];
-        keep(request, { kind: 'folder', file, path: place.path, names });
-      } catch (error) {
-        await file.close();
-        throw error;
-      }
-    }),
-  );
-  sftp.on('READDIR', (request, handle) =>
-    inTurn(request, async () => {
-      const opened = handles.get(numberOf(handle));
-      if (opened?.kind !== 'folder') throw new Error('not an open folder');
-      const names = opened.names.splice(0, entriesAtOnce);
-      if (names.length === 0) return sftp.status(request, STATUS_CODE.EOF);
-      const entries = await Promise.all(names.map((name) => listed(view, opened, name)));
-      sftp.name(request, entries.flat());
-    }),
-  );
-  sftp.on('CLOSE', (request, handle) =>
-    inTurn(request, async () => {
-      const opened = handles.get(numberOf(handle));
-      if (opened === undefined) throw new Error('not an open file');
+  return {
+    sftp,
+    view,
+    inTurn(request, answer) {
+      queue = queue
+        .then(async () => ((await answer()) ?? done)(request))
+        .catch((error: unknown) => sftp.status(request, statusOf(error), messageOf(error)));
+    },
+    at: (path, use) => within(view, path, false, use),
+    atEntry: (path, use) => within(view, path, true, use),
+    async keep(make) {
+      if (handles.size >= maxHandles) throw new Error('too many open files');
+      const made = await make();
+      lastHandle += 1;
+      handles.set(lastHandle, made);
+      const handle = Buffer.alloc(4);
+      handle.writeUInt32BE(lastHandle);
+      return (request) => sftp.handle(request, handle);
+    },
+    opened<K extends Open['kind']>(handle: Buffer, kind: K) {
+      const found = handles.get(numberOf(handle));
+      if (found?.kind !== kind) throw new Error(`not an open ${kind}`);
+      return found as Extract<Open, { kind: K }>;
+    },
+    async close(handle) {
+      const found = handles.get(numberOf(handle));
+      if (found === undefined) throw new Error('not an open file');
       handles.delete(numberOf(handle));
-      await opened.file.close();
-      done(request);
-    }),
+      await found.file.close();
+    },
+    closeAll() {
+      if (isOver) return;
+      isOver = true;
+      void queue.then(async () => {
+        sayExitStatus(sftp);
+        sftp.end();
+        for (const { file } of handles.values()) await file.close().catch(() => undefined);
+        handles.clear();
+      });
+    },
+  };
+}
+
+function serveFiles({ sftp, inTurn, at, keep, opened, close }: Session): void {
+  const fileOf = (handle: Buffer): FileHandle => opened(handle, 'file').file;
+  sftp.on('OPEN', (request, path, flags, attrs) =>
+    inTurn(request, () =>
+      keep(async () => {
+        const mode = (attrs.mode ?? 0o666) & 0o777;
+        return { kind: 'file', file: await at(path, (outside) => open(outside, openFlags(flags), mode)) };
+      }),
+    ),
   );
+  sftp.on('CLOSE', (request, handle) => inTurn(request, () => close(handle)));
   sftp.on('READ', (request, handle, offset, length) =>
     inTurn(request, async () => {
-      const { buffer, bytesRead } = await fileOf(handle).read(
-        Buffer.allocUnsafe(Math.min(length, maxRead)),
-        0,
-        Math.min(length, maxRead),
-        offset,
-      );
-      if (bytesRead === 0) sftp.status(request, STATUS_CODE.EOF);
-      else sftp.data(request, buffer.subarray(0, bytesRead));
+      const size = Math.min(length, maxRead);
+      const { buffer, bytesRead } = await fileOf(handle).read(Buffer.allocUnsafe(size), 0, size, offset);
+      return (asked) =>
+        bytesRead === 0 ? sftp.status(asked, STATUS_CODE.EOF) : sftp.data(asked, buffer.subarray(0, bytesRead));
     }),
   );
   sftp.on('WRITE', (request, handle, offset, data) =>
@@ -143,23 +152,71 @@ export function serveSftp(
       for (let written = 0; written < data.length;) {
         written += (await file.write(data, written, data.length - written, offset + written)).bytesWritten;
       }
-      done(request);
     }),
   );
-  sftp.on('STAT', (request, path) =>
-    inTurn(request, async () => sftp.attrs(request, attributesOf(await at(path, (outside) => lstat(outside))))),
-  );
-  sftp.on('LSTAT', (request, path) =>
-    inTurn(request, async () => sftp.attrs(request, attributesOf(await atEntry(path, (outside) => lstat(outside))))),
-  );
   sftp.on('FSTAT', (request, handle) =>
-    inTurn(request, async () => sftp.attrs(request, attributesOf(await fileOf(handle).stat()))),
+    inTurn(request, async () => {
+      const attrs = attributesOf(await fileOf(handle).stat());
+      return (asked) => sftp.attrs(asked, attrs);
+    }),
   );
+  sftp.on('FSETSTAT', (request, handle, attrs) => inTurn(request, async () => setAttributes(attrs, fileOf(handle))));
+}
+
+function serveFolders({ sftp, view, inTurn, atEntry, keep, opened }: Session): void {
+  sftp.on('OPENDIR', (request, path) =>
+    inTurn(request, () =>
+      keep(async () => {
+        const place = await view.find(path);
+        let file: FileHandle;
+        try {
+          file = await openFolder(place.outside);
+        } finally {
+          await place.release();
+        }
+        try {
+          return { kind: 'folder', file, path: place.path, names: ['.', '..', ...(await readdir(pathOf(file)))] };
+        } catch (error) {
+          await file.close();
+          throw error;
+        }
+      }),
+    ),
+  );
+  sftp.on('READDIR', (request, handle) =>
+    inTurn(request, async () => {
+      const folder = opened(handle, 'folder');
+      const names = folder.names.splice(0, entriesAtOnce);
+      if (names.length === 0) return (asked) => sftp.status(asked, STATUS_CODE.EOF);
+      const entries = await Promise.all(names.map((name) => listed(view, folder, name)));
+      return (asked) => sftp.name(asked, entries.flat());
+    }),
+  );
+  sftp.on('MKDIR', (request, path, attrs) =>
+    inTurn(request, async () => {
+      await atEntry(path, (outside) => mkdir(outside, (attrs.mode ?? 0o777) & 0o777));
+    }),
+  );
+  sftp.on('RMDIR', (request, path) => inTurn(request, () => atEntry(path, (outside) => rmdir(outside))));
+}
+
+function servePaths({ sftp, view, inTurn, at, atEntry }: Session): void {
+  for (const [event, find] of [
+    ['STAT', at],
+    ['LSTAT', atEntry],
+  ] as const) {
+    sftp.on(event, (request: number, path: string) =>
+      inTurn(request, async () => {
+        const attrs = attributesOf(await find(path, (outside) => lstat(outside)));
+        return (asked) => sftp.attrs(asked, attrs);
+      }),
+    );
+  }
   sftp.on('SETSTAT', (request, path, attrs) =>
     inTurn(request, async () => {
       const entry = await at(path, openEntry);
+      const opened = pathOf(entry);
       try {
-        const opened = pathOf(entry);
         await setAttributes(attrs, {
           truncate: (size) => truncate(opened, size),
           chmod: (mode) => chmod(opened, mode),
@@ -169,72 +226,30 @@ export function serveSftp(
       } finally {
         await entry.close();
       }
-      done(request);
     }),
   );
-  sftp.on('FSETSTAT', (request, handle, attrs) =>
-    inTurn(request, async () => {
-      await setAttributes(attrs, fileOf(handle));
-      done(request);
-    }),
-  );
-  sftp.on('REMOVE', (request, path) =>
-    inTurn(request, async () => {
-      await atEntry(path, unlink);
-      done(request);
-    }),
-  );
-  sftp.on('MKDIR', (request, path, attrs) =>
-    inTurn(request, async () => {
-      await atEntry(path, (outside) => mkdir(outside, (attrs.mode ?? 0o777) & 0o777));
-      done(request);
-    }),
-  );
-  sftp.on('RMDIR', (request, path) =>
-    inTurn(request, async () => {
-      await atEntry(path, (outside) => rmdir(outside));
-      done(request);
-    }),
-  );
+  sftp.on('REMOVE', (request, path) => inTurn(request, () => atEntry(path, unlink)));
   sftp.on('RENAME', (request, from, to) =>
-    inTurn(request, async () => {
-      await atEntry(from, (old) => atEntry(to, (taken) => renameWithoutReplacing(old, taken)));
-      done(request);
-    }),
+    inTurn(request, () => atEntry(from, (old) => atEntry(to, (taken) => renameWithoutReplacing(old, taken)))),
   );
   sftp.on('REALPATH', (request, path) =>
     inTurn(request, async () => {
       // Clients ask for paths that do not exist yet; the answer is then the path without its dots.
       const place = await view.find(path).catch(() => undefined);
       await place?.release();
-      sftp.name(request, [nameOnly(place?.path ?? view.absolute(path))]);
+      return (asked) => sftp.name(asked, [nameOnly(place?.path ?? view.absolute(path))]);
     }),
   );
   sftp.on('READLINK', (request, path) =>
-    inTurn(request, async () => sftp.name(request, [nameOnly(await atEntry(path, (outside) => readlink(outside)))])),
+    inTurn(request, async () => {
+      const target = await atEntry(path, (outside) => readlink(outside));
+      return (asked) => sftp.name(asked, [nameOnly(target)]);
+    }),
   );
   // The types name the two the other way round; the library turns OpenSSH's order into that of the protocol.
   sftp.on('SYMLINK', (request, linkPath, targetPath) =>
-    inTurn(request, async () => {
-      await atEntry(linkPath, (outside) => symlink(targetPath, outside));
-      done(request);
-    }),
+    inTurn(request, () => atEntry(linkPath, (outside) => symlink(targetPath, outside))),
   );
-
-  let isOver = false;
-  const finish = (): void => {
-    if (isOver) return;
-    isOver = true;
-    void queue.then(async () => {
-      sayExitStatus(sftp);
-      sftp.end();
-      for (const opened of handles.values()) await opened.file.close().catch(() => undefined);
-      handles.clear();
-    });
-  };
-  sftp.on('error', finish);
-  sftp.on('end', finish);
-  sftp.on('close', finish);
 }
 
 /** The library's SFTP stream cannot send an exit status, and `scp` fails without one. */
@@ -259,21 +274,6 @@ function openFlags(flags: number): number {
   // Opening a FIFO that has no other end would otherwise hold a thread of the emulator.
   const access = reads && writes ? constants.O_RDWR : writes ? constants.O_WRONLY : constants.O_RDONLY;
   return access | more | constants.O_NONBLOCK | constants.O_NOCTTY | constants.O_NOFOLLOW;
-}
-
-async function setAttributes(
-  attrs: Partial<Attributes>,
-  target: {
-    truncate(size: number): Promise<void>;
-    chmod(mode: number): Promise<void>;
-    chown(uid: number, gid: number): Promise<void>;
-    utimes(atime: number, mtime: number): Promise<void>;
-  },
-): Promise<void> {
-  if (attrs.size !== undefined) await target.truncate(attrs.size);
-  if (attrs.mode !== undefined) await target.chmod(attrs.mode & 0o7777);
-  if (attrs.atime !== undefined && attrs.mtime !== undefined) await target.utimes(attrs.atime, attrs.mtime);
-  if (attrs.uid !== undefined && attrs.gid !== undefined) await target.chown(attrs.uid, attrs.gid);
 }
 
 /** Version 3 of the protocol refuses a new name that is taken. A link makes that one step for files. */
@@ -318,55 +318,10 @@ async function listed(
     const stats = await (name === '..'
       ? within(view, posix.dirname(folder.path), false, (outside) => lstat(outside))
       : lstat(`${pathOf(folder.file)}/${name}`));
-    return [{ filename: name, longname: longName(name, stats), attrs: attributesOf(stats) }];
+    return [entryOf(name, stats)];
   } catch {
     return [];
   }
-}
-
-interface SftpName {
-  readonly filename: string;
-  readonly longname: string;
-  readonly attrs: Attributes;
-}
-
-function nameOnly(filename: string): SftpName {
-  // The library takes an entry without attributes; its types do not.
-  return { filename, longname: filename, attrs: {} as Attributes };
-}
-
-function attributesOf(stats: Stats): Attributes {
-  return {
-    mode: stats.mode,
-    uid: stats.uid,
-    gid: stats.gid,
-    size: stats.size,
-    atime: Math.floor(stats.atimeMs / 1000),
-    mtime: Math.floor(stats.mtimeMs / 1000),
-  };
-}
-
-const kindLetters: readonly (readonly [number, string])[] = [
-  [constants.S_IFDIR, 'd'],
-  [constants.S_IFLNK, 'l'],
-  [constants.S_IFCHR, 'c'],
-  [constants.S_IFBLK, 'b'],
-  [constants.S_IFIFO, 'p'],
-  [constants.S_IFSOCK, 's'],
-];
-
-/** A line in the format of `ls -l`, which the client's `ls -l` prints unchanged. */
-function longName(name: string, stats: Stats): string {
-  const kind = kindLetters.find(([bits]) => (stats.mode & constants.S_IFMT) === bits)?.[1] ?? '-';
-  const rights = [6, 3, 0]
-    .map((shift) => {
-      const bits = (stats.mode >> shift) & 7;
-      return `${bits & 4 ? 'r' : '-'}${bits & 2 ? 'w' : '-'}${bits & 1 ? 'x' : '-'}`;
-    })
-    .join('');
-  const time = stats.mtime.toUTCString().slice(5, 22);
-  const numbers = `${String(stats.nlink).padStart(3)} ${String(stats.uid).padEnd(8)} ${String(stats.gid).padEnd(8)}`;
-  return `${kind}${rights} ${numbers} ${String(stats.size).padStart(8)} ${time} ${name}`;
 }
 
 function statusOf(error: unknown): number {

@@ -2,14 +2,37 @@
  * The part of the Compute API that gcloud asks for before it opens ssh: the project, with the keys of everybody in its
  * metadata, and the change of them that `gcloud compute project-info add-metadata` makes. Facts: cloud-tpu.md section 9.
  */
+import type { Hono } from 'hono';
 import { CloudError } from '../wire/errors.ts';
 import type { Data } from '../wire/messages.ts';
-import { projectNumber } from '../world/nodes.ts';
+import { projectNumber } from '../world/node-asked.ts';
 import type { ProjectRecord } from '../world/records.ts';
 import type { World } from '../world/world.ts';
+import { type Bindings, json, readBody } from './replies.ts';
+
+/** Adds `/compute/v1/…`. */
+export function addCompute(app: Hono<Bindings>, world: World): void {
+  app.get('/compute/v1/projects/:project', (context) => json(200, computeProject(world, context.req.param('project'))));
+
+  app.post('/compute/v1/projects/:project/setCommonInstanceMetadata', async (context) => {
+    const body = await readBody(context);
+    const reply = world.change(() => setProjectMetadata(world, context.req.param('project'), body));
+    return json(200, reply);
+  });
+
+  const operation = '/compute/v1/projects/:project/global/operations/:operation';
+  for (const [method, path] of [
+    ['GET', operation],
+    ['POST', `${operation}/wait`],
+  ] as const) {
+    app.on(method, path, (context) =>
+      json(200, computeOperation(context.req.param('project') ?? '', context.req.param('operation') ?? '')),
+    );
+  }
+}
 
 /** The project. Every name is one, as in the rest of this cloud. */
-export function computeProject(world: World, project: string): Data {
+function computeProject(world: World, project: string): Data {
   const record = world.projects.get(project);
   return {
     kind: 'compute#project',
@@ -29,7 +52,7 @@ export function computeProject(world: World, project: string): Data {
  * Replaces the metadata that all machines of the project share; its `ssh-keys` count on every worker. Whoever read an
  * older state is refused, so that two who add a key at once do not undo each other. Answers the operation, which is done.
  */
-export function setProjectMetadata(world: World, project: string, body: unknown): Data {
+function setProjectMetadata(world: World, project: string, body: unknown): Data {
   const { fingerprint, items = [] } = (body ?? {}) as { fingerprint?: unknown; items?: unknown };
   if (!Array.isArray(items) || !items.every(isItem)) {
     throw new CloudError('INVALID_ARGUMENT', "Invalid value for field 'resource.items': each needs a key and a value.");
@@ -55,7 +78,7 @@ function fingerprintOf(record: ProjectRecord | undefined): string {
 }
 
 /** Changes of a project are done when they are answered, and so is every operation that is asked for afterwards. */
-export function computeOperation(project: string, name: string): Data {
+function computeOperation(project: string, name: string): Data {
   return {
     kind: 'compute#operation',
     id: projectNumber(name),

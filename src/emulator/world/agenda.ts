@@ -2,7 +2,9 @@
 
 import { failOperation, finishOperation } from './operations.ts';
 import { nodeFailed, nodeReady, preemptNode } from './node-life.ts';
-import { changeNode, endTrouble, nodeData, restartNode } from './nodes.ts';
+import { restartNode } from './maintenance.ts';
+import { changeNode, nodeData } from './nodes.ts';
+import { endTrouble } from './workers.ts';
 import { queuedAccepted, queuedGone, queuedLook, queuedOver, queuedReset, queuedSettled } from './queued-resources.ts';
 import { rehearse } from './rehearsal.ts';
 import type { Happening, NodeRecord, OperationRecord, QueuedRecord } from './records.ts';

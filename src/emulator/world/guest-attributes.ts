@@ -3,7 +3,8 @@
  * API. Conduct: Google's page "Set and query guest attributes"; names by the pattern that gcloud takes for a query path.
  */
 import type { Data } from '../wire/messages.ts';
-import { changeWorker, workerHostName } from './nodes.ts';
+import { workerHostName } from './nodes.ts';
+import { changeWorker } from './workers.ts';
 import type { NodeRecord, WorkerRecord } from './records.ts';
 import type { World } from './world.ts';
 

@@ -5,19 +5,9 @@ import { regionOf } from '../../catalogue/zones.ts';
 import { badField, type RpcStatus, texts } from '../wire/errors.ts';
 import { durationMs, timestampText } from '../wire/encode.ts';
 import { type ApiVersion, type Data, messageOf, textOf } from '../wire/messages.ts';
-import {
-  addNode,
-  type Asked,
-  changeNode,
-  checkMaintainable,
-  checkNodeId,
-  completeNode,
-  maintenanceData,
-  nodeName,
-  removeNode,
-  restartNode,
-  takes,
-} from './nodes.ts';
+import { checkMaintainable, restartNode } from './maintenance.ts';
+import { type Asked, checkNodeId, completeNode } from './node-asked.ts';
+import { addNode, changeNode, maintenanceData, nodeName, removeNode, takes } from './nodes.ts';
 import { addressesExceeded, provisioningFailure, quotaExceeded, rateExceeded } from './limits.ts';
 import { beginOperation, finishOperation } from './operations.ts';
 import type { NodeRecord, OperationRecord, QueuedRecord, QueuedState } from './records.ts';
@@ -319,12 +309,6 @@ function takeNodesOff(world: World, queued: QueuedRecord): boolean {
     else all = false;
   }
   return all;
-}
-
-export function findQueued(world: World, name: string): QueuedRecord {
-  const queued = world.queued.get(name);
-  if (queued === undefined) throw texts.notFound(name);
-  return queued;
 }
 
 /** DELETE. What is between two states accepts the call and fails the operation a moment later, even with force. */

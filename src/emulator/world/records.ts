@@ -78,6 +78,9 @@ export interface Maintenance {
   readonly status: 'PENDING' | 'ONGOING';
 }
 
+/** A worker with which nothing is the matter. A boot makes it so: whoever repairs the machine empties its disk. */
+export const soundHost = { power: true, hung: false, diskFull: false, sshRefused: false, rebooting: false } as const;
+
 /** States in which a node has machines that could be taken away. */
 const livingStates: readonly NodeState[] = ['CREATING', 'READY', 'RESTARTING', 'REPAIRING', 'STARTING'];
 

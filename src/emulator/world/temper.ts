@@ -151,11 +151,11 @@ export function replyDelay(world: World, from: { readonly zone: string | undefin
   return Number(condition.options['replies']);
 }
 
-/** True when a zone does not answer this time: `flaky` has it, and chance says so. */
-export function isSilent(world: World, zone: string): boolean {
-  const condition = standing(world, 'flaky').find(({ target }) => target === zone);
+/** True when `flaky` strikes a call this time. A change of its own, so not to be asked within another. */
+export function isFlaky(world: World, isAboutIt: (target: string) => boolean): boolean {
+  const condition = standing(world, 'flaky').find(({ target }) => isAboutIt(target));
   if (condition === undefined || world.chance.next() >= Number(condition.options['p'] ?? 0.5)) return false;
-  useUp(world, condition);
+  world.change(() => useUp(world, condition));
   return true;
 }
 

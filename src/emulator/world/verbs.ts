@@ -8,12 +8,13 @@ import { type AdminReply, EmulatorRefusal } from '../contract.ts';
 import { preemptNode } from './node-life.ts';
 import { billOf, sayBill } from './bill.ts';
 import { readLocation, sayPlace } from './buckets.ts';
-import { announceMaintenance, changeWorker, endTrouble, restartNode } from './nodes.ts';
+import { announceMaintenance, restartNode } from './maintenance.ts';
 import { type OptionRule, type Options, readOptions, say, suggestion } from './options.ts';
 import type { Condition, HostTrouble } from './records.ts';
 import { reservedPlace } from './reservations.ts';
 import { type Found, findTarget, type TargetKind, withWorker } from './targets.ts';
 import { sweepConditions } from './temper.ts';
+import { changeWorker, endTrouble } from './workers.ts';
 import type { World } from './world.ts';
 
 interface Verb extends OptionRule {

@@ -8,8 +8,9 @@ import { createWriteStream, mkdirSync, readFileSync, rmSync, statSync, writeFile
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { refusals } from './storage-errors.ts';
-import type { ObjectAbout, Preconditions } from './storage-objects.ts';
+import { refusals } from './errors.ts';
+import type { ObjectAbout } from './object.ts';
+import type { Preconditions } from './preconditions.ts';
 
 /** An object in the making. */
 export interface Upload {

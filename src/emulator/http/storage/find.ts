@@ -1,9 +1,10 @@
 /** Finding what a request names; whoever uses a bucket makes it, and a worker places it where it is. */
-import type { BucketPlace, Buckets } from '../world/buckets.ts';
-import { bucketPattern, placeInZone } from '../world/buckets.ts';
-import { refusals } from './storage-errors.ts';
-import type { Objects, StoredObject } from './storage-objects.ts';
-import type { StorageCall } from './storage-requests.ts';
+import type { BucketPlace, Buckets } from '../../world/buckets.ts';
+import { bucketPattern, placeInZone } from '../../world/buckets.ts';
+import { refusals } from './errors.ts';
+import type { StoredObject } from './object.ts';
+import type { Objects } from './objects.ts';
+import type { StorageCall } from './requests.ts';
 
 export interface Finder {
   /** A bucket must exist to be looked at; a worker that looks at one uses it. Throws where it does not. */

@@ -2,10 +2,13 @@
  * What a client of Storage writes, taken apart: paths, parameters, headers, JSON; and the JSON that is written back.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { bucketPattern } from '../world/buckets.ts';
-import { refusals } from './storage-errors.ts';
-import type { Preconditions } from './storage-objects.ts';
-import { bodyOf } from './storage-uploads.ts';
+import { bucketPattern } from '../../world/buckets.ts';
+import { refusals } from './errors.ts';
+import type { Preconditions } from './preconditions.ts';
+import { bodyOf } from './uploads.ts';
+
+/** What a path may name: a bucket, an object in it, and for copies those that are made. */
+export type PathPart = 'bucket' | 'name' | 'toBucket' | 'toName';
 
 /** One request, taken apart. */
 export interface StorageCall {
@@ -14,6 +17,8 @@ export interface StorageCall {
   readonly query: URLSearchParams;
   /** `http://host:port`, as the client has written it. */
   readonly origin: string;
+  /** A part of the path, decoded; empty where the path has none of that name. */
+  readonly part: (name: PathPart) => string;
   /** Where the worker is that asks; undefined for whoever asks from this machine. */
   readonly zone: string | undefined;
 }

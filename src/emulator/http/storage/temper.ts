@@ -3,9 +3,9 @@
  * `permission storage.objects.get`). A login that has expired is that of this machine's user; workers have an account of
  * their own.
  */
-import { replyDelay, standing, useUp } from '../world/temper.ts';
-import type { World } from '../world/world.ts';
-import { refusals } from './storage-errors.ts';
+import { isFlaky, replyDelay, standing, useUp } from '../../world/temper.ts';
+import type { World } from '../../world/world.ts';
+import { refusals } from './errors.ts';
 
 /** What a request wants, in the words of rights: `storage.objects.get`. */
 export interface StorageWish {
@@ -29,11 +29,7 @@ export function storageWeather(world: World): StorageWeather {
       world.change(() => useUp(world, refusal));
       throw refusal.target === 'login' ? refusals.login() : refusals.forbidden(permission);
     }
-    const flaky = standing(world, 'flaky').find(({ target }) => target === 'storage');
-    if (flaky !== undefined && world.chance.next() < Number(flaky.options['p'] ?? 0.5)) {
-      world.change(() => useUp(world, flaky));
-      throw refusals.unavailable();
-    }
+    if (isFlaky(world, (target) => target === 'storage')) throw refusals.unavailable();
   };
 }
 

@@ -2,9 +2,9 @@
  * Buckets and objects as the JSON API shows them, and what its clients may say of an object.
  * https://cloud.google.com/storage/docs/json_api/v1/objects
  */
-import type { BucketPlace, Buckets } from '../world/buckets.ts';
-import { refusals } from './storage-errors.ts';
-import { etagOf, type ObjectAbout, type StoredObject } from './storage-objects.ts';
+import type { BucketPlace, Buckets } from '../../world/buckets.ts';
+import { refusals } from './errors.ts';
+import { etagOf, type ObjectAbout, type StoredObject } from './object.ts';
 
 /** A bucket that exists. `origin` is how the client calls this server. */
 export function bucketResource(buckets: Buckets, bucket: string, origin: string): object {
