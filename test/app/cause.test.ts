@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { causeText, mostlyMeans } from '../../src/app/cause.ts';
 import { hour, minute } from '../../src/core/time.ts';
-import { localSpec, tpuSpec } from './sample-life.ts';
+import { localSpec, tpuSpec } from '../support/builders.ts';
 
 const spec = tpuSpec({
   limits: { maxRuntime: 2 * hour, silenceTimeout: 30 * minute, capacityWait: null, setupTries: 3 },

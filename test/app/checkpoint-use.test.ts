@@ -13,7 +13,7 @@ import type { Job } from '../../src/core/job.ts';
 import { jobIdMark } from '../../src/core/spec.ts';
 import type { CommandSpec, JobSpec } from '../../src/core/spec.ts';
 import { openWorld } from '../support/world.ts';
-import { aJob, living, localSpec, noon, ready, running, tpuSpec } from './sample-life.ts';
+import { aJob, living, localSpec, noon, ready, running, tpuSpec } from '../support/builders.ts';
 
 function withCommand(spec: JobSpec, command: Partial<CommandSpec>): JobSpec {
   return { ...spec, command: { ...spec.command, ...command } };

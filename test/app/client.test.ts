@@ -16,7 +16,7 @@ import { hour, minute, second } from '../../src/core/time.ts';
 import type { Instant } from '../../src/core/time.ts';
 import { openStore } from '../../src/store/store.ts';
 import { openWorld } from '../support/world.ts';
-import { aJob, ended, living, localSpec, noon, ready, running, tpuSpec } from './sample-life.ts';
+import { aJob, ended, living, localSpec, noon, ready, running, tpuSpec } from '../support/builders.ts';
 
 interface Desk {
   readonly home: string;

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { spentOn } from '../../src/app/cost.ts';
 import { hour } from '../../src/core/time.ts';
-import { aJob, living, localSpec, noon, ready, tpuSpec } from './sample-life.ts';
+import { aJob, living, localSpec, noon, ready, tpuSpec } from '../support/builders.ts';
 
 const spec = tpuSpec();
 assert.ok(spec.capacity.kind === 'tpu');

@@ -6,7 +6,7 @@ import type { Grant } from '../../src/app/grant-parts.ts';
 import { beyondGrants, whyBeyond } from '../../src/app/grants.ts';
 import type { Job } from '../../src/core/job.ts';
 import type { JobSpec, TpuSpec } from '../../src/core/spec.ts';
-import { aJob, living, localSpec, noon, ready, tpuSpec } from './sample-life.ts';
+import { aJob, living, localSpec, noon, ready, tpuSpec } from '../support/builders.ts';
 
 const capacity = tpuSpec().capacity;
 assert.ok(capacity.kind === 'tpu');

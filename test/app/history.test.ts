@@ -8,7 +8,7 @@ import { allowanceText } from '../../src/app/phrases.ts';
 import type { EventBody } from '../../src/core/decision.ts';
 import type { RecoverySpec } from '../../src/core/spec.ts';
 import { day, hour, minute, second } from '../../src/core/time.ts';
-import { aJob, localSpec, noon, tpuSpec } from './sample-life.ts';
+import { aJob, localSpec, noon, tpuSpec } from '../support/builders.ts';
 
 const { capacity } = tpuSpec();
 assert.ok(capacity.kind === 'tpu');

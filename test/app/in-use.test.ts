@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { usedByOthers } from '../../src/app/in-use.ts';
 import type { Job } from '../../src/core/job.ts';
 import type { JobSpec, TpuSpec } from '../../src/core/spec.ts';
-import { aJob, localSpec, noon, tpuSpec } from './sample-life.ts';
+import { aJob, localSpec, noon, tpuSpec } from '../support/builders.ts';
 
 const { capacity } = tpuSpec();
 assert.ok(capacity.kind === 'tpu');

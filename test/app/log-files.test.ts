@@ -18,7 +18,7 @@ import { createLogFiles } from '../../src/app/log-files.ts';
 import type { StoredEvent } from '../../src/app/ports.ts';
 import type { Event } from '../../src/core/decision.ts';
 import { openWorld } from '../support/world.ts';
-import { aJob, noon } from './sample-life.ts';
+import { aJob, noon } from '../support/builders.ts';
 
 const job = aJob();
 

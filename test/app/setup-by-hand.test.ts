@@ -7,7 +7,7 @@ import { planStep } from '../../src/app/setup-by-hand.ts';
 import type { Job } from '../../src/core/job.ts';
 import { nodeNameMark } from '../../src/core/spec.ts';
 import { minute } from '../../src/core/time.ts';
-import { aJob, living, noon, ready, running, tpuSpec } from './sample-life.ts';
+import { aJob, living, noon, ready, running, tpuSpec } from '../support/builders.ts';
 
 test('a job that has ended waits for nothing, and one that waits is asked why', () => {
   const step = (job: ReturnType<typeof aJob>) => () => planStep(job, 'docker', 'ada');

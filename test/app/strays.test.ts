@@ -6,7 +6,7 @@ import { test, type TestContext } from 'node:test';
 import { createStrayKeeper, straysOf } from '../../src/app/strays.ts';
 import type { TpuMissed, TpuSeen } from '../../src/app/tpus.ts';
 import { openStore } from '../../src/store/store.ts';
-import { aJob, living, localSpec, noon, ready, tpuSpec } from './sample-life.ts';
+import { aJob, living, localSpec, noon, ready, tpuSpec } from '../support/builders.ts';
 
 /** A record with one deleted job that held a TPU in us-west4-a, and a cloud that holds these TPUs. */
 async function openYard(t: TestContext) {

@@ -15,7 +15,7 @@ import {
 } from '../../src/app/tpus.ts';
 import type { Attempt, Job } from '../../src/core/job.ts';
 import { hour, minute } from '../../src/core/time.ts';
-import { aJob, living, noon, ready, tpuSpec } from './sample-life.ts';
+import { aJob, attemptOf, living, noon, ready, tpuSpec } from '../support/builders.ts';
 
 const zone = 'us-west4-a';
 
@@ -58,20 +58,8 @@ const only = (tpu: TpuSeen, jobs?: readonly Job[]) => {
 
 /** An attempt on the first allocation that began two hours ago, and ended then or runs. */
 function attempt(endedAt: number | null): Attempt {
-  return {
-    ordinal: 1,
-    stage: 0,
-    how: 'fresh',
-    asked: true,
-    allocation: 1,
-    createdAt: noon - 4 * hour,
-    notBefore: noon - 4 * hour,
-    stepFailures: {},
-    startedAt: noon - 2 * hour,
-    runningAt: noon - 2 * hour,
-    ending: null,
-    endedAt,
-  };
+  const begun = { createdAt: noon - 4 * hour, notBefore: noon - 4 * hour, startedAt: noon - 2 * hour };
+  return attemptOf(1, { ...begun, runningAt: noon - 2 * hour, endedAt });
 }
 
 suite('a TPU of a job', () => {

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { isLongerThanUsual, usualOf, usualText, usualWait, waitsOf } from '../../src/app/usual.ts';
 import type { Job } from '../../src/core/job.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
-import { aJob, ended, living, localSpec, noon, ready, tpuSpec } from './sample-life.ts';
+import { aJob, ended, living, localSpec, noon, ready, tpuSpec } from '../support/builders.ts';
 
 test('under five waits are no habit; of more the median and the ninetieth of a hundred are waits that there were', () => {
   const minutes = (...all: number[]) => usualOf(all.map((one) => one * minute));

@@ -11,7 +11,7 @@ import type { Ending, Job } from '../../src/core/job.ts';
 import type { Phase } from '../../src/core/phase.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
 import { presets } from '../../src/core/recover.ts';
-import { aJob, ended, living, localSpec, noon, ready, running, tpuSpec } from './sample-life.ts';
+import { aJob, ended, living, localSpec, noon, ready, running, tpuSpec } from '../support/builders.ts';
 
 interface Case {
   readonly life: string;

@@ -9,7 +9,7 @@ import { zonesOf } from '../../src/app/zones.ts';
 import type { Event } from '../../src/core/decision.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
 import { openStore } from '../../src/store/store.ts';
-import { living, noon, tpuSpec } from './sample-life.ts';
+import { living, noon, tpuSpec } from '../support/builders.ts';
 
 const elsewhere = {
   zone: 'us-east5-b',

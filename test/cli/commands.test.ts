@@ -10,7 +10,7 @@ import type { TpuMissed, TpuRow } from '../../src/app/tpus.ts';
 import type { Event } from '../../src/core/decision.ts';
 import { openWorld } from '../support/world.ts';
 import { table } from '../../src/cli/table.ts';
-import { tpuSpec } from '../store/sample-job.ts';
+import { tpuSpec } from '../support/builders.ts';
 import { aWhy, jobman, now, view } from './support/pretend.ts';
 
 const terminal = { columns: 80, rows: 24 };

@@ -21,7 +21,7 @@ import { siteOf } from '../../src/lab/site-settings.ts';
 import type { TpuDesk } from '../../src/lab/tpu-desk.ts';
 import { openStore } from '../../src/store/store.ts';
 import { aLabJob, aUser } from '../lab/sample.ts';
-import { localSpec } from '../store/sample-job.ts';
+import { localSpec } from '../support/builders.ts';
 import { aTpu } from './tpu/lab-world.ts';
 import { aClusterJob, aClusterPod } from '../app/cluster/sample.ts';
 import { root } from '../support/root.ts';

@@ -12,6 +12,7 @@ import type { JobSpec } from '../../src/core/spec.ts';
 import { minute, second } from '../../src/core/time.ts';
 import type { Duration } from '../../src/core/time.ts';
 import { openStore } from '../../src/store/store.ts';
+import { localSpec, tpuCapacity } from '../support/builders.ts';
 import { createChance } from '../../sim/chance.ts';
 import { createCloud, createHere } from '../../sim/cloud.ts';
 import { createCopies } from '../../sim/copies.ts';
@@ -168,38 +169,18 @@ export async function openLife(given: {
   return opened;
 }
 
+const plain = localSpec();
 const spec: JobSpec = {
-  version: 1,
+  ...plain,
   name: 'job',
-  tags: [],
-  capacity: {
-    kind: 'tpu',
-    ownership: 'owned',
-    mode: 'tpu-vm',
+  capacity: tpuCapacity({
     project: 'pretend',
     zone: 'pretend-a',
     accelerator: 'v4-8',
     name: 'job',
     runtimeVersion: 'base',
     pricing: 'ondemand',
-    startupScript: null,
-    networkTags: [],
-    metadata: {},
-    remoteUser: null,
-    privateKey: null,
     pricePerHour: 1,
-  },
-  steps: [],
-  command: { script: 'true\n', place: 'workers', workers: 'all', env: {}, workdir: null, checkpointDir: null },
-  recovery: {
-    preset: 'pre',
-    rules: presets.pre,
-    budget: { preemptions: 100, failures: 3 },
-    delay: 10 * second,
-    delayMax: minute,
-    unreachableGrace: 3 * minute,
-  },
-  limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 3 },
-  stop: { signal: 'TERM', grace: 30 * second },
-  finish: { capacity: 'release', keepFor: null },
+  }),
+  recovery: { ...plain.recovery, preset: 'pre', rules: presets.pre, delayMax: minute },
 };

@@ -9,7 +9,7 @@ import { known, unknown } from '../../src/core/observation.ts';
 import { hour, minute } from '../../src/core/time.ts';
 import type { Instant } from '../../src/core/time.ts';
 import { openStore } from '../../src/store/store.ts';
-import { aJob, living, noon, ready, tpuSpec } from '../app/sample-life.ts';
+import { aJob, living, noon, ready, tpuSpec } from '../support/builders.ts';
 
 /** A cloud of several zones, each of which answers or not, with what is there. */
 interface Cloud {

@@ -22,28 +22,13 @@ import { presets } from '../../src/core/recover.ts';
 import type { PresetName } from '../../src/core/recover.ts';
 import { reconcile } from '../../src/core/reconcile.ts';
 import type { JobSpec, LocalSpec, SetupStep, TpuSpec, WorkerId } from '../../src/core/spec.ts';
-import { hour, minute, second } from '../../src/core/time.ts';
+import { hour, minute } from '../../src/core/time.ts';
 import type { Instant } from '../../src/core/time.ts';
+import { localSpec, tpuCapacity } from '../support/builders.ts';
 
 export const t0: Instant = 1_700_000_000_000;
 
-export const tpu: TpuSpec = {
-  kind: 'tpu',
-  ownership: 'owned',
-  mode: 'tpu-vm',
-  project: 'emulator',
-  zone: 'us-central2-b',
-  accelerator: 'v4-16',
-  name: 'iris',
-  runtimeVersion: 'tpu-ubuntu2204-base',
-  pricing: 'spot',
-  startupScript: null,
-  networkTags: [],
-  metadata: {},
-  remoteUser: null,
-  privateKey: null,
-  pricePerHour: 12.88,
-};
+export const tpu = tpuCapacity({ project: 'emulator', pricePerHour: 12.88 });
 
 /** The same with two places beside its own, none of which may keep a request waiting for long. */
 export const tpuOfPlaces: TpuSpec = {
@@ -63,26 +48,14 @@ export function step(name: string): SetupStep {
 
 export function spec(changes: Partial<JobSpec> & { readonly preset?: PresetName } = {}): JobSpec {
   const { preset = 'pre', ...rest } = changes;
-  return {
-    version: 1,
-    name: 'iris',
-    tags: [],
+  const { command, recovery } = localSpec();
+  return localSpec({
     capacity: tpu,
     steps: [step('ssh')],
-    command: { script: 'true', place: 'workers', workers: 'all', env: {}, workdir: null, checkpointDir: null },
-    recovery: {
-      preset,
-      rules: presets[preset],
-      budget: { preemptions: 100, failures: 3 },
-      delay: 10 * second,
-      delayMax: 5 * minute,
-      unreachableGrace: 3 * minute,
-    },
-    limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 3 },
-    stop: { signal: 'TERM', grace: 30 * second },
-    finish: { capacity: 'release', keepFor: null },
+    command: { ...command, script: 'true' },
+    recovery: { ...recovery, preset, rules: presets[preset], delayMax: 5 * minute },
     ...rest,
-  };
+  });
 }
 
 export function freshJob(given: JobSpec = spec()): { readonly job: Job; readonly events: readonly Event[] } {

@@ -9,7 +9,7 @@ import { checkCount, examine, type LabState } from '../../src/lab/doctor.ts';
 import type { LabAttempt } from '../../src/lab/record.ts';
 import type { LabTpu } from '../../src/lab/tpus.ts';
 import type { LabJob, LabWindow } from '../../src/lab/windows.ts';
-import { localSpec } from '../store/sample-job.ts';
+import { localSpec } from '../support/builders.ts';
 import { aLabJob, aUser, noon } from './sample.ts';
 
 const tpu: LabTpu = {

@@ -9,7 +9,7 @@ import { applyImport, planImport, type ImportLine, type ImportParts } from '../.
 import { oldDataIn, type OldData } from '../../src/lab/old-data.ts';
 import { newsKinds } from '../../src/lab/news.ts';
 import { openStore } from '../../src/store/store.ts';
-import { noon, tpuSpec } from '../store/sample-job.ts';
+import { noon, tpuSpec } from '../support/builders.ts';
 import { manualSample, realMess } from './old-data.ts';
 import { aUser } from './sample.ts';
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { oldJobFolders, planJobsImport, type FolderDoor, type JobsImport } from '../../src/lab/import-jobs.ts';
-import { noon, tpuSpec } from '../store/sample-job.ts';
+import { noon, tpuSpec } from '../support/builders.ts';
 
 /** Files by their paths; folders are what is above them. */
 function doorOf(files: Readonly<Record<string, string>>): FolderDoor {

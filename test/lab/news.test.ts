@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { hour, minute } from '../../src/core/time.ts';
 import { clockOf, newsKinds, newsOf, type NewsEvent } from '../../src/lab/news.ts';
 import { openStore } from '../../src/store/store.ts';
-import { localSpec } from '../store/sample-job.ts';
+import { localSpec } from '../support/builders.ts';
 import { aLabJob, aUser, noon } from './sample.ts';
 
 const one = '000001';

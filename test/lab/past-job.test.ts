@@ -10,7 +10,7 @@ import { phaseOf } from '../../src/core/phase.ts';
 import { hour } from '../../src/core/time.ts';
 import { pastJob, type PastJob } from '../../src/lab/past-job.ts';
 import { openStore } from '../../src/store/store.ts';
-import { noon, tpuSpec } from '../store/sample-job.ts';
+import { noon, tpuSpec } from '../support/builders.ts';
 import { aLabJob, aUser } from './sample.ts';
 
 const standing = tpuSpec({}, { ownership: 'standing', name: 'kmh-tpuvm-v2-32-1' });

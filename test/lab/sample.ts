@@ -2,7 +2,7 @@
 
 import { defaultAliases, defaultUserSettings, type LabUser } from '../../src/lab/people.ts';
 import type { LabJob } from '../../src/lab/windows.ts';
-import { noon } from '../store/sample-job.ts';
+import { noon } from '../support/builders.ts';
 
 export { noon };
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { openStore } from '../../src/store/store.ts';
 import { aLabJob, aUser } from '../lab/sample.ts';
-import { localSpec, noon } from '../store/sample-job.ts';
+import { localSpec, noon } from '../support/builders.ts';
 import { root } from '../support/root.ts';
 import { openWorld } from '../support/world.ts';
 

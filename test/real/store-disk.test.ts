@@ -9,7 +9,7 @@ import { StoreError } from '../../src/app/errors.ts';
 import { createLogFiles } from '../../src/app/log-files.ts';
 import type { Store } from '../../src/app/ports.ts';
 import { openStore } from '../../src/store/store.ts';
-import { localSpec, noon } from '../store/sample-job.ts';
+import { localSpec, noon } from '../support/builders.ts';
 import { requireReal } from '../support/real.ts';
 import { openWorld, type World } from '../support/world.ts';
 

@@ -3,7 +3,7 @@
 
 import { writeSync } from 'node:fs';
 import { openStore } from '../../src/store/store.ts';
-import { noon, tpuSpec } from '../store/sample-job.ts';
+import { noon, tpuSpec } from '../support/builders.ts';
 
 const [file = '', owner = '', count = '0'] = process.argv.slice(2);
 const store = openStore({ file });

@@ -5,7 +5,7 @@ import { JobmanError } from '../../src/app/errors.ts';
 import type { WindowReport } from '../../src/lab/windows.ts';
 import { openStore, type RecordStore } from '../../src/store/store.ts';
 import { aLabJob, aUser, noon } from '../lab/sample.ts';
-import { localSpec } from './sample-job.ts';
+import { localSpec } from '../support/builders.ts';
 
 function open(t: TestContext): RecordStore {
   const store = openStore({ file: ':memory:' });

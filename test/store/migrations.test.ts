@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { openStore } from '../../src/store/store.ts';
-import { aJob, living, noon, ready, tpuSpec } from '../app/sample-life.ts';
+import { aJob, living, noon, ready, tpuSpec } from '../support/builders.ts';
 
 test('the second version knows of the places of all jobs that the first one wrote down', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'jobman-migrations-'));

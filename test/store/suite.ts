@@ -7,7 +7,7 @@ import { jobRow, lastingRow } from '../../src/app/views.ts';
 import type { Event } from '../../src/core/decision.ts';
 import type { Job } from '../../src/core/job.ts';
 import { minute } from '../../src/core/time.ts';
-import { localSpec, noon, tpuSpec } from './sample-job.ts';
+import { localSpec, noon, tpuSpec } from '../support/builders.ts';
 
 /** Opens two stores over one new, empty record; `close` closes both and removes it. */
 export type OpenPair = () => Promise<{

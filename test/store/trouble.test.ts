@@ -23,7 +23,7 @@ import { currentVersion } from '../../src/store/migrate.ts';
 import { migrations } from '../../src/store/migrations.ts';
 import { openStore } from '../../src/store/store.ts';
 import { openWorld } from '../support/world.ts';
-import { localSpec, noon, tpuSpec } from './sample-job.ts';
+import { localSpec, noon, tpuSpec } from '../support/builders.ts';
 
 for (const bytes of [1, 2, 100, 511]) {
   test(`a record of ${bytes} bytes is damaged, and is not made again`, async (t) => {

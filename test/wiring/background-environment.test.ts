@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Io } from '../../src/app/services.ts';
-import { localSpec } from '../store/sample-job.ts';
+import { localSpec } from '../support/builders.ts';
 import { backgroundEnvironment } from '../../src/wiring/background-environment.ts';
 
 test('a controller that the program of a job has started is not taken for a part of that program', async () => {

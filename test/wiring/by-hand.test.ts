@@ -9,7 +9,7 @@ import type { Job } from '../../src/core/job.ts';
 import type { JobSpec } from '../../src/core/spec.ts';
 import { openStore } from '../../src/store/store.ts';
 import { sshArgv } from '../../src/wiring/by-hand.ts';
-import { localSpec, noon, tpuSpec } from '../store/sample-job.ts';
+import { localSpec, noon, tpuSpec } from '../support/builders.ts';
 import { openWorld } from '../support/world.ts';
 
 const over: Pick<Job, 'wish' | 'settled'> = {

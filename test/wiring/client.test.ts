@@ -11,7 +11,7 @@ import { loadSettings } from '../../src/app/settings.ts';
 import { createLocalClient } from '../../src/wiring/client.ts';
 import { openStore } from '../../src/store/store.ts';
 import { aUser } from '../lab/sample.ts';
-import { localSpec, noon, tpuSpec } from '../store/sample-job.ts';
+import { localSpec, noon, tpuSpec } from '../support/builders.ts';
 import { openWorld } from '../support/world.ts';
 
 const inBuiltIn = tpuSpec({}, { project: 'emulator' });

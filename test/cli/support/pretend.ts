@@ -11,8 +11,8 @@ import { defaultSettings } from '../../../src/app/settings.ts';
 import { run } from '../../../src/cli/run.ts';
 import type { Verb } from '../../../src/core/ask.ts';
 import type { Event } from '../../../src/core/decision.ts';
-import type { JobSpec } from '../../../src/core/spec.ts';
 import type { ZoneRow } from '../../../src/app/zones.ts';
+import { localSpec } from '../../support/builders.ts';
 
 export interface Terminal {
   readonly columns: number;
@@ -282,26 +282,6 @@ export async function jobman(
   return { code, out: world.out(), err: world.err(), asked: world.asked };
 }
 
-const spec: JobSpec = {
-  version: 1,
-  name: 'vit-l16-3e4',
-  tags: [],
-  capacity: { kind: 'local', ownership: 'standing', workdir: '/home/alice' },
-  steps: [],
-  command: { script: 'true', place: 'workers', workers: 'all', env: {}, workdir: null, checkpointDir: null },
-  recovery: {
-    preset: 'pre',
-    rules: [],
-    budget: { preemptions: 100, failures: 3 },
-    delay: 1_000,
-    delayMax: 60_000,
-    unreachableGrace: 180_000,
-  },
-  limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 3 },
-  stop: { signal: 'TERM', grace: 10_000 },
-  finish: { capacity: 'release', keepFor: null },
-};
-
 /** A job that runs, with whatever the test wants to be different. */
 export function view(different: Partial<JobView> = {}): JobView {
   const id = different.id ?? '000042';
@@ -338,7 +318,10 @@ export function view(different: Partial<JobView> = {}): JobView {
     attempts: [],
     allocations: [],
     workers: [],
-    spec,
+    spec: localSpec({
+      capacity: { kind: 'local', ownership: 'standing', workdir: '/home/alice' },
+      recovery: { ...localSpec().recovery, preset: 'pre' },
+    }),
     hasFiles: true,
     folder: `/home/alice/.jobman/jobs/alice/${id}`,
     ...different,

@@ -9,7 +9,7 @@ import type { Services } from '../../../src/app/services.ts';
 import { presets } from '../../../src/core/recover.ts';
 import { minute } from '../../../src/core/time.ts';
 import { defaultUserSettings } from '../../../src/lab/people.ts';
-import { ended, ready, running } from '../../app/sample-life.ts';
+import { ended, ready, running } from '../../support/builders.ts';
 import { noon } from '../../lab/sample.ts';
 import { eventually } from '../../support/eventually.ts';
 import { view } from '../support/pretend.ts';

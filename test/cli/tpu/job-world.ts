@@ -19,7 +19,7 @@ import type { EndRequest, Holder, TpuDesk, TpuState } from '../../../src/lab/tpu
 import type { BookingSheet } from '../../../src/lab/tpus.ts';
 import { openStore } from '../../../src/store/store.ts';
 import { aUser } from '../../lab/sample.ts';
-import { ended, living, ready, running } from '../../app/sample-life.ts';
+import { ended, living, ready, running } from '../../support/builders.ts';
 import { openWorld, type Scope } from '../../support/world.ts';
 import { now, pretend, type PretendOptions } from '../support/pretend.ts';
 import type { Said } from './lab-world.ts';

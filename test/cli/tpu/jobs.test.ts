@@ -5,7 +5,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { TpuSpec } from '../../../src/core/spec.ts';
-import { tpuSpec } from '../../store/sample-job.ts';
+import { tpuSpec } from '../../support/builders.ts';
 import { exitCode, JobmanError } from '../../../src/app/errors.ts';
 import type { Holder, TpuState } from '../../../src/lab/tpu-desk.ts';
 import { hour } from '../../../src/core/time.ts';

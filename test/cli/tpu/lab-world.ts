@@ -10,7 +10,7 @@ import { openStore } from '../../../src/store/store.ts';
 import type { LabAttempt, LabRecord } from '../../../src/lab/record.ts';
 import type { LabJob } from '../../../src/lab/windows.ts';
 import { aLabJob, aUser, noon } from '../../lab/sample.ts';
-import { localSpec } from '../../store/sample-job.ts';
+import { localSpec } from '../../support/builders.ts';
 import { pretend, type PretendOptions } from '../support/pretend.ts';
 
 export interface LabWorld {

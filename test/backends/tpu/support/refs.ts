@@ -5,6 +5,7 @@ import type { QueuedResource, TpuNode } from '../../../../src/backends/tpu/api.t
 import type { Allocation, Job } from '../../../../src/core/job.ts';
 import type { Rule, TpuSpec } from '../../../../src/core/spec.ts';
 import { minute, second } from '../../../../src/core/time.ts';
+import { aJob, allocationOf, localSpec, tpuCapacity } from '../../../support/builders.ts';
 import { parent, place } from './server.ts';
 
 export const now = Date.parse('2026-05-01T12:00:00Z');
@@ -23,87 +24,14 @@ export interface RefOptions {
 
 /** Asked for and accepted a minute ago, unless told otherwise. */
 export function tpuRef({ job = {}, spec = {}, allocation = {}, rules = [] }: RefOptions = {}): AllocationRef {
-  const ordinal = allocation.ordinal ?? 1;
-  const asked: Allocation = {
-    ordinal,
-    ownership: spec.ownership ?? 'owned',
-    name: `llama-${job.id ?? '000007'}-${ordinal}`,
-    requestedAt: now - minute,
-    acceptedAt: now - minute + second,
-    requestFailures: 0,
-    lastFailure: null,
-    seen: null,
-    readyAt: null,
-    workers: null,
-    hosts: null,
-    missedAt: null,
-    silentSince: null,
-    silentWho: null,
-    releasedAt: null,
-    goneAt: null,
-    ...allocation,
-  };
-  const capacity: TpuSpec = {
-    kind: 'tpu',
-    ownership: 'owned',
-    mode: 'tpu-vm',
-    ...place,
-    accelerator: 'v4-16',
-    name: 'llama',
-    runtimeVersion: 'tpu-ubuntu2204-base',
-    pricing: 'spot',
-    startupScript: null,
-    networkTags: [],
-    metadata: {},
-    remoteUser: null,
-    privateKey: null,
-    pricePerHour: null,
-    ...spec,
-  };
-  return {
-    allocation: asked,
-    job: {
-      id: '000007',
-      installation: 'ab12cd',
-      owner: 'alice',
-      createdAt: now - 2 * minute,
-      spec: {
-        version: 1,
-        name: 'llama',
-        tags: [],
-        capacity,
-        steps: [],
-        command: {
-          script: 'true',
-          place: 'workers',
-          workers: 'all',
-          env: {},
-          workdir: null,
-          checkpointDir: null,
-        },
-        recovery: {
-          preset: 'custom',
-          rules,
-          budget: { preemptions: 10, failures: 3 },
-          delay: second,
-          delayMax: minute,
-          unreachableGrace: 3 * minute,
-        },
-        limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 3 },
-        stop: { signal: 'TERM', grace: 30 * second },
-        finish: { capacity: 'release', keepFor: null },
-      },
-      desired: 'run',
-      wish: null,
-      cancelled: false,
-      desiredAt: now - 2 * minute,
-      attempts: [],
-      allocations: [asked],
-      settled: null,
-      removed: false,
-      ...job,
-    },
-  };
+  const given = localSpec({ name: 'llama', capacity: tpuCapacity({ ...place, name: 'llama', ...spec }) });
+  const made = aJob(
+    { ...given, recovery: { ...given.recovery, preset: 'custom', rules } },
+    { id: '000007', installation: 'ab12cd', owner: 'alice', createdAt: now - 2 * minute, ...job },
+  );
+  const accepted = { requestedAt: now - minute, acceptedAt: now - minute + second };
+  const asked = allocationOf(made, allocation.ordinal ?? 1, { ...accepted, ...allocation });
+  return { allocation: asked, job: { ...made, wish: null, allocations: [asked], ...job } };
 }
 
 /** The labels of `tpuRef()`'s allocation. */

@@ -1,0 +1,186 @@
+// Sample jobs for tests: specs, allocations and attempts with every field, and what a test wants to be different.
+
+import { newJob } from '../../src/core/create.ts';
+import type { Allocation, Attempt, Ending, Job } from '../../src/core/job.ts';
+import type { JobSpec, TpuSpec } from '../../src/core/spec.ts';
+import { hour, minute, second } from '../../src/core/time.ts';
+
+export const noon = Date.UTC(2026, 10, 20, 12);
+
+/** A job on this machine. */
+export function localSpec(changes: Partial<JobSpec> = {}): JobSpec {
+  return {
+    version: 1,
+    name: 'iris',
+    tags: [],
+    capacity: { kind: 'local', ownership: 'standing', workdir: '/srv/iris' },
+    steps: [],
+    command: {
+      script: 'python3 train.py',
+      place: 'workers',
+      workers: 'all',
+      env: {},
+      workdir: null,
+      checkpointDir: null,
+    },
+    recovery: {
+      preset: 'pass',
+      rules: [],
+      budget: { preemptions: 100, failures: 3 },
+      delay: 10 * second,
+      delayMax: 10 * minute,
+      unreachableGrace: 3 * minute,
+    },
+    limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 3 },
+    stop: { signal: 'TERM', grace: 30 * second },
+    finish: { capacity: 'release', keepFor: null },
+    ...changes,
+  };
+}
+
+/** A spot TPU of two workers, made for one job. */
+export function tpuCapacity(changes: Partial<TpuSpec> = {}): TpuSpec {
+  return {
+    kind: 'tpu',
+    ownership: 'owned',
+    mode: 'tpu-vm',
+    project: 'p',
+    zone: 'us-central2-b',
+    accelerator: 'v4-16',
+    name: 'iris',
+    runtimeVersion: 'tpu-ubuntu2204-base',
+    pricing: 'spot',
+    startupScript: null,
+    networkTags: [],
+    metadata: {},
+    remoteUser: null,
+    privateKey: null,
+    pricePerHour: null,
+    ...changes,
+  };
+}
+
+/** A job on a spot TPU with 4 dollars an hour, its steps and rules. */
+export function tpuSpec(changes: Partial<JobSpec> = {}, capacity: Partial<TpuSpec> = {}): JobSpec {
+  return localSpec({
+    name: 'vit',
+    capacity: tpuCapacity({
+      mode: 'queued-resources',
+      project: 'lab',
+      zone: 'us-west4-a',
+      accelerator: 'v5litepod-16',
+      name: 'vit',
+      startupScript: 'echo booted',
+      metadata: { note: 'kept' },
+      pricePerHour: 4,
+      ...capacity,
+    }),
+    steps: [
+      { name: 'ssh', key: 'ssh-1', check: null, apply: 'true', files: [], timeout: minute },
+      {
+        name: 'docker',
+        key: 'docker-1',
+        check: 'command -v docker',
+        apply: 'install docker',
+        files: [],
+        timeout: hour,
+      },
+    ],
+    recovery: {
+      preset: 'pre',
+      rules: [
+        { reason: 'preempted', answer: { then: 'resume', on: 'new' } },
+        { reason: 'unreachable', answer: { then: 'resume', on: 'same' } },
+        { reason: 'succeeded', answer: { then: 'done', on: 'same' } },
+      ],
+      budget: { preemptions: 100, failures: 3 },
+      delay: 10 * second,
+      delayMax: 10 * minute,
+      unreachableGrace: 3 * minute,
+    },
+    ...changes,
+  });
+}
+
+/** A new job of that spec, made at noon by ada. */
+export function aJob(spec: JobSpec = tpuSpec(), changes: Partial<Job> = {}): Job {
+  return { ...newJob({ id: '000042', installation: 'abc123', owner: 'ada', spec, at: noon }).job, ...changes };
+}
+
+/** The job with these allocations and attempts, whose wish has been answered. */
+export function living(
+  job: Job,
+  allocations: readonly Partial<Allocation>[],
+  attempts: readonly Partial<Attempt>[],
+): Job {
+  return {
+    ...job,
+    wish: null,
+    allocations: allocations.map((changes, index) => allocationOf(job, index + 1, changes)),
+    attempts: attempts.map((changes, index) => attemptOf(index + 1, changes)),
+  };
+}
+
+/** An allocation that was asked for at noon, and of which nothing has been heard. */
+export function allocationOf(job: Job, ordinal: number, changes: Partial<Allocation> = {}): Allocation {
+  const { capacity } = job.spec;
+  return {
+    ordinal,
+    ownership: capacity.ownership,
+    name: capacity.kind === 'tpu' ? `${capacity.name}-${job.id}-${ordinal}` : 'this machine',
+    requestedAt: noon,
+    acceptedAt: null,
+    requestFailures: 0,
+    lastFailure: null,
+    seen: null,
+    readyAt: null,
+    workers: null,
+    hosts: null,
+    missedAt: null,
+    silentSince: null,
+    silentWho: null,
+    releasedAt: null,
+    goneAt: null,
+    ...changes,
+  };
+}
+
+/** The fields of an allocation that has been ready since a minute after noon, with four workers. */
+export const ready: Partial<Allocation> = {
+  acceptedAt: noon,
+  readyAt: noon + minute,
+  workers: 4,
+  seen: { state: 'ready', detail: 'READY', at: noon + minute },
+  hosts: [0, 1, 2, 3].map((worker) => ({ internalIp: `10.0.0.${worker}`, externalIp: `192.0.2.${worker}` })),
+};
+
+/** An attempt that was made at noon and has not begun. */
+export function attemptOf(ordinal: number, changes: Partial<Attempt> = {}): Attempt {
+  return {
+    ordinal,
+    stage: ordinal - 1,
+    how: ordinal === 1 ? 'fresh' : 'resume',
+    asked: ordinal === 1,
+    allocation: ordinal,
+    createdAt: noon,
+    notBefore: noon,
+    stepFailures: {},
+    startedAt: null,
+    runningAt: null,
+    ending: null,
+    endedAt: null,
+    ...changes,
+  };
+}
+
+/** The fields of an attempt that has been running since two minutes after noon. */
+export const running: Partial<Attempt> = { startedAt: noon + minute, runningAt: noon + 2 * minute };
+
+/** The fields of an attempt that ended for that reason, an hour after noon when nothing else is said. */
+export function ended(
+  reason: Ending['reason'],
+  evidence: Ending['evidence'],
+  at: number = noon + 60 * minute,
+): Partial<Attempt> {
+  return { ending: { reason, evidence, since: at, stopAskedAt: null, told: [] }, endedAt: at };
+}
