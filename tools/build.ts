@@ -43,6 +43,8 @@ const together: readonly (readonly [chunk: string, entries: readonly string[]])[
       'src/app/reason-words.ts',
       'src/cli/context.ts',
       'src/cli/controller.ts',
+      'src/cli/help.ts',
+      'src/cli/scan.ts',
       'src/cli/prompt.ts',
       'src/cli/render/aligned.ts',
       'src/cli/render/in-columns.ts',
@@ -55,8 +57,7 @@ const together: readonly (readonly [chunk: string, entries: readonly string[]])[
   ['tpu', ['src/cli/tpu/dispatch.ts', 'src/cli/tpu/people.ts']],
   // What a user of the lab looks at all day, without what decides.
   ['lab-looks', ['src/cli/tpu/commands/check.ts', 'src/cli/tpu/commands/news.ts', 'src/store/lab-lives.ts']],
-  ['commands', ['src/cli/help.ts']],
-  ['application', ['src/cli/application.ts']],
+  ['commands', ['src/cli/dispatch.ts']],
   ['record', ['src/wiring/client.ts', 'src/wiring/controller-service.ts']],
   ['screens', ['src/cli/commands/list.ts', 'src/cli/commands/show.ts']],
   ['cluster', ['src/wiring/cluster.ts']],

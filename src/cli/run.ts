@@ -5,7 +5,6 @@ import type { Services } from '../app/services.ts';
 import type { LabServices } from '../lab/lab.ts';
 import { lookWord } from '../app/version-check.ts';
 import { withHarmlessOutput } from './output.ts';
-import { columnsOf } from './screen.ts';
 import { runTpu } from './tpu/run-tpu.ts';
 
 /** Only `tpu` asks for the lab. */
@@ -63,7 +62,7 @@ async function runWord(argv: readonly string[], services: Given): Promise<number
     case '__complete':
       // What may stand behind `tpu` is told by a table of its own.
       if (rest[0] === 'tpu' && rest.length > 1) return runWord(['tpu', '__complete', ...rest.slice(1)], services);
-      return runCommand(argv, services);
+      return (await import('./complete.ts')).propose(rest, services);
     case 'tpu': {
       if (!hasLab(services)) throw new Error('`tpu` was called where no lab was handed in');
       return runTpu(rest, services);
@@ -73,29 +72,14 @@ async function runWord(argv: readonly string[], services: Given): Promise<number
   }
 }
 
-/** A command of the table, or the help of one. */
-async function runWordOfTable(argv: readonly string[], services: Given): Promise<number> {
-  // The table of commands is a third of what a start would load, and `tpu` has one of its own. Help is made of it alone; the framework
-  // would be most of its time.
-  const { helpFor } = await import('./help.ts');
-  const help = helpFor(argv, columnsOf(services.io.stdout) ?? columnsWished(services.io.env));
-  if (help === undefined) return runCommand(argv, services);
-  services.io.stdout.write(help);
-  return exitCode.ok;
-}
-
-/** `COLUMNS` for help that goes into a pipe, such as a pager's; null where it names no width. */
-function columnsWished({ COLUMNS: wished = '' }: Services['io']['env']): number | null {
-  return /^\d{2,4}$/.test(wished) && Number(wished) >= 20 ? Number(wished) : null;
-}
-
 function hasLab(services: Given): services is LabServices {
   return services.lab !== undefined;
 }
 
-async function runCommand(argv: readonly string[], services: Services): Promise<number> {
-  const { propose, scanAndRun } = await import('./application.ts');
-  return argv[0] === '__complete' ? propose(argv.slice(1), services) : scanAndRun(argv, services);
+/** The table of commands is loaded here, since `tpu` has one of its own. */
+async function runWordOfTable(argv: readonly string[], services: Services): Promise<number> {
+  const { dispatch } = await import('./dispatch.ts');
+  return dispatch(argv, services);
 }
 
 function firstSteps(version: string): string {

@@ -10,13 +10,13 @@ import { completionScript } from '../../src/cli/completion/scripts.ts';
 
 test('a name with a control character is not proposed, and a meaning with one is one line', () => {
   const lines = proposalLines([
-    ['plain', 'one\ntwo\t\u001b]0;x\u0007'],
-    ['a\nb', ''],
-    ['c\u001b[2J', ''],
-    ['d\u202e', ''],
-    ['e\tf', ''],
-    ['', 'nothing'],
-    ['$(x)', 'odd'],
+    { word: 'plain', summary: 'one\ntwo\t\u001b]0;x\u0007' },
+    { word: 'a\nb', summary: '' },
+    { word: 'c\u001b[2J', summary: '' },
+    { word: 'd\u202e', summary: '' },
+    { word: 'e\tf', summary: '' },
+    { word: '', summary: 'nothing' },
+    { word: '$(x)', summary: 'odd' },
   ]);
   assert.equal(lines, 'plain\tone\\x0atwo \\x1b]0;x\\x07\n$(x)\todd\n');
 });

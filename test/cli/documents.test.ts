@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import { flagName, globalFlags, type Flag } from '../../src/cli/entry.ts';
 import { emulatorVerbs } from '../../src/cli/emulator-verbs.ts';
-import { table } from '../../src/cli/table.ts';
+import { flagName, globalFlags } from '../../src/cli/flags.ts';
+import { jobmanProgram, table } from '../../src/cli/table.ts';
 import { phases } from '../../src/core/phase.ts';
 import { verbs } from '../../src/emulator/world/verbs.ts';
 import { root } from '../support/root.ts';
@@ -24,7 +24,7 @@ const sections = new Map(
     }),
 );
 
-const headingOf = ({ path, hidden }: { path: string; hidden: boolean }) => (hidden ? 'emulator <verb>' : path);
+const headingOf = ({ names: [name], hidden }: (typeof table)[number]) => (hidden ? 'emulator <verb>' : name);
 
 /** `- `-f`, `--follow`: …`: the flags that a part of the manual lists. */
 function flagsIn(text: string): string[] {
@@ -32,41 +32,42 @@ function flagsIn(text: string): string[] {
 }
 
 test('the manual has a section for each command, in the order of the help, and no other', () => {
-  const commands = [...new Set(table.map(({ section }) => section))].flatMap((section) =>
-    table.filter((entry) => entry.section === section).map(headingOf),
+  const commands = jobmanProgram.groups.flatMap((group) =>
+    table.filter((entry) => entry.group === group).map(headingOf),
   );
   assert.deepEqual([...sections.keys()], commands);
 });
 
 suite('the manual and the table agree on', () => {
   for (const entry of table) {
-    test(entry.path, () => {
+    test(entry.names[0], () => {
       const text = sections.get(headingOf(entry)) ?? '';
       assert.deepEqual(flagsIn(text), Object.keys(entry.flags).map(flagName));
-      for (const [letter, name] of Object.entries(entry.letters)) {
+      for (const [name, { also = [] }] of Object.entries(entry.flags)) {
         // One flag may have two letters; the manual shows the first.
-        const first = Object.entries(entry.letters).find(([, other]) => other === name)?.[0];
-        if (letter === first)
+        const [letter] = also;
+        if (letter !== undefined)
           assert.ok(text.includes(`\`-${letter}\`, \`${flagName(name)}`), `-${letter} is not there`);
       }
       assert.ok(text.includes(entry.usage), 'the usage line');
-      for (const alias of entry.aliases) assert.ok(text.includes(`\`${alias}\``), alias);
+      for (const alias of entry.names.slice(1)) assert.ok(text.includes(`\`${alias}\``), alias);
       assert.ok(entry.examples.length > 0, 'an example');
       for (const [command] of entry.examples) assert.ok(text.includes(command), command);
-      for (const [code, meaning] of Object.entries(entry.exits))
+      for (const [code, meaning] of Object.entries(entry.exits ?? {}))
         assert.ok(text.includes(`- ${code}: ${meaning}.`), code);
     });
   }
 
   test('the flags of every command', () => {
     const part = manual.split('## Flags of every command')[1]?.split('## Exit codes')[0] ?? '';
-    assert.deepEqual(flagsIn(part), [...Object.keys(globalFlags).map(flagName), '--help']);
+    assert.deepEqual(flagsIn(part), Object.keys(globalFlags).map(flagName));
   });
 });
 
 test('-n is the namespace in every command that can ask a cluster, and nothing else anywhere', () => {
-  for (const { path, flags, letters } of table) {
-    assert.equal(letters['n'], Object.hasOwn(flags, 'namespace') ? 'namespace' : undefined, path);
+  for (const { names, flags } of table) {
+    const [found] = Object.entries(flags).find(([, { also }]) => also?.includes('n')) ?? [];
+    assert.equal(found, Object.hasOwn(flags, 'namespace') ? 'namespace' : undefined, names[0]);
   }
 });
 
@@ -75,25 +76,22 @@ suite('--help', () => {
     const { code, out, err } = await jobman(['--help']);
     assert.equal(code, 0);
     assert.equal(err, '');
-    for (const { path } of table) assert.ok(out.includes(`\n  ${path.split(' ')[0] ?? ''}`), path);
+    for (const { names } of table) assert.ok(out.includes(`\n  ${names[0].split(' ')[0] ?? ''}`), names[0]);
     assert.equal((await jobman(['help'])).out, out);
     assert.equal((await jobman(['-h'])).out, out);
   });
 
   for (const entry of table) {
-    test(`of ${entry.path} tells its flags, an example and how it is used`, async () => {
-      const { code, out, err } = await jobman([...entry.path.split(' '), '--help']);
+    test(`of ${entry.names[0]} tells its flags, an example and how it is used`, async () => {
+      const { code, out, err } = await jobman([...entry.names[0].split(' '), '--help']);
       assert.equal(code, 0);
       assert.equal(err, '');
-      for (const [name, flag] of Object.entries({
-        ...entry.flags,
-        ...(globalFlags as Readonly<Record<string, Flag>>),
-      })) {
-        assert.ok(out.includes(flagName(name)) && out.includes(flag.brief), name);
+      for (const [name, { summary }] of Object.entries({ ...entry.flags, ...globalFlags })) {
+        assert.ok(out.includes(flagName(name)) && out.includes(summary), name);
       }
       for (const [command, meaning] of entry.examples)
         assert.ok(out.includes(command) && out.includes(meaning), command);
-      assert.equal((await jobman([...entry.path.split(' '), '-h'])).out, out);
+      assert.equal((await jobman([...entry.names[0].split(' '), '-h'])).out, out);
       for (const line of out.split('\n')) assert.ok(line.length <= 120, `too wide: ${line}`);
     });
   }
@@ -105,14 +103,14 @@ suite('--help', () => {
   });
 
   test('has no letter beyond ASCII, for terminals of any locale', () => {
-    const words = table.flatMap((entry) => [entry.brief, entry.about, entry.usage, ...entry.examples.flat()]);
+    const words = table.flatMap((entry) => [entry.summary, entry.about ?? '', entry.usage, ...entry.examples.flat()]);
     for (const text of words) assert.match(text, /^[\n -~]*$/);
   });
 });
 
 for (const columns of [80, 60]) {
   test(`the help is no wider than a terminal of ${columns} columns, and says the same`, async () => {
-    const asked = ['', 'emulator', 'controller', ...table.map(({ path }) => path)];
+    const asked = ['', 'emulator', 'controller', ...table.map(({ names: [name] }) => name)];
     const words = (text: string) => text.split(/\s+/).filter(Boolean);
     for (const path of asked) {
       const argv = [...path.split(' ').filter(Boolean), '--help'];

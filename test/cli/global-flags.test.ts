@@ -2,35 +2,30 @@
 
 import assert from 'node:assert/strict';
 import { mock, suite, test } from 'node:test';
-import { scanAndRun } from '../../src/cli/application.ts';
+import type { JobmanCommand } from '../../src/cli/command.ts';
 import type { Cli } from '../../src/cli/context.ts';
+import { dispatch } from '../../src/cli/dispatch.ts';
 import { emulatorVerbs } from '../../src/cli/emulator-verbs.ts';
-import type { Entry } from '../../src/cli/entry.ts';
 import { table } from '../../src/cli/table.ts';
 import { pretend } from './support/pretend.ts';
 
 /** Runs the command line with the command's own function replaced; what that function got. */
-async function givenTo(entry: Entry, argv: readonly string[]): Promise<{ cli: Cli; args: readonly unknown[] }> {
+async function givenTo(entry: JobmanCommand, argv: readonly string[]): Promise<{ cli: Cli; args: readonly unknown[] }> {
   let given: { cli: Cli; args: readonly unknown[] } | undefined;
   const load = mock.method(entry, 'load', async () => async (cli: Cli, _flags: object, ...args: readonly unknown[]) => {
     given = { cli, args };
     return 0;
   });
   const world = pretend({});
-  const code = await scanAndRun(argv, world.services).finally(() => load.mock.restore());
+  const code = await dispatch(argv, world.services).finally(() => load.mock.restore());
   assert.equal(code, 0, `${argv.join(' ')}: ${world.err()}`);
   assert.ok(given !== undefined, argv.join(' '));
   return given;
 }
 
 /** Words that satisfy what the command requires. */
-function argumentsOf({ path, args }: Entry): readonly string[] {
-  const samples: Readonly<Record<string, string>> = { shell: 'bash', 'name:tag': 'a:b' };
-  const { parameters = [] } = args as { parameters?: readonly { optional?: boolean; placeholder?: string }[] };
-  if (path === 'emulator act') return [];
-  return parameters
-    .filter(({ optional }) => optional !== true)
-    .map(({ placeholder = '' }) => samples[placeholder] ?? '1');
+function argumentsOf({ args }: JobmanCommand): readonly string[] {
+  return args.filter(({ needed }) => needed).map(({ name }) => (name === 'shell' ? 'bash' : '1'));
 }
 
 const forms: readonly (readonly string[])[] = [
@@ -42,7 +37,7 @@ const forms: readonly (readonly string[])[] = [
 
 suite('-q and its like are taken by', () => {
   for (const entry of table) {
-    const names = entry.hidden ? emulatorVerbs.map(([verb]) => `emulator ${verb}`) : [entry.path, ...entry.aliases];
+    const names = entry.hidden ? emulatorVerbs.map(([verb]) => `emulator ${verb}`) : entry.names;
     for (const name of names) {
       test(name, async () => {
         const words = name.split(' ');

@@ -276,8 +276,9 @@ suite('text that controls a terminal', () => {
       );
       const manifestCalls = ['create', 'validate'].map((path) => [path, manifest]);
       const calls = table
-        .filter(({ path }) => !serving.has(path))
-        .flatMap(({ path }) => {
+        .map(({ names: [name] }) => name)
+        .filter((path) => !serving.has(path))
+        .flatMap((path) => {
           const given = argumentsOf[path] ?? [['42'], [`n${evil}`], ['-j', evil], [`--${evil}`], []];
           return given.map((words) => [...path.split(' '), ...words]);
         });
@@ -300,9 +301,9 @@ suite('text that controls a terminal', () => {
       const labServices = { lab: async () => lab, labHome: refusal } as object as Partial<Services>;
       const services = { ...labServices, client: refusal, clusterSettings: refusal, settings: async () => settings };
       // A monitor goes on until a key is typed, and shows what `check` shows.
-      const ending = tpuTable.filter(({ words }) => !words.includes('monitor'));
+      const ending = tpuTable.filter(({ names }) => !names.includes('monitor'));
       const showing = new Set<string>();
-      const calls = ending.flatMap(({ words: [word] }) =>
+      const calls = ending.flatMap(({ names: [word] }) =>
         [
           [],
           [evil],

@@ -12,7 +12,7 @@ const ownFlags = new Set(['--version', '--help']);
 for (const word of otherWords) {
   test(`\`jobman ${word}\` leads to commands and flags that there are`, () => {
     assert.equal(
-      table.some((entry) => entry.aliases.includes(word) || entry.path.split(' ')[0] === word),
+      table.some((entry) => entry.names.some((name) => name.split(' ')[0] === word)),
       false,
       'it is a command itself',
     );
@@ -20,11 +20,11 @@ for (const word of otherWords) {
     assert.ok(commands.length > 0, 'it names no command');
     for (const command of commands) {
       if (ownFlags.has(command)) continue;
-      const entry = table.find(({ path }) => command === path || command.startsWith(`${path} `));
+      const entry = table.find(({ names: [name] }) => command === name || command.startsWith(`${name} `));
       assert.ok(entry !== undefined, `there is no command \`${command}\``);
       for (const [, flag = ''] of command.split(' -- ')[0]?.matchAll(/ --([a-z-]+)/g) ?? []) {
         const name = flag.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
-        assert.ok(name in entry.flags, `\`${entry.path}\` has no flag --${flag}`);
+        assert.ok(name in entry.flags, `\`${entry.names[0]}\` has no flag --${flag}`);
       }
     }
   });

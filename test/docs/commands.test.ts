@@ -1,7 +1,7 @@
 /** Every command line of jobman that a document shows is one that jobman understands. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import type { Entry } from '../../src/cli/entry.ts';
+import type { JobmanCommand } from '../../src/cli/command.ts';
 import { table } from '../../src/cli/table.ts';
 import { jobman } from '../cli/support/pretend.ts';
 import { startCloud } from '../emulator/cloud.ts';
@@ -20,18 +20,18 @@ const isHappening = ({ words }: { readonly words: readonly string[] }): boolean 
   words[0] === 'emulator' &&
   words[1] !== undefined &&
   !words[1].startsWith('-') &&
-  !table.some(({ path }) => path === `emulator ${words[1]}`);
+  !table.some(({ names: [name] }) => name === `emulator ${words[1]}`);
 
 suite('a command line in a document', () => {
   /** What was scanned and would now run. Replacing the commands' own files leaves the scanning as it is. */
   const ran: string[] = [];
-  const loads = new Map<Entry, Entry['load']>();
-  const setLoad = (entry: Entry, load: Entry['load']): void => void Object.assign(entry, { load });
+  const loads = new Map<JobmanCommand, JobmanCommand['load']>();
+  const setLoad = (entry: JobmanCommand, load: JobmanCommand['load']): void => void Object.assign(entry, { load });
   before(() => {
     for (const entry of table) {
       loads.set(entry, entry.load);
       setLoad(entry, async () => async () => {
-        ran.push(entry.path);
+        ran.push(entry.names[0]);
         return 0;
       });
     }

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { splitGlobals } from '../../src/cli/tpu/globals.ts';
-import { sections } from '../../src/cli/tpu/row.ts';
-import { table } from '../../src/cli/tpu/table.ts';
-import { findCommand, readWords, type Known } from '../../src/cli/tpu/words.ts';
+import { findCommand, readWords } from '../../src/cli/tpu/read-words.ts';
+import { table, tpuProgram } from '../../src/cli/tpu/table.ts';
+import type { Known } from '../../src/cli/tpu/words.ts';
 import { userSettings } from '../../src/lab/user-settings.ts';
 import { aTpu } from '../cli/tpu/lab-world.ts';
 import { document, documents, shownCommands, wordsOf } from './documents.ts';
@@ -48,15 +48,15 @@ suite('a line of tpu in a document', () => {
 
 test('the page lists every command with its other words, its usage and what it does', () => {
   const reference = page.text.split('## Every command\n')[1] ?? '';
-  const expected = sections.flatMap((section) => [
-    `### ${section}`,
+  const expected = tpuProgram.groups.flatMap((group) => [
+    `### ${group}`,
     '| Command | Also | What it does |',
     '|---|---|---|',
     ...table
-      .filter((row) => row.section === section && !row.hidden)
-      .map(({ words: [first, ...others], usage, brief }) => {
+      .filter((row) => row.group === group && !row.hidden)
+      .map(({ names: [first, ...others], usage, summary }) => {
         const form = `tpu ${first} ${usage}`.trim().replaceAll('|', '\\|');
-        return `| \`${form}\` | ${others.map((word) => `\`${word}\``).join(', ')} | ${brief} |`;
+        return `| \`${form}\` | ${others.map((word) => `\`${word}\``).join(', ')} | ${summary} |`;
       }),
   ]);
   assert.deepEqual(
@@ -66,8 +66,8 @@ test('the page lists every command with its other words, its usage and what it d
 });
 
 test('the page has every key and flag of `run`, and every setting', () => {
-  const { takes } = findCommand(table, ['run']).row;
+  const { takes, flags } = findCommand(table, ['run']).row;
   for (const key of Object.keys(takes.keys ?? {})) assert.match(page.text, new RegExp(`\`${key}=\\S+\``), key);
-  for (const flag of Object.keys(takes.flags ?? {})) assert.match(page.text, new RegExp(`[\`\\s]--?${flag}\\b`), flag);
+  for (const flag of Object.keys(flags)) assert.match(page.text, new RegExp(`[\`\\s]--?${flag}\\b`), flag);
   for (const { key } of userSettings) assert.ok(page.text.includes(key), key);
 });

@@ -31,7 +31,7 @@ import { flavorFile } from '../cluster/flavor-file.ts';
 import { begin, sayKept } from '../cluster/keep.ts';
 import type { VariableWish } from '../cluster-flags.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
-import { flagName } from '../entry.ts';
+import { flagName } from '../flags.ts';
 import { leaveOnSignal } from '../leave.ts';
 
 /** The flags of `jobman submit`. */

@@ -1,15 +1,15 @@
-// What the shell may propose where a command takes a job.
+// Proposals where a command takes a job.
 
-import type { Context } from '../entry.ts';
+import type { PartialLine } from '../command.ts';
 
-/** Ids of the jobs in the list, and their names once a letter has been typed. Proposes nothing rather than failing. */
-export async function jobIds(this: Context, partial: string): Promise<readonly string[]> {
+/** Ids of the jobs in the list, and their names once a letter has been typed. */
+export async function jobIds({ services, partial }: PartialLine): Promise<readonly string[]> {
   try {
-    const client = await this.services.client();
+    const client = await services.client();
     const { rows } = await client.list({});
     const ids = rows.map((row) => row.id);
     const names = partial === '' ? [] : rows.map((row) => row.name);
-    return [...new Set([...ids, ...names])].filter((candidate) => candidate.startsWith(partial));
+    return [...new Set([...ids, ...names])];
   } catch {
     return [];
   }

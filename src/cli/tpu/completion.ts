@@ -6,25 +6,18 @@ import type { LabUser } from '../../lab/people.ts';
 import { tpuCalled } from '../../lab/names-of-tpus.ts';
 import type { LabRecord } from '../../lab/record.ts';
 import type { LabTpu } from '../../lab/tpus.ts';
-import { userSettings } from '../../lab/user-settings.ts';
-import { proposalLines } from '../completion/lines.ts';
-import { shells } from '../completion/shells.ts';
+import type { Proposal } from '../command.ts';
+import { proposalLines, proposed } from '../completion/lines.ts';
 import { typing } from './people.ts';
-import type { Row, TextSlot } from './row.ts';
-import { table } from './table.ts';
-import { keysOf } from './words.ts';
-
-interface Proposal {
-  readonly word: string;
-  /** Its meaning, in a few words. */
-  readonly brief: string;
-}
+import { keysOf } from './pieces.ts';
+import type { TpuCommand } from './row.ts';
+import { table, tpuProgram } from './table.ts';
 
 /** Prints what could stand in the place of the last word. */
 export async function propose(words: readonly string[], services: LabServices): Promise<number> {
   const partial = words.at(-1) ?? '';
   const before = words.slice(0, -1);
-  const row = table.find((one) => before[0] !== undefined && one.words.includes(before[0]));
+  const row = table.find((one) => before[0] !== undefined && one.names.includes(before[0]));
   const proposals =
     before.length === 0 ? commands() : row === undefined ? [] : await wordsFor(row, before, partial, services);
   // Behind a key that is there already the key alone is no help.
@@ -32,25 +25,25 @@ export async function propose(words: readonly string[], services: LabServices): 
   const wanted = proposals.filter(
     ({ word }) => word.startsWith(partial) && !before.slice(1).includes(word) && !isTypedKey(word),
   );
-  services.io.stdout.write(proposalLines(wanted.map(({ word, brief }) => [word, brief])));
+  services.io.stdout.write(proposalLines(wanted));
   return exitCode.ok;
 }
 
 function commands(): readonly Proposal[] {
   const rows = table.filter(({ hidden }) => !hidden);
   return [
-    ...rows.flatMap(({ words, brief }) => words.map((word) => ({ word, brief }))),
-    { word: 'help', brief: 'Which words a command takes' },
+    ...rows.flatMap(({ names, summary }) => names.map((word) => ({ word, summary }))),
+    { word: 'help', summary: 'Which words a command takes' },
   ];
 }
 
 async function wordsFor(
-  row: Row,
+  row: TpuCommand,
   before: readonly string[],
   partial: string,
   services: LabServices,
 ): Promise<readonly Proposal[]> {
-  const { takes } = row;
+  const { takes, args, flags } = row;
   const { record } = await services.lab();
   const ask = async <T>(question: Promise<T>, otherwise: T): Promise<T> => question.catch(() => otherwise);
   const users = takes.user === undefined ? [] : await ask(record.users(), []);
@@ -63,7 +56,7 @@ async function wordsFor(
     }
   };
   const named = users.find(({ name }) => before.includes(name) || before.includes(`user=${name}`)) ?? whoTypes();
-  const ofUsers = users.map(({ name, id }) => ({ word: name, brief: `user ${id}` }));
+  const ofUsers = users.map(({ name, id }) => ({ word: name, summary: `user ${id}` }));
   const ofTpus = takes.tpu === undefined ? [] : await ask(tpus(record), []);
   const ofWindows = takes.windows === undefined ? [] : await ask(windows(record, named), []);
   const proposals = [
@@ -78,16 +71,19 @@ async function wordsFor(
       window: ofWindows,
       windows: ofWindows,
     }),
-    ...(takes.configs === undefined ? [] : aliases(named)),
-    ...(takes.texts ?? []).flatMap(({ of }) => (of === undefined ? [] : texts(of, named))),
-    ...((takes.texts ?? []).some(({ of }) => of === 'TPU aliases') ? await ask(tpuAliases(record), []) : []),
-    ...keysOf(takes).map((key) => ({ word: `${key}=`, brief: takes.keys?.[key]?.brief ?? '' })),
-    ...Object.entries(takes.keys ?? {}).flatMap(([key, { values = [], brief }]) =>
-      values.map((value) => ({ word: `${key}=${value}`, brief })),
+    ...(takes.configs === undefined ? [] : aliases(named, '=')),
+    ...(args.some(({ of }) => of === 'config aliases') ? aliases(named, '') : []),
+    ...(args.some(({ of }) => of === 'TPU aliases') ? await ask(tpuAliases(record), []) : []),
+    ...(
+      await Promise.all(args.map((one) => proposed(one, { services, program: tpuProgram, args: [], partial })))
+    ).flat(),
+    ...keysOf(row).map((key) => ({ word: `${key}=`, summary: takes.keys?.[key]?.summary ?? '' })),
+    ...Object.entries(takes.keys ?? {}).flatMap(([key, { choices = [], summary }]) =>
+      choices.map((value) => ({ word: `${key}=${value}`, summary })),
     ),
-    ...Object.entries(takes.flags ?? {}).map(([name, { brief }]) => ({
+    ...Object.entries(flags).map(([name, { summary }]) => ({
       word: name.includes('-') ? `--${name}` : `-${name}`,
-      brief,
+      summary,
     })),
   ];
   await (await services.lab()).close();
@@ -98,15 +94,15 @@ async function wordsFor(
 function behindKey(partial: string, values: Readonly<Record<string, readonly Proposal[]>>): readonly Proposal[] {
   const [key = '', ...rest] = partial.split('=');
   if (rest.length === 0 || !Object.hasOwn(values, key)) return [];
-  return (values[key] ?? []).map(({ word, brief }) => ({ word: `${key}=${word}`, brief }));
+  return (values[key] ?? []).map(({ word, summary }) => ({ word: `${key}=${word}`, summary }));
 }
 
 async function tpus(record: LabRecord): Promise<readonly Proposal[]> {
   const [all, byAlias] = await Promise.all([record.tpus(), record.tpuAliases()]);
   return [
-    ...[...byAlias].map(([word, brief]) => ({ word, brief })),
+    ...[...byAlias].map(([word, summary]) => ({ word, summary })),
     ...all.flatMap(({ name, zone }) => shortNames(all, byAlias, name, zone)),
-    ...all.map(({ name, zone }) => ({ word: name, brief: zone ?? 'its zone is not known' })),
+    ...all.map(({ name, zone }) => ({ word: name, summary: zone ?? 'its zone is not known' })),
   ];
 }
 
@@ -120,7 +116,7 @@ function shortNames(
   const words = name.split('-');
   const word = words.map((_, at) => words.slice(at).join('-')).findLast((one) => tpuCalled(all, one)?.name === name);
   if (word === undefined || byAlias.has(word)) return [];
-  return [{ word, brief: zone ?? 'its zone is not known' }];
+  return [{ word, summary: zone ?? 'its zone is not known' }];
 }
 
 /** Numbers mean something for one user only. */
@@ -129,28 +125,14 @@ async function windows(record: LabRecord, user: LabUser | undefined): Promise<re
   const found = await record.windows({ user: user.name });
   return found.map(({ window, job }) => ({
     word: String(window.window),
-    brief: [job.tpu, ...(job.tag === null ? [] : [job.tag])].join(', '),
+    summary: [job.tpu, ...(job.tag === null ? [] : [job.tag])].join(', '),
   }));
 }
 
-function aliases(user: LabUser | undefined): readonly Proposal[] {
-  return Object.entries(user?.aliases ?? {}).map(([alias, key]) => ({ word: `${alias}=`, brief: key }));
-}
-
-/** What the command's own words may be, as far as that needs no look. */
-function texts(of: NonNullable<TextSlot['of']>, user: LabUser | undefined): readonly Proposal[] {
-  switch (of) {
-    case 'settings':
-      return userSettings.map(({ key, meaning }) => ({ word: key, brief: meaning }));
-    case 'config aliases':
-      return Object.entries(user?.aliases ?? {}).map(([word, brief]) => ({ word, brief }));
-    case 'shells':
-      return shells.map((word) => ({ word, brief: 'a shell' }));
-    case 'TPU aliases':
-      return [];
-  }
+function aliases(user: LabUser | undefined, end: '' | '='): readonly Proposal[] {
+  return Object.entries(user?.aliases ?? {}).map(([alias, key]) => ({ word: `${alias}${end}`, summary: key }));
 }
 
 async function tpuAliases(record: LabRecord): Promise<readonly Proposal[]> {
-  return [...(await record.tpuAliases())].map(([word, brief]) => ({ word, brief }));
+  return [...(await record.tpuAliases())].map(([word, summary]) => ({ word, summary }));
 }

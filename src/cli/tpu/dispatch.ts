@@ -4,14 +4,18 @@ import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { LabServices } from '../../lab/lab.ts';
 import type { LabRecord } from '../../lab/record.ts';
 import { complainAbout, createCli } from '../context.ts';
+import { commandHelp, wholeHelp } from '../help.ts';
 import { inertWord } from '../render/inert.ts';
 import { columnsOf } from '../screen.ts';
-import { formerWord } from './former-words.ts';
+import { firstPage } from './first-page.ts';
+import { formerWord, formerWords } from './former-words.ts';
 import { splitGlobals, type TpuGlobals } from './globals.ts';
-import { commandHelp, firstPage, wholeHelp } from './help.ts';
-import { table } from './table.ts';
+import { keysOf } from './pieces.ts';
+import { findCommand, neededFor, readWords } from './read-words.ts';
+import { table, tpuProgram } from './table.ts';
+import type { TpuCommand } from './row.ts';
 import type { TpuCli } from './tpu-cli.ts';
-import { findCommand, neededFor, readWords, type Known } from './words.ts';
+import type { Known } from './words.ts';
 
 /** Runs the command that the line names and resolves with its exit code. Throws for our own bugs only. */
 export async function dispatch(argv: readonly string[], services: LabServices): Promise<number> {
@@ -29,14 +33,16 @@ export async function dispatch(argv: readonly string[], services: LabServices): 
       return await propose(others, services);
     }
     if (first === '--version' || first === '-v') return print([`jobman ${io.version}`]);
-    const isRaw = table.some(({ words, takes }) => takes.raw === true && words.includes(first));
+    const isRaw = table.some(({ names, takes }) => takes.raw === true && names.includes(first));
     const { flags: said, rest } = isRaw ? { flags: noFlags, rest: argv } : splitGlobals(argv);
     flags = said;
     const wantsHelp =
-      said.help || rest[0] === 'help' || (isRaw && others.some((word) => word === '-h' || word === '--help'));
+      said.help === true || rest[0] === 'help' || (isRaw && others.some((word) => word === '-h' || word === '--help'));
     if (wantsHelp) {
       const asked = rest[0] === 'help' ? rest.slice(1) : rest;
-      return print(asked.length === 0 ? wholeHelp(columns) : commandHelp(commandFor(asked).row, columns));
+      return print(
+        asked.length === 0 ? wholeHelp(tpuProgram, columns) : commandHelp(tpuProgram, commandFor(asked).row, columns),
+      );
     }
     if (rest.length === 0) return print(firstPage(io.version, columns));
     return await runCommand(rest, said, services);
@@ -56,8 +62,18 @@ async function runCommand(typed: readonly string[], flags: TpuGlobals, services:
   const lab = await services.lab();
   try {
     const words = readWords(row, verb, rest, await knownOf(lab.record, neededFor(row)));
-    const desk: TpuCli = { ...createCli(services, flags), services, lab, me: flags.user };
-    const command = await row.load();
+    const desk: TpuCli = {
+      ...createCli(services, flags),
+      services,
+      lab,
+      me: flags.user,
+      reserved: {
+        verbs: new Set([...table.flatMap(({ names }) => names), ...formerWords, 'help']),
+        keys: new Set(table.flatMap(keysOf)),
+      },
+      ownKeys: keysOf(row),
+    };
+    const command = await row.load(tpuProgram);
     // Not every change writes to the record, which is where a copy is found out. What scripts call writes to nothing else.
     if (row.changes && row.takes.raw !== true) await lab.expectOriginal();
     return await command(desk, words);
@@ -67,7 +83,7 @@ async function runCommand(typed: readonly string[], flags: TpuGlobals, services:
 }
 
 /** As findCommand; a word of the program before this one that is gone is answered with what there is instead. */
-function commandFor(typed: readonly string[]): ReturnType<typeof findCommand> {
+function commandFor(typed: readonly string[]): ReturnType<typeof findCommand<TpuCommand>> {
   const former = formerWord(typed[0] ?? '');
   if (former !== undefined)
     throw new JobmanError(`There is no \`tpu ${typed[0]}\` any more. ${former}`, exitCode.usage);
@@ -84,13 +100,4 @@ async function knownOf(record: LabRecord, needed: ReturnType<typeof neededFor>):
   return { users, tpus, tpuAliases };
 }
 
-const noFlags: TpuGlobals = {
-  json: false,
-  yes: false,
-  quiet: false,
-  help: false,
-  user: undefined,
-  settings: undefined,
-  color: undefined,
-  progress: undefined,
-};
+const noFlags: TpuGlobals = { json: undefined, yes: undefined, quiet: undefined, settings: undefined };

@@ -1,8 +1,7 @@
-// What follows a run: the monitor, unless somebody does not want it.
+// What follows a run: the monitor, unless the user does not want it.
 
 import { exitCode } from '../../app/errors.ts';
 import type { LabUser } from '../../lab/people.ts';
-import { table } from './table.ts';
 import type { TpuCli } from './tpu-cli.ts';
 import type { Words } from './words.ts';
 
@@ -11,8 +10,6 @@ export async function goOnWatching(desk: TpuCli, words: Words, user: LabUser): P
   const { io, quiet, json } = desk;
   if (!io.stdout.isTerminal || quiet || json || words.flags.has('q') || !user.settings.monitor_after_run)
     return exitCode.ok;
-  const monitor = table.find((row) => row.words.includes('monitor'));
-  if (monitor === undefined) return exitCode.ok;
-  const command = await monitor.load();
-  return command(desk, { ...words, verb: 'monitor', user: user.name, tpu: null, flags: new Set(), letters: '' });
+  const { monitorOf } = await import('./commands/monitor.ts');
+  return monitorOf(desk, user);
 }

@@ -1,6 +1,6 @@
 // The commands of a usual day, by what somebody wants. A test reads each of them as a line would be read.
 
-import type { Example } from '../entry.ts';
+import type { Example } from '../command.ts';
 
 export const days: readonly (readonly [heading: string, rows: readonly Example[]])[] = [
   [

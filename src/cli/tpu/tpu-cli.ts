@@ -9,7 +9,11 @@ export interface TpuCli extends Cli {
   readonly lab: Lab;
   /** Who the person says they are with --user; which user that is, and who it is otherwise: people.ts. */
   readonly me: string | undefined;
+  /** The names of commands and the keys that they take: words that a new name must not be. */
+  readonly reserved: { readonly verbs: ReadonlySet<string>; readonly keys: ReadonlySet<string> };
+  /** The keys that the command takes itself, which are no configs. */
+  readonly ownKeys: readonly string[];
 }
 
 /** A command: gets its words resolved, returns the exit code; throws JobmanError for what it cannot do. */
-export type TpuCommand = (desk: TpuCli, words: Words) => Promise<number>;
+export type TpuBody = (desk: TpuCli, words: Words) => Promise<number>;

@@ -39,7 +39,7 @@ const goesOn = (line: string): boolean => /^monitor\b| -f$/.test(line);
 
 suite('reads only', () => {
   for (const row of table.filter(({ changes, hidden }) => !changes && !hidden)) {
-    test(row.words[0], async () => {
+    test(row.names[0], async () => {
       const world = await openUsualLab();
       await world.job('xibo', { tag: 'baseline' });
       const { record, written } = watched(world.record);

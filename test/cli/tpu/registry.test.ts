@@ -179,12 +179,12 @@ suite('help', () => {
     const whole = await tpu(['help']);
     assert.equal(whole.out, (await tpu(['-h'])).out);
     assert.equal(whole.out, (await tpu(['--help'])).out);
-    for (const { words, hidden, brief } of table) {
-      assert.equal(whole.out.includes(brief), !hidden, words[0]);
-      for (const word of words) {
+    for (const { names, hidden, summary } of table) {
+      assert.equal(whole.out.includes(summary), !hidden, names[0]);
+      for (const word of names) {
         const { code, out } = await tpu(['-h', word]);
         assert.equal(code, 0);
-        assert.ok(out.startsWith(`Usage: tpu ${words[0]}`), word);
+        assert.ok(out.startsWith(`Usage: tpu ${names[0]}`), word);
         assert.equal(out, (await tpu(['help', word])).out);
         assert.equal(out, (await tpu([word, '-h'])).out);
         assert.equal(out, (await tpu([word, '--help'])).out);
@@ -193,7 +193,7 @@ suite('help', () => {
   });
   test('fits a narrow terminal', async () => {
     const { tpu } = openLabWorld();
-    for (const line of [['help'], [], ['tldr'], ['check-rules'], ...table.map(({ words }) => ['help', words[0]])]) {
+    for (const line of [['help'], [], ['tldr'], ['check-rules'], ...table.map(({ names }) => ['help', names[0]])]) {
       const { out } = await tpu(line, { terminal });
       // Usage lines and what is to be typed stay whole.
       const long = out

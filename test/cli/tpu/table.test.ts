@@ -4,7 +4,9 @@ import { suite, test } from 'node:test';
 import { formerWord, formerWords } from '../../../src/cli/tpu/former-words.ts';
 import { table } from '../../../src/cli/tpu/table.ts';
 import { days } from '../../../src/cli/tpu/tldr.ts';
-import { findCommand, keysOf, readWords, type Known } from '../../../src/cli/tpu/words.ts';
+import { keysOf } from '../../../src/cli/tpu/pieces.ts';
+import { findCommand, readWords } from '../../../src/cli/tpu/read-words.ts';
+import type { Known } from '../../../src/cli/tpu/words.ts';
 import { aTpu } from './lab-world.ts';
 
 /** Whoever and whatever the examples speak of. */
@@ -17,7 +19,7 @@ const known: Known = {
 };
 
 test('every word names one command', () => {
-  const words = table.flatMap((row) => row.words);
+  const words = table.flatMap((row) => row.names);
   assert.deepEqual(
     words.filter((word, index) => words.indexOf(word) !== index),
     [],
@@ -25,21 +27,25 @@ test('every word names one command', () => {
 });
 
 suite('a command takes nothing twice', () => {
-  for (const { words, takes } of table) {
-    test(words[0], () => {
-      const keys = keysOf(takes);
+  for (const row of table) {
+    const { names, takes, args } = row;
+    test(names[0], () => {
+      const keys = keysOf(row);
       assert.deepEqual(
         keys.filter((key, index) => keys.indexOf(key) !== index),
         [],
         'a key',
       );
-      const flags = Object.entries(takes.flags ?? {}).flatMap(([name, { also = [] }]) => [name, ...also]);
+      const flags = Object.entries(row.flags).flatMap(([name, { also = [] }]) => [name, ...also]);
       assert.deepEqual(
         flags.filter((flag, index) => flags.indexOf(flag) !== index),
         [],
         'a flag',
       );
-      assert.ok(takes.windows === undefined || takes.numbers === undefined, 'a bare number can be one thing only');
+      assert.ok(
+        takes.windows === undefined || !args.some(({ number }) => number),
+        'a bare number can be one thing only',
+      );
       for (const flag of flags) assert.ok(!['h', 'help', 'y', 'yes', 'json'].includes(flag), `-${flag} is everybody's`);
     });
   }
@@ -69,10 +75,10 @@ test('every line of the old manual can be typed', () => {
 
 test('words that are gone are no commands, and name some that are there', () => {
   for (const word of formerWords) {
-    assert.ok(!table.some(({ words }) => words.includes(word)), word);
+    assert.ok(!table.some(({ names }) => names.includes(word)), word);
     for (const [, verb = ''] of formerWord(word)?.matchAll(/`tpu ([^ `]+)[^`]*`/g) ?? []) {
       assert.ok(
-        table.some(({ words }) => words.includes(verb)),
+        table.some(({ names }) => names.includes(verb)),
         `${word}: tpu ${verb}`,
       );
     }

@@ -4,7 +4,8 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { JobmanError } from '../../../src/app/errors.ts';
 import { table } from '../../../src/cli/tpu/table.ts';
-import { findCommand, readWords, type Known, type Words } from '../../../src/cli/tpu/words.ts';
+import { findCommand, readWords } from '../../../src/cli/tpu/read-words.ts';
+import type { Known, Words } from '../../../src/cli/tpu/words.ts';
 import { aTpu } from './lab-world.ts';
 
 const known: Known = {
@@ -215,9 +216,9 @@ suite('a word that is nothing is refused', () => {
     ['describe lost', /The alias lost means kmh-gone, which is not registered/, 3],
     ['run v2-32-6 -aply', /It has no flag `-aply`\. Did you mean `-apply`\?/, 2],
     ['check xibo -dx', /It has no flag `-dx`\. Its letters are wdtsv\./, 2],
-    ['run rule=resum', /rule is one of pre, pass, reapply, rerun, resume\. Did you mean resume\?/, 2],
-    ['run monitor=maybe', /True or False was expected/, 2],
-    ['run dir=two', /a whole number was expected/, 2],
+    ['run rule=resum', /`rule=resum`: expected one of pre, pass, reapply, rerun, resume\. Did you mean resume\?/, 2],
+    ['run monitor=maybe', /expected True or False/, 2],
+    ['run dir=two', /expected a whole number/, 2],
     ['run tag=', /Nothing stands behind the equals sign/, 2],
     ['kill w=abc xibo', /the number of a window was expected/, 2],
     ['kill 7 -w', /Nothing stands behind `-w`/, 2],
@@ -322,7 +323,7 @@ test('no word of any line is left out: it is in what was read, or the line is re
   );
   fc.assert(
     fc.property(
-      fc.constantFrom(...table.map((row) => row.words[0])),
+      fc.constantFrom(...table.map((row) => row.names[0])),
       fc.array(word, { maxLength: 6 }),
       (verb, typed) => {
         const { row } = findCommand(table, [verb]);
@@ -363,8 +364,8 @@ test('no word of any line is left out: it is in what was read, or the line is re
       all.includes(typed) ||
       all.includes(String(Number(value))) ||
       flags.has(bare) ||
-      table.some(({ takes }) =>
-        Object.entries(takes.flags ?? {}).some(([name, { also }]) => flags.has(name) && also?.includes(bare)),
+      table.some((row) =>
+        Object.entries(row.flags).some(([name, { also }]) => flags.has(name) && also?.includes(bare)),
       ) ||
       (bare.length > 0 && bare.split('').every((letter) => letters.includes(letter))) ||
       // A flag whose value is the next word.

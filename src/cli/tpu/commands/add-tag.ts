@@ -12,7 +12,7 @@ export async function addTag(desk: TpuCli, words: Words): Promise<number> {
   const { user } = await actingFor(desk, words, 'tag a job');
   const [number = 0] = words.windows;
   const tag = kept(textOf(words, 'tag'));
-  const problem = nameProblem('tag', tag, await wordsInUse(desk.lab.record));
+  const problem = nameProblem('tag', tag, await wordsInUse(desk));
   if (problem !== null) throw new JobmanError(problem, exitCode.usage);
   const { job } = await windowCalled(desk, user, number);
   await desk.lab.record.changeJob(job.job, (stands) => ({ ...stands, tag }));

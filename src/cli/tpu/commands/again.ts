@@ -20,13 +20,13 @@ import { goOnWatching } from '../go-on-watching.ts';
 import { windowCalled } from '../list-of.ts';
 import { actingFor } from '../people.ts';
 import { labTpuOf, takeTpu, type TakeParts, type TakeRequest } from '../take.ts';
-import type { TpuCli, TpuCommand } from '../tpu-cli.ts';
+import type { TpuBody, TpuCli } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
 import { triesOf } from './begin.ts';
 import { sayBegun } from './run.ts';
 
-export const resume: TpuCommand = (desk, words) => again(desk, words, 'resume');
-export const rerun: TpuCommand = (desk, words) => again(desk, words, 'rerun');
+export const resume: TpuBody = (desk, words) => again(desk, words, 'resume');
+export const rerun: TpuBody = (desk, words) => again(desk, words, 'rerun');
 
 type How = 'resume' | 'rerun';
 

@@ -10,9 +10,9 @@ import { clockFor } from '../screen/clock.ts';
 import { columnsFor } from '../screen/columns.ts';
 import { rowJson } from '../screen/row-json.ts';
 import { rowLines } from '../screen/rows.ts';
-import type { TpuCommand } from '../tpu-cli.ts';
+import type { TpuBody } from '../tpu-cli.ts';
 
-export const check: TpuCommand = async (desk, words) => {
+export const check: TpuBody = async (desk, words) => {
   const { io, lab, screen, services } = desk;
   const user = await userOf(desk, words);
   const { namePrefix } = await lab.site();

@@ -5,7 +5,7 @@ import type { LabUser } from '../../../lab/people.ts';
 import { toClear, type Which } from '../../../lab/tidy.ts';
 import { clearWindows, listOf, windowsText } from '../list-of.ts';
 import { actingFor } from '../people.ts';
-import type { TpuCli, TpuCommand } from '../tpu-cli.ts';
+import type { TpuBody, TpuCli } from '../tpu-cli.ts';
 import type { Words } from '../words.ts';
 import { closeZombieWindows } from './zombies.ts';
 
@@ -18,7 +18,7 @@ export async function clean(desk: TpuCli, words: Words): Promise<number> {
 }
 
 /** One of the commands that clear by status. */
-export function clearing(which: Which): TpuCommand {
+export function clearing(which: Which): TpuBody {
   return async (desk, words) => {
     const { user } = await actingFor(desk, words, 'clear the list');
     await clear(desk, user, { which, resumed: false });

@@ -16,7 +16,7 @@ export async function addConfigAlias(desk: TpuCli, words: Words): Promise<number
   const alias = textOf(words, 'alias').normalize('NFC');
   const key = textOf(words, 'key');
   const { record } = desk.lab;
-  const problem = nameProblem('config alias', alias, await wordsInUse(record));
+  const problem = nameProblem('config alias', alias, await wordsInUse(desk));
   if (problem !== null) throw new JobmanError(problem, exitCode.usage);
   checkKey(key);
   const { user } = await actingFor(desk, words, `set the config alias ${alias}`);

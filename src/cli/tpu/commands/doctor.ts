@@ -5,10 +5,10 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { countText } from '../../../app/figures.ts';
 import { checkCount, examine, type LabState } from '../../../lab/doctor.ts';
 import { inertWord } from '../../render/inert.ts';
-import type { TpuCli, TpuCommand } from '../tpu-cli.ts';
+import type { TpuBody, TpuCli } from '../tpu-cli.ts';
 import { wordsInUse } from '../words-in-use.ts';
 
-export const doctor: TpuCommand = async (desk) => {
+export const doctor: TpuBody = async (desk) => {
   const findings = examine(await gather(desk));
   if (desk.json) for (const finding of findings) desk.print(JSON.stringify(finding));
   else {
@@ -32,7 +32,7 @@ async function gather(desk: TpuCli): Promise<LabState> {
     record.jobs(),
     record.windows({ cleared: true }),
     record.bookings(),
-    wordsInUse(record),
+    wordsInUse(desk),
     lab.site(),
     client.list({ all: true }),
     services.labHome().then((home) => home.wrong()),

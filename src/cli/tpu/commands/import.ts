@@ -12,11 +12,11 @@ import { runSpec, scriptEnvironment, writtenLine } from '../../../lab/run.ts';
 import { standingSpec } from '../../../lab/standing-spec.ts';
 import { disk } from '../../disk.ts';
 import { showImport } from '../../render/import-lines.ts';
-import type { TpuCli, TpuCommand } from '../tpu-cli.ts';
+import type { TpuBody, TpuCli } from '../tpu-cli.ts';
 import { textOf } from '../words.ts';
 import { wordsInUse } from '../words-in-use.ts';
 
-export const importData: TpuCommand = async (desk, words) => {
+export const importData: TpuBody = async (desk, words) => {
   const data = await read(resolve(desk.io.cwd, textOf(words, 'file')));
   const parts = await partsOf(desk);
   const isMeant = words.flags.has('apply');
@@ -70,8 +70,9 @@ function placeIn(text: string, path: string): string {
   }
 }
 
-async function partsOf({ io, lab, services }: TpuCli): Promise<ImportParts> {
-  const [words, site, settings] = await Promise.all([wordsInUse(lab.record), lab.site(), services.settings()]);
+async function partsOf(desk: TpuCli): Promise<ImportParts> {
+  const { io, lab, services } = desk;
+  const [words, site, settings] = await Promise.all([wordsInUse(desk), lab.site(), services.settings()]);
   return {
     words,
     now: io.now(),

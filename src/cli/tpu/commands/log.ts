@@ -4,9 +4,9 @@ import { logs } from '../../commands/logs.ts';
 import { noFlags } from '../../logs/no-flags.ts';
 import { windowCalled } from '../list-of.ts';
 import { userOf } from '../people.ts';
-import type { TpuCommand } from '../tpu-cli.ts';
+import type { TpuBody } from '../tpu-cli.ts';
 
-export const log: TpuCommand = async (desk, words) => {
+export const log: TpuBody = async (desk, words) => {
   const user = await userOf(desk, words);
   const [number = 0] = words.windows;
   const { job, attempt } = (await windowCalled(desk, user, number)).window;

@@ -4,9 +4,9 @@ import type { LabUser } from '../../../lab/people.ts';
 import { createLooker } from '../../../lab/looking.ts';
 import { userOf } from '../people.ts';
 import { watchWindows } from '../screen/monitor.ts';
-import type { TpuCli, TpuCommand } from '../tpu-cli.ts';
+import type { TpuBody, TpuCli } from '../tpu-cli.ts';
 
-export const monitor: TpuCommand = async (desk, words) => monitorOf(desk, await userOf(desk, words), words.letters);
+export const monitor: TpuBody = async (desk, words) => monitorOf(desk, await userOf(desk, words), words.letters);
 
 /** The monitor of that user, for `tpu run` too; the columns that they have chosen where no letters say others. */
 export async function monitorOf(desk: TpuCli, user: LabUser, letters = ''): Promise<number> {

@@ -9,12 +9,12 @@ import { hanging } from '../../render/cell.ts';
 import { inertWord } from '../../render/inert.ts';
 import { columnsOf } from '../../screen.ts';
 import { typing, userOf } from '../people.ts';
-import type { TpuCli, TpuCommand } from '../tpu-cli.ts';
+import type { TpuBody, TpuCli } from '../tpu-cli.ts';
 
 /** So many lines of one job are shown; what came before them is counted. */
 const linesMost = 12;
 
-export const news: TpuCommand = async (desk, words) => {
+export const news: TpuBody = async (desk, words) => {
   const { record } = desk.lab;
   const user = await userOf(desk, words);
   const events = await record.eventsSince(user.name, user.newsSeen, newsKinds);

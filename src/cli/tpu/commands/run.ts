@@ -30,11 +30,10 @@ import { beginJob } from '../begin-job.ts';
 import { goOnWatching } from '../go-on-watching.ts';
 import { actingFor } from '../people.ts';
 import { canAsk, question } from '../questions.ts';
-import { table } from '../table.ts';
 import { takeTpu } from '../take.ts';
 import type { TpuCli } from '../tpu-cli.ts';
 import { wordsInUse } from '../words-in-use.ts';
-import { keysOf, type Words } from '../words.ts';
+import type { Words } from '../words.ts';
 
 /** The directory that is run where the line names none. */
 const usualDirectory = 1;
@@ -44,7 +43,7 @@ export async function run(desk: TpuCli, words: Words): Promise<number> {
   const number = words.numbers['dir'] ?? usualDirectory;
   const directory = await codeOf(user, number);
   const tag = await tagOf(desk, words);
-  const configs = configWords(words.configs, user.aliases, ownKeys());
+  const configs = configWords(words.configs, user.aliases, desk.ownKeys);
   const tpus = await desk.lab.tpus(desk.note);
   const client = await desk.services.client();
   const { signal, release } = leaveOnSignal(desk);
@@ -131,17 +130,12 @@ async function codeOf(user: LabUser, number: number): Promise<string> {
   );
 }
 
-function ownKeys(): readonly string[] {
-  const row = table.find(({ words }) => words.includes('run'));
-  return row === undefined ? [] : keysOf(row.takes);
-}
-
 /** Throws JobmanError (2) for one that a line would read as something else. */
 async function tagOf(desk: TpuCli, words: Words): Promise<string | null> {
   const said = words.keys['tag'];
   if (said === undefined) return null;
   const tag = kept(said);
-  const problem = nameProblem('tag', tag, await wordsInUse(desk.lab.record));
+  const problem = nameProblem('tag', tag, await wordsInUse(desk));
   if (problem !== null) throw new JobmanError(problem, exitCode.usage);
   return tag;
 }

@@ -48,7 +48,7 @@ export async function addTpuAlias(desk: TpuCli, words: Words): Promise<number> {
   const alias = textOf(words, 'alias').normalize('NFC');
   const name = textOf(words, 'full');
   const { record } = desk.lab;
-  const use = await wordsInUse(record);
+  const use = await wordsInUse(desk);
   const problem = nameProblem('TPU alias', alias, use);
   if (problem !== null) throw new JobmanError(problem, exitCode.usage);
   // An alias of an alias would lead elsewhere as soon as that one is changed.

@@ -29,7 +29,7 @@ interface Item<Value> {
 /** Nothing is written before everything is known, and no tmux session is touched: the first window makes the session. */
 export async function addUser(desk: TpuCli, words: Words): Promise<number> {
   const { record } = desk.lab;
-  const [use, users] = await Promise.all([wordsInUse(record), record.users()]);
+  const [use, users] = await Promise.all([wordsInUse(desk), record.users()]);
   const { keys } = words;
   const isAsking = canAsk(desk) && !desk.yes;
   const said = words.texts['name'];

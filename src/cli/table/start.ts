@@ -1,0 +1,148 @@
+// Commands that begin jobs.
+
+import {
+  parseAmount,
+  parseGpus,
+  parseJobName,
+  parseLabel,
+  parseObjectName,
+  parsePods,
+  parseRequest,
+  parseSecret,
+  parseToleration,
+  parseTtl,
+  parseVariable,
+  parseVolume,
+} from '../cluster-flags.ts';
+import { command, grouped } from '../command.ts';
+import { mark, value, values, word, words } from '../flags.ts';
+import { parseCount, parseDuration } from '../parse.ts';
+
+const yaml = { name: 'yaml', summary: 'The manifest' } as const;
+
+export const start = grouped('Start', [
+  command({
+    names: ['create'],
+    summary: 'Create a job from a manifest and start it',
+    usage: '<yaml> [--follow] [--dry-run] [--set key=value]...',
+    about:
+      "Prints the job's id. The job goes on without this terminal; --follow shows what it waits for and what its workers\n" +
+      "print, and ends with the job's verdict. Ctrl-C leaves and never ends the job; `jobman logs 1 -f` comes back to it.",
+    examples: [
+      ['jobman create configs/quick-start.yaml --follow', 'run the example on the built-in cloud and watch it'],
+      ['jobman create --config=train.yaml --set command.lr=0.01', 'one key of the manifest changed for this job'],
+      ['jobman create train.yaml --dry-run', 'what would be asked for, under which rules; nothing is stored'],
+    ],
+    exits: {
+      0: 'created; with --follow: the job succeeded',
+      1: 'with --follow: the job failed, was stopped or was cancelled',
+      2: 'the manifest is wrong; nothing was stored',
+      5: 'there is no login to Google Cloud, and the job needs one; nothing was stored',
+      130: 'you left; the job goes on',
+    },
+    flags: {
+      config: word('The manifest, as a flag', 'yaml'),
+      follow: mark('Show progress and logs until the job has ended', 'f'),
+      dryRun: mark('Say what would be done, and do nothing'),
+      set: words('Change one key of the manifest', 'key=value'),
+      noFold: mark('With --follow: print equal lines of several workers each'),
+      namespace: value('The namespace, for a manifest with a section kubernetes', 'name', parseObjectName, 'n'),
+      context: word('The context of the kubeconfig, for such a manifest', 'context'),
+      noCheck: mark('Create it also without a login to Google Cloud'),
+      verbose: mark('With --dry-run: also print the script that runs the command in its environment'),
+    },
+    args: [yaml],
+    load: async () => (await import('../commands/create.ts')).create,
+  }),
+  command({
+    names: ['submit'],
+    summary: 'Submit a job to a Kubernetes cluster',
+    usage: '[-i image] [-r flavor] [-j name] [-f yaml] [--dry-run] [-- word...]',
+    about:
+      "What stands behind `--` is run in the container: behind the image's entry point, or with -c in its place. A flavor is\n" +
+      "the name of one of the settings (jobman resources-flavors), a file, or JSON. Without -i and -r the settings' own are\n" +
+      'taken. The names of the job and of its flavor can be seen by everybody in the cluster.',
+    examples: [
+      ['jobman submit -i alpine -r no-gpu -- ls -al /', 'a listing, on what the flavor no-gpu asks for'],
+      ['jobman submit -i alpine --dry-run -- ls', 'print the Job, and ask no cluster'],
+      [
+        'jobman submit -i lab/train:3 --gpus 2 --shm 8G --volume data:/data:ro -- python3 train.py',
+        'two GPUs, and data',
+      ],
+      ['jobman submit -f train.yaml --env SEED=7', 'a manifest with a section kubernetes, and a variable beside it'],
+      ['jobman submit -it --rm -i alpine -- sh', 'a shell in a new pod, which is deleted at the end'],
+      ['jobman submit --stdin --rm -i alpine -- sort <words', 'a file or a pipe through a new pod'],
+      ['jobman submit -f job.yaml -n vision', 'a whole Job object of Kubernetes, as YAML or JSON'],
+    ],
+    exits: { 2: 'something is wrong with the job; nothing was submitted', 3: 'there is no such flavor' },
+    flags: {
+      image: word('The image, behind the prefix of the settings', 'image', 'i'),
+      resourcesFlavor: word("A flavor's name, its file or its JSON", 'flavor', 'r'),
+      jobName: value("The job's name; without it a new one", 'name', parseJobName, 'j'),
+      annotations: word('Annotations of the Job: a JSON object of texts', 'json', 'a'),
+      command: mark("The words behind `--` replace the image's entry point", 'c'),
+      dryRun: mark('Print the Job as JSON, and ask no cluster'),
+      follow: mark('Show progress and logs until the job has ended'),
+      // As in kubectl, though -i is the image here: no image is called `t`.
+      tty: mark('An interactive session: attach this terminal to the program; the same as -it', 't', '-it', '-ti'),
+      stdin: mark('Feed standard input to the program, and print its log'),
+      rm: mark('With -it or --stdin: delete the job when the session ends, for any reason'),
+      file: word('A manifest or a whole Job, which flags override; `-` reads standard input', 'yaml', 'f'),
+      set: words('Change one key of the manifest', 'key=value'),
+      namespace: value('The namespace', 'name', parseObjectName, 'n'),
+      context: word('The context of the kubeconfig', 'context'),
+      env: values('A variable of the program; without a value the one it has here', 'name[=value]', parseVariable),
+      secret: values('A key of a Secret of the cluster as a variable', 'name:key=variable', parseSecret),
+      workdir: word('Folder of the image that it starts in', 'path'),
+      cpu: value("CPUs of each pod, in place of the flavor's", 'amount', parseRequest),
+      memory: value("Memory of each pod, in place of the flavor's", 'amount', parseRequest),
+      gpus: value('GPUs of each pod, and their model as nodes are labelled', 'n[:model]', parseGpus),
+      shm: value('Size of /dev/shm', 'amount', parseAmount),
+      volume: values('A PersistentVolumeClaim, and where it appears', 'claim:path[:ro]', parseVolume),
+      serviceAccount: value('The ServiceAccount that the pods act as', 'name', parseObjectName),
+      label: values('A label of the Job and of its pods', 'key=value', parseLabel),
+      nodeSelector: values('A label that the node must have', 'key=value', parseLabel),
+      toleration: values('A taint that the pods tolerate', 'key[=value][:effect]', parseToleration),
+      priorityClass: value('The PriorityClass of the pods', 'name', parseObjectName),
+      imagePullSecret: values('A Secret with the login of the registry', 'name', parseObjectName),
+      parallelism: value('How many pods run at once', 'n', parsePods),
+      completions: value('How many pods have to succeed', 'n', parsePods),
+      backoffLimit: value('How many failed pods are replaced', 'n', parseCount),
+      timeout: value('Kubernetes ends it after this time', 'time', parseDuration),
+      ttl: value('Kubernetes removes it this long after its end; 7d unless the settings differ', 'time|none', parseTtl),
+      suspend: mark('Create it without starting it'),
+      queue: value('The queue of Kueue that it waits in', 'name', parseObjectName),
+    },
+    args: [{ name: 'word', summary: 'What the container runs, behind two dashes', many: true }],
+    load: async () => (await import('../commands/submit.ts')).submit,
+  }),
+  command({
+    names: ['validate'],
+    summary: 'Check a manifest and say every problem at once',
+    usage: '<yaml> [--set key=value]... [--offline]',
+    about:
+      'A problem is what `create` refuses, also a file or a variable that is missing on this machine. A warning is what it\n' +
+      'accepts, and what is most likely not meant.\n' +
+      'Cloud Storage is asked where the buckets are: one in another region than the TPU is a problem. Where it does not\n' +
+      'answer within 3 s, a line says so.\n' +
+      'With --json: one object a line for each of them, with its severity; nothing for a manifest without any.',
+    examples: [
+      ['jobman validate train.yaml', 'each problem with its line, column and key'],
+      ['jobman validate train.yaml --set tpu.accelerator=v5litepod-16', 'with one key changed, as create takes it'],
+    ],
+    exits: { 0: 'it may be created; there may be warnings', 2: 'the manifest is wrong' },
+    flags: {
+      set: words('Change one key of the manifest', 'key=value'),
+      offline: mark('Ask nobody where the buckets are'),
+    },
+    args: [{ ...yaml, needed: true }],
+    load: async () => (await import('../commands/validate.ts')).validate,
+  }),
+  command({
+    names: ['schema'],
+    summary: 'Print the JSON Schema of a manifest, for editors',
+    usage: '',
+    examples: [['jobman schema > jobman.schema.json', "then name it in the editor's YAML settings"]],
+    load: async () => (await import('../commands/schema.ts')).schema,
+  }),
+]);

@@ -1,0 +1,125 @@
+// What is wrong with a line of `tpu`, in sentences, and what is known of users and TPUs that they name.
+
+import { exitCode } from '../../app/errors.ts';
+import { didYouMean } from '../../catalogue/did-you-mean.ts';
+import { acceleratorIn, tpuCalled } from '../../lab/names-of-tpus.ts';
+import type { LabTpu } from '../../lab/tpus.ts';
+import { keysOf } from './pieces.ts';
+import type { Count, TpuRow } from './row.ts';
+import type { Known } from './words.ts';
+
+export interface Problem {
+  readonly sentence: string;
+  readonly code: number;
+}
+
+/** What has been understood of one line so far. */
+export interface Line {
+  readonly row: TpuRow;
+  readonly known: Known;
+  readonly problems: Problem[];
+  user: string | null;
+  tpu: LabTpu | null;
+  readonly types: string[];
+  readonly windows: number[];
+  readonly numbers: Map<string, number>;
+  readonly texts: Map<string, string>;
+  readonly keys: Map<string, string>;
+  readonly configs: Map<string, string>;
+  readonly flags: Set<string>;
+  letters: string;
+}
+
+/** What is needed and was not said. */
+export function missing(line: Line): readonly Problem[] {
+  const { takes, args } = line.row;
+  const sentences: string[] = [];
+  const isNeeded = (count: Count | undefined): boolean => count === 'one' || count === 'some';
+  if (isNeeded(takes.tpu) && line.tpu === null)
+    sentences.push('Which TPU? Say its alias or full name; `tpu -lta` shows them.');
+  if (isNeeded(takes.windows) && line.windows.length === 0)
+    sentences.push('Which window? Say its number; `tpu check` shows them.');
+  const open = args.filter(({ name, needed }) => needed && !line.numbers.has(name) && !line.texts.has(name));
+  for (const { summary } of open.filter(({ number }) => number)) sentences.push(`A number is missing: ${summary}.`);
+  // The word that was meant may have been read as something else that it is as well.
+  const read = line.user === null || takes.user === undefined ? '' : ` \`${line.user}\` was read as the user.`;
+  for (const { name, summary } of open.filter(({ number }) => !number))
+    sentences.push(`The ${summary} is missing.${read} It can be said as ${name}=...`);
+  return sentences.map((sentence) => ({ sentence, code: exitCode.usage }));
+}
+
+/** A key that the command does not take. */
+export function noKey({ row }: Line, key: string, typed: string): string {
+  const keys = keysOf(row);
+  const others = keys.length === 0 ? ' It takes no keys.' : ` It takes ${keys.map((one) => `${one}=`).join(', ')}.`;
+  const near = didYouMean(key, keys);
+  return `\`${typed}\`: it knows no \`${key}=\`.${near === undefined ? others : ` Did you mean \`${near}=\`?`}`;
+}
+
+export function noUser({ known }: Line, name: string): string {
+  const names = known.users.map((user) => user.name);
+  return `There is no user ${name}.${guess(name, names, ' `tpu list-users` shows them.')}`;
+}
+
+export function noTpu(line: Line, name: string): string {
+  return `There is no TPU ${name}.${guess(name, tpuNames(line), ' `tpu -lta` shows them, `tpu register` adds one.')}`;
+}
+
+/** An alias of a TPU that is not registered any more. */
+export function lostAlias(alias: string, name: string): string {
+  return `The alias ${alias} means ${name}, which is not registered; \`tpu register ${name}\` does that.`;
+}
+
+/** A word that is nothing here. */
+export function leftOver(line: Line, word: string): string {
+  const { row, known } = line;
+  const { takes, args } = row;
+  const users = takes.user === undefined ? [] : known.users.map(({ name }) => name);
+  const tpus = takes.tpu === undefined ? [] : tpuNames(line);
+  const near = guess(word, [...users, ...tpus, ...Object.keys(row.flags)], '');
+  const kinds = [
+    ...(takes.user === undefined ? [] : ['user']),
+    ...(takes.tpu === undefined ? [] : ['TPU']),
+    ...(takes.types === undefined ? [] : ['type']),
+    ...(takes.windows === undefined && !args.some(({ number }) => number) ? [] : ['number']),
+  ];
+  if (kinds.length === 0 || args.some(({ number }) => !number)) return `\`${word}\` is one word too many.${near}`;
+  const alias = known.tpuAliases.get(word);
+  if (takes.tpu !== undefined && alias !== undefined) return lostAlias(word, alias);
+  const quotes = takes.types === 'families' ? " If a shell pattern such as v* was meant, put it in quotes: 'v*'." : '';
+  const last = kinds.pop() ?? '';
+  const list = kinds.length === 0 ? last : `${kinds.join(', ')} or ${last}`;
+  return `\`${word}\` is no ${list} that is known here.${near}${whereToLook(line, word)}${quotes}`;
+}
+
+/** Where the one that is meant may be found, or made known. */
+function whereToLook({ row: { takes }, known }: Line, word: string): string {
+  // What tells a type by its name is most likely meant for a TPU.
+  if (takes.tpu !== undefined && acceleratorIn(word) !== null)
+    return ' `tpu -lta` shows all TPUs, `tpu register` adds one.';
+  if (takes.user !== undefined && known.users.length === 0) return ' There are no users yet; `tpu add-user` adds one.';
+  return '';
+}
+
+function guess(word: string, candidates: readonly string[], otherwise: string): string {
+  const near = didYouMean(word, candidates);
+  return near === undefined ? otherwise : ` Did you mean ${near}?`;
+}
+
+// ---------------------------------------------------------------------------------------- what is known
+
+/** The user of that name, however its letters are written. */
+export function userNamed({ known }: Line, word: string): string | undefined {
+  const name = word.normalize('NFC');
+  return known.users.find((user) => user.name === name)?.name;
+}
+
+/** The TPU; its full name where only an alias knows of it; undefined where nothing does. */
+export function tpuNamed({ known: { tpus, tpuAliases } }: Line, word: string): LabTpu | string | undefined {
+  const name = tpuAliases.get(word) ?? word;
+  return tpus.find((tpu) => tpu.name === name) ?? tpuAliases.get(word) ?? tpuCalled(tpus, word);
+}
+
+function tpuNames({ known }: Line): readonly string[] {
+  return [...known.tpuAliases.keys(), ...known.tpus.map(({ name }) => name)];
+}

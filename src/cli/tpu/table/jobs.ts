@@ -1,0 +1,189 @@
+// Commands of `tpu` about jobs.
+
+import { grouped } from '../../command.ts';
+import { choice, mark, value, word } from '../../flags.ts';
+import { parseCount } from '../../parse.ts';
+import { tpuCommand } from '../row.ts';
+import { presets } from '../rule-names.ts';
+import { anyDirectory, askNotes, columnLetters, notes, parseYesOrNo, takingFlags } from './shared.ts';
+
+const tail = value('Its last lines', 'lines', parseCount, 'tail', '-n', '--tail');
+const rule = choice('What follows when its TPU is taken or fails: see `tpu check-rules`', presets);
+
+export const jobs = grouped('Jobs', [
+  tpuCommand({
+    names: ['run'],
+    usage: '[tpu|type|-auto] [user] [dir=1] [lr=0.01]... [tag=T] [rule=R] [ssn=notes] [-apply] [-q] [-f] [--log-stage]',
+    summary: 'Run a working directory on a TPU',
+    about:
+      'Sources staging.sh of the directory, with `ka=` and the TPU. Without a TPU it is the one that ka.sh of the directory\n' +
+      'names; with a type in its place, or -auto, one that is free. It asks once before it takes what another is using.\n' +
+      'Every other key is a config: one of your aliases (`tpu -sa`), or config.a.b=value; values arrive as they are typed.',
+    examples: [
+      ['tpu run v2-32-6 ada', 'working directory 1 of ada on the TPU with that alias'],
+      [
+        'tpu run v2-32-p1 bob dir=2 tag=sweep lr=0.01 -q',
+        'directory 2, with a tag and a config; no monitor afterwards',
+      ],
+      ['tpu run lab-tpu-v2-32-1 ada rule=resume', 'by its full name; it goes on after a GRPC error'],
+      ['tpu run v2-32 ada', 'on a free v2-32'],
+    ],
+    exits: {
+      2: 'something is wrong with the line; nothing was begun',
+      4: 'the TPU is in use, and you did not say yes',
+    },
+    takes: {
+      user: true,
+      tpu: 'maybe one',
+      types: 'accelerators',
+      configs: true,
+      keys: {
+        tag: word('A word to know it by', 'T'),
+        rule,
+        monitor: value('False: no rule answers its end', 'True', parseYesOrNo),
+        ssn: notes,
+      },
+    },
+    args: [anyDirectory],
+    flags: {
+      ...takingFlags,
+      ssn: askNotes,
+      'log-stage': mark('Tell the program how often it was resumed: --config.stage=n'),
+      auto: mark('Any TPU that is free'),
+    },
+    load: async () => (await import('../commands/run.ts')).run,
+  }),
+  tpuCommand({
+    names: ['resume'],
+    usage: 'windows=N [tpu=T] [user]',
+    summary: 'Go on with a job from its last checkpoint, here or on another TPU',
+    about: 'It runs the code that was frozen when the job began, told where the checkpoints are (--config.load_from).',
+    examples: [
+      ['tpu resume windows=101 ada', 'on the same TPU'],
+      ['tpu resume windows=101 tpu=v2-32-6 ada', 'on another one'],
+    ],
+    takes: {
+      user: true,
+      tpu: 'maybe one',
+      windows: 'some',
+    },
+    flags: takingFlags,
+    load: async () => (await import('../commands/again.ts')).resume,
+  }),
+  tpuCommand({
+    names: ['rerun'],
+    usage: 'windows=N [tpu=T] [user]',
+    summary: 'Begin a job again from the start, here or on another TPU',
+    about: 'It runs the code that was frozen when the job began.',
+    examples: [
+      ['tpu rerun windows=101 ada', 'on the same TPU'],
+      ['tpu rerun w=101 tpu=v2-32-6 ada', 'on another one'],
+    ],
+    takes: {
+      user: true,
+      tpu: 'maybe one',
+      windows: 'some',
+    },
+    flags: takingFlags,
+    load: async () => (await import('../commands/again.ts')).rerun,
+  }),
+  tpuCommand({
+    names: ['kill', 'kill-job', '-k', '-kj'],
+    usage: 'w=N|<tpu> [user]',
+    summary: "End a job and its processes on every host; with a TPU, the user's jobs on it",
+    about: 'What else holds the TPU is shown, and ended only when you say so.',
+    examples: [
+      ['tpu kill w=101 ada', 'the job of window 101'],
+      ['tpu -kj 101 102 ada', 'two of them'],
+      ['tpu kill v2-32-6 ada', "ada's jobs on that TPU"],
+    ],
+    takes: { user: true, tpu: 'maybe one', windows: 'any' },
+    load: async () => (await import('../commands/kill.ts')).kill,
+  }),
+  tpuCommand({
+    names: ['check'],
+    usage: '[user] [-wdtsv]',
+    summary: 'Your jobs, once',
+    about:
+      'w shows window, tag and what was resumed from what, d the directory, t the TPU, s the status, v the last lines too.\n' +
+      'Without letters the settings of the user decide. Looking changes nothing.',
+    examples: [
+      ['tpu check ada', 'what there is'],
+      ['tpu check ada -dsv', 'directory, status and last lines only'],
+    ],
+    takes: { user: true, letters: columnLetters },
+    changes: false,
+    load: async () => (await import('../commands/check.ts')).check,
+  }),
+  tpuCommand({
+    names: ['monitor'],
+    usage: '[user] [-wdtsv]',
+    summary: 'Your jobs, as they change; q leaves',
+    about: 'The letters are those of `tpu check`; typed while it runs they show and hide.',
+    examples: [
+      ['tpu monitor ada', 'until you leave'],
+      ['tpu monitor ada -dsv', 'directory, status and last lines only'],
+    ],
+    takes: { user: true, letters: columnLetters },
+    changes: false,
+    load: async () => (await import('../commands/monitor.ts')).monitor,
+  }),
+  tpuCommand({
+    names: ['log'],
+    usage: '<window> [user] [-f] [-n lines]',
+    summary: 'What a job printed',
+    examples: [['tpu log 101 ada -f', 'and goes on as lines come']],
+    takes: {
+      user: true,
+      windows: 'one',
+      keys: { n: tail },
+    },
+    flags: { f: mark('Go on as lines come', 'follow') },
+    changes: false,
+    load: async () => (await import('../commands/log.ts')).log,
+  }),
+  tpuCommand({
+    names: ['news'],
+    usage: '[user] [--peek]',
+    summary: 'What happened to your jobs since you last looked',
+    examples: [['tpu news ada --peek', 'and have it told again next time']],
+    takes: { user: true },
+    flags: { peek: mark('Look, and leave it as news') },
+    load: async () => (await import('../commands/news.ts')).news,
+  }),
+  tpuCommand({
+    names: ['attach'],
+    usage: '[window] [user]',
+    summary: "Go to the user's tmux session, to that window",
+    examples: [['tpu attach 101 ada', 'window 101 of ada']],
+    takes: { user: true, windows: 'maybe one' },
+    changes: false,
+    load: async () => (await import('../commands/attach.ts')).attach,
+  }),
+  tpuCommand({
+    names: ['add-tag'],
+    usage: '<window> <tag> [user]',
+    summary: 'Give a job a tag',
+    examples: [['tpu add-tag 101 baseline ada', 'shown beside window 101 from now on']],
+    takes: { user: true, windows: 'one' },
+    args: [{ name: 'tag', needed: true, summary: 'tag' }],
+    load: async () => (await import('../commands/add-tag.ts')).addTag,
+  }),
+  tpuCommand({
+    names: ['check-rules'],
+    usage: '',
+    summary: 'What each rule does after which end',
+    examples: [['tpu check-rules', 'the table in force']],
+    changes: false,
+    load: async () => (await import('../commands/check-rules.ts')).checkRules,
+  }),
+  tpuCommand({
+    names: ['ack'],
+    usage: '[user]',
+    summary: 'Have all jobs looked at now, or those of a user, and resumed if they have to be',
+    about: 'They are looked at by themselves as well; this only saves the wait.',
+    examples: [['tpu ack', 'now, whosever they are']],
+    takes: { user: true },
+    load: async () => (await import('../commands/ack.ts')).ack,
+  }),
+]);
