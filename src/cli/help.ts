@@ -89,7 +89,7 @@ export function flagRows(flags: Flags): readonly Example[] {
 /** One row a command; commands that share their first word share a row, and have their own in the help of that word. */
 function rowsOf({ commands, families }: Program, group: string): readonly Example[] {
   const rows = new Map<string, string>();
-  for (const { names, summary, hidden } of commands.filter((one) => one.group === group && one.hidden !== true)) {
+  for (const { names, summary } of commands.filter((one) => one.group === group && one.hidden !== true)) {
     const [first = '', second] = names[0].split(' ');
     if (second === undefined) rows.set(names.join(', '), summary);
     else rows.set(`${first} ...`, families[first] ?? '');

@@ -163,7 +163,7 @@ function flagsIn(flags: Flags, word: string, mayBeValue: boolean): readonly Foun
   const isLetters = /^-[a-z]+$/i.test(word);
   if (mayBeValue && !isLetters) return undefined;
   const found: Found[] = [];
-  for (const [index, letter] of [...word.slice(1)].entries()) {
+  for (const [index, letter] of word.slice(1).split('').entries()) {
     const name = flagCalled(flags, `-${letter}`);
     if (name === undefined && !isLetters) return undefined;
     if (name === undefined) throw noFlag(flags, `-${letter}`);

@@ -54,7 +54,12 @@ export function meaningOf(
   const { user, tpu, types, windows, flags, letters } = line;
   return {
     words: {
-      ...{ user, tpu, types, windows, flags, letters },
+      user,
+      tpu,
+      types,
+      windows,
+      flags,
+      letters,
       numbers: Object.fromEntries(line.numbers),
       texts: Object.fromEntries(line.texts),
       keys: Object.fromEntries(line.keys),

@@ -76,7 +76,7 @@ function flagOf({ flags, takes: { letters } }: TpuRow, word: string): Piece | un
   const said = word.replace(/^--?/, '');
   const found = Object.entries(flags).find(([name, { also = [] }]) => name === said || also.includes(said));
   if (found !== undefined) return { form: 'flag', name: found[0] };
-  if (letters !== undefined && !word.startsWith('--') && [...said].every((letter) => letters.includes(letter))) {
+  if (letters !== undefined && !word.startsWith('--') && said.split('').every((letter) => letters.includes(letter))) {
     return { form: 'letters', letters: said };
   }
   const names = Object.entries(flags).flatMap(([name, { also = [] }]) => [name, ...also]);

@@ -75,7 +75,7 @@ async function watchScreen(cli: Cli, watching: Watching, signal: AbortSignal): P
   const painter = createPainter(io.stdout);
   const window = await openWindow(cli, io.stdout, cli.screen.live);
   const keyboard = io.stdin.isTerminal ? listen(io.stdin) : undefined;
-  const screen = watching.screen({ keyboard, signal, erase: painter.erase });
+  const screen = watching.screen({ keyboard, signal, erase: () => painter.erase() });
   let restsAt: Instant | null = null;
   const stopListening = io.stdout.onResize(() => {
     restsAt = io.now() + resizeRest;

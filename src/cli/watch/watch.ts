@@ -68,15 +68,16 @@ interface Asked {
 
 /** One list of both, where one of them has changed since the last call, or `mostAge` has gone by; undefined where nothing has. */
 function createLister(
+  { io }: Cli,
   { client, query, cluster }: Asked,
   mostAge: Duration,
-): (now: () => Instant) => Promise<JobList | undefined> {
+): () => Promise<JobList | undefined> {
   let changes = -1;
   let turn = -1;
   let readAt: Instant = Number.NEGATIVE_INFINITY;
-  return async (clock) => {
+  return async () => {
     const seen = await client.changes();
-    const now = clock();
+    const now = io.now();
     const turned = cluster?.turn ?? turn;
     if (seen === changes && turned === turn && now - readAt < mostAge) return undefined;
     const own = await client.list(query);
@@ -140,7 +141,7 @@ interface Record {
 
 function createRecord(cli: Cli, asked: Asked): Record {
   const { io } = cli;
-  const next = createLister(asked, ageEvery);
+  const next = createLister(cli, asked, ageEvery);
   const seen = createSeenRows<JobRow>(({ id }) => id, factsOf);
   let jobs: JobList = { rows: [], more: 0, notes: [] };
   let readAt: Instant = Number.NEGATIVE_INFINITY;
@@ -153,7 +154,7 @@ function createRecord(cli: Cli, asked: Asked): Record {
     },
     async look() {
       try {
-        const list = await next(io.now);
+        const list = await next();
         if (list !== undefined) {
           jobs = list;
           readAt = io.now();
@@ -175,7 +176,7 @@ function createRecord(cli: Cli, asked: Asked): Record {
       }
     },
     notes: () => [trouble, controller, ...jobs.notes].filter((note) => note !== null),
-    changed: seen.recent,
+    changed: (now) => seen.recent(now),
   };
 }
 
@@ -246,12 +247,12 @@ async function lookIntoLogs(
 
 function rowPrinter(cli: Cli, asked: Asked): () => Promise<readonly string[]> {
   const { io, screen } = cli;
-  const next = createLister(asked, Number.POSITIVE_INFINITY);
+  const next = createLister(cli, asked, Number.POSITIVE_INFINITY);
   const seen = createSeenRows<JobRow>(({ id }) => id, factsOf);
   let said = '';
   let hasHeading = false;
   return async () => {
-    const list = await next(io.now);
+    const list = await next();
     if (list === undefined) return [];
     const note = list.notes.join('\n');
     if (note !== said && note !== '') cli.note(`note: ${note}`);
