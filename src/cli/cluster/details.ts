@@ -100,7 +100,7 @@ export function detailLines(
   const { io, screen } = cli;
   const { job } = sight;
   const now = io.now();
-  const name = `${job.name} (${inertWord(job.owner ?? 'made by another tool')})`;
+  const name = inertWord(`${job.name} (${job.owner ?? 'made by another tool'})`);
   const status = inPhaseStyle(screen.out, verdict.phase, `${glyph(screen, verdict.phase)} ${verdict.phase}`);
   const rows: (readonly [string, string])[] = [['why', verdict.sentence]];
   if (verdict.because !== null) rows.push(['because', verdict.because]);

@@ -160,7 +160,7 @@ function printMoments(
     return exitCode.ok;
   }
   const lines = [
-    screen.out('bold', `${job.name} (${inertWord(job.owner ?? 'made by another tool')})`),
+    screen.out('bold', inertWord(`${job.name} (${job.owner ?? 'made by another tool'})`)),
     ...historyLines(moments, io.stdout.isTerminal ? io.stdout.size().columns : null, io.now()),
   ];
   io.stdout.write(`${lines.join('\n')}\n`);

@@ -4,7 +4,7 @@
 import type { ClusterPod } from '../../app/cluster/cluster.ts';
 import type { LogsFlags } from '../commands/logs.ts';
 import type { Cli } from '../context.ts';
-import { decode, inert, isInert } from '../render/inert.ts';
+import { decode, inert, inertWord, isInert } from '../render/inert.ts';
 import { exactly } from '../output.ts';
 
 /** Where pieces go. */
@@ -73,7 +73,7 @@ export function createLogText(cli: Cli, flags: LogsFlags, isMarked: boolean): Lo
       } else {
         const text = decode(piece);
         const marks = [...(isMarked ? [markOf(pod)] : []), ...(flags.allContainers === true ? [container] : [])];
-        const front = marks.length === 0 ? '' : `[${marks.join('/')}] `;
+        const front = marks.length === 0 ? '' : `[${inertWord(marks.join('/'))}] `;
         if (!cli.json && grep === undefined && front === '' && isInert(text))
           stdout.write(stdout.isTerminal ? text : piece);
         else {

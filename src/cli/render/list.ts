@@ -26,7 +26,7 @@ interface Column {
 }
 
 const columns = {
-  id: { title: 'JOB ID', text: (row) => row.id },
+  id: { title: 'JOB ID', text: (row) => inertWord(row.id) },
   user: { title: 'USER', text: (row) => inertWord(row.user) },
   name: { title: 'NAME', text: (row) => inertWord(row.name) },
   accelerator: { title: 'ACCELERATOR', text: (row) => inertWord(row.accelerator) },
@@ -172,8 +172,9 @@ function cut(name: ColumnName, text: string, size: number): string {
 function twoLines(row: JobRow, layout: ListLayout): readonly string[] {
   const most = layout.columns ?? Number.POSITIVE_INFINITY;
   const age = ageText(layout.now - row.createdAt);
-  const name = cutMiddle(inertWord(row.name), most - row.id.length - age.length - 4);
-  const first = padEnd(`${row.id}  ${name}`, most - age.length) + age;
+  const id = inertWord(row.id);
+  const name = cutMiddle(inertWord(row.name), most - id.length - age.length - 4);
+  const first = padEnd(`${id}  ${name}`, most - age.length) + age;
   const status = cutEnd(columns.status.text(row, layout), most - 2);
   const reason = cutEnd(inertWord(row.reason), most - 4 - width(status));
   const styled = inPhaseStyle(layout.ink, row.phase, status);
