@@ -45,7 +45,7 @@ for (const name of await readdir(folder)) {
       }
       // Variables are those of the workflow or of the runner, or are set by the step itself.
       for (const [, variable = ''] of run.matchAll(/\$\{?([A-Za-z_]+)/g)) {
-        const isSet: boolean = run.includes(`${variable}=$(`) || /^GITHUB_[A-Z_]+$/.test(variable);
+        const isSet: boolean = run.includes(`${variable}=$(`) || /^(GITHUB_[A-Z_]+|HOME|PATH)$/.test(variable);
         assert.ok(isSet || variable in { ...workflow.env, ...env }, `nothing sets ${variable}`);
       }
       for (const [, expression = ''] of run.matchAll(/\$\(\(([^)]*)\)\)/g)) {
