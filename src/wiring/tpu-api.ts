@@ -1,5 +1,6 @@
 // The Cloud TPU API of each project, built from settings: which server speaks for it, and who we are to that.
 
+import { existsSync } from 'node:fs';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Io } from '../app/services.ts';
 import type { Settings } from '../app/settings.ts';
@@ -37,6 +38,8 @@ export function createTpuApis(parts: {
   const usesBuiltIn = (project: string) => isServedByBuiltIn(settings, project);
 
   async function startedBuiltIn(): Promise<string> {
+    // A controller finds out seconds later that its home was removed. A cloud that it started meanwhile would make the home anew.
+    if (!existsSync(home)) throw new Error(`${home} was removed`);
     const { started, endpoint } = await ensureEmulator(io, home);
     if (started) began?.(endpoint);
     return endpoint.url;

@@ -1,7 +1,7 @@
 // The built-in cloud comes when a job that lives in it is looked at, and is left asleep by a sweep.
 
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -58,4 +58,11 @@ test('a sweep does not start the built-in cloud, and a look does', async (t) => 
   const [seen] = await looking;
   assert.equal(seen?.kind, 'known', JSON.stringify(seen));
   assert.deepEqual((await capacity.sweep([ref])).kind, 'known', 'one that runs is asked');
+
+  rmSync(began);
+  rmSync(world.home, { recursive: true });
+  const [later] = await capacity.look([ref]);
+  assert.equal(later?.kind, 'unknown');
+  assert.equal(existsSync(world.home), false, 'a home that was removed is not made anew by a cloud in it');
+  assert.equal(existsSync(began), false);
 });
