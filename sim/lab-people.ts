@@ -2,7 +2,8 @@
 
 import { hour, minute, second } from '../src/core/time.ts';
 import type { Duration } from '../src/core/time.ts';
-import { defaultAliases, defaultUserSettings } from '../src/lab/people.ts';
+import { defaultAliases } from '../src/lab/people.ts';
+import { defaultUserSettings } from '../src/lab/user-settings.ts';
 import type { LabUser } from '../src/lab/people.ts';
 import type { LabRule } from '../src/lab/run.ts';
 import type { LabTpu } from '../src/lab/tpus.ts';

@@ -22,7 +22,7 @@ const rooms: Readonly<Record<string, readonly string[]>> = {
   remote: ['core', 'app', 'lab'],
   backends: ['core', 'app', 'remote', 'lab'],
   harbor: ['core', 'app'],
-  lab: ['core', 'app'],
+  lab: ['core', 'schema', 'app'],
   sheet: ['core', 'app', 'lab'],
   reports: ['core', 'app'],
   api: ['core', 'app'],

@@ -20,7 +20,7 @@ export const grant = record(
       (value) => (typeof value === 'string' ? acceleratorSlip(value) : undefined),
     ),
     pricing: wordOf('"spot", "ondemand" or "preemptible"', ['spot', 'ondemand', 'preemptible']),
-    /** How many chips may be held at once by all jobs of this record that the row is about. */
+    /** The most chips that all jobs of this record together may hold of what the row is about. */
     chips: whole('a whole number from 1 on', 1),
     until: textLike(
       'a day like "2026-12-31", or a moment like "2026-12-31T18:00:00Z"',
@@ -32,7 +32,7 @@ export const grant = record(
 export type Grant = ValueOf<typeof grant>;
 
 /** The type that was most likely meant, when it is certain that no type is called so; undefined for what may be a new one. */
-export function acceleratorSlip(text: string): string | undefined {
+function acceleratorSlip(text: string): string | undefined {
   if (text.includes('*') || generations.some(({ name }) => name === text) || accelerator(text) !== undefined)
     return undefined;
   return acceleratorMeant(text);

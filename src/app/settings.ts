@@ -105,17 +105,17 @@ function withValues(cores: number, values: SettingValues): Settings {
 /** A file of settings: the text, and what it is called to people. */
 export interface SettingsLayer {
   readonly path: string;
-  /** Where a value comes from, in a word: `settings.json`. */
+  /** The name of the source in tables: `settings.json`. */
   readonly called: string;
   readonly text: string;
 }
 
-/** Which files there are to read. */
+/** The files to read. */
 export interface SettingsFiles {
   readonly home: string;
   /** The template that came with the program, which its owner may have edited; null where there is none. */
   readonly template?: string | null;
-  /** What `--settings` names, absolute. */
+  /** The file of `--settings`, absolute. */
   readonly named?: string | undefined;
 }
 
@@ -170,7 +170,7 @@ export async function loadSettings(
 }
 
 /**
- * Where the value of each key comes from: the variable that overrides the files, `settings.json` or another of them, or
+ * The source of each key's value: the variable that overrides the files, `settings.json` or another of them, or
  * `default`. For settings that `loadSettings` took. Throws what it throws of the files. Reads only.
  */
 export async function settingSources(
@@ -188,13 +188,13 @@ export async function settingSources(
   );
 }
 
-/** What the environment says of it; a variable that is set to nothing says nothing. */
+/** The value of the variable in the environment; undefined when it is empty. */
 function saidIn(env: Readonly<Record<string, string | undefined>>, { variable }: SettingKey): string | undefined {
   const said = variable === undefined ? undefined : env[variable];
   return said === '' ? undefined : said;
 }
 
-/** What a variable's text means for the setting; undefined when it is no value for it. */
+/** The value of the setting from a variable's text; undefined when the text is none. */
 function fromEnvironment({ kind }: SettingKey, said: string): unknown {
   const place: Place = { in: 'set', set: said };
   const value = kind.isText === true ? said : Number(said);

@@ -6,10 +6,10 @@
 
 import type { Instant } from '../core/time.ts';
 import { acceleratorIn, isTpuName, pricingIn } from './names-of-tpus.ts';
-import { defaultAliases, type UserSettings } from './people.ts';
+import { defaultAliases } from './people.ts';
 import type { LabRule } from './run.ts';
 import type { LabTpu } from './tpus.ts';
-import { takenSettings } from './user-settings.ts';
+import { takenSettings, type UserSettings } from './user-settings.ts';
 
 /** All that can be taken over of such a file. */
 export interface OldData {

@@ -1,6 +1,7 @@
 // People: who shares the lab's TPUs, where their code is, what they call things, and how they like their screens.
 
 import type { Instant } from '../core/time.ts';
+import type { UserSettings } from './user-settings.ts';
 
 /** A user of the registry. Jobs of `tpu` are owned by one of them, whoever typed the command. */
 export interface LabUser {
@@ -25,41 +26,6 @@ export interface LabUser {
   /** The newest event that `tpu news` has told to this user: its number in the record; 0 before the first. */
   readonly newsSeen: number;
 }
-
-/** All documented settings of a user. What an older program wrote and nobody here knows is kept in `extra_settings`. */
-export interface UserSettings {
-  /** Whether `run` goes on as `monitor`. */
-  readonly monitor_after_run: boolean;
-  /** Seconds between two looks of the monitor. */
-  readonly monitor_upd_time: number;
-  /** How many characters at the end of a log tell the phase. */
-  readonly monitor_length: number;
-  readonly monitor_dir: boolean;
-  readonly monitor_tpu: boolean;
-  /** Whether the last lines are shown also where the status is known. */
-  readonly monitor_verbose: boolean;
-  /** How many characters of output are shown. */
-  readonly show_length: number;
-  /** `local` (this machine's), `us` (UTC-4), `cn` (UTC+8), or a name of the IANA time zone database. */
-  readonly time_zone: string;
-  /** The columns of `check` and `monitor` in their order, by letter; empty: as the other settings say. */
-  readonly monitor_columns: string;
-  readonly extra_settings: Readonly<Record<string, unknown>>;
-}
-
-/** What a new user begins with. */
-export const defaultUserSettings: UserSettings = {
-  monitor_after_run: true,
-  monitor_upd_time: 5,
-  monitor_length: 800,
-  monitor_dir: true,
-  monitor_tpu: true,
-  monitor_verbose: false,
-  show_length: 200,
-  time_zone: 'local',
-  monitor_columns: '',
-  extra_settings: {},
-};
 
 /** The config aliases that a new user begins with. */
 export const defaultAliases: Readonly<Record<string, string>> = {

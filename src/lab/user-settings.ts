@@ -4,45 +4,60 @@
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { choiceText } from '../app/figures.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import { defaultUserSettings, type UserSettings } from './people.ts';
+import type { Kind } from '../schema/kind.ts';
+import { newFindings } from '../schema/problems.ts';
+import { keysOf, setting, settingsOf, type SettingsOf } from '../schema/settings.ts';
 
-/** The settings that have a meaning here. */
-export type UserSettingKey = Exclude<keyof UserSettings, 'extra_settings'>;
+const truth = wordOf('True or False', yesOrNo);
+
+/** In the order in which people are told of them. */
+const table = {
+  monitor_after_run: setting(truth, true, '`tpu run` goes on as `tpu monitor`.'),
+  monitor_upd_time: setting(number(1, 3600), 5, 'Seconds between two looks of the monitor.'),
+  monitor_length: setting(number(1, 1_000_000), 800, 'How many characters at the end of a log tell the phase.'),
+  monitor_dir: setting(truth, true, '`check` and `monitor` show the directory.'),
+  monitor_tpu: setting(truth, true, '`check` and `monitor` show the TPU.'),
+  monitor_verbose: setting(truth, false, 'The last lines are shown also where the status is known.'),
+  show_length: setting(number(0, 100_000), 200, 'How many characters of output are shown.'),
+  time_zone: setting(
+    wordOf('"local" (that of this machine), "us" (UTC-4), "cn" (UTC+8) or a name such as Europe/Berlin', zoneNamed),
+    'local',
+    'The time zone that moments are shown in.',
+  ),
+  /** Empty: as the settings above say. */
+  monitor_columns: setting(
+    wordOf('letters of "wdtsv", each at most once, or "default"', columnsNamed),
+    '',
+    'The columns of `check` and `monitor` in their order; by default what the settings above say.',
+  ),
+};
+
+export type UserSettingKey = keyof typeof table;
+
+/** The settings of a user. Those of an older program that have no meaning here are kept in `extra_settings`. */
+export type UserSettings = SettingsOf<typeof table> & { readonly extra_settings: Readonly<Record<string, unknown>> };
 
 type Value = UserSettings[UserSettingKey];
 
+/** The settings of a new user. */
+export const defaultUserSettings: UserSettings = { ...settingsOf(table, new Map()), extra_settings: {} };
+
 export interface UserSetting {
   readonly key: UserSettingKey;
-  /** What may stand there, as the end of "should be": `True or False`. */
+  /** The values, as the end of "should be": `True or False`. */
   readonly form: string;
-  /** What it does, as a sentence for people. */
   readonly meaning: string;
   /** The value that a word of a command line means; undefined when it means none. */
   readonly read: (word: string) => Value | undefined;
 }
 
 /** Every setting, in the order in which people are told of them. */
-export const userSettings: readonly UserSetting[] = [
-  truth('monitor_after_run', '`tpu run` goes on as `tpu monitor`.'),
-  number('monitor_upd_time', 1, 3600, 'Seconds between two looks of the monitor.'),
-  number('monitor_length', 1, 1_000_000, 'How many characters at the end of a log tell the phase.'),
-  truth('monitor_dir', '`check` and `monitor` show the directory.'),
-  truth('monitor_tpu', '`check` and `monitor` show the TPU.'),
-  truth('monitor_verbose', 'The last lines are shown also where the status is known.'),
-  number('show_length', 0, 100_000, 'How many characters of output are shown.'),
-  {
-    key: 'time_zone',
-    form: '"local" (that of this machine), "us" (UTC-4), "cn" (UTC+8) or a name such as Europe/Berlin',
-    meaning: 'The time zone that moments are shown in.',
-    read: zoneNamed,
-  },
-  {
-    key: 'monitor_columns',
-    form: 'letters of "wdtsv", each at most once, or "default"',
-    meaning: 'The columns of `check` and `monitor` in their order; by default what the settings above say.',
-    read: columnsNamed,
-  },
-];
+export const userSettings: readonly UserSetting[] = keysOf(table).map(({ key, kind, meaning }) => ({
+  key: key as UserSettingKey,
+  form: kind.words,
+  meaning,
+  read: (word) => valueOf(kind as Kind<Value>, word),
+}));
 
 /** The row of a setting. Throws JobmanError (2) with the nearest one, or all. */
 export function userSetting(key: string): UserSetting {
@@ -138,25 +153,20 @@ export function yesOrNo(word: string): boolean | undefined {
   return ['false', '0', 'no', 'off'].includes(small) ? false : undefined;
 }
 
-function truth(key: UserSettingKey, meaning: string): UserSetting {
-  return {
-    key,
-    form: 'True or False',
-    meaning,
-    read: yesOrNo,
-  };
+function number(least: number, most: number): Kind<number> {
+  return wordOf(`a whole number from ${least} to ${most}`, (word) => {
+    const value = /^\d{1,9}$/.test(word) ? Number(word) : Number.NaN;
+    return value >= least && value <= most ? value : undefined;
+  });
 }
 
-function number(key: UserSettingKey, least: number, most: number, meaning: string): UserSetting {
-  return {
-    key,
-    form: `a whole number from ${least} to ${most}`,
-    meaning,
-    read(word) {
-      const value = /^\d{1,9}$/.test(word) ? Number(word) : Number.NaN;
-      return value >= least && value <= most ? value : undefined;
-    },
-  };
+/** Values that are words of a command line. */
+function wordOf<T>(words: string, read: (word: string) => T | undefined): Kind<T> {
+  return { words, read: (tree) => (tree.kind === 'scalar' ? read(tree.source) : undefined) };
+}
+
+function valueOf<T>(kind: Kind<T>, word: string): T | undefined {
+  return kind.read({ kind: 'scalar', value: word, source: word, place: { in: 'set', set: word } }, [], newFindings());
 }
 
 function isWord(value: unknown): value is string | number | boolean {

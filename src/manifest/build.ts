@@ -163,7 +163,7 @@ function isEnvironment(module: SetupModule): module is EnvironmentModule {
   return module.name === 'docker' || module.name === 'conda' || module.name === 'venv';
 }
 
-/** What is set up. Sections that are left over are read for their slips only. */
+/** Chooses the setup modules. Sections that are left over are read for their slips only. */
 function readChoice(sections: Sections, job: Partial<Section<'job'>>, setup: Partial<Section<'setup'>>): Choice {
   const isThere = (name: Choice['modules'][number]): boolean => {
     if (name === 'files') return job.files !== undefined && job.files.length > 0;
@@ -202,7 +202,7 @@ function isLocalJob(sections: Sections): boolean {
   return sections.stands('local');
 }
 
-/** What each key allows and the keys together do not. */
+/** Reports values that each key allows and the keys together do not. */
 function checkTogether(sections: Sections, place: CommandSpec['place'], choice: Choice): void {
   const [environment] = choice.environments;
   if (place === 'here' && environment !== undefined) {
@@ -248,7 +248,7 @@ function isRevocable(capacity: CapacitySpec): boolean {
   return places.some((at) => capacityTraits(at).revocable);
 }
 
-/** Which machine the paths of the command are of. */
+/** The machine that the paths of the command are of. */
 interface Where {
   readonly place: CommandSpec['place'];
   readonly isLocal: boolean;
@@ -274,13 +274,13 @@ function readCopied(
       : look.kind === 'unreadable'
         ? `cannot be read: ${look.detail}`
         : 'is no folder';
-  // What is on the machine that checks it need not be what is on the one that creates it.
+  // The machine that checks a manifest may have other files than the one that creates the job.
   if (purpose === 'check') sections.warning(at, `${path} ${is} on this machine`);
   else sections.problem(at, `${path} ${is}`);
   return path;
 }
 
-/** Where the command starts. On this machine always a folder of it; null on a worker means the login folder. */
+/** The folder in which the command starts. On this machine always a folder of it; null on a worker means the login folder. */
 function readWorkdir(
   sections: Sections,
   workdir: string | undefined,

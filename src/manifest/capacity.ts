@@ -109,7 +109,7 @@ function readTpu(
     metadata: Object.fromEntries(Object.entries(tpu.metadata ?? {}).map(([key, value]) => [key, named(value)])),
     remoteUser,
     privateKey: readLoginKey(sections, around),
-    // What a type costs is known to the backend, not to a manifest.
+    // The backend knows the price of a type; a manifest does not.
     pricePerHour: null,
     // A stored spec is as short as its manifest.
     ...given({ topology: tpu.topology }),
@@ -130,7 +130,7 @@ function readTpu(
 
 type Tpu = Section<'tpu'>;
 
-/** What each key of the section allows and the keys together do not. */
+/** Reports values that each key allows and the keys together do not. */
 function checkTogether(sections: Sections, tpu: Tpu): void {
   const isQueued = (tpu.allocation_mode ?? 'queued-resources') === 'queued-resources';
   const isStanding = tpu.ownership === 'standing' || tpu.adopt === true;

@@ -11,7 +11,7 @@ export type Look =
   | { readonly kind: 'unreadable'; readonly detail: string };
 
 export interface FileDoor {
-  /** What stands at an absolute path, links followed. Never throws. */
+  /** Looks at an absolute path; follows links. Never throws. */
   look(path: string): Look;
   /** The first bytes of a file, `most + 1` at most, so that a longer one is noticed. Undefined with a reason when it cannot be read. */
   read(path: string, most: number): { readonly bytes: Uint8Array } | { readonly detail: string };

@@ -20,7 +20,7 @@ export function parseDuration(text: string): Duration | undefined {
   return bounded(total);
 }
 
-/** What people write for the units. */
+/** Other words for the units. */
 const unitWords: readonly (readonly [RegExp, string])[] = [
   [/^(ms|msecs?|millis|milliseconds?)$/, 'ms'],
   [/^(s|secs?|seconds?)$/, 's'],

@@ -12,7 +12,7 @@ const allMost = 4 * fileMost;
 const countMost = 500;
 const depthMost = 20;
 
-/** What nobody means when naming a folder of a project. */
+/** Left out of a folder: no program needs them. */
 const leftOut = new Set(['.git', '__pycache__', '.DS_Store']);
 
 const bucket = 'put it in a bucket and mount that with gcsfuse';

@@ -45,7 +45,7 @@ export const manifest = section(
 
 export type SectionName = Extract<keyof ManifestValue, string>;
 type ManifestValue = typeof manifest extends Kind<infer T> ? T : never;
-/** What a section is once it has been read. */
+/** The value of a section. */
 export type Section<N extends keyof ManifestValue> = NonNullable<ManifestValue[N]>;
 export type RecoverySection = SectionOf<typeof longForm>;
 export type CacheSection = SectionOf<typeof cache>;

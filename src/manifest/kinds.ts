@@ -20,14 +20,14 @@ import {
 import { pathText, type Report } from '../schema/problems.ts';
 import { isNull, plain, type Mapping, type Tree } from '../schema/tree.ts';
 
-/** What a text must be like, and what to say of one that is not. */
+/** The form of a text, and the sentence about one that does not fit. */
 export interface TextOptions {
   readonly pattern?: RegExp;
   /** For tables and messages, after "wants". */
   readonly words?: string;
   /** Said after the text as it was written. */
   readonly rule?: string;
-  /** What was probably meant by a text that does not fit; it is said when it fits itself. */
+  /** A guess at the text that was meant; it is suggested when it fits itself. */
   readonly meant?: (written: string) => string | undefined;
   /** Texts that editors offer; others are right too. */
   readonly examples?: readonly string[];
@@ -117,7 +117,7 @@ export function truth(): Kind<boolean> {
   };
 }
 
-/** What people write for yes and no in other files, and slips of those words. */
+/** Understands the words of other files for yes and no, and slips of them. */
 function truthMeant(tree: Tree): string | undefined {
   if (tree.kind !== 'scalar') return undefined;
   const word = tree.source.trim().toLowerCase();
@@ -316,7 +316,7 @@ export function section<const K extends Keys>(
       if (tree.kind !== 'map')
         return wrongKind(tree, `a section (${Object.keys(keys).slice(0, 3).join(', ')}, ...)`, path, report);
       sayUnknownKeys(tree, { keys, free, retired }, path, report);
-      // What stands under a misspelt name is read as what was meant: its own slips are told in the same round.
+      // The value of a misspelt name is read too, so that its own slips are reported in the same round.
       const slips = misspelt(tree, keys);
       const values: Record<string, unknown> = {};
       for (const [name, key] of Object.entries(keys)) {
@@ -344,7 +344,7 @@ export function section<const K extends Keys>(
 }
 
 /** The key's own name and its older ones, those that stand in this section. */
-export function givenNames(tree: Mapping, name: string, key: Key<unknown>): readonly string[] {
+function givenNames(tree: Mapping, name: string, key: Key<unknown>): readonly string[] {
   const present = [name, ...(key.aliases ?? [])].filter((one) => tree.entries.has(one));
   const withValue = present.filter((one) => !isNull(tree.entries.get(one)?.value));
   return withValue.length > 0 ? withValue : present;
@@ -388,7 +388,7 @@ export function otherNames(keys: Keys, name: string): readonly string[] {
   return [];
 }
 
-/** What may stand in a section. */
+/** The names of a section. */
 interface Known {
   readonly keys?: Keys | undefined;
   readonly free?: Kind<unknown> | undefined;
@@ -497,7 +497,7 @@ function nullable(schema: Schema): Schema {
   return { anyOf: [schema, { type: 'null' }] };
 }
 
-/** Where a number or a word is wanted, `${...}` may stand for it. */
+/** A number or a word, or `${...}` in its place. */
 function orTemplate(schema: Schema): Schema {
   return { anyOf: [schema, { type: 'string', pattern: '\\$\\{' }] };
 }

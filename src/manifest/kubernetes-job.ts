@@ -54,7 +54,7 @@ export function readJobFile(text: string): JobFile {
   const { contents } = document;
   if (!isMap(contents)) return { problems: [problemOfFile('the file is not an object of Kubernetes')] };
 
-  /** Where the value is, or where its parent is. */
+  /** The place of the value, or of its nearest parent. */
   const placeOf = (path: readonly (string | number)[]): number => {
     const node: unknown = path.length === 0 ? contents : document.getIn(path, true);
     if (isNode(node) && node.range !== null && node.range !== undefined) return node.range[0];

@@ -1,7 +1,7 @@
 // Words of a Kubernetes job that are the same on the command line and in a manifest: names, GPUs, volumes, secrets,
 // amounts. Each is taken apart here once; what is wrong with one is a phrase that stands after what was written.
 
-/** What a word means, or what is wrong with it. */
+/** The meaning of a text, or the reason why it has none. */
 export type Reading<T> = { readonly value: T } | { readonly wrong: string; readonly meant?: string };
 
 /** A resource and how many of it: `2`, `1:NVIDIA-A100-SXM4-80GB`, `4:amd.com/gpu`. */
@@ -137,7 +137,7 @@ export function readToleration(written: string): Reading<Toleration> {
   return { value: { key, value, effect: known ?? null } };
 }
 
-/** What an amount looks like in Kubernetes: `1`, `500m`, `1.5Gi`, `2e3`. Its value is app/cluster/quantity.ts's to find. */
+/** An amount of Kubernetes: `1`, `500m`, `1.5Gi`, `2e3`. app/cluster/quantity.ts computes its value. */
 export const amountPattern = /^([+-]?)(\d+(?:\.\d*)?|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?\d{1,3})?$/;
 
 /** The name of an environment variable that a container may have. */
@@ -145,7 +145,7 @@ export function isVariableName(text: string): boolean {
   return /^[A-Za-z_][A-Za-z0-9_.-]{0,252}$/.test(text);
 }
 
-/** What may stand as a label's value. */
+/** A value of a label. */
 export function isLabelValue(text: string): boolean {
   return text.length <= 63 && /^(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?$/.test(text);
 }

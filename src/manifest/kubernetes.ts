@@ -10,7 +10,7 @@ import { pathHere } from './paths.ts';
 import type { Sections } from './sections.ts';
 import type { Surroundings } from './surroundings.ts';
 
-/** What a manifest with a section `kubernetes` says; a field that is absent was not said. */
+/** A manifest with a section `kubernetes`; a field that is absent was not given. */
 export interface ClusterManifest {
   readonly name?: string;
   readonly image?: string;
@@ -65,7 +65,7 @@ const elsewhere = ['setup', 'ssh', 'gcsfuse', 'docker', 'conda', 'venv', 'recove
 const jobKeys: readonly string[] = ['name', 'env', 'max_runtime', 'secrets'];
 
 /**
- * What the sections say. What is wrong with them has been reported; the caller asks whether anything was. Never called
+ * Reads the sections. Problems have been reported; the caller asks whether anything was. Never called
  * without a section `kubernetes`.
  */
 export function readKubernetes(sections: Sections, { folder, home }: Surroundings): ClusterManifest {
@@ -117,7 +117,7 @@ export function readKubernetes(sections: Sections, { folder, home }: Surrounding
   });
 }
 
-/** What stands in the manifest and means nothing in a cluster. */
+/** Reports sections and keys that mean nothing in a cluster. */
 function sayUnused(sections: Sections, job: Partial<Section<'job'>>, command: Partial<Section<'command'>>): void {
   for (const place of ['tpu', 'local'] as const) {
     if (!sections.stands(place)) continue;
@@ -136,7 +136,7 @@ function sayUnused(sections: Sections, job: Partial<Section<'job'>>, command: Pa
   }
 }
 
-/** What each key allows and Kubernetes, or the keys together, do not. */
+/** Reports values that their keys allow, and Kubernetes or other keys do not. */
 function sayProblems(
   sections: Sections,
   kubernetes: Partial<Section<'kubernetes'>>,

@@ -9,11 +9,11 @@ import { zoneMeant, zones, zonesOffering } from '../catalogue/zones.ts';
 import type { Section } from './keys.ts';
 import type { Sections } from './sections.ts';
 
-/** What is asked, and of whom: null when no project is named anywhere, which is a problem of its own. */
+/** A request to a cloud. The project is null when none is named anywhere, which is a problem of its own. */
 interface Asked {
   readonly tpu: Partial<Pick<Section<'tpu'>, 'accelerator' | 'zone' | 'version'>>;
   readonly project: string | null;
-  /** Where in the manifest that stands. */
+  /** The path of the request in the manifest. */
   readonly at: readonly (string | number)[];
 }
 

@@ -35,7 +35,7 @@ export type ManifestResult = { readonly warnings: readonly Problem[] } & (
       readonly spec: JobSpec;
       /** The manifest's text with the values of `sets` in it, for the record. */
       readonly recorded: string;
-      /** What it mounts: where these buckets are is the one thing that no text can tell. */
+      /** The mounted buckets: only Storage knows where each of them is. */
       readonly buckets: readonly NamedBucket[];
       /** The place of `job.workdir`, for whoever finds that the folder cannot be copied. */
       readonly workdirAt: NamedBucket['at'];
@@ -43,7 +43,7 @@ export type ManifestResult = { readonly warnings: readonly Problem[] } & (
   /** A job that lives in a Kubernetes cluster, and is no spec of ours. */
   | {
       readonly cluster: ClusterManifest;
-      /** Where it names its flavor, or its section: the settings may not have what it asks for. */
+      /** The place of its flavor or its section: the settings may not have what it asks for. */
       readonly flavorAt: NamedBucket['at'];
     }
   | { readonly problems: readonly Problem[] }

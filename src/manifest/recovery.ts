@@ -56,7 +56,7 @@ export function recoverySpec(given: {
       refuse(at('log'), 'would fit every line; write a text that the line must have');
     if (rule.delay !== undefined && rule.delay_max !== undefined && rule.delay_max < rule.delay)
       refuse(at('delay_max'), 'is less than the delay of this rule');
-    // What is wrong with the two has been said; what is wrong with the rest of the rule is said above all the same.
+    // Both keys have been reported, and the rest of the rule is checked above.
     if (rule.reason === undefined || rule.then === undefined) return [];
     const on = rule.on ?? (rule.reason === 'preempted' ? 'new' : 'same');
     if (on === 'same' && rule.reason === 'preempted' && rule.then !== 'fail') {

@@ -3,7 +3,7 @@
 import { manifest } from './keys.ts';
 import type { Schema } from '../schema/kind.ts';
 
-/** What `jobman schema` prints. Stricter than the parser in nothing: whatever it refuses, `create` refuses too. */
+/** The JSON Schema of manifests. Stricter than the parser in nothing: whatever it refuses, `create` refuses too. */
 export function manifestSchema(): Schema {
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',

@@ -25,7 +25,7 @@ export interface Sections {
   readUnused(name: SectionName): void;
   /** False once a problem of the section has been reported: then nothing can be supposed from what it does not hold. */
   isSound(name: SectionName): boolean;
-  /** Where a key stands, by its path in the table, and the path as the user wrote it. The nearest thing that stands for what does not. */
+  /** The place of a key, by its path in the table, and the path as the user wrote it. For a key that is not there, the nearest that is. */
   at(path: Path): { readonly place: Place; readonly path: string };
   readonly problem: (path: Path, message: string, suggestion?: string) => void;
   readonly warning: (path: Path, message: string, suggestion?: string) => void;

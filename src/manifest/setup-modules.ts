@@ -108,7 +108,7 @@ function readSsh(sections: Sections, around: Surroundings): SshModule | undefine
   return { name: 'ssh', keys, configEntries };
 }
 
-/** What the older jobman wrote; the addresses inside a slice begin with 10. */
+/** The entry of the older jobman; the addresses inside a slice begin with 10. */
 function siblingsEntry(file: string): string {
   return `Host 10.*\n  IdentityFile ~/.ssh/${file}\n  IdentitiesOnly yes\n  StrictHostKeyChecking accept-new`;
 }

@@ -32,7 +32,7 @@ const shellArrayPattern = /^[A-Za-z_]\w*\[[@*]\]/;
 
 /** A name longer than this is none; a script may well have that much between two braces. */
 const nameMost = 2000;
-/** How deep names may hold names. */
+/** The depth of names inside names. */
 const depthMost = 16;
 
 /** Takes a text apart. `shell`: the text is a script, where what is not ours is left as it stands. */

@@ -14,7 +14,7 @@ import type { Sections } from './sections.ts';
 /** Google takes a spot machine away within this time of telling it, whatever runs there. Source: its documents on spot VMs. */
 const noticeMost = 30 * second;
 
-/** What has been read of a manifest when it is looked at as a whole. */
+/** The parts of a manifest after reading. */
 interface Read {
   readonly job: Partial<Section<'job'>>;
   /** Undefined when the manifest does not say enough for it. */

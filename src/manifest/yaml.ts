@@ -129,7 +129,7 @@ function treeOf(document: Document.Parsed, at: (offset: number) => Place, report
         });
         return { kind: 'unknown', place };
       }
-      // What an alias brings in is wrong where it was written, so the places are those of the anchor.
+      // A mistake behind an alias is one of the anchor, so the places are those of the anchor.
       return convert(target, path, offset, open);
     }
     if (isNode(node) && !visited.has(node)) {

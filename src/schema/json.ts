@@ -7,7 +7,7 @@ import type { Entry, Repeated, Tree } from './tree.ts';
 
 /** The text is no JSON. */
 export class JsonTextError extends Error {
-  /** Where that shows first, with the reason as a part of a sentence. */
+  /** The first place that is no JSON, with the reason as a part of a sentence. */
   readonly found: Found;
 
   constructor(found: Found) {
@@ -122,6 +122,6 @@ export function jsonLines(text: string, called: string, found: readonly Found[])
 }
 
 /** The end of a sentence about a slip. */
-export function meantText(meant: string | null | undefined): string {
+function meantText(meant: string | null | undefined): string {
   return meant === undefined || meant === null ? '' : `; did you mean "${meant}"?`;
 }

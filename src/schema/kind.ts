@@ -24,7 +24,7 @@ export interface Kind<T> {
   readonly keys?: Keys;
   readonly free?: Kind<unknown>;
   readonly retired?: Retired;
-  /** What the elements of a list are. */
+  /** The kind of the elements of a list. */
   readonly element?: Kind<unknown>;
   /** The value, or undefined after having reported why there is none. Never called for null, `???` or unknown. */
   read(tree: Tree, path: Path, report: Report): T | undefined;
@@ -35,9 +35,9 @@ export type ValueOf<K> = K extends Kind<infer T> ? T : never;
 /** One key of a section. */
 export interface Key<T> {
   readonly kind: Kind<T>;
-  /** What it means, in a sentence or two, for people who read the manual. */
+  /** Its meaning in a sentence or two, for people who read the manual. */
   readonly about: string;
-  /** What holds when it is not given, in words. */
+  /** The default, in words. */
   readonly otherwise: string;
   readonly example?: string;
   /** Older names of the same key. */
@@ -50,7 +50,7 @@ export type Keys = Readonly<Record<string, Key<unknown>>>;
 /** Keys that an older jobman had or wrote and this one does not take, with what to do about them, after the key. */
 export type Retired = Readonly<Record<string, string>>;
 
-/** What reading a section gives: each key's value, undefined when not given (or null). */
+/** The values of a section: undefined for a key that is not given (or null). */
 export type SectionValue<K extends Keys> = {
   readonly [N in keyof K]: K[N] extends Key<infer T> ? T | undefined : never;
 };

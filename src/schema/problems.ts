@@ -2,7 +2,7 @@
 
 import { jobIdMark } from '../core/spec.ts';
 
-/** Where something was written: in the file, from this character on, or on the command line. */
+/** A place: in the file, from this character on, or on the command line. */
 export type Place = { readonly in: 'file'; readonly offset: number } | { readonly in: 'set'; readonly set: string };
 
 export interface Problem {
@@ -13,7 +13,7 @@ export interface Problem {
   /** Counted from 1; null when the problem is not in the file (`--set`, or a file that could not be read). */
   readonly line: number | null;
   readonly column: number | null;
-  /** What was probably meant: a key or a value, to be written instead. */
+  /** A key or a value to write instead. */
   readonly suggestion: string | null;
   /** The `--set` that it came from, as given; null for the file's own. */
   readonly set: string | null;

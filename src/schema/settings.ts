@@ -11,7 +11,7 @@ export interface Setting<T> {
   readonly kind: Kind<T>;
   /** The value where no file says one. */
   readonly otherwise: T;
-  /** What it does, as a sentence for people. */
+  /** A sentence for people: the effect of the setting. */
   readonly meaning: string;
   /** The variable that overrides the files. */
   readonly variable?: string;

@@ -29,7 +29,7 @@ export interface Mapping {
   readonly kind: 'map';
   readonly entries: ReadonlyMap<string, Entry>;
   readonly place: Place;
-  /** Where the key stands that the map belongs to: the place to say what the map lacks. */
+  /** The place of the key that the map belongs to: missing keys are reported there. */
   readonly owner: Place;
   /** Further entries under a name that is already there. YAML reports them while it is read. */
   readonly repeated?: readonly Repeated[];
@@ -38,17 +38,17 @@ export interface Mapping {
 export interface Repeated {
   readonly name: string;
   readonly place: Place;
-  /** Where the name stands for the first time. */
+  /** The place of the first entry with that name. */
   readonly first: Place;
 }
 
 export interface Entry {
-  /** Where the key stands. */
+  /** The place of the key. */
   readonly place: Place;
   readonly value: Tree;
 }
 
-/** What a container holds under a key or an index. */
+/** The value under a key or an index of a container. */
 export function childOf(tree: Tree, name: string | number): Tree | undefined {
   if (tree.kind === 'list') return tree.items[Number(name)];
   return tree.kind === 'map' ? tree.entries.get(String(name))?.value : undefined;

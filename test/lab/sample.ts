@@ -1,6 +1,7 @@
 // People and jobs of a lab, for tests: every field, and what may be changed in it.
 
-import { defaultAliases, defaultUserSettings, type LabUser } from '../../src/lab/people.ts';
+import { defaultAliases, type LabUser } from '../../src/lab/people.ts';
+import { defaultUserSettings } from '../../src/lab/user-settings.ts';
 import type { LabJob } from '../../src/lab/windows.ts';
 import { noon } from '../support/builders.ts';
 

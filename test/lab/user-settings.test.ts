@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JobmanError } from '../../src/app/errors.ts';
-import { defaultUserSettings } from '../../src/lab/people.ts';
 import {
   ianaZone,
   settingWord,
@@ -11,6 +10,7 @@ import {
   userSettings,
   withoutSetting,
   withSetting,
+  defaultUserSettings,
 } from '../../src/lab/user-settings.ts';
 
 const refused = (words: RegExp) => (error: unknown) =>

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newJob } from '../../src/core/create.ts';
 import type { JobSpec } from '../../src/core/spec.ts';
-import { clusterOf, problemsOf, specOf, tpu } from './pretend.ts';
+import { assertRefused, clusterOf, specOf, tpu } from './pretend.ts';
 
 const mount = 'gcsfuse: {bucket_name: a-bucket, mount_path: ~/bucket}\n';
 
@@ -64,11 +64,8 @@ test('the id and the name of the job are available everywhere', () => {
 });
 
 test('a problem shows the id as it was written, and a job of a cluster has none', () => {
-  assert.match(problemsOf(tpu('job: {name: "a b ${job.id}"}\n')).join(), /"a b \$\{job\.id\}" is no name for a job/);
-  assert.match(
-    problemsOf('kubernetes: {image: i}\njob: {name: "x-${job.id}"}\n').join(),
-    /\$\{job\.id\} is no key of this manifest/,
-  );
+  assertRefused(tpu('job: {name: "a b ${job.id}"}\n'), /"a b \$\{job\.id\}" is no name for a job/);
+  assertRefused('kubernetes: {image: i}\njob: {name: "x-${job.id}"}\n', /\$\{job\.id\} is no key of this manifest/);
   assert.equal(clusterOf('kubernetes: {image: i}\ncommand: {run: "echo ${job.name}"}\n').cluster.name, undefined);
 });
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { ownCheckpointLevel } from '../../src/core/spec.ts';
 import { disk } from '../../src/cli/disk.ts';
-import { keyReference } from '../../src/manifest/reference.ts';
+import { keyReference } from './key-tables.ts';
 import { loadManifest } from '../../src/manifest/parse.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
 import { root } from '../support/root.ts';

@@ -4,7 +4,7 @@ import { presets } from '../../src/core/recover.ts';
 import { ownCheckpointLevel, workdirMark } from '../../src/core/spec.ts';
 import { day, hour, minute, second } from '../../src/core/time.ts';
 import { formatProblems } from '../../src/schema/problems.ts';
-import { parse, problemsOf, specOf, tpu } from './pretend.ts';
+import { assertRefused, parse, problemsOf, specOf, tpu } from './pretend.ts';
 
 test('a minimal manifest is completed by defaults', () => {
   const { spec, warnings } = specOf(tpu());
@@ -133,7 +133,7 @@ command: {run: ls}
 test('a startup script is a file, not a text', () => {
   const text =
     'tpu: {project: p-1, accelerator: v4-8, zone: us-central2-b, startup_script: boot.sh}\ncommand: {run: ls}\n';
-  assert.match(problemsOf(text).join(), /tpu\.startup_script: the file \/work\/boot\.sh does not exist/);
+  assertRefused(text, /tpu\.startup_script: the file \/work\/boot\.sh does not exist/);
 });
 
 test('a name of the job makes a name for the TPU', () => {
@@ -162,10 +162,7 @@ test('the local section places everything on this machine', () => {
   assert.deepEqual(spec.steps, []);
   assert.equal(spec.recovery.preset, 'pass');
   assert.equal(warnings.length, 3, warnings.join('\n'));
-  assert.match(
-    problemsOf('local: {workdir: nowhere}\ncommand: {run: ls}\n').join(),
-    /there is no folder \/work\/nowhere/,
-  );
+  assertRefused('local: {workdir: nowhere}\ncommand: {run: ls}\n', /there is no folder \/work\/nowhere/);
 });
 
 test('a secret in plain job.env is warned about, and a path or another name is not', () => {
@@ -219,8 +216,8 @@ test('the machine of jobman may be the place of the command', () => {
   assert.equal(spec.command.place, 'here');
   assert.equal(spec.command.workdir, '/work');
   assert.equal(spec.command.checkpointDir, `/work/ckpt/${ownCheckpointLevel}`);
-  assert.match(
-    problemsOf(tpu('docker: {image: i}\n', 'run: ls, runs_on: here')).join(),
+  assertRefused(
+    tpu('docker: {image: i}\n', 'run: ls, runs_on: here'),
     /command\.runs_on: here is the machine of jobman, and docker/,
   );
 });
@@ -230,7 +227,7 @@ test('checkpoints may go to a bucket that is not mounted', () => {
     specOf(tpu('job: {checkpoint_dir: "gs://b/ckpt"}\n')).spec.command.checkpointDir,
     `gs://b/ckpt/${ownCheckpointLevel}`,
   );
-  assert.match(problemsOf(tpu('job: {checkpoint_dir: ../x}\n')).join(), /is not below the login folder/);
+  assertRefused(tpu('job: {checkpoint_dir: ../x}\n'), /is not below the login folder/);
 });
 
 test('rules of its own may ask for exit codes, a text in the log and a worker, and have terms of their own', () => {
@@ -295,7 +292,7 @@ test('versions of Python are one thing in three writings', () => {
     const { spec } = specOf(tpu(`venv: {name: v, python: ${written}}\n`));
     assert.match(spec.steps[0]?.apply ?? '', /^python=python3\.10$/m, written);
   }
-  assert.match(problemsOf(tpu('venv: {python: three}\n')).join(), /venv\.python: "three" is no version of Python/);
+  assertRefused(tpu('venv: {python: three}\n'), /venv\.python: "three" is no version of Python/);
 });
 
 test('a virtual environment has a name or a path', () => {
@@ -304,7 +301,7 @@ test('a virtual environment has a name or a path', () => {
   assert.equal(folderOf('{name: maxtext}'), '"$HOME"/venv/maxtext');
   assert.equal(folderOf('{path: /opt/maxtext}'), '/opt/maxtext');
   assert.equal(folderOf('{path: ~/envs/maxtext, name: maxtext}'), '"$HOME"/envs/maxtext');
-  assert.match(problemsOf(tpu('venv: {path: /opt/a, name: b}\n')).join(), /path and name disagree/);
+  assertRefused(tpu('venv: {path: /opt/a, name: b}\n'), /path and name disagree/);
 });
 
 test('recipes of environments are read here and travel with the job', () => {
@@ -316,8 +313,8 @@ test('recipes of environments are read here and travel with the job', () => {
     specOf(tpu('conda: {env_name: c, yaml_file: assets/c.yaml}\n'), { files }).spec.steps[0]?.apply ?? '',
     /dependencies: \[python\]/,
   );
-  assert.match(
-    problemsOf(tpu('conda: {name: c, config_file: no.yaml}\n')).join(),
+  assertRefused(
+    tpu('conda: {name: c, config_file: no.yaml}\n'),
     /conda\.config_file: the file \/work\/no\.yaml does not exist/,
   );
 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { hour } from '../../src/core/time.ts';
-import { clusterOf, problemsOf } from './pretend.ts';
+import { assertRefused, clusterOf } from './pretend.ts';
 
 test('every key is what the flag of its name says', () => {
   const { cluster, warnings } = clusterOf(`job: {name: train, env: {A: 1}, max_runtime: 2h}
@@ -84,6 +84,6 @@ suite('it is refused for', () => {
     ['secrets of this machine', 'job: {secrets: {A: env}}\nkubernetes: {}\n', /make a Secret there/],
     ['a slip', 'kubernetes: {imgae: a}\n', /kubernetes\.imgae: is no key of kubernetes \(did you mean image\?\)/],
   ] as const) {
-    test(what, () => assert.match(problemsOf(text).join('\n'), says));
+    test(what, () => assertRefused(text, says));
   }
 });

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { presets } from '../../src/core/recover.ts';
-import { problemsOf, specOf, warningsOf } from './pretend.ts';
+import { assertRefused, problemsOf, specOf, warningsOf } from './pretend.ts';
 
 const files = Object.fromEntries(
   [
@@ -208,15 +208,13 @@ test('it chooses one of the three environments', () => {
   for (const name of ['docker', 'conda', 'venv']) {
     assert.deepEqual(stepsOf(`${bare}${second.command}${all}job: {env_type: ${name}}\n`), [name]);
   }
-  assert.match(problemsOf(`${bare}${second.command}${all}`, given).join(), /say which with job\.env_type/);
-  assert.match(
-    problemsOf(`${bare}${second.command}${second.conda}${second.venv}setup: {modules: [conda, venv]}\n`, given).join(),
+  assertRefused(`${bare}${second.command}${all}`, /say which with job\.env_type/, given);
+  assertRefused(
+    `${bare}${second.command}${second.conda}${second.venv}setup: {modules: [conda, venv]}\n`,
     /two environments are chosen/,
+    given,
   );
-  assert.match(
-    problemsOf(`${bare}${second.command}${all}job: {env_type: podman}\n`, given).join(),
-    /is none of docker, conda, venv/,
-  );
+  assertRefused(`${bare}${second.command}${all}job: {env_type: podman}\n`, /is none of docker, conda, venv/, given);
 });
 
 test('a conda or virtual environment may live inside the container', () => {

@@ -1,7 +1,7 @@
 /** The value of a key for a path must be a path, and a command must have something to run. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { local, problemsOf, specOf, tpu } from './pretend.ts';
+import { assertRefused, local, problemsOf, specOf, tpu } from './pretend.ts';
 
 const files = { '/work/42': 'x', '/work/a.txt': 'x' };
 
@@ -36,7 +36,7 @@ test('a mount of a container is an absolute path', () => {
   for (const wrong of ['home/zephyr', './data', 'data:/inside', '~zephyr', '/a:b']) {
     assert.match(problemsOf(mount(wrong)).join(), /docker\.mount_dirs\[0\]: .* is no mount; write \/path/, wrong);
   }
-  assert.match(problemsOf(mount('home/zephyr')).join(), /did you mean \/home\/zephyr\?/);
+  assertRefused(mount('home/zephyr'), /did you mean \/home\/zephyr\?/);
   for (const right of ['~', '~/b', '/', '/dev', '/a:/b', '~/a:/b:ro']) specOf(mount(right));
 });
 
@@ -50,8 +50,8 @@ test('a bucket is not mounted over everything', () => {
 
 test('a command with nothing to run is refused', () => {
   for (const empty of ['', ' ', '\n\t\n']) {
-    assert.match(problemsOf(local(empty)).join(), /command\.run: is empty, so there is nothing to run$/);
+    assertRefused(local(empty), /command\.run: is empty, so there is nothing to run$/);
   }
-  assert.match(problemsOf(tpu('', 'cmd: ""')).join(), /command\.cmd: is empty/);
-  assert.match(problemsOf(`vars: {a: ""}\n${local('${vars.a}')}`).join(), /command\.run: is empty/);
+  assertRefused(tpu('', 'cmd: ""'), /command\.cmd: is empty/);
+  assertRefused(`vars: {a: ""}\n${local('${vars.a}')}`, /command\.run: is empty/);
 });

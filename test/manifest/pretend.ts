@@ -1,4 +1,5 @@
 /** A pretend disk and a short way to parse a manifest with it. */
+import assert from 'node:assert/strict';
 import type { JobSpec } from '../../src/core/spec.ts';
 import type { FileDoor } from '../../src/manifest/door.ts';
 import type { ClusterManifest } from '../../src/manifest/kubernetes.ts';
@@ -73,6 +74,16 @@ export function problemsOf(text: string, given: Given = {}): readonly string[] {
   const result = parse(text, given);
   if (!('problems' in result)) throw new Error('the manifest was accepted');
   return formatProblems('cfg.yaml', result.problems);
+}
+
+/** Fails unless one of the problems of a manifest, which must be wrong, fits. */
+export function assertRefused(text: string, says: RegExp, given: Given = {}): void {
+  assert.match(problemsOf(text, given).join('\n'), says);
+}
+
+/** The names of the setup steps of a manifest that must be right. */
+export function stepsOf(text: string, given: Given = {}): readonly string[] {
+  return specOf(text, given).spec.steps.map(({ name }) => name);
 }
 
 /** The warnings of a manifest, right or wrong, as lines. */

@@ -4,10 +4,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
-import { keyReference, markdownTable } from '../../src/manifest/reference.ts';
+import { keyReference, markdownTable } from './key-tables.ts';
 import { manifestSchema } from '../../src/manifest/schema.ts';
 import { root } from '../support/root.ts';
-import { clusterOf, problemsOf, specOf } from './pretend.ts';
+import { assertRefused, clusterOf, specOf } from './pretend.ts';
 
 const manual = readFileSync(join(root, 'docs/configuration.md'), 'utf8');
 
@@ -137,9 +137,6 @@ test('the schema offers types, zones and presets to editors, each of which is ta
 test('a key that the table does not have is refused, whatever its section', () => {
   for (const { section } of keyReference()) {
     if (section === 'vars' || section === 'command') continue;
-    assert.match(
-      problemsOf(`${section}: {zzzzqqqq: 1}\n`).join('\n'),
-      new RegExp(`${section}\\.zzzzqqqq: is no key of ${section}`),
-    );
+    assertRefused(`${section}: {zzzzqqqq: 1}\n`, new RegExp(`${section}\\.zzzzqqqq: is no key of ${section}`));
   }
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { SetValue } from '../../src/manifest/sets.ts';
-import { local, problemsOf, specOf, tpu } from './pretend.ts';
+import { assertRefused, local, problemsOf, specOf, tpu } from './pretend.ts';
 
 function sets(...texts: readonly string[]): { sets: readonly SetValue[] } {
   return {
@@ -56,9 +56,10 @@ test('one element of a list can be set, and one more added', () => {
     'c',
     'd',
   ]);
-  assert.match(
-    problemsOf(tpu('job: {tags: [a]}\n'), sets('job.tags[5]=c')).join(),
+  assertRefused(
+    tpu('job: {tags: [a]}\n'),
     /--set job\.tags\[5\] job\.tags: has 1 elements; the next one is \[1\]/,
+    sets('job.tags[5]=c'),
   );
 });
 
@@ -70,18 +71,19 @@ test('what is wrong with one is said with its own words', () => {
   assert.deepEqual(problemsOf(local('ls'), sets('job.nmae=x')), [
     '--set job.nmae: is no key of job (did you mean name?)',
   ]);
-  assert.match(
-    problemsOf(local('ls'), sets('command.run.deep=x')).join(),
+  assertRefused(
+    local('ls'),
     /--set command\.run\.deep command\.run: is a value, so it has no key deep/,
+    sets('command.run.deep=x'),
   );
-  assert.match(problemsOf(local('ls'), sets('job..name=x')).join(), /--set job\.\.name: is no path of a key/);
-  assert.match(problemsOf(local('ls'), sets('=x')).join(), /is no path of a key/);
-  assert.match(problemsOf(local('ls'), sets('command.wrokers=0')).join(), /did you mean workers\?/);
+  assertRefused(local('ls'), /--set job\.\.name: is no path of a key/, sets('job..name=x'));
+  assertRefused(local('ls'), /is no path of a key/, sets('=x'));
+  assertRefused(local('ls'), /did you mean workers\?/, sets('command.wrokers=0'));
 });
 
 test("a value of one's own has any name that is not too near to a known one", () => {
   for (const name of ['lr', 'seed', 'pace', 'batch_size', 'rank', 'eps']) {
     assert.equal(specOf(local(`\${command.${name}}`), sets(`command.${name}=7`)).spec.command.script, '7');
   }
-  assert.match(problemsOf(local('ls', '  lr: [1, 2]\n')).join(), /command\.lr: wants a single value/);
+  assertRefused(local('ls', '  lr: [1, 2]\n'), /command\.lr: wants a single value/);
 });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { addAllocation } from '../../src/core/allocate.ts';
 import { newJob } from '../../src/core/create.ts';
 import { stepFor } from '../../src/core/prepare.ts';
-import { problemsOf, specOf, tpu } from './pretend.ts';
+import { assertRefused, specOf, stepsOf, tpu } from './pretend.ts';
 
 const all = `ssh: {private_key: ~/.ssh/id}
 gcsfuse: {bucket_name: my-bucket, mount_path: ~/bucket}
@@ -41,33 +41,27 @@ test('a login key counts whether or not the workers are given keys', () => {
 
 test('with one environment nothing has to be chosen, with several something must be', () => {
   const one = tpu('venv: {name: v}\n');
-  assert.deepEqual(
-    specOf(one).spec.steps.map(({ name }) => name),
-    ['venv'],
-  );
-  assert.match(
-    problemsOf(tpu(all), { files }).join(),
+  assert.deepEqual(stepsOf(one), ['venv']);
+  assertRefused(
+    tpu(all),
     /conda: docker and conda and venv stand here and none is chosen; say which with job\.env_type/,
+    { files },
   );
-  assert.deepEqual(
-    specOf(tpu('venv: {name: v}\nconda: {name: c, enabled: false}\n')).spec.steps.map(({ name }) => name),
-    ['venv'],
-  );
+  assert.deepEqual(stepsOf(tpu('venv: {name: v}\nconda: {name: c, enabled: false}\n')), ['venv']);
 });
 
 test('two environments are one too many, unless one is a container around the other', () => {
-  assert.match(
-    problemsOf(tpu(`${all}setup: {modules: [conda, venv]}\n`), { files }).join(),
+  assertRefused(
+    tpu(`${all}setup: {modules: [conda, venv]}\n`),
     /setup\.modules: two environments are chosen, conda and venv/,
+    { files },
   );
-  assert.match(
-    problemsOf(tpu(`${all}setup: {modules: [conda]}\njob: {env_type: venv}\n`), { files }).join(),
+  assertRefused(
+    tpu(`${all}setup: {modules: [conda]}\njob: {env_type: venv}\n`),
     /job\.env_type: two environments are chosen/,
+    { files },
   );
-  assert.match(
-    problemsOf(tpu(`${all}setup: {modules: [docker, conda, venv]}\n`), { files }).join(),
-    /two environments are chosen/,
-  );
+  assertRefused(tpu(`${all}setup: {modules: [docker, conda, venv]}\n`), /two environments are chosen/, { files });
   const { spec } = specOf(tpu(`${all}setup: {modules: [docker, conda, command]}\n`), { files });
   assert.deepEqual(
     spec.steps.map(({ name }) => name),
@@ -79,22 +73,16 @@ test('two environments are one too many, unless one is a container around the ot
 });
 
 test('what is chosen must be there, once', () => {
-  assert.match(
-    problemsOf(tpu('job: {env_type: docker}\n')).join(),
-    /job\.env_type: chooses docker, and there is no section docker/,
-  );
-  assert.match(problemsOf(tpu('setup: {modules: [gcsfuse]}\n')).join(), /setup\.modules: chooses gcsfuse/);
-  assert.match(problemsOf(tpu('setup: {modules: [files]}\n')).join(), /lists files, and job\.files names none/);
-  assert.match(
-    problemsOf(tpu('venv: {}\nsetup: {modules: [venv, venv]}\n')).join(),
-    /setup\.modules\[1\]: lists venv twice/,
-  );
-  assert.match(problemsOf(tpu('conda: {name: c, enabled: false}\njob: {env_type: conda}\n')).join(), /chooses conda/);
+  assertRefused(tpu('job: {env_type: docker}\n'), /job\.env_type: chooses docker, and there is no section docker/);
+  assertRefused(tpu('setup: {modules: [gcsfuse]}\n'), /setup\.modules: chooses gcsfuse/);
+  assertRefused(tpu('setup: {modules: [files]}\n'), /lists files, and job\.files names none/);
+  assertRefused(tpu('venv: {}\nsetup: {modules: [venv, venv]}\n'), /setup\.modules\[1\]: lists venv twice/);
+  assertRefused(tpu('conda: {name: c, enabled: false}\njob: {env_type: conda}\n'), /chooses conda/);
 });
 
 test('slips in sections that are not used are said all the same', () => {
-  assert.match(
-    problemsOf(tpu('job: {env_type: venv}\nvenv: {}\nconda: {nmae: x}\n')).join(),
+  assertRefused(
+    tpu('job: {env_type: venv}\nvenv: {}\nconda: {nmae: x}\n'),
     /conda\.nmae: is no key of conda \(did you mean name\?\)/,
   );
 });
@@ -129,14 +117,11 @@ test('identities are copied with their lines for ssh_config', () => {
 
 test('a key that is missing here is a problem for create and a warning for a check', () => {
   const text = tpu('ssh: {private_key: ~/.ssh/nobody}\n');
-  assert.match(problemsOf(text).join(), /ssh\.private_key: the key file \/home\/ada\/\.ssh\/nobody does not exist/);
+  assertRefused(text, /ssh\.private_key: the key file \/home\/ada\/\.ssh\/nobody does not exist/);
   assert.match(specOf(text, { purpose: 'check' }).warnings.join(), /does not exist on this machine/);
-  assert.match(
-    problemsOf(tpu('ssh: {identities: [{private_key: /a/id}, {private_key: /b/id}]}\n'), {
-      files: { '/a/id': '', '/b/id': '' },
-    }).join(),
-    /two keys are called id/,
-  );
+  assertRefused(tpu('ssh: {identities: [{private_key: /a/id}, {private_key: /b/id}]}\n'), /two keys are called id/, {
+    files: { '/a/id': '', '/b/id': '' },
+  });
 });
 
 test('buckets are mounted with their caches, several of them', () => {
@@ -159,22 +144,13 @@ test('buckets are mounted with their caches, several of them', () => {
     /--cache-dir="\$HOME"\/'cache dir' --metadata-cache-ttl-secs=-1 --stat-cache-max-size-mb=32 --type-cache-max-size-mb=4 --file-cache-max-size-mb=100 --file-cache-cache-file-for-range-read=true --file-cache-enable-parallel-downloads=false/,
   );
   assert.match(apply, /echo \$\{HOME\}\n/);
-  assert.match(
-    problemsOf(tpu('gcsfuse: {bucket_name: a-b, mount_path: ~/x, extra_mounts: [{mount_path: ~/x/}]}\n')).join(),
+  assertRefused(
+    tpu('gcsfuse: {bucket_name: a-b, mount_path: ~/x, extra_mounts: [{mount_path: ~/x/}]}\n'),
     /is mounted twice/,
   );
-  assert.match(
-    problemsOf(tpu('gcsfuse: {bucket_name: "My Bucket", mount_path: ~/x}\n')).join(),
-    /is no name of a bucket/,
-  );
-  assert.match(
-    problemsOf(tpu('gcsfuse: {bucket_name: ab, mount_path: ~/x}\n')).join(),
-    /is no name of a bucket \(3 characters or more/,
-  );
-  assert.match(
-    problemsOf(tpu('gcsfuse: {bucket_name: a-b, mount_path: ~bob/x}\n')).join(),
-    /is not below the login folder/,
-  );
+  assertRefused(tpu('gcsfuse: {bucket_name: "My Bucket", mount_path: ~/x}\n'), /is no name of a bucket/);
+  assertRefused(tpu('gcsfuse: {bucket_name: ab, mount_path: ~/x}\n'), /is no name of a bucket \(3 characters or more/);
+  assertRefused(tpu('gcsfuse: {bucket_name: a-b, mount_path: ~bob/x}\n'), /is not below the login folder/);
 });
 
 test('flags of docker are words as a shell splits them', () => {
@@ -187,16 +163,16 @@ test('flags of docker are words as a shell splits them', () => {
   assert.match(spec.command.script, /--volume \/dev:\/dev/);
   assert.match(spec.command.script, /--workdir \/w/);
   assert.match(spec.command.script, / {2}--shm-size \\\n {2}10g \\\n {2}'--label=a b' \\\n/);
-  assert.match(
-    problemsOf(tpu('docker: {image: i, flags: ["--label=\'a"]}\n')).join(),
+  assertRefused(
+    tpu('docker: {image: i, flags: ["--label=\'a"]}\n'),
     /docker\.flags\[0\]: has a quote that is not closed/,
   );
 });
 
 test('a flag that lets the container go is refused: the end of docker would be taken for the end of the program', () => {
   for (const flag of ['-d', '-itd', '--detach', '--detach=true'])
-    assert.match(
-      problemsOf(tpu(`docker: {image: i, flags: [--init, "--dns 10.0.0.1 ${flag}"]}\n`)).join(),
+    assertRefused(
+      tpu(`docker: {image: i, flags: [--init, "--dns 10.0.0.1 ${flag}"]}\n`),
       new RegExp(`docker\\.flags\\[1\\]: ${flag} lets the container go`),
     );
 });
@@ -230,18 +206,9 @@ command: {run: ls}
   assert.match(at(1), /bucket='?my-us-west'?\n/);
   assert.match(at(2), /bucket='?my-us-east'?\n/);
   assert.doesNotMatch(at(1), /[\uE000\uE001]|us-east/);
-  assert.match(
-    problemsOf(manifest('{us-east5: my-us-east}')).join('\n'),
-    /has no bucket for us-west4, where the job may run/,
-  );
-  assert.match(
-    problemsOf(manifest('{us-east5: A!, us-west4: bbb}')).join('\n'),
-    /bucket_name.us-east5: "A!" is no name of a bucket/,
-  );
-  assert.match(
-    problemsOf(manifest('{us-east5-b: aaa}')).join('\n'),
-    /is no region; a region is a zone without its letter/,
-  );
+  assertRefused(manifest('{us-east5: my-us-east}'), /has no bucket for us-west4, where the job may run/);
+  assertRefused(manifest('{us-east5: A!, us-west4: bbb}'), /bucket_name.us-east5: "A!" is no name of a bucket/);
+  assertRefused(manifest('{us-east5-b: aaa}'), /is no region; a region is a zone without its letter/);
 });
 
 test('a container starts where command.workdir or docker.workdir says, below the copy of job.workdir where one is given', () => {
@@ -260,19 +227,17 @@ test('a container starts where command.workdir or docker.workdir says, below the
   assert.equal(start(', workdir: ~/a', copied), '"$HOME"/a');
   assert.equal(start(', workdir: a/../b', copied), '/jobman/workdir/b');
   for (const out of ['..', 'a/../../b', '../workdirs'])
-    assert.match(
-      problemsOf(tpu(`docker: {image: i, workdir: ${out}}\njob: ${copied}\n`), {
-        files: { '/work/sub/a.py': '' },
-      }).join(),
+    assertRefused(
+      tpu(`docker: {image: i, workdir: ${out}}\njob: ${copied}\n`),
       /docker\.workdir: \S+ leads out of the copy of job\.workdir; begin it with \//,
+      {
+        files: { '/work/sub/a.py': '' },
+      },
     );
   const relative = tpu('docker: {image: i, workdir: a}\n');
-  assert.match(
-    problemsOf(relative).join(),
-    /docker\.workdir: a is relative to nothing inside the container; begin it with \//,
-  );
+  assertRefused(relative, /docker\.workdir: a is relative to nothing inside the container; begin it with \//);
   const both = tpu('docker: {image: i, workdir: /a}\n', 'run: ls, workdir: b');
-  assert.match(problemsOf(both).join(), /command\.workdir: b is relative to nothing/);
+  assertRefused(both, /command\.workdir: b is relative to nothing/);
 });
 
 test('a list of modules without command, or no section command, makes a job that only sets up', () => {
@@ -299,8 +264,8 @@ test('a list of modules without command, or no section command, makes a job that
   assert.match(released.warnings.join('\n'), /job\.loop: has no effect: the job runs no command/);
   const kept = specOf('tpu: {project: my-project, accelerator: v4-16, zone: us-central2-b}\njob: {keep_for: 1h}\n');
   assert.deepEqual(kept.warnings, []);
-  assert.match(
-    problemsOf('tpu: {project: p-1, accelerator: v4-16, zone: us-central2-b}\nsetup: {modules: [command]}\n').join(),
+  assertRefused(
+    'tpu: {project: p-1, accelerator: v4-16, zone: us-central2-b}\nsetup: {modules: [command]}\n',
     /setup\.modules: lists command, and there is no section command/,
   );
 });

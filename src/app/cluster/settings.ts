@@ -216,7 +216,7 @@ export async function loadClusterSettings(
   return { settings: mergedSettings(layers.map(({ said }) => said)), sources };
 }
 
-/** What a file says of Kubernetes jobs. Throws JobmanError with every problem; `path` is what it is called in them. */
+/** The values of a file for Kubernetes jobs. Throws JobmanError with every problem; `path` is the name of the file in them. */
 export function saidIn(written: string, path: string, userHome: string): SettingValues {
   const said = new Map(valuesIn(written, path, table, ownSections));
   for (const { key, isPath } of clusterSettingKeys) {

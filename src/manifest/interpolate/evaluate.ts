@@ -102,7 +102,7 @@ function resolver(part: Of<'resolver'>, site: Site, run: Run): Tree {
       if (given === undefined) {
         return mistake(site, `the environment variable ${argument} is not set; a default may follow a comma`);
       }
-      // What comes from an environment is text; only null stays what it is.
+      // A variable is text, and so is its default; only null stays null.
       return given.kind === 'scalar' && given.value !== null ? scalar(given.source, site.place) : given;
     }
     case 'oc.select': {

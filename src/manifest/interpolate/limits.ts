@@ -4,9 +4,9 @@ import type { Tree } from '../../schema/tree.ts';
 
 const charactersMost = 4 * 1024 * 1024;
 const valuesMost = 20_000;
-/** How many unknown names get a suggestion. Finding one compares the name with every key. */
+/** The number of unknown names that get a suggestion. Finding one compares the name with every key. */
 const guessesMost = 100;
-/** How many names may lead from one to the next. */
+/** The longest chain of names, each of which leads to the next. */
 export const chainMost = 200;
 
 export interface Limits {

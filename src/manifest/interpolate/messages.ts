@@ -4,14 +4,14 @@ import type { Path } from '../../schema/kind.ts';
 import { pathText, type Place, type Report } from '../../schema/problems.ts';
 import type { Unknown } from '../../schema/tree.ts';
 
-/** Where a value is asked for. */
+/** The place that asks for a value. */
 export interface Site {
   readonly path: Path;
   readonly place: Place;
 }
 
 export interface Messages {
-  /** Where the sentences go from now on. */
+  /** Sends the sentences to this report from now on. */
   to(report: Report): void;
   readonly mistake: (site: Site, message: string, suggestion?: string) => Unknown;
   /** One cycle is met from each of its keys, and told once. */

@@ -15,7 +15,7 @@ export interface Interpolation {
 
 export function interpolation(input: EvaluateInput): Interpolation {
   const done = new Map<string, Tree>();
-  /** What is being resolved right now, outermost first; meeting one of them again is a cycle. */
+  /** The paths in work, outermost first; meeting one of them again is a cycle. */
   const open = new Map<string, string>();
   const messages = newMessages();
   const limits = newLimits();

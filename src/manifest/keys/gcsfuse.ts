@@ -3,7 +3,7 @@
 import { either, line, listOf, mapOf, path, script, section, truth, whole } from '../kinds.ts';
 import type { Key } from '../../schema/kind.ts';
 
-/** How one mount caches; it stands at the first mount and at each further one. */
+/** The cache of one mount: of the first and of each further one. */
 export const cache = section({
   dir: {
     kind: path(),
@@ -66,7 +66,7 @@ const mountPath = {
   example: '/home/zephyr/gcs-bucket',
 } as const;
 
-/** What a bucket's name is like, and what to say of one that is not. */
+/** The form of a bucket's name, and the sentence about one that does not fit. */
 export const bucketPattern = /^(gs:\/\/)?[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]\/?$/;
 export const bucketRule =
   'is no name of a bucket (3 characters or more: small letters, digits, - _ and .; no folder behind it)';

@@ -23,7 +23,7 @@ function signalMeant(written: string): string | undefined {
   return signals.find((signal) => signal === name) ?? numbers[name];
 }
 
-/** What the older jobman wrote into its copy of a manifest, and what its later versions took. */
+/** Keys of the older jobman: it wrote them into its copy of a manifest, or took them in its later versions. */
 const retired = {
   id: writtenByOlder,
   user: writtenByOlder,
@@ -60,7 +60,7 @@ export const job = {
         example: 'docker',
       },
       loop: {
-        // What is nearly `failures` is read as it, so that the hint is the right one.
+        // A slip of `failures` is read by its kind, so that the hint is the right one.
         kind: either(
           truth(),
           (tree) => tree.kind === 'scalar' && !/fail/i.test(tree.source),

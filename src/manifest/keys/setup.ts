@@ -5,7 +5,7 @@ import type { Key } from '../../schema/kind.ts';
 import { environmentNames } from './names.ts';
 
 const moduleNames = ['files', 'ssh', 'gcsfuse', ...environmentNames, 'command'] as const;
-/** What may stand in `setup.modules`. */
+/** The names in `setup.modules`. */
 export type ModuleName = (typeof moduleNames)[number];
 
 /** The section `setup`. */

@@ -97,7 +97,7 @@ const alternative = section({
   },
 });
 
-/** What the older jobman wrote into its copy of a manifest, and what its later versions took. */
+/** Keys of the older jobman: it wrote them into its copy of a manifest, or took them in its later versions. */
 const retired = {
   num_workers: 'follows from tpu.accelerator; remove it',
   ips: writtenByOlder,

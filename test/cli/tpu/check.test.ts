@@ -8,7 +8,7 @@ import type { Client } from '../../../src/app/client.ts';
 import type { Services } from '../../../src/app/services.ts';
 import { presets } from '../../../src/core/recover.ts';
 import { minute } from '../../../src/core/time.ts';
-import { defaultUserSettings } from '../../../src/lab/people.ts';
+import { defaultUserSettings } from '../../../src/lab/user-settings.ts';
 import { ended, ready, running } from '../../support/builders.ts';
 import { noon } from '../../lab/sample.ts';
 import { eventually } from '../../support/eventually.ts';

@@ -1,8 +1,15 @@
 // A user's own settings, and where the numbers of their windows go on.
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
-import type { LabUser, UserSettings } from '../../../lab/people.ts';
-import { settingWord, userSetting, userSettings, withoutSetting, withSetting } from '../../../lab/user-settings.ts';
+import type { LabUser } from '../../../lab/people.ts';
+import {
+  settingWord,
+  userSetting,
+  userSettings,
+  withoutSetting,
+  withSetting,
+  type UserSettings,
+} from '../../../lab/user-settings.ts';
 import { labelled } from '../../render/labelled.ts';
 import { hanging, padEnd, width } from '../../render/cell.ts';
 import { columnsOf } from '../../screen.ts';

@@ -2,8 +2,8 @@
 
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { kept, nameProblem, type WordsInUse } from '../../../lab/names.ts';
-import { defaultAliases, defaultUserSettings, type LabUser } from '../../../lab/people.ts';
-import { userSetting } from '../../../lab/user-settings.ts';
+import { defaultAliases, type LabUser } from '../../../lab/people.ts';
+import { userSetting, defaultUserSettings } from '../../../lab/user-settings.ts';
 import { confirm } from '../../prompt.ts';
 import { aligned } from '../../render/aligned.ts';
 import { inertWord } from '../../render/inert.ts';

@@ -1,7 +1,7 @@
 // Columns: what of a user's jobs is shown, by the letters of the lab: w window, tag and lineage; d directory; t TPU; s status; v the
 // newest of what was printed, also where the status says enough.
 
-import type { UserSettings } from '../../../lab/people.ts';
+import type { UserSettings } from '../../../lab/user-settings.ts';
 
 export const columnLetters = ['w', 'd', 't', 's', 'v'] as const;
 

@@ -1,7 +1,7 @@
-// Reference: the table of keys as tables for people. docs/configuration.md holds them, and a test compares the two.
+// Key tables: the table of keys as tables for people, which docs/configuration.md holds.
 
-import { manifest } from './keys.ts';
-import type { Key, Keys } from '../schema/kind.ts';
+import { manifest } from '../../src/manifest/keys.ts';
+import type { Key, Keys } from '../../src/schema/kind.ts';
 
 export interface KeyRow {
   /** From the section on: `budget.failures`, `identities[].private_key`. */
