@@ -158,13 +158,7 @@ export function duration(least: Duration = 0): Kind<Duration> {
       const value = parseDuration(written);
       if (value === undefined) {
         const message = `${quoted(written)} is no duration; write 30s, 5m, 2h, 1d or a number of seconds (at most ${durationMost / 86_400_000}d)`;
-        report.problem({
-          place: tree.place,
-          path: pathText(path),
-          message,
-          suggestion: durationMeant(written),
-        });
-        return undefined;
+        return refuse(tree, path, report, message, durationMeant(written));
       }
       if (value < least) {
         const message = `${quoted(written)} is too short; the least is ${durationText(least)}`;
@@ -193,13 +187,8 @@ export function oneOf<const W extends string>(
       if (written === undefined) return wrongKind(tree, `one of ${values.join(', ')}`, path, report);
       const found = values.find((value) => value === written);
       if (found !== undefined) return found;
-      report.problem({
-        place: tree.place,
-        path: pathText(path),
-        message: `${quoted(written)} is none of ${values.join(', ')}`,
-        suggestion: meant(written) ?? didYouMean(written, values),
-      });
-      return undefined;
+      const message = `${quoted(written)} is none of ${values.join(', ')}`;
+      return refuse(tree, path, report, message, meant(written) ?? didYouMean(written, values));
     },
   };
 }
@@ -253,7 +242,7 @@ export function mapOf(name: {
       for (const [key, entry] of tree.entries) {
         const at = [...path, key];
         if (!name.pattern.test(key)) {
-          report.problem({ place: entry.place, path: pathText(at), message: name.rule });
+          refuse(entry, at, report, name.rule);
           continue;
         }
         const read = readGiven(entry.value, value, at, report);
@@ -409,14 +398,14 @@ export function sayUnknownKeys(
     const meant = section === undefined ? didYouMean(name, names) : pathText([...path, section, name]);
     const at = [...path, name];
     if (Object.hasOwn(retired, name)) {
-      report.problem({ place: entry.place, path: pathText(at), message: retired[name] ?? '' });
+      refuse(entry, at, report, retired[name] ?? '');
     } else if (free === undefined) {
       const message = path.length === 0 ? 'is no section of a manifest' : `is no key of ${pathText(path)}`;
-      report.problem({ place: entry.place, path: pathText(at), message, suggestion: meant });
+      refuse(entry, at, report, message, meant);
     } else if (meant !== undefined && names.length > 0) {
       // A slip of the finger must not become a value of one's own that nobody reads.
       const message = `is no key of ${pathText(path)}, and too near to one for a value of your own (put it below vars:)`;
-      report.problem({ place: entry.place, path: pathText(at), message, suggestion: meant });
+      refuse(entry, at, report, message, meant);
     } else readGiven(entry.value, free, at, report);
   }
 }
@@ -428,7 +417,7 @@ function sayDisagreement(tree: Mapping, given: readonly string[], path: Path, re
     const [one, two] = [tree.entries.get(first), tree.entries.get(other)];
     if (one === undefined || two === undefined || isSame(one.value, two.value)) continue;
     const message = `${other} and ${first} are two names of one key and disagree; keep one of them`;
-    report.problem({ place: two.place, path: pathText([...path, other]), message });
+    refuse(two, [...path, other], report, message);
   }
 }
 

@@ -3,7 +3,7 @@
 
 import { isMap, isNode, LineCounter, parseAllDocuments } from 'yaml';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
-import type { Problem } from '../schema/problems.ts';
+import { problemOfFile, type Problem } from '../schema/problems.ts';
 
 /** A Job, or every problem of its file. */
 export type JobFile = { readonly job: Readonly<Record<string, unknown>> } | { readonly problems: readonly Problem[] };
@@ -35,7 +35,7 @@ export function readJobFile(text: string): JobFile {
   const problems: Problem[] = [];
   const report = (offset: number, path: string, message: string, suggestion: string | null = null): void => {
     const { line, col } = lines.linePos(offset);
-    problems.push({ path, message, suggestion, set: null, line, column: col });
+    problems.push({ ...problemOfFile(message), path, suggestion, line, column: col });
   };
   const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, logLevel: 'error' });
   const written = (Array.isArray(documents) ? documents : []).filter(({ contents }) => contents !== null);
@@ -118,10 +118,6 @@ export function readJobFile(text: string): JobFile {
     }
   }
   return problems.length > 0 ? { problems } : { job: job as Readonly<Record<string, unknown>> };
-}
-
-function problemOfFile(message: string): Problem {
-  return { path: '', message, suggestion: null, set: null, line: null, column: null };
 }
 
 function said(value: unknown): string {

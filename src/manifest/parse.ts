@@ -13,8 +13,8 @@ import { readKubernetes } from './kubernetes.ts';
 import type { ClusterManifest } from './kubernetes.ts';
 import { overridesOf, withOverrides } from './overrides.ts';
 import { pathHere } from './paths.ts';
-import { newFindings, placed } from '../schema/problems.ts';
-import type { Problem } from '../schema/problems.ts';
+import type { Path } from '../schema/kind.ts';
+import { newFindings, placed, problemAt, problemOfFile, type Problem } from '../schema/problems.ts';
 import { openSections } from './sections.ts';
 import { applySets } from './sets.ts';
 import type { SetValue } from './sets.ts';
@@ -60,15 +60,8 @@ export function loadManifest(
   const file = pathHere(input.file.startsWith('~') ? `./${input.file}` : input.file, input.cwd, input.home);
   const read = readText(input.door, file, manifestMost);
   if ('why' in read) {
-    const problem = {
-      path: '',
-      message: `the manifest ${read.why}${read.why === 'does not exist' && file !== input.file ? ` (looked for ${file})` : ''}`,
-      line: null,
-      column: null,
-      suggestion: null,
-      set: null,
-    };
-    return { problems: [problem], warnings: [], text: null };
+    const where = read.why === 'does not exist' && file !== input.file ? ` (looked for ${file})` : '';
+    return { problems: [problemOfFile(`the manifest ${read.why}${where}`)], warnings: [], text: null };
   }
   return { ...parseManifest({ ...input, file, text: read.text }), text: read.text };
 }
@@ -78,7 +71,7 @@ export function parseManifest(input: ManifestInput): ManifestResult {
   if (isKubernetesFile(input.text)) {
     const message =
       'this is an object of Kubernetes, not a manifest of jobman; to create a Job from the file: jobman submit -f FILE';
-    return { problems: [{ path: '', message, line: 1, column: 1, suggestion: null, set: null }], warnings: [] };
+    return { problems: [{ ...problemOfFile(message), line: 1, column: 1 }], warnings: [] };
   }
   const findings = newFindings();
   const { tree: written, linePos } = parseText(input.text, findings);
@@ -92,15 +85,7 @@ export function parseManifest(input: ManifestInput): ManifestResult {
   sayUnknownKeys(set, manifest, [], findings);
   const sections = openSections(asMeant(set), input.env, nameOf(input.file), findings);
   const around = { ...input, folder: dirname(input.file) };
-  const locate = (path: readonly (string | number)[]): NamedBucket['at'] => {
-    const [found] = placed([{ ...sections.at(path), message: '' }], linePos);
-    return {
-      path: found?.path ?? '',
-      line: found?.line ?? null,
-      column: found?.column ?? null,
-      set: found?.set ?? null,
-    };
-  };
+  const locate = (path: Path) => problemAt({ ...sections.at(path), message: '' }, linePos);
   if (sections.stands('kubernetes')) {
     const cluster = readKubernetes(sections, around);
     if (findings.problems.length > 0) return problemsNow();

@@ -3,6 +3,7 @@
 
 import { isAlias, isMap, isNode, isPair, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
 import type { Document } from 'yaml';
+import { refuse } from '../schema/kind.ts';
 import { pathText } from '../schema/problems.ts';
 import type { Place, Report } from '../schema/problems.ts';
 import type { Entry, Mapping, Scalar, Tree } from '../schema/tree.ts';
@@ -122,11 +123,7 @@ function treeOf(document: Document.Parsed, at: (offset: number) => Place, report
       const target = anchors.get(node.source);
       if (target === undefined || open.includes(target)) {
         const what = target === undefined ? `no anchor &${node.source} stands before it` : 'it contains itself';
-        report.problem({
-          place,
-          path: pathText(path),
-          message: `the alias *${node.source} cannot be followed: ${what}`,
-        });
+        refuse({ place }, path, report, `the alias *${node.source} cannot be followed: ${what}`);
         return { kind: 'unknown', place };
       }
       // A mistake behind an alias is one of the anchor, so the places are those of the anchor.
@@ -144,16 +141,12 @@ function treeOf(document: Document.Parsed, at: (offset: number) => Place, report
         const keyOffset = rangeStart(pair.key) ?? rangeStart(node) ?? offset;
         const keyPlace = at(keyOffset);
         if (!isScalar(pair.key) || pair.key.value === null) {
-          report.problem({ place: keyPlace, path: pathText(path), message: 'a key must be a plain word' });
+          refuse({ place: keyPlace }, path, report, 'a key must be a plain word');
           continue;
         }
         const key = scalarOf(pair.key, keyPlace).source;
         if (entries.has(key)) {
-          report.problem({
-            place: keyPlace,
-            path: pathText([...path, key]),
-            message: 'stands twice in this map; keep one of them',
-          });
+          refuse({ place: keyPlace }, [...path, key], report, 'stands twice in this map; keep one of them');
           continue;
         }
         const value = convert(pair.value, [...path, key], keyOffset, inner);

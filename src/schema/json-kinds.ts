@@ -2,7 +2,7 @@
 
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { refuse, type Kind, type Path, type ValueOf } from './kind.ts';
-import { pathText, type Report } from './problems.ts';
+import type { Report } from './problems.ts';
 import { isNull, plain, type Tree } from './tree.ts';
 
 /** A value that is right or wrong as a whole. `meant` knows what people probably wanted to write. */
@@ -114,17 +114,12 @@ export function record<N extends Parts, O extends Parts>(
     words: `an object like ${example}`,
     read(tree, path, report) {
       if (tree.kind !== 'map') return refuse(tree, path, report, `should be an object like ${example}`);
-      for (const { name, place } of tree.repeated ?? []) {
-        report.problem({ place, path: pathText([...path, name]), message: 'stands here again' });
-      }
+      for (const one of tree.repeated ?? []) refuse(one, [...path, one.name], report, 'stands here again');
       const values: Record<string, unknown> = {};
-      for (const [name, { place, value }] of tree.entries) {
+      for (const [name, entry] of tree.entries) {
         const part = Object.hasOwn(parts, name) ? parts[name] : undefined;
-        if (part !== undefined) values[name] = part.read(value, [...path, name], report);
-        else {
-          const suggestion = didYouMean(name, Object.keys(parts));
-          report.problem({ place, path: '', message: `${called} has no "${name}"`, suggestion });
-        }
+        if (part !== undefined) values[name] = part.read(entry.value, [...path, name], report);
+        else refuse(entry, [], report, `${called} has no "${name}"`, didYouMean(name, Object.keys(parts)));
       }
       for (const [name, { words }] of Object.entries(needed)) {
         if (!tree.entries.has(name)) refuse(tree, path, report, `lacks "${name}": ${words}`);

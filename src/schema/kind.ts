@@ -3,7 +3,7 @@
 // app/cluster/settings.ts) are built of them, so that parser, schema, defaults and documents agree.
 
 import { pathText } from './problems.ts';
-import type { Report } from './problems.ts';
+import type { Place, Report } from './problems.ts';
 import { isMissing, isNull } from './tree.ts';
 import type { Tree } from './tree.ts';
 
@@ -69,7 +69,13 @@ export function readGiven<T>(tree: Tree, kind: Kind<T>, path: Path, report: Repo
   return kind.read(tree, path, report);
 }
 
-/** Reports what is wrong with a value and answers undefined, for the end of a reader. */
-export function refuse(tree: Tree, path: Path, report: Report, message: string, suggestion?: string): undefined {
-  report.problem({ place: tree.place, path: pathText(path), message, suggestion });
+/** Reports a problem of the value or key at this place and answers undefined, for the end of a reader. */
+export function refuse(
+  { place }: { readonly place: Place },
+  path: Path,
+  report: Report,
+  message: string,
+  suggestion?: string,
+): undefined {
+  report.problem({ place, path: pathText(path), message, suggestion });
 }

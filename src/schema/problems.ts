@@ -74,22 +74,27 @@ export function linePosIn(text: string): LinePos {
   };
 }
 
+/** A problem of a file as a whole. */
+export function problemOfFile(message: string): Problem {
+  return { path: '', message, line: null, column: null, suggestion: null, set: null };
+}
+
+/** The problem with its line and column. */
+export function problemAt({ place, path, message, suggestion }: Found, linePos: LinePos): Problem {
+  const problem = {
+    ...problemOfFile(message.replaceAll(jobIdMark, '${job.id}')),
+    path,
+    suggestion: suggestion ?? null,
+  };
+  if (place.in === 'set') return { ...problem, set: place.set };
+  const { line, col } = linePos(place.offset);
+  return { ...problem, line, column: col };
+}
+
 /** In the order of the file, those of the command line last, with line and column. */
 export function placed(found: readonly Found[], linePos: LinePos): Problem[] {
   const order = ({ place }: Found) => (place.in === 'file' ? place.offset : Number.MAX_VALUE);
-  return found
-    .toSorted((one, other) => order(one) - order(other))
-    .map(({ place, path, message, suggestion }) => {
-      const at = place.in === 'file' ? linePos(place.offset) : null;
-      return {
-        path,
-        message: message.replaceAll(jobIdMark, '${job.id}'),
-        line: at?.line ?? null,
-        column: at?.col ?? null,
-        suggestion: suggestion ?? null,
-        set: place.in === 'set' ? place.set : null,
-      };
-    });
+  return found.toSorted((one, other) => order(one) - order(other)).map((one) => problemAt(one, linePos));
 }
 
 /** One line for each problem: `file:line:column path: message (did you mean x?)`. */

@@ -4,7 +4,7 @@
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { parseJson } from './json.ts';
 import { refuse, type Kind } from './kind.ts';
-import { linePosIn, pathText, type Report } from './problems.ts';
+import { linePosIn, type Report } from './problems.ts';
 import type { Mapping } from './tree.ts';
 
 export interface Setting<T> {
@@ -90,12 +90,12 @@ export function readSettings(
   const keys = settings.map(({ key }) => key);
 
   const read = ({ entries, repeated = [] }: Mapping, path: readonly string[]): void => {
-    for (const { name, place, first } of repeated) {
-      const line = first.in === 'file' ? linePosIn(text)(first.offset).line : 0;
-      const message = `stands here again; it is on line ${line} already`;
-      report.problem({ place, path: pathText([...path, name]), message });
+    for (const one of repeated) {
+      const line = one.first.in === 'file' ? linePosIn(text)(one.first.offset).line : 0;
+      refuse(one, [...path, one.name], report, `stands here again; it is on line ${line} already`);
     }
-    for (const [name, { place, value }] of entries) {
+    for (const [name, entry] of entries) {
+      const { value } = entry;
       const at = [...path, name];
       const key = at.join('.');
       const found = settings.find((one) => one.key === key);
@@ -104,8 +104,7 @@ export function readSettings(
         if (read !== undefined) values.set(key, read);
       } else if (elsewhere.includes(key)) continue;
       else if (!keys.some((one) => one.startsWith(`${key}.`))) {
-        const suggestion = keyMeant(key, keys, elsewhere);
-        report.problem({ place, path: '', message: `there is no setting "${key}"`, suggestion });
+        refuse(entry, [], report, `there is no setting "${key}"`, keyMeant(key, keys, elsewhere));
       } else if (value.kind === 'map') read(value, at);
       else refuse(value, at, report, `should be a section, as in { "${key}": { ... } }`);
     }

@@ -109,11 +109,6 @@ test('grants are read as they are written', async (t) => {
   assert.deepEqual((await settingsIn(t, JSON.stringify({ grants }))()).grants, grants);
 });
 
-test('a variable that is no port is refused by its name', async (t) => {
-  const error = await refusal(settingsIn(t)({ JOBMAN_TPU_SSH_PORT: 'ssh' }));
-  assert.equal(error.message, 'JOBMAN_TPU_SSH_PORT is "ssh", and should be a port from 1 to 65535.');
-});
-
 test('every variable that is wrong is told at once', async (t) => {
   const error = await refusal(settingsIn(t)({ JOBMAN_TPU_SSH_PORT: '0', JOBMAN_TPU_ENDPOINT: 'here' }));
   assert.match(error.message, /^JOBMAN_TPU_ENDPOINT is "here"/);

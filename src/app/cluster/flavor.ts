@@ -4,7 +4,8 @@
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { isQualifiedName } from '../../manifest/kubernetes-words.ts';
 import { jsonLines, JsonTextError, parseJson } from '../../schema/json.ts';
-import { newFindings, type Found, type Place, type Report } from '../../schema/problems.ts';
+import { refuse } from '../../schema/kind.ts';
+import { newFindings, type Found, type Report } from '../../schema/problems.ts';
 import { isNull, plain, type Mapping, type Tree } from '../../schema/tree.ts';
 import { exitCode, JobmanError } from '../errors.ts';
 import {
@@ -62,10 +63,10 @@ export function jsonTrouble(message: string, text: string, called: string, probl
 /** The flavor of a node; what is wrong with it is reported. Undefined when it can be none. */
 export function readFlavor(tree: Tree, report: Report): Flavor | undefined {
   const form = '{ "name": "small", "resources": { "requests": { "cpu": "1", "memory": "1G" } } }';
-  if (tree.kind !== 'map') return say(report, tree, `a flavor is an object like ${form}`);
+  if (tree.kind !== 'map') return refuse(tree, [], report, `a flavor is an object like ${form}`);
   const members = membersOf(tree, ['name', 'description', 'resources'], 'a flavor', report);
   const name = textOf(members.get('name'), 'name', report);
-  if (!members.has('name')) say(report, tree, 'a flavor needs a "name"');
+  if (!members.has('name')) refuse(tree, [], report, 'a flavor needs a "name"');
   const description = textOf(members.get('description'), 'description', report);
   const resources = readResources(members.get('resources'), tree, report);
   return name === undefined || resources === undefined
@@ -78,15 +79,15 @@ function textOf(tree: Tree | undefined, name: string, report: Report): string | 
   const value = plain(tree);
   if (typeof value === 'string' && value.trim() !== '') return value;
   if (name === 'description' && (value === null || value === '')) return undefined;
-  return say(report, tree, `"${name}" should be a text`);
+  return refuse(tree, [], report, `"${name}" should be a text`);
 }
 
 function readResources(tree: Tree | undefined, around: Tree, report: Report): Resources | undefined {
-  if (tree === undefined) return say(report, around, 'a flavor needs "resources"');
-  if (tree.kind !== 'map') return say(report, tree, '"resources" should be an object with "requests"');
+  if (tree === undefined) return refuse(around, [], report, 'a flavor needs "resources"');
+  if (tree.kind !== 'map') return refuse(tree, [], report, '"resources" should be an object with "requests"');
   const members = membersOf(tree, ['requests', 'limits'], '"resources"', report);
   const requests = members.get('requests');
-  if (requests === undefined) return say(report, tree, '"resources" needs "requests"');
+  if (requests === undefined) return refuse(tree, [], report, '"resources" needs "requests"');
   const limits = members.get('limits');
   const amounts = newFindings();
   const found = {
@@ -94,7 +95,7 @@ function readResources(tree: Tree | undefined, around: Tree, report: Report): Re
     limits: limits === undefined || isNull(limits) ? null : readAmounts(limits, 'limits', amounts),
   };
   if (amounts.problems.length === 0) {
-    for (const says of problemsTogether(found)) say(report, limits ?? requests, says);
+    for (const says of problemsTogether(found)) refuse(limits ?? requests, [], report, says);
   } else for (const problem of amounts.problems) report.problem(problem);
   return found;
 }
@@ -102,14 +103,14 @@ function readResources(tree: Tree | undefined, around: Tree, report: Report): Re
 function readAmounts(tree: Tree, called: 'requests' | 'limits', report: Report): Amounts {
   const amounts: Record<string, string> = {};
   if (tree.kind !== 'map') {
-    say(report, tree, `"${called}" should be an object like { "cpu": "1", "memory": "1G" }`);
+    refuse(tree, [], report, `"${called}" should be an object like { "cpu": "1", "memory": "1G" }`);
     return amounts;
   }
   for (const [name, value] of membersOf(tree, null, '', report)) {
     const written = plain(value);
     const isAmount = typeof written === 'string' || typeof written === 'number';
     const wrong = isAmount ? problemOfAmount(name, written) : 'should be an amount like "500m", "1G" or 1';
-    if (wrong !== undefined) say(report, value, `"${called}.${name}" ${wrong}`);
+    if (wrong !== undefined) refuse(value, [], report, `"${called}.${name}" ${wrong}`);
     else amounts[name] = String(written);
   }
   return amounts;
@@ -148,18 +149,13 @@ function membersOf(
   of: string,
   report: Report,
 ): ReadonlyMap<string, Tree> {
-  for (const one of tree.repeated ?? []) say(report, one, `"${one.name}" stands here again`);
+  for (const one of tree.repeated ?? []) refuse(one, [], report, `"${one.name}" stands here again`);
   const found = new Map<string, Tree>();
-  for (const [name, { place, value }] of tree.entries) {
-    if (known === null || known.includes(name)) found.set(name, value);
-    else say(report, { place }, `${of} has no "${name}"`, didYouMean(name, known));
+  for (const [name, entry] of tree.entries) {
+    if (known === null || known.includes(name)) found.set(name, entry.value);
+    else refuse(entry, [], report, `${of} has no "${name}"`, didYouMean(name, known));
   }
   return found;
-}
-
-/** Reports a sentence about a place and answers undefined, for the end of a reader. */
-function say(report: Report, { place }: { readonly place: Place }, message: string, suggestion?: string): undefined {
-  report.problem({ place, path: '', message, suggestion });
 }
 
 // ------------------------------------------------------------------------------------------ resources

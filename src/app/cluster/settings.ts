@@ -19,7 +19,7 @@ import {
   truth,
   wordOf,
 } from '../../schema/json-kinds.ts';
-import type { Kind, ValueOf } from '../../schema/kind.ts';
+import { refuse, type Kind, type ValueOf } from '../../schema/kind.ts';
 import { keysOf, setting, settingsOf, type SettingsOf, type SettingValues } from '../../schema/settings.ts';
 import { ownSections, settingsLayers, valuesIn, type SettingsFiles } from '../settings.ts';
 import { everyLeast } from '../version-check.ts';
@@ -68,7 +68,7 @@ const flavors: Kind<readonly Flavor[]> = {
         if (flavor === undefined) return undefined;
         const { name } = flavor;
         const message = `a second flavor is called "${name}"; each needs a name of its own`;
-        if (names.has(name)) report.problem({ place: item.place, path: '', message });
+        if (names.has(name)) refuse(item, [], report, message);
         names.add(name);
         return flavor;
       },

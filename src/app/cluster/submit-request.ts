@@ -16,7 +16,8 @@ import {
   type VolumeWish,
 } from '../../manifest/kubernetes-words.ts';
 import { shortened } from '../../schema/json-kinds.ts';
-import { newFindings, type Place } from '../../schema/problems.ts';
+import { refuse } from '../../schema/kind.ts';
+import { newFindings } from '../../schema/problems.ts';
 import { plain } from '../../schema/tree.ts';
 import { exitCode, JobmanError } from '../errors.ts';
 import {
@@ -364,20 +365,19 @@ export function annotationsIn(written: string): Readonly<Record<string, string>>
   const tree = jsonOf(written, called);
   const form = `{ "team": "vision" }`;
   const findings = newFindings();
-  const problem = (place: Place, message: string) => findings.problem({ place, path: '', message });
   if (tree.kind !== 'map') {
-    problem(tree.place, `write an object like ${form}`);
+    refuse(tree, [], findings, `write an object like ${form}`);
     throw jsonTrouble('The annotations are no object.', written, called, findings.problems);
   }
-  for (const { name, place } of tree.repeated ?? []) problem(place, `"${name}" stands here again`);
+  for (const one of tree.repeated ?? []) refuse(one, [], findings, `"${one.name}" stands here again`);
   const found: Record<string, string> = {};
-  for (const [name, { place, value }] of tree.entries) {
-    const is = plain(value);
-    if (!isQualifiedName(name)) problem(place, `"${name}" is no key of an annotation`);
+  for (const [name, entry] of tree.entries) {
+    const is = plain(entry.value);
+    if (!isQualifiedName(name)) refuse(entry, [], findings, `"${name}" is no key of an annotation`);
     else if (typeof is === 'string') found[name] = is;
     else {
       const meant = typeof is === 'number' || typeof is === 'boolean' ? `; write "${String(is)}"` : '';
-      problem(value.place, `"${name}" should be a text, and is ${shortened(is)}${meant}`);
+      refuse(entry.value, [], findings, `"${name}" should be a text, and is ${shortened(is)}${meant}`);
     }
   }
   if (findings.problems.length > 0) {
