@@ -169,6 +169,15 @@ export interface Why {
   readonly nextAt: Instant | null;
   /** When the controller looks again, where a look is what is waited for; null otherwise. */
   readonly lookAt: Instant | null;
+  /** The row of the situation table that decided the newest pass; null before the first one. */
+  readonly situation: Situation | null;
+}
+
+/** A row of the situation table. */
+export interface Situation {
+  readonly name: string;
+  /** Null for a name of another version of jobman. */
+  readonly means: string | null;
 }
 
 export interface AskOptions {

@@ -10,8 +10,9 @@ export function rowJson(row: JobRow): object {
   return { ...row, createdAt: moment(row.createdAt), since: moment(row.since) };
 }
 
-export function whyJson(why: Why): object {
-  return { ...why, nextAt: moment(why.nextAt), lookAt: moment(why.lookAt) };
+/** The situation is part of it only where it was asked for. */
+export function whyJson({ situation, ...why }: Why, isExplained = false): object {
+  return { ...why, nextAt: moment(why.nextAt), lookAt: moment(why.lookAt), ...(isExplained && { situation }) };
 }
 
 export function viewJson(view: JobView): object {

@@ -1,9 +1,9 @@
 // Phrases: parts of sentences that history, `why`, the rows of a list and the screens say in the same words.
 
 import type { CloudError, CloudErrorKind, Evidence, Job, PlaceAnswer } from '../core/job.ts';
+import { vanishedWords } from '../core/evidence.ts';
 import { capacityAt } from '../core/place.ts';
 import { budgetLimit, budgetOf, type Budget } from '../core/recover.ts';
-import { vanishedWords } from '../core/situation.ts';
 import type { LocalSpec, Reason, RecoverySpec, TpuSpec, WorkdirSpec } from '../core/spec.ts';
 import { causeText, type Spec } from './cause.ts';
 import { countText, workerText } from './figures.ts';

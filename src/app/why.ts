@@ -21,6 +21,7 @@ import {
 import { hasPlaces, sendsElsewhere, turnAfter, type Turn as PlaceTurn } from '../core/next-place.ts';
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
 import { allowance, answerFor, whatFollows } from '../core/recover.ts';
+import { situations } from '../core/situation.ts';
 import type { RuledReason } from '../core/spec.ts';
 import { givenUpAt } from '../core/stop.ts';
 import type { Instant } from '../core/time.ts';
@@ -76,7 +77,13 @@ export function whyOf(job: Job, now: Instant, around: Around): Why {
     log: isAboutFailure(job) ? withoutEvidence(job, log) : [],
     usually: usual !== null && awaitsCapacity(job) ? usualText(usual, waitedFor(job, now)) : null,
     lookAt: isLookAwaited ? nextLook : null,
+    situation: situationOf(job),
   };
+}
+
+function situationOf({ situation: name }: Job): Why['situation'] {
+  if (name === undefined) return null;
+  return { name, means: situations.find((one) => one.name === name)?.means ?? null };
 }
 
 type Answer = Pick<Why, 'sentence' | 'because' | 'rule' | 'next' | 'nextAt'>;

@@ -39,6 +39,8 @@ export interface Job {
   readonly settled: Settled | null;
   /** True once a deleted job has been taken off the list; its rows stay for history. */
   readonly removed: boolean;
+  /** Name of the row of the situation table (situation.ts) that decided the newest pass; absent before the first one. */
+  readonly situation?: string;
 }
 
 /** `fresh` and `rerun` start at stage 0, `resume` at the stage after the last. */

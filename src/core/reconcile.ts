@@ -19,6 +19,7 @@ import type { Change } from './change.ts';
 import { notAhead, setRight } from './clock-set-back.ts';
 import type { Action, Decision } from './decision.ts';
 import { beginEnding, closeAttempt, settleAsAsked, tidySettled } from './end.ts';
+import { matchedIn } from './evidence.ts';
 import { fold } from './fold.ts';
 import { silencePatience } from './given-up.ts';
 import type { Attempt, Job } from './job.ts';
@@ -27,7 +28,7 @@ import type { Observation } from './observation.ts';
 import { between, later } from './pace.ts';
 import { planted } from './plant.ts';
 import { stepsDue, tryAgainAt } from './prepare.ts';
-import { classify, matchedIn } from './situation.ts';
+import { classify } from './situation.ts';
 import type { Situation } from './situation.ts';
 import type { WorkerId } from './spec.ts';
 import { stopStrangers, windDown } from './stop.ts';
@@ -47,11 +48,12 @@ export function reconcile(job: Job, seen: Observation, now: Instant): Decision {
   const observation = notAhead(seen, now);
   const folded = chain(setRight(job, now), (next) => fold(next, observation, now));
   const view = viewOf(folded.job, observation, now);
-  const arm = answer(view, classify(view));
+  const { row, situation } = classify(view);
+  const arm = answer(view, situation);
   // Whatever the situation, an allocation that was let go is asked to go until it is seen gone.
   const releases = arm.job.removed ? { actions: [], wakeAt: undefined } : releasesDue(arm.job, view.lookOf, now);
   return {
-    job: arm.job,
+    job: arm.job.situation === row ? arm.job : { ...arm.job, situation: row },
     events: [...folded.events, ...arm.events],
     actions: [...arm.actions, ...releases.actions],
     wakeAt: earliest(arm.wakeAt, releases.wakeAt),
@@ -145,7 +147,7 @@ function end(view: View, attempt: Attempt, situation: Extract<Situation, { kind:
   const ending = beginEnding(view.job, attempt, situation, view.now);
   // The same looks that show why it ends often show that it has ended: then there is nothing to wind down.
   const after: View = { ...view, job: ending.job, attempt: ending.job.attempts[attempt.ordinal - 1] };
-  const arm = answer(after, classify(after));
+  const arm = answer(after, classify(after).situation);
   return { ...arm, events: [...ending.events, ...arm.events] };
 }
 

@@ -875,6 +875,16 @@ for (const { life, job, now, events = [], phase, status, reason, price, why } of
   });
 }
 
+test('why names the situation of the newest pass, and says so where none is known', () => {
+  const situation = (name: string | undefined) => {
+    const job = { ...aJob(), ...(name !== undefined && { situation: name }) };
+    return whyOf(job, noon, { events: [] }).situation;
+  };
+  assert.equal(situation(undefined), null);
+  assert.deepEqual(situation('of-a-later-version'), { name: 'of-a-later-version', means: null });
+  assert.equal(situation('request-refused')?.means, 'the cloud refused the request for good');
+});
+
 test('an imported job whose end is unknown is not reported as stopped by its owner', () => {
   const ending = ended('stopped', { detail: 'imported, was RUNNING' });
   const stopped = { at: noon + hour, verdict: 'stopped', reason: 'stopped' } as const;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import type { AllocationView, AttemptView, JobView, Plan } from '../../src/app/client.ts';
+import type { AllocationView, AttemptView, JobView, Plan, Why } from '../../src/app/client.ts';
 import { JobmanError } from '../../src/app/errors.ts';
 import type { CloudView, EmulatorService } from '../../src/app/services.ts';
 import type { StrayKeeper, StrayView } from '../../src/app/strays.ts';
@@ -372,6 +372,18 @@ test('why tells the sentence, what it rests on and what comes next', async () =>
   );
   const json = await jobman(['why', '42', '--json'], { jobs: [view({ why })] });
   assert.equal((JSON.parse(json.out) as { nextAt: string }).nextAt, '2026-11-21T08:20:52.000Z');
+});
+
+test('why --explain also names the situation that the controller saw last', async () => {
+  const situation = { name: 'backoff', means: 'the pause is not over' };
+  const jobs = { jobs: [view({ why: aWhy({ situation }) })] };
+  assert.match((await jobman(['why', '42', '--explain'], jobs)).out, /^situation +backoff: the pause is not over$/m);
+  const { out } = await jobman(['why', '42', '--explain', '--json'], jobs);
+  assert.deepEqual((JSON.parse(out) as Why).situation, situation);
+  assert.doesNotMatch((await jobman(['why', '42'], jobs)).out, /situation/);
+  assert.doesNotMatch((await jobman(['why', '42', '--json'], jobs)).out, /situation/);
+  const none = await jobman(['why', '42', '--explain'], { jobs: [view({ why: aWhy({}) })] });
+  assert.match(none.out, /^situation +none is recorded yet$/m);
 });
 
 suite('history', () => {

@@ -131,7 +131,7 @@ function replies(actions: readonly Action[], now: Instant): readonly Observation
 
 /** Two records that differ in nothing but moments lead to the same places. */
 function shape(job: Job): string {
-  const { spec: _spec, ...rest } = job;
+  const { spec: _spec, situation: _row, ...rest } = job;
   return JSON.stringify(rest, (_key, value: unknown) => (typeof value === 'number' && value > 1e9 ? 'then' : value));
 }
 

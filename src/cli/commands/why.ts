@@ -10,9 +10,13 @@ import { whyLines } from '../render/why.ts';
 import type { ShowFlags } from './show.ts';
 import { columnsOf } from '../screen.ts';
 
-export async function why(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
+export interface WhyFlags extends ShowFlags {
+  readonly explain: boolean;
+}
+
+export async function why(cli: Cli, flags: WhyFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   return onEither(cli, flags, args, {
-    record: (client, refs) => whyOfRecord(cli, client, refs),
+    record: (client, refs) => whyOfRecord(cli, client, refs, flags.explain),
     async cluster(cluster, job) {
       const { printWhy } = await import('../cluster/why.ts');
       return printWhy(cli, cluster, job);
@@ -24,17 +28,17 @@ export async function why(cli: Cli, flags: ShowFlags & GlobalFlags, ...args: rea
   });
 }
 
-async function whyOfRecord(cli: Cli, client: Client, refs: readonly string[]): Promise<number> {
+async function whyOfRecord(cli: Cli, client: Client, refs: readonly string[], isExplained: boolean): Promise<number> {
   const { io } = cli;
   let isFirst = true;
   const code = await forEachRef(cli, refs, async (ref) => {
     const answer = await client.why(ref);
     if (cli.json) {
-      cli.print(JSON.stringify(whyJson(answer)));
+      cli.print(JSON.stringify(whyJson(answer, isExplained)));
       return exitCode.ok;
     }
     const columns = columnsOf(io.stdout);
-    io.stdout.write(`${isFirst ? '' : '\n'}${whyLines(answer, columns, io.now()).join('\n')}\n`);
+    io.stdout.write(`${isFirst ? '' : '\n'}${whyLines(answer, columns, io.now(), isExplained).join('\n')}\n`);
     isFirst = false;
     return exitCode.ok;
   });

@@ -7,10 +7,16 @@ import { wrap } from './cell.ts';
 import { inertWord } from './inert.ts';
 import { labelled } from './labelled.ts';
 
-export function whyLines(why: Why, columns: number | null, now: Instant): readonly string[] {
+export function whyLines(why: Why, columns: number | null, now: Instant, isExplained = false): readonly string[] {
   const sentence = inertWord(why.sentence);
   const head = columns === null ? [sentence] : wrap(sentence, columns);
-  return [...head, ...labelled(whyRows(why, now), columns)];
+  return [...head, ...labelled([...whyRows(why, now), ...(isExplained ? [situationRow(why)] : [])], columns)];
+}
+
+function situationRow({ situation }: Why): readonly [string, string] {
+  if (situation === null) return ['situation', 'none is recorded yet'];
+  const { name, means } = situation;
+  return ['situation', means === null ? name : `${name}: ${means}`];
 }
 
 /** What stands below the sentence, label by label. */

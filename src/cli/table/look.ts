@@ -109,9 +109,12 @@ export const look = grouped('Look', [
   command({
     names: ['why'],
     summary: 'Why a job is in its phase, on what evidence, and what comes next',
-    usage: '<job>...',
-    examples: [['jobman why 42', 'one sentence, what it rests on, and when the next look is']],
-    flags: { jobName, ...place },
+    usage: '<job>... [--explain]',
+    examples: [
+      ['jobman why 42', 'one sentence, what it rests on, and when the next look is'],
+      ['jobman why 42 --explain', 'and the rule of the controller that applied last'],
+    ],
+    flags: { explain: mark('Also name the situation that the controller saw last'), jobName, ...place },
     args: [jobs],
     load: async () => (await import('../commands/why.ts')).why,
   }),

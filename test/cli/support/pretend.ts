@@ -340,6 +340,7 @@ export function aWhy(given: Partial<Why>): Why {
     next: '',
     nextAt: null,
     lookAt: null,
+    situation: null,
     ...given,
   };
 }

@@ -1,0 +1,98 @@
+// Evidence: the phrases that an ending rests on, for people. Nothing is decided from them.
+
+import type { Attempt, Evidence, StepFailure } from './job.ts';
+import type { WorkerId } from './spec.ts';
+import { minute, second } from './time.ts';
+import type { Duration } from './time.ts';
+import type { Place, View } from './view.ts';
+
+/** The pattern that has been found in the output of that attempt there. */
+export function matchedIn({ seen }: Place, attempt: Attempt): { readonly pattern?: string; readonly line?: string } {
+  const matched = seen?.matched;
+  return matched?.attempt === attempt.ordinal ? { pattern: matched.pattern, line: matched.line } : {};
+}
+
+/** The evidence begins with this where no process of a program is left and nothing says how it ended. */
+export const vanishedWords = 'the program vanished';
+
+/** A program of which no process and no exit is left. */
+export function vanishedEvidence(place: Place, attempt: Attempt): Evidence {
+  const { run, worker } = place;
+  const found =
+    run.state === 'vanished' ? run.detail : run.state === 'none' ? 'its files are gone' : 'it never came to life';
+  return { detail: `${vanishedWords} on ${workerName(worker)}: ${found}`, worker, ...matchedIn(place, attempt) };
+}
+
+/** A program that has ended, and not well. */
+export function exitEvidence(
+  place: Place,
+  { exitCode, signal, failure }: { readonly exitCode: number; readonly signal?: string; readonly failure?: string },
+  attempt: Attempt,
+): Evidence {
+  const { worker } = place;
+  if (failure !== undefined && exitCode === 0)
+    return { detail: failure, worker, unconfirmed: true, ...matchedIn(place, attempt) };
+  const how = signal === undefined ? `exit code ${exitCode}` : `killed by ${signal}`;
+  return {
+    detail: `${how} on ${workerName(worker)}`,
+    worker,
+    exitCode,
+    ...(signal === undefined ? {} : { signal }),
+    ...matchedIn(place, attempt),
+  };
+}
+
+/** A program that has printed nothing anywhere for longer than `job.silence_timeout`. */
+export function silenceEvidence(places: readonly Place[]): Evidence {
+  const [only, ...others] = places;
+  const where = only === undefined || others.length > 0 ? 'on any worker' : `on ${workerName(only.worker)}`;
+  return { detail: `no output ${where} for as long as job.silence_timeout allows` };
+}
+
+/** A program that prints nothing after a failed call between workers. */
+export function troubleEvidence(place: Place, attempt: Attempt, timeout: Duration): Evidence {
+  const minutes = Math.round(timeout / minute);
+  const length = minutes > 0 ? `${minutes} ${minutes === 1 ? 'minute' : 'minutes'}` : `${timeout / second} seconds`;
+  const detail = `no output for ${length} after a failed call between workers`;
+  return { detail, worker: place.worker, ...matchedIn(place, attempt) };
+}
+
+/** A step, or the start of the command, that has used up its tries on one worker. */
+export function setupEvidence(key: string, { detail, tries, pattern }: StepFailure): Evidence {
+  const [first = '', ...rest] = key.split('/');
+  const isStart = first === 'start';
+  const where = isStart ? rest.join('/') : first;
+  const worker: WorkerId = where === 'here' ? where : Number(where);
+  const failed = isStart ? 'the command could not be started' : `step ${rest.join('/')} failed`;
+  return {
+    detail: `${failed} on ${workerName(worker)} (${tries} ${tries === 1 ? 'try' : 'tries'}): ${detail}`,
+    worker,
+    ...(pattern === undefined ? {} : { pattern }),
+  };
+}
+
+/** An allocation that will not be usable again. */
+export function lossEvidence(view: View): Evidence {
+  return { detail: lossDetail(view), ...rawError(view) };
+}
+
+function lossDetail({ allocation, look }: View): string {
+  const detail = look.kind === 'known' && look.value.detail !== '' ? look.value.detail : allocation?.seen?.detail;
+  const words = { absent: 'it is gone', releasing: 'somebody else deletes it', foreign: 'its name is taken' };
+  const state = allocation?.seen?.state;
+  const isFailure = allocation?.readyAt === null && look.kind === 'known' && look.value.cause !== 'preempted';
+  const taken = isFailure ? 'it failed before it was ready' : 'the cloud took it';
+  const word = state === 'absent' || state === 'releasing' || state === 'foreign' ? words[state] : taken;
+  return detail === undefined || detail === '' ? word : `${word} (${detail})`;
+}
+
+/** The cloud's own words for the last error of the allocation, where there is one. */
+export function rawError({ allocation }: View): { readonly raw?: string } {
+  const error = allocation?.lastFailure?.error;
+  return error === undefined ? {} : { raw: error.raw === '' ? error.message : error.raw };
+}
+
+/** `worker 3`, or `this machine`. */
+export function workerName(worker: WorkerId): string {
+  return worker === 'here' ? 'this machine' : `worker ${worker}`;
+}

@@ -1,0 +1,339 @@
+// Facts: everything about an attempt under way that the table of situations asks, worked out once for each pass.
+// Each fact is one question with one answer. None knows which row asks it, or what follows.
+
+import {
+  capacityTraits,
+  capacityWaitEnd,
+  isLost,
+  isPermanent,
+  leaving,
+  lossError,
+  mayRequest,
+  nextTryAt,
+} from './allocate.ts';
+import { matchedIn } from './evidence.ts';
+import { isOnHeld, silencePatience, standingGivenUpAt } from './given-up.ts';
+import type { Allocation, Attempt, CloudError, PlaceAnswer, StepFailure } from './job.ts';
+import { outlivesRemoval } from './job.ts';
+import { hasSucceeded } from './observation.ts';
+import type { RunSeen } from './observation.ts';
+import { hasPlaces, nextTurn, sendsElsewhere, turnAfter } from './next-place.ts';
+import type { Turn } from './next-place.ts';
+import { betweenWorkers } from './patterns.ts';
+import { capacityOf } from './place.ts';
+import { planted } from './plant.ts';
+import { areTriesUsedUp, unprovenWorkers } from './prepare.ts';
+import { whatFollows } from './recover.ts';
+import type { WorkerId } from './spec.ts';
+import { second } from './time.ts';
+import type { Duration, Instant } from './time.ts';
+import { lastOutputAt, mayBeAlive, silentWorker, strangersAlive } from './view.ts';
+import type { Place, View } from './view.ts';
+
+/** A view with an attempt under way, and so with its allocation. */
+export interface AttemptView extends View {
+  readonly attempt: Attempt;
+  readonly allocation: Allocation;
+}
+
+/** The answers. A fact that is undefined does not hold. */
+export interface Facts extends AttemptView {
+  readonly isEnding: boolean;
+  readonly hasStarted: boolean;
+  /** A process of the attempt may be alive somewhere. */
+  readonly mayBeAlive: boolean;
+  /** The next attempt needs a worker that is silent, and that is still waited for. */
+  readonly isWorkerAwaited: boolean;
+  readonly hasSucceeded: boolean;
+  /** When the last of its programs ended, of those that have. */
+  readonly lastExitAt: Instant;
+  readonly isStopRequested: boolean;
+  /** A recovery rule made the attempt before its owner disabled recovery, and it has not begun. */
+  readonly isUnwantedRecovery: boolean;
+  readonly isPastMaxRuntime: boolean;
+  readonly isPastCapacityWait: boolean;
+  /** The answer of the present alternative, which has nothing to give, and the alternative to try next. */
+  readonly alternative: { readonly answer: PlaceAnswer; readonly turn: Turn } | undefined;
+  /** The permanent error of a request that was never accepted. */
+  readonly refusal: CloudError | undefined;
+  readonly isLost: boolean;
+  /** The cloud took the allocation: any loss after it was ready, before that only by the cloud's own report. */
+  readonly wasTaken: boolean;
+  /** Requesting another allocation may succeed, and this job may request one. */
+  readonly mayRequestAnother: boolean;
+  /** A place of the started command without a process and without an exit. */
+  readonly vanished: Place | undefined;
+  /** A place where the command ended other than well, once nothing can explain it better. */
+  readonly failed: { readonly place: Place; readonly run: Exited } | undefined;
+  /** A place that printed a failed call between workers, and then nothing for `LimitsSpec.troubleTimeout`. */
+  readonly inTrouble: Place | undefined;
+  readonly isPastSilenceTimeout: boolean;
+  /** A worker that has been silent beyond the job's patience although the cloud says that it is ready. */
+  readonly unreachable: WorkerId | undefined;
+  /** The owner's new attempt begins on capacity that was kept for the job and can be replaced. */
+  readonly isOnReplaceable: boolean;
+  /** A step, or the start of the command, that has used up its tries on one worker. */
+  readonly usedUp: readonly [string, StepFailure] | undefined;
+  readonly runsNowhere: boolean;
+  /** A worker that the command names and the allocation does not have. */
+  readonly missingWorker: WorkerId | undefined;
+  readonly isOtherAlive: boolean;
+  /** Workers that know no run of an attempt that was never seen running everywhere. */
+  readonly unstarted: readonly WorkerId[];
+  /** Every worker answers, and all its steps are proven. */
+  readonly isPrepared: boolean;
+  readonly isPreviousLeaving: boolean;
+  readonly isUnseen: boolean;
+  /** The alternative to request from first, where it is not the present one and nothing has been requested yet. */
+  readonly better: Turn | undefined;
+  readonly isAbsent: boolean;
+  readonly isReady: boolean;
+  /** No request has been confirmed, and the job may send one. */
+  readonly mayRequest: boolean;
+  /** When the next request may be sent. */
+  readonly requestAt: Instant;
+}
+
+/** A run that has ended. */
+export type Exited = Extract<RunSeen, { readonly state: 'exited' }>;
+
+/** The facts of an attempt under way. Reads only. */
+export function factsOf(view: AttemptView): Facts {
+  const { job, now, attempt, allocation, look, places } = view;
+  const { maxRuntime, silenceTimeout } = job.spec.limits;
+  const hasStarted = attempt.startedAt !== null;
+  const isAllocationLost = isLost(allocation);
+  const workers = allocation.workers;
+  const capacityEnd = capacityWaitEnd(job, attempt);
+  const lastOutput = lastOutputAt(places);
+  const isUnseen = look.kind === 'unknown' && !planted('unknown-is-absent');
+  return {
+    ...view,
+    isEnding: attempt.ending !== null,
+    hasStarted,
+    mayBeAlive: isAnythingAlive(view),
+    isWorkerAwaited: isWorkerAwaited(view),
+    hasSucceeded: hasStarted && places.length > 0 && places.every(({ run }) => hasSucceeded(run)),
+    lastExitAt: Math.max(...places.map(({ run }) => (run.state === 'exited' ? run.endedAt : now))),
+    // A start request that is newer than the attempt is a stop and a start, of which nothing had noticed the stop.
+    isStopRequested: job.desired !== 'run' || job.wish !== null,
+    isUnwantedRecovery:
+      job.answersNothing === true && !planted('last-word-ignored') && !attempt.asked && attempt.startedAt === null,
+    isPastMaxRuntime: attempt.runningAt !== null && maxRuntime !== null && now >= attempt.runningAt + maxRuntime,
+    isPastCapacityWait: allocation.readyAt === null && capacityEnd !== undefined && now >= capacityEnd,
+    alternative: alternativeAfter(view),
+    refusal: refusalOf(allocation),
+    isLost: isAllocationLost,
+    wasTaken:
+      isAllocationLost && (allocation.readyAt !== null || (look.kind === 'known' && look.value.cause === 'preempted')),
+    mayRequestAnother: !isPermanent(lossError(allocation).kind) && mayRequest(job, allocation),
+    vanished: hasStarted ? vanishedPlace(view) : undefined,
+    failed: hasStarted ? failedPlace(view) : undefined,
+    inTrouble: hasStarted ? placeInTrouble(view) : undefined,
+    isPastSilenceTimeout:
+      hasStarted && silenceTimeout !== null && lastOutput !== undefined && now - lastOutput >= silenceTimeout,
+    unreachable: silentForTooLong(view),
+    isOnReplaceable: allocation.ownership === 'owned' && isOnHeld(job, attempt),
+    usedUp: Object.entries(attempt.stepFailures).find(
+      ([key, failure]) => !key.startsWith('stop/') && areTriesUsedUp(job, failure),
+    ),
+    runsNowhere: workers !== null && places.length === 0,
+    missingWorker: places.find(({ worker }) => workers !== null && worker !== 'here' && worker >= workers)?.worker,
+    isOtherAlive: strangersAlive(view).length > 0,
+    unstarted: places
+      .filter(({ run }) => run.state === 'none' && attempt.runningAt === null)
+      .map(({ worker }) => worker),
+    isPrepared: isPrepared(view),
+    isPreviousLeaving: leaving(job).length > 0,
+    isUnseen,
+    better: betterAlternative(view),
+    isAbsent: look.kind === 'unknown' ? !isUnseen : look.value.state === 'absent',
+    isReady: look.kind === 'known' && look.value.state === 'ready',
+    mayRequest: allocation.acceptedAt === null && mayRequest(job, allocation),
+    requestAt: nextTryAt(job, allocation),
+  };
+}
+
+// ------------------------------------------------------------------------------------------ what is alive
+
+function isAnythingAlive(view: AttemptView): boolean {
+  const { attempt } = view;
+  if (attempt.startedAt === null || planted('no-gang')) return false;
+  const isPresumedDead = ({ worker, run }: Place): boolean =>
+    worker !== 'here' && run.state === 'unknown' && (isTakenForGood(view) || isAbandoned(view));
+  return view.places.some((place) => mayBeAlive(place, attempt) && !isPresumedDead(place));
+}
+
+/**
+ * The rule wants the same allocation again, and a worker there is still silent. The next attempt would end of the same
+ * silence at once, and the one after it, so the worker is waited for first, whether or not something of this attempt can
+ * be alive there; `stop.ts` says when it is given up.
+ */
+function isWorkerAwaited(view: AttemptView): boolean {
+  const { job, attempt, allocation, now } = view;
+  if (attempt.ending?.reason !== 'unreachable' || silentWorker(view) === undefined) return false;
+  if (allocation.releasedAt !== null || isLost(allocation) || isAbandoned(view)) return false;
+  const following = whatFollows(job, attempt, now);
+  return following.next === 'attempt' && following.on === 'same';
+}
+
+/**
+ * A standing allocation that the cloud took is not ours to release, so no observation will ever show it gone. When it has
+ * been lost for the whole grace, a program on a worker that does not answer counts as ended with it.
+ */
+function isTakenForGood({ job, allocation, now }: AttemptView): boolean {
+  if (allocation.ownership !== 'standing' || allocation.releasedAt !== null) return false;
+  return (
+    isLost(allocation) && allocation.seen !== null && now >= allocation.seen.at + job.spec.recovery.unreachableGrace
+  );
+}
+
+/** A standing allocation that the cloud calls ready, and of which a worker has been silent beyond all patience. */
+function isAbandoned({ job, attempt, look, now }: AttemptView): boolean {
+  const at = standingGivenUpAt(job, attempt);
+  return at !== undefined && now >= at && look.kind === 'known' && look.value.state === 'ready';
+}
+
+/**
+ * True for a removed job of which a program may be alive that nothing else will end. False again when no place has answered
+ * for the whole grace.
+ */
+export function mayRunAfterRemoval(view: View): boolean {
+  return view.job.removed && outlivesRemoval(view.job) && !isUnreachableForGood(view);
+}
+
+function isUnreachableForGood({ job, now, attempt, allocation, places }: View): boolean {
+  if (attempt === undefined || allocation === undefined) return false;
+  // Of a released allocation silence is not counted, and it may be gone: the wait began with the owner's command, or with the
+  // release where the command was noted by a clock that has been set back since.
+  const { silentSince, releasedAt } = allocation;
+  const since = releasedAt === null ? silentSince : job.desiredAt > now ? releasedAt : job.desiredAt;
+  if (since === null) return false;
+  const isHeard = places.some((place) => place.seen !== undefined && mayBeAlive(place, attempt));
+  return !isHeard && now >= since + job.spec.recovery.unreachableGrace;
+}
+
+// ------------------------------------------------------------------------------------------ how it failed
+
+/** Without a process and without an exit: also a run that was seen and that its worker has since forgotten. */
+function vanishedPlace({ places, attempt }: AttemptView): Place | undefined {
+  // While a worker is silent none is judged: the silent one may be the cause.
+  if (places.some(({ isSilent }) => isSilent)) return undefined;
+  return places.find(
+    ({ run }) =>
+      run.state === 'vanished' || run.state === 'lost_start' || (run.state === 'none' && attempt.runningAt !== null),
+  );
+}
+
+/**
+ * The lowest worker that failed. A program that was just killed on capacity that the cloud may take away waits for the cloud's
+ * report, which comes later.
+ */
+function failedPlace(view: AttemptView): Facts['failed'] {
+  const { places } = view;
+  if (places.some(({ isSilent }) => isSilent)) return undefined;
+  for (const place of places) {
+    const { run } = place;
+    if (run.state !== 'exited' || hasSucceeded(run)) continue;
+    return mayHaveBeenTaken(view, place, run) ? undefined : { place, run };
+  }
+  return undefined;
+}
+
+/** How long after such an end the cloud may still take to say that it took the machine away. */
+const killedJudgement: Duration = 30 * second;
+
+/**
+ * The cloud may be about to say that it took the machine: a program was just killed there, or one that drives it from this
+ * machine has just lost its connection to it. Nothing can tell while the cloud does not answer or does not call it ready, and
+ * nothing could begin then either. What the cloud leaves alone a person may have deleted: a standing TPU is shared.
+ */
+function mayHaveBeenTaken({ job, allocation, attempt, look }: AttemptView, place: Place, run: Exited): boolean {
+  const capacity = capacityOf(job, allocation);
+  const isRevocable = capacityTraits(capacity).revocable;
+  if (!isRevocable && capacity.ownership !== 'standing') return false;
+  const wasKilled = run.signal !== undefined || run.exitCode === 143 || run.exitCode === 137;
+  const hasLostIt = place.worker === 'here' && betweenWorkers.includes(matchedIn(place, attempt).pattern ?? '');
+  if (!wasKilled && !hasLostIt) return false;
+  if (look.kind === 'unknown' || look.value.state !== 'ready') return true;
+  // Use the time of the cloud's answer: the rest of this pass may have waited long for a worker that does not answer.
+  // The end was written by the worker's clock: a clock that is far off is no reason to wait.
+  const isSoon = Math.abs(look.seenAt - run.endedAt) < killedJudgement;
+  // An answer from before the end says nothing about it. The next pass has a later one, whatever the worker's clock says.
+  const isOlder = look.seenAt < run.endedAt && attempt.exitSeen === undefined;
+  return isRevocable && (isSoon || isOlder) && attempt.judgeAt === undefined;
+}
+
+/** The observer searches the output only once the silence is long enough, so a pattern in the observation proves that it was. */
+function placeInTrouble({ job, attempt, places, now }: AttemptView): Place | undefined {
+  const { troubleTimeout } = job.spec.limits;
+  const last = lastOutputAt(places);
+  if (troubleTimeout === undefined || last === undefined || now - last < troubleTimeout) return undefined;
+  return places.find(
+    (one) => one.run.state === 'running' && betweenWorkers.includes(matchedIn(one, attempt).pattern ?? ''),
+  );
+}
+
+/** The grace runs while the cloud itself answers; `here` has no cloud that could speak for it. */
+function silentForTooLong(view: AttemptView): WorkerId | undefined {
+  const worker = silentWorker(view);
+  const { allocation, attempt, look, job } = view;
+  if (worker === undefined || look.kind === 'unknown') return undefined;
+  if (worker !== 'here' && look.value.state !== 'ready') return undefined;
+  if (planted('unknown-worker-is-lost')) return worker;
+  if (allocation.silentWho !== 'worker' || allocation.silentSince === null) return undefined;
+  // Compare with the time of the cloud's answer: a call to a silent worker takes long, and the cloud may have taken its machine since.
+  return look.seenAt >= allocation.silentSince + silencePatience(job, attempt) ? worker : undefined;
+}
+
+function isPrepared(view: AttemptView): boolean {
+  if (planted('start-before-setup')) return true;
+  return view.workers.every(({ seen }) => seen !== undefined) && unprovenWorkers(view).length === 0;
+}
+
+// ------------------------------------------------------------------------------------------ capacity
+
+function refusalOf({ readyAt, acceptedAt, lastFailure }: Allocation): CloudError | undefined {
+  if (readyAt !== null || acceptedAt !== null || lastFailure === null) return undefined;
+  return isPermanent(lastFailure.error.kind) ? lastFailure.error : undefined;
+}
+
+function alternativeAfter(view: AttemptView): Facts['alternative'] {
+  const answer = answerOfAlternative(view);
+  const turn = answer === undefined ? undefined : turnAfter(view.job, view.attempt, answer, view.said, view.now);
+  return answer === undefined || turn === undefined ? undefined : { answer, turn };
+}
+
+/**
+ * The answer of the allocation's alternative, where it has nothing to give. Errors that say nothing about the alternative (too
+ * many calls, a cloud that failed inside or did not answer) leave the request where it is.
+ */
+function answerOfAlternative({ job, now, look, allocation }: AttemptView): PlaceAnswer | undefined {
+  if (allocation.ownership === 'standing' || !hasPlaces(job)) return undefined;
+  const { readyAt, requestedAt, releasedAt, acceptedAt, lastFailure, isDoubtful } = allocation;
+  if (readyAt !== null || requestedAt === null || releasedAt !== null) return undefined;
+  const kind = lastFailure?.error.kind;
+  const isRefused = acceptedAt === null || isLost(allocation);
+  // Without permission we can neither list nor delete there. If a request may have gone through, the refusal ends the attempt.
+  if (kind !== undefined && isPermanent(kind) && isRefused && isDoubtful === true) return undefined;
+  const isSure = look.kind === 'known' || (kind !== undefined && isPermanent(kind));
+  if (kind !== undefined && isRefused && sendsElsewhere(kind) && isSure) return kind;
+  const { capacity } = job.spec;
+  const patience = capacity.kind === 'tpu' ? capacity.alternativesWait : undefined;
+  if (patience === undefined || look.kind === 'unknown') return undefined;
+  // An alternative that could be asked only now has not been waited in, however old the record says that the request is.
+  const waitedOutAt = (acceptedAt ?? requestedAt) + patience;
+  if (now < waitedOutAt) return undefined;
+  // A list may lack what is there and ready: what was accepted has to be missed twice before that says anything. And where
+  // no answer has come yet (the asking process was killed), it is asked first, however long that took; once more where a
+  // reply was lost.
+  const isAnswered = lastFailure !== null && (isDoubtful !== true || lastFailure.at >= waitedOutAt);
+  const isMissed = look.value.state === 'absent' && acceptedAt === null && isAnswered;
+  return look.value.state === 'waiting' || isMissed ? 'waiting' : undefined;
+}
+
+function betterAlternative({ job, attempt, allocation, said, now }: AttemptView): Turn | undefined {
+  if (allocation.requestedAt !== null || !hasPlaces(job)) return undefined;
+  const turn = nextTurn(job, attempt, said, now);
+  return turn?.place === (allocation.place ?? 0) ? undefined : turn;
+}
