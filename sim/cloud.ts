@@ -2,7 +2,6 @@
 // a message whose reply is lost.
 
 import type { AllocationRef, CapacityPort, Clock, Stray } from '../src/app/ports.ts';
-import { isUnconfirmed } from '../src/core/job.ts';
 import type { CloudErrorKind } from '../src/core/job.ts';
 import { known, unknown } from '../src/core/observation.ts';
 import type { AllocationSeen, Fact, OutcomeResult } from '../src/core/observation.ts';
@@ -113,11 +112,11 @@ export function createCloud(parts: PortParts): CapacityPort {
     return seenAs(machine, isStale && machine.stateBefore !== null ? machine.stateBefore : machine.state);
   }
 
-  /** A zone that is closed to us is not listed, either. As the real look does, what nobody has confirmed is called absent. */
-  function unlisted({ allocation }: AllocationRef, since: number): Fact<AllocationSeen> {
-    const reason = '403 PERMISSION_DENIED';
-    return isUnconfirmed(allocation) ? known({ state: 'absent', detail: reason }, since) : unknown(reason, since);
-  }
+  /** A zone that is closed to us is not listed, either. */
+  const unlisted = (since: number): Fact<AllocationSeen> => ({
+    ...unknown('403 PERMISSION_DENIED', since),
+    refused: 'permission',
+  });
 
   return {
     backend: 'tpu',
@@ -129,7 +128,7 @@ export function createCloud(parts: PortParts): CapacityPort {
         await timeline.pause(chance.between(0, 9_000));
         return refs.map((): Fact<AllocationSeen> => unknown('503 the list could not be made', began));
       }
-      return refs.map((ref) => (world.closed.has(zoneOf(ref)) ? unlisted(ref, began) : known(seen(ref), clock.now())));
+      return refs.map((ref) => (world.closed.has(zoneOf(ref)) ? unlisted(began) : known(seen(ref), clock.now())));
     },
     async request(ref) {
       watcher.called('request', ref, '');

@@ -3,7 +3,7 @@
 import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
 import type { Action } from './decision.ts';
-import { allocationOf, isNowhere, lastAllocation } from './job.ts';
+import { allocationOf, isNowhere, isUnconfirmed, lastAllocation } from './job.ts';
 import type { Allocation, Attempt, CloudError, CloudErrorKind, Job, PlaceAnswer, PlacePassed } from './job.ts';
 import type { AllocationSeen, Fact } from './observation.ts';
 import { between, doubling } from './pace.ts';
@@ -71,6 +71,15 @@ const permanentPace: Duration = 10 * minute;
 /** True for errors after which the same request would get the same answer. */
 export function isPermanent(kind: CloudErrorKind): boolean {
   return paces[kind] === undefined;
+}
+
+/**
+ * True where the cloud will never let us see an allocation that was never confirmed, such as for lack of permission. It is then
+ * requested, or requested again, so that its owner reads the cloud's own words instead of waiting without end.
+ */
+export function isHiddenForGood(look: Fact<AllocationSeen>, allocation: Allocation): boolean {
+  if (look.kind === 'known' || look.refused === undefined || !isPermanent(look.refused)) return false;
+  return allocation.ownership === 'owned' && isUnconfirmed(allocation);
 }
 
 /** How long to wait after that many errors in a row: doubling, with a spread that differs by job and try. */

@@ -4,6 +4,7 @@
 import {
   capacityTraits,
   capacityWaitEnd,
+  isHiddenForGood,
   isLost,
   isPermanent,
   leaving,
@@ -84,6 +85,8 @@ export interface Facts extends AttemptView {
   readonly isPrepared: boolean;
   readonly isPreviousLeaving: boolean;
   readonly isUnseen: boolean;
+  /** The cloud will never let us see this allocation, and no request for it was ever confirmed. */
+  readonly isHidden: boolean;
   /** The alternative to request from first, where it is not the present one and nothing has been requested yet. */
   readonly better: Turn | undefined;
   readonly isAbsent: boolean;
@@ -106,7 +109,8 @@ export function factsOf(view: AttemptView): Facts {
   const workers = allocation.workers;
   const capacityEnd = capacityWaitEnd(job, attempt);
   const lastOutput = lastOutputAt(places);
-  const isUnseen = look.kind === 'unknown' && !planted('unknown-is-absent');
+  const isHidden = isHiddenForGood(look, allocation);
+  const isUnseen = look.kind === 'unknown' && !isHidden && !planted('unknown-is-absent');
   return {
     ...view,
     isEnding: attempt.ending !== null,
@@ -146,6 +150,7 @@ export function factsOf(view: AttemptView): Facts {
     isPrepared: isPrepared(view),
     isPreviousLeaving: leaving(job).length > 0,
     isUnseen,
+    isHidden,
     better: betterAlternative(view),
     isAbsent: look.kind === 'unknown' ? !isUnseen : look.value.state === 'absent',
     isReady: look.kind === 'known' && look.value.state === 'ready',
@@ -316,11 +321,12 @@ function answerOfAlternative({ job, now, look, allocation }: AttemptView): Place
   const isRefused = acceptedAt === null || isLost(allocation);
   // Without permission we can neither list nor delete there. If a request may have gone through, the refusal ends the attempt.
   if (kind !== undefined && isPermanent(kind) && isRefused && isDoubtful === true) return undefined;
-  const isSure = look.kind === 'known' || (kind !== undefined && isPermanent(kind));
+  const isHidden = isHiddenForGood(look, allocation);
+  const isSure = look.kind === 'known' || isHidden || (kind !== undefined && isPermanent(kind));
   if (kind !== undefined && isRefused && sendsElsewhere(kind) && isSure) return kind;
   const { capacity } = job.spec;
   const patience = capacity.kind === 'tpu' ? capacity.alternativesWait : undefined;
-  if (patience === undefined || look.kind === 'unknown') return undefined;
+  if (patience === undefined || (look.kind === 'unknown' && !isHidden)) return undefined;
   // An alternative that could be asked only now has not been waited in, however old the record says that the request is.
   const waitedOutAt = (acceptedAt ?? requestedAt) + patience;
   if (now < waitedOutAt) return undefined;
@@ -328,8 +334,9 @@ function answerOfAlternative({ job, now, look, allocation }: AttemptView): Place
   // no answer has come yet (the asking process was killed), it is asked first, however long that took; once more where a
   // reply was lost.
   const isAnswered = lastFailure !== null && (isDoubtful !== true || lastFailure.at >= waitedOutAt);
-  const isMissed = look.value.state === 'absent' && acceptedAt === null && isAnswered;
-  return look.value.state === 'waiting' || isMissed ? 'waiting' : undefined;
+  const state = look.kind === 'known' ? look.value.state : 'absent';
+  const isMissed = state === 'absent' && acceptedAt === null && isAnswered;
+  return state === 'waiting' || isMissed ? 'waiting' : undefined;
 }
 
 function betterAlternative({ job, attempt, allocation, said, now }: AttemptView): Turn | undefined {

@@ -3,6 +3,7 @@
 
 import {
   goneLookAfter,
+  isHiddenForGood,
   isPermanent,
   leaving,
   markGone,
@@ -384,13 +385,16 @@ interface Silence {
   readonly since?: Instant;
 }
 
-function silenceOf(observation: Observation, { ordinal }: Allocation): Silence | undefined {
+function silenceOf(observation: Observation, allocation: Allocation): Silence | undefined {
+  const { ordinal } = allocation;
   const look = observation.allocations.find((one) => one.allocation === ordinal)?.fact;
-  if (look?.kind === 'unknown') return { who: look.noLogin === true ? 'login' : 'allocation', detail: look.reason };
-  const isReady = look?.value.state === 'ready';
+  // A refusal is an answer, where nothing can be there: the request brings its words to the owner.
+  if (look?.kind === 'unknown' && !isHiddenForGood(look, allocation))
+    return { who: look.noLogin === true ? 'login' : 'allocation', detail: look.reason };
+  const isReady = look?.kind === 'known' && look.value.state === 'ready';
   let longest: Silence | undefined;
-  for (const { allocation, worker, fact } of observation.workers) {
-    if (fact.kind !== 'unknown' || (worker !== 'here' && (!isReady || allocation !== ordinal))) continue;
+  for (const { allocation: of, worker, fact } of observation.workers) {
+    if (fact.kind !== 'unknown' || (worker !== 'here' && (!isReady || of !== ordinal))) continue;
     if (longest?.since === undefined || fact.since < longest.since)
       longest = { who: 'worker', worker, detail: fact.reason, since: fact.since };
   }

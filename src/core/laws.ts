@@ -109,7 +109,8 @@ function unknownIsNotAbsent(pass: Pass): readonly string[] {
     }
   }
   for (const action of decision.actions) {
-    if (action.kind === 'request' && seenOf(observation, action.allocation)?.state !== 'absent') {
+    const isAbsent = 'allocation' in action && seenOf(observation, action.allocation)?.state === 'absent';
+    if (action.kind === 'request' && !isAbsent && !isHiddenForGood(before, observation, action.allocation)) {
       found.push(`allocation ${action.allocation} is asked for although no look said that it is absent`);
     }
   }
@@ -126,6 +127,15 @@ function unknownIsNotAbsent(pass: Pass): readonly string[] {
       found.push(`allocation ${ordinal} is let go although nothing was seen at ${now}`);
   }
   return found;
+}
+
+/** The cloud refuses for good to show what it was never heard to accept. */
+function isHiddenForGood(before: Job, observation: Observation, ordinal: number): boolean {
+  const fact = observation.allocations.find(({ allocation }) => allocation === ordinal)?.fact;
+  const isRefused =
+    fact?.kind === 'unknown' && ['permission', 'invalid', 'not_found'].includes(fact.refused ?? 'internal');
+  const was = allocationIn(before, ordinal);
+  return isRefused && was?.ownership === 'owned' && was.acceptedAt === null && was.seen === null;
 }
 
 function goneBefore(before: Job, ordinal: number): boolean {

@@ -1,7 +1,7 @@
 // Observation: all that was seen of one job's world at one moment, and what could not be seen.
 // A look that failed is `unknown` with its reason. It is never turned into absent, false or zero.
 
-import type { AllocationState, CloudError, Evidence, Host, PlaceAnswer } from './job.ts';
+import type { AllocationState, CloudError, CloudErrorKind, Evidence, Host, PlaceAnswer } from './job.ts';
 import type { WorkerId } from './spec.ts';
 import type { Instant } from './time.ts';
 
@@ -20,6 +20,8 @@ export interface Unknown {
   readonly since: Instant;
   /** True where no cloud was asked, or it did not accept who asks: this machine has no valid login. */
   readonly noLogin?: true;
+  /** The permanent error with which the cloud refused to be asked: it will answer nothing else. */
+  readonly refused?: CloudErrorKind;
 }
 
 /** A fact that was seen. */

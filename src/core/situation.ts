@@ -339,6 +339,12 @@ const attemptRows: readonly Row<Facts>[] = [
     then: ({ better }) => ({ kind: 'better_place', turn: shown(better) }),
   },
   {
+    name: 'refused-and-unconfirmed',
+    means: 'the cloud refuses to show the allocation and no request is confirmed, so it is requested to get its answer',
+    when: ({ isHidden, mayRequest }) => isHidden && mayRequest,
+    then: ({ requestAt }) => ({ kind: 'to_request', notBefore: requestAt }),
+  },
+  {
     name: 'request-due',
     means: 'the allocation is absent and no request is confirmed, so it is requested at the pace of the last error',
     when: ({ isAbsent, mayRequest }) => isAbsent && mayRequest,

@@ -97,6 +97,7 @@ function observations(job: Job, workers: number, now: Instant): readonly Observa
   const found: Observation[] = [];
   const facts: readonly Fact<AllocationSeen>[] = [
     unknown('no answer', now),
+    { ...unknown('not allowed', now), refused: 'permission' },
     ...sights(workers).map((seen) => known(seen, now)),
   ];
   for (const fact of facts) {

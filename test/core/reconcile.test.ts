@@ -70,6 +70,22 @@ test('nothing is asked for while nobody can say whether it is there', () => {
   assert.equal(lastAllocation(world.job)?.silentWho, 'allocation');
 });
 
+test('what the cloud will never show is requested while no request is confirmed, and is no silence', () => {
+  const world = new World();
+  world.pass();
+  const look = () => {
+    const fact = { ...unknown('403', world.now), refused: 'permission' as const };
+    world.pass({ ...world.observe(), allocations: [{ allocation: 1, fact }] });
+  };
+  look();
+  assert.deepEqual(keys(world), ['request/1']);
+  assert.equal(lastAllocation(world.job)?.silentSince, null);
+  world.act();
+  look();
+  assert.deepEqual(keys(world), [], 'an accepted request may have made something');
+  assert.equal(lastAllocation(world.job)?.silentWho, 'allocation');
+});
+
 test('a missing login is told as such, also in the middle of a silence of the cloud, which goes on', () => {
   const world = new World();
   world.cloudAnswers = false;
@@ -362,6 +378,7 @@ test('a job of this machine needs three passes from nothing to its end', () => {
 test('a job that has to wait for its turn does nothing and asks for no wakeup', () => {
   const world = new World(spec({ capacity: local, steps: [] }));
   world.admitted = false;
+  world.pass();
   const { job } = world;
   const { wakeAt, actions } = world.pass();
   assert.deepEqual([wakeAt, actions, phaseOf(world.job)], [undefined, [], 'queued']);

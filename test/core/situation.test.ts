@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { CloudErrorKind } from '../../src/core/job.ts';
-import { known } from '../../src/core/observation.ts';
+import { known, unknown } from '../../src/core/observation.ts';
 import { situations } from '../../src/core/situation.ts';
 import type { JobSpec } from '../../src/core/spec.ts';
 import { hour, minute } from '../../src/core/time.ts';
@@ -196,6 +196,12 @@ const stories: Readonly<Record<string, (begin: Begin) => void>> = {
     world.pass();
     const said = [{ place: 0, answer: 'stockout' as const, at: world.now }];
     world.pass({ ...world.observe(), places: known(said, world.now) });
+  },
+  'refused-and-unconfirmed'(begin) {
+    const world = begin();
+    world.pass();
+    const fact = { ...unknown('403', world.now), refused: 'permission' as const };
+    world.pass({ ...world.observe(), allocations: [{ allocation: 1, fact }] });
   },
   'request-due'(begin) {
     const world = begin();

@@ -3,7 +3,6 @@
 
 import type { AllocationRef, Clock } from '../../app/ports.ts';
 import { isPermanent } from '../../core/allocate.ts';
-import { isUnconfirmed } from '../../core/job.ts';
 import type { CloudError } from '../../core/job.ts';
 import { known, unknown } from '../../core/observation.ts';
 import type { AllocationSeen, Fact, Unknown } from '../../core/observation.ts';
@@ -133,25 +132,20 @@ function listed<T extends { readonly name: string }>(answer: Answer<Listing<T>>)
   return { ok: true, items: new Map(items.map((item) => [idOf(item.name), item])) };
 }
 
-/**
- * There is no list. Mostly that means that nobody knows. But where the cloud refuses for good (no such zone or project, no
- * right), what nobody has confirmed is asked for, again if need be: that is how the person gets to read the cloud's own words,
- * instead of waiting without end, after a reply was lost too. Where the cloud says that it has no such zone, nothing is there.
- */
+/** There is no list, so nothing is known; except that in a zone which the cloud does not have nothing is. */
 function unlisted(
   { reason, error }: Extract<Listed<unknown>, { readonly ok: false }>,
   { allocation }: AllocationRef,
   since: Instant,
 ): Fact<AllocationSeen> {
-  if (allocation.ownership === 'owned' && error !== undefined) {
-    const isToBeAsked = isUnconfirmed(allocation) && isPermanent(error.kind);
-    if (isToBeAsked || isNoSuchZone(error)) return known({ state: 'absent', detail: reason }, since);
-  }
+  if (allocation.ownership === 'owned' && error !== undefined && isNoSuchZone(error))
+    return known({ state: 'absent', detail: reason }, since);
   return error === undefined ? unknown(reason, since) : unanswered(error, since);
 }
 
-function unanswered({ raw, noLogin }: CloudError, since: Instant): Unknown {
-  return { ...unknown(raw, since), ...(noLogin === true && { noLogin }) };
+function unanswered({ kind, raw, noLogin }: CloudError, since: Instant): Unknown {
+  const refused = isPermanent(kind) && { refused: kind };
+  return { ...unknown(raw, since), ...refused, ...(noLogin === true && { noLogin }) };
 }
 
 /**

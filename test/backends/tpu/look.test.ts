@@ -138,19 +138,16 @@ suite('a place that refuses to be listed', () => {
   const neverAsked = { requestedAt: null, acceptedAt: null };
   const noZone = 'Cloud TPU received a bad request. The requested zone "us-central2-b" is not supported. [EID: 0x1]';
   const rows = [
-    // What was never asked for cannot be there; asking for it brings the refusal to whoever wants it.
-    ['for want of a right', failure(403, 'PERMISSION_DENIED', 'no'), neverAsked, 'absent'],
-    ['because there is no such project', failure(404, 'NOT_FOUND', 'no such project'), neverAsked, 'absent'],
+    // A permanent refusal is part of the unknown; the core decides whether to request all the same.
+    ['for want of a right', failure(403, 'PERMISSION_DENIED', 'no'), neverAsked, 'unknown permission'],
+    ['because there is no such project', failure(404, 'NOT_FOUND', 'no such project'), neverAsked, 'unknown not_found'],
     ['because there is no such zone', failure(400, 'INVALID_ARGUMENT', noZone), neverAsked, 'absent'],
     ['for now', failure(503, 'UNAVAILABLE', 'away'), neverAsked, 'unknown'],
     ['with an expired login', failure(401, 'UNAUTHENTICATED', 'no'), neverAsked, 'unknown'],
     ['with too many requests', failure(429, 'RESOURCE_EXHAUSTED', 'requests per minute'), neverAsked, 'unknown'],
-    // What nobody has confirmed is asked for again: a reply may have been lost, and the job would wait without end.
-    ['for want of a right', failure(403, 'PERMISSION_DENIED', 'no'), { acceptedAt: null }, 'absent'],
-    // What was accepted may be there, whatever we may see.
-    ['for want of a right', failure(403, 'PERMISSION_DENIED', 'no'), {}, 'unknown'],
-    ['because there is no such project', failure(404, 'NOT_FOUND', 'no such project'), {}, 'unknown'],
-    ['in words that we do not know', failure(400, 'INVALID_ARGUMENT', 'no'), {}, 'unknown'],
+    ['for want of a right', failure(403, 'PERMISSION_DENIED', 'no'), {}, 'unknown permission'],
+    ['because there is no such project', failure(404, 'NOT_FOUND', 'no such project'), {}, 'unknown not_found'],
+    ['in words that we do not know', failure(400, 'INVALID_ARGUMENT', 'no'), {}, 'unknown invalid'],
     // In a zone that does not exist nothing is.
     ['because there is no such zone', failure(400, 'INVALID_ARGUMENT', noZone), {}, 'absent'],
   ] as const;
@@ -161,7 +158,8 @@ suite('a place that refuses to be listed', () => {
         const server = await openTpuServer(t);
         server.fault = () => fault;
         const [fact] = await look(server.api, tpuRef({ spec: { mode }, allocation }));
-        assert.equal(fact?.kind === 'known' ? fact.value.state : fact?.kind, expected);
+        const refused = fact?.kind === 'unknown' && fact.refused !== undefined ? ` ${fact.refused}` : '';
+        assert.equal(fact?.kind === 'known' ? fact.value.state : `${fact?.kind}${refused}`, expected);
         const standing = { ownership: 'standing' } as const;
         const [other] = await look(server.api, tpuRef({ spec: standing, allocation: { ...standing, ...allocation } }));
         assert.equal(other?.kind, 'unknown');
