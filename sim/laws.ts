@@ -8,6 +8,7 @@ import type { Allocation, Attempt, Job } from '../src/core/job.ts';
 import type { OutcomeResult } from '../src/core/observation.ts';
 import { placesOf } from '../src/core/place.ts';
 import { ruleOf } from '../src/core/recover.ts';
+import { taskKey } from '../src/core/subject.ts';
 import { minute, second } from '../src/core/time.ts';
 import { checkpointsIn } from './checkpoints.ts';
 import type { Checkpoint } from './checkpoints.ts';
@@ -462,9 +463,10 @@ export function createJudge(world: () => World, copies: () => Copies): Judge {
 
   /** An attempt counts no failure of a setup step that was not its own: its tries would be fewer than its owner allowed. */
   function checkStepFailures({ id, attempts }: Job, ledger: Ledger): void {
-    for (const { ordinal, stepFailures } of attempts) {
-      for (const [key, { tries }] of Object.entries(stepFailures)) {
-        if (key.startsWith('start/') || key.startsWith('stop/')) continue;
+    for (const { ordinal, failures } of attempts) {
+      for (const { task, tries } of failures) {
+        if (task.kind !== 'step') continue;
+        const key = taskKey(task);
         const failed = ledger.stepFailures.get(`${ordinal} ${key}`) ?? 0;
         if (tries > failed)
           breakLaw(7, `job ${id}: attempt ${ordinal} counts ${tries} failures of step ${key}, and it had ${failed}`);

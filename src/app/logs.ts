@@ -103,9 +103,11 @@ export async function hangOf(home: string, job: Job): Promise<Hang | null> {
 }
 
 /** The step that failed last on that worker; undefined where it was the start of the command. */
-function failedStep({ stepFailures }: Attempt, worker: WorkerId): string | undefined {
-  const failures = Object.entries(stepFailures).filter(([key]) => key.startsWith(`${worker}/`));
-  return failures.toSorted(([, one], [, other]) => other.lastAt - one.lastAt)[0]?.[0].slice(`${worker}/`.length);
+function failedStep({ failures }: Attempt, worker: WorkerId): string | undefined {
+  const steps = failures.flatMap(({ task, lastAt }) =>
+    task.kind === 'step' && task.worker === worker ? [{ step: task.step, lastAt }] : [],
+  );
+  return steps.toSorted((one, other) => other.lastAt - one.lastAt)[0]?.step;
 }
 
 /**

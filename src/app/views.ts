@@ -243,28 +243,23 @@ export function interruptedSince(job: Job): Instant | undefined {
 }
 
 function setupPhrase(job: Job): string | undefined {
-  const failures = Object.entries(openAttempt(job)?.stepFailures ?? {});
-  const [newest] = failures.toSorted(([, one], [, other]) => other.lastAt - one.lastAt);
+  const failures = openAttempt(job)?.failures ?? [];
+  const [newest] = failures.toSorted((one, other) => other.lastAt - one.lastAt);
   const earlier = setupFailures(job);
   const times = `setup failed ${countText(earlier, 'time')}`;
   if (newest === undefined) return earlier === 0 ? undefined : times;
-  const [key, { tries }] = newest;
-  if (earlier > 0) return `${times}: ${stepOf(key)}`;
+  const { task, tries } = newest;
+  const failed = task.kind === 'step' ? task.step : task.kind;
+  if (earlier > 0) return `${times}: ${failed}`;
   // Where nobody said how it ended, as when the line was cut, nothing has failed yet.
-  if (tries === 0) return `${stepOf(key)} broken off`;
-  return `${stepOf(key)} failed, ${tries} of ${countText(job.spec.limits.setupTries, 'try', 'tries')}`;
+  if (tries === 0) return `${failed} broken off`;
+  return `${failed} failed, ${tries} of ${countText(job.spec.limits.setupTries, 'try', 'tries')}`;
 }
 
 /** How many attempts in a row have ended in their setup, up to the newest. */
 function setupFailures(job: Job): number {
   const attempt = lastAttempt(job);
   return attempt === undefined ? 0 : usedBudget(job, attempt, 'setupFailures').length;
-}
-
-/** The setup step that a key of `stepFailures` speaks of: `docker` of `3/docker`; `start` of `start/3`. */
-function stepOf(key: string): string {
-  const [first = '', second = ''] = key.split('/', 2);
-  return first === 'start' || first === 'stop' ? first : second;
 }
 
 function runPhrase(job: Job, now: Instant): string {

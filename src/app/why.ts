@@ -6,6 +6,7 @@ import type { Turn } from '../core/admit.ts';
 import { capacityWaitEnd, isPermanent } from '../core/allocate.ts';
 import type { Event } from '../core/decision.ts';
 import { keptUntil } from '../core/end.ts';
+import { workerName } from '../core/evidence.ts';
 import { isOnHeld, silencePatience } from '../core/given-up.ts';
 import {
   allocationOf,
@@ -17,6 +18,7 @@ import {
   type Evidence,
   type ExitSeen,
   type Job,
+  type StepFailure,
 } from '../core/job.ts';
 import { hasPlaces, sendsElsewhere, turnAfter, type Turn as PlaceTurn } from '../core/next-place.ts';
 import { phaseOf, phaseSince, type Phase } from '../core/phase.ts';
@@ -340,10 +342,7 @@ function whySetup(job: Job, events: readonly Event[], now: Instant): Answer {
   const allocation = lastAllocation(job);
   const steps = job.spec.steps.map((step) => step.name).join(', ');
   const workers = countText(allocation?.workers ?? 1, 'worker');
-  const failures = Object.entries(attempt?.stepFailures ?? {}).toSorted(
-    ([, one], [, other]) => other.lastAt - one.lastAt,
-  );
-  const [newest] = failures;
+  const newest = newestFailure(attempt);
   const begun = `ready since ${momentText(phaseSince(job), now)}, ${lengthText(now - phaseSince(job))} ago`;
   const silence = silenceOf(job, events, now);
   const before = lastEnding(job);
@@ -367,11 +366,11 @@ function whySetup(job: Job, events: readonly Event[], now: Instant): Answer {
     sentence:
       newest === undefined
         ? `${job.id} is in setup: ${steps === '' ? 'its command is being started' : `${steps} on ${workers}`}.`
-        : `${job.id} is in setup: ${stepText(newest[0])} ${newest[1].tries === 0 ? 'was broken off' : 'failed'} and is tried again.`,
+        : `${job.id} is in setup: ${taskText(newest.task)} ${newest.tries === 0 ? 'was broken off' : 'failed'} and is tried again.`,
     because:
       newest === undefined
         ? begun
-        : `${sentencePart(newest[1].detail)}, ${ageText(now - newest[1].lastAt)} ago; ${newest[1].tries === 0 ? 'it does not count as a try' : `${newest[1].tries} of ${countText(job.spec.limits.setupTries, 'try', 'tries')}`}`,
+        : `${sentencePart(newest.detail)}, ${ageText(now - newest.lastAt)} ago; ${newest.tries === 0 ? 'it does not count as a try' : `${newest.tries} of ${countText(job.spec.limits.setupTries, 'try', 'tries')}`}`,
     rule: newest === undefined ? null : wouldFollow(job, 'setup_failed'),
     next: `the command starts on ${attempt === undefined ? 'its workers' : placesText(job, attempt)} when all steps hold${stepLog(job, attempt)}`,
     nextAt: null,
@@ -380,19 +379,20 @@ function whySetup(job: Job, events: readonly Event[], now: Instant): Answer {
 
 /** Where to read what the setup step printed that failed last; nothing when none has. */
 function stepLog(job: Job, attempt: Attempt | undefined): string {
-  const failures = Object.entries(attempt?.stepFailures ?? {}).filter(([key]) => !/^(start|stop)\//.test(key));
-  const [newest] = failures.toSorted(([, one], [, other]) => other.lastAt - one.lastAt);
-  const step = newest?.[0].split('/', 2)[1];
-  return step === undefined ? '' : `; what the step printed: jobman logs ${Number(job.id)} --step ${step}`;
+  const task = newestFailure(attempt, 'step')?.task;
+  return task?.kind !== 'step' ? '' : `; what the step printed: jobman logs ${Number(job.id)} --step ${task.step}`;
 }
 
-/** `step docker on worker 3` of `3/docker`; `the start on worker 3` of `start/3`. */
-function stepText(key: string): string {
-  const [first = '', second = ''] = key.split('/', 2);
-  const isCommand = first === 'start' || first === 'stop';
-  const worker = isCommand ? second : first;
-  const place = worker === 'here' ? 'this machine' : `worker ${worker}`;
-  return isCommand ? `the ${first} of the command on ${place}` : `step ${second} on ${place}`;
+/** The newest failure of the attempt on any worker, or that of such a task. */
+function newestFailure(attempt: Attempt | undefined, kind?: StepFailure['task']['kind']): StepFailure | undefined {
+  const failures = (attempt?.failures ?? []).filter(({ task }) => kind === undefined || task.kind === kind);
+  return failures.toSorted((one, other) => other.lastAt - one.lastAt)[0];
+}
+
+/** `step docker on worker 3`, `the start of the command on worker 3`. */
+function taskText(task: StepFailure['task']): string {
+  const place = workerName(task.worker);
+  return task.kind === 'step' ? `step ${task.step} on ${place}` : `the ${task.kind} of the command on ${place}`;
 }
 
 function placesText(job: Job, attempt: Attempt): string {
@@ -662,11 +662,10 @@ function hindranceOf(job: Job, events: readonly Event[], now: Instant): Hindranc
 
 /** The newest stop that came to nothing on some worker, in its own words. */
 function stopFailure(job: Job, now: Instant): string | undefined {
-  const failures = Object.entries(openAttempt(job)?.stepFailures ?? {}).filter(([key]) => key.startsWith('stop/'));
-  const [newest] = failures.toSorted(([, one], [, other]) => other.lastAt - one.lastAt);
+  const newest = newestFailure(openAttempt(job), 'stop');
   if (newest === undefined) return undefined;
-  const [key, { lastAt, detail }] = newest;
-  return `${stepText(key)} failed ${ageText(now - lastAt)} ago: ${sentencePart(detail)}`;
+  const { task, lastAt, detail } = newest;
+  return `${taskText(task)} failed ${ageText(now - lastAt)} ago: ${sentencePart(detail)}`;
 }
 
 function whyEnding(job: Job, events: readonly Event[], now: Instant): string {

@@ -3,7 +3,6 @@
 // a worker has been silent.
 
 import type { Backend, Clock, LogFiles, StoredOutcome, WorkerRef } from '../app/ports.ts';
-import { actionKey } from '../core/decision.ts';
 import { allocationOf, commandWorkers, lastAllocation, lastAttempt, mayExist, outlivesRemoval } from '../core/job.ts';
 import type { Allocation, Job } from '../core/job.ts';
 import { hasSucceeded, known, unknown } from '../core/observation.ts';
@@ -58,7 +57,8 @@ export async function observe(
     return { admitted, allocations: [], workers: [], outcomes: outcomes.map((stored) => stored.outcome) };
   }
   const unheard = outside.unasked.filter(
-    (ordinal) => !outcomes.some(({ outcome }) => outcome.key === actionKey({ kind: 'request', allocation: ordinal })),
+    (ordinal) =>
+      !outcomes.some(({ outcome: { subject } }) => subject.kind === 'request' && subject.allocation === ordinal),
   );
   const began = outside.clock.now();
   const asked = job.allocations.filter((one) => mayExist(one) || one === lastAllocation(job));

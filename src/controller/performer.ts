@@ -4,7 +4,6 @@
 
 import { namesFileShortage } from '../app/file-trouble.ts';
 import type { Backend, Clock, LogFiles, Store } from '../app/ports.ts';
-import { actionKey } from '../core/decision.ts';
 import type { Action } from '../core/decision.ts';
 import { allocationOf, attemptOf, commandWorkers, stepsOf } from '../core/job.ts';
 import type { Allocation, Attempt, Job } from '../core/job.ts';
@@ -12,6 +11,8 @@ import type { OutcomeResult } from '../core/observation.ts';
 import { launchFor, stepFor } from '../core/prepare.ts';
 import { planted } from '../core/plant.ts';
 import type { JobSpec } from '../core/spec.ts';
+import { subjectKey } from '../core/subject.ts';
+import type { Subject } from '../core/subject.ts';
 import { minute, second } from '../core/time.ts';
 import { backoff, pause } from './bounded.ts';
 import { isSameOutput } from './log-mirror.ts';
@@ -26,7 +27,7 @@ export interface Performer {
    */
   perform(job: Job, actions: readonly Action[], asOf: number): void;
   /** True while that action waits for its turn or is under way. When it is not any more, its outcome is in the store, or never will be. */
-  isAt(id: string, action: Action): boolean;
+  isAt(id: string, subject: Subject): boolean;
   /** Counts what has come back. */
   readonly turn: number;
   /** How many actions wait or are under way. */
@@ -127,7 +128,7 @@ export function createPerformer(options: {
     if (result.kind === 'unclear' && planted('unclear-is-refused'))
       result = { kind: 'refused', evidence: result.evidence };
     const of = 'attempt' in action && { attempt: action.attempt };
-    const outcome = { key: actionKey(action), ...of, at: clock.now(), result };
+    const outcome = { subject: action, ...of, at: clock.now(), result };
     await writeDown(order.id, () => store.addOutcome(order.id, outcome));
     turn += 1;
     const ofJob = cameBack.get(order.id) ?? new Map<string, number>();
@@ -214,14 +215,14 @@ export function createPerformer(options: {
       for (const [key, at] of news ?? []) if (at <= asOf) news?.delete(key);
       if (news?.size === 0) cameBack.delete(job.id);
       for (const action of actions) {
-        const key = `${job.id}/${actionKey(action)}`;
+        const key = `${job.id}/${subjectKey(action)}`;
         if (underWay.has(key) || news?.has(key) === true) continue;
         waiting.set(key, { id: job.id, action, job, key, target: `${job.id}/${targetOf(action)}` });
       }
       next();
     },
-    isAt(id, action) {
-      const key = `${id}/${actionKey(action)}`;
+    isAt(id, subject) {
+      const key = `${id}/${subjectKey(subject)}`;
       return waiting.has(key) || underWay.has(key);
     },
     get size() {

@@ -38,7 +38,7 @@ export function addAttempt(
       allocation: after.allocations.length,
       createdAt: now,
       notBefore,
-      stepFailures: {},
+      failures: [],
       startedAt: null,
       runningAt: null,
       ending: null,

@@ -8,7 +8,7 @@
 import { told, unchanged } from './change.ts';
 import type { Change } from './change.ts';
 import { openAttempt } from './job.ts';
-import type { Allocation, Attempt, Job, StepFailure } from './job.ts';
+import type { Allocation, Attempt, Job } from './job.ts';
 import type { Fact, Observation } from './observation.ts';
 import { planted } from './plant.ts';
 import { second } from './time.ts';
@@ -95,13 +95,9 @@ function allocationRight(allocation: Allocation, right: Right): Partial<Allocati
 
 /** Of an attempt that has ended, what is left of its program may still have to be stopped; the rest is history. */
 function attemptRight(attempt: Attempt, right: Right, now: Instant): Partial<Attempt> {
-  const { ending, stepFailures, movedAt, placesPassed } = attempt;
-  const failures = Object.entries(stepFailures).map(([key, failure]): [string, StepFailure] => [
-    key,
-    { ...failure, lastAt: right(failure.lastAt) },
-  ]);
+  const { ending, movedAt, placesPassed } = attempt;
   const stopping = {
-    stepFailures: Object.fromEntries(failures),
+    failures: attempt.failures.map((one) => ({ ...one, lastAt: right(one.lastAt) })),
     ending: ending === null ? null : { ...ending, stopAskedAt: orNull(ending.stopAskedAt, right) },
   };
   if (attempt.endedAt !== null) return stopping;

@@ -46,21 +46,6 @@ export type Action =
       readonly how: 'ask' | 'kill';
     };
 
-/** The name under which an action is under way at most once, and which its outcome carries: `start/2/0`. */
-export function actionKey(action: Action): string {
-  switch (action.kind) {
-    case 'request':
-    case 'release':
-      return `${action.kind}/${action.allocation}`;
-    case 'step':
-      return `step/${action.allocation}/${action.worker}/${action.step}`;
-    case 'start':
-      return `start/${action.attempt}/${action.worker}`;
-    case 'stop':
-      return `stop/${action.attempt}/${action.worker}/${action.how}`;
-  }
-}
-
 /**
  * One immutable line of history. The record of attempts, allocations and the end can be told from these alone
  * (the law "history tells the state").

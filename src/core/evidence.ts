@@ -58,12 +58,9 @@ export function troubleEvidence(place: Place, attempt: Attempt, timeout: Duratio
 }
 
 /** A step, or the start of the command, that has used up its tries on one worker. */
-export function setupEvidence(key: string, { detail, tries, pattern }: StepFailure): Evidence {
-  const [first = '', ...rest] = key.split('/');
-  const isStart = first === 'start';
-  const where = isStart ? rest.join('/') : first;
-  const worker: WorkerId = where === 'here' ? where : Number(where);
-  const failed = isStart ? 'the command could not be started' : `step ${rest.join('/')} failed`;
+export function setupEvidence({ task, detail, tries, pattern }: StepFailure): Evidence {
+  const { worker } = task;
+  const failed = task.kind === 'step' ? `step ${task.step} failed` : 'the command could not be started';
   return {
     detail: `${failed} on ${workerName(worker)} (${tries} ${tries === 1 ? 'try' : 'tries'}): ${detail}`,
     worker,

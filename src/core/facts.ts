@@ -74,7 +74,7 @@ export interface Facts extends AttemptView {
   /** The owner's new attempt begins on capacity that was kept for the job and can be replaced. */
   readonly isOnReplaceable: boolean;
   /** A step, or the start of the command, that has used up its tries on one worker. */
-  readonly usedUp: readonly [string, StepFailure] | undefined;
+  readonly usedUp: StepFailure | undefined;
   readonly runsNowhere: boolean;
   /** A worker that the command names and the allocation does not have. */
   readonly missingWorker: WorkerId | undefined;
@@ -138,9 +138,7 @@ export function factsOf(view: AttemptView): Facts {
       hasStarted && silenceTimeout !== null && lastOutput !== undefined && now - lastOutput >= silenceTimeout,
     unreachable: silentForTooLong(view),
     isOnReplaceable: allocation.ownership === 'owned' && isOnHeld(job, attempt),
-    usedUp: Object.entries(attempt.stepFailures).find(
-      ([key, failure]) => !key.startsWith('stop/') && areTriesUsedUp(job, failure),
-    ),
+    usedUp: attempt.failures.find((one) => one.task.kind !== 'stop' && areTriesUsedUp(job, one)),
     runsNowhere: workers !== null && places.length === 0,
     missingWorker: places.find(({ worker }) => workers !== null && worker !== 'here' && worker >= workers)?.worker,
     isOtherAlive: strangersAlive(view).length > 0,

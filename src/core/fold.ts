@@ -14,12 +14,13 @@ import {
 } from './allocate.ts';
 import { chain, told, unchanged, withAllocation, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
-import { lastAllocation, openAttempt } from './job.ts';
+import { attemptOf, failureOf, lastAllocation, openAttempt } from './job.ts';
 import type { Allocation, Attempt, CloudError, Host, Job } from './job.ts';
 import type { AllocationFact, AllocationSeen, Observation, Outcome, OutcomeResult } from './observation.ts';
 import { isRefusedSince } from './phase.ts';
 import { planted } from './plant.ts';
 import type { WorkerId } from './spec.ts';
+import type { Subject, WorkerTask } from './subject.ts';
 import type { Duration, Instant } from './time.ts';
 
 /** Replies first, then looks: a look is never older than a reply that is folded with it. */
@@ -41,30 +42,20 @@ export function fold(job: Job, observation: Observation, now: Instant): Change {
 
 // ------------------------------------------------------------------------------------------ replies
 
-/** A key says what its action acted on; a reply about something that is over changes nothing. */
-function foldOutcome(job: Job, { key, attempt, at, result }: Outcome, now: Instant): Change {
-  const [kind = '', first = '', second = '', ...rest] = key.split('/');
-  const ordinal = planted('late-reply-to-newest') ? job.allocations.length : Number(first);
-  switch (kind) {
+/** A reply about something that is over changes nothing. */
+function foldOutcome(job: Job, { subject, attempt, at, result }: Outcome, now: Instant): Change {
+  switch (subject.kind) {
     case 'request':
-    case 'release':
-      return foldCloudReply(job, kind, job.allocations[ordinal - 1], at, result, now);
+    case 'release': {
+      const ordinal = planted('late-reply-to-newest') ? job.allocations.length : subject.allocation;
+      return foldCloudReply(job, subject.kind, job.allocations[ordinal - 1], at, result, now);
+    }
     case 'step':
-      return foldStepReply(
-        job,
-        attempt,
-        { allocation: Number(first), worker: second, step: rest.join('/') },
-        at,
-        result,
-        now,
-      );
+      return foldStepReply(job, attempt, subject, at, result, now);
     case 'start':
-      return foldStartReply(job, Number(first), second, at, result);
+      return foldStartReply(job, subject.attempt, subject.worker, at, result);
     case 'stop':
-      return foldStopReply(job, Number(first), second, at, result);
-    default:
-      // A key from another version of jobman. The action that it names will be asked again if it is still needed.
-      return unchanged(job);
+      return foldStopReply(job, subject.attempt, subject.worker, at, result);
   }
 }
 
@@ -132,7 +123,7 @@ function errorOf(result: Exclude<OutcomeResult, { kind: 'done' }>): CloudError {
 function foldStepReply(
   job: Job,
   of: number | undefined,
-  { allocation, worker, step }: { readonly allocation: number; readonly worker: string; readonly step: string },
+  { allocation, worker, step }: Extract<Subject, { kind: 'step' }>,
   at: Instant,
   result: OutcomeResult,
   now: Instant,
@@ -141,27 +132,28 @@ function foldStepReply(
   const attempt = isOld ? openAttempt(job) : job.attempts[of - 1];
   if (attempt === undefined || attempt.allocation !== allocation || result.kind === 'done') return unchanged(job);
   const { ordinal } = attempt;
-  const failed = withTry(job, attempt, `${worker}/${step}`, at, result);
-  const tries = failed.attempts[ordinal - 1]?.stepFailures[`${worker}/${step}`]?.tries ?? 0;
+  const task = { kind: 'step', worker, step } as const;
+  const failed = withTry(job, attempt, task, at, result);
+  const tries = failureOf(attemptOf(failed, ordinal), task)?.tries ?? 0;
   if (result.kind === 'unclear' || job.removed) return unchanged(failed);
   const { detail } = result.evidence;
-  const where = { attempt: ordinal, allocation, worker: Number(worker), step };
+  const where = { attempt: ordinal, allocation, worker, step };
   return told(failed, now, { kind: 'step_failed', ...where, tries, detail });
 }
 
-function foldStartReply(job: Job, ordinal: number, worker: string, at: Instant, result: OutcomeResult): Change {
+function foldStartReply(job: Job, ordinal: number, worker: WorkerId, at: Instant, result: OutcomeResult): Change {
   const attempt = openAttempt(job);
   if (attempt === undefined || attempt.ordinal !== ordinal || result.kind === 'done') return unchanged(job);
-  return unchanged(withTry(job, attempt, `start/${worker}`, at, result));
+  return unchanged(withTry(job, attempt, { kind: 'start', worker }, at, result));
 }
 
-function foldStopReply(job: Job, ordinal: number, worker: string, at: Instant, result: OutcomeResult): Change {
+function foldStopReply(job: Job, ordinal: number, worker: WorkerId, at: Instant, result: OutcomeResult): Change {
   const attempt = job.attempts[ordinal - 1];
   if (attempt === undefined || attempt.ending === null) return unchanged(job);
-  if (result.kind !== 'done') return unchanged(withTry(job, attempt, `stop/${worker}`, at, result));
-  const place = worker === 'here' ? worker : Number(worker);
-  if (attempt.ending.told.includes(place)) return unchanged(job);
-  return unchanged(withAttempt(job, ordinal, { ending: { ...attempt.ending, told: [...attempt.ending.told, place] } }));
+  if (result.kind !== 'done') return unchanged(withTry(job, attempt, { kind: 'stop', worker }, at, result));
+  const { ending } = attempt;
+  if (ending.told.includes(worker)) return unchanged(job);
+  return unchanged(withAttempt(job, ordinal, { ending: { ...ending, told: [...ending.told, worker] } }));
 }
 
 /**
@@ -171,22 +163,25 @@ function foldStopReply(job: Job, ordinal: number, worker: string, at: Instant, r
 function withTry(
   job: Job,
   attempt: Attempt,
-  key: string,
+  task: WorkerTask,
   at: Instant,
   result: Exclude<OutcomeResult, { kind: 'done' }>,
 ): Job {
-  const before = attempt.stepFailures[key]?.tries ?? 0;
-  const isNoFailure = result.kind === 'unclear' && !key.startsWith('stop/');
-  const tries = isNoFailure ? before : before + 1;
+  const before = failureOf(attempt, task);
+  const isNoFailure = result.kind === 'unclear' && task.kind !== 'stop';
   const { detail, pattern } = result.evidence;
   const failure = {
-    tries,
+    task,
+    tries: (before?.tries ?? 0) + (isNoFailure ? 0 : 1),
     lastAt: at,
     detail,
     ...(pattern === undefined ? {} : { pattern }),
     ...(result.kind === 'refused' && { isFinal: true as const }),
   };
-  return withAttempt(job, attempt.ordinal, { stepFailures: { ...attempt.stepFailures, [key]: failure } });
+  const { failures } = attempt;
+  return withAttempt(job, attempt.ordinal, {
+    failures: before === undefined ? [...failures, failure] : failures.map((one) => (one === before ? failure : one)),
+  });
 }
 
 // ------------------------------------------------------------------------------------------ looks at allocations

@@ -202,7 +202,7 @@ export function taleOf(job: Job): Tale {
     cancelled: job.cancelled,
     copy: job.copy,
     answersNothing: job.answersNothing,
-    attempts: job.attempts.map(({ stepFailures: _failures, ending, placesPassed, ...rest }) => ({
+    attempts: job.attempts.map(({ failures: _failures, ending, placesPassed, ...rest }) => ({
       ...rest,
       placesPassed: placesPassed?.map(({ error: _error, ...one }) => one),
       ending: ending === null ? null : { reason: ending.reason, evidence: ending.evidence, since: ending.since },

@@ -2,6 +2,8 @@
 // Values never change under you: a rule returns a new job.
 
 import type { CommandSpec, JobSpec, Reason, SetupStep, WorkerId } from './spec.ts';
+import { isSameTask } from './subject.ts';
+import type { WorkerTask } from './subject.ts';
 import type { Instant } from './time.ts';
 
 /**
@@ -84,11 +86,8 @@ export interface Attempt {
   readonly movedAt?: Instant;
   /** The spec's places that had nothing to give to it: one entry for each, however often it was asked. */
   readonly placesPassed?: readonly PlacePassed[];
-  /**
-   * Failed tries so far on one worker: of a setup step, keyed `worker/name`; of starting or ending the command there,
-   * keyed `start/worker` and `stop/worker`.
-   */
-  readonly stepFailures: Readonly<Record<string, StepFailure>>;
+  /** Tries on single workers that failed so far: one entry for each task. */
+  readonly failures: readonly StepFailure[];
   /** First time the command was committed to be started; from here a process may exist. */
   readonly startedAt: Instant | null;
   /** First time the command was seen running on every worker that runs it. */
@@ -129,8 +128,9 @@ export interface Exit {
   readonly workers: readonly WorkerId[];
 }
 
-/** How often something has failed on one worker, when last, and in its own words. */
+/** How often a task has failed on one worker, when last, and in its own words. */
 export interface StepFailure {
+  readonly task: WorkerTask;
   readonly tries: number;
   readonly lastAt: Instant;
   readonly detail: string;
@@ -325,6 +325,11 @@ export function attemptOf(job: Job, ordinal: number): Attempt {
     throw new Error(`job ${job.id} holds no attempt ${ordinal}; its attempts are numbered from 1 without a gap`);
   }
   return attempt;
+}
+
+/** The failure of that task so far, if it has failed. */
+export function failureOf({ failures }: Attempt, task: WorkerTask): StepFailure | undefined {
+  return failures.find((one) => isSameTask(one.task, task));
 }
 
 /** The newest allocation, gone or not. */

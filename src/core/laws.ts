@@ -225,10 +225,7 @@ function onlyWhatIsOurs({ before, observation, decision }: Pass): readonly strin
   for (const { ordinal, acceptedAt } of decision.job.allocations) {
     const was = allocationIn(before, ordinal)?.acceptedAt ?? null;
     if (acceptedAt === null || acceptedAt === was) continue;
-    const hasReply = observation.outcomes.some(({ key, result }) => {
-      const [kind, subject] = key.split('/');
-      return (kind === 'request' || kind === 'release') && subject === String(ordinal) && result.kind === 'done';
-    });
+    const hasReply = hasDone(observation, 'request', ordinal) || hasDone(observation, 'release', ordinal);
     const seen = seenOf(observation, ordinal);
     if (!hasReply && (seen === undefined || seen.state === 'absent')) {
       found.push(`allocation ${ordinal} counts as accepted by a reply about another one`);
@@ -369,7 +366,7 @@ function settledMeansEmpty({ before, observation, decision, now }: Pass): readon
     const isFirstLook = was.missedAt === null || fact?.kind !== 'known' || fact.seenAt - was.missedAt < apart;
     if (isFirstLook && state === 'absent')
       found.push(`allocation ${allocation.ordinal} counts as gone at the first look that missed it`);
-    if (was.releasedAt !== null && was.acceptedAt === null && !hasDone(observation, `release/${allocation.ordinal}`)) {
+    if (was.releasedAt !== null && was.acceptedAt === null && !hasDone(observation, 'release', allocation.ordinal)) {
       found.push(`allocation ${allocation.ordinal} counts as gone although nobody confirmed its release`);
     }
   }
@@ -390,13 +387,17 @@ function isRefusedOutright({ outcomes }: Observation, was: Allocation): boolean 
   const { ordinal, ownership, acceptedAt, seen, readyAt, releasedAt, isDoubtful, isAsking, lastFailure } = was;
   if (ownership !== 'owned' || acceptedAt !== null || seen !== null || readyAt !== null || releasedAt !== null)
     return false;
-  const replies = outcomes.filter(({ key }) => key === `request/${ordinal}`).map(({ result }) => result.kind);
+  const replies = outcomes
+    .filter(({ subject }) => subject.kind === 'request' && subject.allocation === ordinal)
+    .map(({ result }) => result.kind);
   const isInDoubt = isDoubtful === true || replies.some((kind) => kind === 'done' || kind === 'unclear');
   return !isInDoubt && (replies.length > 0 || (isAsking !== true && lastFailure !== null));
 }
 
-function hasDone(observation: Observation, wanted: string): boolean {
-  return observation.outcomes.some(({ key, result }) => key === wanted && result.kind === 'done');
+function hasDone(observation: Observation, kind: 'request' | 'release', ordinal: number): boolean {
+  return observation.outcomes.some(
+    ({ subject, result }) => subject.kind === kind && subject.allocation === ordinal && result.kind === 'done',
+  );
 }
 
 function mayKeep(job: Job, held: Allocation, now: Instant): boolean {
@@ -456,8 +457,8 @@ function bounded(pass: Pass): readonly string[] {
   if (capacityWait !== null && isWaiting && attempt.asked && now > attempt.createdAt + capacityWait && job === before) {
     found.push('capacity is waited for past the limit');
   }
-  for (const [key, { tries }] of Object.entries(attempt.stepFailures)) {
-    if (!key.startsWith('stop/') && tries > setupTries) found.push(`${key} was tried ${tries} times`);
+  for (const { task, tries } of attempt.failures) {
+    if (task.kind !== 'stop' && tries > setupTries) found.push(`${JSON.stringify(task)} was tried ${tries} times`);
   }
   return found;
 }
@@ -542,7 +543,7 @@ function neverForgotten({ observation, decision, now }: Pass): readonly string[]
     const run = workerSeen(observation, attempt.allocation, worker)?.runs.find(
       (one) => one.attempt === attempt.ordinal,
     );
-    const isPaced = attempt.stepFailures[`stop/${worker}`] !== undefined;
+    const isPaced = attempt.failures.some(({ task }) => task.kind === 'stop' && task.worker === worker);
     const isKilled = actions.some((one) => one.kind === 'stop' && one.worker === worker && one.how === 'kill');
     if (run?.state === 'running' && !isPaced && !isKilled)
       found.push(`worker ${worker} ignores its stop signal and is not killed`);

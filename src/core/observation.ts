@@ -3,6 +3,7 @@
 
 import type { AllocationState, CloudError, CloudErrorKind, Evidence, Host, PlaceAnswer } from './job.ts';
 import type { WorkerId } from './spec.ts';
+import type { Subject } from './subject.ts';
 import type { Instant } from './time.ts';
 
 /** One thing seen, with its time, or not seen, with the reason. */
@@ -148,9 +149,9 @@ export function hasSucceeded(run: {
   return run.state === 'exited' && run.exitCode === 0 && run.failure === undefined;
 }
 
-/** The result of one action. `key` is the action's. */
+/** The result of one action. */
 export interface Outcome {
-  readonly key: string;
+  readonly subject: Subject;
   /** The attempt that the action was for: it counts there, also when a later attempt is open by then. Absent: for none. */
   readonly attempt?: number;
   readonly at: Instant;

@@ -2,13 +2,15 @@
 
 import { checkpointFolder, checkpointOwner } from './checkpoints.ts';
 import type { Action } from './decision.ts';
-import { allocationOf, commandWorkers, stepsOf } from './job.ts';
+import { allocationOf, commandWorkers, failureOf, stepsOf } from './job.ts';
 import type { Allocation, Attempt, Job, StepFailure } from './job.ts';
 import { doubling } from './pace.ts';
 import { planted } from './plant.ts';
 import { capacityOf } from './place.ts';
 import { nodeNameMark, withBuckets } from './spec.ts';
 import type { ResumeFrom, SecretSource, SetupStep, WorkerId } from './spec.ts';
+import { taskKey } from './subject.ts';
+import type { WorkerTask } from './subject.ts';
 import { earliest, minute, second } from './time.ts';
 import type { Instant } from './time.ts';
 import type { View } from './view.ts';
@@ -35,7 +37,7 @@ export function stepsDue(
   const actions: Action[] = [];
   let wakeAt: Instant | undefined;
   for (const { worker, step } of unprovenWorkers(view)) {
-    const dueAt = tryAgainAt(view.job, attempt, `${worker}/${step.name}`);
+    const dueAt = tryAgainAt(view.job, attempt, { kind: 'step', worker, step: step.name });
     if (dueAt > view.now) wakeAt = earliest(wakeAt, dueAt);
     else {
       const { allocation, ordinal } = attempt;
@@ -51,10 +53,11 @@ export function areTriesUsedUp(job: Job, { tries, isFinal }: StepFailure): boole
 }
 
 /** When something that failed on a worker may be tried again: after 5 s, doubling to 2 min; the past when it never failed. */
-export function tryAgainAt(job: Job, attempt: Attempt, key: string): Instant {
-  const failure: StepFailure | undefined = attempt.stepFailures[key];
+export function tryAgainAt(job: Job, attempt: Attempt, task: WorkerTask): Instant {
+  const failure = failureOf(attempt, task);
   if (failure === undefined) return 0;
-  return failure.lastAt + doubling(5 * second, 2 * minute, Math.max(1, failure.tries), job.id, attempt.ordinal, key);
+  const tries = Math.max(1, failure.tries);
+  return failure.lastAt + doubling(5 * second, 2 * minute, tries, job.id, attempt.ordinal, taskKey(task));
 }
 
 // ------------------------------------------------------------------------------------------ the command

@@ -176,7 +176,7 @@ function start(view: View, attempt: Attempt, workers: readonly WorkerId[]): Arm 
     attempt.startedAt === null
       ? told(withAttempt(job, ordinal, { startedAt: now }), now, { kind: 'attempt_started', attempt: ordinal, workers })
       : unchanged(job);
-  const due = workers.filter((worker) => tryAgainAt(job, attempt, `start/${worker}`) <= now);
+  const due = workers.filter((worker) => tryAgainAt(job, attempt, { kind: 'start', worker }) <= now);
   const actions = due.map((worker): Action => ({
     kind: 'start',
     attempt: ordinal,

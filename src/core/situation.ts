@@ -262,7 +262,7 @@ const attemptRows: readonly Row<Facts>[] = [
     name: 'setup-failed',
     means: 'a setup step, or the start of the command, has used up its tries on one worker',
     when: ({ usedUp }) => usedUp !== undefined,
-    then: ({ usedUp }) => mustEnd('setup_failed', setupEvidence(...shown(usedUp))),
+    then: ({ usedUp }) => mustEnd('setup_failed', setupEvidence(shown(usedUp))),
   },
   {
     name: 'no-worker-for-command',

@@ -50,7 +50,7 @@ export function windDown(view: View, attempt: Attempt): WindDown {
   for (const place of places) {
     if (!mayBeAlive(place, attempt) || !canHear(place, allocationOf(asked.job, allocation.ordinal))) continue;
     if (how === 'ask' && attempt.ending?.told.includes(place.worker) === true) continue;
-    const dueAt = tryAgainAt(job, attempt, `stop/${place.worker}`);
+    const dueAt = tryAgainAt(job, attempt, { kind: 'stop', worker: place.worker });
     if (dueAt > now) wakeAt = earliest(wakeAt, dueAt);
     else
       actions.push({
@@ -144,7 +144,7 @@ export function stopStrangers(view: View): { readonly job: Job; readonly actions
     const since = ending === null ? -Infinity : (ending.stopAskedAt ?? now);
     const how = now >= since + job.spec.stop.grace ? 'kill' : 'ask';
     if (how === 'ask' && ending?.told.includes(worker) === true) continue;
-    if (stranger !== undefined && tryAgainAt(job, stranger, `stop/${worker}`) > now) continue;
+    if (stranger !== undefined && tryAgainAt(job, stranger, { kind: 'stop', worker }) > now) continue;
     actions.push({ kind: 'stop', attempt: ordinal, allocation: view.allocation?.ordinal ?? 1, worker, how });
   }
   return { job, actions };

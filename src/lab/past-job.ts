@@ -65,7 +65,7 @@ export function pastJob(
     allocation: 1,
     createdAt,
     notBefore: createdAt,
-    stepFailures: {},
+    failures: [],
     startedAt: begunAt,
     runningAt: begunAt,
     ending: { reason, evidence, since: endedAt, stopAskedAt: null, told: [] },

@@ -1,12 +1,17 @@
 // Job of texts: a job as the record keeps it, back from there. Whoever only reads lives loads this, and nothing of what rows are made
 // with.
 
-import type { Job } from '../core/job.ts';
+import type { Attempt, Job } from '../core/job.ts';
 import type { JobSpec } from '../core/spec.ts';
+import { attemptOf } from './subjects.ts';
+import type { OldAttempt } from './subjects.ts';
+
+type StoredLife = Omit<Job, 'spec' | 'attempts'> & { readonly attempts: readonly (Attempt | OldAttempt)[] };
 
 /** The job of two texts; `spec` is the whole spec or its outline. */
 export function jobOf(life: string, spec: string): Job {
-  return { ...objectOf<Omit<Job, 'spec'>>(life), spec: objectOf<JobSpec>(spec) };
+  const { attempts, ...rest } = objectOf<StoredLife>(life);
+  return { ...rest, attempts: attempts.map(attemptOf), spec: objectOf<JobSpec>(spec) };
 }
 
 /** An object that the record keeps as JSON. Throws SyntaxError for other JSON, such as `null`: the record is damaged then. */

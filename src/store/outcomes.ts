@@ -3,8 +3,10 @@
 import { sql, type Database } from './sql.ts';
 import type { StoredOutcome } from '../app/ports.ts';
 import type { Outcome, OutcomeResult } from '../core/observation.ts';
+import { subjectKey } from '../core/subject.ts';
 import { next } from './counters.ts';
 import { numberOf } from './job-numbers.ts';
+import { subjectOf } from './subjects.ts';
 
 /**
  * Keeps it in the place of an older one of the same action. It gets a number of its own, so that a pass which folded the
@@ -13,11 +15,12 @@ import { numberOf } from './job-numbers.ts';
 export async function writeOutcome(db: Database, id: string, outcome: Outcome): Promise<void> {
   const number = numberOf(id);
   if (number === undefined) throw new Error(`"${id}" is no id of a job`);
-  await sql`delete from outcome where job = ${number} and key = ${outcome.key}`.execute(db);
+  const key = subjectKey(outcome.subject);
+  await sql`delete from outcome where job = ${number} and key = ${key}`.execute(db);
   await sql`
     insert into outcome (id, job, key, attempt, at, result)
     values (
-      ${await next(db, 'outcome')}, ${number}, ${outcome.key}, ${outcome.attempt ?? null}, ${outcome.at},
+      ${await next(db, 'outcome')}, ${number}, ${key}, ${outcome.attempt ?? null}, ${outcome.at},
       ${JSON.stringify(outcome.result)}
     )
   `.execute(db);
@@ -29,15 +32,14 @@ export async function readOutcomes(db: Database, id: string): Promise<readonly S
   if (number === undefined) return [];
   const { rows } = await sql<{ id: number; key: string; attempt: number | null; at: number; result: string }>`
     select id, key, attempt, at, result from outcome where job = ${number} order by id`.execute(db);
-  return rows.map((row) => ({
-    id: row.id,
-    outcome: {
-      key: row.key,
-      ...(row.attempt !== null && { attempt: row.attempt }),
-      at: row.at,
-      result: JSON.parse(row.result) as OutcomeResult,
-    },
-  }));
+  return rows.flatMap((row) => {
+    const subject = subjectOf(row.key);
+    // An action of another version of jobman. It is requested again if it is still needed.
+    if (subject === undefined) return [];
+    const of = row.attempt !== null && { attempt: row.attempt };
+    const result = JSON.parse(row.result) as OutcomeResult;
+    return [{ id: row.id, outcome: { subject, ...of, at: row.at, result } }];
+  });
 }
 
 /** Forgets those of that job with these numbers. */

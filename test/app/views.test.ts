@@ -284,7 +284,18 @@ const cases: readonly Case[] = [
     job: living(
       aJob(),
       [ready],
-      [{ stepFailures: { '3/docker': { tries: 2, lastAt: noon + 2 * minute, detail: 'exit 100: no such package.' } } }],
+      [
+        {
+          failures: [
+            {
+              task: { kind: 'step', worker: 3, step: 'docker' },
+              tries: 2,
+              lastAt: noon + 2 * minute,
+              detail: 'exit 100: no such package.',
+            },
+          ],
+        },
+      ],
     ),
     now: noon + 3 * minute,
     phase: 'setup',
@@ -308,7 +319,14 @@ const cases: readonly Case[] = [
           { allocation: 1, ...ended('setup_failed', { detail: 'exit 100', worker: 3 }) },
           {
             allocation: 1,
-            stepFailures: { '3/docker': { tries: 1, lastAt: noon + 2 * minute, detail: 'exit 100: no such package.' } },
+            failures: [
+              {
+                task: { kind: 'step', worker: 3, step: 'docker' },
+                tries: 1,
+                lastAt: noon + 2 * minute,
+                detail: 'exit 100: no such package.',
+              },
+            ],
           },
         ],
       ),
@@ -326,9 +344,14 @@ const cases: readonly Case[] = [
       [ready],
       [
         {
-          stepFailures: {
-            '3/docker': { tries: 0, lastAt: noon + 2 * minute, detail: '127.0.0.7 closed the connection' },
-          },
+          failures: [
+            {
+              task: { kind: 'step', worker: 3, step: 'docker' },
+              tries: 0,
+              lastAt: noon + 2 * minute,
+              detail: '127.0.0.7 closed the connection',
+            },
+          ],
         },
       ],
     ),
@@ -541,9 +564,14 @@ const cases: readonly Case[] = [
         {
           ...running,
           ending: stopping,
-          stepFailures: {
-            'stop/2': { tries: 3, lastAt: noon + hour + minute, detail: 'on worker 2 these processes do not die: 77' },
-          },
+          failures: [
+            {
+              task: { kind: 'stop', worker: 2 },
+              tries: 3,
+              lastAt: noon + hour + minute,
+              detail: 'on worker 2 these processes do not die: 77',
+            },
+          ],
         },
       ],
     ),
@@ -727,7 +755,9 @@ const cases: readonly Case[] = [
         [{ ...ready, ...gone }],
         [
           {
-            stepFailures: { '3/docker': { tries: 4, lastAt: noon + hour, detail: 'exit 100' } },
+            failures: [
+              { task: { kind: 'step', worker: 3, step: 'docker' }, tries: 4, lastAt: noon + hour, detail: 'exit 100' },
+            ],
             ...ended('setup_failed', { detail: 'step docker failed on worker 3 (4 tries): exit 100', worker: 3 }),
           },
         ],

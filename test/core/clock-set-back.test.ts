@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { actionKey } from '../../src/core/decision.ts';
+import { subjectKey } from '../../src/core/subject.ts';
 import { rightBackoff, rightMoment, setRight } from '../../src/core/clock-set-back.ts';
 import { historyTellsTheState } from '../../src/core/history.ts';
 import { lastAttempt } from '../../src/core/job.ts';
@@ -60,7 +60,7 @@ test('a request that was refused while the clock was ahead is sent again after i
   const asked: number[] = [];
   const perform = world.perform.bind(world);
   world.perform = (action) => {
-    if (actionKey(action) === 'request/1') asked.push(world.now);
+    if (subjectKey(action) === 'request/1') asked.push(world.now);
     return perform(action);
   };
   const since = world.now;

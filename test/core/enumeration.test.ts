@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { ask, jobCan } from '../../src/core/ask.ts';
 import type { AskOptions, Verb } from '../../src/core/ask.ts';
 import type { Change } from '../../src/core/change.ts';
-import { actionKey } from '../../src/core/decision.ts';
+import { subjectKey } from '../../src/core/subject.ts';
 import type { Action, Event } from '../../src/core/decision.ts';
 import { historyTellsTheState } from '../../src/core/history.ts';
 import { lastAllocation, mayExist } from '../../src/core/job.ts';
@@ -127,7 +127,7 @@ function replies(actions: readonly Action[], now: Instant): readonly Observation
     { kind: 'unclear', evidence },
   ];
   if (actions.length === 0) return [];
-  return results.map((result) => actions.map((action) => ({ key: actionKey(action), at: now, result })));
+  return results.map((result) => actions.map((action) => ({ subject: action, at: now, result })));
 }
 
 /** Two records that differ in nothing but moments lead to the same places. */

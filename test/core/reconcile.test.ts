@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Action } from '../../src/core/decision.ts';
 import { eventSentence } from '../../src/app/history.ts';
-import { actionKey } from '../../src/core/decision.ts';
+import { subjectKey } from '../../src/core/subject.ts';
+import type { Subject } from '../../src/core/subject.ts';
 import { lastAllocation, lastAttempt, stepsOf } from '../../src/core/job.ts';
 import { historyTellsTheState } from '../../src/core/history.ts';
 import { broken } from '../../src/core/laws.ts';
@@ -26,7 +27,7 @@ const failedForWantOfCapacity = {
 } as const;
 
 function keys(world: World): readonly string[] {
-  return world.decision?.actions.map(actionKey) ?? [];
+  return world.decision?.actions.map(subjectKey) ?? [];
 }
 
 function running(given = spec()): World {
@@ -111,7 +112,7 @@ test('a request that was accepted is not sent again because a list does not show
   const world = new World();
   world.pass();
   world.pass();
-  world.outcomes = [{ key: 'request/1', at: world.now, result: { kind: 'done' } }];
+  world.outcomes = [{ subject: { kind: 'request', allocation: 1 }, at: world.now, result: { kind: 'done' } }];
   world.pass();
   assert.deepEqual(keys(world), []);
   world.now += 5 * second;
@@ -123,7 +124,7 @@ test('what was accepted and is missed twice, ten seconds apart, is asked for aga
   const world = new World();
   world.pass();
   world.pass();
-  world.outcomes = [{ key: 'request/1', at: world.now, result: { kind: 'done' } }];
+  world.outcomes = [{ subject: { kind: 'request', allocation: 1 }, at: world.now, result: { kind: 'done' } }];
   world.pass();
   world.now += 10 * second;
   world.pass();
@@ -272,7 +273,7 @@ test('every worker goes through its steps in order, side by side with the others
   const world = new World(spec({ steps: [step('ssh'), step('docker')] }));
   const asked: string[][] = [];
   world.onPass = (_before, _observation, decision) => {
-    const steps = decision.actions.filter(({ kind }) => kind === 'step').map(actionKey);
+    const steps = decision.actions.filter(({ kind }) => kind === 'step').map(subjectKey);
     if (steps.length > 0) asked.push(steps);
   };
   world.settleNow();
@@ -965,7 +966,7 @@ test('a deletion that was accepted and did not happen is asked for again', () =>
   const world = running();
   world.preempt();
   world.pass();
-  world.outcomes = [{ key: 'release/1', at: world.now, result: { kind: 'done' } }];
+  world.outcomes = [{ subject: { kind: 'release', allocation: 1 }, at: world.now, result: { kind: 'done' } }];
   world.pass();
   assert.deepEqual(keys(world), []);
   world.now += 30 * second;
@@ -978,7 +979,7 @@ test('a deletion that the cloud let fall in a state that has passed is asked for
   world.preempt();
   world.node.detail = 'SUSPENDING';
   world.pass();
-  world.outcomes = [{ key: 'release/1', at: world.now, result: { kind: 'done' } }];
+  world.outcomes = [{ subject: { kind: 'release', allocation: 1 }, at: world.now, result: { kind: 'done' } }];
   world.now += 5 * second;
   world.pass();
   assert.deepEqual(keys(world), []);
@@ -994,11 +995,13 @@ test('a late reply about an earlier allocation touches nothing', () => {
   world.live(() => phaseOf(world.job) === 'running', hour);
   const { job } = world;
   for (const result of [{ kind: 'done' }, { kind: 'failed', evidence: { detail: '' } }] as const) {
-    world.outcomes = ['request/1', 'release/1', 'step/1/0/ssh', 'start/1/0'].map((key) => ({
-      key,
-      at: world.now,
-      result,
-    }));
+    const subjects: readonly Subject[] = [
+      { kind: 'request', allocation: 1 },
+      { kind: 'release', allocation: 1 },
+      { kind: 'step', allocation: 1, worker: 0, step: 'ssh' },
+      { kind: 'start', attempt: 1, worker: 0 },
+    ];
+    world.outcomes = subjects.map((subject) => ({ subject, at: world.now, result }));
     world.pass();
     assert.equal(world.job, job);
   }
@@ -1345,14 +1348,14 @@ test('an owner who cancels does not wait for workers that cannot answer', () => 
   assert.equal(world.now, asked + 30 * second);
 });
 
-test('a fact that was not asked for counts as unknown, and an unknown key as no reply', () => {
+test('a fact that was not asked for counts as unknown, and what nobody knows of as nothing', () => {
   const world = running();
   const { job, now } = world;
   world.pass({
     admitted: true,
     allocations: [],
     workers: [],
-    outcomes: [{ key: 'dance/1', at: now, result: { kind: 'done' } }],
+    outcomes: [{ subject: { kind: 'request', allocation: 9 }, at: now, result: { kind: 'done' } }],
   });
   assert.equal(world.job, job);
   world.pass({
@@ -1452,8 +1455,9 @@ test('a setup step that fails after its attempt has ended counts in that attempt
   world.act(late);
   world.pass();
   const [first, second] = world.job.attempts;
-  assert.deepEqual([first?.ending?.reason, first?.stepFailures['1/ssh']?.tries], ['setup_failed', 1]);
-  assert.deepEqual(second?.stepFailures, {});
+  const late_ = first?.failures.find(({ task }) => task.worker === 1);
+  assert.deepEqual([first?.ending?.reason, late_?.tries], ['setup_failed', 1]);
+  assert.deepEqual(second?.failures, []);
   const told = world.events.findLast((event) => event.kind === 'step_failed');
   assert.deepEqual([told?.attempt, told?.worker, told?.tries], [1, 1, 1]);
   assert.deepEqual(historyTellsTheState(world.events, world.job), []);

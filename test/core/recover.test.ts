@@ -232,7 +232,7 @@ test('a setup step that is refused has been tried once', () => {
   world.stepResult = { kind: 'refused', evidence: { detail: 'no such image' } };
   world.live(() => world.job.settled !== null, hour);
   assert.deepEqual(
-    [world.job.attempts[0]?.ending?.reason, world.job.attempts[0]?.stepFailures['0/ssh']?.tries],
+    [world.job.attempts[0]?.ending?.reason, world.job.attempts[0]?.failures[0]?.tries],
     ['setup_failed', 1],
   );
   assert.match(world.job.attempts[0]?.ending?.evidence.detail ?? '', /\(1 try\): no such image/);

@@ -4,7 +4,7 @@
 import { ask } from '../../src/core/ask.ts';
 import type { AskOptions, Verb } from '../../src/core/ask.ts';
 import type { Action, Decision, Event } from '../../src/core/decision.ts';
-import { actionKey } from '../../src/core/decision.ts';
+import { subjectKey } from '../../src/core/subject.ts';
 import type { AllocationState, CloudError, Job } from '../../src/core/job.ts';
 import { commandWorkers, lastAllocation, mayExist, stepsOf } from '../../src/core/job.ts';
 import { hasSucceeded, known, unknown } from '../../src/core/observation.ts';
@@ -266,7 +266,7 @@ export class World {
   act(actions: readonly Action[] = this.decision?.actions ?? []): void {
     for (const action of actions) {
       const of = 'attempt' in action && { attempt: action.attempt };
-      const outcome = { key: actionKey(action), ...of, at: this.now, result: this.perform(action) };
+      const outcome = { subject: action, ...of, at: this.now, result: this.perform(action) };
       this.outcomes.push(outcome);
       this.replies.push(outcome);
     }

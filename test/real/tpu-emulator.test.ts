@@ -15,7 +15,7 @@ import { sshKeyLines } from '../../src/backends/tpu/login.ts';
 import { createTpuWorkers } from '../../src/backends/tpu/workers.ts';
 import type { TpuWorkers } from '../../src/backends/tpu/workers.ts';
 import { newJob } from '../../src/core/create.ts';
-import { actionKey } from '../../src/core/decision.ts';
+import { subjectKey } from '../../src/core/subject.ts';
 import type { Event } from '../../src/core/decision.ts';
 import { allocationOf, lastAllocation, mayExist } from '../../src/core/job.ts';
 import type { Job } from '../../src/core/job.ts';
@@ -144,8 +144,8 @@ class Walk {
       const ref = { job, allocation: allocationOf(job, action.allocation) };
       if (action.kind === 'release') this.#cloud.workers.forget(ref);
       const result = await capacity[action.kind](ref);
-      this.replies.push({ key: actionKey(action), result });
-      this.#outcomes.push({ key: actionKey(action), at: clock.now(), result });
+      this.replies.push({ key: subjectKey(action), result });
+      this.#outcomes.push({ subject: action, at: clock.now(), result });
     }
   }
 

@@ -118,7 +118,11 @@ export function storeSuite(name: string, open: OpenPair): void {
 
     it('commits the job, its events, its next look and the end of its outcomes together', async () => {
       const made = await store.insert(ada());
-      await store.addOutcome(made.job.id, { key: 'start/1/0', at: noon, result: { kind: 'done' } });
+      await store.addOutcome(made.job.id, {
+        subject: { kind: 'start', attempt: 1, worker: 0 },
+        at: noon,
+        result: { kind: 'done' },
+      });
       const [waiting] = await store.outcomes(made.job.id);
       assert.ok(waiting);
       const job: Job = { ...made.job, desired: 'hold' };
@@ -210,11 +214,11 @@ export function storeSuite(name: string, open: OpenPair): void {
 
     it('keeps the newest outcome of an action, and does not fold away one that no pass saw', async () => {
       const made = await store.insert(ada());
-      const key = 'request/1';
-      await store.addOutcome(made.job.id, { key, at: noon, result: { kind: 'done' } });
+      const subject = { kind: 'request', allocation: 1 } as const;
+      await store.addOutcome(made.job.id, { subject, at: noon, result: { kind: 'done' } });
       const [seen] = await store.outcomes(made.job.id);
       assert.ok(seen);
-      const newer = { key, at: noon + 5, result: { kind: 'unclear', evidence: { detail: 'no reply' } } } as const;
+      const newer = { subject, at: noon + 5, result: { kind: 'unclear', evidence: { detail: 'no reply' } } } as const;
       await store.addOutcome(made.job.id, newer);
       await commit(made, { folded: [seen.id] });
       assert.deepEqual(
@@ -236,7 +240,11 @@ export function storeSuite(name: string, open: OpenPair): void {
       assert.deepEqual(await store.due(noon + 5_000, 10), ['000004', '000003']);
       assert.deepEqual(await store.due(noon + 5_000, 1), ['000004']);
       assert.deepEqual(await store.due(noon, 10), []);
-      await store.addOutcome('000002', { key: 'release/1', at: noon, result: { kind: 'done' } });
+      await store.addOutcome('000002', {
+        subject: { kind: 'release', allocation: 1 },
+        at: noon,
+        result: { kind: 'done' },
+      });
       assert.deepEqual(await store.due(noon + 5_000, 10), ['000002', '000004', '000003']);
     });
 

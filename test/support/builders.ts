@@ -164,7 +164,7 @@ export function attemptOf(ordinal: number, changes: Partial<Attempt> = {}): Atte
     allocation: ordinal,
     createdAt: noon,
     notBefore: noon,
-    stepFailures: {},
+    failures: [],
     startedAt: null,
     runningAt: null,
     ending: null,

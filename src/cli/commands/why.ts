@@ -11,12 +11,12 @@ import type { ShowFlags } from './show.ts';
 import { columnsOf } from '../screen.ts';
 
 export interface WhyFlags extends ShowFlags {
-  readonly explain: boolean;
+  readonly explain: boolean | undefined;
 }
 
 export async function why(cli: Cli, flags: WhyFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   return onEither(cli, flags, args, {
-    record: (client, refs) => whyOfRecord(cli, client, refs, flags.explain),
+    record: (client, refs) => whyOfRecord(cli, client, refs, flags.explain === true),
     async cluster(cluster, job) {
       const { printWhy } = await import('../cluster/why.ts');
       return printWhy(cli, cluster, job);
