@@ -1,4 +1,4 @@
-// npm run sim -- --seeds N [--seed S] [--plant NAME] [--trace] [--keep-going] [--found FOLDER]
+// npm run sim -- --seeds N [--seed S] [--mutant NAME] [--trace] [--keep-going] [--found FOLDER]
 // npm run sim -- --lab [--afternoon] --seeds N [--seed S] [--fault NAME] [--trace] [--keep-going] [--found FOLDER]
 //
 // Plays worlds and judges them; with --lab two days in the life of a lab, or an afternoon of it. Without --seed it begins at
@@ -9,12 +9,12 @@
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { loopPlants, plants } from '../src/core/plant.ts';
-import type { PlantName } from '../src/core/plant.ts';
 import { anAfternoon, twoDays } from './lab-people.ts';
 import { labFaults, runLab } from './lab.ts';
 import type { LabFault } from './lab.ts';
 import { laws } from './laws.ts';
+import { runOf } from './mutants.ts';
+import { mutants } from './mutants/list.ts';
 import { simOptions } from './options.ts';
 import { run } from './run.ts';
 
@@ -29,8 +29,9 @@ interface Told {
 }
 
 const { trace } = values;
-const plant = values.plant === undefined ? undefined : plantNamed(values.plant);
+const mutant = values.mutant === undefined ? undefined : mutantOf(values.mutant);
 const fault = values.fault === undefined ? undefined : faultNamed(values.fault);
+const playWith = mutant === undefined ? run : await runOf(mutant);
 const first = values.seed === undefined ? 1 : Number(values.seed);
 const usually = values.lab ? 1 : 100;
 const count = values.seeds === undefined ? (values.seed === undefined ? usually : 1) : Number(values.seeds);
@@ -65,7 +66,7 @@ function play(seed: number, isTraced: boolean): Promise<Told> {
 }
 
 async function playWorld(seed: number, isTraced: boolean): Promise<Told> {
-  const story = await run({ seed, trace: isTraced, ...(plant === undefined ? {} : { plant }) });
+  const story = await playWith({ seed, trace: isTraced });
   const { violation } = story;
   if (violation === null) return { ...story, violation };
   return { ...story, violation: { ...violation, law: `${violation.law}, ${laws[violation.law]},` } };
@@ -86,7 +87,7 @@ async function playLab(seed: number, isTraced: boolean): Promise<Told> {
 function commandFor(seed: number): string {
   const lab = values.lab ? ' --lab' : '';
   const size = values.afternoon ? ' --afternoon' : '';
-  const mistake = plant === undefined ? (fault === undefined ? '' : ` --fault '${fault}'`) : ` --plant ${plant}`;
+  const mistake = mutant === undefined ? (fault === undefined ? '' : ` --fault '${fault}'`) : ` --mutant ${mutant}`;
   return `npm run sim --${lab}${size} --seed ${seed}${mistake} --trace`;
 }
 
@@ -104,14 +105,11 @@ async function keep(folder: string, seed: number, { law, sentence }: NonNullable
   appendFileSync(join(folder, 'seeds.md'), `* \`${commandFor(seed)}\`: law ${law} ${sentence}\n`);
 }
 
-function plantNamed(name: string): PlantName {
-  const all = [...plants, ...loopPlants];
-  const found = all.find((one) => one.name === name);
-  if (found === undefined) {
-    console.error(`there is no plant ${name}; there are: ${all.map((one) => one.name).join(', ')}`);
-    process.exit(2);
-  }
-  return found.name;
+function mutantOf(name: string): string {
+  const names = mutants.map((one) => one.name);
+  if (names.includes(name)) return name;
+  console.error(`there is no mutant ${name}; there are: ${names.join(', ')}`);
+  process.exit(2);
 }
 
 function faultNamed(name: string): LabFault {

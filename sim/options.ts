@@ -3,7 +3,7 @@
 export const simOptions = {
   seeds: { type: 'string' },
   seed: { type: 'string' },
-  plant: { type: 'string' },
+  mutant: { type: 'string' },
   lab: { type: 'boolean', default: false },
   afternoon: { type: 'boolean', default: false },
   fault: { type: 'string' },

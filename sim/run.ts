@@ -7,8 +7,6 @@ import { holdsSlot, waitsForSlot } from '../src/core/admit.ts';
 import { heldAllocations } from '../src/core/job.ts';
 import type { Job } from '../src/core/job.ts';
 import { capacityAt, placeCount } from '../src/core/place.ts';
-import { plantForTest } from '../src/core/plant.ts';
-import type { PlantName } from '../src/core/plant.ts';
 import { hour, minute, second } from '../src/core/time.ts';
 import { openStore } from '../src/store/store.ts';
 import { createChance } from './chance.ts';
@@ -60,7 +58,6 @@ export interface Story {
 
 export interface RunOptions {
   readonly seed: number;
-  readonly plant?: PlantName;
   /** Keeps the story; without it only its hash is. */
   readonly trace?: boolean;
 }
@@ -78,16 +75,7 @@ function drawZones(chance: Chance): Pick<World, 'bare' | 'closed'> {
 }
 
 /** Plays that seed to its end, or to the first law that is broken. */
-export async function run(options: RunOptions): Promise<Story> {
-  const uproot = options.plant === undefined ? () => undefined : plantForTest(options.plant);
-  try {
-    return await play(options);
-  } finally {
-    uproot();
-  }
-}
-
-async function play({ seed, trace = false }: RunOptions): Promise<Story> {
+export async function run({ seed, trace = false }: RunOptions): Promise<Story> {
   const hash = createHash('sha256');
   const lines: string[] = [];
   const say = (line: string): void => {

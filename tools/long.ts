@@ -10,7 +10,8 @@ import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { allPlants, find, seedsMost } from '../sim/plants.ts';
+import { find, seedsMost } from '../sim/mutants.ts';
+import { mutants } from '../sim/mutants/list.ts';
 import { builtGcsfuse, gcsfuseModule } from '../test/support/gcsfuse.ts';
 import { dealt, faultKinds } from './storm/plan.ts';
 
@@ -53,7 +54,7 @@ const proofs: Readonly<Record<string, readonly Part[]>> = {
       prove: () => mirrorKills(way, index + 1),
     })),
   ),
-  plants: allPlants.map(({ name }) => ({ name, prove: () => plantIsFound(name) })),
+  mutants: mutants.map(({ name }) => ({ name, prove: () => mutantIsFound(name) })),
   seeds: Array.from({ length: seeds / seedsAtOnce }, (_, index) => ({
     name: `from ${index * seedsAtOnce + 1}`,
     prove: () => playSeeds(index * seedsAtOnce + 1),
@@ -73,7 +74,7 @@ const proofs: Readonly<Record<string, readonly Part[]>> = {
 /** What each proof says when all of its parts hold. */
 const sentences: Readonly<Record<string, string>> = {
   mirror: `the log mirror is killed ${kills} times at any byte on this machine, and as often over SSH, and holds every byte once`,
-  plants: `each of ${allPlants.length} planted mistakes is found by a law within ${seedsMost} seeds`,
+  mutants: `each of ${mutants.length} mutants is found by a law within ${seedsMost} seeds`,
   seeds: `${seeds} storms of the simulator break no law`,
   lab: `${labLives} lives of a lab, two days each, break no law`,
   gcsfuse:
@@ -127,8 +128,8 @@ async function mirrorKills(way: string, seed: number): Promise<string> {
   return `${killsAtOnce} kills`;
 }
 
-async function plantIsFound(plant: (typeof allPlants)[number]['name']): Promise<string> {
-  const found = await find(plant, seedsMost);
+async function mutantIsFound(mutant: string): Promise<string> {
+  const found = await find(mutant, seedsMost);
   if (found === undefined) throw new Error(`no law noticed it in ${seedsMost} seeds`);
   return `law ${found.law} in seed ${found.seed}`;
 }

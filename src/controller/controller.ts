@@ -15,7 +15,6 @@ import type { Decision } from '../core/decision.ts';
 import { commandWorkers, isUnread, openAttempt } from '../core/job.ts';
 import type { Attempt, Job } from '../core/job.ts';
 import type { WorkerFact } from '../core/observation.ts';
-import { planted } from '../core/plant.ts';
 import { reconcile } from '../core/reconcile.ts';
 import type { JobSpec } from '../core/spec.ts';
 import { earliest, minute, second } from '../core/time.ts';
@@ -132,8 +131,7 @@ export function createController(options: ControllerOptions): Controller {
   /** When no controller could try anything, by the record. */
   let paused: Pause | undefined;
 
-  const mayAct = (): boolean =>
-    (state === 'running' || state === 'leaving') && (clock.now() < leaseUntil || planted('lease-not-checked'));
+  const mayAct = (): boolean => (state === 'running' || state === 'leaving') && clock.now() < leaseUntil;
 
   /** Takes or renews the lease. False when another holds it. Throws StoreError. */
   function renew(): Promise<boolean> {
@@ -147,7 +145,7 @@ export function createController(options: ControllerOptions): Controller {
     const now = clock.now();
     const certain = options.certain && epoch === null;
     const { taken, lease } = await store.takeLease(options.holder, options.version, now, leaseTtl, certain);
-    if (!taken) return epoch !== null && planted('lease-not-checked');
+    if (!taken) return false;
     if (epoch !== null && lease.epoch !== epoch) {
       // It was lost and is free again: what we know may be older than what another one did meanwhile.
       return false;
@@ -250,7 +248,7 @@ export function createController(options: ControllerOptions): Controller {
 
   async function keepLease(): Promise<void> {
     try {
-      renewAt = clock.now() + (planted('wakeful') ? second : leasePace);
+      renewAt = clock.now() + leasePace;
       if (!(await renew())) {
         leave('lease_lost');
         return;
@@ -382,16 +380,15 @@ export function createController(options: ControllerOptions): Controller {
     lookedAgain.delete(id);
     const decision = reconcile(stored.job, observation, now);
     const wakeAt = wakeAtOf(decision);
-    if (planted('act-without-commit')) performer.perform(decision.job, decision.actions, asOf);
     const isWritten = isWorthCommitting(stored.job, decision, outcomes.length > 0, wakeAt);
     if (isWritten) {
       const result = await store.commit({
         job: decision.job,
-        revision: planted('revision-not-checked') ? ((await store.load(id)) ?? stored).revision : stored.revision,
+        revision: stored.revision,
         events: decision.events,
         folded: outcomes.map((outcome) => outcome.id),
         wakeAt: wakeAt ?? null,
-        epoch: planted('lease-not-checked') ? null : epoch,
+        epoch,
       });
       if (result === 'lease_lost') {
         leave('lease_lost');

@@ -5,7 +5,6 @@
 import type { Clock, LogFiles, MachinePort } from '../app/ports.ts';
 import type { Job } from '../core/job.ts';
 import { allocationOf } from '../core/job.ts';
-import { planted } from '../core/plant.ts';
 import type { WorkerId } from '../core/spec.ts';
 import { second } from '../core/time.ts';
 import type { Duration } from '../core/time.ts';
@@ -116,7 +115,7 @@ export function createLogMirror(options: {
     let from: number;
     try {
       await tail.writing;
-      from = planted('mirror-repeats') ? 0 : await logFiles.length(job, output.attempt, output.worker);
+      from = await logFiles.length(job, output.attempt, output.worker);
     } catch (error) {
       if (!isOld()) wait(tail, textOf(error));
       return;

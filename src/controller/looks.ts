@@ -4,7 +4,6 @@
 import type { AllocationRef, CapacityPort, Clock } from '../app/ports.ts';
 import { unknown } from '../core/observation.ts';
 import type { AllocationSeen, Fact } from '../core/observation.ts';
-import { planted } from '../core/plant.ts';
 
 interface Question {
   readonly refs: readonly AllocationRef[];
@@ -56,26 +55,11 @@ export function createLook(capacity: CapacityPort, clock: Clock): Look {
     });
   }
 
-  const look: Look = (refs) => {
+  return (refs) => {
     if (refs.length === 0) return Promise.resolve([]);
     return new Promise((resolve) => {
       questions.push({ refs, answer: resolve });
       arm();
-    });
-  };
-  return planted('look-remembered') ? remembering(look) : look;
-}
-
-/** The mistake that `look-remembered` plants: what was known once is not asked again. */
-function remembering(look: Look): Look {
-  const known = new Map<string, Fact<AllocationSeen>>();
-  return async (refs) => {
-    const facts = await look(refs);
-    return refs.map((ref, index) => {
-      const fact = known.get(ref.allocation.name) ?? facts[index];
-      if (fact === undefined) throw new Error('a look answers every question');
-      if (fact.kind === 'known' && fact.value.state === 'ready') known.set(ref.allocation.name, fact);
-      return fact;
     });
   };
 }

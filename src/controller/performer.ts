@@ -9,7 +9,6 @@ import { allocationOf, attemptOf, commandWorkers, stepsOf } from '../core/job.ts
 import type { Allocation, Attempt, Job } from '../core/job.ts';
 import type { OutcomeResult } from '../core/observation.ts';
 import { launchFor, stepFor } from '../core/prepare.ts';
-import { planted } from '../core/plant.ts';
 import type { JobSpec } from '../core/spec.ts';
 import { subjectKey } from '../core/subject.ts';
 import type { Subject } from '../core/subject.ts';
@@ -125,8 +124,6 @@ export function createPerformer(options: {
     }
     if ((action.kind === 'step' || action.kind === 'start') && isOwnShortage(result))
       result = { kind: 'unclear', evidence: result.evidence };
-    if (result.kind === 'unclear' && planted('unclear-is-refused'))
-      result = { kind: 'refused', evidence: result.evidence };
     const of = 'attempt' in action && { attempt: action.attempt };
     const outcome = { subject: action, ...of, at: clock.now(), result };
     await writeDown(order.id, () => store.addOutcome(order.id, outcome));
@@ -173,7 +170,7 @@ export function createPerformer(options: {
   async function hearLastWords(job: Job, ordinal: number): Promise<void> {
     const allocation = allocationOf(job, ordinal);
     const { machines } = backendOf(job.spec);
-    if (allocation.seen?.state === 'ready' && !planted('last-words-lost')) {
+    if (allocation.seen?.state === 'ready') {
       const followed = mirror.unfinished(job, ordinal);
       const others = lastOutputs(job, allocation).filter((one) => !followed.some((other) => isSameOutput(one, other)));
       const outputs = [...followed, ...others];

@@ -7,7 +7,6 @@ import type { AllocationRef, Backend, CapacityPort, Clock, Store, Stray } from '
 import { placeOf } from '../app/places.ts';
 import type { Job } from '../core/job.ts';
 import { capacityOf } from '../core/place.ts';
-import { planted } from '../core/plant.ts';
 import type { JobSpec } from '../core/spec.ts';
 import { minute, second } from '../core/time.ts';
 import type { Instant } from '../core/time.ts';
@@ -44,13 +43,13 @@ export type Claim = 'claimed' | 'release' | 'unknown';
  */
 export function claimOf(job: Job | undefined, ordinal: number, resource: string): Claim {
   const allocation = job?.allocations.find((one) => one.ordinal === ordinal);
-  if (job === undefined || allocation === undefined) return planted('sweep-deletes-unknown') ? 'release' : 'unknown';
+  if (job === undefined || allocation === undefined) return 'unknown';
   if (allocation.ownership === 'standing') return 'claimed';
   // Where it was refused before it went on to another place, what carries its label took effect late, too.
   const place = placeOf(capacityOf(job, allocation));
   const isElsewhere = place !== null && !resource.startsWith(place);
   if (allocation.goneAt === null && !isElsewhere) return 'claimed';
-  return planted('sweep-forgets') ? 'unknown' : 'release';
+  return 'release';
 }
 
 /** What one question asks about. */

@@ -2,7 +2,6 @@
 
 import { openAttempt } from './job.ts';
 import type { Job } from './job.ts';
-import { planted } from './plant.ts';
 import { minute } from './time.ts';
 import type { Duration, Instant } from './time.ts';
 
@@ -47,7 +46,6 @@ export function admit(
   now: Instant,
   before: ReadonlySet<string> = new Set(),
 ): ReadonlySet<string> {
-  if (planted('slots-for-all')) return new Set(jobs.map(({ id }) => id));
   const holders = jobs.filter(holdsSlot);
   const waiting = jobs
     .filter((job) => waitsForSlot(job) && (pauseEnd(job) ?? now) <= now)

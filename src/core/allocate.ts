@@ -7,7 +7,6 @@ import { allocationOf, isNowhere, isUnconfirmed, lastAllocation } from './job.ts
 import type { Allocation, Attempt, CloudError, CloudErrorKind, Job, PlaceAnswer, PlacePassed } from './job.ts';
 import type { AllocationSeen, Fact } from './observation.ts';
 import { between, doubling } from './pace.ts';
-import { planted } from './plant.ts';
 import type { CapacitySpec, JobSpec } from './spec.ts';
 import { earliest, hour, minute, second } from './time.ts';
 import type { Duration, Instant } from './time.ts';
@@ -97,7 +96,7 @@ export function nextTryAt(job: Job, allocation: Allocation): Instant {
 
 /** When the owner's patience for the capacity of that attempt ends; undefined when it has no end. */
 export function capacityWaitEnd(job: Job, attempt: Attempt): Instant | undefined {
-  const capacityWait = job.spec.limits.capacityWait ?? (planted('waits-in-vain') ? 5 * minute : null);
+  const { capacityWait } = job.spec.limits;
   return capacityWait === null ? undefined : attempt.createdAt + capacityWait;
 }
 
@@ -151,8 +150,7 @@ export function passOver(
   const noted = withAttempt(job, attempt.ordinal, { placesPassed: withPassed(attempt, allocation, answer, now) });
   const event = { kind: 'place_passed_over', allocation: ordinal, place, answer, next: turn.place } as const;
   const next = { place: turn.place, notBefore: Math.max(now, turn.notBefore) };
-  if (isNowhere(allocation) && !planted('place-in-record'))
-    return chain(told(noted, now, event), (after) => askElsewhere(after, attempt, next, now));
+  if (isNowhere(allocation)) return chain(told(noted, now, event), (after) => askElsewhere(after, attempt, next, now));
   const left = withAllocation(noted, ordinal, { passedOver: { at: now, answer } });
   return chain(told(left, now, event), (after) =>
     moveOn(after, attempt, { why: 'its place has nothing', ...next }, now),
@@ -271,7 +269,7 @@ export function mayRequest(job: Job, allocation: Allocation): boolean {
 /** From this commit on it may exist outside. */
 export function markRequested(job: Job, ordinal: number, now: Instant): Change {
   const { requestedAt, name, ownership, place } = allocationOf(job, ordinal);
-  if (requestedAt !== null || planted('act-before-commit')) return unchanged(job);
+  if (requestedAt !== null) return unchanged(job);
   const next = withAllocation(job, ordinal, { requestedAt: now });
   return told(next, now, {
     kind: 'allocation_requested',
@@ -328,8 +326,7 @@ export function releasesDue(
   let wakeAt: Instant | undefined;
   for (const allocation of leaving(job)) {
     const dueAt = releaseDueAt(job, allocation, lookOf(allocation.ordinal));
-    const ordinal = planted('release-the-newest') ? job.allocations.length : allocation.ordinal;
-    if (dueAt !== undefined && dueAt <= now) actions.push({ kind: 'release', allocation: ordinal });
+    if (dueAt !== undefined && dueAt <= now) actions.push({ kind: 'release', allocation: allocation.ordinal });
     const lookAgain = now + between(5 * second, (now - (allocation.releasedAt ?? now)) / 4, 30 * second);
     // When that has passed and it is still here, this pass's look could not tell: the next one comes at its own pace.
     const believed = allocation.missedAt === null ? 0 : allocation.missedAt + goneLookAfter;

@@ -9,7 +9,6 @@
 // Each worker has a record of its own because a mounted bucket shows a file that another worker has replaced late or not at all.
 
 import type { Attempt, Job } from './job.ts';
-import { planted } from './plant.ts';
 
 /** The name of a record in a checkpoint folder, followed by the worker that wrote it. Its first line is a `checkpointOwner`. */
 export const checkpointRecord = '.jobman-start.';
@@ -31,11 +30,9 @@ export function checkpointOwner(job: Job, attempt: Attempt): string {
 }
 
 function beginningOf(job: Job, attempt: Attempt): Attempt {
-  const beginning = planted('rerun-resumes-old')
-    ? job.attempts[0]
-    : job.attempts.findLast(
-        ({ ordinal, stage, startedAt }) =>
-          ordinal <= attempt.ordinal && stage === 0 && (ordinal === attempt.ordinal || startedAt !== null),
-      );
+  const beginning = job.attempts.findLast(
+    ({ ordinal, stage, startedAt }) =>
+      ordinal <= attempt.ordinal && stage === 0 && (ordinal === attempt.ordinal || startedAt !== null),
+  );
   return beginning ?? attempt;
 }

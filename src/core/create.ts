@@ -2,7 +2,6 @@
 
 import type { Event } from './decision.ts';
 import type { Job } from './job.ts';
-import { planted } from './plant.ts';
 import { withJobIds } from './spec.ts';
 import type { JobSpec } from './spec.ts';
 import type { Instant } from './time.ts';
@@ -22,7 +21,7 @@ export function newJob(given: {
     installation: given.installation,
     owner: given.owner,
     createdAt: given.at,
-    spec: withJobIds(given.spec, planted('one-checkpoint-folder') ? '000000' : given.id, given.installation),
+    spec: withJobIds(given.spec, given.id, given.installation),
     desired: 'run',
     wish: { how: 'fresh', at: given.at },
     cancelled: false,

@@ -4,9 +4,8 @@ import { isLost, release } from './allocate.ts';
 import { addAttempt } from './begin.ts';
 import { chain, told, unchanged, withAttempt } from './change.ts';
 import type { Change } from './change.ts';
-import { allocationOf, heldAllocations, mayExist } from './job.ts';
+import { allocationOf, heldAllocations } from './job.ts';
 import type { Allocation, Attempt, Evidence, Exit, Job, Settled } from './job.ts';
-import { planted } from './plant.ts';
 import { stoppedWord, whatFollows } from './recover.ts';
 import type { Following } from './recover.ts';
 import type { FinishSpec, Reason, WorkerId } from './spec.ts';
@@ -68,9 +67,7 @@ export function closeAttempt(view: View, attempt: Attempt): Change {
   const how = exits.length > 0 && { exits };
   const ended = withAttempt(job, attempt.ordinal, { endedAt, ...how });
   const apart = { ...(endedAt === now ? {} : { endedAt }), ...how };
-  const first = planted('silent-end')
-    ? unchanged(ended)
-    : told(ended, now, { kind: 'attempt_ended', attempt: attempt.ordinal, reason, evidence, ...apart });
+  const first = told(ended, now, { kind: 'attempt_ended', attempt: attempt.ordinal, reason, evidence, ...apart });
   return chain(first, (next) => follow(next, attempt, reason, following, now));
 }
 
@@ -128,7 +125,6 @@ export function isKept(
 ): boolean {
   if (allocation.readyAt === null || isLost(allocation)) return false;
   if (job.desired === 'hold') return true;
-  if (planted('keep-after-finish') && job.settled?.verdict === 'failed') return true;
   if (job.desired !== 'run') return false;
   const keepFor = keptFor(job.spec.finish, verdict);
   return job.settled === null || now === undefined ? keepFor !== 0 : keepFor === null || now < job.settled.at + keepFor;
@@ -144,7 +140,7 @@ export function keptUntil(job: Job): Instant | undefined {
 /** How long a job of that verdict keeps its capacity: not at all, so long, or (null) until somebody lets it go. */
 export function keptFor(finish: FinishSpec, verdict: Settled['verdict'] | undefined): Duration | null {
   const kept = finish.capacity === 'keep' ? finish.keepFor : 0;
-  const held = verdict === 'failed' && !planted('hold-cut-short') ? (finish.holdOnFailure ?? 0) : 0;
+  const held = verdict === 'failed' ? (finish.holdOnFailure ?? 0) : 0;
   return kept === null ? null : Math.max(kept, held);
 }
 
@@ -154,8 +150,9 @@ export function keptFor(finish: FinishSpec, verdict: Settled['verdict'] | undefi
  */
 export function tidySettled(job: Job, now: Instant): Change & { readonly wakeAt: Instant | undefined } {
   if (job.removed) return { ...unchanged(job), wakeAt: undefined };
-  const ours = planted('standing-let-go') ? job.allocations.filter(mayExist) : heldAllocations(job);
-  const surplus = ours.filter((one) => one.releasedAt === null && !isKept(job, one, job.settled?.verdict, now));
+  const surplus = heldAllocations(job).filter(
+    (one) => one.releasedAt === null && !isKept(job, one, job.settled?.verdict, now),
+  );
   const tidied = chain(
     unchanged(job),
     ...surplus.map(

@@ -22,7 +22,6 @@ import { hasPlaces, nextTurn, sendsElsewhere, turnAfter } from './next-place.ts'
 import type { Turn } from './next-place.ts';
 import { betweenWorkers } from './patterns.ts';
 import { capacityOf } from './place.ts';
-import { planted } from './plant.ts';
 import { areTriesUsedUp, unprovenWorkers } from './prepare.ts';
 import { whatFollows } from './recover.ts';
 import type { WorkerId } from './spec.ts';
@@ -110,7 +109,6 @@ export function factsOf(view: AttemptView): Facts {
   const capacityEnd = capacityWaitEnd(job, attempt);
   const lastOutput = lastOutputAt(places);
   const isHidden = isHiddenForGood(look, allocation);
-  const isUnseen = look.kind === 'unknown' && !isHidden && !planted('unknown-is-absent');
   return {
     ...view,
     isEnding: attempt.ending !== null,
@@ -121,8 +119,7 @@ export function factsOf(view: AttemptView): Facts {
     lastExitAt: Math.max(...places.map(({ run }) => (run.state === 'exited' ? run.endedAt : now))),
     // A start request that is newer than the attempt is a stop and a start, of which nothing had noticed the stop.
     isStopRequested: job.desired !== 'run' || job.wish !== null,
-    isUnwantedRecovery:
-      job.answersNothing === true && !planted('last-word-ignored') && !attempt.asked && attempt.startedAt === null,
+    isUnwantedRecovery: job.answersNothing === true && !attempt.asked && attempt.startedAt === null,
     isPastMaxRuntime: attempt.runningAt !== null && maxRuntime !== null && now >= attempt.runningAt + maxRuntime,
     isPastCapacityWait: allocation.readyAt === null && capacityEnd !== undefined && now >= capacityEnd,
     alternative: alternativeAfter(view),
@@ -147,10 +144,10 @@ export function factsOf(view: AttemptView): Facts {
       .map(({ worker }) => worker),
     isPrepared: isPrepared(view),
     isPreviousLeaving: leaving(job).length > 0,
-    isUnseen,
+    isUnseen: look.kind === 'unknown' && !isHidden,
     isHidden,
     better: betterAlternative(view),
-    isAbsent: look.kind === 'unknown' ? !isUnseen : look.value.state === 'absent',
+    isAbsent: look.kind === 'known' && look.value.state === 'absent',
     isReady: look.kind === 'known' && look.value.state === 'ready',
     mayRequest: allocation.acceptedAt === null && mayRequest(job, allocation),
     requestAt: nextTryAt(job, allocation),
@@ -161,7 +158,7 @@ export function factsOf(view: AttemptView): Facts {
 
 function isAnythingAlive(view: AttemptView): boolean {
   const { attempt } = view;
-  if (attempt.startedAt === null || planted('no-gang')) return false;
+  if (attempt.startedAt === null) return false;
   const isPresumedDead = ({ worker, run }: Place): boolean =>
     worker !== 'here' && run.state === 'unknown' && (isTakenForGood(view) || isAbandoned(view));
   return view.places.some((place) => mayBeAlive(place, attempt) && !isPresumedDead(place));
@@ -283,14 +280,12 @@ function silentForTooLong(view: AttemptView): WorkerId | undefined {
   const { allocation, attempt, look, job } = view;
   if (worker === undefined || look.kind === 'unknown') return undefined;
   if (worker !== 'here' && look.value.state !== 'ready') return undefined;
-  if (planted('unknown-worker-is-lost')) return worker;
   if (allocation.silentWho !== 'worker' || allocation.silentSince === null) return undefined;
   // Compare with the time of the cloud's answer: a call to a silent worker takes long, and the cloud may have taken its machine since.
   return look.seenAt >= allocation.silentSince + silencePatience(job, attempt) ? worker : undefined;
 }
 
 function isPrepared(view: AttemptView): boolean {
-  if (planted('start-before-setup')) return true;
   return view.workers.every(({ seen }) => seen !== undefined) && unprovenWorkers(view).length === 0;
 }
 

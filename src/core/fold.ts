@@ -18,7 +18,6 @@ import { attemptOf, failureOf, lastAllocation, openAttempt } from './job.ts';
 import type { Allocation, Attempt, CloudError, Host, Job } from './job.ts';
 import type { AllocationFact, AllocationSeen, Observation, Outcome, OutcomeResult } from './observation.ts';
 import { isRefusedSince } from './phase.ts';
-import { planted } from './plant.ts';
 import type { WorkerId } from './spec.ts';
 import type { Subject, WorkerTask } from './subject.ts';
 import type { Duration, Instant } from './time.ts';
@@ -46,10 +45,8 @@ export function fold(job: Job, observation: Observation, now: Instant): Change {
 function foldOutcome(job: Job, { subject, attempt, at, result }: Outcome, now: Instant): Change {
   switch (subject.kind) {
     case 'request':
-    case 'release': {
-      const ordinal = planted('late-reply-to-newest') ? job.allocations.length : subject.allocation;
-      return foldCloudReply(job, subject.kind, job.allocations[ordinal - 1], at, result, now);
-    }
+    case 'release':
+      return foldCloudReply(job, subject.kind, job.allocations[subject.allocation - 1], at, result, now);
     case 'step':
       return foldStepReply(job, attempt, subject, at, result, now);
     case 'start':
@@ -128,8 +125,7 @@ function foldStepReply(
   result: OutcomeResult,
   now: Instant,
 ): Change {
-  const isOld = of === undefined || planted('step-failure-to-newest');
-  const attempt = isOld ? openAttempt(job) : job.attempts[of - 1];
+  const attempt = of === undefined ? openAttempt(job) : job.attempts[of - 1];
   if (attempt === undefined || attempt.allocation !== allocation || result.kind === 'done') return unchanged(job);
   const { ordinal } = attempt;
   const task = { kind: 'step', worker, step } as const;
@@ -191,14 +187,7 @@ function foldLook(job: Job, { allocation: ordinal, fact }: AllocationFact, now: 
   if (allocation === undefined || allocation.goneAt !== null) return unchanged(job);
   // A re-applied one has the name of the one before. While that is on its way out, what bears the name is still that.
   if (leaving(job).some((one) => one.ordinal < ordinal && one.name === allocation.name)) return unchanged(job);
-  if (fact.kind === 'unknown') {
-    if (!planted('unknown-is-absent')) return unchanged(job);
-    return foldLook(
-      job,
-      { allocation: ordinal, fact: { kind: 'known', value: { state: 'absent', detail: '' }, seenAt: now } },
-      now,
-    );
-  }
+  if (fact.kind === 'unknown') return unchanged(job);
   const { value, seenAt } = fact;
   if (allocation.releasedAt !== null) return foldLeaving(job, allocation, value, seenAt, now);
   switch (value.state) {
@@ -220,7 +209,6 @@ function foldLook(job: Job, { allocation: ordinal, fact }: AllocationFact, now: 
 function foldLeaving(job: Job, allocation: Allocation, seen: AllocationSeen, seenAt: Instant, now: Instant): Change {
   const { ordinal } = allocation;
   const isMissed = seen.state === 'absent' || seen.state === 'foreign';
-  if (planted('release-not-verified')) return markGone(job, ordinal, now);
   if (!isMissed) return toldOfSight(withAllocation(job, ordinal, { missedAt: null }), ordinal, seen, now);
   if (!isSecondLook(allocation, seenAt, goneLookAfter) || allocation.acceptedAt === null) {
     return unchanged(withAllocation(job, ordinal, { missedAt: firstMissed(allocation, seenAt) }));
@@ -269,7 +257,6 @@ function firstMissed(allocation: Allocation, seenAt: Instant): Instant {
 }
 
 function isSecondLook(allocation: Allocation, seenAt: Instant, after: Duration = secondLookAfter): boolean {
-  if (planted('skip-double-look')) return true;
   return allocation.missedAt !== null && seenAt >= allocation.missedAt + after;
 }
 
@@ -329,9 +316,7 @@ function toldOfSight(job: Job, ordinal: number, { state, detail }: AllocationSee
   if (allocation === undefined) return unchanged(job);
   // After a refusal the same sight is about a new request.
   const isSame = seen?.state === state && seen.detail === detail && !isRefusedSince(allocation);
-  if (isSame) {
-    return unchanged(planted('restless') ? withAllocation(job, ordinal, { seen: { ...seen, at: now } }) : job);
-  }
+  if (isSame) return unchanged(job);
   const workers = state === 'ready' && allocation.workers !== null ? { workers: allocation.workers } : {};
   const next = withAllocation(job, ordinal, { seen: { state, detail, at: now } });
   return told(next, now, { kind: 'allocation_seen', allocation: ordinal, state, detail, ...workers });

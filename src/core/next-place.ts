@@ -10,7 +10,6 @@ import { allocationOf } from './job.ts';
 import type { Attempt, CloudErrorKind, Job, PlaceAnswer } from './job.ts';
 import type { Fact, PlaceSaid } from './observation.ts';
 import { placeCount } from './place.ts';
-import { planted } from './plant.ts';
 import { avoidedPlaces } from './recover.ts';
 import { minute } from './time.ts';
 import type { Duration, Instant } from './time.ts';
@@ -56,7 +55,7 @@ export function nextTurn(
   said: Fact<readonly PlaceSaid[]> | undefined,
   now: Instant,
 ): Turn | undefined {
-  const avoided = planted('zone-not-avoided') ? new Set<number>() : avoidedPlaces(job, attempt);
+  const avoided = avoidedPlaces(job, attempt);
   return firstOf(
     job,
     attempt,
@@ -76,11 +75,11 @@ function firstOf(
   const open = left.filter(({ answer }) => answer === undefined || answer === 'waiting' || !isPermanent(answer));
   if (open.length === 0) return undefined;
   const fewest = Math.min(...open.map(({ asks }) => asks));
-  const inTurn = open.filter(({ asks }) => asks === fewest || planted('place-without-pace'));
-  const barred = planted('barred-for-good') ? [] : left.filter(({ answer }) => answer === 'permission');
+  const inTurn = open.filter(({ asks }) => asks === fewest);
+  const barred = left.filter(({ answer }) => answer === 'permission');
   const turns = [...inTurn, ...barred].map((standing) => ({
     place: standing.place,
-    notBefore: planted('place-without-pace') ? now : mayAskAt(job, attempt, standing),
+    notBefore: mayAskAt(job, attempt, standing),
     hearsay: hearsay(said, standing.place, now),
   }));
   const [first] = turns.toSorted(

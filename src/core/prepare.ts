@@ -5,7 +5,6 @@ import type { Action } from './decision.ts';
 import { allocationOf, commandWorkers, failureOf, stepsOf } from './job.ts';
 import type { Allocation, Attempt, Job, StepFailure } from './job.ts';
 import { doubling } from './pace.ts';
-import { planted } from './plant.ts';
 import { capacityOf } from './place.ts';
 import { nodeNameMark, withBuckets } from './spec.ts';
 import type { ResumeFrom, SecretSource, SetupStep, WorkerId } from './spec.ts';
@@ -23,7 +22,7 @@ export function unprovenWorkers(view: View): readonly { readonly worker: number;
   if (view.attempt?.commandOnly === true) return [];
   return view.workers.flatMap(({ worker, seen }) => {
     if (worker === 'here' || seen === undefined) return [];
-    const { proofs } = planted('setup-on-one-worker') ? (view.workers[0]?.seen ?? seen) : seen;
+    const { proofs } = seen;
     const step = stepsOf(view.job).find(({ key }) => !proofs.includes(key));
     return step === undefined ? [] : [{ worker, step }];
   });
@@ -112,10 +111,9 @@ export function launchFor(job: Job, attempt: Attempt, worker: WorkerId, bootId?:
     workdir: withNodeName(command.workdir, allocation),
     checkpointDir,
     resume: attempt.how === 'resume',
-    ...(command.checkpoints === 'named' &&
-      !planted('checkpoints-of-all') && { checkpointOwner: checkpointOwner(job, attempt) }),
+    ...(command.checkpoints === 'named' && { checkpointOwner: checkpointOwner(job, attempt) }),
     ...(command.resumeFrom !== undefined && { resumeFrom: command.resumeFrom }),
-    ...(bootId !== undefined && !planted('any-boot-will-do') && { bootId }),
+    ...(bootId !== undefined && { bootId }),
   };
 }
 

@@ -26,7 +26,6 @@ import type { Attempt, Job } from './job.ts';
 import { hasSucceeded } from './observation.ts';
 import type { Observation } from './observation.ts';
 import { between, later } from './pace.ts';
-import { planted } from './plant.ts';
 import { stepsDue, tryAgainAt } from './prepare.ts';
 import { classify } from './situation.ts';
 import type { Situation } from './situation.ts';
@@ -112,10 +111,7 @@ function answerAttempt(view: View, attempt: Attempt, situation: Exclude<Situatio
       return goOn(moveOn(job, attempt, { why, notBefore: now }, now), now);
     }
     case 'coming':
-      return rest(
-        job,
-        planted('forget-wake') ? undefined : earliest(nextGlance(view, attempt), patienceEnd(view, attempt)),
-      );
+      return rest(job, earliest(nextGlance(view, attempt), patienceEnd(view, attempt)));
     case 'preparing':
       return prepare(view, attempt);
     case 'to_start':

@@ -7,7 +7,6 @@ import { capacityAt, placeCount } from './place.ts';
 import { standingGivenUpAt } from './given-up.ts';
 import { doubling } from './pace.ts';
 import { betweenWorkers } from './patterns.ts';
-import { planted } from './plant.ts';
 import type { Answer, Reason, RecoverySpec, Rule, RuledReason } from './spec.ts';
 import { second, type Duration, type Instant } from './time.ts';
 
@@ -165,7 +164,7 @@ export function allowance(
   evidence: Evidence,
 ): { readonly used: readonly Attempt[]; readonly limit: number; readonly isOwn: boolean } {
   const rule = ruleFor(job.spec.recovery, reason, evidence);
-  const budget = reason === 'setup_failed' && planted('setup-without-budget') ? 'failures' : budgetOf(reason);
+  const budget = budgetOf(reason);
   if (rule?.limit !== undefined) return { used: answeredBy(job, attempt, rule), limit: rule.limit, isOwn: true };
   if (budget === null) return { used: [], limit: 0, isOwn: false };
   return { used: usedBudget(job, attempt, budget), limit: budgetLimit(job.spec.recovery, budget), isOwn: false };
@@ -269,8 +268,7 @@ export function stoppedWord(job: Job): 'stopped' | 'cancelled' {
 
 function byRule(job: Job, attempt: Attempt, reason: RuledReason, evidence: Evidence, now: Instant): Following {
   // Its owner wants no further attempt. A success is a success all the same.
-  if (job.answersNothing === true && !planted('last-word-ignored'))
-    return settleAs(reason === 'succeeded' ? 'succeeded' : 'failed');
+  if (job.answersNothing === true) return settleAs(reason === 'succeeded' ? 'succeeded' : 'failed');
   // There is nothing to run again.
   if (reason === 'succeeded' && job.spec.command.isSetupOnly === true) return settleAs('succeeded');
   const answer = answerFor(job.spec.recovery, reason, evidence);
@@ -287,7 +285,7 @@ function byRule(job: Job, attempt: Attempt, reason: RuledReason, evidence: Evide
   };
   if (answer.then === 'done') return settleAs('succeeded');
   if (answer.then === 'fail') return settleAs('failed', applied);
-  if (used.length > limit && !planted('budget-ignored')) return settleAs('failed', { ...applied, then: 'fail' });
+  if (used.length > limit) return settleAs('failed', { ...applied, then: 'fail' });
   const { replaceable } = capacityTraits(job.spec.capacity);
   // The same again would only wait for the same silent worker.
   const givenUpAt = replaceable && answer.on === 'new' ? undefined : standingGivenUpAt(job, attempt);

@@ -9,7 +9,6 @@ import { keptGraces, standingGivenUpAt } from './given-up.ts';
 import { allocationOf } from './job.ts';
 import type { Allocation, Attempt, Job } from './job.ts';
 import { between, later } from './pace.ts';
-import { planted } from './plant.ts';
 import { tryAgainAt } from './prepare.ts';
 import { whatFollows } from './recover.ts';
 import type { Following } from './recover.ts';
@@ -39,7 +38,7 @@ export function windDown(view: View, attempt: Attempt): WindDown {
       ? release(next, allocation.ordinal, whyReleased(view, attempt), now)
       : unchanged(next),
   );
-  const how = now >= killAt && !planted('never-kill') ? 'kill' : 'ask';
+  const how = now >= killAt ? 'kill' : 'ask';
   const actions: Action[] = [];
   let wakeAt: Instant | undefined = now + between(5 * second, (now - since) / 4, 30 * second);
   if (how === 'ask') wakeAt = earliest(wakeAt, later(killAt, now));

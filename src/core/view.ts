@@ -4,7 +4,6 @@ import { openAttempt, lastAllocation, allocationOf, commandWorkers } from './job
 import type { Allocation, Attempt, Job } from './job.ts';
 import type { AllocationSeen, Fact, Observation, PlaceSaid, RunSeen, WorkerSeen } from './observation.ts';
 import { unknown } from './observation.ts';
-import { planted } from './plant.ts';
 import type { WorkerId } from './spec.ts';
 import { minute } from './time.ts';
 import type { Duration, Instant } from './time.ts';
@@ -126,10 +125,9 @@ export function mayBeAlive(place: Place, attempt: Attempt): boolean {
     case 'vanished':
       return false;
     case 'unknown':
-      return !planted('silent-worker-is-dead');
     case 'starting':
     case 'running':
-      return !(planted('asked-is-stopped') && attempt.ending?.told.includes(place.worker) === true);
+      return true;
     case 'none':
     case 'lost_start':
       // A start may still be on its way there. Once a stop has come back from the same worker it has been overtaken.

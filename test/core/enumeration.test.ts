@@ -6,7 +6,6 @@ import { test } from 'node:test';
 import { ask, jobCan } from '../../src/core/ask.ts';
 import type { AskOptions, Verb } from '../../src/core/ask.ts';
 import type { Change } from '../../src/core/change.ts';
-import { subjectKey } from '../../src/core/subject.ts';
 import type { Action, Event } from '../../src/core/decision.ts';
 import { historyTellsTheState } from '../../src/core/history.ts';
 import { lastAllocation, mayExist } from '../../src/core/job.ts';

@@ -4,7 +4,6 @@
 import { ask } from '../../src/core/ask.ts';
 import type { AskOptions, Verb } from '../../src/core/ask.ts';
 import type { Action, Decision, Event } from '../../src/core/decision.ts';
-import { subjectKey } from '../../src/core/subject.ts';
 import type { AllocationState, CloudError, Job } from '../../src/core/job.ts';
 import { commandWorkers, lastAllocation, mayExist, stepsOf } from '../../src/core/job.ts';
 import { hasSucceeded, known, unknown } from '../../src/core/observation.ts';

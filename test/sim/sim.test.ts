@@ -4,7 +4,9 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import test from 'node:test';
-import { allPlants, find } from '../../sim/plants.ts';
+import { find } from '../../sim/mutants.ts';
+import { mutants } from '../../sim/mutants/list.ts';
+import { edited } from '../../sim/mutants/load.ts';
 import { run } from '../../sim/run.ts';
 
 test('a hundred worlds come through their storms without breaking a law', async () => {
@@ -29,7 +31,7 @@ test('a story that is kept is the story that was played', async () => {
   assert.ok(kept.lines.length > 20);
 });
 
-// One for each law whose mistake shows within a few seeds; `sim/plants.ts` plants them all.
+// One for each law whose mistake shows within a few seeds; `sim/mutants.ts` plays them all.
 for (const [name, law] of [
   ['act-without-commit', 2],
   ['no-gang', 4],
@@ -38,13 +40,19 @@ for (const [name, law] of [
   ['mirror-repeats', 11],
   ['one-checkpoint-folder', 14],
 ] as const) {
-  test(`law ${law} notices the planted mistake ${name}`, async () => {
+  test(`law ${law} notices the mutant ${name}`, async () => {
     const found = await find(name, 60);
     assert.equal(found?.law, law);
   });
 }
 
-test('PLANTS.md names every mistake that can be planted', async () => {
-  const page = await readFile(new URL('../../sim/PLANTS.md', import.meta.url), 'utf8');
-  for (const { name } of allPlants) assert.match(page, new RegExp(`\\| \`${name}\` \\|`));
+test('MUTANTS.md names every mutant, and each fits the text that it is a patch of', async () => {
+  const page = await readFile(new URL('../../sim/MUTANTS.md', import.meta.url), 'utf8');
+  for (const { name, edits } of mutants) {
+    assert.match(page, new RegExp(`\\| \`${name}\` \\|`));
+    for (const one of edits) {
+      const text = await readFile(new URL(`../../src/${one.file}`, import.meta.url), 'utf8');
+      assert.notEqual(edited(text, one), text);
+    }
+  }
 });
