@@ -248,7 +248,7 @@ export const loopMutants = [
     sentence: 'What was decided is done before it is written down.',
     edits: [
       edit(
-        'controller/controller.ts',
+        'controller/pass.ts',
         'const isWritten = isWorthCommitting(',
         'performer.perform(decision.job, decision.actions, asOf);\n    const isWritten = isWorthCommitting(',
       ),
@@ -399,7 +399,7 @@ export const loopMutants = [
     sentence: "A pass that met somebody's word commits over it.",
     edits: [
       edit(
-        'controller/controller.ts',
+        'controller/pass.ts',
         'revision: stored.revision,',
         'revision: ((await store.load(id)) ?? stored).revision,',
       ),
@@ -410,20 +410,16 @@ export const loopMutants = [
     law: 4,
     sentence: 'A controller that was replaced goes on acting.',
     edits: [
-      edit(
-        'controller/controller.ts',
-        "(state === 'running' || state === 'leaving') && clock.now() < leaseUntil",
-        "state === 'running' || state === 'leaving'",
-      ),
-      edit('controller/controller.ts', 'if (!taken) return false;', 'if (!taken) return epoch !== null;'),
-      edit('controller/controller.ts', '        epoch,\n', '        epoch: null,\n'),
+      edit('controller/parts.ts', 'hooks.isThere() && lease.isOurs', 'hooks.isThere()'),
+      edit('controller/lease.ts', 'if (!taken) return false;', 'if (!taken) return epoch !== null;'),
+      edit('controller/pass.ts', 'epoch: lease.epoch,', 'epoch: null,'),
     ],
   },
   {
     name: 'wakeful',
     law: 8,
     sentence: 'The controller wakes every second, whether or not anything is due.',
-    edits: [edit('controller/controller.ts', 'renewAt = clock.now() + leasePace;', 'renewAt = clock.now() + second;')],
+    edits: [edit('controller/rounds.ts', 'renewAt = clock.now() + leasePace;', 'renewAt = clock.now() + second;')],
   },
   {
     name: 'mirror-repeats',
@@ -460,7 +456,7 @@ export const loopMutants = [
     law: 11,
     sentence: 'A machine is let go without waiting for the rest of its logs.',
     edits: [
-      edit('controller/observe.ts', 'if (run === undefined) return;', 'return;'),
+      edit('controller/outputs.ts', 'if (run === undefined) return;', 'return;'),
       edit(
         'controller/performer.ts',
         "if (allocation.seen?.state === 'ready')",

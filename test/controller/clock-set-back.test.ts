@@ -5,7 +5,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import type { Clock, LogFiles, Store } from '../../src/app/ports.ts';
-import { createController, leasePace } from '../../src/controller/controller.ts';
+import { createController } from '../../src/controller/controller.ts';
+import { leasePace } from '../../src/controller/lease.ts';
 import { day, second } from '../../src/core/time.ts';
 import { openStore } from '../../src/store/store.ts';
 

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Backend, Clock } from '../../src/app/ports.ts';
-import { leasePace } from '../../src/controller/controller.ts';
+import { leasePace } from '../../src/controller/lease.ts';
 import { askToLeave, dropWake, runController } from '../../src/controller/process.ts';
 import type { RunControllerOptions } from '../../src/controller/process.ts';
 import { isControllerRunning, readController } from '../../src/controller/running.ts';
