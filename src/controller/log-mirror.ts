@@ -81,29 +81,12 @@ export function createLogMirror(options: {
   readonly say: (line: string) => void;
 }): LogMirror {
   const { logFiles, clock, mayAct, wake } = options;
-  /** By job, because every pass of a job asks for its own: among a thousand jobs it must not go through all of theirs. */
-  const tails = new Map<string, Map<string, Tail>>();
+  const tails = new Tails();
   /** By job, the keys of what was copied to its end, so that it is not begun again. */
   const copied = new Map<string, Set<string>>();
-  let size = 0;
   let stopped = false;
 
-  const keyOf = (output: Output): string => `${output.attempt}/${output.worker}`;
   const isCopied = (job: Job, output: Output): boolean => copied.get(job.id)?.has(keyOf(output)) === true;
-
-  function add(tail: Tail): void {
-    const { job, output } = tail;
-    const ofJob = tails.get(job.id) ?? new Map<string, Tail>();
-    tails.set(job.id, ofJob.set(keyOf(output), tail));
-    size += 1;
-  }
-
-  function drop({ job, output }: Tail): void {
-    const ofJob = tails.get(job.id);
-    if (ofJob?.delete(keyOf(output)) !== true) return;
-    size -= 1;
-    if (ofJob.size === 0) tails.delete(job.id);
-  }
 
   async function open(tail: Tail): Promise<void> {
     tail.callOff();
@@ -144,7 +127,7 @@ export function createLogMirror(options: {
         if (isOld()) return;
         tail.state = 'copied';
         copied.set(job.id, (copied.get(job.id) ?? new Set<string>()).add(keyOf(output)));
-        drop(tail);
+        tails.drop(tail);
         for (const call of tail.whenCopied.splice(0)) call();
         wake(job.id);
       },
@@ -168,82 +151,120 @@ export function createLogMirror(options: {
 
   function follow(job: Job, machines: MachinePort, output: Output): Tail | undefined {
     if (stopped || isCopied(job, output)) return undefined;
-    let tail = tails.get(job.id)?.get(keyOf(output));
-    if (tail === undefined) {
-      tail = {
-        job,
-        machines,
-        output,
-        state: 'waiting',
-        failures: 0,
-        turn: 0,
-        writing: Promise.resolve(),
-        callOff: () => undefined,
-        progress: 0,
-        drains: 0,
-        whenCopied: [],
-      };
-      add(tail);
-      void open(tail);
-    }
+    const known = tails.get(job, output);
+    if (known !== undefined) return known;
+    const tail = newTail(job, machines, output);
+    tails.add(tail);
+    void open(tail);
     return tail;
   }
 
   return {
-    follow(job, machines, output) {
-      follow(job, machines, output);
-    },
-    async drain(job, machines, output, { quiet, most }) {
+    follow: (job, machines, output) => void follow(job, machines, output),
+    async drain(job, machines, output, patience) {
       const tail = follow(job, machines, output);
       if (tail === undefined) return isCopied(job, output);
       if (tail.state === 'waiting') void open(tail);
-      let isOver = false;
-      const over = new Promise<void>((resolve) => tail.whenCopied.push(resolve)).then(() => (isOver = true));
-      const began = clock.now();
-      tail.drains += 1;
-      for (let seen = -1; !isOver && seen < tail.progress;) {
-        // A clock that was set back makes the wait longer, not endless: it ends without a new byte all the same.
-        const left = most - (clock.now() - began);
-        if (left <= 0) break;
-        seen = tail.progress;
-        await bounded(clock, over, Math.min(quiet, left));
-      }
-      tail.drains -= 1;
+      await drained(tail, clock, patience);
       return isCopied(job, output);
     },
     isCopied,
     unfinished(job, allocation) {
-      return [...(tails.get(job.id)?.values() ?? [])]
-        .map((tail) => tail.output)
-        .filter((output) => output.allocation === allocation);
+      return [...tails.of(job)].map(({ output }) => output).filter((output) => output.allocation === allocation);
     },
     giveUp(job, isHopeless, isGone) {
-      for (const tail of tails.get(job.id)?.values() ?? []) {
+      for (const tail of tails.of(job)) {
         if (!isHopeless(tail.output)) continue;
         // Whoever waits for the rest of it has a limit of his own, and a release waits for him.
         if (tail.drains > 0 && !isGone(tail.output)) continue;
-        tail.callOff();
         tail.state = 'dropped';
-        for (const call of tail.whenCopied.splice(0)) call();
-        drop(tail);
+        end(tail);
+        tails.drop(tail);
       }
     },
-    forget(id) {
-      copied.delete(id);
-    },
+    forget: (id) => void copied.delete(id),
     get size() {
-      return size;
+      return tails.size;
     },
     stop() {
       stopped = true;
-      for (const ofJob of tails.values()) {
-        for (const tail of ofJob.values()) {
-          tail.callOff();
-          for (const call of tail.whenCopied.splice(0)) call();
-        }
-      }
-      tails.clear();
-      size = 0;
+      for (const tail of tails.takeAll()) end(tail);
     },
   };
+}
+
+function keyOf({ attempt, worker }: Output): string {
+  return `${attempt}/${worker}`;
+}
+
+/** Ends it, and every wait for the rest of it. */
+function end(tail: Tail): void {
+  tail.callOff();
+  for (const call of tail.whenCopied.splice(0)) call();
+}
+
+function newTail(job: Job, machines: MachinePort, output: Output): Tail {
+  return {
+    job,
+    machines,
+    output,
+    state: 'waiting',
+    failures: 0,
+    turn: 0,
+    writing: Promise.resolve(),
+    callOff: () => undefined,
+    progress: 0,
+    drains: 0,
+    whenCopied: [],
+  };
+}
+
+/** Resolves once the output is copied, or no more of it came in within that patience. */
+async function drained(tail: Tail, clock: Clock, { quiet, most }: DrainPatience): Promise<void> {
+  let isOver = false;
+  const over = new Promise<void>((resolve) => tail.whenCopied.push(resolve)).then(() => (isOver = true));
+  const began = clock.now();
+  tail.drains += 1;
+  for (let seen = -1; !isOver && seen < tail.progress;) {
+    // A clock that was set back makes the wait longer, not endless: it ends without a new byte all the same.
+    const left = most - (clock.now() - began);
+    if (left <= 0) break;
+    seen = tail.progress;
+    await bounded(clock, over, Math.min(quiet, left));
+  }
+  tail.drains -= 1;
+}
+
+/** By job, because every pass of a job asks for its own: among a thousand jobs it must not go through all of theirs. */
+class Tails {
+  readonly #byJob = new Map<string, Map<string, Tail>>();
+  size = 0;
+
+  get(job: Job, output: Output): Tail | undefined {
+    return this.#byJob.get(job.id)?.get(keyOf(output));
+  }
+
+  of(job: Job): Iterable<Tail> {
+    return this.#byJob.get(job.id)?.values() ?? [];
+  }
+
+  add(tail: Tail): void {
+    const ofJob = this.#byJob.get(tail.job.id) ?? new Map<string, Tail>();
+    this.#byJob.set(tail.job.id, ofJob.set(keyOf(tail.output), tail));
+    this.size += 1;
+  }
+
+  drop({ job, output }: Tail): void {
+    const ofJob = this.#byJob.get(job.id);
+    if (ofJob?.delete(keyOf(output)) !== true) return;
+    this.size -= 1;
+    if (ofJob.size === 0) this.#byJob.delete(job.id);
+  }
+
+  takeAll(): readonly Tail[] {
+    const all = [...this.#byJob.values()].flatMap((ofJob) => [...ofJob.values()]);
+    this.#byJob.clear();
+    this.size = 0;
+    return all;
+  }
 }

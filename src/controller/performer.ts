@@ -53,7 +53,7 @@ interface Order {
  */
 const lastWords: DrainPatience = { quiet: 5 * second, most: 15 * minute };
 
-export function createPerformer(options: {
+export interface PerformerOptions {
   readonly store: Store;
   readonly backendOf: (spec: JobSpec) => Backend;
   readonly clock: Clock;
@@ -70,8 +70,10 @@ export function createPerformer(options: {
   readonly wake: (id: string) => void;
   readonly released: () => void;
   readonly say: (line: string) => void;
-}): Performer {
-  const { store, backendOf, clock, logFiles, mirror, mayAct, wake } = options;
+}
+
+export function createPerformer(options: PerformerOptions): Performer {
+  const { store, clock, mayAct, wake } = options;
   /** Waiting orders by key, in the order of asking. */
   const waiting = new Map<string, Order>();
   const underWay = new Set<string>();
@@ -111,13 +113,13 @@ export function createPerformer(options: {
 
   async function carryOut(order: Order): Promise<void> {
     const { action, job } = order;
-    if (action.kind === 'release') await hearLastWords(job, action.allocation);
+    if (action.kind === 'release') await hearLastWords(options, job, action.allocation);
     // The commit may be long ago: the process may have been suspended, or this order may have waited for its turn.
     // Whoever holds the lease by now decides anew.
     if (!mayAct()) return;
     let result: OutcomeResult;
     try {
-      result = await actOn(job, action);
+      result = await actOn(options.backendOf(job.spec), job, action);
     } catch (error) {
       // Nobody knows what had happened outside before the port threw. Only a look can tell.
       result = { kind: 'unclear', evidence: { detail: textOf(error) } };
@@ -131,51 +133,9 @@ export function createPerformer(options: {
     const ofJob = cameBack.get(order.id) ?? new Map<string, number>();
     cameBack.set(order.id, ofJob.set(order.key, turn));
     const words = wordsFor(action, result);
-    if (words !== null) await note(job, `${action.kind} of ${allocationOf(job, action.allocation).name}: ${words}`);
+    if (words !== null)
+      await note(options, job, `${action.kind} of ${allocationOf(job, action.allocation).name}: ${words}`);
     if (action.kind === 'release') options.released();
-  }
-
-  /** What failed here for want of file descriptors is no failure of the job. A result with an exit code is the step's own. */
-  function isOwnShortage(result: OutcomeResult): result is Extract<OutcomeResult, { kind: 'failed' }> {
-    return (
-      result.kind === 'failed' && result.evidence.exitCode === undefined && namesFileShortage(result.evidence.detail)
-    );
-  }
-
-  function actOn(job: Job, action: Action): Promise<OutcomeResult> {
-    const { capacity, machines } = backendOf(job.spec);
-    const ref = { job, allocation: allocationOf(job, action.allocation) };
-    switch (action.kind) {
-      case 'request':
-        return capacity.request(ref);
-      case 'release':
-        machines.forget(ref);
-        return capacity.release(ref);
-      case 'step': {
-        const step = stepsOf(job).find((one) => one.name === action.step);
-        if (step === undefined) throw new Error(`job ${job.id} has no setup step ${action.step}`);
-        return machines.step({ ...ref, worker: action.worker }, stepFor(step, ref.allocation, job));
-      }
-      case 'start':
-        return machines.start(
-          { ...ref, worker: action.worker },
-          launchFor(job, attemptOf(job, action.attempt), action.worker, action.bootId),
-        );
-      case 'stop':
-        return machines.stop({ ...ref, worker: action.worker }, action.attempt, action.how, job.spec.stop.signal);
-    }
-  }
-
-  /** A machine that is let go takes its logs with it, so what is not copied yet is copied first, for as long as is decent. */
-  async function hearLastWords(job: Job, ordinal: number): Promise<void> {
-    const allocation = allocationOf(job, ordinal);
-    const { machines } = backendOf(job.spec);
-    if (allocation.seen?.state === 'ready') {
-      const followed = mirror.unfinished(job, ordinal);
-      const others = lastOutputs(job, allocation).filter((one) => !followed.some((other) => isSameOutput(one, other)));
-      const outputs = [...followed, ...others];
-      await Promise.all(outputs.map((output) => mirror.drain(job, machines, output, lastWords)));
-    }
   }
 
   /** An outcome that is not written is as good as a lost reply, so a full disk is waited out for a while and then given up. */
@@ -191,14 +151,6 @@ export function createPerformer(options: {
         }
         await pause(clock, backoff(tries, second, 30 * second));
       }
-    }
-  }
-
-  async function note(job: Job, line: string): Promise<void> {
-    try {
-      await logFiles.note(job, 'tpu', clock.now(), line);
-    } catch (error) {
-      options.say(`job ${job.id}: tpu.log could not be written: ${textOf(error)}`);
     }
   }
 
@@ -234,6 +186,56 @@ export function createPerformer(options: {
       return new Promise((resolve) => listeners.push(resolve));
     },
   };
+}
+
+function actOn({ capacity, machines }: Backend, job: Job, action: Action): Promise<OutcomeResult> {
+  const ref = { job, allocation: allocationOf(job, action.allocation) };
+  switch (action.kind) {
+    case 'request':
+      return capacity.request(ref);
+    case 'release':
+      machines.forget(ref);
+      return capacity.release(ref);
+    case 'step': {
+      const step = stepsOf(job).find((one) => one.name === action.step);
+      if (step === undefined) throw new Error(`job ${job.id} has no setup step ${action.step}`);
+      return machines.step({ ...ref, worker: action.worker }, stepFor(step, ref.allocation, job));
+    }
+    case 'start':
+      return machines.start(
+        { ...ref, worker: action.worker },
+        launchFor(job, attemptOf(job, action.attempt), action.worker, action.bootId),
+      );
+    case 'stop':
+      return machines.stop({ ...ref, worker: action.worker }, action.attempt, action.how, job.spec.stop.signal);
+  }
+}
+
+/** What failed here for want of file descriptors is no failure of the job. A result with an exit code is the step's own. */
+function isOwnShortage(result: OutcomeResult): result is Extract<OutcomeResult, { kind: 'failed' }> {
+  return (
+    result.kind === 'failed' && result.evidence.exitCode === undefined && namesFileShortage(result.evidence.detail)
+  );
+}
+
+/** A machine that is released takes its logs with it, so what is not copied yet is copied first, within bounds. */
+async function hearLastWords({ backendOf, mirror }: PerformerOptions, job: Job, ordinal: number): Promise<void> {
+  const allocation = allocationOf(job, ordinal);
+  const { machines } = backendOf(job.spec);
+  if (allocation.seen?.state === 'ready') {
+    const followed = mirror.unfinished(job, ordinal);
+    const others = lastOutputs(job, allocation).filter((one) => !followed.some((other) => isSameOutput(one, other)));
+    const outputs = [...followed, ...others];
+    await Promise.all(outputs.map((output) => mirror.drain(job, machines, output, lastWords)));
+  }
+}
+
+async function note({ logFiles, clock, say }: PerformerOptions, job: Job, line: string): Promise<void> {
+  try {
+    await logFiles.note(job, 'tpu', clock.now(), line);
+  } catch (error) {
+    say(`job ${job.id}: tpu.log could not be written: ${textOf(error)}`);
+  }
 }
 
 function targetOf(action: Action): string {

@@ -85,18 +85,6 @@ export function createSweeper(options: {
     });
   }
 
-  /** What is there; undefined where nobody could say. */
-  async function ask({ capacity, ref }: Place): Promise<readonly Stray[] | undefined> {
-    try {
-      const found = await capacity.sweep([ref]);
-      return found.kind === 'known' ? found.value : undefined;
-    } catch (error) {
-      // A port that throws has seen nothing.
-      options.say(`a place could not be swept and is asked again later: ${textOf(error)}`);
-      return undefined;
-    }
-  }
-
   /** What was noted as a stray there and two sweeps have missed is gone: nobody need see to it any more. */
   async function forgetGone({ capacity, name }: Place, found: readonly Stray[], now: Instant): Promise<void> {
     for (const stray of await store.strays()) {
@@ -165,7 +153,7 @@ export function createSweeper(options: {
         // Side by side: a place that takes long to say nothing holds up no other.
         await Promise.all(
           (await places(began)).map(async (place) => {
-            const found = await ask(place);
+            const found = await ask(place, options.say);
             if (found === undefined) {
               isThrough = false;
               return;
@@ -183,4 +171,16 @@ export function createSweeper(options: {
       if (owedUntil > 0) dueAt = Math.min(dueAt, isTriedAgain ? began + afterRelease : owedUntil);
     },
   };
+}
+
+/** The things that are there; undefined where the cloud did not answer. */
+async function ask({ capacity, ref }: Place, say: (line: string) => void): Promise<readonly Stray[] | undefined> {
+  try {
+    const found = await capacity.sweep([ref]);
+    return found.kind === 'known' ? found.value : undefined;
+  } catch (error) {
+    // A port that throws has seen nothing.
+    say(`a place could not be swept and is asked again later: ${textOf(error)}`);
+    return undefined;
+  }
 }

@@ -33,19 +33,7 @@ export function tell(events: readonly Event[]): Tale {
   let answersNothing: true | undefined;
   let settled: Job['settled'] = null;
   let removed = false;
-  const allocation = (ordinal: number): Loose => {
-    while (allocations.length < ordinal) {
-      allocations.push({
-        ordinal: allocations.length + 1,
-        requestedAt: null,
-        seen: null,
-        readyAt: null,
-        releasedAt: null,
-        goneAt: null,
-      });
-    }
-    return allocations[ordinal - 1] ?? {};
-  };
+  const allocation = (ordinal: number): Loose => grown(allocations, ordinal);
   const attempt = (ordinal: number): Loose => attempts[ordinal - 1] ?? {};
   for (const event of events) {
     switch (event.kind) {
@@ -60,26 +48,10 @@ export function tell(events: readonly Event[]): Tale {
           cancelled = false;
         } else if (event.verb !== 'stop') cancelled = true;
         break;
-      case 'attempt_created': {
-        const { attempt: ordinal, stage, how, asked, commandOnly, workdir, allocation: on, notBefore, at } = event;
-        allocation(on);
-        attempts.push({
-          ordinal,
-          stage,
-          how,
-          asked,
-          commandOnly,
-          workdir,
-          allocation: on,
-          notBefore,
-          createdAt: at,
-          startedAt: null,
-          runningAt: null,
-          ending: null,
-          endedAt: null,
-        });
+      case 'attempt_created':
+        allocation(event.allocation);
+        attempts.push(createdAttempt(event));
         break;
-      }
       case 'attempt_moved':
         // The same one in another place: it was refused where it was asked for, and is asked for nowhere now.
         if (attempt(event.attempt)['allocation'] === event.allocation)
@@ -161,6 +133,20 @@ export function tell(events: readonly Event[]): Tale {
     }
   }
   return { desired, cancelled, copy, answersNothing, attempts, allocations, settled, removed };
+}
+
+/** The allocation of that number; those before it are there too, since nothing was told of them yet. */
+function grown(allocations: Loose[], ordinal: number): Loose {
+  while (allocations.length < ordinal) {
+    const next = allocations.length + 1;
+    allocations.push({ ordinal: next, requestedAt: null, seen: null, readyAt: null, releasedAt: null, goneAt: null });
+  }
+  return allocations[ordinal - 1] ?? {};
+}
+
+function createdAttempt(event: Extract<Event, { readonly kind: 'attempt_created' }>): Loose {
+  const { kind: _kind, at, attempt: ordinal, ...attempt } = event;
+  return { ...attempt, ordinal, createdAt: at, startedAt: null, runningAt: null, ending: null, endedAt: null };
 }
 
 /** What counts from now in the attempt that is open, if one is; and when that had begun, before. */

@@ -1,0 +1,174 @@
+// Cluster writer: writes down all that is known of a job, again, whenever something of it has changed.
+
+import type { Cluster, ClusterJob, ClusterPod } from '../app/cluster/cluster.ts';
+import { goneMoment, mergedSight, momentsOf } from '../app/cluster/kept.ts';
+import type { ClusterRecord, KeptJob, KeptPlace } from '../app/cluster/kept.ts';
+import type { Clock } from '../app/ports.ts';
+import { minute, second } from '../core/time.ts';
+import type { Duration } from '../core/time.ts';
+import { backoff } from './bounded.ts';
+import type { Timers } from './cluster-timers.ts';
+import { areLogsCopied, isOpen, isWrittenDown, ownerOf, podsOf } from './cluster-view.ts';
+import type { ClusterView } from './cluster-view.ts';
+import { textOf } from './looks.ts';
+
+/** Changes are gathered for so long before they are written down. */
+const gatherFor: Duration = 0.5 * second;
+/** Events are asked for of those pods of a job that are newest: more all say the same. */
+const eventsOf = 5;
+
+/** One job as it is to be on record. */
+type Sight = Parameters<ClusterRecord['keepSight']>[0];
+
+export interface ClusterWriter {
+  /** Something of that job has changed. */
+  touch(uid: string): void;
+  /** All jobs that are there were seen just now: the record is as old as this. Never rejects. */
+  keepAge(): Promise<void>;
+  readonly isWriting: boolean;
+  /** Resolves when nothing is written any more; call it after the signal has aborted. */
+  ended(): Promise<void>;
+}
+
+export interface WriterParts {
+  readonly cluster: Pick<Cluster, 'pods' | 'events'>;
+  readonly record: ClusterRecord;
+  readonly clock: Clock;
+  readonly place: () => KeptPlace;
+  readonly view: ClusterView;
+  readonly timers: Timers;
+  readonly signal: AbortSignal;
+  /** The job is on record, with these pods. */
+  readonly wrote: (job: ClusterJob, pods: readonly ClusterPod[]) => void;
+  /** Nothing is left to write for now. */
+  readonly rested: () => void;
+  /** A sentence about the namespace. */
+  readonly say: (line: string) => void;
+}
+
+export function createClusterWriter(options: WriterParts): ClusterWriter {
+  const { cluster, record, clock, view, timers, signal, say } = options;
+  /** How often each job without a ready pod was asked about again. */
+  const asksAgain = new Map<string, number>();
+  let writing: Promise<void> | undefined;
+
+  function touch(uid: string): void {
+    if (isWrittenDown(view, uid)) return;
+    view.changed.add(uid);
+    writing ??= write().finally(() => {
+      writing = undefined;
+      const [next] = view.changed;
+      if (next !== undefined && !signal.aborted) touch(next);
+      options.rested();
+    });
+  }
+
+  async function write(): Promise<void> {
+    for (let failures = 0; view.changed.size > 0 && !signal.aborted;) {
+      // In each round, since each write asks the cluster too: a job that changes without pause must not be written without pause.
+      await timers.rest(gatherFor, signal);
+      // A job that changes meanwhile is one of the next round.
+      for (const uid of [...view.changed]) {
+        if (signal.aborted) return;
+        view.changed.delete(uid);
+        try {
+          await writeOne(uid);
+          failures = 0;
+        } catch (error) {
+          if (signal.aborted) return;
+          view.changed.add(uid);
+          if (failures === 0) say(`what was seen could not be written down: ${textOf(error)}`);
+          await timers.rest(backoff(failures, second, 30 * second), signal);
+          failures += 1;
+        }
+      }
+    }
+  }
+
+  /** All that is known of that job, again. */
+  async function writeOne(uid: string): Promise<void> {
+    if (view.gone.has(uid)) return writeGone(uid);
+    const job = view.jobs.get(uid);
+    if (job === undefined) return;
+    const known = podsOf(view, job);
+    const lost = known.filter((pod) => view.lostPods.has(pod.uid));
+    const pods = isOpen(job) || view.arePodsRefused ? known : [...known, ...(await listedPods(options, job))];
+    const names = [job.name, ...pods.slice(-eventsOf).map(({ name }) => name)];
+    const events = (await cluster.events({ names })) ?? [];
+    const sight = mergedSight(await recordOf(uid), { job, pods, events });
+    const { server, context } = options.place();
+    const seen: Sight = { server, context, seenAt: clock.now(), goneAt: null, ...sight };
+    await record.keepSight(seen, momentsOf(sight));
+    for (const pod of lost) view.lostPods.delete(pod.uid);
+    keepRecorded(seen);
+    options.wrote(job, pods);
+    if (!isOpen(job) && (view.arePodsRefused || areLogsCopied(view, uid, sight.pods))) {
+      view.finished.add(uid);
+      view.recorded.delete(uid);
+      asksAgain.delete(uid);
+    } else if (isOpen(job) && !job.suspended && job.ready === 0) askAgain(uid);
+  }
+
+  /** A job that the cluster has no more. */
+  async function writeGone(uid: string): Promise<void> {
+    const job = view.gone.get(uid);
+    if (job === undefined) return;
+    const pods = podsOf(view, job);
+    const lost = pods.filter((pod) => view.lostPods.has(pod.uid));
+    const before = await recordOf(uid);
+    const now = clock.now();
+    const goneAt = before?.goneAt ?? now;
+    const sight = mergedSight(before, { job, pods, events: [] });
+    const { server, context } = options.place();
+    const seen: Sight = { server, context, seenAt: before?.seenAt ?? now, goneAt, ...sight };
+    await record.keepSight(seen, [...momentsOf(sight), goneMoment(goneAt)]);
+    for (const pod of lost) view.lostPods.delete(pod.uid);
+    view.gone.delete(uid);
+    view.recorded.delete(uid);
+    view.finished.add(uid);
+  }
+
+  async function recordOf(uid: string): Promise<KeptJob | undefined> {
+    return view.recorded.get(uid) ?? (await record.job(uid));
+  }
+
+  /** That no pod can be created is told by events alone, which nobody watches. */
+  function askAgain(uid: string): void {
+    const times = asksAgain.get(uid) ?? 0;
+    asksAgain.set(uid, times + 1);
+    timers.after(backoff(times, 15 * second, 10 * minute), () => {
+      if (view.jobs.get(uid)?.ready === 0 && asksAgain.get(uid) === times + 1) touch(uid);
+    });
+  }
+
+  function keepRecorded(seen: Sight): void {
+    view.recorded.set(seen.job.uid, { hidden: false, object: null, logs: [], ...seen });
+  }
+
+  return {
+    touch,
+    async keepAge() {
+      if (!view.isSynced) return;
+      const seenAt = clock.now();
+      for (const [uid, { hidden: _hidden, object: _object, logs: _logs, ...sight }] of view.recorded) {
+        if (!view.jobs.has(uid)) continue;
+        const seen = { ...sight, seenAt };
+        keepRecorded(seen);
+        await record.keepSight(seen, []).catch(() => undefined);
+      }
+    },
+    get isWriting() {
+      return writing !== undefined;
+    },
+    async ended() {
+      await writing?.catch(() => undefined);
+    },
+  };
+}
+
+/** The pods of a job that is over are asked for once more: no watch may have told of one that began and ended in between. */
+async function listedPods({ cluster, view, signal }: WriterParts, job: ClusterJob): Promise<readonly ClusterPod[]> {
+  const listed: ClusterPod[] = [];
+  for await (const page of cluster.pods({ job: job.name, signal })) listed.push(...page);
+  return listed.filter((pod) => ownerOf(view, pod) === job.uid);
+}
