@@ -1,0 +1,162 @@
+// Scene: what the invariants are judged by. They look at the world, at what the owners said, and at what is on record.
+
+import type { AllocationRef } from '../../src/app/ports.ts';
+import type { Event } from '../../src/core/decision.ts';
+import type { Job } from '../../src/core/job.ts';
+import { minute } from '../../src/core/time.ts';
+import { zoneOf } from '../cloud.ts';
+import type { Copies } from '../copies.ts';
+import { findMachine } from '../world.ts';
+import type { Machine, World } from '../world.ts';
+
+export const laws = {
+  1: 'unknown is not absent',
+  2: 'commit before act',
+  3: 'only what is ours',
+  4: 'one command at a time',
+  5: 'setup before start',
+  6: 'settled means empty',
+  7: 'bounded',
+  8: 'quiet at rest',
+  9: 'history tells the state',
+  10: 'convergence',
+  11: 'logs are whole',
+  12: 'places in turn',
+  13: 'slots are kept to',
+  14: 'only its own checkpoints',
+} as const;
+
+export type Law = keyof typeof laws;
+
+export interface Violation {
+  readonly law: Law;
+  readonly sentence: string;
+  readonly at: number;
+}
+
+/** How many programs of this machine's own capacity may run at once. */
+export const slots = 1;
+
+/** How long a machine that is to be let go is kept for the rest of its logs. */
+export const drainMost = 15 * minute;
+
+/** The longest that an answer of the pretend cloud is under way. */
+export const replyMost = minute;
+
+export interface Refusal {
+  readonly at: number;
+  readonly allocation: number;
+  readonly isForbidden: boolean;
+}
+
+/** What the owners, the cloud and the hosts know of one job, without asking any controller. */
+export interface Ledger {
+  /** The record as last committed: by a controller or by the owner's word. */
+  job: Job;
+  readonly madeAt: number;
+  /** How many words the owner has said, and when the last. */
+  words: number;
+  wordAt: number;
+  /** How many attempts there were when the owner said that the last of them is to be the last; null while no such word counts. */
+  lastOf: number | null;
+  /** Replies of the cloud, by action and ordinal: `request/1`. */
+  readonly accepted: Set<string>;
+  readonly refused: Set<string>;
+  /** Things on hosts that did not go well: steps, starts, stops. */
+  troubles: number;
+  /** Attempts that began in the world since the owner's last word. */
+  begun: Set<number>;
+  readonly begunInCalm: Set<number>;
+  /**
+   * When a place last said that it has nothing, or nothing for us: by the attempt and the place, with the allocation. Only
+   * answers that are in the record: one that a full disk or the end of a controller has lost is unknown, and is asked for again.
+   */
+  readonly nothing: Map<string, Refusal>;
+  /** How often the record says that a place was passed over, by the attempt and the place. */
+  readonly rounds: Map<string, number>;
+  /** When it settled as failed, by the world's clock; null before, and after the owner's newest word. */
+  failedAt: number | null;
+  /** Times of the latest requests, by allocation, place and round. */
+  readonly requests: Map<string, number[]>;
+  /** When each allocation was first asked for, and when the record first said that its place was passed over. */
+  readonly firstAsked: Map<number, number>;
+  readonly passedOver: Map<number, number>;
+  readonly steps: Map<string, number>;
+  /** How often a setup step has failed on a worker, by the attempt that it was for: `2 3/docker`. */
+  readonly stepFailures: Map<string, number>;
+  readonly events: Event[];
+  commits: number;
+  /** The owner has taken it off the list by force: what it holds is a stray, and nobody reads on in its logs. */
+  isForced: boolean;
+}
+
+/** One world, as the invariants see it. */
+export interface Scene {
+  readonly world: () => World;
+  readonly copies: () => Copies;
+  readonly ledgers: Map<string, Ledger>;
+  /** When the controllers' clock jumped forward. */
+  readonly jumps: number[];
+  /** Since when nothing is taken away, refused or lost; null in the storm. */
+  calmSince: number | null;
+  /** The first invariant that was broken; nothing after it counts. */
+  violation: Violation | null;
+  readonly breakLaw: (law: Law, sentence: string) => void;
+  /** Throws for a job that the world does not know. */
+  readonly ledgerOf: (id: string) => Ledger;
+}
+
+export function createScene(world: () => World, copies: () => Copies): Scene {
+  const ledgers = new Map<string, Ledger>();
+  const scene: Scene = {
+    world,
+    copies,
+    ledgers,
+    jumps: [],
+    calmSince: null,
+    violation: null,
+    breakLaw(law, sentence) {
+      if (scene.violation !== null) return;
+      scene.violation = { law, sentence, at: world().timeline.now };
+      world().say(`LAW ${law} (${laws[law]}) is broken: ${sentence}`);
+    },
+    ledgerOf(id) {
+      const ledger = ledgers.get(id);
+      if (ledger === undefined) throw new Error(`the world knows no job ${id}`);
+      return ledger;
+    },
+  };
+  return scene;
+}
+
+/** The machine of that allocation, if it exists. */
+export function machineOf(scene: Scene, ref: AllocationRef): Machine | undefined {
+  return findMachine(scene.world(), zoneOf(ref), ref.allocation.name);
+}
+
+/** A job that has just been created. */
+export function newLedger(job: Job, events: readonly Event[], now: number): Ledger {
+  return {
+    job,
+    madeAt: now,
+    words: 0,
+    wordAt: 0,
+    lastOf: null,
+    accepted: new Set(),
+    refused: new Set(),
+    troubles: 0,
+    begun: new Set(),
+    begunInCalm: new Set(),
+    nothing: new Map(),
+    rounds: new Map(),
+    failedAt: null,
+    requests: new Map(),
+    firstAsked: new Map(),
+    passedOver: new Map(),
+    steps: new Map(),
+    stepFailures: new Map(),
+    events: [...events],
+    commits: 0,
+    isForced: false,
+  };
+}
