@@ -68,7 +68,8 @@ export function createClusterWriter(options: WriterParts): ClusterWriter {
       // In each round, since each write asks the cluster too: a job that changes without pause must not be written without pause.
       await timers.rest(gatherFor, signal);
       // A job that changes meanwhile is one of the next round.
-      for (const uid of [...view.changed]) {
+      const round = [...view.changed];
+      for (const uid of round) {
         if (signal.aborted) return;
         view.changed.delete(uid);
         try {
