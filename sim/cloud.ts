@@ -53,65 +53,6 @@ export function createCloud(parts: PortParts): CapacityPort {
   const { world, sky, chance, clock, watcher } = parts;
   const { timeline } = world;
 
-  function refusal(ref: AllocationRef): OutcomeResult | undefined {
-    const zone = zoneOf(ref);
-    const { weather } = sky;
-    const draw = (kind: CloudErrorKind, raw: string): OutcomeResult => {
-      const error = { kind, message: `the cloud said ${kind}`, raw };
-      return { kind: 'failed', evidence: { detail: error.message }, error };
-    };
-    if (world.closed.has(zone)) return forbidden();
-    if (world.bare.has(zone)) return draw('stockout', '429 no more capacity in the zone');
-    if (chance.yes(weather.permission)) return forbidden();
-    if (!world.hasCapacity && chance.yes(0.5)) return draw('stockout', '429 no more capacity in the zone');
-    if (chance.yes(weather.stockout)) return draw('stockout', '429 no more capacity in the zone');
-    if (chance.yes(weather.quota)) return draw('quota', '429 quota exceeded');
-    if (chance.yes(weather.rateLimited)) return draw('rate_limited', '429 slow down');
-    if (chance.yes(weather.internal)) return draw('internal', '500 internal');
-    return undefined;
-  }
-
-  /** Sends a message that has an effect; what comes back may tell, mislead or be silent. */
-  async function send(effect: () => void): Promise<OutcomeResult> {
-    const { weather } = sky;
-    await timeline.pause(chance.between(20, 800));
-    const lost: OutcomeResult = { kind: 'unclear', evidence: { detail: 'no reply in time' } };
-    if (sky.cloudIsDown) {
-      await timeline.pause(chance.between(1_000, 10_000));
-      return { kind: 'failed', evidence: { detail: 'connection refused' } };
-    }
-    if (chance.yes(weather.effectLate)) {
-      timeline.after(chance.between(5_000, 240_000), effect);
-      await timeline.pause(chance.between(5_000, 20_000));
-      return lost;
-    }
-    if (chance.yes(weather.requestLost)) {
-      await timeline.pause(chance.between(5_000, 20_000));
-      return lost;
-    }
-    effect();
-    if (chance.yes(weather.replyLost)) {
-      await timeline.pause(chance.between(5_000, 20_000));
-      return lost;
-    }
-    await timeline.pause(chance.between(20, 500));
-    return { kind: 'done' };
-  }
-
-  function seen(ref: AllocationRef): AllocationSeen {
-    const machine = findMachine(world, zoneOf(ref), ref.allocation.name) ?? lastOf(world, ref);
-    if (machine === undefined) return { state: 'absent', detail: 'not found' };
-    if (!isTheirs(machine, ref)) return { state: 'foreign', detail: 'not ours' };
-    if (isAnother(machine, ref)) return { state: 'absent', detail: 'another of its name was made in its place' };
-    const isStale = timeline.now - machine.stateSince < 4_000 && chance.yes(sky.weather.listStale);
-    if (isStale && machine.stateBefore === null) return { state: 'absent', detail: 'not found' };
-    if (machine.state !== 'gone' && !machine.wasMissed && chance.yes(sky.weather.listPartial)) {
-      machine.wasMissed = true;
-      return { state: 'absent', detail: 'not found' };
-    }
-    return seenAs(machine, isStale && machine.stateBefore !== null ? machine.stateBefore : machine.state);
-  }
-
   /** A zone that is closed to us is not listed, either. */
   const unlisted = (since: number): Fact<AllocationSeen> => ({
     ...unknown('403 PERMISSION_DENIED', since),
@@ -128,7 +69,9 @@ export function createCloud(parts: PortParts): CapacityPort {
         await timeline.pause(chance.between(0, 9_000));
         return refs.map((): Fact<AllocationSeen> => unknown('503 the list could not be made', began));
       }
-      return refs.map((ref) => (world.closed.has(zoneOf(ref)) ? unlisted(began) : known(seen(ref), clock.now())));
+      return refs.map((ref) =>
+        world.closed.has(zoneOf(ref)) ? unlisted(began) : known(seen(parts, ref), clock.now()),
+      );
     },
     async request(ref) {
       watcher.called('request', ref, '');
@@ -140,12 +83,12 @@ export function createCloud(parts: PortParts): CapacityPort {
         const error = { kind: 'invalid' as const, message: `${allocation.name} is taken`, raw: '409 ALREADY_EXISTS' };
         return { kind: 'refused', evidence: { detail: error.message }, error };
       }
-      const refused = refusal(ref);
+      const refused = refusal(parts, ref);
       if (refused !== undefined) {
         await timeline.pause(chance.between(20, 2_000));
         return sky.cloudIsDown ? { kind: 'failed', evidence: { detail: 'connection refused' } } : refused;
       }
-      return send(() => {
+      return send(parts, () => {
         if (findMachine(world, zoneOf(ref), allocation.name) !== undefined) return;
         const labels = { installation: job.installation, job: job.id, allocation: allocation.ordinal };
         const isStanding = allocation.ownership === 'standing';
@@ -162,7 +105,7 @@ export function createCloud(parts: PortParts): CapacityPort {
         await timeline.pause(chance.between(20, 2_000));
         return forbidden();
       }
-      return send(() => {
+      return send(parts, () => {
         const machine = findMachine(world, zoneOf(ref), ref.allocation.name);
         if (machine !== undefined && isTheirs(machine, ref) && !isAnother(machine, ref)) releaseMachine(world, machine);
       });
@@ -188,7 +131,7 @@ export function createCloud(parts: PortParts): CapacityPort {
     },
     async releaseStray(stray) {
       watcher.strayReleased(stray);
-      return send(() => {
+      return send(parts, () => {
         const machine = world.machines.find((one) => one.state !== 'gone' && resourceOf(one) === stray.resource);
         const labels = machine?.labels;
         if (machine === undefined || labels === null || labels === undefined) return;
@@ -273,4 +216,71 @@ function seenAs(machine: Machine, state: MachineState): AllocationSeen {
     case 'gone':
       return { state: 'absent', detail: 'not found' };
   }
+}
+
+function refusal(parts: PortParts, ref: AllocationRef): OutcomeResult | undefined {
+  const { world, sky, chance } = parts;
+  const zone = zoneOf(ref);
+  const { weather } = sky;
+  const draw = (kind: CloudErrorKind, raw: string): OutcomeResult => {
+    const error = { kind, message: `the cloud said ${kind}`, raw };
+    return { kind: 'failed', evidence: { detail: error.message }, error };
+  };
+  if (world.closed.has(zone)) return forbidden();
+  if (world.bare.has(zone)) return draw('stockout', '429 no more capacity in the zone');
+  if (chance.yes(weather.permission)) return forbidden();
+  if (!world.hasCapacity && chance.yes(0.5)) return draw('stockout', '429 no more capacity in the zone');
+  if (chance.yes(weather.stockout)) return draw('stockout', '429 no more capacity in the zone');
+  if (chance.yes(weather.quota)) return draw('quota', '429 quota exceeded');
+  if (chance.yes(weather.rateLimited)) return draw('rate_limited', '429 slow down');
+  if (chance.yes(weather.internal)) return draw('internal', '500 internal');
+  return undefined;
+}
+
+/** Sends a message that has an effect; what comes back may tell, mislead or be silent. */
+async function send(parts: PortParts, effect: () => void): Promise<OutcomeResult> {
+  const {
+    world: { timeline },
+    sky,
+    chance,
+  } = parts;
+  const { weather } = sky;
+  await timeline.pause(chance.between(20, 800));
+  const lost: OutcomeResult = { kind: 'unclear', evidence: { detail: 'no reply in time' } };
+  if (sky.cloudIsDown) {
+    await timeline.pause(chance.between(1_000, 10_000));
+    return { kind: 'failed', evidence: { detail: 'connection refused' } };
+  }
+  if (chance.yes(weather.effectLate)) {
+    timeline.after(chance.between(5_000, 240_000), effect);
+    await timeline.pause(chance.between(5_000, 20_000));
+    return lost;
+  }
+  if (chance.yes(weather.requestLost)) {
+    await timeline.pause(chance.between(5_000, 20_000));
+    return lost;
+  }
+  effect();
+  if (chance.yes(weather.replyLost)) {
+    await timeline.pause(chance.between(5_000, 20_000));
+    return lost;
+  }
+  await timeline.pause(chance.between(20, 500));
+  return { kind: 'done' };
+}
+
+function seen(parts: PortParts, ref: AllocationRef): AllocationSeen {
+  const { world, sky, chance } = parts;
+  const { timeline } = world;
+  const machine = findMachine(world, zoneOf(ref), ref.allocation.name) ?? lastOf(world, ref);
+  if (machine === undefined) return { state: 'absent', detail: 'not found' };
+  if (!isTheirs(machine, ref)) return { state: 'foreign', detail: 'not ours' };
+  if (isAnother(machine, ref)) return { state: 'absent', detail: 'another of its name was made in its place' };
+  const isStale = timeline.now - machine.stateSince < 4_000 && chance.yes(sky.weather.listStale);
+  if (isStale && machine.stateBefore === null) return { state: 'absent', detail: 'not found' };
+  if (machine.state !== 'gone' && !machine.wasMissed && chance.yes(sky.weather.listPartial)) {
+    machine.wasMissed = true;
+    return { state: 'absent', detail: 'not found' };
+  }
+  return seenAs(machine, isStale && machine.stateBefore !== null ? machine.stateBefore : machine.state);
 }

@@ -26,109 +26,22 @@ export interface HostParts extends PortParts {
 
 /** The pretend hosts, as one controller reaches them. */
 export function createHosts(parts: HostParts): MachinePort {
-  const { world, sky, chance, clock, watcher } = parts;
+  const { world, sky, chance, watcher } = parts;
   const { timeline } = world;
-
-  const isLocal = (ref: WorkerRef): boolean => ref.worker === 'here' || ref.job.spec.capacity.kind === 'local';
-
-  /** The host, if a message to it arrives now. */
-  function reach(ref: WorkerRef): Host | undefined {
-    if (isLocal(ref)) return world.here.hosts[0];
-    const machine = findMachine(world, zoneOf(ref), ref.allocation.name);
-    if (machine === undefined || !isTheirs(machine, ref) || sky.lineIsCut) return undefined;
-    const host = machine.hosts[Number(ref.worker)];
-    if (host?.isUp !== true || host.silence !== null) return undefined;
-    const whose = `${ref.job.id}/${ref.allocation.ordinal}`;
-    if (!world.trusted.has(whose)) world.trusted.set(whose, machine);
-    return world.trusted.get(whose) === machine ? host : undefined;
-  }
-
-  async function lookAt(ref: WorkerRef): Promise<Fact<WorkerSeen>> {
-    const began = clock.now();
-    await timeline.pause(isLocal(ref) ? 1 : chance.between(20, 400));
-    const host = reach(ref);
-    if (host === undefined || (!isLocal(ref) && chance.yes(sky.weather.workerLookFails))) {
-      await timeline.pause(chance.between(1_000, 8_000));
-      return unknown('the worker does not answer', began);
-    }
-    const folder = folderOf(host, ref.job.id, `${ref.worker}`);
-    const proofs: string[] = [];
-    for (const proof of folder.proofs) {
-      const [allocation, key, boot] = proof.split('/');
-      const isOfThis = allocation === `${ref.allocation.ordinal}` && boot === host.bootId;
-      if (isOfThis && key !== undefined) proofs.push(key);
-    }
-    const runs = [...folder.runs.entries()]
-      .toSorted(([a], [b]) => a - b)
-      .map(([attempt, run]) => runSeen(attempt, run));
-    return known({ bootId: host.bootId, proofs, runs }, clock.now());
-  }
-
-  /** Times are told as ages and moved to the clock of whoever asks, as the real look does. */
-  function runSeen(attempt: number, run: Run | null): RunSeen {
-    const { now } = timeline;
-    const moved = (time: number): number => clock.now() - (now - time);
-    if (run === null) return { attempt, state: 'vanished', detail: 'it was stopped before it had begun' };
-    if (run.endedAt !== null) {
-      if (run.exitCode === null)
-        return { attempt, state: 'vanished', detail: 'its processes were killed from outside' };
-      const failure = run.failure !== null && run.exitCode === 0 ? { failure: run.failure } : {};
-      return { attempt, state: 'exited', exitCode: run.exitCode, endedAt: moved(run.endedAt), ...failure };
-    }
-    if (run.startedAt === null) return { attempt, state: 'starting', since: moved(run.madeAt) };
-    return {
-      attempt,
-      state: 'running',
-      startedAt: moved(run.startedAt),
-      outputAt: moved(printedAt(run, now)),
-    };
-  }
-
-  /** Sends a script that has an effect. Without a host in reach nothing happens, which the sender cannot always tell. */
-  async function send(ref: WorkerRef, effect: (host: Host) => OutcomeResult | undefined): Promise<OutcomeResult> {
-    const { weather } = sky;
-    const lost: OutcomeResult = { kind: 'unclear', evidence: { detail: 'the line dropped' } };
-    await timeline.pause(isLocal(ref) ? 2 : chance.between(50, 900));
-    const host = reach(ref);
-    if (host === undefined) {
-      await timeline.pause(chance.between(2_000, 10_000));
-      return { kind: 'failed', evidence: { detail: 'the worker does not answer' } };
-    }
-    if (!isLocal(ref)) {
-      if (chance.yes(weather.requestLost)) {
-        await timeline.pause(chance.between(2_000, 10_000));
-        return lost;
-      }
-      if (chance.yes(weather.effectLate)) {
-        timeline.after(chance.between(1_000, 25_000), () => {
-          if (host.isUp) effect(host);
-        });
-        await timeline.pause(chance.between(2_000, 10_000));
-        return lost;
-      }
-    }
-    const result = effect(host) ?? { kind: 'done' };
-    if (!isLocal(ref) && chance.yes(weather.replyLost)) {
-      await timeline.pause(chance.between(2_000, 10_000));
-      return lost;
-    }
-    await timeline.pause(isLocal(ref) ? 1 : chance.between(20, 300));
-    return result;
-  }
 
   return {
     look: (refs) => {
       for (const ref of refs) watcher.called('look', ref, `${ref.worker}`);
-      return Promise.all(refs.map(lookAt));
+      return Promise.all(refs.map((ref) => lookAt(parts, ref)));
     },
     async step(ref, step) {
       watcher.called('step', ref, `${ref.worker}/${step.name}`);
-      const before = reach(ref);
+      const before = reach(parts, ref);
       await timeline.pause(isLocal(ref) ? chance.between(1, 1_000) : chance.between(300, 15_000));
-      if (before !== undefined && reach(ref) !== before) {
+      if (before !== undefined && reach(parts, ref) !== before) {
         return { kind: 'unclear', evidence: { detail: 'the line dropped while the step ran' } };
       }
-      return send(ref, (host) => {
+      return send(parts, ref, (host) => {
         if (step.apply === brokenStep || chance.yes(sky.weather.stepFails))
           return { kind: 'failed', evidence: { detail: 'exit 1', exitCode: 1 } };
         folderOf(host, ref.job.id, `${ref.worker}`).proofs.add(`${ref.allocation.ordinal}/${step.key}/${host.bootId}`);
@@ -141,10 +54,10 @@ export function createHosts(parts: HostParts): MachinePort {
       watcher.called('start', ref, `${attempt}/${ref.worker}`);
       const { startMeetsRestart } = sky.weather;
       if (!isLocal(ref) && startMeetsRestart > 0 && chance.yes(startMeetsRestart)) {
-        const host = reach(ref);
+        const host = reach(parts, ref);
         if (host !== undefined) restartAtOnce(world, host);
       }
-      return send(ref, (host) => {
+      return send(parts, ref, (host) => {
         const isOther = launch.bootId !== undefined && launch.bootId !== host.bootId;
         if (isOther && !folderOf(host, ref.job.id, `${ref.worker}`).runs.has(attempt)) {
           return { kind: 'failed', evidence: { detail: 'it was restarted' } };
@@ -164,81 +77,196 @@ export function createHosts(parts: HostParts): MachinePort {
     },
     stop(ref, attempt, how) {
       watcher.called('stop', ref, `${attempt}/${ref.worker}/${how}`);
-      return send(ref, (host) => {
+      return send(parts, ref, (host) => {
         stopRun(world, host, ref.job.id, `${ref.worker}`, attempt, how);
         return undefined;
       });
     },
     tail(ref, attempt, from, receiver) {
       let isOff = false;
-      void follow(ref, attempt, from, receiver, () => isOff);
+      void follow(parts, ref, attempt, from, receiver, () => isOff);
       return () => {
         isOff = true;
       };
     },
     forget: () => undefined,
   };
+}
 
-  async function follow(
-    ref: WorkerRef,
-    attempt: number,
-    begin: number,
-    receiver: TailReceiver,
-    isOff: () => boolean,
-  ): Promise<void> {
-    let from = begin;
-    await timeline.pause(isLocal(ref) ? 1 : chance.between(50, 500));
-    for (;;) {
-      if (isOff()) return;
-      const host = reach(ref);
-      if (host === undefined) {
-        await timeline.pause(chance.between(2_000, 10_000));
-        if (!isOff()) receiver.dropped('the line dropped');
-        return;
-      }
-      const run = folderOf(host, ref.job.id, `${ref.worker}`).runs.get(attempt);
-      if (run === undefined) {
-        receiver.dropped('there is no such attempt');
-        return;
-      }
-      const available = run === null ? 0 : printed(run, timeline.now);
-      if (run !== null && from < available) {
-        const to = Math.min(available, from + chance.between(1, 300));
-        const chunk = outputOf(run, from, to);
-        if (!isLocal(ref) && chance.yes(sky.weather.tailSlow)) await timeline.pause(chance.between(200, 2_000));
-        if (isOff()) return;
-        await receiver.bytes(chunk);
-        from = to;
-        continue;
-      }
-      if (run === null || run.endedAt !== null) {
-        receiver.ended();
-        return;
-      }
-      if (!isLocal(ref) && chance.yes(sky.weather.tailDrops)) {
-        receiver.dropped('the line dropped');
-        return;
-      }
-      await nextWord(run);
-    }
-  }
-
-  /** Until it has probably printed something, or has ended. */
-  function nextWord(run: Run): Promise<void> {
-    return new Promise((resolve) => {
-      const done = (): void => {
-        callOff();
-        run.listeners.delete(done);
-        resolve();
-      };
-      const callOff = timeline.after(Math.max(run.plan.linePeriod, 10_000), done);
-      run.listeners.add(done);
-    });
-  }
+function isLocal(ref: WorkerRef): boolean {
+  return ref.worker === 'here' || ref.job.spec.capacity.kind === 'local';
 }
 
 /** Somebody on the host kills the program. */
 export function killFromOutside(parts: { readonly world: HostParts['world'] }, run: Run, leavesExit: boolean): void {
   run.killed = true;
   endRun(parts.world, run, leavesExit ? 137 : null);
+}
+
+/** The host, if a message to it arrives now. */
+function reach(parts: HostParts, ref: WorkerRef): Host | undefined {
+  const { world, sky } = parts;
+  if (isLocal(ref)) return world.here.hosts[0];
+  const machine = findMachine(world, zoneOf(ref), ref.allocation.name);
+  if (machine === undefined || !isTheirs(machine, ref) || sky.lineIsCut) return undefined;
+  const host = machine.hosts[Number(ref.worker)];
+  if (host?.isUp !== true || host.silence !== null) return undefined;
+  const whose = `${ref.job.id}/${ref.allocation.ordinal}`;
+  if (!world.trusted.has(whose)) world.trusted.set(whose, machine);
+  return world.trusted.get(whose) === machine ? host : undefined;
+}
+
+async function lookAt(parts: HostParts, ref: WorkerRef): Promise<Fact<WorkerSeen>> {
+  const {
+    world: { timeline },
+    sky,
+    chance,
+    clock,
+  } = parts;
+  const began = clock.now();
+  await timeline.pause(isLocal(ref) ? 1 : chance.between(20, 400));
+  const host = reach(parts, ref);
+  if (host === undefined || (!isLocal(ref) && chance.yes(sky.weather.workerLookFails))) {
+    await timeline.pause(chance.between(1_000, 8_000));
+    return unknown('the worker does not answer', began);
+  }
+  const folder = folderOf(host, ref.job.id, `${ref.worker}`);
+  const proofs: string[] = [];
+  for (const proof of folder.proofs) {
+    const [allocation, key, boot] = proof.split('/');
+    const isOfThis = allocation === `${ref.allocation.ordinal}` && boot === host.bootId;
+    if (isOfThis && key !== undefined) proofs.push(key);
+  }
+  const runs = [...folder.runs.entries()]
+    .toSorted(([a], [b]) => a - b)
+    .map(([attempt, run]) => runSeen(parts, attempt, run));
+  return known({ bootId: host.bootId, proofs, runs }, clock.now());
+}
+
+/** Times are told as ages and moved to the clock of whoever asks, as the real look does. */
+function runSeen(parts: HostParts, attempt: number, run: Run | null): RunSeen {
+  const {
+    world: { timeline },
+    clock,
+  } = parts;
+  const { now } = timeline;
+  const moved = (time: number): number => clock.now() - (now - time);
+  if (run === null) return { attempt, state: 'vanished', detail: 'it was stopped before it had begun' };
+  if (run.endedAt !== null) {
+    if (run.exitCode === null) return { attempt, state: 'vanished', detail: 'its processes were killed from outside' };
+    const failure = run.failure !== null && run.exitCode === 0 ? { failure: run.failure } : {};
+    return { attempt, state: 'exited', exitCode: run.exitCode, endedAt: moved(run.endedAt), ...failure };
+  }
+  if (run.startedAt === null) return { attempt, state: 'starting', since: moved(run.madeAt) };
+  return {
+    attempt,
+    state: 'running',
+    startedAt: moved(run.startedAt),
+    outputAt: moved(printedAt(run, now)),
+  };
+}
+
+/** Sends a script that has an effect. Without a host in reach nothing happens, which the sender cannot always tell. */
+async function send(
+  parts: HostParts,
+  ref: WorkerRef,
+  effect: (host: Host) => OutcomeResult | undefined,
+): Promise<OutcomeResult> {
+  const {
+    world: { timeline },
+    sky,
+    chance,
+  } = parts;
+  const { weather } = sky;
+  const lost: OutcomeResult = { kind: 'unclear', evidence: { detail: 'the line dropped' } };
+  await timeline.pause(isLocal(ref) ? 2 : chance.between(50, 900));
+  const host = reach(parts, ref);
+  if (host === undefined) {
+    await timeline.pause(chance.between(2_000, 10_000));
+    return { kind: 'failed', evidence: { detail: 'the worker does not answer' } };
+  }
+  if (!isLocal(ref)) {
+    if (chance.yes(weather.requestLost)) {
+      await timeline.pause(chance.between(2_000, 10_000));
+      return lost;
+    }
+    if (chance.yes(weather.effectLate)) {
+      timeline.after(chance.between(1_000, 25_000), () => {
+        if (host.isUp) effect(host);
+      });
+      await timeline.pause(chance.between(2_000, 10_000));
+      return lost;
+    }
+  }
+  const result = effect(host) ?? { kind: 'done' };
+  if (!isLocal(ref) && chance.yes(weather.replyLost)) {
+    await timeline.pause(chance.between(2_000, 10_000));
+    return lost;
+  }
+  await timeline.pause(isLocal(ref) ? 1 : chance.between(20, 300));
+  return result;
+}
+
+async function follow(
+  parts: HostParts,
+  ref: WorkerRef,
+  attempt: number,
+  begin: number,
+  receiver: TailReceiver,
+  isOff: () => boolean,
+): Promise<void> {
+  const {
+    world: { timeline },
+    sky,
+    chance,
+  } = parts;
+  let from = begin;
+  await timeline.pause(isLocal(ref) ? 1 : chance.between(50, 500));
+  for (;;) {
+    if (isOff()) return;
+    const host = reach(parts, ref);
+    if (host === undefined) {
+      await timeline.pause(chance.between(2_000, 10_000));
+      if (!isOff()) receiver.dropped('the line dropped');
+      return;
+    }
+    const run = folderOf(host, ref.job.id, `${ref.worker}`).runs.get(attempt);
+    if (run === undefined) {
+      receiver.dropped('there is no such attempt');
+      return;
+    }
+    const available = run === null ? 0 : printed(run, timeline.now);
+    if (run !== null && from < available) {
+      const to = Math.min(available, from + chance.between(1, 300));
+      const chunk = outputOf(run, from, to);
+      if (!isLocal(ref) && chance.yes(sky.weather.tailSlow)) await timeline.pause(chance.between(200, 2_000));
+      if (isOff()) return;
+      await receiver.bytes(chunk);
+      from = to;
+      continue;
+    }
+    if (run === null || run.endedAt !== null) {
+      receiver.ended();
+      return;
+    }
+    if (!isLocal(ref) && chance.yes(sky.weather.tailDrops)) {
+      receiver.dropped('the line dropped');
+      return;
+    }
+    await nextWord(parts, run);
+  }
+}
+
+/** Until it has probably printed something, or has ended. */
+function nextWord(parts: HostParts, run: Run): Promise<void> {
+  const { timeline } = parts.world;
+  return new Promise((resolve) => {
+    const done = (): void => {
+      callOff();
+      run.listeners.delete(done);
+      resolve();
+    };
+    const callOff = timeline.after(Math.max(run.plan.linePeriod, 10_000), done);
+    run.listeners.add(done);
+  });
 }

@@ -94,10 +94,21 @@ interface Ledger {
   readonly reported: Map<number, string>;
 }
 
+/** What the laws of a lab are judged by. */
+interface LabScene {
+  readonly world: () => World;
+  readonly programs: () => Programs;
+  readonly jobOf: (id: string) => Job;
+  /** Machines that people had made anew. */
+  readonly anew: Set<Machine>;
+  /** Scripts that have reported success. */
+  readonly confirmed: Set<Run>;
+  readonly ledgerOf: (job: string) => Ledger;
+  readonly broken: (law: LabLaw, sentence: string) => void;
+}
+
 export function createLabJudge(world: () => World, programs: () => Programs, jobOf: (id: string) => Job): LabJudge {
   const ledgers = new Map<string, Ledger>();
-  const anew = new Set<Machine>();
-  const confirmed = new Set<Run>();
   let violation: LabViolation | null = null;
 
   function breakLaw(law: string, sentence: string): void {
@@ -106,27 +117,14 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
     world().say(`LAW ${law} is broken: ${sentence}`);
   }
 
-  const broken = (law: LabLaw, sentence: string): void => breakLaw(`${law} (${labLaws[law]})`, sentence);
-
   function ledgerOf(job: string): Ledger {
     const ledger = ledgers.get(job);
     if (ledger === undefined) throw new Error(`the lab knows no job ${job}`);
     return ledger;
   }
 
-  /** That attempt and those that it goes on from or stands in the place of, the newest first. */
-  function lineOf(job: string, attempt: number): readonly { readonly job: string; readonly attempt: number }[] {
-    const { father } = ledgerOf(job);
-    const own = Array.from({ length: attempt }, (_, index) => ({ job, attempt: attempt - index }));
-    return father === null ? own : [...own, ...lineOf(father.job, father.attempt)];
-  }
-
-  /** Whether a program that ended there then has ended of that: the cloud took the machine, or somebody has made it anew. */
-  function isTakenAt(machine: Machine, endedAt: number): boolean {
-    if (anew.has(machine)) return endedAt >= (machine.releaseAskedAt ?? Infinity);
-    const { cause, lostAt } = machine;
-    return cause === 'preempted' && lostAt !== null && endedAt >= lostAt - lateWord && endedAt <= lostAt;
-  }
+  const broken = (law: LabLaw, sentence: string): void => breakLaw(`${law} (${labLaws[law]})`, sentence);
+  const scene: LabScene = { world, programs, jobOf, anew: new Set(), confirmed: new Set(), ledgerOf, broken };
 
   return {
     get violation() {
@@ -155,44 +153,14 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
     killed(job) {
       ledgerOf(job).killedAt = world().timeline.now;
     },
-    madeAnew(machine) {
-      anew.add(machine);
-    },
+    madeAnew: (machine) => void scene.anew.add(machine),
     released(job) {
       const { rule } = ledgerOf(job.id);
       const mayReapply =
         rule in presets && presets[rule as keyof typeof presets].some(({ answer }) => answer.on === 'new');
       if (!mayReapply) broken('pass is pass', `job ${job.id} of rule ${rule} lets its TPU go`);
     },
-    committed(before, job) {
-      for (const { ordinal, endedAt, ending, judgeAt } of job.attempts) {
-        if (endedAt === null || before.attempts[ordinal - 1]?.endedAt !== null) continue;
-        const taken = programs().all.find(
-          (one) =>
-            one.job === job.id &&
-            one.attempt === ordinal &&
-            one.endedAt !== null &&
-            isTakenAt(one.host.machine, one.endedAt),
-        );
-        // One that had ended before, or was killed here, has an end of its own.
-        const script = world().runs.find((run) => run.job === job.id && run.attempt === ordinal);
-        if (ending?.reason === 'succeeded' && (script === undefined || !confirmed.has(script)))
-          broken('success is confirmed', `attempt ${ordinal} of job ${job.id} counts as succeeded`);
-        if (ending?.reason === 'hung' && (script?.hungAt ?? null) === null)
-          broken('hang is ended', `attempt ${ordinal} of job ${job.id} counts as hung, and its program did not hang`);
-        const isLater = (script?.endedAt ?? 0) >= (taken?.endedAt ?? 0);
-        // Without an exit code it went down with the login machine, and failed of nothing that it has seen of its TPU.
-        const isOfIt = taken !== undefined && script?.killed === false && script.exitCode !== null && isLater;
-        const isMissed = taken !== undefined && anew.has(taken.host.machine) && ending?.reason === 'unreachable';
-        // `tpu ack` judges an end at once, although the cloud may report the loss of the TPU later.
-        const hasWaited = judgeAt === undefined;
-        if (isOfIt && hasWaited && (ending?.reason === 'command_failed' || isMissed))
-          broken(
-            'taken is preempted',
-            `attempt ${ordinal} of job ${job.id} counts as ${ending.reason}, and ${taken.host.machine.name} was taken away`,
-          );
-      }
-    },
+    committed: (before, job) => checkEnds(scene, before, job),
     scriptBegins(run) {
       const { killedAt, closedAt } = ledgerOf(run.job);
       // The message that starts it may have been on its way when the word came.
@@ -201,26 +169,8 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
       if (isLate(killedAt)) broken('killed is killed', `${begins}, and it was killed at ${killedAt}`);
       if (isLate(closedAt)) broken('closed is over', `${begins}, and its window was closed at ${closedAt}`);
     },
-    given(run, { loadFrom, stage }) {
-      const ledger = ledgerOf(run.job);
-      ledger.begun.add(run.attempt);
-      const due = logDue(run.job, run.attempt);
-      if (loadFrom !== due)
-        broken(
-          'load_from is told',
-          `attempt ${run.attempt} of job ${run.job} loads ${loadFrom}, and what was told before it is ${due}`,
-        );
-      const [least, most] = resumesIn(run.job, run.attempt);
-      const isCounted = ledger.logStage ? stage !== null && stage >= least && stage <= most : stage === null;
-      if (!isCounted)
-        broken(
-          'stage is counted',
-          `attempt ${run.attempt} of job ${run.job} is told stage ${stage}, and it was resumed ${least} to ${most} times`,
-        );
-    },
-    confirmed(run) {
-      confirmed.add(run);
-    },
+    given: (run, given) => checkGiven(scene, run, given),
+    confirmed: (run) => void scene.confirmed.add(run),
     hangs(run) {
       world().timeline.after(hangGrace + hangSlack, () => {
         if (run.endedAt === null && run.askedAt === null)
@@ -238,76 +188,159 @@ export function createLabJudge(world: () => World, programs: () => Programs, job
       if (other !== undefined)
         broken('one program a TPU', `${programName(program)} begins while ${programName(other)} is alive`);
     },
-    async listChanged(record, user) {
-      const shown = (await record.windows({ user })).map(({ window }) => window);
-      const all = (await record.windows({ user, cleared: true })).map(({ window }) => window);
-      const meant = new Map<number, LabWindow>();
-      for (const window of shown) {
-        for (const { job, attempt } of lineOf(window.job, window.attempt)) {
-          const one = all.find((each) => each.job === job && each.attempt === attempt);
-          if (one === undefined) continue;
-          const other = meant.get(one.window);
-          if (other !== undefined && (other.job !== job || other.attempt !== attempt))
-            broken(
-              'numbers once',
-              `window ${one.window} of ${user} is attempt ${attempt} of ${job} and attempt ${other.attempt} of ${other.job}`,
-            );
-          meant.set(one.window, one);
-        }
-      }
-    },
+    listChanged: (record, user) => checkNumbers(scene, record, user),
   };
+}
 
-  /** The attempt whose work that one was to go on with: null where it was to begin from the start. */
-  function before(job: string, attempt: number): { readonly job: string; readonly attempt: number } | null {
-    const { attempts } = jobOf(job);
-    const { father } = ledgerOf(job);
-    if (attempt > 1) {
-      const { how, asked } = attempts[attempt - 1] ?? { how: 'fresh', asked: false };
-      // A resume continues the last attempt that ran; one that never started does not count.
-      if (how === 'resume') {
-        const ran = attempts.slice(0, attempt - 1).findLast(({ startedAt }) => startedAt !== null);
-        return { job, attempt: ran?.ordinal ?? 1 };
-      }
-      // What a rule makes in the place of an attempt that never started is what that one was to be.
-      const isStandIn = how === 'fresh' && !asked;
-      return isStandIn ? { job, attempt: attempt - 1 } : null;
-    }
-    return father?.how === 'resume' ? father : null;
+/** An attempt has ended in the record: of what it really ended. */
+function checkEnds(scene: LabScene, before: Job, job: Job): void {
+  const { world, programs, confirmed, anew, broken } = scene;
+  for (const { ordinal, endedAt, ending, judgeAt } of job.attempts) {
+    if (endedAt === null || before.attempts[ordinal - 1]?.endedAt !== null) continue;
+    const taken = programs().all.find(
+      (one) =>
+        one.job === job.id &&
+        one.attempt === ordinal &&
+        one.endedAt !== null &&
+        isTakenAt(scene, one.host.machine, one.endedAt),
+    );
+    // One that had ended before, or was killed here, has an end of its own.
+    const script = world().runs.find((run) => run.job === job.id && run.attempt === ordinal);
+    if (ending?.reason === 'succeeded' && (script === undefined || !confirmed.has(script)))
+      broken('success is confirmed', `attempt ${ordinal} of job ${job.id} counts as succeeded`);
+    if (ending?.reason === 'hung' && (script?.hungAt ?? null) === null)
+      broken('hang is ended', `attempt ${ordinal} of job ${job.id} counts as hung, and its program did not hang`);
+    const isLater = (script?.endedAt ?? 0) >= (taken?.endedAt ?? 0);
+    // Without an exit code it went down with the login machine, and failed of nothing that it has seen of its TPU.
+    const isOfIt = taken !== undefined && script?.killed === false && script.exitCode !== null && isLater;
+    const isMissed = taken !== undefined && anew.has(taken.host.machine) && ending?.reason === 'unreachable';
+    // `tpu ack` judges an end at once, although the cloud may report the loss of the TPU later.
+    const hasWaited = judgeAt === undefined;
+    if (isOfIt && hasWaited && (ending?.reason === 'command_failed' || isMissed))
+      broken(
+        'taken is preempted',
+        `attempt ${ordinal} of job ${job.id} counts as ${ending.reason}, and ${taken.host.machine.name} was taken away`,
+      );
   }
+}
 
-  /** The newest log folder that the work told before that attempt; where anything was saved in one, the newest such. */
-  function logDue(job: string, attempt: number): string | null {
-    let newest: string | null = null;
-    for (let one = before(job, attempt); one !== null; one = before(one.job, one.attempt)) {
-      const told = ledgerOf(one.job).reported.get(one.attempt);
-      if (told === undefined) continue;
-      const { job: of, attempt: ordinal } = one;
-      const ran = programs().all.filter((program) => program.job === of && program.attempt === ordinal);
-      const { now } = world().timeline;
-      if (ran.some(({ startedAt, endedAt }) => (endedAt ?? now) - startedAt >= savesAfter)) return told;
-      newest ??= told;
+/** What a script was told to begin with. */
+function checkGiven(scene: LabScene, run: Run, { loadFrom, stage }: Given): void {
+  const { ledgerOf, broken } = scene;
+  const ledger = ledgerOf(run.job);
+  ledger.begun.add(run.attempt);
+  const due = logDue(scene, run.job, run.attempt);
+  if (loadFrom !== due)
+    broken(
+      'load_from is told',
+      `attempt ${run.attempt} of job ${run.job} loads ${loadFrom}, and what was told before it is ${due}`,
+    );
+  const [least, most] = resumesIn(scene, run.job, run.attempt);
+  const isCounted = ledger.logStage ? stage !== null && stage >= least && stage <= most : stage === null;
+  if (!isCounted)
+    broken(
+      'stage is counted',
+      `attempt ${run.attempt} of job ${run.job} is told stage ${stage}, and it was resumed ${least} to ${most} times`,
+    );
+}
+
+/** The numbers of windows on one list. */
+async function checkNumbers(scene: LabScene, record: LabRecord, user: string): Promise<void> {
+  const { broken } = scene;
+  const shown = (await record.windows({ user })).map(({ window }) => window);
+  const all = (await record.windows({ user, cleared: true })).map(({ window }) => window);
+  const meant = new Map<number, LabWindow>();
+  for (const window of shown) {
+    for (const { job, attempt } of lineOf(scene, window.job, window.attempt)) {
+      const one = all.find((each) => each.job === job && each.attempt === attempt);
+      if (one === undefined) continue;
+      const other = meant.get(one.window);
+      if (other !== undefined && (other.job !== job || other.attempt !== attempt))
+        broken(
+          'numbers once',
+          `window ${one.window} of ${user} is attempt ${attempt} of ${job} and attempt ${other.attempt} of ${other.job}`,
+        );
+      meant.set(one.window, one);
     }
-    return newest;
   }
+}
 
-  /**
-   * How often the work was resumed by that attempt: by those whose scripts began, and by all that were made. What lies between
-   * had been started and never came to life.
-   */
-  function resumesIn(job: string, attempt: number): readonly [least: number, most: number] {
-    let [least, most] = [0, 0];
-    let one: { readonly job: string; readonly attempt: number } = { job, attempt };
-    for (;;) {
-      const next = before(one.job, one.attempt);
-      if (next === null) return [least, most];
-      // A replacement resumes only if the attempt that it replaces resumed. Nothing is resumed where no attempt has run.
-      const { attempts } = jobOf(one.job);
-      const hasRun = attempts[next.attempt - 1]?.startedAt !== null;
-      const isResume = one.attempt === 1 || (attempts[one.attempt - 1]?.how === 'resume' && hasRun);
-      if (isResume && ledgerOf(one.job).begun.has(one.attempt)) least += 1;
-      if (isResume) most += 1;
-      one = next;
+/** That attempt and those that it goes on from or stands in the place of, the newest first. */
+function lineOf(
+  scene: LabScene,
+  job: string,
+  attempt: number,
+): readonly { readonly job: string; readonly attempt: number }[] {
+  const { ledgerOf } = scene;
+  const { father } = ledgerOf(job);
+  const own = Array.from({ length: attempt }, (_, index) => ({ job, attempt: attempt - index }));
+  return father === null ? own : [...own, ...lineOf(scene, father.job, father.attempt)];
+}
+
+/** Whether a program that ended there then has ended of that: the cloud took the machine, or somebody has made it anew. */
+function isTakenAt(scene: LabScene, machine: Machine, endedAt: number): boolean {
+  const { anew } = scene;
+  if (anew.has(machine)) return endedAt >= (machine.releaseAskedAt ?? Infinity);
+  const { cause, lostAt } = machine;
+  return cause === 'preempted' && lostAt !== null && endedAt >= lostAt - lateWord && endedAt <= lostAt;
+}
+
+/** The attempt whose work that one was to go on with: null where it was to begin from the start. */
+function before(
+  scene: LabScene,
+  job: string,
+  attempt: number,
+): { readonly job: string; readonly attempt: number } | null {
+  const { jobOf, ledgerOf } = scene;
+  const { attempts } = jobOf(job);
+  const { father } = ledgerOf(job);
+  if (attempt > 1) {
+    const { how, asked } = attempts[attempt - 1] ?? { how: 'fresh', asked: false };
+    // A resume continues the last attempt that ran; one that never started does not count.
+    if (how === 'resume') {
+      const ran = attempts.slice(0, attempt - 1).findLast(({ startedAt }) => startedAt !== null);
+      return { job, attempt: ran?.ordinal ?? 1 };
     }
+    // What a rule makes in the place of an attempt that never started is what that one was to be.
+    const isStandIn = how === 'fresh' && !asked;
+    return isStandIn ? { job, attempt: attempt - 1 } : null;
+  }
+  return father?.how === 'resume' ? father : null;
+}
+
+/** The newest log folder that the work told before that attempt; where anything was saved in one, the newest such. */
+function logDue(scene: LabScene, job: string, attempt: number): string | null {
+  const { world, programs, ledgerOf } = scene;
+  let newest: string | null = null;
+  for (let one = before(scene, job, attempt); one !== null; one = before(scene, one.job, one.attempt)) {
+    const told = ledgerOf(one.job).reported.get(one.attempt);
+    if (told === undefined) continue;
+    const { job: of, attempt: ordinal } = one;
+    const ran = programs().all.filter((program) => program.job === of && program.attempt === ordinal);
+    const { now } = world().timeline;
+    if (ran.some(({ startedAt, endedAt }) => (endedAt ?? now) - startedAt >= savesAfter)) return told;
+    newest ??= told;
+  }
+  return newest;
+}
+
+/**
+ * How often the work was resumed by that attempt: by those whose scripts began, and by all that were made. What lies between
+ * had been started and never came to life.
+ */
+function resumesIn(scene: LabScene, job: string, attempt: number): readonly [least: number, most: number] {
+  const { jobOf, ledgerOf } = scene;
+  let [least, most] = [0, 0];
+  let one: { readonly job: string; readonly attempt: number } = { job, attempt };
+  for (;;) {
+    const next = before(scene, one.job, one.attempt);
+    if (next === null) return [least, most];
+    // A replacement resumes only if the attempt that it replaces resumed. Nothing is resumed where no attempt has run.
+    const { attempts } = jobOf(one.job);
+    const hasRun = attempts[next.attempt - 1]?.startedAt !== null;
+    const isResume = one.attempt === 1 || (attempts[one.attempt - 1]?.how === 'resume' && hasRun);
+    if (isResume && ledgerOf(one.job).begun.has(one.attempt)) least += 1;
+    if (isResume) most += 1;
+    one = next;
   }
 }

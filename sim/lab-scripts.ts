@@ -63,15 +63,8 @@ export interface Scripts {
 const lineCut = 'return code [255]';
 
 export function createScripts(parts: ScriptParts): Scripts {
-  const { world, sky, chance, record, programs, judge } = parts;
+  const { world, chance, record, judge } = parts;
   const { timeline } = world;
-  function leave(run: Run, exitCode: number, words: string): void {
-    if (run.endedAt !== null) return;
-    // What it prints last nobody knows before: a plan is this run's alone, and this is the one thing in it that is found out.
-    (run.plan as { lastLine: string }).lastLine = parts.isMute ? 'it broke' : words;
-    endRun(world, run, exitCode);
-  }
-
   async function play(run: Run): Promise<void> {
     const { fortunes, length, goesOn } = parts.natureOf(run.job);
     const fortune = fortunes[Math.min(run.attempt, fortunes.length) - 1] ?? 'succeeds';
@@ -82,7 +75,7 @@ export function createScripts(parts: ScriptParts): Scripts {
     try {
       begun = await parts.begin(run.job, run.attempt);
     } catch (error) {
-      leave(run, 1, error instanceof Error ? error.message : 'it may not begin');
+      leave(parts, run, 1, error instanceof Error ? error.message : 'it may not begin');
       return;
     }
     if (isOver()) return;
@@ -90,7 +83,7 @@ export function createScripts(parts: ScriptParts): Scripts {
     await timeline.pause(chance.between(2, 60) * second);
     if (isOver()) return;
     if (fortune === 'early') {
-      leave(run, 1, 'rsync: it broke');
+      leave(parts, run, 1, 'rsync: it broke');
       return;
     }
     const folder = `/logs/${run.job}-${run.attempt}-${timeline.now}`;
@@ -101,15 +94,15 @@ export function createScripts(parts: ScriptParts): Scripts {
     judge.reported(run, folder);
     await timeline.pause(chance.between(500, 8_000));
     if (isOver()) return;
-    const gang = await startOn(tpu, { job: run.job, attempt: run.attempt, logFolder: folder, stageFolder }, run);
+    const gang = await startOn(parts, tpu, { job: run.job, attempt: run.attempt, logFolder: folder, stageFolder }, run);
     if (gang === undefined || isOver()) {
-      cut(gang ?? [], goesOn);
-      if (!isOver()) leave(run, 1, lineCut);
+      cut(parts, gang ?? [], goesOn);
+      if (!isOver()) leave(parts, run, 1, lineCut);
       return;
     }
     // The line ends with this process, however that ends.
-    run.listeners.add(() => cut(gang, goesOn));
-    const words = await gangEnds(gang, fortune, length, run);
+    run.listeners.add(() => cut(parts, gang, goesOn));
+    const words = await gangEnds(parts, gang, fortune, length, run);
     if (isOver()) return;
     const isDone = words === 'done';
     const isConfirmed = isDone && (fortune === 'succeeds' || fortune === 'unasked');
@@ -125,87 +118,7 @@ export function createScripts(parts: ScriptParts): Scripts {
       lastError: isDone ? null : words,
     });
     if (!parts.isCredulous) run.failure = reason;
-    leave(run, code, words);
-  }
-
-  /** On every worker, one after another; undefined where one does not answer. What has begun by then goes on. */
-  async function startOn(
-    tpu: string,
-    given: Pick<Program, 'job' | 'attempt' | 'logFolder' | 'stageFolder'>,
-    run: Run,
-  ): Promise<readonly Program[] | undefined> {
-    const machine = findMachine(world, sureZone, tpu);
-    const gang: Program[] = [];
-    for (const host of machine?.state === 'ready' ? (machine?.hosts ?? []) : []) {
-      await timeline.pause(chance.between(300, 4_000));
-      if (run.endedAt !== null) break;
-      if (!answers(host, sky)) {
-        await timeline.pause(20 * second);
-        break;
-      }
-      gang.push(programs.start(host, given));
-    }
-    const isWhole = gang.length > 0 && gang.length === machine?.hosts.length;
-    if (!isWhole) {
-      cut(gang, parts.natureOf(run.job).goesOn);
-      return undefined;
-    }
-    return gang;
-  }
-
-  /** Resolves with the last words: it ended as it was to, or a worker was lost and the others noticed. */
-  function gangEnds(gang: readonly Program[], fortune: LabFortune, length: number, run: Run): Promise<string> {
-    return new Promise((resolve) => {
-      let isTold = false;
-      const told = (words: string): void => {
-        if (isTold) return;
-        isTold = true;
-        resolve(words);
-      };
-      const wordsOf: Readonly<Record<LabFortune, string>> = {
-        succeeds: 'done',
-        short: 'done',
-        unasked: 'done',
-        grpc: 'GRPC error',
-        hangs: hungLine,
-        masked: 'GRPC error',
-        fails: 'NameError: x',
-        early: '',
-      };
-      // One that fails does so early, mostly.
-      const failing: readonly LabFortune[] = ['grpc', 'fails', 'hangs', 'masked'];
-      const runs = failing.includes(fortune) ? Math.ceil(length * chance.next()) : length;
-      timeline.after(runs, () => {
-        if (isTold || gang.some(({ endedAt }) => endedAt !== null)) return;
-        if (fortune === 'hangs') {
-          if (run.endedAt !== null) return;
-          run.hungAt = timeline.now;
-          world.say(`host: run ${run.job}/${run.attempt} hangs`);
-          judge.hangs(run);
-          return;
-        }
-        for (const program of gang) programs.end(program, wordsOf[fortune]);
-        told(wordsOf[fortune]);
-      });
-      for (const program of gang) {
-        program.listeners.add(() => {
-          if (isTold) return;
-          // The others wait for it until a call fails; a line to a machine that is gone ends sooner or later.
-          timeline.after(chance.between(1, 40) * second, () => {
-            for (const other of gang) programs.end(other, 'another one is gone');
-            told(gang.length > 1 && chance.yes(0.5) ? 'GRPC error' : lineCut);
-          });
-        });
-      }
-    });
-  }
-
-  /** The line from this machine is cut: some programs notice, at some time. */
-  function cut(gang: readonly Program[], goesOn: boolean): void {
-    for (const program of gang) {
-      if (goesOn || program.endedAt !== null) continue;
-      timeline.after(chance.between(1, 60) * second, () => programs.end(program, 'nobody listens any more'));
-    }
+    leave(parts, run, code, words);
   }
 
   return {
@@ -214,7 +127,110 @@ export function createScripts(parts: ScriptParts): Scripts {
       void play(run);
     },
     asked(run) {
-      void parts.tidy(run.job, run.attempt).then(() => leave(run, 143, 'asked to end'));
+      void parts.tidy(run.job, run.attempt).then(() => leave(parts, run, 143, 'asked to end'));
     },
   };
+}
+
+function leave(parts: ScriptParts, run: Run, exitCode: number, words: string): void {
+  if (run.endedAt !== null) return;
+  // What it prints last nobody knows before: a plan is this run's alone, and this is the one thing in it that is found out.
+  (run.plan as { lastLine: string }).lastLine = parts.isMute ? 'it broke' : words;
+  endRun(parts.world, run, exitCode);
+}
+
+/** On every worker, one after another; undefined where one does not answer. What has begun by then goes on. */
+async function startOn(
+  parts: ScriptParts,
+  tpu: string,
+  given: Pick<Program, 'job' | 'attempt' | 'logFolder' | 'stageFolder'>,
+  run: Run,
+): Promise<readonly Program[] | undefined> {
+  const { world, sky, chance, programs } = parts;
+  const { timeline } = world;
+  const machine = findMachine(world, sureZone, tpu);
+  const gang: Program[] = [];
+  for (const host of machine?.state === 'ready' ? (machine?.hosts ?? []) : []) {
+    await timeline.pause(chance.between(300, 4_000));
+    if (run.endedAt !== null) break;
+    if (!answers(host, sky)) {
+      await timeline.pause(20 * second);
+      break;
+    }
+    gang.push(programs.start(host, given));
+  }
+  const isWhole = gang.length > 0 && gang.length === machine?.hosts.length;
+  if (!isWhole) {
+    cut(parts, gang, parts.natureOf(run.job).goesOn);
+    return undefined;
+  }
+  return gang;
+}
+
+/** Resolves with the last words: it ended as it was to, or a worker was lost and the others noticed. */
+function gangEnds(
+  parts: ScriptParts,
+  gang: readonly Program[],
+  fortune: LabFortune,
+  length: number,
+  run: Run,
+): Promise<string> {
+  const { world, chance, programs, judge } = parts;
+  const { timeline } = world;
+  return new Promise((resolve) => {
+    let isTold = false;
+    const told = (words: string): void => {
+      if (isTold) return;
+      isTold = true;
+      resolve(words);
+    };
+    const wordsOf: Readonly<Record<LabFortune, string>> = {
+      succeeds: 'done',
+      short: 'done',
+      unasked: 'done',
+      grpc: 'GRPC error',
+      hangs: hungLine,
+      masked: 'GRPC error',
+      fails: 'NameError: x',
+      early: '',
+    };
+    // One that fails does so early, mostly.
+    const failing: readonly LabFortune[] = ['grpc', 'fails', 'hangs', 'masked'];
+    const runs = failing.includes(fortune) ? Math.ceil(length * chance.next()) : length;
+    timeline.after(runs, () => {
+      if (isTold || gang.some(({ endedAt }) => endedAt !== null)) return;
+      if (fortune === 'hangs') {
+        if (run.endedAt !== null) return;
+        run.hungAt = timeline.now;
+        world.say(`host: run ${run.job}/${run.attempt} hangs`);
+        judge.hangs(run);
+        return;
+      }
+      for (const program of gang) programs.end(program, wordsOf[fortune]);
+      told(wordsOf[fortune]);
+    });
+    for (const program of gang) {
+      program.listeners.add(() => {
+        if (isTold) return;
+        // The others wait for it until a call fails; a line to a machine that is gone ends sooner or later.
+        timeline.after(chance.between(1, 40) * second, () => {
+          for (const other of gang) programs.end(other, 'another one is gone');
+          told(gang.length > 1 && chance.yes(0.5) ? 'GRPC error' : lineCut);
+        });
+      });
+    }
+  });
+}
+
+/** The line from this machine is cut: some programs notice, at some time. */
+function cut(parts: ScriptParts, gang: readonly Program[], goesOn: boolean): void {
+  const {
+    world: { timeline },
+    chance,
+    programs,
+  } = parts;
+  for (const program of gang) {
+    if (goesOn || program.endedAt !== null) continue;
+    timeline.after(chance.between(1, 60) * second, () => programs.end(program, 'nobody listens any more'));
+  }
 }
