@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { subjectKey } from '../../src/core/subject.ts';
 import { rightBackoff, rightMoment, setRight } from '../../src/core/clock-set-back.ts';
-import { historyTellsTheState } from '../../src/core/history.ts';
+import { historyTellsTheState } from '../../sim/pass-history.ts';
 import { lastAttempt } from '../../src/core/job.ts';
 import { phaseOf } from '../../src/core/phase.ts';
 import { presets } from '../../src/core/recover.ts';

@@ -7,10 +7,10 @@ import { ask, jobCan } from '../../src/core/ask.ts';
 import type { AskOptions, Verb } from '../../src/core/ask.ts';
 import type { Change } from '../../src/core/change.ts';
 import type { Action, Event } from '../../src/core/decision.ts';
-import { historyTellsTheState } from '../../src/core/history.ts';
+import { historyTellsTheState } from '../../sim/pass-history.ts';
 import { lastAllocation, mayExist } from '../../src/core/job.ts';
 import type { Job } from '../../src/core/job.ts';
-import { broken } from '../../src/core/laws.ts';
+import { broken } from '../../sim/pass-laws.ts';
 import { known, unknown } from '../../src/core/observation.ts';
 import type {
   AllocationSeen,

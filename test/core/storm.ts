@@ -3,10 +3,10 @@
 
 import { ask, jobCan } from '../../src/core/ask.ts';
 import type { Verb } from '../../src/core/ask.ts';
-import { historyTellsTheState } from '../../src/core/history.ts';
+import { historyTellsTheState } from '../../sim/pass-history.ts';
 import { heldAllocations, lastAllocation, outlivesRemoval } from '../../src/core/job.ts';
 import type { Job } from '../../src/core/job.ts';
-import { broken } from '../../src/core/laws.ts';
+import { broken } from '../../sim/pass-laws.ts';
 import { phaseOf } from '../../src/core/phase.ts';
 import type { JobSpec } from '../../src/core/spec.ts';
 import { hour, second } from '../../src/core/time.ts';

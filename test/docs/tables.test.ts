@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { defaultSettings, settingKeys } from '../../src/app/settings.ts';
 import { cases } from '../../src/lab/solve.ts';
-import { laws as lawsOfOnePass } from '../../src/core/laws.ts';
+import { laws as lawsOfOnePass } from '../../sim/pass-laws.ts';
 import { patterns } from '../../src/core/patterns.ts';
 import { phases } from '../../src/core/phase.ts';
 import { answerFor, budgetOf, presets, type PresetName } from '../../src/core/recover.ts';

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { exitCode, JobmanError } from '../../src/app/errors.ts';
 import { jobRow } from '../../src/app/views.ts';
-import { taleOf } from '../../src/core/history.ts';
+import { taleOf } from '../../sim/pass-history.ts';
 import { applyImport, planImport, type ImportLine, type ImportParts } from '../../src/lab/import-data.ts';
 import { oldDataIn, type OldData } from '../../src/lab/old-data.ts';
 import { newsKinds } from '../../src/lab/news.ts';

@@ -3,15 +3,15 @@
 // share none of its judgements: a mistake made twice would be no mistake to them. Whether the outside agrees with the
 // record is for the simulator, which can look at the world itself.
 
-import type { Action, Decision } from './decision.ts';
-import { commandWorkers, heldAllocations, stepsOf } from './job.ts';
-import type { Allocation, Attempt, Job, PlacePassed } from './job.ts';
-import { ruleOf } from './recover.ts';
-import type { AllocationSeen, Observation, WorkerSeen } from './observation.ts';
-import { reconcile } from './reconcile.ts';
-import type { Reason, WorkerId } from './spec.ts';
-import { minute, second } from './time.ts';
-import type { Instant } from './time.ts';
+import type { Action, Decision } from '../src/core/decision.ts';
+import { commandWorkers, heldAllocations, stepsOf } from '../src/core/job.ts';
+import type { Allocation, Attempt, Job, PlacePassed } from '../src/core/job.ts';
+import { ruleOf } from '../src/core/recover.ts';
+import type { AllocationSeen, Observation, WorkerSeen } from '../src/core/observation.ts';
+import { reconcile } from '../src/core/reconcile.ts';
+import type { Reason, WorkerId } from '../src/core/spec.ts';
+import { minute, second } from '../src/core/time.ts';
+import type { Instant } from '../src/core/time.ts';
 
 /** One pass: what the job was, what was seen, and what was decided. */
 export interface Pass {

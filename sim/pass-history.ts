@@ -1,10 +1,10 @@
 // History: the state of a job as its events alone tell it. The record is what is used; that both agree is the ninth law,
 // and what makes `history` and `events.jsonl` worth keeping.
 
-import type { Event } from './decision.ts';
-import { rightBackoff, rightMoment } from './clock-set-back.ts';
-import type { Attempt, Job } from './job.ts';
-import type { Instant } from './time.ts';
+import type { Event } from '../src/core/decision.ts';
+import { rightBackoff, rightMoment } from '../src/core/clock-set-back.ts';
+import type { Attempt, Job } from '../src/core/job.ts';
+import type { Instant } from '../src/core/time.ts';
 
 /** What history alone says of a job: the parts of the record that must be tellable from its events. */
 export interface Tale {
