@@ -14,7 +14,7 @@ import {
 } from './allocate.ts';
 import { matchedIn } from './evidence.ts';
 import { isOnHeld, silencePatience, standingGivenUpAt } from './given-up.ts';
-import type { Allocation, Attempt, CloudError, PlaceAnswer, StepFailure } from './job.ts';
+import type { Allocation, Attempt, CloudError, PlaceAnswer } from './job.ts';
 import { outlivesRemoval } from './job.ts';
 import { hasSucceeded } from './observation.ts';
 import type { RunSeen } from './observation.ts';
@@ -26,7 +26,7 @@ import { areTriesUsedUp, unprovenWorkers } from './prepare.ts';
 import { whatFollows } from './recover.ts';
 import type { WorkerId } from './spec.ts';
 import { second } from './time.ts';
-import type { Duration, Instant } from './time.ts';
+import type { Duration } from './time.ts';
 import { lastOutputAt, mayBeAlive, silentWorker, strangersAlive } from './view.ts';
 import type { Place, View } from './view.ts';
 
@@ -36,71 +36,14 @@ export interface AttemptView extends View {
   readonly allocation: Allocation;
 }
 
-/** The answers. A fact that is undefined does not hold. */
-export interface Facts extends AttemptView {
-  readonly isEnding: boolean;
-  readonly hasStarted: boolean;
-  /** A process of the attempt may be alive somewhere. */
-  readonly mayBeAlive: boolean;
-  /** The next attempt needs a worker that is silent, and that is still waited for. */
-  readonly isWorkerAwaited: boolean;
-  readonly hasSucceeded: boolean;
-  /** When the last of its programs ended, of those that have. */
-  readonly lastExitAt: Instant;
-  readonly isStopRequested: boolean;
-  /** A recovery rule made the attempt before its owner disabled recovery, and it has not begun. */
-  readonly isUnwantedRecovery: boolean;
-  readonly isPastMaxRuntime: boolean;
-  readonly isPastCapacityWait: boolean;
-  /** The answer of the present alternative, which has nothing to give, and the alternative to try next. */
-  readonly alternative: { readonly answer: PlaceAnswer; readonly turn: Turn } | undefined;
-  /** The permanent error of a request that was never accepted. */
-  readonly refusal: CloudError | undefined;
-  readonly isLost: boolean;
-  /** The cloud took the allocation: any loss after it was ready, before that only by the cloud's own report. */
-  readonly wasTaken: boolean;
-  /** Requesting another allocation may succeed, and this job may request one. */
-  readonly mayRequestAnother: boolean;
-  /** A place of the started command without a process and without an exit. */
-  readonly vanished: Place | undefined;
-  /** A place where the command ended other than well, once nothing can explain it better. */
-  readonly failed: { readonly place: Place; readonly run: Exited } | undefined;
-  /** A place that printed a failed call between workers, and then nothing for `LimitsSpec.troubleTimeout`. */
-  readonly inTrouble: Place | undefined;
-  readonly isPastSilenceTimeout: boolean;
-  /** A worker that has been silent beyond the job's patience although the cloud says that it is ready. */
-  readonly unreachable: WorkerId | undefined;
-  /** The owner's new attempt begins on capacity that was kept for the job and can be replaced. */
-  readonly isOnReplaceable: boolean;
-  /** A step, or the start of the command, that has used up its tries on one worker. */
-  readonly usedUp: StepFailure | undefined;
-  readonly runsNowhere: boolean;
-  /** A worker that the command names and the allocation does not have. */
-  readonly missingWorker: WorkerId | undefined;
-  readonly isOtherAlive: boolean;
-  /** Workers that know no run of an attempt that was never seen running everywhere. */
-  readonly unstarted: readonly WorkerId[];
-  /** Every worker answers, and all its steps are proven. */
-  readonly isPrepared: boolean;
-  readonly isPreviousLeaving: boolean;
-  readonly isUnseen: boolean;
-  /** The cloud will never let us see this allocation, and no request for it was ever confirmed. */
-  readonly isHidden: boolean;
-  /** The alternative to request from first, where it is not the present one and nothing has been requested yet. */
-  readonly better: Turn | undefined;
-  readonly isAbsent: boolean;
-  readonly isReady: boolean;
-  /** No request has been confirmed, and the job may send one. */
-  readonly mayRequest: boolean;
-  /** When the next request may be sent. */
-  readonly requestAt: Instant;
-}
+/** The answers by name. A fact that is undefined does not hold. */
+export type Facts = ReturnType<typeof factsOf>;
 
 /** A run that has ended. */
 export type Exited = Extract<RunSeen, { readonly state: 'exited' }>;
 
 /** The facts of an attempt under way. Reads only. */
-export function factsOf(view: AttemptView): Facts {
+export function factsOf(view: AttemptView) {
   const { job, now, attempt, allocation, look, places } = view;
   const { maxRuntime, silenceTimeout } = job.spec.limits;
   const hasStarted = attempt.startedAt !== null;
@@ -113,43 +56,64 @@ export function factsOf(view: AttemptView): Facts {
     ...view,
     isEnding: attempt.ending !== null,
     hasStarted,
+    // A process of the attempt may be alive somewhere.
     mayBeAlive: isAnythingAlive(view),
+    // The next attempt needs a worker that is silent, and that is still waited for.
     isWorkerAwaited: isWorkerAwaited(view),
     hasSucceeded: hasStarted && places.length > 0 && places.every(({ run }) => hasSucceeded(run)),
+    // When the last of its programs ended, of those that have.
     lastExitAt: Math.max(...places.map(({ run }) => (run.state === 'exited' ? run.endedAt : now))),
     // A start request that is newer than the attempt is a stop and a start, of which nothing had noticed the stop.
     isStopRequested: job.desired !== 'run' || job.wish !== null,
+    // A recovery rule made the attempt before its owner disabled recovery, and it has not begun.
     isUnwantedRecovery: job.answersNothing === true && !attempt.asked && attempt.startedAt === null,
     isPastMaxRuntime: attempt.runningAt !== null && maxRuntime !== null && now >= attempt.runningAt + maxRuntime,
     isPastCapacityWait: allocation.readyAt === null && capacityEnd !== undefined && now >= capacityEnd,
+    // The answer of the present alternative, which has nothing to give, and the alternative to try next.
     alternative: alternativeAfter(view),
+    // The permanent error of a request that was never accepted.
     refusal: refusalOf(allocation),
     isLost: isAllocationLost,
+    // The cloud took the allocation: any loss after it was ready, before that only by the cloud's own report.
     wasTaken:
       isAllocationLost && (allocation.readyAt !== null || (look.kind === 'known' && look.value.cause === 'preempted')),
+    // Requesting another allocation may succeed, and this job may request one.
     mayRequestAnother: !isPermanent(lossError(allocation).kind) && mayRequest(job, allocation),
+    // A place of the started command without a process and without an exit.
     vanished: hasStarted ? vanishedPlace(view) : undefined,
+    // A place where the command ended other than well, once nothing can explain it better.
     failed: hasStarted ? failedPlace(view) : undefined,
+    // A place that printed a failed call between workers, and then nothing for `LimitsSpec.troubleTimeout`.
     inTrouble: hasStarted ? placeInTrouble(view) : undefined,
     isPastSilenceTimeout:
       hasStarted && silenceTimeout !== null && lastOutput !== undefined && now - lastOutput >= silenceTimeout,
+    // A worker that has been silent beyond the job's patience although the cloud says that it is ready.
     unreachable: silentForTooLong(view),
+    // The owner's new attempt begins on capacity that was kept for the job and can be replaced.
     isOnReplaceable: allocation.ownership === 'owned' && isOnHeld(job, attempt),
+    // A step, or the start of the command, that has used up its tries on one worker.
     usedUp: attempt.failures.find((one) => one.task.kind !== 'stop' && areTriesUsedUp(job, one)),
     runsNowhere: workers !== null && places.length === 0,
+    // A worker that the command names and the allocation does not have.
     missingWorker: places.find(({ worker }) => workers !== null && worker !== 'here' && worker >= workers)?.worker,
     isOtherAlive: strangersAlive(view).length > 0,
+    // Workers that know no run of an attempt that was never seen running everywhere.
     unstarted: places
       .filter(({ run }) => run.state === 'none' && attempt.runningAt === null)
       .map(({ worker }) => worker),
+    // Every worker answers, and all its steps are proven.
     isPrepared: isPrepared(view),
     isPreviousLeaving: leaving(job).length > 0,
     isUnseen: look.kind === 'unknown' && !isHidden,
+    // The cloud will never let us see this allocation, and no request for it was ever confirmed.
     isHidden,
+    // The alternative to request from first, where it is not the present one and nothing has been requested yet.
     better: betterAlternative(view),
     isAbsent: look.kind === 'known' && look.value.state === 'absent',
     isReady: look.kind === 'known' && look.value.state === 'ready',
+    // No request has been confirmed, and the job may send one.
     mayRequest: allocation.acceptedAt === null && mayRequest(job, allocation),
+    // When the next request may be sent.
     requestAt: nextTryAt(job, allocation),
   };
 }
@@ -229,7 +193,7 @@ function vanishedPlace({ places, attempt }: AttemptView): Place | undefined {
  * The lowest worker that failed. A program that was just killed on capacity that the cloud may take away waits for the cloud's
  * report, which comes later.
  */
-function failedPlace(view: AttemptView): Facts['failed'] {
+function failedPlace(view: AttemptView): { readonly place: Place; readonly run: Exited } | undefined {
   const { places } = view;
   if (places.some(({ isSilent }) => isSilent)) return undefined;
   for (const place of places) {
@@ -296,7 +260,7 @@ function refusalOf({ readyAt, acceptedAt, lastFailure }: Allocation): CloudError
   return isPermanent(lastFailure.error.kind) ? lastFailure.error : undefined;
 }
 
-function alternativeAfter(view: AttemptView): Facts['alternative'] {
+function alternativeAfter(view: AttemptView): { readonly answer: PlaceAnswer; readonly turn: Turn } | undefined {
   const answer = answerOfAlternative(view);
   const turn = answer === undefined ? undefined : turnAfter(view.job, view.attempt, answer, view.said, view.now);
   return answer === undefined || turn === undefined ? undefined : { answer, turn };
