@@ -22,7 +22,7 @@ function resourceOf({ zone, name }: Machine): string {
   return `projects/pretend/locations/${zone}/nodes/${name}`;
 }
 
-/** What the storm is doing right now; the driver changes it. */
+/** The state of the storm right now; the driver changes it. */
 export interface Sky {
   weather: Weather;
   /** Nobody reaches the cloud. */

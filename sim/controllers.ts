@@ -23,7 +23,7 @@ import { slots } from './laws.ts';
 import type { Judge } from './laws.ts';
 import type { World } from './world.ts';
 
-/** What every controller of a world has in common. */
+/** Common to every controller of a world. */
 export interface Ground {
   readonly world: World;
   readonly sky: Sky;
@@ -92,7 +92,7 @@ export function createControllers(ground: Ground, fates: Fates): Controllers {
       life.hasLeft = because;
       life.overAt ??= timeline.now;
       world.say(`${name} leaves: ${because}`);
-      // Whoever needs one starts another; somebody does before long.
+      // A client that needs a controller starts another before long.
       if (because === 'lease_lost')
         timeline.after(fates.chance.between(1_000, 30_000), () => ensureAlive('the last one lost its lease'));
     });

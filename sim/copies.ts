@@ -11,7 +11,7 @@ export interface Disk {
 }
 
 export interface Copies extends LogFiles {
-  /** What is held of that output: `job/attempt/worker`. */
+  /** The copies of outputs by `job/attempt/worker`. */
   readonly files: ReadonlyMap<string, Copy>;
 }
 

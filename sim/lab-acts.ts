@@ -24,7 +24,7 @@ export async function runOn(lab: Lab, wish: LabWish, tpuName: string, father: Fa
   const made = specOf(tpu, wish.rule ?? usualRule(tpu), `/code/${wish.user}`, fault === 'eager rule');
   const { troubleTimeout: _grace, ...patient } = made.limits;
   const spec = fault === 'patient rule' ? { ...made, limits: patient } : made;
-  // What was true a moment ago may be true no more: the record is asked in the same breath in which it is written.
+  // The TPU may have been taken since it was checked: the record is read right before it is written.
   const other = holding(lab, tpuName);
   if (other !== undefined) {
     world.say(`${wish.user}: ${tpuName} is held by job ${other.id} now`);

@@ -1,4 +1,4 @@
-// What `tpu __begin` and `tpu run` do in a pretend lab: the real rules of src/lab, with the world behind them.
+// Lab begin: `tpu __begin` and `tpu run` in a simulated lab: the real rules of src/lab, with the world behind them.
 
 import type { Job } from '../src/core/job.ts';
 import { presets } from '../src/core/recover.ts';
@@ -23,7 +23,7 @@ export const hangGrace = 5 * minute;
 
 const mount: SetupStep = { name: 'mount', key: 'mount-key', check: null, apply: 'true', files: [], timeout: minute };
 
-/** What a job of `tpu run` is. `isEager`: the mistake of a rule that does more than its name says. */
+/** The spec of a job of `tpu run`. `isEager`: the mistake of a rule that does more than its name says. */
 export function specOf(tpu: LabTpu, rule: LabRule, directory: string, isEager: boolean): JobSpec {
   const spec = runSpec({
     directory,

@@ -34,7 +34,7 @@ export interface LabViolation {
   readonly at: number;
 }
 
-/** What a script was given to begin with. */
+/** The values that a script was given to begin with. */
 export interface Given {
   readonly loadFrom: string | null;
   /** `--config.stage=`; null where it was given none. */
@@ -51,7 +51,7 @@ export interface LabJudge {
   killed(job: string): void;
   /** Somebody has closed the window that it runs in. */
   closed(job: string): void;
-  /** What a controller has written down, and what stood there before. */
+  /** A controller has committed a job; `before` is the record until then. */
   committed(before: Job, job: Job): void;
   /** Somebody deletes that machine, to make another of its name. */
   madeAnew(machine: Machine): void;
@@ -90,11 +90,11 @@ interface Ledger {
   closedAt: number | null;
   /** Attempts whose scripts have begun. */
   readonly begun: Set<number>;
-  /** What was reported, by attempt. */
+  /** The reported log folders, by attempt. */
   readonly reported: Map<number, string>;
 }
 
-/** What the laws of a lab are judged by. */
+/** The laws of a lab are judged by these. */
 interface LabScene {
   readonly world: () => World;
   readonly programs: () => Programs;
@@ -224,7 +224,7 @@ function checkEnds(scene: LabScene, before: Job, job: Job): void {
   }
 }
 
-/** What a script was told to begin with. */
+/** A script was given the right values to begin with. */
 function checkGiven(scene: LabScene, run: Run, { loadFrom, stage }: Given): void {
   const { ledgerOf, broken } = scene;
   const ledger = ledgerOf(run.job);
@@ -301,7 +301,7 @@ function before(
       const ran = attempts.slice(0, attempt - 1).findLast(({ startedAt }) => startedAt !== null);
       return { job, attempt: ran?.ordinal ?? 1 };
     }
-    // What a rule makes in the place of an attempt that never started is what that one was to be.
+    // An attempt that a rule makes in the place of one that never started is of that one's kind.
     const isStandIn = how === 'fresh' && !asked;
     return isStandIn ? { job, attempt: attempt - 1 } : null;
   }

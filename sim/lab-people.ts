@@ -44,7 +44,7 @@ export interface LabNature {
   readonly goesOn: boolean;
 }
 
-/** What somebody is going to want at that time. */
+/** The wish of a user at that time. */
 export interface LabWish {
   readonly at: number;
   readonly user: string;
@@ -92,7 +92,7 @@ export function drawLab(chance: Chance, size: LabSize): LabPlan {
   });
   const kinds = chance.fork('kinds of failed calls');
   const wishes = Array.from({ length: size.jobs }, (): LabWish => ({
-    // Whoever comes last still wants to see how it ends.
+    // The last user still wants to see how it ends.
     at: chance.between(0, size.length * 0.95),
     user: chance.pick(users).name,
     rule: chance.pick([null, null, ...rules]),

@@ -15,7 +15,7 @@ import type { Program, Programs } from './lab-tpus.ts';
 import { endRun, findMachine, hungLine } from './world.ts';
 import type { Plan, Run, World } from './world.ts';
 
-/** What `tpu __begin` tells a script. */
+/** The answer of `tpu __begin` to a script. */
 export interface Begun extends Given {
   readonly session: string;
   readonly window: number;
@@ -134,7 +134,7 @@ export function createScripts(parts: ScriptParts): Scripts {
 
 function leave(parts: ScriptParts, run: Run, exitCode: number, words: string): void {
   if (run.endedAt !== null) return;
-  // What it prints last nobody knows before: a plan is this run's alone, and this is the one thing in it that is found out.
+  // Its last line is not known before: a plan is this run's alone, and this is the one thing in it that is found out.
   (run.plan as { lastLine: string }).lastLine = parts.isMute ? 'it broke' : words;
   endRun(parts.world, run, exitCode);
 }

@@ -74,7 +74,7 @@ export function answers(host: Host, sky: Sky): boolean {
   return host.isUp && host.silence === null && !sky.lineIsCut;
 }
 
-/** What a real desk does, without anybody to call it off. */
+/** As the real desk does, without an abort. */
 export interface PretendDesk {
   describe(tpu: LabTpu): ReturnType<TpuDesk['describe']>;
   reapply(tpu: LabTpu): Promise<void>;

@@ -64,7 +64,7 @@ export interface LabOptions {
   readonly trace?: boolean;
 }
 
-/** What goes wrong beside the accidents that have a name below: a little of everything, all the time. */
+/** The faults besides the named accidents: a little of everything, all the time. */
 const usual: Weather = {
   ...calm,
   replyLost: 0.02,

@@ -50,14 +50,14 @@ export interface Judge {
   wordAt(id: string): number;
   readonly jobs: readonly Job[];
   break(law: Law, sentence: string): void;
-  /** What holds only once all is at rest. */
+  /** The laws that hold only once all is at rest. */
   atRest(): void;
 }
 
 export function createJudge(world: () => World, copies: () => Copies): Judge {
   const scene = createScene(world, copies);
   const { ledgers, ledgerOf } = scene;
-  /** What to note of a reply once it is in the record. */
+  /** Notes that are taken of a reply once it is in the record. */
   const unrecorded = new WeakMap<OutcomeResult, () => void>();
   const counts = { acts: 0, looks: 0, commits: 0 };
   return {

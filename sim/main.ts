@@ -21,7 +21,7 @@ import { run } from './run.ts';
 
 const { values } = parseArgs({ options: simOptions });
 
-/** What is told of one seed. */
+/** The result of one seed. */
 interface Told {
   readonly violation: { readonly law: string; readonly sentence: string; readonly at: number } | null;
   readonly hash: string;

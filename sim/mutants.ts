@@ -23,7 +23,7 @@ export interface Found {
   readonly seed: number;
 }
 
-/** What plays a world with that mutant in the program. */
+/** The function that plays a world with that mutant in the program. */
 export async function runOf(mutant: string): Promise<typeof run> {
   // The module is a copy of run.ts, which a hook has made.
   const copy = (await importMutant(new URL('run.ts', import.meta.url).href, mutant)) as { readonly run: typeof run };

@@ -6,7 +6,7 @@ import { rightBackoff, rightMoment } from '../src/core/clock-set-back.ts';
 import type { Attempt, Job } from '../src/core/job.ts';
 import type { Instant } from '../src/core/time.ts';
 
-/** What history alone says of a job: the parts of the record that must be tellable from its events. */
+/** The parts of a job's record that must be tellable from its events. */
 export interface Tale {
   readonly desired: Job['desired'];
   readonly cancelled: boolean;
@@ -149,7 +149,7 @@ function createdAttempt(event: Extract<Event, { readonly kind: 'attempt_created'
   return { ...attempt, ordinal, createdAt: at, startedAt: null, runningAt: null, ending: null, endedAt: null };
 }
 
-/** What counts from now in the attempt that is open, if one is; and when that had begun, before. */
+/** Sets the times of the open attempt right, if there is one; the time at which it had begun, before. */
 function rightAttempt(attempt: Loose | undefined, now: Instant): Instant | undefined {
   if (attempt?.['endedAt'] !== null) return undefined;
   const { createdAt, movedAt, notBefore } = attempt as unknown as Backoff;

@@ -26,7 +26,7 @@ export interface Law {
   /** Its number in design.md. */
   readonly number: number;
   readonly name: string;
-  /** What broke it, one sentence each; none when it holds. */
+  /** The breaches, one sentence each; none when it holds. */
   readonly check: (pass: Pass) => readonly string[];
 }
 
@@ -357,7 +357,7 @@ function settledMeansEmpty({ before, observation, decision, now }: Pass): readon
     if (allocation.goneAt === null || was === undefined || was.goneAt !== null) continue;
     const fact = observation.allocations.find((one) => one.allocation === allocation.ordinal)?.fact;
     const state = fact?.kind === 'known' ? fact.value.state : undefined;
-    // What every request for was refused in so many words never was anywhere.
+    // An allocation of which every request was refused explicitly never existed.
     if (isRefusedOutright(observation, was)) continue;
     if (state !== 'absent' && state !== 'foreign')
       found.push(`allocation ${allocation.ordinal} counts as gone without a look that missed it`);

@@ -50,11 +50,11 @@ export function isResting(parts: RestParts, job: Job): boolean {
     if (job.desired === 'delete') return false;
     const { capacity, keepFor } = job.spec.finish;
     const isKept = job.desired === 'hold' || (capacity === 'keep' && keepFor === null);
-    // What was kept may be let go all the same: by a limit, or by the owner's word.
+    // Kept capacity may be released all the same: by a limit, or by the owner's command.
     const isLeaving = heldAllocations(job).some(({ releasedAt }) => releasedAt !== null);
     return (isKept && !isLeaving) || heldAllocations(job).length === 0;
   }
-  // What he wants anew is not asked for before that is gone.
+  // New capacity is not requested before that is gone.
   if (isOutOfSight(world, job) && job.allocations.at(-1)?.requestedAt === null) return true;
   // Behind a program that never ends it waits for ever, as it should.
   if (waitsForSlot(job) && judge.jobs.some((other) => holdsSlot(other) && isResting(parts, other))) return true;
@@ -62,12 +62,12 @@ export function isResting(parts: RestParts, job: Job): boolean {
   if (job.desired !== 'run' || job.wish !== null) return false;
   const attempt = job.attempts.at(-1);
   if (attempt === undefined || attempt.runningAt === null || attempt.ending !== null) return false;
-  // Whoever is silent will be given up one day.
+  // A silent worker will be given up one day.
   if (job.allocations.at(-1)?.silentSince !== null) return false;
   // A limit ends it one day; when that is, a clock that was set back decides as well.
   if (job.spec.limits.maxRuntime !== null) return false;
   const alive = world.runs.filter((one) => one.job === job.id && one.attempt === attempt.ordinal && isAlive(one));
-  // What may still end by itself is not at rest yet.
+  // A program that may still end by itself is not at rest yet.
   return (
     alive.length > 0 &&
     alive.every((one) => one.plan.length === null) &&
@@ -77,7 +77,7 @@ export function isResting(parts: RestParts, job: Job): boolean {
 }
 
 /**
- * What it may still hold is in a zone that lets us neither look nor let go, and an answer to a request there was lost, with
+ * The capacity that it may still hold is in a zone where we may neither list nor delete, and an answer to a request there was lost, with
  * its controller perhaps: only a person can say that nothing came of it.
  */
 function isOutOfSight(world: World, job: Job): boolean {
@@ -106,7 +106,7 @@ export async function checkQuiet(parts: RestParts, isBroken: () => boolean): Pro
   const { timeline } = world;
   if (judge.jobs.some((job) => isOutOfSight(world, job))) return;
   const before = { ...judge.counts };
-  // Whoever only waits for the lease is kept from beginning by the machine's lock, outside the simulator.
+  // A controller that only waits for the lease is kept from beginning by the machine's lock, outside the simulator.
   const begun = lives.filter((life) => life.hasBegun);
   const wakeupsNow = (): number => begun.reduce((sum, { incarnation }) => sum + incarnation.wakeups, 0);
   const wakeups = wakeupsNow();

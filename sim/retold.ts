@@ -18,7 +18,7 @@ interface AllocationTold {
 }
 
 export interface Retold {
-  /** What the record and the history say differently: what, by history, by record. */
+  /** The differences between the record and the history: the subject, by history, by record. */
   differences(job: Job): readonly (readonly [string, string, string])[];
 }
 

@@ -56,7 +56,7 @@ function mayTurnFromZones({ spec }: Job): boolean {
   return spec.recovery.rules.some(({ avoidZone }) => avoidZone === true);
 }
 
-/** What becomes of the zones that jobs name beside the sure one. */
+/** The fates of the zones that jobs name besides the sure one. */
 function drawZones(chance: Chance): Pick<World, 'bare' | 'closed'> {
   const fates = unsureZones.map((zone) => ({ zone, fate: chance.pick(['gives', 'bare', 'bare', 'closed'] as const) }));
   const of = (wanted: string): readonly string[] => fates.filter(({ fate }) => fate === wanted).map(({ zone }) => zone);
@@ -176,7 +176,7 @@ function createStage(chance: Chance, say: (line: string) => void): Stage {
   return stage;
 }
 
-/** What must be there before: a shared machine; sometimes somebody else's machine with our name. */
+/** Makes the machines that must exist before: a shared one; sometimes a machine of another owner with our name. */
 function prepareFor(world: World, owners: Chance, job: Job, { spec, nature }: Wanted): void {
   if (spec.capacity.kind !== 'tpu') return;
   const at = world.timeline.now;

@@ -25,7 +25,7 @@ export interface Weather {
   readonly stepFails: number;
   readonly startSlow: number;
   readonly tailDrops: number;
-  /** What a program has printed is seconds under way to its copy. */
+  /** The output of a program is seconds under way to its copy. */
   readonly tailSlow: number;
   /** A host restarts while the message that is to start a program there is on its way. */
   readonly startMeetsRestart: number;

@@ -77,7 +77,7 @@ export interface Run {
   readonly plan: Plan;
   /** Where it keeps its checkpoints; absent: nowhere. */
   readonly checkpoints?: CheckpointPlan;
-  /** What it resumes from; null for nothing. Final once it has begun. */
+  /** The checkpoint that it resumes from; null for none. Final once it has begun. */
   resumedFrom: Checkpoint | null;
   /** The step that it begins at. */
   firstStep: number;
@@ -137,7 +137,7 @@ export interface World {
   readonly trusted: Map<string, Machine>;
   /** Told of everything that happens, for the story and its hash. */
   say(line: string): void;
-  /** What the laws hang on. */
+  /** The laws are told through these. */
   readonly watchers: Watchers;
 }
 
@@ -517,7 +517,7 @@ export function printedAt(run: Run, at: number): number {
   return printing - ((printing - run.startedAt) % run.plan.linePeriod);
 }
 
-/** What it has printed, from one offset to another. */
+/** Its output, from one offset to another. */
 export function outputOf(run: Run, from: number, to: number): Uint8Array {
   const bytes = new Uint8Array(to - from);
   const lastAt =

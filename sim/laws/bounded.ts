@@ -82,7 +82,7 @@ export function checkStepFailures(scene: Scene, { id, attempts }: Job, ledger: L
   }
 }
 
-/** What never was in the cloud, and what nobody ever was in doubt about, adds nothing to the record but once an attempt. */
+/** Allocations that never were in the cloud, and were never in doubt, add one entry an attempt to the record at most. */
 export function checkGrowth(scene: Scene, { id, allocations, attempts }: Job): void {
   const vain = allocations.filter(
     ({ name, requestedAt, releasedAt, goneAt, isDoubtful }) =>

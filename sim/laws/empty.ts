@@ -12,7 +12,7 @@ export function checkGone(scene: Scene, job: Job, allocation: Allocation): void 
   const { now } = scene.world().timeline;
   const machine = findMachine(scene.world(), zoneOf({ job, allocation }), allocation.name);
   if (machine === undefined || !isAllocation(machine, job, allocation)) return;
-  // What took effect only just now cannot have been seen by a look that began before.
+  // An effect of just now cannot have been seen by an observation that began before.
   if (now - machine.madeAt < 40 * second) return;
   scene.breakLaw(
     6,
@@ -37,10 +37,10 @@ export function checkEmpty(scene: Scene, { job, isForced }: Ledger): void {
   if (isKept) return;
   for (const machine of scene.world().machines) {
     if (machine.state === 'gone' || machine.isStanding || machine.labels?.job !== job.id) continue;
-    // What a forced delete leaves behind is noted as a stray, for a person to let go.
+    // Capacity that a forced delete leaves behind is recorded as an orphan, for a person to release.
     const isGone = job.allocations[machine.labels.allocation - 1]?.goneAt !== null;
     if (isForced && !isGone) continue;
-    // What comes of a request long after its release is waited for by the clock, and may miss a wait that a leap has cut
+    // The late effect of a request is waited for by the clock, and may miss a wait that a jump has cut
     // short. It carries our label: `gc` lists it.
     if (isGone && scene.jumps.some((at) => at >= machine.madeAt - drainMost)) continue;
     scene.breakLaw(6, `job ${job.id} is settled and ${machine.name} is still ${machine.state}`);

@@ -47,7 +47,7 @@ export function checkLog(scene: Scene, run: Run): void {
     scene.breakLaw(11, `our copy of ${runName(run)} differs from what it printed at byte ${wrong}`);
     return;
   }
-  // What was out of reach from the program's end on may be lost with its machine. What can be read must be there.
+  // An output out of reach from the program's end on may be lost with its machine. One that can be read must be there.
   const isReachable = run.host.isUp && run.host.silence === null && run.host.machine.state === 'ready';
   const { isForced } = scene.ledgerOf(run.job);
   if (!isReachable || isForced) return;

@@ -4,7 +4,7 @@ import type { Job } from '../../src/core/job.ts';
 import type { Scene, Ledger } from './scene.ts';
 
 /**
- * What is not the job's own is let go only by a rule that wants it made anew. What a failed job holds for a look is kept for
+ * A persistent allocation is released only by a rule that wants it recreated. The hosts of a failed job are held for
  * as long as its owner said, unless he has another word or the machine is lost. Waiting ends where it has a limit.
  */
 export function checkLetGo(scene: Scene, before: Job, job: Job, ledger: Ledger): void {

@@ -49,7 +49,7 @@ export interface Refusal {
   readonly isForbidden: boolean;
 }
 
-/** What the owners, the cloud and the hosts know of one job, without asking any controller. */
+/** The knowledge of the owners, the cloud and the hosts about one job, without asking any controller. */
 export interface Ledger {
   /** The record as last committed: by a controller or by the owner's word. */
   job: Job;

@@ -7,7 +7,7 @@ import type { Machine } from '../world.ts';
 import type { Scene, Ledger } from './scene.ts';
 
 /**
- * Whatever may move a controller to end a program or to let a machine go, as far as the world and the owner know of it:
+ * Every reason for a controller to end a program or to release a machine, as far as the world and the owner know of it:
  * the owner's word, the cloud's act, a program that ended or overstayed, a host that was silent for too long.
  */
 export function hasGround(scene: Scene, ledger: Ledger, machine: Machine | undefined): boolean {
@@ -56,7 +56,7 @@ export function isWaitedOut({ job, firstAsked, passedOver }: Ledger, machine: Ma
   return wasEmpty && passedAt - askedAt >= patience * 0.9;
 }
 
-/** What came of a request that got no answer, after its place had said that it has nothing and was passed over for that. */
+/** A machine of a request that got no answer, made after its place had nothing and was passed over for that. */
 export function isLate({ job, nothing, passedOver }: Ledger, machine: Machine): boolean {
   const ordinal = job.allocations.find((one) => one.name === machine.name)?.ordinal ?? 0;
   const passedAt = passedOver.get(ordinal);

@@ -6,7 +6,7 @@ export interface Mutant {
   readonly name: string;
   /** Number of the invariant that must notice it. */
   readonly law: number;
-  /** What the program does wrong with it. */
+  /** The mistake that the program makes with it. */
   readonly sentence: string;
   readonly edits: readonly Edit[];
 }

@@ -86,7 +86,7 @@ export function keptAllocations(job: Job): readonly Allocation[] {
 
 /** Dollars an hour of what is ready and not yet seen gone, an estimate; null when that is nothing or no price is known. */
 export function pricePerHour(job: Job): number | null {
-  // What a forced delete left behind is not known here; `gc` looks after it.
+  // Capacity that a forced delete left behind is not known here; `gc` looks after it.
   if (job.removed) return null;
   const paid = heldAllocations(job).filter((allocation) => allocation.readyAt !== null);
   const prices = paid.flatMap((allocation) => priceOf(job, allocation) ?? []);
@@ -99,7 +99,7 @@ export function priceOf(job: Job, allocation: Allocation): number | null {
   return capacity.kind === 'tpu' ? capacity.pricePerHour : null;
 }
 
-/** What a job asks for where it asks now, in a word or two: `v5litepod-16`, `2 × v4-16`, or `this machine`. */
+/** The capacity that a job requests now, in a word or two: `v5litepod-16`, `2 × v4-16`, or `this machine`. */
 export function acceleratorOf(job: Job): string {
   const capacity = capacityOf(job, lastAllocation(job));
   return capacity.kind === 'tpu' ? acceleratorText(capacity) : 'this machine';

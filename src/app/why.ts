@@ -49,7 +49,7 @@ import {
   workersOf,
 } from './views.ts';
 
-/** What is known beside the record of the job itself. */
+/** Known besides the record of the job itself. */
 export interface Around {
   /** Its whole history; the rules that answered are told there, and what a look said that failed. */
   readonly events: readonly Event[];
@@ -69,7 +69,7 @@ export interface Around {
 export function whyOf(job: Job, now: Instant, around: Around): Why {
   const told = silentAnswer(job, around, now) ?? answer(job, around, now);
   const { usual = null, nextLook = null, log = [] } = around;
-  // What is to happen at a moment of its own needs no look before it. A moment that is past tells nothing: the controller
+  // A thing with a time of its own needs no observation before it. A time that is past tells nothing: the controller
   // writes down its next look with a change, and keeps the later ones to itself while nothing changes.
   const isAhead = nextLook !== null && nextLook > now && (told.nextAt === null || nextLook < told.nextAt);
   const isLookAwaited = isAhead && awaitsLook(job);
@@ -319,7 +319,7 @@ function whyProvisioning(job: Job, now: Instant): Answer {
   };
 }
 
-/** What a worker that stays silent before the command comes to: held capacity is exchanged, anything else is a lost try. */
+/** The result of a worker that stays silent before the command: held capacity is exchanged, anything else is a lost try. */
 function nextForSilence(
   job: Job,
   attempt: Attempt | undefined,
@@ -563,7 +563,7 @@ function whyRecovering(job: Job, events: readonly Event[], now: Instant, turn?: 
   };
 }
 
-/** What an ending rests on, and what such an end mostly means. */
+/** The evidence of an ending, and what such an end mostly means. */
 function endedOf(job: Job, ending: NonNullable<Attempt['ending']>): string {
   const means = ending.reason === 'command_failed' ? mostlyMeans(ending.evidence) : null;
   return `${endText(job, ending)}${means === null ? '' : `; ${means}`}`;
@@ -612,7 +612,7 @@ function whyStopping(job: Job, events: readonly Event[], now: Instant): Answer {
   };
 }
 
-/** What keeps the end of an attempt from being seen, and what the owner can do about it. */
+/** An obstacle to seeing the end of an attempt, and what the owner can do about it. */
 interface Hindrance {
   readonly clause: string;
   readonly because: string | undefined;

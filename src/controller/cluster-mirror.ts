@@ -14,7 +14,7 @@ import { watchNamespace } from './cluster-namespace.ts';
 import type { NamespaceWatch } from './cluster-namespace.ts';
 import { textOf } from './looks.ts';
 
-/** What the mirror is made of. */
+/** The parts of the mirror. */
 export interface ClusterMirrorOptions {
   readonly record: ClusterRecord;
   /** The mark of this record, which is a label of every job that is submitted from it. */
@@ -27,7 +27,7 @@ export interface ClusterMirrorOptions {
   readonly say: (line: string) => void;
 }
 
-/** What goes on beside the jobs that a controller supervises. */
+/** A background task of the controller, next to the jobs that it supervises. */
 export interface ClusterMirror {
   /** Somebody may have submitted somewhere: begins to look after places that are new. Cheap, and safe to repeat. */
   look(): void;

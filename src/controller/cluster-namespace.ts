@@ -45,7 +45,7 @@ export interface NamespaceWatch {
   stop(): Promise<void>;
 }
 
-/** What the login and the connections of a namespace have in common. */
+/** Common to the login and the connections of a namespace. */
 interface Namespace {
   readonly options: ClusterMirrorOptions;
   readonly view: ClusterView;

@@ -23,7 +23,7 @@ export interface ClusterView {
   readonly lostPods: Map<string, ClusterPod>;
   /** Jobs that were told to be gone and are not written down as that. */
   readonly gone: Map<string, ClusterJob>;
-  /** What is on record of the jobs that something may still happen to. */
+  /** The record of the jobs that something may still happen to. */
   readonly recorded: Map<string, KeptJob>;
   /** Jobs that are over and written down, with all their logs. */
   readonly finished: Set<string>;
@@ -56,7 +56,7 @@ export function emptyView(): ClusterView {
   };
 }
 
-/** What is to be done in that namespace now, besides writing down what has changed. */
+/** The next things to do in that namespace, besides writing down the changes. */
 export interface ClusterPlan {
   readonly watchesPods: boolean;
   /** Nothing of ours is left there, as far as is known. */

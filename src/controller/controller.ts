@@ -26,7 +26,7 @@ export interface ControllerLog {
   warn(line: string): void;
 }
 
-/** What goes on beside the jobs, in the same process. */
+/** A background task in the same process. */
 export interface Beside {
   /** Something may have begun. Called with each renewal of the lease too; must be cheap, and safe to repeat. */
   look(): void;
@@ -65,7 +65,7 @@ export interface Controller {
   start(): void;
   /** That job deserves a look now; without an id: every job that is due or watched. Carries no information. */
   wake(id?: string): void;
-  /** What goes on beside the jobs deserves a look now. */
+  /** The background task is asked to look now. */
   lookBeside(): void;
   /** Finishes the passes and actions that are under way, within bounded time, gives the lease back and leaves. */
   stop(): Promise<void>;

@@ -175,7 +175,7 @@ export function createLogMirror(options: {
     giveUp(job, isHopeless, isGone) {
       for (const tail of tails.of(job)) {
         if (!isHopeless(tail.output)) continue;
-        // Whoever waits for the rest of it has a limit of his own, and a release waits for him.
+        // A drain has a limit of its own, and a release waits for it.
         if (tail.drains > 0 && !isGone(tail.output)) continue;
         tail.state = 'dropped';
         end(tail);

@@ -64,7 +64,7 @@ export function createLook(capacity: CapacityPort, clock: Clock): Look {
   };
 }
 
-/** What was thrown, as words. */
+/** A thrown value as text. */
 export function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,5 +1,5 @@
 // Observation: everything that a decision about one job may need to know, looked at afresh.
-// What is not asked is missing, what did not answer is unknown; nothing is remembered from an earlier pass but since when
+// An unasked thing is missing, an unanswered one unknown; nothing is remembered from an earlier pass but since when
 // a worker has been silent.
 
 import type { Backend, Clock, StoredOutcome, WorkerRef } from '../app/ports.ts';
@@ -14,7 +14,7 @@ import type { Look } from './looks.ts';
 import { textOf } from './looks.ts';
 import type { Silences } from './silences.ts';
 
-/** What an observation needs. */
+/** Everything that an observation needs. */
 export interface Outside {
   readonly backend: Backend;
   readonly look: Look;
@@ -22,7 +22,7 @@ export interface Outside {
   readonly silences: Silences;
   /** True for the reason of an unknown fact when this process lacked file descriptors, so that the worker was not asked. */
   readonly lacksFiles: (reason: string) => boolean;
-  /** What the places of a project have answered to any job. */
+  /** The answers of a project's places to any job. */
   readonly placeAnswers: (project: string) => Promise<readonly PlaceAnswered[]>;
   /** Allocations whose request is on record and that this controller was not asking for before the outcomes were read. */
   readonly unasked: readonly number[];
@@ -72,7 +72,7 @@ export async function observe(
   };
 }
 
-/** What other jobs were told at the places of this one, while it may still have to choose among them. */
+/** The answers of this job's places to other jobs, while it may still have to choose among them. */
 async function heardOfPlaces(
   job: Job,
   {

@@ -21,7 +21,7 @@ const searched = 256 * 1024;
  */
 const lastWords: DrainPatience = { quiet: 5 * second, most: 5 * second };
 
-/** What the search needs. */
+/** Everything that the search needs. */
 export interface OutputParts {
   readonly backend: Backend;
   readonly clock: Clock;

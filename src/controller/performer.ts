@@ -43,7 +43,7 @@ interface Order {
   readonly job: Job;
   /** `job/action key`: at most one of each is under way. */
   readonly key: string;
-  /** What it acts on: a `stop` waits until the `start` on the same worker has come back, so that they cannot overtake. */
+  /** The worker or allocation that it acts on: a `stop` waits until the `start` on the same worker has come back, so that they cannot overtake. */
   readonly target: string;
 }
 
@@ -115,7 +115,7 @@ export function createPerformer(options: PerformerOptions): Performer {
     const { action, job } = order;
     if (action.kind === 'release') await hearLastWords(options, job, action.allocation);
     // The commit may be long ago: the process may have been suspended, or this order may have waited for its turn.
-    // Whoever holds the lease by now decides anew.
+    // The controller that holds the lease by now decides again.
     if (!mayAct()) return;
     let result: OutcomeResult;
     try {
@@ -211,7 +211,7 @@ function actOn({ capacity, machines }: Backend, job: Job, action: Action): Promi
   }
 }
 
-/** What failed here for want of file descriptors is no failure of the job. A result with an exit code is the step's own. */
+/** A failure for want of file descriptors here is no failure of the job. A result with an exit code is the step's own. */
 function isOwnShortage(result: OutcomeResult): result is Extract<OutcomeResult, { kind: 'failed' }> {
   return (
     result.kind === 'failed' && result.evidence.exitCode === undefined && namesFileShortage(result.evidence.detail)

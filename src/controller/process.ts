@@ -51,7 +51,7 @@ export async function runController(options: RunControllerOptions): Promise<RunE
     // Not free: another one runs. It was there first, or it came while this one was on its way out.
     if (unlock === undefined) return because;
     try {
-      // What a killed one has left names a process that is no more. Whoever sees the lock would read it as its holder.
+      // The file of a killed controller names a process that is no more. A client that sees the lock would read it as its holder.
       rmSync(runsFile(home), { force: true, recursive: true });
       because = await runLocked(options);
     } finally {
@@ -106,7 +106,7 @@ async function runLocked(options: RunControllerOptions): Promise<LeftBecause | '
       options.onRenewal?.();
     },
   });
-  // What lies there from before is answered by beginning: every job is looked at, and an old word to leave was for another.
+  // Older files there are answered by beginning: every job is looked at, and an old word to leave was for another.
   await takeWakes(home);
   const unwatch = await watchWakes(home, heed);
   const unhear = options.onStop(() => {

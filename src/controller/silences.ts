@@ -10,7 +10,7 @@ import type { Duration, Instant } from '../core/time.ts';
 
 /** From the end of one look to the beginning of the next, within one silence: twice the longest wait for a next look. */
 const apartMost: Duration = minute;
-/** What one look may take before it looks more like a process that stood still in the middle of it. */
+/** An observation that takes longer looks more like a process that stood still in the middle of it. */
 const lookLongest: Duration = 2 * minute;
 
 export interface Silences {

@@ -34,7 +34,7 @@ const lateness = 5 * minute;
 /** Where a sweep does not get through by then, it is tried for so long again; a login that has expired keeps nobody up for ever. */
 const unknownMost = 3 * minute;
 
-/** What to do about something that a sweep found. */
+/** The decision about a thing that orphan collection found. */
 export type Claim = 'claimed' | 'release' | 'unknown';
 
 /**
@@ -52,10 +52,10 @@ export function claimOf(job: Job | undefined, ordinal: number, resource: string)
   return 'release';
 }
 
-/** What one question asks about. */
+/** One place, for one question. */
 interface Place {
   readonly capacity: CapacityPort;
-  /** What the names of all that is there begin with. */
+  /** The names of all resources there begin with this. */
   readonly name: string;
   readonly ref: AllocationRef;
 }
@@ -85,7 +85,7 @@ export function createSweeper(options: {
     });
   }
 
-  /** What was noted as a stray there and two sweeps have missed is gone: nobody need see to it any more. */
+  /** A recorded orphan that two collections have missed is gone, and is forgotten. */
   async function forgetGone({ capacity, name }: Place, found: readonly Stray[], now: Instant): Promise<void> {
     for (const stray of await store.strays()) {
       if (stray.backend !== capacity.backend || !stray.resource.startsWith(name)) continue;

@@ -40,7 +40,7 @@ export async function askToLeave(home: string, version: string | null): Promise<
   renameSync(draft, join(folder, leaveFile));
 }
 
-/** What was found: ids to look at, and what a request to leave said (undefined: there was none). */
+/** The ids to observe, and the text of a request to leave (undefined: there was none). */
 export interface Wakes {
   readonly ids: readonly string[];
   /** Clusters are to be looked at. */

@@ -33,7 +33,7 @@ export function nodeName(spec: JobSpec, jobId: string, allocation: number): stri
   return capacity.name.slice(0, nameLongest - ending.length - numbers).replace(/-+$/, '') + ending;
 }
 
-/** What the rules need to know of a source of capacity: the one place in the core that looks at its kind. */
+/** Everything that the rules need to know of a source of capacity: the one place in the core that looks at its kind. */
 export interface CapacityTraits {
   /** The cloud may take it away at any moment. */
   readonly revocable: boolean;
@@ -105,7 +105,7 @@ export function lossError({ lastFailure }: Allocation): CloudError {
   return lastFailure?.error ?? { kind: 'internal', message: 'it came to nothing', raw: '' };
 }
 
-/** What was asked for that attempt before its present allocation, and came to nothing, anywhere; oldest first. */
+/** The earlier allocations of that attempt, none of which became ready, in any alternative; oldest first. */
 export function inVain(job: Job, attempt: Attempt): readonly Allocation[] {
   return job.allocations.filter(
     ({ ordinal, readyAt, requestedAt }) =>
@@ -121,7 +121,7 @@ export function inVain(job: Job, attempt: Attempt): readonly Allocation[] {
 export function askAnew(job: Job, attempt: Attempt, now: Instant): Change {
   const failed = allocationOf(job, attempt.allocation);
   const error = lossError(failed);
-  // What another place answered is no reason to be slower here.
+  // The answers of other alternatives are no reason to be slower here.
   const place = failed.place ?? 0;
   const here = inVain(job, attempt).filter((one) => (one.place ?? 0) === place && one.passedOver === undefined);
   const notBefore = now + pace(error.kind, here.length + 1, job.id, failed.ordinal);
@@ -157,7 +157,7 @@ export function passOver(
   );
 }
 
-/** What the attempt has had from the places, that one's newest answer among it. */
+/** The answers that the attempt has had from the alternatives, with the newest one of that allocation's. */
 export function withPassed(
   { placesPassed = [] }: Attempt,
   { place = 0, lastFailure }: Allocation,
@@ -316,7 +316,7 @@ const releaseAgainAfter: Duration = 30 * second;
 /** A deletion that is under way may take this long (a forced one was seen to take 13 minutes) before it is asked again. */
 const releasingLongest: Duration = 15 * minute;
 
-/** What is due for the allocations on their way out, in whatever situation the job is. */
+/** The releases that are due, in whatever situation the job is. */
 export function releasesDue(
   job: Job,
   lookOf: (ordinal: number) => Fact<AllocationSeen>,
@@ -347,7 +347,7 @@ function releaseDueAt(job: Job, allocation: Allocation, look: Fact<AllocationSee
   if (look.kind === 'unknown') return undefined;
   if (look.value.state === 'absent' || look.value.state === 'foreign') return undefined;
   if (look.value.state === 'releasing') return acceptedAt + releasingLongest;
-  // What shows a new state since, and not that of going, has let the deletion fall: a queued resource refuses it while it
+  // An allocation that has shown another state since has let the deletion fall: a queued resource refuses it while it
   // is being suspended. It is asked again at once.
   const changedAt = allocation.seen?.at ?? acceptedAt;
   return changedAt > acceptedAt ? changedAt : acceptedAt + releaseAgainAfter;

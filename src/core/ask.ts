@@ -112,7 +112,7 @@ function alreadyThere(it: string, phase: string): string {
   return phase === 'queued' ? `${it} is queued already` : `${it} is under way already (${phase})`;
 }
 
-/** What follows `has`: `been stopped`, `succeeded`. */
+/** The words after `has`: `been stopped`, `succeeded`. */
 export function hasEnded(verdict: Settled['verdict']): string {
   return verdict === 'stopped' || verdict === 'cancelled' ? `been ${verdict}` : verdict;
 }

@@ -11,7 +11,7 @@ export interface BucketPlace {
   readonly location: string;
   /** `region`, `dual-region`, `multi-region`, `zone`; null where it was not said. */
   readonly kind: string | null;
-  /** What it is made of: the two regions of a pair that its owner has chosen, or its one zone; empty where it was not said. */
+  /** Its regions: the two of a pair that its owner has chosen, or its one zone; empty where it was not said. */
   readonly parts: readonly string[];
 }
 

@@ -51,7 +51,7 @@ export type Action =
  * (the law "history tells the state").
  */
 export type Event = { readonly at: Instant } & EventBody;
-/** What happened, without its time; every number in it is the ordinal of what it names. */
+/** One thing that happened, without its time; every number in it is the ordinal of what it names. */
 export type EventBody =
   | {
       readonly kind: 'created';
@@ -196,7 +196,7 @@ export type EventBody =
       readonly limit: number;
       /** The log pattern that the row names, if it names one. */
       readonly pattern?: string;
-      /** What else the row names. */
+      /** The other things that the row names. */
       readonly exitCode?: number;
       readonly worker?: number;
       /** `used` and `limit` are the row's own, and not a budget's. */

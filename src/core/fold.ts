@@ -66,7 +66,7 @@ function foldCloudReply(
 ): Change {
   if (allocation === undefined || allocation.goneAt !== null) return unchanged(job);
   if ((kind === 'release') !== (allocation.releasedAt !== null)) return unchanged(job);
-  // What has been accepted is not asked for again, so a reply that says otherwise is about an earlier question, of another
+  // An accepted allocation is not requested again, so a reply that says otherwise is about an earlier question, of another
   // controller perhaps. Were it wrong to pass it over, the looks that miss the thing would tell.
   if (kind === 'request' && result.kind !== 'done' && (allocation.readyAt !== null || allocation.acceptedAt !== null))
     return unchanged(job);
@@ -282,7 +282,7 @@ function foldPresent(job: Job, allocation: Allocation, seen: AllocationSeen, now
     ...(isReady ? { requestFailures: 0, lastFailure: null } : {}),
     ...(seen.state === 'lost' && allocation.readyAt === null ? { lastFailure: whyLost(allocation, seen, now) } : {}),
   };
-  // What carries our label exists by our doing, even if the record (restored from a copy, say) does not know of it.
+  // A thing with our label exists by our doing, even if the record (restored from a copy, say) does not know of it.
   return chain(
     markRequested(job, ordinal, now),
     (next) => unchanged(withAllocation(next, ordinal, patch)),
@@ -309,7 +309,7 @@ function sameHosts(before: readonly Host[] | null, hosts: readonly Host[]): read
   return isSame ? before : hosts;
 }
 
-/** What was seen, kept and told when it is news. */
+/** Keeps the observed state, and tells it when it is news. */
 function toldOfSight(job: Job, ordinal: number, { state, detail }: AllocationSeen, now: Instant): Change {
   const allocation = job.allocations[ordinal - 1];
   const seen = allocation?.seen;
@@ -339,7 +339,7 @@ function foldSilence(job: Job, observation: Observation, now: Instant): Change {
   if (silence === undefined) {
     if (silentSince === null) return unchanged(job);
     const answering = withAllocation(job, ordinal, { silentSince: null, silentWho: null });
-    // What nobody waits for any more has not answered; it is only no longer asked.
+    // An allocation without an attempt under way has not answered; it is only no longer asked.
     if (!isWatched) return unchanged(answering);
     const who = silentWho === 'worker' ? { who: 'workers' as const } : {};
     return told(answering, now, { kind: 'answering', allocation: ordinal, ...who });

@@ -7,7 +7,7 @@ import type { WorkerTask } from './subject.ts';
 import type { Instant } from './time.ts';
 
 /**
- * What the owner last asked for.
+ * The owner's newest command.
  * `run`: the command is to run. `hold`: the program is ended, the capacity kept. `end`: the program is ended, the
  * capacity released. `delete`: as `end`, and the job is taken off the list once its capacity is seen gone.
  */
@@ -162,7 +162,7 @@ export interface Ending {
   readonly told: readonly WorkerId[];
 }
 
-/** What a reason rests on. Every field is optional; `detail` is one phrase for people. */
+/** The evidence for a reason. Every field is optional; `detail` is one phrase for people. */
 export interface Evidence {
   readonly detail: string;
   readonly worker?: WorkerId;
@@ -236,7 +236,7 @@ export interface Host {
   readonly externalIp: string | null;
 }
 
-/** What a look can say of an allocation; see `AllocationSeen` for the meaning of each. */
+/** The states of an allocation that can be observed; `AllocationSeen` has the meaning of each. */
 export type AllocationState =
   | 'absent'
   | 'waiting'
@@ -258,7 +258,7 @@ export type CloudErrorKind =
   | 'internal'
   | 'unreachable';
 
-/** What a place came to that had nothing to give: the class of its refusal, or that it let the request wait for too long. */
+/** The answer of a place that had nothing to give: the class of its refusal, or that it let the request wait for too long. */
 export type PlaceAnswer = CloudErrorKind | 'waiting';
 
 /** A refusal by the cloud: its class decides, its words are for people. */
@@ -266,7 +266,7 @@ export interface CloudError {
   readonly kind: CloudErrorKind;
   /** One sentence for people. */
   readonly message: string;
-  /** What the cloud said, word for word. */
+  /** The cloud's own words. */
   readonly raw: string;
   /** True of an `unreachable` that a missing login caused. */
   readonly noLogin?: true;
@@ -293,7 +293,7 @@ export function stepsOf(job: Job): readonly SetupStep[] {
   );
 }
 
-/** What the proof is called that a worker has that copy. */
+/** The key of the proof that a worker has that copy. */
 export function workdirKey(copy: number): string {
   return `workdir-${copy}`;
 }

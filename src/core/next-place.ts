@@ -20,7 +20,7 @@ export interface Turn {
   readonly notBefore: Instant;
 }
 
-/** What one attempt has had from one place so far. */
+/** The answers of one place to one attempt so far. */
 interface Standing {
   readonly place: number;
   /** How often it was asked and had nothing. */
@@ -44,7 +44,7 @@ export function sendsElsewhere(answer: CloudErrorKind): boolean {
 }
 
 /**
- * Whose turn it is: of the places that are open those asked least, beside them any that lack a right; of these the one that
+ * The place that is asked next: of those that are open those asked least, beside them any that lack a right; of these the one that
  * may be asked first, of several the one named first. One that has told another job a moment ago that it has nothing comes
  * after those that have not; it is asked all the same when it is the last. Undefined when no place is open. A zone that a
  * rule has turned from has no turn.
@@ -90,7 +90,7 @@ function firstOf(
 }
 
 /**
- * What the attempt's present allocation would leave its place for, were it passed over with that answer. A queue is left for
+ * The place that the attempt would go on to, were its present one passed over with that answer. A queue is left for
  * another place that may give something, and for nothing else: whoever joins it anew stands at its end.
  */
 export function turnAfter(
@@ -129,6 +129,6 @@ function hearsay(said: Fact<readonly PlaceSaid[]> | undefined, place: number, no
   const found = said.value.find((one) => one.place === place);
   if (found === undefined || (found.answer !== 'stockout' && found.answer !== 'quota')) return 0;
   const until = found.at + hearsayHolds;
-  // What lies ahead was written by a clock that has been set back since.
+  // A time ahead was written by a clock that has been set back since.
   return until > now && found.at <= now ? until : 0;
 }

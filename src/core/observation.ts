@@ -47,11 +47,11 @@ export interface Observation {
   /** A look at each worker of the newest ready allocation, and at `here` when the command runs here. */
   readonly workers: readonly WorkerFact[];
   /**
-   * What each of the spec's places has answered last, to any job; looked up where the spec names several and nothing has been
+   * The newest answer of each of the spec's places, to any job; looked up where the spec names several and nothing has been
    * asked for yet or another place may be wanted. Absent counts as unknown.
    */
   readonly places?: Fact<readonly PlaceSaid[]>;
-  /** What came back from actions since the last pass, oldest first. */
+  /** The results of actions since the last pass, oldest first. */
   readonly outcomes: readonly Outcome[];
   /**
    * Allocations whose request was committed, and which nobody here is asking for and nobody has answered: who asked was
@@ -101,7 +101,7 @@ export interface AllocationSeen {
   readonly made?: string;
 }
 
-/** What one look at a worker says. */
+/** One observation of a worker. */
 export interface WorkerSeen {
   /** Differs after each boot of the machine; a pid means nothing across two boots. */
   readonly bootId: string;
@@ -116,7 +116,7 @@ export interface WorkerSeen {
   readonly matched?: { readonly attempt: number; readonly pattern: string; readonly line: string };
 }
 
-/** What became of one attempt on one worker. */
+/** One attempt on one worker. */
 export type RunSeen =
   /** The run directory exists, the process does not yet, or its pid is not yet written. */
   | { readonly attempt: number; readonly state: 'starting'; readonly since: Instant }

@@ -5,7 +5,7 @@
 /** Something that a program says when it dies of a known cause. */
 export interface Pattern {
   readonly name: string;
-  /** What it means, as a phrase for people. */
+  /** Its meaning, as a phrase for people. */
   readonly means: string;
   /** Any of these in one line. Plain strings: a line may have ten million characters. */
   readonly anyOf: readonly string[];
@@ -37,7 +37,7 @@ export const patterns = [
   { name: 'grpc', means: 'a call between workers failed', anyOf: ['GRPC error', 'GRPC Error'] },
   { name: 'deadline', means: 'a worker waited too long for another', anyOf: ['DEADLINE_EXCEEDED'] },
   { name: 'invalid_pointer', means: 'the runtime crashed', anyOf: ['Attempt to free invalid pointer'] },
-  // What gcloud says when its ssh ends by itself, and what OpenSSH says first: a script here that drives workers sees no more.
+  // The words of gcloud when its ssh ends by itself, and the first words of OpenSSH: a script here that drives workers sees no more.
   {
     name: 'line_cut',
     means: 'the line to a worker was cut',

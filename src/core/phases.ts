@@ -69,7 +69,7 @@ function isBeginning({ kind }: LogPhase): boolean {
 }
 
 /**
- * What is known after these new characters, which end at byte `offset` of the log. `tailMost` is how many characters are kept
+ * Everything that is known after these new characters, which end at byte `offset` of the log. `tailMost` is how many characters are kept
  * for people.
  */
 export function readOn(soFar: LogSoFar, text: string, offset: number, tailMost: number): LogSoFar {
@@ -80,7 +80,7 @@ export function readOn(soFar: LogSoFar, text: string, offset: number, tailMost: 
   const found = newestPhase(lines);
   const phase =
     found === undefined || (isBeginning(found.phase) && !isBeginning(soFar.phase)) ? soFar.phase : found.phase;
-  // What went wrong before a line of progress was got over.
+  // The program overcame an error before a line of progress.
   const isProgress = found !== undefined && !isBeginning(found.phase);
   const since = isProgress ? lines.slice(found.line).join('\n') : whole;
   const trouble = matchPattern(since)?.pattern ?? (isProgress ? null : soFar.trouble);

@@ -31,7 +31,7 @@ export interface PlaceAnswered extends PlaceName {
 const telling: readonly string[] = ['stockout', 'quota', 'permission', 'invalid', 'not_found', 'waiting'];
 
 /**
- * What these lines of the job's history say about places. Of a standing TPU only a refusal says something: that it is ready says nothing
+ * The answers of places in these lines of the job's history. Of a standing TPU only a refusal says something: that it is ready says nothing
  * about the capacity that is left.
  */
 export function answersIn(job: Job, events: readonly Event[]): readonly PlaceAnswered[] {

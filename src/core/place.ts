@@ -24,7 +24,7 @@ export function placeCount(capacity: CapacitySpec): number {
 }
 
 /**
- * What is asked for at that place: the spec with the place's own zone, accelerator, pricing, image and price. The spec itself
+ * The capacity to request at that place: the spec with the place's own zone, accelerator, pricing, image and price. The spec itself
  * for its own place, and for a number that it does not have (a record of another version).
  */
 export function capacityAt(capacity: TpuSpec, place: number): TpuSpec;
@@ -38,7 +38,7 @@ export function capacityAt(capacity: CapacitySpec, place: number): CapacitySpec 
   return { ...rest, ...at };
 }
 
-/** What is asked for, or held, as that allocation; the spec's own where the job has none yet. */
+/** The capacity that is requested, or held, as that allocation; the spec's own where the job has none yet. */
 export function capacityOf(job: Pick<Job, 'spec'>, allocation: Pick<Allocation, 'place'> | undefined): CapacitySpec {
   return capacityAt(job.spec.capacity, allocation?.place ?? 0);
 }

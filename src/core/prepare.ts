@@ -84,7 +84,7 @@ export interface Launch {
 }
 
 /**
- * What is started for that attempt on that worker, with the node's name filled in. Of the words that jobman adds, the
+ * The command of that attempt for that worker, with the node's name filled in. Of the words that jobman adds, the
  * host adds JOBMAN_RESUME_FROM itself, since only it can see which checkpoint is complete; what the manifest says about
  * one of them does not count, because the program relies on them. `bootId` is the action's.
  */

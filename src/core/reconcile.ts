@@ -36,7 +36,7 @@ import type { Duration, Instant } from './time.ts';
 import { lastOutputAt, viewOf } from './view.ts';
 import type { View } from './view.ts';
 
-/** What one arm answers: what it did to the job, what should be under way, and when it wants to look again. */
+/** The answer of one arm: the changed job, the actions that should be under way, and the time of the next observation. */
 interface Arm extends Change {
   readonly actions: readonly Action[];
   readonly wakeAt: Instant | undefined;
@@ -49,7 +49,7 @@ export function reconcile(job: Job, seen: Observation, now: Instant): Decision {
   const view = viewOf(folded.job, observation, now);
   const { row, situation } = classify(view);
   const arm = answer(view, situation);
-  // Whatever the situation, an allocation that was let go is asked to go until it is seen gone.
+  // In every situation a released allocation is asked to go until it is seen gone.
   const releases = arm.job.removed ? { actions: [], wakeAt: undefined } : releasesDue(arm.job, view.lookOf, now);
   return {
     job: arm.job.situation === row ? arm.job : { ...arm.job, situation: row },
@@ -183,7 +183,7 @@ function start(view: View, attempt: Attempt, workers: readonly WorkerId[]): Arm 
   return { ...begun, actions, wakeAt: now + 5 * second };
 }
 
-/** What a step makes may not outlive a restart, and a worker may restart between this look and the start. */
+/** The result of a step may not outlive a restart, and a worker may restart between this look and the start. */
 function provenBoot({ job, workers }: View, attempt: Attempt, worker: WorkerId): { readonly bootId?: string } {
   const bootId = workers.find((one) => one.worker === worker)?.seen?.bootId;
   const needsSteps = worker !== 'here' && job.spec.steps.length > 0 && attempt.commandOnly !== true;
@@ -242,7 +242,7 @@ function secondLook({ now, allocation }: View): Instant {
   return missedAt === null ? now + 5 * second : later(missedAt + secondLookAfter, now);
 }
 
-/** What has just been asked for may be ready in seconds; what has been waited for longer is looked at less often. */
+/** A new request may be ready in seconds; an older one is observed less often. */
 function nextGlance({ now, look }: View, attempt: Attempt): Instant {
   const waited = now - attempt.createdAt;
   if (look.kind === 'known' && look.value.state === 'provisioning')
@@ -273,7 +273,7 @@ function watchWhileIdle({ job, now, allocation }: View): Instant | undefined {
   return allocation?.readyAt === null ? undefined : now + capacityTraits(job.spec.capacity).watchEvery;
 }
 
-/** What runs well calls for itself: its output ends, or its line drops. Anything else is looked at closely. */
+/** A program that runs well needs few observations: its output ends, or its connection drops. Anything else is observed closely. */
 function watchPace({ job, places }: View): Duration {
   const isWell = places.every(({ run }) => run.state === 'running' || hasSucceeded(run));
   return isWell ? capacityTraits(job.spec.capacity).watchEvery : 5 * second;

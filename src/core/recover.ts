@@ -56,7 +56,7 @@ export const presets = {
   'loop: true': [...untilItSucceeds, { reason: 'succeeded', answer: rerunHere }],
 } as const satisfies Readonly<Record<string, readonly Rule[]>>;
 
-/** What a manifest may name. */
+/** The names that a manifest may use. */
 export type PresetName = keyof typeof presets;
 
 /** The first rule that matches the reason and all that it says of the evidence; undefined when none does. */
@@ -70,7 +70,7 @@ function ruleFor(recovery: RecoverySpec, reason: RuledReason, evidence: Evidence
   );
 }
 
-/** What that rule answers; where no rule matches, a success is a success and all else fails the job. */
+/** The answer of the first matching rule; where none matches, a success is a success and all else fails the job. */
 export function answerFor(recovery: RecoverySpec, reason: RuledReason, evidence: Evidence): Answer {
   const rule = ruleFor(recovery, reason, evidence);
   return rule?.answer ?? { then: reason === 'succeeded' ? 'done' : 'fail', on: 'same' };
@@ -90,7 +90,7 @@ export function budgetLimit({ budget }: RecoverySpec, of: Budget): number {
 }
 
 /**
- * Whose doing an end was, and so which budget it uses up. Machines that are taken away or fall silent are the
+ * The budget that an end uses up, by who caused it. Machines that are taken away or fall silent are the
  * platform's doing. A non-zero exit is the program's own, whatever it printed: one that prints `GRPC error` on every
  * start must not go on for ever. A success uses up nothing.
  */
@@ -200,7 +200,7 @@ function placeAfter(job: Job, attempt: Attempt): number {
 
 // ------------------------------------------------------------------------------------------ what follows
 
-/** What is to happen once an attempt has ended. */
+/** The next thing once an attempt has ended. */
 export type Following =
   | {
       readonly next: 'attempt';
@@ -224,14 +224,14 @@ export interface Applied {
   readonly limit: number;
   /** The log pattern that the rule names. Without it a reader could not tell this row from the one for all else. */
   readonly pattern?: string;
-  /** What else it names, for the same reason. */
+  /** The other things that it names, for the same reason. */
   readonly exitCode?: number;
   readonly worker?: number;
   /** The number of the rule's own ends, and not of a budget's. */
   readonly isOwn?: true;
 }
 
-/** What follows the end of that attempt, if it ended now. The owner's word comes before any rule. */
+/** The next thing after the end of that attempt, if it ended now. The owner's word comes before any rule. */
 export function whatFollows(job: Job, attempt: Attempt, now: Instant): Following {
   const { ending } = attempt;
   if (ending === null)

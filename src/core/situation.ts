@@ -146,7 +146,7 @@ const attemptRows: readonly Row<Facts>[] = [
 
   // ---- reasons to end, the surest first
   {
-    // Whatever else is going on, the command has done its work.
+    // First: the command has done its work, whatever else is going on.
     name: 'command-succeeded',
     means: 'the command ended well everywhere',
     when: ({ hasSucceeded }) => hasSucceeded,

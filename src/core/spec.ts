@@ -19,7 +19,7 @@ export interface JobSpec {
   /** Labels to filter by: `job.tags` and `tpu.tags` together, without repeats. */
   readonly tags: readonly string[];
   readonly capacity: CapacitySpec;
-  /** What each worker goes through before the command, in this order. Texts are final; the core reads names and keys only. */
+  /** Each worker goes through these before the command, in this order. Texts are final; the core reads names and keys only. */
   readonly steps: readonly SetupStep[];
   readonly command: CommandSpec;
   /** A folder of this machine that every worker gets a copy of; the step that names it puts it there. Absent: none. */
@@ -40,7 +40,7 @@ export interface Override {
   readonly value: string;
 }
 
-/** What is asked for. `kind` names the backend; nothing else in the program tests a backend's name. */
+/** The requested capacity. `kind` names the backend; nothing else in the program tests a backend's name. */
 export type CapacitySpec = LocalSpec | TpuSpec;
 
 export interface LocalSpec {
@@ -257,7 +257,7 @@ export type Reason =
 /** Reasons that a rule may answer. The others end the job: as a success, on the owner's word, or for good. */
 export type RuledReason = Exclude<Reason, 'stopped' | 'allocation_failed' | 'timed_out'>;
 
-/** What a rule answers: how to go on, and on which allocation. */
+/** The answer of a rule: how to go on, and on which allocation. */
 export interface Answer {
   /** `resume` continues from the last checkpoint (stage + 1); `rerun` starts from the beginning; `fail` ends the job. */
   readonly then: 'resume' | 'rerun' | 'fail' | 'done';
@@ -287,7 +287,7 @@ export interface RecoverySpec {
   /** Name of the preset that the rules come from, or `custom`; shown to people, decides nothing. */
   readonly preset: string;
   readonly rules: readonly Rule[];
-  /** What rules of the job's own look for at the end of its logs, before any pattern; `*` stands for anything in a line. */
+  /** Texts that the job's own rules look for at the end of its logs, before any pattern; `*` stands for anything in a line. */
   readonly texts?: readonly string[];
   /**
    * How many ended attempts of each sort the job survives since its owner's last command, or its own last success. Setup
@@ -326,7 +326,7 @@ export interface StopSpec {
 }
 
 export interface FinishSpec {
-  /** What happens to owned capacity when the job is settled. */
+  /** The fate of owned capacity when the job has finished. */
   readonly capacity: 'release' | 'keep';
   /** How long it is kept at most; null means until somebody releases it. */
   readonly keepFor: Duration | null;

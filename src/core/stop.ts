@@ -18,14 +18,14 @@ import type { Instant } from './time.ts';
 import { mayBeAlive, strangersAlive } from './view.ts';
 import type { Place, View } from './view.ts';
 
-/** What the ending of an attempt came to in this pass. */
+/** The result of ending an attempt in this pass. */
 export interface WindDown extends Change {
   readonly actions: readonly Action[];
   readonly wakeAt: Instant | undefined;
 }
 
 /**
- * What brings an ending attempt to its end: every place that may still be alive is asked once to stop, after the grace it
+ * Brings an ending attempt to its end: every place that may still be alive is asked once to stop, after the grace it
  * is killed; and capacity that is to go anyway goes, at once when it is of no use any more, else when the grace is over.
  */
 export function windDown(view: View, attempt: Attempt): WindDown {
@@ -77,9 +77,9 @@ function canHear({ worker, seen }: Place, allocation: Allocation): boolean {
 function isToBeReleased(view: View, attempt: Attempt, allocation: Allocation, killAt: Instant): boolean {
   const { job, now } = view;
   const isOwned = allocation.ownership === 'owned';
-  // What it had of its own was recorded as a stray when the job left the list.
+  // Its own capacity was recorded as an orphan when the job left the list.
   if (job.removed) return false;
-  // What the cloud took is of no use to anybody, and counts against the quota until it is deleted.
+  // Capacity that the cloud took is of no use, and counts against the quota until it is deleted.
   if (isOwned && isLost(allocation)) return true;
   if (!letsGo(job, whatFollows(job, attempt, now), allocation)) return isOwned && isBeyondReach(view, attempt);
   // A re-apply has to take away what is still in use, so the program gets its grace there as everywhere.

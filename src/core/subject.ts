@@ -24,7 +24,7 @@ export function subjectKey(subject: Subject): string {
   }
 }
 
-/** What an attempt tries on one worker: a setup step, or to start or end the command there. */
+/** A thing that an attempt tries on one worker: a setup step, or to start or end the command there. */
 export type WorkerTask =
   | { readonly kind: 'step'; readonly worker: number; readonly step: string }
   | { readonly kind: 'start' | 'stop'; readonly worker: WorkerId };

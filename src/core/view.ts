@@ -18,14 +18,14 @@ export interface View {
   readonly attempt: Attempt | undefined;
   /** The allocation of that attempt, else the newest one. */
   readonly allocation: Allocation | undefined;
-  /** What the look said of that allocation. */
+  /** The observation of that allocation. */
   readonly look: Fact<AllocationSeen>;
   /** Every worker of that allocation, in order, and `here` when the command runs here. Empty until it was ready. */
   readonly workers: readonly WorkerView[];
   /** The places where the command of the attempt runs. */
   readonly places: readonly Place[];
   readonly lookOf: (allocation: number) => Fact<AllocationSeen>;
-  /** What the spec's places have answered lately, to any job; see `Observation`. */
+  /** The latest answers of the spec's alternatives, to any job; see `Observation`. */
   readonly said: Fact<readonly PlaceSaid[]> | undefined;
 }
 
