@@ -3,7 +3,7 @@
 
 import type { Event } from '../src/core/decision.ts';
 import { rightBackoff, rightMoment } from '../src/core/clock-set-back.ts';
-import type { Attempt, Job } from '../src/core/job.ts';
+import type { Attempt, ExitSeen, Job } from '../src/core/job.ts';
 import type { Instant } from '../src/core/time.ts';
 
 /** The parts of a job's record that must be tellable from its events. */
@@ -188,8 +188,9 @@ export function taleOf(job: Job): Tale {
     cancelled: job.cancelled,
     copy: job.copy,
     answersNothing: job.answersNothing,
-    attempts: job.attempts.map(({ failures: _failures, ending, placesPassed, ...rest }) => ({
+    attempts: job.attempts.map(({ failures: _failures, ending, placesPassed, exitSeen, ...rest }) => ({
       ...rest,
+      exitSeen: exitSeen === undefined ? undefined : withoutPattern(exitSeen),
       placesPassed: placesPassed?.map(({ error: _error, ...one }) => one),
       ending: ending === null ? null : { reason: ending.reason, evidence: ending.evidence, since: ending.since },
     })),
@@ -206,6 +207,11 @@ export function taleOf(job: Job): Tale {
     settled: job.settled,
     removed: job.removed,
   };
+}
+
+/** The pattern is for people: no line of history tells it. */
+function withoutPattern({ pattern: _pattern, ...seen }: ExitSeen): Omit<ExitSeen, 'pattern'> {
+  return seen;
 }
 
 /** The ninth law: what history says and what the record says are the same. One sentence when they differ. */
