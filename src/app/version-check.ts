@@ -78,39 +78,21 @@ export function versionNotice(notes: VersionNotes | undefined, own: string): str
 
 /** The grammar of https://semver.org (2.0.0); a `v` in front is borne. What stands behind a plus orders nothing. */
 const versionPattern =
-  /^v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?$/;
+  /^v?((?:(?:0|[1-9]\d*)\.){2}(?:0|[1-9]\d*))(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?$/;
 
 /**
- * Less than, equal to or greater than zero, by the precedence of semver.org (section 11): 1.9.0 before 1.10.0, 2.0.0-rc.1
- * before 2.0.0. Undefined where one of them is no version.
+ * Less than, equal to or greater than zero, in the order of semver.org: 1.9.0 before 1.10.0, 2.0.0-rc.1 before 2.0.0. Undefined where
+ * one of them is no version.
  */
 export function compareVersions(one: string, other: string): number | undefined {
   const [left, right] = [versionPattern.exec(one), versionPattern.exec(other)];
   if (left === null || right === null) return undefined;
-  for (const part of [1, 2, 3]) {
-    // Digits of any length: as numbers of the machine long ones would be equal.
-    const order = compareNumbers(left[part] ?? '', right[part] ?? '');
-    if (order !== 0) return order;
-  }
-  return comparePrereleases(left[4], right[4]);
-}
-
-function comparePrereleases(one: string | undefined, other: string | undefined): number {
-  // What comes before a release is less than it.
-  if (one === undefined || other === undefined) return Number(one === undefined) - Number(other === undefined);
-  const [left, right] = [one.split('.'), other.split('.')];
-  for (let index = 0; index < Math.max(left.length, right.length); index += 1) {
-    const [a, b] = [left[index], right[index]];
-    if (a === undefined || b === undefined) return a === undefined ? -1 : 1;
-    const [isNumber, isOtherNumber] = [/^\d+$/.test(a), /^\d+$/.test(b)];
-    if (isNumber !== isOtherNumber) return isNumber ? -1 : 1;
-    const order = isNumber ? compareNumbers(a, b) : Number(a > b) - Number(a < b);
-    if (order !== 0) return order;
-  }
-  return 0;
-}
-
-function compareNumbers(one: string, other: string): number {
-  const [a, b] = [BigInt(one), BigInt(other)];
-  return Number(a > b) - Number(a < b);
+  const { compare } = new Intl.Collator('en', { numeric: true });
+  const [number = '', before] = left.slice(1);
+  const [otherNumber = '', otherBefore] = right.slice(1);
+  return (
+    compare(number, otherNumber) ||
+    Number(before === undefined) - Number(otherBefore === undefined) ||
+    compare(before ?? '', otherBefore ?? '')
+  );
 }

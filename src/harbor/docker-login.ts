@@ -2,10 +2,11 @@
 // program that keeps passwords. The file: https://docs.docker.com/reference/cli/docker/login/#credential-stores; the
 // programs: https://github.com/docker/docker-credential-helpers.
 
-import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { second } from '../core/time.ts';
+import { runLoginProgram } from '../http/login-program.ts';
+import type { Environment } from '../http/proxy.ts';
 
 /** A user and what proves it. */
 export interface Login {
@@ -21,7 +22,7 @@ export interface LoginFound {
 
 /** The surroundings that Docker looks at. */
 export interface DockerPlace {
-  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly env: Environment;
   readonly userHome: string;
 }
 
@@ -78,8 +79,8 @@ const patience = 20 * second;
 /** Runs `docker-credential-<name> get`, which reads the address and prints JSON. */
 async function askHelper(name: string, address: string, env: DockerPlace['env']): Promise<LoginFound> {
   const program = `docker-credential-${name}`;
-  const { stdout, failed } = await run(program, address, env);
-  if (failed !== null) {
+  const { stdout, failed } = await runLoginProgram([program, 'get'], { env, input: address, within: patience });
+  if (failed !== undefined) {
     // What all of these programs say of an address that they do not know.
     if (/credentials not found/i.test(stdout)) return nobody;
     const [said = ''] = stdout.trim().split('\n');
@@ -95,33 +96,6 @@ async function askHelper(name: string, address: string, env: DockerPlace['env'])
   } catch {
     return problem(`${program} printed something that is no login`);
   }
-}
-
-function run(
-  program: string,
-  input: string,
-  env: DockerPlace['env'],
-): Promise<{ readonly stdout: string; readonly failed: string | null }> {
-  return new Promise((resolve) => {
-    const child = spawn(program, ['get'], { env, stdio: ['pipe', 'pipe', 'ignore'] });
-    let stdout = '';
-    let failed: string | null = null;
-    const timer = setTimeout(() => {
-      failed = `did not answer within ${patience / second} s`;
-      child.kill('SIGKILL');
-    }, patience);
-    child.stdout.setEncoding('utf8').on('data', (part: string) => (stdout += part));
-    // One that ends without reading is told by its exit code.
-    child.stdin.on('error', () => undefined).end(input);
-    child.on('error', (error: NodeJS.ErrnoException) => {
-      failed ??= error.code === 'ENOENT' ? 'is not there' : `cannot be run: ${error.message}`;
-    });
-    child.on('close', (code, signal) => {
-      clearTimeout(timer);
-      if (code !== 0) failed ??= code === null ? `was ended by ${String(signal)}` : `ended with ${code}`;
-      resolve({ stdout, failed });
-    });
-  });
 }
 
 function problem(text: string): LoginFound {

@@ -2,11 +2,12 @@
 
 import type { Dated, ImageArtifact, ImageDetails, ImagePort, ImageQuery, ImageRow } from '../app/images.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
-import type { Form } from '../app/form.ts';
 import { didYouMean } from '../catalogue/did-you-mean.ts';
 import { minute, type Duration, type Instant } from '../core/time.ts';
+import { instantOf, type RawRepository } from './answers.ts';
 import type { Cache } from './cache.ts';
 import { parseImageName, placesOf, type RepositoryPlace } from './image-name.ts';
+import { createQuestions } from './questions.ts';
 import { HarborRefusal, type Asker } from './request.ts';
 
 /** What a registry's door is made from. */
@@ -30,65 +31,19 @@ const atOnce = 8;
 /** The images of that registry. */
 export function createHarbor({ asker, base, project, user, cache, now }: HarborOf): ImagePort {
   const { host } = new URL(base);
+  const questions = createQuestions(asker, host);
   const listed = JSON.stringify(['images', project]);
 
-  /** A copy that is young enough, else the registry's answer; where it does not answer, an old copy that says so. */
-  async function kept<T>(what: string, { refresh }: ImageQuery, ask: () => Promise<T>): Promise<Dated<T>> {
-    const question = JSON.stringify([base, user, what]);
-    const copy = refresh ? undefined : cache.read<T>(question);
-    // A copy from a moment that is still to come was made by a clock that was wrong.
-    const age = copy === undefined ? Infinity : now() - copy.at;
-    if (copy !== undefined && age >= 0 && age < freshFor) return { ...copy, because: null };
-    try {
-      const value = await ask();
-      const at = now();
-      cache.write(question, { at, value });
-      return { at, value, because: null };
-    } catch (error) {
-      const mayBeOld = error instanceof JobmanError && error.code === exitCode.unreachable && !isRefusedLogin(error);
-      if (copy === undefined || !mayBeOld) throw error;
-      return { ...copy, because: error.message };
-    }
-  }
-
-  async function projects(): Promise<readonly string[]> {
-    if (project !== null) return [project];
-    const all = await asker.all<{ readonly name: string }>({
-      path: '/projects',
-      form: { name: 'string' },
-      query: { with_detail: 'false' },
-      what: `list the projects of ${host}`,
-    });
-    return all.map(({ name }) => name);
-  }
-
-  async function repositories(of: string): Promise<readonly RawRepository[]> {
-    const all = await asker.all<RawRepository>({
-      path: `/projects/${encodeURIComponent(of)}/repositories`,
-      form: repositoryForm,
-      what: `list the images of the project ${of} of ${host}`,
-    });
-    // What was pushed between two pages moves the rest by one, and one of them comes twice.
-    return [...new Map(all.map((one) => [one.name, one])).values()];
-  }
-
-  async function artifacts({ project: of, repository }: RepositoryPlace): Promise<readonly ImageArtifact[]> {
-    const all = await asker.all<RawArtifact>({
-      path: `${pathOf({ project: of, repository })}/artifacts`,
-      form: artifactForm,
-      query: { with_tag: 'true', sort: '-push_time' },
-      what: `list the tags of ${of}/${repository} of ${host}`,
-    });
-    const read = [...new Map(all.map((one) => [one.digest, readArtifact(one)])).values()];
-    return read.toSorted((one, other) => (other.pushedAt ?? 0) - (one.pushedAt ?? 0));
-  }
+  const kept = keptAnswers({ base, user, cache, now });
 
   const nameOf = ({ project: of, repository }: RepositoryPlace): string =>
     of === project ? repository : `${of}/${repository}`;
 
   async function list(): Promise<readonly ImageRow[]> {
     const found = (
-      await eachOf(await projects(), async (of) => (await repositories(of)).map((raw) => ({ of, raw })))
+      await eachOf(project === null ? await questions.projects() : [project], async (of) =>
+        (await questions.repositories(of)).map((raw) => ({ of, raw })),
+      )
     ).flat();
     const rows = await eachOf(found, async ({ of, raw }): Promise<ImageRow | null> => {
       const place = {
@@ -97,7 +52,7 @@ export function createHarbor({ asker, base, project, user, cache, now }: HarborO
       };
       let tags: readonly string[] = [];
       try {
-        if (raw.artifact_count !== 0) tags = (await artifacts(place)).flatMap((one) => one.tags);
+        if (raw.artifact_count !== 0) tags = (await questions.artifacts(place)).flatMap((one) => one.tags);
       } catch (error) {
         // Deleted since the list was made.
         if (error instanceof HarborRefusal && error.status === 404) return null;
@@ -129,12 +84,7 @@ export function createHarbor({ asker, base, project, user, cache, now }: HarborO
     let refused: HarborRefusal | undefined;
     for (const place of places) {
       try {
-        const raw = await asker.get<RawRepository>({
-          path: pathOf(place),
-          form: repositoryForm,
-          what: `look at the image ${place.project}/${place.repository}`,
-        });
-        return { place, raw };
+        return { place, raw: await questions.repository(place) };
       } catch (error) {
         // A first word that is no project is refused like a project that may not be seen.
         const mayBeOther = error instanceof HarborRefusal && (error.status === 404 || error.status === 403);
@@ -163,24 +113,16 @@ export function createHarbor({ asker, base, project, user, cache, now }: HarborO
       ...place,
       description: raw.description ?? '',
       pulls: raw.pull_count ?? 0,
-      artifacts: reference === null ? await artifacts(place) : [await artifact(place, reference)],
+      artifacts: reference === null ? await questions.artifacts(place) : [await artifact(place, reference)],
     };
   }
 
   async function artifact(place: RepositoryPlace, reference: string): Promise<ImageArtifact> {
-    const path = `${pathOf(place)}/artifacts/${encodeURIComponent(reference)}`;
     try {
-      return readArtifact(
-        await asker.get<RawArtifact>({
-          path,
-          form: artifactForm,
-          query: { with_tag: 'true' },
-          what: `look at ${place.repository}:${reference}`,
-        }),
-      );
+      return await questions.artifact(place, reference);
     } catch (error) {
       if (!(error instanceof HarborRefusal) || error.status !== 404) throw error;
-      const tags = (await artifacts(place)).flatMap((one) => one.tags);
+      const tags = (await questions.artifacts(place)).flatMap((one) => one.tags);
       const near = didYouMean(reference, tags);
       throw new JobmanError(
         `The image ${nameOf(place)} has no ${reference.includes(':') ? 'artifact' : 'tag'} ${reference}.${near === undefined ? '' : ` Did you mean ${near}?`}`,
@@ -198,14 +140,30 @@ export function createHarbor({ asker, base, project, user, cache, now }: HarborO
   };
 }
 
+/** A copy that is young enough, else the registry's answer; where it does not answer, an old copy that says so. */
+function keptAnswers({ base, user, cache, now }: Pick<HarborOf, 'base' | 'user' | 'cache' | 'now'>) {
+  return async <T>(what: string, { refresh }: ImageQuery, ask: () => Promise<T>): Promise<Dated<T>> => {
+    const question = JSON.stringify([base, user, what]);
+    const copy = refresh ? undefined : cache.read<T>(question);
+    // A copy from a moment that is still to come was made by a clock that was wrong.
+    const age = copy === undefined ? Infinity : now() - copy.at;
+    if (copy !== undefined && age >= 0 && age < freshFor) return { ...copy, because: null };
+    try {
+      const value = await ask();
+      const at = now();
+      cache.write(question, { at, value });
+      return { at, value, because: null };
+    } catch (error) {
+      const mayBeOld = error instanceof JobmanError && error.code === exitCode.unreachable && !isRefusedLogin(error);
+      if (copy === undefined || !mayBeOld) throw error;
+      return { ...copy, because: error.message };
+    }
+  };
+}
+
 /** A login that is refused, or wanted, is no silence: an old copy would hide what there is to do. */
 function isRefusedLogin(error: JobmanError): boolean {
   return error instanceof HarborRefusal && error.status === 401;
-}
-
-/** A slash in a repository's name is encoded twice, as the API wants it. */
-function pathOf({ project, repository }: RepositoryPlace): string {
-  return `/projects/${encodeURIComponent(project)}/repositories/${encodeURIComponent(encodeURIComponent(repository))}`;
 }
 
 /** The same for each, some at once; in order. Rejects with the first failure, when those under way have ended. */
@@ -228,73 +186,4 @@ async function eachOf<T, U>(items: readonly T[], act: (item: T) => Promise<U>): 
   const failed = ended.find((one) => one.status === 'rejected');
   if (failed !== undefined) throw failed.reason;
   return results;
-}
-
-// ------------------------------------------------------------------------------------------ what Harbor says
-
-/** What is read of a Repository. Its name has the project in front. */
-interface RawRepository {
-  readonly name: string;
-  readonly description?: string | null;
-  readonly artifact_count?: number;
-  readonly pull_count?: number;
-  readonly update_time?: string;
-}
-
-/** What is read of an Artifact. */
-interface RawArtifact {
-  readonly digest: string;
-  readonly size?: number;
-  readonly push_time?: string;
-  readonly pull_time?: string;
-  /** Null where it has none. */
-  readonly tags?: readonly { readonly name: string; readonly push_time?: string }[] | null;
-  readonly extra_attrs?: { readonly architecture?: unknown; readonly os?: unknown } | null;
-  /** Of an index: what it leads to. */
-  readonly references?:
-    | readonly { readonly platform?: { readonly architecture?: string; readonly os?: string } | null }[]
-    | null;
-}
-
-const repositoryForm: Form = {
-  name: 'string',
-  description: 'string',
-  artifact_count: 'number',
-  pull_count: 'number',
-  update_time: 'string',
-};
-const artifactForm: Form = {
-  digest: 'string',
-  size: 'number',
-  push_time: 'string',
-  pull_time: 'string',
-  tags: [{ name: 'string', push_time: 'string' }],
-  extra_attrs: {},
-  references: [{ platform: { architecture: 'string', os: 'string' } }],
-};
-
-function readArtifact(raw: RawArtifact): ImageArtifact {
-  const all = [...(raw.references ?? []).map(({ platform }) => platform), raw.extra_attrs];
-  const platforms = all.flatMap((one) =>
-    typeof one?.os === 'string' && typeof one.architecture === 'string' && one.os !== 'unknown' && one.os !== ''
-      ? [`${one.os}/${one.architecture}`]
-      : [],
-  );
-  const tags = (raw.tags ?? []).toSorted(
-    (one, other) => (instantOf(other.push_time) ?? 0) - (instantOf(one.push_time) ?? 0),
-  );
-  return {
-    digest: raw.digest,
-    tags: tags.map(({ name }) => name),
-    size: raw.size ?? null,
-    platforms: [...new Set(platforms)],
-    pushedAt: instantOf(raw.push_time),
-    pulledAt: instantOf(raw.pull_time),
-  };
-}
-
-/** Harbor says the year 1 for what never happened. */
-function instantOf(text: string | undefined): Instant | null {
-  const at = Date.parse(text ?? '');
-  return Number.isNaN(at) || at < 0 ? null : at;
 }

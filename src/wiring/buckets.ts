@@ -5,7 +5,8 @@ import type { BucketPort } from '../app/ports.ts';
 import type { Services } from '../app/services.ts';
 import { lookAtBucket } from '../backends/tpu/bucket-place.ts';
 import { createCaller } from '../backends/tpu/call.ts';
-import { createCredentials, isLoopback } from '../backends/tpu/credentials.ts';
+import { createCredentials } from '../backends/tpu/credentials.ts';
+import { isLoopback } from '../http/proxy.ts';
 import { ensureEmulator, findEmulator, isServedByBuiltIn, startedText } from './emulator-service.ts';
 import { createGoogleLogin } from './tpu-api.ts';
 
@@ -40,6 +41,6 @@ export async function createBucketPort(
 
   const login = createGoogleLogin({ io, settings: inForce, now: () => io.now() });
   const credentials = createCredentials({ endpoint, login });
-  const caller = createCaller({ endpoint, credentials, within: bucketsWithin });
+  const caller = createCaller({ endpoint, credentials, env: io.env, within: bucketsWithin });
   return { look: (bucket) => lookAtBucket(caller, bucket, isOnThisMachine) };
 }

@@ -12,7 +12,7 @@ import { clusterMark } from './paths.ts';
 export { loadClusterSettings } from '../app/cluster/settings.ts';
 export { createClusterKeeper } from './cluster-keeper.ts';
 
-/** Reads the settings and the kubeconfig; asks nothing, though it may begin to connect. Rejects with JobmanError when they name no cluster. */
+/** Reads the settings and the kubeconfig; asks nothing. Rejects with JobmanError when they name no cluster. */
 export async function openCluster(services: Services, options: ClusterOptions): Promise<Cluster> {
   const { io, home } = services;
   const { settings } = await services.clusterSettings();
@@ -36,11 +36,9 @@ export async function openCluster(services: Services, options: ClusterOptions): 
           },
         }),
     flavorKey: settings.job.resources.label,
-    isAlone: options.isAlone === true,
     env: io.env,
     now: () => io.now(),
   });
-  await cluster.begin();
   return {
     ...cluster,
     async create(job, how) {

@@ -6,11 +6,12 @@ import type { ImagePort } from '../app/images.ts';
 import type { Services } from '../app/services.ts';
 import { createCache } from '../harbor/cache.ts';
 import { dockerLogin, type LoginFound } from '../harbor/docker-login.ts';
+import type { RetryPolicy } from '../http/retry.ts';
 import { createHarbor } from '../harbor/harbor.ts';
-import { createAsker, type Patience } from '../harbor/request.ts';
+import { createAsker } from '../harbor/request.ts';
 
-/** Reads the settings; asks nobody. Rejects with JobmanError when they name no registry. A test may have less patience. */
-export async function openImages(services: Services, patience?: Patience): Promise<ImagePort> {
+/** Reads the settings; asks nobody. Rejects with JobmanError when they name no registry. A test may retry sooner. */
+export async function openImages(services: Services, retry?: RetryPolicy): Promise<ImagePort> {
   const { io, home } = services;
   const { harbor } = (await services.clusterSettings()).settings;
   if (harbor.url === null) {
@@ -36,7 +37,7 @@ export async function openImages(services: Services, patience?: Patience): Promi
       caFile: harbor.caFile,
       login,
       env: io.env,
-      ...(patience === undefined ? {} : { patience }),
+      retry,
     }),
     base,
     project: harbor.project,

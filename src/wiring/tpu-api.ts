@@ -52,7 +52,7 @@ export function createTpuApis(parts: {
   }
 
   function apiOver(endpoint: () => Promise<string>): TpuApi {
-    return createTpuApi(createCaller({ endpoint, credentials: createCredentials({ endpoint, login }) }));
+    return createTpuApi(createCaller({ endpoint, env: io.env, credentials: createCredentials({ endpoint, login }) }));
   }
 
   const server = apiOver(async () => settings.tpu.endpoint ?? google);

@@ -1,7 +1,7 @@
 // The version check: its file, the process that looks, and what a command does of it, which is to read the file.
 
 import { spawn } from 'node:child_process';
-import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { JobmanError } from '../app/errors.ts';
 import { fileModeIn, makeFolder } from '../app/make-folder.ts';
@@ -19,13 +19,13 @@ import {
   versionNotice,
   type VersionNotes,
 } from '../app/version-check.ts';
-import { minute, second, type Duration } from '../core/time.ts';
+import { minute, type Duration } from '../core/time.ts';
+import { createHttpClient } from '../http/client.ts';
+import { NoReply } from '../http/reply.ts';
 import { parseDuration } from '../manifest/durations.ts';
 
 /** How long a look may take. */
 const lookMost: Duration = 2 * minute;
-/** Whoever holds the claim writes one small file; one that is older was left by a process that was ended. */
-const claimMost: Duration = 10 * second;
 
 /** The older jobman's name of it, in the same folder. */
 function notesFile(home: string): string {
@@ -44,8 +44,10 @@ export function newerVersion(services: Services): string | null {
   try {
     const files = services.settingsFiles();
     repository = repositoryIn(files);
-    if (repository !== null && isDue(notes, repository, io) && claim(file, io, home, repository))
+    if (repository !== null && isDue(notes, repository, io)) {
+      noteStart(file, notes, repository, io);
       start(io, home, files.named);
+    }
   } catch {
     // A folder that takes no file, or a program that does not start: then nobody looks, and what was seen is told all the same.
   }
@@ -91,29 +93,12 @@ function repositoryIn({ home, named, template }: SettingsFiles): string | null {
 /** The section has no objects in it. */
 const repositoryPattern = /"newVersion"\s*:\s*\{[^{}]*?"repository"\s*:\s*(null|"(?:[^"\\]|\\.)*")/;
 
-/**
- * Makes this look ours: writes down that it was begun, so that one which fails is not begun again at once, and of two
- * commands at the same moment only one begins it. False where another has it, or the folder takes no file.
- */
-function claim(file: string, io: Io, home: string, repository: string): boolean {
-  const mark = `${file}.claim`;
-  makeFolder(home);
-  try {
-    writeFileSync(mark, '', { flag: 'wx', mode: fileModeIn(home) });
-  } catch {
-    if (Date.now() - statSync(mark).mtimeMs > claimMost) rmSync(mark, { force: true });
-    return false;
-  }
-  try {
-    const notes = readNotes(file);
-    if (!isDue(notes, repository, io)) return false;
-    // What was seen elsewhere is forgotten.
-    const before = notes !== undefined && isAbout(notes, repository) ? notes : noNotes;
-    writeNotes(file, { ...before, repository, lastCheck: io.now() }, io.pid);
-    return true;
-  } finally {
-    rmSync(mark, { force: true });
-  }
+/** Records that a check was begun, so that one which fails is not begun again at once. */
+function noteStart(file: string, notes: VersionNotes | undefined, repository: string, io: Io): void {
+  // A version that was seen in another repository is forgotten.
+  const before = notes !== undefined && isAbout(notes, repository) ? notes : noNotes;
+  makeFolder(dirname(file));
+  writeNotes(file, { ...before, repository, lastCheck: io.now() }, io.pid);
 }
 
 const noNotes: VersionNotes = {
@@ -167,7 +152,9 @@ export async function lookForVersion(services: Services): Promise<void> {
     const { remoteVersion } = await import('../app/version-source.ts');
     try {
       const signal = AbortSignal.timeout(lookMost);
-      const found = await remoteVersion({ repository, packageJsonPath: packageJsonPath ?? 'package.json', signal });
+      const fetch = (address: string, bytes: number): Promise<Buffer> => fetched(io, address, bytes, signal);
+      const wanted = packageJsonPath ?? 'package.json';
+      const found = await remoteVersion({ repository, packageJsonPath: wanted, fetch, signal });
       write({ ...rest, remoteVersion: found });
     } catch (error) {
       write({ ...rest, failed: error instanceof Error ? error.message : String(error) });
@@ -175,5 +162,33 @@ export async function lookForVersion(services: Services): Promise<void> {
   } catch (error) {
     if (!(error instanceof JobmanError)) throw error;
     write({ failed: error.message });
+  }
+}
+
+/**
+ * The content at that address, of at most so many bytes. A redirection is followed: a release is often kept elsewhere than its address
+ * says. Throws an Error that says in a sentence why there is none.
+ */
+export async function fetched(
+  { env }: Pick<Io, 'env'>,
+  address: string,
+  bytes: number,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  const limits = { answer: lookMost, whole: lookMost, bytes };
+  const client = createHttpClient({ env, limits });
+  let url = address;
+  try {
+    for (let hop = 0; hop < 5; hop += 1) {
+      const reply = await client.request({ url, signal });
+      if (reply instanceof NoReply) throw new Error(`${url} did not answer: ${reply.message}`);
+      const { location } = reply.headers;
+      if (reply.status < 300) return reply.bytes;
+      if (reply.status >= 400 || location === undefined) throw new Error(`${url} answered ${reply.status}`);
+      url = new URL(location, url).href;
+    }
+    throw new Error(`${address} leads from one address to the next`);
+  } finally {
+    client.close();
   }
 }

@@ -11,8 +11,9 @@ import { gzipSync } from 'node:zlib';
 import { JobmanError } from '../../src/app/errors.ts';
 import { remoteVersion } from '../../src/app/version-source.ts';
 import { createCaller } from '../../src/backends/tpu/call.ts';
-import { send } from '../../src/backends/tpu/send.ts';
 import { createAsker } from '../../src/harbor/request.ts';
+import { createHttpClient, type HttpRequest } from '../../src/http/client.ts';
+import { fetched } from '../../src/wiring/version-check.ts';
 import { createSheetsApi } from '../../src/sheet/sheets-api.ts';
 import { openHostileServer, type HostileServer, type Manner } from '../support/hostile-server.ts';
 import { root } from '../support/root.ts';
@@ -26,24 +27,30 @@ async function sentenceOf(work: Promise<unknown>): Promise<string> {
   return [error.message, ...(error instanceof JobmanError ? error.lines : [])].join('\n');
 }
 
+suite('an HTTP client', () => {
+  const saidOf = async (t: TestContext, manner: Manner, request: Partial<HttpRequest>) => {
+    const client = createHttpClient({ env: {} });
+    t.after(() => client.close());
+    const { url } = await openHostileServer(t, manner);
+    const reply = await client.request({ url, ...request });
+    return reply instanceof Error ? reply.message : assert.fail('there was a reply');
+  };
+  test('leaves an answer that is too long', async (t) => {
+    assert.match(await saidOf(t, 'endless', { limits: { bytes: 1024 * 1024 } }), /longer than 1 MiB/);
+  });
+  test('has a deadline for an answer that comes in drips', async (t) => {
+    assert.match(await saidOf(t, 'drips', { limits: { whole: 200 } }), /no whole answer within 0.2 s/);
+  });
+});
+
 suite('the TPU API and Cloud Storage', () => {
-  const question = { method: 'GET', headers: {}, timeoutMs: 5_000, most: 1024 * 1024 };
   const list = async (server: HostileServer) =>
     createCaller({
+      env: {},
       endpoint: async () => server.url,
       credentials: { headers: async () => ({}), refused: () => '' },
       within: 1_000,
     }).list('v2/nodes', 'nodes');
-
-  test('an answer that is too long is left', async (t) => {
-    const { url } = await openHostileServer(t, 'endless');
-    assert.match(await sentenceOf(send({ ...question, url })), /longer than 1 MiB/);
-  });
-
-  test('an answer that comes in drips has a deadline', async (t) => {
-    const { url } = await openHostileServer(t, 'drips');
-    assert.match(await sentenceOf(send({ ...question, url, timeoutMs: 200 })), /no answer within 0.2 s/);
-  });
 
   test('a packed answer is not unpacked, and a redirection is not followed', async (t) => {
     for (const manner of ['packed', 'leads away'] as const) {
@@ -69,6 +76,7 @@ suite('the TPU API and Cloud Storage', () => {
     const node = 'x'.repeat(20 * 1024 * 1024);
     const server = await openHostileServer(t, (count) => ({ nodes: [node], nextPageToken: `t${count}` }));
     const caller = createCaller({
+      env: {},
       endpoint: async () => server.url,
       credentials: { headers: async () => ({}), refused: () => '' },
     });
@@ -79,28 +87,26 @@ suite('the TPU API and Cloud Storage', () => {
 });
 
 suite('a registry', () => {
-  const patience = { tries: 1, first: 1, most: 1, silence: 2_000, whole: 1_000 };
+  const retry = { tries: 1, triesBroken: 1, first: 1, most: 1 };
   const ask = (t: TestContext, { url }: HostileServer) => {
     const asker = createAsker({
       base: url,
       caFile: null,
       login: async () => ({ login: null, problem: null }),
       env: {},
-      patience,
+      retry,
+      whole: 1_000,
     });
     t.after(() => asker.close());
     return asker.all<object>({ form: {}, path: '/projects', what: 'list the projects' });
   };
   const cases: readonly (readonly [Manner, RegExp])[] = [
     ['endless', /longer than 16 MiB/],
-    ['drips', /no whole answer within 1 s/],
+    ['drips', /took longer than 1 s/],
     ['packed', /is no Harbor/],
     ['leads away', /leads to/],
     [() => Array.from({ length: 100 }, () => ({ name: 'a' })), /has no end/],
-    [
-      (count) => Array.from({ length: 100 }, () => ({ name: `a${count}` })),
-      /took longer than 1 s|has no end|no whole answer within/,
-    ],
+    [(count) => Array.from({ length: 100 }, () => ({ name: `a${count}` })), /took longer than 1 s|has no end/],
   ];
   for (const [manner, wanted] of cases) {
     test(`with answers that are ${typeof manner === 'string' ? manner : 'pages without end'} is left (${wanted.source})`, async (t) => {
@@ -159,6 +165,13 @@ suite('the login at Google', () => {
 });
 
 suite('the version that is to be had', () => {
+  const look = (repository: string, signal: AbortSignal) =>
+    remoteVersion({
+      repository,
+      packageJsonPath: 'package.json',
+      fetch: (address, bytes) => fetched({ env: {} }, address, bytes, signal),
+      signal,
+    });
   test('is left where an entry of the archive has a size below zero', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'jobman-archive-'));
     t.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -168,20 +181,17 @@ suite('the version that is to be had', () => {
     head.write('0', 156);
     const archive = join(folder, 'a.tar.gz');
     writeFileSync(archive, gzipSync(Buffer.concat([head, Buffer.alloc(10 * 1024 * 1024, 'x')])));
-    const look = remoteVersion({
-      repository: archive,
-      packageJsonPath: 'package.json',
-      signal: AbortSignal.timeout(10_000),
-    });
-    assert.match(await sentenceOf(look), /is not a tar file/);
+    assert.match(await sentenceOf(look(archive, AbortSignal.timeout(10_000))), /cannot be read/);
   });
 
   test('has a deadline, and a limit where it is packed', async (t) => {
     for (const manner of ['endless', 'drips', 'packed'] as const) {
       const { url } = await openHostileServer(t, manner);
       const signal = AbortSignal.timeout(manner === 'drips' ? 500 : 10_000);
-      const look = remoteVersion({ repository: url, packageJsonPath: 'package.json', signal });
-      assert.match(await sentenceOf(look), manner === 'drips' ? /timeout|aborted/ : /too large/);
+      assert.match(
+        await sentenceOf(look(url, signal)),
+        manner === 'drips' ? /timeout|aborted/ : /longer than 1 MiB|cannot be read/,
+      );
     }
   });
 });

@@ -15,6 +15,7 @@ import {
   type VersionNotes,
 } from '../../src/app/version-check.ts';
 import { remoteVersion } from '../../src/app/version-source.ts';
+import { fetched } from '../../src/wiring/version-check.ts';
 import { openWorld, type World } from '../support/world.ts';
 
 const now = Date.UTC(2026, 10, 22, 1, 0, 0);
@@ -115,7 +116,12 @@ function release(world: World, name: string, version: string, ...how: readonly s
 }
 
 const look = (repository: string, packageJsonPath = 'package.json', signal = AbortSignal.timeout(20_000)) =>
-  remoteVersion({ repository, packageJsonPath, signal });
+  remoteVersion({
+    repository,
+    packageJsonPath,
+    fetch: (address, bytes) => fetched({ env: {} }, address, bytes, signal),
+    signal,
+  });
 
 suite('the version that is to be had', () => {
   for (const format of ['gnu', 'pax', 'ustar']) {
@@ -157,7 +163,9 @@ suite('the version that is to be had', () => {
     };
     const server = createServer((request, reply) => {
       const body = replies[request.url ?? '']?.();
-      reply.writeHead(body === undefined ? 404 : 200).end(body);
+      const location = { '/moved': '/package.json', '/circle': '/circle' }[request.url ?? ''];
+      if (location !== undefined) reply.writeHead(302, { location }).end();
+      else reply.writeHead(body === undefined ? 404 : 200).end(body);
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     world.atEnd(async () => {
@@ -168,7 +176,9 @@ suite('the version that is to be had', () => {
     assert.equal(await look(`${url}/package.json`), '1.4.0');
     await assert.rejects(look(`${url}/none`), /names no version/);
     await assert.rejects(look(`${url}/html`), /names no version/);
-    await assert.rejects(look(`${url}/large`), /too large/);
+    await assert.rejects(look(`${url}/large`), /longer than 1 MiB/);
+    assert.equal(await look(`${url}/moved`), '1.4.0');
+    await assert.rejects(look(`${url}/circle`), /leads from one address to the next/);
     await assert.rejects(look(`${url}/cut.tar.gz`));
     await assert.rejects(look(`${url}/gone`), /answered 404/);
     await assert.rejects(look(join(world.folder, 'nothing')), /ENOENT/);

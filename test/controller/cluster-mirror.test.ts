@@ -81,7 +81,7 @@ async function play(seed: number): Promise<void> {
           flavorKey: 'jobman/flavor',
           env: {},
           now: () => Date.now(),
-          patience: { tries: 3, first: 1, most: 10 },
+          retry: { tries: 3, triesBroken: 2, first: 1, most: 10 },
         }),
       copyOf(job, pod, container) {
         const kept = alive(() => openKept(keptFile(keptFolder(home, job), pod, container)));

@@ -48,7 +48,7 @@ async function openBench(t: Parameters<typeof openWorld>[0]): Promise<Bench> {
   world.atEnd(() => emulator.close());
   const endpoint = () => Promise.resolve(emulator.url);
   const login = createLogin({ run: () => Promise.reject(new Error('nobody logs in')), now: () => Date.now() });
-  const api = createTpuApi(createCaller({ endpoint, credentials: createCredentials({ endpoint, login }) }));
+  const api = createTpuApi(createCaller({ env: {}, endpoint, credentials: createCredentials({ endpoint, login }) }));
   const as = { home: world.home, user: 'zephyr' };
   const pool = createSshPool({ ...as, userHome: world.folder, agent: null, sshArgs: [] });
   const sshFor = () => Promise.resolve({ port: emulator.sshPort, userConfig: false });

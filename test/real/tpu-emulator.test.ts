@@ -73,7 +73,7 @@ async function openCloud(t: Scope): Promise<Cloud> {
       now: () => clock.now(),
     }),
   });
-  const api = createTpuApi(createCaller({ endpoint, credentials }));
+  const api = createTpuApi(createCaller({ env: {}, endpoint, credentials }));
   const login = { home: world.home, user: 'zephyr' };
   const pool = createSshPool({ ...login, userHome: world.folder, agent: null, sshArgs: [] });
   world.atEnd(() => {

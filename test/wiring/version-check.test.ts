@@ -1,6 +1,6 @@
 /** What a command does about a newer version: it reads a file, and at most once in an interval starts a look. */
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { loadClusterSettings } from '../../src/app/cluster/settings.ts';
@@ -67,28 +67,15 @@ suite('a command', () => {
     assert.equal(await started(2), 2);
   });
 
-  test('leaves the look to another that has it, and not to one that is gone', async (t) => {
-    const world = openWorld(t);
-    const { services, file, started } = homeWith(world, { repository: '/releases' });
-    writeFileSync(`${file}.claim`, '');
-    newerVersion(services);
-    assert.ok(!existsSync(file));
-    utimesSync(`${file}.claim`, 1, 1);
-    newerVersion(services);
-    newerVersion(services);
-    assert.equal(await started(1), 1);
-    assert.ok(!existsSync(`${file}.claim`));
-  });
-
   test('tells what was seen, and suffers from nothing', (t) => {
     const world = openWorld(t);
     const { services, file } = homeWith(world, { repository: '/releases' });
     const lastCheck = new Date(now).toISOString();
     writeFileSync(file, JSON.stringify({ lastCheck, remoteVersion: '1.1.0', message: 'Ask Eve.' }));
     assert.equal(newerVersion(services), 'jobman 1.1.0 is there; this is 1.0.0. Ask Eve.');
-    // Also where no look can be begun: the folder of the claim cannot be made a file.
+    // Also where no check can be begun: its notes cannot be written.
     const { services: stuck, later } = homeWith(world, { repository: '/releases' });
-    mkdirSync(`${file}.claim`);
+    mkdirSync(`${file}.${process.pid}`);
     later(2 * day);
     assert.match(newerVersion(stuck) ?? '', /1\.1\.0 is there/);
     // A home that can be none: a file stands in its place.

@@ -25,11 +25,6 @@ export interface ClusterPlace {
 export interface ClusterOptions {
   readonly context?: string;
   readonly namespace?: string;
-  /**
-   * This process reaches nothing else over TLS, before or after. The authorities of this machine, which are more than a hundred,
-   * need not be read then, where the cluster has one of its own.
-   */
-  readonly isAlone?: boolean;
   /** The caller reports a cluster that is slow, or leaves it soon; otherwise a terminal shows what is waited for. */
   readonly isSilent?: boolean;
 }

@@ -6,12 +6,13 @@ import type { ClusterAttachRequest, ClusterSession, ClusterTarget, TerminalSize 
 import { JobmanError } from '../../app/errors.ts';
 import { second } from '../../core/time.ts';
 import { openChannels, type Channels, type ChannelsOf } from './channels.ts';
-import { channel, messageMost, sizeMessage } from './exec.ts';
+import { messageMost, sizeMessage } from './exec.ts';
+import { channel } from './exec-request.ts';
 import { isForbidden } from './status.ts';
 
 /** Opens the line. Its end is `ended` with 0 when the program closed its terminal, whatever its exit code is. */
 export function startAttach(
-  cluster: ChannelsOf & { readonly namespace: string },
+  cluster: ChannelsOf,
   { pod, container }: ClusterTarget,
   request: ClusterAttachRequest,
 ): ClusterSession {
@@ -24,7 +25,7 @@ export function startAttach(
   async function run(): Promise<SessionEnd> {
     let hasStatus = false;
     const isTerminal = String(size !== null);
-    const path = `/api/v1/namespaces/${encodeURIComponent(cluster.namespace)}/pods/${encodeURIComponent(pod)}/attach`;
+    const path = `/api/v1/namespaces/${encodeURIComponent(cluster.place.namespace)}/pods/${encodeURIComponent(pod)}/attach`;
     const opened = await openChannels(cluster, {
       path: `${path}?stdin=true&stdout=${isTerminal}&stderr=false&tty=${isTerminal}&container=${encodeURIComponent(container)}`,
       what: `attach to ${pod}`,

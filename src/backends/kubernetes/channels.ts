@@ -1,17 +1,17 @@
 // Channels: a WebSocket to a pod on which each message begins with the number of the channel that it belongs to, as `exec` and
-// `port-forward` use it. The handshake and its protocols are the client library's; what goes over it, with a reader
-// that may be slow and a line that may fall silent, is looked after here.
+// `port-forward` use it. The reader may be slow and the line may fall silent.
 // The protocol: https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go
 
-import type { ClientRequestArgs } from 'node:http';
-import { PassThrough } from 'node:stream';
-import type { KubeConfig } from '@kubernetes/client-node';
+import type { OutgoingHttpHeaders } from 'node:http';
+import type { WebSocket } from 'ws';
 import type { ClusterPlace } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second, type Duration } from '../../core/time.ts';
+import { noReply, type NoReply, type Reply } from '../../http/reply.ts';
+import { wholeBody } from '../../http/whole-body.ts';
 import type { Api } from './api.ts';
-import { LineError, type Connection } from './connection.ts';
-import { unreachable } from './status.ts';
+import type { Connection } from './connection.ts';
+import { ClusterRefusal } from './status.ts';
 
 /** The cluster that is spoken to. */
 export interface ChannelsOf {
@@ -41,20 +41,6 @@ export interface Channels {
   readonly closed: Promise<string | null>;
 }
 
-/** The parts of a `ws` WebSocket that are used; the library's own type needs a package of types that we do not have. */
-interface Socket {
-  readonly protocol: string;
-  send(bytes: Uint8Array, sent: (error?: Error) => void): void;
-  close(): void;
-  terminate(): void;
-  pause(): void;
-  resume(): void;
-  ping(): void;
-  on(event: 'close', call: (code: number, reason: Buffer) => void): void;
-  on(event: 'pong' | 'message', call: () => void): void;
-  on(event: 'error', call: (error: Error) => void): void;
-}
-
 /** With this message a channel ends, in the one protocol that has it (`v5.channel.k8s.io`, since 1.29). */
 const endMessage = 255;
 /** What is kept of messages that are not taken yet, before no more is read. */
@@ -63,68 +49,127 @@ const keptMost = 1 << 20;
 const asks: { readonly every: Duration; readonly most: Duration } = { every: 10 * second, most: 35 * second };
 const handshakeMost: Duration = 30 * second;
 
+/** In the order in which a cluster is asked for them. */
+const protocols = [...[5, 4, 3, 2].map((version) => `v${version}.channel.k8s.io`), 'channel.k8s.io'];
+/** A refusal is a few hundred bytes. */
+const refusalMost = 1 << 20;
+
 /** Opens the line. Rejects with JobmanError in the cluster's own words when it is refused. */
 export async function openChannels(cluster: ChannelsOf, request: ChannelsRequest): Promise<Channels> {
-  const { WebSocketHandler } = await import('@kubernetes/client-node/dist/web-socket-handler.js');
-  const { connection, place } = cluster;
-  const { onMessage } = request;
-  // Streams that the library ends when a channel does; without them it would take those of this process.
-  const unused = { stdin: new PassThrough(), stdout: new PassThrough(), stderr: new PassThrough() };
-  // The library asks its configuration for these two things only; the login is ours, as for every other request.
-  const config = {
-    getCurrentCluster: () => ({ server: place.server.replace(/\/+$/, '') }),
-    async applyToHTTPSOptions(options: ClientRequestArgs & { handshakeTimeout?: number }) {
-      const { headers, agent } = await connection.way();
-      Object.assign(options, { headers, agent, handshakeTimeout: handshakeMost });
-    },
-  } as unknown as KubeConfig;
+  const { api, place } = cluster;
+  const { what } = request;
+  const reader = createReader(request.onMessage);
+  try {
+    const { socket } = await api.reported(request, () =>
+      api.answered<Opened>(what, () => handshake(cluster, request.path, reader.take)),
+    );
+    reader.begin(socket);
+    return watched(socket, reader);
+  } catch (error) {
+    if (!(error instanceof ClusterRefusal)) throw error;
+    // The cluster itself refuses with a reason. A proxy has none, and a node that does not answer is none of the cluster's own.
+    const { code, reason } = error.status;
+    if (code === 401 || (code < 500 && reason !== '')) throw error;
+    throw new JobmanError(
+      `Could not ${what}: the cluster of ${place.context} did not open a line to it (HTTP ${code}).`,
+      exitCode.unreachable,
+      [
+        'The node that it runs on may not answer, or something between here and the cluster lets no WebSocket pass.',
+        ...(error.status.message === '' ? [] : [error.status.message]),
+      ],
+    );
+  }
+}
 
+/** A line that was opened: the status is that of a change of protocol. */
+interface Opened {
+  readonly status: 101;
+  readonly socket: WebSocket;
+}
+
+async function handshake(
+  { connection, place }: ChannelsOf,
+  path: string,
+  take: (bytes: Buffer) => void,
+): Promise<Opened | Reply | NoReply> {
+  const { WebSocket } = await import('ws');
+  const { headers, agent } = await connection.way();
+  const socket = new WebSocket(place.server.replace(/^http/, 'ws').replace(/\/+$/, '') + path, protocols, {
+    // Names and values are as Node wants them; only its type knows no list that is read-only.
+    headers: { accept: 'application/json', ...headers } as OutgoingHttpHeaders as Record<string, string>,
+    agent,
+    handshakeTimeout: handshakeMost,
+  });
+  // The first message may come with the handshake.
+  socket.on('message', (data, isBinary) => {
+    if (isBinary) take(data as Buffer);
+  });
+  return new Promise((resolve) => {
+    socket.once('open', () => resolve({ status: 101, socket }));
+    socket.once('error', (error) => resolve(noReply(error, false)));
+    socket.once('unexpected-response', (outgoing, incoming) => {
+      const { statusCode: status = 0, headers: told } = incoming;
+      wholeBody(incoming, refusalMost)
+        .then(
+          (bytes) => resolve({ status, headers: told, bytes }),
+          (error: unknown) => resolve(noReply(error, true)),
+        )
+        .finally(() => outgoing.destroy());
+    });
+  });
+}
+
+/** Hands messages on one after the other, and reads no more while many wait. */
+interface Reader {
+  readonly take: (message: Buffer) => void;
+  begin(socket: WebSocket): void;
+  /** Resolves when all that has come was taken; rejects with the error of the one who takes them. */
+  taken(): Promise<void>;
+}
+
+function createReader(onMessage: ChannelsRequest['onMessage']): Reader {
   let taken = Promise.resolve();
   let kept = 0;
   let isPaused = false;
   let failed: unknown;
-  let socket: Socket | undefined;
-  const take = (channel: number, bytes: Uint8Array): boolean => {
-    kept += bytes.length;
-    if (kept > keptMost && !isPaused) {
-      isPaused = true;
-      socket?.pause();
+  let socket: WebSocket | undefined;
+  const pauseOrGoOn = (): void => {
+    if (isPaused ? kept < keptMost / 2 : kept > keptMost) {
+      isPaused = !isPaused;
+      if (isPaused) socket?.pause();
+      else socket?.resume();
     }
-    taken = taken.then(async () => {
-      try {
-        if (failed === undefined) await onMessage(channel, bytes);
-      } catch (error) {
-        failed = error;
-        socket?.terminate();
-      }
-      kept -= bytes.length;
-      if (isPaused && kept < keptMost / 2) {
-        isPaused = false;
-        socket?.resume();
-      }
-    });
-    return true;
   };
-
-  const handler = new WebSocketHandler(config, undefined, unused);
-  for (let attempt = 1; socket === undefined; attempt += 1) {
-    try {
-      socket = (await cluster.api.reported(request, () =>
-        handler.connect(request.path, null, take),
-      )) as object as Socket;
-    } catch (error) {
-      await explain(cluster, request, error, attempt === 1);
-    }
-  }
-  return watched(
-    socket,
-    () => taken,
-    () => failed,
-  );
+  return {
+    take(message) {
+      const [channel, bytes] = [message[0], message.subarray(1)];
+      if (channel === undefined || channel === endMessage) return;
+      kept += bytes.length;
+      pauseOrGoOn();
+      taken = taken.then(async () => {
+        try {
+          if (failed === undefined) await onMessage(channel, bytes);
+        } catch (error) {
+          failed = error;
+          socket?.terminate();
+        }
+        kept -= bytes.length;
+        pauseOrGoOn();
+      });
+    },
+    begin(opened) {
+      socket = opened;
+      if (isPaused) socket.pause();
+    },
+    async taken() {
+      await taken;
+      if (failed !== undefined) throw failed;
+    },
+  };
 }
 
 /** The line, asked now and then whether it still stands. */
-function watched(socket: Socket, taken: () => Promise<void>, failed: () => unknown): Channels {
+function watched(socket: WebSocket, reader: Reader): Channels {
   let isClosed = false;
   let why: string | null = null;
   let heardAt = performance.now();
@@ -144,7 +189,7 @@ function watched(socket: Socket, taken: () => Promise<void>, failed: () => unkno
       clearInterval(timer);
       // 1000 and 1005 are closed in order, with and without a word (RFC 6455, 7.4.1).
       if (code !== 1000 && code !== 1005) why ??= reason.toString('utf8') || `the line was cut (${code})`;
-      void taken().then(() => (failed() === undefined ? resolve(why) : reject(failed() as Error)));
+      reader.taken().then(() => resolve(why), reject);
     });
   });
   closed.catch(() => undefined);
@@ -170,38 +215,4 @@ function watched(socket: Socket, taken: () => Promise<void>, failed: () => unkno
       setTimeout(() => socket.terminate(), second).unref();
     },
   };
-}
-
-/**
- * The handshake tells a number and no words. Asked plainly, the cluster refuses for the same reason with words; only where
- * it would now agree (a login was renewed) the handshake may be tried again. Otherwise rejects with JobmanError.
- */
-async function explain(
-  { api, place }: ChannelsOf,
-  { path, what }: ChannelsRequest,
-  error: unknown,
-  mayRepeat: boolean,
-): Promise<void> {
-  if (error instanceof JobmanError) throw error;
-  const { message, error: cause } = error as { readonly message?: string; readonly error?: NodeJS.ErrnoException };
-  const code = /^Unexpected server response: (\d+)$/.exec(message ?? '')?.[1];
-  if (code === undefined) {
-    const said = cause ?? (error as NodeJS.ErrnoException);
-    const all = said instanceof AggregateError ? (said.errors as readonly NodeJS.ErrnoException[]) : [said];
-    const text = all.map((one) => one.message).join(', ');
-    throw unreachable(new LineError(text, false, said.code ?? all[0]?.code ?? null), { place, what });
-  }
-  try {
-    await api.ask({ path, what });
-  } catch (refusal) {
-    const isAgreed =
-      refusal instanceof JobmanError && refusal.lines.some((line) => /upgrade request required/i.test(line));
-    if (!isAgreed) throw refusal;
-  }
-  if (code === '401' && mayRepeat) return;
-  throw new JobmanError(
-    `Could not ${what}: the cluster of ${place.context} did not open a line to it (HTTP ${code}).`,
-    exitCode.unreachable,
-    ['The node that it runs on may not answer, or something between here and the cluster lets no WebSocket pass.'],
-  );
 }

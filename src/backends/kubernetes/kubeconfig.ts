@@ -1,14 +1,13 @@
-// Kubeconfig: which cluster is meant, where it is, and who we are there. Read by ourselves: loading the client library takes
-// longer than a whole `submit` may. What only the library can do (logins through an identity provider) is left to it, in
-// library-login.ts. The format: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
+// Kubeconfig: which cluster is meant, where it is, and who we are there (docs/decisions/kubernetes-client.md says why not the client
+// library). The format: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
 
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
+import { parse } from 'yaml';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import type { ClusterOptions } from '../../app/cluster/cluster.ts';
 import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { readPlainYaml } from './plain-yaml.ts';
 import { readRegularFile } from '../../app/regular-file.ts';
 
 /** What is read besides the files. */
@@ -58,7 +57,7 @@ export interface KubeUser {
   readonly 'as-uid'?: string;
   readonly 'as-groups'?: readonly string[];
   readonly exec?: KubeExec;
-  readonly 'auth-provider'?: { readonly name: string; readonly config?: Readonly<Record<string, string>> };
+  readonly 'auth-provider'?: { readonly name: string; readonly config?: Readonly<Record<string, unknown>> };
 }
 
 /** A program that knows how to log in. */
@@ -105,7 +104,7 @@ export async function readKubeContext(place: KubeconfigPlace, options: ClusterOp
     }
     return pod;
   }
-  const merged = mergedConfig(await Promise.all(files.map(configIn)));
+  const merged = mergedConfig(files.map(configIn));
   const called = files.join(', ');
   const wanted = options.context ?? merged.current;
   const names = [...merged.contexts.keys()];
@@ -192,7 +191,7 @@ interface Merged {
 /** Keys whose values are paths, relative to their own file. */
 const pathKeys = ['certificate-authority', 'client-certificate', 'client-key', 'tokenFile'];
 
-async function configIn(file: string): Promise<Merged> {
+function configIn(file: string): Merged {
   let text: string;
   try {
     text = isPipe(file) ? pipedText(file) : readRegularFile(file).toString('utf8');
@@ -201,7 +200,7 @@ async function configIn(file: string): Promise<Merged> {
   }
   let whole: unknown;
   try {
-    whole = readPlainYaml(text) ?? (await import('yaml')).parse(text);
+    whole = parse(text);
   } catch (error) {
     const [first = ''] = reasonOf(error).split('\n');
     throw new JobmanError(`The kubeconfig ${file} is no YAML.`, exitCode.usage, [first], { cause: error });

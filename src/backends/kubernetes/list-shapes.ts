@@ -35,7 +35,6 @@ const status: Shape = {
           3: { name: 'field', kind: 'text' },
         },
       },
-      5: { name: 'retryAfterSeconds', kind: 'whole' },
     },
   },
 };

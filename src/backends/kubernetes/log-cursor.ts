@@ -8,8 +8,8 @@
 // container ends just then, a reply ends with the old file. (`ReadLogs` in k8s.io/cri-client, `redirectLogs` in containerd,
 // and a cluster that was looked at.) So a part that was had is kept until it is told again, or what stands behind it is told.
 
-import { second } from '../../core/time.ts';
 import type { ClusterLogQuery } from '../../app/cluster/cluster.ts';
+import { createSecondCounter, secondBefore, secondLength } from './log-seconds.ts';
 
 /** Where a reader of one container's log stands. */
 export interface LogCursor {
@@ -32,8 +32,6 @@ const colon = 0x3a;
 const letterT = 0x54;
 /** `2026-11-22T00:37:53.681796213+00:00` is the longest. */
 const momentMost = 35;
-/** `2026-11-22T00:37:53` of `2026-11-22T00:37:53.681796213Z`. */
-const secondLength = 19;
 
 /**
  * A part that is not the last of its line is longer than this, unless a file ended with it: container runtimes cut at 16 KiB,
@@ -52,16 +50,6 @@ interface OpenLine {
   readonly text: Buffer;
 }
 
-/** The lines of one second that are out. */
-interface Second {
-  /** Its text, 19 bytes. */
-  readonly text: Buffer;
-  /** The moment of its first line, and the number of that line among all that are out. */
-  first: string;
-  at: number;
-  count: number;
-}
-
 /** At the beginning. `stamped`: lines keep their moments. */
 export function createLogCursor({ stamped = false }: { readonly stamped?: boolean | undefined } = {}): LogCursor {
   /** What stands behind the last whole line. */
@@ -74,12 +62,9 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
   let isAnyOut = false;
   /** Whether this reply has told nothing yet. */
   let isBeginning = true;
-  /** The newest second that has been told of, and the one before it. */
-  let now: Second | undefined;
-  let before: Second | undefined;
-  let out = 0;
   /** The newest moment that is out. */
   let last = '';
+  const seconds = createSecondCounter();
   /**
    * In a reply that tells again: how many lines are still to be passed over. Undefined until its first line is seen; `open` when
    * nothing but the open line was had.
@@ -97,12 +82,11 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
     }
     if (passing === 'unknown') {
       // Another line is the first one: the file was begun anew, or those seconds were entered in their middle.
-      const [first, other] = [before, now].filter((one) => one !== undefined && one.count > 0);
-      const begins = other !== undefined && first !== undefined && other.at < first.at ? other : first;
-      passing = begins?.first === text ? { left: (before?.count ?? 0) + (now?.count ?? 0) } : 'older';
-      if (passing === 'older' && line !== undefined && isRestOfLast(text, line)) {
-        if (open?.moment === text) open = undefined;
-        count(moment);
+      passing = seconds.firstMoment() === text ? { left: seconds.lines() } : 'older';
+      const mayBeRest = text > last && (open === undefined || open.moment === text);
+      if (passing === 'older' && line !== undefined && mayBeRest && isRestOf(lastLine, line)) {
+        open = undefined;
+        seconds.count(moment);
         last = text;
         // All behind it is new.
         passing = undefined;
@@ -118,48 +102,10 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
     return true;
   }
 
-  /**
-   * Whether the first line of another file is the second part of the last line that is out, which was whole because one reply
-   * went through both files.
-   */
-  function isRestOfLast(moment: string, line: Buffer): boolean {
-    if (moment <= last || line.length < 2 || line.length >= lastLine.length) return false;
-    if (open !== undefined && open.moment !== moment) return false;
-    return lastLine.subarray(lastLine.length - line.length).equals(line);
-  }
-
-  /** What of the open line stands before that text, which is told now. */
-  function headOf(moment: string, text: Buffer): Buffer {
-    if (open === undefined) return noBytes;
-    if (open.moment === moment) return open.head;
-    const had = Buffer.concat([open.head, open.text]);
-    return had.subarray(0, had.length - overlap(had, text));
-  }
-
-  function count(moment: Buffer): void {
-    out += 1;
-    const order = now === undefined ? 1 : moment.compare(now.text, 0, secondLength, 0, secondLength);
-    if (now === undefined || order > 0) {
-      const text = Buffer.from(moment.subarray(0, secondLength));
-      const earlier = secondBefore(text);
-      before = now?.text.equals(earlier) === true ? now : { text: earlier, first: '', at: 0, count: 0 };
-      now = { text, first: moment.toString('latin1'), at: out, count: 1 };
-    } else if (order === 0) now.count += 1;
-    else if (before !== undefined && moment.compare(before.text, 0, secondLength, 0, secondLength) === 0) {
-      if (before.count === 0) Object.assign(before, { first: moment.toString('latin1'), at: out });
-      before.count += 1;
-    }
-  }
-
   return {
     from({ tail, since }) {
-      if (now !== undefined && before !== undefined)
-        return { sinceTime: before.text.toString('latin1') + zoneOf(now.first) };
-      if (open !== undefined)
-        return {
-          sinceTime:
-            secondBefore(Buffer.from(open.moment.slice(0, secondLength))).toString('latin1') + zoneOf(open.moment),
-        };
+      const again = seconds.firstSecond() ?? (open === undefined ? undefined : secondBefore(open.moment));
+      if (again !== undefined) return { sinceTime: again };
       return { tailLines: tail, sinceTime: since === undefined ? undefined : new Date(since).toISOString() };
     },
     take(piece) {
@@ -177,10 +123,10 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
           if (isNew(moment, text)) {
             if (stamped) size += bytes.copy(fresh, size, from, from + moment.length + 1);
             lastFrom = size;
-            if (open !== undefined) size += headOf(moment.toString('latin1'), text).copy(fresh, size);
+            if (open !== undefined) size += headOf(open, moment.toString('latin1'), text).copy(fresh, size);
             size += text.copy(fresh, size);
             open = undefined;
-            count(moment);
+            seconds.count(moment);
             newest = moment;
           }
         }
@@ -208,7 +154,7 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
       open = cutLine() ?? open;
       cut = noBytes;
       isBeginning = true;
-      if (now !== undefined) passing = 'unknown';
+      if (seconds.lines() > 0) passing = 'unknown';
       else passing = open === undefined ? undefined : 'open';
     },
   };
@@ -221,7 +167,7 @@ export function createLogCursor({ stamped = false }: { readonly stamped?: boolea
     const text = cut.subarray(stamp.length + 1);
     // Told again, it may have been cut again, and earlier.
     if (open?.moment === moment && open.text.length > text.length) return open;
-    return { moment, head: headOf(moment, text), text };
+    return { moment, head: headOf(open, moment, text), text };
   }
 }
 
@@ -234,9 +180,21 @@ function momentAt(line: Buffer, from: number, end: number): Buffer | undefined {
   return line.subarray(from, gap);
 }
 
-/** The node's own time zone, which stands behind the fraction. */
-function zoneOf(moment: string): string {
-  return /(?:Z|[+-]\d\d:\d\d)$/.exec(moment)?.[0] ?? 'Z';
+/**
+ * Whether the first line of another file is the second part of the last line that is out, which was whole because one reply went through
+ * both files.
+ */
+function isRestOf(lastLine: Buffer, line: Buffer): boolean {
+  if (line.length < 2 || line.length >= lastLine.length) return false;
+  return lastLine.subarray(lastLine.length - line.length).equals(line);
+}
+
+/** What of the open line stands before that text, which is told now. */
+function headOf(open: OpenLine | undefined, moment: string, text: Buffer): Buffer {
+  if (open === undefined) return noBytes;
+  if (open.moment === moment) return open.head;
+  const had = Buffer.concat([open.head, open.text]);
+  return had.subarray(0, had.length - overlap(had, text));
 }
 
 /**
@@ -256,10 +214,4 @@ function overlap(had: Buffer, text: Buffer): number {
   let matched = 0;
   for (let at = Math.max(0, had.length - text.length); at < had.length; at += 1) matched = longer(matched, had[at]);
   return matched < partLeast ? 0 : matched;
-}
-
-/** `2026-11-22T00:37:52` of `2026-11-22T00:37:53`. A text that is no time is returned as it is. */
-function secondBefore(text: Buffer): Buffer {
-  const at = Date.parse(`${text.toString('latin1')}Z`);
-  return Number.isNaN(at) ? text : Buffer.from(new Date(at - second).toISOString().slice(0, secondLength));
 }

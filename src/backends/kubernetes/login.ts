@@ -5,7 +5,9 @@ import { X509Certificate } from 'node:crypto';
 import { second, type Instant } from '../../core/time.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { momentText } from '../../app/figures.ts';
+import { runExecLogin, type ExecCredential } from './exec-login.ts';
 import type { KubeContext } from './kubeconfig.ts';
+import { renewIdToken } from './oidc-login.ts';
 import { readRegularFile } from '../../app/regular-file.ts';
 
 /** What goes with a request: headers, and a certificate for the connection. */
@@ -41,24 +43,34 @@ export function createLogin(context: KubeContext, place: LoginPlace): Login {
   const { user } = context;
   const common = impersonation(context);
   let given: { readonly proof: Proof; readonly until: Instant | null } | undefined;
+  /** Providers may give another one with each id token. */
+  let refreshToken: string | undefined;
+  let isRefused = false;
 
   /** From a program or a provider: kept as long as it holds. */
   async function keptProof(): Promise<Proof> {
-    if (given !== undefined && (given.until === null || given.until - sparedBefore > place.now())) return given.proof;
-    if (user.exec !== undefined) {
-      const { runExecLogin } = await import('./exec-login.ts');
-      const { token, cert, key, until } = await runExecLogin(user.exec, context, place.env);
+    const isKept = given !== undefined && (given.until === null || given.until - sparedBefore > place.now());
+    if (given === undefined || !isKept) {
+      const { token, cert, key, until } =
+        user.exec === undefined ? await idToken() : await runExecLogin(user.exec, context, place.env);
       const headers = token === undefined ? common : { ...common, authorization: `Bearer ${token}` };
-      given = {
-        proof: { headers, ...(cert === undefined ? {} : { cert }), ...(key === undefined ? {} : { key }) },
-        until,
-      };
-    } else {
-      const { libraryHeaders } = await import('./library-login.ts');
-      // The library renews by itself what it holds; it is asked each time.
-      return { headers: { ...common, ...(await libraryHeaders(context)) } };
+      const own = { ...(cert === undefined ? {} : { cert }), ...(key === undefined ? {} : { key }) };
+      given = { proof: { headers, ...own }, until };
     }
     return given.proof;
+  }
+
+  /** That of the kubeconfig while it holds, then one that the identity provider gives. */
+  async function idToken(): Promise<ExecCredential> {
+    const { name, config = {} } = user['auth-provider'] ?? { name: '' };
+    if (name !== 'oidc') throw unknownProvider(context, name);
+    const first = config['id-token'];
+    const isFirst =
+      refreshToken === undefined && typeof first === 'string' && (expiryOf(first) ?? 0) - sparedBefore > place.now();
+    if (isFirst && !isRefused) return { token: first, until: expiryOf(first) };
+    const renewed = await renewIdToken(context, refreshToken, place.env);
+    ({ refreshToken } = renewed);
+    return { token: renewed.idToken, until: expiryOf(renewed.idToken) };
   }
 
   return {
@@ -80,7 +92,8 @@ export function createLogin(context: KubeContext, place: LoginPlace): Login {
       return { headers: common, ...certificate };
     },
     refused() {
-      const mayDiffer = user.exec !== undefined && given !== undefined;
+      const mayDiffer = given !== undefined;
+      isRefused = true;
       given = undefined;
       return mayDiffer;
     },
@@ -144,14 +157,34 @@ function endOf(context: KubeContext): Instant | null {
   try {
     const token = tokenOf(context);
     if (token !== undefined) {
-      const { exp } = claimsOf(token) ?? {};
-      return typeof exp === 'number' ? exp * second : null;
+      return expiryOf(token);
     }
     const cert = fileOrData(context, user['client-certificate'], user['client-certificate-data']);
     return cert === undefined ? null : Date.parse(new X509Certificate(cert).validTo);
   } catch {
     return null;
   }
+}
+
+/** When a JSON web token expires; null for a token that does not say. */
+function expiryOf(token: string): Instant | null {
+  try {
+    const { exp } = claimsOf(token) ?? {};
+    return typeof exp === 'number' ? exp * second : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Providers other than oidc were removed from Kubernetes 1.26, in favour of programs that log in. */
+function unknownProvider({ name, userName }: KubeContext, provider: string): JobmanError {
+  return new JobmanError(
+    `The context ${name} logs in through ${provider}, which Kubernetes does not support any more.`,
+    exitCode.unreachable,
+    [
+      `The user ${userName} of the kubeconfig needs the login program of your cloud (exec) instead of an auth-provider.`,
+    ],
+  );
 }
 
 /** The subject of a JSON web token; undefined for a token of another kind. */

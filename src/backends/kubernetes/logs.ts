@@ -54,7 +54,7 @@ async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): 
   let isLost = false;
   /** Replies in a row that brought nothing new: the pause grows with them, however they ended. */
   let losses = 0;
-  const pause = (): Promise<void> => rest(Math.min(api.patience.first * 2 ** losses, api.patience.most), signal);
+  const pause = (): Promise<void> => rest(Math.min(api.retry.first * 2 ** losses, api.retry.most), signal);
   const state = await stateOf(api, path, source.container, signal).catch((): LogState => 'goes on');
   if (state === 'is over' && stamped !== true && after === undefined) {
     yield* readFinished(api, source, query);
@@ -208,7 +208,7 @@ async function* readFinished(api: Api, source: LogSource, query: ClusterLogQuery
       losses += 1;
       if (had === 0 || (!follow && losses >= lossesMost)) throw endOf(error, source);
       if (losses === 1) onLost?.(reasonOf(error));
-      await rest(Math.min(api.patience.first * 2 ** losses, api.patience.most), signal);
+      await rest(Math.min(api.retry.first * 2 ** losses, api.retry.most), signal);
       if (hasLeft(signal)) return;
     }
   }

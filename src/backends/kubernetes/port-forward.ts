@@ -16,11 +16,11 @@ const lingers: Duration = 10 * second;
 
 /** Opens it. An error of the connection says what the pod has told, such as that nothing listens there. */
 export async function openTunnel(
-  cluster: ChannelsOf & { readonly namespace: string },
+  cluster: ChannelsOf,
   pod: string,
   port: number,
 ): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }> {
-  const [namespace, name] = [cluster.namespace, pod].map(encodeURIComponent);
+  const [namespace, name] = [cluster.place.namespace, pod].map(encodeURIComponent);
   let line: Channels | undefined;
   let wantMore: (() => void) | undefined;
   let lingering: NodeJS.Timeout | undefined;

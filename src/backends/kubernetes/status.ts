@@ -1,11 +1,11 @@
 // Status: what an API server says when it refuses, and the sentence that people get. Its own words are kept in the lines.
 // The form: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/
 
-import { certificateTrouble } from '../../app/certificate-trouble.ts';
 import type { ClusterPlace } from '../../app/cluster/cluster.ts';
 import { flagOfField } from '../../app/cluster/field-flags.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import type { LineError } from './connection.ts';
+import { certificateTrouble } from '../../http/certificate-trouble.ts';
+import type { NoReply } from '../../http/reply.ts';
 import { isBinary, readBinaryStatus } from './list-shapes.ts';
 
 /** What is read of a Status. */
@@ -18,7 +18,6 @@ export interface Status {
     readonly name?: string;
     readonly kind?: string;
     readonly causes?: readonly { readonly reason?: string; readonly message?: string; readonly field?: string }[];
-    readonly retryAfterSeconds?: number;
   };
   /** With which a list that has grown old goes on. */
   readonly metadata?: { readonly continue?: string };
@@ -59,12 +58,11 @@ export function readStatus(code: number, bytes: Buffer): Status {
 type Parts = Readonly<Record<string, unknown>>;
 
 /** Values of other kinds than Kubernetes has are read as missing. */
-function detailsOf({ name, kind, causes, retryAfterSeconds }: Parts): NonNullable<Status['details']> {
+function detailsOf({ name, kind, causes }: Parts): NonNullable<Status['details']> {
   const all = Array.isArray(causes) ? causes.map(partsOf) : [];
   return {
     ...textsOf({ name, kind }),
     causes: all.map(({ reason, message, field }) => textsOf({ reason, message, field })),
-    ...(typeof retryAfterSeconds === 'number' ? { retryAfterSeconds } : {}),
   };
 }
 
@@ -181,7 +179,7 @@ function invalidLines({ details, message }: Status): readonly string[] {
 }
 
 /** No reply: the sentence says whether it is the line or the certificate. */
-export function unreachable(error: LineError, { place, what }: Attempted): JobmanError {
+export function unreachable(error: NoReply, { place, what }: Attempted): JobmanError {
   const certificate = certificateTrouble(error.reason);
   if (certificate !== undefined) {
     return new JobmanError(

@@ -6,7 +6,7 @@ import type { ClusterChange, ClusterQuery } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Duration } from '../../core/time.ts';
 import type { Api } from './api.ts';
-import { LineError } from './connection.ts';
+import { NoReply } from '../../http/reply.ts';
 import { linesOf } from './lines.ts';
 import { hasLeft, rest } from './rest.ts';
 import { ClusterRefusal, readStatus } from './status.ts';
@@ -44,7 +44,7 @@ export async function* watchAll<T extends { readonly uid: string }>(
   watched: Watched<T>,
 ): AsyncIterable<ClusterChange<T>> {
   const { path, what } = watched;
-  const { first, most } = api.patience;
+  const { first, most } = api.retry;
   const { signal, onLost } = watched.query;
   const query = selectorsOf(watched.query);
   const held = new Map<string, T>();
@@ -107,7 +107,7 @@ async function* changesFrom<T extends { readonly uid: string }>(
   held: Map<string, T>,
 ): AsyncIterable<ClusterChange<T>> {
   const { signal } = watched.query;
-  const { first, most } = api.patience;
+  const { first, most } = api.retry;
   const query = selectorsOf(watched.query);
   let version = from;
   /** Connections in a row that ended soon: a server that closes each at once is asked ever more seldom. */
@@ -165,5 +165,5 @@ function selectorsOf({ labels, name }: ClusterQuery): Readonly<Record<string, st
 /** The line broke in the middle of a reply: Node's own errors, and half a line of JSON. */
 function isBroken(error: unknown): boolean {
   if (error instanceof JobmanError) return false;
-  return error instanceof SyntaxError || error instanceof LineError || (error instanceof Error && 'code' in error);
+  return error instanceof SyntaxError || error instanceof NoReply || (error instanceof Error && 'code' in error);
 }

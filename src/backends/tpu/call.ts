@@ -6,11 +6,12 @@ import { fits } from '../../app/form.ts';
 import type { CloudError } from '../../core/job.ts';
 import { second } from '../../core/time.ts';
 import type { Duration } from '../../core/time.ts';
+import { createHttpClient } from '../../http/client.ts';
+import type { Environment } from '../../http/proxy.ts';
+import { NoReply } from '../../http/reply.ts';
 import { classify, statusName, unanswered, withoutLogin } from './errors.ts';
 import type { StatusBody } from './errors.ts';
 import { forms } from './forms.ts';
-import { send, SendError } from './send.ts';
-import type { Reply } from './send.ts';
 
 /**
  * What a call came to. `status` is the canonical name of the cloud's error (`NOT_FOUND`, `ALREADY_EXISTS`).
@@ -67,6 +68,8 @@ export interface Caller {
 
 /** Longest wait for one answer. A slower cloud counts as one that did not answer: nothing destructive follows. */
 const answerWithin: Duration = 15 * second;
+/** A page of a zone's list has some hundred kilobytes. */
+const answerMost = 32 * 1024 * 1024;
 /** Longest time for all pages of a list, as a multiple of the time for one answer. */
 const listFactor = 4;
 /** A list with more pages, or with more characters in all of them, comes from a server that never ends its lists. */
@@ -80,10 +83,14 @@ const listMost = 128 * 1024 * 1024;
 export function createCaller(options: {
   readonly endpoint: () => Promise<string>;
   readonly credentials: Credentials;
+  /** May name a proxy. */
+  readonly env: Environment;
   /** Longest wait for one answer. */
   readonly within?: Duration;
 }): Caller {
-  const { endpoint, credentials, within = answerWithin } = options;
+  const { endpoint, credentials, env, within = answerWithin } = options;
+  // Nothing is sent twice: the core asks again, at its own pace.
+  const client = createHttpClient({ env, limits: { bytes: answerMost } });
 
   /**
    * A login that ends while we are at work is refused with 401, before anything is done: the same call is then made once
@@ -101,28 +108,27 @@ export function createCaller(options: {
     let url: string;
     let headers: Headers;
     try {
-      url = `${(await endpoint()).replace(/\/+$/, '')}/${path}`;
+      url = await endpoint();
       headers = await credentials.headers();
     } catch (error) {
       const sentence = sentenceOf(error);
       if (!(error instanceof NoLogin)) return { answer: lost('NOT_SENT', sentence) };
       return { answer: { ok: false, status: 'NOT_SENT', error: withoutLogin(sentence) } };
     }
-    let reply: Reply;
-    try {
-      reply = await send({
-        url,
-        method,
-        headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        timeoutMs,
-      });
-    } catch (error) {
-      // What is no SendError was thrown before anything was begun: an address that is none.
-      const status = error instanceof SendError && error.wasSent ? 'NO_ANSWER' : 'NOT_SENT';
-      return { answer: lost(status, `${hostOf(url)} did not answer: ${sentenceOf(error)}`) };
+    const reply = await client.request({
+      url,
+      path: `/${path}`,
+      method,
+      headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      limits: { connect: timeoutMs, answer: timeoutMs, whole: timeoutMs },
+    });
+    if (reply instanceof NoReply) {
+      const status = reply.wasSent ? 'NO_ANSWER' : 'NOT_SENT';
+      return { answer: lost(status, `${hostOf(url)} did not answer: ${reply.message}`) };
     }
-    const { status, text } = reply;
+    const { status } = reply;
+    const text = reply.bytes.toString('utf8');
     const value = parseObject(text);
     // Google's API never redirects; a login page of the network in between does.
     if (status >= 300 && status < 400) {
@@ -140,23 +146,6 @@ export function createCaller(options: {
       return { answer: { ok: false, status: 'UNAUTHENTICATED', error }, refused: headers };
     }
     return { answer: refusalOf(status, value, text, url) };
-  }
-
-  /** A refusal in the API's own shape. Anything else comes from something in between, and says nothing about our things. */
-  function refusalOf(httpStatus: number, value: object | undefined, text: string, url: string): Answer<never> {
-    const body = (value as { readonly error?: StatusBody } | undefined)?.error;
-    if (!fits(body, forms.failure)) {
-      // A proxy's or the front end's own page. Its 404 must not be read as "there is no such node".
-      const page = `${hostOf(url)} answered HTTP ${httpStatus}: ${text.slice(0, 300)}`;
-      if (httpStatus >= 500) return lost('NO_ANSWER', page);
-      return {
-        ok: false,
-        status: `HTTP ${httpStatus}`,
-        error: { ...classify({ code: httpStatus, message: page }), raw: page },
-      };
-    }
-    const failure: StatusBody = { code: httpStatus, ...body };
-    return { ok: false, status: statusName(failure), error: classify(failure) };
   }
 
   return {
@@ -197,6 +186,23 @@ export function createCaller(options: {
       return lost('NO_ANSWER', `the list ${path} has no end`);
     },
   };
+}
+
+/** A refusal in the API's own shape. Anything else comes from something in between, and says nothing about our things. */
+function refusalOf(httpStatus: number, value: object | undefined, text: string, url: string): Answer<never> {
+  const body = (value as { readonly error?: StatusBody } | undefined)?.error;
+  if (!fits(body, forms.failure)) {
+    // A proxy's or the front end's own page. Its 404 must not be read as "there is no such node".
+    const page = `${hostOf(url)} answered HTTP ${httpStatus}: ${text.slice(0, 300)}`;
+    if (httpStatus >= 500) return lost('NO_ANSWER', page);
+    return {
+      ok: false,
+      status: `HTTP ${httpStatus}`,
+      error: { ...classify({ code: httpStatus, message: page }), raw: page },
+    };
+  }
+  const failure: StatusBody = { code: httpStatus, ...body };
+  return { ok: false, status: statusName(failure), error: classify(failure) };
 }
 
 function lost(status: 'NOT_SENT' | 'NO_ANSWER', raw: string): Answer<never> {

@@ -3,9 +3,10 @@
 // server of a machine at Google); gcloud's own login. Tokens live in memory only.
 
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { googleLimits } from '../../app/whole-body.ts';
 import { minute, second } from '../../core/time.ts';
 import type { Duration, Instant } from '../../core/time.ts';
+import { googleLimits } from '../../http/google-limits.ts';
+import { isLoopback } from '../../http/proxy.ts';
 import { NoLogin, type Credentials, type Headers } from './call.ts';
 import { tokenIn } from './token.ts';
 
@@ -178,10 +179,4 @@ async function within<T>(length: Duration, work: Promise<T>): Promise<T> {
   } finally {
     clearTimeout(timer);
   }
-}
-
-/** True for servers on this machine. */
-export function isLoopback(endpoint: string): boolean {
-  const hostname = URL.parse(endpoint)?.hostname ?? '';
-  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d+){3}$/.test(hostname);
 }

@@ -2,7 +2,6 @@
 
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import type { SshHost } from '../../app/by-hand.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { makeFolder } from '../../app/make-folder.ts';
@@ -14,7 +13,8 @@ import { quote } from '../../remote/quote.ts';
 import { isHostName } from '../../remote/ssh-config.ts';
 import { ensureOwnKey } from '../../remote/ssh-keys.ts';
 import type { SshPool, SshTarget, SshTransport } from '../../remote/ssh.ts';
-import type { GuestAttributes, Place, TpuApi } from './api.ts';
+import type { Place, TpuApi } from './api.ts';
+import { createToldKeys } from './told-keys.ts';
 
 /** How the workers of one project are reached. */
 export interface SshWay {
@@ -75,8 +75,6 @@ interface TpuTarget extends SshTarget {
   readonly user: string;
 }
 
-/** Host keys that the cloud did not tell are asked for again, no sooner than this. */
-const askAgainAfter: Duration = 30 * second;
 /**
  * What ends the system's ssh when a host goes silent: ConnectTimeout for the way to the prompt, and a question each
  * ServerAliveInterval, of which ssh lets three go unanswered. Long enough for a line that is bad for half a minute; without
@@ -84,17 +82,10 @@ const askAgainAfter: Duration = 30 * second;
  */
 const connectMost: Duration = 15 * second;
 const askAliveEvery: Duration = 15 * second;
-/** What takes longer than this to be told is not known this time. */
-const answerWithin: Duration = 3 * second;
-
 export function createDoors(options: DoorsOptions): Doors {
   const { pool, apiFor, sshFor, now } = options;
   const pins = createHostKeys(options.home);
-  /** Of each TPU, what its workers said about themselves, and when they were asked. */
-  const asked = new Map<string, { readonly at: Instant; readonly attributes: Promise<readonly GuestAttributes[]> }>();
-  /** Of each worker, the keys that it was found to have. The same from then on: equal targets share a connection. */
-  const found = new Map<string, readonly string[]>();
-
+  const told = createToldKeys({ apiFor, now, pins });
   let ownKey: Promise<string> | undefined;
 
   /** Made or read once; a failure is not remembered. */
@@ -119,31 +110,6 @@ export function createDoors(options: DoorsOptions): Doors {
     }
   }
 
-  function attributesOf({ pinPrefix, place, nodeIds }: Machines): Promise<readonly GuestAttributes[]> {
-    const before = asked.get(pinPrefix);
-    if (before !== undefined && now() - before.at < askAgainAfter) return before.attributes;
-    const api = apiFor(place.project);
-    const answered = Promise.all(nodeIds.map((id) => api.getGuestAttributes(place, id))).then((answers) =>
-      // What one slice does not tell would give every later worker the keys of another.
-      answers.every((answer) => answer.ok) ? answers.flatMap((answer) => answer.value) : [],
-    );
-    // A worker that does not answer has to be noticed within ten seconds, and the cloud may not answer at all.
-    const late = pause(answerWithin, [], { ref: false });
-    const attributes = Promise.race([answered, late]);
-    asked.set(pinPrefix, { at: now(), attributes });
-    return attributes;
-  }
-
-  /** The keys of which the worker must show one. None when it is pinned, and none when nobody could tell: then the first is pinned. */
-  async function hostKeysOf(machines: Machines, worker: number, pin: string): Promise<readonly string[]> {
-    const before = found.get(pin);
-    if (before !== undefined) return before;
-    const isPinned = (await pins.pinned(pin)) !== undefined;
-    const keys = isPinned ? [] : hostKeysIn((await attributesOf(machines))[worker]);
-    if (isPinned || keys.length > 0) found.set(pin, keys);
-    return keys;
-  }
-
   async function targetOf(machines: Machines, worker: number): Promise<TpuTarget> {
     const { name, place, hosts, user, privateKey, pinPrefix } = machines;
     const address = hosts[worker];
@@ -159,7 +125,7 @@ export function createDoors(options: DoorsOptions): Doors {
     // One after the other: when the first has failed, nothing goes on behind it that may still make a key in this home.
     const way = await sshFor(place.project);
     const keyFile = privateKey ?? (await ownKeyOrUsers(machines));
-    const hostKeys = await hostKeysOf(machines, worker, pin);
+    const hostKeys = await told.hostKeysOf(machines, worker, pin);
     const existing = machines.isExisting ? { existing: { addKey: addKeyCommand(machines) } } : {};
     return { host, ...way, user, keyFile, pin, hostKeys, ...existing };
   }
@@ -213,8 +179,7 @@ export function createDoors(options: DoorsOptions): Doors {
     transport: async (machines, worker) => pool.transport(await targetOf(machines, worker)),
 
     forget(pinPrefix, { pins: withPins }) {
-      asked.delete(pinPrefix);
-      for (const pin of found.keys()) if (pin.startsWith(pinPrefix)) found.delete(pin);
+      told.forget(pinPrefix);
       pool.forget(pinPrefix, { pins: withPins });
     },
 
@@ -240,17 +205,6 @@ export function createDoors(options: DoorsOptions): Doors {
 function addKeyCommand({ user, nodeIds, place }: Machines): string {
   const [node = ''] = nodeIds;
   return `gcloud compute tpus tpu-vm ssh ${user}@${node} --zone ${place.zone} --project ${place.project} --worker all --command true`;
-}
-
-/** The types that both sshd and our client know, the cheapest first; the guest agent publishes each under its name. */
-const hostKeyTypes = ['ssh-ed25519', 'ecdsa-sha2-nistp256', 'ssh-rsa'];
-
-function hostKeysIn(attributes: GuestAttributes | undefined): readonly string[] {
-  const items = attributes?.queryValue?.items ?? [];
-  return hostKeyTypes.flatMap((type) => {
-    const value = items.find((item) => item.namespace === 'hostkeys' && item.key === type)?.value?.trim() ?? '';
-    return /^[A-Za-z0-9+/]+=*$/.test(value) ? [`${type} ${value}`] : [];
-  });
 }
 
 /** A path in ssh's configuration: blanks separate words, and `%` with the letter that follows is expanded. */

@@ -43,7 +43,7 @@ export async function clusterRows(cli: Cli, query: ListQuery, flags: ListPlace):
   let called = 'The cluster';
   try {
     const cluster = await cli.services.cluster(
-      given({ context: flags.context, namespace: flags.namespace, isAlone: true, isSilent: true }),
+      given({ context: flags.context, namespace: flags.namespace, isSilent: true }),
     );
     try {
       const place = cluster.place();

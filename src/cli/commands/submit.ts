@@ -373,7 +373,7 @@ async function create(
 ): Promise<number> {
   const { context, namespace } = request;
   const cluster = await cli.services.cluster(
-    given({ context: context ?? undefined, namespace: namespace ?? undefined, isAlone: true }),
+    given({ context: context ?? undefined, namespace: namespace ?? undefined }),
   );
   let keeper: ClusterKeeper | undefined;
   let leave: ReturnType<typeof leaveOnSignal> | undefined;

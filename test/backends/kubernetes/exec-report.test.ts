@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
-import { readStatus } from '../../../src/backends/kubernetes/exec.ts';
+import { readExecStatus } from '../../../src/backends/kubernetes/exec-status.ts';
 import { createReportReader, reporting } from '../../../src/backends/kubernetes/exec-report.ts';
 
 const text = 'JOBMAN_EXEC=0123456789abcdef: ';
@@ -50,8 +50,8 @@ test('is a number of at most three digits: what a program prints in its place is
 
 test('the status of a cluster that has values of other kinds is told as it came', () => {
   for (const said of ['null', '5', '[1', '{"message":{}}', '{"details":null}', '{"details":{"causes":{}}}'])
-    assert.deepEqual(readStatus(Buffer.from(said)), { message: said });
+    assert.deepEqual(readExecStatus(Buffer.from(said)), { message: said });
   for (const said of ['{"details":{"causes":[null]}}', '{"details":{"causes":[{"message":5}]}}'])
-    assert.deepEqual(readStatus(Buffer.from(said)), { message: said });
-  assert.deepEqual(readStatus(Buffer.from('{"status":"Success"}')), { status: 'Success' });
+    assert.deepEqual(readExecStatus(Buffer.from(said)), { message: said });
+  assert.deepEqual(readExecStatus(Buffer.from('{"status":"Success"}')), { status: 'Success' });
 });

@@ -192,6 +192,55 @@ printf '{"status":{"token":"%s-%s","expirationTimestamp":"2026-11-22T02:00:00Z"}
     );
   });
 
+  test('through an identity provider takes its id token while it holds, then one by the refresh token', async (t) => {
+    let time = now;
+    const idToken = (name: string, seconds: number): string => {
+      const claims = Buffer.from(JSON.stringify({ sub: name, exp: time / 1000 + seconds })).toString('base64url');
+      return `e30.${claims}.x`;
+    };
+    const asked: string[] = [];
+    const server = await openServer(t, ({ method, path, body, headers }) => {
+      if (method === 'GET') return { json: { token_endpoint: `${server.url}/token` } };
+      asked.push(`${path} ${body} ${String(headers['authorization'])}`);
+      if (asked.length > 2) return { status: 400, json: { error: 'invalid_grant', error_description: 'log in again' } };
+      return { json: { id_token: idToken(`renewed-${asked.length}`, 60), refresh_token: `next-${asked.length}` } };
+    });
+    const config = {
+      'idp-issuer-url': `${server.url}/`,
+      'client-id': 'jobs',
+      'client-secret': 's:1',
+      'refresh-token': 'first',
+      'id-token': idToken('given', 60),
+    };
+    const login = loginOf({ 'auth-provider': { name: 'oidc', config } }, () => time);
+    const subject = async (): Promise<unknown> => {
+      const { authorization = '' } = (await login.prove()).headers;
+      return (
+        JSON.parse(Buffer.from(String(authorization).split('.')[1] ?? '', 'base64url').toString()) as { sub: unknown }
+      ).sub;
+    };
+    assert.deepEqual([await subject(), await subject(), asked.length], ['given', 'given', 0]);
+    time += 55_000;
+    assert.deepEqual([await subject(), await subject()], ['renewed-1', 'renewed-1']);
+    const basic = `Basic ${Buffer.from('jobs:s%3A1').toString('base64')}`;
+    assert.deepEqual(asked, [`/token grant_type=refresh_token&refresh_token=first ${basic}`]);
+    assert.equal(login.refused(), true);
+    assert.equal(await subject(), 'renewed-2');
+    assert.match(String(asked[1]), /refresh_token=next-1 /);
+    login.refused();
+    const [code, text] = await refused(login.prove());
+    assert.equal(code, 5);
+    assert.match(
+      text,
+      /logs in through oidc, which did not work\.\n.*refused it \(HTTP 400, invalid_grant, log in again\)/,
+    );
+    const away = { ...config, 'idp-issuer-url': 'http://far.example', 'id-token': '' };
+    const plain = loginOf({ 'auth-provider': { name: 'oidc', config: away } });
+    assert.match((await refused(plain.prove()))[1], /is no https address/);
+    const gone = loginOf({ 'auth-provider': { name: 'azure' } });
+    assert.match((await refused(gone.prove()))[1], /through azure, which Kubernetes does not support any more/);
+  });
+
   test('by a program that fails is told in its words', async (t) => {
     const { folder } = openWorld(t);
     const program = join(folder, 'login');

@@ -223,7 +223,7 @@ suite('a stream', () => {
     assert.equal(server.lines().filter((line) => line.endsWith('/log')).length, 1);
   });
 
-  const slowly = { patience: { tries: 2, first: 20, most: 400 } };
+  const slowly = { retry: { tries: 2, triesBroken: 2, first: 20, most: 400 } };
   const moment = '2026-11-22T00:00:01.000000001Z';
   const running: Reply = { json: { status: { phase: 'Running' } } };
 

@@ -172,7 +172,6 @@ test('a refusal comes in the form of the list that it refuses', () => {
     name: 'train',
     kind: 'jobs',
     causes: [{ reason: 'FieldValueInvalid', message: 'too long', field: 'metadata.name' }],
-    retryAfterSeconds: 7,
   });
   // What is cut on its way is still a refusal.
   assert.equal(readStatus(403, whole.subarray(0, 30)).code, 403);

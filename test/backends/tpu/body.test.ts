@@ -23,6 +23,7 @@ async function open(t: TestContext) {
   const cloud = await startCloud(t);
   const api = createTpuApi(
     createCaller({
+      env: {},
       endpoint: () => Promise.resolve(cloud.emulator.url),
       credentials: { headers: () => Promise.resolve({}), refused: () => '' },
     }),

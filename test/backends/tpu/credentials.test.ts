@@ -5,8 +5,9 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createCaller } from '../../../src/backends/tpu/call.ts';
 import type { Credentials } from '../../../src/backends/tpu/call.ts';
-import { createCredentials, createLogin, isLoopback } from '../../../src/backends/tpu/credentials.ts';
+import { createCredentials, createLogin } from '../../../src/backends/tpu/credentials.ts';
 import type { Login, RunProgram } from '../../../src/backends/tpu/credentials.ts';
+import { isLoopback } from '../../../src/http/proxy.ts';
 import { tokenIn } from '../../../src/backends/tpu/token.ts';
 import { JobmanError } from '../../../src/app/errors.ts';
 import { failure, openTpuServer } from './support/server.ts';
@@ -113,7 +114,7 @@ suite('a login that the cloud refuses in the middle', () => {
         ? undefined
         : failure(401, 'UNAUTHENTICATED', 'invalid credentials');
     const credentials: Credentials = { headers: () => login.headers(), refused: (shown) => login.refused(shown) };
-    return { server, caller: createCaller({ endpoint: () => Promise.resolve(server.url), credentials }) };
+    return { server, caller: createCaller({ env: {}, endpoint: () => Promise.resolve(server.url), credentials }) };
   }
   const list = 'v2/projects/p/locations/us-central2-b/nodes';
 
@@ -160,7 +161,7 @@ suite('a login that the cloud refuses in the middle', () => {
   test('is harmless on this machine, where none is shown', async (t) => {
     const server = await openTpuServer(t);
     server.fault = () => failure(401, 'UNAUTHENTICATED', 'your login has expired');
-    const caller = createCaller({ endpoint: () => Promise.resolve(server.url), credentials: to(server.url) });
+    const caller = createCaller({ env: {}, endpoint: () => Promise.resolve(server.url), credentials: to(server.url) });
     const answer = await caller.list(list, 'nodes');
     assert.ok(!answer.ok);
     assert.equal(answer.status, 'UNAUTHENTICATED');

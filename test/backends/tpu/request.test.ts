@@ -256,6 +256,7 @@ test('nobody listens there: nothing was sent, and the sentence says where', asyn
   await close();
   const api = createTpuApi(
     createCaller({
+      env: {},
       endpoint: () => Promise.resolve(`http://127.0.0.1:${port}`),
       credentials: { headers: () => Promise.resolve({}), refused: () => '' },
     }),
@@ -278,7 +279,7 @@ test('whoever cannot say where the cloud is, or who we are, has sent nothing', a
       credentials: { headers: () => Promise.reject(new Error(sentence)), refused: () => '' },
     },
   ]) {
-    const result = await requestAllocation(createTpuApi(createCaller(options)), tpuRef(), keys);
+    const result = await requestAllocation(createTpuApi(createCaller({ env: {}, ...options })), tpuRef(), keys);
     assert.equal(kind(result), 'failed unreachable');
     assert.equal(result.kind === 'failed' && result.evidence.detail, sentence);
   }

@@ -78,28 +78,7 @@ export function createTpuDesk(parts: TpuDeskParts): TpuDesk {
     const isFresh = before?.look.kind === 'there' && now() - before.at < addressesFor;
     const found = isFresh ? before.look : await look(tpu);
     if (found.kind === 'unknown') throw cannotTell(tpu, found.says);
-    const state = stateWord(found);
-    if (found.kind === 'absent') {
-      throw new JobmanError(`${tpu.name} is not there (${state}), so there are no workers to ask.`, exitCode.conflict, [
-        `tpu apply ${tpu.name}    makes it`,
-      ]);
-    }
-    const hosts = hostsOf(found.node);
-    if (without.includes(state) || hosts.length === 0) {
-      throw new JobmanError(`${tpu.name} is ${state}, so there are no workers to ask.`, exitCode.conflict, [
-        `tpu describe ${tpu.name}    says how it is`,
-      ]);
-    }
-    return {
-      name: tpu.name,
-      place: found.place,
-      nodeIds: [tpu.name],
-      hosts,
-      user: site.remoteUser ?? parts.user,
-      privateKey: site.privateKey,
-      isExisting: true,
-      pinPrefix: pinPrefix(tpu.name, found.node.createTime),
-    };
+    return machinesIn(tpu, found, parts);
   }
 
   async function onWorkers(tpu: LabTpu, script: string, options: RunOptions): Promise<readonly WorkerAnswer[]> {
@@ -173,6 +152,36 @@ export function createTpuDesk(parts: TpuDeskParts): TpuDesk {
     },
 
     close: () => parts.closeDoors(),
+  };
+}
+
+/** The machines of a TPU that was looked at. Throws JobmanError if there are none. */
+function machinesIn(
+  tpu: LabTpu,
+  found: Exclude<NodeLook, { readonly kind: 'unknown' }>,
+  { site, user }: Pick<TpuDeskParts, 'site' | 'user'>,
+): Machines {
+  const state = stateWord(found);
+  if (found.kind === 'absent') {
+    throw new JobmanError(`${tpu.name} is not there (${state}), so there are no workers to ask.`, exitCode.conflict, [
+      `tpu apply ${tpu.name}    makes it`,
+    ]);
+  }
+  const hosts = hostsOf(found.node);
+  if (without.includes(state) || hosts.length === 0) {
+    throw new JobmanError(`${tpu.name} is ${state}, so there are no workers to ask.`, exitCode.conflict, [
+      `tpu describe ${tpu.name}    says how it is`,
+    ]);
+  }
+  return {
+    name: tpu.name,
+    place: found.place,
+    nodeIds: [tpu.name],
+    hosts,
+    user: site.remoteUser ?? user,
+    privateKey: site.privateKey,
+    isExisting: true,
+    pinPrefix: pinPrefix(tpu.name, found.node.createTime),
   };
 }
 

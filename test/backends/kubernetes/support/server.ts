@@ -32,7 +32,7 @@ export interface PretendServer {
   /** `GET /api/v1/nodes`, one line for each request. */
   lines(): readonly string[];
   /** The cluster at this server; its namespace is `vision`. */
-  cluster(context?: Partial<KubeContext>, more?: Pick<ClusterOf, 'limits' | 'lists' | 'onWait' | 'patience'>): Cluster;
+  cluster(context?: Partial<KubeContext>, more?: Pick<ClusterOf, 'limits' | 'lists' | 'onWait' | 'retry'>): Cluster;
 }
 
 /** A Status as an API server writes it. */
@@ -102,7 +102,7 @@ export async function openServer(
         flavorKey: 'jobman/flavor',
         env: {},
         now: () => now,
-        patience: { tries: 4, first: 1, most: 10 },
+        retry: { tries: 4, triesBroken: 2, first: 1, most: 10 },
         ...more,
       });
       clusters.push(cluster);

@@ -81,6 +81,7 @@ export async function openTpuServer(scope: { after(fn: () => Promise<void>): voi
     url,
     api: createTpuApi(
       createCaller({
+        env: {},
         endpoint: () => Promise.resolve(url),
         credentials: { headers: () => Promise.resolve({}), refused: () => 'log in again' },
       }),

@@ -37,9 +37,3 @@ export function wholeBody(incoming: IncomingMessage, most: number): Promise<Buff
     incoming.on('close', () => fail(new Error('the reply was broken off')));
   });
 }
-
-/**
- * Limits for Google's own client libraries, by the names of their HTTP client: bytes of one answer after unpacking, no redirection (their
- * APIs have none, and a login must not follow one), and the time for one request.
- */
-export const googleLimits = { size: 16 * mebibyte, redirect: 'manual', timeout: 20_000 } as const;

@@ -1,0 +1,225 @@
+// HTTP client: one exchange with a server over Node's own http and https (docs/decisions/http-client.md). A reply is a value, and so is
+// its absence: NoReply says whether the request can have arrived, which decides whether it may be repeated.
+
+import { Agent, request as plainRequest } from 'node:http';
+import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
+import type { AgentOptions } from 'node:https';
+import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { second, type Duration } from '../core/time.ts';
+import { proxyFor, type Environment } from './proxy.ts';
+import { noReply, type NoReply, type OpenReply, type Reply } from './reply.ts';
+import { isOver, pauseBefore, type RetryPolicy } from './retry.ts';
+import { wholeBody } from './whole-body.ts';
+
+/** Header names and their values. */
+export type Headers = Readonly<Record<string, string | readonly string[]>>;
+
+/** One request. */
+export interface HttpRequest {
+  /** The address of the server, with the path that all its paths begin with. */
+  readonly url: string;
+  /** Below `url`, with its query; sent as it is. */
+  readonly path?: string;
+  /** GET if not given. */
+  readonly method?: string;
+  readonly headers?: Headers;
+  readonly body?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Limits of this request that differ from those of the client. */
+  readonly limits?: Partial<Limits>;
+}
+
+/** How long each part of an exchange may take, and how long a reply may be. */
+export interface Limits {
+  /** Until the connection is ready, including the TLS handshake. */
+  readonly connect: Duration;
+  /** From then on until the reply begins. */
+  readonly answer: Duration;
+  /** From the request to the last byte of a reply that is read whole. */
+  readonly whole: Duration;
+  /** Bytes of a reply that is read whole. */
+  readonly bytes: number;
+}
+
+const usualLimits: Limits = { connect: 10 * second, answer: 30 * second, whole: 60 * second, bytes: 64 * 1024 * 1024 };
+
+/** The certificates of both sides. */
+export interface Trust extends Pick<AgentOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized'> {
+  /** Authorities in PEM that are trusted in addition to those of this machine. */
+  readonly extraCa?: string | undefined;
+}
+
+/** What a client is made from. */
+export interface HttpClientOptions {
+  /** May name proxies: HTTPS_PROXY, HTTP_PROXY and NO_PROXY, also in lower case. */
+  readonly env: Environment;
+  /** Replaces the proxies of the environment. */
+  readonly proxy?: string | undefined;
+  readonly trust?: Trust;
+  readonly limits?: Partial<Limits> | undefined;
+  /** Without it nothing is sent twice. */
+  readonly retry?: RetryPolicy | undefined;
+}
+
+/** Requests over connections that are kept for the next request. */
+export interface HttpClient {
+  /** The whole reply. Rejects only with the reason of an aborted signal. */
+  request(request: HttpRequest): Promise<Reply | NoReply>;
+  /** Resolves when the reply begins. A reply with a status of 300 or more is read whole. Rejects as `request` does. */
+  open(request: HttpRequest): Promise<OpenReply | Reply | NoReply>;
+  /** An agent that goes the same way for another client, and keeps no connection. */
+  agentFor(url: string): Promise<Agent>;
+  close(): void;
+}
+
+/** How often the system checks an idle connection. A reader of a quiet log would otherwise never notice that it is gone. */
+const keepAliveEvery: Duration = 30 * second;
+/** Bytes of a refusal where the reply was wanted as a stream; it is a few hundred. */
+const refusalMost = 1024 * 1024;
+/** How long an idle connection is kept; Node's own choice for its global agent. */
+const keptFor: Duration = 5 * second;
+
+/** The client. It connects to nothing before the first request. */
+export function createHttpClient(options: HttpClientOptions): HttpClient {
+  const { env, proxy, trust = {}, retry } = options;
+  const agents = new Map<string, Promise<Agent>>();
+
+  async function newAgent(server: URL, more: AgentOptions): Promise<Agent> {
+    const common = { ...more, proxyEnv: proxyFor(server, env, proxy) };
+    if (server.protocol !== 'https:') return new Agent(common);
+    const { Agent: TlsAgent } = await import('node:https');
+    return new TlsAgent({ ...common, ...(await certificates(trust)) });
+  }
+
+  function keptAgent(server: URL): Promise<Agent> {
+    // Servers on this machine are reached without the proxy, so they have another agent.
+    const key = `${server.protocol}${JSON.stringify(proxyFor(server, env, proxy))}`;
+    const agent = agents.get(key) ?? newAgent(server, { keepAlive: true, timeout: keptFor });
+    agents.set(key, agent);
+    return agent;
+  }
+
+  async function repeated(request: HttpRequest, isWhole: boolean): Promise<OpenReply | Reply | NoReply> {
+    const { method = 'GET', signal } = request;
+    const limits = { ...usualLimits, ...options.limits, ...request.limits };
+    for (let attempt = 1; ; attempt += 1) {
+      signal?.throwIfAborted();
+      const reply = await exchange(request, limits, isWhole, keptAgent);
+      if (retry === undefined || isOver(retry, method, reply, attempt)) return reply;
+      await pauseBefore(retry, reply, attempt, signal);
+    }
+  }
+
+  return {
+    request: (request) => repeated(request, true) as Promise<Reply | NoReply>,
+    open: (request) => repeated(request, false),
+    agentFor: (url) => newAgent(new URL(url), {}),
+    close() {
+      for (const agent of agents.values()) {
+        void agent.then(
+          (made) => made.destroy(),
+          () => undefined,
+        );
+      }
+    },
+  };
+}
+
+/** Sends the request once. Rejects with the reason of the signal. */
+async function exchange(
+  request: HttpRequest,
+  limits: Limits,
+  isWhole: boolean,
+  agentFor: (server: URL) => Promise<Agent>,
+): Promise<OpenReply | Reply | NoReply> {
+  const { body, signal } = request;
+  let start: (reply: (incoming: IncomingMessage) => void) => ClientRequest;
+  try {
+    start = await startOf(request, agentFor);
+  } catch (error) {
+    return noReply(error, false);
+  }
+  return new Promise((resolve, reject) => {
+    let isConnected = false;
+    let missing = 'no connection';
+    let late: Error | undefined;
+    const endAfter = (length: Duration): NodeJS.Timeout =>
+      setTimeout(() => {
+        late = new Error(`${missing} within ${length / second} s`);
+        outgoing.destroy(late);
+      }, length);
+    const end = (reply: OpenReply | Reply | NoReply): void => {
+      clearTimeout(stage);
+      clearTimeout(whole);
+      if (signal?.aborted === true) reject(signal.reason as Error);
+      else resolve(reply);
+    };
+    const fail = (error: unknown): void => end(noReply(late ?? error, isConnected));
+    let outgoing: ClientRequest;
+    try {
+      outgoing = start((incoming) => {
+        clearTimeout(stage);
+        missing = 'no whole answer';
+        const { statusCode: status = 0, headers } = incoming;
+        if (!isWhole && status < 300) end({ status, headers, stream: incoming });
+        else
+          wholeBody(incoming, isWhole ? limits.bytes : refusalMost).then(
+            (bytes) => end({ status, headers, bytes }),
+            fail,
+          );
+      });
+    } catch (error) {
+      resolve(noReply(error, false));
+      return;
+    }
+    let stage = endAfter(limits.connect);
+    const whole = endAfter(limits.whole);
+    outgoing.on('socket', (socket) => {
+      socket.setKeepAlive(true, keepAliveEvery);
+      const connected = (): void => {
+        isConnected = true;
+        missing = 'no answer';
+        clearTimeout(stage);
+        stage = endAfter(limits.answer);
+      };
+      // Before the TLS handshake has ended nothing of the request has left.
+      if (outgoing.reusedSocket || isReady(socket)) connected();
+      else socket.once('encrypted' in socket ? 'secureConnect' : 'connect', connected);
+    });
+    outgoing.on('error', fail);
+    outgoing.end(body);
+  });
+}
+
+/** How the request begins. Throws for an address that is none and for certificates that cannot be used. */
+async function startOf(
+  { url, path, method = 'GET', headers, body, signal }: HttpRequest,
+  agentFor: (server: URL) => Promise<Agent>,
+): Promise<(reply: (incoming: IncomingMessage) => void) => ClientRequest> {
+  const server = new URL(url);
+  const start = server.protocol === 'https:' ? (await import('node:https')).request : plainRequest;
+  const options: RequestOptions = {
+    method,
+    path: path === undefined ? server.pathname + server.search : server.pathname.replace(/\/+$/, '') + path,
+    headers: {
+      ...(headers as Readonly<Record<string, string | string[]>> | undefined),
+      // Node adds no length to the body of a DELETE, and the server would read the body as the next request.
+      ...(body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }),
+    },
+    agent: await agentFor(server),
+    ...(signal === undefined ? {} : { signal }),
+  };
+  return (reply) => start(server, options, reply);
+}
+
+async function certificates({ extraCa, ...trust }: Trust): Promise<AgentOptions> {
+  if (extraCa === undefined) return trust;
+  const { getCACertificates } = await import('node:tls');
+  return { ...trust, ca: [...getCACertificates('default'), extraCa] };
+}
+
+/** True if a request can be written to that socket now. */
+function isReady(socket: Socket): boolean {
+  return !socket.connecting && (!('encrypted' in socket) || (socket as TLSSocket).getProtocol() !== null);
+}

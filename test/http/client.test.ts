@@ -1,0 +1,188 @@
+// One request and its reply: what was sent and what was not, what is sent again, and which way it goes.
+
+import assert from 'node:assert/strict';
+import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
+import { connect, createServer as createTcpServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { suite, test, type TestContext } from 'node:test';
+import { createHttpClient, type HttpClientOptions, type HttpRequest } from '../../src/http/client.ts';
+import { NoReply } from '../../src/http/reply.ts';
+import { listen } from '../backends/tpu/support/server.ts';
+
+function clientIn(t: TestContext, options: Partial<HttpClientOptions> = {}) {
+  const client = createHttpClient({ env: {}, ...options });
+  t.after(() => client.close());
+  return client;
+}
+
+async function failure(t: TestContext, request: HttpRequest): Promise<NoReply> {
+  const reply = await clientIn(t).request({ method: 'POST', body: '{}', ...request });
+  assert.ok(reply instanceof NoReply, JSON.stringify(reply));
+  return reply;
+}
+
+async function serverIn(t: TestContext, answer: (request: IncomingMessage, response: ServerResponse) => void) {
+  const { http, port, close } = await listen();
+  t.after(close);
+  http.on('request', answer);
+  return `http://127.0.0.1:${port}`;
+}
+
+suite('a reply', () => {
+  test('has its status and all of its text, redirections too', async (t) => {
+    const long = 'ä'.repeat(100_000);
+    const url = await serverIn(t, (request, response) => {
+      response.writeHead(request.url === '/base/away?a=%2e' ? 302 : 418, { location: 'http://127.0.0.1:1/' }).end(long);
+    });
+    const reply = await clientIn(t).request({ url, method: 'POST', body: '{}' });
+    assert.deepEqual('bytes' in reply && [reply.status, reply.bytes.toString()], [418, long]);
+    const away = await clientIn(t).request({ url: `${url}/base/`, path: '/away?a=%2e' });
+    assert.equal('status' in away && away.status, 302);
+  });
+
+  test('that is opened comes as a stream, and a refusal whole', async (t) => {
+    const url = await serverIn(t, (request, response) => {
+      response.writeHead(request.url === '/no' ? 403 : 200).end('text');
+    });
+    const open = await clientIn(t).open({ url });
+    assert.ok('stream' in open);
+    let text = '';
+    for await (const part of open.stream) text += String(part);
+    assert.equal(text, 'text');
+    const refused = await clientIn(t).open({ url, path: '/no' });
+    assert.equal('bytes' in refused && refused.bytes.toString(), 'text');
+  });
+});
+
+suite('no reply', () => {
+  test('where nobody listens nothing was sent', async (t) => {
+    const { port, close } = await listen();
+    await close();
+    const error = await failure(t, { url: `http://127.0.0.1:${port}/` });
+    assert.deepEqual([error.wasSent, error.reason], [false, 'ECONNREFUSED']);
+    assert.match(error.message, /ECONNREFUSED/);
+    assert.equal((await failure(t, { url: 'http://no-such-host.invalid/' })).wasSent, false);
+    assert.equal((await failure(t, { url: 'no address' })).wasSent, false);
+    assert.equal((await failure(t, { url: 'http://127.0.0.1:1', headers: { a: '\n' } })).reason, 'ERR_INVALID_CHAR');
+  });
+
+  test('where no TLS can be agreed upon nothing was sent', async (t) => {
+    const { http, port, close } = await listen();
+    t.after(close);
+    http.on('clientError', (_error, socket) => socket.destroy());
+    assert.equal((await failure(t, { url: `https://127.0.0.1:${port}/` })).wasSent, false);
+  });
+
+  test('a line that is cut, before the reply or in the middle of it, leaves open what happened', async (t) => {
+    const url = await serverIn(t, (request, response) => {
+      if (request.url === '/half') response.writeHead(200, { 'content-length': '100' }).write('half');
+      setImmediate(() => request.socket.destroy());
+    });
+    assert.equal((await failure(t, { url })).wasSent, true);
+    assert.equal((await failure(t, { url, path: '/half' })).wasSent, true);
+  });
+
+  test('a server that says nothing is not waited for without end', async (t) => {
+    const silent = createTcpServer((socket) => void socket.on('error', () => undefined).resume());
+    await new Promise<void>((resolve) => void silent.listen(0, '127.0.0.1', resolve));
+    t.after(() => new Promise<void>((resolve) => void silent.close(() => resolve())));
+    const half = await serverIn(t, (_request, response) => {
+      response.writeHead(200, { 'content-length': '100' }).write('half');
+    });
+    const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const within = async (where: string, limits: HttpRequest['limits']): Promise<string> => {
+      const error = await failure(t, { url: where, limits: limits ?? {} });
+      assert.equal(error.wasSent, true);
+      return error.message;
+    };
+    assert.equal(await within(url, { answer: 100 }), 'no answer within 0.1 s');
+    assert.equal(await within(url, { whole: 100 }), 'no answer within 0.1 s');
+    assert.equal(await within(half, { whole: 100 }), 'no whole answer within 0.1 s');
+    const tls = await failure(t, { url: url.replace('http:', 'https:'), limits: { connect: 100 } });
+    assert.deepEqual([tls.wasSent, tls.message], [false, 'no connection within 0.1 s']);
+  });
+
+  test('a signal ends a request and a pause with its reason', async (t) => {
+    const url = await serverIn(t, (request, response) => {
+      if (request.url === '/busy') response.writeHead(429, { 'retry-after': '60' }).end();
+    });
+    const retry = { tries: 2, triesBroken: 1, first: 60_000, most: 60_000 };
+    for (const path of ['/silent', '/busy']) {
+      const leave = new AbortController();
+      const asked = clientIn(t, { retry }).request({ url, path, signal: leave.signal });
+      setTimeout(() => leave.abort(new Error('left')), 50);
+      await assert.rejects(asked, { message: 'left' });
+    }
+  });
+});
+
+suite('a request is sent again', () => {
+  const retry = { tries: 4, triesBroken: 3, first: 1, most: 5 };
+  for (const [method, status, times] of [
+    ['GET', 429, 4],
+    ['POST', 429, 4],
+    ['GET', 503, 4],
+    ['POST', 503, 1],
+    ['GET', 501, 1],
+    ['GET', null, 3],
+    ['POST', null, 1],
+  ] as const) {
+    test(`${times} times in all: a ${method} after ${status ?? 'a broken connection'}`, async (t) => {
+      let count = 0;
+      const url = await serverIn(t, (request, response) => {
+        count += 1;
+        if (status === null) request.socket.destroy();
+        else response.writeHead(status, { 'retry-after': '0' }).end();
+      });
+      await clientIn(t, { retry }).request({ url, method });
+      assert.equal(count, times);
+      count = 0;
+      await clientIn(t).request({ url, method });
+      assert.equal(count, 1, 'without a policy nothing is sent twice');
+    });
+  }
+});
+
+suite('a proxy', () => {
+  test('of the environment is used, and not for a server on this machine; one that is given is used for all', async (t) => {
+    const seen: string[] = [];
+    const proxy = createServer((request, response) => {
+      seen.push(request.url ?? '');
+      if (!(request.url ?? '').includes('127.0.0.1')) response.end('by proxy');
+      else request.pipe(httpRequest(request.url ?? '', (reply) => reply.pipe(response)));
+    });
+    proxy.on('connect', (request, socket) => {
+      seen.push(request.url ?? '');
+      const [host, port] = (request.url ?? '').split(':');
+      const other = connect(Number(port), host ?? '', () => {
+        socket.write('HTTP/1.1 200 OK\r\n\r\n');
+        other.pipe(socket).pipe(other);
+      });
+      for (const one of [other, socket]) one.on('error', () => undefined);
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    t.after(() => {
+      proxy.closeAllConnections();
+      proxy.close();
+    });
+    const own = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+    const here = await serverIn(t, (_request, response) => response.end('itself'));
+    const textOf = async (options: Partial<HttpClientOptions>, url: string): Promise<string> => {
+      const reply = await clientIn(t, options).request({ url });
+      return reply instanceof NoReply ? reply.message : reply.bytes.toString();
+    };
+    for (const name of ['HTTP_PROXY', 'http_proxy']) {
+      assert.equal(await textOf({ env: { [name]: own } }, 'http://far.invalid/'), 'by proxy');
+      assert.equal(await textOf({ env: { [name]: own } }, here), 'itself');
+      assert.match(
+        await textOf({ env: { [name]: own, NO_PROXY: 'far.invalid' } }, 'http://far.invalid/'),
+        /ENOTFOUND|EAI/,
+      );
+    }
+    assert.deepEqual(seen, ['http://far.invalid/', 'http://far.invalid/']);
+    await textOf({ env: {}, proxy: own }, here);
+    assert.match(String(seen[2]), /127\.0\.0\.1/);
+    await textOf({ env: { HTTPS_PROXY: own } }, 'https://far.invalid/');
+    assert.equal(seen[3], 'far.invalid:443');
+  });
+});
