@@ -96,7 +96,8 @@ async function handshake(
   const { headers, agent } = await connection.way();
   const socket = new WebSocket(place.server.replace(/^http/, 'ws').replace(/\/+$/, '') + path, protocols, {
     // Names and values are as Node wants them; only its type knows no list that is read-only.
-    headers: { accept: 'application/json', ...headers } as OutgoingHttpHeaders as Record<string, string>,
+    // Without a header Accept, which a kubelet refuses for a forwarded port.
+    headers: headers as OutgoingHttpHeaders as Record<string, string>,
     agent,
     handshakeTimeout: handshakeMost,
   });
