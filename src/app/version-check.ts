@@ -3,7 +3,7 @@
 
 import { day, minute, type Duration, type Instant } from '../core/time.ts';
 
-/** What `last_update_check.json` says. */
+/** The content of `last_update_check.json`. */
 export interface VersionNotes {
   /** When it was looked, or begun to. */
   readonly lastCheck: Instant;
@@ -11,7 +11,7 @@ export interface VersionNotes {
   readonly remoteVersion: string | null;
   /** How long until the next look (`newVersion.check`). */
   readonly every: Duration;
-  /** What the settings want said with it (`newVersion.customMessage`). */
+  /** The message of the settings (`newVersion.customMessage`). */
   readonly message: string | null;
   /** Why the last look came to nothing. */
   readonly failed: string | null;
@@ -32,7 +32,7 @@ export function isAbout(notes: VersionNotes, repository: string | null): boolean
   return repository !== null && (notes.repository ?? repository) === repository;
 }
 
-/** What the text of that file says; undefined where it is none of ours. The older jobman's `{ lastCheck, remoteVersion }` is one. */
+/** The notes in the text of that file; undefined if it is not ours. The older jobman's `{ lastCheck, remoteVersion }` is one. */
 export function versionNotesIn(text: string): VersionNotes | undefined {
   let value: unknown;
   try {

@@ -1,13 +1,13 @@
 // Machines: looking at workers and acting on them, over whatever transport reaches them. Shared by every backend whose
 // workers are machines with a shell.
 
-import type { AllocationRef, MachinePort, StepByHand, TailReceiver, WorkerRef } from '../app/ports.ts';
+import type { AllocationRef, MachinePort, TailReceiver, WorkerRef } from '../app/ports.ts';
 import type { Launch } from '../core/prepare.ts';
 import { commandWorkers, openAttempt } from '../core/job.ts';
-import type { Evidence, Job } from '../core/job.ts';
+import type { Job } from '../core/job.ts';
 import { known, unknown } from '../core/observation.ts';
-import type { Fact, OutcomeResult, WorkerSeen } from '../core/observation.ts';
-import type { SetupStep, StepFile, WorkerId } from '../core/spec.ts';
+import type { Fact, WorkerSeen } from '../core/observation.ts';
+import type { WorkerId } from '../core/spec.ts';
 import { second } from '../core/time.ts';
 import type { Duration, Instant } from '../core/time.ts';
 import { fanOut } from '../remote/fanout.ts';
@@ -15,14 +15,14 @@ import { badVariable, startScript } from '../remote/launch.ts';
 import { lookScript, parseLook } from '../remote/look.ts';
 import { textOf } from '../remote/text-of.ts';
 import { jobMark, runMark } from '../remote/run-folder.ts';
-import { isStepKey, killStepScript, stepScript } from '../remote/step.ts';
-import type { StepFileBytes, StepMode } from '../remote/step.ts';
 import { stopScript } from '../remote/stop.ts';
 import { followScript, restScript, tailCodes } from '../remote/tail.ts';
 import type { Reach, RunRequest, RunResult } from '../remote/transport.ts';
 import { createWorkdirSender } from '../remote/workdir/send.ts';
+import { failed, noAnswer, refused, startOutcome, textFrom, wordsOf } from './worker-outcomes.ts';
+import { runStep } from './worker-step.ts';
 
-/** What a backend says about its workers; the rest is the same for all. */
+/** The differences between backends; everything else is the same for all workers. */
 export interface MachinesParts {
   /**
    * The way to that worker. Called for every action, so it must be cheap; transports are pooled behind it. A backend
@@ -47,19 +47,11 @@ export interface MachinesParts {
   readonly forget: (ref: AllocationRef) => void;
 }
 
-/** What a step's proof and check count for. */
-function stepMode(byHand: StepByHand | undefined): StepMode {
-  if (byHand === undefined) return 'unless-proven';
-  return byHand.force ? 'apply' : 'check';
-}
-
 /** A host that does not answer is noticed within ten seconds: the look gives it eight. */
 const lookTimeout: Duration = 8 * second;
 const startTimeout: Duration = 30 * second;
 /** A kill is repeated on the host for five seconds and more before it reports what is left. */
 const stopTimeout: Duration = 30 * second;
-/** What a step is given over its own limit, for the way there and back. */
-const stepMargin: Duration = 15 * second;
 /** Looks under way at once. Workers of one job are seldom more. */
 const looksAtOnce = 64;
 const answerMost = 1_000_000;
@@ -95,87 +87,10 @@ export function createMachines(parts: MachinesParts): MachinePort {
     return known(seen, now());
   }
 
-  async function filesOf(step: SetupStep): Promise<readonly StepFileBytes[]> {
-    return Promise.all(
-      step.files.map(async (file: StepFile) => ({
-        to: file.to,
-        mode: file.mode,
-        bytes: file.kind === 'local' ? await parts.readFile(file.from) : Buffer.from(file.base64, 'base64'),
-      })),
-    );
-  }
-
-  /** A log that exists answers the question that an absent one leaves open: the step ran, and printed nothing. */
-  async function noteSilence({ job, worker }: WorkerRef, step: SetupStep): Promise<void> {
-    try {
-      await parts.stepLog(job, step.name, worker, new Uint8Array(0));
-    } catch {
-      // The step holds whether or not its log could be written.
-    }
-  }
-
   return {
     look: (refs) => fanOut(refs, looksAtOnce, lookAt),
 
-    async step(ref, step, byHand) {
-      const { job, worker, allocation } = ref;
-      // Whoever tells of it says which step it was, and on which worker; these words go on from there.
-      if (!isStepKey(step.key)) return refused(worker, `its key cannot be a file's name: ${step.key}`);
-      let files: readonly StepFileBytes[];
-      try {
-        files = await filesOf(step);
-      } catch (error) {
-        return failed(worker, `it needs a file of this machine: ${textOf(error)}`);
-      }
-      const root = parts.root(ref);
-      if (step.workdir !== undefined) {
-        const folder = parts.workdirOf?.(job, step.workdir);
-        if (folder === undefined) return refused(worker, 'no working directory can be copied there');
-        const sent = await workdirs.send((request) => run(ref, request), root, folder);
-        if (sent.kind === 'failed') return failed(worker, `the working directory could not be sent: ${sent.reason}`);
-      }
-      let last = '';
-      let logProblem: string | undefined;
-      const result = await run(ref, {
-        script: stepScript(root, allocation.ordinal, step, files, stepMode(byHand)),
-        timeoutMs: step.timeout + stepMargin,
-        outputMost: 64_000,
-        onOutput: async (chunk) => {
-          last = (last + textFrom(chunk)).slice(-2_000);
-          await byHand?.onOutput(chunk);
-          try {
-            await parts.stepLog(job, step.name, worker, chunk);
-          } catch (error) {
-            // A full disk here is no reason to break off an installation there.
-            logProblem = textOf(error);
-          }
-        },
-      });
-      if (result.kind === 'no_answer') {
-        if (!result.timedOut) return noAnswer(worker, result.reason, result.sent);
-        await run(ref, {
-          script: killStepScript(root, allocation.ordinal, step),
-          timeoutMs: startTimeout,
-          outputMost: answerMost,
-        });
-        return failed(
-          worker,
-          `it took longer than ${Math.round(step.timeout / second)} s${lastLine(last)}`,
-          lastLines(last),
-        );
-      }
-      const [, verdict, command] =
-        /(?:^|\n)step (\d+|vanished|cannot .*)\n(?:command (.*)\n)?$/u.exec(textFrom(result.stderr)) ?? [];
-      if (verdict === undefined) return noAnswer(worker, `the line broke off: ${wordsOf(result)}`, true);
-      if (verdict === '0') {
-        if (last === '') await noteSilence(ref, step);
-        return { kind: 'done' };
-      }
-      if (verdict === 'vanished') return failed(worker, `it was killed from outside${lastLine(last)}`, lastLines(last));
-      if (verdict.startsWith('cannot ')) return failed(worker, `it cannot ${verdict.slice('cannot '.length)}`);
-      const note = logProblem === undefined ? '' : ` (its log is not complete: ${logProblem})`;
-      return failed(worker, `${failureText(verdict, command, last)}${note}`, lastLines(last), Number(verdict));
-    },
+    step: (ref, step, byHand) => runStep({ parts, run, workdirs }, ref, step, byHand),
 
     async start(ref, launch) {
       const { job, worker } = ref;
@@ -347,90 +262,4 @@ export function withHere(workers: MachinePort, here: MachinePort): MachinePort {
       here.forget(ref);
     },
   };
-}
-
-/** What a launcher's one line means. */
-export function startOutcome(worker: WorkerId, said: string | undefined, raw: string): OutcomeResult {
-  if (said === 'started' || said === 'already') return { kind: 'done' };
-  if (said === 'restarted')
-    return failed(worker, `worker ${worker} was restarted after it had been set up, so nothing was started there yet`);
-  if (said?.startsWith('busy ') === true) return busy(worker, said.slice(5));
-  if (said?.startsWith('failed ') === true)
-    return failed(worker, `worker ${worker} could not start the command: ${said.slice(7)}`);
-  // The launcher said nothing: it may have been killed at any point. Only a look can tell.
-  return noAnswer(worker, `worker ${worker} did not say whether the command has started: ${raw}`, true);
-}
-
-export function failed(worker: WorkerId, detail: string, line?: string, exitCode?: number): OutcomeResult {
-  return { kind: 'failed', evidence: evidence(worker, detail, line, exitCode) };
-}
-
-/** The TPU is taken; `who` is a process that holds it. Whoever it is may let go of it, so it is tried again. */
-function busy(worker: WorkerId, who: string): OutcomeResult {
-  const detail = `its TPU is held by ${who}, which is not of this job and is left alone`;
-  return { kind: 'failed', evidence: { detail, worker, pattern: 'busy', line: who } };
-}
-
-export function refused(worker: WorkerId, detail: string): OutcomeResult {
-  return { kind: 'refused', evidence: evidence(worker, detail) };
-}
-
-/** Nothing came back: it did not happen when nothing was sent, and nobody knows when something was. */
-export function noAnswer(worker: WorkerId, detail: string, sent: boolean): OutcomeResult {
-  return { kind: sent ? 'unclear' : 'failed', evidence: evidence(worker, detail) };
-}
-
-function evidence(worker: WorkerId, detail: string, raw?: string, exitCode?: number): Evidence {
-  return {
-    detail,
-    worker,
-    ...(exitCode === undefined ? {} : { exitCode }),
-    ...(raw === undefined || raw === '' ? {} : { raw }),
-  };
-}
-
-/** A longer command is left out of the message: the last printed line says more. */
-const commandMost = 80;
-
-/** Bash reports only the opening of such a command, which is a part of jobman's own script and tells a person nothing. */
-const isFragment = /^(case|if|while|until|for)\s/u;
-
-/**
- * Why a step failed, the cause first: the last line with a meaning, then the exit code and the command that failed where that is
- * short enough to read.
- */
-export function failureText(code: string, command: string | undefined, printed: string): string {
-  // The message names the command that failed, without the sudo in front of it.
-  const bare = command?.replace(/^sudo -n (env (\w+=('[^']*'|\S*) )*)?/u, '').trim();
-  const line = meaningfulLine(printed).replace(/\.$/u, '');
-  const isReadable = bare !== undefined && bare !== '' && bare.length <= commandMost && !isFragment.test(bare);
-  const of = isReadable ? ` of \`${bare}\`` : '';
-  if (line !== '') return `${line} (exit code ${code}${of})`;
-  return `exit code ${code}${of}, and nothing was printed`;
-}
-
-/** The last line, without the advice that installers print after their error. */
-function meaningfulLine(printed: string): string {
-  const lines = printed.split('\n').map((line) => line.split('\r').at(-1)?.trim() ?? '');
-  const isAdvice = (line: string) => line === '' || /^(\[notice\]|hint:|note:|warning:|w:|see )/iu.test(line);
-  return (lines.findLast((line) => !isAdvice(line)) ?? '').slice(0, 300);
-}
-
-function lastLine(text: string): string {
-  const line = meaningfulLine(text);
-  return line === '' ? '' : `: ${line}`;
-}
-
-/** What a person wants to see of a failed step: the end of what it printed. */
-function lastLines(text: string): string {
-  return text.trimEnd().split('\n').slice(-10).join('\n');
-}
-
-function wordsOf(result: Extract<RunResult, { kind: 'ended' }>): string {
-  const words = `${textFrom(result.stdout)}${textFrom(result.stderr)}`.trim();
-  return words === '' ? `nothing, with exit code ${result.exitCode}` : words.slice(-500);
-}
-
-function textFrom(bytes: Uint8Array): string {
-  return new TextDecoder().decode(bytes);
 }

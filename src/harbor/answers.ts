@@ -4,7 +4,7 @@ import type { ImageArtifact } from '../app/images.ts';
 import type { Form } from '../app/form.ts';
 import type { Instant } from '../core/time.ts';
 
-/** What is read of a Repository. Its name has the project in front. */
+/** The fields of a Repository that jobman reads. Its name begins with the project. */
 export interface RawRepository {
   readonly name: string;
   readonly description?: string | null;
@@ -13,7 +13,7 @@ export interface RawRepository {
   readonly update_time?: string;
 }
 
-/** What is read of an Artifact. */
+/** The fields of an Artifact that jobman reads. */
 export interface RawArtifact {
   readonly digest: string;
   readonly size?: number;

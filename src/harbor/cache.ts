@@ -22,7 +22,7 @@ export interface Cache {
 
 /** Raised when what is kept changes its form, so that no older file is taken for it. */
 const version = 1;
-/** What nobody has asked for so long is thrown away. */
+/** Copies that were not written for this long are deleted. */
 const keptFor: Duration = 30 * day;
 
 /** The answers in that folder, which is made when there is one. */

@@ -14,7 +14,7 @@ export interface Login {
   readonly password: string;
 }
 
-/** What was found. Without a login `problem` says why one that should be there is not; null where there is none at all. */
+/** A login, or why it cannot be read. Both are null if Docker has none. */
 export interface LoginFound {
   readonly login: Login | null;
   readonly problem: string | null;
@@ -36,7 +36,7 @@ interface DockerConfig {
 
 const nobody: LoginFound = { login: null, problem: null };
 
-/** What Docker knows of that host (with its port). Never throws: without a login a registry may be asked as nobody. */
+/** Docker's login for that host (with its port). Never throws: a registry may answer without a login. */
 export async function dockerLogin(host: string, place: DockerPlace): Promise<LoginFound> {
   const folder = place.env['DOCKER_CONFIG'] || join(place.userHome, '.docker');
   const file = join(folder, 'config.json');
@@ -81,7 +81,7 @@ async function askHelper(name: string, address: string, env: DockerPlace['env'])
   const program = `docker-credential-${name}`;
   const { stdout, failed } = await runLoginProgram([program, 'get'], { env, input: address, within: patience });
   if (failed !== undefined) {
-    // What all of these programs say of an address that they do not know.
+    // All credential helpers print this for an address without a login.
     if (/credentials not found/i.test(stdout)) return nobody;
     const [said = ''] = stdout.trim().split('\n');
     return problem(`${program}, which your docker login names, ${failed}${said === '' ? '' : `: ${said}`}`);

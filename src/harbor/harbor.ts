@@ -10,7 +10,7 @@ import { parseImageName, placesOf, type RepositoryPlace } from './image-name.ts'
 import { createQuestions } from './questions.ts';
 import { HarborRefusal, type Asker } from './request.ts';
 
-/** What a registry's door is made from. */
+/** The parts that the image port of a registry is built from. */
 export interface HarborOf {
   readonly asker: Asker;
   /** `https://harbor.example.com`. */

@@ -35,7 +35,7 @@ export function createQuestions(asker: Asker, host: string): Questions {
         form: repositoryForm,
         what: `list the images of the project ${project} of ${host}`,
       });
-      // What was pushed between two pages moves the rest by one, and one of them comes twice.
+      // A push between two pages shifts the list, so that one entry is on both pages.
       return [...new Map(all.map((one) => [one.name, one])).values()];
     },
 

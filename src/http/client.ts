@@ -50,7 +50,7 @@ export interface Trust extends Pick<AgentOptions, 'ca' | 'cert' | 'key' | 'serve
   readonly extraCa?: string | undefined;
 }
 
-/** What a client is made from. */
+/** The options of a client. */
 export interface HttpClientOptions {
   /** May name proxies: HTTPS_PROXY, HTTP_PROXY and NO_PROXY, also in lower case. */
   readonly env: Environment;

@@ -4,11 +4,11 @@ import { execFile, type ExecFileException } from 'node:child_process';
 import { second, type Duration } from '../core/time.ts';
 import type { Environment } from './proxy.ts';
 
-/** What came of it. */
+/** How the program ended. */
 export interface LoginProgramEnd {
   readonly stdout: string;
   readonly stderr: string;
-  /** What went wrong, as the end of a sentence about the program; undefined if it ended well. */
+  /** The failure, as the end of a sentence about the program; undefined if it ended well. */
   readonly failed: string | undefined;
 }
 

@@ -14,7 +14,7 @@ export interface KeptLogFile extends KeptLog {
   readonly path: string;
 }
 
-/** What is kept on this machine of jobs of clusters, for commands. Every method may throw StoreError. */
+/** The archive of cluster jobs on this machine, for commands. Every method may throw StoreError. */
 export interface ClusterKeeper {
   /** Whether anything was ever submitted from here. Looks at one file; where it is false the others find nothing. */
   readonly isUsed: boolean;
@@ -46,7 +46,7 @@ export interface ClusterKeeper {
   drop(job: KeptJob): Promise<void>;
 }
 
-/** What the owner says. */
+/** The owner's command. */
 export type ClusterVerb = 'stop' | 'start' | 'resume' | 'rerun' | 'cancel';
 
 /** `done`: it is so already. */
@@ -77,7 +77,7 @@ export function clusterCan(job: ClusterJob, verb: ClusterVerb): ClusterCan {
     case 'resume':
       if (isOver) return no(`has ${hasEnded(phase)}; rerun begins it anew`);
       if (!job.suspended) return no(`is under way already (${phase})`);
-      // Who admits a job to its queue takes the suspension back; a hand in between would pass everybody else by.
+      // The queue itself resumes a job that it admits; resuming it here would bypass all other jobs.
       if (queueName !== null) return no(`waits in the queue ${queueName}, which admits it in its turn`);
       return yes;
     case 'rerun':

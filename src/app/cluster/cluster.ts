@@ -39,7 +39,7 @@ export interface ClusterCondition {
   readonly at: Instant | null;
 }
 
-/** What is kept of a Job. */
+/** A Job, trimmed. */
 export interface ClusterJob {
   readonly name: string;
   readonly namespace: string;
@@ -66,7 +66,7 @@ export interface ClusterJob {
   /** Our labels; null on what another tool made. */
   readonly owner: string | null;
   readonly installation: string | null;
-  /** What one pod asks for, summed over its containers, in the canonical form of quantity.ts. */
+  /** The requests of one pod, summed over its containers, in the canonical form of quantity.ts. */
   readonly requests: Readonly<Record<string, string>>;
   readonly images: readonly string[];
   /** A deletion is under way. */
@@ -78,7 +78,7 @@ export interface ClusterJob {
   readonly priorityClass: string | null;
 }
 
-/** What is kept of a container of a pod. */
+/** A container of a pod, trimmed. */
 export interface ClusterContainer {
   readonly name: string;
   readonly image: string;
@@ -96,7 +96,7 @@ export interface ClusterContainer {
   readonly init: boolean;
 }
 
-/** What is kept of a pod. */
+/** A pod, trimmed. */
 export interface ClusterPod {
   readonly name: string;
   readonly namespace: string;
@@ -114,7 +114,7 @@ export interface ClusterPod {
   readonly index: number | null;
   readonly createdAt: Instant;
   readonly startedAt: Instant | null;
-  /** What it takes on its node, in the canonical form of quantity.ts. */
+  /** The resources that it takes on its node, in the canonical form of quantity.ts. */
   readonly requests: Readonly<Record<string, string>>;
   /** The memory that each container may use at most, by its name. */
   readonly limits?: Readonly<Record<string, string>>;
@@ -134,7 +134,7 @@ export interface ClusterEvent {
   readonly lastAt: Instant;
 }
 
-/** What is kept of a node, to say what a pod that finds no place lacks. */
+/** A node, trimmed to what explains why a pod finds no node. */
 export interface ClusterNode {
   readonly name: string;
   readonly ready: boolean;
@@ -143,7 +143,7 @@ export interface ClusterNode {
   /** Keys of the taints that keep pods away which do not bear them. */
   readonly taints: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
-  /** What pods may have of it altogether, in the canonical form of quantity.ts. */
+  /** The resources that all pods together may use, in the canonical form of quantity.ts. */
   readonly allocatable: Readonly<Record<string, string>>;
 }
 
@@ -163,7 +163,7 @@ export interface ClusterPriority {
 }
 
 /**
- * What a watch tells. `synced` comes when all that is there has been told: at the beginning, and again each time that the cluster has
+ * One event of a watch. `synced` follows the last existing object: at the beginning, and again each time that the cluster has
  * forgotten where the watch was and all was listed anew.
  */
 export type ClusterChange<T> =
@@ -189,7 +189,7 @@ export interface ClusterQuery {
   readonly onHeard?: () => void;
 }
 
-/** What of a container's log is wanted. */
+/** The part of a container's log to read. */
 export interface ClusterLogQuery {
   readonly follow?: boolean;
   /** The container's run before its last restart. */
@@ -212,7 +212,7 @@ export interface ClusterLogQuery {
 /** A program prints a line that is too long to be held; nothing after it can be read, and a retry does not help. */
 export class LogLineTooLong extends JobmanError {}
 
-/** What came of asking for a resource's removal, once it is seen gone: `absent` was not there to begin with. */
+/** The outcome of a removal, reported once the resource is gone; `absent` if it did not exist. */
 export type ClusterRemoval = 'gone' | 'absent';
 
 /** A container of a pod. */
@@ -221,7 +221,7 @@ export interface ClusterTarget {
   readonly container: string;
 }
 
-/** What is to run in a container. A `line` is for its `sh`; a program with its arguments needs no shell there. */
+/** The program to run in a container. A `line` is for its `sh`; a program with its arguments needs no shell there. */
 export interface ClusterExecRequest extends Omit<SessionRequest, 'inside'> {
   /** It gets a terminal of this size, whose keys are its input; everything that it prints is then its standard output. */
   readonly terminal: TerminalSize | null;
@@ -280,7 +280,7 @@ export interface Cluster {
   patch(name: string, change: Readonly<Record<string, unknown>>): Promise<void>;
   /** Removes a Job with its pods and waits until it is seen gone. */
   remove(name: string, options?: { readonly signal?: AbortSignal }): Promise<ClusterRemoval>;
-  /** What is there now, then each change, until the signal. Connections that end are taken up again inside. */
+  /** The existing objects, then each change, until the signal. Connections that end are opened again. */
   watchJobs(query: ClusterQuery): AsyncIterable<ClusterChange<ClusterJob>>;
   /** The same of pods. */
   watchPods(query: ClusterQuery): AsyncIterable<ClusterChange<ClusterPod>>;

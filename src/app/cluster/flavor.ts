@@ -22,7 +22,7 @@ import {
 /** Amounts by the name of the resource, as they were written. */
 export type Amounts = Readonly<Record<string, string>>;
 
-/** What a container asks for, and what it may use at most where somebody has said so. */
+/** The requests of a container, and its limits if there are any. */
 export interface Resources {
   readonly requests: Amounts;
   readonly limits: Amounts | null;
@@ -116,7 +116,7 @@ function readAmounts(tree: Tree, called: 'requests' | 'limits', report: Report):
   return amounts;
 }
 
-/** What is wrong with one amount of a resource, as a phrase after its name; undefined when nothing is. */
+/** The problem of one amount of a resource, as a phrase after its name; undefined if there is none. */
 export function problemOfAmount(resource: string, written: string | number): string | undefined {
   if (!isResourceName(resource)) {
     const meant = /gpu/i.test(resource) ? 'nvidia.com/gpu' : didYouMean(resource, plainResources);
@@ -129,7 +129,7 @@ export function problemOfAmount(resource: string, written: string | number): str
   return undefined;
 }
 
-/** What is wrong with requests and limits together: an API server refuses the same. */
+/** The problems of requests and limits together: an API server refuses the same. */
 export function problemsTogether({ requests, limits }: Resources): readonly string[] {
   return Object.entries(limits ?? {}).flatMap(([name, limit]) => {
     const [asked, most] = [parseQuantity(requests[name] ?? ''), parseQuantity(limit)];
@@ -176,7 +176,7 @@ export function isExtended(resource: string): boolean {
   return resource.includes('/') && domain !== 'kubernetes.io' && !domain.endsWith('.kubernetes.io');
 }
 
-/** What cannot be promised twice: the API server wants a limit that equals the request. */
+/** Resources that cannot be overcommitted: the API server wants a limit that equals the request. */
 function mustBeEqual(resource: string): boolean {
   return isExtended(resource) || resource.startsWith('hugepages-');
 }
@@ -232,7 +232,7 @@ export function amountsKey(amounts: Amounts): string {
 
 // ------------------------------------------------------------------------------------------ which one
 
-/** What is needed to find a flavor: those of the settings, and a way to read a file. */
+/** The sources of flavors: those of the settings, and files. */
 export interface FlavorSources {
   readonly predefined: readonly Flavor[];
   /** The text of a file; undefined when there is none at that path. Throws JobmanError when it cannot be read. */

@@ -35,7 +35,7 @@ export const clusterLabels = {
   queuePriority: 'kueue.x-k8s.io/priority-class',
 } as const;
 
-/** Who submits it, and what is known from elsewhere. */
+/** The user who submits it, and facts from elsewhere. */
 export interface Submitter {
   readonly owner: string;
   /** Null where there is no record yet. */

@@ -20,7 +20,7 @@ export function keptFile(folder: string, pod: string, container: string): string
   return join(folder, `${plain(pod)}_${plain(container)}.log`);
 }
 
-/** What an API server calls a name is one; what somebody else does leads nowhere. */
+/** A name without the characters that no name of an API server has, which could lead to another folder. */
 function plain(text: string): string {
   return text.replaceAll(/[^A-Za-z0-9.-]/g, '-');
 }
@@ -95,7 +95,7 @@ export function stampOf(bytes: Uint8Array, from: number): Instant | null {
   return Number.isNaN(at) ? null : at;
 }
 
-/** What of a copy is wanted. */
+/** The part of a copy to read. */
 export interface KeptLogQuery {
   /** Only so many last lines. */
   readonly tail?: number;

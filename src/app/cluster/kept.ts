@@ -35,7 +35,7 @@ export interface KeptLog {
   readonly state: KeptLogState;
 }
 
-/** What was last seen of a job. */
+/** The last observation of a job. */
 export interface KeptSight {
   readonly job: ClusterJob;
   /** All that were ever seen, oldest first; those that are gone as they were last. */
@@ -128,7 +128,7 @@ export function keptVerdict(kept: KeptJob, now: Instant): ClusterVerdict {
   return { phase, reason: 'deleted', sentence, because: null };
 }
 
-/** What was seen now over what was seen before: pods and events that are gone stay as they were last. */
+/** Merges an observation into the one before: pods and events that are gone stay as they were last. */
 export function mergedSight(before: KeptSight | undefined, now: KeptSight): KeptSight {
   if (before === undefined) return now;
   const byUid = new Map([...before.pods, ...now.pods].map((pod) => [pod.uid, pod]));
@@ -144,7 +144,7 @@ export function mergedSight(before: KeptSight | undefined, now: KeptSight): Kept
 const podsMost = 200;
 const eventsMost = 100;
 
-/** What has happened, as far as that sight tells; oldest first. */
+/** The history, as far as that observation shows it; oldest first. */
 export function momentsOf({ job, pods, events }: KeptSight): readonly ClusterMoment[] {
   const moments: ClusterMoment[] = [];
   const add = (key: string, at: Instant | null, sentence: string): void => {

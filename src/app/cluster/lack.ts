@@ -20,7 +20,7 @@ export interface Short {
   readonly missing: Quantity;
 }
 
-/** What the best node lacks. */
+/** The resources that the best node lacks. */
 export interface Lack {
   readonly node: string;
   readonly short: readonly Short[];
@@ -29,7 +29,7 @@ export interface Lack {
 }
 
 /**
- * What is missing on the best of the nodes that are open to it; undefined when no node is, or none lacks anything: then it
+ * The resources missing on the best of the nodes that are open to it; undefined if no node is, or none lacks anything: then it
  * is something else that keeps it waiting. `neighbours` are the pods of all namespaces.
  */
 export function lackOf(

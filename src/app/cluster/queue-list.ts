@@ -14,10 +14,10 @@ const most = 1_000_000;
 /** A list of some hundred thousand jobs; what unpacks to more is none of ours. */
 const unpackedMost = 64 * 1024 * 1024;
 
-/** What stands beside the name of the ConfigMap in the key of a list that is packed: gzip, as base64. */
+/** Follows the name of the ConfigMap in the key of a compressed list: gzip, as base64. */
 const packed = '.gz';
 
-/** What was read of a list. */
+/** A list that was read. */
 export interface PublishedQueue {
   /** Null where it says no moment. */
   readonly updatedAt: Instant | null;

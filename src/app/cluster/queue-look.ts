@@ -13,7 +13,7 @@ import type { ClusterSettings } from './settings.ts';
 /** Where the published list is: the section `jobsQueue` of the settings. */
 type QueuePlaceSettings = Pick<ClusterSettings['jobsQueue'], 'namespace' | 'configmap'>;
 
-/** What the jobs were taken from. */
+/** The source of the jobs. */
 export type QueueSource =
   | { readonly kind: 'cluster' }
   | {
@@ -57,7 +57,7 @@ export async function lookAtQueue(cluster: Cluster, settings: QueuePlaceSettings
   const isOwnFresh = !(own instanceof JobmanError);
   const source = { kind: 'published', updatedAt, isOwnFresh, unread } as const;
   if (!isOwnFresh) return { source, jobs: list.jobs };
-  // What somebody has submitted just now is not in the list yet.
+  // A job that was just submitted is not in the list yet.
   const { namespace } = cluster.place();
   const others = list.jobs.filter((job) => job.namespace !== namespace);
   return { source, jobs: [...others, ...own] };
@@ -69,7 +69,7 @@ export async function expectNamespace(cluster: Cluster, signal?: AbortSignal): P
 }
 
 /**
- * What comes of it, or the refusal of the cluster. A review of one's own rights would cost a request more, and in some clusters
+ * Its result, or the refusal of the cluster. A review of one's own rights would cost a request more, and in some clusters
  * not even that may be asked.
  */
 async function unlessRefused<T>(look: Promise<T>): Promise<T | JobmanError> {

@@ -13,12 +13,12 @@ import { clusterPhase } from './verdict.ts';
  */
 export type QueueState = 'waiting' | 'running' | 'unknown';
 
-/** What is kept of an active job: all that is counted and ordered by. */
+/** An active job, trimmed to the fields that are counted and sorted by. */
 export interface QueuedJob {
   readonly namespace: string;
   readonly name: string;
   readonly flavor: string | null;
-  /** What one of its pods asks for. */
+  /** The requests of one of its pods. */
   readonly requests: Amounts;
   /** The login name of whoever submitted it; null where no label says it. */
   readonly owner: string | null;
@@ -32,7 +32,7 @@ export interface QueuedJob {
   readonly queue: string | null;
 }
 
-/** What is known beside the Jobs. */
+/** Facts about the cluster in addition to the Jobs. */
 export interface QueueSurroundings {
   /** `namespace/name` of the Jobs with a pod that has no node; null where we may not list pods. */
   readonly homeless: ReadonlySet<string> | null;
@@ -42,7 +42,7 @@ export interface QueueSurroundings {
   readonly queuePriorities: readonly ClusterPriority[] | null;
 }
 
-/** What is kept of the Job; undefined where it is not active: it has ended, or its owner has suspended it. */
+/** The Job, trimmed; undefined if it is not active: it has ended, or its owner has suspended it. */
 export function queuedJob(job: ClusterJob, surroundings: QueueSurroundings): QueuedJob | undefined {
   const { homeless, priorities, queuePriorities } = surroundings;
   const state = stateOf(job, homeless);
@@ -111,7 +111,7 @@ function isYours({ namespace, owner }: QueuedJob, viewer: QueueViewer): boolean 
 export interface QueueGroup {
   /** Null: their resources have no name. */
   readonly flavor: string | null;
-  /** What one pod asks for, in the canonical form of quantity.ts. */
+  /** The requests of one pod, in the canonical form of quantity.ts. */
   readonly requests: Amounts;
   /** GPUs of one pod, of all kinds together. */
   readonly gpus: number;
@@ -140,7 +140,7 @@ export interface QueuePlace {
   readonly of: number;
 }
 
-/** What somebody sees of the queue. */
+/** The queue as one user sees it. */
 export interface QueueView {
   /** The largest first. */
   readonly groups: readonly QueueGroup[];
@@ -179,7 +179,7 @@ function groupsOf(jobs: readonly QueuedJob[], viewer: QueueViewer): readonly Que
       isConflict: flavor !== null && (named.get(flavor)?.length ?? 0) > 1,
     };
   });
-  // What goes by one name stands together.
+  // Jobs with the same name are in one group.
   const allOf = ({ flavor, jobs: own }: QueueGroup): number =>
     flavor === null ? own : (named.get(flavor)?.reduce((sum, all) => sum + all.length, 0) ?? own);
   return groups.toSorted(

@@ -35,7 +35,7 @@ import {
 import { compareQuantities, parseQuantity, quantityKey, zero } from './quantity.ts';
 import type { ClusterSettings } from './settings.ts';
 
-/** What was said, in flags or in a manifest; a field that is absent was not. */
+/** The request as flags or a manifest state it; absent fields were not given. */
 export type SubmitWishes = ClusterManifest;
 
 /** Everything that a Job is made of; null where Kubernetes or the image decides. */
@@ -74,7 +74,7 @@ export interface SubmitRequest {
   readonly queue: string | null;
 }
 
-/** What a request is completed from. */
+/** The defaults that a request is completed from. */
 export interface SubmitSurroundings {
   readonly settings: ClusterSettings;
   /** For a job that nobody has named. */
@@ -208,7 +208,7 @@ function endText(meant: string | undefined): string {
   return meant === undefined ? '.' : `; did you mean ${meant}?`;
 }
 
-/** What is asked for, under which name, and on which nodes. */
+/** The fields about resources, the flavor's name and nodes. */
 interface Asked {
   readonly flavor: string | null;
   readonly resources: Resources;

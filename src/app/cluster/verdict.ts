@@ -24,7 +24,7 @@ export interface ClusterSight {
   readonly neighbours: readonly ClusterPod[] | null;
 }
 
-/** What is said of it. */
+/** The verdict. */
 export interface ClusterVerdict {
   readonly phase: Phase;
   /** One phrase, for a list. */
@@ -290,7 +290,7 @@ export function clusterVerdict(sight: ClusterSight, now: Instant): ClusterVerdic
   return tell(`${since}, and no event of the cluster says why`);
 }
 
-/** What of the quota is too little for one more pod of the job: `requests.cpu: 4 of 4 are used, and it asks for 1`; null for enough. */
+/** The resources of the quota that are too small for one more pod of the job: `requests.cpu: 4 of 4 are used, and it asks for 1`; null for enough. */
 function quotaLack({ requests }: ClusterJob, { hard, used }: ClusterQuota): string | null {
   for (const [name, most] of Object.entries(hard)) {
     const resource = name === 'cpu' || name === 'memory' ? name : /^requests\.(.+)$/.exec(name)?.[1];
@@ -440,7 +440,7 @@ function stuckOf(pod: ClusterPod, sight: ClusterSight, now: Instant): Stuck {
   return { told: `cannot start its container ${name}: ${message ?? reason ?? ''}`, because, phase: 'setup' };
 }
 
-/** What every pod says while all is well. */
+/** Reasons that every healthy pod has while it starts. */
 const quiet = new Set(['ContainerCreating', 'PodInitializing']);
 
 /** `needs 100 cpu; the best node, real, has 1900m free of 2, so 98100m are missing`. */

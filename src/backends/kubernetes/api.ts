@@ -111,7 +111,7 @@ export function createApi(
     return { bytes, isProtobuf: headers['content-type']?.startsWith(protobufType) === true };
   }
 
-  /** What a body is read as. Throws JobmanError for a page that somebody in between gave in the cluster's place. */
+  /** The result of `read`. Throws JobmanError for a page of a proxy instead of the cluster's answer. */
   function readAs<T>({ what }: Pick<ApiRequest, 'what'>, read: () => T): T {
     try {
       return read();

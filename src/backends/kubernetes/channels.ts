@@ -20,7 +20,7 @@ export interface ChannelsOf {
   readonly place: ClusterPlace;
 }
 
-/** What is wanted on the line. */
+/** The line to open. */
 export interface ChannelsRequest {
   /** With its query. */
   readonly path: string;
@@ -43,7 +43,7 @@ export interface Channels {
 
 /** With this message a channel ends, in the one protocol that has it (`v5.channel.k8s.io`, since 1.29). */
 const endMessage = 255;
-/** What is kept of messages that are not taken yet, before no more is read. */
+/** Bytes of messages that may wait for the reader before no more is read. */
 const keptMost = 1 << 20;
 /** A line that is silent is asked so often whether it still stands, and counts as broken when it has not answered for so long. */
 const asks: { readonly every: Duration; readonly most: Duration } = { every: 10 * second, most: 35 * second };
@@ -212,7 +212,7 @@ function watched(socket: WebSocket, reader: Reader): Channels {
     close() {
       if (isClosed) return;
       socket.close();
-      // Whoever does not answer a farewell is not waited for.
+      // A server that does not answer the close is not waited for.
       setTimeout(() => socket.terminate(), second).unref();
     },
   };

@@ -15,7 +15,7 @@ import { podRequests } from './pods.ts';
 import type { Scope } from './scope.ts';
 import { surroundingRequests } from './surroundings.ts';
 
-/** What a cluster is made from. */
+/** The parts that a cluster is built from. */
 export interface ClusterOf extends LoginPlace {
   readonly context: KubeContext;
   /** The annotation that holds a flavor's name. */

@@ -19,7 +19,7 @@ export interface Connection {
   request(request: ConnectionRequest): Promise<Reply | NoReply>;
   /** Resolves when the reply begins; a refusal is read whole. */
   open(request: ConnectionRequest): Promise<OpenReply | Reply | NoReply>;
-  /** What another client needs to go the same way: the login's headers, and an agent with its certificates and proxy. */
+  /** The login's headers, and an agent with its certificates and proxy, for another client. */
   way(): Promise<{ readonly headers: Proof['headers']; readonly agent: Agent }>;
   close(): void;
 }

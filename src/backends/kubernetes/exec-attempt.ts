@@ -17,7 +17,7 @@ export type AttemptEnd =
   | { readonly kind: 'not begun'; readonly code: number; readonly says: string }
   | { readonly kind: 'broken'; readonly why: string };
 
-/** What the session is told of its attempt. */
+/** The events of an attempt that its session needs. */
 export interface AttemptEvents {
   /** The line stands. */
   readonly onOpen: (line: Channels) => void;

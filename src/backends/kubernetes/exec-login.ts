@@ -7,7 +7,7 @@ import { runLoginProgram } from '../../http/login-program.ts';
 import type { Environment } from '../../http/proxy.ts';
 import type { KubeContext, KubeExec } from './kubeconfig.ts';
 
-/** What the program gave. `until` is null when it did not say how long it holds. */
+/** The program's answer. `until` is null if it does not say how long the credential is valid. */
 export interface ExecCredential {
   readonly token?: string;
   readonly cert?: string;
@@ -58,7 +58,7 @@ export async function runExecLogin(exec: KubeExec, context: KubeContext, env: En
   };
 }
 
-/** What the program is told. It has no terminal: it may not ask anything. */
+/** The program's input. It has no terminal, so it may not ask anything. */
 function execInfo(exec: KubeExec, { cluster }: KubeContext): object {
   return {
     apiVersion: exec.apiVersion ?? 'client.authentication.k8s.io/v1',

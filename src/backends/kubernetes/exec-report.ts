@@ -15,9 +15,9 @@ const reportMost = 4;
 
 /** Takes the report out of a program's stderr. */
 export interface ReportReader {
-  /** What of these bytes, and of those held back before, is the program's own. */
+  /** The program's own output in these bytes and in those held back before. */
   take(bytes: Uint8Array): Buffer;
-  /** What was held back and is no report. */
+  /** The bytes that were held back and are no report. */
   rest(): Buffer;
   /** The exit code, once it was reported. */
   code(): number | undefined;

@@ -10,7 +10,7 @@ import type { ClusterSettings } from '../../app/cluster/settings.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { readRegularFile } from '../../app/regular-file.ts';
 
-/** What is read besides the files. */
+/** The surroundings that decide which kubeconfig is read. */
 export interface KubeconfigPlace {
   readonly setting: ClusterSettings['kubeConfig'];
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -73,7 +73,7 @@ export interface KubeExec {
 /** Where Kubernetes puts a pod's own login. */
 const accountFolderOfPods = '/var/run/secrets/kubernetes.io/serviceaccount';
 
-/** What a context that names no namespace means, to kubectl too. */
+/** The namespace of a context that names none; also kubectl's. */
 const usualNamespace = 'default';
 
 /**

@@ -39,7 +39,7 @@ export interface PageBody {
 /** The name of Kubernetes' binary form. */
 export const protobufType = 'application/vnd.kubernetes.protobuf';
 
-/** What the reading of a list needs of the API. */
+/** The parts of the API that reading a list uses. */
 export interface PageSource extends Pick<Api, 'readAs'> {
   readonly bodyOf: (request: ApiRequest) => Promise<PageBody>;
   readonly place: ClusterPlace;

@@ -145,7 +145,7 @@ export const podShape: Shape = {
   },
 };
 
-/** What is told of any object where only its metadata are asked for. */
+/** An object of which only the metadata are requested. */
 export const metadataShape: Shape = { 1: { name: 'metadata', kind: objectMeta(labelsOfPods) } };
 
 /** The beginning of a list: what its metadata say, and the bytes that hold its items. Throws RangeError for what is none. */

@@ -13,7 +13,7 @@ import { createSecondCounter, secondBefore, secondLength } from './log-seconds.t
 
 /** Where a reader of one container's log stands. */
 export interface LogCursor {
-  /** What to ask for next, in the API's words. */
+  /** The query of the next request. */
   from(query: Pick<ClusterLogQuery, 'tail' | 'since'>): Readonly<Record<string, string | number | undefined>>;
   /** The new whole lines of that piece. */
   take(piece: Buffer): Buffer;
@@ -44,17 +44,17 @@ const noBytes: Buffer = Buffer.alloc(0);
 interface OpenLine {
   /** The moment that the node's newest file has in front of it. */
   readonly moment: string;
-  /** What of it stood in files before that one. */
+  /** The part of it that was in earlier files. */
   readonly head: Buffer;
-  /** What stands behind the moment. */
+  /** The text after the time. */
   readonly text: Buffer;
 }
 
 /** At the beginning. `stamped`: lines keep their moments. */
 export function createLogCursor({ stamped = false }: { readonly stamped?: boolean | undefined } = {}): LogCursor {
-  /** What stands behind the last whole line. */
+  /** The bytes after the last whole line. */
   let cut: Buffer = noBytes;
-  /** What earlier replies have told of a line that is not out. */
+  /** The parts of an unfinished line from earlier replies. */
   let open: OpenLine | undefined;
   /** The last line that is out, without its moment. */
   let lastLine: Buffer = noBytes;
@@ -189,7 +189,7 @@ function isRestOf(lastLine: Buffer, line: Buffer): boolean {
   return lastLine.subarray(lastLine.length - line.length).equals(line);
 }
 
-/** What of the open line stands before that text, which is told now. */
+/** The part of the open line before that text, which this reply has. */
 function headOf(open: OpenLine | undefined, moment: string, text: Buffer): Buffer {
   if (open === undefined) return noBytes;
   if (open.moment === moment) return open.head;

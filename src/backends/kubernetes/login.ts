@@ -10,14 +10,14 @@ import type { KubeContext } from './kubeconfig.ts';
 import { renewIdToken } from './oidc-login.ts';
 import { readRegularFile } from '../../app/regular-file.ts';
 
-/** What goes with a request: headers, and a certificate for the connection. */
+/** The login of a request: headers, and a certificate for the connection. */
 export interface Proof {
   readonly headers: Readonly<Record<string, string | readonly string[]>>;
   readonly cert?: string | Buffer;
   readonly key?: string | Buffer;
 }
 
-/** Who we are to one cluster. */
+/** The login at one cluster. */
 export interface Login {
   /** As whom the cluster knows us, as far as the login itself tells; for people. */
   readonly user: string;
@@ -193,7 +193,7 @@ function subjectOf(token: string): string | undefined {
   return typeof sub === 'string' ? sub : undefined;
 }
 
-/** What a JSON web token says; undefined for a token of another kind. Throws SyntaxError for what only looks like one. */
+/** The claims of a JSON web token; undefined for a token of another kind. Throws SyntaxError for a token that only looks like one. */
 function claimsOf(token: string): { readonly sub?: unknown; readonly exp?: unknown } | undefined {
   const [, payload, signature] = token.split('.');
   if (payload === undefined || signature === undefined) return undefined;

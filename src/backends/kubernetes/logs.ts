@@ -60,7 +60,7 @@ async function* readThere(api: Api, source: LogSource, query: ClusterLogQuery): 
     yield* readFinished(api, source, query);
     return;
   }
-  // What has ended prints no more: one reading is all of it, and its last seconds, which may be most of it, come once.
+  // A container that has ended prints no more: one reading has all of it, and its last seconds, which may be most of it, come once.
   let isLast = !follow || hasEnded(state);
   for (;;) {
     try {
@@ -222,7 +222,7 @@ function tooLong({ pod, container }: LogSource): LogLineTooLong {
   );
 }
 
-/** What a reader is told who does not wait any longer: Node's own error of a connection is no sentence. */
+/** The error for a reader that stops waiting: Node's own error of a connection is no sentence. */
 function endOf(error: unknown, { pod }: LogSource): unknown {
   if (error instanceof JobmanError || !(error instanceof Error && 'code' in error)) return error;
   return new JobmanError(
@@ -256,7 +256,7 @@ function isPutAway(error: unknown): boolean {
 const lostLog = /^unable to retrieve container logs for [\w.-]+:\/\/[\da-f]{8,}$/;
 
 /**
- * What is to come of a container's log: more; more once it is restarted in its pod; no more of this run of it; or nothing at all, as
+ * The future of a container's log: more; more once it is restarted in its pod; no more of this run of it; or nothing at all, as
  * its pod is over.
  */
 type LogState = 'goes on' | 'restarts' | 'has ended' | 'is over';

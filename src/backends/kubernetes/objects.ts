@@ -97,7 +97,7 @@ export interface RawJob {
   };
 }
 
-/** What a Job's pods ask for, so that ten thousand equal ones are added up once. */
+/** The requests of a Job's pods, so that ten thousand equal ones are added up once. */
 const known = new Map<string, Readonly<Record<string, string>>>();
 const knownMost = 1_000;
 /** The same of one container alone, by what it asks for: in a list in binary form equal ones are one object. */
@@ -176,7 +176,7 @@ export interface RawPod {
   };
 }
 
-/** What is kept of a pod. A container that has no status yet waits. */
+/** A pod, trimmed. A container without a status waits. */
 export function readPod({ metadata = {}, spec = {}, status = {} }: RawPod): ClusterPod {
   const index = metadata.annotations?.['batch.kubernetes.io/job-completion-index'];
   const part = (list: readonly RawContainer[] = [], seen: readonly RawContainerStatus[] = [], init: boolean) =>
@@ -265,7 +265,7 @@ interface RawEvent {
   readonly series?: { readonly count?: number; readonly lastObservedTime?: string };
 }
 
-/** What is kept of an event. */
+/** An event, trimmed. */
 export function readEvent(raw: RawEvent): ClusterEvent {
   const { kind = '', name = '', uid = '' } = raw.involvedObject ?? {};
   const first = instant(raw.firstTimestamp) ?? instant(raw.eventTime) ?? instant(raw.metadata?.creationTimestamp) ?? 0;
@@ -290,7 +290,7 @@ interface RawNode {
   readonly status?: { readonly allocatable?: Amounts; readonly conditions?: readonly RawCondition[] };
 }
 
-/** What is kept of a node. */
+/** A node, trimmed. */
 export function readNode({ metadata = {}, spec = {}, status = {} }: RawNode): ClusterNode {
   const closed = (spec.taints ?? []).filter(({ effect }) => effect === 'NoSchedule' || effect === 'NoExecute');
   return {
@@ -310,7 +310,7 @@ interface RawPriority {
   readonly globalDefault?: boolean;
 }
 
-/** What is kept of a PriorityClass. */
+/** A PriorityClass, trimmed. */
 export function readPriority({ metadata = {}, value = 0, globalDefault = false }: RawPriority): ClusterPriority {
   return { name: text(metadata.name) ?? '', value: count(value) ?? 0, isDefault: globalDefault };
 }
@@ -323,7 +323,7 @@ export interface RawQuota {
   readonly status?: { readonly hard?: Amounts; readonly used?: Amounts };
 }
 
-/** What is kept of a ResourceQuota. */
+/** A ResourceQuota, trimmed. */
 export function readQuota({ metadata = {}, status = {} }: RawQuota): ClusterQuota {
   return { name: text(metadata.name) ?? '', hard: readAmounts(status.hard), used: readAmounts(status.used) };
 }
@@ -348,7 +348,7 @@ function readConditions(raw: readonly RawCondition[] = []): readonly ClusterCond
 }
 
 /**
- * What a pod takes on a node: all of its containers together, or the greediest of those that run before them. Of a resource
+ * The resources that a pod takes on a node: all of its containers together, or the largest init container. Of a resource
  * with a limit and no request the limit is the request. Source: "Resource sharing within containers" in
  * https://kubernetes.io/docs/concepts/workloads/pods/init-containers/
  */

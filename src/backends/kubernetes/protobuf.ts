@@ -7,7 +7,7 @@
 // common is made once, and so is a message that is the same byte for byte.
 
 /**
- * What a field holds. A time and an amount are messages of Kubernetes; a time is read as milliseconds since 1970, an amount as
+ * The kind of a field's value. A time and an amount are messages of Kubernetes; a time is read as milliseconds since 1970, an amount as
  * the text that JSON has. A word is a text that is likely to come again. Bytes are not copied.
  */
 export type Kind =
@@ -69,7 +69,7 @@ function read(reader: Reader, end: number, shape: Shape): Record<string, unknown
   return found;
 }
 
-/** What a map holds for each key, as a message. */
+/** The messages that the entries of a map are. */
 const entryShapes: Readonly<Record<'text' | 'amount', Shape>> = {
   text: { 1: { name: 'key', kind: 'word' }, 2: { name: 'value', kind: 'text' } },
   amount: { 1: { name: 'key', kind: 'word' }, 2: { name: 'value', kind: 'amount' } },
@@ -127,7 +127,7 @@ interface Kept<T> {
 
 /** A word or a message has one place, which is the last one's that was there: what is rare pushes nothing out for long. */
 const placesOf = 1024;
-/** What is longer is not likely to come again. */
+/** Longer values are unlikely to occur again. */
 const keptMost = 256;
 
 const words: (Kept<string> | undefined)[] = Array.from({ length: placesOf });

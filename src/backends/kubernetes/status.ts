@@ -8,7 +8,7 @@ import { certificateTrouble } from '../../http/certificate-trouble.ts';
 import type { NoReply } from '../../http/reply.ts';
 import { isBinary, readBinaryStatus } from './list-shapes.ts';
 
-/** What is read of a Status. */
+/** The fields of a Status that jobman reads. */
 export interface Status {
   readonly code: number;
   /** `AlreadyExists`, `Forbidden`, `Invalid`, `Expired`, … */
@@ -79,7 +79,7 @@ function textsOf<Name extends string>(parts: Readonly<Record<Name, unknown>>): P
   return Object.fromEntries(texts) as Partial<Record<Name, string>>;
 }
 
-/** What was tried, for the sentence. */
+/** The attempt, for the sentence. */
 export interface Attempted {
   readonly place: ClusterPlace;
   /** `create the job train`, as it stands behind "could not". */

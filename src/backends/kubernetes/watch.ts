@@ -11,7 +11,7 @@ import { linesOf } from './lines.ts';
 import { hasLeft, rest } from './rest.ts';
 import { ClusterRefusal, readStatus } from './status.ts';
 
-/** What a watch tells, on the wire. */
+/** One line of a watch, on the wire. */
 interface RawChange {
   readonly type?: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR';
   readonly object?: {

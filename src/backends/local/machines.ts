@@ -19,7 +19,8 @@ import { textOf } from '../../remote/text-of.ts';
 import { quote } from '../../remote/quote.ts';
 import { bootIdFile, runMark } from '../../remote/run-folder.ts';
 import { createLocalTransport } from '../../remote/transport.ts';
-import { createMachines, expectedAttempt, failed, noAnswer, readSecrets, refused, startOutcome } from '../machines.ts';
+import { createMachines, expectedAttempt, readSecrets } from '../machines.ts';
+import { failed, noAnswer, refused, startOutcome } from '../worker-outcomes.ts';
 import { attemptsBelow, createGlance, findMarked, isOver, isThere, lookAtRun, namesIn, readLine } from './runs.ts';
 import type { RunFolder } from './runs.ts';
 import { createTailHub } from './tail.ts';
@@ -81,7 +82,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
   /** How far the clock of the day is ahead of the one that only counts, as of the last look; and when it last leapt forward. */
   let ahead: number | undefined;
   let leaptAt: Instant | undefined;
-  /** What slept with the machine, or had its clock put forward, has not been silent, or starting, for so long. */
+  /** After a sleep of the machine, or a change of its clock, a program was not silent, or starting, for as long as the clock says. */
   function noteLeap(at: Instant): void {
     const aheadNow = at - performance.now();
     if (ahead !== undefined && aheadNow - ahead > leapLeast) leaptAt = at;
@@ -95,7 +96,7 @@ export function createLocalMachines(options: LocalMachinesOptions): MachinePort 
     try {
       const boot = readBootId();
       const proofsFolder = join(root, 'proofs', String(ref.allocation.ordinal));
-      // What was made in an earlier boot (a mount) may be gone: the step's check will say.
+      // Effects of an earlier boot (a mount) may be gone: the step's check decides.
       const proofs = namesIn(proofsFolder).filter((key) => readLine(join(proofsFolder, key)) === boot);
       const attempts = attemptsBelow(root);
       const runs = attempts.map((attempt) => lookAtRun(folderOf(ref, attempt), boot, at, leaptAt));

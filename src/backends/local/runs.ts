@@ -90,7 +90,7 @@ export function createGlance(folder: RunFolder): () => boolean {
   };
 }
 
-/** Whoever looks closely meets what is wrong with the file, and says it. */
+/** A closer look reports what is wrong with the file. */
 function readPidQuietly(path: string): Launcher | undefined {
   try {
     return readPid(path);

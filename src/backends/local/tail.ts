@@ -12,7 +12,7 @@ import { textOf } from '../../remote/text-of.ts';
 
 const chunkMost = 256 * 1024;
 
-/** What is asked again without being woken: a launcher that is killed writes nothing. */
+/** Polled as well, because a launcher that is killed writes nothing. */
 const recheckEvery: Duration = 10 * second;
 /** Where the file system gives no notice (its watches are used up). */
 const pollEvery: Duration = 0.5 * second;
@@ -53,7 +53,7 @@ export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
   }
 
   /**
-   * What stands there, at most a buffer full; undefined at the end. A copy: the receiver may keep what it is given. At
+   * The bytes there, at most a buffer full; undefined at the end. A copy, which the receiver may keep. At
    * once, because handing a read of this machine's own file to another thread takes longer than the read.
    */
   function readAt(log: number, at: number): Uint8Array | undefined {
@@ -72,7 +72,7 @@ export function createTailHub(rounds: Rounds = tenSeconds): TailHub {
       };
       let log: number | undefined;
       let at = from;
-      /** What is written calls for itself; only an end without a word has to be looked for. */
+      /** Every write wakes the reader; only an end that writes nothing is polled for. */
       const check = (): void => {
         if (log === undefined || followed.seemsOver()) poke();
       };

@@ -54,7 +54,7 @@ export interface Operation {
   readonly metadata?: { readonly createTime?: string; readonly target?: string; readonly verb?: string };
 }
 
-/** What one worker tells about itself, by namespace and key; `hostkeys/ssh-ed25519` is its public host key. */
+/** A worker's data about itself, by namespace and key; `hostkeys/ssh-ed25519` is its public host key. */
 export interface GuestAttributes {
   readonly queryValue?: {
     readonly items?: readonly { readonly namespace?: string; readonly key?: string; readonly value?: string }[];
@@ -78,7 +78,7 @@ export interface TpuApi {
   deleteNode(place: Place, id: string): Promise<Answer<Operation>>;
   /** Machines of a single host that cannot be preempted; the others are refused. */
   stopNode(place: Place, id: string): Promise<Answer<Operation>>;
-  /** What was stopped; capacity must be found anew. */
+  /** Starts a stopped node; the cloud must find capacity again. */
   startNode(place: Place, id: string): Promise<Answer<Operation>>;
   getQueuedResource(place: Place, id: string): Promise<Answer<QueuedResource>>;
   listQueuedResources(place: Place): Promise<Answer<Listing<QueuedResource>>>;
@@ -121,7 +121,7 @@ export function createTpuApi(caller: Caller): TpuApi {
       : strange(`GET ${path}`);
   }
 
-  /** What is unreadable may have been done all the same. */
+  /** If the answer cannot be read, the change may have been made. */
   async function order(method: 'POST' | 'DELETE', path: string, body?: object): Promise<Answer<Operation>> {
     const answer = await caller.call<Operation>(method, path, body);
     return !answer.ok || fits(answer.value, forms.operation) ? answer : strange(`${method} ${path}`);

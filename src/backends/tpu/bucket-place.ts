@@ -5,7 +5,7 @@
 import type { BucketLook } from '../../app/ports.ts';
 import type { Caller } from './call.ts';
 
-/** What Storage answers, as far as it is read; a server of another make may leave anything out. */
+/** The fields of Storage's answer that jobman reads; another server may omit any of them. */
 interface Layout {
   readonly location?: unknown;
   readonly locationType?: unknown;

@@ -14,7 +14,7 @@ import type { StatusBody } from './errors.ts';
 import { forms } from './forms.ts';
 
 /**
- * What a call came to. `status` is the canonical name of the cloud's error (`NOT_FOUND`, `ALREADY_EXISTS`).
+ * The outcome of a call. `status` is the canonical name of the cloud's error (`NOT_FOUND`, `ALREADY_EXISTS`).
  * `NOT_SENT`: the request cannot have reached the cloud. `NO_ANSWER`: it may have, and may have taken effect.
  */
 export type Answer<T> =
@@ -49,7 +49,7 @@ export type Headers = Readonly<Record<string, string>>;
 /** There is no login that the cloud accepts; the message says how to log in. */
 export class NoLogin extends JobmanError {}
 
-/** Who we are to the cloud, for each call anew. */
+/** The login for each call. */
 export interface Credentials {
   /**
    * The headers that prove it; none where nothing has to be proved. Rejects with NoLogin where there is no login, and with

@@ -11,7 +11,7 @@ import type { Creation } from './meaning.ts';
 export type Target = `nodes/${string}` | `queuedResources/${string}`;
 
 /**
- * What the newest create of that target came to. A failure that the record has answered already is not told again: its
+ * The outcome of the newest create of that target. A failure that the record has answered already is not reported again: its
  * words, which name the operation, are those of the allocation's last failure.
  */
 export function creationOf(

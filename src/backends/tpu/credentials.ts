@@ -1,4 +1,4 @@
-// Who jobman is to Google Cloud. The first of these that there is: the command of the setting `tpu.tokenCommand`; application
+// The login at Google Cloud. The first of these that exists: the command of the setting `tpu.tokenCommand`; application
 // default credentials (the file that the environment names, the one of `gcloud auth application-default login`, the metadata
 // server of a machine at Google); gcloud's own login. Tokens live in memory only.
 
@@ -12,7 +12,7 @@ import { tokenIn } from './token.ts';
 
 const scope = 'https://www.googleapis.com/auth/cloud-platform';
 
-/** What runs a program and gives what it printed, errors included; `remote/process.ts` in earnest. It ends in bounded time. */
+/** Runs a program and returns its output, errors included, in bounded time; `remote/process.ts` in production. */
 export type RunProgram = (argv: readonly string[]) => Promise<{ readonly ok: boolean; readonly output: string }>;
 
 /** One login for all that this process asks of Google: many calls at once wait for it together. */
@@ -51,7 +51,7 @@ export function createLogin(options: {
   let adc: { headers(): Promise<Headers> } | undefined;
   let held: { readonly headers: Headers; readonly until: Instant } | undefined;
   let failure: { readonly error: unknown; readonly until: Instant } | undefined;
-  /** What the cloud has just refused: given out again by whoever made it, it is no login. */
+  /** The headers that the cloud refused last. If the same ones are produced again, there is no login. */
   let bad: { readonly headers: Headers; readonly until: Instant } | undefined;
   let underWay: Promise<Headers> | undefined;
 
@@ -64,7 +64,7 @@ export function createLogin(options: {
     held = undefined;
     const printed = await run(argv);
     const token = printed.ok ? tokenIn(printed.output, now()) : undefined;
-    // What was printed may hold a secret unless the program itself says that it failed.
+    // The output may hold a secret unless the program itself says that it failed.
     if (token === undefined)
       throw unaccepted(printed.ok ? 'it printed something else than a token' : printed.output.trim());
     const until = token.until === null ? now() + unknownLife : token.until - endsSoon;

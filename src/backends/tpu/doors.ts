@@ -36,7 +36,7 @@ export interface DoorsOptions {
 
 /** The machines of one TPU, as far as reaching them goes. */
 export interface Machines {
-  /** What the TPU is called to people. */
+  /** The TPU's name for people. */
   readonly name: string;
   readonly place: Place;
   /** Its nodes, in the order of their workers; more than one are a multislice. */
@@ -48,7 +48,7 @@ export interface Machines {
   readonly privateKey: string | null;
   /** The TPU exists apart from any job, so it may know only keys of its user: those are tried too. */
   readonly isExisting: boolean;
-  /** What the names of its pinned host keys begin with; a worker's number follows. Another for each time that it is made. */
+  /** The beginning of the names of its pinned host keys; a worker's number follows. A TPU that is made again has another. */
   readonly pinPrefix: string;
 }
 
@@ -58,7 +58,7 @@ export interface Doors {
   /** Closes the connections to those workers; with `pins` the pinned host keys go too, as the machines have. */
   forget(pinPrefix: string, options: { readonly pins: boolean }): void;
   /**
-   * What the system's ssh is to be told about that worker. It asks nothing about host keys: the one we know must be shown,
+   * The options of the system's ssh for that worker. It asks nothing about host keys: the one we know must be shown,
    * and where none is known yet the first is pinned. Throws JobmanError when the worker cannot be reached.
    */
   sshHost(machines: Machines, worker: number): Promise<SshHost>;
@@ -76,7 +76,7 @@ interface TpuTarget extends SshTarget {
 }
 
 /**
- * What ends the system's ssh when a host goes silent: ConnectTimeout for the way to the prompt, and a question each
+ * Time limits that end the system's ssh when a host goes silent: ConnectTimeout until the prompt, and a question each
  * ServerAliveInterval, of which ssh lets three go unanswered. Long enough for a line that is bad for half a minute; without
  * them a shell on a host that hangs never ends (ssh_config(5)).
  */
@@ -166,7 +166,7 @@ export function createDoors(options: DoorsOptions): Doors {
         ['CheckHostIP', 'no'],
         ['HashKnownHosts', 'no'],
         ['UpdateHostKeys', 'no'],
-        // What the user has written about it is meant so.
+        // The user's own time limits take precedence.
         ...(limits.connecting ? [] : ([['ConnectTimeout', String(connectMost / second)]] as const)),
         ...(limits.silence ? [] : ([['ServerAliveInterval', String(askAliveEvery / second)]] as const)),
         // No jump host that the user's configuration names for every host leads to the built-in cloud.

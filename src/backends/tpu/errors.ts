@@ -1,4 +1,4 @@
-// What a refusal of the Cloud TPU API means. Classes lead to different acts; the raw words are always kept.
+// The meaning of a refusal of the Cloud TPU API. Each class leads to another action; the raw words are always kept.
 // Facts: messages in public reports of projects that run TPUs, and the codes of google.rpc.Code.
 
 import type { CloudError, CloudErrorKind } from '../../core/job.ts';

@@ -12,7 +12,7 @@ export interface LoginOptions {
   readonly user: string;
 }
 
-/** What is said of the login: by a manifest, or by the settings of a lab. */
+/** The login as a manifest, or the settings of a lab, define it. */
 type LoginSpec = Pick<TpuSpec, 'remoteUser' | 'privateKey'>;
 
 /** The user on the workers. */

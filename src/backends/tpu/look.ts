@@ -55,7 +55,7 @@ async function lookAtPlace(
   refs: readonly AllocationRef[],
   clock: Clock,
 ): Promise<readonly Fact<AllocationSeen>[]> {
-  // What is seen is at least as new as this.
+  // Everything observed below is at least as new as this.
   const since = clock.now();
   const isQueueAsked = refs.some((ref) => tpuOf(ref).mode === 'queued-resources');
   // The queue first: a node that appears between the two lists is then seen, and one that goes is seen going.
@@ -87,7 +87,7 @@ interface Asker {
   readonly operations: () => Promise<Answer<Listing<Operation>>>;
 }
 
-/** What the lists showed of one allocation, and where they fall short, what the cloud says when asked by name. */
+/** Observes one allocation from the lists, and by name if they are incomplete. */
 async function lookAtOne(
   asker: Asker,
   ref: AllocationRef,
@@ -150,7 +150,7 @@ function unanswered({ kind, raw, noLogin }: CloudError, since: Instant): Unknown
 
 /**
  * True while its absence would mean something: somebody has confirmed a request or release, or it was there before.
- * What nobody has confirmed is asked for again in any case, and that finds what the list missed.
+ * An unconfirmed request is repeated in any case, and that finds what the list missed.
  */
 function isAwaited({ allocation }: AllocationRef): boolean {
   if (allocation.requestedAt === null || allocation.goneAt !== null) return false;

@@ -1,4 +1,4 @@
-// What a node and its queued resource mean for an allocation: tables from Google's words to ours.
+// The meaning of a node and its queued resource for an allocation: tables from Google's states to ours.
 // Facts: states of the node (proto `Node.State`) and of the queued resource (`QueuedResourceState.State`).
 
 import type { AllocationRef } from '../../app/ports.ts';
@@ -69,7 +69,7 @@ function missingSeen(creation: Creation | undefined): AllocationSeen {
   return { state: 'absent', detail: 'not there' };
 }
 
-/** What the queued resource decides before its node is asked; undefined when the node is to tell. */
+/** The state that the queued resource decides without its node; undefined if the node decides. */
 function queuedSeen(
   queued: QueuedResource,
   node: TpuNode | undefined,

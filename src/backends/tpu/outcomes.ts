@@ -1,4 +1,4 @@
-// What came of an act, from what the call came to. The line between "it did not happen" and "nobody knows" is drawn here.
+// The outcome of an action, from the outcome of its call. "It did not happen" and "nobody knows" are separated here.
 
 import { isPermanent } from '../../core/allocate.ts';
 import type { CloudError } from '../../core/job.ts';

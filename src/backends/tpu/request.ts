@@ -155,7 +155,7 @@ function diskBody({ source, mode }: DataDisk, { project, zone }: TpuSpec): objec
   };
 }
 
-/** What is written in full stays; a name alone is one in that collection. */
+/** A full name stays as it is; a short one is a name in that collection. */
 function fullName(name: string, collection: string): string {
   return name.includes('/') ? name : `${collection}/${name}`;
 }

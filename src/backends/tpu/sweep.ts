@@ -28,7 +28,7 @@ export async function sweepPlaces(
   return known(strays, since);
 }
 
-/** What it found, or why it could not look. */
+/** The orphans of one location, or why it could not be checked. */
 async function sweepPlace(
   api: TpuApi,
   place: Place,

@@ -8,7 +8,7 @@ import type { DoorsOptions, Machines } from './doors.ts';
 
 /** Host keys that the cloud did not tell are asked for again, no sooner than this. */
 const askAgainAfter: Duration = 30 * second;
-/** What takes longer than this to be told is not known this time. */
+/** If the answer takes longer than this, the keys are unknown this time. */
 const answerWithin: Duration = 3 * second;
 
 /** The keys of which a worker must show one. */
@@ -35,7 +35,7 @@ export function createToldKeys({
     if (before !== undefined && now() - before.at < askAgainAfter) return before.attributes;
     const api = apiFor(place.project);
     const answered = Promise.all(nodeIds.map((id) => api.getGuestAttributes(place, id))).then((answers) =>
-      // What one slice does not tell would give every later worker the keys of another.
+      // If one slice does not answer, every later worker would get the keys of another.
       answers.every((answer) => answer.ok) ? answers.flatMap((answer) => answer.value) : [],
     );
     // A worker that does not answer has to be noticed within ten seconds, and the cloud may not answer at all.

@@ -62,7 +62,7 @@ export function createTpuWorkers(options: TpuWorkersOptions): TpuWorkers {
   };
 }
 
-/** What the names of all pins of an allocation begin with; a worker's number follows. */
+/** The beginning of the names of all pins of an allocation; a worker's number follows. */
 function pinPrefix({ job, allocation }: AllocationRef): string {
   return `${job.installation}-${job.id}-${allocation.ordinal}-w`;
 }

@@ -45,7 +45,7 @@ export async function reapplyTpu(
   if (made !== undefined && (look.kind !== 'there' || look.node.createTime !== made)) {
     throw isAnother(tpu, look);
   }
-  // What is there, as a node or in the queue, was found in one place.
+  // A node or queued resource was found in exactly one location.
   const place = look.place as Place;
   // Whatever is wrong with what is to come is found before anything is deleted.
   standingSpec(tpu, parts.site, { project: parts.project, seenIn: place.zone });

@@ -1,4 +1,4 @@
-// What a change of a TPU works with.
+// The parts that a change of a TPU uses.
 
 import type { Duration } from '../../../core/time.ts';
 import type { Site } from '../../../lab/site.ts';

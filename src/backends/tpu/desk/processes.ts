@@ -12,7 +12,7 @@ for holder in $(find_holders); do tell "$holder"; done
 exit 0
 `;
 
-/** What `holdersScript` printed on that worker. */
+/** Reads the output of `holdersScript` on that worker. */
 export function readHolders(worker: number, output: string): readonly Holder[] {
   return output.split('\n').flatMap((line) => holderIn(worker, line));
 }
@@ -110,7 +110,7 @@ exit 0
 `;
 }
 
-/** What `endScript` printed on that worker. */
+/** Reads the output of `endScript` on that worker. */
 export function readEnd(
   worker: number,
   output: string,

@@ -13,7 +13,7 @@ export async function failureOf(api: TpuApi, place: Place, operation: string): P
   return classify(answer.value.error);
 }
 
-/** What was not done, in the cloud's words. */
+/** The change that was not made, in the cloud's words. */
 export function refusedBy(what: string, error: CloudError): JobmanError {
   const hint = isPermanent(error.kind) ? [] : ['Later may be better; nothing waits for it.'];
   const code = error.kind === 'unreachable' ? exitCode.unreachable : exitCode.failed;

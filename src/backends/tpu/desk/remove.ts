@@ -24,7 +24,7 @@ export async function remove(
   words: { readonly stopped: string; readonly late: string; readonly hint: string },
 ): Promise<void> {
   const { name } = tpu;
-  // What is there, as a node or in the queue, was found in one place.
+  // A node or queued resource was found in exactly one location.
   const place = look.place as Place;
   const api = parts.apiFor(place.project);
   const queuedId = look.kind === 'there' ? idOf(look.node.queuedResource ?? '') : name;

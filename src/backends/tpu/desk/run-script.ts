@@ -8,7 +8,7 @@ import { keepFirst } from '../../../remote/keep-first.ts';
 import { quote } from '../../../remote/quote.ts';
 import type { SshTransport } from '../../../remote/ssh.ts';
 
-/** What is kept of a worker's output. */
+/** Bytes of a worker's output that are kept. */
 const outputMost = 1_000_000;
 
 export interface ScriptRequest {

@@ -10,7 +10,7 @@ import type { Say } from '../../../lab/tpu-desk.ts';
 const waitMost: Duration = 20 * minute;
 
 export interface Wait {
-  /** What stands when somebody stops waiting, and the command that goes on. */
+  /** The state that an interrupted wait leaves, and the command that continues it. */
   readonly interrupted: string;
   readonly hint: string;
   readonly late: string;
