@@ -18,7 +18,7 @@ export interface BenchCluster {
 }
 
 /** Requests without jobman. */
-export interface ClusterLine {
+interface ClusterLine {
   call(method: string, path: string, body?: object): Promise<Buffer>;
   close(): void;
 }

@@ -32,7 +32,7 @@ export interface Sky {
 }
 
 /** Told of each call as it arrives, before anything comes of it. */
-export interface CallWatcher {
+interface CallWatcher {
   called(kind: 'request' | 'release' | 'step' | 'start' | 'stop' | 'look', ref: AllocationRef, detail: string): void;
   strayReleased(stray: Stray): void;
 }

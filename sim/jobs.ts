@@ -13,7 +13,7 @@ import type { Plan } from './world.ts';
 export const installation = 'pretnd';
 
 /** How the attempts of one job go, one after another; the last stands for all that follow. */
-export type Fortune = 'succeeds' | 'fails' | 'hangs' | 'endless';
+type Fortune = 'succeeds' | 'fails' | 'hangs' | 'endless';
 
 export interface Nature {
   readonly workers: number;

@@ -11,7 +11,7 @@ import { programName } from './lab-tpus.ts';
 import type { Program, Programs } from './lab-tpus.ts';
 import type { Machine, Run, World } from './world.ts';
 
-export const labLaws = {
+const labLaws = {
   'one program a TPU': 'a TPU never has programs of two attempts alive at once',
   'numbers once': 'no window number is twice on a list, nor that of an ancestor of what is on it',
   'killed is killed': 'what its owner has killed does not begin again before somebody wants it',
@@ -26,7 +26,7 @@ export const labLaws = {
   'success is confirmed': 'an attempt whose script confirmed no success has not succeeded, whatever its exit code',
 } as const;
 
-export type LabLaw = keyof typeof labLaws;
+type LabLaw = keyof typeof labLaws;
 
 export interface LabViolation {
   readonly law: string;

@@ -24,7 +24,7 @@ type Loose = Record<string, unknown>;
 type Backoff = Pick<Attempt, 'createdAt' | 'movedAt' | 'notBefore'>;
 
 /** Tells the state of a job from its history, oldest event first. */
-export function tell(events: readonly Event[]): Tale {
+function tell(events: readonly Event[]): Tale {
   const attempts: Loose[] = [];
   const allocations: Loose[] = [];
   let desired: Job['desired'] = 'run';

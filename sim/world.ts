@@ -111,7 +111,7 @@ export interface Plan {
 }
 
 /** Width of every line, its end included, so that an offset tells which line it is in. */
-export const lineWidth = 20;
+const lineWidth = 20;
 
 export interface World {
   readonly timeline: Timeline;
@@ -479,7 +479,7 @@ export function isAlive(run: Run): boolean {
   return run.startedAt !== null && run.endedAt === null;
 }
 
-export function runsOn(world: World, host: Host): readonly Run[] {
+function runsOn(world: World, host: Host): readonly Run[] {
   return world.runs.filter((run) => run.host === host && run.endedAt === null);
 }
 

@@ -319,5 +319,3 @@ export interface Backend {
   readonly capacity: CapacityPort;
   readonly machines: MachinePort;
 }
-
-export type { Action, CloudError };

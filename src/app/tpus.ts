@@ -59,7 +59,7 @@ export interface TpuCloud {
 }
 
 /** Whose a TPU is. `stray`: of this record, and no job claims it. `installation`: another jobman's. */
-export type Whose =
+type Whose =
   /** `user` made the job; `owner` is whom its metadata names, where people share a login. */
   | { readonly kind: 'job'; readonly id: string; readonly name: string; readonly user: string; readonly owner: string }
   | { readonly kind: 'stray'; readonly id: string }

@@ -94,7 +94,7 @@ export function pricePerHour(job: Job): number | null {
 }
 
 /** Dollars an hour of that allocation while it is ready; null when no price is known for its place. */
-export function priceOf(job: Job, allocation: Allocation): number | null {
+function priceOf(job: Job, allocation: Allocation): number | null {
   const capacity = capacityOf(job, allocation);
   return capacity.kind === 'tpu' ? capacity.pricePerHour : null;
 }

@@ -13,7 +13,7 @@ import { parseSet } from '../manifest/sets.ts';
 import type { Cli } from './context.ts';
 import { disk } from './disk.ts';
 
-export interface Manifest {
+interface Manifest {
   readonly spec: JobSpec;
   /** As it was written, with the values of `--set` in it. */
   readonly text: string;

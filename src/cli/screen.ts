@@ -8,7 +8,7 @@ import type { Io, Stream } from '../app/services.ts';
 export type Ink = (style: Style, text: string) => string;
 
 /** The 16 ANSI colours by name only, and never grey: bright black vanishes on many themes. */
-export type Style = 'bold' | 'magenta' | 'red' | 'blue';
+type Style = 'bold' | 'magenta' | 'red' | 'blue';
 
 export interface Screen {
   /** Styles for results and for diagnostics: one of them may be redirected while the other is a terminal. */

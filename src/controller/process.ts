@@ -18,8 +18,6 @@ import type { ControllerFile } from './running.ts';
 import { rememberFiles } from './same-files.ts';
 import { takeWakes, watchWakes } from './wake-folder.ts';
 
-export { askToLeave, dropClustersWake, dropWake } from './wake-folder.ts';
-
 export interface RunControllerOptions extends Omit<ControllerOptions, 'certain' | 'holder'> {
   /** `$JOBMAN_HOME`, absolute. */
   readonly home: string;

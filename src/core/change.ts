@@ -35,7 +35,7 @@ export function told(job: Job, at: Instant, ...bodies: readonly EventBody[]): Ch
  * The value with these fields, or the value itself when it has them already: at rest a record keeps its identity, which
  * is how the loop knows that there is nothing to write.
  */
-export function patched<T extends object>(value: T, patch: Partial<T>): T {
+function patched<T extends object>(value: T, patch: Partial<T>): T {
   const keys = Object.keys(patch) as (keyof T)[];
   return keys.every((key) => Object.is(value[key], patch[key])) ? value : { ...value, ...patch };
 }

@@ -102,7 +102,7 @@ function toldOfRule(
 // ------------------------------------------------------------------------------------------ the job
 
 /** Nothing more runs from here without a new wish. Capacity may still be on its way out. */
-export function settle(job: Job, verdict: Settled['verdict'], reason: Reason, now: Instant): Change {
+function settle(job: Job, verdict: Settled['verdict'], reason: Reason, now: Instant): Change {
   const settled: Settled = { at: now, verdict, reason };
   return told({ ...job, settled, wish: null }, now, { kind: 'settled', verdict, reason });
 }
@@ -138,7 +138,7 @@ export function keptUntil(job: Job): Instant | undefined {
 }
 
 /** How long a job of that verdict keeps its capacity: not at all, so long, or (null) until somebody lets it go. */
-export function keptFor(finish: FinishSpec, verdict: Settled['verdict'] | undefined): Duration | null {
+function keptFor(finish: FinishSpec, verdict: Settled['verdict'] | undefined): Duration | null {
   const kept = finish.capacity === 'keep' ? finish.keepFor : 0;
   const held = verdict === 'failed' ? (finish.holdOnFailure ?? 0) : 0;
   return kept === null ? null : Math.max(kept, held);

@@ -217,7 +217,7 @@ export type Following =
   | { readonly next: 'settle'; readonly verdict: Settled['verdict']; readonly applied: Applied | null };
 
 /** Which rule answered, and how much of its budget is used. */
-export interface Applied {
+interface Applied {
   readonly then: Answer['then'];
   readonly on: Answer['on'];
   readonly used: number;

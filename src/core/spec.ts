@@ -302,7 +302,7 @@ export interface RecoverySpec {
   readonly unreachableGrace: Duration;
 }
 
-export interface LimitsSpec {
+interface LimitsSpec {
   /** The command's longest run in one attempt; null means none. */
   readonly maxRuntime: Duration | null;
   /** The longest time without output before the attempt counts as hung; null means none. */
@@ -318,7 +318,7 @@ export interface LimitsSpec {
   readonly setupTries: number;
 }
 
-export interface StopSpec {
+interface StopSpec {
   /** The signal that asks the program to end, as Slurm and Docker name it: `TERM`, `INT`, `USR1`. */
   readonly signal: string;
   /** How long it has before it is killed with all its children. */

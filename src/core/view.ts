@@ -30,7 +30,7 @@ export interface View {
 }
 
 /** One worker and what it says. */
-export interface WorkerView {
+interface WorkerView {
   readonly worker: WorkerId;
   /** Undefined when it did not answer, or was not asked. */
   readonly seen: WorkerSeen | undefined;
@@ -49,7 +49,7 @@ export interface Place extends WorkerView {
  * unknown: nobody could tell. none: the worker answers and knows no run of this attempt. gone: the worker does not exist
  * any more. The others are what the host says; `lost_start` is a run that never came to life.
  */
-export type RunState = { readonly state: 'unknown' | 'none' | 'gone' | 'lost_start' } | RunSeen;
+type RunState = { readonly state: 'unknown' | 'none' | 'gone' | 'lost_start' } | RunSeen;
 
 /** A run directory without a process for this long: whoever made it died before the program began. */
 const startLongest: Duration = 2 * minute;

@@ -8,7 +8,7 @@ import { fileModeIn, makeFolder } from '../app/make-folder.ts';
 import { day, type Duration, type Instant } from '../core/time.ts';
 
 /** An answer and when it was given. */
-export interface Kept<T> {
+interface Kept<T> {
   readonly at: Instant;
   readonly value: T;
 }

@@ -9,7 +9,7 @@ import { runLoginProgram } from '../http/login-program.ts';
 import type { Environment } from '../http/proxy.ts';
 
 /** A user and what proves it. */
-export interface Login {
+interface Login {
   readonly user: string;
   readonly password: string;
 }

@@ -33,7 +33,7 @@ export interface Way {
 }
 
 /** One question. */
-export interface Question {
+interface Question {
   /** Below `/api/v2.0`; its parts are encoded. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string | number>>;

@@ -247,7 +247,7 @@ const patternWords: Readonly<Record<string, string>> = {
 };
 
 /** The word for a known trouble. */
-export function troubleWord(pattern: string): string {
+function troubleWord(pattern: string): string {
   return patternWords[pattern] ?? pattern;
 }
 

@@ -109,7 +109,7 @@ export interface JobsImport {
 }
 
 /** A job that would be taken over. */
-export interface JobTaken {
+interface JobTaken {
   readonly from: OldJobFolder;
   readonly past: PastJob;
   /** The same words as its line has. */
@@ -117,7 +117,7 @@ export interface JobTaken {
 }
 
 /** A job that an earlier import took over. */
-export interface JobKnown {
+interface JobKnown {
   readonly from: OldJobFolder;
   /** Its id here. */
   readonly id: string;

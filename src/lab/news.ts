@@ -18,7 +18,7 @@ export interface JobNews {
   readonly lines: readonly NewsLine[];
 }
 
-export interface NewsLine {
+interface NewsLine {
   readonly at: Instant;
   readonly says: string;
 }

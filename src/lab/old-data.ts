@@ -72,7 +72,7 @@ export interface OldJob {
 }
 
 /** `alive`: it was going on when the file was written. */
-export type OldStatus = 'finished' | 'error' | 'killed' | 'resumed' | 'rerunned' | 'alive' | 'unknown';
+type OldStatus = 'finished' | 'error' | 'killed' | 'resumed' | 'rerunned' | 'alive' | 'unknown';
 
 type Json = Readonly<Record<string, unknown>>;
 

@@ -29,7 +29,7 @@ export interface PastJob {
   readonly window: PastWindow | null;
 }
 
-export interface PastWindow {
+interface PastWindow {
   readonly session: string;
   readonly window: number;
   readonly report: WindowReport | null;

@@ -21,13 +21,13 @@ export interface WorkerFacts {
   readonly isLoggedIn: boolean | null;
 }
 
-export interface DiskFact {
+interface DiskFact {
   /** A folder that has to be written to. */
   readonly path: string;
   readonly freeMb: number;
 }
 
-export interface ShareFact {
+interface ShareFact {
   readonly share: Share;
   /** `other`: something else is mounted there. `silent`: it is mounted, and its server does not answer. */
   readonly how: 'mounted' | 'missing' | 'silent' | 'other';

@@ -258,7 +258,7 @@ function readLoginKey(sections: Sections, { folder, home }: Surroundings): strin
 }
 
 /** The job's name as the first part of a node's: small letters, digits and hyphens, beginning with a letter. */
-export function nameFrom(jobName: string): string {
+function nameFrom(jobName: string): string {
   const plain = jobName
     .replaceAll(jobIdMark, '')
     .normalize('NFKD')

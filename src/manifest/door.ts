@@ -1,7 +1,7 @@
 // Door: the manifest's one way to files. Parsing asks it for the few files whose content becomes part of a job; tests hand in
 // a pretend one, cli/disk.ts is the real one.
 
-export type Look =
+type Look =
   | { readonly kind: 'file'; readonly bytes: number; readonly isExecutable: boolean }
   | { readonly kind: 'folder'; readonly entries: readonly string[] }
   /** A pipe or a device: it can be read, and its length is not known before. */

@@ -11,7 +11,7 @@ import { quote } from './quote.ts';
 import { shellFunctions } from './run-folder.ts';
 
 /** Ends what a login shell's start-up files may say on standard error before the program does. */
-export const errorMark = 'jobman begins here\n';
+const errorMark = 'jobman begins here\n';
 
 /** The most bytes that may stand behind one `data`. */
 export const dataMost = 1 << 20;

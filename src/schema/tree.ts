@@ -19,7 +19,7 @@ export interface Scalar {
   readonly place: Place;
 }
 
-export interface List {
+interface List {
   readonly kind: 'list';
   readonly items: readonly Tree[];
   readonly place: Place;

@@ -8,7 +8,7 @@ import { quote } from './quote.ts';
 import { step } from './step.ts';
 
 /** Where a key file lies on a worker. */
-export function keyOnWorker(file: string): string {
+function keyOnWorker(file: string): string {
   return `~/.ssh/${basename(file)}`;
 }
 

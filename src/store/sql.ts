@@ -2,7 +2,7 @@
 // that a statement does not need.
 
 /** A value as every database takes it. */
-export type Value = string | number | null;
+type Value = string | number | null;
 
 /** Where statements are run: a database, or one transaction on it. */
 export interface Database {

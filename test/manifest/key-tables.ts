@@ -3,7 +3,7 @@
 import { manifest } from '../../src/manifest/keys.ts';
 import type { Key, Keys } from '../../src/schema/kind.ts';
 
-export interface KeyRow {
+interface KeyRow {
   /** From the section on: `budget.failures`, `identities[].private_key`. */
   readonly key: string;
   readonly aliases: readonly string[];

@@ -54,7 +54,7 @@ export interface Fault {
 }
 
 /** A job of the storm: when it is created, and how many seconds its program counts. */
-export interface PlannedJob {
+interface PlannedJob {
   readonly at: number;
   readonly steps: number;
 }

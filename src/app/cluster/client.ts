@@ -10,7 +10,7 @@ import type { ClusterMoment, KeptJob, KeptLog, KeptQuery } from './kept.ts';
 import { clusterPhase } from './verdict.ts';
 
 /** A log that is kept: whose, how far, and where its copy is. */
-export interface KeptLogFile extends KeptLog {
+interface KeptLogFile extends KeptLog {
   readonly path: string;
 }
 

@@ -47,7 +47,7 @@ export interface Submitter {
 }
 
 /** The container's name, for logs and exec. */
-export const containerName = 'main';
+const containerName = 'main';
 
 /** The Job that the request asks for. */
 export function jobObject(request: SubmitRequest, settings: ClusterSettings, submitter: Submitter): V1Job {

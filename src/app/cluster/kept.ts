@@ -26,7 +26,7 @@ export interface KeptPlace {
 }
 
 /** How far the copy of one container's log is. `cut`: the pod was gone before its end was copied. */
-export type KeptLogState = 'open' | 'whole' | 'cut';
+type KeptLogState = 'open' | 'whole' | 'cut';
 
 /** The copy of one container's log. */
 export interface KeptLog {

@@ -13,7 +13,7 @@ import {
 } from './quantity.ts';
 
 /** One resource of which a node has too little left. */
-export interface Short {
+interface Short {
   readonly resource: string;
   readonly asked: Quantity;
   readonly free: Quantity;

@@ -53,11 +53,6 @@ export function addQuantities(one: Quantity, other: Quantity): Quantity {
   };
 }
 
-/** So much of it: what `count` pods ask for together. */
-export function timesQuantity({ nanos, style }: Quantity, count: number): Quantity {
-  return { nanos: nanos * BigInt(count), style };
-}
-
 /** Less than, equal to or greater than zero, for sorting. How the two are written does not matter. */
 export function compareQuantities(one: Quantity, other: Quantity): number {
   return one.nanos < other.nanos ? -1 : one.nanos > other.nanos ? 1 : 0;

@@ -34,7 +34,7 @@ export interface KubeContext {
 }
 
 /** A kubeconfig's `cluster`, in its own words. */
-export interface KubeCluster {
+interface KubeCluster {
   readonly server: string;
   readonly 'certificate-authority'?: string;
   readonly 'certificate-authority-data'?: string;
@@ -216,7 +216,7 @@ function configIn(file: string): Merged {
 }
 
 /** Whether the path is a pipe that this process has inherited, as `KUBECONFIG=<(decrypt config)` of a shell gives it. */
-export function isPipe(path: string): boolean {
+function isPipe(path: string): boolean {
   return /^\/(?:dev|proc\/self)\/fd\/\d+$/.test(path) && statSync(path, { throwIfNoEntry: false })?.isFIFO() === true;
 }
 

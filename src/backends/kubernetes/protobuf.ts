@@ -10,21 +10,13 @@
  * The kind of a field's value. A time and an amount are messages of Kubernetes; a time is read as milliseconds since 1970, an amount as
  * the text that JSON has. A word is a text that is likely to come again. Bytes are not copied.
  */
-export type Kind =
-  | 'bytes'
-  | 'text'
-  | 'word'
-  | 'whole'
-  | 'truth'
-  | 'time'
-  | 'amount'
-  | { readonly [number: number]: Field };
+type Kind = 'bytes' | 'text' | 'word' | 'whole' | 'truth' | 'time' | 'amount' | { readonly [number: number]: Field };
 
 /**
  * A field of a message: one value, a list of them, or a map from texts to them. Of a map with `only` no other keys are read. What
  * `isShared` is read once for all messages that are equal; nobody may change it.
  */
-export type Field =
+type Field =
   | { readonly name: string; readonly kind: Kind; readonly is?: 'list'; readonly isShared?: true }
   | { readonly name: string; readonly kind: 'text' | 'amount'; readonly is: 'map'; readonly only?: readonly string[] };
 

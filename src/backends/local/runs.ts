@@ -18,7 +18,7 @@ export interface RunFolder {
   readonly mark: string;
 }
 
-export interface Exit {
+interface Exit {
   readonly code: number;
   readonly endedAt: Instant;
 }
@@ -131,7 +131,7 @@ export function attemptsBelow(root: string): readonly number[] {
 }
 
 /** The exit as the launcher or a kill wrote it; undefined while there is none. */
-export function readExit(path: string): Exit | undefined {
+function readExit(path: string): Exit | undefined {
   const file = join(path, 'exit');
   // A program that runs has none, and an error that is thrown and caught takes ten times as long as this question.
   if (!isThere(file)) return undefined;

@@ -17,7 +17,7 @@ const recheckEvery: Duration = 10 * second;
 /** Where the file system gives no notice (its watches are used up). */
 const pollEvery: Duration = 0.5 * second;
 
-export interface FollowedRun {
+interface FollowedRun {
   /** Asked before each reading to the end: nothing of it is alive, and nothing more will be written. */
   isOver(): boolean;
   /** Asked now and then while nothing is written: false while it certainly goes on. Never throws. */

@@ -88,7 +88,7 @@ export function printKeptDetails(cli: Cli, kept: KeptJob): number {
 }
 
 /** As people read it, so many columns wide. `isGone`: the cluster has forgotten it, and nothing of it runs. */
-export function detailLines(
+function detailLines(
   cli: Cli,
   sight: ClusterSight,
   verdict: ClusterVerdict,

@@ -34,7 +34,7 @@ export interface Ways {
 }
 
 /** What one word means. */
-export type Meaning =
+type Meaning =
   | { readonly kind: 'record'; readonly ref: Ref }
   /** `cluster` is open in the namespace of the job. */
   | { readonly kind: 'cluster'; readonly job: ClusterJob; readonly cluster: Cluster }

@@ -7,7 +7,7 @@ import { bodyText, frontText, type LineRules } from '../logs/line.ts';
 import { createSplitter, type Piece, type Splitter } from '../logs/split.ts';
 import { exactly } from '../output.ts';
 
-export type StreamName = 'stdout' | 'stderr';
+type StreamName = 'stdout' | 'stderr';
 
 export interface LineShow {
   /** Resolves when more may be read of that worker. */

@@ -20,7 +20,7 @@ const maxPath = 4096;
 const openPath = 0o10000000;
 
 /** A place in the tree of a host that stays the same place until it is released, whatever the host's programs rename. */
-export interface Place {
+interface Place {
   /** The path inside, without symbolic links. */
   readonly path: string;
   /**

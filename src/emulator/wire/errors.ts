@@ -67,11 +67,6 @@ export class CloudError extends Error {
   }
 }
 
-/** The status name of a gRPC number; undefined for a number that Google does not use. */
-export function statusOf(code: number): ErrorStatus | undefined {
-  return (Object.keys(codes) as ErrorStatus[]).find((name) => codes[name][0] === code);
-}
-
 function info(reason: string, domain: string, metadata: Record<string, string>): object {
   return { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason, domain, metadata };
 }

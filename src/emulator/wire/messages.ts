@@ -6,7 +6,7 @@
 
 export type ApiVersion = 'v1' | 'v2' | 'v2alpha1';
 
-export interface EnumTable {
+interface EnumTable {
   /** The full proto name, as error messages show it. */
   readonly name: string;
   readonly numbers: Readonly<Record<string, number>>;
@@ -25,7 +25,7 @@ export type Kind =
   | { readonly map: 'string' }
   | 'any';
 
-export interface Field {
+interface Field {
   readonly kind: Kind;
   /** Absent: in both versions. */
   readonly only?: ApiVersion;

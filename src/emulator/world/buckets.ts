@@ -57,7 +57,7 @@ export interface Buckets {
 export const bucketPattern = /^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$/;
 
 /** The folder of the notes: below the buckets, because a worker sees those, and under a name that no bucket may have. */
-export const placesFolder = '.places';
+const placesFolder = '.places';
 
 const multiRegions = ['US', 'EU', 'ASIA'];
 const pairs = ['ASIA1', 'EUR4', 'EUR5', 'EUR7', 'EUR8', 'NAM4'];

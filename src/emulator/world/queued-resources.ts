@@ -98,7 +98,7 @@ function checkRunDuration(body: Data): void {
 }
 
 /** The full name of a queued resource. */
-export function queuedName(where: Asked, queuedId: string): string {
+function queuedName(where: Asked, queuedId: string): string {
   return `projects/${where.project}/locations/${where.zone}/queuedResources/${queuedId}`;
 }
 

@@ -4,7 +4,7 @@ import type { Duration, Instant } from '../../core/time.ts';
 import type { RpcStatus } from '../wire/errors.ts';
 import type { ApiVersion, Data } from '../wire/messages.ts';
 
-export type NodeState =
+type NodeState =
   | 'CREATING'
   | 'READY'
   | 'RESTARTING'
@@ -71,7 +71,7 @@ export interface NodeRecord {
 }
 
 /** Maintenance of a node, announced or going on. */
-export interface Maintenance {
+interface Maintenance {
   readonly type: 'SCHEDULED' | 'UNSCHEDULED';
   readonly from: Instant;
   readonly to: Instant;

@@ -28,7 +28,7 @@ export interface Found {
 }
 
 /** The calls that `drop` and `flaky` can be about; `*` for all that they would meet. */
-export const callWords = ['create', 'delete', 'update', 'start', 'stop', 'reset', 'get', 'list', 'read', 'change'];
+const callWords = ['create', 'delete', 'update', 'start', 'stop', 'reset', 'get', 'list', 'read', 'change'];
 
 /** The same target with the worker that the option, the target or nobody named; then it is the first. */
 export function withWorker(found: Found, options: Options): Found {

@@ -19,7 +19,7 @@ import type {
 } from './records.ts';
 
 /** The one record of what does not belong to a resource. */
-export interface General {
+interface General {
   readonly chance: number;
   /** The second number of the workers' addresses, 127.<octet>.y.z. */
   readonly octet: number;
@@ -69,7 +69,7 @@ export interface World {
 }
 
 /** A happening before it has its key and moment. */
-export type HappeningInput = Happening extends infer Each
+type HappeningInput = Happening extends infer Each
   ? Each extends Happening
     ? Omit<Each, 'key' | 'at'>
     : never

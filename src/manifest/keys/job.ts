@@ -6,7 +6,7 @@ import type { Key } from '../../schema/kind.ts';
 import { environmentName, environmentNames, writtenByOlder } from './names.ts';
 
 /** Signals that may ask a program to end, as Slurm and Docker name them. */
-export const signals = ['TERM', 'INT', 'HUP', 'QUIT', 'USR1', 'USR2', 'KILL'] as const;
+const signals = ['TERM', 'INT', 'HUP', 'QUIT', 'USR1', 'USR2', 'KILL'] as const;
 
 /** `SIGINT`, `sigint` and the numbers that kill(1) takes. */
 function signalMeant(written: string): string | undefined {

@@ -28,7 +28,7 @@ const listTimeout = 60 * second;
 const listMost = 64 * 1024 * 1024;
 
 /** It is there, or why not. `sent`: something may have reached the worker. */
-export type Sent = { readonly kind: 'sent' } | { readonly kind: 'failed'; readonly reason: string };
+type Sent = { readonly kind: 'sent' } | { readonly kind: 'failed'; readonly reason: string };
 
 /** Sends frozen directories; what several workers lack alike is packed once. */
 export interface WorkdirSender {

@@ -10,7 +10,6 @@ import {
   quantityKey,
   quantityNumber,
   quantityText,
-  timesQuantity,
   zero,
   type Quantity,
 } from '../../../src/app/cluster/quantity.ts';
@@ -115,7 +114,6 @@ test('ten tenths are one, and sums keep powers of two', () => {
   const sum = Array.from({ length: 10 }).reduce<Quantity>((total) => addQuantities(total, tenth), zero);
   assert.equal(quantityText(sum), '1');
   assert.equal(quantityText(addQuantities(quantity('1Gi'), quantity('1Gi'))), '2Gi');
-  assert.equal(quantityText(timesQuantity(quantity('500m'), 3)), '1500m');
   assert.equal(isWholeQuantity(quantity('1500m')), false);
   assert.equal(isWholeQuantity(quantity('2000m')), true);
   assert.equal(quantityNumber(quantity('1500m')), 1.5);

@@ -3,7 +3,7 @@
 
 import type { UserSettings } from '../../../lab/user-settings.ts';
 
-export const columnLetters = ['w', 'd', 't', 's', 'v'] as const;
+const columnLetters = ['w', 'd', 't', 's', 'v'] as const;
 
 export type ColumnLetter = (typeof columnLetters)[number];
 

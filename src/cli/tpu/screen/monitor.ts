@@ -98,7 +98,7 @@ function windowScreen(desk: TpuCli, { user, letters, looker }: Watched, hasKeys:
   };
 }
 
-export interface Frame {
+interface Frame {
   readonly columns: number;
   readonly rows: number;
   readonly letters: readonly ColumnLetter[];
@@ -113,7 +113,7 @@ export interface Frame {
 }
 
 /** One picture, never wider than the terminal and never taller: where not all rows fit, the newest do. */
-export function frame(rows: readonly CheckRow[], picture: Frame): readonly string[] {
+function frame(rows: readonly CheckRow[], picture: Frame): readonly string[] {
   const { columns, letters, ink, clock, bold } = picture;
   const lines = rowLines(rows, { letters, columns, ink, clock, bold });
   const head = [headLine(rows, picture), ...lines.heading];

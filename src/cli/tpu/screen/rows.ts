@@ -141,13 +141,13 @@ function inStyle(row: CheckRow, name: CellName, text: string, { ink, bold }: Row
 // ------------------------------------------------------------------------------------------ words
 
 /** `stage 2, 12 < 11 < 9`; empty for what came of nothing. */
-export function lineageText({ stage, lineage }: Pick<CheckRow, 'stage' | 'lineage'>): string {
+function lineageText({ stage, lineage }: Pick<CheckRow, 'stage' | 'lineage'>): string {
   const parts = [...(stage > 0 ? [`stage ${stage}`] : []), ...(lineage.length > 1 ? [lineage.join(' < ')] : [])];
   return parts.join(', ');
 }
 
 /** How an attempt is, in the words of the lab: `Running(ep 3.2)`, `error: OOM 08:11:40`, `resumed in 14, after grpc`. */
-export function statusText(row: Pick<CheckRow, 'status' | 'since' | 'closed'>, clock: (at: Instant) => string): string {
+function statusText(row: Pick<CheckRow, 'status' | 'since' | 'closed'>, clock: (at: Instant) => string): string {
   const closed = row.closed && isUnderWay(row.status) ? ', window closed: no rule brings it back' : '';
   return inertWord(`${statusWords(row.status, clock(row.since), clock)}${closed}`);
 }
