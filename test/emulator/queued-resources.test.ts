@@ -116,15 +116,6 @@ test('a request whose time is over while it waits is FAILED and stays listed; af
   await cloud.ok('DELETE', 'queuedResources/q1');
 });
 
-test('a repeated requestId answers with the first operation, without it the second create is 409', async (t) => {
-  const cloud = await startCloud(t);
-  const body = { spot: {}, tpu: { nodeSpec: [{ parent, nodeId: 'n', node: nodeBody }] } };
-  const first = await cloud.ok('POST', 'queuedResources?queuedResourceId=q1&requestId=r-1', body);
-  const second = await cloud.ok('POST', 'queuedResources?queuedResourceId=q1&requestId=r-1', body);
-  assert.equal(second.name, first.name);
-  assert.equal((await cloud.call('POST', 'queuedResources?queuedResourceId=q1', body)).status, 409);
-});
-
 test('what only v2alpha1 knows is an unknown name to v2', async (t) => {
   const cloud = await startCloud(t);
   const body = { bestEffort: {}, tpu: { nodeSpec: [{ parent, nodeId: 'n', node: nodeBody }] } };

@@ -8,7 +8,6 @@
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Storage } from '../http/storage/storage.ts';
 import type { NodeRecord, WorkerRecord } from '../world/records.ts';
 import type { World } from '../world/world.ts';
 import { bucketsFolder } from './boot-script.ts';
@@ -26,19 +25,11 @@ export interface Fleet {
   close(): Promise<void>;
 }
 
-export interface FleetOptions {
-  readonly world: World;
-  readonly storage: Storage;
-  readonly stateDir: string;
-  readonly sshPort: number;
-  readonly isolation: Isolation;
-  /** OpenSSH's server, where the hosts are to be reached by it; undefined for the server of this process. */
-  readonly sshd: string | undefined;
+export interface FleetOptions extends Omit<PowerOptions, 'ownUser' | 'uid' | 'programs'> {
   /** Google's gcsfuse, by its path; undefined for the built-in one. */
   readonly gcsfuse: string | undefined;
   /** The user that the emulator runs as. */
   readonly user: { readonly name: string; readonly uid: number };
-  readonly env: Readonly<Record<string, string | undefined>>;
 }
 
 interface Host {

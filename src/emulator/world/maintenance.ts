@@ -3,7 +3,8 @@
 import type { Duration } from '../../core/time.ts';
 import { texts } from '../wire/errors.ts';
 import type { ApiVersion } from '../wire/messages.ts';
-import { changeNode, takes } from './nodes.ts';
+import { takes } from './durations.ts';
+import { changeNode } from './nodes.ts';
 import { beginOperation } from './operations.ts';
 import { type NodeRecord, type OperationRecord, soundHost } from './records.ts';
 import type { World } from './world.ts';

@@ -2,7 +2,8 @@
 
 import { texts } from '../wire/errors.ts';
 import type { ApiVersion, Data } from '../wire/messages.ts';
-import { changeNode, nodeData, placeOfNode, removeNode, takes } from './nodes.ts';
+import { takes } from './durations.ts';
+import { changeNode, nodeData, placeOfNode, removeNode } from './nodes.ts';
 import { beginOperation, failOperation, finishOperation } from './operations.ts';
 import { nodeOfQueuedFailed, nodeOfQueuedReady, suspendQueued } from './queued-resources.ts';
 import { isLiving, type NodeRecord, type OperationRecord } from './records.ts';

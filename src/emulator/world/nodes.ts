@@ -1,35 +1,16 @@
 // Nodes as records: made, changed, removed, and written as a message.
 
 import { accelerator as knownType } from '../../catalogue/accelerators.ts';
-import type { Duration } from '../../core/time.ts';
 import { newHostKey } from '../hosts/keys.ts';
 import { timestampText } from '../wire/encode.ts';
 import { type Data, messageOf, textOf } from '../wire/messages.ts';
+import { takes } from './durations.ts';
 import { noteState } from './bill.ts';
 import type { Asked } from './node-asked.ts';
 import { failOperation } from './operations.ts';
 import { type NodeRecord, soundHost, type WorkerRecord } from './records.ts';
 import { type Place, placeOf } from './temper.ts';
 import type { World } from './world.ts';
-
-/** How long things take in Google's cloud, in milliseconds: facts/cloud-tpu.md section 16. */
-const times = {
-  create: [80_000, 120_000],
-  stockout: [20_000, 60_000],
-  remove: [30_000, 60_000],
-  update: [2_000, 6_000],
-  stop: [30_000, 60_000],
-  reset: [200_000, 280_000],
-  maintenance: [120_000, 240_000],
-  // No source tells it for a TPU VM: what a virtual machine there takes from its own `reboot` until sshd answers.
-  reboot: [30_000, 60_000],
-  preemptibleAge: [24 * 3_600_000, 24 * 3_600_000],
-} as const satisfies Record<string, readonly [Duration, Duration]>;
-
-export function takes(world: World, what: keyof typeof times): Duration {
-  const [atLeast, atMost] = times[what];
-  return world.pace(atLeast, atMost);
-}
 
 export function nodeName(where: Asked, nodeId: string): string {
   return `projects/${where.project}/locations/${where.zone}/nodes/${nodeId}`;

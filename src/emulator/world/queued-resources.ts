@@ -1,32 +1,19 @@
 // Queued resources: requests that wait for capacity, and what becomes of them. Facts: cloud-tpu.md section 4.
 
-import type { Duration, Instant } from '../../core/time.ts';
+import type { Instant } from '../../core/time.ts';
 import { regionOf } from '../../catalogue/zones.ts';
 import { badField, type RpcStatus, texts } from '../wire/errors.ts';
 import { durationMs, timestampText } from '../wire/encode.ts';
 import { type ApiVersion, type Data, messageOf, textOf } from '../wire/messages.ts';
+import { takes } from './durations.ts';
 import { checkMaintainable, restartNode } from './maintenance.ts';
 import { type Asked, checkNodeId, completeNode } from './node-asked.ts';
-import { addNode, changeNode, maintenanceData, nodeName, removeNode, takes } from './nodes.ts';
+import { addNode, changeNode, maintenanceData, nodeName, removeNode } from './nodes.ts';
 import { addressesExceeded, provisioningFailure, quotaExceeded, rateExceeded } from './limits.ts';
 import { beginOperation, finishOperation } from './operations.ts';
 import type { NodeRecord, OperationRecord, QueuedRecord, QueuedState } from './records.ts';
 import { lookEvery, type Place, placeOf, slowness, strikes } from './temper.ts';
 import type { World } from './world.ts';
-
-/** How long things take in Google's cloud, in milliseconds: facts/cloud-tpu.md section 16. */
-const times = {
-  accept: [4_000, 8_000],
-  wait: [15_000, 40_000],
-  suspend: [60_000, 90_000],
-  refuse: [1_500, 2_000],
-  remove: [60_000, 120_000],
-} as const satisfies Record<string, readonly [Duration, Duration]>;
-
-function queuedTakes(world: World, what: keyof typeof times): Duration {
-  const [atLeast, atMost] = times[what];
-  return world.pace(atLeast, atMost);
-}
 
 /** POST queuedResources: the operation ends when the request is accepted, not when it has capacity. */
 export function createQueued(world: World, where: Asked, queuedId: string | undefined, body: Data): OperationRecord {
@@ -54,7 +41,7 @@ export function createQueued(world: World, where: Asked, queuedId: string | unde
   const operation = beginOperation(world, { ...where, target: name, verb: 'create' });
   if (body['provisioningModel'] === 'FLEX_START' && !flexGenerations.includes(place.generation)) {
     const error = texts.flexNotOffered(place.type, where.zone).rpc();
-    world.later(queuedTakes(world, 'refuse'), { kind: 'operation-failed', operation: operation.name, error });
+    world.later(takes(world, 'queued-refuse'), { kind: 'operation-failed', operation: operation.name, error });
     return operation;
   }
   const { state: _state, name: _name, createTime: _createTime, tpu: _tpu, ...asked } = body;
@@ -73,7 +60,7 @@ export function createQueued(world: World, where: Asked, queuedId: string | unde
     ...validity(world.now(), messageOf(body, 'queueingPolicy')),
   };
   world.queued.put(name, queued);
-  world.later(queuedTakes(world, 'accept'), {
+  world.later(takes(world, 'queued-accept'), {
     kind: 'queued-accepted',
     name,
     uid: queued.uid,
@@ -197,7 +184,7 @@ export function queuedAccepted(world: World, queued: QueuedRecord, operation: st
   const next = changeQueued(world, queued, { state: 'WAITING_FOR_RESOURCES' });
   if (next === undefined) return;
   finishOperation(world, operation, { kind: 'QueuedResource', data: queuedData(next) });
-  world.later(queuedTakes(world, 'wait') * slowness(world, placeOfQueued(queued)), {
+  world.later(takes(world, 'queued-wait') * slowness(world, placeOfQueued(queued)), {
     kind: 'queued-look',
     name: queued.name,
     uid: queued.uid,
@@ -268,7 +255,7 @@ export function nodeOfQueuedFailed(world: World, name: string, error: RpcStatus)
   if (queued === undefined || queued.state !== 'PROVISIONING') return;
   changeQueued(world, queued, { state: 'SUSPENDING', initiator: 'SERVICE' });
   for (const node of nodesOf(world, queued)) removeNode(world, node, null);
-  world.later(queuedTakes(world, 'suspend'), { kind: 'queued-settled', name, uid: queued.uid, error });
+  world.later(takes(world, 'queued-suspend'), { kind: 'queued-settled', name, uid: queued.uid, error });
 }
 
 /**
@@ -287,7 +274,7 @@ export function suspendQueued(
   for (const node of nodesOf(world, queued)) {
     if (node.id !== lost?.id && node.state !== 'DELETING') removeNode(world, node, null);
   }
-  world.later(queuedTakes(world, 'suspend'), { kind: 'queued-settled', name, uid: queued.uid, error: null });
+  world.later(takes(world, 'queued-suspend'), { kind: 'queued-settled', name, uid: queued.uid, error: null });
 }
 
 /** The suspension ends: what is left of its nodes is removed first. */
@@ -320,14 +307,14 @@ export function deleteQueued(world: World, version: ApiVersion, queued: QueuedRe
   const operation = beginOperation(world, { ...queued, version, target: queued.name, verb: 'delete' });
   if (isUnsettled) {
     const error = texts.notDeletable(queued.name, queued.state, world.eid()).rpc();
-    world.later(queuedTakes(world, 'refuse'), { kind: 'operation-failed', operation: operation.name, error });
+    world.later(takes(world, 'queued-refuse'), { kind: 'operation-failed', operation: operation.name, error });
     return operation;
   }
   changeQueued(world, queued, { state: 'DELETING', initiator: 'USER' });
   for (const node of nodesOf(world, queued)) {
     if (node.state !== 'DELETING') removeNode(world, node, null);
   }
-  world.later(queuedTakes(world, hasNodes ? 'remove' : 'accept'), {
+  world.later(takes(world, hasNodes ? 'queued-remove' : 'queued-accept'), {
     kind: 'queued-gone',
     name: queued.name,
     uid: queued.uid,
@@ -355,15 +342,7 @@ export function queuedGone(world: World, queued: QueuedRecord, operation: string
 /** `:reset`: every machine of an ACTIVE queued resource reboots; its state stays what it is. */
 export function resetQueued(world: World, version: ApiVersion, queued: QueuedRecord): OperationRecord {
   if (queued.state !== 'ACTIVE') throw texts.notResettable(queued.name, queued.state, world.eid());
-  const operation = beginOperation(world, { ...queued, version, target: queued.name, verb: 'reset' });
-  for (const node of nodesOf(world, queued)) restartNode(world, node, 'reset', null);
-  world.later(takes(world, 'reset'), {
-    kind: 'queued-reset',
-    name: queued.name,
-    uid: queued.uid,
-    operation: operation.name,
-  });
-  return operation;
+  return restartNodes(world, version, queued, nodesOf(world, queued), 'reset');
 }
 
 /** `:performMaintenanceQueuedResource`: what was announced for those nodes (without names, for all) is done now. */
@@ -376,14 +355,21 @@ export function maintainQueued(
   const all = nodesOf(world, queued);
   const chosen = names.length === 0 ? all : names.map((name) => nodeNamed(all, name));
   for (const node of chosen) checkMaintainable(world, node);
-  const operation = beginOperation(world, { ...queued, version, target: queued.name, verb: 'update' });
-  for (const node of chosen) restartNode(world, node, 'maintenance', null);
-  world.later(takes(world, 'maintenance'), {
-    kind: 'queued-reset',
-    name: queued.name,
-    uid: queued.uid,
-    operation: operation.name,
-  });
+  return restartNodes(world, version, queued, chosen, 'maintenance');
+}
+
+function restartNodes(
+  world: World,
+  version: ApiVersion,
+  queued: QueuedRecord,
+  nodes: readonly NodeRecord[],
+  why: 'reset' | 'maintenance',
+): OperationRecord {
+  const { name, uid } = queued;
+  const verb = why === 'reset' ? 'reset' : 'update';
+  const operation = beginOperation(world, { ...queued, version, target: name, verb });
+  for (const node of nodes) restartNode(world, node, why, null);
+  world.later(takes(world, why), { kind: 'queued-reset', name, uid, operation: operation.name });
   return operation;
 }
 

@@ -1,6 +1,7 @@
 // The workers of a node: their troubles, and reboots by their own command.
 
-import { changeNode, takes, workerHostName } from './nodes.ts';
+import { takes } from './durations.ts';
+import { changeNode, workerHostName } from './nodes.ts';
 import { type HostTrouble, type NodeRecord, soundHost, type WorkerRecord } from './records.ts';
 import type { World } from './world.ts';
 
