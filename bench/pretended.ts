@@ -3,8 +3,6 @@
 
 import type { Backend, CapacityPort, Clock } from '../src/app/ports.ts';
 import { createController } from '../src/controller/controller.ts';
-import { presets } from '../src/core/recover.ts';
-import type { JobSpec } from '../src/core/spec.ts';
 import { minute, second } from '../src/core/time.ts';
 import { openStore } from '../src/store/store.ts';
 import { createChance, type Chance } from '../sim/chance.ts';
@@ -15,6 +13,7 @@ import { createIncarnation } from '../sim/incarnation.ts';
 import { createTimeline, type Timeline } from '../sim/timeline.ts';
 import { calm } from '../sim/weather.ts';
 import { createWorld, type World } from '../sim/world.ts';
+import { simulatedSpec } from '../test/support/builders.ts';
 
 /** What the wall clock of the pretended machine says at its beginning. */
 const epoch = Date.UTC(2026, 0, 1);
@@ -100,7 +99,7 @@ export async function openPretended(count: number, { linesDrop }: { readonly lin
     idleExitMs: null,
   });
   for (let index = 0; index < count; index += 1) {
-    await store.insert({ owner: 'owner', spec: specOf(index), manifest: '', at: clock.now() });
+    await store.insert({ owner: 'owner', spec: simulatedSpec(`job-${index}`, 'spot'), manifest: '', at: clock.now() });
   }
   controller.start();
 
@@ -118,43 +117,5 @@ export async function openPretended(count: number, { linesDrop }: { readonly lin
       life.die();
       await store.close();
     },
-  };
-}
-
-function specOf(index: number): JobSpec {
-  return {
-    version: 1,
-    name: `job-${index}`,
-    tags: [],
-    capacity: {
-      kind: 'tpu',
-      ownership: 'owned',
-      mode: 'tpu-vm',
-      project: 'pretend',
-      zone: 'pretend-a',
-      accelerator: 'v4-8',
-      name: `job-${index}`,
-      runtimeVersion: 'base',
-      pricing: 'spot',
-      startupScript: null,
-      networkTags: [],
-      metadata: {},
-      remoteUser: null,
-      privateKey: null,
-      pricePerHour: 1,
-    },
-    steps: [],
-    command: { script: 'true\n', place: 'workers', workers: 'all', env: {}, workdir: null, checkpointDir: null },
-    recovery: {
-      preset: 'pre',
-      rules: presets.pre,
-      budget: { preemptions: 100, failures: 3 },
-      delay: 10 * second,
-      delayMax: minute,
-      unreachableGrace: 3 * minute,
-    },
-    limits: { maxRuntime: null, silenceTimeout: null, capacityWait: null, setupTries: 3 },
-    stop: { signal: 'TERM', grace: 30 * second },
-    finish: { capacity: 'release', keepFor: null },
   };
 }

@@ -7,12 +7,11 @@ import type { Controller } from '../../src/controller/controller.ts';
 import { ask } from '../../src/core/ask.ts';
 import type { Verb } from '../../src/core/ask.ts';
 import type { Job } from '../../src/core/job.ts';
-import { presets } from '../../src/core/recover.ts';
 import type { JobSpec } from '../../src/core/spec.ts';
 import { minute, second } from '../../src/core/time.ts';
 import type { Duration } from '../../src/core/time.ts';
 import { openStore } from '../../src/store/store.ts';
-import { localSpec, tpuCapacity } from '../support/builders.ts';
+import { simulatedSpec } from '../support/builders.ts';
 import { createChance } from '../../sim/chance.ts';
 import { createCloud, createHere } from '../../sim/cloud.ts';
 import { createCopies } from '../../sim/copies.ts';
@@ -111,7 +110,7 @@ export async function openLife(given: {
   let controller = begin('controller');
   const created = await store.insert({
     owner: 'owner',
-    spec: { ...spec, ...given.spec },
+    spec: { ...simulatedSpec('job'), ...given.spec },
     manifest: '',
     at: clock.now(),
   });
@@ -168,19 +167,3 @@ export async function openLife(given: {
   controller.start();
   return opened;
 }
-
-const plain = localSpec();
-const spec: JobSpec = {
-  ...plain,
-  name: 'job',
-  capacity: tpuCapacity({
-    project: 'pretend',
-    zone: 'pretend-a',
-    accelerator: 'v4-8',
-    name: 'job',
-    runtimeVersion: 'base',
-    pricing: 'ondemand',
-    pricePerHour: 1,
-  }),
-  recovery: { ...plain.recovery, preset: 'pre', rules: presets.pre, delayMax: minute },
-};

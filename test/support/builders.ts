@@ -2,6 +2,7 @@
 
 import { newJob } from '../../src/core/create.ts';
 import type { Allocation, Attempt, Ending, Job } from '../../src/core/job.ts';
+import { presets } from '../../src/core/recover.ts';
 import type { JobSpec, TpuSpec } from '../../src/core/spec.ts';
 import { hour, minute, second } from '../../src/core/time.ts';
 
@@ -100,6 +101,25 @@ export function tpuSpec(changes: Partial<JobSpec> = {}, capacity: Partial<TpuSpe
     },
     ...changes,
   });
+}
+
+/** A job in the simulator's own zone, where nothing is refused, with the rules of `pre` and a short delay. */
+export function simulatedSpec(name: string, pricing: TpuSpec['pricing'] = 'ondemand'): JobSpec {
+  const plain = localSpec();
+  return {
+    ...plain,
+    name,
+    capacity: tpuCapacity({
+      project: 'pretend',
+      zone: 'pretend-a',
+      accelerator: 'v4-8',
+      name,
+      runtimeVersion: 'base',
+      pricing,
+      pricePerHour: 1,
+    }),
+    recovery: { ...plain.recovery, preset: 'pre', rules: presets.pre, delayMax: minute },
+  };
 }
 
 /** A new job of that spec, made at noon by ada. */
