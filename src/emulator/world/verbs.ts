@@ -66,38 +66,22 @@ export const verbs: Readonly<Record<string, Verb>> = {
       return `${node.nodeId} in ${node.zone} goes down for maintenance.`;
     },
   },
-  'kill-host': {
-    about: 'cut the power of one worker: nobody answers there, while the cloud still says READY',
-    target: 'worker',
-    options: { worker: 'count', for: 'duration' },
-    act(world, found, options) {
-      return strikeHost(world, found, options, 'power', 'is dead');
-    },
-  },
-  'hang-host': {
-    about: 'freeze one worker: its processes stand still and its connections stay silent',
-    target: 'worker',
-    options: { worker: 'count', for: 'duration' },
-    act(world, found, options) {
-      return strikeHost(world, found, options, 'hung', 'hangs');
-    },
-  },
-  'fill-disk': {
-    about: 'fill the disk of one worker: nothing can be written there',
-    target: 'worker',
-    options: { worker: 'count', for: 'duration' },
-    act(world, found, options) {
-      return strikeHost(world, found, options, 'diskFull', 'has a full disk');
-    },
-  },
-  'ssh-refuse': {
-    about: 'close the SSH door of one worker: its programs run on, and nobody gets in',
-    target: 'worker',
-    options: { worker: 'count', for: 'duration' },
-    act(world, found, options) {
-      return strikeHost(world, found, options, 'sshRefused', 'refuses SSH');
-    },
-  },
+  'kill-host': hostVerb(
+    'cut the power of one worker: nobody answers there, while the cloud still says READY',
+    'power',
+    'is dead',
+  ),
+  'hang-host': hostVerb(
+    'freeze one worker: its processes stand still and its connections stay silent',
+    'hung',
+    'hangs',
+  ),
+  'fill-disk': hostVerb('fill the disk of one worker: nothing can be written there', 'diskFull', 'has a full disk'),
+  'ssh-refuse': hostVerb(
+    'close the SSH door of one worker: its programs run on, and nobody gets in',
+    'sshRefused',
+    'refuses SSH',
+  ),
   'start-host': {
     about: 'end all that is the matter with one worker; a dead one boots',
     target: 'worker',
@@ -206,9 +190,10 @@ export const verbs: Readonly<Record<string, Verb>> = {
     target: 'condition',
     options: {},
     act(world, { target }) {
-      const taken = world.conditions.values().filter((condition) => target === '*' || condition.verb === target);
-      for (const condition of taken) world.conditions.remove(condition.key);
-      return taken.length === 0 ? 'Nothing stood there.' : `Cleared: ${taken.map(sayCondition).join('; ')}.`;
+      return takeOff(
+        world,
+        world.conditions.values().filter((condition) => target === '*' || condition.verb === target),
+      );
     },
   },
 };
@@ -252,10 +237,7 @@ function leaveCondition(world: World, verb: string, target: string, options: Opt
     .values()
     .filter((condition) => condition.verb === verb && (target === '*' || condition.target === target));
   const { for: length, times, clear, ...rest } = options;
-  if (clear === true) {
-    for (const condition of same) world.conditions.remove(condition.key);
-    return { message: same.length === 0 ? 'Nothing stood there.' : `Cleared: ${same.map(sayCondition).join('; ')}.` };
-  }
+  if (clear === true) return { message: takeOff(world, same) };
   // What is about another tier, project or reservation stands beside it.
   const isSame = (each: Condition): boolean =>
     each.target === target && ['pricing', 'project', 'name'].every((option) => each.options[option] === rest[option]);
@@ -284,21 +266,29 @@ export function sayCondition(condition: Condition): string {
   return parts.join(', ');
 }
 
-function strikeHost(
-  world: World,
-  { node, worker = 0 }: Found,
-  options: Options,
-  trouble: HostTrouble,
-  word: string,
-): string {
-  if (node === undefined) return '';
-  if (node.state !== 'READY') throw new EmulatorRefusal(409, `${node.nodeId} is ${node.state}; its hosts do not run.`);
-  // What has no power does not hang.
-  changeWorker(world, node, worker, trouble === 'power' ? { power: false, hung: false } : { [trouble]: true });
-  const length = options['for'];
-  if (typeof length === 'number') {
-    world.later(length, { kind: 'host-back', name: node.name, id: node.id, worker, trouble });
-    return `Worker ${String(worker)} of ${node.nodeId} ${word} for ${say(length)}.`;
-  }
-  return `Worker ${String(worker)} of ${node.nodeId} ${word}. \`start-host\` brings it back.`;
+/** A verb that leaves one worker in trouble, for a while or until `start-host`. */
+function hostVerb(about: string, trouble: HostTrouble, word: string): Verb {
+  return {
+    about,
+    target: 'worker',
+    options: { worker: 'count', for: 'duration' },
+    act(world, { node, worker = 0 }, options) {
+      if (node === undefined) return '';
+      if (node.state !== 'READY')
+        throw new EmulatorRefusal(409, `${node.nodeId} is ${node.state}; its hosts do not run.`);
+      // What has no power does not hang.
+      changeWorker(world, node, worker, trouble === 'power' ? { power: false, hung: false } : { [trouble]: true });
+      const length = options['for'];
+      if (typeof length === 'number') {
+        world.later(length, { kind: 'host-back', name: node.name, id: node.id, worker, trouble });
+        return `Worker ${String(worker)} of ${node.nodeId} ${word} for ${say(length)}.`;
+      }
+      return `Worker ${String(worker)} of ${node.nodeId} ${word}. \`start-host\` brings it back.`;
+    },
+  };
+}
+
+function takeOff(world: World, conditions: readonly Condition[]): string {
+  for (const condition of conditions) world.conditions.remove(condition.key);
+  return conditions.length === 0 ? 'Nothing stood there.' : `Cleared: ${conditions.map(sayCondition).join('; ')}.`;
 }
