@@ -2,8 +2,8 @@
 // A contract sentence stands above every method: may it block, is it safe to repeat, what means "nothing to do".
 
 import type { BucketPlace } from '../core/bucket-place.ts';
-import type { Action, Event } from '../core/decision.ts';
-import type { Allocation, CloudError, Job } from '../core/job.ts';
+import type { Event } from '../core/decision.ts';
+import type { Allocation, Job } from '../core/job.ts';
 import type { AllocationSeen, Fact, Outcome, OutcomeResult, WorkerSeen } from '../core/observation.ts';
 import type { PlaceAnswered } from '../core/place-answers.ts';
 import type { Launch } from '../core/prepare.ts';

@@ -86,7 +86,7 @@ export interface Program<C extends Command = Command> {
 }
 
 /** A command of `jobman`: gets flags and arguments parsed, returns the exit code; throws JobmanError for what it cannot do. */
-export type JobmanBody = (cli: Cli, flags: GlobalFlags, ...args: readonly unknown[]) => Promise<number>;
+type JobmanBody = (cli: Cli, flags: GlobalFlags, ...args: readonly unknown[]) => Promise<number>;
 export type JobmanCommand = Command<JobmanBody>;
 
 /** The values of arguments, as a command gets them. */

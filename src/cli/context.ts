@@ -36,7 +36,7 @@ export interface Cli {
 }
 
 /** A command: gets its flags and arguments parsed, returns the exit code; throws JobmanError for what it cannot do. */
-export type CommandBody<Flags, Args extends readonly unknown[]> = (
+type CommandBody<Flags, Args extends readonly unknown[]> = (
   cli: Cli,
   flags: Flags & GlobalFlags,
   ...args: Args

@@ -43,7 +43,7 @@ export async function dispatch(argv: readonly string[], services: Services): Pro
 }
 
 /** The help of what a line names before `--help`, ending with a newline. */
-export function helpOf(found: Found, columns: number | null): string {
+function helpOf(found: Found, columns: number | null): string {
   const lines =
     'command' in found
       ? commandHelp(program, found.command, columns)

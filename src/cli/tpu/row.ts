@@ -18,7 +18,7 @@ export interface TpuArgument extends Argument {
 }
 
 /** Which kinds of words a command takes in addition to its arguments and flags. A word of any other kind is an error. */
-export interface Takes {
+interface Takes {
   /** A user of the registry: by name, `user=`, `id=` or --user. */
   readonly user?: true;
   /** A TPU of the registry: by alias or full name, also behind `tpu=` and `ka=`. */

@@ -42,13 +42,13 @@ export interface LiveScreen {
   press(key: string): Promise<Wish> | Wish;
 }
 
-export interface Picture {
+interface Picture {
   readonly title: string;
   readonly lines: readonly string[];
 }
 
 /** What a key asks of the screen's loop. */
-export type Wish = 'leave' | 'interrupt' | null;
+type Wish = 'leave' | 'interrupt' | null;
 
 /** Goes on until the user leaves; the last picture stays. Resolves with the exit code. */
 export async function watchUntilLeft(cli: Cli, watching: Watching): Promise<number> {
