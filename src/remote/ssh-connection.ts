@@ -102,7 +102,6 @@ export function createConnector(
 ): Connector {
   const configs = createSshConfigs(options);
   const gate = createGate(options.connectingMost);
-  /** Those that shake hands now, to be ended with the pool. */
   const shaking = new Set<Client>();
   let loaded: Promise<Ssh2> | undefined;
   let isClosed = false;
@@ -154,97 +153,7 @@ export function createConnector(
       socket.stream.destroy();
       return { problem: `${config.host} did not finish the SSH handshake in time${said === '' ? '' : ` (${said})`}` };
     }
-    return gate(() => handshake(way, socket));
-  }
-
-  function handshake({ ssh2, target, config, login, pinned }: Way, socket: Socket): Promise<Outcome> {
-    const client = new ssh2.Client();
-    const connection: Connection = {
-      client,
-      channels: 0,
-      isOpen: false,
-      isQuiet: false,
-      whenQuiet: new Set(),
-      why: '',
-      idle: undefined,
-    };
-    const accepted = pinned === undefined ? target.hostKeys : [pinned];
-    let shown: string | undefined;
-    let keyProblem: string | undefined;
-    let isOver = false;
-    let offered = 0;
-    let isRefused = false;
-    shaking.add(client);
-    return new Promise((resolve) => {
-      // The program that makes the line knows better what was wrong with it than the line's end here.
-      const fail = async (): Promise<void> => {
-        const said = await socket.words();
-        socket.stream.destroy();
-        if (isRefused) resolve({ offered });
-        else resolve({ problem: said === '' ? connection.why : `${connection.why} (${said})` });
-      };
-      client.on('error', (error: Error & { level?: string }) => {
-        // An agent that does not answer is one key source less.
-        if (error.level === 'agent') return void login.notes.push(`the SSH agent cannot be used: ${error.message}`);
-        isRefused = keyProblem === undefined && isLoginRefused(error);
-        connection.isOpen = false;
-        connection.why = problemOf(error, { config, keyProblem });
-        void fail();
-      });
-      client.on('close', () => {
-        isOver = true;
-        shaking.delete(client);
-        connection.isOpen = false;
-        if (connection.why === '') connection.why = `${config.host} closed the connection`;
-        clearTimeout(connection.idle);
-        void fail();
-      });
-      client.on('ready', () => {
-        void pinShown(hostKeys, target.pin, shown ?? '').then((problem) => {
-          if (problem !== undefined || isClosed) {
-            connection.why = problem ?? 'jobman is ending';
-            client.destroy();
-            return;
-          }
-          // The host may have closed it while the key was being pinned.
-          if (isOver) return;
-          shaking.delete(client);
-          connection.isOpen = true;
-          watchForQuiet(connection, socket.stream);
-          resolve(connection);
-        });
-      });
-      const settings: ConnectConfig = {
-        sock: socket.stream,
-        username: config.user,
-        // The declared type lacks the `false` that ends the login.
-        authHandler: ((_left: unknown, _isPartial: unknown, next: (method: AnyAuthMethod | false) => void) => {
-          const method = login.methods[offered];
-          if (method !== undefined) offered += 1;
-          next(method ?? false);
-        }) as never,
-        readyTimeout: handshakeTimeout,
-        keepaliveInterval: pingInterval,
-        keepaliveCountMax: pingsUnanswered,
-        algorithms: { kex: [...keyExchange], serverHostKey: orderedTypes(accepted) },
-        hostVerifier: (bytes: Buffer): boolean => {
-          shown = keyFromWire(bytes);
-          if (accepted.length === 0 || accepted.includes(shown)) return true;
-          keyProblem =
-            pinned === undefined
-              ? `${config.host} shows the host key ${fingerprint(shown)}, which is not the one that it was made with; nothing was sent`
-              : `the host key of ${config.host} has changed within one allocation: pinned is ${fingerprint(pinned)}, shown is ${fingerprint(shown)}; ` +
-                `nothing was sent. If you know why it changed, remove ${hostKeys.file(target.pin)}`;
-          return false;
-        },
-      };
-      try {
-        client.connect(settings);
-      } catch (error) {
-        connection.why = textOf(error);
-        void fail();
-      }
-    });
+    return gate(() => handshake(way, socket, { hostKeys, shaking, isClosed: () => isClosed }));
   }
 
   return {
@@ -255,6 +164,98 @@ export function createConnector(
       for (const client of shaking) client.destroy();
     },
   };
+}
+
+/** Logs in over that socket. */
+function handshake({ ssh2, target, config, login, pinned }: Way, socket: Socket, shared: Shared): Promise<Outcome> {
+  const { hostKeys, shaking } = shared;
+  const client = new ssh2.Client();
+  const connection: Connection = {
+    client,
+    channels: 0,
+    isOpen: false,
+    isQuiet: false,
+    whenQuiet: new Set(),
+    why: '',
+    idle: undefined,
+  };
+  const accepted = pinned === undefined ? target.hostKeys : [pinned];
+  let shown: string | undefined;
+  let keyProblem: string | undefined;
+  let isOver = false;
+  let offered = 0;
+  let isRefused = false;
+  shaking.add(client);
+  return new Promise((resolve) => {
+    // The program that makes the line knows better what was wrong with it than the line's end here.
+    const fail = async (): Promise<void> => {
+      const said = await socket.words();
+      socket.stream.destroy();
+      if (isRefused) resolve({ offered });
+      else resolve({ problem: said === '' ? connection.why : `${connection.why} (${said})` });
+    };
+    client.on('error', (error: Error & { level?: string }) => {
+      // An agent that does not answer is one key source less.
+      if (error.level === 'agent') return void login.notes.push(`the SSH agent cannot be used: ${error.message}`);
+      isRefused = keyProblem === undefined && isLoginRefused(error);
+      connection.isOpen = false;
+      connection.why = problemOf(error, { config, keyProblem });
+      void fail();
+    });
+    client.on('close', () => {
+      isOver = true;
+      shaking.delete(client);
+      connection.isOpen = false;
+      if (connection.why === '') connection.why = `${config.host} closed the connection`;
+      clearTimeout(connection.idle);
+      void fail();
+    });
+    client.on('ready', () => {
+      void pinShown(hostKeys, target.pin, shown ?? '').then((problem) => {
+        if (problem !== undefined || shared.isClosed()) {
+          connection.why = problem ?? 'jobman is ending';
+          client.destroy();
+          return;
+        }
+        // The host may have closed it while the key was being pinned.
+        if (isOver) return;
+        shaking.delete(client);
+        connection.isOpen = true;
+        watchForQuiet(connection, socket.stream);
+        resolve(connection);
+      });
+    });
+    const settings: ConnectConfig = {
+      sock: socket.stream,
+      username: config.user,
+      // The declared type lacks the `false` that ends the login.
+      authHandler: ((_left: unknown, _isPartial: unknown, next: (method: AnyAuthMethod | false) => void) => {
+        const method = login.methods[offered];
+        if (method !== undefined) offered += 1;
+        next(method ?? false);
+      }) as never,
+      readyTimeout: handshakeTimeout,
+      keepaliveInterval: pingInterval,
+      keepaliveCountMax: pingsUnanswered,
+      algorithms: { kex: [...keyExchange], serverHostKey: orderedTypes(accepted) },
+      hostVerifier: (bytes: Buffer): boolean => {
+        shown = keyFromWire(bytes);
+        if (accepted.length === 0 || accepted.includes(shown)) return true;
+        keyProblem =
+          pinned === undefined
+            ? `${config.host} shows the host key ${fingerprint(shown)}, which is not the one that it was made with; nothing was sent`
+            : `the host key of ${config.host} has changed within one allocation: pinned is ${fingerprint(pinned)}, shown is ${fingerprint(shown)}; ` +
+              `nothing was sent. If you know why it changed, remove ${hostKeys.file(target.pin)}`;
+        return false;
+      },
+    };
+    try {
+      client.connect(settings);
+    } catch (error) {
+      connection.why = textOf(error);
+      void fail();
+    }
+  });
 }
 
 /** True as soon as the other side has said something, or is gone; false when it says nothing for so long. Reads nothing. */
@@ -307,6 +308,14 @@ interface Way {
   readonly config: SshConfig;
   readonly login: Login;
   readonly pinned: string | undefined;
+}
+
+/** The parts that all handshakes of one connector share. */
+interface Shared {
+  readonly hostKeys: HostKeys;
+  /** The clients that shake hands now, to be destroyed with the pool. */
+  readonly shaking: Set<Client>;
+  readonly isClosed: () => boolean;
 }
 
 /** `offered`: so many login methods were offered, and the server accepted none of them. */

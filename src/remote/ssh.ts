@@ -3,6 +3,7 @@
 // user's configuration and for the line through a jump host.
 
 import type { Duplex } from 'node:stream';
+import type { Client, ClientChannel } from 'ssh2';
 import type { Session, SessionRequest } from '../app/by-hand.ts';
 import { second } from '../core/time.ts';
 import type { Duration } from '../core/time.ts';
@@ -49,7 +50,7 @@ export interface SshTransport extends Transport {
    * A connection to a port of that machine's own loopback address; it counts as one of the connection's sessions until it
    * is closed. `isReached` says whether the machine itself answered.
    */
-  tunnel(port: number): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }>;
+  tunnel(port: number): Promise<Duplex | Refused>;
 }
 
 export interface SshPool {
@@ -77,10 +78,75 @@ export interface SshPoolOptions extends SshDefaults {
 /** sshd allows ten sessions on a connection unless told otherwise (MaxSessions of sshd_config). */
 const channelsMost = 8;
 
+/** The connections to one machine. */
 interface Line {
   readonly target: SshTarget;
   readonly connections: Connection[];
   opening: Promise<Connection | Problem> | undefined;
+}
+
+/** Why there is no channel. `isReached`: the machine itself refused it. */
+interface Refused extends Problem {
+  readonly isReached: boolean;
+}
+
+type Connect = (line: Line) => Promise<Connection | Problem>;
+
+/** A connection with room for one more channel, with that room taken. */
+async function take(line: Line, connect: Connect, tries = 3): Promise<Connection | Problem> {
+  const free = line.connections.find(({ isOpen, isQuiet, channels }) => isOpen && !isQuiet && channels < channelsMost);
+  if (free !== undefined) {
+    free.channels += 1;
+    clearTimeout(free.idle);
+    return free;
+  }
+  line.opening ??= connect(line).finally(() => {
+    line.opening = undefined;
+  });
+  const opened = await line.opening;
+  if ('problem' in opened) return opened;
+  // Others waited for the same one, and it may be full by now, or closed again by a host that wants nobody.
+  if (tries === 0)
+    return { problem: opened.why === '' ? `${line.target.host} has no room for another session` : opened.why };
+  return take(line, connect, opened.isOpen ? tries : tries - 1);
+}
+
+function giveBack(connection: Connection, idleMs: Duration): void {
+  connection.channels -= 1;
+  if (connection.channels > 0 || !connection.isOpen) return;
+  connection.idle = setTimeout(() => {
+    connection.isOpen = false;
+    connection.client.end();
+  }, idleMs);
+  // An unused connection keeps no process alive by its timer.
+  connection.idle.unref();
+}
+
+/** Opens a channel in the room that was taken on that connection; the room is given back when the channel closes. */
+function openChannel(
+  connection: Connection,
+  idleMs: Duration,
+  begin: (client: Client, done: (error: Error | undefined, channel: ClientChannel) => void) => void,
+): Promise<ClientChannel | Refused> {
+  return new Promise((resolve) => {
+    const fail = (error: unknown): void => {
+      giveBack(connection, idleMs);
+      const isReached = connection.isOpen;
+      resolve({ problem: isReached ? textOf(error) : connection.why, isReached });
+    };
+    try {
+      begin(connection.client, (error, channel) => {
+        if (error !== undefined) {
+          fail(error);
+          return;
+        }
+        channel.once('close', () => giveBack(connection, idleMs));
+        resolve(channel);
+      });
+    } catch (error) {
+      fail(error);
+    }
+  });
 }
 
 export function createSshPool(options: SshPoolOptions): SshPool {
@@ -90,11 +156,10 @@ export function createSshPool(options: SshPoolOptions): SshPool {
   const lines = new Map<string, Line>();
   let isClosed = false;
 
-  async function open(line: Line): Promise<Connection | Problem> {
-    const opened = await connector.connect(
-      line.target,
-      line.connections.some((connection) => connection.isQuiet),
-    );
+  async function connect(line: Line): Promise<Connection | Problem> {
+    if (isClosed) return { problem: 'jobman is ending' };
+    const isHurried = line.connections.some((connection) => connection.isQuiet);
+    const opened = await connector.connect(line.target, isHurried);
     if ('problem' in opened || !opened.isOpen) return opened;
     line.connections.push(opened);
     opened.client.on('close', () => {
@@ -104,41 +169,6 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     return opened;
   }
 
-  /** A connection with room for one more channel, with that room taken. */
-  async function take(line: Line, tries = 3): Promise<Connection | Problem> {
-    if (isClosed) return { problem: 'jobman is ending' };
-    const free = line.connections.find(
-      ({ isOpen, isQuiet, channels }) => isOpen && !isQuiet && channels < channelsMost,
-    );
-    if (free !== undefined) {
-      free.channels += 1;
-      clearTimeout(free.idle);
-      return free;
-    }
-    if (line.opening === undefined) {
-      line.opening = open(line).finally(() => {
-        line.opening = undefined;
-      });
-    }
-    const opened = await line.opening;
-    if ('problem' in opened) return opened;
-    // Others waited for the same one, and it may be full by now, or closed again by a host that wants nobody.
-    if (tries === 0)
-      return { problem: opened.why === '' ? `${line.target.host} has no room for another session` : opened.why };
-    return take(line, opened.isOpen ? tries : tries - 1);
-  }
-
-  function giveBack(connection: Connection): void {
-    connection.channels -= 1;
-    if (connection.channels > 0 || !connection.isOpen) return;
-    connection.idle = setTimeout(() => {
-      connection.isOpen = false;
-      connection.client.end();
-    }, idleMs);
-    // A connection that nobody uses keeps no process alive by its timer.
-    connection.idle.unref();
-  }
-
   /** A shell on that machine, ready for a program on its standard input. */
   async function openShell(
     line: Line,
@@ -146,69 +176,30 @@ export function createSshPool(options: SshPoolOptions): SshPool {
     entry = 'exec /bin/sh -s',
     tries = 2,
   ): Promise<Shell | Problem> {
-    const connection = await take(line);
+    const connection = await take(line, connect);
     if ('problem' in connection) return connection;
-    const shell = await new Promise<Shell | Problem | 'quiet'>((resolve) => {
-      let isLeft = false;
-      const fail = (error: unknown): void => {
-        unhear();
-        giveBack(connection);
-        resolve({
-          problem: connection.isOpen ? `${line.target.host} opened no session: ${textOf(error)}` : connection.why,
-        });
-      };
-      // Nothing of the program is there yet, so another line may serve as well.
-      const unhear = hearQuiet(connection, () => {
-        isLeft = true;
-        resolve('quiet');
-      });
-      try {
-        connection.client.exec(entry, (error, channel) => {
-          if (error !== undefined) {
-            fail(error);
-            return;
-          }
-          unhear();
-          channel.once('close', () => {
-            giveBack(connection);
-          });
-          if (isLeft) channel.close();
-          else resolve({ channel, connection });
-        });
-      } catch (error) {
-        fail(error);
-      }
+    const opening = openChannel(connection, idleMs, (client, done) => client.exec(entry, done));
+    let unhear = (): void => undefined;
+    const quiet = new Promise<'quiet'>((resolve) => {
+      unhear = hearQuiet(connection, () => resolve('quiet'));
     });
-    if (shell !== 'quiet') return shell;
-    return tries > 1 ? openShell(line, entry, tries - 1) : { problem: `${line.target.host} has stopped answering` };
+    const channel = await Promise.race([opening, quiet]).finally(unhear);
+    if (channel === 'quiet') {
+      // The program has not been sent, so another connection may serve as well.
+      void opening.then((late) => 'problem' in late || late.close());
+      return tries > 1 ? openShell(line, entry, tries - 1) : { problem: `${line.target.host} has stopped answering` };
+    }
+    if (!('problem' in channel)) return { channel, connection };
+    return {
+      problem: channel.isReached ? `${line.target.host} opened no session: ${channel.problem}` : channel.problem,
+    };
   }
 
-  async function openTunnel(
-    line: Line,
-    port: number,
-  ): Promise<Duplex | { readonly problem: string; readonly isReached: boolean }> {
-    const connection = await take(line);
+  async function openTunnel(line: Line, port: number): Promise<Duplex | Refused> {
+    const connection = await take(line, connect);
     if ('problem' in connection) return { ...connection, isReached: false };
-    return new Promise((resolve) => {
-      const fail = (error: unknown): void => {
-        giveBack(connection);
-        const isReached = connection.isOpen;
-        resolve({ problem: isReached ? textOf(error) : connection.why, isReached });
-      };
-      try {
-        connection.client.forwardOut('127.0.0.1', 0, '127.0.0.1', port, (error, channel) => {
-          if (error !== undefined) {
-            fail(error);
-            return;
-          }
-          channel.once('close', () => {
-            giveBack(connection);
-          });
-          resolve(channel);
-        });
-      } catch (error) {
-        fail(error);
-      }
+    return openChannel(connection, idleMs, (client, done) => {
+      client.forwardOut('127.0.0.1', 0, '127.0.0.1', port, done);
     });
   }
 

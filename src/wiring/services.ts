@@ -50,45 +50,24 @@ export function createServices(io: Io): LabServices {
       return lookAtRecord(file, (store) => store.installation());
     },
 
-    async cluster(options) {
-      const { openCluster } = await import('./cluster.ts');
-      return openCluster(services, options);
-    },
+    cluster: (options) => import('./cluster.ts').then(({ openCluster }) => openCluster(services, options)),
 
     hasSubmitted: () => existsSync(clusterMark(home)),
-    async usesCluster() {
-      const { usesCluster } = await import('./cluster-use.ts');
-      return usesCluster(services);
-    },
+    usesCluster: () => import('./cluster-use.ts').then(({ usesCluster }) => usesCluster(services)),
 
-    async images() {
-      const { openImages } = await import('./harbor.ts');
-      return openImages(services);
-    },
+    images: () => import('./harbor.ts').then(({ openImages }) => openImages(services)),
 
-    async newerVersion() {
-      const { newerVersion } = await import('./version-check.ts');
-      return newerVersion(services);
-    },
+    newerVersion: () => import('./version-check.ts').then(({ newerVersion }) => newerVersion(services)),
 
-    async lookForVersion() {
-      const { lookForVersion } = await import('./version-check.ts');
-      return lookForVersion(services);
-    },
+    lookForVersion: () => import('./version-check.ts').then(({ lookForVersion }) => lookForVersion(services)),
 
-    async keeper() {
-      const { createClusterKeeper } = await import('./cluster.ts');
-      return createClusterKeeper(services);
-    },
+    keeper: () => import('./cluster.ts').then(({ createClusterKeeper }) => createClusterKeeper(services)),
 
     client: () => (client ??= import('./client.ts').then(({ createLocalClient }) => createLocalClient(services))),
 
     lab: () => (lab ??= import('./lab.ts').then(({ openLab }) => openLab(services))),
 
-    async labHome() {
-      const { createLabHome } = await import('./lab-home.ts');
-      return createLabHome(home);
-    },
+    labHome: () => import('./lab-home.ts').then(({ createLabHome }) => createLabHome(home)),
 
     async controller() {
       const { createControllerService } = await import('./controller-service.ts');
@@ -103,10 +82,8 @@ export function createServices(io: Io): LabServices {
       });
     },
 
-    async emulator() {
-      const { createEmulatorService } = await import('./emulator-service.ts');
-      return createEmulatorService({ io, home });
-    },
+    emulator: () =>
+      import('./emulator-service.ts').then(({ createEmulatorService }) => createEmulatorService({ io, home })),
 
     async checkLogin(spec, undone) {
       if (spec.capacity.kind !== 'tpu') return;
@@ -114,50 +91,29 @@ export function createServices(io: Io): LabServices {
       await checkLogin({ io, settings: await services.settings() }, spec.capacity.project, undone);
     },
 
-    async forgetProject(project, mayForget) {
-      const { forgetProject } = await import('./tpus.ts');
-      return forgetProject(services, project, mayForget);
-    },
+    forgetProject: (project, mayForget) =>
+      import('./tpus.ts').then(({ forgetProject }) => forgetProject(services, project, mayForget)),
 
-    async tpus(query) {
-      const { lookAtClouds } = await import('./tpus.ts');
-      return lookAtClouds(services, query);
-    },
+    tpus: (query) => import('./tpus.ts').then(({ lookAtClouds }) => lookAtClouds(services, query)),
 
-    async buckets(project, coming) {
-      const { createBucketPort } = await import('./buckets.ts');
-      return createBucketPort(services, project, coming);
-    },
+    buckets: (project, coming) =>
+      import('./buckets.ts').then(({ createBucketPort }) => createBucketPort(services, project, coming)),
 
-    async checkWorkdir(from) {
-      const { checkWorkdir } = await import('../remote/workdir/freeze.ts');
-      return checkWorkdir({ from, apart: home, env: io.env });
-    },
+    checkWorkdir: (from) =>
+      import('../remote/workdir/freeze.ts').then(({ checkWorkdir }) =>
+        checkWorkdir({ from, apart: home, env: io.env }),
+      ),
 
-    async strays() {
-      const { openStrayKeeper } = await import('./strays.ts');
-      return openStrayKeeper(services);
-    },
+    strays: () => import('./strays.ts').then(({ openStrayKeeper }) => openStrayKeeper(services)),
 
-    async workers(id, way) {
-      const { openWorkers } = await import('./by-hand.ts');
-      return openWorkers(services, id, way);
-    },
+    workers: (id, way) => import('./by-hand.ts').then(({ openWorkers }) => openWorkers(services, id, way)),
 
-    async stepRunner(job) {
-      const { createStepRunner } = await import('./setup.ts');
-      return createStepRunner(services, job);
-    },
+    stepRunner: (job) => import('./setup.ts').then(({ createStepRunner }) => createStepRunner(services, job)),
 
-    async sshArgv(id, worker, command) {
-      const { sshArgv } = await import('./by-hand.ts');
-      return sshArgv(services, id, worker, command);
-    },
+    sshArgv: (id, worker, command) =>
+      import('./by-hand.ts').then(({ sshArgv }) => sshArgv(services, id, worker, command)),
 
-    async onTerminal(argv) {
-      const { onTerminal } = await import('./on-terminal.ts');
-      return onTerminal(argv);
-    },
+    onTerminal: (argv) => import('./on-terminal.ts').then(({ onTerminal }) => onTerminal(argv)),
   };
   return services;
 }
