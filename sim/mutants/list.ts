@@ -469,9 +469,6 @@ export const loopMutants = [
 /** All of them. */
 export const mutants: readonly Mutant[] = [...ruleMutants, ...loopMutants];
 
-/** The name of one of them. */
-export type MutantName = (typeof ruleMutants | typeof loopMutants)[number]['name'];
-
 /** The mutant of that name. Throws where there is none. */
 export function mutantNamed(name: string): Mutant {
   const found = mutants.find((one) => one.name === name);

@@ -35,13 +35,6 @@ export interface Cli {
   complain(line: string): void;
 }
 
-/** A command: gets its flags and arguments parsed, returns the exit code; throws JobmanError for what it cannot do. */
-type CommandBody<Flags, Args extends readonly unknown[]> = (
-  cli: Cli,
-  flags: Flags & GlobalFlags,
-  ...args: Args
-) => Promise<number>;
-
 export function createCli(services: Services, flags: GlobalFlags, behind: readonly string[] = []): Cli {
   const { io } = services;
   if (flags.settings !== undefined) services.useSettings(resolve(io.cwd, flags.settings));
