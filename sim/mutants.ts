@@ -42,7 +42,7 @@ export async function find(mutant: string, most: number): Promise<Found | undefi
 }
 
 /** The page that says which invariant finds which mutant. */
-export function pageOf(found: readonly Found[]): string {
+function pageOf(found: readonly Found[]): string {
   const rows = found.map(
     ({ mutant, sentence, law, seed }) => `| \`${mutant}\` | ${sentence} | ${law}, ${laws[law]} | ${seed} |`,
   );

@@ -49,7 +49,7 @@ export function checkPlaces(scene: Scene, ref: AllocationRef, ledger: Ledger): v
 }
 
 /** A zone that a rule has turned from since the owner's newest word or the last success, as long as another is left. */
-export function isAvoided(job: Job, place: number): boolean {
+function isAvoided(job: Job, place: number): boolean {
   const { capacity, recovery } = job.spec;
   if (capacity.kind !== 'tpu') return false;
   const zones = placesOf(capacity).map(({ zone }) => zone);

@@ -55,7 +55,7 @@ export function checkAttempts(scene: Scene, { id, attempts, spec }: Job): void {
 }
 
 /** The longest row of such attempts without a command that ran in between. An attempt that lost its TPU does not end the row. */
-export function mostInARow(attempts: readonly Attempt[], isCounted: (attempt: Attempt) => boolean): number {
+function mostInARow(attempts: readonly Attempt[], isCounted: (attempt: Attempt) => boolean): number {
   let most = 0;
   let row = 0;
   for (const attempt of attempts) {
@@ -140,7 +140,7 @@ export function checkBudget(scene: Scene, run: Run, ledger: Ledger): void {
 }
 
 /** It failed by itself, and nothing else had gone wrong with its machine that could be the reason instead. */
-export function isOwnFailure(scene: Scene, run: Run): boolean {
+function isOwnFailure(scene: Scene, run: Run): boolean {
   if (run.exitCode === null || run.exitCode === 0 || run.askedAt !== null || run.killed || run.endedAt === null)
     return false;
   const others = scene.world().runs.filter((one) => one.job === run.job && one.attempt === run.attempt);
@@ -156,6 +156,6 @@ export function isOwnFailure(scene: Scene, run: Run): boolean {
 }
 
 /** How many more attempts the owner's own rules allow beside the budgets. */
-export function ownLimits({ recovery }: Job['spec']): number {
+function ownLimits({ recovery }: Job['spec']): number {
   return recovery.rules.reduce((sum, { limit = 0 }) => sum + limit, 0);
 }

@@ -24,7 +24,7 @@ export function checkGone(scene: Scene, job: Job, allocation: Allocation): void 
  * True if that machine is the allocation. Several machines in turn may have the name of a persistent allocation: its creation
  * time identifies it once it was seen ready, and the labels of its request before that.
  */
-export function isAllocation({ labels, madeAt }: Machine, job: Job, { ordinal, made }: Allocation): boolean {
+function isAllocation({ labels, madeAt }: Machine, job: Job, { ordinal, made }: Allocation): boolean {
   if (made !== undefined) return made === `${madeAt}`;
   return labels?.job === job.id && labels.allocation === ordinal;
 }

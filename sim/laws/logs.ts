@@ -8,7 +8,7 @@ import type { Machine, Run } from '../world.ts';
 import { drainMost } from './scene.ts';
 import type { Scene, Ledger } from './scene.ts';
 
-export function heldOf(scene: Scene, run: Run): Uint8Array {
+function heldOf(scene: Scene, run: Run): Uint8Array {
   const copy = scene.copies().files.get(`${run.job}/${run.attempt}/${run.worker}`);
   return copy === undefined ? new Uint8Array(0) : contentOf(copy);
 }
@@ -33,7 +33,7 @@ export function checkLastWords(scene: Scene, ref: AllocationRef, machine: Machin
   }
 }
 
-export function checkLog(scene: Scene, run: Run): void {
+function checkLog(scene: Scene, run: Run): void {
   const { now } = scene.world().timeline;
   const held = heldOf(scene, run);
   const all = printed(run, now);

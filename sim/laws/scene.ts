@@ -43,7 +43,7 @@ export const drainMost = 15 * minute;
 /** The longest that an answer of the pretend cloud is under way. */
 export const replyMost = minute;
 
-export interface Refusal {
+interface Refusal {
   readonly at: number;
   readonly allocation: number;
   readonly isForbidden: boolean;

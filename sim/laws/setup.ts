@@ -30,7 +30,7 @@ export function checkSetup(scene: Scene, run: Run, ledger: Ledger): void {
 }
 
 /** The owner wanted no steps, on a machine that was his before he said so. */
-export function isJustTheCommand(scene: Scene, { job, wordAt }: Ledger, run: Run): boolean {
+function isJustTheCommand(scene: Scene, { job, wordAt }: Ledger, run: Run): boolean {
   if (job.attempts[run.attempt - 1]?.commandOnly !== true) return false;
   const name = job.allocations[run.allocation - 1]?.name;
   const machine = scene.world().machines.findLast((one) => one.name === name) ?? run.host.machine;

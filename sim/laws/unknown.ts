@@ -44,7 +44,7 @@ export function hasGround(scene: Scene, ledger: Ledger, machine: Machine | undef
 }
 
 /** A queue that was waited in for as long as the owner allows, and that had given nothing when it was last looked at. */
-export function isWaitedOut({ job, firstAsked, passedOver }: Ledger, machine: Machine): boolean {
+function isWaitedOut({ job, firstAsked, passedOver }: Ledger, machine: Machine): boolean {
   const { capacity } = job.spec;
   const patience = capacity.kind === 'tpu' ? capacity.alternativesWait : undefined;
   const ordinal = job.allocations.find((one) => one.name === machine.name)?.ordinal ?? 0;
@@ -57,7 +57,7 @@ export function isWaitedOut({ job, firstAsked, passedOver }: Ledger, machine: Ma
 }
 
 /** A machine of a request that got no answer, made after its place had nothing and was passed over for that. */
-export function isLate({ job, nothing, passedOver }: Ledger, machine: Machine): boolean {
+function isLate({ job, nothing, passedOver }: Ledger, machine: Machine): boolean {
   const ordinal = job.allocations.find((one) => one.name === machine.name)?.ordinal ?? 0;
   const passedAt = passedOver.get(ordinal);
   const wasTold = [...nothing.values()].some((one) => one.allocation === ordinal);

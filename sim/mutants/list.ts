@@ -241,7 +241,7 @@ export const ruleMutants = [
 ] as const satisfies readonly Mutant[];
 
 /** Mistakes which only a whole world can show, most of them of the loop around the rules. */
-export const loopMutants = [
+const loopMutants = [
   {
     name: 'act-without-commit',
     law: 2,

@@ -174,7 +174,7 @@ export interface Why {
 }
 
 /** A row of the situation table. */
-export interface Situation {
+interface Situation {
   readonly name: string;
   /** Null for a name of another version of jobman. */
   readonly means: string | null;

@@ -8,7 +8,7 @@ import type { ControllerLog } from './controller.ts';
 import { textOf } from './looks.ts';
 
 /** How long the lease holds without being renewed, and how often it is: two renewals may fail. */
-export const leaseTtl: Duration = 30 * second;
+const leaseTtl: Duration = 30 * second;
 export const leasePace: Duration = 10 * second;
 
 export interface Lease {

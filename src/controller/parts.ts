@@ -39,7 +39,7 @@ export interface Parts {
 }
 
 /** Jobs that are due by the store, to the queue. Both throw StoreError. */
-export interface Due {
+interface Due {
   /**
    * Except those that this controller observes soon anyway: a client may have changed a job whose next pass is hours away,
    * and its wake-up may be lost. Passes that change nothing leave an earlier time in the store, so of a job that is observed

@@ -35,13 +35,13 @@ const lateness = 5 * minute;
 const unknownMost = 3 * minute;
 
 /** The decision about a thing that orphan collection found. */
-export type Claim = 'claimed' | 'release' | 'unknown';
+type Claim = 'claimed' | 'release' | 'unknown';
 
 /**
  * Whether the record claims what carries its label. An allocation whose end has been seen must not exist: what carries
  * its label took effect late. One that is being released is claimed, since the loop is at it.
  */
-export function claimOf(job: Job | undefined, ordinal: number, resource: string): Claim {
+function claimOf(job: Job | undefined, ordinal: number, resource: string): Claim {
   const allocation = job?.allocations.find((one) => one.ordinal === ordinal);
   if (job === undefined || allocation === undefined) return 'unknown';
   if (allocation.ownership === 'standing') return 'claimed';

@@ -13,7 +13,7 @@ import { isOver, pauseBefore, type RetryPolicy } from './retry.ts';
 import { wholeBody } from './whole-body.ts';
 
 /** Header names and their values. */
-export type Headers = Readonly<Record<string, string | readonly string[]>>;
+type Headers = Readonly<Record<string, string | readonly string[]>>;
 
 /** One request. */
 export interface HttpRequest {

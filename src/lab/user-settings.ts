@@ -32,7 +32,7 @@ const table = {
   ),
 };
 
-export type UserSettingKey = keyof typeof table;
+type UserSettingKey = keyof typeof table;
 
 /** The settings of a user. Those of an older program that have no meaning here are kept in `extra_settings`. */
 export type UserSettings = SettingsOf<typeof table> & { readonly extra_settings: Readonly<Record<string, unknown>> };
