@@ -7,11 +7,11 @@ import { didYouMean } from './did-you-mean.ts';
 export interface Generation {
   /** `v5e`, as people say it. */
   readonly name: string;
-  /** What a type starts with: `v5litepod-`. */
+  /** The beginning of a type: `v5litepod-`. */
   readonly prefix: string;
-  /** What the API calls it beside a topology (`AcceleratorConfig.Type`): `V5LITE_POD`. */
+  /** The API's word in addition to a topology (`AcceleratorConfig.Type`): `V5LITE_POD`. */
   readonly configType: string;
-  /** What the number in a type counts. */
+  /** The unit that the number in a type counts. */
   readonly counts: 'cores' | 'chips';
   readonly coresPerChip: number;
   /** The runtime version that Google's documents name for it. */
@@ -64,7 +64,7 @@ export const generations: readonly Generation[] = [
   generation('tpu7x', 'tpu7x-', 'cores', 2, 'v2-alpha-tpu7-ubuntu2404', () => sizes(`2:1x1x1 ${torus}`)),
 ];
 
-/** What a type means; undefined when it is none that we know. */
+/** The accelerator of a type; undefined when it is none that we know. */
 export function accelerator(type: string): Accelerator | undefined {
   const family = generationOf(type);
   const number = type.slice(family?.prefix.length);
@@ -114,7 +114,7 @@ export function generationOf(type: string): Generation | undefined {
   return generations.find((one) => type.startsWith(one.prefix));
 }
 
-/** What people write for a generation and a size: `v5e-16`, `V4_8`, `tpu-v4-8`. Undefined when no generation is meant by it. */
+/** The type of what people write for a generation and a size: `v5e-16`, `V4_8`, `tpu-v4-8`. Undefined when no generation is meant by it. */
 export function spelledAs(type: string): { readonly generation: Generation; readonly size: number } | undefined {
   const spelled = /^(?:tpu(?!7x))?-?(v\d+\s*[a-z]*|tpu7x)[-_ ]?(\d+)$/i.exec(type.trim());
   if (spelled === null) return undefined;

@@ -44,7 +44,6 @@ const perChipHour: Readonly<Record<string, Readonly<Record<string, readonly [num
   },
 };
 
-/** What a price depends on. */
 interface Priced {
   readonly accelerator: string;
   readonly zone: string;

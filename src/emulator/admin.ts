@@ -18,7 +18,7 @@ export async function admin(
   return askAdmin(url, 'POST', encodeURIComponent(verb), { ...options, ...(target === undefined ? {} : { target }) });
 }
 
-/** What a running emulator says about itself: `info` (ports, speed, version) or `state` (all that exists). */
+/** A running emulator about itself: `info` (ports, speed, version) or `state` (all that exists). */
 export async function adminLook(url: string, what: 'info' | 'state'): Promise<Readonly<Record<string, unknown>>> {
   return askAdmin(url, 'GET', what);
 }

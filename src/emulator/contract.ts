@@ -1,5 +1,5 @@
 /**
- * What others need to know to run the built-in cloud: its options, what a started one offers, and how its refusals look.
+ * The contract of the built-in cloud: its options, what a started one offers, and how its refusals look.
  * `start.ts` starts it inside this process, `serve.ts` makes it a program of its own, `admin.ts` talks to a running one.
  */
 import type { Duration, Instant } from '../core/time.ts';
@@ -17,7 +17,7 @@ export interface EmulatorOptions {
   /** The SSH port that all workers have in common. Without it: last time's port when it is free, else any. */
   readonly sshPort?: number;
   /**
-   * What lets people in to a worker: an SSH server of the emulator's own (`process`), or OpenSSH's (`sshd`). Without it: as it
+   * The SSH server of the workers: one of the emulator's own (`process`), or OpenSSH's (`sshd`). Without it: as it
    * was when the emulator of this folder was killed, else `process`.
    */
   readonly hosts?: 'process' | 'sshd';
@@ -62,7 +62,7 @@ export interface Emulator {
   close(): Promise<void>;
 }
 
-/** What an admin verb did, in a sentence for people and as data. */
+/** The effect of an admin verb, in a sentence for people and as data. */
 export interface AdminReply {
   readonly message: string;
   readonly [field: string]: unknown;

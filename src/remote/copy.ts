@@ -30,7 +30,7 @@ export interface CopyFrom extends CopyRequest {
 const missing = 66;
 const conflict = 73;
 
-/** What is gathered before it is sent: each portion costs the worker a process. */
+/** So much is gathered before it is sent: each portion costs the worker a process. */
 const portion = 1 << 20;
 
 /** From here to a worker. */

@@ -1,4 +1,4 @@
-// What is kept of an output that may be longer than anybody wants.
+// The beginning of an output that may be longer than anybody wants.
 
 export interface Kept {
   add(chunk: Uint8Array): void;

@@ -13,7 +13,6 @@ import { devicesText } from './devices.ts';
 import { fileText, prelude } from './run-folder.ts';
 import { quote } from './quote.ts';
 
-/** What a launcher is told. */
 export interface LaunchText {
   /** JOBMAN_RUN of every process of it. Null: the program's processes are not marked, and what it leaves behind stays. */
   readonly mark: string | null;
@@ -22,7 +21,7 @@ export interface LaunchText {
   readonly checkpointDir: string | null;
   /** With it, JOBMAN_RESUME_FROM is the newest complete entry of that folder that counts, or the folder while it has none. */
   readonly resume: boolean;
-  /** Whose records of the folder count, and which worker writes one (see core/checkpoints.ts). Null: every entry counts. */
+  /** The job whose records of the folder count, and the worker that writes one (see core/checkpoints.ts). Null: every entry counts. */
   readonly record: { readonly owner: string; readonly worker: string } | null;
   /** The source of JOBMAN_RESUME_FROM while the job has no checkpoint of its own. */
   readonly resumeFrom: ResumeFrom | null;

@@ -12,7 +12,7 @@ import { quote } from './quote.ts';
  */
 export const codesOfGoingDown: readonly number[] = [129, 137, 143];
 
-/** What is said of a run that went with a boot of its machine. */
+/** The detail of a run that went with a boot of its machine. */
 export const restartedWords = 'the machine was restarted';
 
 /**

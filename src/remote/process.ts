@@ -177,7 +177,7 @@ export function openProcess(
 
 export interface ProcessStream {
   readonly stream: Duplex;
-  /** What the program has said on standard error: all of it when it has ended, else what there is after a moment. */
+  /** The program's standard error: all of it when it has ended, else what there is after a moment. */
   words(): Promise<string>;
 }
 

@@ -1,6 +1,6 @@
 // The words between a relay and its clients: frames of a length, a kind, the number of a session, and bytes.
 
-/** What a frame is about. `open`, `data`, `end` and `stop` go to the relay, the others come from it. */
+/** The kinds of frames. `open`, `data`, `end` and `stop` go to the relay, the others come from it. */
 export const kinds = {
   /** JSON of `Opening`. */
   open: 1,

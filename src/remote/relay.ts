@@ -15,7 +15,7 @@ import { textOf } from './text-of.ts';
 import { frame, frameReader, kinds } from './relay-frames.ts';
 import type { Frame } from './relay-frames.ts';
 
-/** Which program is to be run where. */
+/** The program to be run, and the worker. */
 type Opening = Pick<SessionRequest, 'program' | 'inside' | 'receives'> & {
   readonly job: string;
   readonly worker: number;
@@ -89,7 +89,7 @@ function serveClient(socket: Socket, { version, start }: RelayOptions): void {
       });
       sessions.set(number, session);
       if (socket.destroyed) session.stop();
-      // What was said while the way was looked for.
+      // Frames that came while the way was looked for.
       for (const wish of wishes.get(number) ?? []) heed(session, wish);
       end = await session.ended;
     } catch (error) {

@@ -143,7 +143,7 @@ nap() {
 }
 `;
 
-/** What a script about a run folder begins with. */
+/** The beginning of a script about a run folder. */
 export const prelude = `
 ${readBoot}
 ${shellFunctions}`;

@@ -113,7 +113,7 @@ function plainProgram(line: string): string | undefined {
 }
 
 /**
- * What the login shell is asked to become inside the container of a job's command: a shell there, which reads the same
+ * The login shell is asked to become this inside the container of a job's command: a shell there, which reads the same
  * script. The container is found by the label that the docker module gives it; the variables are the command's own,
  * without the secrets, which are in no file.
  * `mark` is `<installation>/<job id>`. Exits with 125, as docker does, when there is no such container.

@@ -4,7 +4,7 @@ import { isAbsolute, join } from 'node:path';
 import { createGate } from './fanout.ts';
 import { runProcess } from './process.ts';
 
-/** What the configuration says about one host. */
+/** The configuration of one host. */
 export interface SshConfig {
   readonly host: string;
   readonly port: number;
@@ -69,7 +69,7 @@ export function createSshConfigs(defaults: SshDefaults): (question: SshQuestion)
   };
 }
 
-/** What holds without any configuration. */
+/** The defaults without any configuration. */
 export function plainSshConfig(question: SshQuestion, defaults: SshDefaults): SshConfig {
   return {
     host: question.host,
@@ -113,7 +113,7 @@ export function parseSshConfig(text: string, question: SshQuestion, defaults: Ss
     certificates: (values.get('certificatefile') ?? []).filter((name) => name !== 'none').map(path),
     agent: agentOf(first('identityagent'), path, defaults.agent),
     proxy,
-    // What stands nowhere is printed as well, as `none` and as 0.
+    // Unset options are printed as well, as `none` and as 0.
     limits: {
       connecting: (first('connecttimeout') ?? 'none') !== 'none',
       silence: (first('serveraliveinterval') ?? '0') !== '0',

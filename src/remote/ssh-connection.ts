@@ -85,7 +85,7 @@ export interface Connection {
 
 /** Makes connections. */
 export interface Connector {
-  /** What the user's ssh_config says of that machine, or what holds without one. */
+  /** The user's ssh_config about that machine, or the defaults. */
   config(target: SshTarget): Promise<SshConfig>;
   /** Logs in there. `isHurried` when a line to that host has just fallen quiet. Never throws. */
   connect(target: SshTarget, isHurried: boolean): Promise<Connection | Problem>;
@@ -386,7 +386,7 @@ async function loginMethods(target: SshTarget, config: SshConfig, ssh2: Ssh2, us
 
 interface Socket {
   readonly stream: Duplex;
-  /** What the program that makes the line has said so far. */
+  /** The output so far of the program that makes the line. */
   readonly words: () => Promise<string>;
 }
 

@@ -70,7 +70,7 @@ export function sessionOver(
       isStopped = true;
       if (channel === undefined) return;
       void begun.then(() => channel?.write(word.stop));
-      // Who does not answer even then is left to the watcher there, which sees the line end.
+      // A program that does not answer even then is left to the watcher there, which sees the line end.
       patience = setTimeout(() => channel?.close(), stopMost);
     },
     ended,
@@ -90,7 +90,7 @@ async function receive(
   let taking: Promise<void> = Promise.resolve();
   let unsaid = (): Uint8Array => new Uint8Array(0);
   const take = (name: 'stdout' | 'stderr', stream: ClientChannel | ClientChannel['stderr']): void => {
-    // What a login shell's start-up files print is none of the program's output.
+    // The output of a login shell's start-up files is none of the program's.
     let isBegun = false;
     const body = afterBeginMark(() => {
       isBegun = true;

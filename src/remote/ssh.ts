@@ -42,7 +42,7 @@ export interface SshTarget {
   readonly userConfig: boolean;
 }
 
-/** What SSH offers beside scripts. */
+/** A transport over SSH, which also has sessions and tunnels. */
 export interface SshTransport extends Transport {
   /** Runs a program while we listen. `entry` is what the login shell is asked to become; null means a plain sh. */
   session(request: Omit<SessionRequest, 'inside'>, entry: string | null): Session;
@@ -56,7 +56,7 @@ export interface SshTransport extends Transport {
 export interface SshPool {
   /** The way to that machine. Makes no connection by itself. Equal targets share one. */
   transport(target: SshTarget): SshTransport;
-  /** What the user's ssh_config says of that machine, or what holds without one. Asks the system's ssh, not the machine. */
+  /** The user's ssh_config about that machine, or the defaults. Asks the system's ssh, not the machine. */
   config(target: SshTarget): Promise<SshConfig>;
   /** The key files to try on that machine, in order. Not all of them need exist. */
   keyFiles(target: SshTarget): Promise<readonly string[]>;
@@ -234,7 +234,7 @@ export function createSshPool(options: SshPoolOptions): SshPool {
         for (const connection of line.connections) connection.client.end();
         lines.delete(key);
       }
-      // What cannot be removed is forgotten at the next try; a pin too many harms nobody.
+      // A file that cannot be removed is forgotten at the next try; a pin too many harms nobody.
       if (pins) hostKeys.forget(pinPrefix).catch(() => undefined);
     },
     close() {

@@ -131,7 +131,7 @@ echo gone
 `;
 }
 
-/** What a try runs. It stands in <top>/steps/<allocation>/<step key>/try_<n>/ and finds all else from there. */
+/** The script of a try. It stands in <top>/steps/<allocation>/<step key>/try_<n>/ and finds all else from there. */
 const program = `here=\${0%/*}
 tries=\${here%/*}
 allocation=\${tries%/*}

@@ -98,7 +98,7 @@ async function readPlaces(db: Database): Promise<readonly KeptPlace[]> {
   }));
 }
 
-/** What was submitted, and whether it is on the list, stays as it is. */
+/** The submitted object, and whether the job is on the list, stay as they are. */
 async function writeSight(
   db: Database,
   { server, context, job, pods, events, seenAt, goneAt }: Omit<KeptJob, 'hidden' | 'object' | 'logs'>,

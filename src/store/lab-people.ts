@@ -5,7 +5,7 @@ import { didYouMean } from '../catalogue/did-you-mean.ts';
 import type { LabUser } from '../lab/people.ts';
 import { sql, type Database, type Sql } from './sql.ts';
 
-/** What stands in no column of its own. */
+/** The fields without a column of their own. */
 type About = Pick<LabUser, 'sheetName' | 'directories' | 'aliases' | 'settings' | 'createdAt'>;
 
 interface Row {

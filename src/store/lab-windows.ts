@@ -10,7 +10,7 @@ import { sql, type Database, type Sql } from './sql.ts';
 
 // ------------------------------------------------------------------------------------------ jobs
 
-/** What stands in no column of its own; the father's id does, so that lineages can be searched. */
+/** The fields without a column of their own; the father's id has one, so that lineages can be searched. */
 type About = Omit<LabJob, 'job' | 'user'>;
 
 /** See LabRecord. */
@@ -80,7 +80,6 @@ interface Row {
   readonly cleared_at: number | null;
 }
 
-/** What is known of a window's job. */
 interface JobColumns {
   readonly job_owner: string;
   readonly about: string;

@@ -11,7 +11,7 @@ const pauseLeast: Duration = minute;
 /** Two pauses with less time between them count as one: what could not be done before the first may not be done yet. */
 const betweenPauses: Duration = 10 * minute;
 
-/** Who holds it; undefined when nobody does. A lease that has run out is held until somebody takes it. */
+/** The lease while it is held; undefined when nobody does. A lease that has run out is held until somebody takes it. */
 export async function readLease(db: Database): Promise<LeaseState | undefined> {
   const { rows } = await sql<{ holder: string | null; epoch: number; version: string; until: number }>`
     select holder, epoch, version, until from lease where only = 1`.execute(db);

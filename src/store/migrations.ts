@@ -100,7 +100,7 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
       )`.execute(db);
   },
 
-  /** What the sweep goes by: it must not depend on how many jobs have settled since. */
+  /** The sweep's columns: it must not depend on how many jobs have settled since. */
   async '0002_sweep'(db) {
     await sql`alter table job add column place text`.execute(db);
     await sql`alter table job add column sweep_until bigint`.execute(db);
@@ -142,7 +142,7 @@ export const migrations: Readonly<Record<string, (db: Database) => Promise<void>
   },
 
   /**
-   * What is kept of jobs of clusters. `sight` is the job, its pods and its events as they were last seen, `object` the Job as
+   * The archive of jobs of clusters. `sight` is the job, its pods and its events as they were last seen, `object` the Job as
    * it was submitted. A moment has its key from what it tells of, so that it is written down once however often it is seen.
    */
   async '0004_clusters'(db) {

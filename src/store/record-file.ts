@@ -1,6 +1,6 @@
 // Record file: the connections to one record, and the two ways to run an operation on it.
 //
-// What is read goes through a connection that cannot write, so that a command which only looks changes nothing, also by
+// Reads go through a connection that cannot write, so that a command which only looks changes nothing, also by
 // accident. The connection that writes is opened, and the tables made or brought up to date, when the first write comes;
 // from then on it serves both. Where no record is there yet, a reader meets an empty one in memory.
 
@@ -25,7 +25,7 @@ export interface OpenRecord {
   /** How long a write waits for those of other processes before it is given up, in milliseconds; 5 s when not given. */
   readonly patienceMs?: number;
   /**
-   * What is written stands elsewhere as well, so it need only outlive this process and not the power: then no write waits for the
+   * The contents stand elsewhere as well, so they need only outlive this process and not the power: then no write waits for the
    * disk. A record that is made by it is on the disk all the same.
    */
   readonly isCopy?: boolean;

@@ -28,7 +28,6 @@ export interface Sql<Row = unknown> extends Statement {
   execute(db: Database): Promise<{ readonly rows: readonly Row[] }>;
 }
 
-/** What may stand at a place of a statement. */
 type Given = Value | Sql;
 
 /** Writes a statement: sql`select name from job where number = ${number}`. A value never becomes a part of the text. */
@@ -53,7 +52,7 @@ function write<Row = unknown>(texts: readonly string[], ...given: readonly Given
     pieces,
     values,
     async execute(db) {
-      // What a row holds is known to whoever wrote the statement, and to nobody else.
+      // The statement's writer knows what a row holds, and nobody else.
       return { rows: (await db.run(this)) as readonly Row[] };
     },
   };

@@ -86,7 +86,7 @@ export async function firstDamage(db: Database): Promise<string | null> {
   return said === 'ok' ? null : said;
 }
 
-/** What an error of SQLite means for people; undefined when it is not one, or our own mistake in a statement. */
+/** The meaning of an error of SQLite for people; undefined when it is not one, or our own mistake in a statement. */
 export function meaningOf(error: unknown): 'corrupt' | 'read_only' | 'full' | 'busy' | 'broken' | undefined {
   switch (primaryCode(error)) {
     case code.corrupt:
@@ -157,7 +157,7 @@ function asDatabase(connection: DatabaseSync): Database {
   };
   /** The transaction under way; statements from elsewhere wait for its end. */
   let underWay: Promise<unknown> | undefined;
-  /** What made SQLite undo the whole transaction by itself: a full or failing disk. */
+  /** The error that made SQLite undo the whole transaction by itself: a full or failing disk. */
   let undoneBy: unknown;
 
   /** Within a transaction. Its parts follow each other, so one name for their beginnings is enough. */

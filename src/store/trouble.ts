@@ -85,7 +85,7 @@ export function olderRecord(file: string, version: number): StoreError {
   );
 }
 
-/** What to type, word for word. Everything is kept: also the log of what was not merged yet, and the copy itself. */
+/** The commands to type, word for word. Everything is kept: also the log of what was not merged yet, and the copy itself. */
 function wayBack(file: string): readonly string[] {
   const home = dirname(file);
   const name = basename(file);

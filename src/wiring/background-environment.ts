@@ -11,7 +11,7 @@ import { lookAtRecord } from './record-look.ts';
 /** Ended jobs that are still asked: they may be resumed, and their secrets are secrets all the same. */
 const settledMost = 100;
 
-/** What jobman and the programs that it calls go by. A job that calls one of them a secret does not take it from them. */
+/** The variables that jobman and the programs it calls go by. A job that calls one of them a secret does not take it from them. */
 const needed =
   /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_.*|TZ|TMPDIR|XDG_.*|SSH_.*|JOBMAN_.*|GOOGLE_.*|CLOUDSDK_.*|GCE_.*|HTTPS?_PROXY|NO_PROXY|ALL_PROXY|NODE_.*)$/i;
 

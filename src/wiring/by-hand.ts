@@ -1,4 +1,4 @@
-// What people do on workers by hand, joined to the machines of a job: over the controller's connections or over our own.
+// Work on workers by hand, joined to the machines of a job: over the controller's connections or over our own.
 
 import { machinesAtHand, workerAtHand, type SshHost, type WorkerDoor } from '../app/by-hand.ts';
 import { JobmanError, exitCode } from '../app/errors.ts';

@@ -21,7 +21,7 @@ export async function createLocalClient(services: Services): Promise<Client> {
     (files ??= import('../app/log-files.ts').then(({ createLogFiles }) =>
       createLogFiles({ home, history: (id, after) => store.events(id, after) }),
     ));
-  /** What was started on the way and not yet told. */
+  /** Processes that were started on the way and not yet told of. */
   let news: string[] = [];
 
   const client = createClient({

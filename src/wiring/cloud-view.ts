@@ -1,9 +1,9 @@
-// What the built-in cloud says of itself, in the words of the terminal's table.
+// The state of the built-in cloud, in the words of the terminal's table.
 
 import type { CloudTpu, CloudView } from '../app/services.ts';
 import type { Condition, NodeRecord, QueuedRecord } from '../emulator/world/records.ts';
 
-/** What `/emulator/state` answers, as far as it is read here. */
+/** The answer of `/emulator/state`, as far as it is read here. */
 interface State {
   readonly nodes: readonly NodeRecord[];
   readonly queuedResources: readonly QueuedRecord[];

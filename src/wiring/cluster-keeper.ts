@@ -1,4 +1,4 @@
-// What is kept of clusters' jobs, as the terminal gets it: the record, the copies of logs, and the controller that makes them.
+// The record of clusters' jobs for the terminal: the record, the copies of logs, and the controller that makes them.
 
 import { existsSync, readdirSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
@@ -71,7 +71,7 @@ export function createClusterKeeper(services: Services): ClusterKeeper {
     async prepare() {
       // Not before what is asked is on its way.
       await turn();
-      // What goes wrong is told when it is used.
+      // A failure is told when it is used.
       await Promise.allSettled([import('../controller/wake-folder.ts'), services.controller()]);
     },
     async submitted({ server, context }, made) {

@@ -9,7 +9,6 @@ import { createClusterMirror, type ClusterMirror } from '../controller/cluster-m
 import type { RecordStore } from '../store/store.ts';
 import { templateFile } from './paths.ts';
 
-/** What it is made of. */
 export interface MirrorParts {
   readonly io: Io;
   readonly home: string;

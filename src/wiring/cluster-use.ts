@@ -21,7 +21,7 @@ export async function usesCluster(services: Services): Promise<boolean> {
     const isSet = [...sources].some(
       ([key, source]) => source !== 'template' && /^(job|kubeConfig|kubernetes)\./.test(key),
     );
-    // Whoever names a kubeconfig, or has submitted from here, is told when it is not there.
+    // A user who names a kubeconfig, or has submitted from here, is told when it is not there.
     if (isSaid || settings.kubeConfig.type !== 'default') return true;
     if (!isSet) return false;
     const { namesCluster } = await import('../backends/kubernetes/kubeconfig.ts');

@@ -50,7 +50,7 @@ async function runOnce(parts: RunParts, settings: Settings): Promise<number | 'o
   const copies = keepCopies({ file: recordFile(home), clock, warn: (line) => logger.warn(line) });
   let endLending: Promise<() => Promise<void>> | undefined;
   let wakeJob: (id: string) => void = () => undefined;
-  /** What looks around now and then does so with the renewal of the lease, so that at rest one timer wakes all. */
+  /** Periodic checks run with the renewal of the lease, so that at rest one timer wakes all. */
   const lookingAround = new Set<() => void>();
   const rounds = (call: () => void) => {
     lookingAround.add(call);

@@ -88,7 +88,7 @@ export async function ensureEmulator(
   return { started: true, endpoint };
 }
 
-/** What a person is told when a command has started it on the way. */
+/** The line for a person whose command has started it on the way. */
 export function startedText({ url }: Endpoint): string {
   return `Started the built-in cloud at ${url}; its TPUs are pretended and cost nothing.`;
 }

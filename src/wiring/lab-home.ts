@@ -155,13 +155,13 @@ interface Entry {
   readonly wanted: number;
 }
 
-/** What is to be the group's: the home first, and each folder before what is in it. */
+/** The paths that are to be the group's: the home first, and each folder before what is in it. */
 function entriesOf(home: string): readonly Entry[] {
   const entries: Entry[] = [];
   const walk = (names: readonly string[]): void => {
     const path = join(home, ...names);
     const facts = lstatSync(path, { throwIfNoEntry: false });
-    // What vanishes meanwhile is nobody's any more, and a link has no rights of its own.
+    // A path that vanishes meanwhile is nobody's any more, and a link has no rights of its own.
     if (facts === undefined || facts.isSymbolicLink()) return;
     const isFolder = facts.isDirectory();
     const mode = facts.mode & 0o7777;

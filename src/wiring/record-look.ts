@@ -4,7 +4,7 @@ import { StoreError } from '../app/errors.ts';
 import { openStore, type RecordStore } from '../store/store.ts';
 
 /**
- * What the look finds. The record is opened for reading only; one of an earlier version is first brought up to date, as the
+ * Looks into the record, which is opened for reading only; one of an earlier version is first brought up to date, as the
  * next command would. Rejects with StoreError when it cannot be read.
  */
 export async function lookAtRecord<T>(file: string, look: (store: RecordStore) => Promise<T>): Promise<T> {

@@ -1,4 +1,4 @@
-// What `jobman gc` works with: the record, and the API of every project.
+// The parts of `jobman gc`: the record, and the API of every project.
 
 import type { Services } from '../app/services.ts';
 import { createStrayKeeper, type StrayKeeper } from '../app/strays.ts';
@@ -25,7 +25,7 @@ export async function openStrayKeeper(services: Services): Promise<StrayKeeper> 
       forgottenProjects: settings.tpu.forgottenProjects,
     },
     async release(stray) {
-      // What the original has made since the copy is no job of the copy's record.
+      // TPUs that the original has made since the copy belong to no job of the copy's record.
       await expectOriginal(recordFile(home));
       return releaseFound(apis.apiFor, stray);
     },

@@ -85,7 +85,7 @@ export async function checkLogin(
   }
 }
 
-/** Who this process is to Google; fetches nothing yet. */
+/** The login of this process at Google; fetches nothing yet. */
 export function createGoogleLogin(parts: {
   readonly io: Pick<Io, 'env'>;
   readonly settings: Settings;

@@ -57,7 +57,7 @@ export async function openTpuDesk(
     maker: async () => ({ installation: await services.installation(), owner }),
     sshKeys: () => sshKeyLines(site, { home, user: io.user }),
     now,
-    // What takes Google minutes takes the built-in cloud seconds.
+    // The built-in cloud does in seconds what takes Google minutes.
     lookEvery: settings.tpu.project !== null && usesBuiltIn(settings.tpu.project) ? second / 2 : 3 * second,
   });
 }

@@ -1,4 +1,4 @@
-// What `jobman tpus` works with: the record, and the API of every project. Nothing of SSH or of machines is loaded.
+// The parts of `jobman tpus`: the record, and the API of every project. Nothing of SSH or of machines is loaded.
 
 import { setSetting } from '../app/change-settings.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';

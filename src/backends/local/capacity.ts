@@ -18,7 +18,7 @@ export function createLocalCapacity(options: { readonly now: () => Instant }): C
         await access('/proc/self/environ');
         return done;
       } catch {
-        // Which processes are a job's is read from /proc; without it a stop could not find the children.
+        // The processes of a job are read from /proc; without it a stop could not find the children.
         const detail =
           'local jobs need Linux: this machine has no /proc, which tells the processes of a job from others';
         return { kind: 'refused', evidence: { detail }, error: { kind: 'invalid', message: detail, raw: detail } };

@@ -34,7 +34,7 @@ export interface QueuedResource {
   /** `projects/P/locations/Z/queuedResources/Q`. */
   readonly name: string;
   readonly createTime?: string;
-  /** Which of these three is there says the tier. */
+  /** The tier: one of these three is there. */
   readonly spot?: object;
   readonly bestEffort?: object;
   readonly guaranteed?: { readonly reserved?: boolean };

@@ -38,7 +38,7 @@ export function sharedMaker(node: Partial<TpuNode> | undefined): string | undefi
   return shared === 'true' ? installation : undefined;
 }
 
-/** Whose a node is; undefined when it carries no labels of a jobman, or not all of them. */
+/** The owner of a node; undefined when it carries no labels of a jobman, or not all of them. */
 export function nodeOwner(node: Partial<TpuNode> | undefined): Owner | undefined {
   const {
     'jobman-installation': installation,
@@ -49,7 +49,7 @@ export function nodeOwner(node: Partial<TpuNode> | undefined): Owner | undefined
   return { installation, job, allocation: Number(allocation) };
 }
 
-/** Whose a queued resource is. It has no labels of its own; the node that it asks for carries them. */
+/** The owner of a queued resource. It has no labels of its own; the node that it asks for carries them. */
 export function queuedOwner(queued: QueuedResource | undefined): Owner | undefined {
   return nodeOwner(queued?.tpu?.nodeSpec?.[0]?.node);
 }

@@ -30,7 +30,7 @@ export interface BootFacts {
   readonly chips: readonly string[];
 }
 
-/** What of the machine's /dev a host has; disks and the machine's own terminals are none of its business. */
+/** The part of the machine's /dev that a host has; disks and the machine's own terminals are none of its business. */
 const devices = ['null', 'zero', 'full', 'random', 'urandom', 'tty', 'fuse', 'net', 'mqueue', 'hugepages'];
 
 /** How long process 1 sleeps before it sleeps again; a number by which its sleep is known. */

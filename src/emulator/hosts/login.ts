@@ -14,7 +14,7 @@ export interface LoginFacts {
   readonly hostKey: string;
   readonly folder: string;
   readonly machine: Machine;
-  /** Who may log in, asked at each attempt: keys may arrive while the host runs. */
+  /** The keys that may log in, asked at each attempt: keys may arrive while the host runs. */
   keys(): readonly AuthorizedKey[];
   /** The environment of a session of that user; makes the home folder. */
   environment(user: string, client: { readonly address: string; readonly port: number }): Record<string, string>;
@@ -163,7 +163,7 @@ function serveSession(facts: LoginFacts, session: Session, base: Readonly<Record
   // The handlers get `accept` only when the client wants an answer; the types do not say so.
   type Answer = (() => unknown) | undefined;
   session.on('env', (accept: Answer, reject: Answer, info: { key: string; val: string }) => {
-    // What Debian's sshd lets through.
+    // The variables that Debian's sshd lets through.
     if (/^(LANG|LC_[A-Z]+)$/.test(info.key)) {
       env[info.key] = info.val;
       accept?.();

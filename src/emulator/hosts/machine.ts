@@ -45,9 +45,9 @@ export interface MachineFacts {
   readonly stateDir: string;
   readonly folder: string;
   readonly hostName: string;
-  /** Which start of the host this is; kept, so that a machine is found again by a later emulator. */
+  /** The count of this host's starts; kept, so that a machine is found again by a later emulator. */
   readonly boot: number;
-  /** What /proc/sys/kernel/random/boot_id says inside. */
+  /** The contents of /proc/sys/kernel/random/boot_id inside. */
   readonly bootId: string;
   /** The texts of files inside, by name: `hosts` and `passwd` of /etc, `profile` and `ssh_config` for their folders. */
   readonly files: Readonly<Record<'hosts' | 'passwd' | 'profile' | 'ssh_config' | 'zone', string>>;
@@ -59,7 +59,7 @@ export interface MachineFacts {
 /** The command line of the sleep that process 1 of a host waits for. */
 const idleWords = `sleep\0${String(idleSeconds)}\0`;
 
-/** What is written down about a running machine. */
+/** The record of a running machine. */
 interface BootNote {
   readonly boot: number;
   readonly isolation: Isolation;

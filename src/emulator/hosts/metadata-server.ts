@@ -176,11 +176,11 @@ async function writeGuest(
   try {
     for await (const part of request as AsyncIterable<Buffer>) {
       size += part.length;
-      // What is too much is read to its end all the same, so that whoever sends it hears the answer.
+      // A body that is too long is read to its end all the same, so that its sender hears the answer.
       if (size <= guestBytesMax) parts.push(part);
     }
   } catch {
-    // Whoever hung up in the middle of a value has not said it.
+    // A sender that hung up in the middle of a value has not said it.
     return void response.destroy();
   }
   const value = request.method === 'DELETE' ? null : Buffer.concat(parts).toString('utf8');

@@ -1,5 +1,5 @@
 /**
- * What Google's metadata server tells a worker about itself, as a tree of names: facts/cloud-tpu.md section 8, and for
+ * The answers of Google's metadata server about a worker, as a tree of names: facts/cloud-tpu.md section 8, and for
  * the general part Google's page "Predefined metadata keys". Programs find their peers and their number there, and learn
  * that they are being preempted.
  */
@@ -77,7 +77,7 @@ function upcomingMaintenance(node: NodeRecord): { readonly [name: string]: Metad
   return { 'upcoming-maintenance': Object.fromEntries(entries) as Record<string, string> };
 }
 
-/** What the worker's programs have published, a folder for each namespace. */
+/** The attributes that the worker's programs have published, a folder for each namespace. */
 function guestFolder(node: NodeRecord, worker: WorkerRecord): Metadata {
   const byNamespace = Object.groupBy(guestAttributesOf(node, worker), ({ namespace }) => namespace);
   // From entries, because a program may name them as it likes, `__proto__` too.
@@ -89,7 +89,7 @@ function guestFolder(node: NodeRecord, worker: WorkerRecord): Metadata {
   );
 }
 
-/** What people gave the node as metadata; every key is visible to the worker at once. */
+/** The metadata that people gave the node; every key is visible to the worker at once. */
 export function userMetadata(node: NodeRecord): Record<string, string> {
   return (node.asked['metadata'] ?? {}) as Record<string, string>;
 }

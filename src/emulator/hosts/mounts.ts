@@ -8,10 +8,10 @@ import { spawn } from 'node:child_process';
 const kernelTypes =
   /^(proc|sysfs|cgroup2?|devpts|devtmpfs|autofs|tracefs|debugfs|securityfs|bpf|mqueue|hugetlbfs|fusectl|configfs|pstore|binfmt_misc|nsfs|rpc_pipefs|efivarfs)$/;
 
-/** What a program here serves as a file system (gcsfuse, sshfs). A TPU VM has none of this machine's, so no host shows it. */
+/** File systems that a program here serves (gcsfuse, sshfs). A TPU VM has none of this machine's, so no host shows it. */
 const servedTypes = /^fuse(\.|$)/;
 
-/** What another machine serves. */
+/** File systems that another machine serves. */
 const remoteTypes = /^(nfs\d?|cifs|smb\w*|ceph|lustre|gpfs|afs|beegfs\w*|ocfs2|gfs2|9p|virtiofs)$/;
 
 /** Folders that are made anew, and places where other systems keep mounts of their own. */

@@ -1,5 +1,5 @@
 /**
- * Who may log in to a host, and what they find there: the accounts and homes that Google's guest agent makes from the
+ * Users of a host, and their files: the accounts and homes that Google's guest agent makes from the
  * node's `ssh-keys`. All are the same Linux user, because a host has only one; the names and homes are theirs.
  */
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { authorizedKeys } from './keys.ts';
 
-/** Who the emulator runs as. In a container that is often a number which no account has; its processes know it. */
+/** The user of the emulator. In a container that is often a number which no account has; its processes know it. */
 export function ownUser(env: Readonly<Record<string, string | undefined>>): {
   readonly name: string;
   readonly uid: number;
@@ -51,7 +51,7 @@ export function passwdText(folder: string, people: readonly string[], shell: str
   return `${[...lines, ...others].join('\n')}\n`;
 }
 
-/** What login shells read: Debian's /etc/profile sets the PATH anew, and our programs must come first on it. */
+/** The file that login shells read: Debian's /etc/profile sets the PATH anew, and our programs must come first on it. */
 export function profileText(programs: string): string {
   return `# The programs of this worker (sudo, apt-get, gcsfuse and so on) come first.
 case ":$PATH:" in *':${programs}:'*) ;; *) PATH='${programs}':$PATH ;; esac

@@ -33,7 +33,7 @@ export interface PoweredHost {
   readonly boot: number;
   readonly address: string;
   isAlive(): boolean;
-  /** What is the matter with it now, as far as the host itself must do something about it. */
+  /** Its trouble now, as far as the host itself must do something about it. */
   readonly trouble: Readonly<Record<HostSideTrouble, boolean>>;
   setTrouble(trouble: HostSideTrouble, on: boolean): Promise<void>;
   /** To be called at each change of the world: keys, metadata, preemption. Cheap when nothing of this host changed. */
@@ -51,7 +51,7 @@ export interface PowerOptions {
   readonly stateDir: string;
   readonly sshPort: number;
   readonly isolation: Isolation;
-  /** What lets people in: the server of this process, or OpenSSH's at that path. */
+  /** The SSH server: that of this process, or OpenSSH's at that path. */
   readonly sshd: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The name and number of the user that the emulator runs as. */
@@ -70,7 +70,7 @@ export interface HostToTurnOn {
 }
 
 /**
- * Whoever has asked for a reboot, in milliseconds, hears the end of that command before his line is cut: services end one
+ * Milliseconds in which the caller of a reboot hears the end of that command before the line is cut: services end one
  * after the other in earnest.
  */
 const answerMs = 500;
@@ -213,7 +213,7 @@ function powered({ options, host, node: first, worker, machine, login, metadata,
     },
     async turnOff(softly) {
       forgetReboot();
-      // What stands still hears no signal.
+      // A stopped process hears no signal.
       if (softly && !trouble.hung) {
         const text = shutdownScript;
         const name = 'shutdown-script';

@@ -29,7 +29,7 @@ export interface SshdFacts {
   /** The name of the emulator's own user, the only one that sshd can let in where it is not inside the host. */
   readonly ownUser: string;
   keys(): readonly AuthorizedKey[];
-  /** What every session's environment has beside what sshd gives it. */
+  /** The environment of every session in addition to what sshd gives it. */
   readonly env: Readonly<Record<string, string>>;
   /** The home folder of a user, made when it is not there. */
   home(user: string): string;
@@ -154,7 +154,7 @@ Subsystem sftp ${sftp}
 ${isInside ? `SetEnv ${env.join(' ')}\n` : `ForceCommand ${quoted(`${folder}/enter`)}\n`}`;
 }
 
-/** What every session runs where sshd is beside the host: enter it, then do what was asked for. */
+/** The command of every session where sshd is outside the host: enter it, then do what was asked for. */
 function enterScript(facts: SshdFacts): string {
   const home = facts.home(facts.ownUser);
   const env = { ...facts.env, HOME: home, USER: facts.ownUser, LOGNAME: facts.ownUser, SHELL: loginShell };

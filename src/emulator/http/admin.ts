@@ -11,7 +11,7 @@ import { type Bindings, readBody } from './replies.ts';
 
 export interface AdminOptions {
   readonly world: World;
-  /** What `GET /emulator/info` says besides the speed. */
+  /** The answer of `GET /emulator/info` besides the speed. */
   readonly info: () => Readonly<Record<string, unknown>>;
   /** Waits until the hosts are as the world wants them: a verb's answer means that it has happened. */
   readonly hostsSettled: () => Promise<void>;

@@ -85,7 +85,7 @@ function addTpu(app: Hono<Bindings>, world: World, wanted: () => void): void {
   });
 }
 
-/** What stands between the client and the service: credentials, the project's rights, and bad weather. */
+/** Everything between the client and the service: credentials, the project's rights, and faults. */
 function refuseByTemper(world: World, call: Understood): void {
   for (const condition of standing(world, 'permission')) {
     const refusal = refusalOf(condition.target, call);

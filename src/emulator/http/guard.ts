@@ -1,4 +1,4 @@
-// Who may ask: this user and root, from this machine, and no page of a browser.
+// The users who may ask: this one and root, from this machine, and no page of a browser.
 
 import type { Socket } from 'node:net';
 import type { Hono } from 'hono';

@@ -1,5 +1,5 @@
 /**
- * Who is at the other end of a loopback connection. Google's clients send no credentials to a local server, so on a
+ * The user at the other end of a loopback connection. Google's clients send no credentials to a local server, so on a
  * machine with several users anybody could add a key to a node and run commands as the owner of the emulator. The kernel
  * knows whose socket it is; only our own user and root are served.
  */

@@ -92,7 +92,7 @@ function holds(found: string | readonly string[], operator: string, value: strin
   if (typeof found !== 'string') {
     return operator === '!=' ? !found.includes(value) : found.some((each) => holds(each, operator, value));
   }
-  // What is left out of a message is its default: `done = false` holds where there is no `done`.
+  // A field that a message leaves out is its default: `done = false` holds where there is no `done`.
   const left = found === '' && (value === 'true' || value === 'false') ? 'false' : found;
   switch (operator) {
     case '=':

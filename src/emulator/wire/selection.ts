@@ -7,7 +7,7 @@ import { camelCase } from './decode.ts';
 import { badField, type CloudError } from './errors.ts';
 import type { Data } from './messages.ts';
 
-/** What is wanted of a message; null wants all that is below. */
+/** The wanted part of a message; null wants all that is below. */
 type Wanted = Map<string, Wanted | null>;
 
 /** Leaves of a reply only what `fields` names. Throws CloudError when it is not written as it should be. */
@@ -45,7 +45,7 @@ function readFields(text: string): Wanted {
         if (sign === '/' || sign === '.') {
           at += 1;
           const next: Wanted = known ?? new Map();
-          // What is wanted as a whole stays so, whatever else is said of its parts.
+          // A part that is wanted as a whole stays so, whatever else is said of its parts.
           if (known !== null) inside.set(name, next);
           inside = next;
           continue;

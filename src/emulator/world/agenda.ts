@@ -1,4 +1,4 @@
-// What is due happens here: one switch over all that can be on the agenda.
+// Happenings that are due happen here: one switch over all that can be on the agenda.
 
 import { failOperation, finishOperation } from './operations.ts';
 import { nodeFailed, nodeReady, preemptNode } from './node-life.ts';
@@ -67,7 +67,7 @@ export function happen(world: World, what: Happening): void {
       return withQueued(world, what, (queued) => queuedOver(world, queued));
     case 'node-maintained':
       return withNode(world, what, (node) => {
-        // What was performed earlier, or announced anew for later, is not done twice.
+        // Maintenance that was performed earlier, or announced anew for later, is not done twice.
         const { maintenance } = node;
         if (maintenance?.status !== 'PENDING' || maintenance.from !== what.from) return;
         if (node.state === 'READY') restartNode(world, node, 'maintenance', null);

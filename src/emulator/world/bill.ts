@@ -1,4 +1,4 @@
-// What nodes have cost, as Google would charge for them: while they are READY, and not those that lose it in a minute.
+// The cost of nodes, as Google would charge for them: while they are READY, and not those that lose it in a minute.
 
 import { hour, minute } from '../../core/time.ts';
 import { accelerator } from '../../catalogue/accelerators.ts';
@@ -49,7 +49,7 @@ export function billOf(world: World): BillLine[] {
   });
 }
 
-/** What `price` said last of what is about that node, however narrow its words, else the catalogue's figure. */
+/** The last `price` that is about that node, however narrow its words, else the catalogue's figure. */
 function priceOf(world: World, { project, zone, type, pricing, name }: BillRecord): number | null {
   const place = { ...placeOf({ project, zone }, type, {}, [name]), pricing };
   const said = saidLast(world, 'price', place);

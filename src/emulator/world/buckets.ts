@@ -53,7 +53,7 @@ export interface Buckets {
   remove(bucket: string): void;
 }
 
-/** What Google takes for a name, with the underscore that older buckets have. */
+/** Google's rule for names, with the underscore that older buckets have. */
 export const bucketPattern = /^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$/;
 
 /** The folder of the notes: below the buckets, because a worker sees those, and under a name that no bucket may have. */

@@ -15,7 +15,7 @@ export interface GuestAttribute extends Data {
   readonly value: string;
 }
 
-/** What became of a write: `absent` where there is nothing to delete, `misnamed` for a path that no attribute can have. */
+/** The result of a write: `absent` where there is nothing to delete, `misnamed` for a path that no attribute can have. */
 export type GuestWrite = 'done' | 'absent' | 'misnamed' | 'too-large';
 
 /** How much one worker may publish altogether, in bytes of paths and values. It is decided here: the facts name no limit. */
@@ -56,7 +56,7 @@ export function writeGuestAttribute(
   const isThere = guestAttributesAt(node, worker, path).length > 0;
   if (value === null && !isThere) return 'absent';
   const { [path]: _before, ...others } = worker.guestAttributes ?? {};
-  // What the agent publishes by itself is only gone where that is remembered.
+  // An attribute that the agent publishes by itself is only gone where that is remembered.
   const isForgotten = value === null && !Object.hasOwn(publishedByAgent(node, worker), path);
   const next = isForgotten ? others : { ...others, [path]: value };
   const bytes = Object.entries(next).reduce((sum, [name, text]) => sum + Buffer.byteLength(name + (text ?? '')), 0);
@@ -65,7 +65,7 @@ export function writeGuestAttribute(
   return 'done';
 }
 
-/** What the guest agent publishes by itself, its host key and its name, once the machine has booted. */
+/** The attributes that the guest agent publishes by itself, its host key and its name, once the machine has booted. */
 function publishedByAgent(node: NodeRecord, worker: WorkerRecord): Readonly<Record<string, string>> {
   if (node.state !== 'READY') return {};
   const name = workerHostName(node, worker.index);

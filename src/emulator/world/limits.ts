@@ -1,5 +1,5 @@
 /**
- * What a project may have, and what there is: quota, chips in a zone, reservations, external addresses, calls a minute.
+ * The limits of a project and of the cloud: quota, chips in a zone, reservations, external addresses, calls a minute.
  * Every limit is a condition of the temper; without one there is plenty.
  */
 import { minute } from '../../core/time.ts';
@@ -23,7 +23,7 @@ export function provisioningFailure(world: World, place: Place, node: Data, node
     return texts.noCapacity(place.zone, world.eid());
   }
   const wanted = (knownType(place.type)?.chips ?? 0) * nodeCount;
-  // What is reserved was set aside: a zone that is full for others still has it.
+  // Reserved capacity was set aside: a zone that is full for others still has it.
   if (place.pricing === 'reserved') return reservedFailure(world, place, node, wanted);
   const { limit, used } = capacityAt(world, place);
   return used + wanted > limit ? texts.noCapacity(place.zone, world.eid()) : undefined;
@@ -74,7 +74,7 @@ export function quotaExceeded(
   return { name: quotaName(place), limit };
 }
 
-/** What quota counts of a type: TensorCores, which v5e and v6e have one of in a chip. */
+/** The unit that quota counts of a type: TensorCores, which v5e and v6e have one of in a chip. */
 function quotaUnits(type: string): number {
   const known = knownType(type);
   return known === undefined ? 0 : known.chips * known.generation.coresPerChip;

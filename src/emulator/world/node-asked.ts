@@ -1,4 +1,4 @@
-// What a request may ask of a node: checked, and completed with the defaults of the service.
+// The request for a node: checked, and completed with the defaults of the service.
 
 import { type Accelerator, accelerator as knownType, acceleratorByShape } from '../../catalogue/accelerators.ts';
 import { regionOf, zones, zonesOffering } from '../../catalogue/zones.ts';

@@ -1,4 +1,4 @@
-// What happens to a node and, with it, to the queued resource that made it.
+// The life of a node and, with it, of the queued resource that made it.
 
 import { texts } from '../wire/errors.ts';
 import type { ApiVersion, Data } from '../wire/messages.ts';

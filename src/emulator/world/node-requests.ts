@@ -1,4 +1,4 @@
-// What clients ask of a node itself: to create, update, stop and start it. Rules: Google's pages on TPU VMs.
+// Requests about a node itself: to create, update, stop and start it. Rules: Google's pages on TPU VMs.
 
 import { regionOf } from '../../catalogue/zones.ts';
 import { camelCase } from '../wire/decode.ts';

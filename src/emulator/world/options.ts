@@ -4,13 +4,13 @@ import { type Duration, hour, minute, second } from '../../core/time.ts';
 import { didYouMean } from '../../catalogue/did-you-mean.ts';
 import { EmulatorRefusal } from '../contract.ts';
 
-/** What an option may be. */
+/** The kinds of values of an option. */
 export type OptionKind = 'duration' | 'number' | 'count' | 'share' | 'flag' | 'text' | 'pricing';
 
 /** Options that were read. Durations are milliseconds. */
 export type Options = Readonly<Record<string, string | number | boolean>>;
 
-/** Which options there are. */
+/** All options. */
 export interface OptionRule {
   readonly options: Readonly<Record<string, OptionKind>>;
   /** Options without which the verb says nothing. */

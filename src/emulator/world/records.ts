@@ -1,4 +1,4 @@
-// What the cloud remembers. Every record is a value: it is replaced, never changed in place.
+// The cloud's records. Every record is a value: it is replaced, never changed in place.
 
 import type { Duration, Instant } from '../../core/time.ts';
 import type { RpcStatus } from '../wire/errors.ts';
@@ -41,7 +41,7 @@ export interface WorkerRecord {
   readonly guestAttributes?: Readonly<Record<string, string | null>>;
 }
 
-/** What may be the matter with a worker, as its record says it. */
+/** The troubles of a worker, as its record says them. */
 export type HostTrouble = 'power' | 'hung' | 'diskFull' | 'sshRefused' | 'rebooting';
 
 export interface NodeRecord {
@@ -54,7 +54,7 @@ export interface NodeRecord {
   readonly id: string;
   readonly createTime: Instant;
   readonly version: ApiVersion;
-  /** What was asked for, completed: every field of the message that is not below. */
+  /** The request, completed: every field of the message that is not below. */
   readonly asked: Data;
   readonly type: string;
   readonly state: NodeState;
@@ -149,7 +149,7 @@ export type Happening = { readonly key: string; readonly at: Instant } & (
       readonly name: string;
       readonly id: string;
       readonly worker: number;
-      /** Which trouble ends; without it, all of them. */
+      /** The trouble that ends; without it, all of them. */
       readonly trouble?: HostTrouble;
     }
   | { readonly kind: 'operation-done'; readonly operation: string }
@@ -187,7 +187,7 @@ export interface Condition {
   readonly remaining: number | null;
 }
 
-/** What one node has cost, kept beyond its end. */
+/** The cost of one node, kept beyond its end. */
 export interface BillRecord {
   readonly name: string;
   readonly id: string;

@@ -1,4 +1,4 @@
-// What a verb is about: the words that people say for nodes, workers, places and calls, and what they mean now.
+// Targets of verbs: the words that people say for nodes, workers, places and calls, and what they mean now.
 
 import { offeredGenerations, zones } from '../../catalogue/zones.ts';
 import { EmulatorRefusal } from '../contract.ts';
@@ -8,7 +8,7 @@ import { isLiving, type NodeRecord } from './records.ts';
 import { isPlace, jobWords, placeWords } from './temper.ts';
 import type { World } from './world.ts';
 
-/** What the target of a verb may be, which also decides how it is looked up. */
+/** The kinds of targets, which also decide how a target is looked up. */
 export type TargetKind =
   | 'node'
   | 'worker'
@@ -55,7 +55,7 @@ export function findTarget(
     case 'node':
     case 'worker': {
       const found = target === 'any' ? anyNode(world, verb, kind) : findNodeTarget(world, verb, target);
-      // Whoever names one worker does not expect all of them to go.
+      // A name of one worker does not mean all of them.
       if (kind === 'node' && found.worker !== undefined)
         throw new EmulatorRefusal(400, `${verb} takes a whole node with all its workers; say it without the worker.`);
       return found;

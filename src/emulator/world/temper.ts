@@ -19,7 +19,7 @@ export function pricingOf(node: Data): Pricing {
   return scheduling['reserved'] === true || model === 'RESERVATION_BOUND' ? 'reserved' : 'ondemand';
 }
 
-/** What a request is about, in every word that a condition may use for it. */
+/** The subject of a request, in every word that a condition may use for it. */
 export interface Place {
   readonly project: string;
   readonly zone: string;
@@ -138,7 +138,7 @@ export function slowness(world: World, place: Place): number {
 /**
  * How long a reply is kept back, in milliseconds: that of a call to a zone, or to Storage. Counted as one strike: a
  * change of its own, so not to be asked within another.
- * Whoever slows one kind of TPU or one node slows all replies, for a call need not name any.
+ * A condition that slows one kind of TPU or one node slows all replies, for a call need not name any.
  */
 export function replyDelay(world: World, from: { readonly zone: string | undefined } | 'storage'): Duration {
   const condition = standing(world, 'slow').find(({ target, options }) => {

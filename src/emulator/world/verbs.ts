@@ -23,7 +23,7 @@ interface Verb extends OptionRule {
   readonly target: TargetKind;
   /** Words that the target may be besides. */
   readonly words?: readonly string[];
-  /** What is wrong with the target, or with these options for it, in a sentence; undefined when they will do. */
+  /** The mistake in the target, or in these options for it, in a sentence; undefined when they will do. */
   readonly objection?: (target: string, options: Options) => string | undefined;
   /** Absent: the verb leaves a condition. */
   readonly act?: (world: World, found: Found, options: Options) => string;
@@ -238,7 +238,7 @@ function leaveCondition(world: World, verb: string, target: string, options: Opt
     .filter((condition) => condition.verb === verb && (target === '*' || condition.target === target));
   const { for: length, times, clear, ...rest } = options;
   if (clear === true) return { message: takeOff(world, same) };
-  // What is about another tier, project or reservation stands beside it.
+  // Conditions about another tier, project or reservation stay.
   const isSame = (each: Condition): boolean =>
     each.target === target && ['pricing', 'project', 'name'].every((option) => each.options[option] === rest[option]);
   for (const condition of same.filter(isSame)) world.conditions.remove(condition.key);
@@ -276,7 +276,7 @@ function hostVerb(about: string, trouble: HostTrouble, word: string): Verb {
       if (node === undefined) return '';
       if (node.state !== 'READY')
         throw new EmulatorRefusal(409, `${node.nodeId} is ${node.state}; its hosts do not run.`);
-      // What has no power does not hang.
+      // A host without power does not hang.
       changeWorker(world, node, worker, trouble === 'power' ? { power: false, hung: false } : { [trouble]: true });
       const length = options['for'];
       if (typeof length === 'number') {

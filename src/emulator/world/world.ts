@@ -27,7 +27,7 @@ interface General {
   readonly nextKey: number;
   readonly port: number;
   readonly sshPort: number;
-  /** Which rehearsal file was put on the agenda, by the hash of its text; absent without one. */
+  /** The rehearsal file that was put on the agenda, by the hash of its text; absent without one. */
   readonly rehearsal?: string;
 }
 
@@ -41,7 +41,7 @@ export interface World {
   readonly conditions: Shelf<Condition>;
   /** The operation that answered a `requestId`, by method and id. */
   readonly requests: Shelf<{ readonly operation: string }>;
-  /** What nodes have cost, by the id of the node. */
+  /** The cost of nodes, by the id of the node. */
   readonly bills: Shelf<BillRecord>;
   readonly projects: Shelf<ProjectRecord>;
   /** No shelf: workers change them as well. */

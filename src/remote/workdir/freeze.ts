@@ -1,5 +1,5 @@
 // Freeze: a copy of a working directory, taken when a job is created, so that what runs later is what was meant then.
-// What git ignores is left out; outside of a repository all of it is taken. Files go from a tar to a tar, which keeps
+// Files that git ignores are left out; outside of a repository all of it is taken. Files go from a tar to a tar, which keeps
 // modes, times and links, whatever bytes their names are made of.
 
 import { spawn } from 'node:child_process';
@@ -17,10 +17,10 @@ import { runProcess } from '../process.ts';
 import { textOf } from '../text-of.ts';
 import { pathBytes } from './list.ts';
 
-/** What is copied to every worker before each first start there: code, not data. */
+/** The most that is copied to every worker before each first start there: code, not data. */
 export const workdirMost = { files: 50_000, bytes: 512 * 1024 * 1024 };
 
-/** What nobody means by the files of a project, where no git says what is ignored. */
+/** Folders that nobody means by the files of a project, where no git says what is ignored. */
 const leftOut = new Set(['.git', '__pycache__', '.DS_Store']);
 
 /** How often a folder is copied in which files vanish meanwhile, before that is said. */
@@ -103,7 +103,7 @@ async function filesOf(from: string, apart: string, env: Env, isRepository: bool
   return listed;
 }
 
-/** What is checked out there. Undefined where there is no repository, or no git. */
+/** The commit that is checked out there. Undefined where there is no repository, or no git. */
 async function commitOf(
   from: string,
   env: Env,
@@ -125,7 +125,7 @@ async function commitOf(
 }
 
 /**
- * What git knows there, and what is new and not ignored. A folder in its answer is a repository of its own (a submodule, or
+ * The files that git knows there, and those that are new and not ignored. A folder in its answer is a repository of its own (a submodule, or
  * one that lies there): it is asked about itself.
  */
 async function listedByGit(top: string, below: string, env: Env): Promise<readonly string[]> {

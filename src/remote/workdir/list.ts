@@ -7,18 +7,18 @@
 export interface Entry {
   /** Below the directory, one character a byte. */
   readonly path: string;
-  /** What tells whether two are the same: as rsync does, the mode, the length and the second of the last change. */
+  /** Two are the same when this is: as for rsync, the mode, the length and the second of the last change. */
   readonly sameness: string;
 }
 
 /** A working directory as it stands somewhere. */
 export interface Listing {
   readonly entries: readonly Entry[];
-  /** What an earlier copy had brought there; what a program has made there since is not among it. */
+  /** The files of an earlier copy; what a program has made there since is not among them. */
   readonly sent: readonly string[];
 }
 
-/** What makes one directory the other: paths, one character a byte. */
+/** The steps that make one directory the other: paths, one character a byte. */
 export interface Difference {
   readonly send: readonly string[];
   /** Before anything is written, with all that is below them. */
@@ -56,7 +56,7 @@ export function parseListing(bytes: Uint8Array): Listing | undefined {
 }
 
 /**
- * What has to be done. What a program has made there stays; what an earlier copy brought and this one does not have goes, as
+ * The steps to be done. What a program has made there stays; what an earlier copy brought and this one does not have goes, as
  * does what stands in the way (a file where there is to be a folder, and the other way round).
  */
 export function difference(wanted: readonly Entry[], there: Listing): Difference {

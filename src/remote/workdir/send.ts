@@ -115,7 +115,7 @@ function filesOf(folder: string): string {
   return join(folder, 'files');
 }
 
-/** What the frozen copy holds, by the same words as on a worker; undefined when it is not there. */
+/** The files of the frozen copy, by the same words as on a worker; undefined when it is not there. */
 async function listHere(frozen: string): Promise<Listing | undefined> {
   const result = await runProcess({
     argv: ['sh', '-c', `cd "$1" || exit 1\n${listScript('.', '/dev/null')}`, 'sh', frozen],

@@ -47,7 +47,7 @@ export async function reapplyTpu(
   }
   // A node or queued resource was found in exactly one location.
   const place = look.place as Place;
-  // Whatever is wrong with what is to come is found before anything is deleted.
+  // A mistake in the new TPU is found before anything is deleted.
   standingSpec(tpu, parts.site, { project: parts.project, seenIn: place.zone });
   refuseOfOneJob(tpu, look);
   if (look.kind === 'there') checkNode(tpu, look.node, anyPricing);

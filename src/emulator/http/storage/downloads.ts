@@ -13,7 +13,7 @@ export const download: Method = async ({ finder }, call) => {
   const name = call.part('name');
   const found = finder.needObject(call.part('bucket'), name, call);
   checkRead(found, preconditionsOf(query), request.headers);
-  // What is open stays readable, whatever becomes of its name.
+  // An open file stays readable, whatever becomes of its name.
   const descriptor = name.endsWith('/') ? openSync('/dev/null', 'r') : openObject(found);
   let isHandedOn = false;
   try {

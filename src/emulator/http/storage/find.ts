@@ -9,7 +9,7 @@ import type { StorageCall } from './requests.ts';
 export interface Finder {
   /** A bucket must exist to be looked at; a worker that looks at one uses it. Throws where it does not. */
   readonly need: (bucket: string, call: StorageCall) => void;
-  /** Whoever writes into a bucket makes it. Throws where none may have that name. */
+  /** The bucket for a write, which makes it. Throws where none may have that name. */
   readonly makeByUse: (bucket: string, call: StorageCall) => void;
   /** The object, in that generation if one is named. Throws where there is none. */
   readonly needObject: (bucket: string, name: string, call: StorageCall, generation?: string | null) => StoredObject;

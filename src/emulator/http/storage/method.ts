@@ -6,7 +6,6 @@ import type { Objects } from './objects.ts';
 import type { Answer, StorageCall } from './requests.ts';
 import type { Uploads } from './uploads.ts';
 
-/** What is behind the methods. */
 export interface Stores {
   readonly buckets: Buckets;
   readonly objects: Objects;

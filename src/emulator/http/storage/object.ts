@@ -2,7 +2,7 @@
 
 import type { Checksums } from './checksums.ts';
 
-/** What a client says of an object, and gets back. */
+/** An object as a client describes it, and gets it back. */
 export interface ObjectAbout extends Partial<Checksums> {
   readonly contentType?: string;
   readonly contentEncoding?: string;

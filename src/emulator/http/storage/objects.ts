@@ -7,7 +7,7 @@
  * An object whose name ends in a slash is a folder. One that a worker has made is an object too, as gcsfuse makes it; one that
  * was made here only because an object lies in it is none, and goes with the last object.
  *
- * What cannot be: two names of which one is a folder of the other (`a` and `a/b`), and names with `.`, `..` or nothing
+ * Impossible are two names of which one is a folder of the other (`a` and `a/b`), and names with `.`, `..` or nothing
  * between two slashes. Links that a worker has made are no objects, and nothing is reached through them.
  */
 import {
@@ -148,7 +148,7 @@ export function openObjects(buckets: Buckets, notes: Notes): Objects {
   };
 }
 
-/** What is noted of a folder that nobody has asked for. */
+/** The notes about a folder that nobody has asked for. */
 const implied = { about: {}, isImplied: true } as const;
 
 /** Where an object's file would be. Undefined where the way leads through something that is no folder. */

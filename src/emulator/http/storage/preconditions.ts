@@ -3,7 +3,7 @@
 import { refusals } from './errors.ts';
 import { etagOf, type StoredObject } from './object.ts';
 
-/** What must hold of the object as it is, or nothing is done; `ifGenerationMatch: '0'` is "there is none". */
+/** Conditions on the object as it is, or nothing is done; `ifGenerationMatch: '0'` is "there is none". */
 export interface Preconditions {
   readonly ifGenerationMatch?: string | undefined;
   readonly ifGenerationNotMatch?: string | undefined;

@@ -1,5 +1,5 @@
 /**
- * What a client of Storage writes, taken apart: paths, parameters, headers, JSON; and the JSON that is written back.
+ * A request to Storage, taken apart: paths, parameters, headers, JSON; and the JSON that is written back.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { bucketPattern } from '../../world/buckets.ts';
@@ -7,7 +7,7 @@ import { refusals } from './errors.ts';
 import type { Preconditions } from './preconditions.ts';
 import { bodyOf } from './uploads.ts';
 
-/** What a path may name: a bucket, an object in it, and for copies those that are made. */
+/** The subject of a path: a bucket, an object in it, and for copies those that are made. */
 export type PathPart = 'bucket' | 'name' | 'toBucket' | 'toName';
 
 /** One request, taken apart. */
@@ -23,7 +23,7 @@ export interface StorageCall {
   readonly zone: string | undefined;
 }
 
-/** What is answered as JSON; null: an answer was given. */
+/** An answer as JSON; null: an answer was given. */
 export type Answer = object | null;
 
 /**
@@ -54,7 +54,7 @@ export function isPlain(path: readonly string[]): boolean {
   return path.length === 2 && path[0] !== 'storage';
 }
 
-/** What must hold of the object, as the parameters say it. */
+/** The preconditions on the object, as the parameters say them. */
 export function preconditionsOf(query: URLSearchParams): Preconditions {
   return {
     ifGenerationMatch: query.get('ifGenerationMatch') ?? undefined,

@@ -73,12 +73,12 @@ const saidFields = [
   'md5Hash',
 ] as const;
 
-/** What a client says of a new object. */
+/** A new object as a client describes it. */
 export function aboutOf(said: Readonly<Record<string, unknown>>): ObjectAbout {
   return merged({}, said);
 }
 
-/** What stands, with what is said now; null takes a field away, and so it does a key of the metadata. */
+/** The object as it stands, with this change; null takes a field away, and so it does a key of the metadata. */
 export function merged(before: ObjectAbout, said: Readonly<Record<string, unknown>>): ObjectAbout {
   const about: Record<string, unknown> = { ...before };
   for (const field of saidFields) {

@@ -37,7 +37,7 @@ export interface StorageOptions {
   /** A folder on the disk of the buckets, for notes about objects and for what is under way. */
   readonly folder: string;
   readonly log: (line: string) => void;
-  /** What stands between a client and Storage; without it nothing does. */
+  /** Faults between a client and Storage; without it there are none. */
   readonly weather?: StorageWeather;
 }
 
@@ -100,7 +100,7 @@ export function createStorage({ buckets, folder, log, weather }: StorageOptions)
       if (body === null) return true;
       reply(response, 200, body);
     } catch (error) {
-      // What is left of a body that nobody wants would be read as the next request.
+      // The rest of a body would be read as the next request.
       request.resume();
       if (response.headersSent) {
         response.destroy();

@@ -7,7 +7,7 @@ import { isFlaky, replyDelay, standing, useUp } from '../../world/temper.ts';
 import type { World } from '../../world/world.ts';
 import { refusals } from './errors.ts';
 
-/** What a request wants, in the words of rights: `storage.objects.get`. */
+/** The right that a request needs: `storage.objects.get`. */
 export interface StorageWish {
   readonly permission: string;
   /** Where the worker is that asks; undefined for whoever asks from this machine. */

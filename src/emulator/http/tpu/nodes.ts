@@ -123,7 +123,7 @@ function nodeVerb(act: (world: World, node: NodeRecord, call: Call, asked: Data)
   };
 }
 
-/** What a worker has published, of it what the query path means. */
+/** The attributes of a worker that the query path means. */
 function guestAttributes(node: NodeRecord, id: string, queryPath: string): Data {
   const worker = node.workers[Number(id)];
   if (worker === undefined) {
