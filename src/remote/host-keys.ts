@@ -4,7 +4,7 @@
 
 import { createHash, randomBytes } from 'node:crypto';
 import { link, readFile, readdir, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileModeIn, makeFolder } from '../app/make-folder.ts';
 
 export interface HostKeys {
@@ -41,15 +41,7 @@ export function createHostKeys(home: string): HostKeys {
     async pin(name, key) {
       const target = file(name);
       makeFolder(folder);
-      const fresh = join(folder, `.${name}.${randomBytes(6).toString('hex')}`);
-      await writeFile(fresh, `${name} ${key}\n`, { mode: fileModeIn(folder) });
-      try {
-        await link(fresh, target);
-      } catch (error) {
-        if (codeOf(error) !== 'EEXIST') throw error;
-      } finally {
-        await rm(fresh, { force: true });
-      }
+      await createOnce(target, `${name} ${key}\n`, fileModeIn(folder));
       return (await pinned(name)) ?? key;
     },
     async forget(prefix) {
@@ -66,6 +58,19 @@ export function createHostKeys(home: string): HostKeys {
     },
     file,
   };
+}
+
+/** Makes a file, which appears whole, unless it is there: the first of several wins. */
+export async function createOnce(file: string, text: string, mode: number): Promise<void> {
+  const fresh = join(dirname(file), `.${basename(file)}.${randomBytes(6).toString('hex')}`);
+  await writeFile(fresh, text, { mode });
+  try {
+    await link(fresh, file);
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error;
+  } finally {
+    await rm(fresh, { force: true });
+  }
 }
 
 /** A key as SSH sends it (RFC 4253, 6.6: its type with a length in front, then the rest) as `type base64`. */

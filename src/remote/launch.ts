@@ -49,15 +49,9 @@ boot_wanted=${value(text.bootId)}
 ${launcher}`;
 }
 
-/** The file `env`: the command's own variables, read by the shell that becomes the command and by no other. */
-function envText(env: Readonly<Record<string, string>>, mark: string): string {
-  const variables = Object.entries({ ...env, JOBMAN_RUN: mark });
-  return variables.map(([name, value]) => `export ${name}=${quote(value)}\n`).join('');
-}
-
-/** The file `secrets`: as `env`, and gone as soon as that shell has read it. */
-function secretsText(secrets: Readonly<Record<string, string>>): string {
-  return Object.entries(secrets)
+/** Variables for a shell to read. */
+function exportText(variables: Readonly<Record<string, string>>): string {
+  return Object.entries(variables)
     .map(([name, value]) => `export ${name}=${quote(value)}\n`)
     .join('');
 }
@@ -79,8 +73,9 @@ export function attemptTexts(
 ): Readonly<Record<string, string>> {
   return {
     script: launch.script,
-    env: envText(launch.env, mark),
-    ...(Object.keys(secrets).length === 0 ? {} : { secrets: secretsText(secrets) }),
+    // Read by the shell that becomes the command and by no other; `secrets` is gone as soon as that shell has read it.
+    env: exportText({ ...launch.env, JOBMAN_RUN: mark }),
+    ...(Object.keys(secrets).length === 0 ? {} : { secrets: exportText(secrets) }),
     launch: launchText({
       mark,
       workdir: launch.workdir,

@@ -1,5 +1,7 @@
 // The words between a relay and its clients: frames of a length, a kind, the number of a session, and bytes.
 
+import type { Socket } from 'node:net';
+
 /** The kinds of frames. `open`, `data`, `end` and `stop` go to the relay, the others come from it. */
 export const kinds = {
   /** JSON of `Opening`. */
@@ -39,21 +41,23 @@ export function frame(kind: Kind, session: number, body: Uint8Array | string = '
   return Buffer.concat([head, bytes]);
 }
 
-/** Puts frames together from chunks as they come. Throws on a length that no frame has. */
-export function frameReader(take: (frame: Frame) => void): (chunk: Buffer) => void {
+/** Puts frames together from what comes over a socket, and ends the socket at a length that no frame has. */
+export function readFrames(socket: Socket, take: (frame: Frame) => void): void {
   let held: Buffer = Buffer.alloc(0);
-  return (chunk) => {
+  socket.on('data', (chunk: Buffer) => {
     held = held.length === 0 ? chunk : Buffer.concat([held, chunk]);
     let from = 0;
     while (held.length - from >= headLength) {
-      const length = held.readUInt32BE(from);
-      if (length > bodyMost) throw new Error(`a frame of ${length} bytes`);
-      const end = from + headLength + length;
+      const end = from + headLength + held.readUInt32BE(from);
+      if (end - from - headLength > bodyMost) {
+        socket.destroy();
+        return;
+      }
       if (held.length < end) break;
       const body = held.subarray(from + headLength, end);
       take({ kind: held.readUInt8(from + 4), session: held.readUInt32BE(from + 5), body });
       from = end;
     }
     held = held.subarray(from);
-  };
+  });
 }

@@ -12,7 +12,7 @@ import type { Session, SessionEnd, SessionRequest } from '../app/by-hand.ts';
 import { gatherWrites } from './gather-writes.ts';
 import { dataMost } from './session.ts';
 import { textOf } from './text-of.ts';
-import { frame, frameReader, kinds } from './relay-frames.ts';
+import { frame, kinds, readFrames } from './relay-frames.ts';
 import type { Frame } from './relay-frames.ts';
 
 /** The program to be run, and the worker. */
@@ -113,7 +113,7 @@ function serveClient(socket: Socket, { version, start }: RelayOptions): void {
   socket.on('close', () => {
     for (const session of sessions.values()) session.stop();
   });
-  const read = frameReader((wish) => {
+  readFrames(socket, (wish) => {
     if (wish.kind === kinds.open) {
       void open(wish);
       return;
@@ -121,13 +121,6 @@ function serveClient(socket: Socket, { version, start }: RelayOptions): void {
     const session = sessions.get(wish.session);
     if (session !== undefined) heed(session, wish);
     else wishes.get(wish.session)?.push({ ...wish, body: Buffer.from(wish.body) });
-  });
-  socket.on('data', (chunk: Buffer) => {
-    try {
-      read(chunk);
-    } catch {
-      socket.destroy();
-    }
   });
   void send(frame(kinds.hello, 0, version));
 }
@@ -172,7 +165,7 @@ export function connectRelay(file: string, version: string): Promise<RelayLine |
       resolve(undefined);
       for (const { lost } of calls.values()) lost();
     });
-    const read = frameReader((answer) => {
+    readFrames(socket, (answer) => {
       if (answer.kind !== kinds.hello) calls.get(answer.session)?.take(answer);
       else if (answer.body.toString('utf8') !== version) socket.destroy();
       else {
@@ -184,13 +177,6 @@ export function connectRelay(file: string, version: string): Promise<RelayLine |
           },
           close: () => socket.destroy(),
         });
-      }
-    });
-    socket.on('data', (chunk: Buffer) => {
-      try {
-        read(chunk);
-      } catch {
-        socket.destroy();
       }
     });
   });

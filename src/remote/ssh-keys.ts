@@ -1,12 +1,12 @@
 // Login keys: jobman's own, made once, and those of the user, as far as they can be used in process.
 
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
-import { chmod, link, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import { isShared, makeFolder } from '../app/make-folder.ts';
 import type { ParsedKey } from 'ssh2';
-import { codeOf } from './host-keys.ts';
+import { codeOf, createOnce } from './host-keys.ts';
 import { textOf } from './text-of.ts';
 
 export interface OwnKey {
@@ -27,15 +27,7 @@ export async function ensureOwnKey(home: string): Promise<OwnKey> {
   let text: string | undefined = await readIfThere(file);
   if (text === undefined) {
     makeFolder(folder);
-    const fresh = `${file}.${randomBytes(6).toString('hex')}`;
-    await writeFile(fresh, createKeyText(), { mode: 0o600 });
-    try {
-      await link(fresh, file);
-    } catch (error) {
-      if (codeOf(error) !== 'EEXIST') throw error;
-    } finally {
-      await rm(fresh, { force: true });
-    }
+    await createOnce(file, createKeyText(), 0o600);
     text = await readFile(file, 'utf8');
   }
   const publicKey = publicFrom(text, file);

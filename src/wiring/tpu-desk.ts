@@ -7,9 +7,8 @@ import { sshKeyLines } from '../backends/tpu/login.ts';
 import { second } from '../core/time.ts';
 import type { Site } from '../lab/site.ts';
 import type { TpuDesk } from '../lab/tpu-desk.ts';
-import { createSshPool } from '../remote/ssh.ts';
-import { askOnce } from './ask-once.ts';
-import { ensureEmulator, startedText, type Endpoint } from './emulator-service.ts';
+import { startedText, type Endpoint } from './emulator-service.ts';
+import { createSshWay } from './ssh-way.ts';
 import { createTpuApis } from './tpu-api.ts';
 
 /** See `Lab.tpus`. Asks nobody yet. */
@@ -28,25 +27,10 @@ export async function openTpuDesk(
     if (!isNoted) note(startedText(endpoint));
     isNoted = true;
   };
-  const { apiFor, usesBuiltIn } = createTpuApis({ io, home, settings, now, began });
-  const builtIn = askOnce(() => ensureEmulator(io, home), second);
-  const pool = createSshPool({
-    home,
-    user: io.user,
-    userHome: io.userHome,
-    agent: io.env['SSH_AUTH_SOCK'] ?? null,
-    sshArgs: [],
-  });
-  const doors = createDoors({
-    home,
-    pool,
-    apiFor,
-    now,
-    async sshFor(project) {
-      if (!usesBuiltIn(project)) return { port: settings.tpu.sshPort, userConfig: true };
-      return { port: (await builtIn('')).endpoint.sshPort, userConfig: false };
-    },
-  });
+  const apis = createTpuApis({ io, home, settings, now, began });
+  const { apiFor, usesBuiltIn } = apis;
+  const { pool, sshFor } = createSshWay({ io, home, settings, apis });
+  const doors = createDoors({ home, pool, apiFor, now, sshFor });
   return createTpuDesk({
     doors,
     closeDoors: () => pool.close(),

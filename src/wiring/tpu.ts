@@ -10,11 +10,8 @@ import { createTpuWorkers } from '../backends/tpu/workers.ts';
 import type { TpuWorkers } from '../backends/tpu/workers.ts';
 import { createMachines } from '../backends/machines.ts';
 import { remoteRoot } from '../remote/run-folder.ts';
-import { second } from '../core/time.ts';
-import { createSshPool } from '../remote/ssh.ts';
-import { askOnce } from './ask-once.ts';
 import type { BackendParts } from './backends.ts';
-import { ensureEmulator } from './emulator-service.ts';
+import { createSshWay } from './ssh-way.ts';
 import { createTpuApis } from './tpu-api.ts';
 
 export interface TpuBackend {
@@ -27,27 +24,11 @@ export function createTpuBackend(parts: Omit<BackendParts, 'changed'>): TpuBacke
   const { io, home, settings, clock, logFiles } = parts;
   const now = () => clock.now();
 
-  const { apiFor, runningApiFor, usesBuiltIn } = createTpuApis({ io, home, settings, now });
-  // Each worker's way asks this, and the cloud answers over HTTP.
-  const builtIn = askOnce(() => ensureEmulator(io, home), second);
-  const pool = createSshPool({
-    home,
-    user: io.user,
-    userHome: io.userHome,
-    agent: io.env['SSH_AUTH_SOCK'] ?? null,
-    sshArgs: [],
-  });
+  const apis = createTpuApis({ io, home, settings, now });
+  const { apiFor, runningApiFor } = apis;
+  const { pool, sshFor } = createSshWay({ io, home, settings, apis });
   const login = { home, user: io.user };
-  const workers = createTpuWorkers({
-    ...login,
-    pool,
-    apiFor,
-    now,
-    async sshFor(project) {
-      if (!usesBuiltIn(project)) return { port: settings.tpu.sshPort, userConfig: true };
-      return { port: (await builtIn('')).endpoint.sshPort, userConfig: false };
-    },
-  });
+  const workers = createTpuWorkers({ ...login, pool, apiFor, now, sshFor });
   return {
     workers,
     backend: {
