@@ -29,6 +29,8 @@ export interface Cloud {
   /** A call that must succeed. */
   ok(method: string, path: string, body?: object): Promise<Reply>;
   createNode(id: string, more?: object): Promise<Reply>;
+  /** The same, and two minutes later, when it is READY. */
+  readyNode(id: string, more?: object): Promise<void>;
   createQueued(id: string, more?: object): Promise<Reply>;
   nodeState(id: string): Promise<string>;
   queuedState(id: string): Promise<string>;
@@ -78,6 +80,10 @@ export async function startCloud(context: TestContext, options: Partial<Emulator
       return reply.body;
     },
     createNode: (id, more = {}) => cloud.ok('POST', `nodes?nodeId=${id}`, { ...nodeBody, ...more }),
+    async readyNode(id, more = {}) {
+      await cloud.createNode(id, more);
+      time.advance(minutes(2));
+    },
     createQueued: (id, more = {}) =>
       cloud.ok('POST', `queuedResources?queuedResourceId=${id}`, {
         spot: {},

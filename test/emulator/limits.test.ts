@@ -42,8 +42,7 @@ test('what is reserved is there in a zone that is full for others', async (t) =>
   await cloud.admin('capacity', `${zone}/v4`, { chips: '0' });
   await cloud.admin('reserve', `${zone}/v4`, { chips: '4' });
   const spot = await cloud.createNode('spot');
-  await cloud.createNode('kept', reserved);
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('kept', reserved);
   assert.equal((await cloud.operation(spot)).error.code, 8);
   assert.equal(await cloud.nodeState('kept'), 'READY');
 });
@@ -113,8 +112,7 @@ test('the bill counts READY time at Google’s prices, and nothing for what was 
   const bill = async (): Promise<{ lines: Reply[] }> => cloud.ok('GET', '/emulator/bill');
   assert.deepEqual(await bill(), { lines: [] });
   await cloud.createNode('long');
-  await cloud.createNode('short');
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('short');
   const at = cloud.time.now();
   await cloud.createNode('taken');
   while ((await cloud.nodeState('taken')) !== 'READY') cloud.time.advance(10_000);
@@ -164,8 +162,7 @@ test('so many strikes of a limit on addresses or on calls, or of slowness, and t
   assert.equal((await cloud.operation(second)).error, undefined);
   await cloud.admin('quota', `${zone}/requests`, { limit: '0', times: '1' });
   assert.equal((await cloud.call('POST', 'nodes?nodeId=c', nodeBody)).status, 429);
-  await cloud.createNode('c');
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('c');
   await cloud.admin('slow', zone, { factor: '100', times: '1' });
   await cloud.createNode('d');
   await cloud.createNode('e');

@@ -12,8 +12,7 @@ const alpha = `/v2alpha1/${parent}`;
 
 test('announced maintenance is shown, begins at its time, and is gone from the node afterwards', async (t) => {
   const cloud = await startCloud(t);
-  await cloud.createNode('n1');
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('n1');
   await cloud.admin('maintenance', 'n1', { in: '30m' });
   const { upcomingMaintenance } = await cloud.ok('GET', 'nodes/n1');
   assert.equal(upcomingMaintenance.type, 'SCHEDULED');
@@ -32,8 +31,7 @@ test('announced maintenance is shown, begins at its time, and is gone from the n
 
 test('a worker learns of announced maintenance from its metadata server', async (t) => {
   const cloud = await startCloud(t);
-  await cloud.createNode('n1');
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('n1');
   const record = async (): Promise<NodeRecord> => {
     const reply = await fetch(`${cloud.emulator.url}/emulator/state`);
     return ((await reply.json()) as { nodes: [NodeRecord] }).nodes[0];
@@ -81,8 +79,7 @@ test('a worker learns of announced maintenance from its metadata server', async 
 
 test('performed earlier, it does not come a second time; without an announcement there is nothing to perform', async (t) => {
   const cloud = await startCloud(t);
-  await cloud.createNode('n1');
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('n1');
   const refused = await cloud.call('POST', `${alpha}/nodes/n1:performMaintenance`, {});
   assert.deepEqual([refused.status, refused.body.error.status], [400, 'FAILED_PRECONDITION']);
   assert.equal(
@@ -100,8 +97,7 @@ test('performed earlier, it does not come a second time; without an announcement
 
 test('a simulated event takes the node down now, and names a worker that it has not', async (t) => {
   const cloud = await startCloud(t);
-  await cloud.createNode('n1', { acceleratorType: 'v4-16' });
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('n1', { acceleratorType: 'v4-16' });
   const wrong = await cloud.call('POST', `${alpha}/nodes/n1:simulateMaintenanceEvent`, { workerIds: ['7'] });
   assert.equal(wrong.status, 400);
   await cloud.ok('POST', `${alpha}/nodes/n1:simulateMaintenanceEvent`, { workerIds: ['0'] });
@@ -231,8 +227,7 @@ test('a cancelled creation ends as cancelled and leaves no node; a cancelled upd
   assert.equal(done.metadata.cancelRequested, true);
   cloud.time.advance(minutes(2));
   assert.equal(await cloud.nodeState('n1'), 'NOT_FOUND');
-  await cloud.createNode('n2');
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('n2');
   const update = await cloud.ok('PATCH', 'nodes/n2?updateMask=labels', { labels: { a: 'b' } });
   await cloud.ok('POST', `/v2/${update.name}:cancel`, {});
   cloud.time.advance(minutes(1));

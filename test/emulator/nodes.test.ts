@@ -41,8 +41,7 @@ test('a node is CREATING, then READY with one endpoint for each worker, and its 
 
 test('a deleted node is DELETING, then 404, and its name is free again under another id', async (t) => {
   const cloud = await startCloud(t);
-  await cloud.createNode('n1');
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('n1');
   await hostsSettle(cloud);
   const { id } = await cloud.ok('GET', 'nodes/n1');
   const begun = await cloud.ok('DELETE', 'nodes/n1');
@@ -60,8 +59,7 @@ test('a deleted node is DELETING, then 404, and its name is free again under ano
 
 test('a preempted node stays PREEMPTED until it is deleted', async (t) => {
   const cloud = await startCloud(t);
-  await cloud.createNode('n1');
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('n1');
   assert.deepEqual(await cloud.admin('preempt', 'n1'), { message: `n1 in ${zone} is preempted.` });
   cloud.time.advance(minutes(60));
   assert.equal(await cloud.nodeState('n1'), 'PREEMPTED');
@@ -89,8 +87,7 @@ test('a node preempted while it is made ends its creation with code 3', async (t
 
 test('metadata is replaced at once by a PATCH, in either spelling of the mask, and by the whole field', async (t) => {
   const cloud = await startCloud(t);
-  await cloud.createNode('n1', { metadata: { old: 'x' } });
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('n1', { metadata: { old: 'x' } });
   const begun = await cloud.ok('PATCH', 'nodes/n1?updateMask=metadata,network_config.enable_external_ips', {
     metadata: { 'ssh-keys': 'ada:ssh-ed25519 AAAA' },
     networkConfig: { enableExternalIps: false },
@@ -113,8 +110,7 @@ test('only a single host on demand can be stopped; started again it has another 
   const onDemand = { schedulingConfig: {} };
   await cloud.createNode('single', onDemand);
   await cloud.createNode('slice', { ...onDemand, acceleratorType: 'v4-16' });
-  await cloud.createNode('spot');
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('spot');
   assert.equal((await cloud.call('POST', 'nodes/slice:stop', {})).status, 400);
   assert.equal((await cloud.call('POST', 'nodes/spot:stop', {})).status, 400);
   const before = (await cloud.ok('GET', 'nodes/single')).networkEndpoints[0].ipAddress;

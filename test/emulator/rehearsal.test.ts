@@ -38,8 +38,7 @@ test('each line happens at its time, as if somebody had said it', async (t) => {
   cloud.time.advance(minutes(2));
   assert.equal((await cloud.operation(refused)).error.code, 8);
   cloud.time.advance(minutes(4));
-  await cloud.createNode('n2');
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('n2');
   assert.equal(await cloud.nodeState('n2'), 'READY');
 });
 

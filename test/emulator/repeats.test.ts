@@ -76,8 +76,7 @@ const wrongMasks: readonly (readonly [string, RegExp])[] = [
 
 test('a mask that is empty, is a star, or names what cannot be changed is refused, and nothing of it is done', async (t) => {
   const cloud = await startCloud(t);
-  await cloud.createNode('n1', before);
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('n1', before);
   const node = await cloud.ok('GET', 'nodes/n1');
   for (const [mask, says] of wrongMasks) {
     const { status, body } = await cloud.call('PATCH', `nodes/n1${mask}`, { description: 'other', labels: {} });
@@ -90,8 +89,7 @@ test('a mask that is empty, is a star, or names what cannot be changed is refuse
 
 test('a mask alone says what changes: what it names and the body lacks is emptied, what only the body has stays', async (t) => {
   const cloud = await startCloud(t);
-  await cloud.createNode('n1', before);
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('n1', before);
   await cloud.ok('PATCH', 'nodes/n1?updateMask=labels,tags,description', {
     description: 'new',
     labels: { team: 'b' },

@@ -21,8 +21,7 @@ test('a stockout fails a creation in its operation, lasts as long as it was told
   await cloud.createNode('other', { acceleratorType: 'v4-16' });
   cloud.time.advance(minutes(10));
   assert.equal(await cloud.nodeState('other'), 'READY');
-  await cloud.createNode('n1');
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('n1');
   assert.equal(await cloud.nodeState('n1'), 'READY');
 });
 
@@ -46,16 +45,14 @@ test('a zone has as many chips as it is given, and a deleted node gives its back
   cloud.time.advance(minutes(2));
   assert.equal((await cloud.operation(third)).error.code, 8);
   await cloud.admin('preempt', 'a');
-  await cloud.createNode('c');
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('c');
   assert.equal(await cloud.nodeState('c'), 'READY');
 });
 
 test('quota is refused at once, names its limit, and counts preempted nodes until they are deleted', async (t) => {
   const cloud = await startCloud(t);
   await cloud.admin('quota', 'v4', { limit: '8', pricing: 'spot' });
-  await cloud.createNode('a');
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('a');
   await cloud.admin('preempt', 'a');
   const refused = await cloud.call('POST', 'nodes?nodeId=b', nodeBody);
   assert.equal(refused.status, 429);
@@ -111,8 +108,7 @@ test('fail strikes once: a node creation in its operation, a queued resource in 
   assert.equal(queued.state.state, 'FAILED');
   assert.deepEqual(queued.state.failedData.error, { code: 8, message: 'IN_USE_ADDRESSES limit (8)' });
   assert.equal(await cloud.nodeState('q1-node'), 'NOT_FOUND');
-  await cloud.createNode('n2');
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('n2');
   assert.equal(await cloud.nodeState('n2'), 'READY');
 });
 
@@ -149,8 +145,7 @@ test('flaky answers 503 as often as its share says, and does nothing then', asyn
 
 test('maintenance takes a node down and brings it back', async (t) => {
   const cloud = await startCloud(t);
-  await cloud.createNode('n1');
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('n1');
   await cloud.admin('maintenance', 'n1');
   const node = await cloud.ok('GET', 'nodes/n1');
   assert.equal(node.state, 'REPAIRING');
@@ -162,8 +157,7 @@ test('maintenance takes a node down and brings it back', async (t) => {
 test('a node is found by its job, with or without leading zeros, and the living one is meant', async (t) => {
   const cloud = await startCloud(t);
   const labels = { 'jobman-job': '000001' };
-  await cloud.createNode('a', { labels });
-  cloud.time.advance(minutes(2));
+  await cloud.readyNode('a', { labels });
   await cloud.admin('preempt', '1');
   assert.equal(await cloud.nodeState('a'), 'PREEMPTED');
   await cloud.createNode('b', { labels });

@@ -120,6 +120,28 @@ function isDone(result: OutcomeResult): void {
   assert.deepEqual(result, { kind: 'done' });
 }
 
+async function start(ground: Ground, ...launch: Parameters<typeof launchOf>): Promise<void> {
+  isDone(await ground.machines.start(ground.ref, launchOf(...launch)));
+}
+
+/** Runs it to its end; all that it printed. */
+async function outputOf(ground: Ground, ...launch: Parameters<typeof launchOf>): Promise<string> {
+  await start(ground, ...launch);
+  await reach(ground, launch[0], 'exited');
+  return logOf(ground, launch[0]).toString();
+}
+
+/** The checkpoint that an attempt with these settings is told to resume from; `none` without one. */
+async function resumedFrom(ground: Ground, attempt: number, more: Partial<Launch>): Promise<string> {
+  return (await outputOf(ground, attempt, 'printf "%s\\n" "${JOBMAN_RESUME_FROM-none}"', more)).trimEnd();
+}
+
+/** The exit code with which that attempt has ended. */
+async function exitCodeOf(ground: Ground, attempt: number): Promise<number | undefined> {
+  const run = await reach(ground, attempt, 'exited');
+  return run.state === 'exited' ? run.exitCode : undefined;
+}
+
 /** Pids that a test's program wrote into files of the home folder. */
 async function pidIn(ground: Ground, name: string): Promise<number> {
   const text = await eventually(() => {
@@ -169,8 +191,7 @@ function contract(open: (t: TestContext) => Promise<Ground | undefined>): void {
     const launch = launchOf(1, 'echo ran >>"$HOME/times"\nsleep 0.2\nexit 3\n');
     const results = await Promise.all(Array.from({ length: 6 }, () => ground.machines.start(ground.ref, launch)));
     for (const result of results) isDone(result);
-    const run = await reach(ground, 1, 'exited');
-    assert.equal(run.state === 'exited' && run.exitCode, 3);
+    assert.equal(await exitCodeOf(ground, 1), 3);
     isDone(await ground.machines.start(ground.ref, launch));
     assert.equal(readFileSync(join(ground.home, 'times'), 'utf8'), 'ran\n');
     assert.deepEqual(
@@ -203,7 +224,7 @@ function contract(open: (t: TestContext) => Promise<Ground | undefined>): void {
     const script =
       'printf "%s|%s|%s|%s|%s" "$PWD" "$VALUE" "$folder" "$JOBMAN_RUN" "${JOBMAN_RESUME_FROM-none}"; umask >&2';
     const env = { VALUE: value, folder: 'mine', dir: 'mine', mark: 'mine' };
-    isDone(await ground.machines.start(ground.ref, launchOf(1, script, { env, workdir })));
+    await start(ground, 1, script, { env, workdir });
     await reach(ground, 1, 'exited');
     const { job, worker } = ground.ref;
     const mark = `${job.installation}/${job.id}/1/${worker}`;
@@ -216,15 +237,12 @@ function contract(open: (t: TestContext) => Promise<Ground | undefined>): void {
   });
 
   on('a script that names its interpreter gets it', async (ground) => {
-    isDone(await ground.machines.start(ground.ref, launchOf(1, '#!/bin/cat\na script\n')));
-    await reach(ground, 1, 'exited');
-    assert.equal(logOf(ground, 1).toString(), '#!/bin/cat\na script\n');
+    assert.equal(await outputOf(ground, 1, '#!/bin/cat\na script\n'), '#!/bin/cat\na script\n');
   });
 
   on('a folder that is not there is said in the log and ends the run', async (ground) => {
-    isDone(await ground.machines.start(ground.ref, launchOf(1, 'echo ran', { workdir: '/no/such/folder' })));
-    const run = await reach(ground, 1, 'exited');
-    assert.equal(run.state === 'exited' && run.exitCode, 126);
+    await start(ground, 1, 'echo ran', { workdir: '/no/such/folder' });
+    assert.equal(await exitCodeOf(ground, 1), 126);
     assert.match(logOf(ground, 1).toString(), /\/no\/such\/folder/u);
   });
 
@@ -235,7 +253,7 @@ function contract(open: (t: TestContext) => Promise<Ground | undefined>): void {
   });
 
   on('a program that a signal ends has 128 and its number as exit code', async (ground) => {
-    isDone(await ground.machines.start(ground.ref, launchOf(1, '#!/bin/sh\nkill -s SEGV $$\n')));
+    await start(ground, 1, '#!/bin/sh\nkill -s SEGV $$\n');
     const run = await reach(ground, 1, 'exited');
     assert.deepEqual(
       { ...run, endedAt: 0 },
@@ -250,7 +268,7 @@ trap 'sleep 0.3; echo saved; exit 5' TERM
 echo ready
 while :; do sleep 0.1; done
 `;
-    isDone(await ground.machines.start(ground.ref, launchOf(1, script)));
+    await start(ground, 1, script);
     assert.ok(await eventually(() => logOf(ground, 1).length > 0));
     isDone(await ground.machines.stop(ground.ref, 1, 'ask', 'TERM'));
     const run = await reach(ground, 1, 'exited');
@@ -263,7 +281,7 @@ while :; do sleep 0.1; done
 
   on('a child that saves its work after its shell has died is waited for', async (ground) => {
     const child = `trap 'sleep 0.7; echo saved' TERM; echo ready; sleep 30 & wait $!`;
-    isDone(await ground.machines.start(ground.ref, launchOf(1, `#!/bin/sh\nsh -c "${child}" &\nsleep 30\n`)));
+    await start(ground, 1, `#!/bin/sh\nsh -c "${child}" &\nsleep 30\n`);
     assert.ok(await eventually(() => logOf(ground, 1).length > 0));
     isDone(await ground.machines.stop(ground.ref, 1, 'ask', 'TERM'));
     await reach(ground, 1, 'exited');
@@ -278,7 +296,7 @@ setsid sh -c 'echo $$ >"$HOME/daemon"; exec sleep 60' &
 env -i HOME="$HOME" /bin/sh -c 'echo $$ >"$HOME/bare"; exec /bin/sleep 60' &
 while :; do sleep 1; done
 `;
-    isDone(await ground.machines.start(ground.ref, launchOf(1, script)));
+    await start(ground, 1, script);
     const pids = await Promise.all(['stubborn', 'daemon', 'grandchild', 'bare'].map((file) => pidIn(ground, file)));
     isDone(await ground.machines.stop(ground.ref, 1, 'ask', 'TERM'));
     assert.equal((await reach(ground, 1, 'running')).state, 'running');
@@ -293,7 +311,7 @@ while :; do sleep 1; done
 
   on('a program whose folder was taken away counts as alive until a stop has ended it', async (ground) => {
     const script = `trap '' TERM\nsetsid sh -c 'echo $$ >"$HOME/daemon"; exec sleep 60' &\necho $$ >"$HOME/program"\nwhile :; do sleep 1; done\n`;
-    isDone(await ground.machines.start(ground.ref, launchOf(1, script)));
+    await start(ground, 1, script);
     const pids = await Promise.all(['program', 'daemon'].map((file) => pidIn(ground, file)));
     rmSync(ground.root, { recursive: true });
     const after: Ground = { ...ground, ref: startedOn(ground) };
@@ -308,16 +326,15 @@ while :; do sleep 1; done
   });
 
   on('what a program leaves behind is ended with it', async (ground) => {
-    isDone(await ground.machines.start(ground.ref, launchOf(1, `setsid sleep 60 &\necho $! >"$HOME/left"\nexit 4\n`)));
+    await start(ground, 1, `setsid sleep 60 &\necho $! >"$HOME/left"\nexit 4\n`);
     const pid = await pidIn(ground, 'left');
-    const run = await reach(ground, 1, 'exited');
-    assert.equal(run.state === 'exited' && run.exitCode, 4);
+    assert.equal(await exitCodeOf(ground, 1), 4);
     assert.equal(isAlive(pid), false);
   });
 
   on('an attempt that was stopped before it was started never runs', async (ground) => {
     isDone(await ground.machines.stop(ground.ref, 1, 'kill', 'TERM'));
-    isDone(await ground.machines.start(ground.ref, launchOf(1, 'echo ran >"$HOME/ran"')));
+    await start(ground, 1, 'echo ran >"$HOME/ran"');
     const run = await reach(ground, 1, 'vanished');
     assert.match(run.state === 'vanished' ? run.detail : '', /before it had begun/u);
     assert.equal(existsSync(join(ground.home, 'ran')), false);
@@ -331,7 +348,7 @@ while :; do sleep 1; done
     utimesSync(folder, longAgo, longAgo);
     const run = await reach(ground, 1, 'vanished');
     assert.match(run.state === 'vanished' ? run.detail : '', /nothing ran/u);
-    isDone(await ground.machines.start(ground.ref, launchOf(1, 'echo ran >"$HOME/ran"')));
+    await start(ground, 1, 'echo ran >"$HOME/ran"');
     assert.equal(
       existsSync(join(ground.home, 'ran')),
       false,
@@ -340,9 +357,7 @@ while :; do sleep 1; done
   });
 
   on('a program that is killed from outside with its launcher has vanished', async (ground) => {
-    isDone(
-      await ground.machines.start(ground.ref, launchOf(1, 'echo $$ >"$HOME/program"\necho words\nexec sleep 60\n')),
-    );
+    await start(ground, 1, 'echo $$ >"$HOME/program"\necho words\nexec sleep 60\n');
     const program = await pidIn(ground, 'program');
     const launcher = Number(readFileSync(join(ground.root, 'attempt_1', 'pid'), 'utf8').split(' ')[0]);
     const followed = tail(ground, 1);
@@ -395,7 +410,7 @@ printf '\\000\\377\\r\\n\\033[1m'
 head -c 100000 /dev/urandom
 sleep 0.5
 printf end`;
-    isDone(await ground.machines.start(ground.ref, launchOf(1, script)));
+    await start(ground, 1, script);
     const [whole, part] = await Promise.all([tail(ground, 1), tail(ground, 1, 2_999_999)]);
     const log = logOf(ground, 1);
     assert.equal(log.length, 3_100_011);
@@ -404,16 +419,14 @@ printf end`;
     assert.ok(part.bytes.equals(log.subarray(2_999_999)));
     const late = await tail(ground, 1, log.length - 3);
     assert.equal(`${late.bytes.toString()} ${late.end}`, 'end ended');
-    isDone(await ground.machines.start(ground.ref, launchOf(2, 'true')));
+    await start(ground, 2, 'true');
     assert.deepEqual(await tail(ground, 2), { bytes: Buffer.alloc(0), end: 'ended' });
     const missing = await tail(ground, 3);
     assert.notEqual(missing.end, 'ended');
   });
 
   on('output arrives while the program runs, and nothing after the tail was called off', async (ground) => {
-    isDone(
-      await ground.machines.start(ground.ref, launchOf(1, 'for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.2; done')),
-    );
+    await start(ground, 1, 'for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.2; done');
     let text = '';
     const callOff = ground.machines.tail(ground.ref, 1, 0, {
       bytes(chunk) {
@@ -431,7 +444,7 @@ printf end`;
   });
 
   on('a slow receiver gets every byte', async (ground) => {
-    isDone(await ground.machines.start(ground.ref, launchOf(1, 'head -c 4000000 /dev/urandom')));
+    await start(ground, 1, 'head -c 4000000 /dev/urandom');
     const chunks: Uint8Array[] = [];
     let inside = 0;
     await new Promise<void>((resolve, reject) => {
@@ -459,12 +472,8 @@ printf end`;
       utimesSync(join(folder, name), seconds, seconds);
     };
     mkdirSync(folder);
-    const script = 'printf "%s\\n" "${JOBMAN_RESUME_FROM-none}"';
-    const run = async (attempt: number, resume: boolean, checkpointDir = folder): Promise<string> => {
-      isDone(await ground.machines.start(ground.ref, launchOf(attempt, script, { resume, checkpointDir })));
-      await reach(ground, attempt, 'exited');
-      return logOf(ground, attempt).toString().trimEnd();
-    };
+    const run = (attempt: number, resume: boolean, checkpointDir = folder): Promise<string> =>
+      resumedFrom(ground, attempt, { resume, checkpointDir });
     assert.equal(await run(1, true), folder, 'an empty folder itself');
     at('step_9', 1_000);
     at('step_10', 1_000);
@@ -489,13 +498,8 @@ printf end`;
       writeFileSync(join(folder, name), text);
       utimesSync(join(folder, name), seconds, seconds);
     };
-    const script = 'printf "%s\\n" "${JOBMAN_RESUME_FROM-none}"';
-    const run = async (attempt: number, resume: boolean, checkpointOwner: string): Promise<string> => {
-      const more = { resume, checkpointDir: folder, checkpointOwner };
-      isDone(await ground.machines.start(ground.ref, launchOf(attempt, script, more)));
-      await reach(ground, attempt, 'exited');
-      return logOf(ground, attempt).toString().trimEnd();
-    };
+    const run = (attempt: number, resume: boolean, checkpointOwner: string): Promise<string> =>
+      resumedFrom(ground, attempt, { resume, checkpointDir: folder, checkpointOwner });
     mkdirSync(folder);
     make('step_99', 9_000_000_000);
     mkdirSync(join(folder, 'step_98'));
@@ -526,10 +530,7 @@ printf end`;
     const folder = join(ground.home, 'of both workers');
     const run = async (attempt: number, worker: string, resume: boolean, owner: string): Promise<string> => {
       const more = { resume, checkpointDir: folder, checkpointOwner: owner, env: { JOBMAN_WORKER: worker } };
-      const script = 'printf "%s\\n" "${JOBMAN_RESUME_FROM-none}"';
-      isDone(await ground.machines.start(ground.ref, launchOf(attempt, script, more)));
-      await reach(ground, attempt, 'exited');
-      return logOf(ground, attempt).toString().trimEnd();
+      return resumedFrom(ground, attempt, more);
     };
     const own = 'abc/000001/1';
     assert.equal(await run(1, '0', false, own), 'none');
@@ -572,7 +573,7 @@ printf end`;
       for (const resume of [false, true]) {
         const attempt = 2 * index + (resume ? 2 : 1);
         const more = { resume, checkpointDir: folder, checkpointOwner: 'abc/000001/1' };
-        isDone(await ground.machines.start(ground.ref, launchOf(attempt, script, more)));
+        await start(ground, attempt, script, more);
         await reach(ground, attempt, 'exited');
         assert.equal(logOf(ground, attempt).toString(), 'none\n', `${index} ${resume}`);
       }
@@ -585,13 +586,8 @@ printf end`;
     const folder = join(ground.home, 'many');
     mkdirSync(folder);
     for (let index = 0; index < 5_000; index += 1) writeFileSync(join(folder, `step_${index}`), '');
-    const script = 'printf "%s\\n" "${JOBMAN_RESUME_FROM-none}"';
-    const run = async (attempt: number, resume: boolean): Promise<string> => {
-      const more = { resume, checkpointDir: folder, checkpointOwner: 'abc/000001/1' };
-      isDone(await ground.machines.start(ground.ref, launchOf(attempt, script, more)));
-      await reach(ground, attempt, 'exited');
-      return logOf(ground, attempt).toString().trimEnd();
-    };
+    const run = (attempt: number, resume: boolean): Promise<string> =>
+      resumedFrom(ground, attempt, { resume, checkpointDir: folder, checkpointOwner: 'abc/000001/1' });
     const begin = performance.now();
     assert.equal(await run(1, false), 'none');
     assert.equal(await run(2, true), 'none');
@@ -609,7 +605,7 @@ printf end`;
     const script = 'ls -d "$JOBMAN_CHECKPOINT_DIR"; printf "%s\\n" "${JOBMAN_RESUME_FROM-none}"';
     const more = { resume: true, checkpointDir: folder, checkpointOwner: 'abc/000001/1' };
     for (const attempt of [1, 2]) {
-      isDone(await ground.machines.start(ground.ref, launchOf(attempt, script, more)));
+      await start(ground, attempt, script, more);
       await reach(ground, attempt, 'exited');
       assert.equal(logOf(ground, attempt).toString(), `${folder}\n${folder}\n`);
     }
@@ -618,13 +614,13 @@ printf end`;
   on('a job begins from the checkpoint that its manifest names until it has one of its own', async (ground) => {
     const [own, other] = [join(ground.home, 'own'), join(ground.home, 'other')];
     for (const folder of [own, other]) mkdirSync(folder);
-    const script = 'printf "%s\\n" "${JOBMAN_RESUME_FROM-none}"';
-    const run = async (attempt: number, resume: boolean, resumeFrom: Launch['resumeFrom']): Promise<string> => {
-      const more = { resume, checkpointDir: own, checkpointOwner: 'abc/000002/1', ...(resumeFrom && { resumeFrom }) };
-      isDone(await ground.machines.start(ground.ref, launchOf(attempt, script, more)));
-      await reach(ground, attempt, 'exited');
-      return logOf(ground, attempt).toString().trimEnd();
-    };
+    const run = (attempt: number, resume: boolean, resumeFrom: Launch['resumeFrom']): Promise<string> =>
+      resumedFrom(ground, attempt, {
+        resume,
+        checkpointDir: own,
+        checkpointOwner: 'abc/000002/1',
+        ...(resumeFrom && { resumeFrom }),
+      });
     const job = { kind: 'folder', path: other, job: '000001' } as const;
     assert.match(await run(1, false, job), /^jobman: there is no checkpoint of job 000001 at .*other to begin from/);
     writeFileSync(join(other, 'step_4'), '');
@@ -673,7 +669,7 @@ printf end`;
       'exit 1',
     ];
     for (const [index, script] of scripts.entries()) {
-      isDone(await ground.machines.start(ground.ref, launchOf(index + 1, script)));
+      await start(ground, index + 1, script);
       assert.equal(
         (await reach(ground, index + 1, 'exited')).state,
         'exited',
