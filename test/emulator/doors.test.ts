@@ -15,6 +15,7 @@ import { verbs } from '../../src/emulator/world/verbs.ts';
 import { createEmulatorService } from '../../src/wiring/emulator-service.ts';
 import { jobman, pretend } from '../cli/support/pretend.ts';
 import { type Cloud, minutes, startCloud, zone } from './cloud.ts';
+import { temporaryFolder } from '../support/folder.ts';
 
 /** A verb as somebody says it. */
 type Said = readonly [verb: string, target?: string, options?: Readonly<Record<string, string | number | boolean>>];
@@ -144,8 +145,7 @@ test('each verb does the same through each of its doors', async (t) => {
 
 /** The rehearsal of all words. Values stand in it as people write them, so `1.1` is a number and `10m` a text. */
 function scheduleOf(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'doors-test-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   const lines = words.map(([verb, target, options = {}], index) => {
     const parts = Object.entries(options).map(([name, value]) => `, ${name}: ${String(value)}`);
     const about =

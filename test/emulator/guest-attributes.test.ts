@@ -1,8 +1,6 @@
 // Guest attributes: what a worker's program writes to its metadata server, and who reads it there and through the API.
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { openMetadataServer } from '../../src/emulator/hosts/metadata-server.ts';
@@ -18,6 +16,7 @@ import type { NodeRecord, WorkerRecord } from '../../src/emulator/world/records.
 import { createWorld, type World } from '../../src/emulator/world/world.ts';
 import { nodeBody, zone } from './cloud.ts';
 import { pretendTime } from './pretend-time.ts';
+import { temporaryFolder } from '../support/folder.ts';
 
 const name = `projects/emulator/locations/${zone}/nodes/pair`;
 
@@ -43,8 +42,7 @@ function nodeOf(world: World): NodeRecord {
 }
 
 function folderOf(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'guest-attributes-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   return folder;
 }
 

@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { writePrograms } from '../../src/emulator/hosts/programs.ts';
@@ -11,10 +10,10 @@ import { onReboot, rebootFile } from '../../src/emulator/hosts/reboot.ts';
 import type { NodeRecord, WorkerRecord } from '../../src/emulator/world/records.ts';
 import { eventually } from '../support/eventually.ts';
 import { type Cloud, hostsSettle, minutes, startCloud } from './cloud.ts';
+import { temporaryFolder } from '../support/folder.ts';
 
 function folderFor(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'emulator-reboot-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   return folder;
 }
 

@@ -1,8 +1,7 @@
 // A rehearsal file: what is written down happens, at its time, by the seed, once.
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { adminLook } from '../../src/emulator/admin.ts';
@@ -10,10 +9,10 @@ import { startEmulator } from '../../src/emulator/start.ts';
 import { readRehearsal } from '../../src/emulator/world/rehearsal.ts';
 import { minutes, startCloud, zone } from './cloud.ts';
 import { pretendTime } from './pretend-time.ts';
+import { temporaryFolder } from '../support/folder.ts';
 
 function fileOf(t: TestContext, text: string): string {
-  const folder = mkdtempSync(join(tmpdir(), 'rehearsal-test-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   const file = join(folder, 'storm.yaml');
   writeFileSync(file, text);
   return file;
@@ -67,8 +66,7 @@ test('one seed, one story, whatever clients ask meanwhile; another seed, another
 });
 
 test('a cloud that starts again with the same file goes on; with another, the old one is forgotten', async (t) => {
-  const stateDir = mkdtempSync(join(tmpdir(), 'emulator-test-'));
-  t.after(() => rmSync(stateDir, { recursive: true, force: true }));
+  const stateDir = temporaryFolder(t);
   const time = pretendTime();
   const first = fileOf(t, '- { at: 1m, hold: "*" }\n- { at: 10m, hold: v4 }\n');
   const second = fileOf(t, '- { at: 1m, hold: v5p }\n');

@@ -1,14 +1,14 @@
 // A cloud that nobody needs: when it rests, and when it leaves.
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { admin } from '../../src/emulator/admin.ts';
 import { serveEmulator } from '../../src/emulator/serve.ts';
 import { minutes, nodeBody, startCloud, zone } from './cloud.ts';
 import { pretendTime } from './pretend-time.ts';
+import { temporaryFolder } from '../support/folder.ts';
 
 test('a cloud says since when it rests: not while something is in it, and anew after each change that was asked for', async (t) => {
   const cloud = await startCloud(t);
@@ -30,8 +30,7 @@ test('a cloud says since when it rests: not while something is in it, and anew a
 });
 
 test('as a program it leaves when it was empty and unasked for so long, and not before', async (t) => {
-  const stateDir = mkdtempSync(join(tmpdir(), 'emulator-test-'));
-  t.after(() => rmSync(stateDir, { recursive: true, force: true }));
+  const stateDir = temporaryFolder(t);
   const time = pretendTime();
   let left = 0;
   const said: string[] = [];

@@ -6,22 +6,20 @@ import { EventEmitter, once } from 'node:events';
 import {
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readFileSync,
   readdirSync,
   renameSync,
-  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { lstat, rename, symlink, unlink } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import ssh2, { type SFTPWrapper } from 'ssh2';
 import { createFileView, type FileView } from '../../src/emulator/hosts/file-view.ts';
 import { serveSftp } from '../../src/emulator/hosts/sftp.ts';
+import { temporaryFolder } from '../support/folder.ts';
 
 const { OPEN_MODE } = ssh2.utils.sftp;
 const old = { atime: 1, mtime: 1 };
@@ -157,8 +155,7 @@ test('a path keeps one folder open at a time, and none when it is refused', asyn
 
 /** The root of a host, and a folder of the machine that is not the host's, with the same names and other contents. */
 function trees(t: TestContext): { readonly root: string; readonly outside: string } {
-  const top = mkdtempSync(join(tmpdir(), 'sftp-swaps-'));
-  t.after(() => rmSync(top, { recursive: true, force: true }));
+  const top = temporaryFolder(t);
   const root = join(top, 'root');
   const outside = join(top, 'outside');
   for (const [folder, text] of [

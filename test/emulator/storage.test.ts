@@ -7,7 +7,6 @@ import { once } from 'node:events';
 import {
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -16,12 +15,12 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { request, type IncomingMessage } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
 import { crc32c } from '../../src/emulator/http/storage/checksums.ts';
 import { type Cloud, type Reply, startCloud } from './cloud.ts';
+import { temporaryFolder } from '../support/folder.ts';
 
 interface Shop {
   readonly cloud: Cloud;
@@ -358,8 +357,7 @@ test('the temper strikes Storage where it names it, and nowhere else', async (t)
 test('what a worker puts in the place of a bucket or of its note leads to no other file of this machine', async (t) => {
   const { cloud, put, ask, json } = await openShop(t);
   await put('a', '1');
-  const outside = mkdtempSync(join(tmpdir(), 'jobman-outside-'));
-  t.after(() => rmSync(outside, { recursive: true }));
+  const outside = temporaryFolder(t);
   writeFileSync(join(outside, 'secret'), 'secret');
   const inBuckets = (path: string): string => join(cloud.stateDir, 'buckets', path);
   symlinkSync(outside, inBuckets('evil'));
@@ -392,8 +390,7 @@ test('what a worker puts in the place of a bucket or of its note leads to no oth
 for (const swapped of ['the object', 'a folder above it'] as const) {
   test(`${swapped} becomes a link while the body of a copy is awaited: nothing outside is read`, async (t) => {
     const { cloud, put, disk } = await openShop(t);
-    const outside = mkdtempSync(join(tmpdir(), 'jobman-outside-'));
-    t.after(() => rmSync(outside, { recursive: true }));
+    const outside = temporaryFolder(t);
     writeFileSync(join(outside, 'file'), 'secret');
     await put('run/file', 'plain');
     const url = `${cloud.emulator.url}/storage/v1/b/things/o/run%2Ffile/rewriteTo/b/things/o/copied`;

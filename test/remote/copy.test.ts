@@ -1,22 +1,13 @@
 // Where a copy from a worker goes to on this machine. That it arrives there whole is test/real/exec.test.ts.
 
 import assert from 'node:assert/strict';
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { spawn } from 'node:child_process';
 import { test, type TestContext } from 'node:test';
 import type { CopyEnd, Session } from '../../src/app/by-hand.ts';
 import { get, put, type StartSession } from '../../src/remote/copy.ts';
+import { temporaryFolder } from '../support/folder.ts';
 
 /** A worker that does not answer: what is asked of this machine comes before. */
 const silent = (): Session => ({
@@ -39,8 +30,7 @@ test('a folder that no file system will make is said, and not waited for', async
 });
 
 test('a folder that is missing is made with those above it, with the rights that the user gives to new folders', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'jobman-copy-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   await fetchTo('a/b/', folder);
   const umask = process.umask();
   for (const path of ['a', 'a/b']) assert.equal(statSync(join(folder, path)).mode & 0o777, 0o777 & ~umask);
@@ -92,8 +82,7 @@ async function fetchHostile(
   members: readonly Member[],
   { from = 'results', to = './', replace = false }: { from?: string; to?: string; replace?: boolean } = {},
 ): Promise<{ readonly end: CopyEnd; readonly folder: string; readonly left: readonly string[] }> {
-  const above = mkdtempSync(join(tmpdir(), 'jobman-copy-'));
-  t.after(() => rmSync(above, { recursive: true, force: true }));
+  const above = temporaryFolder(t);
   const folder = join(above, 'here');
   mkdirSync(folder);
   writeFileSync(join(folder, '.bashrc'), 'mine\n');
@@ -225,8 +214,7 @@ test('an archive that is deeper than a path can be long is refused, and nothing 
 });
 
 test('an image without tar is said as it is, both ways', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'jobman-copy-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'file'), 'x');
   const signal = new AbortController().signal;
   const request = { replace: false, onProgress: () => undefined, signal, cwd: folder, site: 'container' as const };
@@ -236,8 +224,7 @@ test('an image without tar is said as it is, both ways', async (t) => {
 });
 
 test('a container that refuses a copy reads its input to the end, and gets no more of it than was under way', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'jobman-copy-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'big'), Buffer.alloc(64_000_000, 7));
   let bytes = 0;
   const end = await put(container('/usr/bin:/bin'), {
@@ -254,8 +241,7 @@ test('a container that refuses a copy reads its input to the end, and gets no mo
 });
 
 test('in a container relative paths start at the working directory', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'jobman-copy-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   const request = { replace: false, onProgress: () => undefined, signal: new AbortController().signal, cwd: folder };
   // The working directory of the container above is /.
   const end = await get(container('/usr/bin:/bin'), { ...request, from: 'etc/passwd', to: 'copy', site: 'container' });

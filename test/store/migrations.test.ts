@@ -1,17 +1,15 @@
 // A record that an earlier version wrote is brought up to date by whoever opens it.
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { openStore } from '../../src/store/store.ts';
 import { aJob, living, noon, ready, tpuSpec } from '../support/builders.ts';
+import { temporaryFolder } from '../support/folder.ts';
 
 test('the second version knows of the places of all jobs that the first one wrote down', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'jobman-migrations-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
   const file = join(folder, 'state.db');
   const spec = tpuSpec();
   const first = openStore({ file });

@@ -1,11 +1,10 @@
 /** How the file of the record is opened. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { openRecordFile, type OpenRecord } from '../../src/store/record-file.ts';
 import { sql } from '../../src/store/sql.ts';
+import { temporaryFolder } from '../support/folder.ts';
 
 /** SQLite's own number: 2 waits for the disk with each commit, 1 does not (https://www.sqlite.org/pragma.html#pragma_synchronous). */
 async function waitsOf(file: string, given: Omit<OpenRecord, 'file'>): Promise<object> {
@@ -19,8 +18,7 @@ async function waitsOf(file: string, given: Omit<OpenRecord, 'file'>): Promise<o
 }
 
 test('waits for the disk with each commit, unless what is written stands elsewhere as well', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'jobman-store-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder(t);
   const file = join(folder, 'state.db');
   assert.deepEqual({ ...(await waitsOf(file, {})) }, { synchronous: 2 });
   assert.deepEqual({ ...(await waitsOf(file, { isCopy: true })) }, { synchronous: 1 });
