@@ -10,19 +10,18 @@ import type {
   KeptSight,
 } from '../app/cluster/kept.ts';
 import type { Run } from './record-file.ts';
-import { sql, type Database } from './sql.ts';
+import { sql, type Database, type Sql } from './sql.ts';
 
 /** The part of the record that is about clusters, over these two ways to run an operation. */
 export function clusterRecord(read: Run, write: Run): ClusterRecord {
+  const run = (statement: Sql): Promise<void> => write(async (db) => void (await statement.execute(db)));
   return {
     wantPlace: (place) => write((db) => writePlace(db, place)),
     places: () => read(readPlaces),
     leavePlace: ({ server, namespace, wantedAt }) =>
-      write(async (db) => {
-        await sql`
+      run(sql`
           update cluster_place set watched = 0
-          where server = ${server} and namespace = ${namespace} and wanted_at = ${wantedAt}`.execute(db);
-      }),
+          where server = ${server} and namespace = ${namespace} and wanted_at = ${wantedAt}`),
     keepObject: ({ server, context, seenAt, job }, object) =>
       write(async (db) => {
         const sight: KeptSight = { job, pods: [], events: [] };
@@ -35,23 +34,16 @@ export function clusterRecord(read: Run, write: Run): ClusterRecord {
       }),
     keepSight: (seen, moments) => write((db) => writeSight(db, seen, moments)),
     keepLog: (uid, log) =>
-      write(async (db) => {
-        await sql`
+      run(sql`
           insert into cluster_log (uid, pod, container, state)
           select uid, ${log.pod}, ${log.container}, ${log.state} from cluster_job where uid = ${uid}
-          on conflict (uid, pod, container) do update set state = excluded.state`.execute(db);
-      }),
+          on conflict (uid, pod, container) do update set state = excluded.state`),
     keepMoment: (uid, { key, at, sentence }) =>
-      write(async (db) => {
-        await sql`
+      run(sql`
           insert into cluster_moment (uid, key, at, sentence)
           select uid, ${key}, ${at}, ${sentence} from cluster_job where uid = ${uid}
-          on conflict (uid, key) do nothing`.execute(db);
-      }),
-    hide: (uid) =>
-      write(async (db) => {
-        await sql`update cluster_job set hidden = 1 where uid = ${uid}`.execute(db);
-      }),
+          on conflict (uid, key) do nothing`),
+    hide: (uid) => run(sql`update cluster_job set hidden = 1 where uid = ${uid}`),
     drop: (uid) =>
       write(async (db) => {
         await sql`delete from cluster_moment where uid = ${uid}`.execute(db);
@@ -142,7 +134,7 @@ interface Row {
   readonly object: string | null;
 }
 
-async function readWhere(db: Database, where: ReturnType<typeof sql>): Promise<readonly KeptJob[]> {
+async function readWhere(db: Database, where: Sql): Promise<readonly KeptJob[]> {
   const { rows } = await sql<Row>`
     select uid, server, context, seen_at, gone_at, hidden, sight, object from cluster_job
     where ${where} order by created_at desc, uid`.execute(db);

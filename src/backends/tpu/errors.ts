@@ -113,3 +113,8 @@ export function withoutLogin(sentence: string): CloudError {
 export function isNoSuchZone({ kind, raw }: CloudError): boolean {
   return kind === 'invalid' && /requested zone .* is not supported/i.test(raw);
 }
+
+/** True where the cloud itself says that there is no such thing. */
+export function isNotThere({ status, error }: { readonly status: string; readonly error: CloudError }): boolean {
+  return status === 'NOT_FOUND' || isNoSuchZone(error);
+}

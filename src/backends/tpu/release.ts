@@ -6,7 +6,7 @@ import type { OutcomeResult } from '../../core/observation.ts';
 import { idOf } from './api.ts';
 import type { Operation, Place, QueuedResource, TpuApi, TpuNode } from './api.ts';
 import type { Answer } from './call.ts';
-import { isNoSuchZone } from './errors.ts';
+import { isNotThere } from './errors.ts';
 import { isAnother } from './meaning.ts';
 import { done, failed, outcomeOf, refused, refusedBy } from './outcomes.ts';
 import { isSameOwner, nodeOwner, ownerOf, queuedOwner } from './ownership.ts';
@@ -57,10 +57,6 @@ async function releaseOwned(
     if (deleted.kind !== 'done') return deleted;
   }
   return done;
-}
-
-function isNotThere({ status, error }: Extract<Answer<unknown>, { readonly ok: false }>): boolean {
-  return status === 'NOT_FOUND' || isNoSuchZone(error);
 }
 
 /**

@@ -3,8 +3,7 @@
 import { exitCode, JobmanError } from '../../../app/errors.ts';
 import type { LabTpu } from '../../../lab/tpus.ts';
 import type { Place, QueuedResource, TpuApi, TpuNode } from '../api.ts';
-import type { Answer } from '../call.ts';
-import { isNoSuchZone } from '../errors.ts';
+import { isNotThere } from '../errors.ts';
 import { nodeOwner, queuedOwner } from '../ownership.ts';
 
 export type NodeLook =
@@ -37,11 +36,6 @@ async function lookIn(api: TpuApi, place: Place, name: string): Promise<NodeLook
   if (queued.ok) return { kind: 'absent', place, queued: queued.value };
   if (!isNotThere(queued)) return { kind: 'unknown', says: queued.error.raw };
   return { kind: 'absent', place, queued: null };
-}
-
-/** True where the cloud itself says that there is no such thing. */
-export function isNotThere({ status, error }: Extract<Answer<unknown>, { readonly ok: false }>): boolean {
-  return status === 'NOT_FOUND' || isNoSuchZone(error);
 }
 
 /** Google's word for the state, in small letters. */

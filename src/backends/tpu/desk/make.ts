@@ -9,10 +9,9 @@ import type { Place } from '../api.ts';
 import { hostsOf } from '../meaning.ts';
 import { outcomeOf } from '../outcomes.ts';
 import { standingBody } from '../request.ts';
-import { isNotThere } from './look.ts';
 import type { ChangeParts } from './parts.ts';
 import { failureOf, refusedBy } from './refusal.ts';
-import { teller, untilTrue } from './wait.ts';
+import { untilNode } from './wait.ts';
 
 /**
  * Makes it where the registry says, or where it was `seen`, and waits until it is ready. Where somebody else makes it at the
@@ -55,28 +54,21 @@ export async function make(
   if (outcome.kind === 'unclear')
     say(`the cloud has not said whether it took the order (${outcome.evidence.detail}); looking`);
   const operation = answer.ok ? idOf(answer.value.name) : null;
-  const told = teller(say);
   let missing = 0;
-  await untilTrue(parts.lookEvery, signal, {
+  await untilNode(parts, say, signal, {
+    place,
+    name,
     interrupted: `${name} is being made, and becomes ready without this command`,
     hint: `tpu check-status ${name}    says when it is ready`,
     late: `${name} is not ready yet`,
-    isSo: async () => {
-      const node = await api.getNode(place, name);
-      if (node.ok) {
-        const state = (node.value.state ?? 'STATE_UNSPECIFIED').toLowerCase();
-        told(`${name} is ${state}`);
-        if (state === 'ready' && hostsOf(node.value).length > 0) return true;
-        if (state === 'preempted' || state === 'terminated')
-          throw new JobmanError(`${name} was ${state} before it was ready.`, exitCode.failed, [
-            `tpu reapply ${name}    tries again`,
-          ]);
-        return false;
-      }
-      if (!isNotThere(node)) {
-        told(`the cloud does not say how it is: ${node.error.raw}`);
-        return false;
-      }
+    there(node, state) {
+      if (state === 'preempted' || state === 'terminated')
+        throw new JobmanError(`${name} was ${state} before it was ready.`, exitCode.failed, [
+          `tpu reapply ${name}    tries again`,
+        ]);
+      return state === 'ready' && hostsOf(node).length > 0;
+    },
+    async absent() {
       missing += 1;
       const failure = operation === null ? undefined : await failureOf(api, place, operation);
       if (failure !== undefined) throw refusedBy(`${name} was not made`, failure);

@@ -6,13 +6,10 @@ import type { LabTpu } from '../../../lab/tpus.ts';
 import { idOf } from '../api.ts';
 import { outcomeOf } from '../outcomes.ts';
 import { bootScript, untilAnswering } from './answering.ts';
-import { cannotTell, isNotThere, refuseOfOneJob, stateWord } from './look.ts';
-import type { NodeLook } from './look.ts';
+import { cannotTell, refuseOfOneJob, stateWord } from './look.ts';
 import type { ChangeParts } from './parts.ts';
 import { failureOf, refusedBy } from './refusal.ts';
-import { teller, untilTrue } from './wait.ts';
-
-type There = Extract<NodeLook, { readonly kind: 'there' }>;
+import { untilNode } from './wait.ts';
 
 /** See TpuDesk.restart. */
 export async function restartTpu(parts: ChangeParts, tpu: LabTpu, say: Say, signal: AbortSignal): Promise<void> {
@@ -31,10 +28,27 @@ export async function restartTpu(parts: ChangeParts, tpu: LabTpu, say: Say, sign
     ]);
   }
   refuseOfOneJob(tpu, look);
-  const api = parts.apiFor(look.place.project);
+  const { place } = look;
+  const api = parts.apiFor(place.project);
+  const goOn = `tpu restart ${name}    goes on from here`;
+  const untilState = (wanted: string, interrupted: string, check = (): Promise<void> => Promise.resolve()) =>
+    untilNode(parts, say, signal, {
+      place,
+      name,
+      interrupted,
+      hint: goOn,
+      late: `${name} is not ${wanted} yet`,
+      absent() {
+        throw new JobmanError(`${name} is not there any more.`, exitCode.conflict);
+      },
+      async there(_node, state) {
+        if (state !== wanted) await check();
+        return state === wanted;
+      },
+    });
   if (state === 'ready') {
     say(`stopping ${name}`);
-    const stopped = await api.stopNode(look.place, name);
+    const stopped = await api.stopNode(place, name);
     if (!stopped.ok) {
       const outcome = outcomeOf(stopped);
       // Slices of several machines, and what may be preempted, cannot be stopped: their machines are told to begin again.
@@ -44,63 +58,22 @@ export async function restartTpu(parts: ChangeParts, tpu: LabTpu, say: Say, sign
       }
       if (outcome.kind !== 'unclear') throw refusedBy(`${name} was not stopped`, stopped.error);
     }
-    await untilState(parts, look, ['stopped'], say, signal, `${name} is being stopped, and was not started again`);
+    await untilState('stopped', `${name} is being stopped, and was not started again`);
   }
   say(`starting ${name}`);
-  const started = await api.startNode(look.place, name);
-  const goOn = `tpu restart ${name}    goes on from here`;
+  const started = await api.startNode(place, name);
   if (!started.ok && outcomeOf(started).kind !== 'unclear') {
     const error = refusedBy(`${name} was stopped, and starting it again failed`, started.error);
     throw new JobmanError(error.message, error.code, [...error.lines, goOn]);
   }
   const operation = started.ok ? idOf(started.value.name) : null;
-  await untilState(
-    parts,
-    look,
-    ['ready'],
-    say,
-    signal,
-    `${name} is being started, and comes without this command`,
-    async () => {
-      const failure = operation === null ? undefined : await failureOf(api, look.place, operation);
-      if (failure === undefined) return;
-      const error = refusedBy(`${name} was stopped, and starting it again failed`, failure);
-      throw new JobmanError(error.message, error.code, [...error.lines, goOn]);
-    },
-  );
-  await untilAnswering(parts, tpu, say, signal);
-}
-
-async function untilState(
-  parts: ChangeParts,
-  { place, node: { name: whole } }: There,
-  states: readonly string[],
-  say: Say,
-  signal: AbortSignal,
-  interrupted: string,
-  check: () => Promise<void> = () => Promise.resolve(),
-): Promise<void> {
-  const name = idOf(whole);
-  const api = parts.apiFor(place.project);
-  const told = teller(say);
-  await untilTrue(parts.lookEvery, signal, {
-    interrupted,
-    hint: `tpu restart ${name}    goes on from here`,
-    late: `${name} is not ${states.join(' or ')} yet`,
-    isSo: async () => {
-      const node = await api.getNode(place, name);
-      if (!node.ok) {
-        if (isNotThere(node)) throw new JobmanError(`${name} is not there any more.`, exitCode.conflict);
-        told(`the cloud does not say how it is: ${node.error.raw}`);
-        return false;
-      }
-      const state = (node.value.state ?? 'STATE_UNSPECIFIED').toLowerCase();
-      told(`${name} is ${state}`);
-      if (states.includes(state)) return true;
-      await check();
-      return false;
-    },
+  await untilState('ready', `${name} is being started, and comes without this command`, async () => {
+    const failure = operation === null ? undefined : await failureOf(api, place, operation);
+    if (failure === undefined) return;
+    const error = refusedBy(`${name} was stopped, and starting it again failed`, failure);
+    throw new JobmanError(error.message, error.code, [...error.lines, goOn]);
   });
+  await untilAnswering(parts, tpu, say, signal);
 }
 
 const rebootScript = `if [ "$(id -u)" -eq 0 ]; then systemctl reboot; else sudo -n systemctl reboot; fi 2>&1`;

@@ -5,11 +5,14 @@ import { exitCode, JobmanError } from '../../../app/errors.ts';
 import { minute } from '../../../core/time.ts';
 import type { Duration } from '../../../core/time.ts';
 import type { Say } from '../../../lab/tpu-desk.ts';
+import type { Place, TpuNode } from '../api.ts';
+import { isNotThere } from '../errors.ts';
+import type { ChangeParts } from './parts.ts';
 
 /** How long something under way is waited for. Google makes a node in five minutes, deletes one in three. */
 const waitMost: Duration = 20 * minute;
 
-export interface Wait {
+interface Wait {
   /** The state that an interrupted wait leaves, and the command that continues it. */
   readonly interrupted: string;
   readonly hint: string;
@@ -32,6 +35,38 @@ export async function untilTrue(
     await pause(lookEvery, undefined, { signal }).catch(() => undefined);
   }
   throw new JobmanError(`${late}, after ${most / minute} minutes.`, exitCode.failed, [hint]);
+}
+
+/** What ends a wait for a node: each answers whether it is so, and throws where it can never be. */
+interface NodeWait extends Omit<Wait, 'isSo'> {
+  readonly place: Place;
+  readonly name: string;
+  readonly there: (node: TpuNode, state: string) => boolean | Promise<boolean>;
+  readonly absent: () => boolean | Promise<boolean>;
+}
+
+/** Waits for a node, and says its state whenever that is another. Throws as `untilTrue`. */
+export function untilNode(
+  { apiFor, lookEvery }: Pick<ChangeParts, 'apiFor' | 'lookEvery'>,
+  say: Say,
+  signal: AbortSignal,
+  { place, name, there, absent, ...wait }: NodeWait,
+): Promise<void> {
+  const told = teller(say);
+  return untilTrue(lookEvery, signal, {
+    ...wait,
+    isSo: async () => {
+      const node = await apiFor(place.project).getNode(place, name);
+      if (node.ok) {
+        const state = (node.value.state ?? 'STATE_UNSPECIFIED').toLowerCase();
+        told(`${name} is ${state}`);
+        return there(node.value, state);
+      }
+      if (isNotThere(node)) return absent();
+      told(`the cloud does not say how it is: ${node.error.raw}`);
+      return false;
+    },
+  });
 }
 
 /** Says what is new only. */
