@@ -1,7 +1,7 @@
 // Looking at runs on this machine: the same files and marks that remote/look.ts reads with a shell, read directly. A look
 // at a local job is a few small reads; they are synchronous because each takes less than handing it to another thread.
 
-import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, readSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { namesFileShortage } from '../../app/file-trouble.ts';
 import type { RunSeen } from '../../core/observation.ts';
@@ -73,17 +73,52 @@ export function isOver(folder: RunFolder, bootId: string, now: Instant): boolean
   return run.state === 'exited' || run.state === 'vanished';
 }
 
-/** A quick look at one run, made again and again: false while its launcher lives. `isOver` decides about the rest. Never throws. */
+/**
+ * A quick look at one run, made again and again: false while its launcher lives. What may be over is for `isOver` to say.
+ * It leaves next to nothing behind for the collector of garbage, whose own work would wake an idle controller more often
+ * than the looks do.
+ */
 export function createGlance(folder: RunFolder): () => boolean {
-  let launcher: Launcher | undefined;
+  let launcher: { readonly stat: string; readonly ticks: Buffer } | undefined;
   return () => {
-    try {
-      launcher ??= readPid(folder.path);
-      return launcher === undefined || !isAlive(launcher, launcher.bootId);
-    } catch {
-      return true;
+    if (launcher === undefined) {
+      const found = readPidQuietly(folder.path);
+      if (found === undefined) return true;
+      launcher = { stat: `/proc/${found.pid}/stat`, ticks: Buffer.from(`${found.ticks} `) };
     }
+    return !isStillThere(launcher.stat, launcher.ticks);
   };
+}
+
+/** A closer look reports what is wrong with the file. */
+function readPidQuietly(path: string): Launcher | undefined {
+  try {
+    return readPid(path);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Room for one line of proc_pid_stat(5). */
+const statLine = Buffer.alloc(1_024);
+
+/** Whether the living process of that number is the one that began at that moment. */
+function isStillThere(stat: string, ticks: Buffer): boolean {
+  let file: number | undefined;
+  try {
+    file = openSync(stat, 'r');
+    const length = readSync(file, statLine, 0, statLine.length, 0);
+    const state = statLine.lastIndexOf(') ', length) + 2;
+    if (statLine[state] === 0x5a || statLine[state] === 0x58) return false; // Z, X
+    // The 22nd field is the moment of its beginning, the third its state.
+    let at = state;
+    for (let field = 3; field < 22; field += 1) at = statLine.indexOf(0x20, at) + 1;
+    return statLine.compare(ticks, 0, ticks.length, at, at + ticks.length) === 0;
+  } catch {
+    return false;
+  } finally {
+    if (file !== undefined) closeSync(file);
+  }
 }
 
 /** The attempts that left a folder below that root, in order. */
