@@ -10,16 +10,17 @@ const label = { 'jobman-installation': 'abc123', 'jobman-job': '000007', 'jobman
 test('all zones are asked in one question of each kind, and what belongs together is one thing', async (t) => {
   const server = await openTpuServer(t);
   const queued = `${parent}/queuedResources/llama-000007-2`;
-  server.queued.set('llama-000007-2', {
+  server.addQueued({
     name: queued,
     createTime: '2026-05-01T10:00:00Z',
     spot: {},
     tpu: { nodeSpec: [{ nodeId: 'llama-000007-2', node: { labels: label, acceleratorType: 'v4-16' } }] },
     state: { state: 'ACTIVE' },
   });
-  server.queued.set('waits', {
+  server.addQueued({
     name: `${parent}/queuedResources/waits`,
-    bestEffort: {},
+    createTime: '2026-05-01T10:30:00Z',
+    spot: {},
     tpu: {
       nodeSpec: [
         {
@@ -34,7 +35,7 @@ test('all zones are asked in one question of each kind, and what belongs togethe
     },
     state: { state: 'WAITING_FOR_RESOURCES' },
   });
-  server.nodes.set('llama-000007-2', {
+  server.addNode({
     name: `${parent}/nodes/llama-000007-2`,
     state: 'READY',
     labels: label,
@@ -42,17 +43,32 @@ test('all zones are asked in one question of each kind, and what belongs togethe
     queuedResource: queued,
     createTime: '2026-05-01T11:00:00Z',
   });
-  server.nodes.set('dev', {
+  server.addNode({
     name: `${parent}/nodes/dev`,
     state: 'STOPPED',
     acceleratorConfig: { type: 'V4', topology: '2x2x1' },
-    schedulingConfig: { reserved: true },
+    schedulingConfig: { preemptible: true },
+    createTime: '2026-05-01T09:00:00Z',
   });
   server.pageLength = 1;
 
   const { tpus, missed } = await listTpus(server.api, { project: 'p', zones: null });
   assert.deepEqual(missed, []);
   assert.deepEqual(tpus, [
+    {
+      project: 'p',
+      zone: 'us-central2-b',
+      name: 'dev',
+      resource: `${parent}/nodes/dev`,
+      node: 'STOPPED',
+      queued: null,
+      type: 'V4 2x2x1',
+      pricing: 'preemptible',
+      label: null,
+      sharedBy: null,
+      owner: null,
+      createdAt: Date.parse('2026-05-01T09:00:00Z'),
+    },
     {
       project: 'p',
       zone: 'us-central2-b',
@@ -70,30 +86,16 @@ test('all zones are asked in one question of each kind, and what belongs togethe
     {
       project: 'p',
       zone: 'us-central2-b',
-      name: 'dev',
-      resource: `${parent}/nodes/dev`,
-      node: 'STOPPED',
-      queued: null,
-      type: 'V4 2x2x1',
-      pricing: 'reserved',
-      label: null,
-      sharedBy: null,
-      owner: null,
-      createdAt: null,
-    },
-    {
-      project: 'p',
-      zone: 'us-central2-b',
       name: 'waits',
       resource: `${parent}/queuedResources/waits`,
       node: null,
       queued: 'WAITING_FOR_RESOURCES',
       type: 'v4-8',
-      pricing: 'preemptible',
+      pricing: 'spot',
       label: null,
       sharedBy: 'abc123',
       owner: 'grace',
-      createdAt: null,
+      createdAt: Date.parse('2026-05-01T10:30:00Z'),
     },
   ]);
   assert.deepEqual(
@@ -104,13 +106,13 @@ test('all zones are asked in one question of each kind, and what belongs togethe
 
 test('of the named zones only, and a zone that the cloud could not ask is told when it is one of them', async (t) => {
   const server = await openTpuServer(t);
-  server.nodes.set('here', { name: `${parent}/nodes/here`, state: 'READY' });
-  server.nodes.set('there', { name: 'projects/p/locations/us-east5-a/nodes/there', state: 'READY' });
+  server.addNode({ name: `${parent}/nodes/here`, state: 'READY', schedulingConfig: { reserved: true } });
+  server.addNode({ name: 'projects/p/locations/us-east5-a/nodes/there', state: 'READY' });
   server.unreachable = ['projects/p/locations/us-west4-a', 'europe-west4-b'];
   const { tpus, missed } = await listTpus(server.api, { project: 'p', zones: ['us-central2-b', 'us-west4-a'] });
   assert.deepEqual(
-    tpus.map(({ name }) => name),
-    ['here'],
+    tpus.map(({ name, pricing }) => `${name} ${pricing}`),
+    ['here reserved'],
   );
   assert.deepEqual(
     missed.map(({ zone }) => zone),
@@ -121,7 +123,7 @@ test('of the named zones only, and a zone that the cloud could not ask is told w
 
 test('a server that refuses to list all zones at once is asked zone by zone, and each may refuse for itself', async (t) => {
   const server = await openTpuServer(t);
-  server.nodes.set('here', { name: `${parent}/nodes/here`, state: 'READY' });
+  server.addNode({ name: `${parent}/nodes/here`, state: 'READY' });
   server.fault = ({ path }) => {
     if (path.includes('/locations/-/')) return failure(400, 'INVALID_ARGUMENT', 'no wildcards');
     return path.includes('us-west4-a') ? failure(403, 'PERMISSION_DENIED', 'not yours') : undefined;
@@ -136,7 +138,7 @@ test('a server that refuses to list all zones at once is asked zone by zone, and
 
 test('half an answer is none: without the queue the nodes are not shown as all there is', async (t) => {
   const server = await openTpuServer(t);
-  server.nodes.set('here', { name: `${parent}/nodes/here`, state: 'READY' });
+  server.addNode({ name: `${parent}/nodes/here`, state: 'READY' });
   server.fault = ({ path }) => (path.endsWith('queuedResources') ? 'drop' : undefined);
   const { tpus, missed } = await listTpus(server.api, { project: 'p', zones: ['us-central2-b', 'us-west4-a'] });
   assert.deepEqual(tpus, []);

@@ -22,7 +22,7 @@ suite('a release', () => {
   test('deletes the node, in whatever state it is: a preempted one counts against the quota', async (t) => {
     for (const state of ['READY', 'CREATING', 'PREEMPTED', 'STOPPED', 'HIDDEN']) {
       const server = await openTpuServer(t);
-      server.nodes.set(name, nodeOf({ state }));
+      server.addNode(nodeOf({ state }));
       assert.deepEqual(await capacityOf(server).release(tpuRef()), { kind: 'done' });
       assert.deepEqual(deletions(server), [`DELETE nodes/${name}`]);
     }
@@ -31,8 +31,8 @@ suite('a release', () => {
   test('deletes the queued resource by force, and its nodes with it', async (t) => {
     for (const state of ['WAITING_FOR_RESOURCES', 'PROVISIONING', 'ACTIVE', 'SUSPENDED', 'FAILED']) {
       const server = await openTpuServer(t);
-      server.queued.set(name, queuedOf(state));
-      server.nodes.set(name, nodeOf());
+      server.addQueued(queuedOf(state));
+      server.addNode(nodeOf());
       assert.deepEqual(await capacityOf(server).release(tpuRef({ spec: queue })), { kind: 'done' });
       assert.deepEqual(deletions(server), [`DELETE queuedResources/${name}?force=true`]);
     }
@@ -40,7 +40,7 @@ suite('a release', () => {
 
   test('deletes the node that a queued resource has left behind', async (t) => {
     const server = await openTpuServer(t);
-    server.nodes.set(name, nodeOf());
+    server.addNode(nodeOf());
     assert.deepEqual(await capacityOf(server).release(tpuRef({ spec: queue })), { kind: 'done' });
     assert.deepEqual(deletions(server), [`DELETE nodes/${name}`]);
   });
@@ -50,8 +50,8 @@ suite('a release', () => {
     for (const mode of ['tpu-vm', 'queued-resources'] as const) {
       assert.deepEqual(await capacityOf(server).release(tpuRef({ spec: { mode } })), { kind: 'done' });
     }
-    server.nodes.set(name, nodeOf({ state: 'DELETING' }));
-    server.queued.set(name, queuedOf('DELETING'));
+    server.addNode(nodeOf({ state: 'DELETING' }));
+    server.addQueued(queuedOf('DELETING'));
     for (const mode of ['tpu-vm', 'queued-resources'] as const) {
       assert.deepEqual(await capacityOf(server).release(tpuRef({ spec: { mode } })), { kind: 'done' });
     }
@@ -68,8 +68,8 @@ suite('a release', () => {
   for (const [whose, theirs] of others) {
     test(`touches nothing that is labelled as of ${whose}`, async (t) => {
       const server = await openTpuServer(t);
-      server.nodes.set(name, nodeOf({ labels: theirs }));
-      server.queued.set(name, queuedOf('ACTIVE', { asked: { labels: theirs } }));
+      server.addNode(nodeOf({ labels: theirs }));
+      server.addQueued(queuedOf('ACTIVE', { asked: { labels: theirs } }));
       for (const mode of ['tpu-vm', 'queued-resources'] as const) {
         assert.deepEqual(await capacityOf(server).release(tpuRef({ spec: { mode } })), { kind: 'done' });
       }
@@ -79,11 +79,11 @@ suite('a release', () => {
 
   test('takes our queued resource and leaves a foreign node of that name alone', async (t) => {
     const server = await openTpuServer(t);
-    server.queued.set(name, queuedOf('FAILED'));
-    server.nodes.set(name, nodeOf({ labels: {} }));
+    server.addQueued(queuedOf('FAILED'));
+    server.addNode(nodeOf({ labels: {} }));
     await capacityOf(server).release(tpuRef({ spec: queue }));
     assert.deepEqual(deletions(server), [`DELETE queuedResources/${name}?force=true`]);
-    assert.equal(server.nodes.size, 1);
+    assert.equal(server.world.nodes.values().length, 1);
   });
 
   const replies: readonly (readonly [string, Fault, string])[] = [
@@ -103,8 +103,8 @@ suite('a release', () => {
     test(`whose reply is ${what}: ${expected}`, async (t) => {
       for (const mode of ['tpu-vm', 'queued-resources'] as const) {
         const server = await openTpuServer(t);
-        server.nodes.set(name, nodeOf());
-        server.queued.set(name, queuedOf('ACTIVE'));
+        server.addNode(nodeOf());
+        server.addQueued(queuedOf('ACTIVE'));
         server.fault = ({ method }) => (method === 'DELETE' ? fault : undefined);
         assert.equal((await capacityOf(server).release(tpuRef({ spec: { mode } }))).kind, expected);
       }
@@ -120,7 +120,7 @@ suite('a release', () => {
         { status: 404, body: '<html>' },
       ] as const) {
         const server = await openTpuServer(t);
-        server.nodes.set(name, nodeOf());
+        server.addNode(nodeOf());
         server.fault = ({ method }) => (method === 'GET' ? fault : undefined);
         assert.equal((await capacityOf(server).release(tpuRef({ spec: { mode } }))).kind, 'failed');
         assert.deepEqual(deletions(server), []);
@@ -141,7 +141,7 @@ suite('a release', () => {
 
   test('that the cloud gives up two seconds later is seen by the next look as not done', async (t) => {
     const server = await openTpuServer(t);
-    server.queued.set(name, queuedOf('PROVISIONING'));
+    server.addQueued(queuedOf('PROVISIONING'));
     server.fault = ({ method }) => (method === 'DELETE' ? { status: 200, body: { name: 'o' } } : undefined);
     const ref = tpuRef({ spec: queue, allocation: { releasedAt: now } });
     assert.deepEqual(await capacityOf(server).release(ref), { kind: 'done' });
@@ -171,7 +171,7 @@ suite('a standing TPU', () => {
 
   test('is let go where a rule says that a new one is to be made', async (t) => {
     const server = await openTpuServer(t);
-    server.nodes.set(id, nodeOf({ ...old, state: 'PREEMPTED' }));
+    server.addNode(nodeOf({ ...old, state: 'PREEMPTED' }));
     assert.deepEqual(await capacityOf(server).release(standing([reapply])), { kind: 'done' });
     assert.deepEqual(deletions(server), [`DELETE nodes/${id}`]);
   });
@@ -179,8 +179,8 @@ suite('a standing TPU', () => {
   test('goes with the queued resource that made it, whatever that is called', async (t) => {
     const server = await openTpuServer(t);
     const request = queuedOf('SUSPENDED', { id: 'lab-request', asked: {} });
-    server.queued.set('lab-request', request);
-    server.nodes.set(id, nodeOf({ ...old, queuedResource: request.name }));
+    server.addQueued(request);
+    server.addNode(nodeOf({ ...old, queuedResource: request.name }));
     await capacityOf(server).release(standing([reapply]));
     assert.deepEqual(deletions(server), ['DELETE queuedResources/lab-request?force=true']);
   });
@@ -209,9 +209,9 @@ suite('a standing TPU', () => {
   for (const [why, ref, part, expected] of left) {
     test(`is left alone when ${why}`, async (t) => {
       const server = await openTpuServer(t);
-      server.nodes.set(id, nodeOf({ ...old, ...part }));
+      server.addNode(nodeOf({ ...old, ...part }));
       const spec = { nodeId: id, node: {} };
-      server.queued.set('many', { ...queuedOf('ACTIVE', { id: 'many' }), tpu: { nodeSpec: [spec, spec] } });
+      server.addQueued({ ...queuedOf('ACTIVE', { id: 'many' }), tpu: { nodeSpec: [spec, spec] } });
       server.fault = ({ path }) => (path.endsWith('/broken') ? unanswered : undefined);
       assert.equal((await capacityOf(server).release(ref)).kind, expected);
       assert.deepEqual(deletions(server), []);
@@ -231,20 +231,20 @@ suite('a sweep', () => {
     const server = await openTpuServer(t);
     server.pageLength = 2;
     const request = queuedOf('ACTIVE', { id: 'ours-queued' });
-    server.queued.set('ours-queued', request);
-    server.queued.set('theirs-queued', queuedOf('ACTIVE', { id: 'theirs-queued', asked: { labels: other } }));
-    server.nodes.set('ours', nodeOf({ id: 'ours', state: 'PREEMPTED' }));
-    server.nodes.set('ours-queued', nodeOf({ id: 'ours-queued', queuedResource: request.name }));
-    server.nodes.set('orphan', nodeOf({ id: 'orphan', queuedResource: `${parent}/queuedResources/gone` }));
-    server.nodes.set('theirs', nodeOf({ id: 'theirs', labels: other }));
-    server.nodes.set('nobody', nodeOf({ id: 'nobody', labels: {} }));
+    server.addQueued(request);
+    server.addQueued(queuedOf('ACTIVE', { id: 'theirs-queued', asked: { labels: other } }));
+    server.addNode(nodeOf({ id: 'ours', state: 'PREEMPTED' }));
+    server.addNode(nodeOf({ id: 'ours-queued', queuedResource: request.name }));
+    server.addNode(nodeOf({ id: 'orphan', queuedResource: `${parent}/queuedResources/gone` }));
+    server.addNode(nodeOf({ id: 'theirs', labels: other }));
+    server.addNode(nodeOf({ id: 'nobody', labels: {} }));
     const found = await capacityOf(server).sweep([tpuRef(), tpuRef({ job: { id: '000009' } })]);
     assert.deepEqual(
       found.kind === 'known' &&
         found.value.map(({ resource, state }) => `${resource.replace(`${parent}/`, '')} ${state}`),
-      ['queuedResources/ours-queued ACTIVE', 'nodes/ours PREEMPTED', 'nodes/orphan READY'],
+      ['queuedResources/ours-queued ACTIVE', 'nodes/orphan READY', 'nodes/ours PREEMPTED'],
     );
-    assert.deepEqual(found.kind === 'known' && found.value[1], {
+    assert.deepEqual(found.kind === 'known' && found.value[2], {
       backend: 'tpu',
       resource: `${parent}/nodes/ours`,
       installation: 'ab12cd',
@@ -257,7 +257,7 @@ suite('a sweep', () => {
 
   test('that could not look everywhere is unknown', async (t) => {
     const server = await openTpuServer(t);
-    server.nodes.set('ours', nodeOf({ id: 'ours' }));
+    server.addNode(nodeOf({ id: 'ours' }));
     const places = [tpuRef(), tpuRef({ spec: { zone: 'us-east5-b' } })];
     for (const part of ['us-east5-b/nodes', 'us-east5-b/queuedResources', 'us-central2-b/nodes']) {
       server.fault = ({ path }) => (path.endsWith(part) ? unanswered : undefined);
@@ -270,15 +270,15 @@ suite('a sweep', () => {
 
   test('and what it found can be let go, if it is still what it was', async (t) => {
     const server = await openTpuServer(t);
-    server.nodes.set('ours', nodeOf({ id: 'ours' }));
-    server.queued.set('waiting', queuedOf('WAITING_FOR_RESOURCES', { id: 'waiting' }));
+    server.addNode(nodeOf({ id: 'ours' }));
+    server.addQueued(queuedOf('WAITING_FOR_RESOURCES', { id: 'waiting' }));
     const found = await capacityOf(server).sweep([tpuRef()]);
     const strays = found.kind === 'known' ? found.value : [];
     assert.equal(strays.length, 2);
     for (const stray of strays) assert.deepEqual(await capacityOf(server).releaseStray(stray), { kind: 'done' });
     assert.deepEqual(deletions(server), ['DELETE queuedResources/waiting?force=true', 'DELETE nodes/ours']);
     // Somebody has made something of that name since.
-    server.nodes.set('ours', nodeOf({ id: 'ours', labels: other }));
+    server.addNode(nodeOf({ id: 'ours', labels: other }));
     for (const stray of strays) assert.deepEqual(await capacityOf(server).releaseStray(stray), { kind: 'done' });
     assert.equal(deletions(server).length, 2);
   });

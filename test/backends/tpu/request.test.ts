@@ -24,8 +24,7 @@ async function sent(server: TpuServer, options: RefOptions = {}): Promise<Asked>
   assert.deepEqual(await requestAllocation(server.api, tpuRef(options), keys), { kind: 'done' });
   const [asked] = server.asked.splice(0);
   assert.ok(asked);
-  server.nodes.clear();
-  server.queued.clear();
+  server.empty();
   return asked;
 }
 
@@ -210,28 +209,28 @@ suite('the reply', () => {
       assert.equal((await requestAllocation(server.api, tpuRef({ spec: { mode } }), keys)).kind, 'unclear');
       server.fault = () => undefined;
       assert.equal((await requestAllocation(server.api, tpuRef({ spec: { mode } }), keys)).kind, 'done');
-      assert.equal(server.nodes.size + server.queued.size, 1);
+      assert.equal(server.world.nodes.values().length + server.world.queued.values().length, 1);
     }
   });
 
   test('says that the name is taken: by us, or by another', async (t) => {
     const server = await openTpuServer(t);
-    server.nodes.set(name, nodeOf());
+    server.addNode(nodeOf());
     assert.equal(kind(await requestAllocation(server.api, tpuRef(), keys)), 'done');
-    server.nodes.set(name, nodeOf({ labels: {} }));
+    server.addNode(nodeOf({ labels: {} }));
     assert.equal(kind(await requestAllocation(server.api, tpuRef(), keys)), 'refused invalid');
-    server.queued.set(name, queuedOf('WAITING_FOR_RESOURCES'));
+    server.addQueued(queuedOf('WAITING_FOR_RESOURCES'));
     assert.equal(kind(await requestAllocation(server.api, tpuRef({ spec: queue }), keys)), 'done');
-    server.queued.set(name, queuedOf('WAITING_FOR_RESOURCES', { asked: { labels: {} } }));
+    server.addQueued(queuedOf('WAITING_FOR_RESOURCES', { asked: { labels: {} } }));
     assert.equal(kind(await requestAllocation(server.api, tpuRef({ spec: queue }), keys)), 'refused invalid');
     const standing = tpuRef({ spec: { ownership: 'standing' }, allocation: { name } });
-    server.nodes.set(name, nodeOf({ labels: {} }));
+    server.addNode(nodeOf({ labels: {} }));
     assert.equal(kind(await requestAllocation(server.api, standing, keys)), 'done');
   });
 
   test('says that the name is taken, and then nobody can say by whom', async (t) => {
     const server = await openTpuServer(t);
-    server.nodes.set(name, nodeOf());
+    server.addNode(nodeOf());
     server.fault = ({ method }) => (method === 'GET' ? failure(503, 'UNAVAILABLE', 'away') : undefined);
     assert.equal(kind(await requestAllocation(server.api, tpuRef(), keys)), 'unclear');
   });

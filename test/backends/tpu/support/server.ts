@@ -1,12 +1,22 @@
-// A server that speaks as much of the Cloud TPU API as the adapter reads, keeps no life of its own and writes down what
-// it was asked. A test puts things on its shelves and says which questions go wrong.
+// The emulator behind a door that writes down what is asked, and that answers wrongly where a test says so. A test may put
+// a node, a queued resource or an operation into the emulator's world in any state. Its time stands still.
 
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { Server } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createTpuApi } from '../../../../src/backends/tpu/api.ts';
 import type { Operation, QueuedResource, TpuApi, TpuNode } from '../../../../src/backends/tpu/api.ts';
 import { createCaller } from '../../../../src/backends/tpu/call.ts';
+import { createFront } from '../../../../src/emulator/http/front.ts';
+import { openBuckets } from '../../../../src/emulator/world/buckets.ts';
+import { openDatabase } from '../../../../src/emulator/world/database.ts';
+import type { NodeRecord, OperationRecord, QueuedRecord } from '../../../../src/emulator/world/records.ts';
+import { createWorld } from '../../../../src/emulator/world/world.ts';
+import type { World } from '../../../../src/emulator/world/world.ts';
+import { pretendTime } from '../../../emulator/pretend-time.ts';
 
 export interface Asked {
   readonly method: string;
@@ -19,26 +29,29 @@ export interface Asked {
 
 /**
  * How a question goes wrong. `drop`: the line is cut before anything happens. `lose`: it happens, and the reply is lost.
- * Otherwise this reply instead of what would have happened.
+ * Otherwise this reply instead of the emulator's.
  */
 export type Fault = 'drop' | 'lose' | { readonly status: number; readonly body: unknown };
 
 export interface TpuServer {
   readonly url: string;
   readonly api: TpuApi;
+  readonly world: World;
   readonly asked: Asked[];
-  readonly nodes: Map<string, TpuNode>;
-  readonly queued: Map<string, QueuedResource>;
-  readonly operations: Operation[];
   /** Zones that a list says it could not ask. */
   unreachable: string[];
   /** How many things a page of a list holds. */
   pageLength: number;
-  /** What the lists leave out although it is there. */
+  /** The full names of what the lists leave out although it is there. */
   readonly unlisted: Set<string>;
   fault: (asked: Asked) => Fault | undefined;
   /** Where every question is sent on to, as a login page of the network in between does. */
   redirect: string | undefined;
+  addNode(node: TpuNode): void;
+  addQueued(queued: QueuedResource): void;
+  addOperation(operation: Operation): void;
+  /** Nothing exists any more. */
+  empty(): void;
   /** The questions so far as `GET nodes/x`, `DELETE queuedResources/y?force=true`. */
   questions(): string[];
 }
@@ -50,8 +63,6 @@ export const parent = `projects/${place.project}/locations/${place.zone}`;
 export function failure(code: number, status: string, message: string): Fault {
   return { status: code, body: { error: { code, status, message } } };
 }
-
-const notFound = (name: string): Fault => failure(404, 'NOT_FOUND', `Resource '${name}' was not found`);
 
 /** A server that answers nothing yet, on a port of its own. */
 export async function listen(): Promise<{
@@ -73,8 +84,31 @@ export async function listen(): Promise<{
 }
 
 export async function openTpuServer(scope: { after(fn: () => Promise<void>): void }): Promise<TpuServer> {
+  const folder = mkdtempSync(join(tmpdir(), 'tpu-server-'));
+  const database = openDatabase(folder);
   const { http, port, close } = await listen();
-  scope.after(close);
+  scope.after(async () => {
+    await close();
+    database.close();
+    rmSync(folder, { recursive: true });
+  });
+  const world = createWorld({
+    database,
+    clock: pretendTime(),
+    speed: 1,
+    seed: 7,
+    log: () => undefined,
+    buckets: openBuckets(join(folder, 'buckets')),
+    isDown: () => true,
+  });
+  const front = createFront({
+    world,
+    storage: () => Promise.resolve(false),
+    uid: process.getuid?.() ?? 0,
+    info: () => ({}),
+    hostsSettled: () => Promise.resolve(),
+    wanted: () => undefined,
+  });
   const url = `http://127.0.0.1:${port}`;
 
   const server: TpuServer = {
@@ -86,15 +120,19 @@ export async function openTpuServer(scope: { after(fn: () => Promise<void>): voi
         credentials: { headers: () => Promise.resolve({}), refused: () => 'log in again' },
       }),
     ),
+    world,
     asked: [],
-    nodes: new Map(),
-    queued: new Map(),
-    operations: [],
     unreachable: [],
-    pageLength: Number.POSITIVE_INFINITY,
+    pageLength: 500,
     unlisted: new Set(),
     fault: () => undefined,
     redirect: undefined,
+    addNode: (node) => world.nodes.put(node.name, nodeRecord(node)),
+    addQueued: (queued) => world.queued.put(queued.name, queuedRecord(queued)),
+    addOperation: (operation) => world.operations.put(operation.name, operationRecord(operation)),
+    empty() {
+      for (const shelf of [world.nodes, world.queued]) for (const { name } of shelf.values()) shelf.remove(name);
+    },
     questions: () =>
       server.asked.map(({ method, path, query }) => {
         const words = query.size === 0 ? '' : `?${query.toString()}`;
@@ -102,96 +140,128 @@ export async function openTpuServer(scope: { after(fn: () => Promise<void>): voi
       }),
   };
 
-  http.on('request', (request, response) => {
-    const parts: Buffer[] = [];
-    request.on('data', (part: Buffer) => parts.push(part));
-    request.on('end', () => {
-      const { pathname, searchParams } = new URL(request.url ?? '', url);
-      const text = Buffer.concat(parts).toString();
-      const asked: Asked = {
-        method: request.method ?? '',
-        path: decodeURIComponent(pathname),
-        query: searchParams,
-        headers: request.headers,
-        body: text === '' ? undefined : JSON.parse(text),
-      };
-      server.asked.push(asked);
-      const fault = server.fault(asked);
-      if (fault === 'drop') {
-        request.socket.destroy();
-        return;
-      }
-      const reply = typeof fault === 'object' ? fault : answer(server, asked);
-      if (fault === 'lose') {
-        request.socket.destroy();
-        return;
-      }
-      const { status, body } = reply as Exclude<Fault, string>;
-      if (server.redirect !== undefined) {
-        response.writeHead(302, { location: server.redirect }).end();
-        return;
-      }
+  async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { asked, text } = await read(request, url);
+    server.asked.push(asked);
+    const fault = server.fault(asked);
+    if (fault === 'drop') {
+      request.socket.destroy();
+      return;
+    }
+    let reply = fault;
+    if (typeof reply !== 'object') {
+      const sent = new URL(request.url ?? '', url);
+      if (asked.method === 'GET' && /\/(nodes|queuedResources|operations)$/.test(asked.path))
+        sent.searchParams.set('pageSize', String(server.pageLength));
+      const body = text === '' ? {} : { body: text };
+      const headers = { host: `127.0.0.1:${port}` };
+      const told = await front.fetch(new Request(sent, { method: asked.method, headers, ...body }), {
+        incoming: request,
+        outgoing: response,
+      });
+      reply = { status: told.status, body: edited(server, await told.json()) };
+    }
+    if (fault === 'lose') {
+      request.socket.destroy();
+    } else if (server.redirect !== undefined) {
+      response.writeHead(302, { location: server.redirect }).end();
+    } else {
+      const { status, body } = reply;
       response.writeHead(status, { 'content-type': 'application/json; charset=UTF-8' });
       response.end(typeof body === 'string' ? body : JSON.stringify(body));
-    });
-  });
+    }
+  }
+
+  http.on('request', (request, response) => void respond(request, response));
   return server;
 }
 
-const ok = (body: unknown): Fault => ({ status: 200, body });
-
-function answer(server: TpuServer, { method, path, query, body }: Asked): Fault {
-  const name = path.replace(/^\/v2(alpha1)?\//, '');
-  const [, collection = '', id] = /^projects\/[^/]+\/locations\/[^/]+\/(\w+)(?:\/([^/]+))?$/.exec(name) ?? [];
-  const shelf = collection === 'nodes' ? server.nodes : collection === 'queuedResources' ? server.queued : undefined;
-  if (method === 'GET' && id === undefined) {
-    const items = collection === 'operations' ? server.operations : [...(shelf?.values() ?? [])];
-    return page(
-      server,
-      collection,
-      items.filter((item) => !server.unlisted.has(item.name)),
-      query,
-    );
-  }
-  if (method === 'GET' && shelf !== undefined) return shelf.has(id ?? '') ? ok(shelf.get(id ?? '')) : notFound(name);
-  if (method === 'DELETE' && shelf !== undefined) {
-    return shelf.delete(id ?? '') ? ok(operation(server, 'delete', name)) : notFound(name);
-  }
-  if (method === 'POST' && shelf !== undefined && id === undefined) {
-    const fresh = query.get('nodeId') ?? query.get('queuedResourceId') ?? '';
-    const target = `${name}/${fresh}`;
-    if (shelf.has(fresh)) return failure(409, 'ALREADY_EXISTS', `Resource '${target}' already exists`);
-    if (collection === 'nodes') server.nodes.set(fresh, { ...(body as object), name: target, state: 'CREATING' });
-    else {
-      const state = { state: 'WAITING_FOR_RESOURCES', stateInitiator: 'SERVICE' };
-      server.queued.set(fresh, { ...(body as object), name: target, state });
-    }
-    return ok(operation(server, 'create', target));
-  }
-  return { status: 404, body: '<!DOCTYPE html><title>Error 404 (Not Found)</title>' };
-}
-
-function operation(server: TpuServer, verb: string, target: string): Operation {
-  const made: Operation = {
-    name: `${parent}/operations/operation-${1_735_689_600_000 + server.operations.length}-62a1b2c3d4e5f-0a1b2c3d-4e5f6071`,
-    metadata: { verb, target, createTime: '2026-05-01T12:00:00.123456789Z' },
+async function read(request: IncomingMessage, url: string): Promise<{ readonly asked: Asked; readonly text: string }> {
+  const parts: Buffer[] = [];
+  for await (const part of request) parts.push(part as Buffer);
+  const text = Buffer.concat(parts).toString();
+  const { pathname, searchParams } = new URL(request.url ?? '', url);
+  const asked = {
+    method: request.method ?? '',
+    path: decodeURIComponent(pathname),
+    query: searchParams,
+    headers: request.headers,
+    body: text === '' ? undefined : (JSON.parse(text) as unknown),
   };
-  server.operations.push(made);
-  return made;
+  return { asked, text };
 }
 
-function page(
-  { pageLength, unreachable }: TpuServer,
-  field: string,
-  items: readonly object[],
-  query: URLSearchParams,
-): Fault {
-  const from = Number(query.get('pageToken') ?? 0);
-  const next = from + pageLength;
-  // Like the real one, it leaves out what is empty.
-  return ok({
-    ...(items.length === 0 ? {} : { [field]: items.slice(from, next) }),
-    ...(next < items.length ? { nextPageToken: String(next) } : {}),
-    ...(unreachable.length === 0 ? {} : { unreachable }),
-  });
+/** A list as the test wants it to be incomplete. */
+function edited({ unlisted, unreachable }: TpuServer, body: unknown): unknown {
+  const lists = Object.entries(body as object).map(([field, items]: [string, unknown]) => [
+    field,
+    Array.isArray(items) ? items.filter((item: { name?: string }) => !unlisted.has(item.name ?? '')) : items,
+  ]);
+  const isAnswer = !lists.some(([field]) => field === 'error' || field === 'name');
+  return { ...Object.fromEntries(lists), ...(isAnswer && unreachable.length > 0 ? { unreachable } : {}) };
+}
+
+/** The parts of a resource's name, and the fields that all records have. */
+function recordedOf(name: string, createTime = '2026-05-01T11:59:00Z') {
+  const [, project = '', , zone = '', , id = ''] = name.split('/');
+  return { name, project, zone, version: 'v2alpha1', createTime: Date.parse(createTime), id } as const;
+}
+
+function nodeRecord({
+  name,
+  state,
+  networkEndpoints,
+  queuedResource,
+  createTime,
+  health,
+  ...asked
+}: TpuNode): NodeRecord {
+  const recorded = recordedOf(name, createTime);
+  return {
+    ...recorded,
+    nodeId: recorded.id,
+    id: '1',
+    asked: { networkConfig: { enableExternalIps: true }, ...asked },
+    type: asked.acceleratorType ?? 'v4-16',
+    // Also states that the emulator never comes to.
+    state: state as NodeRecord['state'],
+    health: (health ?? null) as NodeRecord['health'],
+    queuedResource: queuedResource ?? null,
+    multislice: false,
+    hostHash: '0a1b2c3d',
+    workers: (networkEndpoints ?? []).map(({ ipAddress = '' }, index) => ({
+      index,
+      address: ipAddress,
+      hostKey: '',
+      hostKeyPublic: '',
+      boot: 1,
+      power: true,
+      hung: false,
+    })),
+    operation: null,
+  };
+}
+
+function queuedRecord({ name, createTime, tpu, state, ...asked }: QueuedResource): QueuedRecord {
+  const recorded = recordedOf(name, createTime);
+  return {
+    ...recorded,
+    queuedId: recorded.id,
+    uid: '1',
+    asked,
+    nodes: (tpu?.nodeSpec ?? []).map(({ nodeId = '', node = {} }) => ({ nodeId, node: { ...node } })),
+    multislice: false,
+    state: state?.state as QueuedRecord['state'],
+    initiator: 'SERVICE',
+    error: null,
+    validAfter: null,
+    validUntil: null,
+  };
+}
+
+function operationRecord({ name, metadata = {}, done = false, error }: Operation): OperationRecord {
+  const { target = '', verb = '', createTime } = metadata;
+  const recorded = recordedOf(name, createTime);
+  const isDone = { endTime: done ? recorded.createTime : null, error: (error ?? null) as OperationRecord['error'] };
+  return { ...recorded, target, verb, ...isDone, response: null, cancelRequested: false };
 }
