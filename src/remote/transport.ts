@@ -105,23 +105,11 @@ export function createLocalTransport(options: {
           if (stream === 'stdout' && bytes.length > 0) await request.onOutput?.(bytes);
         },
       });
-      if (result.error !== null) {
-        return {
-          kind: 'no_answer',
-          reason: `this machine could not start sh: ${result.error}`,
-          sent: false,
-          timedOut: false,
-        };
-      }
-      if (result.timedOut) {
-        const seconds = Math.round(request.timeoutMs / 1000);
-        return {
-          kind: 'no_answer',
-          reason: `this machine did not answer within ${seconds} s`,
-          sent: true,
-          timedOut: true,
-        };
-      }
+      const noAnswer = (reason: string, sent: boolean): RunResult => {
+        return { kind: 'no_answer', reason: `this machine ${reason}`, sent, timedOut: sent };
+      };
+      if (result.error !== null) return noAnswer(`could not start sh: ${result.error}`, false);
+      if (result.timedOut) return noAnswer(`did not answer within ${Math.round(request.timeoutMs / 1000)} s`, true);
       return {
         kind: 'ended',
         exitCode: result.exitCode ?? 128,
