@@ -1,18 +1,26 @@
 /**
- * Any server that follows Google's API may stand in Google's place: jobman asks nothing of it that the API does not have. The whole
- * life of jobs (asked for, looked at, run, preempted, let go, listed, swept) over OpenSSH against such a server, which is
- * not the emulator and refuses whatever is not documented.
+ * Any server that follows Google's API may stand in Google's place: the settings name it, and jobman asks nothing of it that the API
+ * does not have. The whole life of jobs (requested, observed, run, preempted, released, listed, swept) against the emulator
+ * behind a door that is stricter than it has to be.
  */
 import assert from 'node:assert/strict';
-import { appendFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { openSshd } from '../remote/sshd.ts';
+import { admin } from '../../src/emulator/admin.ts';
+import type { Emulator } from '../../src/emulator/contract.ts';
+import { startEmulator } from '../../src/emulator/start.ts';
 import { eventually } from '../support/eventually.ts';
 import { jobman } from '../support/jobman.ts';
-import { openOtherServer } from './other-server.ts';
+import { openWorld, type World } from '../support/world.ts';
 
 const zone = 'europe-west4-b';
+const parent = `projects/a-lab-of-ours/locations/${zone}`;
+
+type Item = Readonly<Record<string, unknown>>;
 
 /** The first attempt goes on until it is taken; the next one ends. */
 const manifest = (name: string, mode: string): string => `job:
@@ -30,21 +38,84 @@ command:
     test "$JOBMAN_ATTEMPT" != 1 || sleep 1000
 `;
 
-test('a server of any make that follows the API does, with no login, any project and any zone', async (t) => {
-  const sshd = await openSshd(t);
-  if (sshd === undefined) return;
-  const { world } = sshd;
-  const server = await openOtherServer({
-    project: 'a-lab-of-ours',
-    zone,
-    host: { address: sshd.host, key: sshd.hostKey.split(' ')[1] ?? '' },
-    letIn: (sshKeys) => {
-      const keys = sshKeys.split('\n').map((line) => line.slice(line.indexOf(':') + 1));
-      appendFileSync(`${sshd.keyFile}.pub`, `${keys.join('\n')}\n`);
-    },
+/** So long a thing does not show after it was asked for, in milliseconds. */
+const hiddenFor = 700;
+const isHidden = ({ createTime }: Item): boolean => Date.now() - Date.parse(String(createTime)) < hiddenFor;
+
+interface Door {
+  readonly url: string;
+  /** Everything that was asked, as `GET nodes`, without the parent. */
+  readonly asked: string[];
+  /** What no documented client asks: the request, and why it was refused. */
+  readonly strange: string[];
+}
+
+/** Lists come in pages of two and newest first, and a thing does not show in the moment after it was asked for. */
+async function openDoor(world: World, emulator: Emulator): Promise<Door> {
+  const asked: string[] = [];
+  const strange: string[] = [];
+
+  async function answer({ method = '', url = '', headers }: IncomingMessage, body: string) {
+    const address = new URL(url, emulator.url);
+    asked.push(`${method} ${decodeURIComponent(address.pathname).replace(/^.*\/locations\/[^/]+\//, '')}`);
+    if (headers.authorization !== undefined) strange.push('a login was sent to a server on loopback');
+    if (body !== '' && headers['content-type'] !== 'application/json') strange.push('a body that is no JSON');
+    const from = Number(address.searchParams.get('pageToken') ?? 0);
+    address.searchParams.delete('pageToken');
+    const reply = await fetch(address, { method, ...(body === '' ? {} : { body }) });
+    const told = await reply.text();
+    if (/Unknown name|<title>Error 404/.test(told)) strange.push(`${method} ${url}: ${told}`);
+    if (method !== 'GET' || !reply.ok) return { status: reply.status, body: told };
+    const found = JSON.parse(told) as Item;
+    if (isHidden(found)) return { status: 404, body: JSON.stringify({ error: { code: 404, status: 'NOT_FOUND' } }) };
+    const lists = Object.entries(found).filter((entry): entry is [string, Item[]] => Array.isArray(entry[1]));
+    if (found['name'] !== undefined || lists.length === 0) return { status: 200, body: told };
+    const pages = lists.map(([field, items]) => {
+      const all = items.filter((item) => !isHidden(item)).toReversed();
+      const next = from + 2 < all.length ? { nextPageToken: String(from + 2) } : {};
+      return { [field]: all.slice(from, from + 2), ...next };
+    });
+    return { status: 200, body: JSON.stringify(Object.assign({}, ...pages)) };
+  }
+
+  const http = createServer((request, response) => {
+    void text(request)
+      .then((body) => answer(request, body))
+      .then(({ status, body }) => {
+        response.writeHead(status, { 'content-type': 'application/json; charset=UTF-8' }).end(body);
+      });
   });
-  world.atEnd(() => server.close());
-  const env = { JOBMAN_TPU_ENDPOINT: server.url, JOBMAN_TPU_SSH_PORT: String(sshd.port) };
+  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+  world.atEnd(async () => {
+    const closed = new Promise((resolve) => http.close(resolve));
+    http.closeAllConnections();
+    await closed;
+  });
+  return { url: `http://127.0.0.1:${String((http.address() as AddressInfo).port)}`, asked, strange };
+}
+
+test('a server of any make that follows the API does, with no login, any project and any zone', async (t) => {
+  const world = openWorld(t, { patienceMs: 10_000 });
+  const emulator = await startEmulator({
+    stateDir: join(world.folder, 'cloud'),
+    env: world.env,
+    isolation: 'none',
+    speed: 40,
+    seed: 7,
+  });
+  world.atEnd(() => emulator.close());
+  const server = await openDoor(world, emulator);
+  const api = async (method: string, path: string, given?: object): Promise<Item> => {
+    const reply = await fetch(`${emulator.url}/v2/${parent}/${path}`, { method, body: JSON.stringify(given) });
+    return (await reply.json()) as Item;
+  };
+  const put = (id: string, more: object = {}) =>
+    api('POST', `nodes?nodeId=${id}`, { acceleratorType: 'v5p-8', runtimeVersion: 'v2-alpha-tpuv5', ...more });
+  const ids = async (collection: 'nodes' | 'queuedResources'): Promise<readonly string[]> => {
+    const items = ((await api('GET', collection))[collection] ?? []) as readonly { readonly name: string }[];
+    return items.map(({ name }) => name.slice(name.lastIndexOf('/') + 1));
+  };
+  const env = { JOBMAN_TPU_ENDPOINT: server.url, JOBMAN_TPU_SSH_PORT: String(emulator.sshPort) };
   const say = async (...words: readonly string[]): Promise<string> => {
     const { code, stdout, stderr } = await jobman(world, words, { env });
     assert.equal(code, 0, [words.join(' '), stdout, stderr, ...server.strange].join('\n'));
@@ -53,9 +124,9 @@ test('a server of any make that follows the API does, with no login, any project
   world.atEnd(() => jobman(world, ['controller', 'stop'], { env }).then(() => undefined));
   // More than a page of what belongs to others.
   const others = ['ada-dev', 'grace-dev', 'm-1', 'm-2', 'zed'];
-  for (const id of others) server.put(id, { acceleratorType: 'v5p-8', runtimeVersion: 'v2-alpha-tpuv5' });
+  for (const id of others) await put(id);
 
-  let labels: Readonly<Record<string, string>> = {};
+  let labels: unknown;
   for (const [index, mode] of ['tpu-vm', 'queued-resources'].entries()) {
     const job = String(index + 1);
     const name = mode === 'tpu-vm' ? 'direct' : 'queued';
@@ -66,24 +137,20 @@ test('a server of any make that follows the API does, with no login, any project
     const why = async (): Promise<string> => `${await say('why', job)}\n${server.strange.join('\n')}`;
     const within = { withinMs: 90_000, everyMs: 500 };
     assert.ok(await eventually(() => isThere(`attempt 1 of ${name}`), within), await why());
-    labels = server.labels(id(1));
-    server.preempt(id(1));
+    ({ labels } = await api('GET', `nodes/${id(1)}`));
+    await admin(emulator.url, 'preempt', id(1));
     assert.ok(await eventually(() => isThere(`attempt 2 of ${name}`), within), await why());
     await say('wait', job);
-    const gone = (): boolean => !server.ids('nodes').some((each) => each.startsWith(name));
-    assert.ok(await eventually(gone, within), `${server.ids('nodes').join(' ')}\n${await why()}`);
-    assert.ok(await eventually(() => server.ids('queuedResources').length === 0, within), await why());
+    const isGone = async (): Promise<boolean> =>
+      !(await ids('nodes')).some((each) => each.startsWith(name)) && (await ids('queuedResources')).length === 0;
+    assert.ok(await eventually(isGone, within), await why());
   }
 
   const listed = await say('tpus', '--project', 'a-lab-of-ours', '--zone', zone, '--json');
   assert.equal(listed.trim().split('\n').length, others.length);
-  server.put('stray', {
-    acceleratorType: 'v5p-8',
-    runtimeVersion: 'v2-alpha-tpuv5',
-    labels: { ...labels, 'jobman-job': '000077' },
-  });
+  await put('stray', { labels: { ...(labels as object), 'jobman-job': '000077' } });
   assert.match(await say('gc', '--yes'), /nodes\/stray is gone/);
-  assert.deepEqual(server.ids('nodes'), others, 'what is not ours is left alone');
+  assert.deepEqual(await ids('nodes'), others, 'what is not ours is left alone');
   assert.match(await say('list'), /queued .*succeeded[^]*direct .*succeeded/);
   assert.deepEqual(server.strange, [], 'nothing was asked that the API does not have');
   assert.ok(server.asked.includes('GET queuedResources') && server.asked.includes('DELETE nodes/stray'));
