@@ -181,16 +181,6 @@ test('every import in src follows the arrows of the design', () => {
   assert.equal(problems.length, 0, `\n${problems.join('\n')}`);
 });
 
-/** Circles that are still to be broken, by their first files. */
-const circlesLeft = [
-  'src/cli/cluster/exec.ts',
-  'src/cli/cluster/kept.ts',
-  'src/cli/cluster/port-forward.ts',
-  'src/cli/cluster/verbs.ts',
-  'src/cli/cluster/wait.ts',
-  'src/cli/commands/list.ts',
-];
-
 test('files import each other in a circle for types only, and in one folder', () => {
   const files = globSync('{src,sim,test,tools,bench}/**/*.ts', { cwd: root });
   const graph = new Map(
@@ -205,8 +195,7 @@ test('files import each other in a circle for types only, and in one folder', ()
   const acrossFolders = circlesOf(files, (path) => targets(path, true)).filter(
     (circle) => new Set(circle.map((path) => dirname(path))).size > 1,
   );
-  const firsts = new Set([...ofValues, ...acrossFolders].map(([first]) => first));
-  assert.deepEqual([...firsts].toSorted(), circlesLeft, 'a new circle, or one that is no more and to be struck out');
+  assert.deepEqual([...ofValues, ...acrossFolders], []);
 });
 
 /** The sets of files each of which leads to every other, their names in order. */

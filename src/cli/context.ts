@@ -1,7 +1,7 @@
 // What a command gets: the services, and how its output is to look. Made once from the flags that every command takes.
 
 import { resolve } from 'node:path';
-import type { Client, Ref } from '../app/client.ts';
+import type { AskAnswer, Client, Ref } from '../app/client.ts';
 import { exitCode, JobmanError } from '../app/errors.ts';
 import type { Io, Services, Stream } from '../app/services.ts';
 import { wrap } from './render/cell.ts';
@@ -81,6 +81,14 @@ export function complainAbout(error: JobmanError, cli: Pick<Cli, 'screen' | 'com
   sayTrouble(cli, first ?? '', name);
   for (const line of [...rest, ...error.lines]) cli.complain(`  ${line}`);
   return error.code;
+}
+
+/** One line for one job: done on standard output, refused on standard error. */
+export function sayAnswer(cli: Cli, answer: AskAnswer): number {
+  if (cli.json) cli.print(JSON.stringify(answer));
+  else if (answer.ok) cli.tell(answer.message);
+  else sayTrouble(cli, answer.message);
+  return answer.ok ? exitCode.ok : answer.code;
 }
 
 /**

@@ -9,11 +9,20 @@ import type {
 } from '../../app/cluster/cluster.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { sayTrouble, type Cli } from '../context.ts';
-import type { ExecFlags } from '../commands/exec.ts';
 import { codeOf } from '../hosts/outcome.ts';
-import { programOf, runOn } from '../hosts/run-on.ts';
+import { programOf, runOn, type RunFlags } from '../hosts/run-on.ts';
+import type { WorkerChoice } from '../parse.ts';
 import { inertWord } from '../render/inert.ts';
+import type { PlaceFlags } from './either.ts';
 import { chosenPods, targetsOf } from './pods.ts';
+
+export interface ExecFlags extends RunFlags, PlaceFlags {
+  readonly workers: WorkerChoice | undefined;
+  readonly tty: boolean | undefined;
+  readonly container: string | undefined;
+  readonly pod: string | undefined;
+  readonly jobName: string | undefined;
+}
 
 /** Resolves with the program's exit code, of several the greatest. */
 export async function execInPods(

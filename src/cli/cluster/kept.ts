@@ -13,17 +13,21 @@ import {
 } from '../../app/cluster/kept.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
-import { sayAnswer } from '../commands/ask.ts';
-import type { HistoryFlags } from '../commands/history.ts';
-import type { LogsFlags } from '../commands/logs.ts';
-import type { Cli } from '../context.ts';
+import type { LogsFlags } from '../logs/flags.ts';
+import { sayAnswer, type Cli } from '../context.ts';
 import { historyLines } from '../render/history.ts';
 import { inertWord } from '../render/inert.ts';
+import type { PlaceFlags } from './either.ts';
 import { createLogText, wantedOf } from './log-text.ts';
 import { expectForClusters } from './logs.ts';
 import { mainContainer } from './pods.ts';
 import { sightOf } from './sight.ts';
 import { printVerdict } from './why.ts';
+
+export interface HistoryFlags extends PlaceFlags {
+  readonly timeline: boolean | undefined;
+  readonly jobName: string | undefined;
+}
 
 /** `why`, from the last that was seen. */
 export function whyKept(cli: Cli, kept: KeptJob): number {

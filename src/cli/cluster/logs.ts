@@ -6,7 +6,7 @@ import { clusterVerdict, isClusterSettled, restartedText } from '../../app/clust
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
 import { second, type Duration } from '../../core/time.ts';
-import type { LogsFlags } from '../commands/logs.ts';
+import type { LogsFlags } from '../logs/flags.ts';
 import type { Cli } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
 import { createBefore, type LogBefore } from './log-before.ts';

@@ -6,12 +6,19 @@ import type { Cluster, ClusterJob, ClusterPod } from '../../app/cluster/cluster.
 import { clusterPhase, isClusterSettled } from '../../app/cluster/verdict.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { second, type Duration } from '../../core/time.ts';
-import type { PortForwardFlags } from '../commands/port-forward.ts';
 import type { Cli } from '../context.ts';
 import { addressText, joinSockets, listen, loopback, whoReaches, type Way } from '../hosts/forwarded-ports.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
 import { inertWord } from '../render/inert.ts';
+import type { PlaceFlags } from './either.ts';
 import { podsAtHand } from './pods.ts';
+
+export interface PortForwardFlags extends PlaceFlags {
+  readonly worker: number | undefined;
+  readonly pod: string | undefined;
+  readonly address: string | undefined;
+  readonly jobName: string | undefined;
+}
 
 /** How often is looked where the job's pod is. */
 const lookEvery: Duration = 2 * second;

@@ -6,13 +6,18 @@ import { clusterPhase, clusterVerdict } from '../../app/cluster/verdict.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { lengthText } from '../../app/figures.ts';
 import { isSettledPhase, type Phase } from '../../core/phase.ts';
-import type { WaitFlags } from '../commands/wait.ts';
+import type { Duration } from '../../core/time.ts';
 import { complainAbout, type Cli } from '../context.ts';
 import { callAfter, leaveOnSignal } from '../leave.ts';
 import { verdictCode } from '../settled.ts';
-import { onlyKept, type Meant } from './either.ts';
+import { onlyKept, type Meant, type PlaceFlags } from './either.ts';
 import { sightOf } from './sight.ts';
 import { printVerdict } from './why.ts';
+
+export interface WaitFlags extends PlaceFlags {
+  readonly timeout: Duration | undefined;
+  readonly jobName: string | undefined;
+}
 
 /** Resolves with the worst verdict of those that are not of the record: 130 when the reader left, 1 when the time was over. */
 export async function waitForCluster(cli: Cli, { meanings }: Meant, flags: WaitFlags): Promise<number> {

@@ -1,11 +1,11 @@
 // start, stop, resume, rerun, cancel: the owner's words. What each does is decided behind the Client.
 
-import type { AskAnswer, AskOptions, Client, Ref } from '../../app/client.ts';
+import type { AskOptions, Client, Ref } from '../../app/client.ts';
 import type { ClusterVerb } from '../../app/cluster/client.ts';
 import { exitCode } from '../../app/errors.ts';
 import type { Verb } from '../../core/ask.ts';
 import { onEither, type PlaceFlags } from '../cluster/either.ts';
-import { forEachRef, sayTrouble, type Cli, type GlobalFlags } from '../context.ts';
+import { forEachRef, sayAnswer, type Cli, type GlobalFlags } from '../context.ts';
 import { wake } from '../controller.ts';
 import { isGranted } from '../granted.ts';
 
@@ -122,12 +122,4 @@ export async function askOne(
   options: Omit<AskOptions, 'by'>,
 ): Promise<number> {
   return sayAnswer(cli, await client.ask(ref, verb, { by: cli.io.user, ...options }));
-}
-
-/** One line for one job: done on standard output, refused on standard error. */
-export function sayAnswer(cli: Cli, answer: AskAnswer): number {
-  if (cli.json) cli.print(JSON.stringify(answer));
-  else if (answer.ok) cli.tell(answer.message);
-  else sayTrouble(cli, answer.message);
-  return answer.ok ? exitCode.ok : answer.code;
 }

@@ -1,20 +1,12 @@
 // exec: one command on many workers of a job, or pods of a job of a cluster, at once.
 
+import type { ExecFlags } from '../cluster/exec.ts';
 import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
-import { onEither, type PlaceFlags } from '../cluster/either.ts';
+import { onEither } from '../cluster/either.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { chosenWorkers, refAndWords } from '../hosts/choose.ts';
-import { programOf, runOn, type RunFlags } from '../hosts/run-on.ts';
-import type { WorkerChoice } from '../parse.ts';
-
-export interface ExecFlags extends RunFlags, PlaceFlags {
-  readonly workers: WorkerChoice | undefined;
-  readonly tty: boolean | undefined;
-  readonly container: string | undefined;
-  readonly pod: string | undefined;
-  readonly jobName: string | undefined;
-}
+import { programOf, runOn } from '../hosts/run-on.ts';
 
 export async function exec(cli: Cli, flags: ExecFlags & GlobalFlags, ...args: readonly string[]): Promise<number> {
   const { refs, words } = refAndWords(args, flags.jobName);

@@ -3,18 +3,14 @@
 import type { Client, Ref } from '../../app/client.ts';
 import { exitCode } from '../../app/errors.ts';
 import { eventSentence } from '../../app/history.ts';
-import { onEither, type PlaceFlags } from '../cluster/either.ts';
+import { onEither } from '../cluster/either.ts';
+import type { HistoryFlags } from '../cluster/kept.ts';
 import { forEachRef, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { eventJson } from '../../app/json.ts';
 import { historyLines } from '../render/history.ts';
 import { inertWord } from '../render/inert.ts';
 import { timelineLines } from '../render/timeline.ts';
-
-export interface HistoryFlags extends PlaceFlags {
-  readonly timeline: boolean | undefined;
-  readonly jobName: string | undefined;
-}
 
 /** Width of the timeline where there is no terminal to ask. */
 const plainColumns = 80;

@@ -4,6 +4,7 @@ import type { JobList, JobRow, ListQuery } from '../../app/client.ts';
 import { countText } from '../../app/figures.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import type { Phase } from '../../core/phase.ts';
+import { joined } from '../cluster/joined.ts';
 import type { ClusterRows } from '../cluster/list.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
@@ -118,18 +119,6 @@ async function listKept(cli: Cli, query: ListQuery, told: ReadonlySet<string> | 
 async function listCluster(cli: Cli, query: ListQuery, flags: ListFlags): Promise<ClusterRows> {
   const { clusterRows } = await import('../cluster/list.ts');
   return clusterRows(cli, query, flags);
-}
-
-/** One list, newest first. Each of the two keeps its own order: ids grow also where the clock was set back. */
-export function joined(own: JobList, others: JobList): JobList {
-  const rows: JobRow[] = [];
-  const waiting = others.rows.toReversed();
-  for (const row of own.rows) {
-    while ((waiting.at(-1)?.createdAt ?? 0) > row.createdAt) rows.push(...waiting.splice(-1));
-    rows.push(row);
-  }
-  rows.push(...waiting.toReversed());
-  return { rows, more: own.more + others.more, notes: [...own.notes, ...others.notes] };
 }
 
 function queryOf(flags: ListFlags): ListQuery {

@@ -3,38 +3,17 @@
 import type { Client, LogQuery } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText, workerText } from '../../app/figures.ts';
-import type { WorkerId } from '../../core/spec.ts';
-import type { Duration } from '../../core/time.ts';
 import { onEither } from '../cluster/either.ts';
 import { forEachRef, type Cli, type GlobalFlags } from '../context.ts';
 import { replaceKilled } from '../controller.ts';
 import { followLog } from '../follow/log.ts';
 import { leaveOnSignal } from '../leave.ts';
 import { isSettled } from '../settled.ts';
+import type { LogsFlags } from '../logs/flags.ts';
 import { firstErrors, type FoundError } from '../logs/first-error.ts';
 import { bodyText, frontText, jsonText } from '../logs/line.ts';
 import { createLogStream, type LogRules } from '../logs/stream.ts';
 import { exactly } from '../output.ts';
-
-export interface LogsFlags {
-  readonly follow: boolean | undefined;
-  readonly worker: WorkerId | undefined;
-  readonly step: string | undefined;
-  readonly attempt: number | undefined;
-  readonly tail: number | undefined;
-  readonly grep: RegExp | undefined;
-  readonly noFold: boolean | undefined;
-  readonly firstError: boolean | undefined;
-  readonly raw: boolean | undefined;
-  readonly jobName: string | undefined;
-  readonly container: string | undefined;
-  readonly allContainers: boolean | undefined;
-  readonly previous: boolean | undefined;
-  readonly allPods: boolean | undefined;
-  readonly since: Duration | undefined;
-  readonly namespace: string | undefined;
-  readonly context: string | undefined;
-}
 
 /** What only a job of a cluster has. */
 const ofClusters = [

@@ -1,10 +1,11 @@
 // port-forward: ports of this machine that lead to ports of a worker or a pod, wherever the job is moved meanwhile.
 
 import type { Server, Socket } from 'node:net';
+import type { PortForwardFlags } from '../cluster/port-forward.ts';
 import type { Client, JobView } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { noSuchWorker, type WorkerDoor } from '../../app/by-hand.ts';
-import { onEither, type PlaceFlags } from '../cluster/either.ts';
+import { onEither } from '../cluster/either.ts';
 import type { Cli, GlobalFlags } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
 import { refAndWords } from '../hosts/choose.ts';
@@ -19,13 +20,6 @@ import {
 } from '../hosts/forwarded-ports.ts';
 import { inertWord } from '../render/inert.ts';
 import { isSettled } from '../settled.ts';
-
-export interface PortForwardFlags extends PlaceFlags {
-  readonly worker: number | undefined;
-  readonly pod: string | undefined;
-  readonly address: string | undefined;
-  readonly jobName: string | undefined;
-}
 
 const lookEvery = 1_000;
 

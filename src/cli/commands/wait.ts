@@ -1,10 +1,11 @@
 // wait: until jobs have settled. One line for each, and the worst verdict as exit code; meanwhile, what is waited for.
 
+import type { WaitFlags } from '../cluster/wait.ts';
 import type { Client, JobView, Ref } from '../../app/client.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { lengthText } from '../../app/figures.ts';
 import type { Duration } from '../../core/time.ts';
-import { meantBy, type PlaceFlags } from '../cluster/either.ts';
+import { meantBy } from '../cluster/either.ts';
 import { complainAbout, type Cli, type GlobalFlags } from '../context.ts';
 import { controllerEvery, keepController } from '../controller.ts';
 import { isGone } from '../follow/loop.ts';
@@ -14,11 +15,6 @@ import { createWaiting } from '../follow/waiting.ts';
 import { viewJson } from '../../app/json.ts';
 import { isSettled, verdictCode } from '../settled.ts';
 import { openWindow } from '../window.ts';
-
-export interface WaitFlags extends PlaceFlags {
-  readonly timeout: Duration | undefined;
-  readonly jobName: string | undefined;
-}
 
 const lookEvery: Duration = 250;
 /** Without any change of the record ages and phrases are asked for again after this time, and more seldom for many jobs. */

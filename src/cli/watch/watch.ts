@@ -5,8 +5,8 @@ import { JobmanError } from '../../app/errors.ts';
 import { localClockText } from '../../app/figures.ts';
 import type { Duration, Instant } from '../../core/time.ts';
 import type { PlaceFlags } from '../cluster/either.ts';
+import { joined } from '../cluster/joined.ts';
 import type { WatchedRows } from '../cluster/watched.ts';
-import { joined } from '../commands/list.ts';
 import type { Cli } from '../context.ts';
 import { controllerEvery, controllerNote } from '../controller.ts';
 import { followLog } from '../follow/log.ts';
@@ -227,7 +227,7 @@ async function lookIntoLogs(
     if (job !== undefined && cluster !== null && cluster.cluster !== null) {
       const [{ followClusterLogs }, { noFlags }] = await Promise.all([
         import('../cluster/logs.ts'),
-        import('../logs/no-flags.ts'),
+        import('../logs/flags.ts'),
       ]);
       cli.note(`-- the log of ${id}; ${ways[0]}`);
       const flags = { ...noFlags, follow: true, tail: logTail };
