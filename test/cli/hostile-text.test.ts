@@ -370,7 +370,7 @@ suite('text that controls a terminal', () => {
       'cli/cluster/log-text.ts',
       'cli/commands/logs.ts',
       'cli/hosts/show-lines.ts',
-      'cli/logs/stream.ts',
+      'cli/logs/printer.ts',
       'cli/output.ts',
       'cli/painter.ts',
       'cli/window.ts',

@@ -1,25 +1,21 @@
 // Logs of a job of a cluster: of its newest pod, of one, or of all; once, or until the job has ended. Pods come and go while
 // somebody follows, so the job is looked at until it has settled and no pod is left to be read.
 
-import type { Cluster, ClusterContainer, ClusterJob, ClusterLogQuery, ClusterPod } from '../../app/cluster/cluster.ts';
-import { clusterVerdict, isClusterSettled, restartedText } from '../../app/cluster/verdict.ts';
+import type { Cluster, ClusterJob, ClusterPod } from '../../app/cluster/cluster.ts';
+import { clusterVerdict, isClusterSettled } from '../../app/cluster/verdict.ts';
 import { exitCode, JobmanError } from '../../app/errors.ts';
 import { countText } from '../../app/figures.ts';
 import { second, type Duration } from '../../core/time.ts';
 import type { LogsFlags } from '../logs/flags.ts';
 import type { Cli } from '../context.ts';
 import { leaveOnSignal, pause } from '../leave.ts';
-import { createBefore, type LogBefore } from './log-before.ts';
-import { createLogText, wantedOf, type LogText } from './log-text.ts';
+import { followPods, queryOf, restartNote, type Pair } from './followed-pods.ts';
+import { createLogText, wantedOf } from './log-text.ts';
 import { containerOf } from './pods.ts';
 import { podsOf, sightOf } from './sight.ts';
 
 /** How often a follower looks for new pods: after a change, and at least. Each look lists the pods of the job. */
 const looks: { readonly first: Duration; readonly most: Duration } = { first: second, most: 5 * second };
-/** Each log that is followed is a connection of its own. */
-const followedMost = 100;
-/** How often the log of one container may fail to open, a second apart, before the command ends with the reason. */
-const missesMost = 5;
 
 /** Which flags a cluster's job has nothing for, and what says the same there. */
 const foreign: readonly (readonly [flag: keyof LogsFlags, word: string, instead: string])[] = [
@@ -110,18 +106,11 @@ export async function followClusterLogs(
   const isOfAll =
     flags.allPods === true || (flags.worker === undefined && (begun.parallelism > 1 || (begun.completions ?? 1) > 1));
   const text = createLogText(cli, flags, isOfAll);
-  const taken = new Set<string>();
-  const reading = new Set<Promise<void>>();
-  let failed: unknown;
+  const followed = followPods(cli, cluster, begun, { flags, text, signal });
   let said = '';
   /** A cluster that is away for a while is waited for, as it is in the middle of a log. */
   let isLost = false;
-  /** How often the log of a container could not be opened. */
-  const misses = new Map<string, number>();
-  let hasSaidMany = false;
   let lookAfter: Duration = looks.first;
-  /** How often each container was restarted, as far as it was said. */
-  const restarted = new Map<string, number>();
   /** The containers of each pod whose logs are read. They are chosen once, because the choice of one container is reported. */
   const pairs = new Map<string, readonly Pair[]>();
   const pairsNow = (pod: ClusterPod): readonly Pair[] => {
@@ -130,77 +119,10 @@ export async function followClusterLogs(
     return own;
   };
 
-  const read = (pod: ClusterPod, container: ClusterContainer): void => {
-    const key = keyOf(pod, container);
-    taken.add(key);
-    let hasPrinted = false;
-    const query: ClusterLogQuery = {
-      ...queryOf(cli, flags),
-      follow: true,
-      signal,
-      onLost: (why) =>
-        cli.note(why === null ? 'The cluster answers again.' : `The cluster does not answer (${why}); still trying.`),
-    };
-    const own: LogText = {
-      ...text,
-      write(...written) {
-        hasPrinted = true;
-        return text.write(...written);
-      },
-    };
-    const work: Promise<void> = followOne(cluster, pod, container, { query, flags, text: own })
-      .catch(async (error: unknown) => {
-        if (!(error instanceof JobmanError) || hasPrinted) throw error;
-        if (error.code === exitCode.notFound) {
-          // Seen in the list, and deleted before its log was opened.
-          const isMeant = (name: string, of: string): boolean => name === pod.name && of === container.name;
-          if (!(await (await import('./kept.ts')).printCopies(cli, begun, flags, isMeant)))
-            cli.note(`${pod.name} was deleted before its log was read.`);
-          return;
-        }
-        const missed = (misses.get(key) ?? 0) + 1;
-        misses.set(key, missed);
-        if (error.code !== exitCode.unreachable || missed >= missesMost) throw error;
-        // Nothing of it is printed, so it can be opened again; the logs of other pods go on meanwhile.
-        if (missed === 1) cli.note(`${error.message} Still trying.`);
-        await pause(second, signal);
-        taken.delete(key);
-      })
-      .catch((error: unknown) => void (failed ??= error))
-      .finally(() => {
-        reading.delete(work);
-        lookAfter = looks.first;
-      });
-    reading.add(work);
-    lookAfter = looks.first;
-  };
-
-  /** Reports each restart that happens while the log is followed. */
-  const sayRestarts = (pods: readonly ClusterPod[]): void => {
-    for (const pod of pods) {
-      for (const container of pod.containers.filter((one) => taken.has(keyOf(pod, one)))) {
-        const key = keyOf(pod, container);
-        const before = restarted.get(key);
-        restarted.set(key, container.restarts);
-        if (before !== undefined && before < container.restarts) cli.note(restartNote(pod, container));
-      }
-    }
-  };
-
-  /** Limits the connections that are open at once. A log that waits for its turn is lost only if its pod is deleted. */
-  const readAll = (wanted: readonly Pair[]): void => {
-    const room = Math.max(0, followedMost - reading.size);
-    if (wanted.length > room && !hasSaidMany) {
-      hasSaidMany = true;
-      cli.note(`${begun.name}: ${followedMost} logs are followed at a time; the others follow when these have ended.`);
-    }
-    for (const [pod, container] of wanted.slice(0, room)) read(pod, container);
-  };
-
   try {
     for (;;) {
       if (hasLeft(signal) || cli.io.stdout.closed) return 'left';
-      if (failed !== undefined) throw failed;
+      followed.expectNoFailure();
       try {
         // The job before its pods: what is settled then makes no further pod.
         const job = await cluster.job(begun.name);
@@ -210,17 +132,17 @@ export async function followClusterLogs(
         const fresh = chosen(pods, { ...flags, allPods: isOfAll })
           .filter(isReadable)
           .flatMap((pod) => pairs.get(pod.uid) ?? pairsNow(pod))
-          .filter(([pod, container]) => !taken.has(keyOf(pod, container)));
+          .filter((pair) => !followed.isTaken(pair));
         // One after the other, unless all are wanted at once.
-        if (isOfAll || reading.size === 0) readAll(fresh);
-        sayRestarts(pods);
-        if (reading.size === 0 && isOver) {
-          if (taken.size === 0) await (await import('./kept.ts')).printCopies(cli, begun, flags, () => true);
+        if (isOfAll || followed.isIdle()) followed.read(fresh);
+        followed.sayRestarts(pods);
+        if (followed.isIdle() && isOver) {
+          if (!followed.hasTaken()) await (await import('./kept.ts')).printCopies(cli, begun, flags, () => true);
           if (isGone) cli.note(`${begun.name} was deleted meanwhile.`);
           else await sayWhy(cli, cluster, job, '');
           return 'ended';
         }
-        if (reading.size === 0 && !isGone) {
+        if (followed.isIdle() && !isGone) {
           const { sentence, phase } = clusterVerdict(await sightOf(cluster, job), cli.io.now());
           // What it waits for is said again only when it is another thing; and its end is told in a moment.
           const bare = sentence.replaceAll(/\d+/g, '');
@@ -232,57 +154,18 @@ export async function followClusterLogs(
         isLost = false;
       } catch (error) {
         if (!(error instanceof JobmanError) || error.code !== exitCode.unreachable) throw error;
-        if (!isLost && reading.size === 0) cli.note(`${error.message} Still trying.`);
+        if (!isLost && followed.isIdle()) cli.note(`${error.message} Still trying.`);
         isLost = true;
       }
+      if (followed.takeChange()) lookAfter = looks.first;
       const length = lookAfter;
       lookAfter = Math.min(1.5 * lookAfter, looks.most);
-      await Promise.race([pause(length, signal), ...reading]);
+      await Promise.race([pause(length, signal), ...followed.reading()]);
     }
   } finally {
     release();
   }
 }
-
-/** One container's log from now on, to its end, behind what is wanted of what it has. */
-async function followOne(
-  cluster: Cluster,
-  pod: ClusterPod,
-  { name }: ClusterContainer,
-  { query, flags, text }: { readonly query: ClusterLogQuery; readonly flags: LogsFlags; readonly text: LogText },
-): Promise<void> {
-  let before: LogBefore | undefined;
-  if (flags.grep !== undefined && flags.tail !== undefined) {
-    // Which lines are the last in which it is found is known when all that there is has been read.
-    const { follow: _follow, ...once } = query;
-    before = createBefore();
-    const there = before.through(cluster.logs(pod.name, name, { ...once, stamped: true }));
-    try {
-      for await (const piece of wantedOf(there, flags)) await text.write(pod, name, piece);
-    } catch (error) {
-      // A container that has not begun has no log; whoever follows waits for it.
-      if (!(error instanceof JobmanError) || error.code === exitCode.unreachable) throw error;
-    }
-  }
-  const from = before === undefined ? {} : { after: before.after() };
-  for await (const piece of cluster.logs(pod.name, name, { ...query, ...from })) {
-    await text.write(pod, name, piece);
-    if (text.isOver()) break;
-  }
-}
-
-/** A container of a pod: a Job made again under the name, or a pod that takes the place of another, has another uid. */
-function keyOf({ uid }: ClusterPod, { name }: ClusterContainer): string {
-  return `${uid} ${name}`;
-}
-
-/** `In train-x, its program was restarted once because it ended with exit code 3.` */
-function restartNote(pod: ClusterPod, container: ClusterContainer): string {
-  return `In ${pod.name}, ${restartedText(container, pod) ?? 'nothing was restarted'}.`;
-}
-
-/** A log that is read. */
-type Pair = readonly [pod: ClusterPod, container: ClusterContainer];
 
 /** The pod with the container whose log is wanted, or with each of its containers. */
 function pairsOf(cli: Cli, pod: ClusterPod, flags: Pick<LogsFlags, 'container' | 'allContainers'>): readonly Pair[] {
@@ -311,15 +194,6 @@ function numbersText({ completions, parallelism }: ClusterJob, pods: readonly Cl
   const numbers = pods.flatMap(({ index }) => index ?? []);
   if (numbers.length === 0) return 'Its pods have no numbers. --all-pods shows all.';
   return `Its pods are 0 to ${(completions ?? parallelism) - 1}; so far there are ${new Set(numbers).size} of them.`;
-}
-
-function queryOf(cli: Cli, { previous, tail, since, grep }: LogsFlags): ClusterLogQuery {
-  return {
-    ...(previous === true ? { previous } : {}),
-    // The last lines in which something is found are not among the last lines.
-    ...(tail === undefined || grep !== undefined ? {} : { tail }),
-    ...(since === undefined ? {} : { since: cli.io.now() - since }),
-  };
 }
 
 function isOverPod({ phase }: ClusterPod): boolean {

@@ -89,27 +89,7 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags):
     while (!end.signal.aborted) {
       await pause(isSynced ? glanceEvery : firstGlanceEvery, end.signal);
       if (!isSynced || cluster === null) continue;
-      const unready = createNewest();
-      const byPods = createNewest();
-      const podless = createNewest();
-      const found = new Map<string, Glance>();
-      const now = cli.io.now();
-      for (const job of jobs.values()) {
-        const before = glimpsed.get(job.uid);
-        if (isUnready(job)) unready.add(job);
-        else if (isPodless(job, now)) podless.add(job);
-        else if (!isToldByPods(job)) continue;
-        // The facts of an ended job do not change.
-        else if (before !== undefined && before.phase !== 'running' && before.phase === clusterPhase(job))
-          found.set(job.uid, before);
-        else byPods.add(job);
-      }
-      const fresh = await Promise.all([
-        glances(cluster, unready.jobs(), now, end.signal),
-        glances(cluster, byPods.jobs(), now, end.signal, { withEnded: true }),
-        refusals(cluster, podless.jobs(), end.signal),
-      ]);
-      for (const [uid, glance] of fresh.flatMap((some) => [...some])) found.set(uid, glance);
+      const found = await glimpsesOf(cluster, [...jobs.values()], glimpsed, cli.io.now(), end.signal);
       const isSame = [...found].every(([uid, { phase }]) => glimpsed.get(uid)?.phase === phase);
       if (!isSame || found.size !== glimpsed.size) turn += 1;
       glimpsed = found;
@@ -156,4 +136,34 @@ export function watchClusterRows(cli: Cli, query: ListQuery, flags: PlaceFlags):
       await cluster?.close();
     },
   };
+}
+
+/** What pods tell of these jobs now; facts of an ended job are taken from `before`, since they do not change. */
+async function glimpsesOf(
+  cluster: Cluster,
+  jobs: readonly ClusterJob[],
+  before: ReadonlyMap<string, Glance>,
+  now: Instant,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, Glance>> {
+  const unready = createNewest();
+  const byPods = createNewest();
+  const podless = createNewest();
+  const found = new Map<string, Glance>();
+  for (const job of jobs) {
+    const known = before.get(job.uid);
+    if (isUnready(job)) unready.add(job);
+    else if (isPodless(job, now)) podless.add(job);
+    else if (!isToldByPods(job)) continue;
+    else if (known !== undefined && known.phase !== 'running' && known.phase === clusterPhase(job))
+      found.set(job.uid, known);
+    else byPods.add(job);
+  }
+  const fresh = await Promise.all([
+    glances(cluster, unready.jobs(), now, signal),
+    glances(cluster, byPods.jobs(), now, signal, { withEnded: true }),
+    refusals(cluster, podless.jobs(), signal),
+  ]);
+  for (const [uid, glance] of fresh.flatMap((some) => [...some])) found.set(uid, glance);
+  return found;
 }

@@ -9,10 +9,10 @@ import type { WorkerId } from '../../core/spec.ts';
 import type { Instant } from '../../core/time.ts';
 import { inert, inertWord } from '../render/inert.ts';
 import { createQueue, lookahead, mix, type Lane } from './mix.ts';
-import { bodyText, frontText, jsonText, type LineRules } from './line.ts';
+import type { LineRules } from './line.ts';
+import { createPrinter } from './printer.ts';
 import { createSplitter, type Piece, type SplitRules, type Splitter } from './split.ts';
 import { offsetOfLast } from './tail.ts';
-import { exactly } from '../output.ts';
 
 export interface LogRules extends LineRules {
   readonly grep: RegExp | undefined;
@@ -65,68 +65,23 @@ interface Source extends Lane {
 
 export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
   let sources: Source[] = [];
-  let text = '';
-  let printed = false;
-  let announce: (() => void) | undefined;
   let readAt: Instant = 0;
   /** How many bytes this call may still read. */
   let budget = 0;
-  /** The file whose long line has come in part only, so that its next part continues the line. */
-  let inside: Source | undefined;
   /** Where the last matches are wanted, they are known only at the end. */
   const lastMatches =
     rules.grep !== undefined && rules.tail !== undefined && !rules.follow ? new Map<Source, Piece[]>() : null;
   // The last matches of each worker are found out one by one.
   const fold = rules.fold && lastMatches === null;
-  let expected: readonly WorkerId[] = [];
-  /** The number in front of a worker's lines is made once. */
-  let fronts = new Map<Source, string>();
-
-  function say(): void {
-    printed = true;
-    announce?.();
-    announce = undefined;
-  }
+  const printer = createPrinter<Source>(stdout, rules, () => sources);
 
   function emit(from: Source | readonly Source[], piece: Piece): void {
     if (rules.grep !== undefined && !rules.grep.test(piece.text)) return;
-    if (lastMatches === null || !('queue' in from)) return put(from, piece);
+    if (lastMatches === null || !('queue' in from)) return printer.put(from, piece);
     const matches = lastMatches.get(from) ?? [];
     matches.push(piece);
     if (matches.length > (rules.tail ?? 0)) matches.shift();
     lastMatches.set(from, matches);
-  }
-
-  function put(from: Source | readonly Source[], piece: Piece): void {
-    if (announce !== undefined || !printed) say();
-    const source = 'queue' in from ? from : from[0];
-    // Long lines of two files that come in parts at the same time: each part gets a line of its own.
-    if (inside !== undefined && inside !== source) text += '\n';
-    const continues = inside !== undefined && inside === source;
-    text += rules.form === 'json' ? jsonLine(source, piece) : (continues ? '' : frontOf(from)) + bodyText(piece, rules);
-    inside = piece.ends || rules.form === 'json' ? undefined : source;
-  }
-
-  function frontOf(from: Source | readonly Source[]): string {
-    if (!rules.numbered) return '';
-    if (!('queue' in from)) return frontText(workersOf(from), workersKnown(), rules);
-    const known = fronts.get(from);
-    if (known !== undefined) return known;
-    const front = frontText(workersOf([from]), workersKnown(), rules);
-    fronts.set(from, front);
-    return front;
-  }
-
-  function workersKnown(): readonly WorkerId[] {
-    return [...new Set([...workersOf(sources), ...expected])];
-  }
-
-  async function write(): Promise<void> {
-    if (text === '') return;
-    // The lines keep the colours of their programs, and were made harmless one by one.
-    stdout.write(rules.form === 'json' ? text : exactly(text));
-    text = '';
-    await stdout.flush();
   }
 
   /** Reads until there is enough to compare, or nothing more: for now, or for good when the file is `complete`. */
@@ -146,7 +101,7 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
       for (const source of sources) await fill(source, complete);
       const before = waitingIn(sources);
       mix(sources, { fold, patience }, readAt, emit);
-      if (text.length >= writeSize) await write();
+      await printer.write(writeSize);
       if (stdout.closed || budget <= 0 || waitingIn(sources) === before) return;
     }
   }
@@ -154,9 +109,7 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
   async function pumpBytes(): Promise<void> {
     for (const source of sources) {
       for (let bytes = await nextBlock(source); bytes.length > 0; bytes = await nextBlock(source)) {
-        say();
-        stdout.write(bytes);
-        await stdout.flush();
+        await printer.bytes(bytes);
         budget -= bytes.length;
         if (stdout.closed || budget <= 0) return;
       }
@@ -165,12 +118,11 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
 
   async function pumpAll(now: Instant, before: (() => void) | undefined, complete: boolean): Promise<void> {
     budget = complete ? Number.POSITIVE_INFINITY : pumpMost;
-    printed = false;
-    announce = before;
+    printer.begin(before);
     readAt = now;
     if (rules.form === 'raw') await pumpBytes();
     else await pumpLines(complete);
-    await write();
+    await printer.write();
   }
 
   async function close(): Promise<void> {
@@ -180,11 +132,7 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
   }
 
   return {
-    expect(workers) {
-      if (workers.length === expected.length) return;
-      expected = workers;
-      fronts = new Map();
-    },
+    expect: (workers) => printer.expect(workers),
     async add({ path, worker, attempt }, isFirst) {
       if (sources.some((source) => source.path === path)) return true;
       const file = await openLog(path);
@@ -194,23 +142,20 @@ export function createLogStream(stdout: Stream, rules: LogRules): LogStream {
       const queue = createQueue();
       const splitter = createSplitter(splitRules(rules), (piece) => queue.add(piece));
       sources.push({ worker, queue, state: 'more', file, path, attempt, splitter, offset });
-      // The column of numbers may have become wider.
-      fronts = new Map();
+      printer.widen();
       return true;
     },
     async pump(now, before) {
       await pumpAll(now, before, false);
-      return budget <= 0 ? 'behind' : printed ? 'some' : 'nothing';
+      return budget <= 0 ? 'behind' : printer.hasPrinted() ? 'some' : 'nothing';
     },
     async finish(now, before) {
       await pumpAll(now, before, true);
-      for (const [source, pieces] of lastMatches ?? []) for (const piece of pieces) put(source, piece);
+      for (const [source, pieces] of lastMatches ?? []) for (const piece of pieces) printer.put(source, piece);
       lastMatches?.clear();
-      if (inside !== undefined) text += '\n';
-      inside = undefined;
-      await write();
+      await printer.end();
       await close();
-      return printed;
+      return printer.hasPrinted();
     },
     partial: () =>
       sources.flatMap(({ worker, splitter }) => {
@@ -246,12 +191,4 @@ function splitRules(rules: LogRules): SplitRules {
 
 function waitingIn(sources: readonly Source[]): number {
   return sources.reduce((count, source) => count + source.queue.size, 0);
-}
-
-function workersOf(lanes: readonly Lane[]): readonly WorkerId[] {
-  return lanes.flatMap(({ worker }) => (worker === null ? [] : [worker]));
-}
-
-function jsonLine(source: Source | undefined, piece: Piece): string {
-  return jsonText({ attempt: source?.attempt ?? null, worker: source?.worker ?? null }, piece);
 }
